@@ -1,0 +1,97 @@
+# Finds MLIR 22 (packages of LLVM's own archive or a build of your own through MLIR_DIR) and defines
+# autopar_mlir_library: the same as autopar_library, against the shared libMLIR and libLLVM, with one
+# precompiled header for all compiler rooms.
+include_guard()
+
+if(NOT MLIR_DIR)
+  find_program(LLVM_CONFIG_22 NAMES llvm-config-22)
+  if(LLVM_CONFIG_22)
+    execute_process(COMMAND ${LLVM_CONFIG_22} --prefix OUTPUT_VARIABLE AUTOPAR_LLVM_PREFIX
+                    OUTPUT_STRIP_TRAILING_WHITESPACE)
+    set(MLIR_DIR ${AUTOPAR_LLVM_PREFIX}/lib/cmake/mlir)
+  endif()
+endif()
+find_package(MLIR REQUIRED CONFIG)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "AutoPar is written against MLIR 22; ${MLIR_DIR} holds ${LLVM_PACKAGE_VERSION}")
+endif()
+message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS}) # read by mlir_tablegen
+set(AUTOPAR_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
+separate_arguments(AUTOPAR_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+
+add_library(AutoParMLIR INTERFACE)
+target_include_directories(AutoParMLIR SYSTEM INTERFACE $<BUILD_INTERFACE:${LLVM_INCLUDE_DIRS}>
+                           $<BUILD_INTERFACE:${MLIR_INCLUDE_DIRS}>)
+target_compile_definitions(AutoParMLIR INTERFACE ${AUTOPAR_LLVM_DEFINITIONS})
+target_compile_options(AutoParMLIR INTERFACE $<BUILD_INTERFACE:-fno-exceptions>)
+target_link_libraries(AutoParMLIR INTERFACE MLIR LLVM)
+# libMLIR.so is not on the loader's default path.
+target_link_options(AutoParMLIR INTERFACE -Wl,-rpath,${LLVM_LIBRARY_DIR})
+install(TARGETS AutoParMLIR EXPORT AutoParTargets)
+
+# One precompiled header, reused by every compiler room.
+file(WRITE ${PROJECT_BINARY_DIR}/pch/AutoParPch.cpp "// anchors the precompiled header\n")
+add_library(AutoParPch OBJECT ${PROJECT_BINARY_DIR}/pch/AutoParPch.cpp)
+target_link_libraries(AutoParPch PRIVATE AutoParMLIR)
+target_compile_options(AutoParPch PRIVATE -Wall -Wextra -Wno-unused-parameter)
+target_precompile_headers(AutoParPch PRIVATE
+  <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/OpImplementation.h>
+  <mlir/IR/PatternMatch.h> <mlir/IR/IRMapping.h> <mlir/IR/SymbolTable.h> <mlir/Pass/Pass.h>
+  <mlir/Pass/PassManager.h> <mlir/Dialect/Func/IR/FuncOps.h> <mlir/Dialect/Arith/IR/Arith.h>
+  <mlir/Transforms/GreedyPatternRewriteDriver.h> <mlir/Interfaces/SideEffectInterfaces.h>
+  <mlir/Interfaces/InferTypeOpInterface.h> <llvm/ADT/STLExtras.h> <llvm/ADT/StringExtras.h>
+  <llvm/ADT/DenseMap.h> <llvm/ADT/MapVector.h> <llvm/ADT/TypeSwitch.h> <llvm/Support/FormatVariadic.h>
+  <map> <set> <string> <vector> <functional> <memory> <optional>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(AutoParPch PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
+endif()
+
+function(autopar_use_pch name)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(${name} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+  target_precompile_headers(${name} REUSE_FROM AutoParPch)
+endfunction()
+
+# autopar_mlir_library(NAME src... [LINK libs...] [DEPENDS targets...])
+function(autopar_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${name} PUBLIC AutoParMLIR ${ARG_LINK})
+  autopar_use_pch(${name})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  install(TARGETS ${name} EXPORT AutoParTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# autopar_mlir_tool(NAME src... [LINK libs...]): a compiler command in build/bin.
+function(autopar_mlir_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE AutoParMLIR ${ARG_LINK})
+  # -fPIC as in the libraries, not -fPIE: the precompiled header is shared.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  autopar_use_pch(${name})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# autopar_mlir_unittest(NAME src... [LINK libs...]): a gtest program that sees the compiler.
+function(autopar_mlir_unittest name)
+  autopar_unittest(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE AutoParMLIR)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  autopar_use_pch(${name})
+endfunction()

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// What compiled.bin says, as plain values: the program of a rank class (buffers, ports,
+// instructions, timetable) and the table of one rank (groups, peers, shard boxes). The compiler
+// fills these structs and hands them to the Writer; the Reader gives the same structs back to the
+// runtime. A program holds no rank numbers; whatever differs between ranks of a class stands in the
+// rank table.
+#pragma once
+
+#include "autopar/Base/DataType.h"
+#include "autopar/Base/Digest.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace autopar::artifact {
+
+/// Where a buffer lives. One arena per space and rank; offsets are planned at compile time.
+enum class Space : uint8_t { Device = 0, PinnedHost = 1, Disk = 2 };
+constexpr size_t kSpaceCount = 3;
+
+/// The queue an instruction runs on. Instructions of one queue run in program order.
+enum class Queue : uint8_t { Compute = 0, Communication = 1, CopyIn = 2, CopyOut = 3, Host = 4 };
+constexpr size_t kQueueCount = 5;
+
+/// A range of an arena. Buffers may overlap when they are never live at the same time, and a view
+/// of another buffer is a buffer of its own over the same bytes. Row-major, `bytes` >= elements *
+/// size.
+struct Buffer {
+  std::string name;
+  Space space = Space::Device;
+  int64_t offset = 0; ///< bytes from the arena's start, a multiple of the element size (64 is best)
+  int64_t bytes = 0;
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> shape; ///< local shape, padding of uneven shards included
+  /// A timetable row with slot s uses the bytes at offset + s * slotStride; slots = 1 for most.
+  int32_t slots = 1;
+  int64_t slotStride = 0;
+};
+
+// ---- Ports -------------------------------------------------------------------------------------
+
+/// What a named tensor of the program is to the outside.
+enum class Role : uint8_t { Input = 0, Output = 1, Parameter = 2, State = 3, Metric = 4 };
+
+/// Where a parameter's numbers come from. The stored tensor is the whole (global) tensor,
+/// row-major, little-endian, of the port's dtype.
+enum class SourceKind : uint8_t {
+  None = 0,      ///< not a parameter, or a state that starts at zero
+  File = 1,      ///< bytes [offset, offset + length) of an external file
+  Constants = 2, ///< bytes [offset, offset + length) of the CONSTANTS section
+  Absent = 3,    ///< the model came without weights; running needs `--init`
+};
+/// Chunk size of Source::chunkDigests, in bytes.
+constexpr int64_t kChunkBytes = int64_t{4} << 20;
+
+struct Source {
+  SourceKind kind = SourceKind::None;
+  std::string path; ///< File only: relative to the artifact's folder, or absolute
+  int64_t offset = 0;
+  int64_t length = 0;
+  Digest digest; ///< File only: of all `length` bytes
+  /// File only, optional: one digest per 4 MiB of the range (the last may be shorter), so that a
+  /// rank verifies only what it reads.
+  std::vector<Digest> chunkDigests;
+};
+
+/// A named tensor that enters or leaves. The part that a rank holds stands in RankTable::ports at
+/// the same index.
+struct Port {
+  Role role = Role::Input;
+  std::string name;
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> shape; ///< global shape
+  /// Local buffer, or -1 for a parameter that only Read instructions fetch (so that a weight that
+  /// is packed at load time needs no room of its own afterwards).
+  int32_t buffer = -1;
+  Source source;
+};
+
+// ---- Instructions ------------------------------------------------------------------------------
+
+/// Runs kernel symbol Program::kernels[kernel]: `void name(void *const *args, int64_t begin,
+/// int64_t end)` computes the outer iterations [begin, end) of [0, extent). args are the buffers'
+/// addresses. Iterations are independent: the device may split [0, extent) over threads in any way.
+struct Launch {
+  int32_t kernel = 0;
+  std::vector<int32_t> args;
+  int64_t extent = 1;
+};
+
+enum class Epilogue : uint8_t { None = 0, Relu = 1, GeluErf = 2, GeluTanh = 3 };
+
+/// A strided view of an operand: sizes and strides in elements, outermost first.
+struct StridedShape {
+  std::vector<int64_t> dims;
+  std::vector<int64_t> strides;
+};
+
+/// [batch..., M, K] x [batch..., K, N] -> [batch..., M, N], all of one rank >= 2; a batch dim of
+/// size 1 in a or b broadcasts. c = epilogue(scale * (a b + bias) + residual). bias has N elements
+/// of type cType unless biasType says otherwise; residual has c's type, dims and strides.
+struct MatmulGeometry {
+  DataType aType = DataType::F32, bType = DataType::F32, cType = DataType::F32;
+  DataType biasType = DataType::F32;
+  StridedShape a, b, c;
+  bool hasBias = false;
+  bool hasResidual = false;
+  Epilogue epilogue = Epilogue::None;
+  float scale = 1.0f;
+  /// b is stored in the layout that a Pack instruction with this same geometry wrote; b.strides
+  /// then describe the plain source of that Pack.
+  bool packedB = false;
+};
+
+struct Matmul {
+  MatmulGeometry geometry;
+  int32_t a = -1, b = -1, c = -1;
+  int32_t bias = -1;
+  int32_t residual = -1; ///< may be the same buffer as c (accumulate)
+  int32_t scratch = -1;  ///< of scratchBytes(geometry, threads) bytes, -1 when that is 0
+};
+
+/// How an activation is stored. Blocked8/16 are oneDNN's nChw8c/nChw16c: channels padded up to the
+/// block (padding is zero) and the block innermost.
+enum class Layout : uint8_t { Plain = 0, ChannelsLast = 1, Blocked8 = 2, Blocked16 = 3 };
+
+/// x [N, C, spatial...], w [Cout, C/groups, spatial...] (plain, row-major), y [N, Cout,
+/// spatial...]: logical shapes, whatever the layout; 1 to 3 spatial dims. y = epilogue(conv(x, w) +
+/// bias + residual); bias has Cout elements.
+struct ConvolutionGeometry {
+  DataType xType = DataType::F32, wType = DataType::F32, yType = DataType::F32;
+  DataType biasType = DataType::F32;
+  std::vector<int64_t> x, w, y;
+  std::vector<int64_t> strides, padsBegin, padsEnd,
+      dilations; ///< one per spatial dim; dilation 1 = dense
+  int64_t groups = 1;
+  Layout xLayout = Layout::Plain, yLayout = Layout::Plain;
+  bool hasBias = false;
+  bool hasResidual = false;
+  Epilogue epilogue = Epilogue::None;
+  bool packedW = false; ///< w is in the layout that a Pack with this same geometry wrote
+};
+
+struct Convolution {
+  ConvolutionGeometry geometry;
+  int32_t x = -1, w = -1, y = -1;
+  int32_t bias = -1;
+  int32_t residual = -1; ///< of y's type and layout; may be the same buffer as y
+  int32_t scratch = -1;
+};
+
+/// Stores a plain weight (b of a matmul, w of a convolution) in the layout that the library prefers
+/// for that geometry. dst has packedBytes(geometry) bytes.
+struct Pack {
+  int32_t src = -1, dst = -1;
+  std::variant<MatmulGeometry, ConvolutionGeometry> geometry;
+};
+
+/// Copies a tensor from one activation layout to another (dims: logical [N, C, spatial...]).
+struct Reorder {
+  int32_t src = -1, dst = -1;
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> dims;
+  Layout from = Layout::Plain, to = Layout::Plain;
+};
+
+enum class CollectiveKind : uint8_t {
+  AllReduce = 0,     ///< out[count] = reduce over ranks of in[count]
+  AllGather = 1,     ///< out[n * count]: in of rank 0, in of rank 1, ...
+  ReduceScatter = 2, ///< out[count / n] = own part of the reduction of in[count]; n divides count
+  AllToAll = 3,      ///< in and out [count], n equal parts; part j goes to rank j; n divides count
+  Broadcast = 4,     ///< out[count] = in[count] of the group's member 0
+};
+enum class Reduction : uint8_t { Sum = 0, Max = 1, Min = 2, Prod = 3 };
+
+/// Contiguous buffers, rank-major as in NCCL; n is the size of the group. Reductions run in the
+/// order of the group's members, so that results are bit-equal under any launcher. AllReduce,
+/// AllToAll and Broadcast may work in place (input == output).
+struct Collective {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  int32_t input = -1, output = -1;
+  int32_t group = 0; ///< index into RankTable::groups
+  Reduction reduction = Reduction::Sum;
+  DataType dtype = DataType::F32;
+  int64_t count = 0; ///< elements of the input on each rank
+};
+
+/// Each rank sends its input to one rank and receives from one (RankTable::permutations); a rank
+/// that receives from nobody gets zeros. bytes of both buffers are moved.
+struct Permute {
+  int32_t input = -1, output = -1;
+  int32_t permutation = 0;
+  int64_t bytes = 0;
+};
+
+struct Send {
+  int32_t buffer = -1;
+  int32_t peer = 0; ///< index into RankTable::peers
+  int64_t bytes = 0;
+  int32_t tag = 0;
+};
+struct Recv {
+  int32_t buffer = -1;
+  int32_t peer = 0;
+  int64_t bytes = 0;
+  int32_t tag = 0;
+};
+
+struct Copy {
+  int32_t src = -1;
+  int64_t srcOffset = 0; ///< bytes
+  int32_t dst = -1;
+  int64_t dstOffset = 0;
+  int64_t bytes = 0;
+};
+
+/// Fetches this rank's box of a parameter port into a buffer whose shape is the padded local shape
+/// (padding becomes zero). For "load" entries.
+struct Read {
+  int32_t port = 0;
+  int32_t dst = -1;
+};
+
+using Payload = std::variant<Launch, Matmul, Convolution, Pack, Reorder, Collective, Permute, Send,
+                             Recv, Copy, Read>;
+
+struct Instruction {
+  Queue queue = Queue::Compute;
+  /// Earlier instructions of the same entry that must be complete first. Order within one queue
+  /// needs no mention.
+  std::vector<int32_t> after;
+  std::string id;         ///< op id, e.g. "h.0/attn/dot"
+  std::string profileKey; ///< e.g. "dot/4x64x128/f32"
+  int64_t flops = 0;
+  int64_t bytes = 0;
+  Payload payload;
+};
+
+/// A named list of instructions. "load" runs once after the parameters were read; others run as the
+/// timetable says.
+struct Entry {
+  std::string name;
+  std::vector<Instruction> instructions;
+};
+
+/// One row of a step: run an entry with its slot (micro-batch).
+struct TimetableRow {
+  int32_t entry = 0;
+  int32_t slot = 0;
+};
+
+/// Words (8 bytes each) of the control buffer. Values that change per step live here and nowhere
+/// else.
+enum class ControlWord : int32_t {
+  Step = 0,         ///< i64, counts from 0
+  Seed = 1,         ///< i64
+  LearningRate = 2, ///< f64
+  LossScale = 3,    ///< f64
+  TokenCount = 4,   ///< i64
+};
+constexpr int64_t kControlWords = 16;
+
+struct Program {
+  std::string name;
+  std::array<int64_t, kSpaceCount> arenaBytes{};
+  std::vector<Buffer> buffers;
+  std::vector<Port> ports;
+  std::vector<std::string> kernels; ///< symbols in the KERNELS section of this class
+  std::vector<Entry> entries;
+  std::vector<TimetableRow> timetable; ///< one step
+  int32_t controlBuffer = -1;          ///< >= kControlWords * 8 bytes, or -1 when nothing reads it
+  int32_t rankValuesBuffer = -1; ///< i64 words, filled from RankTable::rankValues at load, or -1
+  int32_t plannedThreads = 1;    ///< threads per rank that scratch sizes were planned for
+};
+
+// ---- Rank tables -------------------------------------------------------------------------------
+
+/// An ordered list of world ranks that hold a collective; the own position is where the rank itself
+/// stands.
+struct Group {
+  std::vector<int32_t> members;
+};
+
+/// -1 = nobody.
+struct Permutation {
+  int32_t sendTo = -1;
+  int32_t receiveFrom = -1;
+};
+
+/// The part of a port's global tensor that a rank holds: the valid box in global coordinates. The
+/// local buffer may be larger (padded at the end of each dim).
+struct PortShard {
+  std::vector<int64_t> offset;
+  std::vector<int64_t> extent;
+  int32_t replica = 0; ///< among ranks with the same box; replica 0 writes outputs
+};
+
+struct RankTable {
+  int32_t rankClass = 0;
+  std::vector<Group> groups;
+  std::vector<int32_t> peers;
+  std::vector<Permutation> permutations;
+  std::vector<int64_t> rankValues;
+  std::vector<PortShard> ports; ///< one per port of the class's program
+};
+
+/// What the machine must offer. Checked before anything executable is mapped.
+struct Target {
+  std::string architecture = "x86-64";
+  std::string features = "x86-64-v3"; ///< psABI level: "x86-64", "-v2", "-v3", "-v4"
+};
+
+} // namespace autopar::artifact

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The semantic verifier of programs and rank tables: every index in range, every buffer inside its
+// arena, every access inside its buffer, all arithmetic checked for overflow. Writer and Reader
+// both apply it, so the runtime may trust what it is given.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace autopar::artifact {
+
+/// BadInput names the entity ("entry step, instruction 4 (h.0/attn/dot): ...").
+Status verifyProgram(const Program &program, uint64_t constantsBytes);
+
+/// The world's tables against the programs of their classes (programs[class]); also that groups,
+/// permutations and peers agree between ranks.
+Status verifyRanks(const std::vector<RankTable> &ranks,
+                   const std::vector<const Program *> &programs);
+
+/// Shapes, strides and types of a product or convolution, without buffers.
+Status verifyGeometry(const MatmulGeometry &geometry);
+Status verifyGeometry(const ConvolutionGeometry &geometry);
+
+/// Product of dims times element size; nothing on overflow or a negative dim.
+std::optional<int64_t> checkedBytes(const std::vector<int64_t> &dims, DataType type);
+
+/// Bytes from the first to behind the last element of a strided view; nothing on overflow.
+std::optional<int64_t> spanBytes(const StridedShape &shape, DataType type);
+
+} // namespace autopar::artifact

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes that lower one dialect to another.
+
+#ifndef AUTOPAR_CONVERSION_PASSES_TD
+#define AUTOPAR_CONVERSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AutoParToExecPass : Pass<"autopar-to-exec", "mlir::ModuleOp"> {
+  let summary = "lower the local function to a program of library calls, kernels and collectives";
+  let description = [{
+    `@main` on local shapes becomes `exec.program @class0` with the entries `load` and `step`, the kernels in
+    a nested module, and one `exec.rank` per rank of the mesh (one without a mesh). Transposes and
+    reshapes around matrix products become strides; weights that only a product reads are packed in
+    `load`. Buffers have no offsets yet.
+
+    ```
+    func.func @main(%x: tensor<4x8xf32> {autopar.name = "x"}) -> (tensor<8x4xf32> {autopar.name = "y"}) {
+      %y = autopar.transpose %x permutation [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+      return %y : tensor<8x4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::exec::ExecDialect"];
+  let options = [
+    Option<"threads", "threads", "int64_t", "1", "threads per rank that scratch is planned for">,
+    Option<"packWeights", "pack-weights", "bool", "true", "store weights in the library's own layout at load">,
+    Option<"channelBlock", "channel-block", "int64_t", "0", "channels per block of convolutions' activations: 8, 16, 1 (plain), 0 (this machine's)">,
+  ];
+}
+
+def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
+  let summary = "show the kernels that groups and operations become";
+  let description = [{
+    Adds a module `@kernels` with one function of loops over flat buffers per fusion group and per
+    operation that generates code, named after its function and position; `autopar.extent` is the number
+    of independent iterations. Views, constants, collectives and library calls have no kernel. The
+    functions themselves stay: lowering to a program emits the same kernels on its own.
+
+    ```mlir
+    func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %y = autopar.unary tanh %x : tensor<64xf32>
+      return %y : tensor<64xf32>
+    }
+    ```
+    gets
+    ```mlir
+    module @kernels {
+      func.func @main_0(%arg0: memref<64xf32>, %arg1: memref<64xf32>, %arg2: index, %arg3: index) attributes {autopar.extent = 1 : i64} { ... }
+    }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::arith::ArithDialect", "mlir::func::FuncDialect",
+                           "mlir::math::MathDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect"];
+}
+
+def ToShardPass : Pass<"autopar-to-shard", "mlir::ModuleOp"> {
+  let summary = "express mesh and collectives in the upstream shard dialect";
+  let description = [{
+    `autopar.mesh` becomes `shard.grid` (its axis names kept in the attribute `autopar.axes`), the
+    collectives become those of the shard dialect, and the slice that a rank takes of its own shard
+    becomes `shard.all_slice`.
+
+    ```
+    autopar.mesh @mesh ["t" = 2]
+    func.func @main(%x: tensor<4xf32>) -> tensor<8xf32> {
+      %y = autopar.all_gather %x dim 0 over @mesh ["t"] : tensor<4xf32> -> tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::shard::ShardDialect"];
+}
+
+def FromShardPass : Pass<"autopar-from-shard", "mlir::ModuleOp"> {
+  let summary = "read mesh and collectives from the upstream shard dialect";
+  let description = [{
+    The inverse of `autopar-to-shard`. Axes of a grid without `autopar.axes` are named axis0, axis1, ...
+    Collectives that AutoPar has no equal for are refused.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::shard::ShardDialect"];
+}
+
+#endif

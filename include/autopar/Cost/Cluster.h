@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program is planned for: device types, nodes that may differ, and links per level. Plain
+// values, read from JSON, from a preset's name, or made for N ranks of one machine; the cost model
+// and the planner know hardware only through this.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autopar/Base/DataType.h"
+#include "autopar/Base/Status.h"
+
+namespace autopar {
+
+/// One kind of device. Rates are data-sheet peaks; the efficiencies say which fraction of a peak
+/// real kernels reach (calibrated by measurement, or a preset's guess).
+struct DeviceType {
+  std::string name;
+  /// Peak FLOP/s per element type (a multiply-add counts two). Never empty.
+  std::map<DataType, double> peakFlopsPerSecond;
+  double computeEfficiency = 1.0; ///< in (0, 1]
+  double memoryBytesPerSecond = 0;
+  double memoryEfficiency = 1.0; ///< in (0, 1]
+  int64_t memoryBytes = 0;
+  int64_t reservedBytes = 0; ///< kept free for driver, runtime, fragmentation
+  double launchUs = 0;       ///< floor below which no operation goes
+
+  /// What a plan may use: memoryBytes - reservedBytes.
+  int64_t usableBytes() const { return memoryBytes - reservedBytes; }
+  /// Peak for `type`; a type without an entry runs at the rate of f32, else at the slowest listed.
+  double peakFor(DataType type) const;
+  bool operator==(const DeviceType &) const = default;
+};
+
+/// A point-to-point link as one device sees it when all devices use it at once.
+struct Link {
+  double latencyUs = 0;
+  double bytesPerSecond = 0;
+  bool operator==(const Link &) const = default;
+};
+
+/// The links of one level. Level 0 is inside a node, level 1 joins nodes, higher levels join groups
+/// of nodes. Nothing is assumed about which level is faster.
+struct LinkLevel {
+  std::string name;
+  Link link;
+  /// How many nodes one group of this level holds: 1 at level 0; 0 = all nodes (last level).
+  int64_t nodes = 0;
+  bool operator==(const LinkLevel &) const = default;
+};
+
+/// `count` equal nodes in a row.
+struct NodeGroup {
+  int64_t count = 0;
+  int64_t devicesPerNode = 0;
+  std::string deviceType;
+  /// The link inside these nodes where it differs from level 0; bytesPerSecond == 0 means it does
+  /// not.
+  Link insideLink;
+  bool operator==(const NodeGroup &) const = default;
+};
+
+/// Devices are numbered 0.. in the order of `nodes`, device by device.
+struct Cluster {
+  std::string name;
+  std::vector<DeviceType> deviceTypes;
+  std::vector<NodeGroup> nodes;
+  std::vector<LinkLevel> levels; ///< at least one; at least two where there are two nodes
+
+  int64_t deviceCount() const;
+  int64_t nodeCount() const;
+  /// The node of a device; devices beyond the last belong to no node (-1).
+  int64_t nodeOfDevice(int64_t device) const;
+  /// The type of a device; `device` must be in [0, deviceCount()).
+  const DeviceType &typeOfDevice(int64_t device) const;
+  /// Nothing for an unknown name.
+  const DeviceType *findDeviceType(std::string_view typeName) const;
+  /// The link at `level` as the nodes that hold `device` have it.
+  Link linkOfDevice(int64_t device, int64_t level) const;
+  /// The lowest level whose groups hold both devices.
+  int64_t levelBetween(int64_t a, int64_t b) const;
+
+  /// Every rule above, with the place ("nodes[1].count") of the first violation.
+  Status verify() const;
+
+  /// JSON text with `"kind": "autopar.cluster", "version": 1` (docs/CostModel.md).
+  std::string toJson() const;
+  static Result<Cluster> fromJson(std::string_view text);
+  /// Reads a file, or a preset where `path` starts with "presets:".
+  static Result<Cluster> load(const std::string &path);
+  /// "h100x8x128" = 8 devices per node on 128 nodes; "h200x1" = one node; "cpux4" = 4 ranks of this
+  /// kind of machine. The leading "presets:" is optional.
+  static Result<Cluster> preset(std::string_view presetName);
+  /// Names of the device presets.
+  static std::vector<std::string> presetNames();
+  /// `ranks` CPU ranks on one machine, each with one core and a fixed share of memory: constants,
+  /// so that plans do not depend on the machine that makes them.
+  static Cluster cpuRanks(int64_t ranks);
+
+  bool operator==(const Cluster &) const = default;
+};
+
+} // namespace autopar

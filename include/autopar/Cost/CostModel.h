@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long things take, from FLOPs, bytes and links alone: a roofline with calibrated efficiency
+// for operations, latency + bandwidth per link level for collectives. Formulas and their sources
+// stand in docs/CostModel.md. Every function is monotone in its sizes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "autopar/Base/DataType.h"
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/Mesh.h"
+
+namespace autopar {
+
+enum class CollectiveKind : uint8_t {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Permute,
+  Broadcast,
+};
+
+/// "all_reduce", "all_gather", ...
+std::string_view name(CollectiveKind kind);
+
+/// Time of one operation on one device, in microseconds:
+/// launchUs + max(flops / (peak * computeEfficiency), bytes / (bandwidth * memoryEfficiency)).
+/// `bytes` is all memory traffic, reads and writes; `type` is the type that is multiplied.
+double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device);
+
+/// Time of one collective in microseconds, all groups of the mesh running it at once; 0 for a group
+/// of one rank. `bytes` is what one rank holds on its full side:
+///   AllReduce      the buffer (input and output have this size)
+///   AllGather      the gathered result on each rank
+///   ReduceScatter  the full input on each rank
+///   AllToAll       the local buffer (input and output have this size)
+///   Permute        what each rank sends
+///   Broadcast      the value
+double collectiveTimeUs(CollectiveKind kind, double bytes, const MeshGroup &group);
+
+} // namespace autopar

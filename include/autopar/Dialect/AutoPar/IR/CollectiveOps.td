@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Distribution: resharding of whole tensors, and the collectives on local tensors that it becomes.
+
+#ifndef AUTOPAR_COLLECTIVEOPS_TD
+#define AUTOPAR_COLLECTIVEOPS_TD
+
+include "autopar/Dialect/AutoPar/IR/OpBases.td"
+
+def AutoPar_ReshardOp : AutoPar_Op<"reshard", [Pure, SameOperandsAndResultType]> {
+  let summary = "the same tensor under another sharding";
+  let description = [{
+    On whole shapes. Partition expands it into collectives and local slices.
+    `%y = autopar.reshard %x from <@m, [{"t"}, {} ]> to <@m, [{}, {} ]> : tensor<8x4xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, AutoPar_ShardingAttr:$from, AutoPar_ShardingAttr:$to);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `from` $from `to` $to attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+class AutoPar_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : AutoPar_Op<mnemonic, !listconcat([Pure], traits)>;
+
+def AutoPar_ShardIndexOp : AutoPar_CollectiveOp<"shard_index"> {
+  let summary = "this rank's row-major position along mesh axes";
+  let arguments = (ins FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$mesh $axes attr-dict `:` type($result)";
+}
+
+def AutoPar_AllReduceOp : AutoPar_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
+  let summary = "combination over the ranks along mesh axes, on all of them";
+  let arguments = (ins AutoPar_ReduceKindAttr:$kind, AutoPar_Tensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "`` $kind $input `over` $mesh $axes attr-dict `:` type($result)";
+}
+
+def AutoPar_AllGatherOp : AutoPar_CollectiveOp<"all_gather"> {
+  let summary = "shards of all ranks along mesh axes, joined along a dimension";
+  let arguments = (ins AutoPar_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `dim` $dim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_ReduceScatterOp : AutoPar_CollectiveOp<"reduce_scatter"> {
+  let summary = "combination over the ranks along mesh axes, each keeping its shard of a dimension";
+  let arguments = (ins AutoPar_ReduceKindAttr:$kind, AutoPar_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "`` $kind $input `dim` $dim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_AllToAllOp : AutoPar_CollectiveOp<"all_to_all"> {
+  let summary = "shards exchanged so that one dimension is joined and another split";
+  let arguments = (ins AutoPar_Tensor:$input, I64Attr:$splitDim, I64Attr:$concatDim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `split` $splitDim `concat` $concatDim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif

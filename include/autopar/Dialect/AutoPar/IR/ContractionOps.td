@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products and convolutions: the operations for which a library is called.
+
+#ifndef AUTOPAR_CONTRACTIONOPS_TD
+#define AUTOPAR_CONTRACTIONOPS_TD
+
+include "autopar/Dialect/AutoPar/IR/OpBases.td"
+
+def AutoPar_DotGeneralOp : AutoPar_Op<"dot_general", [Pure,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface>, DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "sum of products over contracted dimensions";
+  let description = [{
+    Result dimensions: batch dimensions, then the remaining ones of `lhs`, then those of `rhs`.
+
+    `%y = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1]
+       : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs,
+    DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$lhsBatch, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$rhsBatch,
+    DenseI64ArrayAttr:$lhsContract, DenseI64ArrayAttr:$rhsContract);
+  let results = (outs AutoPar_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs,
+    "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
+    "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract)>];
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`batch` $lhsBatch^ `x` $rhsBatch)? `contract` $lhsContract `x` $rhsContract
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Dimensions of an operand that are neither batch nor contracted, in order.
+    ::llvm::SmallVector<int64_t> getLhsFree();
+    ::llvm::SmallVector<int64_t> getRhsFree();
+  }];
+}
+
+def AutoPar_ConvolutionOp : AutoPar_Op<"convolution", [Pure,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["partition"]>, DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "cross-correlation over spatial dimensions";
+  let description = [{
+    `input` is [batch, channels, spatial...], `filter` is [out channels, channels / groups, kernel...].
+    `strides` step the window, `inputDilation` spreads the input (transposed convolution),
+    `filterDilation` spreads the filter; `padBegin` and `padEnd` may be negative. The result is
+    [batch, out channels, spatial...].
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, AutoPar_Tensor:$filter,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$padBegin, DenseI64ArrayAttr:$padEnd,
+    DenseI64ArrayAttr:$inputDilation, DenseI64ArrayAttr:$filterDilation, I64Attr:$groups);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `,` $filter attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif

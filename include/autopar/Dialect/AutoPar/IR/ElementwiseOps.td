@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that work element by element on operands of one shape. Broadcasting is an operation of
+// its own.
+
+#ifndef AUTOPAR_ELEMENTWISEOPS_TD
+#define AUTOPAR_ELEMENTWISEOPS_TD
+
+include "autopar/Dialect/AutoPar/IR/OpBases.td"
+
+def AutoPar_UnaryOp : AutoPar_ValueOp<"unary", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "a function of one element";
+  let description = [{
+    `%y = autopar.unary gelu %x : tensor<8x256xf32>`. `round` rounds halves to even; `not` is bitwise
+    (logical on i1); `gelu` uses erf, `gelu_tanh` its tanh approximation; `silu` is x * sigmoid(x).
+  }];
+  let arguments = (ins AutoPar_UnaryKindAttr:$kind, AutoPar_Tensor:$input);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "`` $kind $input attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_BinaryOp : AutoPar_ValueOp<"binary", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "a function of two elements";
+  let description = "`%y = autopar.binary add %a, %b : tensor<8x256xf32>`";
+  let arguments = (ins AutoPar_BinaryKindAttr:$kind, AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "`` $kind $lhs `,` $rhs attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_CompareOp : AutoPar_ValueOp<"compare", [Elementwise, SameTypeOperands, SameOperandsAndResultShape]> {
+  let summary = "a comparison of two elements";
+  let description = [{
+    `%y = autopar.compare lt %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xi1>`. Comparisons with
+    NaN are false, except `ne`.
+  }];
+  let arguments = (ins AutoPar_ComparePredicateAttr:$predicate, AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs);
+  let results = (outs AutoPar_BoolTensor:$result);
+  let assemblyFormat = "`` $predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+}
+
+def AutoPar_SelectOp : AutoPar_ValueOp<"select", [Elementwise, SameOperandsAndResultShape,
+    AllTypesMatch<["onTrue", "onFalse", "result"]>]> {
+  let summary = "one of two elements, by a condition";
+  let arguments = (ins AutoPar_BoolTensor:$condition, AutoPar_Tensor:$onTrue, AutoPar_Tensor:$onFalse);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$condition `,` $onTrue `,` $onFalse attr-dict `:` functional-type(operands, results)";
+}
+
+def AutoPar_CastOp : AutoPar_ValueOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "conversion of the element type";
+  let description = [{
+    Floats to integers truncate towards zero; numbers to i1 compare with zero; integers wrap.
+  }];
+  let arguments = (ins AutoPar_Tensor:$input);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasFolder = 1;
+}
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbols that describe where a program runs and where its parameters come from, and the region that
+// holds a fusion group.
+
+#ifndef AUTOPAR_STRUCTUREOPS_TD
+#define AUTOPAR_STRUCTUREOPS_TD
+
+include "autopar/Dialect/AutoPar/IR/OpBases.td"
+
+def AutoPar_ClusterOp : AutoPar_Op<"cluster", [Symbol]> {
+  let summary = "the machines that the module is compiled for";
+  let description = [{
+    `autopar.cluster @cluster "presets:h100x8x2"` or the JSON text of a cluster file.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$description);
+  let assemblyFormat = "$sym_name $description attr-dict";
+}
+
+def AutoPar_MeshOp : AutoPar_Op<"mesh", [Symbol]> {
+  let summary = "named axes over devices";
+  let description = [{
+    `autopar.mesh @mesh ["node" = 2, "gpu" = 8]`. The first axis is outermost (slowest links). Ranks are
+    numbered row-major over the axes, or by `devices` where given.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes,
+                       OptionalAttr<DenseI64ArrayAttr>:$devices);
+  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $sizes) (`devices` $devices^)? attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Extent of the named axis; nothing if the mesh has no such axis.
+    std::optional<int64_t> axisSize(::llvm::StringRef axis);
+    /// Product of the extents of the named axes (StringAttr), which must exist.
+    int64_t axesSize(::mlir::ArrayAttr axes);
+    /// Number of ranks.
+    int64_t rankCount();
+  }];
+}
+
+def AutoPar_OriginOp : AutoPar_Op<"origin", [Symbol]> {
+  let summary = "where a parameter's values come from";
+  let description = [{
+    A tensor of `type` whose row-major little-endian bytes start at `offset` of `file`. Without a file
+    the values are absent: the model can be planned, and run once it is initialised otherwise.
+    `autopar.origin @w1 : tensor<64x256xf32> in "mlp.onnx" at 4096`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, OptionalAttr<StrAttr>:$file, DefaultValuedAttr<I64Attr, "0">:$offset);
+  let assemblyFormat = "$sym_name `:` $type (`in` $file^ `at` $offset)? attr-dict";
+}
+
+def AutoPar_GroupOp : AutoPar_Op<"group", [Pure, IsolatedFromAbove,
+    SingleBlockImplicitTerminator<"::mlir::autopar::YieldOp">]> {
+  let summary = "operations that become one kernel";
+  let arguments = (ins Variadic<AutoPar_Tensor>:$inputs);
+  let results = (outs Variadic<AutoPar_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results) $body";
+  let hasVerifier = 1;
+}
+
+def AutoPar_YieldOp : AutoPar_Op<"yield", [Pure, Terminator, HasParent<"::mlir::autopar::GroupOp">]> {
+  let summary = "results of a group";
+  let arguments = (ins Variadic<AutoPar_Tensor>:$values);
+  let builders = [OpBuilder<(ins)>];
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exec attributes as the plain values of the artifact.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Dialect/Exec/IR/Exec.h"
+
+namespace mlir::exec {
+
+/// The artifact's number for an element type; `type` must be one that tensors of the dialects have.
+::autopar::DataType toDataType(Type type);
+::autopar::artifact::MatmulGeometry toArtifact(MatmulGeometryAttr geometry);
+::autopar::artifact::ConvolutionGeometry toArtifact(ConvolutionGeometryAttr geometry);
+
+} // namespace mlir::exec

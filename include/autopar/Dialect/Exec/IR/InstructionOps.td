@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instructions, one per alternative of artifact::Payload.
+
+#ifndef AUTOPAR_EXEC_INSTRUCTIONOPS_TD
+#define AUTOPAR_EXEC_INSTRUCTIONOPS_TD
+
+include "autopar/Dialect/Exec/IR/ExecAttributes.td"
+include "autopar/Dialect/Exec/IR/ExecInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
+
+// What every instruction carries. `after`: indices of earlier instructions of the entry, on other
+// queues, that must be complete first.
+class Exec_Instruction<string mnemonic, dag own, string format, string reads, string writes, list<Trait> traits = []>
+    : Exec_Op<mnemonic, !listconcat(traits, [HasParent<"::mlir::exec::EntryOp">,
+        DeclareOpInterfaceMethods<Exec_InstructionOpInterface>])> {
+  let arguments = !con(own, (ins
+    DefaultValuedAttr<Exec_QueueAttr, "::mlir::exec::Queue::Compute">:$queue,
+    DefaultValuedAttr<DenseI32ArrayAttr, "{}">:$after,
+    DefaultValuedAttr<StrAttr, "\"\"">:$id, DefaultValuedAttr<StrAttr, "\"\"">:$key,
+    DefaultValuedAttr<I64Attr, "0">:$flops, DefaultValuedAttr<I64Attr, "0">:$bytes));
+  let assemblyFormat = format # " (`queue` $queue^)? (`after` $after^)? attr-dict";
+  let extraClassDefinition = [{
+    ::llvm::SmallVector<::mlir::Value> $cppClass::getReads() {
+      ::llvm::SmallVector<::mlir::Value> reads;
+      }] # reads # [{
+      return reads;
+    }
+    ::llvm::SmallVector<::mlir::Value> $cppClass::getWrites() {
+      ::llvm::SmallVector<::mlir::Value> writes;
+      }] # writes # [{
+      return writes;
+    }
+  }];
+}
+
+def Exec_LaunchOp : Exec_Instruction<"launch",
+    (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$inputs, Variadic<Exec_BufferType>:$outputs, I64Attr:$extent),
+    "$kernel `(` $inputs `)` `->` `(` $outputs `)` `extent` $extent",
+    "reads.append(getInputs().begin(), getInputs().end());",
+    "writes.append(getOutputs().begin(), getOutputs().end());", [AttrSizedOperandSegments]> {
+  let summary = "runs a kernel over the outer iterations [0, extent)";
+  let description = "`exec.launch @k0(%x) -> (%y) extent 8`";
+}
+
+def Exec_MatmulOp : Exec_Instruction<"matmul",
+    (ins Exec_BufferType:$a, Exec_BufferType:$b, Exec_BufferType:$c, Optional<Exec_BufferType>:$bias,
+         Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Exec_MatmulAttr:$geometry),
+    "$a `,` $b `->` $c (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
+    "reads.append({getA(), getB()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
+    "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments]> {
+  let summary = "a matrix product by the library";
+  let hasVerifier = 1;
+}
+
+def Exec_ConvolutionOp : Exec_Instruction<"convolution",
+    (ins Exec_BufferType:$x, Exec_BufferType:$w, Exec_BufferType:$y, Optional<Exec_BufferType>:$bias,
+         Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Exec_ConvolutionAttr:$geometry),
+    "$x `,` $w `->` $y (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
+    "reads.append({getX(), getW()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
+    "writes.push_back(getY()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments]> {
+  let summary = "a convolution by the library";
+  let hasVerifier = 1;
+}
+
+def Exec_PackOp : Exec_Instruction<"pack",
+    (ins Exec_BufferType:$src, Exec_BufferType:$dst, AnyAttrOf<[Exec_MatmulAttr, Exec_ConvolutionAttr]>:$geometry),
+    "$src `->` $dst `for` $geometry", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
+  let summary = "stores a weight in the layout that the library prefers for a geometry";
+}
+
+def Exec_ReorderOp : Exec_Instruction<"reorder",
+    (ins Exec_BufferType:$src, Exec_BufferType:$dst, TypeAttr:$type, Exec_LayoutAttr:$from, Exec_LayoutAttr:$to),
+    "$src $from `->` $dst $to `:` $type", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
+  let summary = "copies an activation from one layout to another";
+}
+
+def Exec_CollectiveOp : Exec_Instruction<"collective",
+    (ins Exec_CollectiveKindAttr:$kind, Exec_BufferType:$input, Exec_BufferType:$output, I64Attr:$group,
+         DefaultValuedAttr<Exec_ReductionAttr, "::mlir::exec::Reduction::Sum">:$reduction, TypeAttr:$type, I64Attr:$count),
+    "$kind $input `->` $output `group` $group (`reduction` $reduction^)? `count` $count `:` $type",
+    "reads.push_back(getInput());", "writes.push_back(getOutput());"> {
+  let summary = "a collective over a group of ranks, on contiguous buffers, rank-major";
+}
+
+def Exec_PermuteOp : Exec_Instruction<"permute",
+    (ins Exec_BufferType:$input, Exec_BufferType:$output, I64Attr:$permutation, I64Attr:$size),
+    "$input `->` $output `permutation` $permutation `bytes` $size",
+    "reads.push_back(getInput());", "writes.push_back(getOutput());"> {
+  let summary = "each rank sends to one rank and receives from one";
+}
+
+def Exec_SendOp : Exec_Instruction<"send",
+    (ins Exec_BufferType:$buffer, I64Attr:$peer, I64Attr:$size, DefaultValuedAttr<I64Attr, "0">:$tag),
+    "$buffer `to` $peer `bytes` $size (`tag` $tag^)?", "reads.push_back(getBuffer());", ""> {
+  let summary = "sends a buffer to a peer";
+}
+
+def Exec_RecvOp : Exec_Instruction<"recv",
+    (ins Exec_BufferType:$buffer, I64Attr:$peer, I64Attr:$size, DefaultValuedAttr<I64Attr, "0">:$tag),
+    "$buffer `from` $peer `bytes` $size (`tag` $tag^)?", "", "writes.push_back(getBuffer());"> {
+  let summary = "receives a buffer from a peer";
+}
+
+def Exec_CopyOp : Exec_Instruction<"copy",
+    (ins Exec_BufferType:$src, I64Attr:$srcOffset, Exec_BufferType:$dst, I64Attr:$dstOffset, I64Attr:$size),
+    "$src `at` $srcOffset `->` $dst `at` $dstOffset `bytes` $size",
+    "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
+  let summary = "copies bytes between buffers of any space";
+}
+
+def Exec_ReadOp : Exec_Instruction<"read", (ins StrAttr:$port, Exec_BufferType:$dst),
+    "$port `->` $dst", "", "writes.push_back(getDst());"> {
+  let summary = "fetches this rank's box of a parameter port";
+}
+
+#endif

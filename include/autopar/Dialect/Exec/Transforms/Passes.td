@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes on programs of the exec dialect.
+
+#ifndef AUTOPAR_EXEC_TRANSFORMS_PASSES_TD
+#define AUTOPAR_EXEC_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
+  let summary = "give every buffer its place in the arena";
+  let description = [{
+    A buffer lives from its first to its last instruction, `load` before `step`; parameters, constants and whatever
+    `load` leaves for `step` live on, inputs and outputs live through the whole step. Large buffers are
+    placed first, each at the lowest offset (a multiple of 64) that is free for as long as it lives. The arena's
+    size is the exact peak. With a limit, a plan over it is refused.
+
+    ```
+    %0 = exec.buffer "h" device bytes 2048 at 4096 : tensor<8x64xf32>
+    ```
+  }];
+  let options = [
+    Option<"limit", "limit", "int64_t", "0", "bytes of device memory that the plan may use; 0 = any">,
+  ];
+  let statistics = [
+    Statistic<"plannedBytes", "planned-bytes", "bytes of the device arena">,
+    Statistic<"plannedBuffers", "planned-buffers", "buffers placed">,
+  ];
+}
+
+def OrderQueuesPass : Pass<"autopar-order-queues", "mlir::exec::ProgramOp"> {
+  let summary = "write down which instructions wait for other queues";
+  let description = [{
+    Instructions of one queue run in order. Where two instructions on different queues touch the same bytes
+    and one of them writes (true, anti and output dependencies, reuse of memory included), the later
+    one waits for the earlier. Waits that follow from others are left out.
+
+    ```
+    exec.collective all_reduce %0 -> %1 group 0 count 4 : f32 queue communication after [0]
+    ```
+  }];
+}
+
+#endif

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// C++ side of the cost interface.
+#pragma once
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace mlir::autopar {
+
+/// Marks operations that only rearrange or make elements and are computed inside their users.
+template <typename ConcreteType>
+class LightOp : public OpTrait::TraitBase<ConcreteType, LightOp> {};
+
+} // namespace mlir::autopar
+
+#include "autopar/Interfaces/CostInterface.h.inc"

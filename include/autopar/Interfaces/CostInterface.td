@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface through which the search learns what an operation costs on given local shapes.
+
+#ifndef AUTOPAR_INTERFACES_COSTINTERFACE_TD
+#define AUTOPAR_INTERFACES_COSTINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def CostOpInterface : OpInterface<"CostOpInterface"> {
+  let cppNamespace = "::mlir::autopar";
+  let description = [{
+    FLOPs as a function of local shapes. Bytes follow from the shapes and from the fusion group that
+    the operation belongs to, so they are not asked here.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Floating-point operations on the given local operand and result types. The default is one per
+      result element.
+    }], "double", "getFlops",
+      (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$results), "", [{
+      double flops = 0;
+      for (::mlir::RankedTensorType type : results)
+        flops += static_cast<double>(type.getNumElements());
+      return flops;
+    }]>,
+    InterfaceMethod<[{
+      Whether the operation is computed inside its users' kernels, so that it costs a pass over memory
+      only where its result has to be kept.
+    }], "bool", "isLight", (ins), "", [{
+      return $_op->template hasTrait<::mlir::OpTrait::Elementwise>() ||
+             $_op->template hasTrait<::mlir::autopar::LightOp>();
+    }]>,
+  ];
+}
+
+#endif

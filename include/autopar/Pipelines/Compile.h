@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole way from a model file to compiled.bin: what autopar-compile does, callable.
+#pragma once
+
+#include "autopar/Base/Status.h"
+#include "autopar/Pipelines/Pipelines.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace mlir {
+class MLIRContext;
+}
+
+namespace mlir::autopar {
+
+struct CompileOptions {
+  std::string input;  ///< an ONNX model, or MLIR text (.mlir) that enters at `startAt`
+  std::string output; ///< the artifact; or, with stopAfter, the MLIR text ("-": standard output,
+                      ///< empty: nowhere)
+  std::map<std::string, int64_t> bindings; ///< symbolic dimension -> extent
+  int64_t ranks = 0;   ///< ranks of this machine; 0 where `cluster` says it; 1 without either
+  std::string cluster; ///< cluster file or presets:NAME
+  std::string engine = "auto", mesh; ///< search engine; the only mesh to consider
+  uint64_t seed = 1;
+  std::string plan;        ///< plan file to replay instead of searching
+  std::string emitPlan;    ///< where to write the plan
+  int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
+  int64_t threads = 1;     ///< threads per rank
+  bool packWeights = true;
+  std::string targetCpu = "native";
+  std::string emitMlir; ///< folder for the IR after each phase
+  Phase startAt = Phase::Import;
+  Phase stopAfter = Phase::Emit;
+  /// Called before each phase that runs: its number, how many there are, what it does.
+  std::function<void(size_t number, size_t count, const PhaseInfo &)> onPhase;
+};
+
+/// What came out, for the summary and for --explain.
+struct CompileResult {
+  std::string plan; ///< JSON; empty without a search
+  int64_t ranks = 1;
+  int64_t deviceBytes = 0; ///< planned arena per rank
+  int64_t kernels = 0;
+  int64_t artifactBytes = 0;
+};
+
+/// Compiles. A Status without a message means that diagnostics of `context` have said why. Nothing
+/// is written to `output` unless everything succeeded.
+::autopar::Result<CompileResult> compileModel(const CompileOptions &options, MLIRContext &context);
+
+/// The plan in words: mesh, believed time and memory, how parameters are split, what was rejected.
+std::string explainPlan(StringRef planJson);
+
+} // namespace mlir::autopar

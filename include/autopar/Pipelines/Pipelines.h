@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of things: the phases of a compilation by name, and the pipelines that other compilers
+// may add to their own pass managers.
+#pragma once
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+#include <optional>
+
+namespace mlir::autopar {
+
+/// The phases of a compilation, in order.
+enum class Phase {
+  Import,
+  Prepare,
+  Search,
+  Annotate,
+  InsertReshards,
+  Partition,
+  OptimizeCollectives,
+  FormGroups,
+  Lower,
+  PlanMemory,
+  Emit,
+};
+
+struct PhaseInfo {
+  Phase phase;
+  StringRef name;     ///< as in --stop-after=NAME
+  StringRef sentence; ///< what the phase does
+};
+
+/// All phases in order.
+ArrayRef<PhaseInfo> allPhases();
+const PhaseInfo &phaseInfo(Phase phase);
+/// Nothing for an unknown name.
+std::optional<Phase> phaseFromName(StringRef name);
+
+/// Options of `--auto-shard`.
+struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
+  Option<std::string> cluster{
+      *this, "cluster",
+      llvm::cl::desc("cluster file, or presets:NAME; default: autopar.cluster in the module"),
+      llvm::cl::init("")};
+  Option<std::string> engine{*this, "engine",
+                             llvm::cl::desc("search engine, or random for a seeded legal plan"),
+                             llvm::cl::init("auto")};
+  Option<std::string> mesh{*this, "mesh", llvm::cl::desc("only this mesh, e.g. data=4,tensor=2"),
+                           llvm::cl::init("")};
+  Option<int64_t> memoryLimit{*this, "memory-limit",
+                              llvm::cl::desc("bytes per device; 0 takes the cluster's"),
+                              llvm::cl::init(0)};
+  Option<uint64_t> seed{*this, "seed", llvm::cl::desc("seed of engines that draw"),
+                        llvm::cl::init(1)};
+  Option<std::string> plan{*this, "plan",
+                           llvm::cl::desc("replay this plan file instead of searching"),
+                           llvm::cl::init("")};
+  Option<std::string> emitPlan{
+      *this, "emit-plan", llvm::cl::desc("write the plan to this file too"), llvm::cl::init("")};
+};
+
+/// Options of `--autopar-compile-local`.
+struct LowerOptions : PassPipelineOptions<LowerOptions> {
+  Option<int64_t> threads{*this, "threads", llvm::cl::desc("threads per rank"), llvm::cl::init(1)};
+  Option<bool> packWeights{*this, "pack-weights", llvm::cl::desc("pack weights at load"),
+                           llvm::cl::init(true)};
+  Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
+                              llvm::cl::init(0)};
+};
+
+/// Adds the passes of one phase; none for import and emit, which are no passes.
+void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
+                const LowerOptions &lower);
+
+/// prepare, search (or the given plan), annotate, insert-reshards: a module of whole tensors gets
+/// its shardings and says where data moves. This is `--auto-shard`.
+void buildAutoShardPipeline(OpPassManager &manager, const AutoShardOptions &options);
+/// partition and optimize-collectives: whole tensors and reshards become local shapes and
+/// collectives.
+void buildPartitionPipeline(OpPassManager &manager);
+/// form-groups, lower, plan-memory: from local shapes to a program.
+void buildLowerPipeline(OpPassManager &manager, const LowerOptions &options);
+
+} // namespace mlir::autopar

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the search decided, as a value: meshes, stages, how every op and value is sharded, time
+// split, recomputation, schedule, and what the search believed about it. Read from and written to
+// JSON that people may edit; edits pass the same verifier.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autopar/Base/Status.h"
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/Mesh.h"
+
+namespace autopar {
+
+/// Mesh axes that one dimension (or factor) is split over, outermost first; empty = not split. The
+/// word "time" stands for the micro-batch axis.
+using AxisList = std::vector<std::string>;
+
+/// How a value lies on a mesh.
+struct ValueSharding {
+  std::vector<AxisList> dims; ///< one per dimension
+  AxisList partial;           ///< axes over which the value is an unreduced part
+  std::string partialKind;    ///< "sum", "max", ...; empty where nothing is partial
+  bool operator==(const ValueSharding &) const = default;
+};
+
+/// How an op is run: one axis list per factor of its sharding rule.
+struct OpStrategy {
+  std::vector<AxisList> factors;
+  bool operator==(const OpStrategy &) const = default;
+};
+
+/// A run of ops on one mesh. Meshes of different stages are disjoint or identical.
+struct PlanStage {
+  std::string name;
+  std::string mesh;
+  std::vector<std::string> ops; ///< empty in a plan of one stage: all ops
+  bool operator==(const PlanStage &) const = default;
+};
+
+struct PlanAlternative {
+  std::string change; ///< in words: "fc1: split over t forbidden"
+  double stepUs = 0;
+  bool operator==(const PlanAlternative &) const = default;
+};
+
+/// What the search thought; never read back by a pass.
+struct PlanBelief {
+  double stepUs = 0;
+  double lowerBoundUs = 0;
+  std::vector<int64_t> peakBytes; ///< per stage, per device
+  std::string engine;
+  std::string stoppedBy;
+  std::vector<PlanAlternative> alternatives;
+  bool operator==(const PlanBelief &) const = default;
+};
+
+struct Plan {
+  std::string clusterName;
+  int64_t deviceCount = 0; ///< of the cluster that it was made for
+  std::vector<Mesh> meshes;
+  std::vector<PlanStage> stages;
+  std::map<std::string, OpStrategy> ops;       ///< by op id
+  std::map<std::string, ValueSharding> values; ///< by parameter name, or op id ("op#1": 2nd result)
+  int64_t microBatches = 1;
+  std::string schedule = "none"; ///< "none", "gpipe", "1f1b", ...
+  std::vector<std::string> recompute;
+  PlanBelief believed;
+
+  const Mesh *findMesh(std::string_view meshName) const;
+  /// The stage of an op: the one that lists it, or the only stage; -1 otherwise.
+  int64_t stageOfOp(std::string_view opId) const;
+
+  /// Mesh, stage and axis rules; names the first violation and its place.
+  Status verify() const;
+  /// verify(), and that the meshes fit `cluster`.
+  Status verify(const Cluster &cluster) const;
+
+  /// JSON text with `"kind": "autopar.plan", "version": 1`; equal plans give equal text.
+  std::string toJson() const;
+  /// Parsed and verified.
+  static Result<Plan> fromJson(std::string_view text);
+  static Result<Plan> load(const std::string &path);
+  Status save(const std::string &path) const;
+
+  bool operator==(const Plan &) const = default;
+};
+
+} // namespace autopar

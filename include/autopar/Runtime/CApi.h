@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The runtime for other languages: libautopar_runtime.so. Opens a compiled.bin with all its ranks
+ * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits. A
+ * session is used from one thread at a time; different sessions are independent. Exit codes:
+ * docs/ExitCodes.md. */
+#ifndef AUTOPAR_RUNTIME_CAPI_H
+#define AUTOPAR_RUNTIME_CAPI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AUTOPAR_CAPI __attribute__((visibility("default")))
+
+typedef struct AutoParSession AutoParSession;
+
+/* Element types, as in autopar/Base/DataType.h: 0 bool, 1 i8, 2 i16, 3 i32, 4 i64, 5 u8, 6 u16, 7
+ * u32, 8 u64, 9 f16, 10 bf16, 11 f32, 12 f64. */
+
+/* A tensor of the program. Pointers stay valid until the session is closed. */
+typedef struct {
+  const char *name;
+  int32_t dtype;
+  int32_t rank;         /* number of dims */
+  const int64_t *shape; /* rank numbers */
+  int64_t bytes;
+} AutoParTensor;
+
+/* Version of this interface; grows when functions are added. */
+AUTOPAR_CAPI int32_t autoparApiVersion(void);
+
+/* Opens and loads. threads: per rank, 0 = chosen. initializer: NULL or e.g. "normal(0.02), seed=7".
+ * Returns 0 and a session in *session, else the code; autoparLastError() has the message. */
+AUTOPAR_CAPI int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
+                                 AutoParSession **session);
+/* Closes; NULL is allowed. */
+AUTOPAR_CAPI void autoparClose(AutoParSession *session);
+
+/* Message of the calling thread's last failed call, "" if none; valid until its next call. */
+AUTOPAR_CAPI const char *autoparLastError(void);
+
+AUTOPAR_CAPI int32_t autoparWorldSize(const AutoParSession *session);
+AUTOPAR_CAPI int32_t autoparInputCount(const AutoParSession *session);
+AUTOPAR_CAPI int32_t autoparOutputCount(const AutoParSession *session);
+/* index out of range: 65. */
+AUTOPAR_CAPI int32_t autoparInput(const AutoParSession *session, int32_t index,
+                                  AutoParTensor *tensor);
+AUTOPAR_CAPI int32_t autoparOutput(const AutoParSession *session, int32_t index,
+                                   AutoParTensor *tensor);
+
+/* Copies a whole input, row-major. Type and shape must be those of the program. */
+AUTOPAR_CAPI int32_t autoparSetInput(AutoParSession *session, const char *name, int32_t dtype,
+                                     int32_t rank, const int64_t *shape, const void *data);
+/* Runs `steps` steps (counted on from the last call) and collects the outputs of the last. */
+AUTOPAR_CAPI int32_t autoparRun(AutoParSession *session, int64_t steps);
+/* Copies a whole output into `data`, which has room for exactly `bytes`. */
+AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
+                                      int64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

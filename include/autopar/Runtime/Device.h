@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's device: it holds the arenas and runs every instruction that is not communication. docs/
+// AddingADevice.md walks through a new one.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+#include "autopar/Runtime/Communicator.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace autopar::runtime {
+
+class KernelLibrary;
+
+/// All calls of one device come from one thread, the one that drives its rank.
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Takes the program (which outlives the device), allocates its arenas, zeroed, and creates
+  /// whatever the instructions need (primitives, kernel handles). NoDevice or Mismatch when this
+  /// machine cannot run it; the message names the entry and instruction.
+  virtual Status prepare(const artifact::Program &program) = 0;
+
+  /// Address of a buffer for a slot. Valid until the device is destroyed.
+  virtual void *address(int32_t buffer, int32_t slot) = 0;
+
+  /// Starts an instruction; its dependencies are complete. Never blocks on another rank. Token 0
+  /// says that it is complete already.
+  virtual Result<Token> issue(const artifact::Instruction &instruction, int32_t slot) = 0;
+  /// True when complete; the token is then forgotten.
+  virtual Result<bool> test(Token token) = 0;
+
+  /// Host access to a buffer's bytes (slot 0), for ports, control words and tests.
+  virtual Status write(int32_t buffer, int64_t offset, const void *data, int64_t bytes) = 0;
+  virtual Status read(int32_t buffer, int64_t offset, void *data, int64_t bytes) = 0;
+
+  /// Address of a buffer (slot 0) that the host may read between steps, or null when the device's
+  /// memory is its own. Spares a copy of large outputs.
+  virtual const void *hostAddress(int32_t buffer) {
+    (void)buffer;
+    return nullptr;
+  }
+
+  /// Bytes allocated beyond the plan because this machine's library asked for more scratch or
+  /// larger packed weights than the machine that compiled; 0 as a rule.
+  virtual int64_t unplannedBytes() const = 0;
+};
+
+/// The CPU: instructions run on the calling thread and `threads - 1` more. `kernels` may be null
+/// when the program launches none.
+std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const KernelLibrary> kernels,
+                                        int32_t threads);
+
+} // namespace autopar::runtime

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the instruction streams of one rank as a resumable state machine: it advances until
+// something is pending and never blocks, so a thread per rank, a pool for many ranks or a virtual
+// clock can drive it.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+#include "autopar/Runtime/Communicator.h"
+#include "autopar/Runtime/Device.h"
+#include "autopar/Runtime/ParameterStore.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autopar::runtime {
+
+enum class Progress { Done, Pending, Error };
+
+/// When an instruction ran. Times are nanoseconds of the steady clock.
+struct ExecutionEvent {
+  int32_t entry = 0;
+  int32_t instruction = 0;
+  int64_t step = 0; ///< -1 for "load"
+  int64_t beginNs = 0, endNs = 0;
+};
+
+/// One rank. All calls come from one thread at a time; nothing given to it is owned.
+class Executor {
+public:
+  Executor(const artifact::Program &program, const artifact::RankTable &table, int32_t rank,
+           Device &device, Communicator &communicator, ParameterStore &parameters);
+
+  /// Begins loading: parameters into their buffers, rank values, then the entry "load" if there is
+  /// one.
+  void startLoad();
+  /// Begins one pass through the timetable.
+  void startStep(int64_t step);
+  /// Goes on until done or until every queue waits.
+  Progress advance();
+  /// Why advance() said Error: names rank, step, entry and instruction.
+  const Status &status() const { return failure; }
+
+  /// Records events from now on.
+  void record(bool enabled) { isRecording = enabled; }
+  const std::vector<ExecutionEvent> &events() const { return recorded; }
+  void clearEvents() { recorded.clear(); }
+  /// Id of the instruction that ran or waits last, for reports about a stuck rank.
+  std::string lastInstruction() const;
+
+private:
+  struct QueueState {
+    std::vector<int32_t> order; ///< instructions of this queue in the running entry
+    size_t next = 0;
+    bool isIssued = false;
+    bool isCommunication = false;
+    Token token = 0;
+    int64_t beginNs = 0;
+  };
+
+  const artifact::Program &program;
+  const artifact::RankTable &table;
+  int32_t rank;
+  Device &device;
+  Communicator &communicator;
+  ParameterStore &parameters;
+
+  std::vector<artifact::TimetableRow> rows; ///< of the running load or step
+  size_t row = 0;
+  bool isRunningRow = false;
+  bool mustReadParameters = false;
+  int64_t step = -1;
+  QueueState queues[artifact::kQueueCount];
+  std::vector<uint8_t> isComplete; ///< per instruction of the running entry
+  size_t remaining = 0;
+  int32_t lastEntry = -1, lastIndex = -1;
+  Status failure;
+  bool isRecording = false;
+  std::vector<ExecutionEvent> recorded;
+
+  const artifact::Entry &entry() const { return program.entries[size_t(rows[row].entry)]; }
+  Status readParameters();
+  void beginRow();
+  /// True when the queue moved.
+  Result<bool> advanceQueue(QueueState &queue);
+  Result<Token> issue(const artifact::Instruction &instruction, bool &isCommunication);
+  void complete(QueueState &queue, int32_t index);
+  Progress fail(const Status &status);
+};
+
+} // namespace autopar::runtime

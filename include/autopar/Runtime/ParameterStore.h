@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where parameters come from: verified slices of external files, the constants section, or a
+// counter- based initializer for models without weights. Shared by the ranks of a process.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Artifact/Reader.h"
+#include "autopar/Base/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace autopar::runtime {
+
+/// How absent parameters are filled: a function of (seed, parameter name, global element index),
+/// the same numbers under any sharding. Integers and bools become zero.
+struct Initializer {
+  enum class Kind { Normal, Uniform, Constant } kind = Kind::Normal;
+  double scale = 0.02; ///< standard deviation, half width, or the value itself
+  uint64_t seed = 0;
+
+  /// "normal(0.02)", "uniform(0.1), seed=7", "constant(1)". Usage explains what is wrong.
+  static Result<Initializer> parse(const std::string &text);
+  /// Element `index` of the parameter.
+  double value(const std::string &parameter, uint64_t index) const;
+};
+
+/// A box of a global tensor.
+struct Box {
+  std::vector<int64_t> offset, extent;
+};
+
+/// Copies a box between a row-major global tensor and a row-major local buffer of shape `local`
+/// (box at its origin). Exactly one of the two directions; other bytes stay untouched.
+void copyBoxToLocal(const void *global, const std::vector<int64_t> &globalShape, const Box &box,
+                    void *local, const std::vector<int64_t> &localShape, int64_t elementBytes);
+void copyBoxToGlobal(const void *local, const std::vector<int64_t> &localShape, const Box &box,
+                     void *global, const std::vector<int64_t> &globalShape, int64_t elementBytes);
+
+/// Thread-safe.
+class ParameterStore {
+public:
+  ParameterStore(artifact::Reader reader, std::optional<Initializer> initializer);
+  ~ParameterStore();
+
+  /// Writes the rank's box of a parameter into `local`, padding zeroed. NoInput / BadInput name the
+  /// parameter and the file.
+  Status read(const artifact::Port &port, const artifact::PortShard &shard, void *local,
+              const std::vector<int64_t> &localShape);
+
+  /// That every file exists and is long enough, and that nothing absent lacks an initializer; reads
+  /// no data. With `digests`, also compares every digest.
+  Status check(const artifact::Program &program, bool digests);
+
+private:
+  struct File;
+  artifact::Reader reader;
+  std::optional<Initializer> initializer;
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<File>> files;
+
+  Result<std::shared_ptr<File>> open(const std::string &path);
+  Result<const uint8_t *> bytesOf(const artifact::Port &port, std::optional<Box> box);
+  void initialize(const artifact::Port &port, const artifact::PortShard &shard, void *local,
+                  const std::vector<int64_t> &localShape);
+};
+
+} // namespace autopar::runtime

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime as a value: open an artifact, set inputs, run steps, get outputs. Runs all ranks in
+// this process, or is one rank of many when it is given a transport. autopar-run and the C
+// interface are thin layers over it.
+#pragma once
+
+#include "autopar/Artifact/Reader.h"
+#include "autopar/Base/Status.h"
+#include "autopar/Runtime/Executor.h"
+#include "autopar/Runtime/ParameterStore.h"
+#include "autopar/Runtime/Transport.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autopar::runtime {
+
+struct SessionOptions {
+  /// Threads per rank; 0 = cores of this process divided by the ranks that share them, at least 1.
+  int32_t threads = 0;
+  /// Ranks on this machine when a transport is given (to divide the cores); 0 = all.
+  int32_t ranksHere = 0;
+  /// Threads that drive the ranks of this process; 0 = one per rank, up to 16 per core. With fewer
+  /// threads than ranks each drives several, which is what makes runs with very many ranks
+  /// possible.
+  int32_t workers = 0;
+  /// For models without weights.
+  std::optional<Initializer> initializer;
+  /// Null: all ranks run in this process, each on a thread of its own.
+  std::unique_ptr<Transport> transport;
+  /// Asked while a rank waits for others: not Ok ends the job (a rendezvous' verdict on dead
+  /// peers).
+  std::function<Status()> verdict;
+  /// Records when each instruction ran.
+  bool record = false;
+};
+
+/// A tensor that the program takes or gives, as a whole.
+struct TensorSpec {
+  std::string name;
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;
+};
+
+/// Bytes that one rank allocates.
+struct RankMemory {
+  int32_t rank = 0;
+  int64_t arenaBytes[artifact::kSpaceCount] = {};
+  int64_t unplannedBytes = 0;
+};
+
+/// When the instructions of a rank ran.
+struct RankEvents {
+  int32_t rank = 0;
+  const std::vector<ExecutionEvent> *events = nullptr;
+};
+
+/// Not thread-safe; one call at a time.
+class Session {
+public:
+  /// Verifies the artifact and this machine, agrees with the other ranks on the artifact, allocates
+  /// and loads parameters.
+  static Result<std::unique_ptr<Session>> open(const std::string &path, SessionOptions options);
+  static Result<std::unique_ptr<Session>> open(artifact::Reader reader, SessionOptions options);
+  ~Session();
+
+  const artifact::Reader &reader() const;
+  const std::vector<TensorSpec> &inputs() const;
+  const std::vector<TensorSpec> &outputs() const; ///< outputs, then metrics
+  /// Threads per rank that were chosen.
+  int32_t threads() const;
+  /// True where outputs arrive: in process always, else on rank 0.
+  bool hasOutputs() const;
+
+  /// Takes a copy of the whole tensor, row-major. BadInput names the expected type, shape and size,
+  /// and for an unknown name all inputs.
+  Status setInput(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
+                  const void *data);
+
+  /// Runs steps [first, first + count) on all ranks of this process. BadInput lists inputs that
+  /// were not set. After a failure the session can only be closed.
+  Status run(int64_t first, int64_t count);
+
+  /// Fetches the outputs of the last step into memory; with a transport, all ranks call it and rank
+  /// 0 receives.
+  Status collectOutputs();
+  /// The whole tensor, valid until the next run() or collectOutputs().
+  Result<const void *> output(const std::string &name) const;
+
+  std::vector<RankMemory> memory() const;
+  std::vector<RankEvents> events() const;
+  void clearEvents();
+
+private:
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+/// "input_ids: i64 [8,128]" for each, for messages.
+std::string describe(const std::vector<TensorSpec> &tensors);
+
+} // namespace autopar::runtime

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exec IR as compiled.bin: one operation is one entity of the artifact, so nothing is decided here.
+// Weights stay where they are: the artifact names their file and carries digests of their bytes.
+#pragma once
+
+#include "autopar/Artifact/Writer.h"
+#include "autopar/Base/Status.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::autopar {
+
+/// What the artifact holds besides the programs.
+struct EmitOptions {
+  ::autopar::artifact::Target target;
+  /// Compiled kernels of the one rank class (empty when no program launches any).
+  std::vector<char> kernels;
+  std::string plan;   ///< JSON text, may be empty
+  std::string source; ///< MLIR text, may be empty
+  /// Folder that the artifact will stand in: weight files are named relative to it. Empty:
+  /// absolute.
+  std::string folder;
+};
+
+/// The artifact's contents for a module in exec form with planned memory. BadInput when the module
+/// is not in that form, NoInput / BadInput when a weight file cannot be read or is too short.
+::autopar::Result<::autopar::artifact::Contents> buildArtifact(ModuleOp module,
+                                                               EmitOptions options);
+
+} // namespace mlir::autopar

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which matrix products and convolutions are left to a library.
+#pragma once
+
+namespace mlir {
+class Operation;
+}
+
+namespace mlir::autopar {
+
+/// Whether `op` is a dot_general or convolution that the runtime's library computes: operands and
+/// result all f32 or all bf16 (a bf16 product may have an f32 result), no empty tensors;
+/// convolutions of one to three spatial dimensions, without input dilation or negative padding.
+bool isLibraryContraction(Operation *op);
+
+} // namespace mlir::autopar

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes that apply a plan to the IR, one file per pass, in the order in which a pipeline runs them.
+
+#ifndef AUTOPAR_TRANSFORMS_PASSES_TD
+#define AUTOPAR_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
+  let summary = "choose a sharding for every operation by cost";
+  let description = [{
+    Reads the sharding rules of `@main`, builds the cost graph for every mesh that the cluster allows
+    (at most three axes), lets a search engine choose under the memory limit, and attaches the best
+    plan to the module as `autopar.plan` (JSON text). The IR is not changed otherwise. The cluster
+    stands in the module (`autopar.cluster`) or in the option; without one it is an error.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"engine", "engine", "std::string", "\"auto\"", "search engine, or random for a seeded legal plan">,
+    Option<"meshShape", "mesh", "std::string", "\"\"", "only this mesh, e.g. data=4,tensor=2">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
+    Option<"seed", "seed", "uint64_t", "1", "seed of engines that draw">,
+    Option<"planFile", "emit-plan", "std::string", "\"\"", "write the plan to this file too">,
+  ];
+}
+
+def AnnotatePass : Pass<"autopar-annotate", "mlir::ModuleOp"> {
+  let summary = "write a plan onto the operations that it speaks of";
+  let description = [{
+    Takes the plan from the option or from the module's `autopar.plan`, declares its mesh, and gives
+    each operation its `autopar.strategy` and each argument and result of `@main` its
+    `autopar.sharding`. A plan that names unknown operations or axes, or an illegal strategy, is
+    refused.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"planFile", "plan", "std::string", "\"\"", "plan file; default: the module's autopar.plan">,
+  ];
+}
+
+def InsertReshardsPass : Pass<"autopar-insert-reshards", "mlir::func::FuncOp"> {
+  let summary = "make every disagreement between shardings an operation";
+  let description = [{
+    Where an operand lies differently from what its user's strategy asks for, an `autopar.reshard` on
+    the whole shape is inserted; users that ask for the same share one.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def PartitionPass : Pass<"autopar-partition", "mlir::func::FuncOp"> {
+  let summary = "rewrite a function to the local shapes of one rank";
+  let description = [{
+    Every operation rewrites itself through its sharding rule interface; `autopar.reshard` becomes
+    collectives and local slices. Shards of uneven dimensions are padded at the end; before a
+    reduction over such a dimension the padding is replaced by the identity. The result is one program
+    for all ranks: what differs is read from `autopar.shard_index`.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def OptimizeCollectivesPass : Pass<"autopar-optimize-collectives", "mlir::func::FuncOp"> {
+  let summary = "replace collectives by cheaper ones that compute the same";
+  let description = [{
+    An all-reduce of which only this rank's slice is used becomes a reduce-scatter; collectives that
+    are computed twice on the same value are shared; positions and slices that became constant fold.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncOp"> {
+  let summary = "wrap operations that become one kernel or library call into groups";
+  let description = [{
+    Elementwise operations join their producers and consumers; a row operation (reduction, softmax,
+    normalization) joins what is computed on the same rows; a matrix product or convolution takes the
+    bias, activation and residual that the library can apply. What remains outside is a view, a
+    collective, or an operation with a kernel of its own.
+
+    ```mlir
+    %n = autopar.normalize %x dims [1] epsilon 1.0e-5 : tensor<8x64xf32>
+    %g = autopar.broadcast %scale dims [1] : tensor<64xf32> -> tensor<8x64xf32>
+    %y = autopar.binary mul %n, %g : tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.group %x, %scale : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32> {
+    ^bb0(%a: tensor<8x64xf32>, %s: tensor<64xf32>):
+      %n = autopar.normalize %a dims [1] epsilon 1.0e-5 : tensor<8x64xf32>
+      %g = autopar.broadcast %s dims [1] : tensor<64xf32> -> tensor<8x64xf32>
+      %m = autopar.binary mul %n, %g : tensor<8x64xf32>
+      autopar.yield %m : tensor<8x64xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def RaiseCompositesPass : Pass<"autopar-raise-composites", "mlir::func::FuncOp"> {
+  let summary = "recognize what exporters decompose";
+  let description = [{
+    Layer and RMS normalization, gelu in both forms, silu, sigmoid and softmax become one operation each, which
+    takes over the id of the last operation that it replaces; so do powers by small numbers and divisions
+    by powers of two. Reshapes, transpositions, broadcasts, slices and casts in a row are merged or
+    dropped, and so is what nobody uses; what is computed twice is shared. A composite is raised only if nothing else uses what it computes
+    on the way.
+
+    ```mlir
+    %s = autopar.unary sigmoid %x : tensor<8x256xf32>
+    %y = autopar.binary mul %x, %s : tensor<8x256xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.unary silu %x : tensor<8x256xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def UnflattenRowsPass : Pass<"autopar-unflatten-rows", "mlir::ModuleOp"> {
+  let summary = "keep dimensions apart that exporters merge around a product";
+  let description = [{
+    Where a reshape merges dimensions (batch and sequence into rows), a matrix product and elementwise
+    operations follow and another reshape separates them again, they are not merged at all, so that each can be
+    sharded by itself.
+
+    ```mlir
+    %r = autopar.reshape %x : tensor<2x4x16xf32> -> tensor<8x16xf32>
+    %h = autopar.dot_general %r, %w contract [1] x [0] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+    %y = autopar.reshape %h : tensor<8x32xf32> -> tensor<2x4x32xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [2] x [0] : (tensor<2x4x16xf32>, tensor<16x32xf32>) -> tensor<2x4x32xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def SplitFusedProjectionsPass : Pass<"autopar-split-fused-projections", "mlir::ModuleOp"> {
+  let summary = "give the equal parts of one product a dimension of their own";
+  let description = [{
+    Where the result of a matrix product with a parameter (perhaps with bias) is cut into equal parts, such as
+    query, key and value, no contiguous sharding of that dimension fits the parts. The parameter is
+    read as `[k, 3, n]` instead of `[k, 3 * n]`, which is the same bytes (argument and `autopar.origin`
+    change their type), and a part becomes one position of the new dimension, so that `n` can be sharded. Parts of unequal
+    extent, and products with other users, are left alone.
+
+    ```mlir
+    %h = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
+    %k = autopar.slice %h starts [0, 64] steps [1, 1] : tensor<8x192xf32> -> tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %h = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x3x64xf32>) -> tensor<8x3x64xf32>
+    %p = autopar.slice %h starts [0, 1, 0] steps [1, 1, 1] : tensor<8x3x64xf32> -> tensor<8x1x64xf32>
+    %k = autopar.reshape %p : tensor<8x1x64xf32> -> tensor<8x64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def FoldParametersPass : Pass<"autopar-fold-parameters", "mlir::ModuleOp"> {
+  let summary = "do to parameters by reading them what the program does to them first";
+  let description = [{
+    A reshape that is the only use of a parameter becomes the shape of the argument and of its
+    `autopar.origin` (the same bytes). A transposition of a weight, and a broadcast along batch dimensions, become part of the
+    matrix product that uses them. What depends on constants only is evaluated.
+
+    ```mlir
+    %t = autopar.transpose %w permutation [1, 0] : tensor<100x16xf32> -> tensor<16x100xf32>
+    %y = autopar.dot_general %x, %t contract [1] x [0] : (tensor<8x16xf32>, tensor<16x100xf32>) -> tensor<8x100xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<8x16xf32>, tensor<100x16xf32>) -> tensor<8x100xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def FoldScalesPass : Pass<"autopar-fold-scales", "mlir::func::FuncOp"> {
+  let summary = "scale weights instead of results";
+  let description = [{
+    A product or convolution by a weight that is a parameter (or computed from parameters), multiplied
+    by numbers per column or channel that are known too, becomes one by a scaled weight: batch
+    normalization at inference disappears into the filter, which is computed once when the program is
+    loaded.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %f = autopar.broadcast %s dims [1] : tensor<4xf32> -> tensor<8x4xf32>
+    %z = autopar.binary mul %y, %f : tensor<8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time without a clock: tasks with durations on in-order queues, dependencies among them, and
+// memory that they take and give back. The planner's evaluator and the runtime's simulated device
+// both run on this one engine, so that they cannot disagree about what a schedule means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "autopar/Base/Status.h"
+
+namespace autopar {
+
+/// One piece of work. A task starts when its queue is free, all tasks listed before it on the queue
+/// have ended, and all tasks in `after` have ended. A task on several queues (a collective, a
+/// transfer over a link) occupies all of them for its whole duration.
+struct VirtualTask {
+  std::string name;
+  std::vector<int32_t> queues; ///< at least one; order among tasks of a queue is list order
+  double durationUs = 0;
+  std::vector<int32_t> after; ///< indices of other tasks, in any order
+  /// Memory pool that the deltas below apply to; -1: none.
+  int32_t memory = -1;
+  int64_t bytesAtStart = 0; ///< added when the task starts (may be negative)
+  int64_t bytesAtEnd = 0;   ///< added when it ends
+};
+
+struct VirtualProgram {
+  std::vector<std::string> queues;
+  std::vector<std::string> memories;
+  std::vector<int64_t> initialBytes; ///< per memory; empty: all 0
+  std::vector<VirtualTask> tasks;
+};
+
+struct TaskTimes {
+  double startUs = 0;
+  double endUs = 0;
+};
+
+struct VirtualRun {
+  double makespanUs = 0;
+  std::vector<TaskTimes> tasks;                ///< per task
+  std::vector<std::vector<int32_t>> timelines; ///< per queue: tasks in the order they ran
+  std::vector<double> busyUs;                  ///< per queue
+  std::vector<int64_t> peakBytes;              ///< per memory
+  std::vector<double> peakAtUs;                ///< per memory
+};
+
+/// Runs the program. BadInput for an index out of range or a negative duration; for a cycle
+/// (deadlock) the message names the tasks that block each other.
+Result<VirtualRun> runVirtualTime(const VirtualProgram &program);
+
+} // namespace autopar

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlatBuffers bytes to program and rank table structs. Bytes are untrusted: the FlatBuffers
+// Verifier runs first, absent fields are errors or empty, enumerations are range-checked.
+#include "Encode.h"
+
+#include "autopar/Artifact/Program_generated.h"
+
+#include <cstring>
+
+namespace autopar::artifact {
+namespace {
+
+/// Remembers the first thing that was wrong; decoding goes on harmlessly and the result is
+/// discarded.
+class Decoder {
+public:
+  Status status;
+
+  void refuse(const std::string &what) {
+    if (status.isOk())
+      status = Status::badInput(what);
+  }
+
+  std::string text(const flatbuffers::String *s) { return s ? s->str() : std::string(); }
+
+  /// The verifier checks places, not the alignment of 8-byte elements.
+  bool isAligned(const void *data) {
+    if (reinterpret_cast<uintptr_t>(data) % 8 == 0)
+      return true;
+    refuse("misaligned list");
+    return false;
+  }
+
+  template <typename T>
+  std::vector<T> list(const flatbuffers::Vector<T> *v) {
+    if (!v || v->size() == 0 || (sizeof(T) == 8 && !isAligned(v->Data())))
+      return {};
+    return std::vector<T>(v->begin(), v->end());
+  }
+
+  template <typename Out, typename In>
+  std::vector<Out> tables(const flatbuffers::Vector<flatbuffers::Offset<In>> *v) {
+    std::vector<Out> result;
+    if (!v)
+      return result;
+    result.reserve(v->size());
+    for (const In *item : *v)
+      result.push_back(decode(*item));
+    return result;
+  }
+
+  template <typename E>
+  E enumeration(uint8_t value, E last, const char *what) {
+    if (value > uint8_t(last)) {
+      refuse(std::string("unknown ") + what + " " + std::to_string(value));
+      return E(0);
+    }
+    return E(value);
+  }
+  DataType dtype(uint8_t v) { return enumeration(v, DataType::F64, "element type"); }
+  Epilogue epilogue(uint8_t v) { return enumeration(v, Epilogue::GeluTanh, "epilogue"); }
+  Layout layout(uint8_t v) { return enumeration(v, Layout::Blocked16, "layout"); }
+
+  Digest decode(const fb::Digest &d) {
+    Digest digest;
+    uint64_t high = d.high(), low = d.low();
+    std::memcpy(digest.bytes.data(), &high, 8);
+    std::memcpy(digest.bytes.data() + 8, &low, 8);
+    return digest;
+  }
+
+  Buffer decode(const fb::Buffer &b) {
+    Buffer out;
+    out.name = text(b.name());
+    out.space = enumeration(b.space(), Space::Disk, "space");
+    out.offset = b.offset();
+    out.bytes = b.bytes();
+    out.dtype = dtype(b.dtype());
+    out.shape = list(b.shape());
+    out.slots = b.slots();
+    out.slotStride = b.slot_stride();
+    return out;
+  }
+
+  Port decode(const fb::Port &p) {
+    Port out;
+    out.role = enumeration(p.role(), Role::Metric, "port role");
+    out.name = text(p.name());
+    out.dtype = dtype(p.dtype());
+    out.shape = list(p.shape());
+    out.buffer = p.buffer();
+    if (const fb::Source *s = p.source()) {
+      out.source.kind = enumeration(s->kind(), SourceKind::Absent, "source kind");
+      out.source.path = text(s->path());
+      out.source.offset = s->offset();
+      out.source.length = s->length();
+      if (s->digest() && isAligned(s->digest()))
+        out.source.digest = decode(*s->digest());
+      if (s->chunks() && s->chunks()->size() > 0 && isAligned(s->chunks()->Data()))
+        for (const fb::Digest *chunk : *s->chunks())
+          out.source.chunkDigests.push_back(decode(*chunk));
+    }
+    return out;
+  }
+
+  MatmulGeometry decode(const fb::MatmulGeometry &g) {
+    MatmulGeometry out;
+    out.aType = dtype(g.a_type());
+    out.bType = dtype(g.b_type());
+    out.cType = dtype(g.c_type());
+    out.biasType = dtype(g.bias_type());
+    out.a = {list(g.a_dims()), list(g.a_strides())};
+    out.b = {list(g.b_dims()), list(g.b_strides())};
+    out.c = {list(g.c_dims()), list(g.c_strides())};
+    out.hasBias = g.has_bias();
+    out.hasResidual = g.has_residual();
+    out.epilogue = epilogue(g.epilogue());
+    out.scale = g.scale();
+    out.packedB = g.packed_b();
+    return out;
+  }
+
+  ConvolutionGeometry decode(const fb::ConvolutionGeometry &g) {
+    ConvolutionGeometry out;
+    out.xType = dtype(g.x_type());
+    out.wType = dtype(g.w_type());
+    out.yType = dtype(g.y_type());
+    out.biasType = dtype(g.bias_type());
+    out.x = list(g.x());
+    out.w = list(g.w());
+    out.y = list(g.y());
+    out.strides = list(g.strides());
+    out.padsBegin = list(g.pads_begin());
+    out.padsEnd = list(g.pads_end());
+    out.dilations = list(g.dilations());
+    out.groups = g.groups();
+    out.xLayout = layout(g.x_layout());
+    out.yLayout = layout(g.y_layout());
+    out.hasBias = g.has_bias();
+    out.hasResidual = g.has_residual();
+    out.epilogue = epilogue(g.epilogue());
+    out.packedW = g.packed_w();
+    return out;
+  }
+
+  Payload decode(const fb::Launch &p) { return Launch{p.kernel(), list(p.args()), p.extent()}; }
+  Payload decode(const fb::Matmul &p) {
+    if (!p.geometry()) {
+      refuse("matmul without a geometry");
+      return Matmul{};
+    }
+    return Matmul{decode(*p.geometry()), p.a(), p.b(), p.c(), p.bias(), p.residual(), p.scratch()};
+  }
+  Payload decode(const fb::Convolution &p) {
+    if (!p.geometry()) {
+      refuse("convolution without a geometry");
+      return Convolution{};
+    }
+    return Convolution{decode(*p.geometry()), p.x(),      p.w(), p.y(), p.bias(),
+                       p.residual(),          p.scratch()};
+  }
+  Payload decode(const fb::Pack &p) {
+    Pack out{p.src(), p.dst(), MatmulGeometry{}};
+    if (bool(p.matmul()) == bool(p.convolution()))
+      refuse("pack needs exactly one geometry");
+    else if (p.matmul())
+      out.geometry = decode(*p.matmul());
+    else
+      out.geometry = decode(*p.convolution());
+    return out;
+  }
+  Payload decode(const fb::Reorder &p) {
+    return Reorder{p.src(),        p.dst(),          dtype(p.dtype()),
+                   list(p.dims()), layout(p.from()), layout(p.to())};
+  }
+  Payload decode(const fb::Collective &p) {
+    return Collective{enumeration(p.kind(), CollectiveKind::Broadcast, "collective"),
+                      p.input(),
+                      p.output(),
+                      p.group(),
+                      enumeration(p.reduction(), Reduction::Prod, "reduction"),
+                      dtype(p.dtype()),
+                      p.count()};
+  }
+  Payload decode(const fb::Permute &p) {
+    return Permute{p.input(), p.output(), p.permutation(), p.bytes()};
+  }
+  Payload decode(const fb::Send &p) { return Send{p.buffer(), p.peer(), p.bytes(), p.tag()}; }
+  Payload decode(const fb::Recv &p) { return Recv{p.buffer(), p.peer(), p.bytes(), p.tag()}; }
+  Payload decode(const fb::Copy &p) {
+    return Copy{p.src(), p.src_offset(), p.dst(), p.dst_offset(), p.bytes()};
+  }
+  Payload decode(const fb::Read &p) { return Read{p.port(), p.dst()}; }
+
+  template <typename T>
+  Payload payloadOf(const T *table) {
+    if (table)
+      return decode(*table);
+    refuse("instruction without a payload");
+    return Launch{};
+  }
+
+  Payload payload(const fb::Instruction &i) {
+    switch (i.payload_type()) {
+    case fb::Payload_Launch:
+      return payloadOf(i.payload_as_Launch());
+    case fb::Payload_Matmul:
+      return payloadOf(i.payload_as_Matmul());
+    case fb::Payload_Convolution:
+      return payloadOf(i.payload_as_Convolution());
+    case fb::Payload_Pack:
+      return payloadOf(i.payload_as_Pack());
+    case fb::Payload_Reorder:
+      return payloadOf(i.payload_as_Reorder());
+    case fb::Payload_Collective:
+      return payloadOf(i.payload_as_Collective());
+    case fb::Payload_Permute:
+      return payloadOf(i.payload_as_Permute());
+    case fb::Payload_Send:
+      return payloadOf(i.payload_as_Send());
+    case fb::Payload_Recv:
+      return payloadOf(i.payload_as_Recv());
+    case fb::Payload_Copy:
+      return payloadOf(i.payload_as_Copy());
+    case fb::Payload_Read:
+      return payloadOf(i.payload_as_Read());
+    default:
+      refuse("unknown instruction kind " + std::to_string(int(i.payload_type())));
+      return Launch{};
+    }
+  }
+
+  Instruction decode(const fb::Instruction &i) {
+    Instruction out;
+    out.queue = enumeration(i.queue(), Queue::Host, "queue");
+    out.after = list(i.after());
+    out.id = text(i.id());
+    out.profileKey = text(i.profile_key());
+    out.flops = i.flops();
+    out.bytes = i.bytes();
+    out.payload = payload(i);
+    return out;
+  }
+
+  Entry decode(const fb::Entry &e) {
+    return {text(e.name()), tables<Instruction>(e.instructions())};
+  }
+
+  Program decode(const fb::Program &p) {
+    Program out;
+    out.name = text(p.name());
+    if (!p.arena_bytes() || p.arena_bytes()->size() != kSpaceCount ||
+        !isAligned(p.arena_bytes()->Data()))
+      refuse("program needs one arena size per space");
+    else
+      std::copy(p.arena_bytes()->begin(), p.arena_bytes()->end(), out.arenaBytes.begin());
+    out.buffers = tables<Buffer>(p.buffers());
+    out.ports = tables<Port>(p.ports());
+    if (p.kernels())
+      for (const flatbuffers::String *symbol : *p.kernels())
+        out.kernels.push_back(symbol->str());
+    out.entries = tables<Entry>(p.entries());
+    if (p.timetable())
+      for (const fb::TimetableRow *row : *p.timetable())
+        out.timetable.push_back({row->entry(), row->slot()});
+    out.controlBuffer = p.control_buffer();
+    out.rankValuesBuffer = p.rank_values_buffer();
+    out.plannedThreads = p.planned_threads();
+    return out;
+  }
+
+  Group decode(const fb::Group &g) { return {list(g.members())}; }
+  PortShard decode(const fb::PortShard &s) {
+    return {list(s.offset()), list(s.extent()), s.replica()};
+  }
+  RankTable decode(const fb::RankTable &t) {
+    RankTable out;
+    out.rankClass = t.rank_class();
+    out.groups = tables<Group>(t.groups());
+    out.peers = list(t.peers());
+    if (t.permutations())
+      for (const fb::Permutation *move : *t.permutations())
+        out.permutations.push_back({move->send_to(), move->receive_from()});
+    out.rankValues = list(t.rank_values());
+    out.ports = tables<PortShard>(t.ports());
+    return out;
+  }
+};
+
+constexpr flatbuffers::uoffset_t kMaxDepth = 64;
+constexpr flatbuffers::uoffset_t kMaxTables = 100'000'000;
+
+} // namespace
+
+Result<Program> decodeProgram(std::span<const uint8_t> bytes) {
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, kMaxTables);
+  if (!verifier.VerifyBuffer<fb::Program>("APPR"))
+    return Status::badInput("not a well-formed program table");
+  Decoder decoder;
+  Program program = decoder.decode(*flatbuffers::GetRoot<fb::Program>(bytes.data()));
+  if (!decoder.status.isOk())
+    return decoder.status;
+  return program;
+}
+
+Result<std::vector<RankTable>> decodeRanks(std::span<const uint8_t> bytes) {
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, kMaxTables);
+  if (!verifier.VerifyBuffer<fb::Ranks>("APRK"))
+    return Status::badInput("not a well-formed rank table");
+  Decoder decoder;
+  auto ranks = decoder.tables<RankTable>(flatbuffers::GetRoot<fb::Ranks>(bytes.data())->ranks());
+  if (!decoder.status.isOk())
+    return decoder.status;
+  return ranks;
+}
+
+} // namespace autopar::artifact

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// The semantic verifier of one program: indices, ranges and types of buffers, ports, instructions
+// and the timetable.
+#include "autopar/Artifact/Layout.h"
+#include "autopar/Artifact/Verify.h"
+
+#include <set>
+
+namespace autopar::artifact {
+namespace {
+
+Status bad(const std::string &what) { return Status::badInput(what); }
+
+class ProgramVerifier {
+public:
+  ProgramVerifier(const Program &program, uint64_t constantsBytes)
+      : program(program), constantsBytes(constantsBytes) {}
+
+  Status run() {
+    for (int64_t bytes : program.arenaBytes)
+      if (bytes < 0)
+        return bad("negative arena size");
+    for (size_t i = 0; i < program.buffers.size(); ++i)
+      AUTOPAR_RETURN_IF_ERROR(
+          verify(program.buffers[i])
+              .at("buffer " + std::to_string(i) + " (" + program.buffers[i].name + ")"));
+    for (size_t i = 0; i < program.ports.size(); ++i)
+      AUTOPAR_RETURN_IF_ERROR(
+          verify(program.ports[i])
+              .at("port " + std::to_string(i) + " (" + program.ports[i].name + ")"));
+    for (const std::string &symbol : program.kernels)
+      if (symbol.empty())
+        return bad("a kernel has no symbol name");
+    std::set<std::string> names;
+    for (const Entry &entry : program.entries) {
+      if (entry.name.empty() || !names.insert(entry.name).second)
+        return bad("entry name '" + entry.name + "' is empty or not unique");
+      AUTOPAR_RETURN_IF_ERROR(verify(entry).at("entry " + entry.name));
+    }
+    AUTOPAR_RETURN_IF_ERROR(verifyTimetable());
+    return verifySpecialBuffers();
+  }
+
+private:
+  const Program &program;
+  uint64_t constantsBytes;
+  std::vector<int32_t> slotsOfEntry; ///< smallest slot count above 1 among the entry's buffers
+  int32_t entrySlots = 0;
+
+  Status verify(const Buffer &b) {
+    if (b.offset < 0 || b.bytes < 0 || b.slots < 1 || b.slotStride < 0)
+      return bad("negative offset, size or slot stride, or no slot");
+    int64_t end = 0, slots = 0;
+    if (__builtin_add_overflow(b.offset, b.bytes, &end) ||
+        __builtin_mul_overflow(int64_t(b.slots - 1), b.slotStride, &slots) ||
+        __builtin_add_overflow(end, slots, &end) || end > program.arenaBytes[size_t(b.space)])
+      return bad("bytes [" + std::to_string(b.offset) + ", + " + std::to_string(b.bytes) +
+                 ") lie outside the arena of " +
+                 std::to_string(program.arenaBytes[size_t(b.space)]) + " bytes");
+    auto needed = checkedBytes(b.shape, b.dtype);
+    if (!needed || *needed > b.bytes)
+      return bad("the shape needs more than its " + std::to_string(b.bytes) + " bytes");
+    if (b.offset % byteSize(b.dtype) != 0 || b.slotStride % byteSize(b.dtype) != 0)
+      return bad("offset or slot stride is not a multiple of the element size");
+    return Status::ok();
+  }
+
+  Status verify(const Port &p) {
+    if (p.name.empty())
+      return bad("the name is empty");
+    for (const Port &other : program.ports) {
+      if (&other == &p)
+        break;
+      if (other.role == p.role && other.name == p.name)
+        return bad("two ports of one role have this name");
+    }
+    auto bytes = checkedBytes(p.shape, p.dtype);
+    if (!bytes)
+      return bad("the global shape is negative or too large");
+    if (p.buffer == -1 && p.role != Role::Parameter)
+      return bad("only a parameter may have no buffer");
+    if (p.buffer < -1 || p.buffer >= int64_t(program.buffers.size()))
+      return bad("buffer index " + std::to_string(p.buffer) + " is out of range");
+    if (p.buffer >= 0) {
+      const Buffer &buffer = program.buffers[size_t(p.buffer)];
+      if (buffer.dtype != p.dtype || buffer.shape.size() != p.shape.size())
+        return bad("type or rank of buffer " + std::to_string(p.buffer) + " (" + buffer.name +
+                   ") differs");
+    }
+    return verifySource(p, *bytes);
+  }
+
+  Status verifySource(const Port &p, int64_t bytes) {
+    const Source &s = p.source;
+    if (p.role == Role::Parameter && s.kind == SourceKind::None)
+      return bad("a parameter needs a source");
+    if (s.kind != SourceKind::File && s.kind != SourceKind::Constants)
+      return Status::ok();
+    int64_t end = 0;
+    if (s.offset < 0 || s.length != bytes || __builtin_add_overflow(s.offset, s.length, &end))
+      return bad("source length " + std::to_string(s.length) + " is not the tensor's " +
+                 std::to_string(bytes) + " bytes, or its offset is out of range");
+    if (s.kind == SourceKind::Constants)
+      return uint64_t(end) <= constantsBytes ? Status::ok()
+                                             : bad("source lies outside the constants");
+    if (s.path.empty() || s.path.find('\0') != std::string::npos)
+      return bad("source path is empty or malformed");
+    uint64_t chunks = (uint64_t(s.length) + kChunkBytes - 1) / kChunkBytes;
+    if (!s.chunkDigests.empty() && s.chunkDigests.size() != chunks)
+      return bad("expected " + std::to_string(chunks) + " chunk digests, found " +
+                 std::to_string(s.chunkDigests.size()));
+    return Status::ok();
+  }
+
+  Status verify(const Entry &entry) {
+    entrySlots = INT32_MAX;
+    for (size_t i = 0; i < entry.instructions.size(); ++i) {
+      const Instruction &instruction = entry.instructions[i];
+      std::string where = "instruction " + std::to_string(i) + " (" + instruction.id + ")";
+      for (int32_t earlier : instruction.after)
+        if (earlier < 0 || size_t(earlier) >= i)
+          return bad(where + ": waits for instruction " + std::to_string(earlier) +
+                     ", which is not earlier");
+      if (instruction.flops < 0 || instruction.bytes < 0)
+        return bad(where + ": negative cost");
+      AUTOPAR_RETURN_IF_ERROR(
+          std::visit([&](const auto &payload) { return verify(payload); }, instruction.payload)
+              .at(where));
+    }
+    slotsOfEntry.push_back(entrySlots);
+    return Status::ok();
+  }
+
+  /// The buffer exists and has room for `bytes` (nothing = overflowed).
+  Status use(const char *what, int32_t index, std::optional<int64_t> bytes) {
+    if (index < 0 || size_t(index) >= program.buffers.size())
+      return bad(std::string(what) + ": buffer index " + std::to_string(index) +
+                 " is out of range");
+    const Buffer &buffer = program.buffers[size_t(index)];
+    if (!bytes || *bytes < 0 || *bytes > buffer.bytes)
+      return bad(std::string(what) + ": buffer " + std::to_string(index) + " (" + buffer.name +
+                 ") has " + std::to_string(buffer.bytes) + " bytes, needed are " +
+                 (bytes ? std::to_string(*bytes) : std::string("too many")));
+    if (buffer.slots > 1)
+      entrySlots = std::min(entrySlots, buffer.slots);
+    return Status::ok();
+  }
+  Status useOptional(const char *what, bool wanted, int32_t index, std::optional<int64_t> bytes) {
+    if (wanted != (index != -1))
+      return bad(std::string(what) + (wanted ? " has no buffer" : " has a buffer but is not used"));
+    return wanted ? use(what, index, bytes) : Status::ok();
+  }
+  Status useScratch(int32_t index) { return index == -1 ? Status::ok() : use("scratch", index, 0); }
+
+  Status verify(const Launch &p) {
+    if (p.kernel < 0 || size_t(p.kernel) >= program.kernels.size())
+      return bad("kernel index " + std::to_string(p.kernel) + " is out of range");
+    if (p.extent < 0)
+      return bad("negative extent");
+    for (int32_t arg : p.args)
+      AUTOPAR_RETURN_IF_ERROR(use("argument", arg, 0));
+    return Status::ok();
+  }
+
+  Status verify(const Matmul &p) {
+    const MatmulGeometry &g = p.geometry;
+    AUTOPAR_RETURN_IF_ERROR(verifyGeometry(g));
+    AUTOPAR_RETURN_IF_ERROR(use("a", p.a, spanBytes(g.a, g.aType)));
+    AUTOPAR_RETURN_IF_ERROR(use("b", p.b, g.packedB ? 0 : spanBytes(g.b, g.bType)));
+    AUTOPAR_RETURN_IF_ERROR(use("c", p.c, spanBytes(g.c, g.cType)));
+    AUTOPAR_RETURN_IF_ERROR(
+        useOptional("bias", g.hasBias, p.bias, checkedBytes({g.c.dims.back()}, g.biasType)));
+    AUTOPAR_RETURN_IF_ERROR(
+        useOptional("residual", g.hasResidual, p.residual, spanBytes(g.c, g.cType)));
+    return useScratch(p.scratch);
+  }
+
+  Status verify(const Convolution &p) {
+    const ConvolutionGeometry &g = p.geometry;
+    AUTOPAR_RETURN_IF_ERROR(verifyGeometry(g));
+    auto yBytes = layoutBytes(g.y, g.yType, g.yLayout);
+    AUTOPAR_RETURN_IF_ERROR(use("x", p.x, layoutBytes(g.x, g.xType, g.xLayout)));
+    AUTOPAR_RETURN_IF_ERROR(use("w", p.w, g.packedW ? 0 : checkedBytes(g.w, g.wType)));
+    AUTOPAR_RETURN_IF_ERROR(use("y", p.y, yBytes));
+    AUTOPAR_RETURN_IF_ERROR(
+        useOptional("bias", g.hasBias, p.bias, checkedBytes({g.w[0]}, g.biasType)));
+    AUTOPAR_RETURN_IF_ERROR(useOptional("residual", g.hasResidual, p.residual, yBytes));
+    return useScratch(p.scratch);
+  }
+
+  Status verify(const Pack &p) {
+    std::optional<int64_t> srcBytes;
+    if (auto *g = std::get_if<MatmulGeometry>(&p.geometry)) {
+      AUTOPAR_RETURN_IF_ERROR(verifyGeometry(*g));
+      srcBytes = spanBytes(g->b, g->bType);
+    } else {
+      const auto &c = std::get<ConvolutionGeometry>(p.geometry);
+      AUTOPAR_RETURN_IF_ERROR(verifyGeometry(c));
+      srcBytes = checkedBytes(c.w, c.wType);
+    }
+    AUTOPAR_RETURN_IF_ERROR(use("source", p.src, srcBytes));
+    return use("destination", p.dst, 0);
+  }
+
+  Status verify(const Reorder &p) {
+    if (p.dims.size() < 3 || p.dims.size() > 5)
+      return bad("reorder needs 1 to 3 spatial dims");
+    AUTOPAR_RETURN_IF_ERROR(use("source", p.src, layoutBytes(p.dims, p.dtype, p.from)));
+    return use("destination", p.dst, layoutBytes(p.dims, p.dtype, p.to));
+  }
+
+  Status verify(const Collective &p) {
+    if (p.group < 0 || p.count < 0)
+      return bad("negative group index or count");
+    AUTOPAR_RETURN_IF_ERROR(use("input", p.input, checkedBytes({p.count}, p.dtype)));
+    // The output's size depends on the group; verifyRanks checks it.
+    return use("output", p.output, 0);
+  }
+
+  Status verify(const Permute &p) {
+    if (p.permutation < 0)
+      return bad("negative permutation index");
+    AUTOPAR_RETURN_IF_ERROR(use("input", p.input, p.bytes));
+    return use("output", p.output, p.bytes);
+  }
+  Status verify(const Send &p) {
+    return p.peer < 0 || p.tag < 0 ? bad("negative peer index or tag")
+                                   : use("buffer", p.buffer, p.bytes);
+  }
+  Status verify(const Recv &p) {
+    return p.peer < 0 || p.tag < 0 ? bad("negative peer index or tag")
+                                   : use("buffer", p.buffer, p.bytes);
+  }
+
+  static std::optional<int64_t> endOf(int64_t offset, int64_t bytes) {
+    int64_t end = 0;
+    if (offset < 0 || bytes < 0 || __builtin_add_overflow(offset, bytes, &end))
+      return std::nullopt;
+    return end;
+  }
+  Status verify(const Copy &p) {
+    AUTOPAR_RETURN_IF_ERROR(use("source", p.src, endOf(p.srcOffset, p.bytes)));
+    return use("destination", p.dst, endOf(p.dstOffset, p.bytes));
+  }
+
+  Status verify(const Read &p) {
+    if (p.port < 0 || size_t(p.port) >= program.ports.size())
+      return bad("port index " + std::to_string(p.port) + " is out of range");
+    const Port &port = program.ports[size_t(p.port)];
+    if (port.role != Role::Parameter)
+      return bad("port " + port.name + " is not a parameter");
+    AUTOPAR_RETURN_IF_ERROR(use("destination", p.dst, 0));
+    const Buffer &buffer = program.buffers[size_t(p.dst)];
+    if (buffer.dtype != port.dtype || buffer.shape.size() != port.shape.size())
+      return bad("type or rank of buffer " + buffer.name + " differs from that of port " +
+                 port.name);
+    return Status::ok();
+  }
+
+  Status verifyTimetable() {
+    for (const TimetableRow &row : program.timetable) {
+      if (row.entry < 0 || size_t(row.entry) >= program.entries.size())
+        return bad("timetable: entry index " + std::to_string(row.entry) + " is out of range");
+      if (row.slot < 0 || row.slot >= slotsOfEntry[size_t(row.entry)])
+        return bad("timetable: slot " + std::to_string(row.slot) + " of entry " +
+                   program.entries[size_t(row.entry)].name + " is out of range");
+    }
+    return Status::ok();
+  }
+
+  Status verifySpecialBuffers() {
+    if (program.plannedThreads < 1)
+      return bad("planned threads must be at least 1");
+    if (program.controlBuffer != -1)
+      AUTOPAR_RETURN_IF_ERROR(use("control buffer", program.controlBuffer, kControlWords * 8));
+    if (program.rankValuesBuffer != -1)
+      AUTOPAR_RETURN_IF_ERROR(use("rank values buffer", program.rankValuesBuffer, 0));
+    return Status::ok();
+  }
+};
+
+} // namespace
+
+Status verifyProgram(const Program &program, uint64_t constantsBytes) {
+  return ProgramVerifier(program, constantsBytes).run();
+}
+
+} // namespace autopar::artifact

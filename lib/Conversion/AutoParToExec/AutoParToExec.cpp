@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk over the local function: arguments become ports, operations instructions, and the module
+// ends up holding a program, its kernels and the rank tables.
+#include "LibraryCall.h"
+
+#include "autopar/Conversion/Passes.h"
+#include "autopar/Interfaces/LoweringInterface.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/SaveAndRestore.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_AUTOPARTOEXECPASS
+#include "autopar/Conversion/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+ProgramBuilder::ProgramBuilder(func::FuncOp function, const LowerToExecOptions &options)
+    : function(function), module(function->getParentOfType<ModuleOp>()), options(options),
+      symbols(module), declarations(function.getContext()), loadBuilder(function.getContext()),
+      stepBuilder(function.getContext()) {
+  if (this->options.channelBlock == 0)
+    this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
+  Location loc = module.getLoc();
+  OpBuilder builder(function);
+  auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");
+  program = exec::ProgramOp::create(builder, loc, "class0", DenseI64ArrayAttr(), options.threads,
+                                    kernelsName);
+  kernels = ModuleOp::create(builder, loc, "kernels");
+  Block *body = builder.createBlock(&program.getBody());
+  auto entry = [&](StringRef name, OpBuilder &into) {
+    builder.setInsertionPointToEnd(body);
+    auto op = exec::EntryOp::create(builder, loc, name);
+    into.setInsertionPointToStart(builder.createBlock(&op.getBody()));
+    return op;
+  };
+  auto load = entry("load", loadBuilder);
+  entry("step", stepBuilder);
+  builder.setInsertionPointToEnd(body);
+  exec::TimetableOp::create(
+      builder, loc, builder.getArrayAttr({FlatSymbolRefAttr::get(builder.getContext(), "step")}),
+      builder.getDenseI64ArrayAttr({0}));
+  declarations.setInsertionPoint(load);
+}
+
+LogicalResult ProgramBuilder::lower() {
+  if (!function.getBody().hasOneBlock())
+    return function.emitOpError("expected one block: region operations must be lowered before");
+  if (failed(readArguments()))
+    return failure();
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    if (auto result = dyn_cast<func::ReturnOp>(op)) {
+      createArgumentPorts();
+      if (failed(lowerReturn(result)))
+        return failure();
+    } else if (failed(lowerOperation(&op))) {
+      return failure();
+    }
+  }
+  createRankTables();
+  function.erase();
+  return success();
+}
+
+LogicalResult ProgramBuilder::lowerOperation(Operation *op) {
+  bool known = op->getNumResults() > 0 && isLoadTime(op->getResult(0));
+  llvm::SaveAndRestore scope(atLoad, atLoad || known);
+  return lowerNow(op);
+}
+
+LogicalResult ProgramBuilder::lowerNow(Operation *op) {
+  if (auto group = dyn_cast<GroupOp>(op)) {
+    if (isView(group))
+      return dissolveViews(group);
+    bool callsLibrary =
+        llvm::any_of(group.getBody().front(), llvm::IsaPred<DotGeneralOp, autopar::ConvolutionOp>);
+    if (callsLibrary)
+      return lowerLibraryGroup(*this, group);
+    FailureOr<bool> blocked = lowerBlockedGroup(*this, group);
+    return failed(blocked) ? failure() : *blocked ? success() : lowerKernel(group);
+  }
+  if (isView(op))
+    return success(); // looked through by viewOf
+  if (auto constant = dyn_cast<autopar::ConstantOp>(op))
+    return lowerConstant(constant);
+  if (auto index = dyn_cast<ShardIndexOp>(op))
+    return lowerShardIndex(index);
+  if (auto dot = dyn_cast<DotGeneralOp>(op))
+    return lowerDotGeneral(*this, dot, {}, dot.getResult());
+  if (auto convolution = dyn_cast<autopar::ConvolutionOp>(op))
+    return lowerConvolution(*this, convolution, {}, convolution.getResult());
+  if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
+    return lowerCollective(*this, op);
+  if (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op))
+    return lowerKernel(op);
+  if (isa<ReshardOp>(op))
+    return op->emitOpError("is left: partition the function before lowering it");
+  return op->emitOpError("has no lowering to a kernel, a library call or a view");
+}
+
+LogicalResult ProgramBuilder::lowerConstant(autopar::ConstantOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  Value &buffer = constants[op.getValue()];
+  if (!buffer) {
+    std::string name = "constant." + std::to_string(constantCount++);
+    buffer = createBuffer(name, type);
+    createPort(exec::Role::Parameter, name, buffer, type, {}, {}, op.getValue());
+  }
+  setView(op.getResult(), {buffer, denseStrides(type.getShape())});
+  return success();
+}
+
+LogicalResult ProgramBuilder::lowerShardIndex(ShardIndexOp op) {
+  MeshOp mesh = meshOf(op, op.getMeshAttr(), op.getAxes());
+  if (!mesh)
+    return failure();
+  auto type = cast<RankedTensorType>(op.getType());
+  if (!type.getElementType().isInteger(64) || type.getNumElements() != 1)
+    return op.emitOpError() << "expected an i64 scalar, got " << type;
+  size_t word = 0;
+  while (word < shardIndices.size() &&
+         (shardIndices[word].mesh != mesh || shardIndices[word].axes != op.getAxes()))
+    ++word;
+  if (word == shardIndices.size())
+    shardIndices.push_back({mesh, op.getAxes()});
+  // One cache line per word, as kernels expect aligned arguments.
+  constexpr int64_t line = kRankValueWords * 8;
+  if (!rankValues) {
+    rankValues = createBuffer("rank.values", RankedTensorType::get({1}, type.getElementType()));
+    rankValues.getDefiningOp<exec::BufferOp>().setBinding(exec::Binding::RankValues);
+  }
+  auto declaration = rankValues.getDefiningOp<exec::BufferOp>();
+  int64_t lines = shardIndices.size();
+  declaration.setBytes(lines * line);
+  declaration.setType(RankedTensorType::get({lines * kRankValueWords}, type.getElementType()));
+  Value view = exec::ViewOp::create(declarations, op.getLoc(), rankValues.getType(), getOpId(op),
+                                    rankValues, word * line, 8, type);
+  setView(op.getResult(), {view, denseStrides(type.getShape())});
+  return success();
+}
+
+//===-- ports -------------------------------------------------------------------------===//
+
+/// The global type of an argument or result: `autopar.global_shape`, or its own.
+static FailureOr<RankedTensorType> globalType(func::FuncOp function, Type type,
+                                              DictionaryAttr attributes) {
+  auto local = dyn_cast<RankedTensorType>(type);
+  if (!local || !local.hasStaticShape())
+    return function.emitOpError() << "expected static tensors as arguments and results, got "
+                                  << type;
+  Attribute shape = attributes ? attributes.get("autopar.global_shape") : Attribute();
+  if (!shape)
+    return local;
+  auto dims = dyn_cast<DenseI64ArrayAttr>(shape);
+  if (!dims || dims.size() != local.getRank())
+    return function.emitOpError() << "expected 'autopar.global_shape' to be array<i64> of "
+                                  << local.getRank() << " extents, got " << shape;
+  return RankedTensorType::get(dims.asArrayRef(), local.getElementType());
+}
+
+static StringRef stringIn(DictionaryAttr attributes, StringRef key) {
+  auto text = attributes ? attributes.getAs<StringAttr>(key) : StringAttr();
+  return text ? text.getValue() : StringRef();
+}
+
+LogicalResult ProgramBuilder::readArguments() {
+  llvm::StringSet<> names;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    DictionaryAttr attributes = function.getArgAttrDict(number);
+    FailureOr<RankedTensorType> global = globalType(function, argument.getType(), attributes);
+    if (failed(global))
+      return failure();
+    Argument info;
+    info.global = *global;
+    info.name = stringIn(attributes, "autopar.name");
+    if (attributes)
+      info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
+    if (attributes && attributes.contains("autopar.origin")) {
+      auto symbol = attributes.getAs<FlatSymbolRefAttr>("autopar.origin");
+      info.origin = symbol ? symbols.lookup<OriginOp>(symbol.getAttr()) : OriginOp();
+      if (!info.origin)
+        return function.emitOpError()
+               << "argument " << number << " has the origin " << attributes.get("autopar.origin")
+               << ", which does not exist";
+      if (info.name.empty())
+        info.name = info.origin.getSymName().str();
+    }
+    if (info.name.empty())
+      info.name = "arg" + std::to_string(number);
+    if (!names.insert(info.name).second)
+      return function.emitOpError() << "has two arguments named \"" << info.name << "\"";
+    if (info.sharding &&
+        !meshOf(function, info.sharding.getMesh(), Builder(function.getContext()).getArrayAttr({})))
+      return failure();
+    if (!info.origin) {
+      info.buffer = createBuffer(info.name, cast<RankedTensorType>(argument.getType()));
+      setView(argument,
+              {info.buffer, denseStrides(cast<RankedTensorType>(argument.getType()).getShape())});
+    }
+    arguments.push_back(info);
+  }
+  return success();
+}
+
+void ProgramBuilder::createPort(exec::Role role, StringRef name, Value buffer,
+                                RankedTensorType global, ShardingAttr sharding, OriginOp origin,
+                                ElementsAttr value) {
+  StringAttr file = origin ? origin.getFileAttr() : StringAttr();
+  int64_t offset = origin ? origin.getOffset() : 0;
+  exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file, offset,
+                       value);
+  ports.push_back({global, sharding});
+}
+
+void ProgramBuilder::createArgumentPorts() {
+  for (const Argument &info : arguments)
+    createPort(info.origin ? exec::Role::Parameter : exec::Role::Input, info.name, info.buffer,
+               info.global, info.sharding, info.origin);
+}
+
+LogicalResult ProgramBuilder::lowerReturn(func::ReturnOp op) {
+  llvm::DenseSet<Value> taken; // buffers that belong to arguments, constants and other outputs
+  for (const Argument &info : arguments)
+    taken.insert(info.buffer);
+  for (const auto &constant : constants)
+    taken.insert(constant.second);
+  if (rankValues)
+    taken.insert(rankValues);
+  for (auto [number, value] : llvm::enumerate(op.getOperands())) {
+    DictionaryAttr attributes = function.getResultAttrDict(number);
+    auto local = cast<RankedTensorType>(value.getType());
+    FailureOr<RankedTensorType> global = globalType(function, local, attributes);
+    FailureOr<Value> buffer = rowMajorBuffer(value);
+    if (failed(global) || failed(buffer))
+      return failure();
+    std::string name = stringIn(attributes, "autopar.name").str();
+    if (name.empty())
+      name = "output" + std::to_string(number);
+    auto sharding =
+        attributes ? attributes.getAs<ShardingAttr>("autopar.sharding") : ShardingAttr();
+    if (!taken.insert(exec::rootOf(*buffer).first.getResult()).second) {
+      Value copy = createBuffer(name, local);
+      if (int64_t bytes = exec::tensorBytes(local))
+        describe(exec::CopyOp::create(stepBuilder, op.getLoc(), *buffer, 0, copy, 0, bytes), op,
+                 "copy", 0);
+      buffer = copy;
+      taken.insert(copy);
+    } else if (cast<exec::BufferOp>((*buffer).getDefiningOp()).getType() != local) {
+      buffer = exec::ViewOp::create(declarations, op.getLoc(), (*buffer).getType(), name, *buffer,
+                                    0, exec::tensorBytes(local), local)
+                   .getResult();
+    }
+    createPort(exec::Role::Output, name, *buffer, *global, sharding);
+  }
+  return success();
+}
+
+//===-- entry points ------------------------------------------------------------------===//
+
+LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptions &options) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function)
+    return module.emitOpError("expected a function @main to lower");
+  if (failed(ProgramBuilder(function, options).lower()))
+    return failure();
+  for (auto origin : llvm::make_early_inc_range(module.getOps<OriginOp>()))
+    origin.erase();
+  return success();
+}
+
+namespace {
+struct AutoParToExecPass : autopar::impl::AutoParToExecPassBase<AutoParToExecPass> {
+  using Base::Base;
+  void runOnOperation() override {
+    LowerToExecOptions options;
+    options.threads = threads;
+    options.packWeights = packWeights;
+    options.channelBlock = channelBlock;
+    if (failed(lowerToExec(getOperation(), options)))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations of convolutions in blocks of channels, [N, C / block, spatial..., block], the layout
+// in which the library is fastest. Kernels between convolutions (pooling, activations, scaling by
+// channel, global averages) are rewritten to work on the blocks, so that nothing is reordered.
+#include "ProgramBuilder.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+//===-- values in blocks ----------------------------------------------------------------------===//
+
+bool ProgramBuilder::isBlockable(RankedTensorType type) const {
+  int64_t block = options.channelBlock;
+  return block > 1 && type.getRank() >= 3 && type.getRank() <= 5 && type.getDimSize(1) >= block &&
+         type.getDimSize(1) % block == 0 && type.getElementTypeBitWidth() >= 8 &&
+         type.getNumElements() > 0;
+}
+
+RankedTensorType ProgramBuilder::blockedType(RankedTensorType type) const {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[1] /= options.channelBlock;
+  shape.push_back(options.channelBlock);
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+exec::Layout ProgramBuilder::blockedLayout() const {
+  return options.channelBlock == 16 ? exec::Layout::Blocked16 : exec::Layout::Blocked8;
+}
+
+void ProgramBuilder::reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout,
+                             Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto instruction =
+      exec::ReorderOp::create(step(), value.getLoc(), from, to, type, fromLayout, toLayout);
+  Operation *named = value.getDefiningOp() ? value.getDefiningOp() : function;
+  describe(instruction, named, "reorder", 0);
+}
+
+FailureOr<Value> ProgramBuilder::blockedBuffer(Value value) {
+  if (Value known = knownBlocked(value))
+    return known;
+  auto scope = placeWith(value);
+  FailureOr<Value> plain = rowMajorBuffer(value);
+  if (failed(plain))
+    return failure();
+  Operation *named = value.getDefiningOp() ? value.getDefiningOp() : function;
+  Value buffer = createBuffer(getOpId(named) + ".blocked",
+                              blockedType(cast<RankedTensorType>(value.getType())));
+  reorder(*plain, exec::Layout::Plain, buffer, blockedLayout(), value);
+  blocked[value] = buffer;
+  return buffer;
+}
+
+Value ProgramBuilder::createBlockedResult(Value result) {
+  Operation *producer = result.getDefiningOp();
+  Value buffer = createBuffer(producer ? getOpId(producer) : StringRef(),
+                              blockedType(cast<RankedTensorType>(result.getType())));
+  blocked[result] = buffer;
+  return buffer;
+}
+
+//===-- groups on blocks ----------------------------------------------------------------------===//
+
+namespace {
+/// Rewrites the body of a group: values of shape [N, C, spatial...] become blocked ones, all others
+/// stay.
+class BlockedBody {
+public:
+  BlockedBody(ProgramBuilder &program, GroupOp group) : program(program), group(group) {}
+
+  /// Whether every operation has a form on blocks. Decides which values are blocked.
+  bool plan() {
+    for (auto [argument, input] : llvm::zip(group.getBody().getArguments(), group.getInputs()))
+      if (program.knownBlocked(input))
+        types.insert(argument.getType());
+    for (Operation &op : group.getBody().front().without_terminator())
+      if (isa<UnaryOp, BinaryOp, SelectOp, CastOp, PoolOp>(op) &&
+          types.contains(op.getOperand(0).getType()) && isActivation(op.getResult(0)))
+        types.insert(op.getResult(0).getType());
+    for (Value argument : group.getBody().getArguments())
+      if (types.contains(argument.getType()))
+        blocked.insert(argument);
+    for (Operation &op : group.getBody().front().without_terminator())
+      if (!planOperation(op))
+        return false;
+    return true;
+  }
+  bool isBlocked(Value value) const { return blocked.contains(value); }
+
+  SmallVector<Value> build(OpBuilder &builder, ValueRange inputs) {
+    for (auto [argument, input] : llvm::zip(group.getBody().getArguments(), inputs))
+      mapping.map(argument, input);
+    for (Operation &op : group.getBody().front().without_terminator())
+      buildOperation(builder, op);
+    auto yield = cast<YieldOp>(group.getBody().front().getTerminator());
+    return llvm::map_to_vector(yield.getValues(),
+                               [&](Value value) { return mapping.lookup(value); });
+  }
+
+private:
+  bool isActivation(Value value) const {
+    return program.isBlockable(cast<RankedTensorType>(value.getType()));
+  }
+  static bool isElementwise(Operation &op) {
+    return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp>(op);
+  }
+
+  bool planOperation(Operation &op) {
+    bool any = llvm::any_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
+    bool resultIsActivation = op.getNumResults() == 1 && types.contains(op.getResult(0).getType());
+    if (auto constant = dyn_cast<autopar::ConstantOp>(op)) {
+      auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (resultIsActivation && (!dense || !dense.isSplat()))
+        return false;
+      if (resultIsActivation)
+        blocked.insert(op.getResult(0));
+      return true;
+    }
+    if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      if (!resultIsActivation)
+        return !any;
+      if (any || !isChannelBroadcast(broadcast))
+        return false;
+      blocked.insert(op.getResult(0));
+      return true;
+    }
+    if (!any)
+      return !resultIsActivation;
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return reducesSpace(reduce);
+    resultIsActivation |= isa<CompareOp>(op) && isActivation(op.getResult(0));
+    bool fits = isElementwise(op) && resultIsActivation &&
+                llvm::all_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
+    if (auto pool = dyn_cast<PoolOp>(op))
+      fits = resultIsActivation && pool.getWindow()[0] == 1 && pool.getWindow()[1] == 1 &&
+             pool.getStrides()[0] == 1 && pool.getStrides()[1] == 1 &&
+             pool.getInput().getType().getShape().take_front(2) ==
+                 pool.getType().getShape().take_front(2);
+    if (fits)
+      blocked.insert(op.getResult(0));
+    return fits;
+  }
+
+  /// Repetition of something per channel, per sample and channel, or of a scalar.
+  static bool isChannelBroadcast(BroadcastOp op) {
+    for (auto [extent, dim] : llvm::zip(op.getInput().getType().getShape(), op.getDims()))
+      if (extent != 1 && dim > 1)
+        return false;
+    return true;
+  }
+
+  static bool reducesSpace(ReduceOp op) {
+    int64_t rank = op.getInput().getType().getRank();
+    return op.getDims() == ArrayRef<int64_t>(llvm::to_vector(llvm::seq<int64_t>(2, rank)));
+  }
+
+  void buildOperation(OpBuilder &builder, Operation &op) {
+    Location loc = op.getLoc();
+    Value result = op.getNumResults() == 1 ? op.getResult(0) : Value();
+    int64_t block = program.settings().channelBlock;
+    if (auto reduce = dyn_cast<ReduceOp>(op); reduce && isBlocked(reduce.getInput())) {
+      RankedTensorType plain = reduce.getType();
+      SmallVector<int64_t> shape{plain.getDimSize(0), plain.getDimSize(1) / block, block};
+      Value sum = ReduceOp::create(builder, loc, plain.clone(shape), reduce.getKind(),
+                                   mapping.lookup(reduce.getInput()), reduce.getDims());
+      mapping.map(result, ReshapeOp::create(builder, loc, plain, sum).getResult());
+      return;
+    }
+    if (!result || !isBlocked(result)) {
+      builder.clone(op, mapping);
+      return;
+    }
+    RankedTensorType type = program.blockedType(cast<RankedTensorType>(result.getType()));
+    if (auto constant = dyn_cast<autopar::ConstantOp>(op)) {
+      auto dense = cast<DenseElementsAttr>(constant.getValue());
+      mapping.map(result,
+                  autopar::ConstantOp::create(builder, loc, dense.resizeSplat(type)).getResult());
+    } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      mapping.map(result, buildBroadcast(builder, broadcast, type));
+    } else if (auto pool = dyn_cast<PoolOp>(op)) {
+      auto extended = [](ArrayRef<int64_t> list, int64_t last) {
+        SmallVector<int64_t> longer(list);
+        longer.push_back(last);
+        return longer;
+      };
+      mapping.map(result,
+                  PoolOp::create(builder, loc, type, pool.getKind(),
+                                 mapping.lookup(pool.getInput()), extended(pool.getWindow(), 1),
+                                 extended(pool.getStrides(), 1), extended(pool.getPadBegin(), 0),
+                                 extended(pool.getPadEnd(), 0), extended(pool.getDilations(), 1))
+                      .getResult());
+    } else {
+      builder.clone(op, mapping)->getResult(0).setType(type);
+    }
+  }
+
+  /// [.., C, ..] with C / block and block apart, so that both repeat into the blocked type.
+  Value buildBroadcast(OpBuilder &builder, BroadcastOp op, RankedTensorType type) {
+    int64_t block = program.settings().channelBlock;
+    SmallVector<int64_t> shape, dims;
+    bool hasChannels = false;
+    for (auto [extent, dim] : llvm::zip(op.getInput().getType().getShape(), op.getDims())) {
+      if (extent == 1)
+        continue;
+      hasChannels |= dim == 1;
+      shape.push_back(dim == 1 ? extent / block : extent);
+      dims.push_back(dim);
+    }
+    if (hasChannels) {
+      shape.push_back(block);
+      dims.push_back(type.getRank() - 1);
+    }
+    Value input = mapping.lookup(op.getInput());
+    auto split = RankedTensorType::get(shape, type.getElementType());
+    if (input.getType() != split)
+      input = ReshapeOp::create(builder, op.getLoc(), split, input);
+    return BroadcastOp::create(builder, op.getLoc(), type, input, dims);
+  }
+
+  ProgramBuilder &program;
+  GroupOp group;
+  DenseSet<Type> types; ///< those whose values lie in blocks
+  DenseSet<Value> blocked;
+  IRMapping mapping;
+};
+} // namespace
+
+FailureOr<bool> mlir::autopar::lowerBlockedGroup(ProgramBuilder &program, GroupOp group) {
+  bool readsBlocks = llvm::any_of(
+      group.getInputs(), [&](Value input) { return program.knownBlocked(input) != nullptr; });
+  BlockedBody body(program, group);
+  if (!readsBlocks || !body.plan())
+    return false;
+  SmallVector<RankedTensorType> inputTypes, resultTypes;
+  SmallVector<Value> inputs, outputs;
+  for (auto [input, argument] : llvm::zip(group.getInputs(), group.getBody().getArguments())) {
+    auto type = cast<RankedTensorType>(input.getType());
+    bool isBlocked = body.isBlocked(argument);
+    FailureOr<Value> buffer =
+        isBlocked ? program.blockedBuffer(input) : program.rowMajorBuffer(input);
+    if (failed(buffer))
+      return failure();
+    inputs.push_back(*buffer);
+    inputTypes.push_back(isBlocked ? program.blockedType(type) : type);
+  }
+  auto yield = cast<YieldOp>(group.getBody().front().getTerminator());
+  for (auto [value, result] : llvm::zip(yield.getValues(), group.getResults())) {
+    auto type = cast<RankedTensorType>(result.getType());
+    bool isBlocked = body.isBlocked(value);
+    outputs.push_back(isBlocked ? program.createBlockedResult(result)
+                                : program.createRowMajorResult(result));
+    resultTypes.push_back(isBlocked ? program.blockedType(type) : type);
+  }
+  auto build = [&](OpBuilder &builder, ValueRange values) { return body.build(builder, values); };
+  if (failed(program.launchGroup(group, inputTypes, inputs, resultTypes, outputs, build)))
+    return failure();
+  return true;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a library applies to a product or convolution before it stores the result.
+#pragma once
+
+#include "ProgramBuilder.h"
+
+namespace mlir::autopar {
+
+/// c = epilogue(scale * (product + bias) + residual); values of the local function.
+struct LibraryTail {
+  Value bias;     ///< one element per column (matmul) or channel (convolution)
+  Value residual; ///< of the result's type
+  double scale = 1.0;
+  exec::Epilogue epilogue = exec::Epilogue::None;
+
+  bool isEmpty() const {
+    return !bias && !residual && scale == 1.0 && epilogue == exec::Epilogue::None;
+  }
+};
+
+/// Lowers a product whose result, after `tail`, is the value `output`.
+LogicalResult lowerDotGeneral(ProgramBuilder &program, DotGeneralOp op, const LibraryTail &tail,
+                              Value output);
+/// Whether the library does this convolution as it stands.
+bool libraryTakes(ConvolutionOp op);
+/// The same as lowerDotGeneral for a convolution; a tail only where libraryTakes.
+LogicalResult lowerConvolution(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
+                               Value output);
+
+/// A convolution that the library does not take.
+LogicalResult lowerConvolutionAsLoops(ProgramBuilder &program, ConvolutionOp op);
+
+} // namespace mlir::autopar

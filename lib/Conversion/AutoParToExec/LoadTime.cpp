@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known before the first step: parameters, constants, and what is computed from them alone.
+#include "ProgramBuilder.h"
+
+#include "autopar/Interfaces/LoweringInterface.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Whether an operation could run once: no collective, no library call, nothing random.
+static bool mayRunOnce(Operation *op) {
+  if (auto group = dyn_cast<GroupOp>(op))
+    return llvm::all_of(group.getBody().front().without_terminator(),
+                        [](Operation &inner) { return mayRunOnce(&inner); });
+  return isa<TransposeOp, ReshapeOp, SliceOp, autopar::ConstantOp>(op) ||
+         (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op) &&
+          !isa<DotGeneralOp, autopar::ConvolutionOp, RandomOp>(op));
+}
+
+static int64_t bytesOf(TypeRange types) {
+  int64_t bytes = 0;
+  for (Type type : types)
+    bytes += exec::tensorBytes(cast<RankedTensorType>(type));
+  return bytes;
+}
+
+bool ProgramBuilder::isLoadTime(Value value) const {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argument.getOwner()->getParentOp() == func::FuncOp(function) &&
+           arguments[argument.getArgNumber()].origin;
+  Operation *op = value.getDefiningOp();
+  if (!mayRunOnce(op))
+    return false;
+  // Results stay in memory for good: they may not be much larger than what they are made of.
+  constexpr int64_t free = 64 << 10;
+  if (bytesOf(op->getResultTypes()) > free + bytesOf(op->getOperandTypes()))
+    return false;
+  return llvm::all_of(op->getOperands(), [&](Value operand) { return isLoadTime(operand); });
+}
+
+/// A parameter that only computations at load read needs no room afterwards.
+bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
+  // Without users it is what a library call took out of its group: the step reads it.
+  if (!arguments[cast<BlockArgument>(parameter).getArgNumber()].origin || parameter.use_empty())
+    return false;
+  SmallVector<Value> worklist{parameter};
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      if (user->getNumResults() == 0 || !isLoadTime(user->getResult(0)))
+        return false;
+      if (isa<TransposeOp, ReshapeOp, SliceOp>(user))
+        worklist.push_back(user->getResult(0));
+    }
+  return true;
+}
+
+std::optional<PackSource> ProgramBuilder::packSource(Value value) {
+  if (!options.packWeights || !isLoadTime(value))
+    return std::nullopt;
+  SmallVector<Operation *> chain;
+  while (value.hasOneUse() && isa_and_nonnull<TransposeOp, ReshapeOp>(value.getDefiningOp())) {
+    chain.push_back(value.getDefiningOp());
+    value = value.getDefiningOp()->getOperand(0);
+  }
+  if (!value.hasOneUse() || isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(value.getDefiningOp()))
+    return std::nullopt;
+  if (auto argument = dyn_cast<BlockArgument>(value);
+      argument && arguments[argument.getArgNumber()].buffer)
+    return std::nullopt;
+  auto shape = cast<RankedTensorType>(value.getType()).getShape();
+  SmallVector<int64_t> dims(shape), strides = denseStrides(shape);
+  for (Operation *op : llvm::reverse(chain)) {
+    ArrayRef<int64_t> newDims = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+    if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      SmallVector<int64_t> permuted;
+      for (int64_t from : transpose.getPermutation())
+        permuted.push_back(strides[from]);
+      strides = permuted;
+    } else {
+      std::optional<SmallVector<int64_t>> reshaped = reshapedStrides(dims, strides, newDims);
+      if (!reshaped)
+        return std::nullopt;
+      strides = *reshaped;
+    }
+    dims.assign(newDims.begin(), newDims.end());
+  }
+  return PackSource{value, strides};
+}
+
+Value ProgramBuilder::readAtLoad(Value weight) {
+  auto argument = dyn_cast<BlockArgument>(weight);
+  if (!argument)
+    return viewOf(weight).buffer;
+  Value &scratch = loaded[argument];
+  if (!scratch) {
+    const Argument &info = arguments[argument.getArgNumber()];
+    scratch = createBuffer(info.name + ".read", cast<RankedTensorType>(weight.getType()));
+    exec::ReadOp::create(loadBuilder, function.getLoc(), info.name, scratch);
+  }
+  return scratch;
+}
+
+std::string ProgramBuilder::nameOf(Value value) const {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return arguments[argument.getArgNumber()].name;
+  return getOpId(value.getDefiningOp()).str();
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers, ports and views of the program under construction.
+#include "ProgramBuilder.h"
+
+#include "autopar/Interfaces/CostInterface.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+//===-- buffers -----------------------------------------------------------------------===//
+
+Value ProgramBuilder::createBuffer(const Twine &name, RankedTensorType type, int64_t bytes) {
+  if (bytes < 0)
+    bytes = exec::tensorBytes(type);
+  return exec::BufferOp::create(
+      declarations, function.getLoc(), exec::BufferType::get(function.getContext()), name.str(),
+      exec::Space::Device, bytes, IntegerAttr(), type, exec::Binding::None, 1, 0);
+}
+
+Value ProgramBuilder::createScratch(Operation *op, int64_t bytes) {
+  if (bytes == 0)
+    return {};
+  auto type = RankedTensorType::get({bytes}, IntegerType::get(op->getContext(), 8));
+  return createBuffer(getOpId(op) + ".scratch", type);
+}
+
+Value ProgramBuilder::createRowMajorResult(Value result) {
+  auto type = cast<RankedTensorType>(result.getType());
+  Operation *producer = result.getDefiningOp();
+  Value buffer = createBuffer(producer ? getOpId(producer) : StringRef(), type);
+  setView(result, {buffer, denseStrides(type.getShape())});
+  return buffer;
+}
+
+/// The strides that make the first transpose behind `value` row-major; nothing if there is none.
+static std::optional<SmallVector<int64_t>> stridesBeforeTranspose(Value value) {
+  SmallVector<Value> chain{value};
+  while (chain.back().hasOneUse()) {
+    Operation *user = *chain.back().user_begin();
+    if (auto transpose = dyn_cast<TransposeOp>(user)) {
+      SmallVector<int64_t> after = denseStrides(transpose.getType().getShape()),
+                           before(after.size());
+      for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
+        before[from] = after[i];
+      while (chain.size() > 1) {
+        auto shape = cast<RankedTensorType>(chain.pop_back_val().getType()).getShape();
+        auto target = cast<RankedTensorType>(chain.back().getType()).getShape();
+        std::optional<SmallVector<int64_t>> strides = reshapedStrides(shape, before, target);
+        if (!strides)
+          return std::nullopt;
+        before = *strides;
+      }
+      return before;
+    }
+    if (!isa<ReshapeOp>(user))
+      return std::nullopt;
+    chain.push_back(user->getResult(0));
+  }
+  return std::nullopt;
+}
+
+StridedView ProgramBuilder::createResult(Value result, function_ref<bool(ArrayRef<int64_t>)> fits) {
+  std::optional<SmallVector<int64_t>> strides = stridesBeforeTranspose(result);
+  createRowMajorResult(result);
+  if (strides && fits(*strides))
+    views[result].strides = *strides;
+  return views[result];
+}
+
+StridedView ProgramBuilder::viewOfSlice(SliceOp slice) {
+  StridedView input = viewOf(slice.getInput()), view;
+  int64_t offset = 0;
+  for (auto [start, step, stride] : llvm::zip(slice.getStarts(), slice.getSteps(), input.strides)) {
+    offset += start * stride;
+    view.strides.push_back(step * stride);
+  }
+  view.buffer = input.buffer;
+  if (offset == 0)
+    return view;
+  Type element = slice.getType().getElementType();
+  int64_t elementBytes = exec::tensorBytes(RankedTensorType::get({1}, element));
+  int64_t rest = exec::bytesOf(input.buffer) - offset * elementBytes;
+  auto type = RankedTensorType::get({rest / elementBytes}, element);
+  view.buffer =
+      exec::ViewOp::create(declarations, slice.getLoc(), input.buffer.getType(), getOpId(slice),
+                           input.buffer, offset * elementBytes, rest, type);
+  return view;
+}
+
+//===-- views -------------------------------------------------------------------------===//
+
+StridedView ProgramBuilder::viewOf(Value value) {
+  if (auto found = views.find(value); found != views.end())
+    return found->second;
+  auto type = cast<RankedTensorType>(value.getType());
+  StridedView view;
+  if (Value source = knownBlocked(value)) {
+    view = {createBuffer(getOpId(value.getDefiningOp()) + ".plain", type),
+            denseStrides(type.getShape())};
+    reorder(source, blockedLayout(), view.buffer, exec::Layout::Plain, value);
+  } else if (auto argument = dyn_cast<BlockArgument>(value)) {
+    Argument &info = arguments[argument.getArgNumber()];
+    if (isReadAtLoadOnly(value)) {
+      view = {readAtLoad(value), denseStrides(type.getShape())};
+    } else {
+      info.buffer = createBuffer(info.name, type);
+      view = {info.buffer, denseStrides(type.getShape())};
+    }
+  } else if (auto transpose = value.getDefiningOp<TransposeOp>()) {
+    StridedView input = viewOf(transpose.getInput());
+    view.buffer = input.buffer;
+    for (int64_t from : transpose.getPermutation())
+      view.strides.push_back(input.strides[from]);
+  } else if (auto slice = value.getDefiningOp<SliceOp>()) {
+    view = viewOfSlice(slice);
+  } else if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+    StridedView input = viewOf(reshape.getInput());
+    auto shape = cast<RankedTensorType>(reshape.getInput().getType()).getShape();
+    std::optional<SmallVector<int64_t>> strides =
+        reshapedStrides(shape, input.strides, type.getShape());
+    if (!strides) {
+      FailureOr<Value> copy = rowMajorBuffer(reshape.getInput());
+      if (failed(copy)) // reported; the caller's own result does not matter any more
+        copy = input.buffer;
+      view = {*copy, denseStrides(type.getShape())};
+    } else {
+      view = {input.buffer, *strides};
+    }
+  }
+  views[value] = view;
+  return view;
+}
+
+/// Whether somebody reads the value through strides: a library call, perhaps behind more views.
+static bool feedsLibrary(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    if (isa<TransposeOp, ReshapeOp, SliceOp>(user))
+      return feedsLibrary(user->getResult(0));
+    if (auto group = dyn_cast<GroupOp>(user))
+      return llvm::any_of(group.getBody().front(), llvm::IsaPred<DotGeneralOp>);
+    return isa<DotGeneralOp>(user);
+  });
+}
+
+static bool stepsForward(SliceOp slice) {
+  return llvm::all_of(slice.getSteps(), [](int64_t step) { return step > 0; });
+}
+
+bool ProgramBuilder::isView(Operation *op) {
+  if (isa<TransposeOp, ReshapeOp>(op))
+    return true;
+  if (auto slice = dyn_cast<SliceOp>(op))
+    return stepsForward(slice) && slice.getType().getNumElements() > 0 &&
+           feedsLibrary(slice.getResult());
+  auto group = dyn_cast<GroupOp>(op);
+  if (!group || !llvm::any_of(group.getResults(), feedsLibrary))
+    return false;
+  return llvm::all_of(group.getBody().front().without_terminator(), [](Operation &inner) {
+    auto slice = dyn_cast<SliceOp>(inner);
+    return isa<TransposeOp, ReshapeOp>(inner) ||
+           (slice && stepsForward(slice) && slice.getType().getNumElements() > 0);
+  });
+}
+
+LogicalResult ProgramBuilder::dissolveViews(GroupOp group) {
+  OpBuilder builder(group);
+  IRMapping mapping;
+  mapping.map(group.getBody().getArguments(), group.getInputs());
+  for (Operation &op : group.getBody().front().without_terminator())
+    builder.clone(op, mapping);
+  auto yield = cast<YieldOp>(group.getBody().front().getTerminator());
+  for (auto [value, result] : llvm::zip(yield.getValues(), group.getResults()))
+    result.replaceAllUsesWith(mapping.lookup(value));
+  group.erase();
+  return success();
+}
+
+/// The order of dimensions, outermost first, in which the strides are row-major; nothing if there
+/// is none (gaps or repetition).
+static std::optional<SmallVector<int64_t>> storageOrder(ArrayRef<int64_t> dims,
+                                                        ArrayRef<int64_t> strides) {
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, dims.size()));
+  auto place = [&](int64_t dim) { return std::make_tuple(dims[dim] == 1, -strides[dim], dim); };
+  llvm::sort(order, [&](int64_t x, int64_t y) { return place(x) < place(y); });
+  SmallVector<int64_t> sortedDims, sortedStrides;
+  for (int64_t dim : order) {
+    sortedDims.push_back(dims[dim]);
+    sortedStrides.push_back(strides[dim]);
+  }
+  if (!isRowMajor(sortedDims, sortedStrides))
+    return std::nullopt;
+  return order;
+}
+
+bool ProgramBuilder::liesRowMajor(Value value) {
+  StridedView view = viewOf(value);
+  return isRowMajor(cast<RankedTensorType>(value.getType()).getShape(), view.strides) &&
+         exec::rootOf(view.buffer).second % kKernelAlignment == 0;
+}
+
+FailureOr<Value> ProgramBuilder::rowMajorBuffer(Value value) {
+  auto scope = placeWith(value);
+  if (liesRowMajor(value))
+    return viewOf(value).buffer;
+  auto type = cast<RankedTensorType>(value.getType());
+  StridedView view = viewOf(value);
+  Operation *named = value.getDefiningOp() ? value.getDefiningOp() : function;
+  Value copy = createBuffer(getOpId(named) + ".ordered", type);
+  std::optional<SmallVector<int64_t>> order = storageOrder(type.getShape(), view.strides);
+  LogicalResult done = failure();
+  if (order && exec::rootOf(view.buffer).second == 0) {
+    SmallVector<int64_t> stored, inverse(order->size());
+    for (auto [position, dim] : llvm::enumerate(*order)) {
+      stored.push_back(type.getDimSize(dim));
+      inverse[dim] = position;
+    }
+    auto permute = [&](OpBuilder &builder, ValueRange inputs) -> SmallVector<Value> {
+      return {TransposeOp::create(builder, named->getLoc(), inputs[0], inverse)};
+    };
+    auto storedType = RankedTensorType::get(stored, type.getElementType());
+    done = launchGroup(named, {storedType}, {view.buffer}, {type}, {copy}, permute);
+  } else {
+    done = copyThroughViews(value, copy);
+  }
+  if (failed(done))
+    return failure();
+  views[value] = {copy, denseStrides(type.getShape())};
+  return copy;
+}
+
+LogicalResult ProgramBuilder::copyThroughViews(Value value, Value copy) {
+  SmallVector<Operation *> chain;
+  Value source = value;
+  do {
+    Operation *op = source.getDefiningOp();
+    if (!isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(op))
+      return function.emitOpError("has a view that cannot be copied into order");
+    chain.push_back(op);
+    source = op->getOperand(0);
+  } while (!liesRowMajor(source) &&
+           isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(source.getDefiningOp()));
+  FailureOr<Value> input = rowMajorBuffer(source);
+  if (failed(input))
+    return failure();
+  auto build = [&](OpBuilder &builder, ValueRange inputs) -> SmallVector<Value> {
+    IRMapping mapping;
+    mapping.map(source, inputs[0]);
+    for (Operation *op : llvm::reverse(chain))
+      builder.clone(*op, mapping);
+    return {mapping.lookup(value)};
+  };
+  return launchGroup(value.getDefiningOp(), {cast<RankedTensorType>(source.getType())}, {*input},
+                     {cast<RankedTensorType>(value.getType())}, {copy}, build);
+}
+
+FailureOr<Value> ProgramBuilder::bufferLaidOutAs(Value value, ArrayRef<int64_t> strides) {
+  auto scope = placeWith(value);
+  auto type = cast<RankedTensorType>(value.getType());
+  StridedView view = viewOf(value);
+  bool same = true;
+  for (auto [extent, have, want] : llvm::zip(type.getShape(), view.strides, strides))
+    same &= extent == 1 || have == want;
+  if (same)
+    return view.buffer;
+  FailureOr<Value> source = rowMajorBuffer(value);
+  if (failed(source) || isRowMajor(type.getShape(), strides))
+    return source;
+  Operation *named = value.getDefiningOp() ? value.getDefiningOp() : function;
+  std::optional<SmallVector<int64_t>> order = storageOrder(type.getShape(), strides);
+  if (!order)
+    return named->emitOpError("cannot be laid out like the result that it is added to");
+  SmallVector<int64_t> stored;
+  for (int64_t dim : *order)
+    stored.push_back(type.getDimSize(dim));
+  auto storedType = RankedTensorType::get(stored, type.getElementType());
+  Value copy = createBuffer(getOpId(named) + ".ordered", storedType);
+  auto permute = [&](OpBuilder &builder, ValueRange inputs) -> SmallVector<Value> {
+    return {TransposeOp::create(builder, named->getLoc(), inputs[0], *order)};
+  };
+  if (failed(launchGroup(named, {type}, {*source}, {storedType}, {copy}, permute)))
+    return failure();
+  return copy;
+}
+
+//===-- names and costs ---------------------------------------------------------------===//
+
+void ProgramBuilder::describe(Operation *instruction, Operation *op, const Twine &key,
+                              double flops) {
+  Builder builder(op->getContext());
+  int64_t bytes = 0;
+  auto interface = cast<exec::InstructionOpInterface>(instruction);
+  for (Value buffer : interface.getReads())
+    bytes += exec::bytesOf(buffer);
+  for (Value buffer : interface.getWrites())
+    bytes += exec::bytesOf(buffer);
+  StringRef id = getOpId(op);
+  if (id.empty())
+    id = op->getName().stripDialect();
+  instruction->setAttr("id", builder.getStringAttr(id));
+  instruction->setAttr("key", builder.getStringAttr(key));
+  instruction->setAttr("flops", builder.getI64IntegerAttr(static_cast<int64_t>(flops)));
+  instruction->setAttr("bytes", builder.getI64IntegerAttr(bytes));
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program under construction: buffers, ports, instructions, kernels, and where each value of
+// the local function lies. The lowerings of the operation families share it.
+#pragma once
+
+#include "StridedView.h"
+
+#include "autopar/Conversion/AutoParToExec.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/SaveAndRestore.h"
+
+namespace mlir::autopar {
+
+/// Bytes to which the arguments of kernels are aligned.
+constexpr int64_t kKernelAlignment = 64;
+/// Words of the rank values that one shard index takes: a cache line.
+constexpr int64_t kRankValueWords = 8;
+
+/// A weight that is stored in the library's own layout at load time.
+struct PackSource {
+  Value root;                   ///< a parameter, or a value computed at load
+  SmallVector<int64_t> strides; ///< of the operand, in elements of `root`
+};
+
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp function, const LowerToExecOptions &options);
+
+  /// The whole lowering. Errors are emitted at the operations.
+  LogicalResult lower();
+
+  //===-- for the lowerings of operation families -----------------------------------------===//
+
+  const LowerToExecOptions &settings() const { return options; }
+  /// Where instructions go: the step, or `load` while something is lowered that is known then.
+  OpBuilder &step() { return atLoad ? loadBuilder : stepBuilder; }
+  OpBuilder &load() { return loadBuilder; }
+
+  /// A new buffer of the type's row-major bytes, or of `bytes`.
+  Value createBuffer(const Twine &name, RankedTensorType type, int64_t bytes = -1);
+  /// A buffer that only the next instruction uses; null for 0 bytes.
+  Value createScratch(Operation *op, int64_t bytes);
+  /// A buffer for a result, laid out so that a transpose that follows it becomes free where `fits`
+  /// accepts those strides, else row-major. Becomes the view of `result`.
+  StridedView createResult(Value result, function_ref<bool(ArrayRef<int64_t>)> fits);
+  /// A row-major buffer for a result; becomes its view.
+  Value createRowMajorResult(Value result);
+
+  /// Where a value lies; parameters are given a buffer now, transposes and reshapes are looked
+  /// through.
+  StridedView viewOf(Value value);
+  void setView(Value value, StridedView view) { views[value] = std::move(view); }
+  /// A row-major buffer with the value's elements; inserts a copying kernel where the view is not.
+  FailureOr<Value> rowMajorBuffer(Value value);
+  /// A buffer in which the value has these strides (a permutation of row-major ones).
+  FailureOr<Value> bufferLaidOutAs(Value value, ArrayRef<int64_t> strides);
+
+  /// Whether activations of this type may be stored with blocks of channels: [N, C, spatial...]
+  /// with C a multiple of the block.
+  bool isBlockable(RankedTensorType type) const;
+  /// [N, C / block, spatial..., block].
+  RankedTensorType blockedType(RankedTensorType type) const;
+  exec::Layout blockedLayout() const;
+  /// The buffer in which a value lies in blocks; null where it does not.
+  Value knownBlocked(Value value) const { return blocked.lookup(value); }
+  /// The same; reorders a plain value.
+  FailureOr<Value> blockedBuffer(Value value);
+  /// A blocked buffer for a result; becomes its place.
+  Value createBlockedResult(Value result);
+
+  /// The weight behind transposes and reshapes, if nothing else uses it and it is known at load.
+  std::optional<PackSource> packSource(Value value);
+  /// The buffer in which `load` finds a weight: scratch that it reads a parameter into, or what it
+  /// computed.
+  Value readAtLoad(Value weight);
+  std::string nameOf(Value value) const;
+
+  /// Whether a value depends on parameters and constants only, and does not take much more room
+  /// than they do: it is computed once, in `load`.
+  bool isLoadTime(Value value) const;
+  /// While the returned object lives, instructions go to `load` if `value` is known then.
+  llvm::SaveAndRestore<bool> placeWith(Value value) {
+    return llvm::SaveAndRestore<bool>(atLoad, atLoad || isLoadTime(value));
+  }
+
+  /// Emits a kernel for a group, or for an operation with a kernel of its own, and its launch;
+  /// equal contents share one kernel. `named` gives the instruction its id.
+  LogicalResult launch(Operation *op, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
+                       Operation *named);
+  /// Wraps what `build` makes of values of `inputTypes` into a group and launches it.
+  LogicalResult launchGroup(Operation *named, ArrayRef<RankedTensorType> inputTypes,
+                            ArrayRef<Value> inputs, ArrayRef<RankedTensorType> resultTypes,
+                            ArrayRef<Value> outputs,
+                            function_ref<SmallVector<Value>(OpBuilder &, ValueRange)> build);
+
+  /// Lowers one operation of the body (also used for operations made on the way).
+  LogicalResult lowerOperation(Operation *op);
+  /// Sets id, key, flops and bytes of an instruction after the operation it comes from.
+  void describe(Operation *instruction, Operation *op, const Twine &key, double flops);
+  /// Index of a collective group over mesh axes.
+  int64_t groupOver(MeshOp mesh, ArrayAttr axes);
+  /// The mesh that a collective names; null after an error.
+  MeshOp meshOf(Operation *op, FlatSymbolRefAttr mesh, ArrayAttr axes);
+
+private:
+  struct Argument {
+    std::string name;
+    RankedTensorType global;
+    ShardingAttr sharding;
+    OriginOp origin; ///< null for an input
+    Value buffer;    ///< null for a parameter that nothing reads in place
+  };
+  struct PortInfo {
+    RankedTensorType global;
+    ShardingAttr sharding;
+  };
+  struct CollectiveGroup {
+    MeshOp mesh;
+    ArrayAttr axes;
+  };
+
+  LogicalResult readArguments();
+  bool isReadAtLoadOnly(Value parameter) const;
+  LogicalResult lowerNow(Operation *op);
+  LogicalResult lowerReturn(func::ReturnOp op);
+  LogicalResult lowerConstant(ConstantOp op);
+  LogicalResult lowerShardIndex(ShardIndexOp op);
+  LogicalResult lowerKernel(Operation *op);
+  /// Whether an operation, or everything in a group, only says where elements are, and whoever
+  /// reads the results can use strides.
+  bool isView(Operation *op);
+  void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
+  StridedView viewOfSlice(SliceOp slice);
+  bool liesRowMajor(Value value);
+  /// A kernel that repeats the views between a row-major value and `value`.
+  LogicalResult copyThroughViews(Value value, Value copy);
+  /// Puts the operations of a group into the function.
+  LogicalResult dissolveViews(GroupOp group);
+  void createArgumentPorts();
+  void createPort(exec::Role role, StringRef name, Value buffer, RankedTensorType global,
+                  ShardingAttr sharding, OriginOp origin = {}, ElementsAttr value = {});
+  void createRankTables();
+
+  func::FuncOp function;
+  ModuleOp module;
+  LowerToExecOptions options;
+  exec::ProgramOp program;
+  ModuleOp kernels;
+  SymbolTable symbols;
+  OpBuilder declarations, loadBuilder, stepBuilder;
+  bool atLoad = false;
+  SmallVector<Argument> arguments;
+  DenseMap<Value, StridedView> views;
+  DenseMap<Value, Value> blocked; ///< values that lie in blocks of channels
+  DenseMap<Value, Value> loaded;  ///< packed parameters: the scratch that load reads
+  SmallVector<PortInfo> ports;
+  DenseMap<Attribute, Value> constants;
+  int64_t constantCount = 0;
+  llvm::StringMap<std::pair<std::string, int64_t>> kernelsByContent; ///< symbol, extent
+  SmallVector<CollectiveGroup> collectiveGroups;
+  SmallVector<CollectiveGroup> shardIndices;
+  Value rankValues;
+};
+
+/// The lowerings of operation families.
+/// A group with a product or convolution: library call with what the library can apply, a kernel
+/// for the rest.
+LogicalResult lowerLibraryGroup(ProgramBuilder &program, GroupOp group);
+/// A group on values that lie in blocks of channels, rewritten to work on the blocks; false where
+/// it reads none or cannot be.
+FailureOr<bool> lowerBlockedGroup(ProgramBuilder &program, GroupOp group);
+LogicalResult lowerCollective(ProgramBuilder &program, Operation *op);
+/// The library's name for an element type; nothing if it has none.
+bool libraryKnows(Type elementType);
+
+/// Groups of world ranks, for one rank: the ranks that differ from it on `axes` only, ordered
+/// row-major over `axes`.
+SmallVector<int32_t> groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank);
+/// Row-major position of a rank along `axes`.
+int64_t positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank);
+/// The box of a global tensor that a rank holds under a sharding (null: all of it).
+exec::ShardAttr shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh, int64_t rank);
+
+} // namespace mlir::autopar

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs between the ranks: boxes of ports, members of groups, positions along axes.
+#include "ProgramBuilder.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Coordinates of a rank: row-major over the axes, through `devices` where the mesh lists them.
+static SmallVector<int64_t> coordinatesOf(MeshOp mesh, int64_t rank) {
+  int64_t position = rank;
+  if (mesh.getDevices())
+    position = llvm::find(*mesh.getDevices(), rank) - mesh.getDevices()->begin();
+  SmallVector<int64_t> coordinates(mesh.getSizes().size());
+  for (size_t i = coordinates.size(); i-- > 0; position /= mesh.getSizes()[i])
+    coordinates[i] = position % mesh.getSizes()[i];
+  return coordinates;
+}
+
+static int64_t rankAt(MeshOp mesh, ArrayRef<int64_t> coordinates) {
+  int64_t position = 0;
+  for (auto [coordinate, size] : llvm::zip(coordinates, mesh.getSizes()))
+    position = position * size + coordinate;
+  return mesh.getDevices() ? (*mesh.getDevices())[position] : position;
+}
+
+static int64_t axisNumber(MeshOp mesh, Attribute axis) {
+  return llvm::find(mesh.getAxes(), axis) - mesh.getAxes().begin();
+}
+
+int64_t mlir::autopar::positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank) {
+  SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
+  int64_t position = 0;
+  for (Attribute axis : axes) {
+    int64_t number = axisNumber(mesh, axis);
+    position = position * mesh.getSizes()[number] + coordinates[number];
+  }
+  return position;
+}
+
+SmallVector<int32_t> mlir::autopar::groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank) {
+  SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
+  int64_t size = mesh.axesSize(axes);
+  SmallVector<int32_t> members;
+  for (int64_t member = 0; member < size; ++member) {
+    int64_t rest = member;
+    for (Attribute axis : llvm::reverse(axes)) {
+      int64_t number = axisNumber(mesh, axis);
+      coordinates[number] = rest % mesh.getSizes()[number];
+      rest /= mesh.getSizes()[number];
+    }
+    members.push_back(rankAt(mesh, coordinates));
+  }
+  return members;
+}
+
+exec::ShardAttr mlir::autopar::shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh,
+                                       int64_t rank) {
+  SmallVector<int64_t> offset(global.getRank(), 0), extent(global.getShape());
+  SmallVector<bool> used(mesh ? mesh.getAxes().size() : 0, false);
+  for (int64_t dim = 0; sharding && dim < global.getRank(); ++dim) {
+    ArrayAttr axes = sharding.getDims()[dim];
+    int64_t shards = mesh.axesSize(axes), size = global.getDimSize(dim);
+    int64_t step = llvm::divideCeil(size, shards);
+    offset[dim] = std::min(size, positionAlong(mesh, axes, rank) * step);
+    extent[dim] = std::min(size, offset[dim] + step) - offset[dim];
+    for (Attribute axis : axes)
+      used[axisNumber(mesh, axis)] = true;
+  }
+  // Ranks that differ on unused axes only hold the same box.
+  int64_t replica = 0;
+  if (mesh) {
+    SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
+    for (size_t axis = 0; axis < used.size(); ++axis)
+      if (!used[axis])
+        replica = replica * mesh.getSizes()[axis] + coordinates[axis];
+  }
+  MLIRContext *context = global.getContext();
+  return exec::ShardAttr::get(context, DenseI64ArrayAttr::get(context, offset),
+                              DenseI64ArrayAttr::get(context, extent), replica);
+}
+
+int64_t ProgramBuilder::groupOver(MeshOp mesh, ArrayAttr axes) {
+  for (auto [index, group] : llvm::enumerate(collectiveGroups))
+    if (group.mesh == mesh && group.axes == axes)
+      return index;
+  collectiveGroups.push_back({mesh, axes});
+  return collectiveGroups.size() - 1;
+}
+
+MeshOp ProgramBuilder::meshOf(Operation *op, FlatSymbolRefAttr symbol, ArrayAttr axes) {
+  auto mesh = symbols.lookup<MeshOp>(symbol.getAttr());
+  if (!mesh) {
+    op->emitOpError() << "names the mesh " << symbol << ", which does not exist";
+    return {};
+  }
+  for (StringAttr axis : axes.getAsRange<StringAttr>())
+    if (!mesh.axisSize(axis.getValue())) {
+      op->emitOpError() << "names the axis " << axis << ", which " << symbol << " does not have";
+      return {};
+    }
+  return mesh;
+}
+
+void ProgramBuilder::createRankTables() {
+  MeshOp mesh;
+  for (auto candidate : module.getOps<MeshOp>())
+    mesh = candidate;
+  int64_t ranks = mesh ? mesh.rankCount() : 1;
+  Builder attributes(module.getContext());
+  OpBuilder builder(module.getContext());
+  builder.setInsertionPointAfter(program);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    SmallVector<Attribute> groups, shards;
+    SmallVector<int64_t> values;
+    for (const CollectiveGroup &group : collectiveGroups)
+      groups.push_back(attributes.getDenseI32ArrayAttr(groupMembers(group.mesh, group.axes, rank)));
+    for (const CollectiveGroup &index : shardIndices)
+      values.append({positionAlong(index.mesh, index.axes, rank), 0, 0, 0, 0, 0, 0, 0});
+    for (const PortInfo &port : ports)
+      shards.push_back(shardOf(port.global, port.sharding, mesh, rank));
+    exec::RankOp::create(builder, module.getLoc(), rank, program.getSymName(),
+                         attributes.getArrayAttr(groups), ArrayRef<int32_t>(),
+                         attributes.getArrayAttr({}), values, attributes.getArrayAttr(shards));
+  }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running combinations along a dimension: one row after the other, each carried from element to
+// element.
+#include "LoweringModels.h"
+#include "RowAddress.h"
+#include "ScalarArithmetic.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeModel, CumulativeOp> {
+  int64_t getKernelExtent(Operation *op) const {
+    return RowAddress(shapeOf(op->getOperand(0)), cast<CumulativeOp>(op).getDim()).rows;
+  }
+
+  static Value identity(CumulativeOp op, Scalars &s) {
+    switch (op.getKind()) {
+    case ReduceKind::Prod:
+      return s.integer(1);
+    case ReduceKind::Max:
+      return s.lowest();
+    case ReduceKind::Min:
+      return s.highest();
+    default:
+      return s.integer(0);
+    }
+  }
+  static Value combine(CumulativeOp op, Scalars &s, Value sum, Value element) {
+    switch (op.getKind()) {
+    case ReduceKind::Prod:
+      return s.mul(sum, element);
+    case ReduceKind::Max:
+      return s.max(sum, element);
+    case ReduceKind::Min:
+      return s.min(sum, element);
+    default:
+      return s.add(sum, element);
+    }
+  }
+
+  void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
+                  Value begin, Value end) const {
+    auto cumulative = cast<CumulativeOp>(op);
+    Location loc = op->getLoc();
+    Type element = cumulative.getType().getElementType();
+    RowAddress address(shapeOf(cumulative.getInput()), cumulative.getDim());
+    Value zero = indexConstant(builder, loc, 0), one = indexConstant(builder, loc, 1);
+    Value length = indexConstant(builder, loc, address.length);
+    scf::ForOp::create(builder, loc, begin, end, one, ValueRange{},
+                       [&](OpBuilder &rowBuilder, Location, Value row, ValueRange) {
+                         Value base = address.base(rowBuilder, loc, row);
+                         Scalars outer(rowBuilder, loc, element);
+                         scf::ForOp::create(
+                             rowBuilder, loc, zero, length, one, identity(cumulative, outer),
+                             [&](OpBuilder &b, Location, Value step, ValueRange carried) {
+                               Scalars s(b, loc, element);
+                               Value position = step;
+                               if (cumulative.getReverse()) {
+                                 Value last = indexConstant(b, loc, address.length - 1);
+                                 position = arith::SubIOp::create(b, loc, last, step);
+                               }
+                               Value offset = address.element(b, loc, base, position);
+                               Value next = combine(cumulative, s, carried[0],
+                                                    loadScalar(b, loc, inputs[0], offset, element));
+                               Value result = cumulative.getExclusive() ? carried[0] : next;
+                               storeScalar(b, loc, result, outputs[0], offset, element);
+                               scf::YieldOp::create(b, loc, next);
+                             });
+                         scf::YieldOp::create(rowBuilder, loc);
+                       });
+  }
+};
+
+} // namespace
+
+void autopar::attachCumulativeModels(MLIRContext &context) {
+  CumulativeOp::attachInterface<CumulativeModel>(context);
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels over rows: an iteration is one row, or the same row position of a tile of neighbouring
+// columns when memory is contiguous across rows. Passes of one stage share their loops; elements
+// that were expensive to compute wait in a stack buffer, or in the output, for the next stage.
+#include "KernelBodies.h"
+#include "LoopNest.h"
+#include "LoweringModels.h"
+#include "ScalarArithmetic.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// Columns that are worked on together.
+constexpr int64_t columnTile = 256;
+/// Stack space for row buffers of one kernel.
+constexpr int64_t bufferBytes = 64 * 1024;
+/// Formulas that cost more than this are kept rather than computed again.
+constexpr int64_t cheapCost = 3;
+
+class RowEmitter {
+public:
+  RowEmitter(KernelFrame &kernel, ElementEmitter &emitter)
+      : kernel(kernel), emitter(emitter), plan(emitter.plan), loc(emitter.loc),
+        context(plan.rowOps.front().op->getContext()) {}
+
+  int64_t emit();
+
+private:
+  struct Running {
+    ElementLoweringOpInterface op;
+    int64_t pass;
+    SmallVector<RowValue> accumulators; ///< per column, in column mode
+    size_t firstCarried, carriedCount;  ///< among the loop's values, otherwise
+  };
+
+  void divide();
+  void emitIteration(OpBuilder &builder, Value iteration);
+  void emitStage(OpBuilder &builder, int64_t stage);
+  void startPass(OpBuilder &builder, Running &running, SmallVector<Value> &carried);
+  void finishPass(OpBuilder &builder, Running &running, ValueRange carried);
+  void emitPassElement(OpBuilder &builder, Running &running, ValueRange carried,
+                       SmallVector<Value> &next);
+  void keepElement(OpBuilder &builder, Running &running, Value element);
+  KeptElements chooseKept(Running &running, Type scalarType, bool &isOperand);
+  KeptElements makeRowBuffer(Type scalarType);
+  RowValue makeColumnBuffer(Type scalarType);
+  int64_t chainCost(Value value);
+  void overColumns(OpBuilder &builder, function_ref<void(OpBuilder &)> body);
+  SmallVector<LoopBounds> rowLoops(OpBuilder &builder, bool withColumns);
+  bool hasColumns() const { return plan.columnLoop >= 0; }
+
+  KernelFrame &kernel;
+  ElementEmitter &emitter;
+  const KernelPlan &plan;
+  Location loc;
+  MLIRContext *context;
+
+  SmallVector<unsigned> outerLoops;
+  SmallVector<unsigned> innerLoops;
+  int64_t rowLength = 1;
+  int64_t tile = 1;
+  int64_t usedBytes = 0;
+  Value tileStart, tileLength;
+  unsigned columnAtom = 0; ///< position within the tile
+};
+
+void RowEmitter::divide() {
+  for (auto [i, loop] : llvm::enumerate(plan.loops)) {
+    if (loop.isRow) {
+      innerLoops.push_back(i);
+      rowLength *= loop.extent;
+    } else if (static_cast<int64_t>(i) != plan.columnLoop) {
+      outerLoops.push_back(i);
+    }
+  }
+  if (hasColumns()) {
+    tile = std::clamp<int64_t>(plan.loops[plan.columnLoop].extent, 1, columnTile);
+    columnAtom = emitter.addAtom(tile);
+  }
+}
+
+//===-- loops
+//-------------------------------------------------------------------------------------===//
+
+int64_t RowEmitter::emit() {
+  divide();
+  SmallVector<int64_t> extents;
+  int64_t extent = 1;
+  for (unsigned loop : outerLoops)
+    extents.push_back(plan.loops[loop].extent);
+  if (hasColumns())
+    extents.push_back((plan.loops[plan.columnLoop].extent + tile - 1) / tile);
+  for (int64_t size : extents)
+    extent *= size;
+  Value one = indexConstant(kernel.body, loc, 1);
+  emitFor(kernel.body, loc, kernel.begin, kernel.end, one, ValueRange{},
+          [&](OpBuilder &builder, Value iteration, ValueRange) {
+            SmallVector<Value> indices = emitDelinearize(builder, loc, iteration, extents);
+            for (auto [loop, index] : llvm::zip(outerLoops, indices))
+              emitter.bind(loop, index);
+            emitIteration(builder, indices.empty() ? Value() : indices.back());
+            return SmallVector<Value>();
+          });
+  return extent;
+}
+
+void RowEmitter::emitIteration(OpBuilder &builder, Value tileIndex) {
+  if (hasColumns()) {
+    Value size = indexConstant(builder, loc, tile);
+    tileStart = arith::MulIOp::create(builder, loc, tileIndex, size);
+    Value extent = indexConstant(builder, loc, plan.loops[plan.columnLoop].extent);
+    Value rest = arith::SubIOp::create(builder, loc, extent, tileStart);
+    bool even = plan.loops[plan.columnLoop].extent % tile == 0;
+    tileLength = even ? size : arith::MinSIOp::create(builder, loc, size, rest).getResult();
+  }
+  for (int64_t stage = 0; stage < plan.stageCount; ++stage)
+    emitStage(builder, stage);
+  overColumns(builder, [&](OpBuilder &inner) {
+    for (const PlannedOutput &output : plan.outputs)
+      if (output.isRowLevel)
+        emitStore(inner, kernel, emitter, output);
+  });
+  if (llvm::all_of(plan.outputs, [](const PlannedOutput &output) { return output.isRowLevel; }))
+    return;
+  emitNest(builder, emitter, rowLoops(builder, true), {}, [&](OpBuilder &inner, ValueRange) {
+    for (const PlannedOutput &output : plan.outputs)
+      if (!output.isRowLevel)
+        emitStore(inner, kernel, emitter, output);
+    return SmallVector<Value>();
+  });
+}
+
+SmallVector<LoopBounds> RowEmitter::rowLoops(OpBuilder &builder, bool withColumns) {
+  SmallVector<LoopBounds> loops;
+  for (unsigned loop : innerLoops)
+    loops.push_back({loop, indexConstant(builder, loc, 0),
+                     indexConstant(builder, loc, plan.loops[loop].extent)});
+  if (withColumns && hasColumns())
+    loops.push_back({static_cast<unsigned>(plan.columnLoop), indexConstant(builder, loc, 0),
+                     tileLength, tileStart, columnAtom});
+  return loops;
+}
+
+/// Once per row: as it is, or in a loop over the columns of the tile.
+void RowEmitter::overColumns(OpBuilder &builder, function_ref<void(OpBuilder &)> body) {
+  if (!hasColumns())
+    return body(builder);
+  LoopBounds columns{static_cast<unsigned>(plan.columnLoop), indexConstant(builder, loc, 0),
+                     tileLength, tileStart, columnAtom};
+  emitNest(builder, emitter, columns, {}, [&](OpBuilder &inner, ValueRange) {
+    body(inner);
+    return SmallVector<Value>();
+  });
+}
+
+//===-- passes
+//------------------------------------------------------------------------------------===//
+
+void RowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
+  SmallVector<Running> passes;
+  for (const PlannedRowOp &row : plan.rowOps) {
+    ElementLoweringOpInterface op = row.op;
+    int64_t pass = stage - row.firstStage;
+    if (pass >= 0 && pass < op.getRowPassCount())
+      passes.push_back({op, pass, {}, 0, 0});
+  }
+  if (passes.empty())
+    return;
+  SmallVector<Value> carried;
+  overColumns(builder, [&](OpBuilder &inner) {
+    for (Running &running : passes)
+      startPass(inner, running, carried);
+  });
+  if (hasColumns())
+    carried.clear();
+  SmallVector<Value> totals = emitNest(builder, emitter, rowLoops(builder, true), carried,
+                                       [&](OpBuilder &inner, ValueRange values) {
+                                         SmallVector<Value> next;
+                                         for (Running &running : passes)
+                                           emitPassElement(inner, running, values, next);
+                                         return next;
+                                       });
+  overColumns(builder, [&](OpBuilder &inner) {
+    for (Running &running : passes)
+      finishPass(inner, running, totals);
+  });
+}
+
+void RowEmitter::startPass(OpBuilder &builder, Running &running, SmallVector<Value> &carried) {
+  SmallVector<Value> start = running.op.emitRowStart(builder, running.pass);
+  running.firstCarried = carried.size();
+  running.carriedCount = start.size();
+  llvm::append_range(carried, start);
+  if (!hasColumns())
+    return;
+  for (Value value : start) {
+    running.accumulators.push_back(makeColumnBuffer(value.getType()));
+    emitter.storeAt(builder, running.accumulators.back().perColumn, value);
+  }
+}
+
+void RowEmitter::emitPassElement(OpBuilder &builder, Running &running, ValueRange carried,
+                                 SmallVector<Value> &next) {
+  RowState &state = emitter.stateOf(running.op);
+  Value element =
+      emitter.emitRowElement(builder, running.op, running.pass, plan.domainIndex, state);
+  keepElement(builder, running, element);
+  SmallVector<Value> sums;
+  if (hasColumns())
+    for (RowValue &sum : running.accumulators)
+      sums.push_back(emitter.loadAt(builder, sum.perColumn));
+  else
+    llvm::append_range(sums, carried.slice(running.firstCarried, running.carriedCount));
+  sums = emitter.emitRowStep(builder, running.op, running.pass, element, sums, plan.domainIndex,
+                             state);
+  if (!hasColumns()) {
+    llvm::append_range(next, sums);
+    return;
+  }
+  for (auto [place, sum] : llvm::zip(running.accumulators, sums))
+    emitter.storeAt(builder, place.perColumn, sum);
+}
+
+void RowEmitter::finishPass(OpBuilder &builder, Running &running, ValueRange carried) {
+  RowState &state = emitter.stateOf(running.op);
+  SmallVector<Value> sums;
+  if (hasColumns())
+    for (RowValue &sum : running.accumulators)
+      sums.push_back(emitter.loadAt(builder, sum.perColumn));
+  else
+    llvm::append_range(sums, carried.slice(running.firstCarried, running.carriedCount));
+  SmallVector<RowValue> values;
+  for (Value value : running.op.emitRowFinish(builder, running.pass, sums)) {
+    if (!hasColumns()) {
+      values.push_back({value, {}});
+      continue;
+    }
+    values.push_back(makeColumnBuffer(value.getType()));
+    emitter.storeAt(builder, values.back().perColumn, value);
+  }
+  state.values.push_back(values);
+}
+
+//===-- what is kept
+//------------------------------------------------------------------------------===//
+
+/// Cost of computing an element of `value` from what stands in memory.
+int64_t RowEmitter::chainCost(Value value) {
+  DenseSet<Value> seen;
+  SmallVector<Value> worklist{value};
+  int64_t cost = 0, reads = 0;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second || emitter.isKept(next))
+      continue;
+    auto op = next.getDefiningOp<ElementLoweringOpInterface>();
+    if (llvm::is_contained(emitter.body.inputs, next) || !op) {
+      reads += cast<RankedTensorType>(next.getType()).getNumElements() > rowLength;
+      continue;
+    }
+    cost += op.getElementCost();
+    if (!plan.isRowOp(op))
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return cost + std::max<int64_t>(reads - 1, 0) + (plan.hasStridedRows ? 2 * cheapCost : 0);
+}
+
+KeptElements RowEmitter::makeRowBuffer(Type scalarType) {
+  int64_t elements = rowLength * tile;
+  int64_t bytes = elements * std::max(1u, scalarType.getIntOrFloatBitWidth() / 8);
+  if (usedBytes + bytes > bufferBytes)
+    return {};
+  usedBytes += bytes;
+  AffineExpr slot = getAffineConstantExpr(0, context);
+  for (unsigned loop : innerLoops)
+    slot = slot * plan.loops[loop].extent + getAffineDimExpr(loop, context);
+  if (hasColumns())
+    slot = slot * tile + getAffineDimExpr(columnAtom, context);
+  return {emitBuffer(kernel, loc, elements, scalarType), slot, scalarType};
+}
+
+RowValue RowEmitter::makeColumnBuffer(Type scalarType) {
+  AffineExpr slot = getAffineDimExpr(columnAtom, context);
+  return {{}, {emitBuffer(kernel, loc, tile, scalarType), slot, scalarType}};
+}
+
+/// Decides where the elements of a pass wait for the next one, if they are worth it. The elements
+/// of a first pass are the operand's: they serve every formula that asks for the operand.
+KeptElements RowEmitter::chooseKept(Running &running, Type scalarType, bool &isOperand) {
+  ElementLoweringOpInterface op = running.op;
+  bool isLast = running.pass + 1 == op.getRowPassCount();
+  bool reduces = op.getRowDomain().reduces;
+  isOperand = running.pass == 0;
+  if (isOperand) {
+    AffineMap map = op.getOperandMap(0);
+    bool isWanted = !isLast || !reduces || !op->getOperand(0).hasOneUse();
+    if (!isWanted || op->getNumOperands() != 1 || !map || !map.isIdentity() ||
+        emitter.isKept(op->getOperand(0)) || chainCost(op->getOperand(0)) <= cheapCost)
+      return {};
+    return makeRowBuffer(scalarType);
+  }
+  if (isLast && reduces)
+    return {};
+  if (op.getElementCost() <= 2 * cheapCost + 2)
+    return {};
+  if (KeptElements buffer = makeRowBuffer(scalarType))
+    return buffer;
+  // A row too long for the stack waits in the output that it becomes.
+  for (const PlannedOutput &output : plan.outputs)
+    if (output.value == op->getResult(0) && elementTypeOf(output.value) == scalarType)
+      return placeOf(kernel, emitter, output);
+  return {};
+}
+
+void RowEmitter::keepElement(OpBuilder &builder, Running &running, Value element) {
+  bool isOperand = false;
+  KeptElements kept = chooseKept(running, element.getType(), isOperand);
+  if (!kept)
+    return;
+  emitter.storeAt(builder, kept, element);
+  RowState &state = emitter.stateOf(running.op);
+  if (isOperand)
+    emitter.keep(running.op->getOperand(0), kept);
+  state.kept = kept;
+  state.keptPass = running.pass;
+}
+
+} // namespace
+
+int64_t autopar::emitRows(KernelFrame &kernel, ElementEmitter &emitter) {
+  return RowEmitter(kernel, emitter).emit();
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bodies of kernels: pointwise and by rows. Both emit what the iterations [begin, end) do.
+#pragma once
+
+#include "ElementEmitter.h"
+
+namespace mlir::autopar {
+
+/// A function under construction.
+struct KernelFrame {
+  OpBuilder entry; ///< at the start of the function, for buffers
+  OpBuilder body;  ///< at its end
+  Value begin, end;
+  SmallVector<Value> outputs; ///< flat memrefs
+};
+
+/// Emits a kernel without row operations; returns its extent.
+int64_t emitPointwise(KernelFrame &kernel, ElementEmitter &emitter);
+/// Emits a kernel without row operations that transposes: blocks go through a buffer.
+int64_t emitTiled(KernelFrame &kernel, ElementEmitter &emitter);
+/// Emits a kernel with row operations; returns its extent.
+int64_t emitRows(KernelFrame &kernel, ElementEmitter &emitter);
+
+/// A buffer on the stack.
+Value emitBuffer(KernelFrame &kernel, Location loc, int64_t elements, Type elementType);
+/// Stores the element of an output at its place.
+void emitStore(OpBuilder &builder, KernelFrame &kernel, ElementEmitter &emitter,
+               const PlannedOutput &output);
+/// Where an output is stored.
+KeptElements placeOf(KernelFrame &kernel, ElementEmitter &emitter, const PlannedOutput &output);
+
+} // namespace mlir::autopar

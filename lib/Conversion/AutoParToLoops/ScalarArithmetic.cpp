@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on the scalars of element formulas, with the semantics of the autopar dialect where C
+// or LLVM would leave a result undefined.
+#include "ScalarArithmetic.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using arith::FastMathFlags;
+
+Type autopar::getScalarType(Type elementType) {
+  if (elementType.isF16() || elementType.isBF16())
+    return Float32Type::get(elementType.getContext());
+  if (auto integer = dyn_cast<IntegerType>(elementType))
+    return IntegerType::get(elementType.getContext(), integer.getWidth());
+  return elementType;
+}
+
+Type autopar::getStorageType(Type elementType) {
+  if (elementType.isInteger(1))
+    return IntegerType::get(elementType.getContext(), 8);
+  if (auto integer = dyn_cast<IntegerType>(elementType))
+    return IntegerType::get(elementType.getContext(), integer.getWidth());
+  return elementType;
+}
+
+Scalars::Scalars(OpBuilder &builder, Location loc, Type elementType)
+    : builder(builder), loc(loc), type(getScalarType(elementType)),
+      isUnsignedType(elementType.isUnsignedInteger() || elementType.isInteger(1)) {}
+
+Value Scalars::constant(double value) {
+  if (!isFloat())
+    return integer(static_cast<int64_t>(value));
+  return arith::ConstantOp::create(builder, loc, builder.getFloatAttr(type, value));
+}
+
+Value Scalars::integer(int64_t value) {
+  if (isFloat())
+    return constant(static_cast<double>(value));
+  APInt bits = APInt(64, value, true).sextOrTrunc(type.getIntOrFloatBitWidth());
+  return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, bits));
+}
+
+Value Scalars::lowest() {
+  if (auto floating = dyn_cast<FloatType>(type))
+    return arith::ConstantOp::create(
+        builder, loc,
+        builder.getFloatAttr(type, APFloat::getInf(floating.getFloatSemantics(), true)));
+  unsigned width = type.getIntOrFloatBitWidth();
+  APInt bits = isUnsignedType ? APInt::getZero(width) : APInt::getSignedMinValue(width);
+  return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, bits));
+}
+
+Value Scalars::highest() {
+  if (auto floating = dyn_cast<FloatType>(type))
+    return arith::ConstantOp::create(
+        builder, loc, builder.getFloatAttr(type, APFloat::getInf(floating.getFloatSemantics())));
+  unsigned width = type.getIntOrFloatBitWidth();
+  APInt bits = isUnsignedType ? APInt::getAllOnes(width) : APInt::getSignedMaxValue(width);
+  return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, bits));
+}
+
+Value Scalars::add(Value a, Value b) {
+  return isFloat() ? math<arith::AddFOp>(a, b) : math<arith::AddIOp>(a, b);
+}
+Value Scalars::sub(Value a, Value b) {
+  return isFloat() ? math<arith::SubFOp>(a, b) : math<arith::SubIOp>(a, b);
+}
+Value Scalars::mul(Value a, Value b) {
+  return isFloat() ? math<arith::MulFOp>(a, b) : math<arith::MulIOp>(a, b);
+}
+Value Scalars::neg(Value a) { return isFloat() ? math<arith::NegFOp>(a) : sub(integer(0), a); }
+
+/// Integer division that traps for no operands: the divisor is replaced by 1 where the processor
+/// would fault, and the result corrected.
+Value Scalars::safeQuotient(Value a, Value b, bool wantRemainder) {
+  Value zero = integer(0), one = integer(1);
+  Value byZero = compare("eq", b, zero);
+  if (isUnsignedType) {
+    Value divisor = select(byZero, one, b);
+    Value result =
+        wantRemainder ? math<arith::RemUIOp>(a, divisor) : math<arith::DivUIOp>(a, divisor);
+    return select(byZero, zero, result);
+  }
+  Value byMinusOne = compare("eq", b, integer(-1));
+  Value unsafe = arith::OrIOp::create(builder, loc, byZero, byMinusOne);
+  Value divisor = select(unsafe, one, b);
+  if (wantRemainder)
+    return select(unsafe, zero, math<arith::RemSIOp>(a, divisor));
+  Value quotient = select(byMinusOne, neg(a), math<arith::DivSIOp>(a, divisor));
+  return select(byZero, zero, quotient);
+}
+
+Value Scalars::div(Value a, Value b) {
+  return isFloat() ? math<arith::DivFOp>(a, b) : safeQuotient(a, b, false);
+}
+Value Scalars::remainder(Value a, Value b) {
+  return isFloat() ? math<arith::RemFOp>(a, b) : safeQuotient(a, b, true);
+}
+Value Scalars::max(Value a, Value b) {
+  if (isFloat())
+    return math<arith::MaximumFOp>(a, b);
+  return isUnsignedType ? math<arith::MaxUIOp>(a, b) : math<arith::MaxSIOp>(a, b);
+}
+Value Scalars::min(Value a, Value b) {
+  if (isFloat())
+    return math<arith::MinimumFOp>(a, b);
+  return isUnsignedType ? math<arith::MinUIOp>(a, b) : math<arith::MinSIOp>(a, b);
+}
+
+Value Scalars::compare(StringRef predicate, Value a, Value b) {
+  if (isFloat()) {
+    std::string name = (predicate == "ne" ? "u" : "o") + predicate.str();
+    return arith::CmpFOp::create(builder, loc, *arith::symbolizeCmpFPredicate(name), a, b);
+  }
+  bool equality = predicate == "eq" || predicate == "ne";
+  std::string name = (equality ? "" : isUnsignedType ? "u" : "s") + predicate.str();
+  return arith::CmpIOp::create(builder, loc, *arith::symbolizeCmpIPredicate(name), a, b);
+}
+Value Scalars::select(Value condition, Value a, Value b) {
+  return arith::SelectOp::create(builder, loc, condition, a, b);
+}
+
+Value Scalars::addRelaxed(Value a, Value b) {
+  if (!isFloat())
+    return add(a, b);
+  return arith::AddFOp::create(builder, loc, a, b,
+                               FastMathFlags::reassoc | FastMathFlags::contract);
+}
+Value Scalars::mulRelaxed(Value a, Value b) {
+  if (!isFloat())
+    return mul(a, b);
+  return arith::MulFOp::create(builder, loc, a, b,
+                               FastMathFlags::reassoc | FastMathFlags::contract);
+}
+Value Scalars::maxRelaxed(Value a, Value b) {
+  if (!isFloat())
+    return max(a, b);
+  return arith::MaxNumFOp::create(builder, loc, a, b, FastMathFlags::nnan | FastMathFlags::nsz);
+}
+
+Value autopar::indexConstant(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIndexOp::create(builder, loc, value);
+}
+
+//===-- memory and conversions
+//--------------------------------------------------------------------===//
+
+static Value widen(OpBuilder &builder, Location loc, Value value, Type type) {
+  return arith::ExtFOp::create(builder, loc, type, value, arith::FastMathFlagsAttr());
+}
+static Value narrow(OpBuilder &builder, Location loc, Value value, Type type) {
+  return arith::TruncFOp::create(builder, loc, type, value);
+}
+
+Value autopar::roundTo(OpBuilder &builder, Location loc, Value scalar, Type elementType) {
+  if (scalar.getType() == elementType || !isa<FloatType>(elementType))
+    return scalar;
+  return widen(builder, loc, narrow(builder, loc, scalar, elementType), scalar.getType());
+}
+
+Value autopar::loadScalar(OpBuilder &builder, Location loc, Value memref, ValueRange offset,
+                          Type elementType) {
+  Value value = memref::LoadOp::create(builder, loc, memref, offset);
+  if (elementType.isInteger(1)) {
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, zero);
+  }
+  Type scalar = getScalarType(elementType);
+  if (isa<FloatType>(scalar) && scalar != elementType)
+    return widen(builder, loc, value, scalar);
+  return value;
+}
+
+void autopar::storeScalar(OpBuilder &builder, Location loc, Value scalar, Value memref,
+                          ValueRange offset, Type elementType) {
+  if (elementType.isInteger(1))
+    scalar = arith::ExtUIOp::create(builder, loc, builder.getI8Type(), scalar);
+  else if (isa<FloatType>(elementType) && scalar.getType() != elementType)
+    scalar = narrow(builder, loc, scalar, elementType);
+  memref::StoreOp::create(builder, loc, scalar, memref, offset);
+}
+
+/// Through a wide enough signed integer and then truncated, so that values wrap as in NumPy instead
+/// of being undefined, and the vector conversion of the machine applies.
+static Value floatToInteger(OpBuilder &builder, Location loc, Value scalar, IntegerType to) {
+  Type target = getScalarType(to);
+  if (to.getWidth() == 64) {
+    if (to.isUnsigned())
+      return arith::FPToUIOp::create(builder, loc, target, scalar);
+    return arith::FPToSIOp::create(builder, loc, target, scalar);
+  }
+  bool viaWord = to.getWidth() < 32 || !to.isUnsigned();
+  Type wide = viaWord ? builder.getI32Type() : builder.getI64Type();
+  Value integer = arith::FPToSIOp::create(builder, loc, wide, scalar);
+  if (wide == target)
+    return integer;
+  return arith::TruncIOp::create(builder, loc, target, integer);
+}
+
+Value autopar::castScalar(OpBuilder &builder, Location loc, Value scalar, Type from, Type to) {
+  if (from == to)
+    return scalar;
+  if (to.isInteger(1)) {
+    Scalars scalars(builder, loc, from);
+    return scalars.compare("ne", scalar, scalars.integer(0));
+  }
+  Type target = getScalarType(to);
+  if (auto fromFloat = dyn_cast<FloatType>(scalar.getType())) {
+    auto toFloat = dyn_cast<FloatType>(target);
+    if (!toFloat)
+      return floatToInteger(builder, loc, scalar, cast<IntegerType>(to));
+    if (fromFloat.getWidth() < toFloat.getWidth())
+      scalar = widen(builder, loc, scalar, target);
+    else if (fromFloat.getWidth() > toFloat.getWidth())
+      scalar = narrow(builder, loc, scalar, target);
+    return roundTo(builder, loc, scalar, to);
+  }
+  bool isUnsigned = from.isUnsignedInteger() || from.isInteger(1);
+  if (isa<FloatType>(target)) {
+    if (isUnsigned)
+      scalar = arith::UIToFPOp::create(builder, loc, target, scalar);
+    else
+      scalar = arith::SIToFPOp::create(builder, loc, target, scalar);
+    return roundTo(builder, loc, scalar, to);
+  }
+  unsigned have = scalar.getType().getIntOrFloatBitWidth(), want = target.getIntOrFloatBitWidth();
+  if (have > want)
+    return arith::TruncIOp::create(builder, loc, target, scalar);
+  if (have == want)
+    return scalar;
+  if (isUnsigned)
+    return arith::ExtUIOp::create(builder, loc, target, scalar);
+  return arith::ExtSIOp::create(builder, loc, target, scalar);
+}

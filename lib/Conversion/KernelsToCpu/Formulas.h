@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The math library of generated kernels: each function appends branch-free arithmetic for f32 or
+// f64 that LLVM can vectorize. All handle infinities, NaN and denormals unless the flags allow
+// less.
+#ifndef AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_FORMULAS_H
+#define AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_FORMULAS_H
+
+#include "Expression.h"
+
+#include <utility>
+
+namespace autopar::cpu {
+
+/// What the op's fast-math flags allow (afn, ninf, nnan).
+struct Allowance {
+  bool approximate = false;
+  bool noInfinities = false;
+  bool noNans = false;
+};
+
+// Exponentials.cpp
+Expr expFormula(Expr x, Allowance allow = {});
+Expr exp2Formula(Expr x);
+Expr expm1Formula(Expr x);
+Expr sinhFormula(Expr x);
+Expr coshFormula(Expr x);
+Expr tanhFormula(Expr x);
+
+// Logarithms.cpp
+enum class LogBase { E, Two, Ten };
+Expr logFormula(Expr x, LogBase base, Allowance allow = {});
+Expr log1pFormula(Expr x);
+Expr asinhFormula(Expr x);
+Expr acoshFormula(Expr x);
+Expr atanhFormula(Expr x);
+/// log(x) of positive f64 `x` as an unevaluated sum of two f64 (relative error about 2^-65 for
+/// normal results).
+std::pair<Expr, Expr> logInTwoParts(Expr x);
+
+// Trigonometry.cpp
+Expr sinFormula(Expr x);
+Expr cosFormula(Expr x);
+Expr tanFormula(Expr x);
+Expr asinFormula(Expr x);
+Expr acosFormula(Expr x);
+Expr atanFormula(Expr x);
+Expr atan2Formula(Expr y, Expr x);
+
+// ErrorFunctions.cpp
+Expr erfFormula(Expr x);
+Expr erfcFormula(Expr x);
+
+// Powers.cpp
+Expr powFormula(Expr x, Expr y);
+/// x^n for a known small integer n.
+Expr integerPowerFormula(Expr x, int64_t n);
+Expr cbrtFormula(Expr x);
+Expr rsqrtFormula(Expr x);
+/// C's fmod: the remainder with the sign of x (exact while |x / y| < 2^52).
+Expr remainderFormula(Expr x, Expr y);
+
+} // namespace autopar::cpu
+
+#endif // AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_FORMULAS_H

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of compileKernels, one source file each: split -> lower to LLVM IR -> object code ->
+// shared object.
+#ifndef AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_STAGES_H
+#define AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_STAGES_H
+
+#include "autopar/Conversion/KernelsToCpu.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autopar::cpu {
+
+using ObjectBytes = llvm::SmallVector<char, 0>;
+
+/// A resolved target in LLVM's words.
+struct LlvmTarget {
+  std::string cpu;
+  std::string features;
+  unsigned vectorWidth;
+};
+LlvmTarget toLlvm(const CpuTarget &resolved);
+
+/// One kernel on its way through the stages; `text` is a module of its own.
+struct Unit {
+  std::string name;
+  std::string text;
+  ObjectBytes object;
+  std::string error; // empty = compiled
+};
+
+// SplitKernels.cpp
+/// Checks signatures and prints each public function, with what it uses, as a module of its own.
+mlir::FailureOr<std::vector<Unit>> splitKernels(mlir::ModuleOp kernels);
+
+// LowerToLlvm.cpp
+/// A context with all dialects that a kernel may use, without threads.
+std::unique_ptr<mlir::MLIRContext> createKernelContext();
+/// Parses and lowers `unit` to the LLVM dialect; on failure the context's diagnostics say why.
+mlir::OwningOpRef<mlir::ModuleOp> lowerToLlvmDialect(const Unit &unit, mlir::MLIRContext &context,
+                                                     const std::string &dataLayout);
+
+// EmitObject.cpp
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const LlvmTarget &target);
+/// Adds the exported wrapper, optimizes and writes the object. Fails where a library function would
+/// be needed.
+llvm::Expected<ObjectBytes> emitObject(llvm::Module &module, const std::string &kernel,
+                                       const LlvmTarget &target, llvm::TargetMachine &machine);
+
+// LinkSharedObject.cpp
+/// Links the objects in order. One call at a time per process (it waits).
+llvm::Expected<std::vector<char>> linkSharedObject(llvm::ArrayRef<Unit> units);
+
+} // namespace autopar::cpu
+
+#endif // AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_STAGES_H

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clusters as JSON files (schema in docs/CostModel.md).
+#include "autopar/Cost/Cluster.h"
+
+#include <limits>
+
+#include "autopar/Cost/JsonFields.h"
+
+namespace autopar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMost = 1e30;
+constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
+
+Json toJsonValue(const DeviceType &type) {
+  Json peaks = Json::object();
+  for (const auto &[dataType, rate] : type.peakFlopsPerSecond)
+    peaks[std::string(name(dataType))] = rate;
+  return {{"name", type.name},
+          {"peak_flops_per_s", peaks},
+          {"compute_efficiency", type.computeEfficiency},
+          {"memory_bytes_per_s", type.memoryBytesPerSecond},
+          {"memory_efficiency", type.memoryEfficiency},
+          {"memory_bytes", type.memoryBytes},
+          {"reserved_bytes", type.reservedBytes},
+          {"launch_us", type.launchUs}};
+}
+
+Json toJsonValue(const Link &link) {
+  return {{"latency_us", link.latencyUs}, {"bytes_per_s", link.bytesPerSecond}};
+}
+
+Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string &place) {
+  JsonFields fields(json, place);
+  DeviceType type;
+  type.name = fields.text("name");
+  for (const auto &[key, value] : fields.object("peak_flops_per_s").items()) {
+    std::optional<DataType> dataType = dataTypeFromName(key);
+    if (!dataType)
+      fields.fail("peak_flops_per_s." + key, "unknown element type");
+    else if (!value.is_number())
+      fields.fail("peak_flops_per_s." + key, "expected a number");
+    else
+      type.peakFlopsPerSecond[*dataType] = value.get<double>();
+  }
+  type.computeEfficiency = fields.number("compute_efficiency", 0, 1, 1);
+  type.memoryBytesPerSecond = fields.number("memory_bytes_per_s", 0, kMost);
+  type.memoryEfficiency = fields.number("memory_efficiency", 0, 1, 1);
+  type.memoryBytes = fields.integer("memory_bytes", 0, kMostBytes);
+  type.reservedBytes = fields.integer("reserved_bytes", 0, kMostBytes, 0);
+  type.launchUs = fields.number("launch_us", 0, kMost, 0);
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return type;
+}
+
+Result<Link> readLink(const nlohmann::json &json, const std::string &place) {
+  JsonFields fields(json, place);
+  Link link{fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", 0, kMost)};
+  if (link.bytesPerSecond <= 0)
+    fields.fail("bytes_per_s", "must be above 0");
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return link;
+}
+
+Result<NodeGroup> readNodeGroup(const nlohmann::json &json, const std::string &place) {
+  JsonFields fields(json, place);
+  NodeGroup group;
+  group.count = fields.integer("count", 1, int64_t(1) << 24);
+  group.devicesPerNode = fields.integer("devices_per_node", 1, int64_t(1) << 24);
+  group.deviceType = fields.text("device_type");
+  if (fields.has("inside_link")) {
+    Result<Link> link = readLink(fields.object("inside_link"), fields.placeOf("inside_link"));
+    if (!link)
+      return link.status();
+    group.insideLink = *link;
+  }
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return group;
+}
+
+Result<LinkLevel> readLevel(const nlohmann::json &json, const std::string &place, bool first) {
+  JsonFields fields(json, place);
+  LinkLevel level;
+  level.name = fields.text("name", "");
+  level.link = {fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", 0, kMost)};
+  level.nodes = fields.integer("nodes", 1, int64_t(1) << 24, first ? 1 : 0);
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return level;
+}
+
+std::string placeIn(const char *list, size_t i) {
+  return std::string(list) + "[" + std::to_string(i) + "]";
+}
+
+} // namespace
+
+std::string Cluster::toJson() const {
+  Json json = {{"kind", "autopar.cluster"}, {"version", 1}, {"name", name}};
+  json["device_types"] = Json::array();
+  for (const DeviceType &type : deviceTypes)
+    json["device_types"].push_back(toJsonValue(type));
+  json["nodes"] = Json::array();
+  for (const NodeGroup &group : nodes) {
+    Json one = {{"count", group.count},
+                {"devices_per_node", group.devicesPerNode},
+                {"device_type", group.deviceType}};
+    if (group.insideLink.bytesPerSecond != 0)
+      one["inside_link"] = toJsonValue(group.insideLink);
+    json["nodes"].push_back(one);
+  }
+  json["levels"] = Json::array();
+  for (const LinkLevel &level : levels) {
+    Json one = {{"name", level.name}};
+    one.update(toJsonValue(level.link));
+    if (level.nodes > 1)
+      one["nodes"] = level.nodes;
+    json["levels"].push_back(one);
+  }
+  return json.dump(2) + "\n";
+}
+
+Result<Cluster> Cluster::fromJson(std::string_view text) {
+  Result<nlohmann::json> parsed = parseJson(text);
+  if (!parsed)
+    return parsed.status();
+  JsonFields fields(*parsed, "");
+  fields.header("autopar.cluster", 1);
+  Cluster cluster;
+  cluster.name = fields.text("name", "");
+  const nlohmann::json &types = fields.array("device_types");
+  const nlohmann::json &groups = fields.array("nodes");
+  const nlohmann::json &levels = fields.array("levels");
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  for (size_t i = 0; i < types.size(); ++i) {
+    Result<DeviceType> type = readDeviceType(types[i], placeIn("device_types", i));
+    if (!type)
+      return type.status();
+    cluster.deviceTypes.push_back(type.take());
+  }
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Result<NodeGroup> group = readNodeGroup(groups[i], placeIn("nodes", i));
+    if (!group)
+      return group.status();
+    cluster.nodes.push_back(group.take());
+  }
+  for (size_t i = 0; i < levels.size(); ++i) {
+    Result<LinkLevel> level = readLevel(levels[i], placeIn("levels", i), i == 0);
+    if (!level)
+      return level.status();
+    cluster.levels.push_back(level.take());
+  }
+  AUTOPAR_RETURN_IF_ERROR(cluster.verify());
+  return cluster;
+}
+
+Result<Cluster> Cluster::load(const std::string &path) {
+  if (path.starts_with("presets:"))
+    return preset(path);
+  Result<std::string> text = readWholeFile(path);
+  if (!text)
+    return text.status();
+  Result<Cluster> cluster = fromJson(*text);
+  if (!cluster)
+    return cluster.status().at(path);
+  return cluster;
+}
+
+} // namespace autopar

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clusters by name. Peaks are the vendors' data sheets (dense, no sparsity); link rates are what
+// collectives reach on them; efficiencies are guesses until a measured cluster file replaces them
+// (docs/CostModel.md lists every number with its source).
+#include "autopar/Cost/Cluster.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace autopar {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9;
+
+struct DevicePreset {
+  const char *name;
+  double f16, f32, f64; ///< peak TFLOP/s; bf16 = f16 unless 0
+  bool bf16;
+  double memoryGiga; ///< bytes, decimal
+  double memoryGigaPerSecond;
+  double computeEfficiency, memoryEfficiency, launchUs;
+  Link inside, between;
+};
+
+constexpr DevicePreset kPresets[] = {
+    {"v100", 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}},
+    {"a100", 312, 19.5, 19.5, true, 80, 2039, 0.65, 0.8, 5, {5, 230e9}, {10, 23e9}},
+    {"h100", 989.4, 66.9, 66.9, true, 80, 3350, 0.6, 0.8, 4, {5, 370e9}, {10, 45e9}},
+    {"h200", 989.4, 66.9, 66.9, true, 141, 4800, 0.6, 0.8, 4, {5, 370e9}, {10, 45e9}},
+    {"b200", 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, {5, 720e9}, {10, 45e9}},
+};
+
+Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t nodes) {
+  DeviceType type;
+  type.name = preset.name;
+  type.peakFlopsPerSecond = {{DataType::F16, preset.f16 * kTera},
+                             {DataType::F32, preset.f32 * kTera},
+                             {DataType::F64, preset.f64 * kTera}};
+  type.peakFlopsPerSecond[DataType::BF16] = (preset.bf16 ? preset.f16 : preset.f32) * kTera;
+  type.computeEfficiency = preset.computeEfficiency;
+  type.memoryBytesPerSecond = preset.memoryGigaPerSecond * kGiga;
+  type.memoryEfficiency = preset.memoryEfficiency;
+  type.memoryBytes = static_cast<int64_t>(preset.memoryGiga * kGiga);
+  type.reservedBytes = int64_t(2) << 30;
+  type.launchUs = preset.launchUs;
+  Cluster cluster;
+  cluster.name = std::string(preset.name) + "x" + std::to_string(devicesPerNode);
+  if (nodes > 1)
+    cluster.name += "x" + std::to_string(nodes);
+  cluster.deviceTypes = {type};
+  cluster.nodes = {{nodes, devicesPerNode, type.name, {}}};
+  cluster.levels = {{"inside", preset.inside, 1}};
+  if (nodes > 1)
+    cluster.levels.push_back({"network", preset.between, 0});
+  return cluster;
+}
+
+/// The numbers after each 'x' of "h100x8x128"; false where one is not a number in [1, 2^20].
+bool readCounts(std::string_view text, std::vector<int64_t> &counts) {
+  while (!text.empty()) {
+    if (text.front() != 'x')
+      return false;
+    text.remove_prefix(1);
+    int64_t count = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc() || count < 1 || count > (int64_t(1) << 20))
+      return false;
+    counts.push_back(count);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+  }
+  return true;
+}
+
+} // namespace
+
+Cluster Cluster::cpuRanks(int64_t ranks) {
+  DeviceType type;
+  type.name = "cpu";
+  type.peakFlopsPerSecond = {{DataType::F32, 80 * kGiga}, {DataType::F64, 40 * kGiga}};
+  type.computeEfficiency = 0.7;
+  type.memoryBytesPerSecond = 10 * kGiga;
+  type.memoryEfficiency = 0.8;
+  type.memoryBytes = int64_t(16) << 30;
+  type.reservedBytes = int64_t(256) << 20;
+  type.launchUs = 1;
+  Cluster cluster;
+  cluster.name = "cpux" + std::to_string(ranks);
+  cluster.deviceTypes = {type};
+  cluster.nodes = {{1, std::max<int64_t>(ranks, 1), type.name, {}}};
+  cluster.levels = {{"memory", {5, 4 * kGiga}, 1}};
+  return cluster;
+}
+
+std::vector<std::string> Cluster::presetNames() {
+  std::vector<std::string> names = {"cpu"};
+  for (const DevicePreset &preset : kPresets)
+    names.push_back(preset.name);
+  return names;
+}
+
+Result<Cluster> Cluster::preset(std::string_view presetName) {
+  std::string_view word = presetName;
+  if (word.starts_with("presets:"))
+    word.remove_prefix(8);
+  std::string known;
+  for (const std::string &one : presetNames())
+    known += (known.empty() ? "" : ", ") + one;
+  std::string shape = "'" + std::string(presetName) +
+                      "': expected DEVICExPER_NODE or DEVICExPER_NODExNODES (h100x8x128), DEVICE "
+                      "one of " +
+                      known;
+  for (const std::string &one : presetNames()) {
+    if (!word.starts_with(one))
+      continue;
+    std::vector<int64_t> counts;
+    if (!readCounts(word.substr(one.size()), counts) || counts.empty() || counts.size() > 2)
+      continue;
+    int64_t nodes = counts.size() == 2 ? counts[1] : 1;
+    if (one == "cpu") {
+      if (counts.size() == 2)
+        return Status::badInput("cluster preset '" + std::string(presetName) +
+                                "': cpu ranks live on one machine; use cpux" +
+                                std::to_string(counts[0]) + " or a cluster file");
+      return cpuRanks(counts[0]);
+    }
+    for (const DevicePreset &preset : kPresets)
+      if (one == preset.name)
+        return fromPreset(preset, counts[0], nodes);
+  }
+  return Status::badInput("unknown cluster preset " + shape);
+}
+
+} // namespace autopar

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of one operation on one device. Source: the roofline model, Williams, Waterman, Patterson,
+// "Roofline: an insightful visual performance model", CACM 52(4), 2009, with calibrated fractions
+// of the two peaks and a floor for starting a kernel.
+#include "autopar/Cost/CostModel.h"
+
+#include <algorithm>
+
+namespace autopar {
+
+double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device) {
+  double compute = flops / (device.peakFor(type) * device.computeEfficiency);
+  double memory = bytes / (device.memoryBytesPerSecond * device.memoryEfficiency);
+  return device.launchUs + 1e6 * std::max(compute, memory);
+}
+
+} // namespace autopar

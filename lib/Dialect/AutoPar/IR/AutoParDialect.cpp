@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registration of the dialect and verification of the attributes that it gives to other operations.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+#include "autopar/Dialect/AutoPar/IR/AutoParDialect.cpp.inc"
+
+StringRef mlir::autopar::getOpId(Operation *op) {
+  auto id = op->getAttrOfType<StringAttr>("autopar.id");
+  return id ? id.getValue() : StringRef();
+}
+
+void mlir::autopar::setOpId(Operation *op, const Twine &id) {
+  op->setAttr("autopar.id", StringAttr::get(op->getContext(), id));
+}
+
+void AutoParDialect::initialize() {
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "autopar/Dialect/AutoPar/IR/AutoParOps.cpp.inc"
+      >();
+}
+
+Operation *AutoParDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                               Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, elements);
+}
+
+LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if ((name == "autopar.id" || name == "autopar.group") && !isa<StringAttr>(attribute.getValue()))
+    return op->emitOpError() << "expected '" << name << "' to be a string";
+  if (name == "autopar.strategy") {
+    if (!isa<StrategyAttr>(attribute.getValue()))
+      return op->emitOpError() << "expected 'autopar.strategy' to be a #autopar.strategy";
+    if (!isa<ShardingRuleOpInterface>(op))
+      return op->emitOpError() << "has a strategy but no sharding rule";
+  }
+  return success();
+}
+
+LogicalResult AutoParDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
+                                                       NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || attribute.getName() != "autopar.sharding")
+    return success();
+  auto sharding = dyn_cast<ShardingAttr>(attribute.getValue());
+  auto type = dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
+  if (!sharding || !type)
+    return op->emitOpError()
+           << "argument " << argument
+           << ": expected 'autopar.sharding' to be a #autopar.sharding of a tensor";
+  if (static_cast<int64_t>(sharding.getDims().size()) != type.getRank())
+    return op->emitOpError() << "argument " << argument << ": sharding of "
+                             << sharding.getDims().size() << " dimensions on a tensor of "
+                             << type.getRank();
+  return success();
+}

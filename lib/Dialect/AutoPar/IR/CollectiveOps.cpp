@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resharding and collectives: verification.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+LogicalResult ReshardOp::verify() {
+  for (ShardingAttr sharding : {getFrom(), getTo()})
+    if (static_cast<int64_t>(sharding.getDims().size()) != getType().getRank())
+      return emitOpError() << "sharding of " << sharding.getDims().size() << " dimensions on "
+                           << getType();
+  if (!getTo().getPartial().empty() && getTo().getPartial() != getFrom().getPartial())
+    return emitOpError("cannot make a value partial");
+  return success();
+}
+
+/// Checks that operand and result differ at most in `dims`.
+static LogicalResult sameOutside(Operation *op, RankedTensorType input, RankedTensorType result,
+                                 ArrayRef<int64_t> dims) {
+  if (input.getElementType() != result.getElementType() || input.getRank() != result.getRank())
+    return op->emitOpError() << "expects one rank and element type, got " << input << " and "
+                             << result;
+  for (int64_t dim : dims)
+    if (dim < 0 || dim >= input.getRank())
+      return op->emitOpError() << "dimension " << dim << " is out of range for " << input;
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (!llvm::is_contained(dims, dim) && input.getDimSize(dim) != result.getDimSize(dim))
+      return op->emitOpError() << "dimension " << dim << " must not change";
+  return success();
+}
+
+LogicalResult AllGatherOp::verify() {
+  return sameOutside(*this, cast<RankedTensorType>(getInput().getType()),
+                     cast<RankedTensorType>(getType()), {static_cast<int64_t>(getDim())});
+}
+LogicalResult ReduceScatterOp::verify() {
+  return sameOutside(*this, cast<RankedTensorType>(getInput().getType()),
+                     cast<RankedTensorType>(getType()), {static_cast<int64_t>(getDim())});
+}
+LogicalResult AllToAllOp::verify() {
+  return sameOutside(*this, cast<RankedTensorType>(getInput().getType()),
+                     cast<RankedTensorType>(getType()),
+                     {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that move elements: shapes, sharding rules, local rewrites, folds.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+static constexpr int64_t absent = ShardingRule::absent;
+
+static LogicalResult sameElementType(Operation *op, RankedTensorType a, RankedTensorType b) {
+  if (a.getElementType() != b.getElementType())
+    return op->emitOpError() << "expects one element type, got " << a << " and " << b;
+  return success();
+}
+
+//===-- broadcast
+//---------------------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getType();
+  if (failed(sameElementType(*this, input, result)))
+    return failure();
+  if (static_cast<int64_t>(getDims().size()) != input.getRank())
+    return emitOpError() << "expects one entry in dims per operand dimension, got "
+                         << getDims().size();
+  for (auto [i, dim] : llvm::enumerate(getDims())) {
+    if (dim < 0 || dim >= result.getRank() || (i && getDims()[i - 1] >= dim))
+      return emitOpError("expects ascending dims within the result");
+    if (input.getDimSize(i) != 1 && input.getDimSize(i) != result.getDimSize(dim))
+      return emitOpError() << "operand dimension " << i << " of extent " << input.getDimSize(i)
+                           << " does not fit result extent " << result.getDimSize(dim);
+  }
+  return success();
+}
+
+ShardingRule BroadcastOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType input = getInput().getType(), result = getType();
+  SmallVector<int64_t> source(result.getRank(), absent);
+  for (auto [i, dim] : llvm::enumerate(getDims()))
+    if (input.getDimSize(i) == result.getDimSize(dim))
+      source[dim] = i;
+  for (int64_t dim = 0; dim < result.getRank(); ++dim)
+    rule.addFactor({source[dim]}, {dim}, result.getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}
+
+//===-- reshape
+//-----------------------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::verify() {
+  if (getInput().getType().getNumElements() != getType().getNumElements())
+    return emitOpError() << "expects as many elements, got " << getInput().getType() << " and "
+                         << getType();
+  return sameElementType(*this, getInput().getType(), getType());
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  if (auto producer = getInput().getDefiningOp<ReshapeOp>()) {
+    setOperand(producer.getInput());
+    return getResult();
+  }
+  return {};
+}
+
+/// Common factors of both shapes, major to minor, by greatest common divisors; where the shapes do
+/// not divide, the dimensions involved need replication.
+ShardingRule ReshapeOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  ArrayRef<int64_t> in = getInput().getType().getShape(), out = getType().getShape();
+  if (getType().getNumElements() == 0) {
+    rule.complete(*this);
+    return rule;
+  }
+  size_t i = 0, o = 0;
+  int64_t inRest = in.empty() ? 1 : in[0], outRest = out.empty() ? 1 : out[0];
+  auto needWhole = [&]() {
+    int64_t inProduct = inRest, outProduct = outRest;
+    rule.addFactor({static_cast<int64_t>(i)}, {absent}, inRest, FactorKind::NeedsReplication);
+    rule.addFactor({absent}, {static_cast<int64_t>(o)}, outRest, FactorKind::NeedsReplication);
+    while (inProduct != outProduct) {
+      if (inProduct < outProduct) {
+        inProduct *= in[++i];
+        rule.addFactor({static_cast<int64_t>(i)}, {absent}, in[i], FactorKind::NeedsReplication);
+      } else {
+        outProduct *= out[++o];
+        rule.addFactor({absent}, {static_cast<int64_t>(o)}, out[o], FactorKind::NeedsReplication);
+      }
+    }
+    inRest = outRest = 1;
+  };
+  while (i < in.size() && o < out.size()) {
+    if (inRest == 1) {
+      if (++i < in.size())
+        inRest = in[i];
+    } else if (outRest == 1) {
+      if (++o < out.size())
+        outRest = out[o];
+    } else if (int64_t common = std::gcd(inRest, outRest); common == 1) {
+      needWhole();
+    } else {
+      rule.addFactor({static_cast<int64_t>(i)}, {static_cast<int64_t>(o)}, common);
+      inRest /= common;
+      outRest /= common;
+    }
+  }
+  rule.complete(*this);
+  return rule;
+}
+
+//===-- transpose
+//---------------------------------------------------------------------------------===//
+
+void TransposeOp::build(OpBuilder &builder, OperationState &state, Value input,
+                        ArrayRef<int64_t> permutation) {
+  auto type = cast<RankedTensorType>(input.getType());
+  SmallVector<int64_t> shape;
+  for (int64_t dim : permutation)
+    shape.push_back(type.getDimSize(dim));
+  build(builder, state, RankedTensorType::get(shape, type.getElementType()), input, permutation);
+}
+
+LogicalResult TransposeOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getType();
+  if (failed(sameElementType(*this, input, result)))
+    return failure();
+  SmallVector<int64_t> sorted(getPermutation());
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, input.getRank())))
+    return emitOpError() << "expects a permutation of " << input.getRank() << " dimensions";
+  for (auto [i, dim] : llvm::enumerate(getPermutation()))
+    if (result.getRank() != input.getRank() || result.getDimSize(i) != input.getDimSize(dim))
+      return emitOpError() << "result " << result << " does not fit";
+  return success();
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  if (llvm::equal(getPermutation(), llvm::seq<int64_t>(0, getType().getRank())))
+    return getInput();
+  return {};
+}
+
+ShardingRule TransposeOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (auto [i, dim] : llvm::enumerate(getPermutation()))
+    rule.addFactor({dim}, {static_cast<int64_t>(i)}, getType().getDimSize(i));
+  return rule;
+}
+
+//===-- slice, pad, concat, dynamic_slice
+//---------------------------------------------------------===//
+
+LogicalResult SliceOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getType();
+  if (failed(sameElementType(*this, input, result)))
+    return failure();
+  if (result.getRank() != input.getRank() ||
+      static_cast<int64_t>(getStarts().size()) != input.getRank() ||
+      static_cast<int64_t>(getSteps().size()) != input.getRank())
+    return emitOpError() << "expects one start and step per dimension";
+  for (int64_t dim = 0; dim < input.getRank(); ++dim) {
+    int64_t first = getStarts()[dim], step = getSteps()[dim], extent = result.getDimSize(dim);
+    int64_t last = first + (extent - 1) * step;
+    if (step == 0)
+      return emitOpError("expects steps other than zero");
+    if (extent > 0 && (std::min(first, last) < 0 || std::max(first, last) >= input.getDimSize(dim)))
+      return emitOpError() << "positions " << first << " to " << last << " leave dimension " << dim
+                           << " of extent " << input.getDimSize(dim);
+  }
+  return success();
+}
+
+static bool isWholeDim(SliceOp op, int64_t dim) {
+  return op.getStarts()[dim] == 0 && op.getSteps()[dim] == 1 &&
+         op.getType().getDimSize(dim) == op.getInput().getType().getDimSize(dim);
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  for (int64_t dim = 0; dim < getType().getRank(); ++dim)
+    if (!isWholeDim(*this, dim))
+      return {};
+  return getInput();
+}
+
+ShardingRule SliceOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (int64_t dim = 0; dim < getType().getRank(); ++dim)
+    if (isWholeDim(*this, dim))
+      rule.addFactor({dim}, {dim}, getType().getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}
+
+LogicalResult PadOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getType();
+  if (failed(sameElementType(*this, input, result)) ||
+      failed(sameElementType(*this, input, getValue().getType())))
+    return failure();
+  if (getValue().getType().getRank() != 0)
+    return emitOpError("expects a scalar pad value");
+  if (result.getRank() != input.getRank() ||
+      static_cast<int64_t>(getLow().size()) != input.getRank())
+    return emitOpError("expects one entry in low per dimension");
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (getLow()[dim] < 0 || getLow()[dim] + input.getDimSize(dim) > result.getDimSize(dim))
+      return emitOpError() << "input does not fit into dimension " << dim << " of the result";
+  return success();
+}
+
+ShardingRule PadOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (int64_t dim = 0; dim < getType().getRank(); ++dim)
+    if (getType().getDimSize(dim) == getInput().getType().getDimSize(dim))
+      rule.addFactor({dim, absent}, {dim}, getType().getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}
+
+LogicalResult ConcatOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("expects at least one operand");
+  RankedTensorType result = getType();
+  int64_t dim = getDim(), extent = 0;
+  if (dim < 0 || dim >= result.getRank())
+    return emitOpError() << "dimension " << dim << " is out of range for " << result;
+  for (Value input : getInputs()) {
+    auto type = cast<RankedTensorType>(input.getType());
+    if (failed(sameElementType(*this, type, result)))
+      return failure();
+    if (type.getRank() != result.getRank())
+      return emitOpError("expects operands and result of one rank");
+    for (int64_t i = 0; i < type.getRank(); ++i)
+      if (i != dim && type.getDimSize(i) != result.getDimSize(i))
+        return emitOpError() << "operand " << type << " does not fit result " << result;
+    extent += type.getDimSize(dim);
+  }
+  if (extent != result.getDimSize(dim))
+    return emitOpError() << "expects extent " << extent << " along dimension " << dim << ", got "
+                         << result;
+  return success();
+}
+
+ShardingRule ConcatOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (int64_t dim = 0; dim < getType().getRank(); ++dim)
+    if (dim != static_cast<int64_t>(getDim()))
+      rule.addFactor(SmallVector<int64_t>(getInputs().size(), dim), {dim},
+                     getType().getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}
+
+LogicalResult DynamicSliceOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (failed(sameElementType(*this, input, getType())))
+    return failure();
+  if (static_cast<int64_t>(getStarts().size()) != input.getRank() ||
+      getType().getRank() != input.getRank())
+    return emitOpError("expects one start per dimension");
+  for (Value start : getStarts())
+    if (cast<RankedTensorType>(start.getType()) !=
+        RankedTensorType::get({}, IntegerType::get(getContext(), 64)))
+      return emitOpError("expects starts to be i64 scalars");
+  return success();
+}
+ShardingRule DynamicSliceOp::getShardingRule() { return ShardingRule::replicated(*this); }
+
+//===-- gather
+//------------------------------------------------------------------------------------===//
+
+LogicalResult GatherOp::verify() {
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType(),
+                   result = getType();
+  if (failed(sameElementType(*this, input, result)))
+    return failure();
+  ArrayRef<int64_t> dims = getDims();
+  int64_t batch = getBatchDims();
+  if (dims.empty() || dims.front() < batch || dims.back() >= input.getRank() ||
+      dims.back() - dims.front() + 1 != static_cast<int64_t>(dims.size()))
+    return emitOpError("expects consecutive dims of the input behind its batch dimensions");
+  if (indices.getRank() < batch + 1 ||
+      indices.getShape().back() != static_cast<int64_t>(dims.size()))
+    return emitOpError() << "expects indices [batch, ..., " << dims.size() << "], got " << indices;
+  SmallVector<int64_t> shape(input.getShape().take_front(dims.front()));
+  llvm::append_range(shape, indices.getShape().drop_front(batch).drop_back());
+  llvm::append_range(shape, input.getShape().drop_front(dims.back() + 1));
+  for (int64_t i = 0; i < batch; ++i)
+    if (input.getDimSize(i) != indices.getDimSize(i))
+      return emitOpError() << "batch dimension " << i << " differs: " << input << " and "
+                           << indices;
+  if (result.getShape() != ArrayRef<int64_t>(shape))
+    return emitOpError() << "expects result shape [" << shape << "], got " << result;
+  return success();
+}
+
+/// Index of the factor over the one gathered dimension, if it may be sharded; the last factor
+/// before completion.
+static bool gatherReduces(GatherOp op) {
+  return op.getDims().size() == 1 && !op.getType().getElementType().isInteger(1);
+}
+
+ShardingRule GatherOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType();
+  int64_t batch = getBatchDims(), first = getDims().front(), last = getDims().back();
+  // Factor 0 is the gathered dimension: a shard contributes the positions that it holds, zero else.
+  if (gatherReduces(*this)) {
+    rule.addFactor({first, absent}, {absent}, input.getDimSize(first), FactorKind::Reduction);
+    rule.factors.back().masksPadding = true;
+  }
+  for (int64_t dim = 0; dim < first; ++dim)
+    rule.addFactor({dim, dim < batch ? dim : absent}, {dim}, input.getDimSize(dim));
+  int64_t position = first;
+  for (int64_t dim = batch; dim + 1 < indices.getRank(); ++dim)
+    rule.addFactor({absent, dim}, {position++}, indices.getDimSize(dim));
+  for (int64_t dim = last + 1; dim < input.getRank(); ++dim)
+    rule.addFactor({dim, absent}, {position++}, input.getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}
+
+static Value scalarConstant(OpBuilder &builder, Location loc, Type element, int64_t value) {
+  auto type = RankedTensorType::get({}, element);
+  TypedAttr attribute = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
+                                                : TypedAttr(builder.getIntegerAttr(element, value));
+  return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, attribute));
+}
+
+static Value splat(OpBuilder &builder, Location loc, RankedTensorType type, int64_t value) {
+  Value scalar = scalarConstant(builder, loc, type.getElementType(), value);
+  return BroadcastOp::create(builder, loc, type, scalar, ArrayRef<int64_t>{});
+}
+
+FailureOr<SmallVector<Value>> GatherOp::partition(OpBuilder &builder, ValueRange localOperands,
+                                                  PartitionContext &context) {
+  if (!gatherReduces(*this) || context.shardCount(0) == 1)
+    return context.cloneLocal(*this, builder, localOperands);
+  Location loc = getLoc();
+  Value input = localOperands[0], indices = localOperands[1];
+  int64_t local = cast<RankedTensorType>(input.getType()).getDimSize(getDims().front());
+  int64_t whole = getInput().getType().getDimSize(getDims().front());
+  auto indexType = cast<RankedTensorType>(indices.getType());
+  auto maskType = RankedTensorType::get(indexType.getShape(), builder.getI1Type());
+  auto wideType = RankedTensorType::get(indexType.getShape(), builder.getI64Type());
+  if (indexType != wideType)
+    indices = CastOp::create(builder, loc, wideType, indices);
+  // Positions counted from the end, then relative to this rank's first one.
+  Value zero = splat(builder, loc, wideType, 0);
+  Value negative = CompareOp::create(builder, loc, maskType, ComparePredicate::Lt, indices, zero);
+  Value fromEnd = BinaryOp::create(builder, loc, BinaryKind::Add, indices,
+                                   splat(builder, loc, wideType, whole));
+  indices = SelectOp::create(builder, loc, negative, fromEnd, indices);
+  Value offset =
+      BinaryOp::create(builder, loc, BinaryKind::Mul, context.shardIndex(builder, loc, 0),
+                       scalarConstant(builder, loc, builder.getI64Type(), local));
+  offset = BroadcastOp::create(builder, loc, wideType, offset, ArrayRef<int64_t>{});
+  indices = BinaryOp::create(builder, loc, BinaryKind::Sub, indices, offset);
+  Value atLeast = CompareOp::create(builder, loc, maskType, ComparePredicate::Ge, indices, zero);
+  Value below = CompareOp::create(builder, loc, maskType, ComparePredicate::Lt, indices,
+                                  splat(builder, loc, wideType, local));
+  Value mine = BinaryOp::create(builder, loc, BinaryKind::And, atLeast, below);
+  indices = SelectOp::create(builder, loc, mine, indices, zero);
+  RankedTensorType resultType = context.localResultType(0);
+  Value gathered =
+      GatherOp::create(builder, loc, resultType, input, indices, getDims(), getBatchDims());
+  if (StringRef id = getOpId(*this); !id.empty())
+    setOpId(gathered.getDefiningOp(), id);
+  // The mask has the index vector's unit dimension; the result has the gathered slices instead.
+  SmallVector<int64_t> maskShape(maskType.getShape().drop_back());
+  mine =
+      ReshapeOp::create(builder, loc, RankedTensorType::get(maskShape, builder.getI1Type()), mine);
+  SmallVector<int64_t> dims;
+  for (int64_t i = 0; i < static_cast<int64_t>(maskShape.size()); ++i)
+    dims.push_back(
+        i < static_cast<int64_t>(getBatchDims()) ? i : getDims().front() + i - getBatchDims());
+  mine = BroadcastOp::create(
+      builder, loc, RankedTensorType::get(resultType.getShape(), builder.getI1Type()), mine, dims);
+  Value none = splat(builder, loc, resultType, 0);
+  return SmallVector<Value>{SelectOp::create(builder, loc, mine, gathered, none)};
+}
+
+LogicalResult GatherElementsOp::verify() {
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType();
+  if (failed(sameElementType(*this, input, getType())))
+    return failure();
+  int64_t along = getDim();
+  if (along < 0 || along >= input.getRank() || indices.getRank() != input.getRank() ||
+      getType().getShape() != indices.getShape())
+    return emitOpError("expects indices of the input's rank, a result of the indices' shape, and a "
+                       "dimension within");
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (dim != along && indices.getDimSize(dim) > input.getDimSize(dim))
+      return emitOpError() << "indices exceed the input in dimension " << dim;
+  return success();
+}
+
+ShardingRule GatherElementsOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType();
+  for (int64_t dim = 0; dim < input.getRank(); ++dim) {
+    if (dim == static_cast<int64_t>(getDim()))
+      rule.addFactor({absent, dim}, {dim}, indices.getDimSize(dim));
+    else if (input.getDimSize(dim) == indices.getDimSize(dim))
+      rule.addFactor({dim, dim}, {dim}, indices.getDimSize(dim));
+  }
+  rule.complete(*this);
+  return rule;
+}
+
+//===-- scatter
+//-----------------------------------------------------------------------------------===//
+
+LogicalResult ScatterOp::verify() {
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType(),
+                   updates = getUpdates().getType();
+  if (input != getType())
+    return emitOpError("expects the result to have the input's type");
+  if (failed(sameElementType(*this, input, updates)))
+    return failure();
+  if (indices.getRank() < 1 || indices.getShape().back() > input.getRank())
+    return emitOpError() << "expects indices [..., k] with k at most " << input.getRank();
+  SmallVector<int64_t> shape(indices.getShape().drop_back());
+  llvm::append_range(shape, input.getShape().drop_front(indices.getShape().back()));
+  if (updates.getShape() != ArrayRef<int64_t>(shape))
+    return emitOpError() << "expects updates of shape [" << shape << "], got " << updates;
+  return success();
+}
+
+ShardingRule ScatterOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType();
+  int64_t indexed = indices.getShape().back();
+  for (int64_t dim = indexed; dim < input.getRank(); ++dim)
+    rule.addFactor({dim, absent, indices.getRank() - 1 + dim - indexed}, {dim},
+                   input.getDimSize(dim));
+  // The indexed dimensions of input and result are the same positions.
+  for (int64_t dim = 0; dim < indexed; ++dim)
+    rule.addFactor({dim, absent, absent}, {dim}, input.getDimSize(dim),
+                   FactorKind::NeedsReplication);
+  rule.complete(*this);
+  return rule;
+}
+
+LogicalResult ScatterElementsOp::verify() {
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType(),
+                   updates = getUpdates().getType();
+  if (input != getType())
+    return emitOpError("expects the result to have the input's type");
+  if (failed(sameElementType(*this, input, updates)))
+    return failure();
+  if (indices.getShape() != updates.getShape() || indices.getRank() != input.getRank() ||
+      static_cast<int64_t>(getDim()) >= input.getRank())
+    return emitOpError("expects indices and updates of one shape and of the input's rank");
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (dim != static_cast<int64_t>(getDim()) && indices.getDimSize(dim) > input.getDimSize(dim))
+      return emitOpError() << "indices exceed the input in dimension " << dim;
+  return success();
+}
+
+ShardingRule ScatterElementsOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType input = getInput().getType(), indices = getIndices().getType();
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (dim != static_cast<int64_t>(getDim()) && input.getDimSize(dim) == indices.getDimSize(dim))
+      rule.addFactor({dim, dim, dim}, {dim}, input.getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operations: verification and sharding rules.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+LogicalResult UnaryOp::verify() {
+  Type element = getResult().getType().getElementType();
+  switch (getKind()) {
+  case UnaryKind::Neg:
+  case UnaryKind::Abs:
+  case UnaryKind::Sign:
+  case UnaryKind::Relu:
+  case UnaryKind::Reciprocal:
+    return element.isInteger(1) ? emitOpError("is not defined on i1") : success();
+  case UnaryKind::Not:
+    return isa<IntegerType>(element) ? success() : emitOpError("expects integers, got ") << element;
+  default:
+    return isa<FloatType>(element) ? success() : emitOpError("expects floats, got ") << element;
+  }
+}
+
+LogicalResult BinaryOp::verify() {
+  Type element = getResult().getType().getElementType();
+  bool bitwise = llvm::is_contained({BinaryKind::And, BinaryKind::Or, BinaryKind::Xor}, getKind());
+  bool shift = llvm::is_contained({BinaryKind::ShiftLeft, BinaryKind::ShiftRight}, getKind());
+  if ((bitwise || shift) && !isa<IntegerType>(element))
+    return emitOpError("expects integers, got ") << element;
+  if (!bitwise && element.isInteger(1))
+    return emitOpError("is not defined on i1");
+  return success();
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  return getInput().getType() == getType() ? getInput() : Value();
+}
+
+ShardingRule UnaryOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule BinaryOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule CompareOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule SelectOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule CastOp::getShardingRule() { return ShardingRule::elementwise(*this); }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, windows, scans and row composites: shapes and sharding rules.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+static constexpr int64_t absent = ShardingRule::absent;
+
+static LogicalResult checkDim(Operation *op, int64_t dim, RankedTensorType type) {
+  if (dim < 0 || dim >= type.getRank())
+    return op->emitOpError() << "dimension " << dim << " is out of range for " << type;
+  return success();
+}
+
+static LogicalResult checkDims(Operation *op, ArrayRef<int64_t> dims, RankedTensorType type) {
+  for (auto [i, dim] : llvm::enumerate(dims))
+    if (failed(checkDim(op, dim, type)))
+      return failure();
+    else if (i && dims[i - 1] >= dim)
+      return op->emitOpError("expects ascending dimensions");
+  return success();
+}
+
+/// Elementwise except that `dims` have to be whole on every rank.
+static ShardingRule wholeAlong(Operation *op, ArrayRef<int64_t> dims) {
+  ShardingRule rule = ShardingRule::elementwise(op);
+  for (int64_t dim : dims)
+    rule.factors[dim].kind = FactorKind::NeedsReplication;
+  return rule;
+}
+
+//===-- reduce, arg_reduce
+//------------------------------------------------------------------------===//
+
+void ReduceOp::build(OpBuilder &builder, OperationState &state, ReduceKind kind, Value input,
+                     ArrayRef<int64_t> dims) {
+  auto type = cast<RankedTensorType>(input.getType());
+  SmallVector<int64_t> shape;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (!llvm::is_contained(dims, dim))
+      shape.push_back(type.getDimSize(dim));
+  build(builder, state, RankedTensorType::get(shape, type.getElementType()), kind, input, dims);
+}
+
+static LogicalResult checkReduced(Operation *op, RankedTensorType input, RankedTensorType result,
+                                  ArrayRef<int64_t> dims) {
+  if (failed(checkDims(op, dims, input)))
+    return failure();
+  SmallVector<int64_t> shape;
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (!llvm::is_contained(dims, dim))
+      shape.push_back(input.getDimSize(dim));
+  if (result.getShape() != ArrayRef<int64_t>(shape))
+    return op->emitOpError() << "expects result shape [" << shape << "], got " << result;
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  RankedTensorType input = getInput().getType(), result = getType();
+  if (input.getElementType() != result.getElementType())
+    return emitOpError("expects operand and result of one element type");
+  bool logical = getKind() == ReduceKind::And || getKind() == ReduceKind::Or;
+  if (logical != input.getElementType().isInteger(1))
+    return emitOpError() << stringifyReduceKind(getKind()) << " is not defined on "
+                         << input.getElementType();
+  return checkReduced(*this, input, result, getDims());
+}
+
+/// Kept dimensions pass through in order; `dims` get the given kind.
+static ShardingRule reduceRule(Operation *op, ArrayRef<int64_t> dims, FactorKind kind,
+                               ReductionKind reduction) {
+  ShardingRule rule = ShardingRule::emptyFor(op);
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  int64_t result = 0;
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (!llvm::is_contained(dims, dim))
+      rule.addFactor({dim}, {result++}, input.getDimSize(dim));
+  for (int64_t dim : dims)
+    rule.addFactor({dim}, {absent}, input.getDimSize(dim), kind, reduction);
+  return rule;
+}
+
+ShardingRule ReduceOp::getShardingRule() {
+  return reduceRule(*this, getDims(), FactorKind::Reduction, static_cast<ReductionKind>(getKind()));
+}
+
+LogicalResult ArgReduceOp::verify() {
+  if (getKind() != ReduceKind::Max && getKind() != ReduceKind::Min)
+    return emitOpError("expects max or min");
+  if (!getType().getElementType().isInteger(64))
+    return emitOpError("expects an i64 result");
+  return checkReduced(*this, getInput().getType(), getType(), {static_cast<int64_t>(getDim())});
+}
+
+ShardingRule ArgReduceOp::getShardingRule() {
+  return reduceRule(*this, {static_cast<int64_t>(getDim())}, FactorKind::NeedsReplication,
+                    ReductionKind::Max);
+}
+
+//===-- windows
+//-----------------------------------------------------------------------------------===//
+
+static LogicalResult checkWindow(Operation *op, RankedTensorType input, RankedTensorType result,
+                                 ArrayRef<int64_t> window, ArrayRef<int64_t> strides,
+                                 ArrayRef<int64_t> padBegin, ArrayRef<int64_t> padEnd,
+                                 ArrayRef<int64_t> dilations) {
+  for (ArrayRef<int64_t> list : {window, strides, padBegin, padEnd, dilations})
+    if (static_cast<int64_t>(list.size()) != input.getRank())
+      return op->emitOpError() << "expects " << input.getRank()
+                               << " entries per window attribute, got " << list.size();
+  if (result.getRank() != input.getRank())
+    return op->emitOpError("expects operand and result of one rank");
+  for (int64_t i = 0; i < input.getRank(); ++i) {
+    if (window[i] < 1 || strides[i] < 1 || dilations[i] < 1 || padBegin[i] < 0 || padEnd[i] < 0)
+      return op->emitOpError(
+          "expects positive windows, strides and dilations and no negative pads");
+    int64_t padded = input.getDimSize(i) + padBegin[i] + padEnd[i];
+    int64_t extent = (window[i] - 1) * dilations[i] + 1;
+    int64_t expected = padded < extent ? 0 : (padded - extent) / strides[i] + 1;
+    if (result.getDimSize(i) != expected)
+      return op->emitOpError() << "dimension " << i << " of the result should be " << expected
+                               << ", got " << result.getDimSize(i);
+  }
+  return success();
+}
+
+/// Dimensions that the window leaves alone pass through; the others have to be whole.
+static ShardingRule windowRule(Operation *op, ArrayRef<int64_t> window, ArrayRef<int64_t> strides,
+                               ArrayRef<int64_t> padBegin, ArrayRef<int64_t> padEnd) {
+  ShardingRule rule = ShardingRule::emptyFor(op);
+  auto input = cast<RankedTensorType>(op->getOperand(0).getType());
+  for (int64_t dim = 0; dim < input.getRank(); ++dim)
+    if (window[dim] == 1 && strides[dim] == 1 && padBegin[dim] == 0 && padEnd[dim] == 0)
+      rule.addFactor({dim}, {dim}, input.getDimSize(dim));
+  rule.complete(op);
+  return rule;
+}
+
+LogicalResult PoolOp::verify() {
+  if (getInput().getType().getElementType() != getType().getElementType())
+    return emitOpError("expects operand and result of one element type");
+  return checkWindow(*this, getInput().getType(), getType(), getWindow(), getStrides(),
+                     getPadBegin(), getPadEnd(), getDilations());
+}
+ShardingRule PoolOp::getShardingRule() {
+  return windowRule(*this, getWindow(), getStrides(), getPadBegin(), getPadEnd());
+}
+
+LogicalResult ArgPoolOp::verify() {
+  if (!getType().getElementType().isInteger(64))
+    return emitOpError("expects an i64 result");
+  return checkWindow(*this, getInput().getType(), getType(), getWindow(), getStrides(),
+                     getPadBegin(), getPadEnd(), getDilations());
+}
+// The result speaks of positions in the whole input, so the input has to be whole.
+ShardingRule ArgPoolOp::getShardingRule() { return ShardingRule::replicated(*this); }
+
+//===-- scans and rows
+//----------------------------------------------------------------------------===//
+
+LogicalResult CumulativeOp::verify() {
+  if (getKind() == ReduceKind::And || getKind() == ReduceKind::Or)
+    return emitOpError("expects sum, prod, max or min");
+  return checkDim(*this, getDim(), getType());
+}
+ShardingRule CumulativeOp::getShardingRule() {
+  return wholeAlong(*this, {static_cast<int64_t>(getDim())});
+}
+
+LogicalResult SoftmaxOp::verify() {
+  if (!isa<FloatType>(getType().getElementType()))
+    return emitOpError("expects floats, got ") << getType();
+  return checkDim(*this, getDim(), getType());
+}
+ShardingRule SoftmaxOp::getShardingRule() {
+  return wholeAlong(*this, {static_cast<int64_t>(getDim())});
+}
+
+LogicalResult NormalizeOp::verify() {
+  if (!isa<FloatType>(getType().getElementType()))
+    return emitOpError("expects floats, got ") << getType();
+  if (failed(checkDims(*this, getDims(), getType())))
+    return failure();
+  for (auto [i, dim] : llvm::enumerate(llvm::reverse(getDims())))
+    if (dim != getType().getRank() - 1 - static_cast<int64_t>(i))
+      return emitOpError("expects trailing dimensions");
+  return success();
+}
+ShardingRule NormalizeOp::getShardingRule() { return wholeAlong(*this, getDims()); }
+
+LogicalResult TopKOp::verify() {
+  RankedTensorType input = getInput().getType(), values = getValues().getType(),
+                   indices = getIndices().getType();
+  if (failed(checkDim(*this, getDim(), input)))
+    return failure();
+  SmallVector<int64_t> shape(input.getShape());
+  shape[getDim()] = values.getRank() == input.getRank() ? values.getDimSize(getDim()) : -1;
+  if (values.getShape() != ArrayRef<int64_t>(shape) ||
+      shape[getDim()] > input.getDimSize(getDim()) || indices.getShape() != values.getShape())
+    return emitOpError() << "expects values and indices of the input's shape with at most "
+                         << input.getDimSize(getDim()) << " along dimension " << getDim();
+  if (values.getElementType() != input.getElementType() || !indices.getElementType().isInteger(64))
+    return emitOpError("expects values of the input's element type and i64 indices");
+  return success();
+}
+ShardingRule TopKOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (int64_t dim = 0; dim < getInput().getType().getRank(); ++dim)
+    if (dim != static_cast<int64_t>(getDim()))
+      rule.addFactor({dim}, {dim, dim}, getInput().getType().getDimSize(dim));
+  rule.complete(*this);
+  return rule;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meshes and groups: verification and syntax.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+//===-- mesh
+//--------------------------------------------------------------------------------------===//
+
+static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI64ArrayAttr &sizes) {
+  SmallVector<Attribute> names;
+  SmallVector<int64_t> extents;
+  auto parseAxis = [&]() -> ParseResult {
+    std::string name;
+    int64_t size;
+    if (parser.parseString(&name) || parser.parseEqual() || parser.parseInteger(size))
+      return failure();
+    names.push_back(parser.getBuilder().getStringAttr(name));
+    extents.push_back(size);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis))
+    return failure();
+  axes = parser.getBuilder().getArrayAttr(names);
+  sizes = parser.getBuilder().getDenseI64ArrayAttr(extents);
+  return success();
+}
+
+static void printMeshAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes,
+                          DenseI64ArrayAttr sizes) {
+  printer << "[";
+  llvm::interleaveComma(llvm::zip(axes, sizes.asArrayRef()), printer, [&](auto pair) {
+    printer << std::get<0>(pair) << " = " << std::get<1>(pair);
+  });
+  printer << "]";
+}
+
+LogicalResult MeshOp::verify() {
+  llvm::StringSet<> seen;
+  if (getAxes().size() != getSizes().size())
+    return emitOpError("expects one size per axis");
+  for (StringAttr axis : getAxes().getAsRange<StringAttr>())
+    if (!seen.insert(axis.getValue()).second)
+      return emitOpError() << "axis " << axis << " is declared twice";
+  for (int64_t size : getSizes())
+    if (size < 1)
+      return emitOpError("expects positive axis sizes");
+  if (getDevices() && static_cast<int64_t>(getDevices()->size()) != rankCount())
+    return emitOpError() << "expects " << rankCount() << " devices, got " << getDevices()->size();
+  return success();
+}
+
+std::optional<int64_t> MeshOp::axisSize(StringRef axis) {
+  for (auto [name, size] : llvm::zip(getAxes().getAsRange<StringAttr>(), getSizes()))
+    if (name.getValue() == axis)
+      return size;
+  return std::nullopt;
+}
+
+int64_t MeshOp::axesSize(ArrayAttr axes) {
+  int64_t product = 1;
+  for (StringAttr axis : axes.getAsRange<StringAttr>())
+    product *= *axisSize(axis.getValue());
+  return product;
+}
+
+int64_t MeshOp::rankCount() {
+  int64_t product = 1;
+  for (int64_t size : getSizes())
+    product *= size;
+  return product;
+}
+
+//===-- group
+//-------------------------------------------------------------------------------------===//
+
+void YieldOp::build(OpBuilder &, OperationState &) {}
+
+LogicalResult GroupOp::verify() {
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError("expects block arguments of the operands' types");
+  auto yield = cast<YieldOp>(block.getTerminator());
+  if (yield.getValues().getTypes() != getResultTypes())
+    return emitOpError("expects to yield values of the result types");
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "autopar/Dialect/AutoPar/IR/AutoParOps.cpp.inc"

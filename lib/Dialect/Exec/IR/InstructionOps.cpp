@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions: verification of geometries.
+#include "autopar/Dialect/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+LogicalResult MatmulOp::verify() {
+  MatmulGeometryAttr geometry = getGeometry();
+  ArrayRef<int64_t> a = geometry.getA().getDims(), b = geometry.getB().getDims(),
+                    c = geometry.getC().getDims();
+  if (a.size() != b.size() || a.size() != c.size())
+    return emitOpError() << "expected operands of one rank, got " << a.size() << ", " << b.size()
+                         << " and " << c.size();
+  size_t rank = a.size();
+  if (a[rank - 1] != b[rank - 2] || a[rank - 2] != c[rank - 2] || b[rank - 1] != c[rank - 1])
+    return emitOpError() << "sizes do not fit: [" << a << "] x [" << b << "] -> [" << c << "]";
+  for (size_t i = 0; i + 2 < rank; ++i)
+    if ((a[i] != c[i] && a[i] != 1) || (b[i] != c[i] && b[i] != 1))
+      return emitOpError() << "batch sizes do not fit: [" << a << "] x [" << b << "] -> [" << c
+                           << "]";
+  if (static_cast<bool>(geometry.getBiasType()) != static_cast<bool>(getBias()))
+    return emitOpError("expected a bias buffer exactly where the geometry has a bias");
+  if (geometry.getResidual() != static_cast<bool>(getResidual()))
+    return emitOpError("expected a residual buffer exactly where the geometry has a residual");
+  return success();
+}
+
+LogicalResult ConvolutionOp::verify() {
+  ConvolutionGeometryAttr geometry = getGeometry();
+  int64_t spatial = geometry.getX().getRank() - 2;
+  for (DenseI64ArrayAttr list : {geometry.getStrides(), geometry.getPadsBegin(),
+                                 geometry.getPadsEnd(), geometry.getDilations()})
+    if (list.size() != spatial)
+      return emitOpError() << "expected " << spatial << " entries per spatial list, got "
+                           << list.size();
+  if (static_cast<bool>(geometry.getBiasType()) != static_cast<bool>(getBias()))
+    return emitOpError("expected a bias buffer exactly where the geometry has a bias");
+  if (geometry.getResidual() != static_cast<bool>(getResidual()))
+    return emitOpError("expected a residual buffer exactly where the geometry has a residual");
+  return success();
+}
+
+#include "autopar/Dialect/Exec/IR/ExecInterfaces.cpp.inc"
+#define GET_OP_CLASSES
+#include "autopar/Dialect/Exec/IR/ExecOps.cpp.inc"

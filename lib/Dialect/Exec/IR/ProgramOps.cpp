@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs, buffers, ports, entries, timetables and ranks: verification.
+#include "autopar/Dialect/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+int64_t mlir::exec::tensorBytes(RankedTensorType type) {
+  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+}
+
+std::pair<BufferOp, int64_t> mlir::exec::rootOf(Value buffer) {
+  int64_t offset = 0;
+  while (auto view = buffer.getDefiningOp<ViewOp>()) {
+    offset += view.getOffset();
+    buffer = view.getBase();
+  }
+  return {buffer.getDefiningOp<BufferOp>(), offset};
+}
+
+int64_t mlir::exec::bytesOf(Value buffer) {
+  if (auto view = buffer.getDefiningOp<ViewOp>())
+    return view.getBytes();
+  return buffer.getDefiningOp<BufferOp>().getBytes();
+}
+
+LogicalResult ProgramOp::verify() {
+  if (getArena() && getArena()->size() != 3)
+    return emitOpError() << "expected arena bytes of 3 spaces, got " << getArena()->size();
+  if (getThreads() < 1)
+    return emitOpError() << "expected at least one thread, got " << getThreads();
+  for (auto buffer : getOps<BufferOp>()) {
+    if (!getArena() || !buffer.getOffset())
+      continue;
+    int64_t arena = (*getArena())[static_cast<size_t>(buffer.getSpace())];
+    int64_t end =
+        *buffer.getOffset() + (buffer.getSlots() - 1) * buffer.getSlotStride() + buffer.getBytes();
+    if (end > arena)
+      return buffer.emitOpError() << "ends at " << end << ", behind its arena of " << arena
+                                  << " bytes";
+  }
+  return success();
+}
+
+static LogicalResult verifyTensor(Operation *op, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return op->emitOpError() << "expected a static tensor type, got " << type;
+  return success();
+}
+
+LogicalResult BufferOp::verify() {
+  if (failed(verifyTensor(*this, getType())))
+    return failure();
+  if (static_cast<int64_t>(getBytes()) < tensorBytes(tensorType()))
+    return emitOpError() << "of " << getBytes() << " bytes is too small for " << tensorType();
+  if (getOffset() && static_cast<int64_t>(*getOffset()) < 0)
+    return emitOpError() << "has the negative offset " << static_cast<int64_t>(*getOffset());
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  if (failed(verifyTensor(*this, getType())))
+    return failure();
+  int64_t offset = getOffset(), bytes = getBytes();
+  if (!getBase().getDefiningOp<BufferOp>() && !getBase().getDefiningOp<ViewOp>())
+    return emitOpError("expected a view of a buffer or of another view");
+  if (offset < 0 || bytes < tensorBytes(tensorType()) || offset + bytes > bytesOf(getBase()))
+    return emitOpError() << "of bytes [" << offset << ", " << offset + bytes
+                         << ") does not fit into its base of " << bytesOf(getBase()) << " bytes";
+  return success();
+}
+
+LogicalResult PortOp::verify() {
+  if (failed(verifyTensor(*this, getType())))
+    return failure();
+  bool parameter = getRole() == Role::Parameter || getRole() == Role::State;
+  if (!parameter && !getBuffer())
+    return emitOpError() << "\"" << getName() << "\": only a parameter may go without a buffer";
+  if (!parameter && (getFile() || getValue()))
+    return emitOpError() << "\"" << getName() << "\": only a parameter has a source";
+  if (getFile() && getValue())
+    return emitOpError() << "\"" << getName() << "\": expected a file or a value, not both";
+  if (getValue() && getValue()->getShapedType() != getType())
+    return emitOpError() << "\"" << getName() << "\": value of type " << getValue()->getShapedType()
+                         << " for a port of type " << getType();
+  return success();
+}
+
+LogicalResult EntryOp::verify() {
+  int32_t index = 0;
+  for (Operation &op : getBody().front()) {
+    if (!isa<InstructionOpInterface>(op))
+      return op.emitOpError("is no instruction, but stands in an entry");
+    for (int32_t before : op.getAttrOfType<DenseI32ArrayAttr>("after")
+                              ? op.getAttrOfType<DenseI32ArrayAttr>("after").asArrayRef()
+                              : ArrayRef<int32_t>())
+      if (before < 0 || before >= index)
+        return op.emitOpError() << "is instruction " << index << " and waits for " << before
+                                << ", which is not an earlier one";
+    ++index;
+  }
+  return success();
+}
+
+LogicalResult TimetableOp::verify() {
+  if (getEntries().size() != getSlots().size())
+    return emitOpError() << "expected one slot per row, got " << getEntries().size() << " rows and "
+                         << getSlots().size() << " slots";
+  auto program = (*this)->getParentOfType<ProgramOp>();
+  for (Attribute entry : getEntries()) {
+    auto symbol = dyn_cast<FlatSymbolRefAttr>(entry);
+    if (!symbol || !isa_and_nonnull<EntryOp>(program.lookupSymbol(symbol.getAttr())))
+      return emitOpError() << "names " << entry << ", which is no entry of @"
+                           << program.getSymName();
+  }
+  return success();
+}
+
+LogicalResult RankOp::verify() {
+  for (Attribute group : getGroups())
+    if (!isa<DenseI32ArrayAttr>(group))
+      return emitOpError() << "expected groups of ranks (array<i32>), got " << group;
+  for (Attribute shard : getPorts())
+    if (!isa<ShardAttr>(shard))
+      return emitOpError() << "expected #exec.shard per port, got " << shard;
+  auto program =
+      dyn_cast_or_null<ProgramOp>(SymbolTable::lookupNearestSymbolFrom(*this, getProgramAttr()));
+  if (!program)
+    return emitOpError() << "names the program " << getProgramAttr() << ", which does not exist";
+  return success();
+}

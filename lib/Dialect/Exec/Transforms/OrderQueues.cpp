@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dependencies between queues, from the bytes that instructions touch: run after memory is planned,
+// so that reuse of bytes is seen too.
+#include "autopar/Dialect/Exec/Transforms/Passes.h"
+
+namespace mlir::exec {
+#define GEN_PASS_DEF_ORDERQUEUESPASS
+#include "autopar/Dialect/Exec/Transforms/Passes.h.inc"
+} // namespace mlir::exec
+
+using namespace mlir;
+using namespace mlir::exec;
+
+namespace {
+constexpr size_t kQueues = 5;
+
+struct Range {
+  Space space;
+  int64_t begin, end;
+  bool meets(const Range &other) const {
+    return space == other.space && begin < other.end && other.begin < end;
+  }
+};
+
+struct Access {
+  Queue queue;
+  SmallVector<Range, 4> reads, writes;
+  /// Per queue: the last instruction of it known to be complete when this one starts.
+  int32_t knows[kQueues];
+};
+
+bool anyMeets(ArrayRef<Range> a, ArrayRef<Range> b) {
+  return llvm::any_of(a, [&](const Range &x) {
+    return llvm::any_of(b, [&](const Range &y) { return x.meets(y); });
+  });
+}
+
+bool conflicts(const Access &before, const Access &after) {
+  return anyMeets(before.writes, after.reads) || anyMeets(before.writes, after.writes) ||
+         anyMeets(before.reads, after.writes);
+}
+
+struct OrderQueuesPass : exec::impl::OrderQueuesPassBase<OrderQueuesPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto buffer : getOperation().getOps<BufferOp>())
+      if (!buffer.getOffset()) {
+        buffer.emitOpError("has no offset: plan memory before ordering queues");
+        return signalPassFailure();
+      }
+    for (auto entry : getOperation().getOps<EntryOp>())
+      order(entry);
+  }
+
+private:
+  static SmallVector<Range, 4> rangesOf(ArrayRef<Value> buffers) {
+    SmallVector<Range, 4> ranges;
+    for (Value value : buffers) {
+      auto [buffer, offset] = rootOf(value);
+      int64_t begin = *buffer.getOffset() + offset;
+      int64_t slots = (buffer.getSlots() - 1) * buffer.getSlotStride();
+      ranges.push_back({buffer.getSpace(), begin, begin + slots + bytesOf(value)});
+    }
+    return ranges;
+  }
+
+  void order(EntryOp entry) {
+    std::vector<Access> accesses;
+    SmallVector<int32_t> byQueue[kQueues];
+    for (Operation &op : entry.getBody().front()) {
+      auto instruction = cast<InstructionOpInterface>(op);
+      int32_t index = accesses.size();
+      Access access{instruction.getQueue(),
+                    rangesOf(instruction.getReads()),
+                    rangesOf(instruction.getWrites()),
+                    {}};
+      size_t own = static_cast<size_t>(access.queue);
+      for (size_t queue = 0; queue < kQueues; ++queue)
+        access.knows[queue] =
+            byQueue[own].empty() ? -1 : accesses[byQueue[own].back()].knows[queue];
+      access.knows[own] = index - 1;
+      SmallVector<int32_t> after;
+      for (size_t queue = 0; queue < kQueues; ++queue) {
+        if (queue == own)
+          continue;
+        for (int32_t earlier : llvm::reverse(byQueue[queue])) {
+          if (earlier <= access.knows[queue])
+            break;
+          if (!conflicts(accesses[earlier], access))
+            continue;
+          after.push_back(earlier);
+          for (size_t other = 0; other < kQueues; ++other)
+            access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
+          access.knows[queue] = std::max(access.knows[queue], earlier);
+          break;
+        }
+      }
+      llvm::sort(after);
+      instruction.setAfter(after);
+      byQueue[own].push_back(index);
+      accesses.push_back(std::move(access));
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Static memory: every buffer gets an offset, so that the peak is known before anything runs.
+// Greedy by size, the strategy that Pisarchyk and Lee found best among simple ones ("Efficient
+// memory management for deep neural net inference", 2020).
+#include "autopar/Dialect/Exec/Transforms/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::exec {
+#define GEN_PASS_DEF_PLANMEMORYPASS
+#include "autopar/Dialect/Exec/Transforms/Passes.h.inc"
+} // namespace mlir::exec
+
+using namespace mlir;
+using namespace mlir::exec;
+
+namespace {
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+
+/// A buffer and the instructions, counted through all entries, between which its bytes matter.
+struct Interval {
+  BufferOp buffer;
+  int64_t first = kForever, last = -1;
+  int64_t bytes = 0;
+  int64_t offset = -1;
+
+  void include(int64_t time) {
+    first = std::min(first, time);
+    last = std::max(last, time);
+  }
+  bool meets(const Interval &other) const { return first <= other.last && other.first <= last; }
+};
+
+using Intervals = llvm::MapVector<Operation *, Interval>;
+
+Intervals liveIntervals(ProgramOp program) {
+  Intervals intervals;
+  for (auto buffer : program.getOps<BufferOp>()) {
+    Interval &interval = intervals[buffer];
+    interval.buffer = buffer;
+    int64_t span = (buffer.getSlots() - 1) * buffer.getSlotStride() + buffer.getBytes();
+    interval.bytes = llvm::alignTo(std::max<int64_t>(span, 1), kAlignment);
+  }
+  // `load` comes first; what it writes and a later entry uses must last for all steps.
+  int64_t time = 1, stepBegins = 1;
+  for (auto entry : program.getOps<EntryOp>()) {
+    bool isLoad = entry.getSymName() == "load";
+    if (!isLoad && stepBegins == 1)
+      stepBegins = time;
+    for (Operation &op : entry.getBody().front()) {
+      auto instruction = cast<InstructionOpInterface>(op);
+      for (Value value : instruction.getReads())
+        intervals[rootOf(value).first].include(time);
+      for (Value value : instruction.getWrites())
+        intervals[rootOf(value).first].include(time);
+      ++time;
+    }
+  }
+  if (!program.lookupSymbol("load"))
+    stepBegins = 1;
+  for (auto port : program.getOps<PortOp>())
+    if (port.getBuffer()) {
+      Interval &interval = intervals[rootOf(port.getBuffer()).first];
+      bool lasts = port.getRole() == Role::Parameter || port.getRole() == Role::State;
+      interval.include(lasts ? 0 : stepBegins);
+      interval.include(kForever);
+    }
+  for (auto &[op, interval] : intervals) {
+    if (interval.buffer.getBinding() != Binding::None) {
+      interval.include(0);
+      interval.include(kForever);
+    } else if (interval.first < stepBegins && interval.last >= stepBegins) {
+      interval.last = kForever;
+    }
+  }
+  return intervals;
+}
+
+/// The lowest free offset for `next` among the placed ones that live at the same time.
+int64_t lowestOffset(const Interval &next, ArrayRef<const Interval *> placedByOffset,
+                     int64_t base) {
+  int64_t offset = base;
+  for (const Interval *placed : placedByOffset) {
+    if (!placed->meets(next))
+      continue;
+    if (placed->offset >= offset + next.bytes)
+      break;
+    offset = std::max(offset, placed->offset + placed->bytes);
+  }
+  return offset;
+}
+
+struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    Intervals intervals = liveIntervals(program);
+    SmallVector<int64_t> arena(3, 0);
+    for (size_t space = 0; space < arena.size(); ++space)
+      arena[space] = planSpace(intervals, static_cast<Space>(space));
+    Builder builder(program.getContext());
+    for (auto &[op, interval] : intervals)
+      if (interval.offset >= 0)
+        interval.buffer.setOffsetAttr(builder.getI64IntegerAttr(interval.offset));
+      else
+        interval.buffer.erase();
+    program.setArena(arena);
+    plannedBytes += arena[0];
+    if (limit > 0 && arena[0] > limit) {
+      program.emitError() << "the program needs " << arena[0]
+                          << " bytes of device memory per rank, " << arena[0] - int64_t(limit)
+                          << " over the limit of " << int64_t(limit)
+                          << " bytes: use more ranks, a smaller batch or a higher limit";
+      signalPassFailure();
+    }
+  }
+
+private:
+  int64_t planSpace(Intervals &intervals, Space space) {
+    SmallVector<Interval *> order;
+    for (auto &[op, interval] : intervals)
+      if (interval.buffer.getSpace() == space && (interval.last >= 0 || !op->use_empty()))
+        order.push_back(&interval);
+    // Buffers that live forever meet everything: they go first, below the rest.
+    auto places = [](const Interval *interval) {
+      bool lasts = interval->first == 0 && interval->last == kForever;
+      return std::make_tuple(!lasts, -interval->bytes, interval);
+    };
+    llvm::sort(order, [&](const Interval *a, const Interval *b) { return places(a) < places(b); });
+    int64_t peak = 0;
+    SmallVector<const Interval *> placed;
+    int64_t base = 0;
+    for (Interval *interval : order) {
+      if (interval->last < 0)
+        interval->include(0);
+      if (interval->first == 0 && interval->last == kForever) {
+        interval->offset = base;
+        base += interval->bytes;
+      } else {
+        interval->offset = lowestOffset(*interval, placed, base);
+        auto lower = [](const Interval *a, const Interval *b) { return a->offset < b->offset; };
+        placed.insert(llvm::upper_bound(placed, interval, lower), interval);
+      }
+      peak = std::max(peak, interval->offset + interval->bytes);
+      ++plannedBuffers;
+    }
+    return peak;
+  }
+};
+} // namespace

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of transformers that newer operator sets have whole: attention, rotary embedding, gated
+// units, key-value caches, recurrent attention. Batch and heads stay dimensions of their own.
+#include "Node.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// [b, s, heads * d] as [b, heads, s, d].
+static FailureOr<Value> splitHeads(Node &node, Value x, int64_t heads) {
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
+  if (heads < 1 || shape.size() != 3 || shape[2] % heads)
+    return node.error(Twine(heads) + " heads do not divide " + printShape(shape));
+  return node.b.transpose(node.b.reshape(x, {shape[0], shape[1], heads, shape[2] / heads}),
+                          {0, 2, 1, 3});
+}
+
+static Value mergeHeads(TensorBuilder &b, Value x) {
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
+  Shape merged{shape[0], shape[2], shape[1] * shape[3]};
+  return b.reshape(b.transpose(x, {0, 2, 1, 3}), merged);
+}
+
+/// Every head `times` times, next to each other.
+static Value repeatHeads(TensorBuilder &b, Value x, int64_t times) {
+  if (times == 1)
+    return x;
+  Shape wide(TensorBuilder::shapeOf(x)), merged(wide);
+  wide.insert(wide.begin() + 2, times);
+  merged[1] *= times;
+  SmallVector<int64_t> dims;
+  for (int64_t i = 0; i < static_cast<int64_t>(merged.size()); ++i)
+    dims.push_back(i < 2 ? i : i + 1);
+  return b.reshape(b.broadcast(x, wide, dims), merged);
+}
+
+namespace {
+struct AttentionInputs {
+  Value query, key, value; ///< [b, heads, s, d]
+  int64_t pastLength = 0;
+  bool packed = false; ///< inputs came as [b, s, heads * d]
+};
+} // namespace
+
+static FailureOr<AttentionInputs> readAttention(Node &node) {
+  TensorBuilder &b = node.b;
+  AttentionInputs in{node.input(0), node.input(1), node.input(2)};
+  in.packed = TensorBuilder::rankOf(in.query) == 3;
+  if (in.packed) {
+    FailureOr<Value> query = splitHeads(node, in.query, node.integer("q_num_heads", 0));
+    if (failed(query))
+      return failure();
+    FailureOr<Value> key = splitHeads(node, in.key, node.integer("kv_num_heads", 0)), value;
+    if (failed(key) || failed(value = splitHeads(node, in.value, node.integer("kv_num_heads", 0))))
+      return failure();
+    in.query = *query, in.key = *key, in.value = *value;
+  }
+  for (Value part : {in.query, in.key, in.value})
+    if (TensorBuilder::rankOf(part) != 4 || !TensorBuilder::isFloat(part))
+      return node.error("query, key and value must be floats of 3 or 4 dimensions");
+  if (node.hasInput(4) != node.hasInput(5))
+    return node.error("past key and value must be given together");
+  if (node.hasInput(4)) {
+    if (node.inputType(4).getRank() != 4)
+      return node.inputError(4, "must have 4 dimensions");
+    in.pastLength = node.inputType(4).getDimSize(2);
+    in.key = b.concat({node.input(4), in.key}, 2);
+    in.value = b.concat({node.input(5), in.value}, 2);
+  }
+  ArrayRef<int64_t> q = TensorBuilder::shapeOf(in.query), k = TensorBuilder::shapeOf(in.key),
+                    v = TensorBuilder::shapeOf(in.value);
+  if (k[1] < 1 || q[1] % k[1] || k[1] != v[1] || q[3] != k[3] || k[2] != v[2] || q[0] != k[0] ||
+      q[0] != v[0])
+    return node.error("query " + printShape(q) + ", key " + printShape(k) + " and value " +
+                      printShape(v) + " do not fit");
+  return in;
+}
+
+/// What may be attended, as booleans that broadcast to [b, heads, q, k]; null if everything may.
+static Value allowedPositions(Node &node, const AttentionInputs &in) {
+  TensorBuilder &b = node.b;
+  Type i64 = b.opBuilder().getI64Type();
+  int64_t queries = TensorBuilder::shapeOf(in.query)[2], keys = TensorBuilder::shapeOf(in.key)[2];
+  Value row = b.iota({queries, keys}, i64, 0), column = b.iota({queries, keys}, i64, 1), allowed,
+        valid;
+  auto both = [&](Value condition) {
+    allowed = allowed ? b.binary(BinaryKind::And, allowed, condition) : condition;
+  };
+  if (node.hasInput(6)) {
+    valid = b.reshape(b.cast(node.input(6), i64), {node.inputType(6).getNumElements(), 1, 1, 1});
+    both(b.compare(ComparePredicate::Lt, b.iota({1, 1, 1, keys}, i64, 3), valid));
+  }
+  // The position of a query among the keys.
+  Value position = valid && !in.pastLength
+                       ? b.add(row, b.binary(BinaryKind::Sub, valid, static_cast<double>(queries)))
+                       : b.add(row, b.scalar(i64, in.pastLength));
+  int64_t left = node.integer("left_window_size", -1),
+          right = node.integer("right_window_size", -1);
+  if (node.integer("is_causal", 0))
+    both(b.compare(ComparePredicate::Le, column, position));
+  if (left >= 0)
+    both(b.compare(ComparePredicate::Ge, column, b.sub(position, b.scalar(i64, left))));
+  if (right >= 0)
+    both(b.compare(ComparePredicate::Le, column, b.add(position, b.scalar(i64, right))));
+  return allowed;
+}
+
+/// A mask shorter than the keys forbids the rest.
+static Value widenMask(TensorBuilder &b, Value mask, int64_t keys, Value fill) {
+  Shape shape(TensorBuilder::shapeOf(mask));
+  if (shape.empty() || shape.back() >= keys || shape.back() == 1)
+    return mask;
+  shape.back() = keys;
+  return b.pad(mask, fill, Shape(shape.size(), 0), shape);
+}
+
+static LogicalResult importAttention(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<AttentionInputs> in = readAttention(node);
+  if (failed(in))
+    return failure();
+  int64_t heads = TensorBuilder::shapeOf(in->query)[1],
+          groups = heads / TensorBuilder::shapeOf(in->key)[1],
+          keys = TensorBuilder::shapeOf(in->key)[2];
+  Type element = TensorBuilder::elementOf(in->query), i1 = b.opBuilder().getI1Type();
+  double root = std::sqrt(node.floating(
+      "scale", 1 / std::sqrt(static_cast<double>(TensorBuilder::shapeOf(in->query)[3]))));
+  Value query = b.binary(BinaryKind::Mul, in->query, root),
+        key = b.binary(BinaryKind::Mul, repeatHeads(b, in->key, groups), root);
+  Value scores = b.dot(query, key, {0, 1}, {0, 1}, {3}, {3}), observed = scores;
+  double infinity = std::numeric_limits<double>::infinity(), softcap = node.floating("softcap", 0);
+  if (softcap > 0)
+    scores =
+        b.binary(BinaryKind::Mul,
+                 b.unary(UnaryKind::Tanh, b.binary(BinaryKind::Div, scores, softcap)), softcap);
+  int64_t mode = node.integer("qk_matmul_output_mode", 0);
+  if (mode == 1)
+    observed = scores;
+  Value allowed = allowedPositions(node, *in), bias;
+  if (node.hasInput(3) && node.inputType(3).getElementType() == i1) {
+    Value mask = widenMask(b, node.input(3), keys, b.scalar(i1, int64_t(0)));
+    allowed = allowed ? b.binary(BinaryKind::And, allowed, mask) : mask;
+  } else if (node.hasInput(3)) {
+    bias = b.cast(
+        widenMask(b, node.input(3), keys, b.scalar(node.inputType(3).getElementType(), -infinity)),
+        element);
+    scores = b.add(scores, bias);
+  }
+  if (allowed)
+    scores = b.select(allowed, scores, b.scalar(element, -infinity));
+  if (mode == 2)
+    observed = scores;
+  FailureOr<Type> precision = node.elementType("softmax_precision", element);
+  if (failed(precision) || !isa<FloatType>(*precision))
+    return failed(precision) ? failure()
+                             : node.error("attribute 'softmax_precision' must name a float type");
+  Value weights = b.cast(b.softmax(b.cast(scores, *precision), 3, /*log=*/false), element);
+  // Rows that may attend nothing yield zeros.
+  if (allowed || bias) {
+    Value largest = b.reduce(ReduceKind::Max, scores, {3}, /*keepDims=*/true);
+    weights = b.select(b.compare(ComparePredicate::Eq, largest, b.scalar(element, -infinity)),
+                       b.splatLike(weights, 0), weights);
+  }
+  if (mode == 3)
+    observed = weights;
+  Value y = b.dot(weights, repeatHeads(b, in->value, groups), {0, 1}, {0, 1}, {3}, {2});
+  node.setOutput(0, in->packed ? mergeHeads(b, y) : y);
+  node.setOutput(1, in->key);
+  node.setOutput(2, in->value);
+  node.setOutput(3, observed);
+  return success();
+}
+
+//===-- rotary embedding ---------------------------------------------------------------------===//
+
+static LogicalResult importRotaryEmbedding(Node &node) {
+  TensorBuilder &b = node.b;
+  Value x = node.input(0); // to [b, s, heads, d]
+  bool packed = TensorBuilder::rankOf(x) == 3;
+  FailureOr<Value> split =
+      packed ? splitHeads(node, x, node.integer("num_heads", 0)) : FailureOr<Value>(x);
+  if (failed(split) || TensorBuilder::rankOf(*split) != 4)
+    return failed(split) ? failure() : node.inputError(0, "must have 3 or 4 dimensions");
+  x = *split; // [b, heads, s, d]
+  int64_t size = TensorBuilder::shapeOf(x)[3], rotated = node.integer("rotary_embedding_dim", 0);
+  rotated = rotated == 0 ? size : rotated;
+  if (rotated < 2 || rotated > size || rotated % 2)
+    return node.error("rotary_embedding_dim " + Twine(rotated) + " does not fit head size " +
+                      Twine(size));
+  auto angle = [&](size_t i) {
+    Value table = node.input(i);
+    if (node.hasInput(3)) {
+      Value positions = b.cast(node.input(3), b.opBuilder().getI64Type());
+      table = b.gather(table, b.unsqueeze(positions, {TensorBuilder::rankOf(positions)}), {0}, 0);
+    }
+    return table;
+  };
+  Value cosine = angle(1), sine = angle(2);
+  Shape expected{TensorBuilder::shapeOf(x)[0], TensorBuilder::shapeOf(x)[2], rotated / 2};
+  if (TensorBuilder::shapeOf(cosine) != ArrayRef<int64_t>(expected) ||
+      TensorBuilder::shapeOf(sine) != ArrayRef<int64_t>(expected))
+    return node.error("cosines and sines must be of shape " + printShape(expected));
+  cosine = b.unsqueeze(cosine, {1}), sine = b.unsqueeze(sine, {1});
+  bool interleaved = node.integer("interleaved", 0) != 0;
+  Value turning = b.sliceDim(x, 3, 0, rotated);
+  Value first = interleaved ? b.sliceDim(turning, 3, 0, rotated / 2, 2)
+                            : b.sliceDim(turning, 3, 0, rotated / 2);
+  Value second = interleaved ? b.sliceDim(turning, 3, 1, rotated / 2, 2)
+                             : b.sliceDim(turning, 3, rotated / 2, rotated / 2);
+  Value re = b.sub(b.mul(first, cosine), b.mul(second, sine)),
+        im = b.add(b.mul(first, sine), b.mul(second, cosine));
+  Value y = interleaved ? b.reshape(b.concat({b.unsqueeze(re, {4}), b.unsqueeze(im, {4})}, 4),
+                                    TensorBuilder::shapeOf(turning))
+                        : b.concat({re, im}, 3);
+  if (rotated < size)
+    y = b.concat({y, b.sliceDim(x, 3, rotated, size - rotated)}, 3);
+  return node.result(packed ? mergeHeads(b, y) : y);
+}
+
+static LogicalResult importSwiGlu(Node &node) {
+  TensorBuilder &b = node.b;
+  double alpha = node.floating("alpha", 1);
+  Value gate = node.input(0);
+  gate = alpha == 1
+             ? b.unary(UnaryKind::Silu, gate)
+             : b.mul(gate, b.unary(UnaryKind::Sigmoid, b.binary(BinaryKind::Mul, gate, alpha)));
+  return node.result(b.mul(gate, node.input(1)));
+}
+
+//===-- caches -------------------------------------------------------------------------------===//
+
+/// Rows of `update` written at each batch entry's own position along `axis`: the whole cache is
+/// rewritten, each position taking the update's row if one falls on it.
+static LogicalResult importTensorScatter(Node &node) {
+  TensorBuilder &b = node.b;
+  ArrayRef<int64_t> cache = node.inputType(0).getShape(), update = node.inputType(1).getShape();
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -2), static_cast<int64_t>(cache.size()));
+  std::string mode = node.string("mode", "linear");
+  if (failed(axis) || *axis == 0 || update.size() != cache.size() || update[*axis] > cache[*axis] ||
+      update[*axis] < 1 || (mode != "linear" && mode != "circular"))
+    return failed(axis) ? failure()
+                        : node.error("update " + printShape(update) + " does not fit cache " +
+                                     printShape(cache) + ", or the mode is unknown");
+  Type i64 = b.opBuilder().getI64Type();
+  Value start = node.hasInput(2) ? b.cast(node.input(2), i64) : b.splat({cache[0]}, i64, 0);
+  if (TensorBuilder::shapeOf(start) != cache.take_front(1))
+    return node.inputError(2, "must hold one position per batch entry");
+  Value offset = b.sub(b.iota(cache, i64, *axis), b.broadcast(start, cache, {0}));
+  if (mode == "circular")
+    offset = b.binary(BinaryKind::Modulo, offset, static_cast<double>(cache[*axis]));
+  Value written =
+      b.binary(BinaryKind::And, b.compare(ComparePredicate::Ge, offset, b.scalar(i64, int64_t(0))),
+               b.compare(ComparePredicate::Lt, offset, b.scalar(i64, update[*axis])));
+  Value row = b.select(written, offset, b.splatLike(offset, 0));
+  return node.result(b.select(written, b.gatherElements(node.input(1), row, *axis), node.input(0)));
+}
+
+static LogicalResult importCausalConvWithState(Node &node) {
+  TensorBuilder &b = node.b;
+  ArrayRef<int64_t> shape = node.inputType(0).getShape(), weight = node.inputType(1).getShape();
+  if (shape.size() != 3 || weight.size() != 3 || weight[0] != shape[1] || weight[1] != 1 ||
+      weight[2] < 1)
+    return node.error("weight " + printShape(weight) + " does not fit input " + printShape(shape));
+  int64_t kept = weight[2] - 1;
+  Type element = node.inputType(0).getElementType();
+  Value past = node.hasInput(3) ? node.input(3) : b.splat({shape[0], shape[1], kept}, element, 0);
+  Value padded = b.concat({past, node.input(0)}, 2);
+  Value y = b.convolution(padded, node.input(1), {1}, {0}, {0}, {1}, {1}, shape[1]);
+  if (node.hasInput(2))
+    y = b.add(y, b.broadcast(node.input(2), TensorBuilder::shapeOf(y), {1}));
+  std::string activation = node.string("activation", "none");
+  if (activation == "silu" || activation == "swish")
+    y = b.unary(UnaryKind::Silu, y);
+  else if (activation != "none")
+    return node.error("attribute 'activation' must be none, silu or swish");
+  node.setOutput(0, y);
+  node.setOutput(1, b.sliceDim(padded, 2, TensorBuilder::shapeOf(padded)[2] - kept, kept));
+  return success();
+}
+
+//===-- linear attention ---------------------------------------------------------------------===//
+
+/// A state [b, heads, d, v] that each step decays, corrects, writes and reads, unrolled over the
+/// sequence.
+static LogicalResult importLinearAttention(Node &node) {
+  TensorBuilder &b = node.b;
+  constexpr int64_t mostSteps = 8192;
+  std::string rule = node.string("update_rule", "gated_delta");
+  bool gated = rule == "gated" || rule == "gated_delta",
+       corrects = rule == "delta" || rule == "gated_delta";
+  if (!gated && !corrects && rule != "linear")
+    return node.error("attribute 'update_rule' must be linear, gated, delta or gated_delta");
+  if (gated != node.hasInput(4) || corrects != node.hasInput(5))
+    return node.error("update_rule '" + Twine(rule) + "' does not fit the given decay and beta");
+  int64_t heads = node.integer("q_num_heads", 0), kvHeads = node.integer("kv_num_heads", 0);
+  FailureOr<Value> q = splitHeads(node, node.input(0), heads);
+  if (failed(q))
+    return failure();
+  FailureOr<Value> k = splitHeads(node, node.input(1), kvHeads), v;
+  if (failed(k) || failed(v = splitHeads(node, node.input(2), kvHeads)))
+    return failure();
+  Type element = TensorBuilder::elementOf(*q), f32 = b.opBuilder().getF32Type();
+  int64_t batch = TensorBuilder::shapeOf(*q)[0], steps = TensorBuilder::shapeOf(*q)[2],
+          keySize = TensorBuilder::shapeOf(*q)[3], valueSize = TensorBuilder::shapeOf(*v)[3];
+  if (heads % kvHeads || steps > mostSteps || steps < 1)
+    return node.error("kv_num_heads must divide q_num_heads, and the sequence have 1 to " +
+                      Twine(mostSteps) + " steps");
+  auto wide = [&](Value x) { return b.cast(x, f32); };
+  auto at = [&](Value x, int64_t t) { return b.squeeze(b.sliceDim(x, 2, t, 1), {2}); };
+  Value query = wide(*q), key = wide(*k), value = wide(*v), decay, beta;
+  if (gated) {
+    FailureOr<Value> split = splitHeads(node, node.input(4), kvHeads);
+    if (failed(split))
+      return failure();
+    decay = b.unary(UnaryKind::Exp, wide(*split));
+  }
+  if (corrects) {
+    FailureOr<Value> split =
+        splitHeads(node, node.input(5),
+                   node.inputType(5).getShape().empty() ? 1 : node.inputType(5).getShape().back());
+    if (failed(split))
+      return failure();
+    beta = wide(*split);
+  }
+  Type stateType = node.hasInput(3) ? node.inputType(3).getElementType() : element;
+  Value state = node.hasInput(3) ? wide(node.input(3))
+                                 : b.splat({batch, kvHeads, keySize, valueSize}, f32, 0);
+  double scale = node.floating("scale", 0);
+  scale = scale == 0 ? 1 / std::sqrt(static_cast<double>(keySize)) : scale;
+  SmallVector<Value> outputs;
+  for (int64_t t = 0; t < steps && !b.failed(); ++t) {
+    Value keyNow = at(key, t), valueNow = at(value, t);
+    if (gated)
+      state = b.mul(state, b.unsqueeze(at(decay, t), {3}));
+    if (corrects)
+      valueNow =
+          b.mul(b.sub(valueNow, b.dot(state, keyNow, {0, 1}, {0, 1}, {2}, {2})), at(beta, t));
+    state = b.add(state, b.mul(b.unsqueeze(keyNow, {3}), b.unsqueeze(valueNow, {2})));
+    Value read =
+        b.dot(at(query, t), repeatHeads(b, state, heads / kvHeads), {0, 1}, {0, 1}, {2}, {2});
+    outputs.push_back(b.unsqueeze(b.binary(BinaryKind::Mul, read, scale), {2}));
+  }
+  if (b.failed())
+    return failure();
+  node.setOutput(0, b.cast(mergeHeads(b, b.concat(outputs, 2)), element));
+  node.setOutput(1, b.cast(state, stateType));
+  return success();
+}
+
+void mlir::autopar::addAttentionOperators(OperatorTable &table) {
+  table.add("Attention", {23}, {3, 7},
+            "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode "
+            "right_window_size scale softcap softmax_precision",
+            importAttention);
+  table.add("RotaryEmbedding", {23}, {3, 4}, "interleaved num_heads rotary_embedding_dim",
+            importRotaryEmbedding);
+  table.add("SwiGLU", {28}, {2, 2}, "alpha", importSwiGlu);
+  table.add("TensorScatter", {24}, {2, 3}, "axis mode", importTensorScatter);
+  table.add("CausalConvWithState", {27}, {2, 4}, "activation", importCausalConvWithState);
+  table.add("LinearAttention", {27}, {3, 6},
+            "chunk_size kv_num_heads q_num_heads scale update_rule", importLinearAttention);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products that several operator families share.
+#pragma once
+
+#include "Node.h"
+
+namespace mlir::autopar {
+
+/// numpy.matmul of two tensors; an error of the node if they do not fit.
+Value matrixProduct(Node &node, Value lhs, Value rhs);
+
+} // namespace mlir::autopar

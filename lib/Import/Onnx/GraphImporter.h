@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns graphs, subgraphs and functions of a model into operations of one function.
+#pragma once
+
+#include "ModelFile.h"
+#include "Node.h"
+#include "autopar/Import/Onnx/OnnxImporter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <map>
+#include <set>
+
+namespace autopar_onnx {
+class FunctionProto;
+class GraphProto;
+class ValueInfoProto;
+} // namespace autopar_onnx
+
+namespace mlir::autopar {
+
+/// Names that are visible in a graph or function.
+struct Scope {
+  Scope *parent = nullptr;
+  /// Put before the ids of nodes: empty, or ends in '/'.
+  std::string prefix;
+  llvm::StringMap<ImportedValue> values;
+  llvm::StringMap<const autopar_onnx::TensorProto *> initializers;
+  /// Version of each operator domain.
+  const llvm::StringMap<int64_t> *versions = nullptr;
+  /// Attributes of the call, by name, where this is the body of a function.
+  const llvm::StringMap<const autopar_onnx::AttributeProto *> *attributes = nullptr;
+
+  const autopar_onnx::AttributeProto *functionAttribute(StringRef name) const;
+};
+
+class GraphImporter {
+public:
+  GraphImporter(ModelFile &file, const ImportOptions &options, ModuleOp module,
+                func::FuncOp function);
+
+  /// Fills the function; errors have been reported where it fails.
+  LogicalResult importModel();
+
+  TensorBuilder &getBuilder() { return builder; }
+  int64_t nextRandomStream() { return randomStreams++; }
+  /// A tensor stored in the model, as a constant or a parameter called `name`.
+  FailureOr<Value> importTensor(const autopar_onnx::TensorProto &tensor, StringRef name,
+                                bool isInitializer);
+  FailureOr<SmallVector<ImportedValue>> importSubgraph(const autopar_onnx::GraphProto &graph,
+                                                       Scope &outer,
+                                                       ArrayRef<ImportedValue> arguments,
+                                                       const Twine &prefix);
+
+private:
+  using Versions = llvm::StringMap<int64_t>;
+  using NodeList = llvm::ArrayRef<const autopar_onnx::NodeProto *>;
+
+  // GraphInputs.cpp
+  LogicalResult importInputs(const autopar_onnx::GraphProto &graph, Scope &scope);
+  FailureOr<RankedTensorType> inputType(const autopar_onnx::ValueInfoProto &input);
+  LogicalResult reportUnbound();
+  LogicalResult checkBindings();
+
+  // SupportCheck.cpp
+  LogicalResult checkSupport();
+
+  // Parameters.cpp
+  Value addParameter(RankedTensorType type, StringRef name, const TensorPlace &place,
+                     const autopar_onnx::TensorProto &tensor);
+  void demoteLargeConstants();
+  void removeUnusedParameters();
+
+  // GraphImporter.cpp
+  LogicalResult importOutputs(const autopar_onnx::GraphProto &graph, Scope &scope);
+  LogicalResult importNodes(NodeList nodes, Scope &scope);
+  LogicalResult importNode(const autopar_onnx::NodeProto &proto, size_t index, Scope &scope);
+  LogicalResult callFunction(Node &node, const autopar_onnx::FunctionProto &function);
+  LogicalResult readInputs(Node &node, bool anyValue);
+  LogicalResult checkNode(Node &node, const OperatorEntry &entry);
+  void nameOperations(Node &node);
+  /// `what` names the use in an error, as in "input 1".
+  FailureOr<ImportedValue> lookUp(StringRef name, Scope &scope, const Twine &what);
+  const autopar_onnx::FunctionProto *findFunction(const autopar_onnx::NodeProto &node) const;
+  static int64_t versionOf(const Scope &scope, StringRef domain);
+  std::string uniqueId(const Twine &id);
+  std::string uniqueSymbol(StringRef name);
+
+  ModelFile &file;
+  const ImportOptions &options;
+  ModuleOp module;
+  func::FuncOp function;
+  Block *block;
+  TensorBuilder builder;
+  Versions modelVersions;
+  llvm::StringSet<> ids, symbols;
+  llvm::StringMap<unsigned> idCounts, symbolCounts;
+  /// Names of arguments in order, with the origin symbol of parameters.
+  struct Argument {
+    std::string name, symbol;
+  };
+  std::vector<Argument> arguments;
+  DenseMap<const autopar_onnx::TensorProto *, Value> tensors;
+  DenseMap<Value, const autopar_onnx::TensorProto *> parameterTensors;
+  /// Constants that become parameters if they are still used at the end.
+  llvm::MapVector<Operation *, std::pair<const autopar_onnx::TensorProto *, std::string>>
+      largeConstants;
+  std::map<std::string, std::string> unbound; ///< dimension -> where it stands
+  std::set<std::string> openDims;             ///< names by which dimensions can be bound
+  int64_t randomStreams = 0;
+  int depth = 0;
+};
+
+} // namespace mlir::autopar

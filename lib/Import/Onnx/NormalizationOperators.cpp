@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalizations over rows, channels and groups, as `normalize` with scale and bias behind it.
+#include "Node.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Trailing dimensions from `axis` on.
+static SmallVector<int64_t> dimsFrom(int64_t axis, int64_t rank) {
+  return llvm::to_vector(llvm::seq<int64_t>(axis, rank));
+}
+
+/// The type in which statistics are computed: f32 unless the input is wider or `stash_type` says
+/// otherwise.
+static FailureOr<Type> stashType(Node &node) {
+  Type element = node.inputType(0).getElementType();
+  if (!isa<FloatType>(element))
+    return node.inputError(0, "must be of floats");
+  FailureOr<Type> stash = node.elementType("stash_type", node.b.opBuilder().getF32Type());
+  if (failed(stash))
+    return failure();
+  return element.isF64() ? element : *stash;
+}
+
+static LogicalResult importLayerNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), input.getRank());
+  FailureOr<Type> stash = stashType(node);
+  if (failed(axis) || failed(stash))
+    return failure();
+  SmallVector<int64_t> dims = dimsFrom(*axis, input.getRank());
+  double epsilon = node.floating("epsilon", 1e-5);
+  Value y = b.mul(b.normalize(node.input(0), dims, epsilon, /*rms=*/false), node.input(1));
+  if (node.hasInput(2))
+    y = b.add(y, node.input(2));
+  node.setOutput(0, y);
+  if (!node.wants(1) && !node.wants(2))
+    return success();
+  Value x = b.cast(node.input(0), *stash);
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= static_cast<double>(input.getDimSize(dim));
+  Value mean =
+      b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, x, dims, /*keepDims=*/true), count);
+  Value centered = b.sub(x, mean);
+  Value variance = b.binary(
+      BinaryKind::Div,
+      b.reduce(ReduceKind::Sum, b.mul(centered, centered), dims, /*keepDims=*/true), count);
+  node.setOutput(1, mean);
+  node.setOutput(2, b.unary(UnaryKind::Rsqrt, b.binary(BinaryKind::Add, variance, epsilon)));
+  return success();
+}
+
+static LogicalResult importRmsNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), input.getRank());
+  FailureOr<Type> stash = stashType(node);
+  if (failed(axis) || failed(stash))
+    return failure();
+  Value y = b.normalize(node.input(0), dimsFrom(*axis, input.getRank()),
+                        node.floating("epsilon", 1e-5), /*rms=*/true);
+  return node.result(b.mul(b.cast(y, node.inputType(1).getElementType()), node.input(1)));
+}
+
+/// A vector of one number per channel, over [n, c, ...].
+static Value perChannel(TensorBuilder &b, Value vector, ArrayRef<int64_t> shape) {
+  return b.broadcast(vector, shape, {1});
+}
+
+/// Normalizes [n, groups, rest] and brings it back to the input's shape.
+static Value normalizeGroups(Node &node, int64_t groups, double epsilon) {
+  RankedTensorType input = node.inputType(0);
+  Shape shape{input.getDimSize(0), groups, input.getDimSize(1) / groups};
+  llvm::append_range(shape, input.getShape().drop_front(2));
+  SmallVector<int64_t> dims = dimsFrom(2, static_cast<int64_t>(shape.size()));
+  return node.b.reshape(
+      node.b.normalize(node.b.reshape(node.input(0), shape), dims, epsilon, /*rms=*/false),
+      input.getShape());
+}
+
+static LogicalResult importInstanceNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  if (input.getRank() < 3)
+    return node.inputError(0, "must have at least 3 dimensions");
+  Value y = b.normalize(node.input(0), dimsFrom(2, input.getRank()), node.floating("epsilon", 1e-5),
+                        /*rms=*/false);
+  y = b.mul(y, perChannel(b, node.input(1), input.getShape()));
+  return node.result(b.add(y, perChannel(b, node.input(2), input.getShape())));
+}
+
+static LogicalResult importGroupNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  int64_t groups = node.integer("num_groups", 0);
+  if (input.getRank() < 2 || groups < 1 || input.getDimSize(1) % groups)
+    return node.error("num_groups " + Twine(groups) + " must divide the channels of input " +
+                      printShape(input.getShape()));
+  Value y = normalizeGroups(node, groups, node.floating("epsilon", 1e-5));
+  // Before version 21, scale and bias had one number per group.
+  auto affine = [&](Value vector) {
+    if (TensorBuilder::rankOf(vector) == 1 && TensorBuilder::shapeOf(vector)[0] == groups &&
+        groups != input.getDimSize(1))
+      vector = b.reshape(b.broadcast(vector, {groups, input.getDimSize(1) / groups}, {0}),
+                         {input.getDimSize(1)});
+    return perChannel(b, vector, input.getShape());
+  };
+  return node.result(b.add(b.mul(y, affine(node.input(1))), affine(node.input(2))));
+}
+
+/// Mean and variance per channel over batch and positions.
+static std::pair<Value, Value> channelStatistics(TensorBuilder &b, Value x) {
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
+  SmallVector<int64_t> dims{0};
+  double count = static_cast<double>(shape[0]);
+  for (size_t dim = 2; dim < shape.size(); ++dim) {
+    dims.push_back(static_cast<int64_t>(dim));
+    count *= static_cast<double>(shape[dim]);
+  }
+  Value mean = b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, x, dims), count);
+  Value centered = b.sub(x, b.broadcast(mean, shape, {1}));
+  Value variance =
+      b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, b.mul(centered, centered), dims), count);
+  return {mean, variance};
+}
+
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias as x * a + c, with vectors a and c.
+static LogicalResult importBatchNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  if (input.getRank() < 2)
+    return node.inputError(0, "must have at least 2 dimensions");
+  if (node.integer("spatial", 1) == 0)
+    return node.error("attribute 'spatial' = 0 is not supported");
+  for (size_t i = 1; i < 5; ++i)
+    if (node.inputType(i).getShape() != ArrayRef<int64_t>{input.getDimSize(1)})
+      return node.inputError(i, "must hold one number per channel (" + Twine(input.getDimSize(1)) +
+                                    ")");
+  bool training = node.version < 7 ? !node.integer("is_test", 0) && node.outputCount() > 1
+                                   : node.integer("training_mode", 0) != 0;
+  Type element = input.getElementType(),
+       wide = element.isF64() ? element : Type(b.opBuilder().getF32Type());
+  Value mean = b.cast(node.input(3), wide), variance = b.cast(node.input(4), wide),
+        x = b.cast(node.input(0), wide);
+  if (training) {
+    double momentum = node.floating("momentum", 0.9);
+    auto [batchMean, batchVariance] = channelStatistics(b, x);
+    auto blend = [&](Value running, Value current) {
+      return b.add(b.binary(BinaryKind::Mul, running, momentum),
+                   b.binary(BinaryKind::Mul, current, 1 - momentum));
+    };
+    node.setOutput(1, b.cast(blend(mean, batchMean), node.inputType(3).getElementType()));
+    node.setOutput(2, b.cast(blend(variance, batchVariance), node.inputType(4).getElementType()));
+    mean = batchMean, variance = batchVariance;
+  }
+  // Older exporters name the training outputs of an inference node: the statistics stay as they
+  // are.
+  for (size_t i = 1; i < 5 && !training; ++i)
+    node.setOutput(i, node.input(i % 2 ? 3 : 4));
+  Value factor = b.mul(b.cast(node.input(1), wide),
+                       b.unary(UnaryKind::Rsqrt, b.binary(BinaryKind::Add, variance,
+                                                          node.floating("epsilon", 1e-5))));
+  Value offset = b.sub(b.cast(node.input(2), wide), b.mul(mean, factor));
+  Value y = b.add(b.mul(x, perChannel(b, factor, input.getShape())),
+                  perChannel(b, offset, input.getShape()));
+  node.setOutput(0, b.cast(y, element));
+  return success();
+}
+
+static LogicalResult importLpNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), node.inputType(0).getRank());
+  int64_t p = node.integer("p", 2);
+  if (failed(axis) || (p != 1 && p != 2))
+    return failed(axis) ? failure() : node.error("attribute 'p' must be 1 or 2");
+  Value x = node.input(0);
+  Value terms = p == 1 ? b.unary(UnaryKind::Abs, x) : b.mul(x, x);
+  Value norm = b.reduce(ReduceKind::Sum, terms, {*axis}, /*keepDims=*/true);
+  norm = p == 1 ? norm : b.unary(UnaryKind::Sqrt, norm);
+  // Rows of zeros stay zero.
+  Value isZero =
+      b.compare(ComparePredicate::Eq, norm, b.scalar(TensorBuilder::elementOf(norm), 0.0));
+  return node.result(b.div(x, b.select(isZero, b.splatLike(norm, 1), norm)));
+}
+
+static LogicalResult importMeanVarianceNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  SmallVector<int64_t> given{0, 2, 3};
+  if (auto axes = node.integers("axes"))
+    given = *axes;
+  FailureOr<SmallVector<int64_t>> dims = node.axes(given, input.getRank());
+  if (failed(dims))
+    return failure();
+  double count = 1;
+  for (int64_t dim : *dims)
+    count *= static_cast<double>(input.getDimSize(dim));
+  auto meanOf = [&](Value x) {
+    return b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, x, *dims, /*keepDims=*/true), count);
+  };
+  Value centered = b.sub(node.input(0), meanOf(node.input(0)));
+  Value deviation = b.unary(UnaryKind::Sqrt, meanOf(b.mul(centered, centered)));
+  return node.result(b.div(centered, b.binary(BinaryKind::Add, deviation, 1e-9)));
+}
+
+/// x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta.
+static LogicalResult importLocalResponseNormalization(Node &node) {
+  TensorBuilder &b = node.b;
+  RankedTensorType input = node.inputType(0);
+  int64_t size = node.integer("size", 0), rank = input.getRank();
+  if (rank < 2 || size < 1 || size > (1 << 20))
+    return node.error("needs a positive size and an input of at least 2 dimensions");
+  Window window{Shape(rank, 1), Shape(rank, 1), Shape(rank, 0), Shape(rank, 0), Shape(rank, 1)};
+  window.size[1] = size;
+  window.padBegin[1] = (size - 1) / 2;
+  window.padEnd[1] = size / 2;
+  Value sum = b.pool(ReduceKind::Sum, b.mul(node.input(0), node.input(0)), window);
+  double alpha = node.floating("alpha", 1e-4) / static_cast<double>(size);
+  Value base =
+      b.binary(BinaryKind::Add, b.binary(BinaryKind::Mul, sum, alpha), node.floating("bias", 1));
+  return node.result(
+      b.div(node.input(0), b.binary(BinaryKind::Pow, base, node.floating("beta", 0.75))));
+}
+
+void mlir::autopar::addNormalizationOperators(OperatorTable &table) {
+  table.add("LayerNormalization", {17}, {2, 3}, "axis epsilon stash_type",
+            importLayerNormalization);
+  table.add("RMSNormalization", {23}, {2, 2}, "axis epsilon stash_type", importRmsNormalization);
+  table.add("InstanceNormalization", {1}, {3, 3}, "epsilon consumed_inputs",
+            importInstanceNormalization);
+  table.add("GroupNormalization", {18}, {3, 3}, "epsilon num_groups stash_type",
+            importGroupNormalization);
+  table.add("BatchNormalization", {1}, {5, 5},
+            "consumed_inputs epsilon is_test momentum spatial training_mode",
+            importBatchNormalization);
+  table.add("LpNormalization", {1}, {1, 1}, "axis p", importLpNormalization);
+  table.add("MeanVarianceNormalization", {9}, {1, 1}, "axes", importMeanVarianceNormalization);
+  table.add("LRN", {1}, {1, 1}, "alpha beta bias size", importLocalResponseNormalization);
+}

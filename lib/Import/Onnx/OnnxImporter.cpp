@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public entry: opens a model and imports it into a fresh module.
+#include "autopar/Import/Onnx/OnnxImporter.h"
+
+#include "GraphImporter.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+FailureOr<OwningOpRef<ModuleOp>>
+mlir::autopar::importOnnx(StringRef path, const ImportOptions &options, MLIRContext &context) {
+  context.loadDialect<AutoParDialect, func::FuncDialect>();
+  Location location = FileLineColLoc::get(&context, path, 0, 0);
+  ModelFile file;
+  if (failed(file.open(path, location)))
+    return failure();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+  OpBuilder builder(&context);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto function = func::FuncOp::create(builder, location, "main", builder.getFunctionType({}, {}));
+  GraphImporter importer(file, options, *module, function);
+  if (failed(importer.importModel()) || failed(verify(*module)))
+    return failure();
+  return module;
+}
+
+LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &options,
+                                           std::string &error) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    auto [name, number] = part.split('=');
+    int64_t extent;
+    if (name.trim().empty() || number.trim().getAsInteger(10, extent) || extent < 0) {
+      error = ("binding '" + part + "' should read name=extent, as in batch=8").str();
+      return failure();
+    }
+    if (!options.bindings.try_emplace(name.trim().str(), extent).second) {
+      error = ("'" + name.trim() + "' is bound twice").str();
+      return failure();
+    }
+  }
+  return success();
+}

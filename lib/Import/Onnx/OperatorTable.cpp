@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lookup of operators by domain, name and version.
+#include "OperatorTable.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+const OperatorTable &OperatorTable::get() {
+  static const OperatorTable table = [] {
+    OperatorTable all;
+    addElementwiseOperators(all);
+    addActivationOperators(all);
+    addContractionOperators(all);
+    addConstantOperators(all);
+    addShapeOperators(all);
+    addIndexingOperators(all);
+    addReductionOperators(all);
+    addNormalizationOperators(all);
+    addConvolutionOperators(all);
+    addPoolingOperators(all);
+    addLossOperators(all);
+    addResizeOperators(all);
+    addSamplingOperators(all);
+    addRecurrentOperators(all);
+    addQuantizationOperators(all);
+    addControlFlowOperators(all);
+    addSequenceOperators(all);
+    addSignalOperators(all);
+    addAttentionOperators(all);
+    addTrainingOperators(all);
+    addValueDependentOperators(all);
+    addClassicalOperators(all);
+    return all;
+  }();
+  return table;
+}
+
+static std::string keyOf(StringRef domain, StringRef name) {
+  return ((domain == "ai.onnx" ? StringRef() : domain) + "::" + name).str();
+}
+
+void OperatorTable::add(StringRef name, Versions versions, Arity arity, StringRef attributes,
+                        ImportFunction import) {
+  entries[keyOf(domain, name)].push_back({versions, arity, attributes, import, {}, false});
+}
+
+void OperatorTable::addAnyValue(StringRef name, Versions versions, Arity arity,
+                                StringRef attributes, ImportFunction import) {
+  entries[keyOf(domain, name)].push_back({versions, arity, attributes, import, {}, true});
+}
+
+void OperatorTable::refuse(StringRef name, StringRef reason) {
+  entries[keyOf(domain, name)].push_back({{1, 0}, {0, -1}, {}, nullptr, reason, true});
+}
+
+const OperatorEntry *OperatorTable::find(StringRef domain, StringRef name, int64_t version) const {
+  auto found = entries.find(keyOf(domain, name));
+  if (found == entries.end())
+    return nullptr;
+  for (const OperatorEntry &entry : found->second)
+    if (entry.versions.first <= version &&
+        (entry.versions.last == 0 || version <= entry.versions.last))
+      return &entry;
+  return nullptr;
+}
+
+void OperatorTable::forEach(
+    llvm::function_ref<void(StringRef, StringRef, const OperatorEntry &)> visit) const {
+  std::vector<StringRef> keys;
+  for (const auto &entry : entries)
+    keys.push_back(entry.getKey());
+  llvm::sort(keys);
+  for (StringRef key : keys) {
+    auto [domain, name] = key.split("::");
+    for (const OperatorEntry &entry : entries.find(key)->second)
+      visit(domain, name, entry);
+  }
+}

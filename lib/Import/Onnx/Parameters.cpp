@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors stored in the model: constants of the program, or parameters that stay in their file.
+#include "GraphImporter.h"
+#include "Proto.h"
+#include "TensorData.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Constants of at most this size stay in the program.
+static constexpr uint64_t smallBytes = 1024;
+/// Integer tables of at most this many elements take part in constant evaluation.
+static constexpr int64_t foldedElements = 1 << 20;
+
+Value GraphImporter::addParameter(RankedTensorType type, StringRef name, const TensorPlace &place,
+                                  const onnx::TensorProto &tensor) {
+  std::string symbol = uniqueSymbol(name);
+  OpBuilder atModule(function);
+  bool absent = place.kind == TensorPlace::Absent;
+  OriginOp::create(atModule, module.getLoc(), StringRef(symbol), type,
+                   absent ? StringAttr() : atModule.getStringAttr(place.file), place.offset);
+  Value value = block->addArgument(type, module.getLoc());
+  arguments.push_back({symbol, symbol});
+  parameterTensors[value] = &tensor;
+  return value;
+}
+
+FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, StringRef name,
+                                             bool isInitializer) {
+  Value &value = tensors[&tensor];
+  if (value)
+    return value;
+  std::string error;
+  MLIRContext *context = module.getContext();
+  FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
+  if (failed(type))
+    return builder.fail("initializer '" + name + "': " + error);
+  uint64_t bytes = rawBytes(*type);
+  FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
+  if (failed(place))
+    return builder.fail("initializer '" + name + "': " + error);
+  bool isFloat = isa<FloatType>(type->getElementType()), isSmall = bytes <= smallBytes;
+  bool isParameter = place->kind != TensorPlace::Message &&
+                     (place->kind == TensorPlace::Absent ||
+                      (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||
+                      (!isSmall && type->getNumElements() > foldedElements));
+  // A boolean parameter is read as it is stored: one byte each.
+  if (isParameter)
+    return value = addParameter(*type, name, *place, tensor);
+  FailureOr<DenseElementsAttr> values = tensorValues(tensor, file, context, INT64_MAX, error);
+  if (failed(values))
+    return builder.fail("initializer '" + name + "': " + error);
+  value = builder.constant(*values);
+  if (!isSmall && place->kind == TensorPlace::File && !values->isSplat())
+    largeConstants.insert({value.getDefiningOp(), {&tensor, name.str()}});
+  return value;
+}
+
+/// Large tables that folding did not use up are parameters after all.
+void GraphImporter::demoteLargeConstants() {
+  for (auto &[op, source] : largeConstants) {
+    if (op->use_empty())
+      continue;
+    std::string ignored;
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    FailureOr<TensorPlace> place = file.locate(*source.first, rawBytes(type), ignored);
+    if (failed(place))
+      continue;
+    op->getResult(0).replaceAllUsesWith(addParameter(type, source.second, *place, *source.first));
+  }
+}
+
+void GraphImporter::removeUnusedParameters() {
+  SymbolTable symbolTable(module);
+  for (size_t i = arguments.size(); i-- > 0;) {
+    if (arguments[i].symbol.empty() || !block->getArgument(i).use_empty())
+      continue;
+    symbolTable.erase(symbolTable.lookup(arguments[i].symbol));
+    block->eraseArgument(i);
+    arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(i));
+  }
+}

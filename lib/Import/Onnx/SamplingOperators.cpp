@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling of images at positions computed at run time: GridSample, RoiAlign, AffineGrid.
+#include "Interpolation.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+static Value scaled(TensorBuilder &b, Value x, double factor, double offset) {
+  if (factor != 1)
+    x = b.binary(BinaryKind::Mul, x, factor);
+  return offset != 0 ? b.binary(BinaryKind::Add, x, offset) : x;
+}
+
+static Value clamp(TensorBuilder &b, Value x, double low, double high) {
+  return b.binary(BinaryKind::Min, b.binary(BinaryKind::Max, x, low), high);
+}
+
+//===-- grid sample --------------------------------------------------------------------------===//
+
+namespace {
+struct GridSampling {
+  std::string mode, padding;
+  bool alignCorners;
+};
+
+/// One neighbour along one dimension: its position, its weight, and whether it lies inside.
+struct Neighbour {
+  Value position, weight, inside;
+};
+} // namespace
+
+/// Folds positions back and forth into [low, high].
+static Value reflect(TensorBuilder &b, Value x, double low, double high) {
+  double range = high - low;
+  if (range <= 0)
+    return b.splatLike(x, 0);
+  Value distance = b.unary(UnaryKind::Abs, scaled(b, x, 1, -low));
+  Value turns = b.unary(UnaryKind::Floor, scaled(b, distance, 1 / (2 * range), 0));
+  Value rest = b.sub(distance, scaled(b, turns, 2 * range, 0));
+  Value folded = b.minimum(rest, b.sub(b.splatLike(rest, 2 * range), rest));
+  return scaled(b, folded, 1, low);
+}
+
+/// Brings positions inside as the padding mode says.
+static Value padPosition(TensorBuilder &b, const GridSampling &how, Value x, int64_t extent) {
+  auto last = static_cast<double>(extent - 1);
+  if (how.padding == "border")
+    return clamp(b, x, 0, last);
+  if (how.padding == "reflection")
+    return how.alignCorners ? reflect(b, x, 0, last) : reflect(b, x, -0.5, last + 0.5);
+  return x;
+}
+
+static SmallVector<Neighbour> neighbours(TensorBuilder &b, const GridSampling &how,
+                                         Value coordinate, int64_t extent) {
+  auto last = static_cast<double>(extent - 1);
+  // [-1, 1] to positions.
+  Value x = how.alignCorners ? scaled(b, coordinate, last / 2, last / 2)
+                             : scaled(b, coordinate, static_cast<double>(extent) / 2, last / 2);
+  auto neighbour = [&](Value position, Value weight) {
+    Value at = padPosition(b, how, position, extent);
+    Value inside;
+    if (how.padding == "zeros")
+      inside = b.binary(
+          BinaryKind::And,
+          b.compare(ComparePredicate::Ge, at, b.scalar(TensorBuilder::elementOf(at), 0.0)),
+          b.compare(ComparePredicate::Le, at, b.scalar(TensorBuilder::elementOf(at), last)));
+    return Neighbour{b.cast(clamp(b, at, 0, last), b.opBuilder().getI64Type()), weight, inside};
+  };
+  if (how.mode == "nearest")
+    return {neighbour(b.unary(UnaryKind::Round, padPosition(b, how, x, extent)), Value())};
+  if (how.mode == "linear")
+    x = padPosition(b, how, x, extent);
+  Value floor = b.unary(UnaryKind::Floor, x), t = b.sub(x, floor);
+  if (how.mode == "linear")
+    return {neighbour(floor, b.sub(b.splatLike(t, 1), t)), neighbour(scaled(b, floor, 1, 1), t)};
+  constexpr double a = -0.75;
+  auto near = [&](Value d) {
+    return scaled(b, b.mul(b.mul(d, d), scaled(b, d, a + 2, -(a + 3))), 1, 1);
+  };
+  auto far = [&](Value d) {
+    return scaled(b, b.mul(scaled(b, b.mul(scaled(b, d, a, -5 * a), d), 1, 8 * a), d), 1, -4 * a);
+  };
+  Value back = b.sub(b.splatLike(t, 1), t);
+  return {neighbour(scaled(b, floor, 1, -1), far(scaled(b, t, 1, 1))), neighbour(floor, near(t)),
+          neighbour(scaled(b, floor, 1, 1), near(back)),
+          neighbour(scaled(b, floor, 1, 2), far(scaled(b, back, 1, 1)))};
+}
+
+/// image [n, spatial..., c] at positions [n, points...] per spatial dimension: [n, points..., c].
+static Value sampleAt(TensorBuilder &b, Value image, ArrayRef<Value> positions) {
+  SmallVector<Value> columns;
+  int64_t last = TensorBuilder::rankOf(positions.front());
+  for (Value position : positions)
+    columns.push_back(b.unsqueeze(position, {last}));
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(1, 1 + static_cast<int64_t>(positions.size())));
+  return b.gather(image, b.concat(columns, last), dims, 1);
+}
+
+static LogicalResult importGridSample(Node &node) {
+  TensorBuilder &b = node.b;
+  GridSampling how{node.string("mode", "linear"), node.string("padding_mode", "zeros"),
+                   node.integer("align_corners", 0) != 0};
+  how.mode = how.mode == "bilinear" ? "linear" : how.mode == "bicubic" ? "cubic" : how.mode;
+  if (!llvm::is_contained({"nearest", "linear", "cubic"}, how.mode) ||
+      !llvm::is_contained({"zeros", "border", "reflection"}, how.padding))
+    return node.error("mode '" + Twine(how.mode) + "' or padding_mode '" + how.padding +
+                      "' is unknown");
+  ArrayRef<int64_t> image = node.inputType(0).getShape(), grid = node.inputType(1).getShape();
+  auto spatial = static_cast<int64_t>(image.size()) - 2;
+  if (spatial < 1 || spatial > 3 || grid.size() != image.size() || grid.back() != spatial ||
+      grid[0] != image[0] || !TensorBuilder::isFloat(node.input(1)))
+    return node.error("grid " + printShape(grid) + " does not fit image " + printShape(image));
+  // Channels last; grid coordinates name the last dimension first.
+  SmallVector<int64_t> channelsLast{0}, channelsBack{0, spatial + 1};
+  for (int64_t i = 0; i < spatial; ++i)
+    channelsLast.push_back(i + 2), channelsBack.push_back(i + 1);
+  channelsLast.push_back(1);
+  Value pixels = b.transpose(node.input(0), channelsLast);
+  Type element = TensorBuilder::elementOf(pixels);
+  std::vector<SmallVector<Neighbour>> perDim;
+  for (int64_t i = 0; i < spatial; ++i) {
+    Value coordinate =
+        b.squeeze(b.sliceDim(node.input(1), spatial + 1, spatial - 1 - i, 1), {spatial + 1});
+    perDim.push_back(neighbours(b, how, coordinate, image[i + 2]));
+  }
+  Value sum;
+  SmallVector<size_t> choice(spatial, 0);
+  for (bool more = true; more;) {
+    SmallVector<Value> positions;
+    Value weight, inside;
+    for (int64_t i = 0; i < spatial; ++i) {
+      const Neighbour &at = perDim[i][choice[i]];
+      positions.push_back(at.position);
+      if (at.weight)
+        weight = weight ? b.mul(weight, at.weight) : at.weight;
+      if (at.inside)
+        inside = inside ? b.binary(BinaryKind::And, inside, at.inside) : at.inside;
+    }
+    Value taken = sampleAt(b, pixels, positions);
+    auto perPixel = [&](Value value) { return b.unsqueeze(value, {TensorBuilder::rankOf(value)}); };
+    if (inside)
+      taken = b.select(perPixel(inside), taken, b.splatLike(taken, 0));
+    if (weight)
+      taken = b.mul(taken, b.cast(perPixel(weight), element));
+    sum = sum ? b.add(sum, taken) : taken;
+    more = false;
+    for (int64_t i = spatial; i-- > 0 && !more;) {
+      more = ++choice[i] < perDim[i].size();
+      choice[i] = more ? choice[i] : 0;
+    }
+  }
+  return node.result(b.transpose(sum, channelsBack));
+}
+
+//===-- regions ------------------------------------------------------------------------------===//
+
+namespace {
+/// Positions of samples along one dimension of all regions: [regions, bins, samples].
+struct RegionLine {
+  Value low, high;             ///< i64
+  Value lowWeight, highWeight; ///< f32
+  Value inside;
+};
+} // namespace
+
+static RegionLine regionLine(TensorBuilder &b, Value start, Value binSize, int64_t bins,
+                             int64_t samples, int64_t extent) {
+  Type element = TensorBuilder::elementOf(start), i64 = b.opBuilder().getI64Type();
+  Shape shape{TensorBuilder::shapeOf(start)[0], bins, samples};
+  Value bin = b.iota(shape, element, 1), sample = scaled(b, b.iota(shape, element, 2), 1, 0.5);
+  Value steps = b.add(bin, scaled(b, sample, 1.0 / static_cast<double>(samples), 0));
+  Value x = b.add(b.broadcast(start, shape, {0}), b.mul(steps, b.broadcast(binSize, shape, {0})));
+  auto last = static_cast<double>(extent - 1);
+  Value inside =
+      b.binary(BinaryKind::And, b.compare(ComparePredicate::Ge, x, b.scalar(element, -1.0)),
+               b.compare(ComparePredicate::Le, x, b.scalar(element, static_cast<double>(extent))));
+  x = clamp(b, x, 0, last);
+  Value low = b.unary(UnaryKind::Floor, x), t = b.sub(x, low);
+  Value high = b.binary(BinaryKind::Min, scaled(b, low, 1, 1), last);
+  return {b.cast(low, i64), b.cast(high, i64), b.sub(b.splatLike(t, 1), t), t, inside};
+}
+
+static LogicalResult importRoiAlign(Node &node) {
+  TensorBuilder &b = node.b;
+  ArrayRef<int64_t> image = node.inputType(0).getShape(), rois = node.inputType(1).getShape();
+  int64_t height = node.integer("output_height", 1), width = node.integer("output_width", 1),
+          samples = node.integer("sampling_ratio", 0);
+  std::string mode = node.string("mode", "avg"),
+              coordinates = node.string("coordinate_transformation_mode",
+                                        node.version < 16 ? "output_half_pixel" : "half_pixel");
+  if (samples < 1 || samples > 64)
+    return node.error("needs sampling_ratio from 1 to 64: with 0 the number of samples depends on "
+                      "run-time values");
+  if (image.size() != 4 || rois.size() != 2 || rois[1] != 4 || height < 1 || width < 1 ||
+      height > (1 << 16) || width > (1 << 16) || (mode != "avg" && mode != "max") ||
+      node.inputType(2).getShape() != rois.take_front(1))
+    return node.error(
+        "needs an image [n, c, h, w], regions [k, 4] and k batch indices, mode avg or max");
+  bool half = coordinates == "half_pixel";
+  double scale = node.floating("spatial_scale", 1), offset = half ? -0.5 : 0;
+  auto corner = [&](int64_t i) {
+    return scaled(b, b.squeeze(b.sliceDim(node.input(1), 1, i, 1), {1}), scale, offset);
+  };
+  auto line = [&](Value start, Value end, int64_t bins, int64_t extent) {
+    Value size = b.sub(end, start);
+    if (!half)
+      size = b.binary(BinaryKind::Max, size, 1.0);
+    return regionLine(b, start, scaled(b, size, 1.0 / static_cast<double>(bins), 0), bins, samples,
+                      extent);
+  };
+  RegionLine y = line(corner(1), corner(3), height, image[2]),
+             x = line(corner(0), corner(2), width, image[3]);
+  Shape points{rois[0], height, samples, width, samples};
+  Value batch = b.broadcast(b.cast(node.input(2), b.opBuilder().getI64Type()), points, {0});
+  auto rows = [&](Value v) { return b.broadcast(v, points, {0, 1, 2}); };
+  auto columns = [&](Value v) { return b.broadcast(v, points, {0, 3, 4}); };
+  Value pixels = b.transpose(node.input(0), {0, 2, 3, 1}),
+        inside = b.binary(BinaryKind::And, rows(y.inside), columns(x.inside)), result;
+  Type element = TensorBuilder::elementOf(pixels);
+  for (int corner = 0; corner < 4; ++corner) {
+    bool top = corner < 2, left = corner % 2 == 0;
+    Value positions =
+        b.concat({b.unsqueeze(batch, {5}), b.unsqueeze(rows(top ? y.low : y.high), {5}),
+                  b.unsqueeze(columns(left ? x.low : x.high), {5})},
+                 5);
+    Value weight =
+        b.mul(rows(top ? y.lowWeight : y.highWeight), columns(left ? x.lowWeight : x.highWeight));
+    Value term =
+        b.mul(b.gather(pixels, positions, {0, 1, 2}, 0), b.cast(b.unsqueeze(weight, {5}), element));
+    result = !result ? term : mode == "avg" ? b.add(result, term) : b.maximum(result, term);
+  }
+  result = b.select(b.unsqueeze(inside, {5}), result, b.splatLike(result, 0));
+  result = b.reduce(mode == "avg" ? ReduceKind::Sum : ReduceKind::Max, result, {2, 4});
+  if (mode == "avg")
+    result = b.binary(BinaryKind::Div, result, static_cast<double>(samples * samples));
+  return node.result(b.transpose(result, {0, 3, 1, 2}));
+}
+
+/// Grids for GridSample from affine matrices: a constant grid of positions times each matrix.
+static LogicalResult importAffineGrid(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<SmallVector<int64_t>> size = node.constantIntegers(1);
+  if (failed(size))
+    return failure();
+  auto spatial = static_cast<int64_t>(size->size()) - 2;
+  RankedTensorType theta = node.inputType(0);
+  if ((spatial != 2 && spatial != 3) ||
+      theta.getShape() != ArrayRef<int64_t>{(*size)[0], spatial, spatial + 1} ||
+      llvm::any_of(*size, [](int64_t v) { return v < 1; }))
+    return node.error("needs matrices [n, 2, 3] or [n, 3, 4] and a size to match");
+  Shape points(ArrayRef<int64_t>(*size).drop_front(2));
+  Type element = theta.getElementType();
+  bool align = node.integer("align_corners", 0) != 0;
+  SmallVector<Value> coordinates;
+  for (int64_t i = spatial; i-- > 0;) { // the last dimension is x
+    auto extent = static_cast<double>(points[i]);
+    double step = align ? (points[i] > 1 ? 2 / (extent - 1) : 0) : 2 / extent;
+    double first = align ? (points[i] > 1 ? -1 : 0) : -1 + 1 / extent;
+    coordinates.push_back(
+        b.unsqueeze(scaled(b, b.iota(points, element, i), step, first), {spatial}));
+  }
+  Shape ones(points);
+  ones.push_back(1);
+  coordinates.push_back(b.splat(ones, element, 1));
+  Value base = b.concat(coordinates, spatial);
+  // [n, spatial, spatial + 1] x [points..., spatial + 1] -> [n, spatial, points...]
+  Value grid = b.dot(node.input(0), base, {}, {}, {2}, {spatial});
+  SmallVector<int64_t> permutation{0};
+  for (int64_t i = 0; i < spatial; ++i)
+    permutation.push_back(i + 2);
+  permutation.push_back(1);
+  return node.result(b.transpose(grid, permutation));
+}
+
+void mlir::autopar::addSamplingOperators(OperatorTable &table) {
+  table.add("GridSample", {16}, {2, 2}, "align_corners mode padding_mode", importGridSample);
+  table.add(
+      "RoiAlign", {10}, {3, 3},
+      "coordinate_transformation_mode mode output_height output_width sampling_ratio spatial_scale",
+      importRoiAlign);
+  table.add("AffineGrid", {20}, {2, 2}, "align_corners", importAffineGrid);
+  table.refuse("MaxRoiPool", "its bins depend on run-time values; RoiAlign is supported");
+  table.refuse("DeformConv", "its sampling positions differ per filter element; no operation of "
+                             "the dialect does that well");
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decodes TensorProto: shapes are checked before anything is allocated.
+#include "TensorData.h"
+
+#include "Proto.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+StringRef mlir::autopar::dataTypeName(int dataType) {
+  static constexpr StringLiteral names[] = {
+      "UNDEFINED",      "FLOAT",    "UINT8",        "INT8",           "UINT16",
+      "INT16",          "INT32",    "INT64",        "STRING",         "BOOL",
+      "FLOAT16",        "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",
+      "COMPLEX128",     "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
+      "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0",
+      "UINT2",          "INT2"};
+  return dataType >= 0 && dataType < static_cast<int>(std::size(names)) ? names[dataType]
+                                                                        : StringLiteral("unknown");
+}
+
+Type mlir::autopar::elementTypeOf(int dataType, MLIRContext *context) {
+  auto integer = [&](unsigned width) -> Type { return IntegerType::get(context, width); };
+  auto unsignedInteger = [&](unsigned width) -> Type {
+    return IntegerType::get(context, width, IntegerType::Unsigned);
+  };
+  switch (dataType) {
+  case 1:
+    return Float32Type::get(context);
+  case 2:
+    return unsignedInteger(8);
+  case 3:
+    return integer(8);
+  case 4:
+    return unsignedInteger(16);
+  case 5:
+    return integer(16);
+  case 6:
+    return integer(32);
+  case 7:
+    return integer(64);
+  case 9:
+    return integer(1);
+  case 10:
+    return Float16Type::get(context);
+  case 11:
+    return Float64Type::get(context);
+  case 12:
+    return unsignedInteger(32);
+  case 13:
+    return unsignedInteger(64);
+  case 16:
+    return BFloat16Type::get(context);
+  default:
+    return {};
+  }
+}
+
+std::optional<RankedTensorType> mlir::autopar::checkedTensorType(ArrayRef<int64_t> shape,
+                                                                 Type element) {
+  constexpr int64_t mostBytes = int64_t(1) << 50;
+  constexpr size_t mostDims = 64;
+  int64_t bytes = 8;
+  if (shape.size() > mostDims)
+    return std::nullopt;
+  for (int64_t extent : shape) {
+    // Extents beside a zero are bounded too: products over some of the dimensions stay in range.
+    if (extent < 0 || (extent > 0 && bytes > mostBytes / extent))
+      return std::nullopt;
+    bytes *= std::max<int64_t>(extent, 1);
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+uint64_t mlir::autopar::rawBytes(RankedTensorType type) {
+  return static_cast<uint64_t>(type.getNumElements()) *
+         std::max(1u, type.getElementTypeBitWidth() / 8);
+}
+
+FailureOr<RankedTensorType> mlir::autopar::tensorTypeOf(const onnx::TensorProto &tensor,
+                                                        MLIRContext *context, std::string &error) {
+  Type element = elementTypeOf(tensor.data_type(), context);
+  if (!element) {
+    error = ("element type " + dataTypeName(tensor.data_type()) + " is not supported").str();
+    return failure();
+  }
+  SmallVector<int64_t> shape(tensor.dims().begin(), tensor.dims().end());
+  std::optional<RankedTensorType> type = checkedTensorType(shape, element);
+  if (!type) {
+    error = "shape [" +
+            llvm::join(llvm::map_range(shape, [](int64_t d) { return std::to_string(d); }), ", ") +
+            "] is negative or too large";
+    return failure();
+  }
+  return *type;
+}
+
+static DenseElementsAttr fromBytes(RankedTensorType type, StringRef bytes) {
+  if (!type.getElementType().isInteger(1))
+    return DenseElementsAttr::getFromRawBuffer(type, ArrayRef<char>(bytes.data(), bytes.size()));
+  SmallVector<bool> bits;
+  for (char byte : bytes)
+    bits.push_back(byte != 0);
+  return DenseElementsAttr::get(type, bits);
+}
+
+/// Values of one of the repeated fields, stored as `T` in the result.
+template <typename T, typename Field>
+static FailureOr<DenseElementsAttr> fromField(RankedTensorType type, const Field &field,
+                                              std::string &error) {
+  if (field.size() != type.getNumElements()) {
+    error = llvm::formatv("its shape takes {0} values, but it holds {1}", type.getNumElements(),
+                          field.size());
+    return failure();
+  }
+  std::vector<T> values(field.begin(), field.end());
+  return fromBytes(
+      type, StringRef(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)));
+}
+
+static FailureOr<DenseElementsAttr> fromTypedFields(const onnx::TensorProto &tensor,
+                                                    RankedTensorType type, std::string &error) {
+  switch (tensor.data_type()) {
+  case 1:
+    return fromField<float>(type, tensor.float_data(), error);
+  case 11:
+    return fromField<double>(type, tensor.double_data(), error);
+  case 7:
+    return fromField<int64_t>(type, tensor.int64_data(), error);
+  case 12:
+    return fromField<uint32_t>(type, tensor.uint64_data(), error);
+  case 13:
+    return fromField<uint64_t>(type, tensor.uint64_data(), error);
+  case 6:
+    return fromField<int32_t>(type, tensor.int32_data(), error);
+  case 2:
+  case 3:
+  case 9:
+    return fromField<uint8_t>(type, tensor.int32_data(), error);
+  default:
+    return fromField<uint16_t>(type, tensor.int32_data(), error);
+  }
+}
+
+FailureOr<DenseElementsAttr> mlir::autopar::tensorValues(const onnx::TensorProto &tensor,
+                                                         ModelFile &file, MLIRContext *context,
+                                                         int64_t limit, std::string &error) {
+  FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
+  if (failed(type))
+    return failure();
+  if (type->getNumElements() > limit) {
+    error =
+        llvm::formatv("{0} elements are too many for a compile-time value", type->getNumElements());
+    return failure();
+  }
+  FailureOr<TensorPlace> place = file.locate(tensor, rawBytes(*type), error);
+  if (failed(place))
+    return failure();
+  if (place->kind == TensorPlace::Absent) {
+    error = "its external file is absent, but its values are needed at compile time";
+    return failure();
+  }
+  if (place->kind == TensorPlace::File)
+    return fromBytes(*type, place->bytes);
+  if (!tensor.has_raw_data())
+    return fromTypedFields(tensor, *type, error);
+  if (tensor.raw_data().size() != rawBytes(*type)) {
+    error = llvm::formatv("its shape and type take {0} bytes, but it holds {1}", rawBytes(*type),
+                          tensor.raw_data().size());
+    return failure();
+  }
+  return fromBytes(*type, tensor.raw_data());
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX element types and tensor values as MLIR types and attributes.
+#pragma once
+
+#include "ModelFile.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <optional>
+
+namespace mlir::autopar {
+
+/// The element type for an ONNX data type number; null for those that the dialect does not have
+/// (strings, complex numbers, 8- and 4-bit floats).
+Type elementTypeOf(int dataType, MLIRContext *context);
+/// "FLOAT8E4M3FN" for 17, ...
+StringRef dataTypeName(int dataType);
+
+/// The tensor type of `shape`; nothing if an extent is negative or the size in bytes goes
+/// beyond what any machine holds (2^50).
+std::optional<RankedTensorType> checkedTensorType(ArrayRef<int64_t> shape, Type element);
+
+/// The type of a tensor message; failure leaves a message in `error`.
+FailureOr<RankedTensorType> tensorTypeOf(const autopar_onnx::TensorProto &tensor,
+                                         MLIRContext *context, std::string &error);
+
+/// Bytes that a tensor takes where it is stored raw (booleans take one each).
+uint64_t rawBytes(RankedTensorType type);
+
+/// The values of a tensor; failure leaves a message in `error`. Absent values and more than `limit`
+/// elements are failures.
+FailureOr<DenseElementsAttr> tensorValues(const autopar_onnx::TensorProto &tensor, ModelFile &file,
+                                          MLIRContext *context, int64_t limit, std::string &error);
+
+} // namespace mlir::autopar

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generated parts of the operation interfaces.
+#include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Interfaces/ShardingRuleInterface.h"
+
+#include "autopar/Interfaces/CostInterface.cpp.inc"
+#include "autopar/Interfaces/LoweringInterface.cpp.inc"
+#include "autopar/Interfaces/ShardingRuleInterface.cpp.inc"

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of things: which passes make up which phase.
+#include "autopar/Pipelines/Pipelines.h"
+
+#include "autopar/Conversion/Passes.h"
+#include "autopar/Dialect/Exec/Transforms/Passes.h"
+#include "autopar/Transforms/Passes.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
+  static const PhaseInfo phases[] = {
+      {Phase::Import, "import", "read the model into whole tensors of static shape"},
+      {Phase::Prepare, "prepare", "fold constants and raise what exporters decomposed"},
+      {Phase::Search, "search", "choose a mesh and a sharding for every operation by cost"},
+      {Phase::Annotate, "annotate", "write the plan onto the operations"},
+      {Phase::InsertReshards, "insert-reshards",
+       "make every disagreement between shardings an operation"},
+      {Phase::Partition, "partition", "rewrite to the local shapes of one rank, with collectives"},
+      {Phase::OptimizeCollectives, "optimize-collectives",
+       "replace collectives by cheaper equal ones"},
+      {Phase::FormGroups, "form-groups",
+       "gather operations that become one kernel or library call"},
+      {Phase::Lower, "lower", "choose library calls, generate kernels, lay out the program"},
+      {Phase::PlanMemory, "plan-memory", "give every buffer its place and order the queues"},
+      {Phase::Emit, "emit", "compile the kernels and write the artifact"},
+  };
+  return phases;
+}
+
+const PhaseInfo &mlir::autopar::phaseInfo(Phase phase) {
+  return allPhases()[static_cast<size_t>(phase)];
+}
+
+std::optional<Phase> mlir::autopar::phaseFromName(StringRef name) {
+  for (const PhaseInfo &info : allPhases())
+    if (info.name == name)
+      return info.phase;
+  return std::nullopt;
+}
+
+static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
+  if (!options.plan.empty())
+    return; // annotate reads the plan file
+  SearchPassOptions search;
+  search.cluster = options.cluster;
+  search.engine = options.engine;
+  search.meshShape = options.mesh;
+  search.memoryLimit = options.memoryLimit;
+  search.seed = options.seed;
+  search.planFile = options.emitPlan;
+  manager.addPass(createSearchPass(search));
+}
+
+void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
+                               const LowerOptions &lower) {
+  switch (phase) {
+  case Phase::Import:
+  case Phase::Emit:
+    return;
+  case Phase::Prepare:
+    manager.addPass(createCanonicalizerPass());
+    manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
+    manager.addNestedPass<func::FuncOp>(createFoldScalesPass());
+    manager.addPass(createUnflattenRowsPass());
+    manager.addPass(createSplitFusedProjectionsPass());
+    manager.addPass(createFoldParametersPass());
+    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCSEPass());
+    return;
+  case Phase::Search:
+    return addSearch(manager, shard);
+  case Phase::Annotate: {
+    AnnotatePassOptions annotate;
+    annotate.planFile = shard.plan;
+    manager.addPass(createAnnotatePass(annotate));
+    return;
+  }
+  case Phase::InsertReshards:
+    manager.addNestedPass<func::FuncOp>(createInsertReshardsPass());
+    return;
+  case Phase::Partition:
+    manager.addNestedPass<func::FuncOp>(createPartitionPass());
+    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCSEPass());
+    return;
+  case Phase::OptimizeCollectives:
+    manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
+    return;
+  case Phase::FormGroups:
+    manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
+    return;
+  case Phase::Lower: {
+    AutoParToExecPassOptions options;
+    options.threads = lower.threads;
+    options.packWeights = lower.packWeights;
+    manager.addPass(createAutoParToExecPass(options));
+    return;
+  }
+  case Phase::PlanMemory: {
+    exec::PlanMemoryPassOptions options;
+    options.limit = lower.memoryLimit;
+    manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
+    manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());
+    return;
+  }
+  }
+}
+
+void mlir::autopar::buildAutoShardPipeline(OpPassManager &manager,
+                                           const AutoShardOptions &options) {
+  for (Phase phase : {Phase::Prepare, Phase::Search, Phase::Annotate, Phase::InsertReshards})
+    buildPhase(manager, phase, options, LowerOptions());
+}
+
+void mlir::autopar::buildPartitionPipeline(OpPassManager &manager) {
+  for (Phase phase : {Phase::Partition, Phase::OptimizeCollectives})
+    buildPhase(manager, phase, AutoShardOptions(), LowerOptions());
+}
+
+void mlir::autopar::buildLowerPipeline(OpPassManager &manager, const LowerOptions &options) {
+  for (Phase phase : {Phase::FormGroups, Phase::Lower, Phase::PlanMemory})
+    buildPhase(manager, phase, AutoShardOptions(), options);
+}

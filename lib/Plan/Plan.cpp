@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that every plan keeps, whoever wrote it.
+#include "autopar/Plan/Plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace autopar {
+namespace {
+
+std::string quoted(const std::string &word) { return "'" + word + "'"; }
+
+std::string axisNames(const std::vector<const Mesh *> &meshes) {
+  std::string names;
+  for (const Mesh *mesh : meshes)
+    for (const MeshAxis &axis : mesh->axes)
+      names += (names.empty() ? "" : ", ") + axis.name;
+  return names.empty() ? "none" : names;
+}
+
+/// Every axis exists on one of `meshes` and is used once.
+Status verifyAxes(const std::vector<AxisList> &lists, const AxisList &partial,
+                  const std::vector<const Mesh *> &meshes, const std::string &place,
+                  const char *listName) {
+  std::set<std::string> used;
+  auto check = [&](const AxisList &axes, const std::string &where) {
+    for (const std::string &axis : axes) {
+      bool known = axis == "time";
+      for (const Mesh *mesh : meshes)
+        known = known || mesh->axisIndex(axis) >= 0;
+      if (!known)
+        return Status::badInput(where + ": unknown axis " + quoted(axis) +
+                                "; axes here: " + axisNames(meshes));
+      if (!used.insert(axis).second)
+        return Status::badInput(where + ": axis " + quoted(axis) + " is used twice");
+    }
+    return Status::ok();
+  };
+  for (size_t i = 0; i < lists.size(); ++i)
+    AUTOPAR_RETURN_IF_ERROR(
+        check(lists[i], place + "." + listName + "[" + std::to_string(i) + "]"));
+  return check(partial, place + ".partial");
+}
+
+Status verifyMeshes(const Plan &plan) {
+  std::set<std::string> names;
+  for (const Mesh &mesh : plan.meshes) {
+    if (mesh.name.empty() || !names.insert(mesh.name).second)
+      return Status::badInput("meshes: " + quoted(mesh.name) + " is empty or appears twice");
+    Cluster devices = Cluster::cpuRanks(plan.deviceCount);
+    if (Status status = mesh.verify(devices); !status.isOk())
+      return status.at("meshes");
+  }
+  return Status::ok();
+}
+
+bool sameOrDisjoint(const Mesh &a, const Mesh &b) {
+  std::set<int64_t> inA(a.devices.begin(), a.devices.end());
+  std::set<int64_t> inB(b.devices.begin(), b.devices.end());
+  if (inA == inB)
+    return true;
+  return std::none_of(inB.begin(), inB.end(), [&](int64_t device) { return inA.count(device); });
+}
+
+Status verifyStages(const Plan &plan) {
+  if (plan.stages.empty())
+    return Status::badInput("stages: is empty, expected at least one");
+  std::set<std::string> names, ops;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const PlanStage &stage = plan.stages[i];
+    std::string place = "stages[" + std::to_string(i) + "]";
+    if (!names.insert(stage.name).second)
+      return Status::badInput(place + ".name: " + quoted(stage.name) + " appears twice");
+    const Mesh *mesh = plan.findMesh(stage.mesh);
+    if (!mesh)
+      return Status::badInput(place + ".mesh: " + quoted(stage.mesh) + " is not among meshes");
+    if (stage.ops.empty() && plan.stages.size() > 1)
+      return Status::badInput(place + ".ops: is empty, but there are several stages");
+    for (const std::string &op : stage.ops)
+      if (!ops.insert(op).second)
+        return Status::badInput(place + ".ops: op " + quoted(op) + " is already in a stage");
+    for (size_t j = 0; j < i; ++j)
+      if (!sameOrDisjoint(*plan.findMesh(plan.stages[j].mesh), *mesh))
+        return Status::badInput(place +
+                                ".mesh: shares some but not all devices with the mesh of "
+                                "stage " +
+                                quoted(plan.stages[j].name));
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+const Mesh *Plan::findMesh(std::string_view meshName) const {
+  for (const Mesh &mesh : meshes)
+    if (mesh.name == meshName)
+      return &mesh;
+  return nullptr;
+}
+
+int64_t Plan::stageOfOp(std::string_view opId) const {
+  if (stages.size() == 1 && stages.front().ops.empty())
+    return 0;
+  for (size_t i = 0; i < stages.size(); ++i)
+    if (std::find(stages[i].ops.begin(), stages[i].ops.end(), opId) != stages[i].ops.end())
+      return static_cast<int64_t>(i);
+  return -1;
+}
+
+Status Plan::verify() const {
+  if (deviceCount < 1 || deviceCount > (int64_t(1) << 24))
+    return Status::badInput("devices: is " + std::to_string(deviceCount) + ", expected 1 to 2^24");
+  AUTOPAR_RETURN_IF_ERROR(verifyMeshes(*this));
+  AUTOPAR_RETURN_IF_ERROR(verifyStages(*this));
+  if (microBatches < 1)
+    return Status::badInput("time.micro_batches: is " + std::to_string(microBatches) +
+                            ", expected at least 1");
+  // One lookup table for all ops: plans have thousands of them.
+  std::map<std::string_view, size_t> stageOf;
+  for (size_t i = 0; i < stages.size(); ++i)
+    for (const std::string &op : stages[i].ops)
+      stageOf.emplace(op, i);
+  std::vector<const Mesh *> all;
+  for (const Mesh &mesh : meshes)
+    all.push_back(&mesh);
+  auto meshesOf = [&](std::string_view op) -> std::vector<const Mesh *> {
+    auto found = stageOf.find(op);
+    return found == stageOf.end() ? all
+                                  : std::vector<const Mesh *>{findMesh(stages[found->second].mesh)};
+  };
+  bool listed = !stages.front().ops.empty();
+  for (const auto &[id, strategy] : ops) {
+    if (listed && !stageOf.count(id))
+      return Status::badInput("ops." + id + ": is in no stage");
+    AUTOPAR_RETURN_IF_ERROR(verifyAxes(strategy.factors, {}, meshesOf(id), "ops." + id, "factors"));
+  }
+  for (const auto &[id, sharding] : values) {
+    std::string place = "shard." + id;
+    std::string_view op = std::string_view(id).substr(0, id.find('#'));
+    AUTOPAR_RETURN_IF_ERROR(
+        verifyAxes(sharding.dims, sharding.partial, meshesOf(op), place, "dims"));
+    if (sharding.partial.empty() != sharding.partialKind.empty())
+      return Status::badInput(place + ".partial_kind: goes with a list of partial axes");
+  }
+  for (const std::string &op : recompute)
+    if (listed && !stageOf.count(op))
+      return Status::badInput("recompute: op " + quoted(op) + " is in no stage");
+  return Status::ok();
+}
+
+Status Plan::verify(const Cluster &cluster) const {
+  AUTOPAR_RETURN_IF_ERROR(verify());
+  if (deviceCount != cluster.deviceCount())
+    return Status::mismatch("plan is for " + std::to_string(deviceCount) + " devices, cluster " +
+                            quoted(cluster.name) + " has " + std::to_string(cluster.deviceCount()) +
+                            "; search again for this cluster");
+  return Status::ok();
+}
+
+} // namespace autopar

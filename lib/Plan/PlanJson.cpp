@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans as JSON: written one op per line so that two plans can be compared line by line.
+#include "autopar/Plan/Plan.h"
+
+#include <limits>
+
+#include "autopar/Cost/JsonFields.h"
+
+namespace autopar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMost = 1e30;
+constexpr int64_t kMostInteger = std::numeric_limits<int64_t>::max();
+
+std::string indexed(const std::string &list, size_t i) {
+  return list + "[" + std::to_string(i) + "]";
+}
+
+Json toJsonValue(const Mesh &mesh) {
+  Json axes = Json::array();
+  for (const MeshAxis &axis : mesh.axes)
+    axes.push_back({{"name", axis.name}, {"size", axis.size}});
+  return {{"axes", axes}, {"devices", mesh.devices}};
+}
+
+Json toJsonValue(const ValueSharding &sharding) {
+  if (sharding.partial.empty())
+    return sharding.dims;
+  return {{"dims", sharding.dims},
+          {"partial", sharding.partial},
+          {"partial_kind", sharding.partialKind}};
+}
+
+Json toJsonValue(const PlanBelief &belief) {
+  Json alternatives = Json::array();
+  for (const PlanAlternative &one : belief.alternatives)
+    alternatives.push_back({{"change", one.change}, {"step_us", one.stepUs}});
+  return {{"step_us", belief.stepUs},       {"lower_bound_us", belief.lowerBoundUs},
+          {"peak_bytes", belief.peakBytes}, {"engine", belief.engine},
+          {"stopped_by", belief.stoppedBy}, {"alternatives", alternatives}};
+}
+
+/// An object with one line per entry.
+std::string linePerEntry(const Json &object) {
+  std::string text = "{";
+  bool first = true;
+  for (const auto &[key, value] : object.items()) {
+    text += (first ? "\n    " : ",\n    ") + Json(key).dump() + ": " + value.dump();
+    first = false;
+  }
+  return text + (first ? "}" : "\n  }");
+}
+
+/// A list of lists of axis names.
+std::vector<AxisList> readAxisLists(const nlohmann::json &json, const std::string &place,
+                                    Status &status) {
+  std::vector<AxisList> lists;
+  auto fail = [&](const std::string &where, const char *what) {
+    if (status.isOk())
+      status = Status::badInput(where + ": " + what);
+  };
+  if (!json.is_array())
+    fail(place, "expected a list of lists of axis names");
+  else
+    for (size_t i = 0; i < json.size(); ++i) {
+      lists.emplace_back();
+      if (!json[i].is_array()) {
+        fail(indexed(place, i), "expected a list of axis names");
+        continue;
+      }
+      for (const nlohmann::json &axis : json[i]) {
+        if (axis.is_string())
+          lists.back().push_back(axis.get<std::string>());
+        else
+          fail(indexed(place, i), "expected an axis name");
+      }
+    }
+  return lists;
+}
+
+Result<Mesh> readMesh(const std::string &meshName, const nlohmann::json &json) {
+  std::string place = "meshes." + meshName;
+  JsonFields fields(json, place);
+  Mesh mesh;
+  mesh.name = meshName;
+  const nlohmann::json &axes = fields.array("axes");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    JsonFields axis(axes[i], indexed(place + ".axes", i));
+    mesh.axes.push_back({axis.text("name"), axis.integer("size", 1, int64_t(1) << 24)});
+    AUTOPAR_RETURN_IF_ERROR(axis.finish());
+  }
+  const nlohmann::json &devices = fields.array("devices");
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!devices[i].is_number_integer())
+      fields.fail(indexed("devices", i), "expected a device number");
+    else
+      mesh.devices.push_back(devices[i].get<int64_t>());
+  }
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return mesh;
+}
+
+Result<PlanStage> readStage(const nlohmann::json &json, const std::string &place) {
+  JsonFields fields(json, place);
+  PlanStage stage{fields.text("name"), fields.text("mesh"), fields.texts("ops")};
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return stage;
+}
+
+Result<ValueSharding> readSharding(const nlohmann::json &json, const std::string &place) {
+  ValueSharding sharding;
+  Status status;
+  if (json.is_array()) {
+    sharding.dims = readAxisLists(json, place, status);
+  } else {
+    JsonFields fields(json, place);
+    sharding.dims = readAxisLists(fields.array("dims"), place + ".dims", status);
+    sharding.partial = fields.texts("partial");
+    sharding.partialKind = fields.text("partial_kind", "");
+    AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  }
+  if (!status.isOk())
+    return status;
+  return sharding;
+}
+
+Result<PlanBelief> readBelief(const nlohmann::json &json) {
+  JsonFields fields(json, "believed");
+  PlanBelief belief;
+  belief.stepUs = fields.number("step_us", 0, kMost, 0);
+  belief.lowerBoundUs = fields.number("lower_bound_us", 0, kMost, 0);
+  belief.engine = fields.text("engine", "");
+  belief.stoppedBy = fields.text("stopped_by", "");
+  if (fields.has("peak_bytes"))
+    for (const nlohmann::json &peak : fields.array("peak_bytes")) {
+      if (peak.is_number_integer())
+        belief.peakBytes.push_back(peak.get<int64_t>());
+      else
+        fields.fail("peak_bytes", "expected a list of integers");
+    }
+  if (fields.has("alternatives")) {
+    const nlohmann::json &list = fields.array("alternatives");
+    for (size_t i = 0; i < list.size(); ++i) {
+      JsonFields one(list[i], indexed("believed.alternatives", i));
+      belief.alternatives.push_back({one.text("change"), one.number("step_us", 0, kMost)});
+      AUTOPAR_RETURN_IF_ERROR(one.finish());
+    }
+  }
+  // Absent keys were not fetched above; name them, so that only unknown ones are refused.
+  for (const char *key : {"peak_bytes", "alternatives"})
+    if (!fields.has(key))
+      fields.texts(key);
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return belief;
+}
+
+Status readMaps(JsonFields &fields, Plan &plan) {
+  for (const auto &[id, value] : fields.object("ops").items()) {
+    Status status;
+    plan.ops[id].factors = readAxisLists(value, "ops." + id, status);
+    AUTOPAR_RETURN_IF_ERROR(status);
+  }
+  for (const auto &[id, value] : fields.object("shard").items()) {
+    Result<ValueSharding> sharding = readSharding(value, "shard." + id);
+    if (!sharding)
+      return sharding.status();
+    plan.values[id] = sharding.take();
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+std::string Plan::toJson() const {
+  Json meshMap = Json::object(), stageList = Json::array(), opMap = Json::object(),
+       valueMap = Json::object();
+  for (const Mesh &mesh : meshes)
+    meshMap[mesh.name] = toJsonValue(mesh);
+  for (const PlanStage &stage : stages)
+    stageList.push_back({{"name", stage.name}, {"mesh", stage.mesh}, {"ops", stage.ops}});
+  for (const auto &[id, strategy] : ops)
+    opMap[id] = strategy.factors;
+  for (const auto &[id, sharding] : values)
+    valueMap[id] = toJsonValue(sharding);
+  Json time = {{"micro_batches", microBatches}};
+  return "{\n  \"kind\": \"autopar.plan\", \"version\": 1,\n  \"cluster\": " +
+         Json(clusterName).dump() + ", \"devices\": " + std::to_string(deviceCount) +
+         ",\n  \"meshes\": " + linePerEntry(meshMap) + ",\n  \"stages\": " + stageList.dump() +
+         ",\n  \"time\": " + time.dump() + ", \"schedule\": " + Json(schedule).dump() +
+         ", \"recompute\": " + Json(recompute).dump() + ",\n  \"ops\": " + linePerEntry(opMap) +
+         ",\n  \"shard\": " + linePerEntry(valueMap) +
+         ",\n  \"believed\": " + toJsonValue(believed).dump() + "\n}\n";
+}
+
+Result<Plan> Plan::fromJson(std::string_view text) {
+  Result<nlohmann::json> parsed = parseJson(text);
+  if (!parsed)
+    return parsed.status();
+  JsonFields fields(*parsed, "");
+  fields.header("autopar.plan", 1);
+  Plan plan;
+  plan.clusterName = fields.text("cluster", "");
+  plan.deviceCount = fields.integer("devices", 1, int64_t(1) << 24);
+  plan.schedule = fields.text("schedule", "none");
+  plan.recompute = fields.texts("recompute");
+  for (const auto &[key, value] : fields.object("meshes").items()) {
+    Result<Mesh> mesh = readMesh(key, value);
+    if (!mesh)
+      return mesh.status();
+    plan.meshes.push_back(mesh.take());
+  }
+  const nlohmann::json &stageList = fields.array("stages");
+  for (size_t i = 0; i < stageList.size(); ++i) {
+    Result<PlanStage> stage = readStage(stageList[i], indexed("stages", i));
+    if (!stage)
+      return stage.status();
+    plan.stages.push_back(stage.take());
+  }
+  if (fields.has("time")) {
+    JsonFields time(fields.object("time"), "time");
+    plan.microBatches = time.integer("micro_batches", 1, kMostInteger, 1);
+    AUTOPAR_RETURN_IF_ERROR(time.finish());
+  }
+  AUTOPAR_RETURN_IF_ERROR(readMaps(fields, plan));
+  if (fields.has("believed")) {
+    Result<PlanBelief> belief = readBelief(fields.object("believed"));
+    if (!belief)
+      return belief.status();
+    plan.believed = belief.take();
+  }
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  AUTOPAR_RETURN_IF_ERROR(plan.verify());
+  return plan;
+}
+
+Result<Plan> Plan::load(const std::string &path) {
+  Result<std::string> text = readWholeFile(path);
+  if (!text)
+    return text.status();
+  Result<Plan> plan = fromJson(*text);
+  if (!plan)
+    return plan.status().at(path);
+  return plan;
+}
+
+Status Plan::save(const std::string &path) const { return writeWholeFile(path, toJson()); }
+
+} // namespace autopar

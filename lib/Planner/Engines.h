@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engines that come with the planner, as their registry and each other see them.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "ReducedProblem.h"
+#include "autopar/Planner/SearchEngine.h"
+
+namespace autopar::planner {
+
+std::unique_ptr<SearchEngine> makeAutoEngine();
+std::unique_ptr<SearchEngine> makeOwnEngine();
+/// Null where no solver was there at build time.
+std::unique_ptr<SearchEngine> makeExactEngine();
+
+/// The own method on a graph that is already reduced.
+Result<Solution> searchReduced(const CostGraph &graph, const Reduction &reduction,
+                               const SearchOptions &options);
+
+/// Columns that the exact engine would need for edges; the largest number without a solver.
+int64_t exactColumns(const ReducedProblem &problem);
+/// Improves `solution` and its bound with the solver for up to `seconds`; a no-op without one.
+void improveExactly(const CostGraph &graph, const Reduction &reduction, double seconds,
+                    const SearchOptions &options, Solution &solution);
+
+/// Whether searchFolded should be tried.
+bool worthFolding(const CostGraph &graph);
+/// Folds, searches the small graph, expands; nothing where there is nothing to fold.
+Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options);
+
+/// Why a choice that breaks a rule cannot be returned.
+Status refuse(const CostGraph &graph, const Evaluation &evaluation);
+
+} // namespace autopar::planner

@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding equal copies, solving one of them as if all copies took the same choice under a row of
+// memory prices, and building the small graph over the solutions.
+#include "autopar/Planner/FoldBlocks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace autopar {
+namespace {
+
+constexpr int64_t kSegment = 8; ///< copies per segment of the lower bound
+
+/// An edge as one copy of a block sees it; `what` says where its other end is.
+struct BlockEdge {
+  enum What : int32_t { Inside, Next, Previous, Outside } what = Inside;
+  int32_t own = 0;   ///< position
+  int32_t other = 0; ///< position, or outside node
+  int32_t matrix = 0;
+  bool rowsAreOwn = true;
+  auto operator<=>(const BlockEdge &) const = default;
+};
+
+/// Everything that makes two copies equal.
+struct Signature {
+  std::vector<int32_t> strategies; ///< class of each node's strategy list
+  std::vector<BlockEdge> edges;    ///< sorted
+  auto operator<=>(const Signature &) const = default;
+};
+
+using StrategyKey = std::vector<std::tuple<double, int64_t, int64_t>>;
+
+class BlockFinder {
+public:
+  explicit BlockFinder(const CostGraph &graph) : graph(graph) {}
+
+  /// Per kind: the largest set of equal copies, in instance order, and their common signature.
+  void run(int64_t leastCopies) {
+    collect();
+    addEdges();
+    std::map<int32_t, std::map<Signature, std::vector<int32_t>>> bySignature;
+    for (auto &[key, copy] : copies) {
+      std::sort(copy.signature.edges.begin(), copy.signature.edges.end());
+      if (!copy.special)
+        bySignature[key.first][copy.signature].push_back(key.second);
+    }
+    for (auto &[kind, groups] : bySignature) {
+      auto largest = std::max_element(groups.begin(), groups.end(), [](auto &a, auto &b) {
+        return a.second.size() < b.second.size();
+      });
+      if (static_cast<int64_t>(largest->second.size()) < leastCopies)
+        continue;
+      FoldedBlock block;
+      block.kind = kind;
+      for (int32_t instance : largest->second)
+        block.copies.push_back(copies[{kind, instance}].nodes);
+      blocks.push_back(std::move(block));
+      signatures.push_back(largest->first);
+      instances.push_back(largest->second);
+    }
+  }
+
+  std::vector<FoldedBlock> blocks;
+  std::vector<Signature> signatures;           ///< per block
+  std::vector<std::vector<int32_t>> instances; ///< per block: instance number of each copy
+  /// Equal matrices share a class; the class names one of them.
+  std::vector<int32_t> matrixClass;
+
+private:
+  struct Copy {
+    std::vector<int32_t> nodes; ///< by position
+    Signature signature;
+    bool special = false; ///< a user constraint names one of its nodes
+  };
+
+  void collect();
+  void addEdges();
+  void addEdge(int32_t own, int32_t other, int32_t matrix, bool rowsAreOwn);
+
+  const CostGraph &graph;
+  std::map<std::pair<int32_t, int32_t>, Copy> copies; ///< by (kind, instance)
+};
+
+void BlockFinder::collect() {
+  std::map<StrategyKey, int32_t> classes;
+  std::map<std::pair<int32_t, int32_t>, std::map<int32_t, int32_t>> nodesAt;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const BlockPlace &place = graph.blocks[i];
+    if (place.kind >= 0)
+      nodesAt[{place.kind, place.instance}].emplace(place.position, static_cast<int32_t>(i));
+  }
+  for (const auto &[key, positions] : nodesAt) {
+    Copy &copy = copies[key];
+    for (const auto &[position, node] : positions) {
+      // Positions must be 0, 1, ...; a hole makes a copy unlike the others.
+      copy.special = copy.special || position != static_cast<int32_t>(copy.nodes.size());
+      copy.nodes.push_back(node);
+      StrategyKey strategies;
+      for (const Strategy &one : graph.nodes[static_cast<size_t>(node)].strategies)
+        strategies.emplace_back(one.timeUs, one.liveBytes, one.persistentBytes);
+      copy.signature.strategies.push_back(
+          classes.emplace(std::move(strategies), static_cast<int32_t>(classes.size()))
+              .first->second);
+    }
+  }
+  for (const std::vector<NodeChoice> *list : {&graph.fixed, &graph.forbidden})
+    for (const NodeChoice &one : *list)
+      if (const BlockPlace &place = graph.blocks[static_cast<size_t>(one.node)]; place.kind >= 0)
+        copies[{place.kind, place.instance}].special = true;
+}
+
+void BlockFinder::addEdges() {
+  std::map<std::vector<double>, int32_t> classes;
+  for (size_t m = 0; m < graph.matrices.size(); ++m)
+    matrixClass.push_back(
+        classes.try_emplace(graph.matrices[m], static_cast<int32_t>(m)).first->second);
+  for (const CostEdge &edge : graph.edges) {
+    int32_t matrix = matrixClass[static_cast<size_t>(edge.matrix)];
+    addEdge(edge.a, edge.b, matrix, true);
+    addEdge(edge.b, edge.a, matrix, false);
+  }
+}
+
+void BlockFinder::addEdge(int32_t own, int32_t other, int32_t matrix, bool rowsAreOwn) {
+  const BlockPlace &place = graph.blocks[static_cast<size_t>(own)];
+  const BlockPlace &otherPlace = graph.blocks[static_cast<size_t>(other)];
+  if (place.kind < 0)
+    return;
+  BlockEdge edge{BlockEdge::Outside, place.position, other, matrix, rowsAreOwn};
+  int32_t distance = otherPlace.instance - place.instance;
+  if (otherPlace.kind == place.kind && std::abs(distance) <= 1) {
+    edge.what = distance == 0   ? BlockEdge::Inside
+                : distance == 1 ? BlockEdge::Next
+                                : BlockEdge::Previous;
+    edge.other = otherPlace.position;
+    // Inside edges are seen from both ends; once is enough.
+    if (edge.what == BlockEdge::Inside && !rowsAreOwn)
+      return;
+  }
+  copies[{place.kind, place.instance}].signature.edges.push_back(edge);
+}
+
+class Folder {
+public:
+  Folder(const CostGraph &graph, const SearchEngine &engine, const SearchOptions &options)
+      : graph(graph), finder(graph), engine(engine), options(options) {}
+
+  Result<std::optional<FoldedGraph>> run(int64_t leastCopies);
+
+private:
+  double entry(const BlockEdge &edge, int32_t own, int32_t other) const {
+    size_t columns = edgeColumns(edge);
+    const std::vector<double> &matrix = graph.matrices[static_cast<size_t>(edge.matrix)];
+    return edge.rowsAreOwn
+               ? matrix[static_cast<size_t>(own) * columns + static_cast<size_t>(other)]
+               : matrix[static_cast<size_t>(other) * columns + static_cast<size_t>(own)];
+  }
+  size_t edgeColumns(const BlockEdge &edge) const { return columnsOf.at(edge.matrix); }
+
+  CostGraph tiedBlock(size_t block, double always, double passing) const;
+  Status findOptions(size_t block);
+  void keepPareto(std::vector<BlockOption> &found) const;
+  BlockOption evaluateOption(size_t block, std::vector<int32_t> choice) const;
+  void buildGraph();
+  void addCopies(size_t block);
+  void addKeptEdges();
+  void addBetweenCopies(size_t block);
+  Status addBound();
+
+  const CostGraph &graph;
+  BlockFinder finder;
+  const SearchEngine &engine;
+  const SearchOptions &options;
+  std::map<int32_t, size_t> columnsOf;             ///< matrix class -> columns
+  std::vector<int32_t> newIndex;                   ///< original node -> kept node or -1
+  std::vector<std::pair<int32_t, int32_t>> copyOf; ///< original node -> (block, copy) or -1
+  FoldedGraph result;
+};
+
+/// One copy whose neighbours take the same choice as itself, with bytes priced: `always` per byte
+/// that is held while other copies run, `passing` per byte that is not.
+CostGraph Folder::tiedBlock(size_t block, double always, double passing) const {
+  const std::vector<std::vector<int32_t>> &copies = finder.blocks[block].copies;
+  const std::vector<int32_t> &nodes = copies[copies.size() / 2];
+  int64_t begin = INT64_MAX, end = 0;
+  for (int32_t node : nodes)
+    for (const LiveInterval &live : graph.nodes[static_cast<size_t>(node)].live) {
+      begin = std::min(begin, live.begin);
+      end = std::max(end, live.end);
+    }
+  CostGraph tied;
+  for (int32_t node : nodes) {
+    CostNode copy = graph.nodes[static_cast<size_t>(node)];
+    int64_t length = 0;
+    for (const LiveInterval &live : copy.live)
+      length = std::max(length, live.end - live.begin);
+    double held = 2 * length > end - begin ? always : passing;
+    for (Strategy &strategy : copy.strategies) {
+      if (!isForbidden(strategy.timeUs))
+        strategy.timeUs += always * static_cast<double>(strategy.persistentBytes) +
+                           held * static_cast<double>(strategy.liveBytes);
+      strategy.liveBytes = strategy.persistentBytes = 0;
+    }
+    copy.live.clear();
+    tied.addNode(std::move(copy));
+  }
+  std::map<int32_t, int32_t> outside;
+  for (const BlockEdge &edge : finder.signatures[block].edges) {
+    if (edge.what == BlockEdge::Previous)
+      continue; // the same edge as Next, seen from the other end
+    if (edge.what != BlockEdge::Outside && edge.own == edge.other) {
+      CostNode &node = tied.nodes[static_cast<size_t>(edge.own)];
+      for (size_t k = 0; k < node.strategies.size(); ++k)
+        node.strategies[k].timeUs =
+            std::min(kForbidden, node.strategies[k].timeUs +
+                                     entry(edge, static_cast<int32_t>(k), static_cast<int32_t>(k)));
+      continue;
+    }
+    int32_t other = edge.other;
+    if (edge.what == BlockEdge::Outside) {
+      auto [found, isNew] = outside.try_emplace(edge.other, 0);
+      if (isNew) {
+        CostNode copy = graph.nodes[static_cast<size_t>(edge.other)];
+        copy.live.clear();
+        for (Strategy &strategy : copy.strategies)
+          strategy.timeUs = isForbidden(strategy.timeUs)
+                                ? kForbidden
+                                : strategy.timeUs / static_cast<double>(copies.size());
+        found->second = tied.addNode(std::move(copy));
+      }
+      other = found->second;
+    }
+    int32_t matrix = tied.addMatrix(graph.matrices[static_cast<size_t>(edge.matrix)]);
+    tied.addEdge(edge.rowsAreOwn ? edge.own : other, edge.rowsAreOwn ? other : edge.own, matrix);
+  }
+  return tied;
+}
+
+BlockOption Folder::evaluateOption(size_t block, std::vector<int32_t> choice) const {
+  BlockOption option;
+  const std::vector<int32_t> &nodes = finder.blocks[block].copies.front();
+  for (size_t p = 0; p < nodes.size(); ++p) {
+    const Strategy &strategy =
+        graph.nodes[static_cast<size_t>(nodes[p])].strategies[static_cast<size_t>(choice[p])];
+    option.timeUs += strategy.timeUs;
+    option.persistentBytes += strategy.persistentBytes;
+    option.liveBytes += strategy.liveBytes;
+  }
+  for (const BlockEdge &edge : finder.signatures[block].edges)
+    if (edge.what == BlockEdge::Inside)
+      option.timeUs += entry(edge, choice[static_cast<size_t>(edge.own)],
+                             choice[static_cast<size_t>(edge.other)]);
+  option.timeUs = std::min(option.timeUs, kForbidden);
+  option.choice = std::move(choice);
+  return option;
+}
+
+void Folder::keepPareto(std::vector<BlockOption> &found) const {
+  auto beats = [](const BlockOption &a, const BlockOption &b) {
+    bool noWorse = a.timeUs <= b.timeUs && a.persistentBytes <= b.persistentBytes &&
+                   a.liveBytes <= b.liveBytes;
+    bool better =
+        a.timeUs < b.timeUs || a.persistentBytes < b.persistentBytes || a.liveBytes < b.liveBytes;
+    return noWorse && better;
+  };
+  // The first option is the cheapest with its transitions and always stays.
+  std::vector<BlockOption> kept;
+  for (size_t i = 0; i < found.size(); ++i)
+    if (i == 0 || std::none_of(found.begin(), found.end(),
+                               [&](const BlockOption &other) { return beats(other, found[i]); }))
+      kept.push_back(found[i]);
+  found = std::move(kept);
+}
+
+Status Folder::findOptions(size_t block) {
+  FoldedBlock &folded = finder.blocks[block];
+  auto copies = static_cast<double>(folded.copies.size());
+  double time = 0, bytes = 1;
+  for (int32_t node : folded.copies.front()) {
+    double most = 0, mostTime = 0;
+    for (const Strategy &strategy : graph.nodes[static_cast<size_t>(node)].strategies) {
+      most = std::max(most, double(strategy.liveBytes) + double(strategy.persistentBytes));
+      if (!isForbidden(strategy.timeUs))
+        mostTime = std::max(mostTime, strategy.timeUs);
+    }
+    time += mostTime;
+    bytes += most;
+  }
+  std::vector<std::pair<double, double>> prices = {{0, 0}};
+  if (graph.memoryLimitBytes > 0)
+    for (double price = 1e-4 * time / bytes; price < 2e4 * time / bytes; price *= 5) {
+      prices.emplace_back(price, price / copies);
+      prices.emplace_back(price, price);
+    }
+  std::set<std::vector<int32_t>> seen;
+  SearchOptions inner;
+  inner.foldBlocks = false;
+  inner.seed = options.seed;
+  inner.workUnits = 20;
+  size_t nodes = folded.copies.front().size();
+  for (const auto &[always, passing] : prices) {
+    Result<std::vector<Solution>> found = engine.search(tiedBlock(block, always, passing), inner);
+    if (!found) {
+      if (folded.options.empty() && always == 0)
+        continue; // copies cannot all take one choice at this price; another may do
+      return found.status();
+    }
+    std::vector<int32_t> choice(found->front().choice.begin(),
+                                found->front().choice.begin() + static_cast<long>(nodes));
+    result.workUnits += found->front().workUnits;
+    if (seen.insert(choice).second)
+      folded.options.push_back(evaluateOption(block, std::move(choice)));
+  }
+  keepPareto(folded.options);
+  return Status::ok();
+}
+
+/// Kept nodes first, then one node per copy; nodes that carry the copies' live bytes follow them.
+void Folder::buildGraph() {
+  CostGraph &small = result.graph;
+  small.memoryLimitBytes = graph.memoryLimitBytes;
+  small.constantBytes = graph.constantBytes;
+  newIndex.assign(graph.nodes.size(), -1);
+  copyOf.assign(graph.nodes.size(), {-1, -1});
+  for (size_t b = 0; b < finder.blocks.size(); ++b)
+    for (size_t c = 0; c < finder.blocks[b].copies.size(); ++c)
+      for (int32_t node : finder.blocks[b].copies[c])
+        copyOf[static_cast<size_t>(node)] = {static_cast<int32_t>(b), static_cast<int32_t>(c)};
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (copyOf[i].first < 0) {
+      newIndex[i] = small.addNode(graph.nodes[i]);
+      result.keptNodes.push_back(static_cast<int32_t>(i));
+    }
+  for (const NodeChoice &one : graph.fixed)
+    small.fixed.push_back({newIndex[static_cast<size_t>(one.node)], one.strategy});
+  for (const NodeChoice &one : graph.forbidden)
+    small.forbidden.push_back({newIndex[static_cast<size_t>(one.node)], one.strategy});
+  for (size_t b = 0; b < finder.blocks.size(); ++b)
+    addCopies(b);
+  addKeptEdges();
+  for (size_t b = 0; b < finder.blocks.size(); ++b)
+    addBetweenCopies(b);
+  result.blocks = finder.blocks;
+}
+
+void Folder::addCopies(size_t block) {
+  CostGraph &small = result.graph;
+  const FoldedBlock &folded = finder.blocks[block];
+  size_t count = folded.options.size();
+  std::vector<double> same(count * count, kForbidden);
+  for (size_t k = 0; k < count; ++k)
+    same[k * count + k] = 0;
+  int32_t sameMatrix = small.addMatrix(std::move(same));
+  result.copyNodes.emplace_back();
+  for (const std::vector<int32_t> &nodes : folded.copies) {
+    CostNode whole;
+    whole.id = graph.nodes[static_cast<size_t>(nodes.front())].id + " (block)";
+    for (const BlockOption &option : folded.options)
+      whole.strategies.push_back({"", option.timeUs, 0, option.persistentBytes});
+    int32_t at = small.addNode(std::move(whole));
+    result.copyNodes.back().push_back(at);
+    if (graph.memoryLimitBytes <= 0)
+      continue;
+    std::map<std::vector<std::pair<int64_t, int64_t>>, std::vector<size_t>> byLife;
+    for (size_t p = 0; p < nodes.size(); ++p) {
+      std::vector<std::pair<int64_t, int64_t>> life;
+      for (const LiveInterval &live : graph.nodes[static_cast<size_t>(nodes[p])].live)
+        if (live.begin < live.end)
+          life.emplace_back(live.begin, live.end);
+      if (!life.empty())
+        byLife[life].push_back(p);
+    }
+    for (const auto &[life, positions] : byLife) {
+      CostNode carrier;
+      for (const auto &[begin, end] : life)
+        carrier.live.push_back({begin, end});
+      for (const BlockOption &option : folded.options) {
+        Strategy strategy;
+        for (size_t p : positions)
+          strategy.liveBytes += graph.nodes[static_cast<size_t>(nodes[p])]
+                                    .strategies[static_cast<size_t>(option.choice[p])]
+                                    .liveBytes;
+        carrier.strategies.push_back(strategy);
+      }
+      small.addEdge(at, small.addNode(std::move(carrier)), sameMatrix);
+    }
+  }
+}
+
+/// Edges among kept nodes, and between kept nodes and copies.
+void Folder::addKeptEdges() {
+  CostGraph &small = result.graph;
+  std::map<int32_t, int32_t> movedMatrix;
+  for (const CostEdge &edge : graph.edges) {
+    auto a = static_cast<size_t>(edge.a), b = static_cast<size_t>(edge.b);
+    bool keptA = newIndex[a] >= 0, keptB = newIndex[b] >= 0;
+    const std::vector<double> &matrix = graph.matrices[static_cast<size_t>(edge.matrix)];
+    if (keptA && keptB) {
+      auto [found, isNew] = movedMatrix.try_emplace(edge.matrix, 0);
+      if (isNew)
+        found->second = small.addMatrix(matrix);
+      small.addEdge(newIndex[a], newIndex[b], found->second);
+      continue;
+    }
+    // Edges between copies of one kind are added block by block; what is left joins a copy with a
+    // kept node, or copies of two kinds.
+    if (!keptA && !keptB && copyOf[a].first == copyOf[b].first)
+      continue;
+    auto choicesOf = [&](size_t node, bool kept) {
+      std::vector<int32_t> choices;
+      if (kept)
+        for (size_t k = 0; k < graph.nodes[node].strategies.size(); ++k)
+          choices.push_back(static_cast<int32_t>(k));
+      else
+        for (const BlockOption &option :
+             finder.blocks[static_cast<size_t>(copyOf[node].first)].options)
+          choices.push_back(option.choice[static_cast<size_t>(graph.blocks[node].position)]);
+      return choices;
+    };
+    auto indexOf = [&](size_t node, bool kept) {
+      return kept ? newIndex[node]
+                  : result.copyNodes[static_cast<size_t>(copyOf[node].first)]
+                                    [static_cast<size_t>(copyOf[node].second)];
+    };
+    size_t columns = graph.nodes[b].strategies.size();
+    std::vector<double> moved;
+    std::vector<int32_t> columnChoices = choicesOf(b, keptB);
+    for (int32_t row : choicesOf(a, keptA))
+      for (int32_t column : columnChoices)
+        moved.push_back(matrix[static_cast<size_t>(row) * columns + static_cast<size_t>(column)]);
+    small.addEdge(indexOf(a, keptA), indexOf(b, keptB), std::move(moved));
+  }
+}
+
+/// One shared matrix between each copy and the next.
+void Folder::addBetweenCopies(size_t block) {
+  CostGraph &small = result.graph;
+  const FoldedBlock &folded = finder.blocks[block];
+  size_t count = folded.options.size();
+  std::vector<double> next(count * count, 0);
+  bool joined = false;
+  for (const BlockEdge &edge : finder.signatures[block].edges) {
+    if (edge.what != BlockEdge::Next)
+      continue;
+    joined = true;
+    for (size_t k = 0; k < count; ++k)
+      for (size_t l = 0; l < count; ++l)
+        next[k * count + l] = std::min(
+            kForbidden, next[k * count + l] +
+                            entry(edge, folded.options[k].choice[static_cast<size_t>(edge.own)],
+                                  folded.options[l].choice[static_cast<size_t>(edge.other)]));
+  }
+  if (!joined)
+    return;
+  int32_t matrix = small.addMatrix(std::move(next));
+  const std::vector<int32_t> &instances = finder.instances[block];
+  for (size_t c = 0; c + 1 < folded.copies.size(); ++c)
+    if (instances[c + 1] == instances[c] + 1)
+      small.addEdge(result.copyNodes[block][c], result.copyNodes[block][c + 1], matrix);
+}
+
+/// Cutting the chain of copies into segments drops only costs >= 0, so the segments' bounds add up.
+Status Folder::addBound() {
+  SearchOptions inner;
+  inner.foldBlocks = false;
+  inner.workUnits = 60;
+  std::vector<bool> inSegment(graph.nodes.size(), false);
+  auto boundOf = [&](const std::vector<int32_t> &nodes) -> double {
+    CostGraph part;
+    std::map<int32_t, int32_t> index;
+    for (int32_t node : nodes)
+      index[node] = part.addNode(graph.nodes[static_cast<size_t>(node)]);
+    std::map<int32_t, int32_t> moved;
+    for (const CostEdge &edge : graph.edges) {
+      auto a = index.find(edge.a), b = index.find(edge.b);
+      if (a == index.end() || b == index.end())
+        continue;
+      auto [found, isNew] = moved.try_emplace(edge.matrix, 0);
+      if (isNew)
+        found->second = part.addMatrix(graph.matrices[static_cast<size_t>(edge.matrix)]);
+      part.addEdge(a->second, b->second, found->second);
+    }
+    Result<std::vector<Solution>> found = engine.search(part, inner);
+    if (!found)
+      return 0;
+    result.workUnits += found->front().workUnits;
+    return found->front().lowerBoundUs;
+  };
+  for (size_t b = 0; b < finder.blocks.size(); ++b) {
+    // Runs of copies that follow each other; segments lie within runs.
+    const std::vector<int32_t> &instances = finder.instances[b];
+    std::vector<std::pair<size_t, int64_t>> runs; // first copy, length
+    for (size_t c = 0; c < instances.size(); ++c) {
+      if (c > 0 && instances[c] == instances[c - 1] + 1)
+        ++runs.back().second;
+      else
+        runs.emplace_back(c, 1);
+    }
+    auto longest = std::max_element(
+        runs.begin(), runs.end(), [](const auto &x, const auto &y) { return x.second < y.second; });
+    int64_t segment = std::min(kSegment, longest->second), segments = 0;
+    for (const auto &[first, length] : runs)
+      segments += length / segment;
+    std::vector<int32_t> nodes;
+    for (size_t c = longest->first; c < longest->first + static_cast<size_t>(segment); ++c)
+      nodes.insert(nodes.end(), finder.blocks[b].copies[c].begin(),
+                   finder.blocks[b].copies[c].end());
+    result.lowerBoundUs += boundOf(nodes) * static_cast<double>(segments);
+  }
+  if (!result.keptNodes.empty())
+    result.lowerBoundUs += boundOf(result.keptNodes);
+  return Status::ok();
+}
+
+Result<std::optional<FoldedGraph>> Folder::run(int64_t leastCopies) {
+  AUTOPAR_RETURN_IF_ERROR(graph.verify());
+  if (graph.blocks.empty())
+    return std::optional<FoldedGraph>();
+  finder.run(leastCopies);
+  for (const CostEdge &edge : graph.edges)
+    columnsOf[finder.matrixClass[static_cast<size_t>(edge.matrix)]] =
+        graph.nodes[static_cast<size_t>(edge.b)].strategies.size();
+  for (size_t b = 0; b < finder.blocks.size(); ++b)
+    AUTOPAR_RETURN_IF_ERROR(findOptions(b));
+  // A kind without a solution that all copies could share is not folded at all.
+  for (const FoldedBlock &block : finder.blocks)
+    if (block.options.empty())
+      return std::optional<FoldedGraph>();
+  if (finder.blocks.empty())
+    return std::optional<FoldedGraph>();
+  buildGraph();
+  AUTOPAR_RETURN_IF_ERROR(addBound());
+  return std::optional<FoldedGraph>(std::move(result));
+}
+
+} // namespace
+
+std::vector<int32_t> FoldedGraph::expand(const std::vector<int32_t> &choice) const {
+  size_t count = keptNodes.size();
+  for (const FoldedBlock &block : blocks)
+    for (const std::vector<int32_t> &copy : block.copies)
+      count += copy.size();
+  std::vector<int32_t> full(count, 0);
+  for (size_t i = 0; i < keptNodes.size(); ++i)
+    full[static_cast<size_t>(keptNodes[i])] = choice[i];
+  for (size_t b = 0; b < blocks.size(); ++b)
+    for (size_t c = 0; c < blocks[b].copies.size(); ++c) {
+      auto taken = static_cast<size_t>(choice[static_cast<size_t>(copyNodes[b][c])]);
+      for (size_t p = 0; p < blocks[b].copies[c].size(); ++p)
+        full[static_cast<size_t>(blocks[b].copies[c][p])] = blocks[b].options[taken].choice[p];
+    }
+  return full;
+}
+
+Result<std::optional<FoldedGraph>> foldIdenticalBlocks(const CostGraph &graph,
+                                                       const SearchEngine &engine,
+                                                       const SearchOptions &options,
+                                                       int64_t leastCopies) {
+  return Folder(graph, engine, options).run(leastCopies);
+}
+
+} // namespace autopar

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost graph as the engines work on it: forbidden strategies gone, nodes that follow another
+// node merged into it, free nodes eliminated, memory reduced to the few time points that can
+// matter. Every step is exact: the best choice here is the best choice there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "autopar/Base/Status.h"
+#include "autopar/Planner/CostGraph.h"
+
+#include "MemoryReduction.h"
+
+namespace autopar::planner {
+
+/// A dense matrix kept in both orientations, so that either end can stream through rows.
+struct Matrix {
+  int32_t rows = 0;
+  int32_t columns = 0;
+  std::vector<double> byRow;    ///< [row * columns + column]
+  std::vector<double> byColumn; ///< [column * rows + row]
+};
+using MatrixRef = std::shared_ptr<const Matrix>;
+
+/// One end of an edge as its node sees it: `rows` = own strategies.
+struct Arc {
+  int32_t edge = 0;
+  int32_t other = 0;
+  bool forward = false; ///< this node is the edge's `a`
+};
+
+struct ReducedNode {
+  int32_t original = 0; ///< the node that stands for the merged ones
+  std::vector<double> cost;
+  NodeMemory memory; ///< smallest bytes of each piece are 0
+  std::vector<Arc> arcs;
+
+  int32_t size() const { return static_cast<int32_t>(cost.size()); }
+};
+
+struct ReducedEdge {
+  int32_t a = 0;
+  int32_t b = 0; ///< a < b
+  MatrixRef matrix;
+};
+
+/// The reduced problem: minimise `constant` + node costs + edge costs under room[t] per time point.
+struct ReducedProblem {
+  double constant = 0;
+  std::vector<ReducedNode> nodes;
+  std::vector<ReducedEdge> edges;
+  /// What a forbidden pair costs here: more than any legal choice in total, yet small enough to
+  /// add.
+  double forbidden = kForbidden;
+  std::vector<int64_t> room; ///< bytes left for the pieces at each kept time point; may be negative
+
+  bool hasMemory() const { return !room.empty(); }
+  /// Costs of own strategy `k` against all strategies of the other end.
+  const double *row(const Arc &arc, int32_t k) const {
+    const Matrix &matrix = *edges[static_cast<size_t>(arc.edge)].matrix;
+    return arc.forward ? matrix.byRow.data() + static_cast<size_t>(k) * matrix.columns
+                       : matrix.byColumn.data() + static_cast<size_t>(k) * matrix.rows;
+  }
+  /// Node and edge costs of a choice, with the constant.
+  double costOf(const std::vector<int32_t> &choice) const;
+  /// Number of matrix entries: the elementary steps of one sweep.
+  int64_t sweepWork() const;
+};
+
+/// A cost graph, reduced, and the way back.
+class Reduction {
+public:
+  /// BadInput when some node has no legal strategy left (names it). `graph` must outlive this.
+  static Result<Reduction> of(const CostGraph &graph);
+
+  const ReducedProblem &problem() const { return reduced; }
+  /// One strategy per node of the original graph.
+  std::vector<int32_t> expand(const std::vector<int32_t> &choice) const;
+  /// The reduced choice that expands to `choice`, as far as one exists (-1 where none does).
+  std::vector<int32_t> shrink(const std::vector<int32_t> &choice) const;
+
+private:
+  friend class Reducer;
+
+  /// A node that was minimised away. Later steps renumber strategies, so neighbours' strategies are
+  /// kept in the original numbering.
+  struct Elimination {
+    int32_t node = 0;
+    std::vector<int32_t> neighbours;             ///< 0, 1 or 2 original nodes
+    std::vector<std::vector<int32_t>> originals; ///< their strategies then, originally numbered
+    std::vector<int32_t> best;                   ///< [x0 * size1 + x1] own strategy
+  };
+
+  ReducedProblem reduced;
+  size_t originalCount = 0;
+  std::vector<Elimination> eliminations;        ///< in the order they were made
+  std::vector<int32_t> follows;                 ///< per original node: whom, or itself
+  std::vector<std::vector<int32_t>> toOriginal; ///< per original node: strategy per leader's
+  std::vector<int32_t> indexOf;                 ///< per original node: reduced index or -1
+};
+
+} // namespace autopar::planner

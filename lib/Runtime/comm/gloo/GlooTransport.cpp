@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages over TCP, carried by Gloo. A plugin (libautopar_gloo.so): its exceptions end here. Gloo
+// only offers blocking waits, so one thread waits for sends and one for receives, in the order of
+// posting; collectives never post a receive whose sender depends on a later one.
+#include "autopar/Runtime/Rendezvous.h"
+#include "autopar/Runtime/Transport.h"
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <unordered_map>
+
+namespace autopar::runtime {
+namespace {
+
+/// Waits never time out by themselves: the rendezvous decides who is stuck.
+constexpr auto kForever = std::chrono::hours(24 * 365);
+constexpr auto kGoodbyePatience = std::chrono::seconds(10);
+
+/// Gloo's address exchange through our rendezvous.
+class RendezvousStore : public gloo::rendezvous::Store {
+public:
+  RendezvousStore(Rendezvous &rendezvous, std::chrono::milliseconds timeout)
+      : rendezvous(rendezvous), timeout(timeout) {}
+
+  void set(const std::string &key, const std::vector<char> &data) override {
+    check(rendezvous.put("gloo/" + key, std::string(data.begin(), data.end())));
+  }
+  std::vector<char> get(const std::string &key) override {
+    auto value = rendezvous.get("gloo/" + key, timeout);
+    check(value.status());
+    return {value->begin(), value->end()};
+  }
+  void wait(const std::vector<std::string> &keys) override {
+    for (const std::string &key : keys)
+      get(key);
+  }
+  void wait(const std::vector<std::string> &keys, const std::chrono::milliseconds &) override {
+    wait(keys);
+  }
+
+  /// Why the last call threw.
+  Status failure;
+
+private:
+  Rendezvous &rendezvous;
+  std::chrono::milliseconds timeout;
+
+  void check(const Status &status) {
+    if (status.isOk())
+      return;
+    failure = status;
+    throw std::runtime_error(status.message());
+  }
+};
+
+struct Message {
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  int32_t peer = 0;
+  std::atomic<int> state{0}; ///< 0 under way, 1 done, 2 failed
+  std::string error;
+};
+
+/// A thread that waits for messages of one direction, first posted first.
+class Waiter {
+public:
+  Waiter(bool isSend, std::function<void()> notify) : isSend(isSend), notify(std::move(notify)) {
+    thread = std::thread([this] { loop(); });
+  }
+  ~Waiter() {
+    std::unique_lock lock(mutex);
+    isStopping = true;
+    // The thread may be between taking a message and waiting for it, so the abort is repeated.
+    while (!hasStopped) {
+      if (current)
+        isSend ? current->buffer->abortWaitSend() : current->buffer->abortWaitRecv();
+      changed.notify_all();
+      stopped.wait_for(lock, std::chrono::milliseconds(10));
+    }
+    lock.unlock();
+    thread.join();
+  }
+  void add(std::shared_ptr<Message> message) {
+    std::lock_guard lock(mutex);
+    queue.push_back(std::move(message));
+    changed.notify_all();
+  }
+
+private:
+  bool isSend;
+  std::function<void()> notify;
+  std::mutex mutex;
+  std::condition_variable changed, stopped;
+  std::deque<std::shared_ptr<Message>> queue;
+  std::shared_ptr<Message> current;
+  bool isStopping = false, hasStopped = false;
+  std::thread thread;
+
+  void loop() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return isStopping || !queue.empty(); });
+      if (isStopping)
+        break;
+      current = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      waitFor(*current);
+      notify();
+      lock.lock();
+      current.reset();
+    }
+    hasStopped = true;
+    stopped.notify_all();
+  }
+
+  void waitFor(Message &message) {
+    try {
+      auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kForever);
+      bool isComplete = isSend ? message.buffer->waitSend(limit) : message.buffer->waitRecv(limit);
+      message.state = isComplete ? 1 : 2;
+    } catch (const std::exception &error) {
+      message.error = error.what();
+      message.state = 2;
+    }
+  }
+};
+
+class GlooTransport : public Transport {
+public:
+  explicit GlooTransport(const TransportOptions &options) : options(options) {}
+
+  ~GlooTransport() override {
+    if (context && !isAborted)
+      sayGoodbye();
+    sends.reset();
+    receives.reset();
+    messages.clear();
+    try {
+      if (context)
+        context->closeConnections();
+      context.reset();
+    } catch (const std::exception &) {
+      // Closing what a dead peer has closed already is no news.
+    }
+  }
+
+  Status connect() {
+    // Gloo writes to sockets that a dead peer has closed; that has to be an error, not the end.
+    std::signal(SIGPIPE, SIG_IGN);
+    RendezvousStore store(*options.rendezvous, options.timeout);
+    try {
+      gloo::transport::tcp::attr attributes;
+      attributes.hostname = options.host;
+      std::shared_ptr<gloo::transport::Device> device =
+          gloo::transport::tcp::CreateDevice(attributes);
+      auto mesh = std::make_shared<gloo::rendezvous::Context>(options.rank, options.worldSize);
+      mesh->setTimeout(options.timeout);
+      if (options.worldSize > 1)
+        mesh->connectFullMesh(store, device);
+      context = mesh;
+    } catch (const std::exception &error) {
+      return store.failure.isOk()
+                 ? Status::peerLost(std::string("cannot connect the ranks: ") + error.what())
+                 : store.failure;
+    }
+    sends = std::make_unique<Waiter>(true, [this] { notify(); });
+    receives = std::make_unique<Waiter>(false, [this] { notify(); });
+    return Status::ok();
+  }
+
+  int32_t rank() const override { return options.rank; }
+  int32_t worldSize() const override { return options.worldSize; }
+
+  Result<MessageId> send(int32_t peer, uint64_t tag, const void *data, size_t bytes) override {
+    return post(peer, tag, const_cast<void *>(data), bytes, true);
+  }
+  Result<MessageId> receive(int32_t peer, uint64_t tag, void *data, size_t bytes) override {
+    return post(peer, tag, data, bytes, false);
+  }
+
+  Result<bool> test(MessageId id) override {
+    auto found = messages.find(id);
+    if (found == messages.end())
+      return Status::internal("unknown message");
+    Message &message = *found->second;
+    int state = message.state.load();
+    if (state == 0)
+      return false;
+    if (state == 2)
+      return lost(message.peer, message.error);
+    messages.erase(found);
+    return true;
+  }
+
+  void wait(std::chrono::microseconds limit) override {
+    std::unique_lock lock(mutex);
+    if (seen == changes)
+      changed.wait_for(lock, limit);
+    seen = changes;
+  }
+
+  void abort(const Status &reason) override {
+    isAborted = true;
+    options.rendezvous->fail(reason);
+  }
+
+private:
+  TransportOptions options;
+  std::shared_ptr<gloo::Context> context;
+  std::unique_ptr<Waiter> sends, receives;
+  std::unordered_map<MessageId, std::shared_ptr<Message>> messages;
+  MessageId next = 1;
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t changes = 0, seen = 0;
+  std::atomic<bool> isAborted{false};
+
+  void notify() {
+    std::lock_guard lock(mutex);
+    ++changes;
+    changed.notify_all();
+  }
+
+  Status lost(int32_t peer, const std::string &error) const {
+    return Status::peerLost("the connection to rank " + std::to_string(peer) + " broke: " + error);
+  }
+
+  Result<MessageId> post(int32_t peer, uint64_t tag, void *data, size_t bytes, bool isSend) {
+    auto message = std::make_shared<Message>();
+    message->peer = peer;
+    if (bytes == 0) {
+      message->state = 1;
+    } else {
+      try {
+        message->buffer = context->createUnboundBuffer(data, bytes);
+        if (isSend)
+          message->buffer->send(peer, tag);
+        else
+          message->buffer->recv(peer, tag);
+      } catch (const std::exception &error) {
+        return lost(peer, error.what());
+      }
+      (isSend ? sends : receives)->add(message);
+    }
+    messages.emplace(next, std::move(message));
+    return next++;
+  }
+
+  /// Gloo drops bytes that are still on their way when a connection closes, so all ranks meet
+  /// first.
+  void sayGoodbye() {
+    if (!options.rendezvous->put("goodbye/" + std::to_string(options.rank), "1").isOk())
+      return;
+    for (int32_t peer = 0; peer < options.worldSize; ++peer)
+      if (!options.rendezvous->get("goodbye/" + std::to_string(peer), kGoodbyePatience).isOk())
+        return;
+  }
+};
+
+} // namespace
+} // namespace autopar::runtime
+
+extern "C" autopar::runtime::Transport *
+autoparCreateTransport(const autopar::runtime::TransportOptions *options, autopar::Status *status) {
+  auto transport = std::make_unique<autopar::runtime::GlooTransport>(*options);
+  *status = transport->connect();
+  return status->isOk() ? transport.release() : nullptr;
+}

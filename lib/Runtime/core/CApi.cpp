@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface: each call forwards to Session and keeps the message of a failure per thread.
+#include "autopar/Runtime/CApi.h"
+
+#include "autopar/Runtime/Session.h"
+
+#include <cstring>
+#include <exception>
+
+using namespace autopar;
+
+struct AutoParSession {
+  std::unique_ptr<runtime::Session> session;
+  int64_t nextStep = 0;
+};
+
+namespace {
+
+thread_local std::string lastError;
+
+int32_t report(const Status &status) {
+  lastError = status.isOk() ? "" : status.message();
+  return status.exitCode();
+}
+
+/// Nothing throws on purpose, but memory may run out, and exceptions must not cross into C.
+template <typename Body>
+int32_t guarded(Body body) {
+  try {
+    return report(body());
+  } catch (const std::exception &error) {
+    return report(Status::internal(error.what()));
+  }
+}
+
+Status describeTensor(const std::vector<runtime::TensorSpec> &tensors, int32_t index,
+                      AutoParTensor *tensor) {
+  if (index < 0 || size_t(index) >= tensors.size() || !tensor)
+    return Status::badInput("there is no tensor " + std::to_string(index) + ", the program has " +
+                            std::to_string(tensors.size()));
+  const runtime::TensorSpec &spec = tensors[size_t(index)];
+  *tensor = {spec.name.c_str(), int32_t(spec.dtype), int32_t(spec.shape.size()), spec.shape.data(),
+             spec.bytes};
+  return Status::ok();
+}
+
+} // namespace
+
+int32_t autoparApiVersion(void) { return 1; }
+
+int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
+                    AutoParSession **session) {
+  return guarded([&]() -> Status {
+    if (!path || !session)
+      return Status::badInput("path and session must not be null");
+    *session = nullptr;
+    runtime::SessionOptions options;
+    options.threads = threads;
+    if (initializer && *initializer) {
+      auto parsed = runtime::Initializer::parse(initializer);
+      if (!parsed)
+        return parsed.status();
+      options.initializer = *parsed;
+    }
+    auto opened = runtime::Session::open(std::string(path), std::move(options));
+    if (!opened)
+      return opened.status();
+    *session = new AutoParSession{opened.take()};
+    return Status::ok();
+  });
+}
+
+void autoparClose(AutoParSession *session) { delete session; }
+
+const char *autoparLastError(void) { return lastError.c_str(); }
+
+int32_t autoparWorldSize(const AutoParSession *session) {
+  return session->session->reader().worldSize();
+}
+int32_t autoparInputCount(const AutoParSession *session) {
+  return int32_t(session->session->inputs().size());
+}
+int32_t autoparOutputCount(const AutoParSession *session) {
+  return int32_t(session->session->outputs().size());
+}
+
+int32_t autoparInput(const AutoParSession *session, int32_t index, AutoParTensor *tensor) {
+  return guarded([&] { return describeTensor(session->session->inputs(), index, tensor); });
+}
+int32_t autoparOutput(const AutoParSession *session, int32_t index, AutoParTensor *tensor) {
+  return guarded([&] { return describeTensor(session->session->outputs(), index, tensor); });
+}
+
+int32_t autoparSetInput(AutoParSession *session, const char *name, int32_t dtype, int32_t rank,
+                        const int64_t *shape, const void *data) {
+  return guarded([&]() -> Status {
+    if (!name || !data || rank < 0 || (rank > 0 && !shape) || dtype < 0 ||
+        dtype > int32_t(DataType::F64))
+      return Status::badInput(
+          "name, shape and data must not be null, and the element type must be 0 to 12");
+    return session->session->setInput(name, DataType(dtype),
+                                      std::vector<int64_t>(shape, shape + rank), data);
+  });
+}
+
+int32_t autoparRun(AutoParSession *session, int64_t steps) {
+  return guarded([&]() -> Status {
+    if (steps < 1)
+      return Status::badInput("steps must be at least 1");
+    AUTOPAR_RETURN_IF_ERROR(session->session->run(session->nextStep, steps));
+    session->nextStep += steps;
+    return session->session->collectOutputs();
+  });
+}
+
+int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
+                         int64_t bytes) {
+  return guarded([&]() -> Status {
+    if (!name || (bytes > 0 && !data))
+      return Status::badInput("name and data must not be null");
+    auto source = session->session->output(name);
+    if (!source)
+      return source.status();
+    for (const runtime::TensorSpec &spec : session->session->outputs())
+      if (spec.name == name && spec.bytes != bytes)
+        return Status::badInput("output " + spec.name + " has " + std::to_string(spec.bytes) +
+                                " bytes, there is room for " + std::to_string(bytes));
+    std::memcpy(data, *source, size_t(bytes));
+    return Status::ok();
+  });
+}

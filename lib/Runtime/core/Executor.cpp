@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The resumable executor: per queue in order, across queues by the instructions' dependencies.
+#include "autopar/Runtime/Executor.h"
+
+namespace autopar::runtime {
+
+using namespace artifact;
+
+namespace {
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Communication first: it should be under way before this thread computes.
+constexpr Queue kServiceOrder[] = {Queue::Communication, Queue::CopyIn, Queue::CopyOut, Queue::Host,
+                                   Queue::Compute};
+
+} // namespace
+
+Executor::Executor(const Program &program, const RankTable &table, int32_t rank, Device &device,
+                   Communicator &communicator, ParameterStore &parameters)
+    : program(program), table(table), rank(rank), device(device), communicator(communicator),
+      parameters(parameters) {}
+
+void Executor::startLoad() {
+  rows.clear();
+  for (size_t i = 0; i < program.entries.size(); ++i)
+    if (program.entries[i].name == "load")
+      rows.push_back({int32_t(i), 0});
+  row = 0;
+  step = -1;
+  isRunningRow = false;
+  mustReadParameters = true;
+}
+
+void Executor::startStep(int64_t number) {
+  rows = program.timetable;
+  row = 0;
+  step = number;
+  isRunningRow = false;
+  if (program.controlBuffer >= 0)
+    failure = device.write(program.controlBuffer, int64_t(ControlWord::Step) * 8, &number, 8);
+}
+
+Status Executor::readParameters() {
+  if (program.rankValuesBuffer >= 0)
+    AUTOPAR_RETURN_IF_ERROR(device.write(program.rankValuesBuffer, 0, table.rankValues.data(),
+                                         int64_t(table.rankValues.size()) * 8));
+  for (size_t i = 0; i < program.ports.size(); ++i) {
+    const Port &port = program.ports[i];
+    bool isStored = port.role == Role::Parameter || port.role == Role::State;
+    if (!isStored || port.buffer < 0)
+      continue;
+    AUTOPAR_RETURN_IF_ERROR(parameters.read(port, table.ports[i], device.address(port.buffer, 0),
+                                            program.buffers[size_t(port.buffer)].shape));
+  }
+  return Status::ok();
+}
+
+void Executor::beginRow() {
+  const Entry &current = entry();
+  for (QueueState &queue : queues)
+    queue = QueueState();
+  for (size_t i = 0; i < current.instructions.size(); ++i)
+    queues[size_t(current.instructions[i].queue)].order.push_back(int32_t(i));
+  isComplete.assign(current.instructions.size(), 0);
+  remaining = current.instructions.size();
+  isRunningRow = true;
+}
+
+Progress Executor::advance() {
+  if (!failure.isOk())
+    return Progress::Error;
+  if (mustReadParameters) {
+    mustReadParameters = false;
+    if (Status status = readParameters(); !status.isOk())
+      return fail(status);
+  }
+  while (row < rows.size()) {
+    if (!isRunningRow)
+      beginRow();
+    while (remaining > 0) {
+      bool moved = false;
+      for (Queue name : kServiceOrder) {
+        auto result = advanceQueue(queues[size_t(name)]);
+        if (!result)
+          return fail(result.status());
+        moved |= *result;
+      }
+      if (!moved)
+        return Progress::Pending;
+    }
+    isRunningRow = false;
+    ++row;
+  }
+  return Progress::Done;
+}
+
+Result<bool> Executor::advanceQueue(QueueState &queue) {
+  if (queue.next >= queue.order.size())
+    return false;
+  int32_t index = queue.order[queue.next];
+  const Instruction &instruction = entry().instructions[size_t(index)];
+  bool moved = false;
+  if (!queue.isIssued) {
+    for (int32_t earlier : instruction.after)
+      if (!isComplete[size_t(earlier)])
+        return false;
+    lastEntry = rows[row].entry;
+    lastIndex = index;
+    queue.beginNs = isRecording ? nowNs() : 0;
+    auto token = issue(instruction, queue.isCommunication);
+    if (!token)
+      return token.status();
+    queue.token = *token;
+    queue.isIssued = true;
+    moved = true;
+  }
+  auto done = queue.isCommunication ? communicator.test(queue.token)
+              : queue.token == 0    ? Result<bool>(true)
+                                    : device.test(queue.token);
+  if (!done) {
+    lastIndex = index;
+    return done.status();
+  }
+  if (!*done)
+    return moved;
+  complete(queue, index);
+  return true;
+}
+
+void Executor::complete(QueueState &queue, int32_t index) {
+  if (isRecording)
+    recorded.push_back({rows[row].entry, index, step, queue.beginNs, nowNs()});
+  isComplete[size_t(index)] = 1;
+  --remaining;
+  ++queue.next;
+  queue.isIssued = false;
+}
+
+Result<Token> Executor::issue(const Instruction &instruction, bool &isCommunication) {
+  int32_t slot = rows[row].slot;
+  isCommunication = true;
+  if (auto *p = std::get_if<Collective>(&instruction.payload)) {
+    CollectiveCall call{p->kind,
+                        p->reduction,
+                        p->dtype,
+                        p->count,
+                        device.address(p->input, slot),
+                        device.address(p->output, slot),
+                        &table.groups[size_t(p->group)].members};
+    return communicator.collective(call);
+  }
+  if (auto *p = std::get_if<Permute>(&instruction.payload)) {
+    const Permutation &move = table.permutations[size_t(p->permutation)];
+    return communicator.permute(device.address(p->input, slot), device.address(p->output, slot),
+                                p->bytes, move.sendTo, move.receiveFrom);
+  }
+  if (auto *p = std::get_if<Send>(&instruction.payload))
+    return communicator.send(table.peers[size_t(p->peer)], p->tag + slot,
+                             device.address(p->buffer, slot), p->bytes);
+  if (auto *p = std::get_if<Recv>(&instruction.payload))
+    return communicator.receive(table.peers[size_t(p->peer)], p->tag + slot,
+                                device.address(p->buffer, slot), p->bytes);
+  isCommunication = false;
+  if (auto *p = std::get_if<Read>(&instruction.payload)) {
+    AUTOPAR_RETURN_IF_ERROR(
+        parameters.read(program.ports[size_t(p->port)], table.ports[size_t(p->port)],
+                        device.address(p->dst, slot), program.buffers[size_t(p->dst)].shape));
+    return Token{0};
+  }
+  return device.issue(instruction, slot);
+}
+
+std::string Executor::lastInstruction() const {
+  if (lastEntry < 0)
+    return "nothing yet";
+  const Entry &last = program.entries[size_t(lastEntry)];
+  return last.name + "[" + std::to_string(lastIndex) + "] " +
+         last.instructions[size_t(lastIndex)].id;
+}
+
+Progress Executor::fail(const Status &status) {
+  std::string where = "rank " + std::to_string(rank);
+  if (isRunningRow)
+    where += (step < 0 ? std::string(", loading") : ", step " + std::to_string(step)) + ", " +
+             lastInstruction();
+  failure = status.at(where);
+  return Progress::Error;
+}
+
+} // namespace autopar::runtime

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that drive ranks.
+#include "RankWorkers.h"
+
+namespace autopar::runtime {
+
+RankWorkers::RankWorkers(int32_t count) {
+  for (int32_t worker = 0; worker < count; ++worker)
+    threads.emplace_back([this, worker] { loop(worker); });
+}
+
+RankWorkers::~RankWorkers() {
+  {
+    std::lock_guard lock(mutex);
+    isStopping = true;
+    changed.notify_all();
+  }
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+void RankWorkers::run(const std::function<void(int32_t)> &wanted) {
+  std::unique_lock lock(mutex);
+  job = &wanted;
+  running = count();
+  ++generation;
+  changed.notify_all();
+  changed.wait(lock, [this] { return running == 0; });
+  job = nullptr;
+}
+
+void RankWorkers::loop(int32_t worker) {
+  uint64_t done = 0;
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return isStopping || generation != done; });
+    if (isStopping)
+      return;
+    done = generation;
+    const auto *current = job;
+    lock.unlock();
+    (*current)(worker);
+    lock.lock();
+    if (--running == 0)
+      changed.notify_all();
+  }
+}
+
+} // namespace autopar::runtime

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that drive ranks: each owns some ranks for life (one each as a rule, more when there are
+// more ranks than the process should have threads) and runs the jobs it is given on them.
+#pragma once
+
+#include "autopar/Base/Status.h"
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace autopar::runtime {
+
+/// A fixed set of threads. run() hands the same job to all and waits for all.
+class RankWorkers {
+public:
+  explicit RankWorkers(int32_t count);
+  ~RankWorkers();
+  RankWorkers(const RankWorkers &) = delete;
+  RankWorkers &operator=(const RankWorkers &) = delete;
+
+  int32_t count() const { return int32_t(threads.size()); }
+  /// Calls job(worker) on every thread.
+  void run(const std::function<void(int32_t worker)> &job);
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  const std::function<void(int32_t)> *job = nullptr;
+  uint64_t generation = 0;
+  int32_t running = 0;
+  bool isStopping = false;
+  std::vector<std::thread> threads;
+
+  void loop(int32_t worker);
+};
+
+} // namespace autopar::runtime

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens an artifact and runs its ranks: those of this process on worker threads, the others through
+// a transport.
+#include "SessionState.h"
+
+#include "autopar/Artifact/Verify.h"
+#include "autopar/Runtime/KernelLibrary.h"
+
+#include <algorithm>
+#include <sched.h>
+
+namespace autopar::runtime {
+
+using namespace artifact;
+
+namespace {
+
+constexpr int32_t kMaxWorkersPerCore = 16;
+constexpr auto kWaitLimit = std::chrono::microseconds(200);
+constexpr auto kVerdictInterval = std::chrono::milliseconds(100);
+/// How long a broken connection waits for the rendezvous to name the dead rank.
+constexpr auto kVerdictPatience = std::chrono::seconds(4);
+
+int32_t coreCount() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0)
+    return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+} // namespace
+
+std::string describe(const std::vector<TensorSpec> &tensors) {
+  std::string text;
+  for (const TensorSpec &tensor : tensors) {
+    text +=
+        (text.empty() ? "" : ", ") + tensor.name + ": " + std::string(name(tensor.dtype)) + " [";
+    for (size_t d = 0; d < tensor.shape.size(); ++d)
+      text += (d ? "," : "") + std::to_string(tensor.shape[d]);
+    text += "]";
+  }
+  return text.empty() ? "none" : text;
+}
+
+// ---- Opening
+// -------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Session>> Session::open(const std::string &path, SessionOptions options) {
+  auto reader = Reader::open(path);
+  if (!reader)
+    return reader.status();
+  return open(reader.take(), std::move(options));
+}
+
+Result<std::unique_ptr<Session>> Session::open(Reader reader, SessionOptions options) {
+  auto state = std::make_unique<State>(std::move(reader), std::move(options));
+  if (Status status = state->open(); !status.isOk())
+    return status;
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+Status Session::State::open() {
+  AUTOPAR_RETURN_IF_ERROR(checkTarget(reader.target()).at(reader.path()));
+  isDistributed = options.transport != nullptr;
+  if (isDistributed && options.transport->worldSize() != reader.worldSize())
+    return Status::mismatch(
+        reader.path() + " was compiled for " + std::to_string(reader.worldSize()) +
+        " ranks, this job has " + std::to_string(options.transport->worldSize()) +
+        "; start as many ranks as it was compiled for, or compile with --ranks " +
+        std::to_string(options.transport->worldSize()));
+  int32_t sharing = !isDistributed          ? reader.worldSize()
+                    : options.ranksHere > 0 ? options.ranksHere
+                                            : reader.worldSize();
+  threads = options.threads > 0 ? options.threads : std::max(1, coreCount() / sharing);
+  parameters = std::make_unique<ParameterStore>(reader, options.initializer);
+  createRanks();
+  AUTOPAR_RETURN_IF_ERROR(loadKernels());
+  const Program &first = reader.program(reader.rank(0).rankClass);
+  for (const Port &port : first.ports) {
+    TensorSpec spec{port.name, port.dtype, port.shape,
+                    checkedBytes(port.shape, port.dtype).value_or(0)};
+    if (port.role == Role::Input)
+      inputs.push_back(spec);
+    else if (port.role == Role::Output || port.role == Role::Metric)
+      outputs.push_back(spec);
+  }
+  int32_t most =
+      options.workers > 0 ? options.workers : std::max(1, coreCount() * kMaxWorkersPerCore);
+  workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), most));
+  return drive(
+      [this](LocalRank &rank) {
+        AUTOPAR_RETURN_IF_ERROR(agree(rank));
+        const Program &program = reader.programOfRank(rank.rank);
+        rank.device = createCpuDevice(kernels[size_t(reader.rank(rank.rank).rankClass)], threads);
+        AUTOPAR_RETURN_IF_ERROR(
+            rank.device->prepare(program).at("rank " + std::to_string(rank.rank)));
+        rank.executor = std::make_unique<Executor>(program, reader.rank(rank.rank), rank.rank,
+                                                   *rank.device, *rank.communicator, *parameters);
+        rank.executor->record(options.record);
+        rank.executor->startLoad();
+        return Status::ok();
+      },
+      [](LocalRank &) { return Status::ok(); });
+}
+
+void Session::State::createRanks() {
+  std::vector<std::unique_ptr<Transport>> transports;
+  if (isDistributed)
+    transports.push_back(std::move(options.transport));
+  else
+    transports = createInProcessTransports(reader.worldSize());
+  for (auto &transport : transports) {
+    LocalRank rank;
+    rank.rank = transport->rank();
+    rank.communicator = createMessageCommunicator(std::move(transport));
+    ranks.push_back(std::move(rank));
+  }
+}
+
+Status Session::State::loadKernels() {
+  kernels.resize(size_t(reader.classCount()));
+  for (const LocalRank &rank : ranks) {
+    int32_t rankClass = reader.rank(rank.rank).rankClass;
+    const Program &program = reader.program(rankClass);
+    if (kernels[size_t(rankClass)] || program.kernels.empty())
+      continue;
+    Digest digest;
+    for (const SectionInfo &section : reader.sections())
+      if (section.name == "KERNELS" && section.rankClass == rankClass)
+        digest = section.digest;
+    auto library = KernelLibrary::load(reader.kernels(rankClass), digest, program.kernels);
+    if (!library)
+      return library.status().at(reader.path());
+    kernels[size_t(rankClass)] = library.take();
+  }
+  return Status::ok();
+}
+
+/// All ranks must hold the same artifact. In process they do.
+Status Session::State::agree(LocalRank &rank) {
+  if (!isDistributed)
+    return Status::ok();
+  std::vector<int32_t> all(static_cast<size_t>(reader.worldSize()));
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = int32_t(i);
+  Digest own = reader.digest();
+  std::vector<Digest> digests(all.size());
+  CollectiveCall call{CollectiveKind::AllGather, Reduction::Sum, DataType::U8, 16,
+                      own.bytes.data(),          digests.data(), &all};
+  auto token = rank.communicator->collective(call);
+  if (!token)
+    return token.status();
+  AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
+  for (size_t i = 0; i < digests.size(); ++i)
+    if (digests[i] != digests[0])
+      return Status::mismatch("ranks have different artifacts: rank 0 has " + digests[0].hex() +
+                              ", rank " + std::to_string(i) + " has " + digests[i].hex() +
+                              "; give all ranks the same compiled.bin");
+  return Status::ok();
+}
+
+// ---- Driving
+// -------------------------------------------------------------------------------------
+
+Status Session::State::checkVerdict(std::chrono::steady_clock::time_point &last) {
+  auto now = std::chrono::steady_clock::now();
+  if (!options.verdict || now - last < kVerdictInterval)
+    return Status::ok();
+  last = now;
+  return options.verdict();
+}
+
+/// A broken connection does not say who died; the rendezvous soon does.
+Status Session::State::explain(Status status) {
+  if (status.code() != StatusCode::PeerLost || !options.verdict)
+    return status;
+  auto end = std::chrono::steady_clock::now() + kVerdictPatience;
+  while (std::chrono::steady_clock::now() < end) {
+    if (Status verdict = options.verdict(); !verdict.isOk())
+      return verdict;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return status;
+}
+
+Status Session::State::waitFor(LocalRank &rank, Token token) {
+  auto last = std::chrono::steady_clock::now();
+  while (true) {
+    auto done = rank.communicator->test(token);
+    if (!done)
+      return explain(done.status());
+    if (*done)
+      return Status::ok();
+    AUTOPAR_RETURN_IF_ERROR(checkVerdict(last));
+    rank.communicator->wait(kWaitLimit);
+  }
+}
+
+void Session::State::fail(LocalRank &rank, const Status &status) {
+  rank.status = explain(status);
+  rank.communicator->abort(rank.status);
+}
+
+void Session::State::driveRanks(const std::vector<LocalRank *> &mine,
+                                const std::function<Status(LocalRank &)> &begin,
+                                const std::function<Status(LocalRank &)> &end) {
+  std::vector<LocalRank *> active;
+  for (LocalRank *rank : mine) {
+    rank->status = begin(*rank);
+    if (rank->status.isOk())
+      active.push_back(rank);
+    else
+      fail(*rank, rank->status);
+  }
+  auto last = std::chrono::steady_clock::now();
+  while (!active.empty()) {
+    bool moved = false;
+    for (size_t i = 0; i < active.size();) {
+      LocalRank &rank = *active[i];
+      Progress progress = rank.executor ? rank.executor->advance() : Progress::Done;
+      Status status = progress == Progress::Error  ? rank.executor->status()
+                      : progress == Progress::Done ? end(rank)
+                                                   : checkVerdict(last);
+      if (!status.isOk())
+        fail(rank, status);
+      if (progress == Progress::Pending && status.isOk()) {
+        ++i;
+        continue;
+      }
+      moved = true;
+      active.erase(active.begin() + int64_t(i));
+    }
+    if (!moved && !active.empty())
+      active.front()->communicator->wait(kWaitLimit);
+  }
+}
+
+Status Session::State::drive(const std::function<Status(LocalRank &)> &begin,
+                             const std::function<Status(LocalRank &)> &end) {
+  if (hasFailed)
+    return Status::internal("this session failed before; open a new one");
+  workers->run([&](int32_t worker) {
+    std::vector<LocalRank *> mine;
+    for (size_t i = size_t(worker); i < ranks.size(); i += size_t(workers->count()))
+      mine.push_back(&ranks[i]);
+    driveRanks(mine, begin, end);
+  });
+  // The cause is more telling than the ranks that only lost a peer.
+  const Status *first = nullptr;
+  for (const LocalRank &rank : ranks) {
+    if (rank.status.isOk())
+      continue;
+    if (!first ||
+        (first->code() == StatusCode::PeerLost && rank.status.code() != StatusCode::PeerLost))
+      first = &rank.status;
+  }
+  hasFailed = first != nullptr;
+  return first ? *first : Status::ok();
+}
+
+// ---- Facts
+// -----------------------------------------------------------------------------------------
+
+Session::Session(std::unique_ptr<State> state) : state(std::move(state)) {}
+Session::~Session() = default;
+const Reader &Session::reader() const { return state->reader; }
+const std::vector<TensorSpec> &Session::inputs() const { return state->inputs; }
+const std::vector<TensorSpec> &Session::outputs() const { return state->outputs; }
+int32_t Session::threads() const { return state->threads; }
+bool Session::hasOutputs() const { return !state->isDistributed || state->ranks.front().rank == 0; }
+
+std::vector<RankMemory> Session::memory() const {
+  std::vector<RankMemory> result;
+  for (const LocalRank &rank : state->ranks) {
+    RankMemory memory;
+    memory.rank = rank.rank;
+    std::copy_n(state->reader.programOfRank(rank.rank).arenaBytes.begin(), kSpaceCount,
+                memory.arenaBytes);
+    memory.unplannedBytes = rank.device ? rank.device->unplannedBytes() : 0;
+    result.push_back(memory);
+  }
+  return result;
+}
+
+std::vector<RankEvents> Session::events() const {
+  std::vector<RankEvents> result;
+  for (const LocalRank &rank : state->ranks)
+    result.push_back({rank.rank, &rank.executor->events()});
+  return result;
+}
+
+void Session::clearEvents() {
+  for (LocalRank &rank : state->ranks)
+    rank.executor->clearEvents();
+}
+
+} // namespace autopar::runtime

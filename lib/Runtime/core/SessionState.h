@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session holds between calls. Private to Session.cpp and SessionTensors.cpp.
+#pragma once
+
+#include "RankWorkers.h"
+#include "autopar/Runtime/KernelLibrary.h"
+#include "autopar/Runtime/Session.h"
+
+#include <chrono>
+#include <map>
+
+namespace autopar::runtime {
+
+/// A rank that lives in this process. Everything in it is used by its worker thread only.
+struct LocalRank {
+  int32_t rank = 0;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Executor> executor;
+  Status status;
+};
+
+/// An output that one rank holds whole stays where it is; others are assembled from boxes.
+struct OutputTensor {
+  const void *direct = nullptr;
+  std::vector<uint8_t> assembled;
+  const void *data() const { return direct ? direct : assembled.data(); }
+};
+
+struct Session::State {
+  artifact::Reader reader;
+  SessionOptions options;
+  std::unique_ptr<ParameterStore> parameters;
+  std::vector<std::shared_ptr<const KernelLibrary>> kernels; ///< per class, null where unused
+  std::vector<LocalRank> ranks;
+  std::unique_ptr<RankWorkers> workers;
+  bool isDistributed = false;
+  bool hasFailed = false;
+  int32_t threads = 1;
+  std::vector<TensorSpec> inputs, outputs;
+  std::map<std::string, std::vector<uint8_t>> inputData;
+  std::map<std::string, OutputTensor> outputData;
+
+  State(artifact::Reader reader, SessionOptions options)
+      : reader(std::move(reader)), options(std::move(options)) {}
+
+  Status open();
+  Status loadKernels();
+  void createRanks();
+  Status agree(LocalRank &rank);
+  Status writeInputs(LocalRank &rank);
+  Status collect(LocalRank &rank);
+  Status sendOutput(LocalRank &rank, size_t port);
+  Status receiveOutput(LocalRank &root, size_t port);
+  void takeBox(int32_t rank, size_t port, const void *data, const std::vector<int64_t> &shape);
+  const void *wholeOutput(const std::string &name);
+  void takeOwnBox(LocalRank &rank, size_t port);
+  std::vector<uint8_t> compactBox(LocalRank &rank, size_t port);
+
+  Status waitFor(LocalRank &rank, Token token);
+  Status checkVerdict(std::chrono::steady_clock::time_point &last);
+  Status explain(Status status);
+  /// Runs `begin` on every rank, then its executor until done.
+  Status drive(const std::function<Status(LocalRank &)> &begin,
+               const std::function<Status(LocalRank &)> &end);
+  void driveRanks(const std::vector<LocalRank *> &mine,
+                  const std::function<Status(LocalRank &)> &begin,
+                  const std::function<Status(LocalRank &)> &end);
+  void fail(LocalRank &rank, const Status &status);
+};
+
+} // namespace autopar::runtime

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs and outputs of a session: whole tensors outside, boxes per rank inside.
+#include "SessionState.h"
+
+#include "autopar/Artifact/Verify.h"
+
+namespace autopar::runtime {
+
+using namespace artifact;
+
+namespace {
+
+/// Tags of output boxes on their way to rank 0, apart from those of programs.
+constexpr int32_t kOutputTag = 0x40000000;
+
+int64_t elements(const std::vector<int64_t> &extent) {
+  int64_t product = 1;
+  for (int64_t e : extent)
+    product *= e;
+  return product;
+}
+
+} // namespace
+
+Status Session::setInput(const std::string &wanted, DataType dtype,
+                         const std::vector<int64_t> &shape, const void *data) {
+  for (const TensorSpec &spec : state->inputs) {
+    if (spec.name != wanted)
+      continue;
+    if (spec.dtype != dtype || spec.shape != shape)
+      return Status::badInput("input " + wanted + ": expected " + describe({spec}) + ", got " +
+                              describe({TensorSpec{wanted, dtype, shape, 0}}));
+    auto *bytes = static_cast<const uint8_t *>(data);
+    state->inputData[wanted].assign(bytes, bytes + spec.bytes);
+    return Status::ok();
+  }
+  return Status::badInput("there is no input '" + wanted + "'; the inputs are " +
+                          describe(state->inputs));
+}
+
+Status Session::State::writeInputs(LocalRank &rank) {
+  const Program &program = reader.programOfRank(rank.rank);
+  const RankTable &table = reader.rank(rank.rank);
+  for (size_t i = 0; i < program.ports.size(); ++i) {
+    const Port &port = program.ports[i];
+    if (port.role != Role::Input)
+      continue;
+    auto found = inputData.find(port.name);
+    if (found == inputData.end())
+      return Status::internal("rank " + std::to_string(rank.rank) + " has an input '" + port.name +
+                              "' that rank 0 lacks");
+    const PortShard &shard = table.ports[i];
+    const Buffer &buffer = program.buffers[size_t(port.buffer)];
+    if (shard.extent == port.shape && buffer.shape == port.shape) {
+      AUTOPAR_RETURN_IF_ERROR(
+          rank.device->write(port.buffer, 0, found->second.data(), int64_t(found->second.size())));
+      continue;
+    }
+    std::vector<uint8_t> local(size_t(checkedBytes(buffer.shape, buffer.dtype).value_or(0)), 0);
+    copyBoxToLocal(found->second.data(), port.shape, {shard.offset, shard.extent}, local.data(),
+                   buffer.shape, byteSize(port.dtype));
+    AUTOPAR_RETURN_IF_ERROR(
+        rank.device->write(port.buffer, 0, local.data(), int64_t(local.size())));
+  }
+  return Status::ok();
+}
+
+Status Session::run(int64_t first, int64_t count) {
+  std::vector<TensorSpec> missing;
+  for (const TensorSpec &spec : state->inputs)
+    if (!state->inputData.count(spec.name))
+      missing.push_back(spec);
+  if (!missing.empty())
+    return Status::badInput("inputs without a value: " + describe(missing));
+  for (int64_t step = first; step < first + count; ++step)
+    AUTOPAR_RETURN_IF_ERROR(state->drive(
+        [&](LocalRank &rank) {
+          AUTOPAR_RETURN_IF_ERROR(state->writeInputs(rank));
+          rank.executor->startStep(step);
+          return Status::ok();
+        },
+        [](LocalRank &) { return Status::ok(); }));
+  return Status::ok();
+}
+
+/// The rank's valid box of a port, dense.
+std::vector<uint8_t> Session::State::compactBox(LocalRank &rank, size_t port) {
+  const Program &program = reader.programOfRank(rank.rank);
+  const PortShard &shard = reader.rank(rank.rank).ports[port];
+  const Buffer &buffer = program.buffers[size_t(program.ports[port].buffer)];
+  int64_t size = byteSize(buffer.dtype);
+  std::vector<uint8_t> local(size_t(checkedBytes(buffer.shape, buffer.dtype).value_or(0)));
+  (void)rank.device->read(program.ports[port].buffer, 0, local.data(), int64_t(local.size()));
+  if (shard.extent == buffer.shape)
+    return local;
+  std::vector<uint8_t> compact(size_t(elements(shard.extent) * size));
+  Box box{std::vector<int64_t>(shard.extent.size(), 0), shard.extent};
+  copyBoxToLocal(local.data(), buffer.shape, box, compact.data(), shard.extent, size);
+  return compact;
+}
+
+/// Puts a rank's box into the assembled output; `data` holds the box at the origin of `shape`.
+void Session::State::takeBox(int32_t rank, size_t port, const void *data,
+                             const std::vector<int64_t> &shape) {
+  const Port &spec = reader.programOfRank(rank).ports[port];
+  const PortShard &shard = reader.rank(rank).ports[port];
+  copyBoxToGlobal(data, shape, {shard.offset, shard.extent}, outputData[spec.name].assembled.data(),
+                  spec.shape, byteSize(spec.dtype));
+}
+
+void Session::State::takeOwnBox(LocalRank &rank, size_t port) {
+  const Program &program = reader.programOfRank(rank.rank);
+  int32_t buffer = program.ports[port].buffer;
+  if (outputData[program.ports[port].name].direct)
+    return;
+  if (const void *data = rank.device->hostAddress(buffer))
+    return takeBox(rank.rank, port, data, program.buffers[size_t(buffer)].shape);
+  takeBox(rank.rank, port, compactBox(rank, port).data(),
+          reader.rank(rank.rank).ports[port].extent);
+}
+
+/// Where a rank of this process holds the whole output, without padding, in memory that the host
+/// reads.
+const void *Session::State::wholeOutput(const std::string &wanted) {
+  for (LocalRank &rank : ranks) {
+    const Program &program = reader.programOfRank(rank.rank);
+    for (size_t i = 0; i < program.ports.size(); ++i) {
+      const Port &port = program.ports[i];
+      const PortShard &shard = reader.rank(rank.rank).ports[i];
+      bool isOutput = port.role == Role::Output || port.role == Role::Metric;
+      if (isOutput && port.name == wanted && shard.replica == 0 && shard.extent == port.shape &&
+          program.buffers[size_t(port.buffer)].shape == port.shape)
+        return rank.device->hostAddress(port.buffer);
+    }
+  }
+  return nullptr;
+}
+
+Status Session::State::sendOutput(LocalRank &rank, size_t port) {
+  std::vector<uint8_t> compact = compactBox(rank, port);
+  auto token = rank.communicator->send(0, kOutputTag + int32_t(port), compact.data(),
+                                       int64_t(compact.size()));
+  return token ? waitFor(rank, *token) : token.status();
+}
+
+Status Session::State::receiveOutput(LocalRank &root, size_t port) {
+  for (int32_t other = 0; other < reader.worldSize(); ++other) {
+    const PortShard &shard = reader.rank(other).ports[port];
+    if (other == root.rank || shard.replica != 0 || elements(shard.extent) == 0)
+      continue;
+    std::vector<uint8_t> compact(
+        size_t(elements(shard.extent) * byteSize(reader.programOfRank(other).ports[port].dtype)));
+    auto token = root.communicator->receive(other, kOutputTag + int32_t(port), compact.data(),
+                                            int64_t(compact.size()));
+    if (!token)
+      return token.status();
+    AUTOPAR_RETURN_IF_ERROR(waitFor(root, *token));
+    takeBox(other, port, compact.data(), shard.extent);
+  }
+  return Status::ok();
+}
+
+Status Session::State::collect(LocalRank &rank) {
+  const Program &program = reader.programOfRank(rank.rank);
+  for (size_t i = 0; i < program.ports.size(); ++i) {
+    const Port &port = program.ports[i];
+    if (port.role != Role::Output && port.role != Role::Metric)
+      continue;
+    const PortShard &shard = reader.rank(rank.rank).ports[i];
+    bool isWriter = shard.replica == 0 && elements(shard.extent) > 0;
+    if (isWriter && isDistributed && rank.rank != 0)
+      AUTOPAR_RETURN_IF_ERROR(sendOutput(rank, i));
+    else if (isWriter)
+      takeOwnBox(rank, i);
+    if (isDistributed && rank.rank == 0)
+      AUTOPAR_RETURN_IF_ERROR(receiveOutput(rank, i));
+  }
+  return Status::ok();
+}
+
+Status Session::collectOutputs() {
+  if (hasOutputs())
+    for (const TensorSpec &spec : state->outputs) {
+      OutputTensor &output = state->outputData[spec.name];
+      output.direct = state->wholeOutput(spec.name);
+      output.assembled.assign(output.direct ? 0 : size_t(spec.bytes), 0);
+    }
+  return state->drive([&](LocalRank &rank) { return state->collect(rank); },
+                      [](LocalRank &) { return Status::ok(); });
+}
+
+Result<const void *> Session::output(const std::string &wanted) const {
+  auto found = state->outputData.find(wanted);
+  if (found == state->outputData.end())
+    return Status::badInput("there is no output '" + wanted + "' here; the outputs are " +
+                            describe(state->outputs) +
+                            (hasOutputs() ? "" : " (they arrive on rank 0)"));
+  return found->second.data();
+}
+
+} // namespace autopar::runtime

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU device: one mapped arena per space, oneDNN for products and convolutions, generated
+// kernels for the rest. Instructions complete while they are issued, on the threads that this rank
+// owns.
+#include "LibraryCalls.h"
+#include "OpenMP.h"
+#include "autopar/Artifact/Layout.h"
+#include "autopar/Runtime/Device.h"
+#include "autopar/Runtime/KernelLibrary.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <sys/mman.h>
+#include <unordered_map>
+
+namespace autopar::runtime {
+namespace {
+
+using namespace artifact;
+
+/// Zeroed, page-aligned memory that the system backs when it is touched.
+class Arena {
+public:
+  Arena() = default;
+  Arena(const Arena &) = delete;
+  Arena &operator=(const Arena &) = delete;
+  ~Arena() {
+    if (base)
+      munmap(base, size_t(bytes));
+  }
+  Status allocate(int64_t wanted) {
+    if (wanted == 0)
+      return Status::ok();
+    void *mapping =
+        mmap(nullptr, size_t(wanted), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED)
+      return {StatusCode::NoDevice, "cannot allocate an arena of " + std::to_string(wanted) +
+                                        " bytes: " + std::strerror(errno)};
+    base = static_cast<uint8_t *>(mapping);
+    bytes = wanted;
+    return Status::ok();
+  }
+  uint8_t *data() const { return base; }
+
+private:
+  uint8_t *base = nullptr;
+  int64_t bytes = 0;
+};
+
+/// What a parallel kernel call hands to its threads.
+struct KernelCall {
+  KernelFunction function;
+  void *const *args;
+  int64_t extent;
+};
+
+void runShare(void *data) {
+  auto &call = *static_cast<KernelCall *>(data);
+  int64_t threads = omp_get_num_threads(), self = omp_get_thread_num();
+  int64_t begin = call.extent * self / threads, end = call.extent * (self + 1) / threads;
+  if (begin < end)
+    call.function(call.args, begin, end);
+}
+
+class CpuDevice : public Device {
+public:
+  CpuDevice(std::shared_ptr<const KernelLibrary> kernels, int32_t threads)
+      : kernels(std::move(kernels)), threads(std::max(threads, 1)) {}
+
+  Status prepare(const Program &wanted) override {
+    program = &wanted;
+    omp_set_num_threads(threads);
+    for (size_t space = 0; space < kSpaceCount; ++space) {
+      if (Space(space) == Space::Disk && program->arenaBytes[space] > 0)
+        return {StatusCode::NoDevice,
+                "the program wants disk buffers, which the cpu device does not offer"};
+      AUTOPAR_RETURN_IF_ERROR(arenas[space].allocate(program->arenaBytes[space]));
+    }
+    for (const Entry &entry : program->entries)
+      for (size_t i = 0; i < entry.instructions.size(); ++i)
+        AUTOPAR_RETURN_IF_ERROR(create(entry.instructions[i])
+                                    .at("entry " + entry.name + ", instruction " +
+                                        std::to_string(i) + " (" + entry.instructions[i].id + ")"));
+    return placeScratch();
+  }
+
+  void *address(int32_t buffer, int32_t slot) override {
+    if (auto moved = relocated.find(buffer); moved != relocated.end())
+      return moved->second->data();
+    const Buffer &b = program->buffers[size_t(buffer)];
+    return arenas[size_t(b.space)].data() + b.offset + (b.slots > 1 ? slot * b.slotStride : 0);
+  }
+
+  Result<Token> issue(const Instruction &instruction, int32_t slot) override {
+    Status status =
+        std::visit([&](const auto &payload) { return run(payload, slot); }, instruction.payload);
+    if (!status.isOk())
+      return status;
+    return Token{0};
+  }
+  Result<bool> test(Token) override { return true; }
+
+  Status write(int32_t buffer, int64_t offset, const void *data, int64_t bytes) override {
+    if (bytes > 0)
+      std::memcpy(static_cast<uint8_t *>(address(buffer, 0)) + offset, data, size_t(bytes));
+    return Status::ok();
+  }
+  Status read(int32_t buffer, int64_t offset, void *data, int64_t bytes) override {
+    if (bytes > 0)
+      std::memcpy(data, static_cast<uint8_t *>(address(buffer, 0)) + offset, size_t(bytes));
+    return Status::ok();
+  }
+
+  const void *hostAddress(int32_t buffer) override { return address(buffer, 0); }
+
+  int64_t unplannedBytes() const override { return unplanned; }
+
+private:
+  std::shared_ptr<const KernelLibrary> kernels;
+  int32_t threads;
+  const Program *program = nullptr;
+  Arena arenas[kSpaceCount];
+  std::unordered_map<const void *, MatmulCall> matmuls; ///< by payload address
+  std::unordered_map<const void *, ConvolutionCall> convolutions;
+  std::unordered_map<const void *, ReorderCall> reorders;
+  /// Packed weights and scratch that this machine wants larger than planned.
+  std::map<int32_t, std::unique_ptr<Arena>> relocated;
+  Arena extraScratch;
+  int64_t extraScratchBytes = 0, unplanned = 0;
+
+  int64_t plannedBytes(int32_t buffer) const {
+    return buffer < 0 ? 0 : program->buffers[size_t(buffer)].bytes;
+  }
+
+  /// One shared area serves all instructions whose planned scratch is too small: they run one by
+  /// one.
+  void wantScratch(int32_t buffer, int64_t bytes) {
+    if (bytes > plannedBytes(buffer))
+      extraScratchBytes = std::max(extraScratchBytes, bytes);
+  }
+  Status placeScratch() {
+    unplanned += extraScratchBytes;
+    return extraScratch.allocate(extraScratchBytes);
+  }
+  void *scratchFor(int32_t buffer, int64_t bytes, int32_t slot) {
+    if (bytes == 0)
+      return nullptr;
+    return bytes > plannedBytes(buffer) ? extraScratch.data() : address(buffer, slot);
+  }
+
+  Status wantPacked(int32_t buffer, int64_t bytes) {
+    if (bytes <= plannedBytes(buffer) || relocated.count(buffer))
+      return Status::ok();
+    auto arena = std::make_unique<Arena>();
+    AUTOPAR_RETURN_IF_ERROR(arena->allocate(bytes));
+    unplanned += bytes;
+    relocated.emplace(buffer, std::move(arena));
+    return Status::ok();
+  }
+
+  Status create(const Instruction &instruction) {
+    if (auto *p = std::get_if<Launch>(&instruction.payload))
+      return kernels ? Status::ok()
+                     : Status::internal("kernel " + program->kernels[size_t(p->kernel)] +
+                                        " was not loaded");
+    if (auto *p = std::get_if<Matmul>(&instruction.payload)) {
+      auto call = MatmulCall::create(p->geometry);
+      if (!call)
+        return call.status();
+      wantScratch(p->scratch, call->scratchBytes());
+      if (p->geometry.packedB)
+        AUTOPAR_RETURN_IF_ERROR(wantPacked(p->b, call->packedBytes()));
+      matmuls.emplace(p, call.take());
+    } else if (auto *p = std::get_if<Convolution>(&instruction.payload)) {
+      auto call = ConvolutionCall::create(p->geometry);
+      if (!call)
+        return call.status();
+      wantScratch(p->scratch, call->scratchBytes());
+      if (p->geometry.packedW)
+        AUTOPAR_RETURN_IF_ERROR(wantPacked(p->w, call->packedBytes()));
+      convolutions.emplace(p, call.take());
+    } else if (auto *p = std::get_if<Pack>(&instruction.payload)) {
+      return createPack(*p);
+    } else if (auto *p = std::get_if<Reorder>(&instruction.payload)) {
+      auto call = ReorderCall::create(*p);
+      if (!call)
+        return call.status();
+      reorders.emplace(p, call.take());
+    }
+    return Status::ok();
+  }
+
+  Status createPack(const Pack &p) {
+    if (auto *g = std::get_if<MatmulGeometry>(&p.geometry)) {
+      MatmulGeometry packed = *g;
+      packed.packedB = true;
+      auto call = MatmulCall::create(packed);
+      if (!call)
+        return call.status();
+      AUTOPAR_RETURN_IF_ERROR(wantPacked(p.dst, call->packedBytes()));
+      matmuls.emplace(&p, call.take());
+      return Status::ok();
+    }
+    ConvolutionGeometry packed = std::get<ConvolutionGeometry>(p.geometry);
+    packed.packedW = true;
+    auto call = ConvolutionCall::create(packed);
+    if (!call)
+      return call.status();
+    AUTOPAR_RETURN_IF_ERROR(wantPacked(p.dst, call->packedBytes()));
+    convolutions.emplace(&p, call.take());
+    return Status::ok();
+  }
+
+  void *addressOrNull(int32_t buffer, int32_t slot) {
+    return buffer < 0 ? nullptr : address(buffer, slot);
+  }
+
+  Status run(const Launch &p, int32_t slot) {
+    void *addresses[64];
+    std::vector<void *> many;
+    void **args = addresses;
+    if (p.args.size() > 64) {
+      many.resize(p.args.size());
+      args = many.data();
+    }
+    for (size_t i = 0; i < p.args.size(); ++i)
+      args[i] = address(p.args[i], slot);
+    KernelCall call{kernels->function(p.kernel), args, p.extent};
+    if (threads > 1 && p.extent > 1)
+      GOMP_parallel(runShare, &call, unsigned(std::min<int64_t>(threads, p.extent)), 0);
+    else if (p.extent > 0)
+      call.function(args, 0, p.extent);
+    return Status::ok();
+  }
+  Status run(const Matmul &p, int32_t slot) {
+    const MatmulCall &call = matmuls.at(&p);
+    return call.run(address(p.a, slot), address(p.b, slot), address(p.c, slot),
+                    addressOrNull(p.bias, slot), addressOrNull(p.residual, slot),
+                    scratchFor(p.scratch, call.scratchBytes(), slot));
+  }
+  Status run(const Convolution &p, int32_t slot) {
+    const ConvolutionCall &call = convolutions.at(&p);
+    return call.run(address(p.x, slot), address(p.w, slot), address(p.y, slot),
+                    addressOrNull(p.bias, slot), addressOrNull(p.residual, slot),
+                    scratchFor(p.scratch, call.scratchBytes(), slot));
+  }
+  Status run(const Pack &p, int32_t slot) {
+    if (std::holds_alternative<MatmulGeometry>(p.geometry))
+      return matmuls.at(&p).pack(address(p.src, slot), address(p.dst, slot));
+    return convolutions.at(&p).pack(address(p.src, slot), address(p.dst, slot));
+  }
+  Status run(const Reorder &p, int32_t slot) {
+    return reorders.at(&p).run(address(p.src, slot), address(p.dst, slot));
+  }
+  Status run(const Copy &p, int32_t slot) {
+    std::memmove(static_cast<uint8_t *>(address(p.dst, slot)) + p.dstOffset,
+                 static_cast<uint8_t *>(address(p.src, slot)) + p.srcOffset, size_t(p.bytes));
+    return Status::ok();
+  }
+  template <typename T>
+  Status run(const T &, int32_t) {
+    return Status::internal("this kind of instruction is not the device's");
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Device> createCpuDevice(std::shared_ptr<const KernelLibrary> kernels,
+                                        int32_t threads) {
+  return std::make_unique<CpuDevice>(std::move(kernels), threads);
+}
+
+} // namespace autopar::runtime

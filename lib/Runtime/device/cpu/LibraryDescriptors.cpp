@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// From artifact types, layouts and epilogues to oneDNN's descriptors.
+#include "LibraryDescriptors.h"
+
+namespace autopar::runtime {
+
+using dnnl::memory;
+
+const dnnl::engine &cpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::stream &cpuStream() {
+  thread_local dnnl::stream stream(cpuEngine());
+  return stream;
+}
+
+memory::data_type libraryType(DataType type) {
+  switch (type) {
+  case DataType::F32:
+    return memory::data_type::f32;
+  case DataType::BF16:
+    return memory::data_type::bf16;
+  case DataType::F16:
+    return memory::data_type::f16;
+  default:
+    return memory::data_type::undef;
+  }
+}
+
+memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType type) {
+  memory::dims strides = shape.strides;
+  // A broadcast dim's stride is never used; oneDNN wants it positive.
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (shape.dims[i] == 1 && strides[i] == 0)
+      strides[i] = 1;
+  return memory::desc(shape.dims, libraryType(type), strides);
+}
+
+memory::desc layoutDescriptor(const std::vector<int64_t> &dims, DataType type,
+                              artifact::Layout layout) {
+  using tag = memory::format_tag;
+  static const tag tags[4][3] = {{tag::ncw, tag::nchw, tag::ncdhw},
+                                 {tag::nwc, tag::nhwc, tag::ndhwc},
+                                 {tag::nCw8c, tag::nChw8c, tag::nCdhw8c},
+                                 {tag::nCw16c, tag::nChw16c, tag::nCdhw16c}};
+  return memory::desc(dims, libraryType(type), tags[size_t(layout)][dims.size() - 3]);
+}
+
+void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue epilogue) {
+  if (hasResidual)
+    ops.append_sum(1.0f);
+  switch (epilogue) {
+  case artifact::Epilogue::None:
+    break;
+  case artifact::Epilogue::Relu:
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    break;
+  case artifact::Epilogue::GeluErf:
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
+    break;
+  case artifact::Epilogue::GeluTanh:
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
+    break;
+  }
+}
+
+} // namespace autopar::runtime

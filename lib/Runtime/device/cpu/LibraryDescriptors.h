@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// From artifact types, layouts and epilogues to oneDNN's descriptors.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <string>
+
+namespace autopar::runtime {
+
+/// The one CPU engine of the process.
+const dnnl::engine &cpuEngine();
+/// A stream of the calling thread.
+dnnl::stream &cpuStream();
+
+dnnl::memory::data_type libraryType(DataType type);
+dnnl::memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType type);
+dnnl::memory::desc layoutDescriptor(const std::vector<int64_t> &dims, DataType type,
+                                    artifact::Layout layout);
+
+/// Adds residual (as accumulation into the destination) and activation, in this order.
+void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue epilogue);
+
+/// Runs `body`, turning oneDNN's exceptions into a Status that begins with `what`.
+template <typename Body>
+Status guarded(const char *what, Body body) {
+  try {
+    body();
+    return Status::ok();
+  } catch (const dnnl::error &error) {
+    std::string reason = error.status == dnnl_unimplemented
+                             ? "oneDNN has no implementation for this type on this CPU"
+                         : error.message ? std::string(error.message)
+                                         : std::string("oneDNN failed");
+    return {StatusCode::NoDevice, std::string(what) + ": " + reason};
+  } catch (const std::exception &error) {
+    return Status::internal(std::string(what) + ": " + error.what());
+  }
+}
+
+} // namespace autopar::runtime

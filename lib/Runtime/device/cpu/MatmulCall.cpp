@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products through oneDNN's matmul primitive.
+#include "LibraryCalls.h"
+#include "LibraryDescriptors.h"
+#include "autopar/Artifact/Verify.h"
+
+#include <cstring>
+
+namespace autopar::runtime {
+
+using dnnl::memory;
+
+Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
+  AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
+  MatmulCall call;
+  call.hasBias = g.hasBias;
+  call.hasResidual = g.hasResidual;
+  call.denseBytes = artifact::checkedBytes(g.c.dims, g.cType).value_or(0);
+  call.isEmpty = call.denseBytes == 0;
+  if (call.isEmpty)
+    return call;
+  call.isDense = artifact::spanBytes(g.c, g.cType) == call.denseBytes;
+  Status status = guarded("matmul", [&] {
+    call.a = stridedDescriptor(g.a, g.aType);
+    call.plainB = stridedDescriptor(g.b, g.bType);
+    call.c = stridedDescriptor(g.c, g.cType);
+    memory::desc anyB(g.b.dims, libraryType(g.bType), memory::format_tag::any);
+    const memory::desc &b = g.packedB ? anyB : call.plainB;
+
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (g.scale != 1.0f)
+      attributes.set_output_scales(0, {g.scale});
+    dnnl::post_ops ops;
+    appendEpilogue(ops, g.hasResidual, g.epilogue);
+    attributes.set_post_ops(ops);
+
+    if (g.hasBias) {
+      memory::dims dims(g.c.dims.size(), 1), strides(g.c.dims.size(), g.c.dims.back());
+      dims.back() = g.c.dims.back();
+      strides.back() = 1;
+      call.bias = memory::desc(dims, libraryType(g.biasType), strides);
+      call.descriptor = {{call.a, b, call.bias, call.c}, attributes, cpuEngine()};
+    } else {
+      call.descriptor = {{call.a, b, call.c}, attributes, cpuEngine()};
+    }
+    call.primitive = dnnl::matmul(call.descriptor);
+    call.b = call.descriptor.weights_desc();
+    call.packed = int64_t(call.b.get_size());
+    call.scratchpad = call.descriptor.scratchpad_desc();
+    call.scratch = int64_t(call.scratchpad.get_size());
+    if (g.packedB)
+      call.packing = dnnl::reorder({cpuEngine(), call.plainB, cpuEngine(), call.b});
+    if (g.hasResidual && !call.isDense)
+      call.residualToC = dnnl::reorder({cpuEngine(), call.c, cpuEngine(), call.c});
+  });
+  if (!status.isOk())
+    return status;
+  return call;
+}
+
+Status MatmulCall::run(void *aData, void *bData, void *cData, void *biasData, void *residualData,
+                       void *scratchData) const {
+  if (isEmpty)
+    return Status::ok();
+  return guarded("matmul", [&] {
+    const dnnl::engine &engine = cpuEngine();
+    dnnl::stream &stream = cpuStream();
+    memory cMemory(c, engine, cData);
+    // The residual is accumulated into the destination, so it has to be there first.
+    if (hasResidual && residualData != cData) {
+      if (isDense)
+        std::memcpy(cData, residualData, size_t(denseBytes));
+      else
+        residualToC.execute(
+            stream, {{DNNL_ARG_FROM, memory(c, engine, residualData)}, {DNNL_ARG_TO, cMemory}});
+    }
+    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, memory(a, engine, aData)},
+                                                 {DNNL_ARG_WEIGHTS, memory(b, engine, bData)},
+                                                 {DNNL_ARG_DST, cMemory}};
+    if (hasBias)
+      arguments[DNNL_ARG_BIAS] = memory(bias, engine, biasData);
+    if (scratch > 0)
+      arguments[DNNL_ARG_SCRATCHPAD] = memory(scratchpad, engine, scratchData);
+    primitive.execute(stream, arguments);
+    stream.wait();
+  });
+}
+
+Status MatmulCall::pack(void *plain, void *packedData) const {
+  if (isEmpty)
+    return Status::ok();
+  return guarded("pack", [&] {
+    packing.execute(cpuStream(), {{DNNL_ARG_FROM, memory(plainB, cpuEngine(), plain)},
+                                  {DNNL_ARG_TO, memory(b, cpuEngine(), packedData)}});
+    cpuStream().wait();
+  });
+}
+
+} // namespace autopar::runtime

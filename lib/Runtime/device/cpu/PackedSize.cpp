@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes for the compiler's memory plan, asked of the very primitives that the CPU device will run.
+#include "autopar/Artifact/PackedSize.h"
+
+#include "LibraryCalls.h"
+#include "OpenMP.h"
+
+namespace autopar::artifact {
+
+using runtime::ConvolutionCall;
+using runtime::MatmulCall;
+using runtime::ThreadCountScope;
+
+Result<int64_t> packedBytes(const MatmulGeometry &geometry) {
+  MatmulGeometry packed = geometry;
+  packed.packedB = true;
+  ThreadCountScope threads(1);
+  auto call = MatmulCall::create(packed);
+  if (!call)
+    return call.status();
+  return call->packedBytes();
+}
+
+Result<int64_t> packedBytes(const ConvolutionGeometry &geometry) {
+  ConvolutionGeometry packed = geometry;
+  packed.packedW = true;
+  ThreadCountScope threads(1);
+  auto call = ConvolutionCall::create(packed);
+  if (!call)
+    return call.status();
+  return call->packedBytes();
+}
+
+Result<int64_t> scratchBytes(const MatmulGeometry &geometry, int32_t threads) {
+  ThreadCountScope scope(threads);
+  auto call = MatmulCall::create(geometry);
+  if (!call)
+    return call.status();
+  return call->scratchBytes();
+}
+
+Result<int64_t> scratchBytes(const ConvolutionGeometry &geometry, int32_t threads) {
+  ThreadCountScope scope(threads);
+  auto call = ConvolutionCall::create(geometry);
+  if (!call)
+    return call.status();
+  return call->scratchBytes();
+}
+
+} // namespace autopar::artifact

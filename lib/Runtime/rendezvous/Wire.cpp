@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets and messages of the TCP rendezvous.
+#include "Wire.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace autopar::runtime {
+namespace {
+
+constexpr uint32_t kWireMagic = 0x41505231; // "APR1"
+constexpr uint32_t kMaxPart = 1u << 24;
+
+struct WireHeader {
+  uint32_t magic;
+  uint32_t kind;
+  int32_t a, b;
+  uint32_t keyBytes, valueBytes;
+};
+
+} // namespace
+
+WireSocket::~WireSocket() { close(fd); }
+void WireSocket::shutdown() { ::shutdown(fd, SHUT_RDWR); }
+
+bool WireSocket::send(const WireMessage &message) {
+  WireHeader header{kWireMagic, uint32_t(message.kind),       message.a,
+                    message.b,  uint32_t(message.key.size()), uint32_t(message.value.size())};
+  std::string bytes(reinterpret_cast<const char *>(&header), sizeof(header));
+  bytes += message.key;
+  bytes += message.value;
+  std::lock_guard lock(sending);
+  for (size_t done = 0; done < bytes.size();) {
+    ssize_t n = ::send(fd, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    done += size_t(n);
+  }
+  return true;
+}
+
+bool WireSocket::readAll(void *data, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    ssize_t n = recv(fd, static_cast<char *>(data) + done, bytes - done, 0);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    done += size_t(n);
+  }
+  return true;
+}
+
+bool WireSocket::receive(WireMessage &message) {
+  WireHeader header;
+  if (!readAll(&header, sizeof(header)) || header.magic != kWireMagic ||
+      header.keyBytes > kMaxPart || header.valueBytes > kMaxPart)
+    return false;
+  message.kind = WireKind(header.kind);
+  message.a = header.a;
+  message.b = header.b;
+  message.key.resize(header.keyBytes);
+  message.value.resize(header.valueBytes);
+  return readAll(message.key.data(), header.keyBytes) &&
+         readAll(message.value.data(), header.valueBytes);
+}
+
+Result<int> listenOn(uint16_t port) {
+  int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  bool isV6 = fd >= 0;
+  if (!isV6)
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return Status(StatusCode::NoPermission,
+                  std::string("cannot create a socket: ") + std::strerror(errno));
+  int on = 1, off = 0;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  int bound = -1;
+  if (isV6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    bound = bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address));
+  } else {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    bound = bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address));
+  }
+  if (bound != 0 || listen(fd, 1024) != 0) {
+    Status status(
+        errno == EADDRINUSE ? StatusCode::Mismatch : StatusCode::NoPermission,
+        "rank 0 cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno) +
+            (errno == EADDRINUSE ? "; is another rank 0 running? choose a free MASTER_PORT" : ""));
+    close(fd);
+    return status;
+  }
+  return fd;
+}
+
+Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeoutMs);
+  std::string reason = "no answer";
+  do {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+    if (code != 0)
+      reason = gai_strerror(code);
+    for (addrinfo *address = found; address; address = address->ai_next) {
+      int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (fd >= 0 && connect(fd, address->ai_addr, address->ai_addrlen) == 0) {
+        freeaddrinfo(found);
+        int on = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        return fd;
+      }
+      reason = std::strerror(errno);
+      if (fd >= 0)
+        close(fd);
+    }
+    if (found)
+      freeaddrinfo(found);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (std::chrono::steady_clock::now() < end);
+  return Status::peerLost("cannot reach rank 0 at " + host + ":" + std::to_string(port) + ": " +
+                          reason);
+}
+
+std::string ownHostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+} // namespace autopar::runtime

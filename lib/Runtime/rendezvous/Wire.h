@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of the TCP rendezvous: a fixed header, then key and value bytes.
+#pragma once
+
+#include "autopar/Base/Status.h"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace autopar::runtime {
+
+enum class WireKind : uint32_t {
+  Hello = 1,   ///< rank says its rank (a) and world size (b); value: its host name
+  Put = 2,     ///< key, value
+  Get = 3,     ///< key
+  Value = 4,   ///< answer to Get
+  Ping = 5,    ///< heartbeat, both directions
+  Fail = 6,    ///< value: why the sender fails
+  Verdict = 7, ///< server: a = status code, value: message
+  Bye = 8,
+};
+
+struct WireMessage {
+  WireKind kind = WireKind::Ping;
+  int32_t a = 0, b = 0;
+  std::string key, value;
+};
+
+/// A connected socket with whole-message writes. Owns the descriptor.
+class WireSocket {
+public:
+  explicit WireSocket(int fd) : fd(fd) {}
+  ~WireSocket();
+  WireSocket(const WireSocket &) = delete;
+  WireSocket &operator=(const WireSocket &) = delete;
+
+  /// False when the connection is gone.
+  bool send(const WireMessage &message);
+  /// Blocks until a whole message is there; false when the connection is gone or talks nonsense.
+  bool receive(WireMessage &message);
+  /// Unblocks receive().
+  void shutdown();
+  int descriptor() const { return fd; }
+
+private:
+  int fd;
+  std::mutex sending;
+  bool readAll(void *data, size_t bytes);
+};
+
+/// Listening socket on all addresses; NoPermission / Mismatch explain a port in use.
+Result<int> listenOn(uint16_t port);
+/// Tries until `host:port` answers or the time is over.
+Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs);
+/// This machine's name.
+std::string ownHostName();
+
+} // namespace autopar::runtime

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions of the exec dialect as instructions of the artifact.
+#include "InstructionEmitter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+namespace artifact = ::autopar::artifact;
+
+namespace {
+struct PayloadEmitter {
+  ProgramIndices &indices;
+  std::vector<std::string> &kernels;
+
+  int32_t buffer(Value value) const { return value ? indices.buffers.lookup(value) : -1; }
+
+  artifact::Payload launch(exec::LaunchOp op) {
+    auto [kernel, isNew] = indices.kernels.try_emplace(op.getKernel(), kernels.size());
+    if (isNew)
+      kernels.push_back(op.getKernel().str());
+    artifact::Launch launch{kernel->second, {}, static_cast<int64_t>(op.getExtent())};
+    for (Value value : op.getInputs())
+      launch.args.push_back(buffer(value));
+    for (Value value : op.getOutputs())
+      launch.args.push_back(buffer(value));
+    return launch;
+  }
+
+  artifact::Payload matmul(exec::MatmulOp op) {
+    return artifact::Matmul{exec::toArtifact(op.getGeometry()),
+                            buffer(op.getA()),
+                            buffer(op.getB()),
+                            buffer(op.getC()),
+                            buffer(op.getBias()),
+                            buffer(op.getResidual()),
+                            buffer(op.getScratch())};
+  }
+
+  artifact::Payload convolution(exec::ConvolutionOp op) {
+    return artifact::Convolution{exec::toArtifact(op.getGeometry()),
+                                 buffer(op.getX()),
+                                 buffer(op.getW()),
+                                 buffer(op.getY()),
+                                 buffer(op.getBias()),
+                                 buffer(op.getResidual()),
+                                 buffer(op.getScratch())};
+  }
+
+  artifact::Payload pack(exec::PackOp op) {
+    artifact::Pack pack{buffer(op.getSrc()), buffer(op.getDst()), {}};
+    if (auto geometry = dyn_cast<exec::MatmulGeometryAttr>(op.getGeometry()))
+      pack.geometry = exec::toArtifact(geometry);
+    else
+      pack.geometry = exec::toArtifact(cast<exec::ConvolutionGeometryAttr>(op.getGeometry()));
+    return pack;
+  }
+
+  artifact::Payload reorder(exec::ReorderOp op) {
+    auto type = cast<RankedTensorType>(op.getType());
+    return artifact::Reorder{buffer(op.getSrc()),
+                             buffer(op.getDst()),
+                             exec::toDataType(type.getElementType()),
+                             type.getShape().vec(),
+                             static_cast<artifact::Layout>(op.getFrom()),
+                             static_cast<artifact::Layout>(op.getTo())};
+  }
+
+  artifact::Payload collective(exec::CollectiveOp op) {
+    return artifact::Collective{static_cast<artifact::CollectiveKind>(op.getKind()),
+                                buffer(op.getInput()),
+                                buffer(op.getOutput()),
+                                static_cast<int32_t>(op.getGroup()),
+                                static_cast<artifact::Reduction>(op.getReduction()),
+                                exec::toDataType(op.getType()),
+                                static_cast<int64_t>(op.getCount())};
+  }
+};
+} // namespace
+
+artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndices &indices,
+                                                     std::vector<std::string> &kernels) {
+  PayloadEmitter emitter{indices, kernels};
+  artifact::Instruction instruction;
+  instruction.queue =
+      static_cast<artifact::Queue>(cast<exec::InstructionOpInterface>(op).getQueue());
+  if (auto after = op->getAttrOfType<DenseI32ArrayAttr>("after"))
+    instruction.after = after.asArrayRef().vec();
+  if (auto id = op->getAttrOfType<StringAttr>("id"))
+    instruction.id = id.str();
+  if (auto key = op->getAttrOfType<StringAttr>("key"))
+    instruction.profileKey = key.str();
+  if (auto flops = op->getAttrOfType<IntegerAttr>("flops"))
+    instruction.flops = flops.getInt();
+  if (auto bytes = op->getAttrOfType<IntegerAttr>("bytes"))
+    instruction.bytes = bytes.getInt();
+  auto narrow = [](uint64_t value) { return static_cast<int32_t>(value); };
+  auto wide = [](uint64_t value) { return static_cast<int64_t>(value); };
+  TypeSwitch<Operation *>(op)
+      .Case([&](exec::LaunchOp op) { instruction.payload = emitter.launch(op); })
+      .Case([&](exec::MatmulOp op) { instruction.payload = emitter.matmul(op); })
+      .Case([&](exec::ConvolutionOp op) { instruction.payload = emitter.convolution(op); })
+      .Case([&](exec::PackOp op) { instruction.payload = emitter.pack(op); })
+      .Case([&](exec::ReorderOp op) { instruction.payload = emitter.reorder(op); })
+      .Case([&](exec::CollectiveOp op) { instruction.payload = emitter.collective(op); })
+      .Case([&](exec::PermuteOp op) {
+        instruction.payload =
+            artifact::Permute{emitter.buffer(op.getInput()), emitter.buffer(op.getOutput()),
+                              narrow(op.getPermutation()), wide(op.getSize())};
+      })
+      .Case([&](exec::SendOp op) {
+        instruction.payload = artifact::Send{emitter.buffer(op.getBuffer()), narrow(op.getPeer()),
+                                             wide(op.getSize()), narrow(op.getTag())};
+      })
+      .Case([&](exec::RecvOp op) {
+        instruction.payload = artifact::Recv{emitter.buffer(op.getBuffer()), narrow(op.getPeer()),
+                                             wide(op.getSize()), narrow(op.getTag())};
+      })
+      .Case([&](exec::CopyOp op) {
+        instruction.payload = artifact::Copy{emitter.buffer(op.getSrc()), wide(op.getSrcOffset()),
+                                             emitter.buffer(op.getDst()), wide(op.getDstOffset()),
+                                             wide(op.getSize())};
+      })
+      .Case([&](exec::ReadOp op) {
+        instruction.payload =
+            artifact::Read{indices.parameters.lookup(op.getPort()), emitter.buffer(op.getDst())};
+      });
+  return instruction;
+}

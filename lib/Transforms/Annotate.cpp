@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-annotate: a plan, from a file or the module, written onto the operations.
+#include "ShardingProblem.h"
+
+#include "autopar/Transforms/Passes.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_ANNOTATEPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Plan;
+
+namespace {
+
+struct AnnotatePass : mlir::autopar::impl::AnnotatePassBase<AnnotatePass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(annotate()))
+      signalPassFailure();
+  }
+
+private:
+  FailureOr<Plan> readPlan() {
+    ModuleOp module = getOperation();
+    ::autopar::Result<Plan> plan = ::autopar::Status();
+    if (!planFile.empty())
+      plan = Plan::load(planFile);
+    else if (auto text = module->getAttrOfType<StringAttr>("autopar.plan"))
+      plan = Plan::fromJson(text.getValue());
+    else
+      return module.emitError(
+          "has no plan to apply; run autopar-search first or give the option plan=FILE");
+    if (!plan)
+      return module.emitError() << "plan: " << plan.status().message();
+    if (plan->stages.size() != 1)
+      return module.emitError() << "plan: " << plan->stages.size() << " stages; expected one";
+    return plan.take();
+  }
+
+  LogicalResult annotate() {
+    FailureOr<Plan> plan = readPlan();
+    if (failed(plan))
+      return failure();
+    auto function = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+      return getOperation().emitError("expected a function @main of one block to annotate");
+    FailureOr<MeshAxes> axes = declareMesh(plan->meshes.front());
+    if (failed(axes) || failed(annotateOperations(function, *plan, *axes)) ||
+        failed(annotateValues(function, *plan, *axes)))
+      return failure();
+    return success();
+  }
+
+  FailureOr<MeshAxes> declareMesh(const ::autopar::Mesh &mesh) {
+    ModuleOp module = getOperation();
+    FailureOr<MeshOp> existing = findMesh(module);
+    if (failed(existing))
+      return failure();
+    if (*existing) {
+      MeshAxes axes = MeshAxes::of(*existing);
+      bool same = axes.names.size() == mesh.axes.size();
+      for (size_t i = 0; same && i < mesh.axes.size(); ++i)
+        same = axes.names[i] == mesh.axes[i].name && axes.sizes[i] == mesh.axes[i].size;
+      if (!same)
+        return existing->emitOpError("differs from the plan's mesh");
+      return axes;
+    }
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    SmallVector<StringRef> names;
+    SmallVector<int64_t> sizes;
+    for (const ::autopar::MeshAxis &axis : mesh.axes) {
+      names.push_back(axis.name);
+      sizes.push_back(axis.size);
+    }
+    auto op = MeshOp::create(builder, module.getLoc(), builder.getStringAttr(mesh.name),
+                             builder.getStrArrayAttr(names), builder.getDenseI64ArrayAttr(sizes),
+                             DenseI64ArrayAttr());
+    return MeshAxes::of(op);
+  }
+
+  FailureOr<AxisList> numbersOf(Operation *op, const ::autopar::AxisList &words,
+                                const MeshAxes &axes) {
+    AxisList list;
+    for (const std::string &word : words) {
+      int8_t axis = axes.numberOf(word);
+      if (axis < 0)
+        return op->emitOpError() << "is planned over axis \"" << word << "\", which mesh "
+                                 << axes.symbol << " does not have";
+      list.push_back(axis);
+    }
+    return list;
+  }
+
+  LogicalResult annotateOperations(func::FuncOp function, const Plan &plan, const MeshAxes &axes) {
+    size_t applied = 0;
+    for (auto &[op, id] : planIds(function)) {
+      auto it = plan.ops.find(id);
+      if (it == plan.ops.end())
+        continue;
+      ++applied;
+      ShardingRule rule = shardingRuleOf(op);
+      FactorAxes factors;
+      for (const ::autopar::AxisList &words : it->second.factors) {
+        FailureOr<AxisList> list = numbersOf(op, words, axes);
+        if (failed(list))
+          return failure();
+        factors.push_back(*list);
+      }
+      std::string whyNot;
+      if (!isLegal(rule, factors, axes, &whyNot))
+        return op->emitOpError() << "cannot take the planned strategy for \"" << id
+                                 << "\": " << whyNot;
+      if (llvm::any_of(factors, [](const AxisList &list) { return !list.empty(); }))
+        op->setAttr("autopar.strategy", strategyToAttr(factors, axes));
+    }
+    if (applied == plan.ops.size())
+      return success();
+    llvm::StringSet<> known;
+    for (auto &[op, id] : planIds(function))
+      known.insert(id);
+    for (auto &[id, strategy] : plan.ops)
+      if (!known.contains(id))
+        return getOperation().emitError()
+               << "plan: names operation \"" << id << "\", which @main does not have";
+    return success();
+  }
+
+  FailureOr<ShardingAttr> shardingOf(func::FuncOp function, const std::string &name,
+                                     RankedTensorType type, const Plan &plan,
+                                     const MeshAxes &axes) {
+    auto it = plan.values.find(name);
+    if (it == plan.values.end())
+      return ShardingAttr();
+    if (static_cast<int64_t>(it->second.dims.size()) != type.getRank())
+      return function.emitOpError() << "plan: \"" << name << "\" has " << it->second.dims.size()
+                                    << " dimensions, the value is " << type;
+    TensorSharding sharding;
+    for (const ::autopar::AxisList &words : it->second.dims) {
+      FailureOr<AxisList> list = numbersOf(function, words, axes);
+      if (failed(list))
+        return failure();
+      sharding.dims.push_back(*list);
+    }
+    return sharding.toAttr(axes);
+  }
+
+  LogicalResult annotateValues(func::FuncOp function, const Plan &plan, const MeshAxes &axes) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      FailureOr<ShardingAttr> attr =
+          shardingOf(function, planNameOfArgument(function, i),
+                     cast<RankedTensorType>(function.getArgument(i).getType()), plan, axes);
+      if (failed(attr))
+        return failure();
+      if (*attr)
+        function.setArgAttr(i, "autopar.sharding", *attr);
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      FailureOr<ShardingAttr> attr =
+          shardingOf(function, planNameOfResult(function, i),
+                     cast<RankedTensorType>(function.getResultTypes()[i]), plan, axes);
+      if (failed(attr))
+        return failure();
+      if (*attr)
+        function.setResultAttr(i, "autopar.sharding", *attr);
+    }
+    return success();
+  }
+};
+
+} // namespace

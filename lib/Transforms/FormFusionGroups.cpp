@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass that wraps operations which become one kernel or library call into autopar.group. First
+// library calls take their epilogues; then everything else that generates code is clustered; then
+// the block is written anew, in an order in which every group can run at once.
+#include "ContractionEpilogue.h"
+#include "FusionClusters.h"
+
+#include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/Passes.h"
+#include <queue>
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_FORMFUSIONGROUPSPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// Whether a transposition is left to a library call that reads or writes strided views.
+bool isStridedView(Operation *op) {
+  if (!isa<TransposeOp>(op))
+    return false;
+  Value source = op->getOperand(0);
+  while (auto reshape = source.getDefiningOp<ReshapeOp>())
+    source = reshape.getInput();
+  if (Operation *producer = source.getDefiningOp(); producer && isa<DotGeneralOp>(producer) &&
+                                                    isLibraryContraction(producer) &&
+                                                    source.hasOneUse())
+    return true;
+  SmallVector<Operation *> users(op->getUsers());
+  bool feedsProduct = !users.empty();
+  while (!users.empty()) {
+    Operation *user = users.pop_back_val();
+    if (isa<ReshapeOp>(user))
+      llvm::append_range(users, user->getUsers());
+    else
+      feedsProduct &= isa<DotGeneralOp>(user) && isLibraryContraction(user);
+  }
+  return feedsProduct;
+}
+
+/// Writes the block anew: one unit per group, per operation that stays alone, and per fluid
+/// operation that something outside of groups reads.
+class BlockWriter {
+public:
+  BlockWriter(Block &block, ClusterGraph &graph, const DenseSet<Operation *> &contractions)
+      : block(block), graph(graph), contractions(contractions) {}
+
+  void write();
+
+private:
+  struct Unit {
+    Cluster *cluster = nullptr;  ///< a group or an operation alone
+    Operation *fluid = nullptr;  ///< or a fluid operation on its own
+    SmallVector<unsigned> users; ///< units that wait for this one
+    unsigned waitsFor = 0;
+    int64_t position = 0;
+  };
+
+  bool isGroup(const Cluster &cluster) const {
+    return !cluster.isClosed || contractions.contains(cluster.ops.front());
+  }
+  bool readsInside(Value value, const Cluster &cluster) const;
+  void collectInputs(const Cluster &cluster, llvm::SetVector<Value> &inputs) const;
+  void collectInputs(Value value, const Cluster &cluster, llvm::SetVector<Value> &inputs) const;
+  llvm::SetVector<Value> readsOf(Operation *op) const;
+  void createUnits(ArrayRef<Operation *> ops);
+  /// Operations of one unit have one key.
+  void *keyOf(Operation *op) const {
+    Cluster *cluster = graph.clusterOf(op);
+    return cluster ? static_cast<void *>(cluster) : op;
+  }
+  void writeUnit(Unit &unit);
+  void writeGroup(Cluster &cluster);
+  Operation *wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs);
+  Value cloneInto(OpBuilder &builder, Value value, IRMapping &mapping);
+
+  Block &block;
+  ClusterGraph &graph;
+  const DenseSet<Operation *> &contractions;
+  std::vector<Unit> units;
+  DenseMap<void *, unsigned> unitNumbers;
+};
+
+/// Whether a fluid value is made inside the group: it depends on one of the group's operations, or
+/// on more than views of something outside.
+bool BlockWriter::readsInside(Value value, const Cluster &cluster) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isFluid(op))
+      return graph.clusterOf(op) == &cluster;
+    if (!isa<ReshapeOp>(op))
+      return true;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+void BlockWriter::collectInputs(Value value, const Cluster &cluster,
+                                llvm::SetVector<Value> &inputs) const {
+  if (!readsInside(value, cluster)) {
+    inputs.insert(value);
+  } else if (Operation *op = value.getDefiningOp(); isFluid(op)) {
+    for (Value operand : op->getOperands())
+      collectInputs(operand, cluster, inputs);
+  }
+}
+
+/// What a group reads. A library call reads buffers: nothing is computed on the way into it.
+void BlockWriter::collectInputs(const Cluster &cluster, llvm::SetVector<Value> &inputs) const {
+  for (Operation *op : cluster.ops)
+    for (Value operand : op->getOperands()) {
+      if (contractions.contains(op))
+        inputs.insert(operand);
+      else
+        collectInputs(operand, cluster, inputs);
+    }
+}
+
+/// What has to be there before the cluster or fluid operation of `op` runs.
+llvm::SetVector<Value> BlockWriter::readsOf(Operation *op) const {
+  llvm::SetVector<Value> reads;
+  Cluster *cluster = graph.clusterOf(op);
+  if (!cluster || !isGroup(*cluster)) {
+    reads.insert(op->operand_begin(), op->operand_end());
+    return reads;
+  }
+  collectInputs(*cluster, reads);
+  return reads;
+}
+
+/// Creates the units that the block's results and effects need, and their dependences.
+void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
+  DenseSet<void *> needed;
+  SmallVector<Operation *> worklist;
+  auto need = [&](Operation *op) {
+    if (op && needed.insert(keyOf(op)).second)
+      worklist.push_back(op);
+  };
+  for (Operation *op : ops)
+    if (!isMemoryEffectFree(op))
+      need(op);
+  for (Value operand : block.getTerminator()->getOperands())
+    need(operand.getDefiningOp());
+  while (!worklist.empty())
+    for (Value value : readsOf(worklist.pop_back_val()))
+      need(value.getDefiningOp());
+  for (Operation *op : ops) {
+    if (!needed.contains(keyOf(op)) || !unitNumbers.try_emplace(keyOf(op), units.size()).second)
+      continue;
+    Unit &unit = units.emplace_back();
+    unit.cluster = graph.clusterOf(op);
+    unit.fluid = unit.cluster ? nullptr : op;
+    unit.position = graph.positionOf(unit.cluster ? unit.cluster->ops.back() : op);
+  }
+  for (auto [number, unit] : llvm::enumerate(units))
+    for (Value value : readsOf(unit.cluster ? unit.cluster->ops.front() : unit.fluid))
+      if (Operation *producer = value.getDefiningOp()) {
+        units[unitNumbers.lookup(keyOf(producer))].users.push_back(number);
+        ++unit.waitsFor;
+      }
+}
+
+Value BlockWriter::cloneInto(OpBuilder &builder, Value value, IRMapping &mapping) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  for (Value operand : op->getOperands())
+    cloneInto(builder, operand, mapping);
+  Operation *copy = builder.clone(*op, mapping);
+  if (isFluid(op))
+    copy->removeAttr("autopar.id");
+  return mapping.lookup(value);
+}
+
+Operation *BlockWriter::wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
+                             ArrayRef<Value> outputs) {
+  OpBuilder builder(block.getTerminator());
+  Location loc = ops.back()->getLoc();
+  auto typesOf = [](ArrayRef<Value> values) {
+    return llvm::map_to_vector(values, [](Value value) { return value.getType(); });
+  };
+  auto group = GroupOp::create(builder, loc, typesOf(outputs), inputs);
+  SmallVector<Type> types = typesOf(inputs);
+  Block *body =
+      builder.createBlock(&group.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
+  IRMapping mapping;
+  mapping.map(inputs, body->getArguments());
+  for (Operation *op : ops)
+    cloneInto(builder, op->getResult(0), mapping);
+  SmallVector<Value> yielded =
+      llvm::map_to_vector(outputs, [&](Value value) { return mapping.lookup(value); });
+  YieldOp::create(builder, loc, yielded);
+  for (Operation *op : ops)
+    if (StringRef id = getOpId(op); !id.empty() && getOpId(group).empty())
+      setOpId(group, id);
+  for (auto [value, result] : llvm::zip(outputs, group.getResults()))
+    Value(value).replaceAllUsesWith(result);
+  return group;
+}
+
+void BlockWriter::writeGroup(Cluster &cluster) {
+  llvm::SetVector<Value> inputs;
+  SmallVector<Value> outputs;
+  collectInputs(cluster, inputs);
+  for (Operation *op : cluster.ops) {
+    if (graph.isExported(op->getResult(0), cluster))
+      outputs.push_back(op->getResult(0));
+  }
+  wrap(cluster.ops, inputs.getArrayRef(), outputs);
+}
+
+void BlockWriter::writeUnit(Unit &unit) {
+  if (unit.cluster && isGroup(*unit.cluster))
+    return writeGroup(*unit.cluster);
+  Operation *op = unit.cluster ? unit.cluster->ops.front() : unit.fluid;
+  bool staysAlone = unit.cluster || isa<ReshapeOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
+  if (staysAlone)
+    return op->moveBefore(block.getTerminator());
+  wrap(op, llvm::to_vector(op->getOperands()), llvm::to_vector_of<Value>(op->getResults()));
+}
+
+void BlockWriter::write() {
+  SmallVector<Operation *> old =
+      llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
+  createUnits(old);
+  // Ready units run in the order of their last operation.
+  using Entry = std::pair<int64_t, unsigned>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+  for (auto [number, unit] : llvm::enumerate(units))
+    if (unit.waitsFor == 0)
+      ready.push({unit.position, number});
+  DenseSet<Operation *> kept;
+  while (!ready.empty()) {
+    Unit &unit = units[ready.top().second];
+    ready.pop();
+    writeUnit(unit);
+    for (unsigned user : unit.users)
+      if (--units[user].waitsFor == 0)
+        ready.push({units[user].position, user});
+  }
+  for (Unit &unit : units) {
+    if (unit.cluster && !isGroup(*unit.cluster))
+      kept.insert(unit.cluster->ops.front());
+    if (unit.fluid)
+      kept.insert(unit.fluid);
+  }
+  for (Operation *op : llvm::reverse(old))
+    if (op->use_empty() && (!kept.contains(op) || isFluid(op)) && isMemoryEffectFree(op))
+      op->erase();
+}
+
+struct FormFusionGroupsPass
+    : public mlir::autopar::impl::FormFusionGroupsPassBase<FormFusionGroupsPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
+    if (!function.getBody().hasOneBlock()) {
+      function.emitOpError("expected one block: region operations must be lowered before");
+      return signalPassFailure();
+    }
+    Block &block = function.getBody().front();
+    // Later products first: an addition of two products is the epilogue of the second.
+    SmallVector<Operation *> products;
+    for (Operation &op : block)
+      if (isLibraryContraction(&op))
+        products.push_back(&op);
+    SmallVector<SmallVector<Operation *>> epilogues;
+    DenseSet<Operation *> contractions, claimed;
+    for (Operation *op : llvm::reverse(products)) {
+      epilogues.push_back(matchContractionEpilogue(op, claimed));
+      contractions.insert(op);
+    }
+    ClusterGraph graph(block);
+    for (ArrayRef<Operation *> ops : epilogues)
+      graph.close(ops);
+    for (Operation &op : block)
+      if (isStridedView(&op))
+        graph.close(&op);
+    graph.grow();
+    BlockWriter(block, graph, contractions).write();
+  }
+};
+
+} // namespace

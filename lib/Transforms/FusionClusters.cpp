@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Growing clusters. A producer joins a consumer in one of two ways: at the same point, when both
+// work on one iteration space and the consumer reads just the point (or row) that the producer
+// computes; or by substitution, when nobody else needs the producer and it is not computed more
+// often than before.
+#include "FusionClusters.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Operations per kernel: beyond this, registers and compile time suffer.
+static constexpr size_t maxOps = 50;
+/// A formula that may be computed again for every read.
+static constexpr int64_t cheapCost = 2;
+/// A formula that may run under a mask, for elements that are then not used.
+static constexpr int64_t maskedCost = 3;
+/// Clusters visited in the search for a cycle before it is assumed that there is one.
+static constexpr size_t maxVisited = 4000;
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static int64_t product(ArrayRef<int64_t> shape) {
+  int64_t result = 1;
+  for (int64_t size : shape)
+    result *= size;
+  return result;
+}
+
+static SmallVector<AffineExpr> identityIndex(ArrayRef<int64_t> shape, MLIRContext *context) {
+  return llvm::map_to_vector(llvm::seq<unsigned>(0, shape.size()),
+                             [&](unsigned dim) { return getAffineDimExpr(dim, context); });
+}
+
+static SmallVector<int64_t> keptShape(const RowDomain &rows) {
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::enumerate(rows.shape))
+    if (!rows.isRowDim(dim))
+      shape.push_back(size);
+  return shape;
+}
+
+static SmallVector<AffineExpr> keptIndex(const RowDomain &rows, ArrayRef<AffineExpr> index) {
+  SmallVector<AffineExpr> kept;
+  for (auto [dim, expr] : llvm::enumerate(index))
+    if (!rows.isRowDim(dim))
+      kept.push_back(expr);
+  return kept;
+}
+
+/// Whether neighbouring elements belong to different rows.
+static bool runsAcrossRows(const RowDomain &rows) {
+  for (int64_t dim = static_cast<int64_t>(rows.shape.size()) - 1; dim >= 0; --dim)
+    if (rows.shape[dim] != 1)
+      return !rows.isRowDim(dim);
+  return false;
+}
+
+//===-- fluid operations
+//--------------------------------------------------------------------------===//
+
+bool autopar::isFluid(Operation *op) {
+  if (isa<ReshapeOp>(op))
+    return true;
+  auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
+  if (!lowering || op->getNumResults() != 1 || lowering.getRowDomain())
+    return false;
+  if (op->getNumOperands() == 0) {
+    DenseElementsAttr value;
+    if (matchPattern(op, m_Constant(&value)))
+      return value.isSplat();
+    return !op->hasTrait<OpTrait::ConstantLike>() && lowering.getElementCost() <= 1;
+  }
+  return op->getNumOperands() == 1 && lowering.getElementCost() == 0 && lowering.getOperandMap(0) &&
+         lowering.getPositionDimensions().empty() &&
+         typeOf(op->getResult(0)).getNumElements() > typeOf(op->getOperand(0)).getNumElements();
+}
+
+std::pair<Value, Index> autopar::traceFluids(Value value, Index index) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isFluid(op) || op->getNumOperands() == 0)
+      break;
+    if (index)
+      index = applyMap(cast<ElementLoweringOpInterface>(op).getOperandMap(0), *index);
+    value = op->getOperand(0);
+  }
+  return {value, index};
+}
+
+//===-- the graph
+//---------------------------------------------------------------------------------===//
+
+/// Matrix products and convolutions are lowered on their own.
+static bool isFusible(Operation *op) {
+  if (isa<DotGeneralOp, ConvolutionOp>(op) || !isa<ElementLoweringOpInterface>(op))
+    return false;
+  return !op->hasTrait<OpTrait::ConstantLike>() && op->getNumResults() == 1;
+}
+
+ClusterGraph::ClusterGraph(Block &block) : context(block.getParentOp()->getContext()) {
+  int64_t position = 0;
+  for (Operation &op : block.without_terminator()) {
+    positions[&op] = position++;
+    if (isFluid(&op))
+      continue;
+    Cluster &cluster = *clusters.emplace_back(std::make_unique<Cluster>());
+    cluster.ops.push_back(&op);
+    cluster.isClosed = !isFusible(&op);
+    owner[&op] = &cluster;
+    if (cluster.isClosed)
+      continue;
+    auto lowering = cast<ElementLoweringOpInterface>(op);
+    cluster.rows = lowering.getRowDomain();
+    cluster.shape =
+        cluster.rows ? cluster.rows.shape : llvm::to_vector(typeOf(op.getResult(0)).getShape());
+    cluster.at[&op] = identityIndex(cluster.shape, context);
+    cluster.cost = lowering.getElementCost();
+  }
+}
+
+void ClusterGraph::close(ArrayRef<Operation *> ops) {
+  Cluster &cluster = *clusterOf(ops.front());
+  cluster.ops = llvm::to_vector(ops);
+  cluster.isClosed = true;
+  for (Operation *op : ops) {
+    if (Cluster *own = clusterOf(op); own != &cluster)
+      own->ops.clear();
+    owner[op] = &cluster;
+  }
+}
+
+int64_t ClusterGraph::lastPosition(const Cluster &cluster) const {
+  return positionOf(cluster.ops.back());
+}
+
+void ClusterGraph::forEachUser(Value value, function_ref<void(Operation *)> visit) const {
+  for (Operation *user : value.getUsers()) {
+    if (isFluid(user))
+      forEachUser(user->getResult(0), visit);
+    else
+      visit(user);
+  }
+}
+
+bool ClusterGraph::isExported(Value value, const Cluster &cluster) const {
+  bool isOutside = false;
+  forEachUser(value, [&](Operation *user) { isOutside |= clusterOf(user) != &cluster; });
+  return isOutside;
+}
+
+bool ClusterGraph::isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const {
+  bool isOutside = false;
+  forEachUser(value, [&](Operation *user) {
+    Cluster *cluster = clusterOf(user);
+    isOutside |= cluster != &a && cluster != &b;
+  });
+  return isOutside;
+}
+
+SmallVector<ClusterGraph::Edge> ClusterGraph::edgesBetween(Cluster &producer,
+                                                           Cluster &consumer) const {
+  SmallVector<Edge> edges;
+  for (Operation *op : consumer.ops) {
+    auto lowering = cast<ElementLoweringOpInterface>(op);
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      const Index &at = consumer.at.find(op)->second;
+      AffineMap map = lowering.getOperandMap(i);
+      Index index = at && map ? Index(applyMap(map, *at)) : std::nullopt;
+      auto [source, sourceIndex] = traceFluids(operand, index);
+      Operation *defining = source.getDefiningOp();
+      if (defining && clusterOf(defining) == &producer)
+        edges.push_back({op, source, sourceIndex});
+    }
+  }
+  return edges;
+}
+
+/// Whether the consumer also depends on the producer by way of a third cluster.
+bool ClusterGraph::wouldCycle(Cluster &producer, Cluster &consumer) const {
+  int64_t last = lastPosition(consumer);
+  DenseSet<Cluster *> visited;
+  SmallVector<Cluster *> worklist;
+  auto enqueueUsers = [&](Cluster &cluster) {
+    for (Operation *op : cluster.ops)
+      for (Value result : op->getResults())
+        forEachUser(result, [&](Operation *user) {
+          Cluster *next = clusterOf(user);
+          bool isNear = next && (next == &consumer || positionOf(next->ops.front()) < last);
+          if (isNear && next != &producer && visited.insert(next).second)
+            worklist.push_back(next);
+        });
+  };
+  enqueueUsers(producer);
+  // Direct edges are what the merge removes.
+  llvm::erase(worklist, &consumer);
+  visited.erase(&consumer);
+  while (!worklist.empty()) {
+    Cluster *next = worklist.pop_back_val();
+    if (next == &consumer || visited.size() > maxVisited)
+      return true;
+    enqueueUsers(*next);
+  }
+  return false;
+}
+
+//===-- merging
+//-----------------------------------------------------------------------------------===//
+
+/// Index of an operation's result where `at` is the index of its iteration space.
+static Index resultIndex(Operation *op, const Index &at) {
+  if (!at)
+    return at;
+  RowDomain rows = cast<ElementLoweringOpInterface>(op).getRowDomain();
+  return rows && rows.reduces ? Index(keptIndex(rows, *at)) : at;
+}
+
+/// The index of a cluster of iteration space `shape` at the current point of a merged iteration
+/// space: the same point, or the same row for a cluster with one point per row.
+static Index embed(ArrayRef<int64_t> shape, const RowDomain &rows, ArrayRef<int64_t> merged,
+                   MLIRContext *context) {
+  SmallVector<AffineExpr> here = identityIndex(merged, context);
+  if (product(shape) == product(merged))
+    return applyMap(reshapeMap(shape, merged, context), here);
+  if (!rows || product(shape) != product(keptShape(rows)))
+    return std::nullopt;
+  return applyMap(reshapeMap(shape, keptShape(rows), context), keptIndex(rows, here));
+}
+
+static Index compose(const Index &index, const Index &dims) {
+  if (!index || !dims)
+    return std::nullopt;
+  return llvm::map_to_vector(*index, [&](AffineExpr expr) { return expr.replaceDims(*dims); });
+}
+
+static Cluster combine(const Cluster &producer, const Cluster &consumer) {
+  Cluster merged;
+  merged.ops = producer.ops;
+  llvm::append_range(merged.ops, consumer.ops);
+  merged.cost = producer.cost + consumer.cost;
+  return merged;
+}
+
+/// Values that others need must be computed at the current point or row, or they would need loops
+/// of their own; and a reduction across rows walks its column tile once, so that it may not store
+/// the rows it reads.
+bool ClusterGraph::exportsFit(const Cluster &merged, const Cluster &producer,
+                              const Cluster &consumer) const {
+  bool reducesAcross = false;
+  for (Operation *op : merged.ops) {
+    RowDomain rows = cast<ElementLoweringOpInterface>(op).getRowDomain();
+    reducesAcross |= rows && rows.reduces && runsAcrossRows(rows);
+  }
+  SmallVector<AffineExpr> here = identityIndex(merged.shape, context);
+  for (Operation *op : merged.ops) {
+    Value result = op->getResult(0);
+    if (!isExportedFromBoth(result, producer, consumer))
+      continue;
+    Index index = resultIndex(op, merged.at.find(op)->second);
+    if (!index)
+      return false;
+    ArrayRef<int64_t> shape = typeOf(result).getShape();
+    if (product(shape) == product(merged.shape)) {
+      if (reducesAcross || !isSamePosition(*index, shape, here, merged.shape, merged.shape))
+        return false;
+    } else if (!merged.rows || product(shape) != product(keptShape(merged.rows)) ||
+               !isSamePosition(*index, shape, keptIndex(merged.rows, here), keptShape(merged.rows),
+                               merged.shape)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Cluster> ClusterGraph::mergeAtSamePoint(Cluster &producer, Cluster &consumer,
+                                                      ArrayRef<Edge> edges) const {
+  if (producer.rows && consumer.rows && !producer.rows.agrees(consumer.rows))
+    return std::nullopt;
+  Cluster merged = combine(producer, consumer);
+  const Cluster &leading = producer.rows ? producer : consumer;
+  merged.rows = leading.rows;
+  merged.shape = leading.shape;
+  Index fromProducer = embed(producer.shape, merged.rows, merged.shape, context);
+  Index fromConsumer = embed(consumer.shape, merged.rows, merged.shape, context);
+  if (!fromProducer || !fromConsumer)
+    return std::nullopt;
+  for (const Edge &edge : edges) {
+    Operation *op = edge.source.getDefiningOp();
+    Index read = compose(edge.index, fromConsumer);
+    Index made = compose(resultIndex(op, producer.at.find(op)->second), fromProducer);
+    ArrayRef<int64_t> shape = typeOf(edge.source).getShape();
+    if (!read || !made || !isSamePosition(*read, shape, *made, shape, merged.shape))
+      return std::nullopt;
+  }
+  for (auto &[op, index] : producer.at)
+    merged.at[op] = compose(index, fromProducer);
+  for (auto &[op, index] : consumer.at)
+    merged.at[op] = compose(index, fromConsumer);
+  if (!exportsFit(merged, producer, consumer))
+    return std::nullopt;
+  return merged;
+}
+
+std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &consumer,
+                                                ArrayRef<Edge> edges) const {
+  if (producer.rows)
+    return std::nullopt;
+  for (Operation *op : producer.ops)
+    if (isExportedFromBoth(op->getResult(0), producer, consumer))
+      return std::nullopt;
+  Index read;
+  Value source = edges.front().source;
+  bool isUniform = true;
+  for (const Edge &edge : edges) {
+    if (!edge.index)
+      return std::nullopt;
+    auto lowering = cast<ElementLoweringOpInterface>(edge.consumer);
+    RowDomain rows = lowering.getRowDomain();
+    int64_t reads =
+        rows ? product(rows.shape) : typeOf(edge.consumer->getResult(0)).getNumElements();
+    bool isRepeated = reads > typeOf(edge.source).getNumElements();
+    if (isRepeated && producer.cost > cheapCost)
+      return std::nullopt;
+    if (!lowering.getPositionDimensions().empty() && producer.cost > maskedCost)
+      return std::nullopt;
+    isUniform &= edge.source == source && (!read || *read == *edge.index);
+    read = edge.index;
+  }
+  if (!isUniform && producer.cost > cheapCost)
+    return std::nullopt;
+  Cluster merged = combine(producer, consumer);
+  merged.rows = consumer.rows;
+  merged.shape = consumer.shape;
+  merged.at = consumer.at;
+  ArrayRef<int64_t> shape = typeOf(source).getShape();
+  Index base;
+  if (isUniform && product(shape) == product(producer.shape))
+    base = applyMap(reshapeMap(producer.shape, shape, context), *read);
+  Operation *last = source.getDefiningOp();
+  Index made = producer.at.find(last)->second;
+  SmallVector<AffineExpr> here = identityIndex(producer.shape, context);
+  if (!made || !isSamePosition(*made, shape, here, producer.shape, producer.shape))
+    base = std::nullopt;
+  for (auto &[op, index] : producer.at)
+    merged.at[op] = compose(index, base);
+  if (!exportsFit(merged, producer, consumer))
+    return std::nullopt;
+  return merged;
+}
+
+bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
+  if (producer.isClosed || consumer.isClosed || producer.ops.size() + consumer.ops.size() > maxOps)
+    return false;
+  SmallVector<Edge> edges = edgesBetween(producer, consumer);
+  std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);
+  if (!merged)
+    merged = substitute(producer, consumer, edges);
+  if (!merged || wouldCycle(producer, consumer))
+    return false;
+  llvm::sort(merged->ops,
+             [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
+  for (Operation *op : producer.ops)
+    owner[op] = &consumer;
+  producer.ops.clear();
+  consumer = std::move(*merged);
+  return true;
+}
+
+void ClusterGraph::growAt(Cluster &cluster) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    llvm::SetVector<Cluster *> producers;
+    for (Operation *op : cluster.ops)
+      for (Value operand : op->getOperands()) {
+        Operation *source = traceFluids(operand, std::nullopt).first.getDefiningOp();
+        if (Cluster *producer = source ? clusterOf(source) : nullptr;
+            producer && producer != &cluster)
+          producers.insert(producer);
+      }
+    for (Cluster *producer : producers)
+      changed |= tryMerge(*producer, cluster);
+  }
+}
+
+void ClusterGraph::grow() {
+  for (std::unique_ptr<Cluster> &cluster : clusters)
+    if (!cluster->isClosed && !cluster->ops.empty())
+      growAt(*cluster);
+}

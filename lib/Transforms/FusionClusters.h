@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which operations become one kernel: clusters that grow along producer-consumer edges as long as
+// one iteration space serves all of their operations. Works on operand maps and row domains only.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/IndexExpressions.h"
+#include "autopar/Interfaces/LoweringInterface.h"
+
+namespace mlir::autopar {
+
+/// An index over the dimensions of a cluster's iteration space; nothing where it is not one
+/// function of them (it depends on data, or several functions are asked for).
+using Index = std::optional<SmallVector<AffineExpr>>;
+
+/// Operations that costs nothing to repeat in every consumer: splat constants, positions,
+/// repetition (broadcast) and views (reshape). They belong to no cluster; groups clone what they
+/// read.
+bool isFluid(Operation *op);
+/// Follows fluid operations upwards. Returns the value where they end, and its index given the
+/// index of `value`.
+std::pair<Value, Index> traceFluids(Value value, Index index);
+
+struct Cluster {
+  /// A cluster with a fixed content: a library call and its epilogue, or an operation that stays
+  /// alone.
+  bool isClosed = false;
+  SmallVector<Operation *> ops; ///< in program order
+  SmallVector<int64_t> shape;   ///< iteration space
+  RowDomain rows;               ///< false for pointwise clusters
+  /// Index of each operation's result, or of its row domain, over the iteration space.
+  DenseMap<Operation *, Index> at;
+  int64_t cost = 0; ///< of one point
+};
+
+class ClusterGraph {
+public:
+  /// Numbers the operations of a block; every operation but fluid ones gets a cluster of its own.
+  explicit ClusterGraph(Block &block);
+
+  /// Makes one closed cluster of `ops` (in program order).
+  void close(ArrayRef<Operation *> ops);
+  /// Merges clusters until nothing more fits.
+  void grow();
+
+  /// The cluster of an operation; null for fluid operations and the terminator.
+  Cluster *clusterOf(Operation *op) const { return owner.lookup(op); }
+  int64_t positionOf(Operation *op) const { return positions.lookup(op); }
+  /// Whether the value has uses, seen through fluid operations, outside of `cluster`.
+  bool isExported(Value value, const Cluster &cluster) const;
+
+private:
+  struct Edge {
+    Operation *consumer;
+    Value source;
+    Index index; ///< of the source, over the consumer's iteration space
+  };
+
+  void growAt(Cluster &cluster);
+  bool tryMerge(Cluster &producer, Cluster &consumer);
+  std::optional<Cluster> mergeAtSamePoint(Cluster &producer, Cluster &consumer,
+                                          ArrayRef<Edge> edges) const;
+  std::optional<Cluster> substitute(Cluster &producer, Cluster &consumer,
+                                    ArrayRef<Edge> edges) const;
+  bool exportsFit(const Cluster &merged, const Cluster &producer, const Cluster &consumer) const;
+  bool isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const;
+  SmallVector<Edge> edgesBetween(Cluster &producer, Cluster &consumer) const;
+  bool wouldCycle(Cluster &producer, Cluster &consumer) const;
+  void forEachUser(Value value, function_ref<void(Operation *)> visit) const;
+  int64_t lastPosition(const Cluster &cluster) const;
+
+  SmallVector<std::unique_ptr<Cluster>> clusters;
+  DenseMap<Operation *, Cluster *> owner;
+  DenseMap<Operation *, int64_t> positions;
+  MLIRContext *context;
+};
+
+} // namespace mlir::autopar

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-insert-reshards.
+#include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Sharding.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_INSERTRESHARDSPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+class Inserter {
+public:
+  Inserter(func::FuncOp function, const MeshAxes &mesh)
+      : function(function), mesh(mesh), builder(function.getContext()) {}
+
+  LogicalResult run() {
+    if (failed(readArguments()))
+      return failure();
+    for (Operation &op :
+         llvm::make_early_inc_range(function.getBody().front().without_terminator()))
+      if (failed(visit(&op)))
+        return failure();
+    return finish(function.getBody().front().getTerminator());
+  }
+
+private:
+  LogicalResult readArguments() {
+    for (BlockArgument argument : function.getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!type)
+        return function.emitOpError()
+               << "argument " << argument.getArgNumber() << " is not a ranked tensor";
+      TensorSharding sharding = TensorSharding::replicated(type.getRank());
+      if (auto attr = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(),
+                                                              "autopar.sharding")) {
+        FailureOr<TensorSharding> given = TensorSharding::fromAttr(function, attr, mesh);
+        if (failed(given))
+          return failure();
+        sharding = *given;
+      } else {
+        function.setArgAttr(argument.getArgNumber(), "autopar.sharding", sharding.toAttr(mesh));
+      }
+      shardings[argument] = sharding;
+    }
+    return success();
+  }
+
+  LogicalResult visit(Operation *op) {
+    if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      FailureOr<TensorSharding> to = TensorSharding::fromAttr(op, reshard.getTo(), mesh);
+      if (failed(to))
+        return failure();
+      shardings[reshard.getResult()] = *to;
+      return success();
+    }
+    if (!isa<ShardingRuleOpInterface>(op))
+      op->emitRemark() << "'" << op->getName() << "' has no sharding rule and is replicated";
+    ShardingRule rule = shardingRuleOf(op);
+    FailureOr<FactorAxes> axes = strategyOf(op, rule, mesh);
+    if (failed(axes))
+      return failure();
+    builder.setInsertionPoint(op);
+    for (OpOperand &operand : op->getOpOperands())
+      reshard(operand, operandSharding(rule, *axes, operand.getOperandNumber()));
+    for (OpResult result : op->getResults())
+      shardings[result] = resultSharding(rule, *axes, result.getResultNumber());
+    return success();
+  }
+
+  /// Results leave the function complete: as annotated, or as they are with partial values
+  /// combined.
+  LogicalResult finish(Operation *terminator) {
+    builder.setInsertionPoint(terminator);
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      unsigned index = operand.getOperandNumber();
+      TensorSharding wanted = shardings[operand.get()];
+      wanted.partial.clear();
+      if (auto attr = function.getResultAttrOfType<ShardingAttr>(index, "autopar.sharding")) {
+        FailureOr<TensorSharding> given = TensorSharding::fromAttr(function, attr, mesh);
+        if (failed(given))
+          return failure();
+        wanted = *given;
+      }
+      function.setResultAttr(index, "autopar.sharding", wanted.toAttr(mesh));
+      reshard(operand, wanted);
+    }
+    return success();
+  }
+
+  void reshard(OpOperand &operand, const TensorSharding &wanted) {
+    const TensorSharding have = shardings[operand.get()];
+    if (have == wanted)
+      return;
+    auto key = std::make_pair(operand.get(), wanted.toAttr(mesh));
+    Value &result = made[key];
+    if (!result) {
+      auto op = ReshardOp::create(builder, operand.getOwner()->getLoc(), operand.get().getType(),
+                                  operand.get(), have.toAttr(mesh), key.second);
+      if (Operation *producer = operand.get().getDefiningOp();
+          producer && !getOpId(producer).empty())
+        setOpId(op, getOpId(producer) + "/reshard");
+      result = op;
+      shardings[result] = wanted;
+    }
+    operand.set(result);
+  }
+
+  func::FuncOp function;
+  const MeshAxes &mesh;
+  OpBuilder builder;
+  DenseMap<Value, TensorSharding> shardings;
+  DenseMap<std::pair<Value, ShardingAttr>, Value> made;
+};
+
+struct InsertReshardsPass : mlir::autopar::impl::InsertReshardsPassBase<InsertReshardsPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
+    if (!function.getBody().hasOneBlock()) {
+      function.emitOpError("has several blocks; expected one");
+      return signalPassFailure();
+    }
+    FailureOr<MeshOp> mesh = findMesh(function->getParentOfType<ModuleOp>());
+    if (failed(mesh))
+      return signalPassFailure();
+    if (!*mesh)
+      return; // One device: nothing to reshard.
+    if (failed(Inserter(function, MeshAxes::of(*mesh)).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

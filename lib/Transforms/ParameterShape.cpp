@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changing the shape of a parameter where it enters the program.
+#include "ParameterShape.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+ParameterShape::ParameterShape(func::FuncOp function)
+    : function(function), symbols(function->getParentOfType<ModuleOp>()) {}
+
+bool ParameterShape::isParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getOwner() == &function.getBody().front() &&
+         isa<RankedTensorType>(value.getType()) &&
+         function.getArgAttr(argument.getArgNumber(), "autopar.origin");
+}
+
+bool ParameterShape::mayChange(Value value) {
+  if (!isParameter(value) || !value.hasOneUse())
+    return false;
+  unsigned number = cast<BlockArgument>(value).getArgNumber();
+  return !function.getArgAttr(number, "autopar.sharding") &&
+         !function.getArgAttr(number, "autopar.global_shape");
+}
+
+void ParameterShape::change(Value parameter, RankedTensorType type) {
+  unsigned number = cast<BlockArgument>(parameter).getArgNumber();
+  if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(number, "autopar.origin"))
+    if (auto origin = symbols.lookup<OriginOp>(symbol.getValue()))
+      origin.setTypeAttr(TypeAttr::get(type));
+  parameter.setType(type);
+  changed = true;
+}
+
+void ParameterShape::finish() {
+  if (changed)
+    function.setType(FunctionType::get(function.getContext(),
+                                       function.getBody().front().getArgumentTypes(),
+                                       function.getResultTypes()));
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters under another shape: the bytes of a parameter are row-major wherever they come from,
+// so the argument that reads it may have any shape of as many elements.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::autopar {
+
+/// Gives parameters of one function other shapes.
+class ParameterShape {
+public:
+  explicit ParameterShape(func::FuncOp function);
+
+  /// Whether `value` is an argument with an `autopar.origin` that is read by one operation only and
+  /// not yet sharded or partitioned.
+  bool mayChange(Value value);
+  /// Whether `value` is an argument with an `autopar.origin`.
+  bool isParameter(Value value);
+  /// Changes the type of the argument and of its origin. Its users are the caller's concern.
+  void change(Value parameter, RankedTensorType type);
+  /// Brings the function's type up to date; to be called after the last change.
+  void finish();
+
+private:
+  func::FuncOp function;
+  SymbolTable symbols;
+  bool changed = false;
+};
+
+} // namespace mlir::autopar

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-partition: one walk that maps every whole value to its local one.
+#include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+#include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/ReshardPlan.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+//===-- Small building blocks on local values
+//-----------------------------------------------------===//
+
+static Value shardIndexAlong(OpBuilder &builder, Location loc, const AxisList &axes,
+                             const MeshAxes &mesh) {
+  if (mesh.shards(axes) == 1)
+    return i64Scalar(builder, loc, 0);
+  auto type = RankedTensorType::get({}, builder.getI64Type());
+  return ShardIndexOp::create(builder, loc, type, mesh.symbol, mesh.toAttr(axes));
+}
+
+static RankedTensorType withDim(RankedTensorType type, int64_t dim, int64_t extent) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = extent;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// The first `extent` positions of a dimension.
+static Value trim(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t extent) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getDimSize(dim) == extent)
+    return value;
+  return SliceOp::create(builder, loc, withDim(type, dim, extent), value,
+                         SmallVector<int64_t>(type.getRank(), 0),
+                         SmallVector<int64_t>(type.getRank(), 1));
+}
+
+static TypedAttr identityOf(ReductionKind reduction, Type element) {
+  if (auto floating = dyn_cast<FloatType>(element)) {
+    const llvm::fltSemantics &semantics = floating.getFloatSemantics();
+    switch (reduction) {
+    case ReductionKind::Max:
+      return FloatAttr::get(element, APFloat::getInf(semantics, true));
+    case ReductionKind::Min:
+      return FloatAttr::get(element, APFloat::getInf(semantics, false));
+    case ReductionKind::Prod:
+      return FloatAttr::get(element, 1.0);
+    default:
+      return FloatAttr::get(element, 0.0);
+    }
+  }
+  auto integer = cast<IntegerType>(element);
+  unsigned width = integer.getWidth();
+  bool isUnsigned = integer.isUnsigned() || width == 1;
+  switch (reduction) {
+  case ReductionKind::Max:
+    return IntegerAttr::get(element, isUnsigned ? APInt::getMinValue(width)
+                                                : APInt::getSignedMinValue(width));
+  case ReductionKind::Min:
+    return IntegerAttr::get(element, isUnsigned ? APInt::getMaxValue(width)
+                                                : APInt::getSignedMaxValue(width));
+  case ReductionKind::Prod:
+    return IntegerAttr::get(element, APInt(width, 1));
+  case ReductionKind::And:
+    return IntegerAttr::get(element, APInt::getAllOnes(width));
+  default:
+    return IntegerAttr::get(element, APInt(width, 0));
+  }
+}
+
+static Value splatOf(OpBuilder &builder, Location loc, RankedTensorType type, TypedAttr value) {
+  Value scalar = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()), value));
+  return BroadcastOp::create(builder, loc, type, scalar, ArrayRef<int64_t>{});
+}
+
+/// Replaces positions of `dim` at or past the valid extent of this shard by `identity`. `extent` is
+/// the whole extent.
+static Value maskPadding(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t extent,
+                         Value shardIndex, TypedAttr identity) {
+  auto type = cast<RankedTensorType>(value.getType());
+  auto lineType = RankedTensorType::get({type.getDimSize(dim)}, builder.getI64Type());
+  auto broadcast = [&](Value scalar) {
+    return BroadcastOp::create(builder, loc, lineType, scalar, ArrayRef<int64_t>{});
+  };
+  Value offset = BinaryOp::create(builder, loc, BinaryKind::Mul, shardIndex,
+                                  i64Scalar(builder, loc, type.getDimSize(dim)));
+  Value valid =
+      BinaryOp::create(builder, loc, BinaryKind::Sub, i64Scalar(builder, loc, extent), offset);
+  Value position = IotaOp::create(builder, loc, lineType, 0);
+  Value inside = CompareOp::create(builder, loc, lineType.clone(builder.getI1Type()),
+                                   ComparePredicate::Lt, position, broadcast(valid));
+  Value mask = BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), inside,
+                                   ArrayRef<int64_t>{dim});
+  return SelectOp::create(builder, loc, mask, value, splatOf(builder, loc, type, identity));
+}
+
+//===-- Resharding
+//--------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Emits the steps of one resharding on local values.
+class ReshardEmitter {
+public:
+  ReshardEmitter(OpBuilder &builder, ReshardOp op, const MeshAxes &mesh)
+      : builder(builder), loc(op.getLoc()), id(getOpId(op)), global(op.getType()), mesh(mesh) {}
+
+  Value emit(Value value, const TensorSharding &from, const TensorSharding &to) {
+    TensorSharding current = from;
+    for (const ReshardStep &step : planReshard(global.getShape(), from, to, mesh)) {
+      value = emitStep(value, step, current.reduction);
+      if (Operation *op = value.getDefiningOp(); op && !id.empty() && getOpId(op).empty())
+        setOpId(op, id);
+      current = step.after;
+    }
+    return value;
+  }
+
+private:
+  /// Extent of `dim` before the last `axes` split it.
+  int64_t extentBefore(const ReshardStep &step) {
+    AxisList outer = step.after.dims[step.dim];
+    outer.resize(outer.size() - step.axes.size());
+    return shardExtent(global.getDimSize(step.dim), mesh.shards(outer));
+  }
+
+  Value emitStep(Value value, const ReshardStep &step, ReductionKind reduction) {
+    using Kind = ReshardStep::Kind;
+    auto type = cast<RankedTensorType>(value.getType());
+    RankedTensorType after = localType(global, step.after, mesh);
+    ArrayAttr axes = mesh.toAttr(step.axes);
+    int64_t shards = mesh.shards(step.axes);
+    auto kind = static_cast<ReduceKind>(reduction);
+    switch (step.kind) {
+    case Kind::AllReduce:
+      return AllReduceOp::create(builder, loc, type, kind, value, mesh.symbol.getValue(), axes);
+    case Kind::ReduceScatter: {
+      int64_t padded = after.getDimSize(step.dim) * shards;
+      if (padded != type.getDimSize(step.dim)) {
+        Value zero = ConstantOp::create(
+            builder, loc,
+            DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()),
+                                   identityOf(reduction, type.getElementType())));
+        value = PadOp::create(builder, loc, withDim(type, step.dim, padded), value, zero,
+                              SmallVector<int64_t>(type.getRank(), 0));
+      }
+      return ReduceScatterOp::create(builder, loc, after, kind, value, step.dim,
+                                     mesh.symbol.getValue(), axes);
+    }
+    case Kind::AllGather: {
+      RankedTensorType joined = withDim(type, step.dim, type.getDimSize(step.dim) * shards);
+      Value gathered =
+          AllGatherOp::create(builder, loc, joined, value, step.dim, mesh.symbol.getValue(), axes);
+      if (!id.empty())
+        setOpId(gathered.getDefiningOp(), id);
+      return trim(builder, loc, gathered, step.dim, after.getDimSize(step.dim));
+    }
+    case Kind::AllToAll:
+      return AllToAllOp::create(builder, loc, after, value, step.dim, step.concatDim,
+                                mesh.symbol.getValue(), axes);
+    case Kind::Slice:
+      return buildOwnShard(builder, loc, value, step.dim, after.getDimSize(step.dim), mesh.symbol,
+                           axes);
+    }
+    return {};
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  StringRef id;
+  RankedTensorType global;
+  const MeshAxes &mesh;
+};
+
+//===-- Operations
+//--------------------------------------------------------------------------------===//
+
+/// Answers for one operation under its strategy.
+class OperationContext : public PartitionContext {
+public:
+  OperationContext(Operation *op, const ShardingRule &rule, const FactorAxes &axes,
+                   const MeshAxes &mesh)
+      : op(op), rule(rule), axes(axes), mesh(mesh) {}
+
+  int64_t shardCount(int64_t factor) const override { return mesh.shards(axes[factor]); }
+
+  Value shardIndex(OpBuilder &builder, Location loc, int64_t factor) override {
+    return shardIndexAlong(builder, loc, axes[factor], mesh);
+  }
+
+  RankedTensorType localResultType(unsigned index) const override {
+    return localType(cast<RankedTensorType>(op->getResult(index).getType()),
+                     resultSharding(rule, axes, index), mesh);
+  }
+
+  SmallVector<Value> cloneLocal(Operation *original, OpBuilder &builder,
+                                ValueRange localOperands) override {
+    OperationState state(original->getLoc(), original->getName());
+    state.addOperands(localOperands);
+    for (OpResult result : original->getResults())
+      state.addTypes(isa<RankedTensorType>(result.getType())
+                         ? localResultType(result.getResultNumber())
+                         : result.getType());
+    for (NamedAttribute attribute : original->getAttrs())
+      if (attribute.getName() != "autopar.strategy")
+        state.addAttribute(attribute.getName(), attribute.getValue());
+    for (Region &region : original->getRegions()) {
+      IRMapping mapping;
+      region.cloneInto(state.addRegion(), mapping);
+    }
+    return builder.create(state)->getResults();
+  }
+
+private:
+  Operation *op;
+  const ShardingRule &rule;
+  const FactorAxes &axes;
+  const MeshAxes &mesh;
+};
+
+class Partitioner {
+public:
+  Partitioner(func::FuncOp function, const MeshAxes &mesh)
+      : function(function), mesh(mesh), builder(function.getContext()) {}
+
+  LogicalResult run() {
+    Block &block = function.getBody().front();
+    SmallVector<Operation *> originals =
+        llvm::map_to_vector(block, [](Operation &op) { return &op; });
+    builder.setInsertionPointToEnd(&block);
+    if (failed(localizeArguments()))
+      return failure();
+    for (Operation *op : originals)
+      if (op->hasTrait<OpTrait::IsTerminator>()) {
+        if (failed(localizeResults(op)))
+          return failure();
+      } else if (failed(localize(op))) {
+        return failure();
+      }
+    for (Operation *op : llvm::reverse(originals))
+      op->erase();
+    for (unsigned i = 0, count = argumentTypes.size(); i < count; ++i)
+      block.eraseArgument(0);
+    return success();
+  }
+
+private:
+  FailureOr<RankedTensorType> localFrom(ShardingAttr attr, RankedTensorType type) {
+    if (!attr)
+      return type;
+    FailureOr<TensorSharding> sharding = TensorSharding::fromAttr(function, attr, mesh);
+    if (failed(sharding))
+      return failure();
+    return localType(type, *sharding, mesh);
+  }
+
+  LogicalResult localizeArguments() {
+    Block &block = function.getBody().front();
+    Builder attributes(function.getContext());
+    for (BlockArgument argument : llvm::to_vector(block.getArguments())) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      unsigned index = argument.getArgNumber();
+      FailureOr<RankedTensorType> local =
+          localFrom(function.getArgAttrOfType<ShardingAttr>(index, "autopar.sharding"), type);
+      if (failed(local))
+        return failure();
+      if (*local != type)
+        function.setArgAttr(index, "autopar.global_shape",
+                            attributes.getDenseI64ArrayAttr(type.getShape()));
+      argumentTypes.push_back(*local);
+    }
+    for (auto [argument, type] : llvm::zip(llvm::to_vector(block.getArguments()), argumentTypes))
+      mapping.map(argument, block.addArgument(type, argument.getLoc()));
+    return success();
+  }
+
+  LogicalResult localize(Operation *op) {
+    if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      FailureOr<TensorSharding> from = TensorSharding::fromAttr(op, reshard.getFrom(), mesh);
+      FailureOr<TensorSharding> to = TensorSharding::fromAttr(op, reshard.getTo(), mesh);
+      if (failed(from) || failed(to))
+        return failure();
+      mapping.map(reshard.getResult(), ReshardEmitter(builder, reshard, mesh)
+                                           .emit(mapping.lookup(reshard.getInput()), *from, *to));
+      return success();
+    }
+    ShardingRule rule = shardingRuleOf(op);
+    FailureOr<FactorAxes> axes = strategyOf(op, rule, mesh);
+    if (failed(axes))
+      return failure();
+    OperationContext context(op, rule, *axes, mesh);
+    SmallVector<Value> operands;
+    for (OpOperand &operand : op->getOpOperands()) {
+      RankedTensorType local = tensorTypeOf(mapping.lookup(operand.get()));
+      auto wanted = localType(tensorTypeOf(operand.get()),
+                              operandSharding(rule, *axes, operand.getOperandNumber()), mesh);
+      if (local != wanted)
+        return op->emitOpError() << "operand " << operand.getOperandNumber() << " is " << local
+                                 << " on each rank, but the strategy asks for " << wanted
+                                 << "; run autopar-insert-reshards first";
+      operands.push_back(
+          maskOperand(op, rule, *axes, operand.getOperandNumber(), mapping.lookup(operand.get())));
+    }
+    FailureOr<SmallVector<Value>> results = failure();
+    if (auto shardable = dyn_cast<ShardingRuleOpInterface>(op))
+      results = shardable.partition(builder, operands, context);
+    else
+      results = context.cloneLocal(op, builder, operands);
+    if (failed(results))
+      return op->emitOpError("cannot be partitioned under its strategy");
+    for (auto [whole, local] : llvm::zip_equal(op->getResults(), *results)) {
+      if (Operation *producer = local.getDefiningOp();
+          producer && getOpId(producer).empty() && !getOpId(op).empty())
+        setOpId(producer, getOpId(op));
+      mapping.map(whole, local);
+    }
+    return success();
+  }
+
+  /// Hides the padding of unevenly split reduction factors.
+  Value maskOperand(Operation *op, const ShardingRule &rule, const FactorAxes &axes, unsigned index,
+                    Value value) {
+    for (auto [dim, dimension] : llvm::enumerate(rule.operands[index])) {
+      if (dimension.size() != 1)
+        continue;
+      const Factor &factor = rule.factors[dimension[0]];
+      int64_t shards = mesh.shards(axes[dimension[0]]);
+      if (factor.kind != FactorKind::Reduction || factor.masksPadding || factor.size % shards == 0)
+        continue;
+      Value shard = shardIndexAlong(builder, op->getLoc(), axes[dimension[0]], mesh);
+      Type element = cast<RankedTensorType>(value.getType()).getElementType();
+      value = maskPadding(builder, op->getLoc(), value, dim, factor.size, shard,
+                          identityOf(factor.reduction, element));
+    }
+    return value;
+  }
+
+  LogicalResult localizeResults(Operation *terminator) {
+    SmallVector<Value> results;
+    Builder attributes(function.getContext());
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      auto type = cast<RankedTensorType>(operand.get().getType());
+      Value local = mapping.lookup(operand.get());
+      unsigned index = operand.getOperandNumber();
+      FailureOr<RankedTensorType> expected =
+          localFrom(function.getResultAttrOfType<ShardingAttr>(index, "autopar.sharding"), type);
+      if (failed(expected))
+        return failure();
+      if (*expected != local.getType())
+        return terminator->emitOpError() << "result " << index << " is " << local.getType()
+                                         << " on each rank, but its sharding asks for " << *expected
+                                         << "; run autopar-insert-reshards first";
+      if (local.getType() != type)
+        function.setResultAttr(index, "autopar.global_shape",
+                               attributes.getDenseI64ArrayAttr(type.getShape()));
+      results.push_back(local);
+    }
+    func::ReturnOp::create(builder, terminator->getLoc(), results);
+    function.setFunctionType(
+        FunctionType::get(function.getContext(), argumentTypes, ValueRange(results).getTypes()));
+    return success();
+  }
+
+  func::FuncOp function;
+  const MeshAxes &mesh;
+  OpBuilder builder;
+  IRMapping mapping;
+  SmallVector<Type> argumentTypes;
+};
+
+struct PartitionPass : mlir::autopar::impl::PartitionPassBase<PartitionPass> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
+    FailureOr<MeshOp> mesh = findMesh(function->getParentOfType<ModuleOp>());
+    if (failed(mesh))
+      return signalPassFailure();
+    if (!*mesh)
+      return; // One device: local shapes are whole shapes.
+    if (failed(Partitioner(function, MeshAxes::of(*mesh)).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Patterns of autopar-raise-composites that merge or drop operations which only move elements.
+#include "CompositeMatching.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// A moved repetition of one number is that number repeated in the new shape.
+template <typename OpTy>
+struct MoveSplat : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(OpTy root, PatternRewriter &rewriter) const override {
+    auto inner = root.getInput().template getDefiningOp<BroadcastOp>();
+    if (!inner || inner.getInput().getType().getRank() != 0)
+      return failure();
+    replaceKeepingId<BroadcastOp>(rewriter, root, root.getType(), inner.getInput(),
+                                  ArrayRef<int64_t>());
+    return success();
+  }
+};
+
+struct MergeTransposes : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp root, PatternRewriter &rewriter) const override {
+    auto inner = root.getInput().getDefiningOp<TransposeOp>();
+    if (!inner)
+      return failure();
+    SmallVector<int64_t> permutation;
+    for (int64_t dim : root.getPermutation())
+      permutation.push_back(inner.getPermutation()[dim]);
+    replaceKeepingId<TransposeOp>(rewriter, root, inner.getInput(), permutation);
+    return success();
+  }
+};
+
+/// A transposition that moves nothing but unit dimensions keeps the elements' order.
+struct TransposeToReshape : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp root, PatternRewriter &rewriter) const override {
+    int64_t last = -1;
+    for (int64_t dim : root.getPermutation()) {
+      if (root.getInput().getType().getDimSize(dim) == 1)
+        continue;
+      if (dim < last)
+        return failure();
+      last = dim;
+    }
+    replaceKeepingId<ReshapeOp>(rewriter, root, root.getType(), root.getInput());
+    return success();
+  }
+};
+
+struct MergeBroadcasts : OpRewritePattern<BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(BroadcastOp root, PatternRewriter &rewriter) const override {
+    auto inner = root.getInput().getDefiningOp<BroadcastOp>();
+    if (!inner)
+      return failure();
+    SmallVector<int64_t> dims;
+    for (int64_t dim : inner.getDims())
+      dims.push_back(root.getDims()[dim]);
+    replaceKeepingId<BroadcastOp>(rewriter, root, root.getType(), inner.getInput(), dims);
+    return success();
+  }
+};
+
+/// A broadcast that repeats nothing.
+struct BroadcastToReshape : OpRewritePattern<BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(BroadcastOp root, PatternRewriter &rewriter) const override {
+    if (root.getInput().getType() == root.getType()) {
+      rewriter.replaceOp(root, root.getInput());
+      return success();
+    }
+    if (root.getInput().getType().getNumElements() != root.getType().getNumElements())
+      return failure();
+    replaceKeepingId<ReshapeOp>(rewriter, root, root.getType(), root.getInput());
+    return success();
+  }
+};
+
+/// A broadcast of a reshape that inserts or removes unit dimensions places the dimensions itself.
+struct BroadcastOfReshape : OpRewritePattern<BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(BroadcastOp root, PatternRewriter &rewriter) const override {
+    auto reshape = root.getInput().getDefiningOp<ReshapeOp>();
+    std::optional<SmallVector<int64_t>> middle;
+    if (!reshape || !(middle = unitReshapeDims(reshape)))
+      return failure();
+    RankedTensorType input = reshape.getInput().getType();
+    SmallVector<int64_t> dims(input.getRank(), -1);
+    for (auto [i, dim] : llvm::enumerate(*middle))
+      if (dim >= 0)
+        dims[dim] = root.getDims()[i];
+    // Unit dimensions that the reshape removes stand anywhere between their neighbours.
+    for (int64_t i = 0, next = 0; i < input.getRank(); next = dims[i++] + 1)
+      if (dims[i] < 0)
+        dims[i] = next;
+      else if (dims[i] < next)
+        return failure();
+    if (!dims.empty() && dims.back() >= root.getType().getRank())
+      return failure();
+    replaceKeepingId<BroadcastOp>(rewriter, root, root.getType(), reshape.getInput(), dims);
+    return success();
+  }
+};
+
+struct MergeSlices : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp root, PatternRewriter &rewriter) const override {
+    auto inner = root.getInput().getDefiningOp<SliceOp>();
+    if (!inner)
+      return failure();
+    SmallVector<int64_t> starts, steps;
+    for (int64_t dim = 0; dim < root.getType().getRank(); ++dim) {
+      starts.push_back(inner.getStarts()[dim] + root.getStarts()[dim] * inner.getSteps()[dim]);
+      steps.push_back(root.getSteps()[dim] * inner.getSteps()[dim]);
+    }
+    replaceKeepingId<SliceOp>(rewriter, root, root.getType(), inner.getInput(), starts, steps);
+    return success();
+  }
+};
+
+/// Whether `slice` takes positions [start, start + extent) along `dim` and everything else.
+bool isBlock(SliceOp slice, int64_t dim, int64_t start) {
+  for (int64_t i = 0; i < slice.getType().getRank(); ++i)
+    if (slice.getSteps()[i] != 1 || slice.getStarts()[i] != (i == dim ? start : 0) ||
+        (i != dim && slice.getType().getDimSize(i) != slice.getInput().getType().getDimSize(i)))
+      return false;
+  return true;
+}
+
+/// The slice of a concatenation that is one of its operands.
+struct SliceOfConcat : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp root, PatternRewriter &rewriter) const override {
+    auto concat = root.getInput().getDefiningOp<ConcatOp>();
+    if (!concat)
+      return failure();
+    int64_t dim = concat.getDim(), start = 0;
+    for (Value input : concat.getInputs()) {
+      if (start == root.getStarts()[dim] && input.getType() == root.getType() &&
+          isBlock(root, dim, start)) {
+        rewriter.replaceOp(root, input);
+        return success();
+      }
+      start += cast<RankedTensorType>(input.getType()).getDimSize(dim);
+      if (start > root.getStarts()[dim])
+        return failure();
+    }
+    return failure();
+  }
+};
+
+/// A concatenation of one tensor, or of all blocks of one tensor in order.
+struct DropConcat : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ConcatOp root, PatternRewriter &rewriter) const override {
+    Value whole = root.getInputs().front();
+    if (root.getInputs().size() > 1) {
+      auto first = whole.getDefiningOp<SliceOp>();
+      if (!first || first.getInput().getType() != root.getType())
+        return failure();
+      whole = first.getInput();
+      int64_t start = 0;
+      for (Value input : root.getInputs()) {
+        auto slice = input.getDefiningOp<SliceOp>();
+        if (!slice || slice.getInput() != whole || !isBlock(slice, root.getDim(), start))
+          return failure();
+        start += slice.getType().getDimSize(root.getDim());
+      }
+    }
+    rewriter.replaceOp(root, whole);
+    return success();
+  }
+};
+
+} // namespace
+
+void mlir::autopar::populateDataMovementPatterns(RewritePatternSet &patterns) {
+  patterns.add<MoveSplat<ReshapeOp>, MoveSplat<TransposeOp>, MoveSplat<SliceOp>, MergeTransposes,
+               TransposeToReshape, MergeBroadcasts, BroadcastToReshape, BroadcastOfReshape,
+               MergeSlices, SliceOfConcat, DropConcat>(patterns.getContext());
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resharding by at most one pass over the dimensions: complete partial values, exchange dimensions,
+// slice what is free, gather what has to go, slice the rest. Uneven dimensions are only ever
+// gathered and sliced whole, since blocks of different shard counts do not line up.
+#include "autopar/Transforms/ReshardPlan.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+using Kind = ReshardStep::Kind;
+
+class Planner {
+public:
+  Planner(ArrayRef<int64_t> shape, const TensorSharding &from, const TensorSharding &to,
+          const MeshAxes &mesh)
+      : shape(shape), current(from), target(to), mesh(mesh) {}
+
+  SmallVector<ReshardStep> run() {
+    completePartial();
+    exchange();
+    sliceFree();
+    gather();
+    sliceFree();
+    assert(current == target && "resharding must arrive");
+    return std::move(steps);
+  }
+
+private:
+  void add(Kind kind, int64_t dim, int64_t concatDim, AxisList axes) {
+    steps.push_back({kind, dim, concatDim, std::move(axes), current});
+  }
+
+  bool isEven(int64_t dim, const AxisList &axes) const {
+    return shape[dim] % mesh.shards(axes) == 0;
+  }
+
+  /// The axes of `list` behind its first `prefix` ones.
+  static AxisList suffix(const AxisList &list, size_t prefix) {
+    return AxisList(list.begin() + prefix, list.end());
+  }
+
+  static bool startsWith(const AxisList &list, const AxisList &prefix) {
+    return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
+  }
+
+  void completePartial() {
+    for (auto [dim, wanted] : llvm::enumerate(target.dims)) {
+      AxisList &have = current.dims[dim];
+      if (current.partial.empty() || !startsWith(wanted, have) || wanted == have)
+        continue;
+      AxisList extra = suffix(wanted, have.size());
+      bool allPartial = llvm::all_of(
+          extra, [&](int8_t axis) { return llvm::is_contained(current.partial, axis); });
+      if (!allPartial || (!have.empty() && !isEven(dim, wanted)))
+        continue;
+      have = wanted;
+      llvm::erase_if(current.partial, [&](int8_t axis) { return llvm::is_contained(extra, axis); });
+      add(Kind::ReduceScatter, dim, -1, extra);
+    }
+    if (current.partial.empty())
+      return;
+    AxisList axes = current.partial;
+    current.partial.clear();
+    add(Kind::AllReduce, -1, -1, axes);
+  }
+
+  /// Axes that leave the end of one dimension for the end of another move in one all-to-all.
+  void exchange() {
+    for (size_t source = 0; source < shape.size(); ++source)
+      for (size_t dest = 0; dest < shape.size(); ++dest) {
+        const AxisList &have = current.dims[source], &wanted = target.dims[source];
+        if (source == dest || have.size() <= wanted.size() || !startsWith(have, wanted))
+          continue;
+        AxisList moving = suffix(have, wanted.size());
+        AxisList joined = current.dims[dest];
+        llvm::append_range(joined, moving);
+        if (!startsWith(target.dims[dest], joined) || !isEven(source, have) ||
+            !isEven(dest, joined) || !isEven(dest, target.dims[dest]))
+          continue;
+        current.dims[source] = wanted;
+        current.dims[dest] = joined;
+        add(Kind::AllToAll, dest, source, moving);
+      }
+  }
+
+  bool isFree(int8_t axis) const {
+    return llvm::none_of(current.dims,
+                         [&](const AxisList &list) { return llvm::is_contained(list, axis); });
+  }
+
+  void sliceFree() {
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      AxisList &have = current.dims[dim];
+      const AxisList &wanted = target.dims[dim];
+      if (have == wanted || !startsWith(wanted, have) || (!have.empty() && !isEven(dim, wanted)))
+        continue;
+      AxisList extra = suffix(wanted, have.size());
+      if (!llvm::all_of(extra, [&](int8_t axis) { return isFree(axis); }))
+        continue;
+      have = wanted;
+      add(Kind::Slice, dim, -1, extra);
+    }
+  }
+
+  void gather() {
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      AxisList &have = current.dims[dim];
+      const AxisList &wanted = target.dims[dim];
+      if (have == wanted)
+        continue;
+      size_t keep = 0;
+      while (keep < have.size() && keep < wanted.size() && have[keep] == wanted[keep])
+        ++keep;
+      if (!isEven(dim, have) || !isEven(dim, wanted))
+        keep = 0;
+      if (keep == have.size())
+        continue;
+      AxisList axes = suffix(have, keep);
+      have.resize(keep);
+      add(Kind::AllGather, dim, -1, axes);
+    }
+  }
+
+  ArrayRef<int64_t> shape;
+  TensorSharding current;
+  const TensorSharding &target;
+  const MeshAxes &mesh;
+  SmallVector<ReshardStep> steps;
+};
+
+} // namespace
+
+SmallVector<ReshardStep> mlir::autopar::planReshard(ArrayRef<int64_t> shape,
+                                                    const TensorSharding &from,
+                                                    const TensorSharding &to,
+                                                    const MeshAxes &mesh) {
+  if (from == to)
+    return {};
+  return Planner(shape, from, to, mesh).run();
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-search: for every mesh that fits the cluster, a cost graph and a solution; the
+// cheapest one becomes the plan. The IR is only read.
+#include "ShardingProblem.h"
+#include "autopar/Planner/SearchEngine.h"
+#include "autopar/Transforms/Passes.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <random>
+#include <thread>
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_SEARCHPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Cluster;
+using ::autopar::Mesh;
+
+/// Factorizations of `devices` into at most `maxAxes` ordered factors greater than one.
+static void factorize(int64_t devices, unsigned maxAxes, SmallVector<int64_t> &prefix,
+                      SmallVectorImpl<SmallVector<int64_t>> &found) {
+  if (devices == 1) {
+    found.push_back(prefix);
+    return;
+  }
+  if (prefix.size() == maxAxes)
+    return;
+  for (int64_t factor = 2; factor <= devices; ++factor)
+    if (devices % factor == 0) {
+      prefix.push_back(factor);
+      factorize(devices / factor, maxAxes, prefix, found);
+      prefix.pop_back();
+    }
+}
+
+/// The meshes worth solving for a cluster: one or two axes of any size, three where the innermost
+/// ones fill a node exactly, so that no axis mixes link levels more than it must.
+static SmallVector<Mesh> meshCandidates(const Cluster &cluster) {
+  int64_t devices = cluster.deviceCount();
+  int64_t perNode = cluster.nodes.front().devicesPerNode;
+  SmallVector<SmallVector<int64_t>> shapes;
+  SmallVector<int64_t> prefix;
+  factorize(devices, devices <= 16 ? 3 : 2, prefix, shapes);
+  if (devices > 16 && perNode > 1 && cluster.nodeCount() > 1) {
+    SmallVector<SmallVector<int64_t>> inside;
+    factorize(perNode, 2, prefix, inside);
+    for (SmallVector<int64_t> &shape : inside)
+      if (shape.size() == 2)
+        shapes.push_back({cluster.nodeCount(), shape[0], shape[1]});
+  }
+  SmallVector<Mesh> meshes;
+  for (ArrayRef<int64_t> shape : shapes) {
+    std::vector<::autopar::MeshAxis> axes;
+    for (auto [index, size] : llvm::enumerate(shape))
+      axes.push_back({std::string(1, "xyz"[index]), size});
+    if (axes.empty())
+      axes.push_back({"x", 1});
+    meshes.push_back(Mesh::over("mesh", axes));
+  }
+  return meshes;
+}
+
+/// "data=4,tensor=2"
+static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
+  std::vector<::autopar::MeshAxis> axes;
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    auto [name, size] = part.split('=');
+    int64_t extent;
+    if (name.empty() || size.getAsInteger(10, extent) || extent < 1)
+      return op->emitError() << "mesh \"" << text << "\": expected name=size, got \"" << part
+                             << "\"";
+    axes.push_back({name.str(), extent});
+  }
+  return Mesh::over("mesh", axes);
+}
+
+namespace {
+
+struct SearchPass : mlir::autopar::impl::SearchPassBase<SearchPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    if (failed(search()))
+      signalPassFailure();
+  }
+
+private:
+  int64_t workUnits = 0; ///< per mesh
+
+  FailureOr<Cluster> readCluster() {
+    std::string description = cluster;
+    ModuleOp module = getOperation();
+    if (description.empty()) {
+      auto ops = module.getOps<ClusterOp>();
+      if (ops.empty())
+        return module.emitError(
+            "has no cluster to shard for; declare autopar.cluster or give the option cluster=FILE");
+      description = (*ops.begin()).getDescription().str();
+    }
+    ::autopar::Result<Cluster> result = StringRef(description).ltrim().starts_with("{")
+                                            ? Cluster::fromJson(description)
+                                            : Cluster::load(description);
+    if (!result)
+      return module.emitError() << "cluster: " << result.status().message();
+    return result.take();
+  }
+
+  FailureOr<SmallVector<Mesh>> readMeshes(const Cluster &machine) {
+    if (meshShape.empty())
+      return meshCandidates(machine);
+    FailureOr<Mesh> mesh = parseMesh(meshShape, getOperation());
+    if (failed(mesh))
+      return failure();
+    if (mesh->deviceCount() != machine.deviceCount())
+      return getOperation().emitError()
+             << "mesh \"" << meshShape << "\" has " << mesh->deviceCount()
+             << " ranks, the cluster has " << machine.deviceCount();
+    return SmallVector<Mesh>{*mesh};
+  }
+
+  LogicalResult search() {
+    ModuleOp module = getOperation();
+    auto function = module.lookupSymbol<func::FuncOp>("main");
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+      return module.emitError("expected a function @main of one block to shard");
+    FailureOr<Cluster> machine = readCluster();
+    if (failed(machine))
+      return failure();
+    FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
+    if (failed(meshes))
+      return failure();
+    // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
+    workUnits = std::max<int64_t>(100, 3000 / static_cast<int64_t>(meshes->size()));
+    std::optional<::autopar::Plan> best;
+    std::string lastProblem;
+    for (const Mesh &mesh : *meshes) {
+      ::autopar::Result<::autopar::Plan> plan = solve(function, mesh, *machine);
+      if (!plan)
+        lastProblem = plan.status().message();
+      else if (!best || plan->believed.stepUs < best->believed.stepUs)
+        best = plan.take();
+    }
+    if (!best)
+      return module.emitError() << "no plan found: " << lastProblem;
+    module->setAttr("autopar.plan", StringAttr::get(module.getContext(), best->toJson()));
+    if (!planFile.empty())
+      if (::autopar::Status status = best->save(planFile); !status.isOk())
+        return module.emitError() << status.message();
+    return success();
+  }
+
+  ::autopar::Result<::autopar::Plan> solve(func::FuncOp function, const Mesh &mesh,
+                                           const Cluster &machine) {
+    MeshAxes axes;
+    axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
+    for (const ::autopar::MeshAxis &axis : mesh.axes) {
+      axes.names.push_back(axis.name);
+      axes.sizes.push_back(axis.size);
+    }
+    ShardingProblem problem(function, axes, mesh, machine);
+    problem.graph().memoryLimitBytes =
+        memoryLimit ? memoryLimit : machine.typeOfDevice(0).usableBytes();
+    if (engine == "random")
+      return drawPlan(problem);
+    ::autopar::Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(engine);
+    if (!found)
+      return found.status();
+    ::autopar::SearchOptions options;
+    options.seed = seed;
+    options.threads = std::max(1u, std::thread::hardware_concurrency());
+    options.workUnits = workUnits;
+    ::autopar::Result<std::vector<::autopar::Solution>> solutions =
+        (*found)->search(problem.graph(), options);
+    if (!solutions)
+      return solutions.status();
+    const ::autopar::Solution &solution = solutions->front();
+    ::autopar::Plan plan = problem.toPlan(solution.choice);
+    plan.believed.stepUs = solution.timeUs;
+    plan.believed.lowerBoundUs = solution.lowerBoundUs;
+    plan.believed.peakBytes = {solution.peakBytes};
+    plan.believed.engine = solution.engine;
+    plan.believed.stoppedBy = std::string(::autopar::name(solution.stoppedBy));
+    return plan;
+  }
+
+  /// A legal plan drawn from the seed: any sharding that the rules allow, whatever it costs. For
+  /// holding arbitrary plans against a single rank.
+  ::autopar::Plan drawPlan(ShardingProblem &problem) {
+    std::mt19937_64 generator(seed);
+    std::vector<int32_t> choice;
+    for (const ::autopar::CostNode &node : problem.graph().nodes) {
+      // Full replication comes first; take it seldom.
+      size_t count = node.strategies.size();
+      bool replicate = count == 1 || generator() % 8 == 0;
+      choice.push_back(replicate ? 0 : 1 + generator() % (count - 1));
+    }
+    ::autopar::Plan plan = problem.toPlan(choice);
+    plan.believed.engine = "random";
+    plan.believed.stepUs = ::autopar::evaluate(problem.graph(), choice).timeUs;
+    return plan;
+  }
+};
+
+} // namespace

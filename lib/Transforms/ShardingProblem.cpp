@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the cost graph of a function on a mesh. Arguments, operations and results are nodes; edges
+// carry the time of the resharding that two choices imply. Lists of shardings and matrices are
+// interned, so that a layer's copies share them.
+#include "ShardingProblem.h"
+
+#include "autopar/Cost/CostModel.h"
+#include "autopar/Transforms/ReshardPlan.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+//===-- Names
+//-------------------------------------------------------------------------------------===//
+
+SmallVector<std::pair<Operation *, std::string>> mlir::autopar::planIds(func::FuncOp function) {
+  SmallVector<std::pair<Operation *, std::string>> ids;
+  llvm::StringSet<> taken;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    std::string id = getOpId(&op).str();
+    if (id.empty() || !taken.insert(id).second)
+      id += "#" + std::to_string(ids.size());
+    ids.emplace_back(&op, id);
+  }
+  return ids;
+}
+
+std::string mlir::autopar::planNameOfArgument(func::FuncOp function, unsigned index) {
+  if (auto name = function.getArgAttrOfType<StringAttr>(index, "autopar.name"))
+    return name.str();
+  return "arg#" + std::to_string(index);
+}
+
+std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned index) {
+  if (auto name = function.getResultAttrOfType<StringAttr>(index, "autopar.name"))
+    return "output:" + name.str();
+  return "output:#" + std::to_string(index);
+}
+
+//===-- Element types
+//-----------------------------------------------------------------------------===//
+
+static ::autopar::DataType dataTypeOf(Type element) {
+  std::string word;
+  llvm::raw_string_ostream stream(word);
+  element.print(stream);
+  if (word == "i1")
+    word = "bool";
+  else if (word.starts_with("ui"))
+    word.erase(1, 1);
+  return ::autopar::dataTypeFromName(word).value_or(::autopar::DataType::F32);
+}
+
+static int64_t bytesOf(RankedTensorType type) {
+  return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));
+}
+
+SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType type,
+                                                              const MeshAxes &mesh) {
+  ShardingRule rule;
+  rule.results.emplace_back(type.getRank());
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    rule.addFactor({}, {dim}, type.getDimSize(dim));
+  SmallVector<TensorSharding> shardings;
+  for (const FactorAxes &axes : enumerateStrategies(rule, mesh))
+    shardings.push_back(resultSharding(rule, axes, 0));
+  return shardings;
+}
+
+//===-- Construction
+//------------------------------------------------------------------------------===//
+
+ShardingProblem::ShardingProblem(func::FuncOp function, const MeshAxes &axes,
+                                 const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster)
+    : function(function), axes(axes), mesh(mesh), cluster(cluster),
+      device(cluster.typeOfDevice(mesh.devices.front())), ids(planIds(function)) {
+  for (auto [position, entry] : llvm::enumerate(ids))
+    timeOf[entry.first] = position;
+  timeOf[function.getBody().front().getTerminator()] = ids.size();
+  addArguments();
+  for (auto &[op, id] : ids)
+    addOperation(op);
+  addResults();
+  markRepeatedBlocks();
+}
+
+int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
+  std::string key;
+  for (const TensorSharding &sharding : list) {
+    for (const AxisList &dim : sharding.dims) {
+      key.append(dim.begin(), dim.end());
+      key += '\x7f';
+    }
+    key.append(sharding.partial.begin(), sharding.partial.end());
+    key += static_cast<char>('\x40' + static_cast<int>(sharding.reduction));
+    key += '\x7e';
+  }
+  auto [it, isNew] = listIds.try_emplace(key, lists.size());
+  if (isNew)
+    lists.push_back(std::move(list));
+  return it->second;
+}
+
+/// Last position at which `value` is read; its own definition if never.
+static int64_t lastUse(Value value, int64_t defined, const DenseMap<Operation *, int64_t> &timeOf) {
+  int64_t last = defined;
+  for (Operation *user : value.getUsers())
+    last = std::max(last, timeOf.lookup(user));
+  return last;
+}
+
+void ShardingProblem::addArguments() {
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = tensorTypeOf(argument);
+    bool isParameter = function.getArgAttr(argument.getArgNumber(), "autopar.origin") != nullptr;
+    ::autopar::CostNode node;
+    node.id = planNameOfArgument(function, argument.getArgNumber());
+    SmallVector<TensorSharding> shardings = enumerateShardings(type, axes);
+    for (const TensorSharding &sharding : shardings) {
+      int64_t bytes = bytesOf(localType(type, sharding, axes));
+      ::autopar::Strategy strategy;
+      (isParameter ? strategy.persistentBytes : strategy.liveBytes) = bytes;
+      node.strategies.push_back(strategy);
+    }
+    if (!isParameter)
+      node.live.push_back({0, lastUse(argument, 0, timeOf) + 1});
+    int32_t list = intern(std::move(shardings));
+    sources[argument] = {costGraph.addNode(std::move(node)), list};
+    argumentLists.push_back(list);
+    strategies.emplace_back();
+  }
+}
+
+double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
+                                 const FactorAxes &factorAxes) const {
+  SmallVector<RankedTensorType> operands, results;
+  for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+    operands.push_back(
+        localType(tensorTypeOf(operand), operandSharding(rule, factorAxes, index), axes));
+  for (OpResult result : op->getResults())
+    results.push_back(localType(tensorTypeOf(result),
+                                resultSharding(rule, factorAxes, result.getResultNumber()), axes));
+  double flops = 0, written = 0, read = 0;
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (cost)
+    flops = cost.getFlops(operands, results);
+  for (RankedTensorType type : results)
+    written += bytesOf(type);
+  for (RankedTensorType type : operands)
+    read += bytesOf(type);
+  ::autopar::DataType type =
+      dataTypeOf((operands.empty() ? results : operands).front().getElementType());
+  if (cost && cost.isLight()) {
+    // Inside its users, unless the result has several of them or one that reads it from memory.
+    bool kept = !op->getResult(0).hasOneUse() ||
+                llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
+                  auto other = dyn_cast<CostOpInterface>(user);
+                  return !other || !other.isLight();
+                });
+    if (!kept || op->hasTrait<OpTrait::ConstantLike>())
+      return 0;
+    return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
+  }
+  return ::autopar::opTimeUs(flops, read + written, type, device);
+}
+
+void ShardingProblem::addOperation(Operation *op) {
+  ShardingRule rule = shardingRuleOf(op);
+  SmallVector<FactorAxes> choices = enumerateStrategies(rule, axes);
+  ::autopar::CostNode node;
+  node.id = ids[timeOf[op]].second;
+  for (const FactorAxes &choice : choices) {
+    ::autopar::Strategy strategy;
+    strategy.timeUs = opTimeUs(op, rule, choice);
+    for (OpResult result : op->getResults())
+      strategy.liveBytes += bytesOf(localType(
+          tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), axes));
+    node.strategies.push_back(std::move(strategy));
+  }
+  int64_t begin = timeOf[op], end = begin;
+  for (OpResult result : op->getResults())
+    end = std::max(end, lastUse(result, begin, timeOf));
+  node.live.push_back({begin, end + 1});
+  int32_t index = costGraph.addNode(std::move(node));
+  for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
+    SmallVector<TensorSharding> wanted;
+    for (const FactorAxes &choice : choices)
+      wanted.push_back(operandSharding(rule, choice, number));
+    connect(sources.lookup(operand), index, intern(std::move(wanted)), tensorTypeOf(operand));
+  }
+  for (OpResult result : op->getResults()) {
+    SmallVector<TensorSharding> given;
+    for (const FactorAxes &choice : choices)
+      given.push_back(resultSharding(rule, choice, result.getResultNumber()));
+    sources[result] = {index, intern(std::move(given))};
+  }
+  strategies.push_back(std::move(choices));
+}
+
+void ShardingProblem::addResults() {
+  for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
+    auto type = tensorTypeOf(operand.get());
+    ::autopar::CostNode node;
+    node.id = planNameOfResult(function, operand.getOperandNumber());
+    SmallVector<TensorSharding> shardings = enumerateShardings(type, axes);
+    node.strategies.resize(shardings.size());
+    int32_t list = intern(std::move(shardings));
+    int32_t index = costGraph.addNode(std::move(node));
+    connect(sources.lookup(operand.get()), index, list, type);
+    resultLists.push_back(list);
+    strategies.emplace_back();
+  }
+}
+
+//===-- Edges
+//-------------------------------------------------------------------------------------===//
+
+const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list) {
+  std::vector<int8_t> key(list.begin(), list.end());
+  auto it = groups.find(key);
+  if (it == groups.end()) {
+    std::vector<std::string> names;
+    for (int8_t axis : list)
+      names.push_back(axes.names[axis].str());
+    it = groups.emplace(key, ::autopar::meshGroup(cluster, mesh, names)).first;
+  }
+  return it->second;
+}
+
+double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorSharding &from,
+                                      const TensorSharding &to) {
+  using Kind = ReshardStep::Kind;
+  double total = 0;
+  TensorSharding current = from;
+  for (const ReshardStep &step : planReshard(type.getShape(), from, to, axes)) {
+    double before = bytesOf(localType(type, current, axes)),
+           after = bytesOf(localType(type, step.after, axes));
+    current = step.after;
+    const ::autopar::MeshGroup &group = groupOf(step.axes);
+    switch (step.kind) {
+    case Kind::AllReduce:
+      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllReduce, before, group);
+      break;
+    case Kind::ReduceScatter:
+      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::ReduceScatter, before, group);
+      break;
+    case Kind::AllGather:
+      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllGather, after, group);
+      break;
+    case Kind::AllToAll:
+      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllToAll, before, group);
+      break;
+    case Kind::Slice:
+      total += ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), device) -
+               device.launchUs;
+      break;
+    }
+  }
+  return total;
+}
+
+int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorType type) {
+  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to}, 0);
+  if (!isNew)
+    return it->second;
+  const SmallVector<TensorSharding> &rows = lists[from], &columns = lists[to];
+  std::vector<double> matrix(rows.size() * columns.size());
+  // Strategies often agree in this value's sharding: compute each distinct pair once.
+  std::map<std::pair<size_t, size_t>, double> known;
+  auto firstEqual = [](const SmallVector<TensorSharding> &list) {
+    std::vector<size_t> first(list.size());
+    for (size_t i = 0; i < list.size(); ++i)
+      first[i] = std::find(list.begin(), list.begin() + i, list[i]) - list.begin();
+    return first;
+  };
+  std::vector<size_t> rowOf = firstEqual(rows), columnOf = firstEqual(columns);
+  for (size_t row = 0; row < rows.size(); ++row)
+    for (size_t column = 0; column < columns.size(); ++column) {
+      auto [entry, missing] = known.try_emplace({rowOf[row], columnOf[column]}, 0.0);
+      if (missing)
+        entry->second = reshardTimeUs(type, rows[row], columns[column]);
+      matrix[row * columns.size() + column] = entry->second;
+    }
+  return it->second = costGraph.addMatrix(std::move(matrix));
+}
+
+void ShardingProblem::connect(Source from, int32_t toNode, int32_t toShardings,
+                              RankedTensorType type) {
+  costGraph.addEdge(from.node, toNode, reshardMatrix(from.shardings, toShardings, type));
+}
+
+//===-- Repeated blocks
+//---------------------------------------------------------------------------===//
+
+// Copies of a layer are runs of operations with equal strategies, costs and edges. The longest
+// repetition of the operation sequence gives the blocks; the planner checks equality itself.
+void ShardingProblem::markRepeatedBlocks() {
+  size_t first = function.getNumArguments(), count = ids.size();
+  std::vector<size_t> kind(count);
+  std::map<std::vector<double>, size_t> kinds;
+  for (size_t i = 0; i < count; ++i) {
+    const ::autopar::CostNode &node = costGraph.nodes[first + i];
+    std::vector<double> key;
+    for (const ::autopar::Strategy &strategy : node.strategies) {
+      key.push_back(strategy.timeUs);
+      key.push_back(strategy.liveBytes);
+    }
+    key.push_back(reinterpret_cast<uintptr_t>(ids[i].first->getName().getAsOpaquePointer()));
+    kind[i] = kinds.try_emplace(std::move(key), kinds.size()).first->second;
+  }
+  // For every period, the longest stretch in which each operation equals the one a period earlier.
+  size_t bestStart = 0, bestPeriod = 0, bestCopies = 0;
+  for (size_t period = 2; period <= count / 2; ++period)
+    for (size_t i = period, run = 0; i < count; ++i) {
+      run = kind[i] == kind[i - period] ? run + 1 : 0;
+      size_t copies = run / period + 1;
+      if (copies >= 2 && run >= period && (copies * period > bestCopies * bestPeriod)) {
+        bestStart = i + 1 - run - period;
+        bestPeriod = period;
+        bestCopies = copies;
+      }
+    }
+  if (bestCopies < 2)
+    return;
+  costGraph.blocks.assign(costGraph.nodes.size(), {});
+  for (size_t copy = 0; copy < bestCopies; ++copy) {
+    int32_t parameters = bestPeriod;
+    for (size_t position = 0; position < bestPeriod; ++position) {
+      size_t op = bestStart + copy * bestPeriod + position;
+      costGraph.blocks[first + op] = {0, static_cast<int32_t>(copy),
+                                      static_cast<int32_t>(position)};
+      // A parameter belongs to the block of its only user.
+      for (Value operand : ids[op].first->getOperands())
+        if (auto argument = dyn_cast<BlockArgument>(operand); argument && argument.hasOneUse())
+          costGraph.blocks[argument.getArgNumber()] = {0, static_cast<int32_t>(copy), parameters++};
+    }
+  }
+}
+
+//===-- Plans
+//-------------------------------------------------------------------------------------===//
+
+static ::autopar::AxisList wordsOf(const AxisList &list, const MeshAxes &axes) {
+  ::autopar::AxisList words;
+  for (int8_t axis : list)
+    words.push_back(axes.names[axis].str());
+  return words;
+}
+
+static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const MeshAxes &axes) {
+  ::autopar::ValueSharding value;
+  for (const AxisList &dim : sharding.dims)
+    value.dims.push_back(wordsOf(dim, axes));
+  return value;
+}
+
+::autopar::Plan ShardingProblem::toPlan(ArrayRef<int32_t> choice) const {
+  ::autopar::Plan plan;
+  plan.clusterName = cluster.name;
+  plan.deviceCount = cluster.deviceCount();
+  plan.meshes.push_back(mesh);
+  ::autopar::PlanStage stage;
+  stage.name = "s0";
+  stage.mesh = mesh.name;
+  plan.stages.push_back(stage);
+  size_t node = 0;
+  func::FuncOp function = this->function;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i, ++node)
+    plan.values[planNameOfArgument(function, i)] =
+        valueOf(lists[argumentLists[i]][choice[node]], axes);
+  for (auto &[op, id] : ids) {
+    ::autopar::OpStrategy strategy;
+    for (const AxisList &factor : strategies[node][choice[node]])
+      strategy.factors.push_back(wordsOf(factor, axes));
+    plan.ops[id] = std::move(strategy);
+    ++node;
+  }
+  for (size_t i = 0; i < resultLists.size(); ++i, ++node)
+    plan.values[planNameOfResult(function, i)] = valueOf(lists[resultLists[i]][choice[node]], axes);
+  return plan;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bridge between IR and planner: the sharding of one function on one mesh as a cost graph, and
+// a choice of strategies as a plan.
+#pragma once
+
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/Mesh.h"
+#include "autopar/Plan/Plan.h"
+#include "autopar/Planner/CostGraph.h"
+#include "autopar/Transforms/Sharding.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::autopar {
+
+/// Names of operations in plans: `autopar.id`, made unique by position where it is missing or given
+/// twice.
+SmallVector<std::pair<Operation *, std::string>> planIds(func::FuncOp function);
+/// Names of arguments and results in plans: `autopar.name`, else "arg#i"; results with "output:" in
+/// front.
+std::string planNameOfArgument(func::FuncOp function, unsigned index);
+std::string planNameOfResult(func::FuncOp function, unsigned index);
+
+/// All ways to lay a complete tensor on the mesh.
+SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const MeshAxes &mesh);
+
+/// One function on one mesh, as the planner sees it. Node order: arguments, operations in block
+/// order, results.
+class ShardingProblem {
+public:
+  ShardingProblem(func::FuncOp function, const MeshAxes &axes, const ::autopar::Mesh &mesh,
+                  const ::autopar::Cluster &cluster);
+
+  const ::autopar::CostGraph &graph() const { return costGraph; }
+  ::autopar::CostGraph &graph() { return costGraph; }
+  /// The plan that a choice (one strategy per node) means; `believed` is left empty.
+  ::autopar::Plan toPlan(ArrayRef<int32_t> choice) const;
+
+private:
+  struct Source {
+    int32_t node;
+    int32_t shardings; ///< id of the list: the value's sharding under each strategy of the node
+  };
+
+  int32_t intern(SmallVector<TensorSharding> list);
+  void addArguments();
+  void addOperation(Operation *op);
+  void addResults();
+  void connect(Source from, int32_t toNode, int32_t toShardings, RankedTensorType type);
+  int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type);
+  double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
+  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
+  const ::autopar::MeshGroup &groupOf(const AxisList &axes);
+  void markRepeatedBlocks();
+
+  func::FuncOp function;
+  const MeshAxes &axes;
+  const ::autopar::Mesh &mesh;
+  const ::autopar::Cluster &cluster;
+  const ::autopar::DeviceType &device;
+  ::autopar::CostGraph costGraph;
+
+  std::vector<SmallVector<TensorSharding>> lists; ///< by list id
+  std::map<std::string, int32_t> listIds;
+  std::map<std::tuple<const void *, int32_t, int32_t>, int32_t> matrices;
+  std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
+  DenseMap<Value, Source> sources;
+  DenseMap<Operation *, int64_t> timeOf; ///< position in the block
+  SmallVector<std::pair<Operation *, std::string>> ids;
+  std::vector<SmallVector<FactorAxes>> strategies; ///< per node; operations only
+  std::vector<int32_t> argumentLists, resultLists; ///< list ids
+};
+
+} // namespace mlir::autopar

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// In-order queues make every start time the maximum of a few end times, so the run is one walk in
+// topological order; memory is judged afterwards by sorting its changes in time.
+#include "autopar/VirtualTime/EventEngine.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autopar {
+namespace {
+
+std::string taskName(const VirtualProgram &program, size_t task) {
+  return "task " + std::to_string(task) + " '" + program.tasks[task].name + "'";
+}
+
+Status verifyTask(const VirtualProgram &program, size_t at) {
+  const VirtualTask &task = program.tasks[at];
+  if (task.queues.empty())
+    return Status::badInput(taskName(program, at) + ": is on no queue");
+  for (int32_t queue : task.queues)
+    if (queue < 0 || static_cast<size_t>(queue) >= program.queues.size())
+      return Status::badInput(taskName(program, at) + ": queue " + std::to_string(queue) +
+                              " does not exist");
+  for (int32_t other : task.after)
+    if (other < 0 || static_cast<size_t>(other) >= program.tasks.size())
+      return Status::badInput(taskName(program, at) + ": waits for task " + std::to_string(other) +
+                              ", which does not exist");
+  if (!std::isfinite(task.durationUs) || task.durationUs < 0)
+    return Status::badInput(taskName(program, at) + ": duration is negative or infinite");
+  if (task.memory >= 0 && static_cast<size_t>(task.memory) >= program.memories.size())
+    return Status::badInput(taskName(program, at) + ": memory " + std::to_string(task.memory) +
+                            " does not exist");
+  return Status::ok();
+}
+
+/// Who waits for whom: dependencies, and the predecessor on each queue.
+struct WaitGraph {
+  std::vector<std::vector<int32_t>> next;
+  std::vector<int32_t> waiting;
+};
+
+WaitGraph buildWaitGraph(const VirtualProgram &program) {
+  WaitGraph graph;
+  graph.next.resize(program.tasks.size());
+  graph.waiting.assign(program.tasks.size(), 0);
+  std::vector<int32_t> last(program.queues.size(), -1);
+  auto wait = [&](int32_t before, size_t task) {
+    graph.next[static_cast<size_t>(before)].push_back(static_cast<int32_t>(task));
+    ++graph.waiting[task];
+  };
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    for (int32_t other : program.tasks[i].after)
+      wait(other, i);
+    for (int32_t queue : program.tasks[i].queues) {
+      int32_t &before = last[static_cast<size_t>(queue)];
+      if (before >= 0 && before != static_cast<int32_t>(i))
+        wait(before, i);
+      before = static_cast<int32_t>(i);
+    }
+  }
+  return graph;
+}
+
+/// Follows unfinished predecessors until one repeats.
+Status describeDeadlock(const VirtualProgram &program, const WaitGraph &graph) {
+  std::vector<int32_t> blocker(program.tasks.size(), -1);
+  size_t start = 0;
+  for (size_t i = 0; i < program.tasks.size(); ++i)
+    if (graph.waiting[i] > 0) {
+      start = i;
+      for (int32_t next : graph.next[i])
+        blocker[static_cast<size_t>(next)] = static_cast<int32_t>(i);
+    }
+  std::vector<bool> seen(program.tasks.size(), false);
+  while (!seen[start]) {
+    seen[start] = true;
+    start = static_cast<size_t>(blocker[start]);
+  }
+  std::string names = taskName(program, start);
+  for (auto at = static_cast<size_t>(blocker[start]); at != start;
+       at = static_cast<size_t>(blocker[at]))
+    names += " waits for " + taskName(program, at);
+  return Status::badInput("deadlock: " + names + " waits for " + taskName(program, start));
+}
+
+void judgeMemory(const VirtualProgram &program, VirtualRun &run) {
+  struct Change {
+    double at;
+    int64_t bytes;
+  };
+  std::vector<std::vector<Change>> changes(program.memories.size());
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const VirtualTask &task = program.tasks[i];
+    if (task.memory < 0)
+      continue;
+    auto &list = changes[static_cast<size_t>(task.memory)];
+    list.push_back({run.tasks[i].startUs, task.bytesAtStart});
+    list.push_back({run.tasks[i].endUs, task.bytesAtEnd});
+  }
+  run.peakBytes.assign(program.memories.size(), 0);
+  run.peakAtUs.assign(program.memories.size(), 0);
+  for (size_t m = 0; m < changes.size(); ++m) {
+    // Memory freed at an instant is free for what is taken at that instant.
+    std::sort(changes[m].begin(), changes[m].end(), [](const Change &a, const Change &b) {
+      return a.at < b.at || (a.at == b.at && a.bytes < b.bytes);
+    });
+    int64_t held = m < program.initialBytes.size() ? program.initialBytes[m] : 0;
+    run.peakBytes[m] = held;
+    for (const Change &change : changes[m]) {
+      held += change.bytes;
+      if (held > run.peakBytes[m]) {
+        run.peakBytes[m] = held;
+        run.peakAtUs[m] = change.at;
+      }
+    }
+  }
+}
+
+} // namespace
+
+Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
+  for (size_t i = 0; i < program.tasks.size(); ++i)
+    AUTOPAR_RETURN_IF_ERROR(verifyTask(program, i));
+  WaitGraph graph = buildWaitGraph(program);
+  VirtualRun run;
+  run.tasks.resize(program.tasks.size());
+  run.timelines.resize(program.queues.size());
+  run.busyUs.assign(program.queues.size(), 0);
+  std::vector<int32_t> ready;
+  for (size_t i = 0; i < program.tasks.size(); ++i)
+    if (graph.waiting[i] == 0)
+      ready.push_back(static_cast<int32_t>(i));
+  size_t done = 0;
+  for (; done < ready.size(); ++done) {
+    auto at = static_cast<size_t>(ready[done]);
+    TaskTimes &times = run.tasks[at];
+    times.endUs = times.startUs + program.tasks[at].durationUs;
+    run.makespanUs = std::max(run.makespanUs, times.endUs);
+    for (int32_t next : graph.next[at]) {
+      TaskTimes &later = run.tasks[static_cast<size_t>(next)];
+      later.startUs = std::max(later.startUs, times.endUs);
+      if (--graph.waiting[static_cast<size_t>(next)] == 0)
+        ready.push_back(next);
+    }
+  }
+  if (done < program.tasks.size())
+    return describeDeadlock(program, graph);
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    std::vector<int32_t> queues = program.tasks[i].queues;
+    std::sort(queues.begin(), queues.end());
+    queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
+    for (int32_t queue : queues) {
+      run.timelines[static_cast<size_t>(queue)].push_back(static_cast<int32_t>(i));
+      run.busyUs[static_cast<size_t>(queue)] += program.tasks[i].durationUs;
+    }
+  }
+  judgeMemory(program, run);
+  return run;
+}
+
+} // namespace autopar

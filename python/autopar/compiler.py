@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`autopar.compile`: autopar-compile as a function."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Union
+
+from .errors import Error
+from .tools import find_tool
+
+PathLike = Union[str, "os.PathLike[str]"]
+EXIT_USAGE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """What a compilation wrote. Usable wherever a path is."""
+
+    path: pathlib.Path
+    #: What --explain said; empty when it was not asked for.
+    explanation: str = ""
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
+def compile(  # noqa: A001 - autopar.compile is the name users expect
+    model: Union[PathLike, Any],
+    output: PathLike = "compiled.bin",
+    *,
+    bind: Optional[Mapping[str, int]] = None,
+    ranks: Optional[int] = None,
+    cluster: Optional[Union[PathLike, Mapping[str, Any]]] = None,
+    threads: Optional[int] = None,
+    explain: Union[bool, str] = False,
+    options: Sequence[str] = (),
+    timeout_s: Optional[float] = None,
+) -> Compiled:
+    """Compiles an ONNX model into one artifact for all ranks.
+
+    model: a path, or an `onnx.ModelProto`. The artifact refers to the model file for its weights, so a ModelProto is
+      written beside the artifact, to `<output without suffix>.weights/model.onnx`.
+    bind: extents of symbolic dimensions, of the global batch: {"batch": 8}.
+    ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
+    threads: threads per rank that the artifact may use (default 1).
+    explain: True for the text of the chosen plan, "json" for the same as JSON, in `.explanation`.
+    options: further words for the command line of autopar-compile.
+    Raises Error with the command's exit code and message, TimeoutError after timeout_s; no output is left behind then.
+    """
+    if ranks is not None and cluster is not None:
+        raise Error(EXIT_USAGE, "ranks and cluster exclude each other; a cluster says how many ranks there are")
+    with tempfile.TemporaryDirectory(prefix="autopar-") as folder, _model_file(model, pathlib.Path(output)) as path:
+        command = [str(find_tool("autopar-compile")), path, "-o", os.fspath(output)]
+        if bind:
+            command += ["--bind", ",".join(f"{name}={int(extent)}" for name, extent in bind.items())]
+        if ranks is not None:
+            command += ["--ranks", str(ranks)]
+        if cluster is not None:
+            command += ["--cluster", _cluster_file(cluster, folder)]
+        if threads is not None:
+            command += ["--threads", str(threads)]
+        if explain:
+            command.append("--explain" if explain is True else f"--explain={explain}")
+        explanation = run_tool(command + list(options), timeout_s)
+    return Compiled(pathlib.Path(output), explanation if explain else "")
+
+
+def run_tool(command: List[str], timeout_s: Optional[float] = None) -> str:
+    """Runs a command and returns its standard output; Error with its status and message, or TimeoutError, otherwise."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"{pathlib.Path(command[0]).name} ran longer than {timeout_s:.0f} s") from None
+    if done.returncode != 0:
+        raise Error(done.returncode, done.stderr.strip() or done.stdout.strip())
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _model_file(model: Union[PathLike, Any], output: pathlib.Path) -> Iterator[str]:
+    """The model's path; a ModelProto is written beside the artifact, and taken away again when compilation fails."""
+    if isinstance(model, (str, os.PathLike)):
+        yield os.fspath(model)
+        return
+    if not hasattr(model, "SerializeToString"):
+        raise Error(EXIT_USAGE, f"model must be a path or an onnx.ModelProto, not {type(model).__name__}")
+    folder = output.with_suffix(".weights")
+    path = folder / "model.onnx"
+    existed = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        path.write_bytes(model.SerializeToString())
+        yield str(path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        if not existed:
+            folder.rmdir()
+        raise
+
+
+def _cluster_file(cluster: Union[PathLike, Mapping[str, Any]], folder: str) -> str:
+    """The cluster's path or preset name; a dict is written into `folder` first."""
+    if not isinstance(cluster, Mapping):
+        return os.fspath(cluster)
+    path = os.path.join(folder, "cluster.json")
+    with open(path, "w") as file:
+        json.dump(cluster, file)
+    return path

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mixture-of-experts layers: routing, and the two ways to bring tokens to experts.
+
+`dispatched` is the form of GShard (Lepikhin et al., 2020) and Switch Transformer (Fedus et al., 2021): each expert
+takes at most `capacity` tokens of each sequence, one-hot tensors [batch, seq, experts, capacity] carry tokens to
+experts and back as matrix products, and the experts are one batched MatMul over 3-D weights. Tokens above the capacity
+skip the layer. `dense` computes every expert for every token and weights the results; nothing is dropped.
+
+Routing is computed in float32 whatever the model's data type, as the published models do.
+"""
+
+import dataclasses
+import math
+from typing import Callable, Tuple
+
+import numpy as np
+from onnx import TensorProto
+
+from .family import ModelError
+from .graph import Extent, GraphBuilder
+from .weights import BIAS, fan_in
+
+#: A batched expert network: (g, tokens [experts, rows, hidden]) -> [experts, rows, hidden].
+ExpertNetwork = Callable[[GraphBuilder, str], str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Routing:
+    """How tokens choose experts. capacity_factor: room per expert relative to a perfectly even load."""
+
+    experts: int
+    top_k: int
+    capacity_factor: float = 1.0
+
+    def check(self) -> None:
+        """Raises ModelError unless at least one and at most all experts are chosen per token."""
+        if not 1 <= self.top_k <= self.experts:
+            raise ModelError(f"top-k={self.top_k} must be between 1 and experts={self.experts}")
+
+
+def to_float32(g: GraphBuilder, x: str) -> str:
+    """x in float32; no node in a float32 model."""
+    return x if g.dtype == "float32" else g.cast(x, TensorProto.FLOAT)
+
+
+def from_float32(g: GraphBuilder, x: str) -> str:
+    """A float32 value in the model's data type; no node in a float32 model."""
+    return x if g.dtype == "float32" else g.cast(x, g.onnx_dtype)
+
+
+def one_hot(g: GraphBuilder, indices: str, depth: str) -> str:
+    """float32 one-hot vectors along a new last axis; an index >= depth gives zeros."""
+    return g.op("OneHot", indices, depth, g.const(np.array([0.0, 1.0], np.float32), as_is=True), axis=-1)
+
+
+def choose(g: GraphBuilder, routing: Routing, x: str, hidden: int) -> Tuple[str, str]:
+    """Weights (float32, normalized over the choices when there are several) and indices of the chosen experts, each
+    [..., top_k] for x [..., hidden]."""
+    routing.check()
+    with g.scope("gate"):
+        weight = g.param("weight", (hidden, routing.experts), fan_in(hidden, gain=2.0), dtype="float32")
+        gates = g.op("Softmax", g.op("MatMul", to_float32(g, x), weight), axis=-1)
+        chosen, indices = g.op("TopK", gates, g.ints([routing.top_k]), outputs=2, axis=-1, largest=1, sorted=1)
+        if routing.top_k > 1:
+            chosen = g.op("Div", chosen, g.reduce_sum(chosen, -1, keepdims=True))
+        return chosen, indices
+
+
+def capacity_of(g: GraphBuilder, routing: Routing, seq: Extent) -> str:
+    """Tokens of one sequence that an expert takes: ceil(top_k * factor * seq / experts), an int64 vector of one."""
+    share = routing.top_k * routing.capacity_factor / routing.experts
+    if isinstance(seq, int):
+        return g.ints([math.ceil(share * seq)])
+    scaled = g.op("Mul", g.cast(seq, TensorProto.FLOAT), g.const(np.array(share, np.float32), as_is=True))
+    return g.cast(g.op("Ceil", scaled), TensorProto.INT64)
+
+
+def combine_weights(g: GraphBuilder, routing: Routing, chosen: str, indices: str, seq: Extent) -> str:
+    """float32 [batch, seq, experts, capacity]: weight of each token at its expert and place there, else zero."""
+    capacity = capacity_of(g, routing, seq)
+    taken, total = None, None
+    for k in range(routing.top_k):
+        index = g.op("Gather", indices, g.int_scalar(k), axis=2)
+        mask = one_hot(g, index, g.ints([routing.experts]))
+        place = g.op("CumSum", mask, g.int_scalar(1), exclusive=1)
+        if taken is not None:  # later choices queue behind all earlier ones
+            place = g.op("Add", place, taken)
+        if k + 1 < routing.top_k:
+            count = g.reduce_sum(mask, 1, keepdims=True)
+            taken = count if taken is None else g.op("Add", taken, count)
+        place = g.reduce_sum(g.op("Mul", place, mask), -1, keepdims=False)
+        slot = one_hot(g, g.cast(place, TensorProto.INT64), capacity)
+        weighted = g.op("Mul", mask, g.unsqueeze(g.op("Gather", chosen, g.int_scalar(k), axis=2), 2))
+        part = g.op("Mul", g.unsqueeze(weighted, 3), g.unsqueeze(slot, 2))
+        total = part if total is None else g.op("Add", total, part)
+    return total
+
+
+def dispatched(
+    g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
+) -> str:
+    """The layer with capacity on x [batch, seq, hidden]."""
+    experts = routing.experts
+    chosen, indices = choose(g, routing, x, hidden)
+    combine = combine_weights(g, routing, chosen, indices, seq)
+    dispatch = from_float32(g, g.cast(g.cast(combine, TensorProto.BOOL), TensorProto.FLOAT))
+    dispatch = g.transpose(g.reshape(dispatch, [batch, seq, -1]), (0, 2, 1))
+    tokens = g.op("MatMul", dispatch, x)  # [batch, experts * capacity, hidden]
+    tokens = g.transpose(g.reshape(tokens, [batch, experts, -1, hidden]), (1, 0, 2, 3))
+    tokens = g.reshape(tokens, [experts, -1, hidden])
+    with g.scope("experts"):
+        results = network(g, tokens)
+    results = g.transpose(g.reshape(results, [experts, batch, -1, hidden]), (1, 0, 2, 3))
+    results = g.reshape(results, [batch, -1, hidden])
+    return g.op("MatMul", from_float32(g, g.reshape(combine, [batch, seq, -1])), results)
+
+
+def dense(
+    g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
+) -> str:
+    """The layer without capacity on x [batch, seq, hidden]: every expert sees every token."""
+    rows = g.reshape(x, [-1, hidden])
+    chosen, indices = choose(g, routing, rows, hidden)
+    spread = one_hot(g, indices, g.ints([routing.experts]))  # [rows, top_k, experts]
+    weights = g.reduce_sum(g.op("Mul", g.unsqueeze(chosen, 2), spread), 1, keepdims=False)
+    weights = from_float32(g, g.unsqueeze(g.transpose(weights, (1, 0)), 2))  # [experts, rows, 1]
+    with g.scope("experts"):
+        results = network(g, rows)  # broadcasts to [experts, rows, hidden]
+    results = g.reduce_sum(g.op("Mul", results, weights), 0, keepdims=False)
+    return g.reshape(results, [batch, seq, hidden])
+
+
+def expert_linear(
+    g: GraphBuilder, name: str, x: str, experts: int, inputs: int, outputs: int, bias: bool = True
+) -> str:
+    """One linear layer per expert as a batched MatMul with weights [experts, inputs, outputs]."""
+    y = g.op("MatMul", x, g.param(f"{name}.weight", (experts, inputs, outputs), fan_in(inputs)))
+    return g.op("Add", y, g.param(f"{name}.bias", (experts, 1, outputs), BIAS)) if bias else y

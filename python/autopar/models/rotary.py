@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Causal self-attention with rotary positions and grouped key/value heads, shared by llama3 and mixtral.
+
+Rotary embedding: Su et al., "RoFormer" (2021). The rescaling of low frequencies for long contexts is that of the
+Llama 3.1 model card (factor, low and high frequency factors 1 and 4, original context 8192).
+"""
+
+import math
+from typing import Tuple
+
+import numpy as np
+
+from .family import ModelError, require_divisible
+from .graph import Extent, GraphBuilder
+from .layers import linear, merge_heads, split_heads
+
+ORIGINAL_CONTEXT = 8192
+LOW_FREQUENCY_FACTOR = 1.0
+HIGH_FREQUENCY_FACTOR = 4.0
+
+
+def frequencies(head_size: int, theta: float, factor: float) -> np.ndarray:
+    """Radians per position of each pair of channels, float64 [head_size / 2]; factor 0 means no rescaling."""
+    base = theta ** (-np.arange(0, head_size, 2, dtype=np.float64) / head_size)
+    if factor == 0:
+        return base
+    turns = ORIGINAL_CONTEXT * base / (2 * math.pi)  # how often a pair turns within the original context
+    smooth = np.clip((turns - LOW_FREQUENCY_FACTOR) / (HIGH_FREQUENCY_FACTOR - LOW_FREQUENCY_FACTOR), 0.0, 1.0)
+    return base * (smooth + (1.0 - smooth) / factor)
+
+
+def tables(
+    g: GraphBuilder, seq: Extent, positions: int, head_size: int, theta: float, factor: float
+) -> Tuple[str, str]:
+    """cos and sin for positions 0 .. seq-1, each [1, 1, seq, head_size], read from tables kept in the model."""
+    if head_size % 2:
+        raise ModelError(f"rotary attention needs an even head size, got {head_size}, change hidden or heads")
+    g.require_table_bytes(positions * head_size * 4, "positions")
+    angles = np.outer(np.arange(positions), frequencies(head_size, theta, factor))
+    angles = np.concatenate([angles, angles], axis=1)
+    places = g.unsqueeze(g.arange(seq), 0)
+    results = []
+    for name, function in (("cos_cached", np.cos), ("sin_cached", np.sin)):
+        table = g.buffer(name, function(angles).astype(np.float32))
+        results.append(g.unsqueeze(g.op("Gather", table, places), 1))
+    return results[0], results[1]
+
+
+def rotate(g: GraphBuilder, x: str, rotation: Tuple[str, str], head_size: int) -> str:
+    """x cos + rotate_half(x) sin on [batch, heads, seq, head_size]."""
+    first = g.slice(x, 0, head_size // 2, axis=3)
+    second = g.slice(x, head_size // 2, head_size, axis=3)
+    turned = g.op("Concat", g.op("Neg", second), first, axis=-1)
+    return g.op("Add", g.op("Mul", x, rotation[0]), g.op("Mul", turned, rotation[1]))
+
+
+def repeat_heads(g: GraphBuilder, x: str, extents, kv_heads: int, times: int, head_size: int) -> str:
+    """[batch, kv_heads, seq, head_size] to [batch, kv_heads * times, seq, head_size] by Expand and Reshape."""
+    if times == 1:
+        return x
+    batch, seq = extents
+    wide = g.op("Expand", g.unsqueeze(x, 2), g.shape([batch, kv_heads, times, seq, head_size]))
+    return g.reshape(wide, [batch, kv_heads * times, seq, head_size])
+
+
+def attention(g: GraphBuilder, config, x: str, rotation: Tuple[str, str], bias: str, extents: Tuple) -> str:
+    """The attention module `self_attn`; config has hidden, heads and kv_heads. `bias` is added to the scores."""
+    batch, seq = extents
+    hidden, heads, kv_heads = config.hidden, config.heads, config.kv_heads
+    head_size = require_divisible(hidden, heads, "hidden", "heads")
+    times = require_divisible(heads, kv_heads, "heads", "kv-heads")
+    with g.scope("self_attn"):
+        query = split_heads(g, linear(g, "q_proj", x, hidden, hidden, bias=False), batch, seq, heads, head_size)
+        key = linear(g, "k_proj", x, hidden, kv_heads * head_size, bias=False)
+        key = split_heads(g, key, batch, seq, kv_heads, head_size)
+        value = linear(g, "v_proj", x, hidden, kv_heads * head_size, bias=False)
+        value = split_heads(g, value, batch, seq, kv_heads, head_size)
+        query = rotate(g, query, rotation, head_size)
+        key = repeat_heads(g, rotate(g, key, rotation, head_size), extents, kv_heads, times, head_size)
+        value = repeat_heads(g, value, extents, kv_heads, times, head_size)
+        scores = g.op("MatMul", query, g.transpose(key, (0, 1, 3, 2)))
+        scores = g.op("Add", g.op("Mul", scores, g.scalar(1.0 / math.sqrt(head_size))), bias)
+        context = g.op("MatMul", g.op("Softmax", scores, axis=-1), value)
+        return linear(g, "o_proj", merge_heads(g, context, batch, seq, hidden), hidden, hidden, bias=False)

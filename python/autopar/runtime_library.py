@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C interface of the runtime (include/autopar/Runtime/CApi.h) through ctypes."""
+
+import ctypes
+import functools
+from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_void_p
+
+from .errors import Error
+from .tools import find_library
+
+FILE = "libautopar_runtime.so"
+API_VERSION = 1
+EXIT_MISSING = 69
+EXIT_MISMATCH = 78
+
+
+class Tensor(ctypes.Structure):
+    """AutoParTensor."""
+
+    _fields_ = [("name", c_char_p), ("dtype", c_int32), ("rank", c_int32), ("shape", POINTER(c_int64)), ("bytes", c_int64)]
+
+
+_SESSION = c_void_p
+_SIGNATURES = {
+    "autoparApiVersion": (c_int32, []),
+    "autoparOpen": (c_int32, [c_char_p, c_int32, c_char_p, POINTER(_SESSION)]),
+    "autoparClose": (None, [_SESSION]),
+    "autoparLastError": (c_char_p, []),
+    "autoparWorldSize": (c_int32, [_SESSION]),
+    "autoparInputCount": (c_int32, [_SESSION]),
+    "autoparOutputCount": (c_int32, [_SESSION]),
+    "autoparInput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
+    "autoparOutput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
+    "autoparSetInput": (c_int32, [_SESSION, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p]),
+    "autoparRun": (c_int32, [_SESSION, c_int64]),
+    "autoparGetOutput": (c_int32, [_SESSION, c_char_p, c_void_p, c_int64]),
+}
+
+
+@functools.lru_cache(maxsize=None)
+def load() -> ctypes.CDLL:
+    """The library with typed functions, opened once; Error 69 when it is not there, 78 when it is too old."""
+    path = find_library(FILE)
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise Error(EXIT_MISSING, f"{FILE} cannot be opened ({error}); build it (cmake --build build) or set AUTOPAR_LIB "
+                                  "to the folder that holds it") from None
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    if library.autoparApiVersion() < API_VERSION:
+        raise Error(EXIT_MISMATCH, f"{path} offers version {library.autoparApiVersion()} of the interface, this package "
+                                   f"needs {API_VERSION}; build both from one tree")
+    return library
+
+
+def check(code: int) -> None:
+    """Raises the Error of a call that did not return 0."""
+    if code != 0:
+        raise Error(code, load().autoparLastError().decode(errors="replace"))
+
+
+def open_session(path: str, threads: int, initializer: str) -> c_void_p:
+    """An open session; close it with autoparClose."""
+    session = _SESSION()
+    check(load().autoparOpen(path.encode(), threads, initializer.encode() or None, byref(session)))
+    return session

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`autopar.Session`: runs a compiled artifact, all ranks in this process, NumPy arrays in and out."""
+
+import ctypes
+import os
+from types import TracebackType
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple, Type, Union
+
+import numpy as np
+
+from . import element_types, runtime_library
+from .errors import Error
+
+EXIT_USAGE = 2
+
+
+class Port(NamedTuple):
+    """A tensor that the program takes or gives, as a whole (not the part of one rank)."""
+
+    name: str
+    dtype: np.dtype
+    shape: Tuple[int, ...]
+
+
+class Session:
+    """A loaded artifact. Use it from one thread at a time, as a context manager or with close().
+
+    threads: per rank; 0 divides the cores of this process by the ranks.
+    initializer: for models without weights, e.g. "normal(0.02), seed=7".
+    Raises Error: 65 damaged artifact, 66 no such file, 78 wrong machine, ...
+    """
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "") -> None:
+        self._session: Optional[ctypes.c_void_p] = None
+        self._library = runtime_library.load()
+        self._session = runtime_library.open_session(os.fspath(path), threads, initializer)
+        self.ranks: int = self._library.autoparWorldSize(self._session)
+        self.inputs = self._ports(self._library.autoparInputCount, self._library.autoparInput)
+        self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
+
+    def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1) -> Dict[str, np.ndarray]:
+        """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step."""
+        session = self._open()
+        for name, value in inputs.items():
+            array = np.asarray(value, order="C")
+            shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+            runtime_library.check(self._library.autoparSetInput(
+                session, name.encode(), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
+        missing = [port.name for port in self.inputs if port.name not in inputs]
+        if missing:
+            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+        runtime_library.check(self._library.autoparRun(session, steps))
+        return {port.name: self._output(session, port) for port in self.outputs}
+
+    def close(self) -> None:
+        """Frees the session's memory; closing twice is allowed."""
+        if self._session is not None:
+            self._library.autoparClose(self._session)
+            self._session = None
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _open(self) -> ctypes.c_void_p:
+        if self._session is None:
+            raise Error(EXIT_USAGE, "the session is closed; open the artifact again")
+        return self._session
+
+    def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
+        array = np.empty(port.shape, port.dtype)
+        runtime_library.check(
+            self._library.autoparGetOutput(session, port.name.encode(), array.ctypes.data, array.nbytes))
+        return array
+
+    def _ports(self, count: "ctypes._FuncPointer", describe: "ctypes._FuncPointer") -> List[Port]:
+        ports = []
+        for index in range(count(self._session)):
+            tensor = runtime_library.Tensor()
+            runtime_library.check(describe(self._session, index, ctypes.byref(tensor)))
+            shape = tuple(tensor.shape[axis] for axis in range(tensor.rank))
+            ports.append(Port(tensor.name.decode(), element_types.to_numpy(tensor.dtype), shape))
+        return ports
+
+
+def load(path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "") -> Session:
+    """Opens an artifact; the same as Session(path, ...)."""
+    return Session(path, threads=threads, initializer=initializer)

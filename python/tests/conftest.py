@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: the package on the path and a small gpt2 with the values onnxruntime gives."""
+
+import pathlib
+import sys
+from typing import Dict, NamedTuple
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from autopar import models  # noqa: E402
+
+BATCH, SEQ, VOCAB = 4, 16, 500
+
+
+class Example(NamedTuple):
+    """A model file, its open dimensions, an input and the reference output."""
+
+    path: pathlib.Path
+    bind: Dict[str, int]
+    inputs: Dict[str, np.ndarray]
+    expected: Dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Example:
+    """gpt2 with two layers, as onnxruntime runs it."""
+    import onnxruntime
+
+    path = tmp_path_factory.mktemp("gpt2") / "gpt2.onnx"
+    models.save("gpt2-124m", path, layers=2, hidden=64, heads=4, vocab=VOCAB)
+    inputs = {"input_ids": np.random.default_rng(0).integers(0, VOCAB, (BATCH, SEQ)).astype(np.int64)}
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = dict(zip([output.name for output in session.get_outputs()], session.run(None, inputs)))
+    return Example(path, {"batch": BATCH, "seq": SEQ}, inputs, expected)

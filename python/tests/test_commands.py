@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as a user types them: every launcher gives the same numbers, exit codes follow docs/ExitCodes.md."""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from typing import List, Optional
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar.errors import MEANINGS
+from conftest import Example
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+
+
+def run(*words: object, env: Optional[dict] = None) -> subprocess.CompletedProcess:
+    """A command, with both streams as text."""
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=TIMEOUT_S, env=env)
+
+
+@pytest.fixture(scope="module")
+def job(gpt2: Example, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with gpt2 compiled for two ranks and its input as a file."""
+    folder = tmp_path_factory.mktemp("job")
+    autopar.compile(gpt2.path, folder / "compiled.bin", bind=gpt2.bind, ranks=2)
+    np.save(folder / "ids.npy", gpt2.inputs["input_ids"])
+    return folder
+
+
+def words_for(job: pathlib.Path, out: pathlib.Path) -> List[object]:
+    """The command line that runs the job."""
+    return [autopar.find_tool("autopar-run"), job / "compiled.bin", "--input", f"input_ids={job / 'ids.npy'}",
+            "--output-dir", out]
+
+
+def check(out: pathlib.Path, gpt2: Example) -> np.ndarray:
+    """The logits in `out`, which must be onnxruntime's."""
+    logits = np.load(out / "logits.npy")
+    np.testing.assert_allclose(logits, gpt2.expected["logits"], rtol=1e-3, atol=1e-3)
+    return logits
+
+
+def test_in_process_ranks(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
+    done = run(*words_for(job, tmp_path))
+    assert done.returncode == 0, done.stderr
+    check(tmp_path, gpt2)
+
+
+def test_mpirun_gives_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
+    if not shutil.which("mpirun"):
+        pytest.fail("mpirun is missing; run scripts/install-packages")
+    assert run(*words_for(job, tmp_path / "threads")).returncode == 0
+    done = run("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", 2, *words_for(job, tmp_path / "mpi"))
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(check(tmp_path / "mpi", gpt2), check(tmp_path / "threads", gpt2))
+
+
+def test_torchrun_variables_give_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
+    assert run(*words_for(job, tmp_path / "threads")).returncode == 0
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = [subprocess.Popen([str(word) for word in words_for(job, tmp_path / "tcp")], stderr=subprocess.PIPE, text=True,
+                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                                       MASTER_PORT=str(port))) for rank in range(2)]
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=TIMEOUT_S)
+        assert rank.returncode == 0, errors
+    np.testing.assert_array_equal(check(tmp_path / "tcp", gpt2), check(tmp_path / "threads", gpt2))
+
+
+@pytest.mark.parametrize("flag", ["--verify", "--dry-run"])
+def test_checks_execute_nothing(job: pathlib.Path, flag: str) -> None:
+    done = run(autopar.find_tool("autopar-run"), flag, job / "compiled.bin")
+    assert done.returncode == 0, done.stderr
+
+
+def test_dump(job: pathlib.Path) -> None:
+    done = run(autopar.find_tool("autopar-translate"), "--dump", job / "compiled.bin")
+    assert done.returncode == 0 and "input_ids" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("tool", ["autopar-compile", "autopar-run"])
+def test_unknown_flags_are_usage_errors(tool: str) -> None:
+    done = run(autopar.find_tool(tool), "--no-such-flag", "file")
+    assert done.returncode == 2 and "no-such-flag" in done.stderr, (done.returncode, done.stderr)
+
+
+def test_missing_artifact() -> None:
+    done = run(autopar.find_tool("autopar-run"), "none.bin")
+    assert done.returncode == 66 and "none.bin" in done.stderr, (done.returncode, done.stderr)
+
+
+def test_commands_through_python(tmp_path: pathlib.Path) -> None:
+    env = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
+    assert "compile" in run(sys.executable, "-m", "autopar", "--help", env=env).stdout
+    assert run(sys.executable, "-m", "autopar", "bake", env=env).returncode == 2
+    assert run(sys.executable, "-m", "autopar", "run", "none.bin", env=env).returncode == 66
+    assert "gpt2-124m" in run(sys.executable, "-m", "autopar", "models", "--list", env=env).stdout
+
+
+def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(autopar.Error, match="autopar-bake") as caught:
+        autopar.find_tool("autopar-bake")
+    assert caught.value.code == 69
+
+
+def test_the_code_table_is_the_documented_one() -> None:
+    documented = re.findall(r"^\| (\d+) \|", (ROOT / "docs/ExitCodes.md").read_text(), re.M)
+    enumerated = re.findall(r"= (\d+),", (ROOT / "include/autopar/Base/Status.h").read_text())
+    assert sorted(map(int, documented)) == sorted(map(int, enumerated)) == sorted(MEANINGS)
+
+
+@pytest.mark.parametrize("name", ["bin/autopar-run", "lib/libautopar_runtime.so"])
+def test_the_runtime_needs_no_compiler_libraries(name: str) -> None:
+    done = run("readelf", "-d", ROOT / "build" / name)
+    assert done.returncode == 0, done.stderr
+    needed = re.findall(r"NEEDED.*\[(.+)\]", done.stdout)
+    assert needed and not [library for library in needed if re.search(r"MLIR|LLVM|onnx|protobuf|libmpi|cuda", library)]

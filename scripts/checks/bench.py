@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scripts/bench TOPIC`: measures and ends with one JSON line {"topic": ..., "cases": [{"name", "value", "unit",
+"reference", "ratio"}]}; ratio is value / reference."""
+
+import argparse
+import importlib
+import json
+import sys
+
+TOPICS = {
+    "inference": "whole models against onnxruntime, and the time to compile",
+    "planning": "import and sharding of gpt3-175b for 64 devices",
+    "memory": "planned peak memory against what the process used",
+    "kernels": "softmax, layer norm and gelu against the machine's stream rate",
+}
+
+
+def main() -> int:
+    """Runs one topic; exit status 1 when a measurement could not be made."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     epilog="\n".join(f"{name:10} {what}" for name, what in TOPICS.items()))
+    parser.add_argument("topic", choices=list(TOPICS))
+    topic = parser.parse_args().topic
+    found = []
+    try:
+        for case in importlib.import_module(f".bench_{topic}", __package__).cases():
+            found.append(case)
+            print(f"{case['name']:44} {case['value']:10} {case['unit']:5} reference {case['reference']}, ratio {case['ratio']}",
+                  flush=True)
+    except Exception as error:
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        print(json.dumps({"topic": topic, "cases": found, "error": str(error)[:300]}))
+        return 1
+    print(json.dumps({"topic": topic, "cases": found}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

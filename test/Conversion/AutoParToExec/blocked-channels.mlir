@@ -1,0 +1,30 @@
+// RUN: autopar-opt %s --autopar-to-exec="channel-block=16" | FileCheck %s
+// RUN: autopar-opt %s --autopar-to-exec="channel-block=1" | FileCheck %s --check-prefix=PLAIN
+
+// Between convolutions activations lie in blocks of channels; the pooling in between and the global
+// average work on the blocks, nothing is reordered.
+
+// CHECK: exec.entry @step
+// CHECK-NEXT: exec.convolution {{.*}} dilations = [1, 1], yLayout = blocked16
+// CHECK-NEXT: exec.launch @[[POOL:k[0-9]+]]
+// CHECK-NEXT: exec.convolution {{.*}} xLayout = blocked16, yLayout = blocked16
+// CHECK-NEXT: exec.launch @[[MEAN:k[0-9]+]]
+// CHECK-NEXT: {{^ *}}}
+// CHECK: func.func @[[POOL]](%{{.*}}: memref<2048xf32>
+// PLAIN-NOT: blocked
+func.func @main(%x: tensor<1x3x8x8xf32> {autopar.name = "x"}, %w: tensor<32x3x1x1xf32> {autopar.name = "w"},
+                %v: tensor<32x32x1x1xf32> {autopar.name = "v"}) -> (tensor<1x32xf32> {autopar.name = "y"}) {
+  %a = autopar.convolution %x, %w {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x8x8xf32>, tensor<32x3x1x1xf32>) -> tensor<1x32x8x8xf32>
+  %p = autopar.group %a {autopar.id = "pool"} : (tensor<1x32x8x8xf32>) -> tensor<1x32x4x4xf32> {
+  ^bb0(%g: tensor<1x32x8x8xf32>):
+    %0 = autopar.pool max %g {window = array<i64: 1, 1, 2, 2>, strides = array<i64: 1, 1, 2, 2>, padBegin = array<i64: 0, 0, 0, 0>, padEnd = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1, 1, 1>} : tensor<1x32x8x8xf32> -> tensor<1x32x4x4xf32>
+    autopar.yield %0 : tensor<1x32x4x4xf32>
+  }
+  %b = autopar.convolution %p, %v {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x32x4x4xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x4x4xf32>
+  %y = autopar.group %b {autopar.id = "mean"} : (tensor<1x32x4x4xf32>) -> tensor<1x32xf32> {
+  ^bb0(%g: tensor<1x32x4x4xf32>):
+    %0 = autopar.reduce sum %g dims [2, 3] : tensor<1x32x4x4xf32> -> tensor<1x32xf32>
+    autopar.yield %0 : tensor<1x32xf32>
+  }
+  return %y : tensor<1x32xf32>
+}

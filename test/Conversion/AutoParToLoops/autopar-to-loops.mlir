@@ -1,0 +1,75 @@
+// RUN: autopar-opt %s --autopar-to-loops --canonicalize --cse | FileCheck %s
+
+func.func @elementwise(%x: tensor<8x16x64xf32>) -> tensor<8x16x64xf32> {
+  %y = autopar.unary neg %x : tensor<8x16x64xf32>
+  return %y : tensor<8x16x64xf32>
+}
+
+func.func @softmax(%x: tensor<32x64xf32>) -> tensor<32x64xf32> {
+  %y = autopar.softmax %x dim 1 : tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}
+
+func.func @columns(%x: tensor<4x8x64xf32>) -> tensor<64xf32> {
+  %y = autopar.reduce sum %x dims [0, 1] : tensor<4x8x64xf32> -> tensor<64xf32>
+  return %y : tensor<64xf32>
+}
+
+func.func @heads(%x: tensor<4x16x32xf32>) -> tensor<4x2x16x16xf32> {
+  %h = autopar.reshape %x : tensor<4x16x32xf32> -> tensor<4x16x2x16xf32>
+  %y = autopar.transpose %h permutation [0, 2, 1, 3] : tensor<4x16x2x16xf32> -> tensor<4x2x16x16xf32>
+  return %y : tensor<4x2x16x16xf32>
+}
+
+func.func @types(%c: tensor<100xi1>, %x: tensor<100xbf16>, %z: tensor<100xbf16>, %n: tensor<100xui8>, %o: tensor<100xui8>) -> (tensor<100xbf16>, tensor<100xui8>) {
+  %y = autopar.select %c, %x, %z : (tensor<100xi1>, tensor<100xbf16>, tensor<100xbf16>) -> tensor<100xbf16>
+  %m = autopar.binary max %n, %o : tensor<100xui8>
+  return %y, %m : tensor<100xbf16>, tensor<100xui8>
+}
+
+// One loop over all elements, whatever the shape.
+// CHECK-LABEL: func.func @elementwise_0(%arg0: memref<8192xf32>, %arg1: memref<8192xf32>, %arg2: index, %arg3: index) attributes {autopar.extent = 2 : i64}
+// CHECK:       scf.for %[[BLOCK:.*]] = %arg2 to %arg3
+// CHECK:         scf.for %[[I:.*]] = %{{.*}} to
+// CHECK-NEXT:      %[[X:.*]] = memref.load %arg0[%[[I]]]
+// CHECK-NEXT:      %[[Y:.*]] = arith.negf %[[X]]
+// CHECK-NEXT:      memref.store %[[Y]], %arg1[%[[I]]]
+
+// Three passes over a row; exponentials are computed once.
+// CHECK-LABEL: func.func @softmax_0
+// CHECK-SAME:  autopar.extent = 32
+// CHECK:       %[[BUFFER:.*]] = memref.alloca() {{.*}} : memref<64xf32>
+// CHECK:       scf.for
+// CHECK:         %[[MAX:.*]] = scf.for
+// CHECK:           arith.maxnumf
+// CHECK:         %[[SUM:.*]] = scf.for
+// CHECK:           %[[E:.*]] = math.exp
+// CHECK:           memref.store %[[E]], %[[BUFFER]]
+// CHECK:           arith.addf %{{.*}}, %[[E]] fastmath<reassoc,contract>
+// CHECK:         %[[R:.*]] = arith.divf %{{.*}}, %[[SUM]]
+// CHECK:         scf.for
+// CHECK-NOT:       math.exp
+// CHECK:           arith.mulf %{{.*}}, %[[R]]
+
+// The innermost loop runs across rows, where memory is contiguous; both reduced dimensions are one.
+// CHECK-LABEL: func.func @columns_0
+// CHECK-SAME:  autopar.extent = 1
+// CHECK:       %[[SUMS:.*]] = memref.alloca() {{.*}} : memref<64xf32>
+// CHECK:       scf.for %[[ROW:.*]] = %{{.*}} to %c32
+// CHECK:         scf.for %[[COLUMN:.*]] = %{{.*}} to %c64
+// CHECK:           memref.load %arg0
+// CHECK:           %[[OLD:.*]] = memref.load %[[SUMS]][%[[COLUMN]]]
+// CHECK:           arith.addf %[[OLD]]
+
+// Reshape and transposition leave no division behind.
+// CHECK-LABEL: func.func @heads_0
+// CHECK-NOT:   remui
+// CHECK:       memref.store
+// CHECK:       return
+
+// CHECK-LABEL: func.func @types_0(%arg0: memref<100xi8>, %arg1: memref<100xbf16>, %arg2: memref<100xbf16>, %arg3: memref<100xbf16>
+// CHECK:       arith.cmpi ne
+// CHECK:       arith.extf %{{.*}} : bf16 to f32
+// CHECK:       arith.truncf %{{.*}} : f32 to bf16
+// CHECK-LABEL: func.func @types_1(%arg0: memref<100xi8>, %arg1: memref<100xi8>, %arg2: memref<100xi8>, %arg3: index
+// CHECK:       arith.maxui

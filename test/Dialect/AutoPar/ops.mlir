@@ -1,0 +1,62 @@
+// RUN: autopar-opt %s | autopar-opt | FileCheck %s
+// RUN: autopar-opt %s --mlir-print-op-generic | autopar-opt | FileCheck %s
+
+// CHECK: autopar.mesh @mesh ["node" = 2, "gpu" = 4]
+autopar.mesh @mesh ["node" = 2, "gpu" = 4]
+// CHECK: autopar.cluster @cluster "presets:cpux4"
+autopar.cluster @cluster "presets:cpux4"
+// CHECK: autopar.origin @w : tensor<4x8xf32> in "model.onnx" at 128
+autopar.origin @w : tensor<4x8xf32> in "model.onnx" at 128
+// CHECK: autopar.origin @absent : tensor<4xf32>
+autopar.origin @absent : tensor<4xf32>
+
+// CHECK-LABEL: func.func @elementwise
+func.func @elementwise(%x: tensor<2x3xf32>, %m: tensor<2x3xi1>) -> tensor<2x3xi32> {
+  // CHECK: autopar.unary gelu %{{.*}} : tensor<2x3xf32>
+  %0 = autopar.unary gelu %x : tensor<2x3xf32>
+  // CHECK: autopar.binary add %{{.*}}, %{{.*}} : tensor<2x3xf32>
+  %1 = autopar.binary add %0, %x : tensor<2x3xf32>
+  // CHECK: autopar.compare lt %{{.*}}, %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+  %2 = autopar.compare lt %1, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+  // CHECK: autopar.select %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = autopar.select %2, %1, %x : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: autopar.cast %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi32>
+  %4 = autopar.cast %3 : tensor<2x3xf32> -> tensor<2x3xi32>
+  return %4 : tensor<2x3xi32>
+}
+
+// CHECK-LABEL: func.func @movement
+func.func @movement(%x: tensor<2x6xf32>, %i: tensor<3x1xi64>, %z: tensor<f32>) -> tensor<3x6xf32> {
+  // CHECK: autopar.reshape %{{.*}} : tensor<2x6xf32> -> tensor<2x2x3xf32>
+  %0 = autopar.reshape %x : tensor<2x6xf32> -> tensor<2x2x3xf32>
+  // CHECK: autopar.transpose %{{.*}} permutation [2, 0, 1] : tensor<2x2x3xf32> -> tensor<3x2x2xf32>
+  %1 = autopar.transpose %0 permutation [2, 0, 1] : tensor<2x2x3xf32> -> tensor<3x2x2xf32>
+  // CHECK: autopar.slice %{{.*}} starts [2, 0, 0] steps [-1, 1, 1] : tensor<3x2x2xf32> -> tensor<3x2x2xf32>
+  %2 = autopar.slice %1 starts [2, 0, 0] steps [-1, 1, 1] : tensor<3x2x2xf32> -> tensor<3x2x2xf32>
+  // CHECK: autopar.pad %{{.*}}, %{{.*}} low [0, 1, 0] : (tensor<3x2x2xf32>, tensor<f32>) -> tensor<3x3x2xf32>
+  %3 = autopar.pad %2, %z low [0, 1, 0] : (tensor<3x2x2xf32>, tensor<f32>) -> tensor<3x3x2xf32>
+  // CHECK: autopar.concat %{{.*}}, %{{.*}} dim 0
+  %4 = autopar.concat %3, %3 dim 0 : (tensor<3x3x2xf32>, tensor<3x3x2xf32>) -> tensor<6x3x2xf32>
+  // CHECK: autopar.gather %{{.*}}, %{{.*}} dims [0] batch 0
+  %5 = autopar.gather %x, %i dims [0] batch 0 : (tensor<2x6xf32>, tensor<3x1xi64>) -> tensor<3x6xf32>
+  return %5 : tensor<3x6xf32>
+}
+
+// CHECK-LABEL: func.func @contraction
+func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tensor<4x8xf32> {
+  // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1]
+  %0 = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1] : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>
+  // CHECK: autopar.softmax %{{.*}} dim 2 : tensor<4x8x32xf32>
+  %1 = autopar.softmax %0 dim 2 : tensor<4x8x32xf32>
+  // CHECK: autopar.normalize %{{.*}} dims [2] epsilon 1.000000e-05 : tensor<4x8x32xf32>
+  %2 = autopar.normalize %1 dims [2] epsilon 1.0e-05 : tensor<4x8x32xf32>
+  // CHECK: autopar.reduce sum %{{.*}} dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
+  %3 = autopar.reduce sum %2 dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
+  // CHECK: autopar.group %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = autopar.group %3 : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%a: tensor<4x8xf32>):
+    %b = autopar.unary neg %a : tensor<4x8xf32>
+    autopar.yield %b : tensor<4x8xf32>
+  }
+  return %4 : tensor<4x8xf32>
+}

@@ -1,0 +1,26 @@
+// RUN: autopar-opt %s --pass-pipeline="builtin.module(exec.program(autopar-order-queues))" | FileCheck %s
+
+// True dependencies, reuse of bytes (%z lies where %x was), and nothing twice: the second
+// collective follows the first on its queue, and the last launch knows of both through one wait.
+
+// CHECK: exec.entry @step
+// CHECK-NEXT: exec.launch @a({{.*}}) -> ({{.*}}) extent 1{{$}}
+// CHECK-NEXT: exec.collective all_reduce {{.*}} queue communication after [0]
+// CHECK-NEXT: exec.launch @free({{.*}}) -> ({{.*}}) extent 1{{$}}
+// CHECK-NEXT: exec.collective all_reduce {{.*}} queue communication{{$}}
+// CHECK-NEXT: exec.launch @reuse({{.*}}) -> ({{.*}}) extent 1 after [3]
+// CHECK-NEXT: exec.launch @again({{.*}}) -> ({{.*}}) extent 1{{$}}
+exec.program @p arena [512, 0, 0] threads 1 {
+  %x = exec.buffer "x" device bytes 64 at 0 : tensor<16xf32>
+  %y = exec.buffer "y" device bytes 64 at 64 : tensor<16xf32>
+  %z = exec.buffer "z" device bytes 64 at 0 : tensor<16xf32>
+  %f = exec.buffer "f" device bytes 64 at 128 : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @a() -> (%x) extent 1
+    exec.collective all_reduce %x -> %y group 0 count 16 : f32 queue communication
+    exec.launch @free() -> (%f) extent 1
+    exec.collective all_reduce %y -> %y group 0 count 16 : f32 queue communication
+    exec.launch @reuse(%y) -> (%z) extent 1
+    exec.launch @again(%y) -> (%z) extent 1
+  }
+}

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the small ONNX models of the import tests: make_model.py NAME FILE."""
+
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def value(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes, inputs, outputs, initializers=(), opset=17, **options):
+    tensors = [numpy_helper.from_array(array, name) for name, array in initializers]
+    graph = helper.make_graph(nodes, "test", inputs, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *options.pop("domains", [])],
+                             ir_version=8, **options)
+
+
+def mlp():
+    """Two products with a gelu between, as an exporter names them."""
+    nodes = [helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], "fc1", transB=1),
+             helper.make_node("Gelu", ["h"], ["a"], "act"),
+             helper.make_node("MatMul", ["a", "fc2.weight"], ["y"], "fc2")]
+    weights = [("fc1.weight", np.zeros((256, 64), np.float32)), ("fc1.bias", np.zeros(256, np.float32)),
+               ("fc2.weight", np.zeros((256, 64), np.float32))]
+    return model(nodes, [value("x", ["batch", 64])], [value("y", ["batch", 64])], weights, opset=20)
+
+
+def shapes():
+    """A reshape to a computed shape: Shape, Gather, Unsqueeze, Concat, Reshape."""
+    nodes = [helper.make_node("Shape", ["x"], ["s"]),
+             helper.make_node("Gather", ["s", "zero"], ["b"]),
+             helper.make_node("Unsqueeze", ["b", "axes"], ["b1"]),
+             helper.make_node("Concat", ["b1", "rest"], ["shape"], axis=0),
+             helper.make_node("Reshape", ["x", "shape"], ["y"], "flatten")]
+    tables = [("zero", np.array(0)), ("axes", np.array([0])), ("rest", np.array([-1]))]
+    return model(nodes, [value("x", ["n", "c", 4])], [value("y", None)], tables)
+
+
+def flattened():
+    """Rows of batch and sequence flattened around a Gemm."""
+    nodes = [helper.make_node("Reshape", ["x", "rows"], ["r"]),
+             helper.make_node("Gemm", ["r", "w", "b"], ["g"], "proj"),
+             helper.make_node("Reshape", ["g", "back"], ["y"])]
+    tables = [("rows", np.array([-1, 16])), ("back", np.array([2, 8, 32])),
+              ("w", np.zeros((16, 32), np.float32)), ("b", np.zeros(32, np.float32))]
+    return model(nodes, [value("x", [2, 8, 16])], [value("y", [2, 8, 32])], tables)
+
+
+def loop():
+    """Four steps of doubling, the rows collected."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["c1"]), helper.make_node("Add", ["s", "s"], ["s1"], "double"),
+         helper.make_node("Identity", ["s1"], ["row"])],
+        "body", [value("i", [], TensorProto.INT64), value("c", [], TensorProto.BOOL), value("s", [3])],
+        [value("c1", [], TensorProto.BOOL), value("s1", [3]), value("row", [3])])
+    nodes = [helper.make_node("Loop", ["trips", "yes", "x"], ["last", "rows"], "loop", body=body)]
+    return model(nodes, [value("x", [3])], [value("rows", [4, 3])], [("trips", np.array(4)), ("yes", np.array(True))])
+
+
+def function():
+    """A function of the model, with an attribute, called twice."""
+    scaled = helper.make_function("local", "Scaled", ["a"], ["b"], [
+        helper.make_node("Constant", [], ["f"]), helper.make_node("Mul", ["a", "f"], ["b"], "times")],
+        [helper.make_opsetid("", 17)], ["by"])
+    reference = scaled.node[0].attribute.add()
+    reference.name, reference.ref_attr_name, reference.type = "value_float", "by", onnx.AttributeProto.FLOAT
+    nodes = [helper.make_node("Scaled", ["x"], ["h"], "first", domain="local", by=2.0),
+             helper.make_node("Scaled", ["h"], ["y"], "second", domain="local", by=3.0)]
+    return model(nodes, [value("x", [3])], [value("y", [3])], domains=[helper.make_opsetid("local", 1)], functions=[scaled])
+
+
+def absent():
+    """A parameter whose external file does not exist."""
+    made = model([helper.make_node("MatMul", ["x", "w"], ["y"], "fc")], [value("x", [2, 4])], [value("y", [2, 8])])
+    tensor = made.graph.initializer.add()
+    tensor.name, tensor.data_type, tensor.data_location = "w", TensorProto.FLOAT, TensorProto.EXTERNAL
+    tensor.dims.extend([4, 8])
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "nowhere"
+    return made
+
+
+def unsupported():
+    """Three operators that do not exist, one of them twice, and one that is refused."""
+    nodes = [helper.make_node("Frobnicate", ["x"], ["a"], "f0"), helper.make_node("Frobnicate", ["a"], ["b"], "f1"),
+             helper.make_node("Other", ["b"], ["c"], domain="com.example"), helper.make_node("StringNormalizer", ["c"], ["y"], "s")]
+    return model(nodes, [value("x", [3])], [value("y", [3])], domains=[helper.make_opsetid("com.example", 1)])
+
+
+def attribute():
+    """An attribute that the operator does not have."""
+    return model([helper.make_node("Relu", ["x"], ["y"], "act", slope=0.5)], [value("x", [3])], [value("y", [3])])
+
+
+def cycle():
+    """Two nodes that wait for each other."""
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"], "first"), helper.make_node("Neg", ["a"], ["b"], "second")]
+    return model(nodes, [value("x", [3])], [value("a", [3])])
+
+
+def misfit():
+    """Operands that do not broadcast."""
+    return model([helper.make_node("Add", ["x", "z"], ["y"], "sum")], [value("x", [3]), value("z", [4])], [value("y", [3])])
+
+
+def dynamic():
+    """A result whose shape depends on values."""
+    return model([helper.make_node("NonZero", ["x"], ["y"], "where")], [value("x", [3])], [value("y", None, TensorProto.INT64)])
+
+
+if __name__ == "__main__":
+    onnx.save(globals()[sys.argv[1]](), sys.argv[2])

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of autopar-compile.
+#include "CommandLine.h"
+
+#include "autopar/Import/Onnx/OnnxImporter.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+namespace cl = llvm::cl;
+using ::autopar::Result;
+using ::autopar::Status;
+using ::autopar::StatusCode;
+
+namespace {
+/// LLVM's libraries register options of their own, some under the same names; those are forgotten
+/// before these are made.
+struct Options {
+  cl::OptionCategory category{"autopar-compile options"};
+  cl::opt<std::string> input{cl::Positional, cl::desc("model.onnx (or module.mlir)"), cl::init(""),
+                             cl::cat(category)};
+  cl::opt<std::string> output{
+      "o", cl::desc("artifact to write (default compiled.bin), or the IR of --stop-after"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::list<std::string> bindings{
+      "bind", cl::desc("extents of symbolic dimensions, of the global batch: batch=8,seq=128"),
+      cl::value_desc("name=extent,..."), cl::cat(category)};
+  cl::opt<int64_t> ranks{"ranks", cl::desc("CPU ranks of this machine"), cl::init(0),
+                         cl::cat(category)};
+  cl::opt<std::string> cluster{"cluster", cl::desc("cluster file, or presets:NAME"),
+                               cl::cat(category)};
+  cl::opt<std::string> engine{"engine",
+                              cl::desc("search engine, or random for a seeded legal plan"),
+                              cl::init("auto"), cl::cat(category)};
+  cl::opt<std::string> mesh{"mesh", cl::desc("only this mesh: data=4,tensor=2"), cl::cat(category)};
+  cl::opt<uint64_t> seed{"seed", cl::desc("seed of engines that draw"), cl::init(1),
+                         cl::cat(category)};
+  cl::opt<std::string> plan{"plan", cl::desc("plan file to follow instead of searching"),
+                            cl::cat(category)};
+  cl::opt<std::string> emitPlan{"emit-plan", cl::desc("write the plan to this file"),
+                                cl::cat(category)};
+  cl::opt<bool> planOnly{"plan-only", cl::desc("stop after the search and write the plan (-o)"),
+                         cl::cat(category)};
+  cl::opt<std::string> explain{"explain", cl::desc("print the plan and why: text or json"),
+                               cl::ValueOptional, cl::value_desc("text|json"), cl::cat(category)};
+  cl::opt<std::string> memoryLimit{
+      "memory-limit", cl::desc("bytes per rank that a plan may use: 512M, 16G"), cl::cat(category)};
+  cl::opt<int64_t> threads{"threads", cl::desc("threads per rank that scratch is planned for"),
+                           cl::init(1), cl::cat(category)};
+  cl::opt<bool> packWeights{"pack-weights",
+                            cl::desc("store weights in the library's own layout at load"),
+                            cl::init(true), cl::cat(category)};
+  cl::opt<std::string> targetCpu{"target-cpu",
+                                 cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
+                                 cl::init("native"), cl::cat(category)};
+  cl::opt<std::string> emitMlir{"emit-mlir",
+                                cl::desc("write the IR after each phase into this folder"),
+                                cl::value_desc("folder"), cl::cat(category)};
+  cl::opt<std::string> startAt{"start-at", cl::desc("first phase to run on MLIR input"),
+                               cl::cat(category)};
+  cl::opt<std::string> stopAfter{
+      "stop-after", cl::desc("last phase to run; its IR goes to -o or standard output"),
+      cl::cat(category)};
+  cl::opt<bool> quiet{"quiet", cl::desc("no progress, no summary"), cl::cat(category)};
+
+  /// Whether the flags make sense together.
+  Status check() const;
+  Result<CommandLine> values() const;
+};
+} // namespace
+
+static Status usage(const Twine &message) { return {StatusCode::Usage, message.str()}; }
+
+/// "512M" -> bytes.
+static Status parseBytes(StringRef text, int64_t &bytes) {
+  StringRef digits = text.rtrim("KMGTiB");
+  StringRef unit = text.drop_front(digits.size());
+  int64_t scale = 1;
+  for (auto [index, letter] : llvm::enumerate(StringRef("KMGT")))
+    if (unit.starts_with(StringRef(&"KMGT"[index], 1)))
+      scale = int64_t{1} << (10 * (index + 1));
+  if (digits.getAsInteger(10, bytes) || bytes <= 0 || (scale == 1 && !unit.empty()) ||
+      bytes > std::numeric_limits<int64_t>::max() / scale)
+    return usage("--memory-limit: expected a size such as 512M or 16G, got \"" + text + "\"");
+  bytes *= scale;
+  return Status::ok();
+}
+
+static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
+  std::optional<Phase> found = phaseFromName(text);
+  if (found) {
+    phase = *found;
+    return Status::ok();
+  }
+  std::string names;
+  for (const PhaseInfo &info : allPhases())
+    names += (names.empty() ? "" : ", ") + info.name.str();
+  return usage("--" + flag + ": unknown phase \"" + text + "\"; the phases are " + names);
+}
+
+Status Options::check() const {
+  if (input.empty())
+    return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
+  if (ranks.getNumOccurrences() && ranks < 1)
+    return usage("--ranks: expected a positive number, got " + Twine(ranks));
+  if (ranks.getNumOccurrences() && !cluster.empty())
+    return usage(
+        "--ranks and --cluster exclude each other; a cluster says how many ranks there are");
+  if (threads < 1)
+    return usage("--threads: expected a positive number, got " + Twine(threads));
+  if (explain.getNumOccurrences() && !explain.empty() && explain != "text" && explain != "json")
+    return usage("--explain: expected text or json, got \"" + explain + "\"");
+  if (planOnly && ranks <= 1 && cluster.empty())
+    return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
+  return Status::ok();
+}
+
+Result<CommandLine> Options::values() const {
+  CommandLine line;
+  CompileOptions &options = line.compile;
+  ImportOptions import;
+  for (const std::string &text : bindings) {
+    std::string error;
+    if (failed(parseBindings(text, import, error)))
+      return usage("--bind: " + error);
+  }
+  options.bindings = import.bindings;
+  options.input = input;
+  options.ranks = ranks;
+  options.cluster = cluster;
+  options.engine = engine;
+  options.mesh = mesh;
+  options.seed = seed;
+  options.plan = plan;
+  options.emitPlan = emitPlan;
+  options.threads = threads;
+  options.packWeights = packWeights;
+  options.targetCpu = targetCpu;
+  options.emitMlir = emitMlir;
+  if (!memoryLimit.empty())
+    AUTOPAR_RETURN_IF_ERROR(parseBytes(memoryLimit, options.memoryLimit));
+  if (!startAt.empty())
+    AUTOPAR_RETURN_IF_ERROR(parsePhase("start-at", startAt, options.startAt));
+  if (!stopAfter.empty())
+    AUTOPAR_RETURN_IF_ERROR(parsePhase("stop-after", stopAfter, options.stopAfter));
+  options.output = output;
+  if (planOnly) {
+    options.stopAfter = Phase::Search;
+    options.emitPlan = output.empty() ? (emitPlan.empty() ? "plan.json" : std::string(emitPlan))
+                                      : std::string(output);
+    options.output.clear();
+  } else if (options.stopAfter != Phase::Emit) {
+    if (output.empty() && emitPlan.empty())
+      options.output = "-";
+  } else if (output.empty()) {
+    options.output = "compiled.bin";
+  }
+  if (explain.getNumOccurrences())
+    line.explain = explain == "json" ? Explain::Json : Explain::Text;
+  line.quiet = quiet;
+  return line;
+}
+
+Result<CommandLine> mlir::autopar::parseCommandLine(int argc, char **argv) {
+  cl::ResetCommandLineParser();
+  static Options options; // the parser keeps pointers to them, and the linker asks it later
+  cl::HideUnrelatedOptions(options.category);
+  std::string errors;
+  llvm::raw_string_ostream stream(errors);
+  if (!cl::ParseCommandLineOptions(
+          argc, argv, "AutoPar: compiles an ONNX model for a number of ranks into one artifact\n",
+          &stream))
+    return usage(StringRef(errors).trim());
+  AUTOPAR_RETURN_IF_ERROR(options.check());
+  return options.values();
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// autopar-compile: an ONNX model for a number of ranks into compiled.bin.
+#include "CommandLine.h"
+
+#include "autopar/InitAll.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Process.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Errors as `autopar-compile: error: [where: ]message`, without the operation's text.
+static LogicalResult report(Diagnostic &diagnostic) {
+  auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>();
+  auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+  bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+  llvm::errs() << "autopar-compile: " << (isError ? "error: " : "");
+  if (file) {
+    llvm::errs() << file.getFilename().getValue() << ":";
+    if (file.getLine() > 0)
+      llvm::errs() << file.getLine() << ":";
+    llvm::errs() << " ";
+  }
+  if (name)
+    llvm::errs() << name.getName().getValue() << ": ";
+  llvm::errs() << diagnostic << "\n";
+  for (Diagnostic &note : diagnostic.getNotes())
+    llvm::errs() << "  note: " << note << "\n";
+  return success();
+}
+
+int main(int argc, char **argv) {
+  ::autopar::Result<CommandLine> line = parseCommandLine(argc, argv);
+  auto fail = [](const ::autopar::Status &status) {
+    if (!status.message().empty())
+      llvm::errs() << "autopar-compile: error: " << status.message() << "\n";
+    return status.exitCode();
+  };
+  if (!line)
+    return fail(line.status());
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
+  context.getDiagEngine().registerHandler(report);
+  bool progress = !line->quiet && llvm::sys::Process::StandardErrIsDisplayed();
+  if (progress)
+    line->compile.onPhase = [](size_t number, size_t count, const PhaseInfo &info) {
+      llvm::errs() << "\r\033[K[" << number << "/" << count << "] " << info.name << ": "
+                   << info.sentence;
+    };
+  ::autopar::Result<CompileResult> result = compileModel(line->compile, context);
+  if (progress)
+    llvm::errs() << "\r\033[K";
+  if (!result)
+    return fail(result.status());
+  if (line->explain != Explain::No)
+    llvm::outs() << (line->explain == Explain::Json ? result->plan + "\n"
+                                                    : explainPlan(result->plan));
+  if (!line->quiet && result->artifactBytes)
+    llvm::errs() << llvm::formatv(
+        "{0}: {1} rank{2}, {3} kernels, {4:f1} MiB of memory per rank, {5:f1} MiB on disk\n",
+        line->compile.output, result->ranks, result->ranks == 1 ? "" : "s", result->kernels,
+        result->deviceBytes / 1048576.0, result->artifactBytes / 1048576.0);
+  return 0;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// autopar-opt: any pass or pipeline of AutoPar on MLIR text.
+#include "autopar/InitAll.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::autopar::registerAllDialects(registry);
+  mlir::autopar::registerAllPasses();
+  mlir::autopar::registerAllPipelines();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(
+      argc, argv, "AutoPar: passes and pipelines on whole-model tensor programs\n", registry));
+}

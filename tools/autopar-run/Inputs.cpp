@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs from words of the command line, outputs to files.
+#include "Inputs.h"
+
+#include "Npy.h"
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <sys/stat.h>
+
+namespace autopar::tools {
+namespace {
+
+void storeRandom(DataType dtype, std::mt19937_64 &generator, uint8_t *out) {
+  std::normal_distribution<float> normal;
+  switch (dtype) {
+  case DataType::F64: {
+    double value = normal(generator);
+    std::memcpy(out, &value, 8);
+    return;
+  }
+  case DataType::F32: {
+    float value = normal(generator);
+    std::memcpy(out, &value, 4);
+    return;
+  }
+  case DataType::BF16: {
+    float value = normal(generator);
+    std::memcpy(out, reinterpret_cast<uint8_t *>(&value) + 2, 2);
+    return;
+  }
+  case DataType::F16: {
+    _Float16 value = _Float16(normal(generator));
+    std::memcpy(out, &value, 2);
+    return;
+  }
+  default:
+    std::memset(out, 0, size_t(byteSize(dtype)));
+    out[0] = uint8_t(generator() % (dtype == DataType::Bool ? 2 : 100));
+  }
+}
+
+Result<NpyArray> makeInput(const runtime::TensorSpec &spec, const std::string &source) {
+  if (source != "zeros" && source != "random")
+    return readNpy(source);
+  NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
+  if (source == "random") {
+    std::mt19937_64 generator(std::hash<std::string>()(spec.name));
+    for (int64_t at = 0; at < spec.bytes; at += byteSize(spec.dtype))
+      storeRandom(spec.dtype, generator, array.bytes.data() + at);
+  }
+  return array;
+}
+
+} // namespace
+
+Status setInputs(runtime::Session &session, const std::vector<std::string> &words) {
+  for (const std::string &word : words) {
+    size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
+      return {StatusCode::Usage, "--input '" + word + "' is not name=file.npy"};
+    std::string wanted = word.substr(0, equals);
+    const runtime::TensorSpec *found = nullptr;
+    for (const runtime::TensorSpec &spec : session.inputs())
+      if (spec.name == wanted)
+        found = &spec;
+    if (!found)
+      return Status::badInput("there is no input '" + wanted + "'; the inputs are " +
+                              describe(session.inputs()));
+    auto array = makeInput(*found, word.substr(equals + 1));
+    if (!array)
+      return array.status().at("input " + wanted);
+    // A two-byte void array carries bf16, and NumPy users often keep its bits in u16.
+    bool isBits = found->dtype == DataType::BF16 && array->dtype == DataType::U16;
+    AUTOPAR_RETURN_IF_ERROR(session.setInput(wanted, isBits ? DataType::BF16 : array->dtype,
+                                             array->shape, array->bytes.data()));
+  }
+  return Status::ok();
+}
+
+Status writeOutputs(const runtime::Session &session, const std::string &folder) {
+  // All missing parents, as mkdir -p.
+  for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
+    std::string part = folder.substr(0, slash);
+    if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST)
+      return {StatusCode::CannotCreate, "cannot create " + part + ": " + std::strerror(errno)};
+    if (slash == std::string::npos)
+      break;
+  }
+  for (const runtime::TensorSpec &spec : session.outputs()) {
+    auto data = session.output(spec.name);
+    if (!data)
+      return data.status();
+    std::string file = spec.name;
+    for (char &c : file)
+      if (c == '/' || c == '\0')
+        c = '_';
+    AUTOPAR_RETURN_IF_ERROR(
+        writeNpy(folder + "/" + file + ".npy", spec.dtype, spec.shape, *data, spec.bytes));
+  }
+  return Status::ok();
+}
+
+} // namespace autopar::tools

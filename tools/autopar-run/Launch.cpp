@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launchers: their variables, and how ranks meet under each.
+#include "Launch.h"
+
+#include <cstdlib>
+#include <netdb.h>
+#include <optional>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace autopar::tools {
+namespace {
+
+std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::optional<int32_t> number(const std::string &text) {
+  char *end = nullptr;
+  long value = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end || value < 0 || value > 1 << 24)
+    return std::nullopt;
+  return int32_t(value);
+}
+
+Status usage(const std::string &what) { return {StatusCode::Usage, what}; }
+
+Status checkRank(const Launch &launch) {
+  return launch.rank < launch.worldSize
+             ? Status::ok()
+             : usage("rank " + std::to_string(launch.rank) + " does not exist in a world of " +
+                     std::to_string(launch.worldSize) + " ranks");
+}
+
+Status splitAddress(const std::string &text, Launch &launch) {
+  size_t colon = text.rfind(':');
+  auto port = colon == std::string::npos ? std::nullopt : number(text.substr(colon + 1));
+  if (!port || *port == 0 || *port > 65535 || colon == 0)
+    return usage("'" + text + "' is not HOST:PORT");
+  launch.host = text.substr(0, colon);
+  launch.port = uint16_t(*port);
+  return Status::ok();
+}
+
+Result<Launch> fromFlags(const RunOptions &options) {
+  Launch launch;
+  if (options.rank < 0 || options.worldSize < 1)
+    return usage("--rank and --world-size belong together");
+  launch.rank = options.rank;
+  launch.worldSize = options.worldSize;
+  AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
+  const std::string scheme = "file://";
+  if (!options.rendezvous.empty()) {
+    if (options.rendezvous.rfind(scheme, 0) != 0 || options.rendezvous.size() == scheme.size())
+      return usage("--rendezvous '" + options.rendezvous + "' is not file:///folder");
+    launch.kind = Launch::Kind::File;
+    launch.folder = options.rendezvous.substr(scheme.size());
+    return launch;
+  }
+  std::string master = options.master;
+  if (master.empty() && !variable("MASTER_ADDR").empty())
+    master = variable("MASTER_ADDR") + ":" + variable("MASTER_PORT");
+  if (master.empty())
+    return usage("--rank needs --master HOST:PORT or --rendezvous file:///folder");
+  launch.kind = Launch::Kind::Tcp;
+  AUTOPAR_RETURN_IF_ERROR(splitAddress(master, launch));
+  return launch;
+}
+
+Result<Launch> fromTorchrun() {
+  Launch launch;
+  auto rank = number(variable("RANK")), size = number(variable("WORLD_SIZE"));
+  if (!rank || !size || *size < 1)
+    return usage("RANK and WORLD_SIZE must both be numbers, they are '" + variable("RANK") +
+                 "' and '" + variable("WORLD_SIZE") + "'");
+  launch.kind = Launch::Kind::Tcp;
+  launch.rank = *rank;
+  launch.worldSize = *size;
+  launch.ranksHere = number(variable("LOCAL_WORLD_SIZE")).value_or(0);
+  AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
+  if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
+    return usage(
+        "RANK is set, but MASTER_ADDR and MASTER_PORT are not; they say where rank 0 listens");
+  AUTOPAR_RETURN_IF_ERROR(
+      splitAddress(variable("MASTER_ADDR") + ":" + variable("MASTER_PORT"), launch));
+  // torchrun's own agent may hold MASTER_PORT for its store; the port beside it is ours then.
+  if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True" && launch.port < 65535)
+    ++launch.port;
+  return launch;
+}
+
+/// "node[03-05,9],other" -> "node03".
+std::string firstHost(const std::string &list) {
+  size_t bracket = list.find('['), comma = list.find(',');
+  if (bracket == std::string::npos || (comma != std::string::npos && comma < bracket))
+    return list.substr(0, comma);
+  size_t end = list.find_first_of(",-]", bracket);
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+Result<Launch> fromSlurm() {
+  Launch launch;
+  auto rank = number(variable("SLURM_PROCID")), size = number(variable("SLURM_NTASKS"));
+  if (!rank || !size)
+    return launch;
+  launch.kind = Launch::Kind::Tcp;
+  launch.rank = *rank;
+  launch.worldSize = *size;
+  launch.ranksHere = number(variable("SLURM_NTASKS_PER_NODE")).value_or(0);
+  AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
+  std::string nodes = variable("SLURM_STEP_NODELIST");
+  if (nodes.empty())
+    nodes = variable("SLURM_NODELIST");
+  launch.host = variable("MASTER_ADDR").empty() ? firstHost(nodes) : variable("MASTER_ADDR");
+  auto job = number(variable("SLURM_JOB_ID"));
+  auto port = number(variable("MASTER_PORT"));
+  launch.port = uint16_t(port ? *port : 20000 + job.value_or(0) % 20000);
+  if (launch.host.empty())
+    return usage("SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where "
+                 "rank 0 is");
+  return launch;
+}
+
+/// The address by which others on the way to `host` reach this machine: that of the interface which
+/// the system would send from. AUTOPAR_HOST overrides it. No packet is sent.
+std::string ownAddressTowards(const std::string &host) {
+  if (!variable("AUTOPAR_HOST").empty())
+    return variable("AUTOPAR_HOST");
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  std::string result = "127.0.0.1";
+  if (host.empty() || getaddrinfo(host.c_str(), "9", &hints, &found) != 0)
+    return result;
+  int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t length = sizeof(own);
+  char text[NI_MAXHOST];
+  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+      getsockname(fd, reinterpret_cast<sockaddr *>(&own), &length) == 0 &&
+      getnameinfo(reinterpret_cast<sockaddr *>(&own), length, text, sizeof(text), nullptr, 0,
+                  NI_NUMERICHOST) == 0)
+    result = text;
+  if (fd >= 0)
+    close(fd);
+  freeaddrinfo(found);
+  return result;
+}
+
+/// Without a known address (meeting in a folder) the host name decides.
+std::string ownHostName() {
+  char text[256] = {};
+  return gethostname(text, sizeof(text) - 1) == 0 ? text : "127.0.0.1";
+}
+
+} // namespace
+
+Result<Launch> detectLaunch(const RunOptions &options) {
+  if (options.rank >= 0 || options.worldSize >= 0)
+    return fromFlags(options);
+  auto rank = number(variable("OMPI_COMM_WORLD_RANK")),
+       size = number(variable("OMPI_COMM_WORLD_SIZE"));
+  if (rank && size) {
+    Launch launch;
+    launch.kind = Launch::Kind::Mpi;
+    launch.rank = *rank;
+    launch.worldSize = *size;
+    launch.ranksHere = number(variable("OMPI_COMM_WORLD_LOCAL_SIZE")).value_or(0);
+    return launch;
+  }
+  if (!variable("RANK").empty())
+    return fromTorchrun();
+  if (!variable("SLURM_PROCID").empty() && number(variable("SLURM_NTASKS")).value_or(1) > 1)
+    return fromSlurm();
+  return Launch{};
+}
+
+Result<World> joinWorld(const Launch &launch, const RunOptions &options) {
+  World world;
+  if (launch.kind == Launch::Kind::InProcess)
+    return world;
+  runtime::TransportOptions transport;
+  transport.rank = launch.rank;
+  transport.worldSize = launch.worldSize;
+  if (launch.kind != Launch::Kind::Mpi) {
+    runtime::RendezvousOptions meeting;
+    meeting.rank = launch.rank;
+    meeting.worldSize = launch.worldSize;
+    meeting.arrivalTimeout =
+        std::chrono::milliseconds(int64_t(options.arrivalTimeoutSeconds * 1000));
+    meeting.hangTimeout = std::chrono::milliseconds(int64_t(options.hangTimeoutSeconds * 1000));
+    auto rendezvous = launch.kind == Launch::Kind::File
+                          ? runtime::createFileRendezvous(launch.folder, meeting)
+                          : runtime::createTcpRendezvous(launch.host, launch.port, meeting);
+    if (!rendezvous)
+      return rendezvous.status();
+    world.rendezvous = rendezvous.take();
+    transport.rendezvous = world.rendezvous.get();
+    transport.timeout = meeting.arrivalTimeout;
+    transport.host =
+        ownAddressTowards(launch.kind == Launch::Kind::Tcp ? launch.host : ownHostName());
+  }
+  auto connected =
+      runtime::loadTransport(launch.kind == Launch::Kind::Mpi ? "mpi" : "gloo", transport);
+  if (!connected) {
+    if (world.rendezvous) {
+      Status verdict = world.rendezvous->verdict();
+      world.rendezvous->fail(connected.status());
+      return verdict.isOk() ? connected.status() : verdict;
+    }
+    return connected.status();
+  }
+  world.transport = connected.take();
+  return world;
+}
+
+} // namespace autopar::tools

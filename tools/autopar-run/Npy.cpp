@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy's .npy files.
+#include "Npy.h"
+
+#include "autopar/Artifact/Verify.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <unistd.h>
+
+namespace autopar::tools {
+namespace {
+
+struct TypeName {
+  const char *descr;
+  DataType dtype;
+};
+/// The first spelling of a type is the one that is written.
+constexpr TypeName kTypes[] = {
+    {"|b1", DataType::Bool}, {"|i1", DataType::I8},   {"<i2", DataType::I16},
+    {"<i4", DataType::I32},  {"<i8", DataType::I64},  {"|u1", DataType::U8},
+    {"<u2", DataType::U16},  {"<u4", DataType::U32},  {"<u8", DataType::U64},
+    {"<f2", DataType::F16},  {"|V2", DataType::BF16}, {"<f4", DataType::F32},
+    {"<f8", DataType::F64},  {"<i1", DataType::I8},   {"<u1", DataType::U8},
+    {"<b1", DataType::Bool}, {"<V2", DataType::BF16},
+};
+
+/// The text behind `'key':`, from the header's Python dictionary.
+std::string field(const std::string &header, const std::string &key) {
+  size_t at = header.find("'" + key + "'");
+  if (at == std::string::npos || (at = header.find(':', at)) == std::string::npos)
+    return "";
+  at = header.find_first_not_of(' ', at + 1);
+  if (at == std::string::npos)
+    return "";
+  char open = header[at];
+  char close = open == '(' ? ')' : open == '\'' ? '\'' : ',';
+  size_t end = header.find(close, at + 1);
+  size_t begin = open == '(' || open == '\'' ? at + 1 : at;
+  return end == std::string::npos ? "" : header.substr(begin, end - begin);
+}
+
+std::optional<std::vector<int64_t>> parseShape(const std::string &text) {
+  std::vector<int64_t> shape;
+  size_t at = 0;
+  while ((at = text.find_first_of("0123456789", at)) != std::string::npos) {
+    errno = 0;
+    char *end = nullptr;
+    long long value = std::strtoll(text.c_str() + at, &end, 10);
+    if (errno || value < 0)
+      return std::nullopt;
+    shape.push_back(value);
+    at = size_t(end - text.c_str());
+  }
+  return shape;
+}
+
+} // namespace
+
+Result<NpyArray> readNpy(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Status::noInput("cannot open " + path + ": " + std::strerror(errno));
+  std::vector<char> all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  auto bad = [&](const std::string &what) { return Status::badInput(path + ": " + what); };
+  if (all.size() < 12 || std::memcmp(all.data(), "\x93NUMPY", 6) != 0)
+    return bad("not a .npy file");
+  size_t start = all[6] == 1 ? 10 : 12;
+  uint32_t length = 0;
+  std::memcpy(&length, all.data() + 8, all[6] == 1 ? 2 : 4);
+  if (all.size() < start + length)
+    return bad("the header is cut off");
+  std::string header(all.data() + start, length);
+  std::string descr = field(header, "descr");
+  if (field(header, "fortran_order") != "False")
+    return bad("arrays in Fortran order are not read; save numpy.ascontiguousarray(array)");
+  NpyArray array;
+  bool isKnown = false;
+  for (const TypeName &type : kTypes)
+    if (!isKnown && descr == type.descr) {
+      array.dtype = type.dtype;
+      isKnown = true;
+    }
+  if (!isKnown)
+    return bad("element type '" + descr + "' is not known");
+  auto shape = parseShape(field(header, "shape"));
+  auto bytes = shape ? artifact::checkedBytes(*shape, array.dtype) : std::nullopt;
+  if (!bytes || uint64_t(*bytes) != all.size() - start - length)
+    return bad("the data does not have the size that the header says");
+  array.shape = *shape;
+  array.bytes.assign(all.begin() + int64_t(start + length), all.end());
+  return array;
+}
+
+Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
+                const void *data, int64_t bytes) {
+  std::string descr;
+  for (const TypeName &type : kTypes)
+    if (descr.empty() && type.dtype == dtype)
+      descr = type.descr;
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
+  for (size_t d = 0; d < shape.size(); ++d)
+    header += std::to_string(shape[d]) + (shape.size() == 1 || d + 1 < shape.size() ? "," : "");
+  header += "), }";
+  header.append((64 - (10 + header.size() + 1) % 64) % 64, ' ');
+  header += '\n';
+  std::string preamble("\x93NUMPY\x01\x00", 8);
+  preamble += char(header.size() & 255);
+  preamble += char(header.size() >> 8);
+
+  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    if (!file)
+      return {StatusCode::CannotCreate, "cannot create " + temporary + ": " + std::strerror(errno)};
+    file << preamble << header;
+    file.write(static_cast<const char *>(data), bytes);
+    if (!file.flush()) {
+      unlink(temporary.c_str());
+      return Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    Status status(StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno));
+    unlink(temporary.c_str());
+    return status;
+  }
+  return Status::ok();
+}
+
+} // namespace autopar::tools

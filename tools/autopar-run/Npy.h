@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy's .npy files, versions 1 to 3, C order, little-endian. bf16 travels as two-byte void
+// ("|V2"), the way NumPy extension types are stored.
+#pragma once
+
+#include "autopar/Base/DataType.h"
+#include "autopar/Base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace autopar::tools {
+
+struct NpyArray {
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> bytes;
+};
+
+/// NoInput when it cannot be read, BadInput when it is not a .npy of a known type.
+Result<NpyArray> readNpy(const std::string &path);
+
+/// Writes into a temporary file beside `path`, then renames it.
+Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
+                const void *data, int64_t bytes);
+
+} // namespace autopar::tools

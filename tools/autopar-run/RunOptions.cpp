@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of autopar-run.
+#include "RunOptions.h"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace autopar::tools {
+namespace {
+
+constexpr const char *kFooter = R"(
+Examples:
+  autopar-run compiled.bin --input input_ids=ids.npy --output-dir out       all ranks in this process
+  mpirun -np 4 autopar-run compiled.bin --input input_ids=ids.npy --output-dir out
+  torchrun --nproc-per-node 4 --no-python autopar-run compiled.bin --input x=x.npy --output-dir out
+  autopar-run --verify compiled.bin                                          check every byte, run nothing
+  autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
+  autopar-run compiled.bin --input x=random --benchmark --steps 20           one JSON line with step times
+
+compiled.bin holds machine code: run only files that you trust. Exit codes: docs/ExitCodes.md.)";
+
+} // namespace
+
+int parseCommandLine(int argc, char **argv, RunOptions &options) {
+  CLI::App app{"Runs a compiled.bin: all ranks in this process, or one rank under mpirun, srun or "
+               "torchrun."};
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("autopar-run " AUTOPAR_VERSION));
+  app.add_option("artifact", options.artifact, "the compiled.bin");
+  app.add_option(
+         "--input,-i", options.inputs,
+         "name=file.npy for every input of the program; name=zeros and name=random make one up")
+      ->allow_extra_args(false);
+  app.add_option("--output-dir,-o", options.outputFolder,
+                 "write each output to <name>.npy in this folder");
+  app.add_option("--init", options.initializer,
+                 "fill parameters of a model without weights: \"normal(0.02), seed=7\", "
+                 "uniform(...), constant(...)");
+  app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--steps", options.steps, "run this many steps")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--warmup", options.warmup, "steps before the measured ones")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_flag("--verify", options.verify,
+               "check digests and structure of the artifact and its weights, run nothing");
+  app.add_flag("--dry-run", options.dryRun,
+               "print memory per rank, inputs and outputs, run nothing");
+  app.add_flag("--benchmark", options.benchmark, "print one JSON line with the time of every step");
+  app.add_flag("--profile", options.profile, "print the time of every op");
+  app.add_option("--trace", options.trace,
+                 "write a Chrome/Perfetto trace (other processes: <file>.rank<N>)");
+  app.add_flag("--json", options.json, "print results as JSON on stdout");
+  app.add_flag("--quiet,-q", options.quiet, "no progress line, no remarks");
+  app.add_option("--rank", options.rank, "this process is that rank (with --world-size)");
+  app.add_option("--world-size", options.worldSize, "number of ranks");
+  app.add_option("--master", options.master, "HOST:PORT of rank 0");
+  app.add_option("--rendezvous", options.rendezvous,
+                 "file:///folder that all ranks share, empty at the start");
+  app.add_option("--hang-timeout", options.hangTimeoutSeconds,
+                 "seconds without a heartbeat until a rank counts as stuck")
+      ->check(CLI::Range(0.5, 86400.0));
+  app.add_option("--arrival-timeout", options.arrivalTimeoutSeconds,
+                 "seconds to wait for all ranks to arrive")
+      ->check(CLI::Range(0.5, 86400.0));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  // Checked here, after unknown flags were named.
+  if (options.artifact.empty()) {
+    std::cerr << "autopar-run: which compiled.bin? Run with --help for more information.\n";
+    return 2;
+  }
+  return -1;
+}
+
+} // namespace autopar::tools

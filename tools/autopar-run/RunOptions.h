@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of autopar-run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace autopar::tools {
+
+struct RunOptions {
+  std::string artifact;
+  std::vector<std::string> inputs; ///< "name=file.npy", "name=zeros", "name=random"
+  std::string outputFolder;
+  std::string initializer;
+  int32_t threads = 0;
+  int64_t steps = 1;
+  int64_t warmup = 0;
+  bool verify = false, dryRun = false, benchmark = false, profile = false, json = false,
+       quiet = false;
+  std::string trace;
+  int32_t rank = -1, worldSize = -1;
+  std::string master;     ///< host:port
+  std::string rendezvous; ///< file:///folder
+  double hangTimeoutSeconds = 10;
+  double arrivalTimeoutSeconds = 60;
+};
+
+/// Parses the command line. Returns -1 to go on, else the exit code (0 after --help and --version).
+int parseCommandLine(int argc, char **argv, RunOptions &options);
+
+} // namespace autopar::tools

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// autopar-translate --import-onnx: prints an ONNX model as MLIR; --onnx-operators: what it may use.
+#include "Modes.h"
+
+#include "autopar/Import/Onnx/OnnxImporter.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+namespace autopar::translate {
+
+/// Writes what `print` prints to a file that appears whole or not at all.
+static int writeOutput(llvm::StringRef output,
+                       llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::error_code failure;
+  llvm::ToolOutputFile file(output, failure, llvm::sys::fs::OF_None);
+  if (failure) {
+    llvm::errs() << "autopar-translate: cannot write '" << output << "': " << failure.message()
+                 << "\n";
+    return cannotWrite;
+  }
+  print(file.os());
+  file.keep();
+  return ok;
+}
+
+int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
+                   llvm::StringRef output) {
+  mlir::autopar::ImportOptions options;
+  std::string error;
+  for (const std::string &text : bindings)
+    if (failed(mlir::autopar::parseBindings(text, options, error))) {
+      llvm::errs() << "autopar-translate: --bind: " << error << "\n";
+      return usage;
+    }
+  if (!llvm::sys::fs::exists(model)) {
+    llvm::errs() << "autopar-translate: model '" << model << "' does not exist\n";
+    return noInput;
+  }
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context, llvm::errs());
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> module =
+      mlir::autopar::importOnnx(model, options, context);
+  if (failed(module))
+    return badInput;
+  return writeOutput(output, [&](llvm::raw_ostream &out) {
+    (*module)->print(out, mlir::OpPrintingFlags().elideLargeResourceString(16));
+    out << "\n";
+  });
+}
+
+int listOnnxOperators(llvm::StringRef output) {
+  return writeOutput(output,
+                     [](llvm::raw_ostream &out) { mlir::autopar::printOnnxOperators(out); });
+}
+
+} // namespace autopar::translate

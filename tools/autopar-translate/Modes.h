@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modes of autopar-translate, one file each.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace autopar::translate {
+
+/// Exit codes, as in sysexits.h.
+enum ExitCode { ok = 0, usage = 2, badInput = 65, noInput = 66, cannotWrite = 73 };
+
+/// `--import-onnx MODEL [--bind NAME=N,...]...`: the model as a module of the autopar dialect,
+/// written to `output` ("-" for standard output).
+int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
+                   llvm::StringRef output);
+
+/// `--onnx-operators`: the operators that import knows, as the page docs/Operators.md.
+int listOnnxOperators(llvm::StringRef output);
+
+/// `--dump ARTIFACT`: a compiled.bin as text; with `withText` its plan and source too.
+int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output);
+
+/// `--exec-to-artifact MODULE`: a module of the exec dialect with planned memory as a compiled.bin.
+int emitArtifactFile(llvm::StringRef module, llvm::StringRef output);
+
+} // namespace autopar::translate

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// autopar-translate: between AutoPar's representations and other formats.
+#include "Modes.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace autopar::translate;
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  llvm::cl::OptionCategory category("autopar-translate");
+  llvm::cl::opt<std::string> onnx("import-onnx", llvm::cl::desc("ONNX model to print as MLIR"),
+                                  llvm::cl::value_desc("model.onnx"), llvm::cl::cat(category));
+  llvm::cl::list<std::string> bindings(
+      "bind", llvm::cl::desc("extents of symbolic dimensions, as in batch=8,seq=128"),
+      llvm::cl::value_desc("name=N,..."), llvm::cl::cat(category));
+  llvm::cl::opt<std::string> output("o", llvm::cl::desc("file to write (default: standard output)"),
+                                    llvm::cl::value_desc("file"), llvm::cl::init("-"),
+                                    llvm::cl::cat(category));
+  llvm::cl::opt<bool> operators("onnx-operators",
+                                llvm::cl::desc("list the ONNX operators that import knows"),
+                                llvm::cl::cat(category));
+  llvm::cl::opt<std::string> dump("dump", llvm::cl::desc("artifact to print as text"),
+                                  llvm::cl::value_desc("compiled.bin"), llvm::cl::cat(category));
+  llvm::cl::opt<bool> withText("with-text", llvm::cl::desc("with --dump: the plan and source too"),
+                               llvm::cl::cat(category));
+  llvm::cl::opt<std::string> exec("exec-to-artifact",
+                                  llvm::cl::desc("module of the exec dialect to write as artifact"),
+                                  llvm::cl::value_desc("exec.mlir"), llvm::cl::cat(category));
+  llvm::cl::HideUnrelatedOptions(category);
+  llvm::cl::ParseCommandLineOptions(
+      argc, argv, "translates between AutoPar's representations and other formats\n");
+  if (!onnx.empty())
+    return importOnnxFile(onnx, bindings, output);
+  if (operators)
+    return listOnnxOperators(output);
+  if (!dump.empty())
+    return dumpArtifactFile(dump, withText, output);
+  if (!exec.empty())
+    return emitArtifactFile(exec, output);
+  llvm::errs() << "autopar-translate: no mode given, add --import-onnx MODEL, --dump ARTIFACT or "
+                  "--exec-to-artifact MODULE (see --help)\n";
+  return usage;
+}

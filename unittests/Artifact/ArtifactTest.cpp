@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Round trip, reproducibility and refusal of damaged or wrong artifacts.
+#include "SampleArtifact.h"
+#include "autopar/Artifact/Dump.h"
+#include "autopar/Artifact/Reader.h"
+#include "autopar/Artifact/Writer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <unistd.h>
+
+using namespace autopar;
+using namespace autopar::artifact;
+using namespace autopar::testing;
+
+namespace {
+
+/// Kernels are opaque here.
+Contents sample(int32_t ranks = 2) { return sampleContents(ranks, {1, 2, 3, 4}, "weights.bin"); }
+
+std::vector<uint8_t> sampleBytes() {
+  auto bytes = serialize(sample());
+  EXPECT_TRUE(bytes.isOk()) << bytes.status().message();
+  return bytes.isOk() ? *bytes : std::vector<uint8_t>();
+}
+
+/// Refused with BadInput and a message that names a place.
+::testing::AssertionResult isRefused(const std::vector<uint8_t> &bytes) {
+  auto reader = Reader::fromBytes(bytes, "test.bin");
+  if (reader.isOk())
+    return ::testing::AssertionFailure() << "accepted";
+  const std::string &message = reader.status().message();
+  bool namesPlace = message.find("header") != std::string::npos ||
+                    message.find("section") != std::string::npos ||
+                    message.find("table of contents") != std::string::npos ||
+                    message.find("padding") != std::string::npos;
+  if (reader.status().code() != StatusCode::BadInput || !namesPlace)
+    return ::testing::AssertionFailure() << "refused with: " << message;
+  return ::testing::AssertionSuccess();
+}
+
+TEST(Artifact, RoundTrip) {
+  Contents contents = sample(4);
+  auto bytes = serialize(contents);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto reader = Reader::fromBytes(*bytes, "test.bin");
+  ASSERT_TRUE(reader.isOk()) << reader.status().message();
+  EXPECT_EQ(reader->worldSize(), 4);
+  EXPECT_EQ(reader->target().features, "x86-64-v2");
+  EXPECT_EQ(reader->plan(), contents.plan);
+  EXPECT_EQ(reader->source(), contents.source);
+  EXPECT_EQ(std::vector<uint8_t>(reader->kernels(0).begin(), reader->kernels(0).end()),
+            contents.classes[0].kernels);
+  // Everything that was decoded encodes to the same bytes again.
+  Contents again = contents;
+  again.classes[0].program = reader->program(0);
+  for (int32_t rank = 0; rank < 4; ++rank)
+    again.ranks[size_t(rank)] = reader->rank(rank);
+  auto second = serialize(again);
+  ASSERT_TRUE(second.isOk());
+  EXPECT_EQ(*bytes, *second);
+}
+
+TEST(Artifact, EveryPayloadSurvives) {
+  Contents contents = sample(1);
+  Program &program = contents.classes[0].program;
+  RankTable &rank = contents.ranks[0];
+  rank.peers = {0};
+  rank.permutations = {{-1, -1}};
+  ConvolutionGeometry conv;
+  conv.x = {1, 2, 2, 2};
+  conv.w = {2, 2, 1, 1};
+  conv.y = {1, 2, 2, 2};
+  conv.strides = conv.dilations = {1, 1};
+  conv.padsBegin = conv.padsEnd = {0, 0};
+  auto add = [&](Payload payload) {
+    Instruction instruction;
+    instruction.id = "payload" + std::to_string(payload.index());
+    instruction.payload = std::move(payload);
+    program.entries[1].instructions.push_back(instruction);
+  };
+  add(Convolution{conv, 0, 1, 4, -1, -1, -1});
+  add(Pack{1, 2, conv});
+  add(Reorder{0, 1, DataType::F32, {1, 2, 2, 2}, Layout::Plain, Layout::ChannelsLast});
+  add(Permute{0, 1, 0, 16});
+  add(Send{0, 0, 16, 3});
+  add(Recv{0, 0, 16, 3});
+  add(Copy{0, 4, 1, 8, 16});
+  auto bytes = serialize(contents);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto reader = Reader::fromBytes(*bytes, "test.bin");
+  ASSERT_TRUE(reader.isOk()) << reader.status().message();
+  const auto &instructions = reader->program(0).entries[1].instructions;
+  for (size_t i = 0; i < instructions.size(); ++i)
+    EXPECT_EQ(instructions[i].payload.index(), program.entries[1].instructions[i].payload.index());
+  EXPECT_EQ(std::get<Copy>(instructions.back().payload).dstOffset, 8);
+  std::string text = dumpArtifact(*reader);
+  for (const char *word :
+       {"fc2/all-reduce", "all_reduce", "convolution", "permute", "w1.packed", "relu_rows"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
+}
+
+TEST(Artifact, SameContentsSameBytes) { EXPECT_EQ(sampleBytes(), sampleBytes()); }
+
+TEST(Artifact, WritesAtomically) {
+  std::string path = ::testing::TempDir() + "autopar-write-" + std::to_string(getpid()) + ".bin";
+  ASSERT_TRUE(writeArtifact(sample(), path).isOk());
+  EXPECT_EQ(readBytes(path), sampleBytes());
+  EXPECT_NE(access((path + ".tmp." + std::to_string(getpid())).c_str(), F_OK), 0);
+  auto reader = Reader::open(path);
+  EXPECT_TRUE(reader.isOk()) << reader.status().message();
+  unlink(path.c_str());
+  EXPECT_EQ(writeArtifact(sample(), "/no/such/folder/x.bin").code(), StatusCode::CannotCreate);
+  EXPECT_EQ(Reader::open("/no/such/file.bin").status().code(), StatusCode::NoInput);
+}
+
+TEST(CorruptArtifact, EveryHeaderAndTableByte) {
+  std::vector<uint8_t> bytes = sampleBytes();
+  for (size_t at = 0; at < 4096 + 6 * 64; ++at)
+    for (uint8_t flip : {uint8_t(1), uint8_t(0x80), uint8_t(0xff)}) {
+      bytes[at] ^= flip;
+      ASSERT_TRUE(isRefused(bytes)) << "byte " << at;
+      bytes[at] ^= flip;
+    }
+}
+
+TEST(CorruptArtifact, TenThousandFlips) {
+  std::vector<uint8_t> bytes = sampleBytes();
+  std::mt19937_64 generator(1);
+  for (int i = 0; i < 10000; ++i) {
+    size_t at = generator() % bytes.size();
+    uint8_t flip = uint8_t(1u << generator() % 8);
+    bytes[at] ^= flip;
+    ASSERT_TRUE(isRefused(bytes)) << "byte " << at;
+    bytes[at] ^= flip;
+  }
+}
+
+TEST(CorruptArtifact, EveryTruncation) {
+  std::vector<uint8_t> bytes = sampleBytes();
+  for (size_t size = 0; size < bytes.size(); size += 512)
+    ASSERT_TRUE(isRefused({bytes.begin(), bytes.begin() + int64_t(size)})) << size;
+  bytes.push_back(0);
+  ASSERT_TRUE(isRefused(bytes));
+}
+
+/// Damage under valid digests: whatever the FlatBuffers hold, reading ends in a Status.
+TEST(CorruptArtifact, RandomMetadataUnderValidDigestsNeverCrashes) {
+  Contents contents = sample();
+  std::vector<uint8_t> bytes = sampleBytes();
+  std::mt19937_64 generator(2);
+  auto resealed = [](std::vector<uint8_t> file) {
+    uint32_t count;
+    std::memcpy(&count, file.data() + 20, 4);
+    for (uint32_t i = 0; i < count; ++i) {
+      uint8_t *row = file.data() + 4096 + i * 64;
+      uint64_t offset, size;
+      std::memcpy(&offset, row + 8, 8);
+      std::memcpy(&size, row + 16, 8);
+      std::memcpy(row + 32, Digest::of(file.data() + offset, size).bytes.data(), 16);
+    }
+    std::memcpy(file.data() + 48, Digest::of(file.data() + 4096, count * 64).bytes.data(), 16);
+    std::memcpy(file.data() + 4080, Digest::of(file.data(), 4080).bytes.data(), 16);
+    return file;
+  };
+  ASSERT_TRUE(Reader::fromBytes(resealed(bytes), "test.bin").isOk());
+  auto whole = Reader::fromBytes(bytes, "test.bin");
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<uint8_t> broken = bytes;
+    for (const SectionInfo &section : whole->sections())
+      if (section.name == "PROGRAM" || section.name == "RANKS")
+        for (int k = 0; k < 3; ++k)
+          broken[section.offset + generator() % section.size] ^= uint8_t(1 + generator() % 255);
+    refused += !Reader::fromBytes(resealed(broken), "test.bin").isOk();
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(VerifyProgram, RefusesWhatDoesNotFit) {
+  struct Case {
+    const char *what;
+    std::function<void(Contents &)> spoil;
+  };
+  const Case cases[] = {
+      {"outside the arena",
+       [](Contents &c) { c.classes[0].program.buffers[3].offset = INT64_MAX - 3; }},
+      {"needs more than",
+       [](Contents &c) {
+         c.classes[0].program.buffers[3].shape = {INT64_MAX, INT64_MAX};
+       }},
+      {"kernel index",
+       [](Contents &c) {
+         std::get<Launch>(c.classes[0].program.entries[1].instructions[1].payload).kernel = 9;
+       }},
+      {"argument",
+       [](Contents &c) {
+         std::get<Launch>(c.classes[0].program.entries[1].instructions[1].payload).args[0] = -1;
+       }},
+      {"not earlier",
+       [](Contents &c) { c.classes[0].program.entries[1].instructions[1].after = {1}; }},
+      {"matmul",
+       [](Contents &c) {
+         std::get<Matmul>(c.classes[0].program.entries[1].instructions[0].payload)
+             .geometry.a.dims[1] = 9;
+       }},
+      {"buffer 0",
+       [](Contents &c) {
+         std::get<Matmul>(c.classes[0].program.entries[1].instructions[0].payload)
+             .geometry.a.strides[0] = INT64_MAX / 2;
+       }},
+      {"outside the constants", [](Contents &c) { c.constants.resize(70); }},
+      {"entry index", [](Contents &c) { c.classes[0].program.timetable[0].entry = 5; }},
+      {"group index",
+       [](Contents &c) {
+         std::get<Collective>(c.classes[0].program.entries[1].instructions[3].payload).group = 1;
+       }},
+      {"twice",
+       [](Contents &c) {
+         c.ranks[0].groups[0].members = {0, 0};
+       }},
+      {"other members",
+       [](Contents &c) {
+         c.ranks[1].groups[0].members = {1, 0};
+         c.ranks[0].groups[0].members = {0, 1};
+       }},
+      {"box", [](Contents &c) { c.ranks[1].ports[0].offset[0] = 1; }},
+      {"rank values", [](Contents &c) { c.ranks[1].rankValues.resize(3); }},
+      {"class", [](Contents &c) { c.ranks[1].rankClass = 1; }},
+  };
+  for (const Case &c : cases) {
+    Contents contents = sample();
+    c.spoil(contents);
+    auto bytes = serialize(contents);
+    ASSERT_FALSE(bytes.isOk()) << c.what;
+    EXPECT_NE(bytes.status().message().find(c.what), std::string::npos)
+        << c.what << ": " << bytes.status().message();
+  }
+}
+
+} // namespace

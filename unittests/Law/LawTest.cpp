@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law: any plan computes what one device computes. Random graphs under random legal plans on 2,
+// 3, 4 and 6 ranks against one rank; every cell of the table operation x factor kind x collective
+// that can occur has to occur; and sabotaged programs have to be caught.
+#include "BreakCollective.h"
+#include "RandomPlan.h"
+#include "RunModule.h"
+
+#include "autopar/InitAll.h"
+#include "autopar/Pipelines/Pipelines.h"
+#include "mlir/Pass/PassManager.h"
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+using namespace mlir;
+using namespace autopar_law;
+
+namespace {
+
+/// AUTOPAR_LAW_CASES=N changes how many cases are drawn (default 520).
+int caseCount() {
+  const char *text = std::getenv("AUTOPAR_LAW_CASES");
+  return text ? std::atoi(text) : 520;
+}
+
+struct Case {
+  uint64_t seed = 0;
+  Cell cell;
+  int ranks = 2;
+  int size = 4;
+};
+
+std::ostream &operator<<(std::ostream &out, const Case &c) {
+  return out << "seed " << c.seed << ", " << c.cell.op << " / " << c.cell.factor << " / "
+             << c.cell.collective << ", " << c.ranks << " ranks, size " << c.size;
+}
+
+class Law : public testing::Test {
+protected:
+  Law() {
+    DialectRegistry registry;
+    mlir::autopar::registerAllDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    context.disableMultithreading();
+  }
+
+  /// The partitioned module of a case and the cells it realises; null where the plan cannot be
+  /// drawn.
+  OwningOpRef<ModuleOp> partitioned(const Case &c, std::set<Cell> *cells = nullptr) {
+    DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
+    if (!drawPlan(drawn, c.seed * 7919 + 1, c.ranks, c.cell))
+      return {};
+    if (cells)
+      *cells = cellsOf(drawn.module->lookupSymbol<func::FuncOp>("main"));
+    PassManager manager(&context);
+    mlir::autopar::buildPhase(manager, mlir::autopar::Phase::InsertReshards, {}, {});
+    mlir::autopar::buildPartitionPipeline(manager);
+    EXPECT_TRUE(succeeded(manager.run(*drawn.module))) << c;
+    return std::move(drawn.module);
+  }
+
+  ::autopar::Result<std::vector<Output>> reference(const Case &c) {
+    DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
+    return runModule(*drawn.module, c.seed);
+  }
+
+  /// Empty if the case obeys the law.
+  std::string violation(const Case &c, std::set<Cell> *cells = nullptr) {
+    OwningOpRef<ModuleOp> module = partitioned(c, cells);
+    if (!module)
+      return "";
+    ::autopar::Result<std::vector<Output>> expected = reference(c),
+                                           actual = runModule(*module, c.seed);
+    if (!expected)
+      return "one rank: " + expected.status().message();
+    if (!actual)
+      return actual.status().message();
+    return firstDifference(*expected, *actual);
+  }
+
+  /// The smallest size at which the same draw still fails.
+  Case shrink(Case c) {
+    for (int size = 1; size < c.size; ++size) {
+      Case smaller = c;
+      smaller.size = size;
+      if (!violation(smaller).empty())
+        return smaller;
+    }
+    return c;
+  }
+
+  MLIRContext context;
+};
+
+std::vector<Cell> allCells() {
+  std::vector<Cell> cells;
+  for (const std::string &op : makerNames())
+    for (auto &[factor, collective] : cellKinds())
+      cells.push_back({op, factor.str(), collective.str()});
+  return cells;
+}
+
+constexpr int rankCounts[] = {2, 3, 4, 6};
+
+void printTable(const std::map<Cell, int> &counts, const std::set<Cell> &possible) {
+  std::printf("%-18s", "cases per cell");
+  for (auto &[factor, collective] : cellKinds())
+    std::printf(" %14s", collective.str().c_str());
+  std::printf("\n");
+  for (const std::string &op : makerNames()) {
+    std::printf("%-18s", op.c_str());
+    for (auto &[factor, collective] : cellKinds()) {
+      Cell cell{op, factor.str(), collective.str()};
+      auto it = counts.find(cell);
+      std::printf(" %14s", it != counts.end()     ? std::to_string(it->second).c_str()
+                           : possible.count(cell) ? "EMPTY"
+                                                  : "-");
+    }
+    std::printf("\n");
+  }
+}
+
+TEST_F(Law, AnyPlanComputesWhatOneDeviceComputes) {
+  std::vector<Cell> cells = allCells();
+  std::map<Cell, int> counts;
+  std::set<Cell> possible;
+  int run = 0, failures = 0;
+  for (uint64_t attempt = 0; run < caseCount() && attempt < 20000; ++attempt) {
+    Case c{attempt, cells[attempt % cells.size()], rankCounts[(attempt / cells.size()) % 4],
+           2 + static_cast<int>(attempt % 4)};
+    std::set<Cell> realised;
+    {
+      // Cheap check first: can this draw realise its cell at all?
+      OwningOpRef<ModuleOp> module = partitioned(c, &realised);
+      if (!module)
+        continue;
+    }
+    possible.insert(c.cell);
+    std::string why = violation(c);
+    ++run;
+    for (const Cell &cell : realised)
+      ++counts[cell];
+    if (!why.empty()) {
+      ++failures;
+      ADD_FAILURE() << shrink(c) << " (first seen: " << c << "): " << why;
+      if (failures >= 10)
+        break;
+    }
+  }
+  printTable(counts, possible);
+  for (const Cell &cell : possible)
+    EXPECT_GT(counts[cell], 0) << cell.op << " / " << cell.factor << " / " << cell.collective
+                               << " never ran";
+  EXPECT_GE(run, caseCount());
+  std::printf("%d cases, %d failures\n", run, failures);
+}
+
+TEST_F(Law, SabotageIsCaught) {
+  std::vector<Cell> cells = allCells();
+  int sabotaged = 0, caught = 0;
+  for (uint64_t attempt = 0; sabotaged < 100 && attempt < 5000; ++attempt) {
+    Case c{100000 + attempt, cells[attempt % cells.size()], rankCounts[attempt % 4], 3};
+    if (c.cell.collective == "none")
+      continue;
+    OwningOpRef<ModuleOp> module = partitioned(c);
+    if (!module)
+      continue;
+    std::string what = breakCollective(*module, c.seed);
+    if (what.empty())
+      continue;
+    ++sabotaged;
+    ::autopar::Result<std::vector<Output>> expected = reference(c),
+                                           actual = runModule(*module, c.seed);
+    if (expected.isOk() && (!actual.isOk() || !firstDifference(*expected, *actual).empty()))
+      ++caught;
+    else
+      std::printf("not caught: %s in seed %lu, %s\n", what.c_str(),
+                  static_cast<unsigned long>(c.seed), c.cell.op.c_str());
+  }
+  std::printf("%d of %d sabotaged programs caught\n", caught, sabotaged);
+  EXPECT_EQ(sabotaged, 100);
+  EXPECT_GE(caught, 95);
+}
+
+} // namespace

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a module of the law: compiles it as autopar-compile would and executes all ranks in this
+// process on inputs drawn from a seed.
+#pragma once
+
+#include "autopar/Base/DataType.h"
+#include "autopar/Base/Status.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace autopar_law {
+
+/// One output as a whole tensor.
+struct Output {
+  std::string name;
+  ::autopar::DataType dtype;
+  std::vector<char> bytes;
+};
+
+/// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank).
+::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed);
+
+/// Where two results disagree beyond the tolerance: exact for integers and booleans, relative 1e-4
+/// for floats (summation orders differ). Empty if they agree.
+std::string firstDifference(const std::vector<Output> &expected, const std::vector<Output> &actual);
+
+} // namespace autopar_law

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every engine against brute force on random small graphs with memory limits.
+#include "autopar/Planner/SearchEngine.h"
+
+#include <gtest/gtest.h>
+
+#include "RandomGraphs.h"
+
+namespace autopar {
+namespace {
+
+using testing::cheapestByTrying;
+using testing::randomGraph;
+using testing::RandomGraphShape;
+
+class EngineTest : public ::testing::TestWithParam<std::string> {
+protected:
+  const SearchEngine &engine() {
+    Result<const SearchEngine *> found = findSearchEngine(GetParam());
+    EXPECT_TRUE(found.isOk());
+    return **found;
+  }
+
+  /// How many of the graphs it solved to the optimum and how many feasible ones it missed.
+  struct Score {
+    int feasible = 0, optimal = 0, missed = 0;
+  };
+
+  Score run(const RandomGraphShape &shape, uint64_t firstSeed, int graphs) {
+    Score score;
+    for (int i = 0; i < graphs; ++i) {
+      CostGraph graph = randomGraph(shape, firstSeed + static_cast<uint64_t>(i));
+      std::optional<double> best = cheapestByTrying(graph);
+      SearchOptions options;
+      options.workUnits = 2;
+      Result<std::vector<Solution>> found = engine().search(graph, options);
+      score.feasible += best.has_value();
+      if (!found) {
+        EXPECT_EQ(found.status().code(), StatusCode::BadInput);
+        score.missed += best.has_value();
+        continue;
+      }
+      EXPECT_TRUE(best.has_value());
+      const Solution &solution = found->front();
+      Evaluation evaluation = evaluate(graph, solution.choice);
+      EXPECT_TRUE(evaluation.legal && evaluation.fits) << "seed " << firstSeed + i;
+      EXPECT_DOUBLE_EQ(evaluation.timeUs, solution.timeUs);
+      EXPECT_EQ(evaluation.peakBytes, solution.peakBytes);
+      EXPECT_LE(solution.lowerBoundUs, *best + 1e-6) << "seed " << firstSeed + i;
+      if (solution.stoppedBy == StopReason::Optimal) {
+        EXPECT_NEAR(solution.timeUs, *best, 1e-6) << "seed " << firstSeed + i;
+      }
+      score.optimal += solution.timeUs <= *best + 1e-6;
+    }
+    return score;
+  }
+};
+
+TEST_P(EngineTest, WithoutMemory) {
+  RandomGraphShape shape;
+  shape.memory = false;
+  Score score = run(shape, 1, 300);
+  EXPECT_EQ(score.missed, 0);
+  EXPECT_GE(score.optimal, score.feasible * 98 / 100);
+}
+
+TEST_P(EngineTest, WithMemory) {
+  Score score = run({}, 1000, 300);
+  EXPECT_GT(score.feasible, 100);
+  EXPECT_LE(score.missed, 2);
+  EXPECT_GE(score.optimal, score.feasible * 95 / 100);
+}
+
+TEST_P(EngineTest, DenseWithMemory) {
+  RandomGraphShape shape;
+  shape.nodes = 6;
+  shape.edges = 20;
+  shape.forbiddenShare = 0.02;
+  shape.followers = false;
+  Score score = run(shape, 5000, 150);
+  EXPECT_LE(score.missed, 2);
+  EXPECT_GE(score.optimal, score.feasible * 95 / 100);
+}
+
+TEST_P(EngineTest, ObeysFixedAndForbidden) {
+  for (uint64_t seed = 1; seed < 40; ++seed) {
+    CostGraph graph = randomGraph({}, seed);
+    graph.memoryLimitBytes = 0;
+    graph.fixed.push_back({0, 0});
+    graph.forbidden.push_back({1, 0});
+    std::optional<double> best = cheapestByTrying(graph);
+    Result<std::vector<Solution>> found = engine().search(graph, {});
+    ASSERT_EQ(found.isOk(), best.has_value()) << seed;
+    if (found) {
+      EXPECT_EQ(found->front().choice[0], 0);
+      EXPECT_NE(found->front().choice[1], 0);
+    }
+  }
+}
+
+TEST_P(EngineTest, SameAnswerOnAnyNumberOfThreads) {
+  RandomGraphShape shape;
+  shape.nodes = 150;
+  shape.edges = 300;
+  shape.mostStrategies = 6;
+  shape.forbiddenShare = 0;
+  shape.followers = false;
+  CostGraph graph = randomGraph(shape, 7);
+  SearchOptions options;
+  options.workUnits = 30;
+  Result<std::vector<Solution>> one = engine().search(graph, options);
+  options.threads = 4;
+  Result<std::vector<Solution>> four = engine().search(graph, options);
+  ASSERT_EQ(one.isOk(), four.isOk());
+  if (one) {
+    EXPECT_EQ(one->front().choice, four->front().choice);
+  }
+}
+
+TEST_P(EngineTest, NamesTheLeastMemory) {
+  CostGraph graph;
+  graph.addNode({"x", {{"a", 1, 100, 0}, {"b", 2, 80, 0}}, {{0, 1}}});
+  graph.memoryLimitBytes = 50;
+  Result<std::vector<Solution>> found = engine().search(graph, {});
+  ASSERT_FALSE(found.isOk());
+  EXPECT_EQ(found.status().code(), StatusCode::BadInput);
+  EXPECT_NE(found.status().message().find("80"), std::string::npos) << found.status().message();
+}
+
+TEST_P(EngineTest, EmptyGraph) {
+  Result<std::vector<Solution>> found = engine().search({}, {});
+  ASSERT_TRUE(found.isOk());
+  EXPECT_TRUE(found->front().choice.empty());
+  EXPECT_EQ(found->front().stoppedBy, StopReason::Optimal);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineTest, ::testing::ValuesIn(searchEngineNames()),
+                         [](const auto &info) { return info.param; });
+
+TEST(SearchEngineRegistry, UnknownNameListsTheKnownOnes) {
+  Result<const SearchEngine *> found = findSearchEngine("magic");
+  ASSERT_FALSE(found.isOk());
+  EXPECT_NE(found.status().message().find("own"), std::string::npos);
+}
+
+TEST(SearchEngineRegistry, SearchWithoutFindsTheNextBest) {
+  CostGraph graph;
+  graph.addNode({"x", {{"a", 1, 0, 0}, {"b", 2, 0, 0}, {"c", 5, 0, 0}}, {}});
+  Result<const SearchEngine *> engine = findSearchEngine("auto");
+  Result<Solution> second = searchWithout(**engine, graph, 0, 0, {});
+  ASSERT_TRUE(second.isOk());
+  EXPECT_EQ(second->choice[0], 1);
+}
+
+} // namespace
+} // namespace autopar

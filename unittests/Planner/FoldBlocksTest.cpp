@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folding keeps what it promises: legal choices, a true bound, hardly any loss, and a thousand
+// layers for little more than ten.
+#include "autopar/Planner/FoldBlocks.h"
+
+#include <ctime>
+
+#include <gtest/gtest.h>
+
+#include "LayerChain.h"
+
+namespace autopar {
+namespace {
+
+using testing::layerChain;
+using testing::LayerChainShape;
+
+const SearchEngine &own() { return **findSearchEngine("own"); }
+
+/// Processor time, so that a busy machine does not fail the test.
+double seconds(const CostGraph &graph, Solution &solution) {
+  std::clock_t start = std::clock();
+  Result<std::vector<Solution>> found = own().search(graph, {});
+  EXPECT_TRUE(found.isOk()) << found.status().message();
+  if (found)
+    solution = found->front();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+TEST(FoldBlocks, FoldsTheEqualCopiesOnly) {
+  CostGraph graph = layerChain({.layers = 12});
+  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, own(), {});
+  ASSERT_TRUE(folded.isOk()) << folded.status().message();
+  ASSERT_TRUE(folded->has_value());
+  const FoldedGraph &small = **folded;
+  ASSERT_EQ(small.blocks.size(), 1u);
+  // The first layer is joined to the embedding and the last to the head: they differ.
+  EXPECT_EQ(small.blocks[0].copies.size(), 10u);
+  EXPECT_TRUE(small.graph.verify().isOk()) << small.graph.verify().message();
+  Result<std::vector<Solution>> found = own().search(small.graph, {});
+  ASSERT_TRUE(found.isOk());
+  Evaluation folds = evaluate(small.graph, found->front().choice);
+  Evaluation whole = evaluate(graph, small.expand(found->front().choice));
+  EXPECT_TRUE(whole.legal) << whole.whyNot;
+  EXPECT_NEAR(folds.timeUs, whole.timeUs, 1e-6 * whole.timeUs);
+  EXPECT_EQ(folds.peakBytes, whole.peakBytes);
+  EXPECT_LE(small.lowerBoundUs, whole.timeUs);
+}
+
+TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
+  for (double limit : {0.0, 0.8, 0.5}) {
+    CostGraph graph = layerChain({.layers = 12, .memoryShare = limit});
+    SearchOptions whole;
+    whole.foldBlocks = false;
+    Result<std::vector<Solution>> full = own().search(graph, whole);
+    Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, own(), {});
+    ASSERT_TRUE(full.isOk() && folded.isOk() && folded->has_value());
+    Result<std::vector<Solution>> found = own().search((*folded)->graph, {});
+    ASSERT_TRUE(found.isOk()) << found.status().message();
+    EXPECT_LE((*folded)->lowerBoundUs, full->front().timeUs * (1 + 1e-9));
+    EXPECT_LE(found->front().timeUs, full->front().timeUs * 1.05) << "limit " << limit;
+    if (limit > 0) {
+      EXPECT_LE(found->front().peakBytes, graph.memoryLimitBytes);
+    }
+  }
+}
+
+TEST(FoldBlocks, AConstraintUnfoldsOneCopy) {
+  CostGraph graph = layerChain({.layers = 12});
+  graph.fixed.push_back({5 * testing::kLayerNodes + 1, 1});
+  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, own(), {});
+  ASSERT_TRUE(folded.isOk() && folded->has_value());
+  EXPECT_EQ((*folded)->blocks[0].copies.size(), 9u);
+  Result<std::vector<Solution>> found = own().search((*folded)->graph, {});
+  ASSERT_TRUE(found.isOk());
+  std::vector<int32_t> choice = (*folded)->expand(found->front().choice);
+  EXPECT_TRUE(evaluate(graph, choice).legal);
+}
+
+TEST(FoldBlocks, NothingToFold) {
+  CostGraph graph = layerChain({.layers = 3});
+  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, own(), {});
+  ASSERT_TRUE(folded.isOk());
+  EXPECT_FALSE(folded->has_value());
+}
+
+TEST(FoldBlocks, AThousandLayersCostLittleMoreThanTen) {
+  Solution ten, thousand;
+  LayerChainShape shape{.layers = 10, .strategies = 40, .memoryShare = 0.7};
+  double few = seconds(layerChain(shape), ten);
+  shape.layers = 1000;
+  double many = seconds(layerChain(shape), thousand);
+  EXPECT_LT(many, 5 * few + 3);
+  EXPECT_GT(thousand.timeUs, 50 * ten.timeUs);
+  EXPECT_GT(thousand.lowerBoundUs, 0);
+}
+
+} // namespace
+} // namespace autopar

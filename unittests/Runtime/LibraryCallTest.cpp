@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products and convolutions of the CPU device against naive loops: packing, epilogues, scale, bias,
+// residual, broadcast, transposed operands, layouts.
+#include "../../lib/Runtime/device/cpu/LibraryCalls.h"
+#include "../../lib/Runtime/device/cpu/OpenMP.h"
+#include "autopar/Artifact/Layout.h"
+#include "autopar/Artifact/PackedSize.h"
+#include "autopar/Artifact/Verify.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+
+using namespace autopar;
+using namespace autopar::artifact;
+using namespace autopar::runtime;
+
+namespace {
+
+std::vector<float> numbers(int64_t count, int seed) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(float((i * 31 + seed * 17) % 23 - 11) / 11.0f);
+  return values;
+}
+
+struct Free {
+  void operator()(void *p) const { std::free(p); }
+};
+std::unique_ptr<void, Free> room(int64_t bytes) {
+  return std::unique_ptr<void, Free>(std::aligned_alloc(64, size_t((bytes + 127) / 64 * 64)));
+}
+
+float apply(Epilogue epilogue, float x) {
+  switch (epilogue) {
+  case Epilogue::None:
+    return x;
+  case Epilogue::Relu:
+    return std::max(x, 0.0f);
+  case Epilogue::GeluErf:
+    return 0.5f * x * (1 + std::erf(x / std::sqrt(2.0f)));
+  case Epilogue::GeluTanh:
+    return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+  }
+  return x;
+}
+
+TEST(MatmulCall, AgainstLoops) {
+  for (bool packed : {false, true})
+    for (bool transposedB : {false, true})
+      for (bool bias : {false, true})
+        for (bool residual : {false, true})
+          for (float scale : {1.0f, 0.5f})
+            for (Epilogue epilogue :
+                 {Epilogue::None, Epilogue::Relu, Epilogue::GeluErf, Epilogue::GeluTanh}) {
+              const int64_t batch = packed ? 1 : 3, m = 5, k = 7, n = 9;
+              MatmulGeometry g;
+              g.a = {{batch, m, k}, {m * k, k, 1}};
+              g.b = {{1, k, n},
+                     transposedB ? std::vector<int64_t>{0, 1, k} : std::vector<int64_t>{0, n, 1}};
+              g.c = {{batch, m, n}, {m * n, n, 1}};
+              g.hasBias = bias;
+              g.hasResidual = residual;
+              g.scale = scale;
+              g.epilogue = epilogue;
+              g.packedB = packed;
+              auto call = MatmulCall::create(g);
+              ASSERT_TRUE(call.isOk()) << call.status().message();
+              EXPECT_EQ(*scratchBytes(g, omp_get_max_threads()), call->scratchBytes());
+              auto a = numbers(batch * m * k, 1), b = numbers(k * n, 2),
+                   c = numbers(batch * m * n, 3);
+              auto biasData = numbers(n, 4), r = numbers(batch * m * n, 5);
+              auto packedB = room(call->packedBytes()), scratch = room(call->scratchBytes());
+              void *bData = b.data();
+              if (packed) {
+                EXPECT_EQ(*packedBytes(g), call->packedBytes());
+                ASSERT_TRUE(call->pack(b.data(), packedB.get()).isOk());
+                bData = packedB.get();
+              }
+              Status ran =
+                  call->run(a.data(), bData, c.data(), biasData.data(), r.data(), scratch.get());
+              ASSERT_TRUE(ran.isOk()) << ran.message();
+              for (int64_t s = 0; s < batch; ++s)
+                for (int64_t i = 0; i < m; ++i)
+                  for (int64_t j = 0; j < n; ++j) {
+                    float sum = bias ? biasData[size_t(j)] : 0.0f;
+                    for (int64_t x = 0; x < k; ++x)
+                      sum += a[size_t((s * m + i) * k + x)] *
+                             b[size_t(transposedB ? j * k + x : x * n + j)];
+                    size_t at = size_t((s * m + i) * n + j);
+                    float expected = apply(epilogue, scale * sum + (residual ? r[at] : 0.0f));
+                    ASSERT_NEAR(c[at], expected, 2e-4f)
+                        << "packed " << packed << " T " << transposedB << " bias " << bias
+                        << " residual " << residual << " scale " << scale;
+                  }
+            }
+}
+
+TEST(MatmulCall, StridedOutputKeepsItsNeighbours) {
+  // Heads side by side: c is a slice of columns.
+  const int64_t m = 4, k = 3, n = 2, width = 6;
+  MatmulGeometry g;
+  g.a = {{m, k}, {k, 1}};
+  g.b = {{k, n}, {n, 1}};
+  g.c = {{m, n}, {width, 1}};
+  g.hasResidual = true;
+  auto call = MatmulCall::create(g);
+  ASSERT_TRUE(call.isOk()) << call.status().message();
+  auto a = numbers(m * k, 1), b = numbers(k * n, 2);
+  std::vector<float> c(m * width, 42.0f), r(m * width, 1.0f);
+  auto scratch = room(call->scratchBytes());
+  ASSERT_TRUE(call->run(a.data(), b.data(), c.data(), nullptr, r.data(), scratch.get()).isOk());
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = n; j < width; ++j)
+      EXPECT_EQ(c[size_t(i * width + j)], 42.0f);
+    for (int64_t j = 0; j < n; ++j) {
+      float sum = 1.0f;
+      for (int64_t x = 0; x < k; ++x)
+        sum += a[size_t(i * k + x)] * b[size_t(x * n + j)];
+      EXPECT_NEAR(c[size_t(i * width + j)], sum, 1e-5f);
+    }
+  }
+}
+
+int64_t placeOf(Layout layout, const std::vector<int64_t> &dims, int64_t n, int64_t c, int64_t h,
+                int64_t w) {
+  int64_t C = dims[1], H = dims[2], W = dims[3];
+  if (layout == Layout::Plain)
+    return ((n * C + c) * H + h) * W + w;
+  if (layout == Layout::ChannelsLast)
+    return ((n * H + h) * W + w) * C + c;
+  int64_t block = layout == Layout::Blocked8 ? 8 : 16, blocks = (C + block - 1) / block;
+  return (((n * blocks + c / block) * H + h) * W + w) * block + c % block;
+}
+
+TEST(ConvolutionCall, AgainstLoops) {
+  for (Layout layout : {Layout::Plain, Layout::ChannelsLast, Layout::Blocked8, Layout::Blocked16})
+    for (int64_t groups : {1, 2})
+      for (bool packed : {false, true}) {
+        ConvolutionGeometry g;
+        g.x = {2, 4, 6, 5};
+        g.w = {6, 4 / groups, 3, 3};
+        g.strides = {2, 1};
+        g.padsBegin = {1, 1};
+        g.padsEnd = {0, 1};
+        g.dilations = {1, 1};
+        g.y = {2, 6, 3, 5};
+        g.groups = groups;
+        g.xLayout = g.yLayout = layout;
+        g.hasBias = g.hasResidual = true;
+        g.epilogue = Epilogue::Relu;
+        g.packedW = packed;
+        auto call = ConvolutionCall::create(g);
+        ASSERT_TRUE(call.isOk()) << call.status().message();
+        auto x = numbers(2 * 4 * 6 * 5, 1), w = numbers(6 * 4 / groups * 9, 2),
+             bias = numbers(6, 3), r = numbers(2 * 6 * 3 * 5, 4);
+        size_t xRoom = size_t(*layoutBytes(g.x, DataType::F32, layout) / 4),
+               yRoom = size_t(*layoutBytes(g.y, DataType::F32, layout) / 4);
+        std::vector<float> xs(xRoom, 0.0f), ys(yRoom, 0.0f), rs(yRoom, 0.0f);
+        auto each = [](const std::vector<int64_t> &dims, auto visit) {
+          for (int64_t a = 0; a < dims[0]; ++a)
+            for (int64_t b = 0; b < dims[1]; ++b)
+              for (int64_t c = 0; c < dims[2]; ++c)
+                for (int64_t d = 0; d < dims[3]; ++d)
+                  visit(a, b, c, d);
+        };
+        each(g.x, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
+          xs[size_t(placeOf(layout, g.x, a, b, c, d))] =
+              x[size_t(placeOf(Layout::Plain, g.x, a, b, c, d))];
+        });
+        each(g.y, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
+          rs[size_t(placeOf(layout, g.y, a, b, c, d))] =
+              r[size_t(placeOf(Layout::Plain, g.y, a, b, c, d))];
+        });
+        auto packedW = room(call->packedBytes()), scratch = room(call->scratchBytes());
+        void *wData = w.data();
+        if (packed) {
+          ASSERT_TRUE(call->pack(w.data(), packedW.get()).isOk());
+          wData = packedW.get();
+        }
+        Status ran = call->run(xs.data(), wData, ys.data(), bias.data(), rs.data(), scratch.get());
+        ASSERT_TRUE(ran.isOk()) << ran.message();
+        int64_t perGroup = 4 / groups;
+        each(g.y, [&](int64_t b, int64_t o, int64_t i, int64_t j) {
+          float sum = bias[size_t(o)] + r[size_t(placeOf(Layout::Plain, g.y, b, o, i, j))];
+          for (int64_t c = 0; c < perGroup; ++c)
+            for (int64_t p = 0; p < 3; ++p)
+              for (int64_t q = 0; q < 3; ++q) {
+                int64_t row = i * 2 + p - 1, column = j + q - 1;
+                if (row < 0 || row >= 6 || column < 0 || column >= 5)
+                  continue;
+                int64_t channel = o / (6 / groups) * perGroup + c;
+                sum += x[size_t(placeOf(Layout::Plain, g.x, b, channel, row, column))] *
+                       w[size_t(((o * perGroup + c) * 3 + p) * 3 + q)];
+              }
+          ASSERT_NEAR(ys[size_t(placeOf(layout, g.y, b, o, i, j))], std::max(sum, 0.0f), 1e-4f)
+              << "layout " << int(layout) << " groups " << groups << " packed " << packed;
+        });
+      }
+}
+
+TEST(LibraryCalls, RefuseWhatDoesNotFit) {
+  MatmulGeometry g;
+  g.a = {{4, 3}, {3, 1}};
+  g.b = {{5, 2}, {2, 1}};
+  g.c = {{4, 2}, {2, 1}};
+  EXPECT_EQ(MatmulCall::create(g).status().code(), StatusCode::BadInput);
+  g.aType = DataType::I32;
+  EXPECT_FALSE(scratchBytes(g, 1).isOk());
+}
+
+} // namespace

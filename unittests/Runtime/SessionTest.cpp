@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole programs in process: numbers, refusals, initializers, the C interface.
+#include "autopar/Runtime/Session.h"
+#include "SampleArtifact.h"
+#include "autopar/Artifact/PackedSize.h"
+#include "autopar/Runtime/CApi.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <unistd.h>
+
+using namespace autopar;
+using namespace autopar::runtime;
+using namespace autopar::testing;
+
+namespace {
+
+class SessionTest : public ::testing::Test {
+protected:
+  std::string folder = ::testing::TempDir() + "autopar-session-" + std::to_string(getpid());
+  std::string path = folder + "/compiled.bin";
+
+  void SetUp() override {
+    (void)!system(("mkdir -p " + folder).c_str());
+    writeSampleWeights(folder + "/weights.bin");
+    kernels = readBytes(SAMPLE_KERNELS);
+    ASSERT_FALSE(kernels.empty());
+  }
+  void TearDown() override { (void)!system(("rm -r " + folder).c_str()); }
+
+  std::vector<uint8_t> kernels;
+
+  artifact::Contents contents(int32_t ranks) {
+    return sampleContents(ranks, kernels, "weights.bin");
+  }
+
+  std::unique_ptr<Session> open(const artifact::Contents &contents, SessionOptions options = {}) {
+    Status written = artifact::writeArtifact(contents, path);
+    EXPECT_TRUE(written.isOk()) << written.message();
+    auto session = Session::open(path, std::move(options));
+    EXPECT_TRUE(session.isOk()) << session.status().message();
+    return session.isOk() ? session.take() : nullptr;
+  }
+};
+
+std::vector<float> fetch(Session &session, const std::string &name, size_t count) {
+  auto data = session.output(name);
+  EXPECT_TRUE(data.isOk()) << data.status().message();
+  std::vector<float> values(count);
+  if (data.isOk())
+    std::memcpy(values.data(), *data, count * 4);
+  return values;
+}
+
+TEST_F(SessionTest, ComputesWhatOneDeviceComputes) {
+  for (int32_t ranks : {1, 2, 4, 8})
+    for (int32_t threads : {1, 2}) {
+      SessionOptions options;
+      options.threads = threads;
+      // The second round also drives all ranks from fewer threads.
+      options.workers = threads == 2 ? std::max(1, ranks / 3) : 0;
+      auto session = open(contents(ranks), std::move(options));
+      ASSERT_TRUE(session);
+      ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
+      for (int64_t step = 0; step < 3; ++step) {
+        Status ran = session->run(step, 1);
+        ASSERT_TRUE(ran.isOk()) << ran.message();
+      }
+      ASSERT_TRUE(session->collectOutputs().isOk());
+      std::vector<float> y = fetch(*session, "y", kRows * kOut), expected = sampleOutput();
+      for (size_t i = 0; i < y.size(); ++i)
+        EXPECT_NEAR(y[i], expected[i], 1e-4f) << "ranks " << ranks << " element " << i;
+      // The sharded output arrives whole.
+      std::vector<float> hidden = fetch(*session, "hidden", kRows * kHidden);
+      EXPECT_GT(hidden[0] + hidden[7] + hidden[31], -1.0f);
+    }
+}
+
+TEST_F(SessionTest, RefusesWrongInputs) {
+  auto session = open(contents(2));
+  ASSERT_TRUE(session);
+  std::vector<float> x = sampleInput();
+  Status missing = session->run(0, 1);
+  EXPECT_EQ(missing.code(), StatusCode::BadInput);
+  EXPECT_NE(missing.message().find("x: f32 [4,8]"), std::string::npos) << missing.message();
+  Status name = session->setInput("z", DataType::F32, {kRows, kIn}, x.data());
+  EXPECT_NE(name.message().find("'z'"), std::string::npos);
+  EXPECT_NE(name.message().find("x: f32 [4,8]"), std::string::npos);
+  EXPECT_EQ(session->setInput("x", DataType::F64, {kRows, kIn}, x.data()).code(),
+            StatusCode::BadInput);
+  EXPECT_EQ(session->setInput("x", DataType::F32, {kIn, kRows}, x.data()).code(),
+            StatusCode::BadInput);
+}
+
+TEST_F(SessionTest, RefusesChangedWeights) {
+  ASSERT_TRUE(artifact::writeArtifact(contents(2), path).isOk());
+  {
+    std::fstream file(folder + "/weights.bin", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(20);
+    file.put('x');
+  }
+  auto session = Session::open(path, {});
+  ASSERT_FALSE(session.isOk());
+  EXPECT_EQ(session.status().code(), StatusCode::BadInput);
+  EXPECT_NE(session.status().message().find("w1"), std::string::npos) << session.status().message();
+  unlink((folder + "/weights.bin").c_str());
+  session = Session::open(path, {});
+  ASSERT_FALSE(session.isOk());
+  EXPECT_EQ(session.status().code(), StatusCode::NoInput);
+}
+
+TEST_F(SessionTest, RefusesForeignTargetAndMissingSymbol) {
+  artifact::Contents foreign = contents(1);
+  foreign.target.features = "x86-64-v9";
+  ASSERT_TRUE(artifact::writeArtifact(foreign, path).isOk());
+  EXPECT_EQ(Session::open(path, {}).status().code(), StatusCode::Mismatch);
+  artifact::Contents missing = contents(1);
+  missing.classes[0].program.kernels[0] = "no_such_symbol";
+  ASSERT_TRUE(artifact::writeArtifact(missing, path).isOk());
+  Status status = Session::open(path, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_NE(status.message().find("no_such_symbol"), std::string::npos);
+}
+
+TEST_F(SessionTest, AbsentWeightsNeedAnInitializerAndAreTheSameUnderAnySharding) {
+  std::vector<std::vector<float>> results;
+  for (int32_t ranks : {1, 2, 4}) {
+    artifact::Contents absent = contents(ranks);
+    for (artifact::Port &port : absent.classes[0].program.ports)
+      if (port.role == artifact::Role::Parameter)
+        port.source = {artifact::SourceKind::Absent, "", 0, 0, {}, {}};
+    ASSERT_TRUE(artifact::writeArtifact(absent, path).isOk());
+    Status refused = Session::open(path, {}).status();
+    EXPECT_NE(refused.message().find("--init"), std::string::npos) << refused.message();
+    SessionOptions options;
+    options.initializer = *Initializer::parse("normal(0.5), seed=7");
+    auto session = open(absent, std::move(options));
+    ASSERT_TRUE(session);
+    ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
+    ASSERT_TRUE(session->run(0, 1).isOk());
+    ASSERT_TRUE(session->collectOutputs().isOk());
+    results.push_back(fetch(*session, "y", kRows * kOut));
+  }
+  for (size_t i = 0; i < results[0].size(); ++i) {
+    EXPECT_NEAR(results[0][i], results[1][i], 1e-4f);
+    EXPECT_NEAR(results[0][i], results[2][i], 1e-4f);
+  }
+}
+
+TEST_F(SessionTest, RecordsEvents) {
+  SessionOptions options;
+  options.record = true;
+  auto session = open(contents(2), std::move(options));
+  ASSERT_TRUE(session);
+  ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
+  session->clearEvents();
+  ASSERT_TRUE(session->run(0, 2).isOk());
+  ASSERT_EQ(session->events().size(), 2u);
+  for (const RankEvents &rank : session->events()) {
+    EXPECT_EQ(rank.events->size(), 8u);
+    for (const ExecutionEvent &event : *rank.events)
+      EXPECT_LE(event.beginNs, event.endNs);
+  }
+}
+
+TEST_F(SessionTest, CInterface) {
+  ASSERT_TRUE(artifact::writeArtifact(contents(2), path).isOk());
+  AutoParSession *session = nullptr;
+  EXPECT_EQ(autoparOpen("/no/such.bin", 0, nullptr, &session), 66);
+  EXPECT_NE(std::string(autoparLastError()).find("/no/such.bin"), std::string::npos);
+  ASSERT_EQ(autoparOpen(path.c_str(), 0, nullptr, &session), 0) << autoparLastError();
+  AutoParTensor tensor;
+  ASSERT_EQ(autoparInputCount(session), 1);
+  ASSERT_EQ(autoparInput(session, 0, &tensor), 0);
+  EXPECT_STREQ(tensor.name, "x");
+  EXPECT_EQ(tensor.rank, 2);
+  EXPECT_EQ(autoparInput(session, 1, &tensor), 65);
+  int64_t shape[] = {kRows, kIn};
+  std::vector<float> x = sampleInput(), y(kRows * kOut), expected = sampleOutput();
+  EXPECT_EQ(autoparRun(session, 1), 65);
+  ASSERT_EQ(autoparSetInput(session, "x", int32_t(DataType::F32), 2, shape, x.data()), 0)
+      << autoparLastError();
+  ASSERT_EQ(autoparRun(session, 1), 0) << autoparLastError();
+  ASSERT_EQ(autoparGetOutput(session, "y", y.data(), int64_t(y.size() * 4)), 0)
+      << autoparLastError();
+  EXPECT_EQ(autoparGetOutput(session, "y", y.data(), 4), 65);
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_NEAR(y[i], expected[i], 1e-4f);
+  autoparClose(session);
+}
+
+TEST(Initializer, Parses) {
+  EXPECT_EQ(Initializer::parse("normal(0.02), seed=7")->seed, 7u);
+  EXPECT_EQ(Initializer::parse("constant(1)")->value("w", 3), 1.0);
+  for (const char *wrong : {"", "normal", "normal()", "gauss(1)", "normal(1), sed=3", "normal(x)"})
+    EXPECT_EQ(Initializer::parse(wrong).status().code(), StatusCode::Usage) << wrong;
+  Initializer normal = *Initializer::parse("normal(2), seed=1");
+  double sum = 0, squares = 0;
+  for (uint64_t i = 0; i < 20000; ++i) {
+    double value = normal.value("w", i);
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / 20000, 0, 0.05);
+  EXPECT_NEAR(std::sqrt(squares / 20000), 2, 0.05);
+}
+
+} // namespace

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues, dependencies, memory and deadlocks in virtual time.
+#include "autopar/VirtualTime/EventEngine.h"
+
+#include <gtest/gtest.h>
+
+namespace autopar {
+namespace {
+
+VirtualTask task(std::string name, std::vector<int32_t> queues, double us,
+                 std::vector<int32_t> after = {}) {
+  return {std::move(name), std::move(queues), us, std::move(after), -1, 0, 0};
+}
+
+TEST(EventEngine, QueuesRunInOrderAndSideBySide) {
+  VirtualProgram program;
+  program.queues = {"compute", "link"};
+  program.tasks = {task("a", {0}, 10), task("b", {0}, 5), task("send", {1}, 20, {0}),
+                   task("c", {0}, 1, {2})};
+  Result<VirtualRun> run = runVirtualTime(program);
+  ASSERT_TRUE(run.isOk());
+  EXPECT_DOUBLE_EQ(run->makespanUs, 31);
+  EXPECT_DOUBLE_EQ(run->tasks[1].startUs, 10);
+  EXPECT_DOUBLE_EQ(run->tasks[2].startUs, 10);
+  EXPECT_DOUBLE_EQ(run->tasks[3].startUs, 30);
+  EXPECT_EQ(run->timelines[0], (std::vector<int32_t>{0, 1, 3}));
+  EXPECT_DOUBLE_EQ(run->busyUs[0], 16);
+}
+
+TEST(EventEngine, OneForwardOneBackwardPipeline) {
+  // Two stages, three micro-batches, forward 1 and backward 2: bubble of one traversal.
+  VirtualProgram program;
+  program.queues = {"s0", "s1"};
+  // The stages' orders differ; a later-listed task may be waited for.
+  program.tasks = {task("f00", {0}, 1),      task("f01", {0}, 1),      task("b00", {0}, 2, {6}),
+                   task("f02", {0}, 1),      task("b01", {0}, 2, {8}), task("f10", {1}, 1, {0}),
+                   task("b10", {1}, 2, {}),  task("f11", {1}, 1, {1}), task("b11", {1}, 2, {}),
+                   task("f12", {1}, 1, {3}), task("b12", {1}, 2, {}),  task("b02", {0}, 2, {10})};
+  Result<VirtualRun> run = runVirtualTime(program);
+  ASSERT_TRUE(run.isOk());
+  EXPECT_DOUBLE_EQ(run->makespanUs, 3 * 3 + 1 + 2);
+}
+
+TEST(EventEngine, SharedQueuesBlockBoth) {
+  VirtualProgram program;
+  program.queues = {"a", "b"};
+  program.tasks = {task("x", {0}, 3), task("both", {0, 1}, 2), task("y", {1}, 1)};
+  Result<VirtualRun> run = runVirtualTime(program);
+  ASSERT_TRUE(run.isOk());
+  EXPECT_DOUBLE_EQ(run->tasks[1].startUs, 3);
+  EXPECT_DOUBLE_EQ(run->tasks[2].startUs, 5);
+}
+
+TEST(EventEngine, PeakMemory) {
+  VirtualProgram program;
+  program.queues = {"q"};
+  program.memories = {"device"};
+  program.initialBytes = {7};
+  program.tasks = {task("a", {0}, 1), task("b", {0}, 1), task("c", {0}, 1)};
+  for (VirtualTask &one : program.tasks)
+    one.memory = 0;
+  program.tasks[0].bytesAtStart = 10;
+  program.tasks[0].bytesAtEnd = -4;
+  program.tasks[1].bytesAtStart = 5;
+  program.tasks[1].bytesAtEnd = -11;
+  program.tasks[2].bytesAtStart = 3;
+  Result<VirtualRun> run = runVirtualTime(program);
+  ASSERT_TRUE(run.isOk());
+  EXPECT_EQ(run->peakBytes[0], 18);
+  EXPECT_DOUBLE_EQ(run->peakAtUs[0], 1);
+}
+
+TEST(EventEngine, DeadlockNamesTheTasks) {
+  VirtualProgram program;
+  program.queues = {"a", "b"};
+  program.tasks = {task("recv", {0}, 1, {3}), task("send", {0}, 1), task("recv2", {1}, 1, {1}),
+                   task("send2", {1}, 1)};
+  Result<VirtualRun> run = runVirtualTime(program);
+  ASSERT_FALSE(run.isOk());
+  EXPECT_NE(run.status().message().find("deadlock"), std::string::npos);
+  EXPECT_NE(run.status().message().find("'recv2'"), std::string::npos);
+}
+
+TEST(EventEngine, BadPrograms) {
+  VirtualProgram program;
+  program.queues = {"q"};
+  program.tasks = {task("a", {1}, 1)};
+  EXPECT_FALSE(runVirtualTime(program).isOk());
+  program.tasks = {task("a", {0}, -1)};
+  EXPECT_FALSE(runVirtualTime(program).isOk());
+  program.tasks = {task("a", {0}, 1, {5})};
+  EXPECT_FALSE(runVirtualTime(program).isOk());
+  program.tasks = {task("a", {}, 1)};
+  EXPECT_FALSE(runVirtualTime(program).isOk());
+}
+
+} // namespace
+} // namespace autopar
