@@ -47,7 +47,7 @@ MAY_INCLUDE = {
 
 def tracked_files() -> List[pathlib.Path]:
     """Tracked files that exist, relative to the root."""
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [pathlib.Path(name) for name in listing.split("\0") if name and (ROOT / name).is_file()]
 
 
