@@ -14,10 +14,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// The one hot loop of the planner, compiled for the vector units at hand as well.
-#if defined(__x86_64__) && defined(__clang__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
+AUTOPAR_VECTOR_CLONES
 void lowerTo(double *__restrict result, const double *__restrict row, double start, int32_t count) {
   for (int32_t x = 0; x < count; ++x) {
     double cost = start + row[x];

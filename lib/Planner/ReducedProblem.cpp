@@ -125,9 +125,24 @@ private:
 
   void keepStrategies(int32_t node, const std::vector<int32_t> &kept);
   bool follow(int32_t leader, int32_t follower);
-  bool dominated(int32_t node, int32_t loser, int32_t winner) const;
+  /// Compares the strategies of one node.
+  class Comparison {
+  public:
+    Comparison(const Reducer &reducer, int32_t at);
+    /// Whatever the neighbours choose, `winner` costs no more and holds no more at any time.
+    bool dominated(size_t loser, size_t winner) const;
+
+  private:
+    struct Side {
+      const double *values; ///< rows = own strategies
+      size_t columns;
+      std::vector<int32_t> cheapest; ///< per row: column of its least entry
+    };
+    const Node &node;
+    std::vector<Side> sides;
+    std::vector<double> optimistic; ///< own cost plus the cheapest entry of each row
+  };
   void eliminate(int32_t node);
-  std::vector<double> optimisticCosts(int32_t node) const;
 
   const CostGraph &graph;
   std::vector<Node> nodes;
@@ -321,46 +336,56 @@ void Reducer::mergeFollowers(bool &changed) {
   }
 }
 
-/// Whatever the neighbours choose, `winner` costs no more and holds no more at any time.
-bool Reducer::dominated(int32_t at, int32_t loser, int32_t winner) const {
-  const Node &node = nodes[at];
-  auto count = static_cast<size_t>(node.size());
-  for (size_t p = 0; p < node.memory.pieces.size(); ++p)
-    if (node.memory.bytes[p * count + static_cast<size_t>(winner)] >
-        node.memory.bytes[p * count + static_cast<size_t>(loser)])
-      return false;
-  double slack = node.cost[static_cast<size_t>(loser)] - node.cost[static_cast<size_t>(winner)];
+/// The least of lose - win over the columns that are legal for `lose`; hugely negative where `win`
+/// is not.
+AUTOPAR_VECTOR_CLONES
+static double leastLead(const double *lose, const double *win, size_t columns) {
+  double least = kForbidden;
+  for (size_t c = 0; c < columns; ++c) {
+    double lead = lose[c] >= kForbiddenFrom ? kForbidden : lose[c] - win[c];
+    least = lead < least ? lead : least;
+  }
+  return least;
+}
+
+Reducer::Comparison::Comparison(const Reducer &reducer, int32_t at)
+    : node(reducer.nodes[at]), optimistic(node.cost) {
   for (const auto &[other, matrix] : node.neighbours) {
-    auto columns = static_cast<size_t>(nodes[other].size());
-    const std::vector<double> &values = table(at, other);
-    const double *lose = values.data() + static_cast<size_t>(loser) * columns;
-    const double *win = values.data() + static_cast<size_t>(winner) * columns;
-    double least = kForbidden;
-    for (size_t c = 0; c < columns; ++c) {
-      if (isForbidden(lose[c]))
-        continue;
-      if (isForbidden(win[c]))
-        return false;
-      least = std::min(least, lose[c] - win[c]);
+    auto columns = static_cast<size_t>(reducer.nodes[other].size());
+    sides.push_back({reducer.table(at, other).data(), columns, {}});
+    for (size_t k = 0; k < optimistic.size(); ++k) {
+      const double *row = sides.back().values + k * columns;
+      const double *least = std::min_element(row, row + columns);
+      optimistic[k] += *least;
+      sides.back().cheapest.push_back(static_cast<int32_t>(least - row));
     }
+  }
+}
+
+bool Reducer::Comparison::dominated(size_t loser, size_t winner) const {
+  // A strategy is beaten only by one that is no dearer with the cheapest partners, and no dearer
+  // beside the loser's own: both spare most comparisons.
+  double slack = node.cost[loser] - node.cost[winner];
+  double quick = slack;
+  for (const Side &side : sides) {
+    auto column = static_cast<size_t>(side.cheapest[loser]);
+    quick +=
+        side.values[loser * side.columns + column] - side.values[winner * side.columns + column];
+  }
+  if (optimistic[winner] > optimistic[loser] || quick < -1e-6 * std::abs(optimistic[loser]))
+    return false;
+  size_t count = node.cost.size();
+  for (size_t p = 0; p < node.memory.pieces.size(); ++p)
+    if (node.memory.bytes[p * count + winner] > node.memory.bytes[p * count + loser])
+      return false;
+  for (const Side &side : sides) {
+    double least = leastLead(side.values + loser * side.columns,
+                             side.values + winner * side.columns, side.columns);
+    if (least <= -kForbiddenFrom)
+      return false;
     slack += least;
   }
   return slack >= 0;
-}
-
-/// Per strategy: own cost plus the cheapest entry of each row. A strategy is beaten only by one for
-/// which this sum is no larger, which spares most comparisons.
-std::vector<double> Reducer::optimisticCosts(int32_t at) const {
-  std::vector<double> sums = nodes[at].cost;
-  for (const auto &[other, matrix] : nodes[at].neighbours) {
-    auto columns = static_cast<size_t>(nodes[other].size());
-    const double *row = table(at, other).data();
-    for (double &sum : sums) {
-      sum += *std::min_element(row, row + columns);
-      row += columns;
-    }
-  }
-  return sums;
 }
 
 void Reducer::dropDominated(bool &changed) {
@@ -369,13 +394,12 @@ void Reducer::dropDominated(bool &changed) {
     if (!nodes[i].alive || !nodes[i].changed || nodes[i].size() > most)
       continue;
     int32_t count = nodes[i].size();
-    std::vector<double> sums = optimisticCosts(static_cast<int32_t>(i));
+    Comparison comparison(*this, static_cast<int32_t>(i));
     std::vector<bool> gone(static_cast<size_t>(count), false);
     for (int32_t loser = 0; loser < count; ++loser)
       for (int32_t winner = 0; winner < count; ++winner)
         if (winner != loser && !gone[static_cast<size_t>(winner)] &&
-            sums[static_cast<size_t>(winner)] <= sums[static_cast<size_t>(loser)] &&
-            dominated(static_cast<int32_t>(i), loser, winner)) {
+            comparison.dominated(static_cast<size_t>(loser), static_cast<size_t>(winner))) {
           gone[static_cast<size_t>(loser)] = true;
           break;
         }
@@ -391,6 +415,18 @@ void Reducer::dropDominated(bool &changed) {
   }
 }
 
+/// Where `start` + `row` is less than `least`, it becomes the least, and `best` becomes `k`.
+AUTOPAR_VECTOR_CLONES
+static void keepLeast(double *__restrict least, int32_t *__restrict best,
+                      const double *__restrict row, double start, int32_t k, int32_t count) {
+  for (int32_t x = 0; x < count; ++x) {
+    double cost = start + row[x];
+    bool less = cost < least[x];
+    least[x] = less ? cost : least[x];
+    best[x] = less ? k : best[x];
+  }
+}
+
 void Reducer::eliminate(int32_t at) {
   Node &node = nodes[at];
   Reduction::Elimination one;
@@ -399,25 +435,21 @@ void Reducer::eliminate(int32_t at) {
     one.neighbours.push_back(other);
     one.originals.push_back(result.toOriginal[static_cast<size_t>(other)]);
   }
-  int32_t x = one.neighbours.empty() ? 1 : nodes[one.neighbours[0]].size();
-  int32_t y = one.neighbours.size() < 2 ? 1 : nodes[one.neighbours[1]].size();
+  // Columns run over the last neighbour; with one neighbour there is one row.
+  size_t count = one.neighbours.size();
+  int32_t x = count < 2 ? 1 : nodes[one.neighbours[0]].size();
+  int32_t y = count < 1 ? 1 : nodes[one.neighbours[count - 1]].size();
+  const Table none(static_cast<size_t>(node.size()), 0.0);
+  const Table &outer = count < 2 ? none : table(at, one.neighbours[0]);
+  const Table &inner = count < 1 ? none : table(at, one.neighbours[count - 1]);
   Table reduced(static_cast<size_t>(x) * static_cast<size_t>(y), 2 * kForbidden);
   one.best.assign(reduced.size(), 0);
-  for (int32_t k = 0; k < node.size(); ++k)
-    for (int32_t i = 0; i < x; ++i) {
-      double cost = node.cost[static_cast<size_t>(k)];
-      if (!one.neighbours.empty())
-        cost += table(at, one.neighbours[0])[static_cast<size_t>(k) * x + i];
-      for (int32_t j = 0; j < y; ++j) {
-        double all = cost;
-        if (one.neighbours.size() > 1)
-          all += table(at, one.neighbours[1])[static_cast<size_t>(k) * y + j];
-        size_t cell = static_cast<size_t>(i) * y + j;
-        if (all < reduced[cell]) {
-          reduced[cell] = all;
-          one.best[cell] = k;
-        }
-      }
+  for (int32_t i = 0; i < x; ++i)
+    for (int32_t k = 0; k < node.size(); ++k) {
+      auto row = static_cast<size_t>(k);
+      keepLeast(reduced.data() + static_cast<size_t>(i) * y,
+                one.best.data() + static_cast<size_t>(i) * y, inner.data() + row * y,
+                node.cost[row] + outer[row * x + static_cast<size_t>(i)], k, y);
     }
   for (double &cost : reduced)
     cost = std::min(cost, kForbidden);
@@ -426,7 +458,7 @@ void Reducer::eliminate(int32_t at) {
   if (one.neighbours.empty())
     result.reduced.constant += reduced[0];
   else if (one.neighbours.size() == 1)
-    for (int32_t i = 0; i < x; ++i)
+    for (int32_t i = 0; i < y; ++i)
       nodes[one.neighbours[0]].cost[static_cast<size_t>(i)] += reduced[static_cast<size_t>(i)];
   else
     addTable(one.neighbours[0], one.neighbours[1], std::move(reduced));

@@ -4,9 +4,11 @@
 #include "ShardingProblem.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Transforms/Passes.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <random>
+#include <set>
 #include <thread>
 
 namespace mlir::autopar {
@@ -36,6 +38,25 @@ static void factorize(int64_t devices, unsigned maxAxes, SmallVector<int64_t> &p
     }
 }
 
+/// What collectives over each set of axes cost, in no order: meshes that agree in it are one mesh
+/// with its axes renamed.
+static std::vector<std::string> linksOf(const Cluster &cluster, const Mesh &mesh) {
+  std::vector<std::string> links;
+  for (unsigned set = 1; set < 1u << mesh.axes.size(); ++set) {
+    std::vector<std::string> names;
+    for (auto [index, axis] : llvm::enumerate(mesh.axes))
+      if (set & 1u << index)
+        names.push_back(axis.name);
+    ::autopar::MeshGroup group = ::autopar::meshGroup(cluster, mesh, names);
+    std::string text = std::to_string(names.size());
+    for (auto [extent, link] : llvm::zip(group.extents, group.links))
+      text += llvm::formatv(" {0} {1} {2}", extent, link.latencyUs, link.bytesPerSecond).str();
+    links.push_back(text);
+  }
+  llvm::sort(links);
+  return links;
+}
+
 /// The meshes worth solving for a cluster: one or two axes of any size, three where the innermost
 /// ones fill a node exactly, so that no axis mixes link levels more than it must.
 static SmallVector<Mesh> meshCandidates(const Cluster &cluster) {
@@ -52,13 +73,16 @@ static SmallVector<Mesh> meshCandidates(const Cluster &cluster) {
         shapes.push_back({cluster.nodeCount(), shape[0], shape[1]});
   }
   SmallVector<Mesh> meshes;
+  std::set<std::vector<std::string>> known;
   for (ArrayRef<int64_t> shape : shapes) {
     std::vector<::autopar::MeshAxis> axes;
     for (auto [index, size] : llvm::enumerate(shape))
       axes.push_back({std::string(1, "xyz"[index]), size});
     if (axes.empty())
       axes.push_back({"x", 1});
-    meshes.push_back(Mesh::over("mesh", axes));
+    Mesh mesh = Mesh::over("mesh", axes);
+    if (known.insert(linksOf(cluster, mesh)).second)
+      meshes.push_back(std::move(mesh));
   }
   return meshes;
 }
@@ -91,6 +115,7 @@ struct SearchPass : mlir::autopar::impl::SearchPassBase<SearchPass> {
 
 private:
   int64_t workUnits = 0; ///< per mesh
+  int threads = 1;       ///< per mesh
 
   FailureOr<Cluster> readCluster() {
     std::string description = cluster;
@@ -136,15 +161,21 @@ private:
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
     workUnits = std::max<int64_t>(100, 3000 / static_cast<int64_t>(meshes->size()));
+    // Meshes are independent; the threads that they leave idle go to the engine.
+    unsigned cores = module.getContext()->isMultithreadingEnabled()
+                         ? std::max(1u, std::thread::hardware_concurrency())
+                         : 1;
+    threads = std::max<size_t>(1, cores / meshes->size());
+    std::vector<std::optional<::autopar::Result<::autopar::Plan>>> plans(meshes->size());
+    parallelFor(module.getContext(), 0, meshes->size(),
+                [&](size_t i) { plans[i] = solve(function, (*meshes)[i], *machine); });
     std::optional<::autopar::Plan> best;
     std::string lastProblem;
-    for (const Mesh &mesh : *meshes) {
-      ::autopar::Result<::autopar::Plan> plan = solve(function, mesh, *machine);
-      if (!plan)
-        lastProblem = plan.status().message();
-      else if (!best || plan->believed.stepUs < best->believed.stepUs)
-        best = plan.take();
-    }
+    for (std::optional<::autopar::Result<::autopar::Plan>> &plan : plans)
+      if (!*plan)
+        lastProblem = plan->status().message();
+      else if (!best || (*plan)->believed.stepUs < best->believed.stepUs)
+        best = plan->take();
     if (!best)
       return module.emitError() << "no plan found: " << lastProblem;
     module->setAttr("autopar.plan", StringAttr::get(module.getContext(), best->toJson()));
@@ -172,7 +203,7 @@ private:
       return found.status();
     ::autopar::SearchOptions options;
     options.seed = seed;
-    options.threads = std::max(1u, std::thread::hardware_concurrency());
+    options.threads = threads;
     options.workUnits = workUnits;
     ::autopar::Result<std::vector<::autopar::Solution>> solutions =
         (*found)->search(problem.graph(), options);

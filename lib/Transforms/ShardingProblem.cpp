@@ -42,14 +42,27 @@ std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned inde
 //-----------------------------------------------------------------------------===//
 
 static ::autopar::DataType dataTypeOf(Type element) {
-  std::string word;
-  llvm::raw_string_ostream stream(word);
-  element.print(stream);
-  if (word == "i1")
-    word = "bool";
-  else if (word.starts_with("ui"))
-    word.erase(1, 1);
-  return ::autopar::dataTypeFromName(word).value_or(::autopar::DataType::F32);
+  using ::autopar::DataType;
+  if (auto integer = dyn_cast<IntegerType>(element)) {
+    bool isUnsigned = integer.isUnsigned();
+    switch (integer.getWidth()) {
+    case 1:
+      return DataType::Bool;
+    case 8:
+      return isUnsigned ? DataType::U8 : DataType::I8;
+    case 16:
+      return isUnsigned ? DataType::U16 : DataType::I16;
+    case 32:
+      return isUnsigned ? DataType::U32 : DataType::I32;
+    default:
+      return isUnsigned ? DataType::U64 : DataType::I64;
+    }
+  }
+  if (element.isF16())
+    return DataType::F16;
+  if (element.isBF16())
+    return DataType::BF16;
+  return element.isF64() ? DataType::F64 : DataType::F32;
 }
 
 static int64_t bytesOf(RankedTensorType type) {
@@ -128,12 +141,28 @@ void ShardingProblem::addArguments() {
     int32_t list = intern(std::move(shardings));
     sources[argument] = {costGraph.addNode(std::move(node)), list};
     argumentLists.push_back(list);
-    strategies.emplace_back();
+    strategies.push_back(nullptr);
   }
+}
+
+/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
+static bool livesInUsers(Operation *op) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (!cost || !cost.isLight())
+    return false;
+  // Kept where the result has several users or one that reads it from memory.
+  bool kept = !op->getResult(0).hasOneUse() ||
+              llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
+                auto other = dyn_cast<CostOpInterface>(user);
+                return !other || !other.isLight();
+              });
+  return !kept || op->hasTrait<OpTrait::ConstantLike>();
 }
 
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
                                  const FactorAxes &factorAxes) const {
+  if (livesInUsers(op))
+    return 0;
   SmallVector<RankedTensorType> operands, results;
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     operands.push_back(
@@ -151,51 +180,72 @@ double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
     read += bytesOf(type);
   ::autopar::DataType type =
       dataTypeOf((operands.empty() ? results : operands).front().getElementType());
-  if (cost && cost.isLight()) {
-    // Inside its users, unless the result has several of them or one that reads it from memory.
-    bool kept = !op->getResult(0).hasOneUse() ||
-                llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
-                  auto other = dyn_cast<CostOpInterface>(user);
-                  return !other || !other.isLight();
-                });
-    if (!kept || op->hasTrait<OpTrait::ConstantLike>())
-      return 0;
+  if (cost && cost.isLight())
     return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
-  }
   return ::autopar::opTimeUs(flops, read + written, type, device);
 }
 
-void ShardingProblem::addOperation(Operation *op) {
+ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
+  OpKind kind;
   ShardingRule rule = shardingRuleOf(op);
-  SmallVector<FactorAxes> choices = enumerateStrategies(rule, axes);
-  ::autopar::CostNode node;
-  node.id = ids[timeOf[op]].second;
-  for (const FactorAxes &choice : choices) {
+  kind.choices = enumerateStrategies(rule, axes);
+  for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
     strategy.timeUs = opTimeUs(op, rule, choice);
     for (OpResult result : op->getResults())
       strategy.liveBytes += bytesOf(localType(
           tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), axes));
-    node.strategies.push_back(std::move(strategy));
+    kind.strategies.push_back(std::move(strategy));
   }
+  for (unsigned number = 0; number < op->getNumOperands(); ++number) {
+    SmallVector<TensorSharding> wanted;
+    for (const FactorAxes &choice : kind.choices)
+      wanted.push_back(operandSharding(rule, choice, number));
+    kind.operandLists.push_back(intern(std::move(wanted)));
+  }
+  for (unsigned number = 0; number < op->getNumResults(); ++number) {
+    SmallVector<TensorSharding> given;
+    for (const FactorAxes &choice : kind.choices)
+      given.push_back(resultSharding(rule, choice, number));
+    kind.resultLists.push_back(intern(std::move(given)));
+  }
+  return kind;
+}
+
+/// Operations that differ only in their id and operands share one kind; a layer's copies do.
+const ShardingProblem::OpKind &ShardingProblem::kindOf(Operation *op) {
+  NamedAttrList attributes(op->getAttrDictionary());
+  attributes.erase("autopar.id");
+  SmallVector<const void *> key{op->getName().getAsOpaquePointer(),
+                                attributes.getDictionary(op->getContext()).getAsOpaquePointer(),
+                                livesInUsers(op) ? op->getName().getAsOpaquePointer() : nullptr,
+                                // A region may hold anything.
+                                op->getNumRegions() ? op : nullptr};
+  for (Type type : op->getOperandTypes())
+    key.push_back(type.getAsOpaquePointer());
+  for (Type type : op->getResultTypes())
+    key.push_back(type.getAsOpaquePointer());
+  auto it = kinds.find(key);
+  if (it == kinds.end())
+    it = kinds.emplace(std::move(key), makeKind(op)).first;
+  return it->second;
+}
+
+void ShardingProblem::addOperation(Operation *op) {
+  const OpKind &kind = kindOf(op);
+  ::autopar::CostNode node;
+  node.id = ids[timeOf[op]].second;
+  node.strategies = kind.strategies;
   int64_t begin = timeOf[op], end = begin;
   for (OpResult result : op->getResults())
     end = std::max(end, lastUse(result, begin, timeOf));
   node.live.push_back({begin, end + 1});
   int32_t index = costGraph.addNode(std::move(node));
-  for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
-    SmallVector<TensorSharding> wanted;
-    for (const FactorAxes &choice : choices)
-      wanted.push_back(operandSharding(rule, choice, number));
-    connect(sources.lookup(operand), index, intern(std::move(wanted)), tensorTypeOf(operand));
-  }
-  for (OpResult result : op->getResults()) {
-    SmallVector<TensorSharding> given;
-    for (const FactorAxes &choice : choices)
-      given.push_back(resultSharding(rule, choice, result.getResultNumber()));
-    sources[result] = {index, intern(std::move(given))};
-  }
-  strategies.push_back(std::move(choices));
+  for (auto [number, operand] : llvm::enumerate(op->getOperands()))
+    connect(sources.lookup(operand), index, kind.operandLists[number], tensorTypeOf(operand));
+  for (OpResult result : op->getResults())
+    sources[result] = {index, kind.resultLists[result.getResultNumber()]};
+  strategies.push_back(&kind.choices);
 }
 
 void ShardingProblem::addResults() {
@@ -209,7 +259,7 @@ void ShardingProblem::addResults() {
     int32_t index = costGraph.addNode(std::move(node));
     connect(sources.lookup(operand.get()), index, list, type);
     resultLists.push_back(list);
-    strategies.emplace_back();
+    strategies.push_back(nullptr);
   }
 }
 
@@ -371,7 +421,7 @@ static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const Me
         valueOf(lists[argumentLists[i]][choice[node]], axes);
   for (auto &[op, id] : ids) {
     ::autopar::OpStrategy strategy;
-    for (const AxisList &factor : strategies[node][choice[node]])
+    for (const AxisList &factor : (*strategies[node])[choice[node]])
       strategy.factors.push_back(wordsOf(factor, axes));
     plan.ops[id] = std::move(strategy);
     ++node;

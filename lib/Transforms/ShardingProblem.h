@@ -41,7 +41,16 @@ private:
     int32_t shardings; ///< id of the list: the value's sharding under each strategy of the node
   };
 
+  /// What operations of one name, attributes and types have in common.
+  struct OpKind {
+    SmallVector<FactorAxes> choices;
+    std::vector<::autopar::Strategy> strategies; ///< one per choice
+    SmallVector<int32_t> operandLists, resultLists;
+  };
+
   int32_t intern(SmallVector<TensorSharding> list);
+  OpKind makeKind(Operation *op);
+  const OpKind &kindOf(Operation *op);
   void addArguments();
   void addOperation(Operation *op);
   void addResults();
@@ -66,8 +75,9 @@ private:
   DenseMap<Value, Source> sources;
   DenseMap<Operation *, int64_t> timeOf; ///< position in the block
   SmallVector<std::pair<Operation *, std::string>> ids;
-  std::vector<SmallVector<FactorAxes>> strategies; ///< per node; operations only
-  std::vector<int32_t> argumentLists, resultLists; ///< list ids
+  std::map<SmallVector<const void *>, OpKind> kinds;
+  std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
+  std::vector<int32_t> argumentLists, resultLists;         ///< list ids
 };
 
 } // namespace mlir::autopar

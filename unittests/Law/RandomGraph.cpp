@@ -559,7 +559,7 @@ DrawnModule autopar_law::drawModule(MLIRContext &context, uint64_t seed, StringR
     const MakerRow *row = i == targetAt ? candidates[d.below(candidates.size())]
                                         : &makers[d.below(std::size(makers))];
     std::optional<DrawnValue> made;
-    for (int attempt = 0; attempt < 20 && !made; ++attempt)
+    for (int attempt = 0; attempt < (i == targetAt ? 200 : 20) && !made; ++attempt)
       made = row->make(d);
     if (!made)
       continue;

@@ -70,6 +70,8 @@ static MeshAxes declareMesh(ModuleOp module, std::mt19937_64 &random, int ranks)
 }
 
 bool autopar_law::drawPlan(DrawnModule &drawn, uint64_t seed, int ranks, const Cell &wanted) {
+  if (!drawn.target)
+    return false;
   std::mt19937_64 random(seed);
   auto function = drawn.module->lookupSymbol<func::FuncOp>("main");
   MeshAxes mesh = declareMesh(*drawn.module, random, ranks);
