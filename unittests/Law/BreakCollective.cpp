@@ -15,50 +15,77 @@ static Value ownPart(OpBuilder &builder, Operation *op, Value input, int64_t dim
   return buildOwnShard(builder, op->getLoc(), input, dim, extent, mesh, axes);
 }
 
-/// `input` as often as it takes to fill `type` along `dim`.
-static Value repeated(OpBuilder &builder, Location loc, Value input, int64_t dim,
-                      RankedTensorType type) {
-  int64_t copies = type.getDimSize(dim) / cast<RankedTensorType>(input.getType()).getDimSize(dim);
-  return ConcatOp::create(builder, loc, type, SmallVector<Value>(copies, input), dim);
+/// `whole` with its parts along `dim`, each of `part` places, moved on by one.
+static Value rotated(OpBuilder &builder, Location loc, Value whole, int64_t dim, int64_t part) {
+  auto type = cast<RankedTensorType>(whole.getType());
+  auto piece = [&](int64_t start, int64_t extent) -> Value {
+    SmallVector<int64_t> shape(type.getShape()), starts(type.getRank(), 0),
+        steps(type.getRank(), 1);
+    shape[dim] = extent;
+    starts[dim] = start;
+    return SliceOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()), whole,
+                           starts, steps);
+  };
+  int64_t extent = type.getDimSize(dim);
+  return ConcatOp::create(builder, loc, type,
+                          SmallVector<Value>{piece(part, extent - part), piece(0, part)}, dim);
+}
+
+/// Whether `value` can differ from place to place: something other than constants flows into it.
+/// Moving the parts of a constant about changes nothing that anybody could catch.
+static bool carriesData(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || isa<IotaOp, RandomOp>(op))
+    return true;
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return !constant.getValue().isSplat();
+  // What a select chooses by (the valid extent of an uneven shard) is no data of its own.
+  return llvm::any_of(op->getOperands().drop_front(isa<SelectOp>(op) ? 1 : 0), carriesData);
 }
 
 std::string autopar_law::breakCollective(ModuleOp module, uint64_t seed) {
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
     if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, ShardIndexOp>(op) &&
-        !op->use_empty())
+        !op->use_empty() && llvm::all_of(op->getOperands(), carriesData))
       candidates.push_back(op);
   });
   if (candidates.empty())
     return "";
   std::mt19937_64 random(seed);
   Operation *op = candidates[random() % candidates.size()];
-  OpBuilder builder(op);
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointAfter(op);
   Location loc = op->getLoc();
-  Value replacement;
+  Operation *next = op->getNextNode();
+  Value result = op->getResult(0), replacement;
   std::string what = op->getName().getStringRef().str() + " was ";
+  auto extentOf = [](Value value, int64_t dim) {
+    return cast<RankedTensorType>(value.getType()).getDimSize(dim);
+  };
   if (auto reduce = dyn_cast<AllReduceOp>(op)) {
     replacement = reduce.getInput();
     what += "deleted";
   } else if (auto gather = dyn_cast<AllGatherOp>(op)) {
-    replacement = repeated(builder, loc, gather.getInput(), gather.getDim(),
-                           cast<RankedTensorType>(gather.getType()));
-    what += "replaced by copies of the own shard";
+    replacement = rotated(builder, loc, result, gather.getDim(),
+                          extentOf(gather.getInput(), gather.getDim()));
+    what += "permuted";
   } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
     replacement = ownPart(builder, op, scatter.getInput(), scatter.getDim(), scatter.getMeshAttr(),
                           scatter.getAxes());
     what += "left without its sum";
   } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-    Value part = ownPart(builder, op, exchange.getInput(), exchange.getSplitDim(),
-                         exchange.getMeshAttr(), exchange.getAxes());
-    replacement = repeated(builder, loc, part, exchange.getConcatDim(),
-                           cast<RankedTensorType>(exchange.getType()));
-    what += "replaced by copies of the own part";
+    replacement = rotated(builder, loc, result, exchange.getConcatDim(),
+                          extentOf(exchange.getInput(), exchange.getConcatDim()));
+    what += "permuted";
   } else {
     replacement = i64Scalar(builder, loc, 0);
     what += "set to zero";
   }
-  op->getResult(0).replaceAllUsesWith(replacement);
-  op->erase();
+  // What the replacement is made of still reads the collective.
+  SmallPtrSet<Operation *, 8> made;
+  for (Operation *one = op->getNextNode(); one != next; one = one->getNextNode())
+    made.insert(one);
+  result.replaceAllUsesExcept(replacement, made);
   return what;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sabotage for testing the law's own test: one collective or shard position of a partitioned module
-// is removed or falsified.
+// Sabotage for testing the law's own test: one collective of a partitioned module is deleted or
+// permuted, or a shard position falsified.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
