@@ -19,8 +19,8 @@ struct Output {
 /// How many times a module runs, each time on inputs of their own: one draw may hide a fault.
 inline constexpr int kInputDraws = 3;
 
-/// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the outputs
-/// of all draws, one after the other.
+/// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the
+/// outputs of all draws, one after the other.
 ::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed);
 
 /// Where two results disagree beyond the tolerance: exact for integers and booleans, relative 1e-4
