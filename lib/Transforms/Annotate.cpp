@@ -33,12 +33,14 @@ private:
     else if (auto text = module->getAttrOfType<StringAttr>("autopar.plan"))
       plan = Plan::fromJson(text.getValue());
     else
-      return module.emitError(
+      return emitError(
+          module.getLoc(),
           "has no plan to apply; run autopar-search first or give the option plan=FILE");
     if (!plan)
-      return module.emitError() << "plan: " << plan.status().message();
+      return emitError(module.getLoc()) << "plan: " << plan.status().message();
     if (plan->stages.size() != 1)
-      return module.emitError() << "plan: " << plan->stages.size() << " stages; expected one";
+      return emitError(module.getLoc())
+             << "plan: " << plan->stages.size() << " stages; expected one";
     return plan.take();
   }
 
@@ -48,7 +50,8 @@ private:
       return failure();
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
-      return getOperation().emitError("expected a function @main of one block to annotate");
+      return emitError(getOperation().getLoc(),
+                       "expected a function @main of one block to annotate");
     FailureOr<MeshAxes> axes = declareMesh(plan->meshes.front());
     if (failed(axes) || failed(annotateOperations(function, *plan, *axes)) ||
         failed(annotateValues(function, *plan, *axes)))
@@ -125,7 +128,7 @@ private:
       known.insert(id);
     for (auto &[id, strategy] : plan.ops)
       if (!known.contains(id))
-        return getOperation().emitError()
+        return emitError(getOperation().getLoc())
                << "plan: names operation \"" << id << "\", which @main does not have";
     return success();
   }

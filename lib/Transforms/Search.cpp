@@ -126,7 +126,8 @@ private:
     if (description.empty()) {
       auto ops = module.getOps<ClusterOp>();
       if (ops.empty())
-        return module.emitError(
+        return emitError(
+            module.getLoc(),
             "has no cluster to shard for; declare autopar.cluster or give the option cluster=FILE");
       description = (*ops.begin()).getDescription().str();
     }
@@ -134,7 +135,7 @@ private:
                                             ? Cluster::fromJson(description)
                                             : Cluster::load(description);
     if (!result)
-      return module.emitError() << "cluster: " << result.status().message();
+      return emitError(module.getLoc()) << "cluster: " << result.status().message();
     return result.take();
   }
 
@@ -145,7 +146,7 @@ private:
     if (failed(mesh))
       return failure();
     if (mesh->deviceCount() != machine.deviceCount())
-      return getOperation().emitError()
+      return emitError(getOperation().getLoc())
              << "mesh \"" << meshShape << "\" has " << mesh->deviceCount()
              << " ranks, the cluster has " << machine.deviceCount();
     return SmallVector<Mesh>{*mesh};
@@ -155,7 +156,7 @@ private:
     ModuleOp module = getOperation();
     auto function = module.lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
-      return module.emitError("expected a function @main of one block to shard");
+      return emitError(module.getLoc(), "expected a function @main of one block to shard");
     FailureOr<Cluster> machine = readCluster();
     if (failed(machine))
       return failure();
@@ -180,11 +181,11 @@ private:
       else if (!best || (*plan)->believed.stepUs < best->believed.stepUs)
         best = plan->take();
     if (!best)
-      return module.emitError() << "no plan found: " << lastProblem;
+      return emitError(module.getLoc()) << "no plan found: " << lastProblem;
     module->setAttr("autopar.plan", StringAttr::get(module.getContext(), best->toJson()));
     if (!planFile.empty())
       if (::autopar::Status status = best->save(planFile); !status.isOk())
-        return module.emitError() << status.message();
+        return emitError(module.getLoc()) << status.message();
     return success();
   }
 

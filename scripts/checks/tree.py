@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scripts/check-tree`: the rules that keep the tree findable and its rooms apart. Looks at tracked files only.
+"""`scripts/check-tree`: the rules that keep the tree findable and its rooms apart. Looks at every file that git does not ignore.
 
 Rules (each a function below): passes are found by name in a source and a test; file names say what is inside; files open
 with a licence line and a paragraph; rooms include only what they may; links in the documents lead somewhere; C++ is
@@ -46,8 +46,9 @@ MAY_INCLUDE = {
 
 
 def tracked_files() -> List[pathlib.Path]:
-    """Tracked files that exist, relative to the root."""
-    listing = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    """Files that git tracks or would add, relative to the root."""
+    listing = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT,
+                             capture_output=True, text=True, check=True).stdout
     return [pathlib.Path(name) for name in listing.split("\0") if name and (ROOT / name).is_file()]
 
 
