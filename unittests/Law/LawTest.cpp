@@ -123,6 +123,19 @@ void printTable(const std::map<Cell, int> &counts, const std::set<Cell> &possibl
   }
 }
 
+TEST_F(Law, EveryOperationWithAShardingRuleIsDrawn) {
+  std::vector<std::string> drawn = makerNames();
+  int asked = 0;
+  for (RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.getDialectNamespace() == "autopar" &&
+        name.hasInterface<mlir::autopar::ShardingRuleOpInterface>()) {
+      ++asked;
+      EXPECT_TRUE(llvm::is_contained(drawn, name.stripDialect().str()))
+          << name.getStringRef().str() << " needs a maker in RandomGraph.cpp";
+    }
+  EXPECT_GE(asked, 20);
+}
+
 TEST_F(Law, AnyPlanComputesWhatOneDeviceComputes) {
   std::vector<Cell> cells = allCells();
   std::map<Cell, int> counts;
