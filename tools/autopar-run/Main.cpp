@@ -65,10 +65,11 @@ Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoo
   }
   if (isRoot && options.profile)
     reportProfile(session);
-  if (!options.trace.empty())
-    AUTOPAR_RETURN_IF_ERROR(writeTrace(
-        session, isRoot ? options.trace
-                        : options.trace + ".rank" + std::to_string(session.memory().front().rank)));
+  if (!options.trace.empty()) {
+    AUTOPAR_RETURN_IF_ERROR(session.collectEvents());
+    if (isRoot)
+      AUTOPAR_RETURN_IF_ERROR(writeTrace(session, options.trace));
+  }
   if (isRoot && (options.benchmark || options.json))
     reportBenchmark(session, stepMs, peakBefore);
   return Status::ok();

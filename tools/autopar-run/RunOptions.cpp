@@ -49,8 +49,9 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
                "print memory per rank, inputs and outputs, run nothing");
   app.add_flag("--benchmark", options.benchmark, "print one JSON line with the time of every step");
   app.add_flag("--profile", options.profile, "print the time of every op");
-  app.add_option("--trace", options.trace,
-                 "write a Chrome/Perfetto trace (other processes: <file>.rank<N>)");
+  app.add_option(
+      "--trace", options.trace,
+      "write a Chrome/Perfetto trace of all ranks: one process per rank, one row per queue");
   app.add_flag("--json", options.json, "print results as JSON on stdout");
   app.add_flag("--quiet,-q", options.quiet, "no progress line, no remarks");
   app.add_option("--rank", options.rank, "this process is that rank (with --world-size)");

@@ -214,6 +214,17 @@ TEST_F(LaunchTest, WrongUseEndsWithTheDocumentedCode) {
 }
 
 #ifdef AUTOPAR_HAS_GLOO
+TEST_F(LaunchTest, OneTraceShowsTheRanksOfAllProcesses) {
+  for (auto &child : startTcp(2, command(2, "out", {"--trace", folder + "/t.json"})))
+    EXPECT_EQ(child->wait(), 0) << child->output();
+  auto bytes = readBytes(folder + "/t.json");
+  std::string trace(bytes.begin(), bytes.end());
+  for (const char *rank : {"rank 0", "rank 1"})
+    EXPECT_NE(trace.find(rank), std::string::npos) << rank;
+  for (const char *row : {"\"pid\":0,\"tid\":1", "\"pid\":1,\"tid\":1"})
+    EXPECT_NE(trace.find(row), std::string::npos) << row;
+}
+
 TEST_F(LaunchTest, MismatchesAreRefusedInSeconds) {
   auto begin = Clock::now();
   for (auto &child : startTcp(2, command(4, "out"))) {

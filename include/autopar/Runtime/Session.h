@@ -77,8 +77,8 @@ public:
   /// True where outputs arrive: in process always, else on rank 0.
   bool hasOutputs() const;
 
-  /// Takes a copy of the whole tensor, row-major. BadInput names the expected type, shape and size,
-  /// and for an unknown name all inputs.
+  /// Copies the whole tensor, row-major, to the ranks of this process; it stays until it is set
+  /// again. BadInput names the expected type, shape and size, and for an unknown name all inputs.
   Status setInput(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
                   const void *data);
 
@@ -93,6 +93,10 @@ public:
   Result<const void *> output(const std::string &name) const;
 
   std::vector<RankMemory> memory() const;
+  /// Fetches the recorded events of other processes; with a transport, all ranks call it and rank 0
+  /// receives. Their times are then those of this machine's steady clock.
+  Status collectEvents();
+  /// Of the ranks of this process, and of those whose events were collected.
   std::vector<RankEvents> events() const;
   void clearEvents();
 

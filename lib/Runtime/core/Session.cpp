@@ -85,6 +85,14 @@ Status Session::State::open() {
     else if (port.role == Role::Output || port.role == Role::Metric)
       outputs.push_back(spec);
   }
+  for (const LocalRank &rank : ranks)
+    for (const Port &port : reader.programOfRank(rank.rank).ports)
+      if (port.role == Role::Input && std::none_of(inputs.begin(), inputs.end(), [&](auto &input) {
+            return input.name == port.name && input.dtype == port.dtype &&
+                   input.shape == port.shape;
+          }))
+        return {StatusCode::BadInput, reader.path() + ": rank " + std::to_string(rank.rank) +
+                                             " has an input '" + port.name + "' that rank 0 lacks"};
   int32_t most =
       options.workers > 0 ? options.workers : std::max(1, coreCount() * kMaxWorkersPerCore);
   workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), most));
@@ -281,18 +289,6 @@ std::vector<RankMemory> Session::memory() const {
     result.push_back(memory);
   }
   return result;
-}
-
-std::vector<RankEvents> Session::events() const {
-  std::vector<RankEvents> result;
-  for (const LocalRank &rank : state->ranks)
-    result.push_back({rank.rank, &rank.executor->events()});
-  return result;
-}
-
-void Session::clearEvents() {
-  for (LocalRank &rank : state->ranks)
-    rank.executor->clearEvents();
 }
 
 } // namespace autopar::runtime

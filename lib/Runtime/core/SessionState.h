@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session holds between calls. Private to Session.cpp and SessionTensors.cpp.
+// What a session holds between calls. Private to the Session*.cpp files.
 #pragma once
 
 #include "RankWorkers.h"
@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 
 namespace autopar::runtime {
 
@@ -38,8 +39,9 @@ struct Session::State {
   bool hasFailed = false;
   int32_t threads = 1;
   std::vector<TensorSpec> inputs, outputs;
-  std::map<std::string, std::vector<uint8_t>> inputData;
+  std::set<std::string> inputsGiven;
   std::map<std::string, OutputTensor> outputData;
+  std::map<int32_t, std::vector<ExecutionEvent>> eventsElsewhere; ///< by rank; on rank 0
 
   State(artifact::Reader reader, SessionOptions options)
       : reader(std::move(reader)), options(std::move(options)) {}
@@ -48,10 +50,13 @@ struct Session::State {
   Status loadKernels();
   void createRanks();
   Status agree(LocalRank &rank);
-  Status writeInputs(LocalRank &rank);
+  Status writeInput(const TensorSpec &spec, const uint8_t *data);
+  Status writeInput(LocalRank &rank, const TensorSpec &spec, const uint8_t *data);
   Status collect(LocalRank &rank);
   Status sendOutput(LocalRank &rank, size_t port);
   Status receiveOutput(LocalRank &root, size_t port);
+  Status sendEvents(LocalRank &rank);
+  Status receiveEvents(LocalRank &root, int32_t other);
   void takeBox(int32_t rank, size_t port, const void *data, const std::vector<int64_t> &shape);
   const void *wholeOutput(const std::string &name);
   void takeOwnBox(LocalRank &rank, size_t port);

@@ -30,37 +30,42 @@ Status Session::setInput(const std::string &wanted, DataType dtype,
     if (spec.dtype != dtype || spec.shape != shape)
       return Status::badInput("input " + wanted + ": expected " + describe({spec}) + ", got " +
                               describe({TensorSpec{wanted, dtype, shape, 0}}));
-    auto *bytes = static_cast<const uint8_t *>(data);
-    state->inputData[wanted].assign(bytes, bytes + spec.bytes);
+    AUTOPAR_RETURN_IF_ERROR(state->writeInput(spec, static_cast<const uint8_t *>(data)));
+    state->inputsGiven.insert(wanted);
     return Status::ok();
   }
   return Status::badInput("there is no input '" + wanted + "'; the inputs are " +
                           describe(state->inputs));
 }
 
-Status Session::State::writeInputs(LocalRank &rank) {
+/// Straight to where the ranks of this process keep it; there it stays, step after step.
+Status Session::State::writeInput(const TensorSpec &spec, const uint8_t *data) {
+  std::vector<Status> written(ranks.size(), Status::ok());
+  workers->run([&](int32_t worker) {
+    for (size_t i = size_t(worker); i < ranks.size(); i += size_t(workers->count()))
+      written[i] = writeInput(ranks[i], spec, data);
+  });
+  for (Status &status : written)
+    AUTOPAR_RETURN_IF_ERROR(status);
+  return Status::ok();
+}
+
+/// A rank's box of an input, padded with zeros where the rank's shape is larger.
+Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const uint8_t *data) {
   const Program &program = reader.programOfRank(rank.rank);
   const RankTable &table = reader.rank(rank.rank);
   for (size_t i = 0; i < program.ports.size(); ++i) {
     const Port &port = program.ports[i];
-    if (port.role != Role::Input)
+    if (port.role != Role::Input || port.name != spec.name)
       continue;
-    auto found = inputData.find(port.name);
-    if (found == inputData.end())
-      return Status::internal("rank " + std::to_string(rank.rank) + " has an input '" + port.name +
-                              "' that rank 0 lacks");
     const PortShard &shard = table.ports[i];
     const Buffer &buffer = program.buffers[size_t(port.buffer)];
-    if (shard.extent == port.shape && buffer.shape == port.shape) {
-      AUTOPAR_RETURN_IF_ERROR(
-          rank.device->write(port.buffer, 0, found->second.data(), int64_t(found->second.size())));
-      continue;
-    }
+    if (shard.extent == port.shape && buffer.shape == port.shape)
+      return rank.device->write(port.buffer, 0, data, spec.bytes);
     std::vector<uint8_t> local(size_t(checkedBytes(buffer.shape, buffer.dtype).value_or(0)), 0);
-    copyBoxToLocal(found->second.data(), port.shape, {shard.offset, shard.extent}, local.data(),
-                   buffer.shape, byteSize(port.dtype));
-    AUTOPAR_RETURN_IF_ERROR(
-        rank.device->write(port.buffer, 0, local.data(), int64_t(local.size())));
+    copyBoxToLocal(data, port.shape, {shard.offset, shard.extent}, local.data(), buffer.shape,
+                   byteSize(port.dtype));
+    return rank.device->write(port.buffer, 0, local.data(), int64_t(local.size()));
   }
   return Status::ok();
 }
@@ -68,14 +73,13 @@ Status Session::State::writeInputs(LocalRank &rank) {
 Status Session::run(int64_t first, int64_t count) {
   std::vector<TensorSpec> missing;
   for (const TensorSpec &spec : state->inputs)
-    if (!state->inputData.count(spec.name))
+    if (!state->inputsGiven.count(spec.name))
       missing.push_back(spec);
   if (!missing.empty())
     return Status::badInput("inputs without a value: " + describe(missing));
   for (int64_t step = first; step < first + count; ++step)
     AUTOPAR_RETURN_IF_ERROR(state->drive(
         [&](LocalRank &rank) {
-          AUTOPAR_RETURN_IF_ERROR(state->writeInputs(rank));
           rank.executor->startStep(step);
           return Status::ok();
         },

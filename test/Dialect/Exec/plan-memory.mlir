@@ -35,3 +35,27 @@ exec.program @p threads 1 {
     exec.launch @k(%c, %w) -> (%y) extent 1
   }
 }
+
+// A product that adds to an operand which nobody needs afterwards writes over it ("sum" over "kept");
+// an operand that is also multiplied ("sum" itself), or is needed later, keeps its bytes.
+
+// CHECK: exec.program @in_place arena [1024, 0, 0]
+// CHECK: "kept" device bytes 256 at [[KEPT:[0-9]+]]
+// CHECK: "sum" device bytes 256 at [[KEPT]]
+// CHECK-NOT: "next" device bytes 256 at [[KEPT]]
+// CHECK: "next" device bytes 256 at
+exec.program @in_place threads 1 {
+  %x = exec.buffer "x" device bytes 256 : tensor<8x8xf32>
+  %kept = exec.buffer "kept" device bytes 256 : tensor<8x8xf32>
+  %sum = exec.buffer "sum" device bytes 256 : tensor<8x8xf32>
+  %next = exec.buffer "next" device bytes 256 : tensor<8x8xf32>
+  %y = exec.buffer "y" device bytes 256 : tensor<8x8xf32>
+  exec.port input "x" %x : tensor<8x8xf32>
+  exec.port output "y" %y : tensor<8x8xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%kept) extent 1
+    exec.matmul %x, %x -> %sum residual %kept <a = <f32 [8, 8] strides [8, 1]>, b = <f32 [8, 8] strides [8, 1]>, c = <f32 [8, 8] strides [8, 1]>, residual = true>
+    exec.matmul %sum, %x -> %next residual %sum <a = <f32 [8, 8] strides [8, 1]>, b = <f32 [8, 8] strides [8, 1]>, c = <f32 [8, 8] strides [8, 1]>, residual = true>
+    exec.matmul %next, %x -> %y residual %x <a = <f32 [8, 8] strides [8, 1]>, b = <f32 [8, 8] strides [8, 1]>, c = <f32 [8, 8] strides [8, 1]>, residual = true>
+  }
+}

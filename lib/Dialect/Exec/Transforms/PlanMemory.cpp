@@ -25,6 +25,7 @@ struct Interval {
   int64_t first = kForever, last = -1;
   int64_t bytes = 0;
   int64_t offset = -1;
+  Operation *within = nullptr; ///< the buffer whose bytes this one continues
 
   void include(int64_t time) {
     first = std::min(first, time);
@@ -78,6 +79,40 @@ Intervals liveIntervals(ProgramOp program) {
   return intervals;
 }
 
+bool mayContinue(Interval &replaced, Interval &written, int64_t time) {
+  auto isOwn = [](BufferOp buffer) {
+    return buffer.getBinding() == Binding::None && buffer.getSlots() == 1;
+  };
+  return replaced.last == time && written.first == time && replaced.bytes == written.bytes &&
+         replaced.buffer.getSpace() == written.buffer.getSpace() && isOwn(replaced.buffer) &&
+         isOwn(written.buffer);
+}
+
+/// Results that may be written over an operand which nobody needs any more get its bytes: what the
+/// library accumulates into is then in place already.
+void continueInPlace(ProgramOp program, Intervals &intervals) {
+  int64_t time = 1;
+  for (auto entry : program.getOps<EntryOp>())
+    for (Operation &op : entry.getBody().front()) {
+      auto instruction = cast<InstructionOpInterface>(op);
+      int64_t now = time++;
+      Value replaced = instruction.getReplaced();
+      if (!replaced)
+        continue;
+      auto [from, fromOffset] = rootOf(replaced);
+      auto [to, toOffset] = rootOf(instruction.getWrites().front());
+      auto readsFrom = [&](Value value) { return rootOf(value).first == from; };
+      if (fromOffset != 0 || toOffset != 0 || from == to ||
+          llvm::count_if(instruction.getReads(), readsFrom) != 1)
+        continue;
+      Interval &source = intervals[from], &target = intervals[to];
+      if (!mayContinue(source, target, now))
+        continue;
+      target.within = source.within ? source.within : from.getOperation();
+      intervals[target.within].last = target.last;
+    }
+}
+
 /// The lowest free offset for `next` among the placed ones that live at the same time.
 int64_t lowestOffset(const Interval &next, ArrayRef<const Interval *> placedByOffset,
                      int64_t base) {
@@ -98,15 +133,18 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
     Intervals intervals = liveIntervals(program);
+    continueInPlace(program, intervals);
     SmallVector<int64_t> arena(3, 0);
     for (size_t space = 0; space < arena.size(); ++space)
       arena[space] = planSpace(intervals, static_cast<Space>(space));
     Builder builder(program.getContext());
-    for (auto &[op, interval] : intervals)
-      if (interval.offset >= 0)
-        interval.buffer.setOffsetAttr(builder.getI64IntegerAttr(interval.offset));
+    for (auto &[op, interval] : intervals) {
+      int64_t offset = interval.within ? intervals[interval.within].offset : interval.offset;
+      if (offset >= 0)
+        interval.buffer.setOffsetAttr(builder.getI64IntegerAttr(offset));
       else
         interval.buffer.erase();
+    }
     program.setArena(arena);
     plannedBytes += arena[0];
     if (limit > 0 && arena[0] > limit) {
@@ -122,7 +160,8 @@ private:
   int64_t planSpace(Intervals &intervals, Space space) {
     SmallVector<Interval *> order;
     for (auto &[op, interval] : intervals)
-      if (interval.buffer.getSpace() == space && (interval.last >= 0 || !op->use_empty()))
+      if (!interval.within && interval.buffer.getSpace() == space &&
+          (interval.last >= 0 || !op->use_empty()))
         order.push_back(&interval);
     // Buffers that live forever meet everything: they go first, below the rest.
     auto places = [](const Interval *interval) {

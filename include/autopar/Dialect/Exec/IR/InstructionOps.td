@@ -12,7 +12,8 @@ class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemo
 
 // What every instruction carries. `after`: indices of earlier instructions of the entry, on other
 // queues, that must be complete first.
-class Exec_Instruction<string mnemonic, dag own, string format, string reads, string writes, list<Trait> traits = []>
+class Exec_Instruction<string mnemonic, dag own, string format, string reads, string writes, list<Trait> traits = [],
+                       string replaced = "::mlir::Value()">
     : Exec_Op<mnemonic, !listconcat(traits, [HasParent<"::mlir::exec::EntryOp">,
         DeclareOpInterfaceMethods<Exec_InstructionOpInterface>])> {
   let arguments = !con(own, (ins
@@ -32,6 +33,7 @@ class Exec_Instruction<string mnemonic, dag own, string format, string reads, st
       }] # writes # [{
       return writes;
     }
+    ::mlir::Value $cppClass::getReplaced() { return }] # replaced # [{; }
   }];
 }
 
@@ -49,7 +51,7 @@ def Exec_MatmulOp : Exec_Instruction<"matmul",
          Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Exec_MatmulAttr:$geometry),
     "$a `,` $b `->` $c (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
     "reads.append({getA(), getB()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
-    "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments]> {
+    "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments], "getResidual()"> {
   let summary = "a matrix product by the library";
   let hasVerifier = 1;
 }
@@ -59,7 +61,7 @@ def Exec_ConvolutionOp : Exec_Instruction<"convolution",
          Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Exec_ConvolutionAttr:$geometry),
     "$x `,` $w `->` $y (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
     "reads.append({getX(), getW()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
-    "writes.push_back(getY()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments]> {
+    "writes.push_back(getY()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments], "getResidual()"> {
   let summary = "a convolution by the library";
   let hasVerifier = 1;
 }
