@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// autopar-translate --dump and --exec-to-artifact: artifacts as text, and programs as artifacts.
+// autopar-translate --dump, --extract-kernels and --exec-to-artifact: artifacts as text, their
+// machine code, and programs as artifacts.
 #include "Modes.h"
 
 #include "autopar/Artifact/Dump.h"
@@ -18,10 +19,7 @@ static int complain(const Status &status) {
   return status.exitCode();
 }
 
-int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output) {
-  Result<artifact::Reader> reader = artifact::Reader::open(artifact.str());
-  if (!reader)
-    return complain(reader.status());
+static int writeFile(llvm::StringRef output, llvm::StringRef bytes) {
   std::error_code failure;
   llvm::ToolOutputFile file(output, failure, llvm::sys::fs::OF_None);
   if (failure) {
@@ -29,9 +27,32 @@ int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef ou
                  << "\n";
     return cannotWrite;
   }
-  file.os() << artifact::dumpArtifact(*reader, withText);
+  file.os() << bytes;
   file.keep();
   return ok;
+}
+
+int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output) {
+  Result<artifact::Reader> reader = artifact::Reader::open(artifact.str());
+  if (!reader)
+    return complain(reader.status());
+  return writeFile(output, artifact::dumpArtifact(*reader, withText));
+}
+
+int extractKernelsFile(llvm::StringRef artifact, llvm::StringRef output) {
+  if (output == "-") {
+    llvm::errs() << "autopar-translate: --extract-kernels writes bytes; name a file with -o\n";
+    return usage;
+  }
+  Result<artifact::Reader> reader = artifact::Reader::open(artifact.str());
+  if (!reader)
+    return complain(reader.status());
+  std::span<const uint8_t> kernels = reader->kernels(0);
+  if (kernels.empty()) {
+    llvm::errs() << "autopar-translate: '" << artifact << "' launches no kernels\n";
+    return badInput;
+  }
+  return writeFile(output, {reinterpret_cast<const char *>(kernels.data()), kernels.size()});
 }
 
 int emitArtifactFile(llvm::StringRef module, llvm::StringRef output) {

@@ -24,6 +24,9 @@ int listOnnxOperators(llvm::StringRef output);
 /// `--dump ARTIFACT`: a compiled.bin as text; with `withText` its plan and source too.
 int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output);
 
+/// `--extract-kernels ARTIFACT`: the shared object of its first rank class, as the runtime maps it.
+int extractKernelsFile(llvm::StringRef artifact, llvm::StringRef output);
+
 /// `--exec-to-artifact MODULE`: a module of the exec dialect with planned memory as a compiled.bin.
 int emitArtifactFile(llvm::StringRef module, llvm::StringRef output);
 

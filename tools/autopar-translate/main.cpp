@@ -26,6 +26,10 @@ int main(int argc, char **argv) {
                                   llvm::cl::value_desc("compiled.bin"), llvm::cl::cat(category));
   llvm::cl::opt<bool> withText("with-text", llvm::cl::desc("with --dump: the plan and source too"),
                                llvm::cl::cat(category));
+  llvm::cl::opt<std::string> extract("extract-kernels",
+                                     llvm::cl::desc("artifact whose kernels to write as a shared "
+                                                    "object, for a disassembler"),
+                                     llvm::cl::value_desc("compiled.bin"), llvm::cl::cat(category));
   llvm::cl::opt<std::string> exec("exec-to-artifact",
                                   llvm::cl::desc("module of the exec dialect to write as artifact"),
                                   llvm::cl::value_desc("exec.mlir"), llvm::cl::cat(category));
@@ -38,9 +42,11 @@ int main(int argc, char **argv) {
     return listOnnxOperators(output);
   if (!dump.empty())
     return dumpArtifactFile(dump, withText, output);
+  if (!extract.empty())
+    return extractKernelsFile(extract, output);
   if (!exec.empty())
     return emitArtifactFile(exec, output);
-  llvm::errs() << "autopar-translate: no mode given, add --import-onnx MODEL, --dump ARTIFACT or "
-                  "--exec-to-artifact MODULE (see --help)\n";
+  llvm::errs() << "autopar-translate: no mode given, add --import-onnx MODEL, --dump ARTIFACT, "
+                  "--extract-kernels ARTIFACT or --exec-to-artifact MODULE (see --help)\n";
   return usage;
 }

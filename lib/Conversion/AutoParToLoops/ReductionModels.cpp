@@ -140,9 +140,11 @@ struct SoftmaxModel : ElementLoweringOpInterface::ExternalModel<SoftmaxModel, So
   static Scalars scalarsOf(Operation *op, OpBuilder &builder) {
     return Scalars(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
   }
-  /// Arguments are at most 0, where the cheaper form differs only below the normal range.
+  /// Arguments are at most 0, where the cheaper form differs only below the normal range and
+  /// nothing overflows.
   static Value emitExp(Scalars &s, Value x) {
-    return math::ExpOp::create(s.builder, s.loc, x, arith::FastMathFlags::afn);
+    return math::ExpOp::create(s.builder, s.loc, x,
+                               arith::FastMathFlags::afn | arith::FastMathFlags::ninf);
   }
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     Scalars s = scalarsOf(op, builder);

@@ -89,6 +89,10 @@ void optimize(Module &module, TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, callGraph, modules);
+  builder.registerOptimizerLastEPCallback(
+      [](ModulePassManager &passes, OptimizationLevel, ThinOrFullLTOPhase) {
+        passes.addPass(createModuleToFunctionPassAdaptor(PrefetchRowsPass()));
+      });
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
 }
 
@@ -148,6 +152,7 @@ Expected<ObjectBytes> emitObject(Module &module, const std::string &kernel,
   if (verifyModule(module, &brokenStream))
     return createStringError("lowered to invalid LLVM IR: " + broken);
   optimize(module, machine);
+  streamStores(module);
 
   ObjectBytes bytes;
   raw_svector_ostream stream(bytes);

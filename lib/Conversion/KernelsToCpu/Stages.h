@@ -9,6 +9,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -53,6 +54,20 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const L
 /// be needed.
 llvm::Expected<ObjectBytes> emitObject(llvm::Module &module, const std::string &kernel,
                                        const LlvmTarget &target, llvm::TargetMachine &machine);
+
+/// A buffer of this size has left every cache before it is touched again.
+constexpr uint64_t beyondCaches = 32 << 20;
+
+// PrefetchRows.cpp
+/// At the end of optimization: kernels with several passes over the rows of a large input fetch the
+/// next row while they work on one.
+struct PrefetchRowsPass : llvm::PassInfoMixin<PrefetchRowsPass> {
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
+};
+
+// StreamStores.cpp
+/// In optimized code: writes large results past the cache. True if there were any.
+bool streamStores(llvm::Module &module);
 
 // LinkSharedObject.cpp
 /// Links the objects in order. One call at a time per process (it waits).

@@ -92,7 +92,7 @@ Status Session::State::open() {
                    input.shape == port.shape;
           }))
         return {StatusCode::BadInput, reader.path() + ": rank " + std::to_string(rank.rank) +
-                                             " has an input '" + port.name + "' that rank 0 lacks"};
+                                          " has an input '" + port.name + "' that rank 0 lacks"};
   int32_t most =
       options.workers > 0 ? options.workers : std::max(1, coreCount() * kMaxWorkersPerCore);
   workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), most));
