@@ -81,19 +81,21 @@ Expr cbrtFormula(Expr x) {
 
 Expr rsqrtFormula(Expr x) { return 1.0 / sqrt(x); }
 
-Expr remainderFormula(Expr x, Expr y) {
-  if (!x.isF64()) {
-    auto f64 = x.getBuilder().getF64Type();
-    return remainderFormula(x.to(f64), y.to(f64)).to(x.elementType());
-  }
-  Expr a = abs(x), b = abs(y);
+/// The remainder of a / b for a, b >= 0, in f64.
+static Expr remainderOfMagnitudes(Expr a, Expr b) {
   Expr q = trunc(a / b);
   Expr r = fma(-q, b, a);
   // The rounded quotient may be one off.
   r = select(r < 0.0, r + b, r);
   r = select(r.compare(mlir::arith::CmpFPredicate::OGE, b), r - b, r);
-  r = select((b == infinity) & (a < infinity), a, r);
-  return copySign(r, x);
+  return select((b == infinity) & (a < infinity), a, r);
+}
+
+Expr remainderFormula(Expr x, Expr y) {
+  auto f64 = x.getBuilder().getF64Type();
+  Expr r = remainderOfMagnitudes(abs(x.to(f64)), abs(y.to(f64)));
+  // The sign is set in x's own type: rounded from f64 to f16 it would be a call of a library.
+  return copySign(r.to(x.elementType()), x);
 }
 
 } // namespace autopar::cpu

@@ -81,3 +81,17 @@ func.func @native(%x: f32) -> f32 {
   %c = math.fma %a, %b, %x : f32
   return %c : f32
 }
+
+// -----
+
+// The sign is set after narrowing: a copysign that is rounded from f64 to f16 would be a library call.
+// CHECK-LABEL: @remainder_f16
+// CHECK: arith.divf %{{.*}} : f64
+// CHECK-NOT: math.copysign
+// CHECK: arith.truncf %{{.*}} : f64 to f32
+// CHECK: math.copysign %{{.*}} : f32
+// CHECK: arith.truncf %{{.*}} : f32 to f16
+func.func @remainder_f16(%x: f16, %y: f16) -> f16 {
+  %r = arith.remf %x, %y : f16
+  return %r : f16
+}
