@@ -2,7 +2,7 @@
 // Inputs from words of the command line, outputs to files.
 #include "Inputs.h"
 
-#include "Npy.h"
+#include "autopar/Runtime/Npy.h"
 
 #include <cerrno>
 #include <cstring>
@@ -41,10 +41,10 @@ void storeRandom(DataType dtype, std::mt19937_64 &generator, uint8_t *out) {
   }
 }
 
-Result<NpyArray> makeInput(const runtime::TensorSpec &spec, const std::string &source) {
+Result<runtime::NpyArray> makeInput(const runtime::TensorSpec &spec, const std::string &source) {
   if (source != "zeros" && source != "random")
-    return readNpy(source);
-  NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
+    return runtime::readNpy(source);
+  runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
   if (source == "random") {
     std::mt19937_64 generator(std::hash<std::string>()(spec.name));
     for (int64_t at = 0; at < spec.bytes; at += byteSize(spec.dtype))
@@ -79,6 +79,30 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
   return Status::ok();
 }
 
+Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &session,
+                                                      const RunOptions &options) {
+  if (options.data.empty()) {
+    if (!options.fields.empty())
+      return Status{StatusCode::Usage, "--fields speaks of the arrays of --data, which is missing"};
+    return std::unique_ptr<runtime::DataSource>();
+  }
+  runtime::DataOptions data;
+  data.path = options.data;
+  data.fields = options.fields;
+  data.tokenType = options.tokenType == "u32" ? DataType::U32 : DataType::U16;
+  data.isShuffled = !options.inOrder;
+  data.seed = options.seed;
+  return runtime::DataSource::open(data, session.inputs());
+}
+
+Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step) {
+  for (const std::string &input : data.inputs())
+    AUTOPAR_RETURN_IF_ERROR(session.setInput(input, [&](const runtime::Box &box, void *out) {
+      return data.read(input, step, box, out);
+    }));
+  return Status::ok();
+}
+
 Status writeOutputs(const runtime::Session &session, const std::string &folder) {
   // All missing parents, as mkdir -p.
   for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
@@ -97,7 +121,7 @@ Status writeOutputs(const runtime::Session &session, const std::string &folder) 
       if (c == '/' || c == '\0')
         c = '_';
     AUTOPAR_RETURN_IF_ERROR(
-        writeNpy(folder + "/" + file + ".npy", spec.dtype, spec.shape, *data, spec.bytes));
+        runtime::writeNpy(folder + "/" + file + ".npy", spec.dtype, spec.shape, *data, spec.bytes));
   }
   return Status::ok();
 }

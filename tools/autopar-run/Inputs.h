@@ -2,7 +2,9 @@
 // The --input words: files, or made-up data when asked for.
 #pragma once
 
+#include "RunOptions.h"
 #include "autopar/Base/Status.h"
+#include "autopar/Runtime/DataSource.h"
 #include "autopar/Runtime/Session.h"
 
 #include <string>
@@ -13,6 +15,12 @@ namespace autopar::tools {
 /// Applies "name=file.npy", "name=zeros", "name=random" words. "random" is N(0, 1) for floats and
 /// small non-negative numbers for integers, the same on every rank.
 Status setInputs(runtime::Session &session, const std::vector<std::string> &words);
+
+/// Opens --data and checks its fields; null without --data.
+Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &session,
+                                                      const RunOptions &options);
+/// The batch of `step`, to the ranks of this process.
+Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step);
 
 /// <folder>/<name>.npy for every output; characters that no file name takes become '_'.
 Status writeOutputs(const runtime::Session &session, const std::string &folder);

@@ -42,6 +42,15 @@ private:
 Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoot,
                 int64_t peakBefore) {
   AUTOPAR_RETURN_IF_ERROR(setInputs(session, options.inputs));
+  auto data = openData(session, options);
+  if (!data)
+    return data.status();
+  if (*data) {
+    if (int64_t unused = (*data)->unusedTokens(); unused > 0 && isRoot && !options.quiet)
+      std::fprintf(stderr, "autopar-run: remark: %s: the last %lld tokens fill no sample\n",
+                   options.data.c_str(), static_cast<long long>(unused));
+    AUTOPAR_RETURN_IF_ERROR(setBatch(session, **data, 0));
+  }
   int64_t warmup = options.warmup > 0 ? options.warmup : options.benchmark ? 2 : 0;
   AUTOPAR_RETURN_IF_ERROR(session.run(0, warmup));
   if (warmup > 0)
@@ -51,6 +60,8 @@ Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoo
     ProgressLine line(isRoot && !options.quiet && options.steps > 1, options.steps);
     for (int64_t step = 0; step < options.steps; ++step) {
       auto begin = std::chrono::steady_clock::now();
+      if (*data)
+        AUTOPAR_RETURN_IF_ERROR(setBatch(session, **data, step));
       AUTOPAR_RETURN_IF_ERROR(session.run(warmup + step, 1));
       stepMs.push_back(
           std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)

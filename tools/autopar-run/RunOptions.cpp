@@ -14,6 +14,7 @@ Examples:
   autopar-run compiled.bin --input input_ids=ids.npy --output-dir out       all ranks in this process
   mpirun -np 4 autopar-run compiled.bin --input input_ids=ids.npy --output-dir out
   torchrun --nproc-per-node 4 --no-python autopar-run compiled.bin --input x=x.npy --output-dir out
+  autopar-run compiled.bin --data tokens.bin --fields "input_ids=tokens[:]" --steps 100
   autopar-run --verify compiled.bin                                          check every byte, run nothing
   autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
   autopar-run compiled.bin --input x=random --benchmark --steps 20           one JSON line with step times
@@ -32,6 +33,17 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
          "--input,-i", options.inputs,
          "name=file.npy for every input of the program; name=zeros and name=random make one up")
       ->allow_extra_args(false);
+  app.add_option("--data", options.data,
+                 "a new batch for every step: raw tokens (any ending), .npy, .npz, or "
+                 "\"synthetic(vocab=N)\"");
+  app.add_option("--fields", options.fields,
+                 "which array of --data feeds which input: \"input_ids=tokens[:-1], "
+                 "labels=tokens[1:]\"; default: arrays named like inputs");
+  app.add_option("--token-type", options.tokenType, "type of raw tokens")
+      ->check(CLI::IsMember({"u16", "u32"}))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "of the order of samples")->capture_default_str();
+  app.add_flag("--in-order", options.inOrder, "take the samples as they lie in the file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");
   app.add_option("--init", options.initializer,

@@ -11,6 +11,11 @@ namespace autopar::tools {
 struct RunOptions {
   std::string artifact;
   std::vector<std::string> inputs; ///< "name=file.npy", "name=zeros", "name=random"
+  std::string data;                ///< file of samples, or "synthetic"
+  std::string fields;              ///< "input_ids=tokens[:-1], labels=tokens[1:]"
+  std::string tokenType = "u16";
+  uint64_t seed = 0;
+  bool inOrder = false; ///< samples as they lie in the file
   std::string outputFolder;
   std::string initializer;
   int32_t threads = 0;

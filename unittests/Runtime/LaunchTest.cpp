@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // autopar-run as processes: the same bits under every launcher, mismatches refused in seconds, a
 // killed or stopped rank named by the survivors.
-#include "../../tools/autopar-run/Npy.h"
 #include "SampleArtifact.h"
 #include "autopar/Artifact/Writer.h"
+#include "autopar/Runtime/Npy.h"
 
 #include <gtest/gtest.h>
 
@@ -106,8 +106,8 @@ protected:
                                   artifactFor(ranks))
               .isOk());
     std::vector<float> x = sampleInput();
-    ASSERT_TRUE(tools::writeNpy(folder + "/x.npy", DataType::F32, {kRows, kIn}, x.data(),
-                                int64_t(x.size() * 4))
+    ASSERT_TRUE(runtime::writeNpy(folder + "/x.npy", DataType::F32, {kRows, kIn}, x.data(),
+                                  int64_t(x.size() * 4))
                     .isOk());
   }
   void TearDown() override { (void)!system(("rm -r " + folder).c_str()); }
@@ -145,7 +145,7 @@ private:
 TEST_F(LaunchTest, EveryLauncherGivesTheSameBits) {
   auto alone = start(command(4, "alone"));
   ASSERT_EQ(alone->wait(), 0) << alone->output();
-  auto read = tools::readNpy(folder + "/alone/y.npy");
+  auto read = runtime::readNpy(folder + "/alone/y.npy");
   ASSERT_TRUE(read.isOk()) << read.status().message();
   std::vector<float> expected = sampleOutput();
   for (size_t i = 0; i < expected.size(); ++i)

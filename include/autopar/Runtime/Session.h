@@ -82,6 +82,11 @@ public:
   Status setInput(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
                   const void *data);
 
+  /// The same, where `read` gives the box of each rank of this process: row-major, in the input's
+  /// type. Called from several threads at once.
+  using BoxReader = std::function<Status(const Box &box, void *out)>;
+  Status setInput(const std::string &name, const BoxReader &read);
+
   /// Runs steps [first, first + count) on all ranks of this process. BadInput lists inputs that
   /// were not set. After a failure the session can only be closed.
   Status run(int64_t first, int64_t count);

@@ -223,41 +223,41 @@ public:
     uint64_t sequence = sequences[*call.members]++;
     if (call.members->size() > 1 && call.count > 0 &&
         (call.kind == CollectiveKind::AllReduce || call.kind == CollectiveKind::ReduceScatter)) {
-      auto operation = std::make_unique<ReduceOperation>(*transport, call, sequence);
-      AUTOPAR_RETURN_IF_ERROR(operation->start());
-      return keep(std::move(operation));
+      auto &operation = keep(std::make_unique<ReduceOperation>(*transport, call, sequence));
+      AUTOPAR_RETURN_IF_ERROR(operation.start());
+      return lastToken;
     }
-    auto operation = std::make_unique<ExchangeOperation>(*transport);
-    AUTOPAR_RETURN_IF_ERROR(startExchange(*operation, call, sequence));
-    return keep(std::move(operation));
+    auto &operation = keep(std::make_unique<ExchangeOperation>(*transport));
+    AUTOPAR_RETURN_IF_ERROR(startExchange(operation, call, sequence));
+    return lastToken;
   }
 
   Result<Token> permute(const void *input, void *output, int64_t bytes, int32_t sendTo,
                         int32_t receiveFrom) override {
     uint64_t tag = makeTag(kPermuteGroup, permuteSequence++, 0, 0);
-    auto operation = std::make_unique<ExchangeOperation>(*transport);
+    auto &operation = keep(std::make_unique<ExchangeOperation>(*transport));
     if (sendTo == rank() && receiveFrom == rank()) {
       std::memmove(output, input, size_t(bytes));
-      return keep(std::move(operation));
+      return lastToken;
     }
     if (sendTo >= 0)
-      AUTOPAR_RETURN_IF_ERROR(operation->send(sendTo, tag, input, bytes));
+      AUTOPAR_RETURN_IF_ERROR(operation.send(sendTo, tag, input, bytes));
     if (receiveFrom >= 0)
-      AUTOPAR_RETURN_IF_ERROR(operation->receive(receiveFrom, tag, output, bytes));
+      AUTOPAR_RETURN_IF_ERROR(operation.receive(receiveFrom, tag, output, bytes));
     else
       std::memset(output, 0, size_t(bytes));
-    return keep(std::move(operation));
+    return lastToken;
   }
 
   Result<Token> send(int32_t peer, int32_t tag, const void *data, int64_t bytes) override {
-    auto operation = std::make_unique<ExchangeOperation>(*transport);
-    AUTOPAR_RETURN_IF_ERROR(operation->send(peer, messageTag(tag), data, bytes));
-    return keep(std::move(operation));
+    auto &operation = keep(std::make_unique<ExchangeOperation>(*transport));
+    AUTOPAR_RETURN_IF_ERROR(operation.send(peer, messageTag(tag), data, bytes));
+    return lastToken;
   }
   Result<Token> receive(int32_t peer, int32_t tag, void *data, int64_t bytes) override {
-    auto operation = std::make_unique<ExchangeOperation>(*transport);
-    AUTOPAR_RETURN_IF_ERROR(operation->receive(peer, messageTag(tag), data, bytes));
-    return keep(std::move(operation));
+    auto &operation = keep(std::make_unique<ExchangeOperation>(*transport));
+    AUTOPAR_RETURN_IF_ERROR(operation.receive(peer, messageTag(tag), data, bytes));
+    return lastToken;
   }
 
   Result<bool> test(Token token) override {
@@ -265,7 +265,7 @@ public:
     if (found == operations.end())
       return Status::internal("unknown communication token");
     auto done = found->second->advance();
-    if (!done || *done)
+    if (done && *done)
       operations.erase(found);
     return done;
   }
@@ -274,17 +274,22 @@ public:
   void abort(const Status &reason) override { transport->abort(reason); }
 
 private:
-  std::unique_ptr<Transport> transport;
+  /// What failed stays here too: its messages may still be under way into its memory.
   std::map<Token, std::unique_ptr<Operation>> operations;
   std::map<std::vector<int32_t>, uint64_t> sequences;
   uint64_t permuteSequence = 0;
-  Token nextToken = 1;
+  Token lastToken = 0;
+  /// Last, so that it goes first: after that nobody writes into the memory of operations.
+  std::unique_ptr<Transport> transport;
 
   static uint64_t messageTag(int32_t tag) { return kMessageGroup << 36 | uint64_t(uint32_t(tag)); }
 
-  Token keep(std::unique_ptr<Operation> operation) {
-    operations.emplace(nextToken, std::move(operation));
-    return nextToken++;
+  /// Owns an operation under the next token, which becomes lastToken.
+  template <typename Kind>
+  Kind &keep(std::unique_ptr<Kind> operation) {
+    Kind &kept = *operation;
+    operations.emplace(++lastToken, std::move(operation));
+    return kept;
   }
 
   Status startExchange(ExchangeOperation &operation, const CollectiveCall &call,

@@ -3,21 +3,14 @@
 // is the same whoever computes it.
 #include "autopar/Runtime/ParameterStore.h"
 
+#include "autopar/Base/Mix.h"
+
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 namespace autopar::runtime {
 namespace {
-
-/// SplitMix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-/// 2014).
-uint64_t mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15ull;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-  return z ^ z >> 31;
-}
 
 /// In (0, 1).
 double unit(uint64_t bits) { return (double(bits >> 11) + 0.5) * 0x1.0p-53; }

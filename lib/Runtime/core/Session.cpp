@@ -7,6 +7,7 @@
 #include "autopar/Runtime/KernelLibrary.h"
 
 #include <algorithm>
+#include <cstring>
 #include <sched.h>
 
 namespace autopar::runtime {
@@ -152,14 +153,24 @@ Status Session::State::agree(LocalRank &rank) {
   std::vector<int32_t> all(static_cast<size_t>(reader.worldSize()));
   for (size_t i = 0; i < all.size(); ++i)
     all[i] = int32_t(i);
-  Digest own = reader.digest();
-  std::vector<Digest> digests(all.size());
-  CollectiveCall call{CollectiveKind::AllGather, Reduction::Sum, DataType::U8, 16,
-                      own.bytes.data(),          digests.data(), &all};
+  // The own digest behind the place for all.
+  std::vector<uint8_t> &bytes = messages.emplace_back((all.size() + 1) * sizeof(Digest));
+  std::memcpy(bytes.data() + all.size() * sizeof(Digest), reader.digest().bytes.data(),
+              sizeof(Digest));
+  CollectiveCall call{CollectiveKind::AllGather,
+                      Reduction::Sum,
+                      DataType::U8,
+                      sizeof(Digest),
+                      bytes.data() + all.size() * sizeof(Digest),
+                      bytes.data(),
+                      &all};
   auto token = rank.communicator->collective(call);
   if (!token)
     return token.status();
   AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
+  std::vector<Digest> digests(all.size());
+  std::memcpy(digests.data(), bytes.data(), all.size() * sizeof(Digest));
+  messages.pop_back();
   for (size_t i = 0; i < digests.size(); ++i)
     if (digests[i] != digests[0])
       return Status::mismatch("ranks have different artifacts: rank 0 has " + digests[0].hex() +
@@ -203,6 +214,29 @@ Status Session::State::waitFor(LocalRank &rank, Token token) {
     AUTOPAR_RETURN_IF_ERROR(checkVerdict(last));
     rank.communicator->wait(kWaitLimit);
   }
+}
+
+Status Session::State::sendBytes(LocalRank &rank, int32_t to, int32_t tag,
+                                 std::vector<uint8_t> bytes) {
+  const std::vector<uint8_t> &kept = messages.emplace_back(std::move(bytes));
+  auto token = rank.communicator->send(to, tag, kept.data(), int64_t(kept.size()));
+  if (!token)
+    return token.status();
+  AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
+  messages.pop_back();
+  return Status::ok();
+}
+
+Result<std::vector<uint8_t>> Session::State::receiveBytes(LocalRank &rank, int32_t from,
+                                                          int32_t tag, size_t count) {
+  std::vector<uint8_t> &kept = messages.emplace_back(count);
+  auto token = rank.communicator->receive(from, tag, kept.data(), int64_t(count));
+  if (!token)
+    return token.status();
+  AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
+  std::vector<uint8_t> bytes = std::move(kept);
+  messages.pop_back();
+  return bytes;
 }
 
 void Session::State::fail(LocalRank &rank, const Status &status) {

@@ -2,6 +2,7 @@
 // Recorded events: of the ranks of this process, and on rank 0 those that the other processes sent.
 #include "SessionState.h"
 
+#include <cstring>
 #include <limits>
 
 namespace autopar::runtime {
@@ -27,36 +28,28 @@ int64_t wallMinusSteadyNs() {
 Status Session::State::sendEvents(LocalRank &rank) {
   const std::vector<ExecutionEvent> &events = rank.executor->events();
   EventsHeader header{int64_t(events.size()), wallMinusSteadyNs()};
-  auto token = rank.communicator->send(0, kEventsTag, &header, sizeof(header));
-  if (!token)
-    return token.status();
-  AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
-  if (events.empty())
-    return Status::ok();
-  token = rank.communicator->send(0, kEventsTag, events.data(),
-                                  int64_t(events.size() * sizeof(ExecutionEvent)));
-  return token ? waitFor(rank, *token) : token.status();
+  auto *begin = reinterpret_cast<const uint8_t *>(&header);
+  AUTOPAR_RETURN_IF_ERROR(sendBytes(rank, 0, kEventsTag, {begin, begin + sizeof(header)}));
+  begin = reinterpret_cast<const uint8_t *>(events.data());
+  return sendBytes(rank, 0, kEventsTag, {begin, begin + events.size() * sizeof(ExecutionEvent)});
 }
 
 Status Session::State::receiveEvents(LocalRank &root, int32_t other) {
   EventsHeader header;
-  auto token = root.communicator->receive(other, kEventsTag, &header, sizeof(header));
-  if (!token)
-    return token.status();
-  AUTOPAR_RETURN_IF_ERROR(waitFor(root, *token));
+  auto bytes = receiveBytes(root, other, kEventsTag, sizeof(header));
+  if (!bytes)
+    return bytes.status();
+  std::memcpy(&header, bytes->data(), sizeof(header));
   constexpr int64_t most = std::numeric_limits<int64_t>::max() / int64_t(sizeof(ExecutionEvent));
   if (header.count < 0 || header.count > most)
     return Status::internal("rank " + std::to_string(other) + " announced " +
                             std::to_string(header.count) + " events");
+  bytes = receiveBytes(root, other, kEventsTag, size_t(header.count) * sizeof(ExecutionEvent));
+  if (!bytes)
+    return bytes.status();
   std::vector<ExecutionEvent> &events = eventsElsewhere[other];
   events.resize(size_t(header.count));
-  if (!events.empty()) {
-    token = root.communicator->receive(other, kEventsTag, events.data(),
-                                       header.count * int64_t(sizeof(ExecutionEvent)));
-    if (!token)
-      return token.status();
-    AUTOPAR_RETURN_IF_ERROR(waitFor(root, *token));
-  }
+  std::memcpy(static_cast<void *>(events.data()), bytes->data(), bytes->size());
   int64_t shift = header.wallMinusSteadyNs - wallMinusSteadyNs();
   for (ExecutionEvent &event : events) {
     event.beginNs += shift;

@@ -7,6 +7,7 @@
 #include "autopar/Runtime/Session.h"
 
 #include <chrono>
+#include <list>
 #include <map>
 #include <set>
 
@@ -33,6 +34,9 @@ struct Session::State {
   SessionOptions options;
   std::unique_ptr<ParameterStore> parameters;
   std::vector<std::shared_ptr<const KernelLibrary>> kernels; ///< per class, null where unused
+  /// Memory of messages that Session itself sends and receives. In front of the ranks, so that it
+  /// outlives their transports: after a failure a message may still be under way.
+  std::list<std::vector<uint8_t>> messages;
   std::vector<LocalRank> ranks;
   std::unique_ptr<RankWorkers> workers;
   bool isDistributed = false;
@@ -50,8 +54,10 @@ struct Session::State {
   Status loadKernels();
   void createRanks();
   Status agree(LocalRank &rank);
-  Status writeInput(const TensorSpec &spec, const uint8_t *data);
-  Status writeInput(LocalRank &rank, const TensorSpec &spec, const uint8_t *data);
+  Result<TensorSpec> inputNamed(const std::string &wanted) const;
+  Status writeInput(const TensorSpec &spec, const BoxReader &read, const void *whole);
+  Status writeInput(LocalRank &rank, const TensorSpec &spec, const BoxReader &read,
+                    const void *whole);
   Status collect(LocalRank &rank);
   Status sendOutput(LocalRank &rank, size_t port);
   Status receiveOutput(LocalRank &root, size_t port);
@@ -63,6 +69,9 @@ struct Session::State {
   std::vector<uint8_t> compactBox(LocalRank &rank, size_t port);
 
   Status waitFor(LocalRank &rank, Token token);
+  Status sendBytes(LocalRank &rank, int32_t to, int32_t tag, std::vector<uint8_t> bytes);
+  Result<std::vector<uint8_t>> receiveBytes(LocalRank &rank, int32_t from, int32_t tag,
+                                            size_t count);
   Status checkVerdict(std::chrono::steady_clock::time_point &last);
   Status explain(Status status);
   /// Runs `begin` on every rank, then its executor until done.

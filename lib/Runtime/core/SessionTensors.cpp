@@ -22,36 +22,53 @@ int64_t elements(const std::vector<int64_t> &extent) {
 
 } // namespace
 
+Result<TensorSpec> Session::State::inputNamed(const std::string &wanted) const {
+  for (const TensorSpec &spec : inputs)
+    if (spec.name == wanted)
+      return spec;
+  return Status::badInput("there is no input '" + wanted + "'; the inputs are " + describe(inputs));
+}
+
 Status Session::setInput(const std::string &wanted, DataType dtype,
                          const std::vector<int64_t> &shape, const void *data) {
-  for (const TensorSpec &spec : state->inputs) {
-    if (spec.name != wanted)
-      continue;
-    if (spec.dtype != dtype || spec.shape != shape)
-      return Status::badInput("input " + wanted + ": expected " + describe({spec}) + ", got " +
-                              describe({TensorSpec{wanted, dtype, shape, 0}}));
-    AUTOPAR_RETURN_IF_ERROR(state->writeInput(spec, static_cast<const uint8_t *>(data)));
-    state->inputsGiven.insert(wanted);
-    return Status::ok();
-  }
-  return Status::badInput("there is no input '" + wanted + "'; the inputs are " +
-                          describe(state->inputs));
+  auto spec = state->inputNamed(wanted);
+  if (!spec)
+    return spec.status();
+  if (spec->dtype != dtype || spec->shape != shape)
+    return Status::badInput("input " + wanted + ": expected " + describe({*spec}) + ", got " +
+                            describe({TensorSpec{wanted, dtype, shape, 0}}));
+  return state->writeInput(
+      *spec,
+      [&](const Box &box, void *out) {
+        copyBoxToLocal(data, spec->shape, box, out, box.extent, byteSize(spec->dtype));
+        return Status::ok();
+      },
+      data);
+}
+
+Status Session::setInput(const std::string &wanted, const BoxReader &read) {
+  auto spec = state->inputNamed(wanted);
+  return spec ? state->writeInput(*spec, read, nullptr) : spec.status();
 }
 
 /// Straight to where the ranks of this process keep it; there it stays, step after step.
-Status Session::State::writeInput(const TensorSpec &spec, const uint8_t *data) {
+Status Session::State::writeInput(const TensorSpec &spec, const BoxReader &read,
+                                  const void *whole) {
   std::vector<Status> written(ranks.size(), Status::ok());
   workers->run([&](int32_t worker) {
     for (size_t i = size_t(worker); i < ranks.size(); i += size_t(workers->count()))
-      written[i] = writeInput(ranks[i], spec, data);
+      written[i] = writeInput(ranks[i], spec, read, whole);
   });
   for (Status &status : written)
     AUTOPAR_RETURN_IF_ERROR(status);
+  inputsGiven.insert(spec.name);
   return Status::ok();
 }
 
-/// A rank's box of an input, padded with zeros where the rank's shape is larger.
-Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const uint8_t *data) {
+/// A rank's box of an input, padded with zeros where the rank's shape is larger. `whole` spares a
+/// copy where the rank takes all of it; may be null.
+Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const BoxReader &read,
+                                  const void *whole) {
   const Program &program = reader.programOfRank(rank.rank);
   const RankTable &table = reader.rank(rank.rank);
   for (size_t i = 0; i < program.ports.size(); ++i) {
@@ -60,11 +77,16 @@ Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const
       continue;
     const PortShard &shard = table.ports[i];
     const Buffer &buffer = program.buffers[size_t(port.buffer)];
-    if (shard.extent == port.shape && buffer.shape == port.shape)
-      return rank.device->write(port.buffer, 0, data, spec.bytes);
+    if (whole && shard.extent == port.shape && buffer.shape == port.shape)
+      return rank.device->write(port.buffer, 0, whole, spec.bytes);
+    std::vector<uint8_t> box(size_t(elements(shard.extent) * byteSize(port.dtype)));
+    AUTOPAR_RETURN_IF_ERROR(read({shard.offset, shard.extent}, box.data()));
+    if (shard.extent == buffer.shape)
+      return rank.device->write(port.buffer, 0, box.data(), int64_t(box.size()));
     std::vector<uint8_t> local(size_t(checkedBytes(buffer.shape, buffer.dtype).value_or(0)), 0);
-    copyBoxToLocal(data, port.shape, {shard.offset, shard.extent}, local.data(), buffer.shape,
-                   byteSize(port.dtype));
+    copyBoxToLocal(box.data(), shard.extent,
+                   {std::vector<int64_t>(shard.extent.size(), 0), shard.extent}, local.data(),
+                   buffer.shape, byteSize(port.dtype));
     return rank.device->write(port.buffer, 0, local.data(), int64_t(local.size()));
   }
   return Status::ok();
@@ -141,10 +163,7 @@ const void *Session::State::wholeOutput(const std::string &wanted) {
 }
 
 Status Session::State::sendOutput(LocalRank &rank, size_t port) {
-  std::vector<uint8_t> compact = compactBox(rank, port);
-  auto token = rank.communicator->send(0, kOutputTag + int32_t(port), compact.data(),
-                                       int64_t(compact.size()));
-  return token ? waitFor(rank, *token) : token.status();
+  return sendBytes(rank, 0, kOutputTag + int32_t(port), compactBox(rank, port));
 }
 
 Status Session::State::receiveOutput(LocalRank &root, size_t port) {
@@ -152,14 +171,12 @@ Status Session::State::receiveOutput(LocalRank &root, size_t port) {
     const PortShard &shard = reader.rank(other).ports[port];
     if (other == root.rank || shard.replica != 0 || elements(shard.extent) == 0)
       continue;
-    std::vector<uint8_t> compact(
+    auto compact = receiveBytes(
+        root, other, kOutputTag + int32_t(port),
         size_t(elements(shard.extent) * byteSize(reader.programOfRank(other).ports[port].dtype)));
-    auto token = root.communicator->receive(other, kOutputTag + int32_t(port), compact.data(),
-                                            int64_t(compact.size()));
-    if (!token)
-      return token.status();
-    AUTOPAR_RETURN_IF_ERROR(waitFor(root, *token));
-    takeBox(other, port, compact.data(), shard.extent);
+    if (!compact)
+      return compact.status();
+    takeBox(other, port, compact->data(), shard.extent);
   }
   return Status::ok();
 }

@@ -10,7 +10,17 @@
 #include <string>
 #include <vector>
 
-namespace autopar::tools {
+namespace autopar::runtime {
+
+/// An array inside bytes that somebody else owns.
+struct NpyView {
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> shape;
+  const uint8_t *data = nullptr;
+};
+
+/// The array in the `size` bytes of a whole .npy file; BadInput says what is wrong with them.
+Result<NpyView> viewNpy(const uint8_t *bytes, size_t size);
 
 struct NpyArray {
   DataType dtype = DataType::F32;
@@ -25,4 +35,4 @@ Result<NpyArray> readNpy(const std::string &path);
 Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
                 const void *data, int64_t bytes);
 
-} // namespace autopar::tools
+} // namespace autopar::runtime

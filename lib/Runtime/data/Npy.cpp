@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumPy's .npy files.
-#include "Npy.h"
+#include "autopar/Runtime/Npy.h"
 
 #include "autopar/Artifact/Verify.h"
 
@@ -12,7 +12,7 @@
 #include <optional>
 #include <unistd.h>
 
-namespace autopar::tools {
+namespace autopar::runtime {
 namespace {
 
 struct TypeName {
@@ -61,38 +61,48 @@ std::optional<std::vector<int64_t>> parseShape(const std::string &text) {
 
 } // namespace
 
+Result<NpyView> viewNpy(const uint8_t *bytes, size_t size) {
+  if (size < 12 || std::memcmp(bytes, "\x93NUMPY", 6) != 0)
+    return Status::badInput("not a .npy file");
+  size_t start = bytes[6] == 1 ? 10 : 12;
+  uint32_t length = 0;
+  std::memcpy(&length, bytes + 8, bytes[6] == 1 ? 2 : 4);
+  if (size < start + length)
+    return Status::badInput("the header is cut off");
+  std::string header(reinterpret_cast<const char *>(bytes) + start, length);
+  std::string descr = field(header, "descr");
+  if (field(header, "fortran_order") != "False")
+    return Status::badInput(
+        "arrays in Fortran order are not read; save numpy.ascontiguousarray(array)");
+  NpyView view;
+  bool isKnown = false;
+  for (const TypeName &type : kTypes)
+    if (!isKnown && descr == type.descr) {
+      view.dtype = type.dtype;
+      isKnown = true;
+    }
+  if (!isKnown)
+    return Status::badInput("element type '" + descr + "' is not known");
+  auto shape = parseShape(field(header, "shape"));
+  auto expected = shape ? artifact::checkedBytes(*shape, view.dtype) : std::nullopt;
+  if (!expected || uint64_t(*expected) != size - start - length)
+    return Status::badInput("the data does not have the size that the header says");
+  view.shape = *shape;
+  view.data = bytes + start + length;
+  return view;
+}
+
 Result<NpyArray> readNpy(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return Status::noInput("cannot open " + path + ": " + std::strerror(errno));
-  std::vector<char> all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  auto bad = [&](const std::string &what) { return Status::badInput(path + ": " + what); };
-  if (all.size() < 12 || std::memcmp(all.data(), "\x93NUMPY", 6) != 0)
-    return bad("not a .npy file");
-  size_t start = all[6] == 1 ? 10 : 12;
-  uint32_t length = 0;
-  std::memcpy(&length, all.data() + 8, all[6] == 1 ? 2 : 4);
-  if (all.size() < start + length)
-    return bad("the header is cut off");
-  std::string header(all.data() + start, length);
-  std::string descr = field(header, "descr");
-  if (field(header, "fortran_order") != "False")
-    return bad("arrays in Fortran order are not read; save numpy.ascontiguousarray(array)");
-  NpyArray array;
-  bool isKnown = false;
-  for (const TypeName &type : kTypes)
-    if (!isKnown && descr == type.descr) {
-      array.dtype = type.dtype;
-      isKnown = true;
-    }
-  if (!isKnown)
-    return bad("element type '" + descr + "' is not known");
-  auto shape = parseShape(field(header, "shape"));
-  auto bytes = shape ? artifact::checkedBytes(*shape, array.dtype) : std::nullopt;
-  if (!bytes || uint64_t(*bytes) != all.size() - start - length)
-    return bad("the data does not have the size that the header says");
-  array.shape = *shape;
-  array.bytes.assign(all.begin() + int64_t(start + length), all.end());
+  std::vector<uint8_t> all((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+  auto view = viewNpy(all.data(), all.size());
+  if (!view)
+    return view.status().at(path);
+  NpyArray array{view->dtype, view->shape, {}};
+  array.bytes.assign(view->data, static_cast<const uint8_t *>(all.data()) + all.size());
   return array;
 }
 
@@ -132,4 +142,4 @@ Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64
   return Status::ok();
 }
 
-} // namespace autopar::tools
+} // namespace autopar::runtime

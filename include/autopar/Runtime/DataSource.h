@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches from files: which samples a step sees follows from the seed and the step alone, and a
+// rank reads only the places that its shards hold.
+#pragma once
+
+#include "autopar/Runtime/ParameterStore.h"
+#include "autopar/Runtime/Session.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autopar::runtime {
+
+struct DataOptions {
+  /// Raw tokens (any ending), .npy, .npz, or "synthetic", "synthetic(vocab=N)": made-up numbers,
+  /// below N where they are integers.
+  std::string path;
+  /// "input_ids=tokens[:-1], labels=tokens[1:]". Empty: every input from the array of its name; one
+  /// input from a .npy.
+  std::string fields;
+  DataType tokenType = DataType::U16; ///< of raw tokens: u16 or u32
+  bool isShuffled = true;
+  uint64_t seed = 0;
+};
+
+/// A row of an input is a row of an array, or a part of a window into a stream of tokens; windows
+/// follow each other without overlap of what the longest part takes. Integers are widened; other
+/// conversions are refused. Thread-safe once open.
+class DataSource {
+public:
+  /// Finds every field and checks its type and shape against the program's inputs before the first
+  /// step; BadInput or Usage says what does not fit. All fields have the same number of samples.
+  static Result<std::unique_ptr<DataSource>> open(const DataOptions &options,
+                                                  const std::vector<TensorSpec> &inputs);
+  ~DataSource();
+
+  /// Names of the inputs that are fed.
+  std::vector<std::string> inputs() const;
+  int64_t samples() const;
+  /// Tokens at the end that fill no window.
+  int64_t unusedTokens() const;
+
+  /// The box of an input in `step` (first row = first sample of the batch), row-major, into `out`,
+  /// which has the box's extent and the input's type.
+  Status read(const std::string &input, int64_t step, const Box &box, void *out) const;
+
+private:
+  struct State;
+  explicit DataSource(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+} // namespace autopar::runtime

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Made-up samples: a function of seed, sample, input and place, the same on any number of ranks.
+#pragma once
+
+#include "autopar/Runtime/ParameterStore.h"
+#include "autopar/Runtime/Session.h"
+
+namespace autopar::runtime {
+
+class SyntheticData {
+public:
+  static constexpr int64_t kSamples = int64_t{1} << 30;
+
+  /// Whether a path means this and no file.
+  static bool isMeant(const std::string &path);
+  /// "synthetic" or "synthetic(vocab=N)".
+  static Result<SyntheticData> parse(const std::string &path, uint64_t seed);
+
+  /// One row of a box of `input`: N(0, 1) for floats, 0 or 1 for booleans, [0, vocab) for integers.
+  void fillRowBox(const TensorSpec &input, int64_t sample, const Box &box, uint8_t *out) const;
+
+private:
+  int64_t vocab = 256;
+  uint64_t seed = 0;
+};
+
+} // namespace autopar::runtime

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`autopar-run --data`: batches from files, on any number of ranks."""
+
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+import autopar
+
+
+def run(compiled: pathlib.Path, output: pathlib.Path, *words: object) -> np.ndarray:
+    """The logits of the last step."""
+    subprocess.run([autopar.find_tool("autopar-run"), compiled, "--output-dir", output, "--quiet", *map(str, words)], check=True,
+                   timeout=120)
+    return np.load(output / "logits.npy")
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_steps_read_their_own_batches(gpt2, tmp_path: pathlib.Path, ranks: int) -> None:
+    compiled = autopar.compile(gpt2.path, tmp_path / "compiled.bin", bind=gpt2.bind, ranks=ranks)
+    batch, seq = gpt2.inputs["input_ids"].shape
+    steps = [np.random.default_rng(step).integers(0, 500, (batch, seq)) for step in range(3)]
+    stream = np.concatenate([step.reshape(-1) for step in steps])
+    np.save(tmp_path / "ids.npy", steps[2].astype(np.int64))
+    expected = run(compiled, tmp_path / "out", "--input", f"input_ids={tmp_path / 'ids.npy'}")
+    stream.astype(np.uint16).tofile(tmp_path / "tokens.bin")
+    stream.astype(np.uint32).tofile(tmp_path / "tokens32.bin")
+    np.savez(tmp_path / "rows.npz", input_ids=stream.reshape(-1, seq).astype(np.int32), other=np.zeros(3))
+    sources = (["tokens.bin", "--fields", "input_ids=tokens[:]"],
+               ["tokens32.bin", "--fields", "input_ids=tokens[:]", "--token-type", "u32"], ["rows.npz"])
+    for file, *fields in sources:
+        actual = run(compiled, tmp_path / "out", "--data", tmp_path / file, *fields, "--steps", 3, "--in-order")
+        np.testing.assert_array_equal(actual, expected, err_msg=file)
+
+
+def test_a_compressed_archive_is_refused_by_name(gpt2, tmp_path: pathlib.Path) -> None:
+    compiled = autopar.compile(gpt2.path, tmp_path / "compiled.bin", bind=gpt2.bind, ranks=1)
+    np.savez_compressed(tmp_path / "rows.npz", input_ids=np.zeros((8, gpt2.bind["seq"]), np.int32))
+    answer = subprocess.run([autopar.find_tool("autopar-run"), compiled, "--data", tmp_path / "rows.npz"], capture_output=True,
+                            text=True, timeout=120)
+    assert answer.returncode == 65
+    assert "input_ids.npy: compressed; save it with numpy.savez" in answer.stderr

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches from files: order, windows, boxes, and everything that is refused before the first step.
+#include "autopar/Runtime/DataSource.h"
+#include "autopar/Runtime/Npy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <unistd.h>
+
+using namespace autopar;
+using namespace autopar::runtime;
+
+namespace {
+
+class DataSourceTest : public testing::Test {
+protected:
+  std::string folder = "/tmp/autopar-data-" + std::to_string(getpid());
+  void SetUp() override { (void)!system(("mkdir -p " + folder).c_str()); }
+  void TearDown() override { (void)!system(("rm -r " + folder).c_str()); }
+
+  std::string write(const std::string &name, const void *data, size_t bytes) {
+    std::string path = folder + "/" + name;
+    std::ofstream(path, std::ios::binary).write(static_cast<const char *>(data), int64_t(bytes));
+    return path;
+  }
+  std::string tokens(size_t count) {
+    std::vector<uint16_t> values(count);
+    std::iota(values.begin(), values.end(), uint16_t(0));
+    return write("tokens" + std::to_string(count) + ".bin", values.data(), count * 2);
+  }
+  static TensorSpec spec(const std::string &name, DataType type, std::vector<int64_t> shape) {
+    int64_t bytes = byteSize(type);
+    for (int64_t extent : shape)
+      bytes *= extent;
+    return {name, type, std::move(shape), bytes};
+  }
+  static std::vector<int64_t> whole(const DataSource &data, const TensorSpec &input, int64_t step) {
+    std::vector<int64_t> values(size_t(input.bytes / 8));
+    EXPECT_TRUE(data.read(input.name, step,
+                          {std::vector<int64_t>(input.shape.size(), 0), input.shape}, values.data())
+                    .isOk());
+    return values;
+  }
+  static std::string why(const DataOptions &options, const std::vector<TensorSpec> &inputs) {
+    auto data = DataSource::open(options, inputs);
+    return data ? "" : data.status().message();
+  }
+
+  const TensorSpec ids = spec("ids", DataType::I64, {4, 8}),
+                   labels = spec("labels", DataType::I64, {4, 8});
+};
+
+TEST_F(DataSourceTest, WindowsAreShiftedByOneBetweenInputsAndLabels) {
+  DataOptions options{tokens(100), "ids=tokens[:-1], labels=tokens[1:]"};
+  options.isShuffled = false;
+  auto data = DataSource::open(options, {ids, labels});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  EXPECT_EQ((*data)->samples(), 12); // windows of 9 tokens, 8 apart
+  EXPECT_EQ((*data)->unusedTokens(), 3);
+  std::vector<int64_t> x = whole(**data, ids, 1), y = whole(**data, labels, 1);
+  for (int64_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(x[size_t(i)], 32 + i);
+    EXPECT_EQ(y[size_t(i)], 33 + i);
+  }
+}
+
+TEST_F(DataSourceTest, EveryEpochSeesEachSampleOnceInAnotherOrder) {
+  std::vector<int64_t> rows(10);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::string path = folder + "/rows.npy";
+  ASSERT_TRUE(writeNpy(path, DataType::I64, {10}, rows.data(), 80).isOk());
+  TensorSpec row = spec("row", DataType::I64, {5});
+  auto data = DataSource::open({path, "", DataType::U16, true, 7}, {row});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  std::set<std::vector<int64_t>> orders;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    std::vector<int64_t> seen = whole(**data, row, 2 * epoch),
+                         more = whole(**data, row, 2 * epoch + 1);
+    seen.insert(seen.end(), more.begin(), more.end());
+    orders.insert(seen);
+    EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 10u);
+  }
+  EXPECT_GE(orders.size(), 19u);
+  auto again = DataSource::open({path, "", DataType::U16, true, 7}, {row});
+  auto other = DataSource::open({path, "", DataType::U16, true, 8}, {row});
+  EXPECT_EQ(whole(**data, row, 3), whole(**again, row, 3));
+  EXPECT_NE(whole(**data, row, 3), whole(**other, row, 3));
+}
+
+TEST_F(DataSourceTest, ABoxIsTheSamePartOfTheWholeBatch) {
+  TensorSpec images = spec("images", DataType::I64, {4, 3, 5});
+  std::vector<uint8_t> pixels(20 * 3 * 5);
+  std::iota(pixels.begin(), pixels.end(), uint8_t(0));
+  std::string path = folder + "/images.npy";
+  ASSERT_TRUE(
+      writeNpy(path, DataType::U8, {20, 3, 5}, pixels.data(), int64_t(pixels.size())).isOk());
+  for (const std::string &source : {path, std::string("synthetic(vocab=1000)")}) {
+    auto data = DataSource::open({source, source == path ? "images=array" : ""}, {images});
+    ASSERT_TRUE(data.isOk()) << data.status().message();
+    std::vector<int64_t> all = whole(**data, images, 2), box(2 * 2 * 3);
+    ASSERT_TRUE((*data)->read("images", 2, {{1, 1, 2}, {2, 2, 3}}, box.data()).isOk());
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t j = 0; j < 2; ++j)
+        for (int64_t k = 0; k < 3; ++k)
+          EXPECT_EQ(box[size_t((i * 2 + j) * 3 + k)],
+                    all[size_t(((i + 1) * 3 + j + 1) * 5 + k + 2)]);
+  }
+}
+
+TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
+  std::string file = tokens(100);
+  std::vector<float> floats(40);
+  std::string rows = folder + "/rows.npy";
+  ASSERT_TRUE(writeNpy(rows, DataType::F32, {5, 8}, floats.data(), 160).isOk());
+  struct Case {
+    DataOptions options;
+    const char *says;
+  };
+  const Case cases[] = {
+      {{folder + "/none.bin", "ids=tokens[:]"}, "cannot open"},
+      {{write("odd.bin", "abc", 3), "ids=tokens[:]"}, "end in the middle of a u16"},
+      {{tokens(5), "ids=tokens[:]"}, "too short: 5 tokens, one sample takes 8"},
+      {{rows, "ids=array"}, "array 'array' holds f32, the input wants i64"},
+      {{rows, "ids=rows"}, "there is no array 'rows'; the file has array: f32 [5,8]"},
+      {{rows, "x=array"}, "there is no such input; the inputs are ids: i64 [4,8], labels"},
+      {{rows, ""}, "say with --fields"},
+      {{file, "ids=tokens"}, "take windows with tokens[a:b]"},
+      {{file, "ids=tokens[:-1], labels=tokens[2:]"}, "windows of 10 tokens"},
+      {{file, "ids=tokens[:], ids=tokens[:]"}, "fed twice"},
+      {{file, "ids=tokens[:1]"}, "expected a negative number of places to leave out at the end"},
+      {{file, "ids tokens"}, "expected '=' at character 5"},
+      {{write("x.npz", "PK", 2), "ids=a"}, "not a .npz file"},
+      {{write("x.npy", "no", 2), "ids=array"}, "not a .npy file"},
+      {{"synthetic(words=3)", ""}, "expected synthetic or synthetic(vocab=N)"},
+  };
+  for (const Case &c : cases) {
+    EXPECT_NE(why(c.options, {ids, labels}).find(c.says), std::string::npos)
+        << c.says << ": " << why(c.options, {ids, labels});
+  }
+}
+
+} // namespace
