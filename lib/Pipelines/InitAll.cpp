@@ -5,6 +5,7 @@
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/Passes.h"
+#include "autopar/Dialect/AutoPar/Gradients/Gradients.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Dialect/AutoPar/Models/ExternalModels.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
@@ -28,6 +29,7 @@ void mlir::autopar::registerAllDialects(DialectRegistry &registry) {
               arith::ArithDialect, math::MathDialect, linalg::LinalgDialect, tensor::TensorDialect,
               memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect>();
   registerExternalModels(registry);
+  registerGradientModels(registry);
   registerLoweringModels(registry);
 }
 

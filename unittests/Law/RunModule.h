@@ -5,6 +5,7 @@
 
 #include "autopar/Base/DataType.h"
 #include "autopar/Base/Status.h"
+#include "autopar/Runtime/Session.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace autopar_law {
@@ -15,6 +16,10 @@ struct Output {
   ::autopar::DataType dtype;
   std::vector<char> bytes;
 };
+
+/// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it
+/// with all ranks in this process.
+::autopar::Result<std::unique_ptr<::autopar::runtime::Session>> openModule(mlir::ModuleOp module);
 
 /// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank).
 ::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed);
