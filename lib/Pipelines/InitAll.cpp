@@ -11,6 +11,7 @@
 #include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Training/Passes.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -35,6 +36,7 @@ void mlir::autopar::registerAllDialects(DialectRegistry &registry) {
 
 void mlir::autopar::registerAllPasses() {
   registerAutoParTransformsPasses();
+  registerAutoParTrainingPasses();
   registerAutoParConversionPasses();
   ::autopar::registerKernelsToCpuPasses();
   exec::registerExecPasses();
