@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated parts of the operation interfaces.
 #include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Interfaces/GradientInterface.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Interfaces/ShardingRuleInterface.h"
 
 #include "autopar/Interfaces/CostInterface.cpp.inc"
+#include "autopar/Interfaces/GradientInterface.cpp.inc"
 #include "autopar/Interfaces/LoweringInterface.cpp.inc"
 #include "autopar/Interfaces/ShardingRuleInterface.cpp.inc"

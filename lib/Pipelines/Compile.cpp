@@ -79,6 +79,8 @@ private:
   bool runs(Phase phase) const {
     if (phase < options.startAt || phase > options.stopAfter)
       return false;
+    if (phase == Phase::Train && !options.train)
+      return false;
     bool isSharding = phase >= Phase::Search && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
   }
@@ -134,7 +136,7 @@ private:
     if (phase == Phase::Emit)
       return emit();
     PassManager manager(&context);
-    buildPhase(manager, phase, shardOptions, lowerOptions);
+    buildPhase(manager, phase, shardOptions, lowerOptions, options.train);
     if (failed(manager.run(*module)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))

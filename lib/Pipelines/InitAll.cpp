@@ -5,11 +5,13 @@
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/Passes.h"
+#include "autopar/Dialect/AutoPar/Gradients/Gradients.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Dialect/AutoPar/Models/ExternalModels.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Training/Passes.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -28,11 +30,13 @@ void mlir::autopar::registerAllDialects(DialectRegistry &registry) {
               arith::ArithDialect, math::MathDialect, linalg::LinalgDialect, tensor::TensorDialect,
               memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect>();
   registerExternalModels(registry);
+  registerGradientModels(registry);
   registerLoweringModels(registry);
 }
 
 void mlir::autopar::registerAllPasses() {
   registerAutoParTransformsPasses();
+  registerAutoParTrainingPasses();
   registerAutoParConversionPasses();
   ::autopar::registerKernelsToCpuPasses();
   exec::registerExecPasses();

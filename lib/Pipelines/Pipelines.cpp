@@ -4,6 +4,7 @@
 
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
+#include "autopar/Training/Passes.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -14,6 +15,7 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
   static const PhaseInfo phases[] = {
       {Phase::Import, "import", "read the model into whole tensors of static shape"},
       {Phase::Prepare, "prepare", "fold constants and raise what exporters decomposed"},
+      {Phase::Train, "train", "add loss, derivatives and the optimizer's update"},
       {Phase::Search, "search", "choose a mesh and a sharding for every operation by cost"},
       {Phase::Annotate, "annotate", "write the plan onto the operations"},
       {Phase::InsertReshards, "insert-reshards",
@@ -54,22 +56,51 @@ static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
   manager.addPass(createSearchPass(search));
 }
 
+/// Whole tensors of the forward function. What is done to parameters here is done before there are
+/// derivatives and updates of them.
+static void addPrepare(OpPassManager &manager, const TrainOptions &train) {
+  if (train) {
+    ChooseTrainablePassOptions choose;
+    llvm::append_range(choose.freeze, train.freeze);
+    llvm::append_range(choose.trainOnly, train.trainOnly);
+    manager.addPass(createChooseTrainablePass(choose));
+  }
+  manager.addPass(createCanonicalizerPass());
+  manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
+  // A scale that is trained has a gradient of its own and stays where it is.
+  if (!train)
+    manager.addNestedPass<func::FuncOp>(createFoldScalesPass());
+  manager.addPass(createUnflattenRowsPass());
+  manager.addPass(createSplitFusedProjectionsPass());
+  manager.addPass(createFoldParametersPass());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+}
+
+static void addTrain(OpPassManager &manager, const TrainOptions &train) {
+  if (!train)
+    return;
+  BuildTrainingStepPassOptions options;
+  options.loss = train.loss;
+  options.optimizer = train.optimizer;
+  options.clipNorm = train.clipNorm;
+  manager.addPass(createBuildTrainingStepPass(options));
+  manager.addPass(createCanonicalizerPass());
+  manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+}
+
 void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
-                               const LowerOptions &lower) {
+                               const LowerOptions &lower, const TrainOptions &train) {
   switch (phase) {
   case Phase::Import:
   case Phase::Emit:
     return;
   case Phase::Prepare:
-    manager.addPass(createCanonicalizerPass());
-    manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
-    manager.addNestedPass<func::FuncOp>(createFoldScalesPass());
-    manager.addPass(createUnflattenRowsPass());
-    manager.addPass(createSplitFusedProjectionsPass());
-    manager.addPass(createFoldParametersPass());
-    manager.addPass(createCanonicalizerPass());
-    manager.addPass(createCSEPass());
-    return;
+    return addPrepare(manager, train);
+  case Phase::Train:
+    return addTrain(manager, train);
   case Phase::Search:
     return addSearch(manager, shard);
   case Phase::Annotate: {

@@ -126,7 +126,8 @@ static int64_t lastUse(Value value, int64_t defined, const DenseMap<Operation *,
 void ShardingProblem::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
     auto type = tensorTypeOf(argument);
-    bool isParameter = function.getArgAttr(argument.getArgNumber(), "autopar.origin") != nullptr;
+    bool isParameter = function.getArgAttr(argument.getArgNumber(), "autopar.origin") ||
+                       function.getArgAttr(argument.getArgNumber(), "autopar.donated");
     ::autopar::CostNode node;
     node.id = planNameOfArgument(function, argument.getArgNumber());
     SmallVector<TensorSharding> shardings = enumerateShardings(type, axes);
@@ -248,9 +249,24 @@ void ShardingProblem::addOperation(Operation *op) {
   strategies.push_back(&kind.choices);
 }
 
+/// The next value of a donated argument lies as the argument does: it gets no choice of its own.
 void ShardingProblem::addResults() {
+  std::map<std::string, int32_t> donated;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, "autopar.donated"))
+      donated[planNameOfArgument(function, i)] = i;
   for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     auto type = tensorTypeOf(operand.get());
+    auto name =
+        function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), "autopar.name");
+    if (auto donor = donated.find(name ? name.str() : ""); donor != donated.end()) {
+      int32_t argument = donor->second, list = argumentLists[argument];
+      if (operand.get() != function.getArgument(argument))
+        connect(sources.lookup(operand.get()), argument, list, type);
+      resultLists.push_back(list);
+      resultNodes.push_back(argument);
+      continue;
+    }
     ::autopar::CostNode node;
     node.id = planNameOfResult(function, operand.getOperandNumber());
     SmallVector<TensorSharding> shardings = enumerateShardings(type, axes);
@@ -259,6 +275,7 @@ void ShardingProblem::addResults() {
     int32_t index = costGraph.addNode(std::move(node));
     connect(sources.lookup(operand.get()), index, list, type);
     resultLists.push_back(list);
+    resultNodes.push_back(index);
     strategies.push_back(nullptr);
   }
 }
@@ -426,7 +443,8 @@ static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const Me
     plan.ops[id] = std::move(strategy);
     ++node;
   }
-  for (size_t i = 0; i < resultLists.size(); ++i, ++node)
-    plan.values[planNameOfResult(function, i)] = valueOf(lists[resultLists[i]][choice[node]], axes);
+  for (size_t i = 0; i < resultLists.size(); ++i)
+    plan.values[planNameOfResult(function, i)] =
+        valueOf(lists[resultLists[i]][choice[resultNodes[i]]], axes);
   return plan;
 }

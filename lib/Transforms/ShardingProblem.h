@@ -78,6 +78,7 @@ private:
   std::map<SmallVector<const void *>, OpKind> kinds;
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
+  std::vector<int32_t> resultNodes;
 };
 
 } // namespace mlir::autopar

@@ -50,6 +50,23 @@ struct Options {
   cl::opt<bool> packWeights{"pack-weights",
                             cl::desc("store weights in the library's own layout at load"),
                             cl::init(true), cl::cat(category)};
+  cl::opt<std::string> train{
+      "train",
+      cl::desc("train the model: loss=softmax_cross_entropy(logits, labels), "
+               "loss=mse(y, target), or loss=NAME for an output that is the loss"),
+      cl::value_desc("loss=..."), cl::cat(category)};
+  cl::opt<std::string> optimizer{
+      "optimizer",
+      cl::desc("sgd, momentum, adam, adamw, adagrad or lion, with options: adamw(lr=3e-4)"),
+      cl::cat(category)};
+  cl::opt<double> clipNorm{"clip-norm", cl::desc("largest norm of all gradients together"),
+                           cl::init(0), cl::cat(category)};
+  cl::list<std::string> freeze{"freeze", cl::CommaSeparated,
+                               cl::desc("parameters that keep their values (patterns with *)"),
+                               cl::value_desc("name,..."), cl::cat(category)};
+  cl::list<std::string> trainOnly{"train-only", cl::CommaSeparated,
+                                  cl::desc("the only parameters that are trained"),
+                                  cl::value_desc("name,..."), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -110,6 +127,19 @@ Status Options::check() const {
     return usage("--threads: expected a positive number, got " + Twine(threads));
   if (explain.getNumOccurrences() && !explain.empty() && explain != "text" && explain != "json")
     return usage("--explain: expected text or json, got \"" + explain + "\"");
+  bool asksTraining = optimizer.getNumOccurrences() || clipNorm.getNumOccurrences() ||
+                      freeze.getNumOccurrences() || trainOnly.getNumOccurrences();
+  if (asksTraining && train.empty())
+    return usage("--optimizer, --clip-norm, --freeze and --train-only need "
+                 "--train \"loss=...\"");
+  if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
+    return usage("--train: expected \"loss=...\", such as "
+                 "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
+                 train + "\"");
+  if (!train.empty() && optimizer.empty())
+    return usage("--train: expected --optimizer too, such as \"adamw(lr=3e-4)\"");
+  if (clipNorm.getNumOccurrences() && !(clipNorm > 0))
+    return usage("--clip-norm: expected a positive number");
   if (planOnly && ranks <= 1 && cluster.empty())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
   return Status::ok();
@@ -136,6 +166,13 @@ Result<CommandLine> Options::values() const {
   options.threads = threads;
   options.packWeights = packWeights;
   options.targetCpu = targetCpu;
+  if (!train.empty()) {
+    options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
+    options.train.optimizer = optimizer;
+    options.train.clipNorm = clipNorm;
+    options.train.freeze.assign(freeze.begin(), freeze.end());
+    options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
+  }
   options.emitMlir = emitMlir;
   if (!memoryLimit.empty())
     AUTOPAR_RETURN_IF_ERROR(parseBytes(memoryLimit, options.memoryLimit));

@@ -9,8 +9,11 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// Errors as `autopar-compile: error: [where: ]message`, without the operation's text.
-static LogicalResult report(Diagnostic &diagnostic) {
+/// Errors as `autopar-compile: error: [where: ]message`, without the operation's text. Remarks are
+/// for --explain.
+static LogicalResult report(Diagnostic &diagnostic, bool explains) {
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && !explains)
+    return success();
   auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>();
   auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
   bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
@@ -42,7 +45,9 @@ int main(int argc, char **argv) {
   registerAllDialects(registry);
   MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
-  context.getDiagEngine().registerHandler(report);
+  bool explains = line->explain != Explain::No;
+  context.getDiagEngine().registerHandler(
+      [explains](Diagnostic &diagnostic) { return report(diagnostic, explains); });
   bool progress = !line->quiet && llvm::sys::Process::StandardErrIsDisplayed();
   if (progress)
     line->compile.onPhase = [](size_t number, size_t count, const PhaseInfo &info) {
@@ -54,7 +59,7 @@ int main(int argc, char **argv) {
     llvm::errs() << "\r\033[K";
   if (!result)
     return fail(result.status());
-  if (line->explain != Explain::No)
+  if (explains)
     llvm::outs() << (line->explain == Explain::Json ? result->plan + "\n"
                                                     : explainPlan(result->plan));
   if (!line->quiet && result->artifactBytes)

@@ -54,7 +54,8 @@ static std::string temporaryPath(const char *suffix) {
   return "/tmp/autopar-law-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + suffix;
 }
 
-Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed) {
+Result<std::unique_ptr<::autopar::runtime::Session>>
+autopar_law::openModule(mlir::ModuleOp module) {
   std::string text = temporaryPath(".mlir"), artifact = temporaryPath(".bin");
   std::error_code error;
   {
@@ -80,8 +81,13 @@ Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64
   Result<std::unique_ptr<::autopar::runtime::Session>> session =
       ::autopar::runtime::Session::open(artifact, std::move(sessionOptions));
   llvm::sys::fs::remove(artifact);
+  return session ? std::move(session) : session.status().at("open");
+}
+
+Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed) {
+  Result<std::unique_ptr<::autopar::runtime::Session>> session = openModule(module);
   if (!session)
-    return session.status().at("open");
+    return session.status();
   std::mt19937_64 random(inputSeed);
   std::vector<Output> outputs;
   for (int draw = 0; draw < kInputDraws; ++draw) {

@@ -29,6 +29,7 @@ struct CompileOptions {
   int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
   int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
+  TrainOptions train; ///< for a training step instead of inference
   std::string targetCpu = "native";
   std::string emitMlir; ///< folder for the IR after each phase
   Phase startAt = Phase::Import;

@@ -7,6 +7,8 @@
 #include "mlir/Pass/PassOptions.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace mlir::autopar {
 
@@ -14,6 +16,7 @@ namespace mlir::autopar {
 enum class Phase {
   Import,
   Prepare,
+  Train,
   Search,
   Annotate,
   InsertReshards,
@@ -69,9 +72,19 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                               llvm::cl::init(0)};
 };
 
+/// What training adds to a compilation; nothing is trained while `loss` is empty.
+struct TrainOptions {
+  std::string loss;      ///< softmax_cross_entropy(logits, labels): lib/Training/Losses.h
+  std::string optimizer; ///< adamw(lr=3e-4): lib/Training/Optimizers.h
+  double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
+  std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
+
+  explicit operator bool() const { return !loss.empty(); }
+};
+
 /// Adds the passes of one phase; none for import and emit, which are no passes.
 void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
-                const LowerOptions &lower);
+                const LowerOptions &lower, const TrainOptions &train = {});
 
 /// prepare, search (or the given plan), annotate, insert-reshards: a module of whole tensors gets
 /// its shardings and says where data moves. This is `--auto-shard`.

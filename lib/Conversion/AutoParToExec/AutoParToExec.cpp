@@ -101,6 +101,11 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
 
 LogicalResult ProgramBuilder::lowerConstant(autopar::ConstantOp op) {
   auto type = cast<RankedTensorType>(op.getType());
+  // Many equal numbers are not worth bytes in the artifact, nor memory before they are used.
+  constexpr int64_t mostBytes = 4096;
+  auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (dense && dense.isSplat() && exec::tensorBytes(type) > mostBytes)
+    return success(); // filled by viewOf
   Value &buffer = constants[op.getValue()];
   if (!buffer) {
     std::string name = "constant." + std::to_string(constantCount++);
@@ -167,40 +172,52 @@ static StringRef stringIn(DictionaryAttr attributes, StringRef key) {
 LogicalResult ProgramBuilder::readArguments() {
   llvm::StringSet<> names;
   for (BlockArgument argument : function.getArguments()) {
-    unsigned number = argument.getArgNumber();
-    DictionaryAttr attributes = function.getArgAttrDict(number);
-    FailureOr<RankedTensorType> global = globalType(function, argument.getType(), attributes);
-    if (failed(global))
-      return failure();
     Argument info;
-    info.global = *global;
-    info.name = stringIn(attributes, "autopar.name");
-    if (attributes)
-      info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
-    if (attributes && attributes.contains("autopar.origin")) {
-      auto symbol = attributes.getAs<FlatSymbolRefAttr>("autopar.origin");
-      info.origin = symbol ? symbols.lookup<OriginOp>(symbol.getAttr()) : OriginOp();
-      if (!info.origin)
-        return function.emitOpError()
-               << "argument " << number << " has the origin " << attributes.get("autopar.origin")
-               << ", which does not exist";
-      if (info.name.empty())
-        info.name = info.origin.getSymName().str();
-    }
-    if (info.name.empty())
-      info.name = "arg" + std::to_string(number);
+    if (failed(readArgument(argument, info)))
+      return failure();
+    unsigned number = argument.getArgNumber();
     if (!names.insert(info.name).second)
       return function.emitOpError() << "has two arguments named \"" << info.name << "\"";
-    if (info.sharding &&
-        !meshOf(function, info.sharding.getMesh(), Builder(function.getContext()).getArrayAttr({})))
+    if (info.isDonated)
+      donatedByName[info.name] = number;
+    if (!info.control.empty() && failed(bindControl(argument, info)))
       return failure();
-    if (!info.origin) {
+    if (!info.isFixed() && info.control.empty()) {
       info.buffer = createBuffer(info.name, cast<RankedTensorType>(argument.getType()));
       setView(argument,
               {info.buffer, denseStrides(cast<RankedTensorType>(argument.getType()).getShape())});
     }
     arguments.push_back(info);
   }
+  return success();
+}
+
+LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &info) {
+  unsigned number = argument.getArgNumber();
+  DictionaryAttr attributes = function.getArgAttrDict(number);
+  FailureOr<RankedTensorType> global = globalType(function, argument.getType(), attributes);
+  if (failed(global))
+    return failure();
+  info.global = *global;
+  info.name = stringIn(attributes, "autopar.name");
+  info.isDonated = attributes && attributes.contains("autopar.donated");
+  info.control = stringIn(attributes, "autopar.control");
+  if (attributes)
+    info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
+  if (attributes && attributes.contains("autopar.origin")) {
+    auto symbol = attributes.getAs<FlatSymbolRefAttr>("autopar.origin");
+    info.origin = symbol ? symbols.lookup<OriginOp>(symbol.getAttr()) : OriginOp();
+    if (!info.origin)
+      return function.emitOpError() << "argument " << number << " has the origin "
+                                    << attributes.get("autopar.origin") << ", which does not exist";
+    if (info.name.empty())
+      info.name = info.origin.getSymName().str();
+  }
+  if (info.name.empty())
+    info.name = "arg" + std::to_string(number);
+  if (info.sharding &&
+      !meshOf(function, info.sharding.getMesh(), Builder(function.getContext()).getArrayAttr({})))
+    return failure();
   return success();
 }
 
@@ -216,44 +233,59 @@ void ProgramBuilder::createPort(exec::Role role, StringRef name, Value buffer,
 
 void ProgramBuilder::createArgumentPorts() {
   for (const Argument &info : arguments)
-    createPort(info.origin ? exec::Role::Parameter : exec::Role::Input, info.name, info.buffer,
-               info.global, info.sharding, info.origin);
+    if (info.control.empty())
+      createPort(info.origin      ? exec::Role::Parameter
+                 : info.isDonated ? exec::Role::State
+                                  : exec::Role::Input,
+                 info.name, info.buffer, info.global, info.sharding, info.origin);
+  if (!controlWords)
+    return;
+  auto words = controlWords.getDefiningOp<exec::BufferOp>().tensorType();
+  createPort(exec::Role::Parameter, "control", controlWords, words, {}, {},
+             DenseElementsAttr::get(words, ArrayRef<int64_t>(initialWords)));
 }
 
 LogicalResult ProgramBuilder::lowerReturn(func::ReturnOp op) {
-  llvm::DenseSet<Value> taken; // buffers that belong to arguments, constants and other outputs
   for (const Argument &info : arguments)
     taken.insert(info.buffer);
   for (const auto &constant : constants)
     taken.insert(constant.second);
   if (rankValues)
     taken.insert(rankValues);
-  for (auto [number, value] : llvm::enumerate(op.getOperands())) {
-    DictionaryAttr attributes = function.getResultAttrDict(number);
-    auto local = cast<RankedTensorType>(value.getType());
-    FailureOr<RankedTensorType> global = globalType(function, local, attributes);
-    FailureOr<Value> buffer = rowMajorBuffer(value);
-    if (failed(global) || failed(buffer))
+  for (unsigned number = 0; number < op.getNumOperands(); ++number) {
+    FailureOr<int64_t> donor = donorOf(number);
+    if (failed(donor) || (*donor < 0 && failed(lowerResult(op, number))))
       return failure();
-    std::string name = stringIn(attributes, "autopar.name").str();
-    if (name.empty())
-      name = "output" + std::to_string(number);
-    auto sharding =
-        attributes ? attributes.getAs<ShardingAttr>("autopar.sharding") : ShardingAttr();
-    if (!taken.insert(exec::rootOf(*buffer).first.getResult()).second) {
-      Value copy = createBuffer(name, local);
-      if (int64_t bytes = exec::tensorBytes(local))
-        describe(exec::CopyOp::create(stepBuilder, op.getLoc(), *buffer, 0, copy, 0, bytes), op,
-                 "copy", 0);
-      buffer = copy;
-      taken.insert(copy);
-    } else if (cast<exec::BufferOp>((*buffer).getDefiningOp()).getType() != local) {
-      buffer = exec::ViewOp::create(declarations, op.getLoc(), (*buffer).getType(), name, *buffer,
-                                    0, exec::tensorBytes(local), local)
-                   .getResult();
-    }
-    createPort(exec::Role::Output, name, *buffer, *global, sharding);
   }
+  return lowerDonatedResults(op);
+}
+
+LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
+  Value value = op.getOperand(number);
+  DictionaryAttr attributes = function.getResultAttrDict(number);
+  auto local = cast<RankedTensorType>(value.getType());
+  FailureOr<RankedTensorType> global = globalType(function, local, attributes);
+  FailureOr<Value> buffer = rowMajorBuffer(value);
+  if (failed(global) || failed(buffer))
+    return failure();
+  std::string name = stringIn(attributes, "autopar.name").str();
+  if (name.empty())
+    name = "output" + std::to_string(number);
+  auto sharding = attributes ? attributes.getAs<ShardingAttr>("autopar.sharding") : ShardingAttr();
+  if (!taken.insert(exec::rootOf(*buffer).first.getResult()).second) {
+    Value copy = createBuffer(name, local);
+    if (int64_t bytes = exec::tensorBytes(local))
+      describe(exec::CopyOp::create(stepBuilder, op.getLoc(), *buffer, 0, copy, 0, bytes), op,
+               "copy", 0);
+    buffer = copy;
+    taken.insert(copy);
+  } else if (cast<exec::BufferOp>((*buffer).getDefiningOp()).getType() != local) {
+    buffer = exec::ViewOp::create(declarations, op.getLoc(), (*buffer).getType(), name, *buffer, 0,
+                                  exec::tensorBytes(local), local)
+                 .getResult();
+  }
+  bool isMetric = attributes && attributes.contains("autopar.metric");
+  createPort(isMetric ? exec::Role::Metric : exec::Role::Output, name, *buffer, *global, sharding);
   return success();
 }
 

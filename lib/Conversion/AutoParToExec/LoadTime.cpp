@@ -27,7 +27,7 @@ static int64_t bytesOf(TypeRange types) {
 bool ProgramBuilder::isLoadTime(Value value) const {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argument.getOwner()->getParentOp() == func::FuncOp(function) &&
-           arguments[argument.getArgNumber()].origin;
+           arguments[argument.getArgNumber()].isFixed();
   Operation *op = value.getDefiningOp();
   if (!mayRunOnce(op))
     return false;
@@ -41,7 +41,7 @@ bool ProgramBuilder::isLoadTime(Value value) const {
 /// A parameter that only computations at load read needs no room afterwards.
 bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
   // Without users it is what a library call took out of its group: the step reads it.
-  if (!arguments[cast<BlockArgument>(parameter).getArgNumber()].origin || parameter.use_empty())
+  if (!arguments[cast<BlockArgument>(parameter).getArgNumber()].isFixed() || parameter.use_empty())
     return false;
   SmallVector<Value> worklist{parameter};
   while (!worklist.empty())

@@ -87,6 +87,21 @@ StridedView ProgramBuilder::viewOfSlice(SliceOp slice) {
   return view;
 }
 
+Value ProgramBuilder::fillConstant(autopar::ConstantOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  Value buffer = createBuffer(getOpId(op), type);
+  auto repeat = [&](OpBuilder &builder, ValueRange) -> SmallVector<Value> {
+    auto element = cast<DenseElementsAttr>(op.getValue()).getSplatValue<Attribute>();
+    auto scalar = RankedTensorType::get({}, type.getElementType());
+    Value number =
+        autopar::ConstantOp::create(builder, op.getLoc(), DenseElementsAttr::get(scalar, element));
+    return {BroadcastOp::create(builder, op.getLoc(), type, number, ArrayRef<int64_t>{})};
+  };
+  if (failed(launchGroup(op, {}, {}, {type}, {buffer}, repeat)))
+    op.emitOpError("cannot be filled"); // reported; the caller's own result does not matter
+  return buffer;
+}
+
 //===-- views -------------------------------------------------------------------------===//
 
 StridedView ProgramBuilder::viewOf(Value value) {
@@ -106,6 +121,8 @@ StridedView ProgramBuilder::viewOf(Value value) {
       info.buffer = createBuffer(info.name, type);
       view = {info.buffer, denseStrides(type.getShape())};
     }
+  } else if (auto constant = value.getDefiningOp<autopar::ConstantOp>()) {
+    view = {fillConstant(constant), denseStrides(type.getShape())};
   } else if (auto transpose = value.getDefiningOp<TransposeOp>()) {
     StridedView input = viewOf(transpose.getInput());
     view.buffer = input.buffer;

@@ -110,8 +110,13 @@ private:
     std::string name;
     RankedTensorType global;
     ShardingAttr sharding;
-    OriginOp origin; ///< null for an input
-    Value buffer;    ///< null for a parameter that nothing reads in place
+    OriginOp origin;        ///< null for an input
+    Value buffer;           ///< null for a parameter that nothing reads in place
+    bool isDonated = false; ///< every step replaces it: `autopar.donated`
+    std::string control;    ///< a word of the control buffer: `autopar.control`
+
+    /// Whether it is the same in every step.
+    bool isFixed() const { return origin && !isDonated; }
   };
   struct PortInfo {
     RankedTensorType global;
@@ -123,10 +128,17 @@ private:
   };
 
   LogicalResult readArguments();
+  LogicalResult readArgument(BlockArgument argument, Argument &info);
+  LogicalResult bindControl(BlockArgument argument, const Argument &info);
   bool isReadAtLoadOnly(Value parameter) const;
   LogicalResult lowerNow(Operation *op);
   LogicalResult lowerReturn(func::ReturnOp op);
+  LogicalResult lowerResult(func::ReturnOp op, unsigned number);
+  LogicalResult lowerDonatedResults(func::ReturnOp op);
+  FailureOr<int64_t> donorOf(unsigned result);
   LogicalResult lowerConstant(ConstantOp op);
+  /// A buffer that a kernel fills with the one number of a constant, where it is first used.
+  Value fillConstant(ConstantOp op);
   LogicalResult lowerShardIndex(ShardIndexOp op);
   LogicalResult lowerKernel(Operation *op);
   /// Whether an operation, or everything in a group, only says where elements are, and whoever
@@ -163,6 +175,10 @@ private:
   SmallVector<CollectiveGroup> collectiveGroups;
   SmallVector<CollectiveGroup> shardIndices;
   Value rankValues;
+  Value controlWords;                      ///< the control buffer, where something reads it
+  SmallVector<int64_t> initialWords;       ///< what it holds before the first step
+  llvm::DenseSet<Value> taken;             ///< buffers that belong to arguments, constants, outputs
+  llvm::StringMap<unsigned> donatedByName; ///< donated arguments
 };
 
 /// The lowerings of operation families.

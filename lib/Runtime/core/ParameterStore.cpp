@@ -167,9 +167,10 @@ void copyInPieces(const uint8_t *data, const Port &port, const Box &box, void *l
 Status ParameterStore::read(const Port &port, const PortShard &shard, void *local,
                             const std::vector<int64_t> &localShape) {
   int64_t bytes = artifact::checkedBytes(localShape, port.dtype).value_or(0);
-  if (shard.extent != localShape)
+  bool isZero = port.source.kind == SourceKind::None; // state before the first step
+  if (isZero || shard.extent != localShape)
     std::memset(local, 0, size_t(bytes));
-  if (port.source.kind == SourceKind::None)
+  if (isZero)
     return Status::ok();
   if (port.source.kind == SourceKind::Absent) {
     if (!initializer)

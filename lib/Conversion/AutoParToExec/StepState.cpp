@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lasts from one step to the next: donated arguments, whose buffers the step fills with their
+// next values, and the words of the control buffer.
+#include "ProgramBuilder.h"
+
+#include "autopar/Artifact/Program.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::artifact::ControlWord;
+using ::autopar::artifact::kControlWords;
+
+// Words are not aligned as kernels expect their arguments, so each is copied to a place of its own.
+LogicalResult ProgramBuilder::bindControl(BlockArgument argument, const Argument &info) {
+  auto type = cast<RankedTensorType>(argument.getType());
+  bool isStep = info.control == "step", isRate = info.control == "learning_rate";
+  Builder attributes(function.getContext());
+  Type element = isStep ? Type(attributes.getI64Type()) : Type(attributes.getF64Type());
+  if (!isStep && !isRate)
+    return function.emitOpError() << "argument \"" << info.name << "\": expected the control word "
+                                  << "step or learning_rate, got \"" << info.control << "\"";
+  if (type != RankedTensorType::get({}, element))
+    return function.emitOpError() << "argument \"" << info.name << "\": the control word \""
+                                  << info.control << "\" is " << element << ", not " << type;
+  if (!controlWords) {
+    auto words = RankedTensorType::get({kControlWords}, attributes.getI64Type());
+    controlWords = createBuffer("control", words);
+    controlWords.getDefiningOp<exec::BufferOp>().setBinding(exec::Binding::Control);
+    initialWords.assign(kControlWords, 0);
+  }
+  auto word = static_cast<int64_t>(isStep ? ControlWord::Step : ControlWord::LearningRate);
+  if (auto initial =
+          function.getArgAttrOfType<FloatAttr>(argument.getArgNumber(), "autopar.initial"))
+    initialWords[word] = llvm::bit_cast<int64_t>(initial.getValueAsDouble());
+  Value buffer = createBuffer(info.name, type);
+  auto copy =
+      exec::CopyOp::create(stepBuilder, argument.getLoc(), controlWords, word * 8, buffer, 0, 8);
+  describe(copy, function, "copy", 0);
+  copy.setId(info.name);
+  setView(argument, {buffer, {}});
+  return success();
+}
+
+/// The donated argument whose next value a result is; -1 for an output.
+FailureOr<int64_t> ProgramBuilder::donorOf(unsigned result) {
+  auto attribute = function.getResultAttrOfType<StringAttr>(result, "autopar.name");
+  StringRef name = attribute ? attribute.getValue() : StringRef();
+  auto found = donatedByName.find(name);
+  if (found == donatedByName.end())
+    return -1;
+  unsigned donor = found->second;
+  Type type = function.getFunctionType().getResult(result);
+  if (type != function.getFunctionType().getInput(donor) ||
+      function.getResultAttr(result, "autopar.sharding") !=
+          function.getArgAttr(donor, "autopar.sharding"))
+    return function.emitOpError() << "result \"" << name
+                                  << "\" is the next value of a donated argument and must have its "
+                                     "type and sharding";
+  return donor;
+}
+
+// At the end of the step the new values take the place of the old ones. A value that lies in the
+// buffer of another donated argument is put aside first, since that buffer may be overwritten.
+LogicalResult ProgramBuilder::lowerDonatedResults(func::ReturnOp op) {
+  struct Move {
+    Value from, to;
+    int64_t bytes;
+    std::string name;
+  };
+  SmallVector<Move> moves;
+  llvm::DenseSet<Value> donated;
+  for (const Argument &info : arguments)
+    if (info.isDonated)
+      donated.insert(info.buffer);
+  llvm::StringSet<> returned;
+  auto copy = [&](Value from, Value to, const Move &move) {
+    auto instruction = exec::CopyOp::create(stepBuilder, op.getLoc(), from, 0, to, 0, move.bytes);
+    describe(instruction, op, "copy", 0);
+    instruction.setId(move.name);
+  };
+  for (unsigned number = 0; number < op.getNumOperands(); ++number) {
+    FailureOr<int64_t> donor = donorOf(number);
+    if (failed(donor))
+      return failure();
+    if (*donor < 0)
+      continue;
+    const Argument &info = arguments[*donor];
+    if (!returned.insert(info.name).second)
+      return function.emitOpError() << "returns \"" << info.name << "\" twice";
+    FailureOr<Value> buffer = rowMajorBuffer(op.getOperand(number));
+    if (failed(buffer))
+      return failure();
+    auto type = cast<RankedTensorType>(op.getOperand(number).getType());
+    Move move{*buffer, info.buffer, exec::tensorBytes(type), info.name};
+    if (move.from == move.to || move.bytes == 0)
+      continue;
+    if (donated.contains(exec::rootOf(move.from).first.getResult())) {
+      Value aside = createBuffer(info.name + ".next", type);
+      copy(move.from, aside, move);
+      move.from = aside;
+    }
+    moves.push_back(move);
+  }
+  for (const Argument &info : arguments)
+    if (info.isDonated && !returned.contains(info.name))
+      return function.emitOpError()
+             << "donates \"" << info.name << "\" and returns no result of that name";
+  for (const Move &move : moves)
+    copy(move.from, move.to, move);
+  return success();
+}

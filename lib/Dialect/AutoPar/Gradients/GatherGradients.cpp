@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of gather and scatter, which are each other's.
+#include "GradientModels.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+template <typename Model, typename Op>
+using Gradient = GradientOpInterface::ExternalModel<Model, Op>;
+
+/// The indices of a gather as positions inside the input, with the positions along its batch
+/// dimensions in front: [batch..., S..., batchDims + k].
+Value scatterPositions(FormulaBuilder &b, GatherOp gather) {
+  RankedTensorType type = gather.getIndices().getType();
+  ArrayRef<int64_t> shape = gather.getInput().getType().getShape();
+  SmallVector<APInt> extents;
+  for (int64_t dim : gather.getDims())
+    extents.emplace_back(type.getElementTypeBitWidth(), shape[dim]);
+  RankedTensorType line = type.clone(ArrayRef<int64_t>{static_cast<int64_t>(extents.size())});
+  Value limits = ConstantOp::create(b.builder, b.loc, DenseElementsAttr::get(line, extents));
+  limits =
+      BroadcastOp::create(b.builder, b.loc, type, limits, ArrayRef<int64_t>{type.getRank() - 1});
+  Value positions = b.clampPositions(gather.getIndices(), limits);
+  int64_t batch = gather.getBatchDims();
+  if (batch == 0)
+    return positions;
+  SmallVector<int64_t> single(type.getShape()), joined(type.getShape());
+  single.back() = 1;
+  joined.back() += batch;
+  SmallVector<Value> parts;
+  for (int64_t dim = 0; dim < batch; ++dim)
+    parts.push_back(IotaOp::create(b.builder, b.loc, type.clone(single), dim));
+  parts.push_back(positions);
+  return ConcatOp::create(b.builder, b.loc, type.clone(joined), parts, type.getRank() - 1);
+}
+
+// Scatter wants the indexed dimensions first: input [batch, pre, dims, post] is built as
+// [batch, dims, pre, post] from updates [batch, S, pre, post].
+struct GatherGradient : Gradient<GatherGradient, GatherOp> {
+  FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned,
+                                 ValueRange cotangents) const {
+    auto gather = cast<GatherOp>(op);
+    FormulaBuilder b(builder, op);
+    RankedTensorType input = gather.getInput().getType();
+    int64_t batch = gather.getBatchDims(), first = gather.getDims().front(),
+            count = gather.getDims().size(),
+            spread = gather.getIndices().getType().getRank() - 1 - batch;
+    SmallVector<int64_t> toInput, toUpdates;
+    auto take = [](SmallVector<int64_t> &order, int64_t begin, int64_t end) {
+      for (int64_t dim = begin; dim < end; ++dim)
+        order.push_back(dim);
+    };
+    take(toInput, 0, batch);
+    take(toInput, first, first + count);
+    take(toInput, batch, first);
+    take(toInput, first + count, input.getRank());
+    take(toUpdates, 0, batch);
+    take(toUpdates, first, first + spread);
+    take(toUpdates, batch, first);
+    take(toUpdates, first + spread, gather.getType().getRank());
+    SmallVector<int64_t> shape;
+    for (int64_t dim : toInput)
+      shape.push_back(input.getDimSize(dim));
+    Value positions = scatterPositions(b, gather);
+    Value updates = b.transpose(cotangents[0], toUpdates);
+    Value sum = ScatterOp::create(builder, op->getLoc(), input.clone(shape), ScatterKind::Add,
+                                  b.zeros(input.clone(shape)), positions, updates);
+    return b.transpose(sum, inverted(toInput));
+  }
+};
+
+struct GatherElementsGradient : Gradient<GatherElementsGradient, GatherElementsOp> {
+  FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned,
+                                 ValueRange cotangents) const {
+    auto gather = cast<GatherElementsOp>(op);
+    FormulaBuilder b(builder, op);
+    RankedTensorType input = gather.getInput().getType();
+    return Value(ScatterElementsOp::create(builder, op->getLoc(), input, ScatterKind::Add,
+                                           b.zeros(input), gather.getIndices(), cotangents[0],
+                                           gather.getDim()));
+  }
+};
+
+template <typename Op>
+LogicalResult checkKind(Op op) {
+  if (op.getKind() == ScatterKind::Add || op.getKind() == ScatterKind::Assign)
+    return success();
+  return noGradient(op, "only scatters that add or assign are differentiated, not " +
+                            stringifyScatterKind(op.getKind()));
+}
+
+// What is added to keeps its cotangent; what is overwritten loses it.
+struct ScatterGradient : Gradient<ScatterGradient, ScatterOp> {
+  FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
+                                 ValueRange cotangents) const {
+    auto scatter = cast<ScatterOp>(op);
+    FormulaBuilder b(builder, op);
+    Value g = cotangents[0], indices = scatter.getIndices();
+    RankedTensorType updates = scatter.getUpdates().getType();
+    if (failed(checkKind(scatter)))
+      return failure();
+    if (operand == 0 && scatter.getKind() == ScatterKind::Add)
+      return g;
+    if (operand == 0)
+      return Value(ScatterOp::create(builder, op->getLoc(), g.getType(), ScatterKind::Assign, g,
+                                     indices, b.zeros(updates)));
+    SmallVector<int64_t> dims =
+        llvm::to_vector(llvm::seq<int64_t>(0, b.typeOf(indices).getShape().back()));
+    return Value(GatherOp::create(builder, op->getLoc(), updates, g, indices, dims, 0));
+  }
+};
+
+struct ScatterElementsGradient : Gradient<ScatterElementsGradient, ScatterElementsOp> {
+  FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
+                                 ValueRange cotangents) const {
+    auto scatter = cast<ScatterElementsOp>(op);
+    FormulaBuilder b(builder, op);
+    Value g = cotangents[0], indices = scatter.getIndices();
+    RankedTensorType updates = scatter.getUpdates().getType();
+    if (failed(checkKind(scatter)))
+      return failure();
+    if (operand == 0 && scatter.getKind() == ScatterKind::Add)
+      return g;
+    if (operand == 0)
+      return Value(ScatterElementsOp::create(builder, op->getLoc(), g.getType(),
+                                             ScatterKind::Assign, g, indices, b.zeros(updates),
+                                             scatter.getDim()));
+    return Value(
+        GatherElementsOp::create(builder, op->getLoc(), updates, g, indices, scatter.getDim()));
+  }
+};
+
+} // namespace
+
+void mlir::autopar::attachGatherGradients(MLIRContext &context) {
+  GatherOp::attachInterface<GatherGradient>(context);
+  GatherElementsOp::attachInterface<GatherElementsGradient>(context);
+  ScatterOp::attachInterface<ScatterGradient>(context);
+  ScatterElementsOp::attachInterface<ScatterElementsGradient>(context);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the families of gradients share.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
+#include "autopar/Interfaces/GradientInterface.h"
+
+namespace mlir::autopar {
+
+/// Fails with "has no gradient ...: what is missing".
+FailureOr<Value> noGradient(Operation *op, const Twine &why);
+
+/// The families of gradients; each file attaches its own.
+void attachElementwiseGradients(MLIRContext &context);
+void attachContractionGradients(MLIRContext &context);
+void attachReductionGradients(MLIRContext &context);
+void attachWindowGradients(MLIRContext &context);
+void attachRowGradients(MLIRContext &context);
+void attachDataMovementGradients(MLIRContext &context);
+void attachGatherGradients(MLIRContext &context);
+
+} // namespace mlir::autopar

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-build-training-step: loss, derivatives, clipping and update behind the forward
+// graph, as one function of values.
+#include "autopar/Training/Passes.h"
+
+#include "autopar/Training/Differentiate.h"
+#include "autopar/Training/Losses.h"
+#include "autopar/Training/Optimizers.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_BUILDTRAININGSTEPPASS
+#include "autopar/Training/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Call;
+using ::autopar::Result;
+
+namespace {
+/// A result of the step.
+struct StepResult {
+  Value value;
+  std::string name;
+  bool isMetric = false;
+};
+
+/// One trained parameter.
+struct Trained {
+  BlockArgument argument;
+  std::string name;
+  bool decays = true;
+  Value gradient;
+};
+
+class StepBuilder {
+public:
+  StepBuilder(func::FuncOp function, double clipNorm)
+      : function(function), clipNorm(clipNorm), builder(function.getBody().front().getTerminator()),
+        b(builder, function.getLoc()) {
+    for (Operation &op : function.getBody().front())
+      taken.insert(getOpId(&op));
+  }
+
+  LogicalResult build(StringRef lossText, StringRef optimizerText) {
+    Result<Call> lossCall = Call::parse("loss", lossText.str());
+    if (!lossCall)
+      return refuse(lossCall.status());
+    Result<Call> optimizerCall = Call::parse("optimizer", optimizerText.str());
+    if (!optimizerCall)
+      return refuse(optimizerCall.status());
+    Result<std::unique_ptr<Optimizer>> optimizer = makeOptimizer(*optimizerCall);
+    if (!optimizer)
+      return refuse(optimizer.status());
+    if (!(clipNorm >= 0))
+      return function.emitError() << "clip-norm: expected a positive number, got " << clipNorm;
+    Result<Loss> loss = buildLoss(function, *lossCall);
+    if (!loss)
+      return refuse(loss.status());
+    nameNew("loss");
+    if (failed(findTrained(*loss)))
+      return failure();
+    results.push_back({loss->value, "loss", true});
+    clip();
+    update(**optimizer);
+    finish();
+    return success();
+  }
+
+private:
+  LogicalResult refuse(const ::autopar::Status &status) {
+    return function.emitError() << status.message();
+  }
+
+  std::string nameOf(BlockArgument argument) {
+    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.name");
+    return name ? name.str() : "arg" + std::to_string(argument.getArgNumber());
+  }
+
+  /// Names what was built since the last call: the last operation `id`, the others `id/kind`.
+  void nameNew(const Twine &id, Operation *last = nullptr) {
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      if (!getOpId(&op).empty())
+        continue;
+      std::string wanted = (&op == last ? id : id + "/" + op.getName().stripDialect()).str();
+      std::string unique = wanted;
+      for (int count = 1; !taken.insert(unique).second; ++count)
+        unique = wanted + "." + std::to_string(count);
+      setOpId(&op, unique);
+    }
+  }
+
+  LogicalResult findTrained(const Loss &loss) {
+    SmallVector<Value> values;
+    for (BlockArgument argument : function.getArguments()) {
+      auto mark =
+          function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.trainable");
+      if (!mark)
+        continue;
+      trained.push_back({argument, nameOf(argument), mark.getValue() == "decay", {}});
+      values.push_back(argument);
+    }
+    if (trained.empty())
+      return function.emitError("has no parameter to train: none is marked autopar.trainable "
+                                "(autopar-choose-trainable marks them)");
+    FailureOr<SmallVector<Value>> gradients =
+        differentiate(builder, loss.value, values, loss.seeds);
+    if (failed(gradients))
+      return failure();
+    for (auto [parameter, gradient] : llvm::zip_equal(trained, *gradients)) {
+      parameter.gradient = gradient;
+      if (!gradient)
+        function.emitWarning() << "the loss does not depend on parameter \"" << parameter.name
+                               << "\"; it keeps its values";
+    }
+    llvm::erase_if(trained, [](const Trained &parameter) { return !parameter.gradient; });
+    if (trained.empty())
+      return function.emitError("the loss depends on no parameter that is to be trained");
+    return success();
+  }
+
+  static Type wide(Value value, Builder &builder) {
+    Type element = FormulaBuilder::typeOf(value).getElementType();
+    return element.isF64() ? element : builder.getF32Type();
+  }
+
+  // Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks", 2013.
+  void clip() {
+    if (clipNorm == 0)
+      return;
+    Type element = builder.getF32Type();
+    Value sum;
+    for (Trained &parameter : trained) {
+      Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
+      int64_t rank = FormulaBuilder::typeOf(gradient).getRank();
+      Value part = b.sum(b.square(gradient), llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+      part = b.cast(part, element);
+      sum = sum ? b.add(sum, part) : part;
+      nameNew(parameter.name + "/norm");
+    }
+    Value norm = b.unary(UnaryKind::Sqrt, sum);
+    Value factor = b.div(b.splatLike(norm, clipNorm), b.shift(norm, 1e-6));
+    factor = b.binary(BinaryKind::Min, factor, b.splatLike(factor, 1));
+    nameNew("clip");
+    results.push_back({norm, "gradient_norm", true});
+    for (Trained &parameter : trained) {
+      parameter.gradient = b.mul(parameter.gradient, ofType(factor, parameter.gradient));
+      nameNew(parameter.name + "/clip", parameter.gradient.getDefiningOp());
+    }
+  }
+
+  /// A scalar, repeated.
+  Value ofType(Value scalar, Value like) {
+    RankedTensorType type = FormulaBuilder::typeOf(like);
+    scalar = b.cast(scalar, type.getElementType());
+    if (type.getRank() == 0)
+      return scalar;
+    return BroadcastOp::create(builder, b.loc, type, scalar, ArrayRef<int64_t>{});
+  }
+
+  BlockArgument control(StringRef word, Type element) {
+    BlockArgument argument =
+        addArgument(function, RankedTensorType::get({}, element), "control." + word);
+    function.setArgAttr(argument.getArgNumber(), "autopar.control", builder.getStringAttr(word));
+    return argument;
+  }
+
+  void update(const Optimizer &optimizer) {
+    struct Kept {
+      SmallVector<Value> state;
+      SmallVector<std::string> names;
+    };
+    SmallVector<Kept> kept(trained.size());
+    for (auto [parameter, own] : llvm::zip_equal(trained, kept))
+      for (StringRef state : optimizer.stateNames()) {
+        own.names.push_back(parameter.name + "/" + state.str());
+        auto type = cast<RankedTensorType>(parameter.argument.getType());
+        BlockArgument argument = addArgument(function, type, own.names.back());
+        donate(argument);
+        own.state.push_back(argument);
+      }
+    BlockArgument rate = control("learning_rate", builder.getF64Type());
+    function.setArgAttr(rate.getArgNumber(), "autopar.initial",
+                        builder.getF64FloatAttr(optimizer.learningRate));
+    BlockArgument step = control("step", builder.getI64Type());
+    Value count = b.shift(b.cast(step, builder.getF64Type()), 1);
+    SmallVector<Value> shared = optimizer.shared(b, rate, count);
+    nameNew("optimizer");
+    SmallVector<StepResult> metrics = std::exchange(results, {});
+    SmallVector<StepResult> states;
+    for (auto [parameter, own] : llvm::zip_equal(trained, kept)) {
+      donate(parameter.argument);
+      SmallVector<Value> numbers;
+      for (Value number : shared)
+        numbers.push_back(ofType(number, parameter.argument));
+      SmallVector<Value> next =
+          optimizer.update(b, parameter.argument, parameter.gradient, own.state, numbers,
+                           parameter.decays ? optimizer.weightDecay : 0);
+      nameNew(parameter.name + "/update", next[0].getDefiningOp());
+      results.push_back({next[0], parameter.name});
+      for (auto [value, name] : llvm::zip_equal(ArrayRef<Value>(next).drop_front(), own.names))
+        states.push_back({value, name});
+    }
+    results.append(states);
+    results.append(metrics);
+  }
+
+  void donate(BlockArgument argument) {
+    function.setArgAttr(argument.getArgNumber(), "autopar.donated", builder.getUnitAttr());
+    if (!function.getArgAttr(argument.getArgNumber(), "autopar.name"))
+      function.setArgAttr(argument.getArgNumber(), "autopar.name",
+                          builder.getStringAttr(nameOf(argument)));
+  }
+
+  void finish() {
+    SmallVector<Value> values;
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    for (const StepResult &result : results) {
+      values.push_back(result.value);
+      types.push_back(result.value.getType());
+      NamedAttrList list;
+      list.set("autopar.name", builder.getStringAttr(result.name));
+      if (result.isMetric)
+        list.set("autopar.metric", builder.getUnitAttr());
+      attributes.push_back(list.getDictionary(builder.getContext()));
+    }
+    Block &body = function.getBody().front();
+    body.getTerminator()->setOperands(values);
+    function.removeResAttrsAttr();
+    function.setFunctionType(builder.getFunctionType(body.getArgumentTypes(), types));
+    function.setAllResultAttrs(attributes);
+    // The forward results that are no longer returned may have been the only users.
+    SmallVector<Operation *> ops =
+        llvm::map_to_vector(body.without_terminator(), [](Operation &op) { return &op; });
+    for (Operation *op : llvm::reverse(ops))
+      if (isOpTriviallyDead(op))
+        op->erase();
+  }
+
+  func::FuncOp function;
+  double clipNorm;
+  OpBuilder builder;
+  FormulaBuilder b;
+  llvm::StringSet<> taken;
+  SmallVector<Trained> trained;
+  SmallVector<StepResult> results;
+};
+
+struct BuildTrainingStepPass
+    : mlir::autopar::impl::BuildTrainingStepPassBase<BuildTrainingStepPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock()) {
+      getOperation().emitError("expected a function @main of one block to train");
+      return signalPassFailure();
+    }
+    if (failed(StepBuilder(function, clipNorm).build(loss, optimizer)))
+      signalPassFailure();
+  }
+};
+} // namespace

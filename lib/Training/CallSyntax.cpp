@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recursive-free parser: names, numbers, and what separates them.
+#include "autopar/Training/CallSyntax.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+using namespace autopar;
+
+namespace {
+struct Cursor {
+  const std::string &text;
+  size_t at = 0;
+
+  void skipSpace() {
+    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])))
+      ++at;
+  }
+  bool accept(char c) {
+    skipSpace();
+    if (at >= text.size() || text[at] != c)
+      return false;
+    ++at;
+    return true;
+  }
+  static bool belongs(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' ||
+           c == ':' || c == '-' || c == '+';
+  }
+  std::string word() {
+    skipSpace();
+    size_t begin = at;
+    while (at < text.size() && belongs(text[at]))
+      ++at;
+    return text.substr(begin, at - begin);
+  }
+};
+} // namespace
+
+Status Call::errorAt(size_t position, const std::string &message) const {
+  return Status::badInput(what + " \"" + text + "\": " + message + " at character " +
+                          std::to_string(position + 1));
+}
+
+Result<Call> Call::parse(const std::string &what, const std::string &text) {
+  Call call;
+  call.what = what;
+  call.text = text;
+  Cursor cursor{call.text};
+  cursor.skipSpace();
+  call.namePosition = cursor.at;
+  call.name = cursor.word();
+  if (call.name.empty())
+    return call.errorAt(cursor.at, "expected a name");
+  if (cursor.accept('(') && !cursor.accept(')')) {
+    while (true) {
+      cursor.skipSpace();
+      size_t begin = cursor.at;
+      std::string word = cursor.word();
+      if (word.empty())
+        return call.errorAt(cursor.at, "expected a name");
+      if (cursor.accept('=')) {
+        cursor.skipSpace();
+        size_t valueAt = cursor.at;
+        std::string value = cursor.word();
+        char *end = nullptr;
+        double number = value == "true"    ? 1
+                        : value == "false" ? 0
+                                           : std::strtod(value.c_str(), &end);
+        if (value.empty() || (end && *end))
+          return call.errorAt(valueAt, "expected a number");
+        if (!call.options.emplace(word, Option{number, begin}).second)
+          return call.errorAt(begin, "\"" + word + "\" is given twice");
+      } else {
+        call.arguments.push_back(word);
+      }
+      if (cursor.accept(')'))
+        break;
+      if (!cursor.accept(','))
+        return call.errorAt(cursor.at, "expected ',' or ')'");
+    }
+  }
+  cursor.skipSpace();
+  if (cursor.at != call.text.size())
+    return call.errorAt(cursor.at, "expected nothing more");
+  return call;
+}
+
+double Call::take(const std::string &key, double fallback) {
+  taken.push_back(key);
+  auto it = options.find(key);
+  return it == options.end() ? fallback : it->second.number;
+}
+
+Status Call::checkAllTaken() const {
+  for (const auto &[key, option] : options)
+    if (std::find(taken.begin(), taken.end(), key) == taken.end()) {
+      std::string known;
+      for (const std::string &name : taken)
+        known += (known.empty() ? "" : ", ") + name;
+      return errorAt(option.position, "unknown option \"" + key + "\"; " + name + " takes " +
+                                          (known.empty() ? "none" : known));
+    }
+  return Status::ok();
+}

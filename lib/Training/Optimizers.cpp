@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formulas of optimizers, in the order of operations of PyTorch, whose results they are
+// compared with.
+#include "autopar/Training/Optimizers.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Call;
+using ::autopar::Result;
+using ::autopar::Status;
+
+namespace {
+
+/// a + t (b - a)
+Value interpolate(FormulaBuilder &b, Value from, Value to, double t) {
+  return b.add(from, b.scale(b.sub(to, from), t));
+}
+
+/// The gradient with the derivative of decay / 2 * |parameter|^2.
+Value withPenalty(FormulaBuilder &b, Value gradient, Value parameter, double decay) {
+  return decay == 0 ? gradient : b.add(gradient, b.scale(parameter, decay));
+}
+
+/// The parameter shrunk by rate * decay (Loshchilov and Hutter, "Decoupled weight decay
+/// regularization", 2019).
+Value decayed(FormulaBuilder &b, Value parameter, Value rate, double decay) {
+  return decay == 0 ? parameter : b.mul(parameter, b.shift(b.scale(rate, -decay), 1));
+}
+
+/// Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
+struct Sgd : Optimizer {
+  double momentum = 0;
+  bool nesterov = false;
+
+  SmallVector<StringRef> stateNames() const override {
+    return momentum == 0 ? SmallVector<StringRef>{} : SmallVector<StringRef>{"momentum"};
+  }
+  SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
+                            ValueRange shared, double decay) const override {
+    gradient = withPenalty(b, gradient, parameter, decay);
+    if (momentum == 0)
+      return {b.sub(parameter, b.mul(shared[0], gradient))};
+    Value velocity = b.add(b.scale(state[0], momentum), gradient);
+    Value along = nesterov ? b.add(gradient, b.scale(velocity, momentum)) : velocity;
+    return {b.sub(parameter, b.mul(shared[0], along)), velocity};
+  }
+};
+
+/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015; `decoupled` is AdamW.
+struct Adam : Optimizer {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  bool decoupled = false;
+
+  SmallVector<StringRef> stateNames() const override { return {"mean", "square"}; }
+
+  /// The rate; rate / (1 - beta1^t); 1 / sqrt(1 - beta2^t).
+  SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const override {
+    auto correction = [&](double beta) {
+      Value power = b.binary(BinaryKind::Pow, b.splatLike(count, beta), count);
+      return b.shift(b.unary(UnaryKind::Neg, power), 1);
+    };
+    return {rate, b.div(rate, correction(beta1)), b.unary(UnaryKind::Rsqrt, correction(beta2))};
+  }
+  SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
+                            ValueRange shared, double decay) const override {
+    if (decoupled)
+      parameter = decayed(b, parameter, shared[0], decay);
+    else
+      gradient = withPenalty(b, gradient, parameter, decay);
+    Value mean = interpolate(b, state[0], gradient, 1 - beta1);
+    Value square = b.add(b.scale(state[1], beta2), b.scale(b.square(gradient), 1 - beta2));
+    Value root = b.shift(b.mul(b.unary(UnaryKind::Sqrt, square), shared[2]), epsilon);
+    return {b.sub(parameter, b.mul(shared[1], b.div(mean, root))), mean, square};
+  }
+};
+
+/// Duchi, Hazan and Singer, "Adaptive subgradient methods", 2011.
+struct Adagrad : Optimizer {
+  double epsilon = 1e-10;
+
+  SmallVector<StringRef> stateNames() const override { return {"square"}; }
+  SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
+                            ValueRange shared, double decay) const override {
+    gradient = withPenalty(b, gradient, parameter, decay);
+    Value square = b.add(state[0], b.square(gradient));
+    Value root = b.shift(b.unary(UnaryKind::Sqrt, square), epsilon);
+    return {b.sub(parameter, b.mul(shared[0], b.div(gradient, root))), square};
+  }
+};
+
+/// Chen et al., "Symbolic discovery of optimization algorithms", 2023.
+struct Lion : Optimizer {
+  double beta1 = 0.9, beta2 = 0.99;
+
+  SmallVector<StringRef> stateNames() const override { return {"mean"}; }
+  SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
+                            ValueRange shared, double decay) const override {
+    Value sign = b.unary(UnaryKind::Sign, interpolate(b, state[0], gradient, 1 - beta1));
+    parameter = decayed(b, parameter, shared[0], decay);
+    return {b.sub(parameter, b.mul(shared[0], sign)),
+            interpolate(b, state[0], gradient, 1 - beta2)};
+  }
+};
+
+std::unique_ptr<Optimizer> makeSgd(Call &call, double momentum) {
+  auto sgd = std::make_unique<Sgd>();
+  sgd->learningRate = call.take("lr", 0.01);
+  sgd->momentum = call.take("momentum", momentum);
+  sgd->nesterov = call.take("nesterov", 0) != 0;
+  sgd->weightDecay = call.take("weight_decay", 0);
+  return sgd;
+}
+
+std::unique_ptr<Optimizer> makeAdam(Call &call, bool decoupled) {
+  auto adam = std::make_unique<Adam>();
+  adam->decoupled = decoupled;
+  adam->learningRate = call.take("lr", 1e-3);
+  adam->beta1 = call.take("beta1", 0.9);
+  adam->beta2 = call.take("beta2", 0.999);
+  adam->epsilon = call.take("eps", 1e-8);
+  adam->weightDecay = call.take("weight_decay", decoupled ? 0.01 : 0);
+  return adam;
+}
+
+std::unique_ptr<Optimizer> makeAdagrad(Call &call) {
+  auto adagrad = std::make_unique<Adagrad>();
+  adagrad->learningRate = call.take("lr", 0.01);
+  adagrad->epsilon = call.take("eps", 1e-10);
+  adagrad->weightDecay = call.take("weight_decay", 0);
+  return adagrad;
+}
+
+std::unique_ptr<Optimizer> makeLion(Call &call) {
+  auto lion = std::make_unique<Lion>();
+  lion->learningRate = call.take("lr", 1e-4);
+  lion->beta1 = call.take("beta1", 0.9);
+  lion->beta2 = call.take("beta2", 0.99);
+  lion->weightDecay = call.take("weight_decay", 0);
+  return lion;
+}
+
+struct Row {
+  StringLiteral name;
+  std::unique_ptr<Optimizer> (*make)(Call &);
+};
+const Row rows[] = {{"sgd", [](Call &call) { return makeSgd(call, 0); }},
+                    {"momentum", [](Call &call) { return makeSgd(call, 0.9); }},
+                    {"adam", [](Call &call) { return makeAdam(call, false); }},
+                    {"adamw", [](Call &call) { return makeAdam(call, true); }},
+                    {"adagrad", makeAdagrad},
+                    {"lion", makeLion}};
+
+/// Betas and momentum are fractions, everything else is not negative.
+Status checkRanges(const Call &call) {
+  for (const auto &[key, option] : call.options) {
+    bool fraction = key == "momentum" || StringRef(key).starts_with("beta");
+    if (!(option.number >= 0) || (fraction && option.number >= 1))
+      return call.errorAt(option.position, fraction ? "expected " + key + " in [0, 1)"
+                                                    : "expected " + key + " not to be negative");
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<std::unique_ptr<Optimizer>> mlir::autopar::makeOptimizer(Call &call) {
+  std::string known;
+  for (const Row &row : rows) {
+    known += (known.empty() ? "" : ", ") + row.name.str();
+    if (row.name != call.name)
+      continue;
+    if (!call.arguments.empty())
+      return call.errorAt(call.namePosition, call.name + " takes options (lr=0.1) only,");
+    std::unique_ptr<Optimizer> optimizer = row.make(call);
+    AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
+    AUTOPAR_RETURN_IF_ERROR(checkRanges(call));
+    return optimizer;
+  }
+  return call.errorAt(call.namePosition, "unknown optimizer; expected " + known);
+}

@@ -1,0 +1,155 @@
+// RUN: split-file %s %t
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(out,target)" 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// OUTPUT: error: loss "mse(out,target)": the model has no output "out"; its outputs are y, i
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=hinge(y,target)" 2>&1 | FileCheck %s --check-prefix=LOSS
+// LOSS: error: loss "hinge(y,target)": unknown loss; expected softmax_cross_entropy, negative_log_likelihood, binary_cross_entropy, mean_squared_error, mse, or the name of a result that is the loss itself, at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y)" 2>&1 | FileCheck %s --check-prefix=TARGET
+// TARGET: error: loss "mse(y)": mse takes a result of the model and a target, such as mse(logits, labels); at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(i,target)" 2>&1 | FileCheck %s --check-prefix=FLOATS
+// FLOATS: error: loss "mse(i,target)": expected "i" to hold floats, got tensor<2xi64>
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,x)" 2>&1 | FileCheck %s --check-prefix=TYPE
+// TYPE: error: loss "mse(y,x)": expected the input "x" to be tensor<2x5xf32>, it is tensor<2x4xf32>
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,w)" 2>&1 | FileCheck %s --check-prefix=PARAMETER
+// PARAMETER: error: loss "mse(y,w)": the target "w" is a parameter of the model
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=y" 2>&1 | FileCheck %s --check-prefix=SCALAR
+// SCALAR: error: loss "y": expected an output of one element, it is tensor<2x5xf32>
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=softmax_cross_entropy(y,l,axis=2)" 2>&1 | FileCheck %s --check-prefix=AXIS
+// AXIS: error: loss "softmax_cross_entropy(y,l,axis=2)": "y" is tensor<2x5xf32> and has no such axis
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=softmax_cross_entropy(y,l,label_smoothing=2)" 2>&1 | FileCheck %s --check-prefix=SMOOTHING
+// SMOOTHING: error: loss {{.*}}: expected label_smoothing between 0 and 1 at character 27
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=3e-4,weigth_decay=0.1)" 2>&1 | FileCheck %s --check-prefix=OPTION
+// OPTION: error: optimizer "adamw(lr=3e-4,weigth_decay=0.1)": unknown option "weigth_decay"; adamw takes lr, beta1, beta2, eps, weight_decay at character 15
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=fast)" 2>&1 | FileCheck %s --check-prefix=NUMBER
+// NUMBER: error: optimizer "adamw(lr=fast)": expected a number at character 10
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=1" 2>&1 | FileCheck %s --check-prefix=BRACKET
+// BRACKET: error: optimizer "adamw(lr=1": expected ',' or ')' at character 11
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=1)x" 2>&1 | FileCheck %s --check-prefix=MORE
+// MORE: error: optimizer "adamw(lr=1)x": expected nothing more at character 12
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=1,lr=2)" 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: optimizer "adamw(lr=1,lr=2)": "lr" is given twice at character 12
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(beta1=1)" 2>&1 | FileCheck %s --check-prefix=FRACTION
+// FRACTION: error: optimizer "adamw(beta1=1)": expected beta1 in [0, 1) at character 7
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=sgd(lr=-1)" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: optimizer "sgd(lr=-1)": expected lr not to be negative at character 5
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=sgd(fast)" 2>&1 | FileCheck %s --check-prefix=ARGUMENT
+// ARGUMENT: error: optimizer "sgd(fast)": sgd takes options (lr=0.1) only, at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=lamb" 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
+// OPTIMIZER: error: optimizer "lamb": unknown optimizer; expected sgd, momentum, adam, adamw, adagrad, lion at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="optimizer=sgd" 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: error: loss "": expected a name at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) clip-norm=-1" 2>&1 | FileCheck %s --check-prefix=CLIP
+// CLIP: error: clip-norm: expected a positive number, got -1
+
+// RUN: not autopar-opt %t/frozen.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=FROZEN
+// FROZEN: error: has no parameter to train: none is marked autopar.trainable (autopar-choose-trainable marks them)
+
+// RUN: not autopar-opt %t/cut.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=CUT
+// CUT: error: 'autopar.arg_reduce' op has no gradient, and the loss depends on "w" only through it: freeze that parameter, or choose another loss
+
+// RUN: not autopar-opt %t/flat.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=FLAT
+// FLAT: error: 'autopar.unary' op has derivative zero everywhere, and the loss depends on "w" only through it: freeze that parameter
+
+// RUN: not autopar-opt %t/foreign.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=FOREIGN
+// FOREIGN: error: 'math.exp' op stands between a trained parameter and the loss, and has no gradient: freeze the parameters before it
+
+// RUN: not autopar-opt %t/running.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=RUNNING
+// RUNNING: error: 'autopar.cumulative' op has no gradient: only running sums are differentiated, not running max
+
+// RUN: not autopar-opt %t/pool.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=POOL
+// POOL: error: 'autopar.pool' op has no gradient: sums, maxima and minima over windows are differentiated, not prod
+
+// RUN: not autopar-opt %t/scatter.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=SCATTER
+// SCATTER: error: 'autopar.scatter_elements' op has no gradient: only scatters that add or assign are differentiated, not mul
+
+// RUN: autopar-opt %t/unused.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=UNUSED
+// UNUSED: warning: the loss does not depend on parameter "v"; it keeps its values
+// RUN: not autopar-opt %t/nothing.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=NOTHING
+// NOTHING: error: the loss depends on no parameter that is to be trained
+
+// RUN: not autopar-opt %S/Inputs/empty.mlir --autopar-build-training-step="loss=mse(y,target)" 2>&1 | FileCheck %s --check-prefix=MAIN
+// MAIN: error: expected a function @main of one block to train
+
+//--- net.mlir
+autopar.origin @w : tensor<4x5xf32>
+func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"}, %w: tensor<4x5xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"})
+    -> (tensor<2x5xf32> {autopar.name = "y"}, tensor<2xi64> {autopar.name = "i"}) {
+  %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  %i = autopar.arg_reduce max %y dim 1 : tensor<2x5xf32> -> tensor<2xi64>
+  return %y, %i : tensor<2x5xf32>, tensor<2xi64>
+}
+//--- frozen.mlir
+autopar.origin @w : tensor<4xf32>
+func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  return %w : tensor<4xf32>
+}
+//--- cut.mlir
+autopar.origin @w : tensor<4x5xf32>
+func.func @main(%w: tensor<4x5xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %i = autopar.arg_reduce max %w dim 1 : tensor<4x5xf32> -> tensor<4xi64>
+  %y = autopar.cast %i : tensor<4xi64> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- flat.mlir
+autopar.origin @w : tensor<4xf32>
+func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %n = autopar.unary neg %w : tensor<4xf32>
+  %y = autopar.unary floor %n : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- foreign.mlir
+autopar.origin @w : tensor<4xf32>
+func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %y = math.exp %w : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- running.mlir
+autopar.origin @w : tensor<4xf32>
+func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %y = autopar.cumulative max %w dim 0 : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- pool.mlir
+autopar.origin @w : tensor<4xf32>
+func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<2xf32> {autopar.name = "y"}) {
+  %y = autopar.pool prod %w {window = array<i64: 2>, strides = array<i64: 2>, padBegin = array<i64: 0>, padEnd = array<i64: 0>, dilations = array<i64: 1>} : tensor<4xf32> -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+//--- scatter.mlir
+autopar.origin @w : tensor<4xf32>
+func.func @main(%i: tensor<4xi64> {autopar.name = "i"}, %w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %y = autopar.scatter_elements mul %w, %i, %w dim 0 : (tensor<4xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- unused.mlir
+autopar.origin @w : tensor<4xf32>
+autopar.origin @v : tensor<4xf32>
+func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"},
+                %v: tensor<4xf32> {autopar.name = "v", autopar.origin = @v, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %y = autopar.unary exp %w : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+//--- nothing.mlir
+autopar.origin @v : tensor<4xf32>
+func.func @main(%x: tensor<4xf32> {autopar.name = "x"}, %v: tensor<4xf32> {autopar.name = "v", autopar.origin = @v, autopar.trainable = "decay"}) -> (tensor<4xf32> {autopar.name = "y"}) {
+  %y = autopar.unary exp %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}

@@ -1,0 +1,50 @@
+// RUN: autopar-opt %s --autopar-build-training-step="loss=mse(y,target) optimizer=momentum(lr=0.1) clip-norm=1" | FileCheck %s
+// RUN: autopar-opt %s --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=3e-4,weight_decay=0.1)" --canonicalize | FileCheck %s --check-prefix=ADAMW
+
+// The step takes and returns parameters and state; the rate and the number of the step are values.
+
+// CHECK-LABEL: func.func @main(%arg0: tensor<2x4xf32> {autopar.name = "x"},
+// CHECK-SAME: %arg1: tensor<4x4xf32> {autopar.donated, autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}
+// CHECK-SAME: %arg2: tensor<2x4xf32> {autopar.name = "target"}
+// CHECK-SAME: %arg3: tensor<4x4xf32> {autopar.donated, autopar.name = "w/momentum"}
+// CHECK-SAME: %arg4: tensor<f64> {autopar.control = "learning_rate", autopar.initial = 1.000000e-01 : f64, autopar.name = "control.learning_rate"}
+// CHECK-SAME: %arg5: tensor<i64> {autopar.control = "step", autopar.name = "control.step"}
+// CHECK-SAME: -> (tensor<4x4xf32> {autopar.name = "w"}, tensor<4x4xf32> {autopar.name = "w/momentum"},
+// CHECK-SAME:     tensor<f32> {autopar.metric, autopar.name = "loss"}, tensor<f32> {autopar.metric, autopar.name = "gradient_norm"})
+
+// The tied weight is used twice: the gradients add up. Nothing is derived by the input.
+
+// CHECK: %[[H:.*]] = autopar.dot_general %arg0, %arg1 contract [1] x [0] {autopar.id = "fc1"}
+// CHECK: %[[A:.*]] = autopar.unary tanh %[[H]] {autopar.id = "act"}
+// CHECK: %[[Y:.*]] = autopar.dot_general %[[A]], %arg1 contract [1] x [1] {autopar.id = "fc2"}
+// CHECK: %[[DIFF:.*]] = autopar.binary sub %[[Y]], %arg2
+// CHECK: %[[LOSS:.*]] = autopar.binary mul {{.*}}"loss/binary.2"} : tensor<f32>
+// CHECK: %[[DA:.*]] = autopar.dot_general %[[DY:.*]], %arg1 contract [1] x [0] {autopar.id = "fc2/vjp.0"}
+// CHECK: %[[DW2:.*]] = autopar.dot_general %[[A]], %[[DY]] contract [0] x [0] {autopar.id = "fc2/vjp.1/dot_general"}
+// CHECK: autopar.transpose %[[DW2]] permutation [1, 0] {autopar.id = "fc2/vjp.1"}
+// CHECK: {autopar.id = "act/vjp.0"}
+// CHECK-NOT: "fc1/vjp.0"
+// CHECK: autopar.dot_general %arg0, {{.*}} contract [0] x [0] {autopar.id = "fc1/vjp.1"}
+// CHECK: autopar.binary add {{.*}} {autopar.id = "w/vjp.sum"}
+// CHECK: autopar.unary sqrt {{.*}} {autopar.id = "clip/unary"}
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "w/clip"}
+// CHECK: %[[RATE:.*]] = autopar.cast %arg4 {{.*}} : tensor<f64> -> tensor<f32>
+// CHECK: %[[NEW:.*]] = autopar.binary sub %arg1, {{.*}} {autopar.id = "w/update"}
+// CHECK: return %[[NEW]], {{.*}}, %[[LOSS]], {{.*}} : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>
+
+// ADAMW-LABEL: func.func @main
+// ADAMW-SAME: autopar.name = "w/mean"
+// ADAMW-SAME: autopar.name = "w/square"
+// ADAMW-SAME: autopar.initial = 3.000000e-04 : f64
+// ADAMW: autopar.cast %arg{{.*}} {autopar.id = "optimizer/cast"} : tensor<i64> -> tensor<f64>
+// ADAMW: autopar.binary pow
+// ADAMW: {autopar.id = "w/update"}
+autopar.origin @w : tensor<4x4xf32>
+func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
+                %w: tensor<4x4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"})
+    -> (tensor<2x4xf32> {autopar.name = "y"}) {
+  %h = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "fc1"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %a = autopar.unary tanh %h {autopar.id = "act"} : tensor<2x4xf32>
+  %y = autopar.dot_general %a, %w contract [1] x [1] {autopar.id = "fc2"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
