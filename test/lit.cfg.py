@@ -45,5 +45,8 @@ if os.path.exists(os.path.join(config.autopar_library_dir, "AutoParPlugin.so")):
     config.substitutions.append(("%plugin", os.path.join(config.autopar_library_dir, "AutoParPlugin.so")))
 if shutil.which("mpirun"):
     config.available_features.add("mpi")
+with open("/proc/cpuinfo") as cpu:
+    if "avx512dq" in cpu.read():
+        config.available_features.add("avx512")
 if shutil.which("nvidia-smi"):
     config.available_features.add("cuda")

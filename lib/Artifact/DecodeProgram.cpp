@@ -140,6 +140,7 @@ public:
     out.hasResidual = g.has_residual();
     out.epilogue = epilogue(g.epilogue());
     out.packedW = g.packed_w();
+    out.algorithm = enumeration(g.algorithm(), ConvolutionAlgorithm::Winograd, "algorithm");
     return out;
   }
 

@@ -153,6 +153,8 @@ private:
       out << ", bias " << name(g.biasType);
     if (g.hasResidual)
       out << ", residual";
+    if (g.algorithm == ConvolutionAlgorithm::Winograd)
+      out << ", winograd";
     if (g.epilogue != Epilogue::None)
       out << ", epilogue = " << kEpilogues[size_t(g.epilogue)];
     out << "}";

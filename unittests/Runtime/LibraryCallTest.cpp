@@ -201,6 +201,49 @@ TEST(ConvolutionCall, AgainstLoops) {
       }
 }
 
+TEST(ConvolutionCall, WinogradAgainstDirect) {
+  ConvolutionGeometry g;
+  g.x = g.y = {2, 32, 13, 16};
+  g.w = {32, 32, 3, 3};
+  g.strides = g.padsBegin = g.padsEnd = g.dilations = {1, 1};
+  g.xLayout = g.yLayout = Layout::Blocked16;
+  g.hasBias = true;
+  g.epilogue = Epilogue::Relu;
+  g.packedW = true;
+  size_t count = 2 * 32 * 13 * 16;
+  auto x = numbers(count, 1), w = numbers(32 * 32 * 9, 2), bias = numbers(32, 3);
+  std::vector<float> results[2];
+  for (ConvolutionAlgorithm algorithm :
+       {ConvolutionAlgorithm::Direct, ConvolutionAlgorithm::Winograd}) {
+    g.algorithm = algorithm;
+    auto call = ConvolutionCall::create(g);
+    if (algorithm == ConvolutionAlgorithm::Winograd && !__builtin_cpu_supports("avx512dq"))
+      GTEST_SKIP() << "the library has this algorithm for CPUs with AVX-512";
+    ASSERT_TRUE(call.isOk()) << call.status().message();
+    auto packed = room(call->packedBytes()), scratch = room(call->scratchBytes());
+    ASSERT_TRUE(call->pack(w.data(), packed.get()).isOk());
+    auto &y = results[size_t(algorithm)];
+    y.assign(count, -1.0f);
+    Status ran = call->run(x.data(), packed.get(), y.data(), bias.data(), nullptr, scratch.get());
+    ASSERT_TRUE(ran.isOk()) << ran.message();
+  }
+  for (size_t i = 0; i < count; ++i)
+    ASSERT_NEAR(results[0][i], results[1][i], 2e-5f) << "element " << i;
+}
+
+TEST(ConvolutionCall, WinogradIsForStrideOne) {
+  ConvolutionGeometry g;
+  g.x = {1, 32, 16, 16};
+  g.y = {1, 32, 8, 8};
+  g.w = {32, 32, 3, 3};
+  g.strides = {2, 2};
+  g.padsBegin = g.padsEnd = g.dilations = {1, 1};
+  g.xLayout = g.yLayout = Layout::Blocked16;
+  g.algorithm = ConvolutionAlgorithm::Winograd;
+  g.packedW = true;
+  EXPECT_FALSE(ConvolutionCall::create(g).isOk());
+}
+
 TEST(LibraryCalls, RefuseWhatDoesNotFit) {
   MatmulGeometry g;
   g.a = {{4, 3}, {3, 1}};

@@ -41,6 +41,20 @@ static ConvolutionLayouts chooseLayouts(ProgramBuilder &program, ConvolutionOp o
   return {blocked, blocked};
 }
 
+/// Whether fewer multiplications pay for the transforms around them: filters of 3x3 over enough
+/// tiles of 2x2 that the transformed filter, larger than the plain one, is read often enough. One
+/// sample: for more of them the library has it only where there are as many threads.
+static bool favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts) {
+  constexpr int64_t leastPositions = 128;
+  auto isOne = [](int64_t value) { return value == 1; };
+  RankedTensorType y = op.getType();
+  return layouts.x == layouts.y && layouts.y != exec::Layout::Plain && y.getRank() == 4 &&
+         op.getGroups() == 1 && y.getElementType().isF32() &&
+         op.getFilter().getType().getShape().take_back(2) == ArrayRef<int64_t>({3, 3}) &&
+         llvm::all_of(op.getStrides(), isOne) && llvm::all_of(op.getFilterDilation(), isOne) &&
+         y.getDimSize(0) == 1 && y.getDimSize(2) * y.getDimSize(3) >= leastPositions;
+}
+
 /// The filter in the library's layout, made in `load`; null where it cannot be packed.
 static Value packedFilter(ProgramBuilder &program, ConvolutionOp op,
                           exec::ConvolutionGeometryAttr geometry) {
@@ -58,6 +72,26 @@ static Value packedFilter(ProgramBuilder &program, ConvolutionOp op,
   return packed;
 }
 
+/// The same for a filter that the step computes, or that others read too: packed wherever it is
+/// known. Into blocks of channels, only the library's reference code reads plain filters, a
+/// thousand times slower.
+static FailureOr<Value> packWhereKnown(ProgramBuilder &program, ConvolutionOp op,
+                                       exec::ConvolutionGeometryAttr geometry) {
+  FailureOr<Value> plain = program.rowMajorBuffer(op.getFilter());
+  if (failed(plain))
+    return failure();
+  ::autopar::Result<int64_t> bytes = ::autopar::artifact::packedBytes(exec::toArtifact(geometry));
+  if (!bytes.isOk())
+    return op.emitOpError() << "the convolution library refuses to pack the filter: "
+                            << bytes.status().message();
+  auto type = RankedTensorType::get({*bytes}, IntegerType::get(op.getContext(), 8));
+  Value packed = program.createBuffer(getOpId(op) + ".filter", type);
+  auto scope = program.placeWith(op.getFilter());
+  program.describe(exec::PackOp::create(program.step(), op.getLoc(), *plain, packed, geometry), op,
+                   "pack", 0);
+  return packed;
+}
+
 static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
                                  Value output) {
   MLIRContext *context = op.getContext();
@@ -71,18 +105,28 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
       (tail.residual && failed(residual = bufferIn(tail.residual, layouts.y))))
     return failure();
   Type biasType = tail.bias ? cast<RankedTensorType>(tail.bias.getType()).getElementType() : Type();
-  auto geometryWith = [&](bool packed) {
+  auto geometryWith = [&](exec::ConvolutionAlgorithm algorithm, bool packed) {
     return exec::ConvolutionGeometryAttr::get(
         context, op.getInput().getType(), op.getFilter().getType(), op.getType(),
         op.getStridesAttr(), op.getPadBeginAttr(), op.getPadEndAttr(), op.getFilterDilationAttr(),
         op.getGroups(), layouts.x, layouts.y, biasType, tail.residual != nullptr, tail.epilogue,
-        packed);
+        algorithm, packed);
   };
-  exec::ConvolutionGeometryAttr geometry = geometryWith(true);
-  FailureOr<Value> w = packedFilter(program, op, geometry);
+  using Algorithm = exec::ConvolutionAlgorithm;
+  exec::ConvolutionGeometryAttr geometry = geometryWith(Algorithm::Winograd, true);
+  FailureOr<Value> w = Value();
+  if (favoursWinograd(op, layouts))
+    w = packedFilter(program, op, geometry);
   if (!*w) {
-    geometry = geometryWith(false);
-    if (failed(w = program.rowMajorBuffer(op.getFilter())))
+    geometry = geometryWith(Algorithm::Direct, true);
+    w = packedFilter(program, op, geometry);
+  }
+  if (!*w) {
+    bool needsPacking = layouts.y != exec::Layout::Plain;
+    geometry = geometryWith(Algorithm::Direct, needsPacking);
+    w = needsPacking ? packWhereKnown(program, op, geometry)
+                     : program.rowMajorBuffer(op.getFilter());
+    if (failed(w))
       return failure();
   }
   ::autopar::Result<int64_t> scratchBytes =

@@ -2,12 +2,15 @@
 // RUN: autopar-opt %s --autopar-to-exec="channel-block=1" | FileCheck %s --check-prefix=PLAIN
 
 // Between convolutions activations lie in blocks of channels; the pooling in between and the global
-// average work on the blocks, nothing is reordered.
+// average work on the blocks, nothing is reordered. Filters that the step gets are packed there: plain
+// ones would be read by reference code.
 
 // CHECK: exec.entry @step
-// CHECK-NEXT: exec.convolution {{.*}} dilations = [1, 1], yLayout = blocked16
+// CHECK-NEXT: exec.pack %1 -> %[[W:[0-9]+]] for
+// CHECK-NEXT: exec.convolution %0, %[[W]] -> {{.*}} dilations = [1, 1], yLayout = blocked16, packedW = true
 // CHECK-NEXT: exec.launch @[[POOL:k[0-9]+]]
-// CHECK-NEXT: exec.convolution {{.*}} xLayout = blocked16, yLayout = blocked16
+// CHECK-NEXT: exec.pack %2 -> %[[V:[0-9]+]] for
+// CHECK-NEXT: exec.convolution {{.*}}, %[[V]] -> {{.*}} xLayout = blocked16, yLayout = blocked16, packedW = true
 // CHECK-NEXT: exec.launch @[[MEAN:k[0-9]+]]
 // CHECK-NEXT: {{^ *}}}
 // CHECK: func.func @[[POOL]](%{{.*}}: memref<2048xf32>

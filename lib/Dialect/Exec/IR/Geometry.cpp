@@ -75,6 +75,7 @@ artifact::ConvolutionGeometry mlir::exec::toArtifact(ConvolutionGeometryAttr att
     geometry.biasType = toDataType(attr.getBiasType());
   geometry.hasResidual = attr.getResidual();
   geometry.epilogue = static_cast<artifact::Epilogue>(attr.getEpilogue());
+  geometry.algorithm = static_cast<artifact::ConvolutionAlgorithm>(attr.getAlgorithm());
   geometry.packedW = attr.getPackedW();
   return geometry;
 }

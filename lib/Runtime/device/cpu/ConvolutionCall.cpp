@@ -34,6 +34,18 @@ memory::dims minusOne(memory::dims values) {
   return values;
 }
 
+/// The library's first implementation of the algorithm; of Winograd's, the one for tiles of 2x2:
+/// larger tiles cost digits.
+dnnl::convolution_forward::primitive_desc
+implementation(const dnnl::convolution_forward::desc &wanted,
+               const dnnl::primitive_attr &attributes, bool isWinograd) {
+  dnnl::convolution_forward::primitive_desc found(wanted, attributes, cpuEngine());
+  while (isWinograd && !std::strstr(found.impl_info_str(), "wino_2x3"))
+    if (!found.next_impl())
+      throw dnnl::error(dnnl_unimplemented, "there is no Winograd convolution with tiles of 2x2");
+  return found;
+}
+
 } // namespace
 
 Result<ConvolutionCall> ConvolutionCall::create(const artifact::ConvolutionGeometry &g) {
@@ -59,11 +71,13 @@ Result<ConvolutionCall> ConvolutionCall::create(const artifact::ConvolutionGeome
     dnnl::post_ops ops;
     appendEpilogue(ops, g.hasResidual, g.epilogue);
     attributes.set_post_ops(ops);
-    call.descriptor = {{dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-                        call.x, g.packedW ? anyW : call.plainW, call.bias, call.y, g.strides,
-                        minusOne(g.dilations), g.padsBegin, g.padsEnd},
-                       attributes,
-                       cpuEngine()};
+    bool isWinograd = g.algorithm == artifact::ConvolutionAlgorithm::Winograd;
+    auto algorithm =
+        isWinograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+    call.descriptor = implementation({dnnl::prop_kind::forward_inference, algorithm, call.x,
+                                      g.packedW ? anyW : call.plainW, call.bias, call.y, g.strides,
+                                      minusOne(g.dilations), g.padsBegin, g.padsEnd},
+                                     attributes, isWinograd);
     call.primitive = dnnl::convolution_forward(call.descriptor);
     call.w = call.descriptor.weights_desc();
     call.packed = int64_t(call.w.get_size());

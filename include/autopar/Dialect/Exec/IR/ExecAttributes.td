@@ -35,6 +35,7 @@ def Exec_RoleAttr : Exec_EnumAttr<Exec_Role, "role">;
 def Exec_Binding : Exec_Enum<"Binding", [["None", "none"], ["Control", "control"], ["RankValues", "rank_values"]]>;
 def Exec_BindingAttr : Exec_EnumAttr<Exec_Binding, "binding">;
 def Exec_Epilogue : Exec_Enum<"Epilogue", [["None", "none"], ["Relu", "relu"], ["GeluErf", "gelu_erf"], ["GeluTanh", "gelu_tanh"]]>;
+def Exec_Algorithm : Exec_Enum<"ConvolutionAlgorithm", [["Direct", "direct"], ["Winograd", "winograd"]]>;
 def Exec_Layout : Exec_Enum<"Layout", [["Plain", "plain"], ["ChannelsLast", "channels_last"],
     ["Blocked8", "blocked8"], ["Blocked16", "blocked16"]]>;
 def Exec_LayoutAttr : Exec_EnumAttr<Exec_Layout, "layout">;
@@ -86,6 +87,7 @@ def Exec_ConvolutionAttr : Exec_Attr<"ConvolutionGeometry", "convolution"> {
     OptionalParameter<"::mlir::Type">:$biasType,
     DefaultValuedParameter<"bool", "false">:$residual,
     DefaultValuedParameter<"::mlir::exec::Epilogue", "::mlir::exec::Epilogue::None">:$epilogue,
+    DefaultValuedParameter<"::mlir::exec::ConvolutionAlgorithm", "::mlir::exec::ConvolutionAlgorithm::Direct">:$algorithm,
     DefaultValuedParameter<"bool", "false">:$packedW);
   let assemblyFormat = "`<` struct(params) `>`";
 }
