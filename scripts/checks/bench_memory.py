@@ -22,7 +22,7 @@ CASES = {
     "gpt2-350m 2x256, 2 ranks": ("gpt2-350m", {"batch": 2, "seq": 256}, 2, ["input_ids=zeros"]),
     "bert-large 4x384": ("bert-large", {"batch": 4, "seq": 384}, 1,
                          ["input_ids=zeros", "attention_mask=zeros", "token_type_ids=zeros"]),
-    "resnet50 96x3x224x224": ("resnet50", {"batch": 96}, 1, ["input=random"]),
+    "resnet50 192x3x224x224": ("resnet50", {"batch": 192}, 1, ["input=random"]),
 }
 
 
