@@ -5,70 +5,19 @@
 #include "Launch.h"
 #include "Report.h"
 #include "RunOptions.h"
+#include "Steps.h"
 
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <unistd.h>
 
 using namespace autopar;
 using namespace autopar::tools;
 
 namespace {
 
-/// One line on stderr that is rewritten, only where a person watches.
-class ProgressLine {
-public:
-  ProgressLine(bool wanted, int64_t total)
-      : isShown(wanted && isatty(STDERR_FILENO)), hasColor(!std::getenv("NO_COLOR")), total(total) {
-  }
-  void step(int64_t done, double ms) {
-    if (isShown)
-      std::fprintf(stderr, "\r%sstep %lld/%lld%s  %.2f ms/step  %.1f s left   ",
-                   hasColor ? "\033[1m" : "", static_cast<long long>(done),
-                   static_cast<long long>(total), hasColor ? "\033[0m" : "", ms,
-                   ms * double(total - done) / 1e3);
-  }
-  ~ProgressLine() {
-    if (isShown)
-      std::fprintf(stderr, "\r\033[K");
-  }
-
-private:
-  bool isShown, hasColor;
-  int64_t total;
-};
-
-Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoot,
-                int64_t peakBefore) {
-  AUTOPAR_RETURN_IF_ERROR(setInputs(session, options.inputs));
-  auto data = openData(session, options);
-  if (!data)
-    return data.status();
-  if (*data) {
-    if (int64_t unused = (*data)->unusedTokens(); unused > 0 && isRoot && !options.quiet)
-      std::fprintf(stderr, "autopar-run: remark: %s: the last %lld tokens fill no sample\n",
-                   options.data.c_str(), static_cast<long long>(unused));
-    AUTOPAR_RETURN_IF_ERROR(setBatch(session, **data, 0));
-  }
-  int64_t warmup = options.warmup > 0 ? options.warmup : options.benchmark ? 2 : 0;
-  AUTOPAR_RETURN_IF_ERROR(session.run(0, warmup));
-  if (warmup > 0)
-    session.clearEvents();
+Status runAndReport(runtime::Session &session, const RunOptions &options, bool isRoot,
+                    int64_t peakBefore) {
   std::vector<double> stepMs;
-  {
-    ProgressLine line(isRoot && !options.quiet && options.steps > 1, options.steps);
-    for (int64_t step = 0; step < options.steps; ++step) {
-      auto begin = std::chrono::steady_clock::now();
-      if (*data)
-        AUTOPAR_RETURN_IF_ERROR(setBatch(session, **data, step));
-      AUTOPAR_RETURN_IF_ERROR(session.run(warmup + step, 1));
-      stepMs.push_back(
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-              .count());
-      line.step(step + 1, stepMs.back());
-    }
-  }
+  AUTOPAR_RETURN_IF_ERROR(runSteps(session, options, isRoot, stepMs));
   if (!options.outputFolder.empty()) {
     AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
     if (isRoot)
@@ -113,7 +62,7 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
                    "thread count wants more "
                    "scratch than the one it was compiled for\n",
                    memory.rank, static_cast<long long>(memory.unplannedBytes));
-  return runSteps(**opened, options, isRoot, peakBefore);
+  return runAndReport(**opened, options, isRoot, peakBefore);
 }
 
 Status run(const RunOptions &options, int32_t &rank) {

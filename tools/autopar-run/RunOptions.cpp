@@ -44,6 +44,20 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       ->capture_default_str();
   app.add_option("--seed", options.seed, "of the order of samples")->capture_default_str();
   app.add_flag("--in-order", options.inOrder, "take the samples as they lie in the file");
+  app.add_option("--checkpoint-dir", options.checkpointFolder,
+                 "keep checkpoints here; the run goes on from the newest one (--resume)");
+  app.add_option("--checkpoint-every", options.checkpointEvery,
+                 "steps between checkpoints; one is written at the end in any case")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option(
+         "--resume", options.resume,
+         "auto: the newest whole checkpoint, or a new start when there is none; none: a new "
+         "start; or a step-<N> folder")
+      ->capture_default_str();
+  app.add_option("--export", options.exportFile,
+                 "write the trained parameters to this .safetensors file at the end; with "
+                 "--steps 0: those of the checkpoint");
+  app.add_option("--metrics", options.metrics, "append one JSON line per step to this file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");
   app.add_option("--init", options.initializer,
@@ -51,8 +65,8 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
                  "uniform(...), constant(...)");
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--steps", options.steps, "run this many steps")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--steps", options.steps, "run this many steps; with checkpoints: up to this step")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--warmup", options.warmup, "steps before the measured ones")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_flag("--verify", options.verify,

@@ -16,6 +16,11 @@ struct RunOptions {
   std::string tokenType = "u16";
   uint64_t seed = 0;
   bool inOrder = false; ///< samples as they lie in the file
+  std::string checkpointFolder;
+  int64_t checkpointEvery = 0; ///< steps; 0: only at the end
+  std::string resume = "auto"; ///< auto, none, or a step-<N> folder
+  std::string exportFile;      ///< .safetensors
+  std::string metrics;         ///< JSON lines
   std::string outputFolder;
   std::string initializer;
   int32_t threads = 0;

@@ -60,6 +60,14 @@ struct RankEvents {
   const std::vector<ExecutionEvent> *events = nullptr;
 };
 
+/// A rank's part of a state: something that lasts from step to step.
+struct StateBox {
+  std::string name;
+  DataType dtype = DataType::F32;
+  std::vector<int64_t> shape; ///< of the whole tensor
+  Box box;
+};
+
 /// Not thread-safe; one call at a time.
 class Session {
 public:
@@ -96,6 +104,23 @@ public:
   Status collectOutputs();
   /// The whole tensor, valid until the next run() or collectOutputs().
   Result<const void *> output(const std::string &name) const;
+
+  /// Calls `visit` for every rank of this process, from several threads at once, with the boxes
+  /// that only this rank answers for (no replicas), and a way to read one: row-major, no padding.
+  using BoxBytes = std::function<Result<std::vector<uint8_t>>(size_t box)>;
+  using StateVisitor =
+      std::function<Status(int32_t rank, const std::vector<StateBox> &boxes, const BoxBytes &read)>;
+  Status visitStates(const StateVisitor &visit);
+  /// Fills the states of all ranks of this process, replicas included; `read` as for setInput.
+  using StateReader = std::function<Status(const StateBox &box, void *out)>;
+  Status setStates(const StateReader &read);
+  /// The states as whole tensors.
+  const std::vector<TensorSpec> &states() const;
+
+  /// A text of each process, on rank 0 (empty elsewhere); all ranks call it.
+  Result<std::vector<std::string>> gatherTexts(const std::string &mine);
+  /// Rank 0's text, everywhere; all ranks call it.
+  Result<std::string> broadcastText(const std::string &text);
 
   std::vector<RankMemory> memory() const;
   /// Fetches the recorded events of other processes; with a transport, all ranks call it and rank 0

@@ -85,6 +85,8 @@ Status Session::State::open() {
       inputs.push_back(spec);
     else if (port.role == Role::Output || port.role == Role::Metric)
       outputs.push_back(spec);
+    else if (port.role == Role::State)
+      states.push_back(spec);
   }
   for (const LocalRank &rank : ranks)
     for (const Port &port : reader.programOfRank(rank.rank).ports)

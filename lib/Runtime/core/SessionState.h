@@ -42,7 +42,7 @@ struct Session::State {
   bool isDistributed = false;
   bool hasFailed = false;
   int32_t threads = 1;
-  std::vector<TensorSpec> inputs, outputs;
+  std::vector<TensorSpec> inputs, outputs, states;
   std::set<std::string> inputsGiven;
   std::map<std::string, OutputTensor> outputData;
   std::map<int32_t, std::vector<ExecutionEvent>> eventsElsewhere; ///< by rank; on rank 0
@@ -61,12 +61,17 @@ struct Session::State {
   Status collect(LocalRank &rank);
   Status sendOutput(LocalRank &rank, size_t port);
   Status receiveOutput(LocalRank &root, size_t port);
+  Status sendText(LocalRank &rank, int32_t to, const std::string &text);
+  Result<std::string> receiveText(LocalRank &rank, int32_t from);
   Status sendEvents(LocalRank &rank);
   Status receiveEvents(LocalRank &root, int32_t other);
   void takeBox(int32_t rank, size_t port, const void *data, const std::vector<int64_t> &shape);
   const void *wholeOutput(const std::string &name);
   void takeOwnBox(LocalRank &rank, size_t port);
   std::vector<uint8_t> compactBox(LocalRank &rank, size_t port);
+  Status visitStates(LocalRank &rank, const StateVisitor &visit);
+  Status setStates(LocalRank &rank, const StateReader &read);
+  Status writeBox(LocalRank &rank, size_t port, const std::function<Status(void *out)> &read);
 
   Status waitFor(LocalRank &rank, Token token);
   Status sendBytes(LocalRank &rank, int32_t to, int32_t tag, std::vector<uint8_t> bytes);

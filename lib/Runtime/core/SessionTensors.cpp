@@ -79,17 +79,26 @@ Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const
     const Buffer &buffer = program.buffers[size_t(port.buffer)];
     if (whole && shard.extent == port.shape && buffer.shape == port.shape)
       return rank.device->write(port.buffer, 0, whole, spec.bytes);
-    std::vector<uint8_t> box(size_t(elements(shard.extent) * byteSize(port.dtype)));
-    AUTOPAR_RETURN_IF_ERROR(read({shard.offset, shard.extent}, box.data()));
-    if (shard.extent == buffer.shape)
-      return rank.device->write(port.buffer, 0, box.data(), int64_t(box.size()));
-    std::vector<uint8_t> local(size_t(checkedBytes(buffer.shape, buffer.dtype).value_or(0)), 0);
-    copyBoxToLocal(box.data(), shard.extent,
-                   {std::vector<int64_t>(shard.extent.size(), 0), shard.extent}, local.data(),
-                   buffer.shape, byteSize(port.dtype));
-    return rank.device->write(port.buffer, 0, local.data(), int64_t(local.size()));
+    return writeBox(rank, i, [&](void *out) { return read({shard.offset, shard.extent}, out); });
   }
   return Status::ok();
+}
+
+/// Fills a port's buffer from its box, which `read` gives; the rest of the buffer becomes zero.
+Status Session::State::writeBox(LocalRank &rank, size_t port,
+                                const std::function<Status(void *out)> &read) {
+  const Program &program = reader.programOfRank(rank.rank);
+  int32_t index = program.ports[port].buffer;
+  const Buffer &buffer = program.buffers[size_t(index)];
+  const std::vector<int64_t> &extent = reader.rank(rank.rank).ports[port].extent;
+  std::vector<uint8_t> box(size_t(elements(extent) * byteSize(buffer.dtype)));
+  AUTOPAR_RETURN_IF_ERROR(read(box.data()));
+  if (extent == buffer.shape)
+    return rank.device->write(index, 0, box.data(), int64_t(box.size()));
+  std::vector<uint8_t> local(size_t(checkedBytes(buffer.shape, buffer.dtype).value_or(0)), 0);
+  copyBoxToLocal(box.data(), extent, {std::vector<int64_t>(extent.size(), 0), extent}, local.data(),
+                 buffer.shape, byteSize(buffer.dtype));
+  return rank.device->write(index, 0, local.data(), int64_t(local.size()));
 }
 
 Status Session::run(int64_t first, int64_t count) {

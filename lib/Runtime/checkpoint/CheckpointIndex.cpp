@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The index as JSON.
+#include "CheckpointIndex.h"
+
+#include "../data/MappedFile.h"
+#include "autopar/Artifact/Verify.h"
+
+#include <nlohmann/json.hpp>
+
+namespace autopar::runtime {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *kKind = "autopar.checkpoint";
+constexpr int kVersion = 1;
+
+json toValue(const CheckpointIndex &index) {
+  json tensors = json::object();
+  for (const auto &[tensorName, tensor] : index.tensors) {
+    json pieces = json::array();
+    for (const CheckpointPiece &piece : tensor.pieces)
+      pieces.push_back({{"file", piece.file},
+                        {"tensor", piece.entry},
+                        {"offset", piece.box.offset},
+                        {"extent", piece.box.extent},
+                        {"begin", piece.begin},
+                        {"digest", piece.digest.hex()}});
+    tensors[tensorName] = {
+        {"dtype", name(tensor.dtype)}, {"shape", tensor.shape}, {"pieces", pieces}};
+  }
+  return {{"kind", kKind},
+          {"version", kVersion},
+          {"step", index.info.step},
+          {"notes", index.info.notes},
+          {"world_size", index.worldSize},
+          {"files", index.fileBytes},
+          {"tensors", tensors}};
+}
+
+Digest digestFromHex(const std::string &hex) {
+  Digest digest;
+  for (size_t i = 0; i < digest.bytes.size() && 2 * i + 1 < hex.size(); ++i)
+    digest.bytes[i] = uint8_t(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  return digest;
+}
+
+/// Throws what nlohmann throws; the caller turns that into a Status.
+CheckpointIndex fromValue(const json &value) {
+  CheckpointIndex index;
+  index.info.step = value.at("step").get<int64_t>();
+  index.info.notes = value.at("notes").get<std::map<std::string, std::string>>();
+  index.worldSize = value.at("world_size").get<int32_t>();
+  index.fileBytes = value.at("files").get<std::map<std::string, int64_t>>();
+  for (const auto &[tensorName, item] : value.at("tensors").items()) {
+    CheckpointTensor tensor;
+    auto dtype = dataTypeFromName(item.at("dtype").get<std::string>());
+    if (!dtype)
+      throw json::other_error::create(501, "unknown dtype", &item);
+    tensor.dtype = *dtype;
+    tensor.shape = item.at("shape").get<std::vector<int64_t>>();
+    for (const json &piece : item.at("pieces"))
+      tensor.pieces.push_back({piece.at("file").get<std::string>(),
+                               piece.at("tensor").get<std::string>(),
+                               {piece.at("offset").get<std::vector<int64_t>>(),
+                                piece.at("extent").get<std::vector<int64_t>>()},
+                               piece.at("begin").get<int64_t>(),
+                               digestFromHex(piece.at("digest").get<std::string>())});
+    index.tensors[tensorName] = std::move(tensor);
+  }
+  return index;
+}
+
+int64_t product(const std::vector<int64_t> &extents) {
+  int64_t result = 1;
+  for (int64_t extent : extents)
+    result *= extent;
+  return result;
+}
+
+Status verifyPiece(const CheckpointTensor &tensor, const CheckpointPiece &piece,
+                   const MappedFile &file) {
+  bool fits = piece.box.offset.size() == tensor.shape.size() &&
+              piece.box.extent.size() == tensor.shape.size();
+  for (size_t d = 0; fits && d < tensor.shape.size(); ++d)
+    fits = piece.box.offset[d] >= 0 && piece.box.extent[d] >= 0 &&
+           piece.box.extent[d] <= tensor.shape[d] - piece.box.offset[d];
+  auto bytes = fits ? artifact::checkedBytes(piece.box.extent, tensor.dtype) : std::nullopt;
+  if (!bytes || piece.begin < 0 || uint64_t(piece.begin) > file.size() ||
+      uint64_t(*bytes) > file.size() - uint64_t(piece.begin))
+    return Status::badInput("the box of " + piece.entry + " does not fit the tensor or the file");
+  if (Digest::of(file.data() + piece.begin, size_t(*bytes)) != piece.digest)
+    return Status::badInput("the bytes of " + piece.entry + " have changed");
+  return Status::ok();
+}
+
+} // namespace
+
+std::string checkpointName(int64_t step) {
+  std::string number = std::to_string(step);
+  return "step-" + std::string(number.size() < 8 ? 8 - number.size() : 0, '0') + number;
+}
+
+std::string CheckpointIndex::toJson() const {
+  json value = toValue(*this);
+  std::string text = value.dump();
+  value["digest"] = Digest::of(text.data(), text.size()).hex();
+  return value.dump(1);
+}
+
+Result<CheckpointIndex> CheckpointIndex::fromJson(const std::string &text) {
+  try {
+    json value = json::parse(text);
+    if (value.at("kind") != kKind || value.at("version") != kVersion)
+      return Status::badInput("expected kind " + std::string(kKind) + ", version " +
+                              std::to_string(kVersion));
+    std::string digest = value.at("digest").get<std::string>();
+    value.erase("digest");
+    std::string rest = value.dump();
+    if (Digest::of(rest.data(), rest.size()).hex() != digest)
+      return Status::badInput("its digest does not fit: it was changed");
+    return fromValue(value);
+  } catch (const std::exception &error) {
+    return Status::badInput(error.what());
+  }
+}
+
+std::string CheckpointIndex::partToJson(const CheckpointIndex &part) {
+  return toValue(part).dump();
+}
+
+Status CheckpointIndex::addPart(const std::string &text) {
+  try {
+    CheckpointIndex part = fromValue(json::parse(text));
+    fileBytes.merge(part.fileBytes);
+    for (auto &[tensorName, tensor] : part.tensors) {
+      CheckpointTensor &all = tensors[tensorName];
+      all.dtype = tensor.dtype;
+      all.shape = tensor.shape;
+      all.pieces.insert(all.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
+    }
+    return Status::ok();
+  } catch (const std::exception &error) {
+    return Status::internal(std::string("the part of a rank cannot be read: ") + error.what());
+  }
+}
+
+Status CheckpointIndex::verifyFiles(const std::string &path) const {
+  std::map<std::string, std::shared_ptr<const MappedFile>> files;
+  for (const auto &[file, bytes] : fileBytes) {
+    if (file.find('/') != std::string::npos)
+      return Status::badInput(path + ": file name " + file + " leads out of the checkpoint");
+    auto mapped = MappedFile::open(path + "/" + file);
+    if (!mapped)
+      return mapped.status();
+    if (int64_t((*mapped)->size()) != bytes)
+      return Status::badInput(path + "/" + file + ": " + std::to_string((*mapped)->size()) +
+                              " bytes, expected " + std::to_string(bytes));
+    files[file] = mapped.take();
+  }
+  for (const auto &[tensorName, tensor] : tensors) {
+    int64_t filled = 0;
+    for (const CheckpointPiece &piece : tensor.pieces) {
+      auto file = files.find(piece.file);
+      if (file == files.end())
+        return Status::badInput(path + ": tensor " + tensorName + " lies in " + piece.file +
+                                ", which the index does not list");
+      if (Status status = verifyPiece(tensor, piece, *file->second); !status.isOk())
+        return status.at(path + "/" + piece.file);
+      filled += product(piece.box.extent);
+    }
+    if (filled != product(tensor.shape))
+      return Status::badInput(path + ": the pieces of " + tensorName + " do not fill it");
+  }
+  return Status::ok();
+}
+
+} // namespace autopar::runtime

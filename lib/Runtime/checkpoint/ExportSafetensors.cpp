@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trained parameters as whole tensors in one file, for other programs. Boxes travel to rank 0
+// in a checkpoint's way, through files: whatever fits on the disk can be exported.
+#include "../data/MappedFile.h"
+#include "CheckpointIndex.h"
+#include "DurableFile.h"
+#include "SafetensorsFile.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+namespace autopar::runtime {
+namespace {
+
+Status writeWhole(const CheckpointIndex &index, const std::string &from, const std::string &path,
+                  const std::set<std::string> &parameters) {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto &[tensorName, tensor] : index.tensors)
+    if (parameters.count(tensorName))
+      entries.push_back({tensorName, tensor.dtype, tensor.shape, 0, 0});
+  std::string front = layOutSafetensors(entries);
+  std::string temporary = path + ".partial";
+  DurableFile file(temporary);
+  AUTOPAR_RETURN_IF_ERROR(file.create());
+  AUTOPAR_RETURN_IF_ERROR(file.append(front.data(), front.size()));
+  for (const SafetensorsEntry &entry : entries) {
+    const CheckpointTensor &tensor = index.tensors.at(entry.name);
+    std::vector<uint8_t> whole(size_t(entry.end - entry.begin));
+    for (const CheckpointPiece &piece : tensor.pieces) {
+      auto part = MappedFile::open(from + "/" + piece.file);
+      if (!part)
+        return part.status();
+      copyBoxToGlobal((*part)->data() + piece.begin, piece.box.extent, piece.box, whole.data(),
+                      tensor.shape, byteSize(tensor.dtype));
+    }
+    AUTOPAR_RETURN_IF_ERROR(file.append(whole.data(), whole.size()));
+  }
+  AUTOPAR_RETURN_IF_ERROR(file.finish());
+  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+    return {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
+  return Status::ok();
+}
+
+} // namespace
+
+Status exportSafetensors(Session &session, const std::string &path) {
+  std::string folder = path + ".pieces";
+  AUTOPAR_RETURN_IF_ERROR(saveCheckpoint(session, folder, {}));
+  if (!session.hasOutputs())
+    return Status::ok();
+  // What an optimizer keeps has no source; parameters have one.
+  std::set<std::string> parameters;
+  for (const artifact::Port &port : session.reader().programOfRank(0).ports)
+    if (port.role == artifact::Role::State && port.source.kind != artifact::SourceKind::None)
+      parameters.insert(port.name);
+  std::string from = folder + "/" + checkpointName(0);
+  auto file = MappedFile::open(from + "/" + kIndexName);
+  if (!file)
+    return file.status();
+  auto *text = reinterpret_cast<const char *>((*file)->data());
+  auto index = CheckpointIndex::fromJson(std::string(text, text + (*file)->size()));
+  Status status = index ? writeWhole(*index, from, path, parameters) : index.status();
+  (void)removeFolder(from);
+  (void)removeFolder(folder);
+  return status;
+}
+
+} // namespace autopar::runtime

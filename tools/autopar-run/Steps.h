@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a run: batches in, metrics out, checkpoints in between.
+#pragma once
+
+#include "RunOptions.h"
+#include "autopar/Base/Status.h"
+#include "autopar/Runtime/Session.h"
+
+#include <vector>
+
+namespace autopar::tools {
+
+/// Runs the steps that the options ask for; `stepMs` gets the time of each. A checkpoint to go on
+/// from is loaded first, and one is written every so often, at the end, and on SIGTERM or SIGINT
+/// before a clean exit.
+Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoot,
+                std::vector<double> &stepMs);
+
+} // namespace autopar::tools
