@@ -73,14 +73,38 @@ def zoo(folder: pathlib.Path) -> Iterator[Model]:
         yield Model(f"zoo/{name}", path, {dim: ZOO_EXTENTS[dim] for dim in symbolic_dims(path)})
 
 
+def with_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
+    """Draws the weights of a light model, which are one value everywhere: with them every class gets the same
+    probability, whatever is computed. What the last Softmax reads becomes an output as well."""
+    random = np.random.default_rng(seed)
+    graph = model.graph
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "ConstantOfShape"]:
+        shape = shapes[node.input[0]]
+        if len(shape) == 1:  # scale, mean, variance, bias
+            drawn = random.uniform(0.5, 1.5, shape)
+        else:
+            drawn = random.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
+        graph.initializer.append(numpy_helper.from_array(drawn.astype(np.float32), node.output[0]))
+        graph.node.remove(node)
+    last = graph.node[-1]
+    if last.op_type == "Softmax":
+        graph.output.append(helper.make_tensor_value_info(last.input[0], TensorProto.FLOAT, None))
+    return model
+
+
 def light(folder: pathlib.Path) -> Iterator[Model]:
-    """The convolutional networks that the onnx package carries for its own tests."""
+    """The convolutional networks that the onnx package carries for its own tests, with weights drawn."""
     data = pathlib.Path(onnx.__file__).parent / "backend/test/data/light"
     found = sorted(data.glob("*.onnx"))
     if not found:
         raise Unavailable(f"the onnx package has no models in {data.name}")
-    for path in found:
-        yield Model(f"light/{path.stem.replace('light_', '')}", path, {})
+    for source in found:
+        name = source.stem.replace("light_", "")
+        path = folder / f"light-{name}.onnx"
+        onnx.save(with_weights(onnx.load(source)), path)
+        yield Model(f"light/{name}", path, {})
+        path.unlink()
 
 
 def torch_exports(folder: pathlib.Path) -> Iterator[Model]:
