@@ -96,7 +96,7 @@ struct ProgramEmitter {
       emitted.shape = listOf(port.tensorType().getShape());
       if (port.getBuffer())
         emitted.buffer = indices.buffers.lookup(port.getBuffer());
-      if (port.getRole() == exec::Role::Parameter) {
+      if (port.getRole() == exec::Role::Parameter || port.getFromModel()) {
         Result<artifact::Source> source = weights.sourceOf(port);
         if (!source.isOk())
           return source.status();

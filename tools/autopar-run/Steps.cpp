@@ -179,9 +179,10 @@ Status Run::run(std::vector<double> &stepMs) {
   }
   // Warm-up steps would count as training.
   int64_t warmup = trains ? 0 : options.warmup > 0 ? options.warmup : options.benchmark ? 2 : 0;
-  AUTOPAR_RETURN_IF_ERROR(session.run(0, warmup));
-  if (warmup > 0)
+  if (warmup > 0) {
+    AUTOPAR_RETURN_IF_ERROR(session.run(0, warmup));
     session.clearEvents();
+  }
   auto metrics = Metrics::open(options.metrics, isRoot);
   if (!metrics)
     return metrics.status();

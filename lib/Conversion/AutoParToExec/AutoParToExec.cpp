@@ -227,16 +227,16 @@ void ProgramBuilder::createPort(exec::Role role, StringRef name, Value buffer,
   StringAttr file = origin ? origin.getFileAttr() : StringAttr();
   int64_t offset = origin ? origin.getOffset() : 0;
   exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file, offset,
-                       value);
+                       value, /*fromModel=*/role == exec::Role::State && origin);
   ports.push_back({global, sharding});
 }
 
 void ProgramBuilder::createArgumentPorts() {
   for (const Argument &info : arguments)
     if (info.control.empty())
-      createPort(info.origin      ? exec::Role::Parameter
-                 : info.isDonated ? exec::Role::State
-                                  : exec::Role::Input,
+      createPort(info.isDonated ? exec::Role::State
+                 : info.origin  ? exec::Role::Parameter
+                                : exec::Role::Input,
                  info.name, info.buffer, info.global, info.sharding, info.origin);
   if (!controlWords)
     return;

@@ -4,7 +4,7 @@
 // at zero. New values are copied over the old ones at the end, swapped ones through a third place.
 
 // CHECK: %[[RATE:.*]] = exec.buffer "control.learning_rate"
-// CHECK-DAG: exec.port parameter "w" %[[W:[0-9]+]] : tensor<4xf32>
+// CHECK-DAG: exec.port state "w" %[[W:[0-9]+]] : tensor<4xf32>
 // CHECK-DAG: exec.port state "a" %[[A:[0-9]+]] : tensor<4xf32>
 // CHECK-DAG: exec.port state "b" %[[B:[0-9]+]] : tensor<4xf32>
 // CHECK-DAG: exec.port parameter "control" %[[CONTROL:[0-9]+]] : tensor<16xi64> {value = dense<[0, 0, 4602678819172646912, 0,

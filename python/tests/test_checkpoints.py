@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training runs that stop and go on: the same plan to the bit, another plan from the same state, damaged checkpoints."""
+
+import json
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import time
+from typing import Dict, List, NamedTuple
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import models
+
+BATCH, SEQ, VOCAB, STEPS = 8, 16, 101, 24
+
+
+class Job(NamedTuple):
+    """A training program for four and for two ranks, and its data."""
+
+    programs: Dict[int, pathlib.Path]
+    data: List[str]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A small gpt2 that learns to count."""
+    folder = tmp_path_factory.mktemp("job")
+    models.save("gpt2-124m", folder / "gpt2.onnx", layers=1, hidden=32, heads=2, vocab=VOCAB)
+    programs = {}
+    for ranks in (4, 2):
+        programs[ranks] = folder / f"train{ranks}.bin"
+        subprocess.run([autopar.find_tool("autopar-compile"), folder / "gpt2.onnx", "--bind", f"batch={BATCH},seq={SEQ}",
+                        "--ranks", str(ranks), "-o", programs[ranks], "--train", "loss=softmax_cross_entropy(logits, labels)",
+                        "--optimizer", "adamw(lr=3e-3)", "--quiet"], check=True, timeout=300)
+    np.tile(np.arange(VOCAB), 100).astype(np.uint16).tofile(folder / "tokens.bin")
+    return Job(programs, ["--data", str(folder / "tokens.bin"), "--fields", "input_ids=tokens[:-1], labels=tokens[1:]"])
+
+
+def words(job: Job, ranks: int, *more: object) -> List[str]:
+    """The command line of a run."""
+    return [str(word) for word in (autopar.find_tool("autopar-run"), job.programs[ranks], *job.data, *more)]
+
+
+def run(job: Job, ranks: int, *more: object) -> str:
+    """Runs to the end and gives what it said."""
+    return subprocess.run(words(job, ranks, *more), check=True, capture_output=True, text=True, timeout=120).stderr
+
+
+def tensors(folder: pathlib.Path) -> Dict[str, bytes]:
+    """The files of a checkpoint."""
+    return {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
+
+
+@pytest.fixture(scope="module")
+def straight(job: Job, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The checkpoints of a run without a break."""
+    folder = tmp_path_factory.mktemp("straight")
+    run(job, 4, "--steps", STEPS, "--checkpoint-dir", folder, "--checkpoint-every", 8, "--metrics", folder / "metrics.jsonl")
+    return folder
+
+
+def test_the_loss_falls_and_stands_in_the_metrics(straight: pathlib.Path) -> None:
+    lines = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(STEPS))
+    assert lines[-1]["loss"] < lines[0]["loss"] - 0.3
+
+
+def test_the_same_plan_goes_on_to_the_bit(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run(job, 4, "--steps", 10, "--checkpoint-dir", tmp_path)
+    assert "going on from" in run(job, 4, "--steps", STEPS, "--checkpoint-dir", tmp_path)
+    assert tensors(tmp_path / f"step-{STEPS:08}") == tensors(straight / f"step-{STEPS:08}")
+
+
+def test_another_plan_goes_on_from_the_same_state(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(straight / "step-00000016", tmp_path / "step-00000016")
+    run(job, 2, "--steps", STEPS, "--checkpoint-dir", tmp_path, "--metrics", tmp_path / "metrics.jsonl")
+    ours = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    theirs = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()][16:]
+    np.testing.assert_allclose([line["loss"] for line in ours], [line["loss"] for line in theirs], rtol=1e-5)
+    # What was loaded is what was saved.
+    for ranks, source in ((2, straight / "step-00000016"), (4, tmp_path / "step-00000016")):
+        run(job, ranks, "--steps", 0, "--resume", source, "--export", tmp_path / f"{ranks}.safetensors")
+    assert (tmp_path / "2.safetensors").read_bytes() == (tmp_path / "4.safetensors").read_bytes()
+
+
+def test_an_export_holds_the_trained_parameters(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "weights.safetensors"
+    run(job, 2, "--checkpoint-dir", straight, "--steps", 0, "--export", file)
+    data = file.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    assert header["transformer.wte.weight"]["shape"] == [VOCAB, 32]
+    assert not any(name.endswith(("/mean", "/square")) for name in header)
+    assert [file.name for file in tmp_path.iterdir()] == ["weights.safetensors"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "index", "gone"])
+def test_a_damaged_checkpoint_is_passed_over(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path, damage: str) -> None:
+    folder = tmp_path / "ck"
+    shutil.copytree(straight, folder)
+    newest = folder / f"step-{STEPS:08}"
+    victim = newest / ("index.json" if damage == "index" else "rank-1.safetensors")
+    data = bytearray(victim.read_bytes())
+    if damage == "gone":
+        victim.unlink()
+    elif damage == "cut":
+        victim.write_bytes(data[:-100])
+    else:
+        data[len(data) // 2] ^= 1
+        victim.write_bytes(data)
+    said = run(job, 4, "--steps", STEPS, "--checkpoint-dir", folder)
+    assert f"passed over {newest}" in said and "going on from" in said and "step-00000016" in said
+
+
+def test_only_damaged_ones_or_those_of_another_model_are_refused(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    only = tmp_path / "only" / "step-00000008"
+    shutil.copytree(straight / "step-00000008", only)
+    (only / "index.json").write_text("{}")
+    answer = subprocess.run(words(job, 4, "--steps", STEPS, "--checkpoint-dir", only.parent), capture_output=True, text=True,
+                            timeout=120)
+    assert answer.returncode == 65 and "no whole checkpoint" in answer.stderr
+    answer = subprocess.run(words(job, 4, "--steps", STEPS, "--seed", "5", "--checkpoint-dir", straight), capture_output=True,
+                            text=True, timeout=120)
+    assert answer.returncode == 65 and "was written with --seed 0" in answer.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_loses_nothing_that_was_committed(job: Job, tmp_path: pathlib.Path, number: signal.Signals) -> None:
+    child = subprocess.Popen(words(job, 4, "--steps", 10**6, "--checkpoint-dir", tmp_path, "--checkpoint-every", 3, "--quiet"))
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("step-*[0-9]"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.send_signal(number)
+    status = child.wait(60)
+    assert status == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+    newest = max(int(folder.name[5:]) for folder in tmp_path.glob("step-*") if "." not in folder.name)
+    said = run(job, 4, "--steps", newest + 2, "--checkpoint-dir", tmp_path)
+    assert f"going on from {tmp_path / f'step-{newest:08}'}" in said and "passed over" not in said
