@@ -88,6 +88,16 @@ def test_large_results_bypass_the_cache(rows: int, streams: bool, tmp_path: path
     assert any(text.startswith("sfence") for text in code) == streams
 
 
+def test_transposed_results_bypass_the_cache_sooner(tmp_path: pathlib.Path) -> None:
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2048, 2048]) for name in "xy"]
+    for op, streams in {"Transpose": True, "Exp": False}.items():
+        graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "kernel", value[:1], value[1:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        code = disassemble(compiled(model, tmp_path / f"{op}.bin"))["k0"]
+        assert any(text.startswith("vmovnt") for text in code) == streams
+        assert not any(text.startswith("vpscatter") or text.startswith("vscatter") for text in code)
+
+
 def test_the_check_can_fail() -> None:
     code = ["vaddss %xmm0, %xmm1, %xmm1", "vmovups %zmm0, (%rdi)", "vbroadcastss %xmm0, %zmm1", "vxorps %xmm0, %xmm0, %xmm0",
             "addq $1, %rax", "popq %rbx", "vpermps %zmm0, %zmm1, %zmm2", "pushq %rbp"]

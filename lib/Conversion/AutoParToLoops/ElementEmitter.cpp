@@ -137,7 +137,13 @@ Value ElementEmitter::materialize(OpBuilder &builder, AffineExpr expr) {
 //----------------------------------------------------------------------------------===//
 
 Value ElementEmitter::loadAt(OpBuilder &builder, const KeptElements &kept) {
-  return loadScalar(builder, loc, kept.memref, materialize(builder, kept.offset), kept.elementType);
+  Value place = materialize(builder, kept.offset);
+  if (kept.memref.getDefiningOp()) {
+    // Scratch is small: narrow positions make narrow, hence wider, gathers.
+    place = arith::IndexCastOp::create(builder, loc, builder.getI32Type(), place);
+    place = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), place);
+  }
+  return loadScalar(builder, loc, kept.memref, place, kept.elementType);
 }
 
 void ElementEmitter::storeAt(OpBuilder &builder, const KeptElements &kept, Value scalar) {

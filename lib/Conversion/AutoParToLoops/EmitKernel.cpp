@@ -59,7 +59,10 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
   ElementEmitter emitter(body, plan, arguments.take_front(inputs));
   if (plan.rows)
     return emitRows(kernel, emitter);
-  return plan.tileLoop >= 0 ? emitTiled(kernel, emitter) : emitPointwise(kernel, emitter);
+  if (plan.tileLoop < 0)
+    return emitPointwise(kernel, emitter);
+  function->setAttr("autopar.strided_results", end.getUnitAttr());
+  return emitTiled(kernel, emitter);
 }
 
 FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kernels, StringRef name,

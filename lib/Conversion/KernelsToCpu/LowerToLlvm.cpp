@@ -48,6 +48,8 @@ int64_t bytesOf(MemRefType type) {
 /// What every caller promises about buffers, said in LLVM's attributes.
 void annotateArguments(func::FuncOp kernel) {
   Builder builder(kernel.getContext());
+  if (kernel->removeAttr("autopar.strided_results"))
+    kernel->setAttr("passthrough", builder.getStrArrayAttr({stridedResults}));
   for (unsigned index = 0; index < kernel.getNumArguments(); ++index) {
     auto type = dyn_cast<MemRefType>(kernel.getArgument(index).getType());
     if (!type)

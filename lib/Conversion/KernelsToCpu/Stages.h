@@ -57,6 +57,10 @@ llvm::Expected<ObjectBytes> emitObject(llvm::Module &module, const std::string &
 
 /// A buffer of this size has left every cache before it is touched again.
 constexpr uint64_t beyondCaches = 32 << 20;
+/// The LLVM attribute of kernels that write their results a piece here, a piece there. Such pieces
+/// crowd into few sets of a cache and leave it early: from this size of the result.
+constexpr const char *stridedResults = "autopar-strided-results";
+constexpr uint64_t beyondCachesStrided = 4 << 20;
 
 // PrefetchRows.cpp
 /// At the end of optimization: kernels with several passes over the rows of a large input fetch the

@@ -20,8 +20,10 @@ constexpr uint64_t leastStore = 32;
 /// A large buffer that the kernel writes and never reads.
 bool isStreamed(const Value *pointer) {
   auto *argument = dyn_cast<Argument>(pointer);
-  return argument && argument->hasAttribute(Attribute::WriteOnly) &&
-         argument->getDereferenceableBytes() >= beyondCaches;
+  if (!argument || !argument->hasAttribute(Attribute::WriteOnly))
+    return false;
+  bool isStrided = argument->getParent()->hasFnAttribute(stridedResults);
+  return argument->getDereferenceableBytes() >= (isStrided ? beyondCachesStrided : beyondCaches);
 }
 
 /// Stores past the cache exist for whole vectors at addresses that are multiples of their size.
