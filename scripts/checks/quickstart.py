@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/quickstart`: the main job from model to checked result, with the commands a user would type.
 
-Everything it makes lies in build/quickstart. Exit status 0 only when the ranks computed what onnxruntime computes.
+Everything it makes lies in build/quickstart. Exit status 0 only when the ranks computed what onnxruntime computes, and
+when the loss of the training run fell.
 """
 
 import argparse
+import json
 import os
 import shlex
 import subprocess
@@ -22,6 +24,7 @@ FOLDER = BUILD / "quickstart"
 LAYERS, HIDDEN, HEADS, VOCABULARY = 4, 256, 8, 5000
 BATCH, SEQ = 4, 64
 RTOL = 1e-3
+TRAIN_BATCH, STEPS = 8, 60
 
 
 class QuickstartFailed(Exception):
@@ -91,6 +94,26 @@ def main_job(ranks: int) -> None:
     compare(ids)
 
 
+def train(ranks: int) -> None:
+    """The same model learns the project's documents, byte by byte."""
+    artifact, tokens, metrics = FOLDER / "train.bin", FOLDER / "tokens.bin", FOLDER / "metrics.jsonl"
+    text = b"".join(path.read_bytes() for path in sorted((ROOT / "docs").glob("*.md")))
+    np.frombuffer(text, np.uint8).astype(np.uint16).tofile(tokens)
+    metrics.unlink(missing_ok=True)
+    say("7. Train it: AutoPar adds loss, gradients and optimizer to the forward model, and plans the whole step.")
+    show([BUILD / "bin" / "autopar-compile", FOLDER / "gpt2.onnx", "--bind", f"batch={TRAIN_BATCH},seq={SEQ}", "--ranks", ranks,
+          "-o", artifact, "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-3)",
+          "--clip-norm", "1"])
+    say(f"8. {STEPS} steps on {ranks} ranks; the data is the text of docs/, a token per byte.")
+    show([BUILD / "bin" / "autopar-run", artifact, "--data", tokens, "--fields", "input_ids=tokens[:-1], labels=tokens[1:]",
+          "--steps", STEPS, "--metrics", metrics])
+    losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+    for step in (*range(0, STEPS, STEPS // 6), STEPS - 1):
+        print(f"  step {step + 1:3}  loss {losses[step]:.3f}  " + "#" * round(6 * losses[step]))
+    if not losses[-1] < 0.6 * losses[0]:
+        raise QuickstartFailed(f"the loss did not fall: {losses[0]:.3f} at first, {losses[-1]:.3f} at last")
+
+
 def main() -> int:
     """Builds and goes through the main job."""
     parser = argparse.ArgumentParser(prog="scripts/quickstart", description=__doc__,
@@ -103,6 +126,7 @@ def main() -> int:
         if not arguments.no_build:
             build()
         main_job(arguments.ranks)
+        train(arguments.ranks)
     except (QuickstartFailed, building.StepFailed) as failure:
         print(f"\nquickstart failed: {failure}", file=sys.stderr)
         return 1
