@@ -83,6 +83,7 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train) {
   BuildTrainingStepPassOptions options;
   options.loss = train.loss;
   options.optimizer = train.optimizer;
+  options.schedule = train.schedule;
   options.clipNorm = train.clipNorm;
   manager.addPass(createBuildTrainingStepPass(options));
   manager.addPass(createCanonicalizerPass());

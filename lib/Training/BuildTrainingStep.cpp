@@ -4,6 +4,7 @@
 #include "autopar/Training/Passes.h"
 
 #include "autopar/Training/Differentiate.h"
+#include "autopar/Training/LearningRates.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/Optimizers.h"
 #include "llvm/ADT/StringSet.h"
@@ -43,7 +44,7 @@ public:
       taken.insert(getOpId(&op));
   }
 
-  LogicalResult build(StringRef lossText, StringRef optimizerText) {
+  LogicalResult build(StringRef lossText, StringRef optimizerText, StringRef scheduleText) {
     Result<Call> lossCall = Call::parse("loss", lossText.str());
     if (!lossCall)
       return refuse(lossCall.status());
@@ -53,6 +54,13 @@ public:
     Result<std::unique_ptr<Optimizer>> optimizer = makeOptimizer(*optimizerCall);
     if (!optimizer)
       return refuse(optimizer.status());
+    std::optional<LearningRateSchedule> schedule;
+    if (!scheduleText.empty()) {
+      Result<LearningRateSchedule> parsed = LearningRateSchedule::parse(scheduleText.str());
+      if (!parsed)
+        return refuse(parsed.status());
+      schedule = *parsed;
+    }
     if (!(clipNorm >= 0))
       return function.emitError() << "clip-norm: expected a positive number, got " << clipNorm;
     Result<Loss> loss = buildLoss(function, *lossCall);
@@ -63,7 +71,7 @@ public:
       return failure();
     results.push_back({loss->value, "loss", true});
     clip();
-    update(**optimizer);
+    update(**optimizer, schedule);
     finish();
     return success();
   }
@@ -166,7 +174,7 @@ private:
     return argument;
   }
 
-  void update(const Optimizer &optimizer) {
+  void update(const Optimizer &optimizer, const std::optional<LearningRateSchedule> &schedule) {
     struct Kept {
       SmallVector<Value> state;
       SmallVector<std::string> names;
@@ -185,7 +193,12 @@ private:
                         builder.getF64FloatAttr(optimizer.learningRate));
     BlockArgument step = control("step", builder.getI64Type());
     Value count = b.shift(b.cast(step, builder.getF64Type()), 1);
-    SmallVector<Value> shared = optimizer.shared(b, rate, count);
+    Value rateNow = rate;
+    if (schedule) {
+      rateNow = schedule->rate(b, rate, count);
+      results.push_back({rateNow, "learning_rate", true});
+    }
+    SmallVector<Value> shared = optimizer.shared(b, rateNow, count);
     nameNew("optimizer");
     SmallVector<StepResult> metrics = std::exchange(results, {});
     SmallVector<StepResult> states;
@@ -258,7 +271,7 @@ struct BuildTrainingStepPass
       getOperation().emitError("expected a function @main of one block to train");
       return signalPassFailure();
     }
-    if (failed(StepBuilder(function, clipNorm).build(loss, optimizer)))
+    if (failed(StepBuilder(function, clipNorm).build(loss, optimizer, schedule)))
       signalPassFailure();
   }
 };

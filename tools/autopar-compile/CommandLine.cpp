@@ -59,6 +59,11 @@ struct Options {
       "optimizer",
       cl::desc("sgd, momentum, adam, adamw, adagrad or lion, with options: adamw(lr=3e-4)"),
       cl::cat(category)};
+  cl::opt<std::string> schedule{
+      "lr-schedule",
+      cl::desc(
+          "constant, linear, cosine or inverse_sqrt: cosine(warmup=100, steps=2000, min=3e-5)"),
+      cl::cat(category)};
   cl::opt<double> clipNorm{"clip-norm", cl::desc("largest norm of all gradients together"),
                            cl::init(0), cl::cat(category)};
   cl::list<std::string> freeze{"freeze", cl::CommaSeparated,
@@ -127,10 +132,11 @@ Status Options::check() const {
     return usage("--threads: expected a positive number, got " + Twine(threads));
   if (explain.getNumOccurrences() && !explain.empty() && explain != "text" && explain != "json")
     return usage("--explain: expected text or json, got \"" + explain + "\"");
-  bool asksTraining = optimizer.getNumOccurrences() || clipNorm.getNumOccurrences() ||
-                      freeze.getNumOccurrences() || trainOnly.getNumOccurrences();
+  bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
+                      clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
+                      trainOnly.getNumOccurrences();
   if (asksTraining && train.empty())
-    return usage("--optimizer, --clip-norm, --freeze and --train-only need "
+    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze and --train-only need "
                  "--train \"loss=...\"");
   if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
     return usage("--train: expected \"loss=...\", such as "
@@ -169,6 +175,7 @@ Result<CommandLine> Options::values() const {
   if (!train.empty()) {
     options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
     options.train.optimizer = optimizer;
+    options.train.schedule = schedule;
     options.train.clipNorm = clipNorm;
     options.train.freeze.assign(freeze.begin(), freeze.end());
     options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());

@@ -76,6 +76,7 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 struct TrainOptions {
   std::string loss;      ///< softmax_cross_entropy(logits, labels): lib/Training/Losses.h
   std::string optimizer; ///< adamw(lr=3e-4): lib/Training/Optimizers.h
+  std::string schedule;  ///< cosine(warmup=100, steps=2000): lib/Training/LearningRates.h
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
 

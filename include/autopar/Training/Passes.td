@@ -60,6 +60,7 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
   let options = [
     Option<"loss", "loss", "std::string", "\"\"", "loss function, such as softmax_cross_entropy(logits,labels)">,
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "optimizer, such as adamw(lr=3e-4,weight_decay=0.1)">,
+    Option<"schedule", "lr-schedule", "std::string", "\"\"", "learning-rate schedule, such as cosine(warmup=100,steps=2000)">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0 = any">,
   ];
 }

@@ -1,0 +1,22 @@
+// RUN: autopar-opt %s --autopar-build-training-step="loss=y optimizer=sgd(lr=0.5) lr-schedule=cosine(warmup=2,steps=10,min=0.1)" | FileCheck %s
+// RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=stairs(steps=3)" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=cosine(warmup=5,steps=5)" 2>&1 | FileCheck %s --check-prefix=STEPS
+// RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=linear(steps=5,warmup=-1)" 2>&1 | FileCheck %s --check-prefix=WARMUP
+// RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=constant(min=1)" 2>&1 | FileCheck %s --check-prefix=OPTION
+
+// NAME: error: lr-schedule "stairs(steps=3)": unknown schedule; expected constant, linear, cosine, inverse_sqrt
+// STEPS: error: lr-schedule "cosine(warmup=5,steps=5)": expected steps=N, more than the warm-up
+// WARMUP: error: lr-schedule "linear(steps=5,warmup=-1)": expected a number of warm-up steps
+// OPTION: error: lr-schedule "constant(min=1)":
+
+// The rate is a function of the step's number and the optimizer's rate, both from the control buffer, and a metric.
+// CHECK: func.func @main(%{{.*}}: tensor<1xf32> {{.*}}, %[[RATE:.*]]: tensor<f64> {autopar.control = "learning_rate", autopar.initial = 5.000000e-01 : f64{{.*}}, %[[STEP:.*]]: tensor<i64> {autopar.control = "step"
+// CHECK-SAME: tensor<f64> {autopar.metric, autopar.name = "learning_rate"}
+// CHECK: autopar.unary cos
+// CHECK: autopar.compare le
+// CHECK: autopar.select
+autopar.origin @w : tensor<1xf32>
+func.func @main(%w: tensor<1xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}) -> (tensor<1xf32> {autopar.name = "y"}) {
+  %y = autopar.binary mul %w, %w : tensor<1xf32>
+  return %y : tensor<1xf32>
+}
