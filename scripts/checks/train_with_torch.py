@@ -5,8 +5,8 @@
 usage: train_with_torch.py run.npz
 
 run.npz holds the initial weights under the model zoo's names ("transformer.wte.weight"), `ids` and `labels` of shape
-[steps, batch, seq], and `settings`, a JSON text: layers, heads, optimizer ("adamw" or "sgd"), lr, weight_decay (not on
-parameters of one dimension), clip_norm. Prints the losses as a JSON list.
+[steps, batch, seq], and `settings`, a JSON text: layers, heads, optimizer (see make_optimizer), lr, weight_decay (not on
+parameters of one dimension), clip_norm (0: none). Prints the losses as a JSON list.
 """
 
 import json
@@ -44,13 +44,36 @@ def forward(weights, settings, ids):
     return norm("transformer.ln_f", x) @ weights["transformer.wte.weight"].T
 
 
+class Lion(torch.optim.Optimizer):
+    """Chen et al., "Symbolic discovery of optimization algorithms" (2023), algorithm 2; torch has none."""
+
+    def __init__(self, groups, lr):
+        super().__init__(groups, {"lr": lr, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for weight in group["params"]:
+                mean = self.state[weight].setdefault("mean", torch.zeros_like(weight))
+                direction = torch.sign(0.9 * mean + 0.1 * weight.grad)
+                weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * direction)
+                mean.mul_(0.99).add_(weight.grad, alpha=0.01)
+
+
 def make_optimizer(weights, settings):
     """The optimizer of the settings; weight decay only where a parameter has two dimensions."""
     groups = [{"params": [w for w in weights.values() if w.ndim >= 2], "weight_decay": settings["weight_decay"]},
               {"params": [w for w in weights.values() if w.ndim < 2], "weight_decay": 0.0}]
-    if settings["optimizer"] == "adamw":
-        return torch.optim.AdamW(groups, lr=settings["lr"])
-    return torch.optim.SGD(groups, lr=settings["lr"], momentum=0.9)
+    lr = settings["lr"]
+    return {
+        "sgd": lambda: torch.optim.SGD(groups, lr=lr),
+        "momentum": lambda: torch.optim.SGD(groups, lr=lr, momentum=0.9),
+        "nesterov": lambda: torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True),
+        "adam": lambda: torch.optim.Adam(groups, lr=lr),
+        "adamw": lambda: torch.optim.AdamW(groups, lr=lr),
+        "adagrad": lambda: torch.optim.Adagrad(groups, lr=lr),
+        "lion": lambda: Lion(groups, lr),
+    }[settings["optimizer"]]()
 
 
 def main(path):

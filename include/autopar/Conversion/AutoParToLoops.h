@@ -22,11 +22,16 @@ void registerLoweringModels(DialectRegistry &registry);
 ///
 /// The memrefs are flat (memref<nxT>, row-major elements, bare addresses). Element types are those
 /// of the tensors, but i1 is i8 (0 or 1) and unsigned integers are signless. An operand that
-/// appears twice is passed twice. Inputs and outputs do not overlap. The function computes
-/// iterations [begin, end) of [0, extent), which are independent of one another.
+/// appears twice is passed twice. Inputs and outputs do not overlap, but where `inPlace[i]` is an
+/// input (else -1), output i is stored over it; mayStoreOver() says whether that can be. The
+/// function computes iterations [begin, end) of [0, extent), which are independent of one another.
 ///
 /// Fails with a diagnostic on the operation if it cannot become one kernel.
 FailureOr<func::FuncOp> emitKernel(Operation *groupOrOp, ModuleOp kernels, StringRef name,
-                                   int64_t &extent);
+                                   int64_t &extent, ArrayRef<int64_t> inPlace = {});
+
+/// Whether a kernel may store result `output` where operand `input` lies: both are of one type, and
+/// every element of the operand is read only where the element at its own position is computed.
+bool mayStoreOver(Operation *groupOrOp, unsigned input, unsigned output);
 
 } // namespace mlir::autopar

@@ -95,6 +95,10 @@ public:
   using BoxReader = std::function<Status(const Box &box, void *out)>;
   Status setInput(const std::string &name, const BoxReader &read);
 
+  /// The learning rate of the steps to come; until then it is the one that was compiled in.
+  /// BadInput where the program is no training step.
+  Status setLearningRate(double rate);
+
   /// Runs steps [first, first + count) on all ranks of this process. BadInput lists inputs that
   /// were not set. After a failure the session can only be closed.
   Status run(int64_t first, int64_t count);

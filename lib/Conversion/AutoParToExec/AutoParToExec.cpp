@@ -253,8 +253,7 @@ LogicalResult ProgramBuilder::lowerReturn(func::ReturnOp op) {
   if (rankValues)
     taken.insert(rankValues);
   for (unsigned number = 0; number < op.getNumOperands(); ++number) {
-    FailureOr<int64_t> donor = donorOf(number);
-    if (failed(donor) || (*donor < 0 && failed(lowerResult(op, number))))
+    if (donorOf(number) < 0 && failed(lowerResult(op, number)))
       return failure();
   }
   return lowerDonatedResults(op);

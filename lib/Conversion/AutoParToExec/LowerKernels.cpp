@@ -62,7 +62,7 @@ static StringRef idInside(Operation *op) {
 }
 
 LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
-                                     Operation *named) {
+                                     Operation *named, ArrayRef<int64_t> inPlace) {
   bool writesNothing = llvm::all_of(op->getResultTypes(), [](Type type) {
     return cast<RankedTensorType>(type).getNumElements() == 0;
   });
@@ -72,11 +72,12 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   llvm::raw_string_ostream out(content);
   DenseMap<Value, int64_t> numbers;
   writeContent(op, numbers, out);
+  llvm::interleaveComma(inPlace, out);
   auto [entry, isNew] = kernelsByContent.try_emplace(content);
   if (isNew) {
     std::string name = "k" + std::to_string(kernelsByContent.size() - 1);
     int64_t extent = 1;
-    if (failed(emitKernel(op, kernels, name, extent)))
+    if (failed(emitKernel(op, kernels, name, extent, inPlace)))
       return failure();
     entry->second = {name, extent};
   }
@@ -127,7 +128,16 @@ LogicalResult ProgramBuilder::lowerKernel(Operation *op) {
   StringRef id = idInside(op);
   if (getOpId(op).empty() && !id.empty())
     setOpId(op, id);
-  for (Value result : op->getResults())
-    outputs.push_back(createRowMajorResult(result));
-  return launch(op, inputs, outputs, op);
+  SmallVector<int64_t> inPlace;
+  for (OpResult result : op->getResults()) {
+    inPlace.push_back(operandToReplace(op, result.getResultNumber()));
+    if (inPlace.back() < 0) {
+      outputs.push_back(createRowMajorResult(result));
+      continue;
+    }
+    outputs.push_back(inputs[inPlace.back()]);
+    setView(result,
+            {outputs.back(), denseStrides(cast<RankedTensorType>(result.getType()).getShape())});
+  }
+  return launch(op, inputs, outputs, op, inPlace);
 }

@@ -87,9 +87,10 @@ public:
   }
 
   /// Emits a kernel for a group, or for an operation with a kernel of its own, and its launch;
-  /// equal contents share one kernel. `named` gives the instruction its id.
+  /// equal contents share one kernel. `named` gives the instruction its id;
+  /// `inPlace` is that of emitKernel().
   LogicalResult launch(Operation *op, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
-                       Operation *named);
+                       Operation *named, ArrayRef<int64_t> inPlace = {});
   /// Wraps what `build` makes of values of `inputTypes` into a group and launches it.
   LogicalResult launchGroup(Operation *named, ArrayRef<RankedTensorType> inputTypes,
                             ArrayRef<Value> inputs, ArrayRef<RankedTensorType> resultTypes,
@@ -135,7 +136,12 @@ private:
   LogicalResult lowerReturn(func::ReturnOp op);
   LogicalResult lowerResult(func::ReturnOp op, unsigned number);
   LogicalResult lowerDonatedResults(func::ReturnOp op);
-  FailureOr<int64_t> donorOf(unsigned result);
+  /// The donated argument whose next value a result is; -1 for an output.
+  int64_t donorOf(unsigned result);
+  LogicalResult checkDonor(unsigned result);
+  /// The operand of `op` over which its result can be stored, because the result is its next value
+  /// and nothing reads the old one later; -1 if there is none.
+  int64_t operandToReplace(Operation *op, unsigned result);
   LogicalResult lowerConstant(ConstantOp op);
   /// A buffer that a kernel fills with the one number of a constant, where it is first used.
   Value fillConstant(ConstantOp op);

@@ -4,6 +4,7 @@
 #include "ProgramBuilder.h"
 
 #include "autopar/Artifact/Program.h"
+#include "autopar/Conversion/AutoParToLoops.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -42,22 +43,45 @@ LogicalResult ProgramBuilder::bindControl(BlockArgument argument, const Argument
   return success();
 }
 
-/// The donated argument whose next value a result is; -1 for an output.
-FailureOr<int64_t> ProgramBuilder::donorOf(unsigned result) {
+int64_t ProgramBuilder::donorOf(unsigned result) {
   auto attribute = function.getResultAttrOfType<StringAttr>(result, "autopar.name");
-  StringRef name = attribute ? attribute.getValue() : StringRef();
-  auto found = donatedByName.find(name);
-  if (found == donatedByName.end())
-    return -1;
-  unsigned donor = found->second;
-  Type type = function.getFunctionType().getResult(result);
-  if (type != function.getFunctionType().getInput(donor) ||
-      function.getResultAttr(result, "autopar.sharding") !=
+  auto found = donatedByName.find(attribute ? attribute.getValue() : StringRef());
+  return found == donatedByName.end() ? -1 : static_cast<int64_t>(found->second);
+}
+
+LogicalResult ProgramBuilder::checkDonor(unsigned result) {
+  unsigned donor = donorOf(result);
+  FunctionType type = function.getFunctionType();
+  if (type.getResult(result) == type.getInput(donor) &&
+      function.getResultAttr(result, "autopar.sharding") ==
           function.getArgAttr(donor, "autopar.sharding"))
-    return function.emitOpError() << "result \"" << name
-                                  << "\" is the next value of a donated argument and must have its "
-                                     "type and sharding";
-  return donor;
+    return success();
+  return function.emitOpError() << "result \"" << arguments[donor].name
+                                << "\" is the next value of a donated argument and must have its "
+                                   "type and sharding";
+}
+
+/// Whether every reader of a value, through views too, comes before `op` or is it.
+static bool isLastReader(Operation *op, Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    bool isEarly = user == op || user->isBeforeInBlock(op);
+    return isEarly &&
+           (!isa<TransposeOp, ReshapeOp, SliceOp>(user) || isLastReader(op, user->getResult(0)));
+  });
+}
+
+int64_t ProgramBuilder::operandToReplace(Operation *op, unsigned result) {
+  for (OpOperand &use : op->getResult(result).getUses()) {
+    int64_t donor = isa<func::ReturnOp>(use.getOwner()) ? donorOf(use.getOperandNumber()) : -1;
+    if (donor < 0)
+      continue;
+    BlockArgument argument = function.getArgument(donor);
+    for (OpOperand &operand : op->getOpOperands())
+      if (operand.get() == argument && isLastReader(op, argument) &&
+          mayStoreOver(op, operand.getOperandNumber(), result))
+        return operand.getOperandNumber();
+  }
+  return -1;
 }
 
 // At the end of the step the new values take the place of the old ones. A value that lies in the
@@ -80,12 +104,11 @@ LogicalResult ProgramBuilder::lowerDonatedResults(func::ReturnOp op) {
     instruction.setId(move.name);
   };
   for (unsigned number = 0; number < op.getNumOperands(); ++number) {
-    FailureOr<int64_t> donor = donorOf(number);
-    if (failed(donor))
-      return failure();
-    if (*donor < 0)
+    if (donorOf(number) < 0)
       continue;
-    const Argument &info = arguments[*donor];
+    if (failed(checkDonor(number)))
+      return failure();
+    const Argument &info = arguments[donorOf(number)];
     if (!returned.insert(info.name).second)
       return function.emitOpError() << "returns \"" << info.name << "\" twice";
     FailureOr<Value> buffer = rowMajorBuffer(op.getOperand(number));

@@ -43,7 +43,7 @@ static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp fun
 }
 
 static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan,
-                                   func::FuncOp function) {
+                                   func::FuncOp function, ArrayRef<int64_t> inPlace) {
   Block &entry = function.getBody().front();
   ValueRange arguments = entry.getArguments();
   size_t inputs = body.inputs.size(), outputs = body.outputs.size();
@@ -56,6 +56,10 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
   KernelFrame kernel{bufferBuilder, end, arguments[inputs + outputs],
                      arguments[inputs + outputs + 1],
                      llvm::to_vector_of<Value>(arguments.slice(inputs, outputs))};
+  // One buffer under one name, so that LLVM sees what is stored over what.
+  for (auto [output, input] : llvm::enumerate(inPlace))
+    if (input >= 0)
+      kernel.outputs[output] = arguments[input];
   ElementEmitter emitter(body, plan, arguments.take_front(inputs));
   if (plan.rows)
     return emitRows(kernel, emitter);
@@ -66,7 +70,7 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
 }
 
 FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kernels, StringRef name,
-                                            int64_t &extent) {
+                                            int64_t &extent, ArrayRef<int64_t> inPlace) {
   GroupBody body = GroupBody::of(groupOrOp);
   if (auto lowering = dyn_cast<KernelLoweringOpInterface>(groupOrOp)) {
     func::FuncOp function = createFunction(body, kernels, name);
@@ -77,7 +81,7 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
   if (failed(plan))
     return failure();
   func::FuncOp function = createFunction(body, kernels, name);
-  extent = emitElementLowering(body, *plan, function);
+  extent = emitElementLowering(body, *plan, function, inPlace);
   return function;
 }
 

@@ -33,6 +33,14 @@ void autopar::emitStore(OpBuilder &builder, KernelFrame &kernel, ElementEmitter 
   emitter.storeAt(builder, placeOf(kernel, emitter, output), scalar);
 }
 
+void autopar::emitStores(OpBuilder &builder, KernelFrame &kernel, ElementEmitter &emitter) {
+  SmallVector<Value> scalars;
+  for (const PlannedOutput &output : emitter.plan.outputs)
+    scalars.push_back(emitter.evaluate(builder, output.value, output.index));
+  for (auto [output, scalar] : llvm::zip_equal(emitter.plan.outputs, scalars))
+    emitter.storeAt(builder, placeOf(kernel, emitter, output), scalar);
+}
+
 namespace {
 
 /// How the loops are divided: loops before `first` and the blocks of loop `first` are the kernel's
@@ -72,8 +80,7 @@ void emitSegments(OpBuilder &builder, KernelFrame &kernel, ElementEmitter &emitt
   }
   if (position == nest.size()) {
     emitNest(builder, emitter, nest, {}, [&](OpBuilder &inner, ValueRange) {
-      for (const PlannedOutput &output : emitter.plan.outputs)
-        emitStore(inner, kernel, emitter, output);
+      emitStores(inner, kernel, emitter);
       return SmallVector<Value>();
     });
     return;

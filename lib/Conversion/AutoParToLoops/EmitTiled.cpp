@@ -62,8 +62,7 @@ void TileEmitter::emitBlock(OpBuilder &builder, Value readStart, Value writeStar
   for (auto [planned, buffer] : llvm::zip(plan.tiledReads, buffers))
     emitter.keepRead(planned, buffer);
   emitNest(builder, emitter, {reads, writes}, {}, [&](OpBuilder &inner, ValueRange) {
-    for (const PlannedOutput &output : plan.outputs)
-      emitStore(inner, kernel, emitter, output);
+    emitStores(inner, kernel, emitter);
     return SmallVector<Value>();
   });
 }

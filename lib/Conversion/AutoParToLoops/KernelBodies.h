@@ -26,6 +26,9 @@ Value emitBuffer(KernelFrame &kernel, Location loc, int64_t elements, Type eleme
 /// Stores the element of an output at its place.
 void emitStore(OpBuilder &builder, KernelFrame &kernel, ElementEmitter &emitter,
                const PlannedOutput &output);
+/// Stores the elements of all outputs. All are computed first: an output may lie over an input that
+/// another one reads.
+void emitStores(OpBuilder &builder, KernelFrame &kernel, ElementEmitter &emitter);
 /// Where an output is stored.
 KeptElements placeOf(KernelFrame &kernel, ElementEmitter &emitter, const PlannedOutput &output);
 

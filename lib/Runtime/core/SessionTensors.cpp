@@ -51,6 +51,18 @@ Status Session::setInput(const std::string &wanted, const BoxReader &read) {
   return spec ? state->writeInput(*spec, read, nullptr) : spec.status();
 }
 
+Status Session::setLearningRate(double rate) {
+  for (const LocalRank &rank : state->ranks) {
+    int32_t control = state->reader.programOfRank(rank.rank).controlBuffer;
+    if (control < 0)
+      return Status::badInput(state->reader.path() +
+                              " has no learning rate: compile the model with --train to train it");
+    AUTOPAR_RETURN_IF_ERROR(
+        rank.device->write(control, int64_t(ControlWord::LearningRate) * 8, &rate, 8));
+  }
+  return Status::ok();
+}
+
 /// Straight to where the ranks of this process keep it; there it stays, step after step.
 Status Session::State::writeInput(const TensorSpec &spec, const BoxReader &read,
                                   const void *whole) {

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled training step keeps parameters and state from step to step and gives the losses that PyTorch gives."""
+
+import json
+import pathlib
+import subprocess
+from typing import Dict, List
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import autopar
+from conftest import BATCH, SEQ, VOCAB, Example
+
+TORCH = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "checks" / "train_with_torch.py"
+LOSS = "loss=softmax_cross_entropy(logits, labels)"
+STEPS = 10
+TOLERANCE = 1e-4
+
+
+def has_torch() -> bool:
+    """Whether Debian's python3-torch is here (scripts/install-packages python3-torch python3-numpy)."""
+    try:
+        return subprocess.run(["/usr/bin/python3", "-c", "import torch, numpy"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def batches(steps: int) -> Dict[str, np.ndarray]:
+    """The same batch in every step, so that the loss has to fall."""
+    tokens = np.random.default_rng(1).integers(0, VOCAB, (1, BATCH, SEQ + 1)).repeat(steps, axis=0)
+    return {"ids": np.ascontiguousarray(tokens[:, :, :-1]), "labels": np.ascontiguousarray(tokens[:, :, 1:])}
+
+
+def train(artifact: autopar.Compiled, steps: int) -> List[float]:
+    """The losses of a compiled step."""
+    data = batches(steps)
+    with autopar.Session(artifact) as session:
+        return [float(session.run({"input_ids": ids, "labels": labels})["loss"])
+                for ids, labels in zip(data["ids"], data["labels"])]
+
+
+def torch_losses(gpt2: Example, folder: pathlib.Path, **settings) -> List[float]:
+    """The losses of PyTorch from the model file's weights."""
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(gpt2.path).graph.initializer}
+    weights = {name: value for name, value in weights.items() if value.dtype == np.float32 and value.ndim > 0}
+    np.savez(folder / "run.npz", settings=json.dumps({"layers": 2, "heads": 4, **settings}), **batches(STEPS), **weights)
+    done = subprocess.run([TORCH, folder / "run.npz"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+CASES = [
+    ("adamw", "adamw(lr=1e-3, weight_decay=0.1)", 1e-3, 0.1, 0.0),
+    ("adam", "adam(lr=1e-3, weight_decay=0.01)", 1e-3, 0.01, 1.0),
+    ("sgd", "sgd(lr=0.1)", 0.1, 0.0, 1.0),
+    ("momentum", "momentum(lr=0.05, weight_decay=0.1)", 0.05, 0.1, 1.0),
+    ("nesterov", "sgd(lr=0.05, momentum=0.9, nesterov=true)", 0.05, 0.0, 0.0),
+    ("adagrad", "adagrad(lr=0.01)", 0.01, 0.0, 0.0),
+    ("lion", "lion(lr=1e-4, weight_decay=0.1)", 1e-4, 0.1, 0.0),
+]
+
+
+@pytest.mark.skipif(not has_torch(), reason="no PyTorch here: scripts/install-packages python3-torch python3-numpy")
+@pytest.mark.parametrize("name, optimizer, rate, decay, clip", CASES, ids=[case[0] for case in CASES])
+def test_losses_equal_pytorch(gpt2: Example, tmp_path: pathlib.Path, name: str, optimizer: str, rate: float, decay: float,
+                              clip: float) -> None:
+    options = ["--train", LOSS, "--optimizer", optimizer] + (["--clip-norm", str(clip)] if clip else [])
+    artifact = autopar.compile(gpt2.path, tmp_path / "step.bin", bind=gpt2.bind, options=options)
+    expected = torch_losses(gpt2, tmp_path, optimizer=name, lr=rate, weight_decay=decay, clip_norm=clip)
+    np.testing.assert_allclose(train(artifact, STEPS), expected, rtol=TOLERANCE)
+    assert expected[-1] < expected[0]
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_train_like_one(gpt2: Example, tmp_path: pathlib.Path, ranks: int) -> None:
+    options = ["--train", LOSS, "--optimizer", "adamw(lr=1e-3, weight_decay=0.1)", "--clip-norm", "1"]
+    alone = autopar.compile(gpt2.path, tmp_path / "alone.bin", bind=gpt2.bind, options=options)
+    together = autopar.compile(gpt2.path, tmp_path / "together.bin", bind=gpt2.bind, ranks=ranks, options=options)
+    np.testing.assert_allclose(train(together, STEPS), train(alone, STEPS), rtol=1e-5)
+
+
+def test_frozen_parameters_stay(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    options = ["--train", LOSS, "--optimizer", "sgd(lr=0.1)", "--explain"]
+    done = subprocess.run(["autopar-compile", gpt2.path, "-o", tmp_path / "step.bin", "--bind", "batch=4,seq=16",
+                           "--train-only", "transformer.ln_f.*", *options], capture_output=True, text=True, check=False,
+                          executable=autopar.tools.find_tool("autopar-compile"))
+    assert done.returncode == 0, done.stderr
+    assert 'parameter "transformer.ln_f.weight" is trained' in done.stderr
+    assert 'parameter "transformer.wte.weight" is not trained' in done.stderr
+    losses = train(autopar.Compiled(tmp_path / "step.bin"), STEPS)
+    assert losses[-1] < losses[0]
+
+
+def test_session_starts_where_it_stopped(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    options = ["--train", LOSS, "--optimizer", "adamw(lr=1e-3)"]
+    artifact = autopar.compile(gpt2.path, tmp_path / "step.bin", bind=gpt2.bind, options=options)
+    data = batches(1)
+    with autopar.Session(artifact) as session:
+        at_once = session.run({"input_ids": data["ids"][0], "labels": data["labels"][0]}, steps=STEPS)
+    assert float(at_once["loss"]) == train(artifact, STEPS)[-1]
