@@ -164,7 +164,7 @@ private:
     if (failed(meshes))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
-    workUnits = std::max<int64_t>(100, 3000 / static_cast<int64_t>(meshes->size()));
+    workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes->size()));
     // Meshes are independent; the threads that they leave idle go to the engine.
     unsigned cores = module.getContext()->isMultithreadingEnabled()
                          ? std::max(1u, std::thread::hardware_concurrency())
