@@ -101,11 +101,11 @@ def with_constants(model: onnx.ModelProto, values: Dict[str, np.ndarray], names:
 
 
 def bindings(model: onnx.ModelProto, inputs: Dict[str, np.ndarray]) -> Dict[str, int]:
-    """Extents for the inputs' symbolic dimensions, read off the data."""
+    """Extents for the inputs' symbolic dimensions and those written as 0 (unknown to many exporters), read off the data."""
     found: Dict[str, int] = {}
     for value in open_inputs(model):
         if value.name in inputs and value.type.WhichOneof("value") == "tensor_type":
             for position, dim in enumerate(value.type.tensor_type.shape.dim):
-                if not dim.HasField("dim_value") and position < inputs[value.name].ndim:
+                if dim.dim_value <= 0 and position < inputs[value.name].ndim:
                     found[dim.dim_param or f"{value.name}.{position}"] = inputs[value.name].shape[position]
     return found
