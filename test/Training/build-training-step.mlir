@@ -20,8 +20,7 @@
 // CHECK: %[[DIFF:.*]] = autopar.binary sub %[[Y]], %arg2
 // CHECK: %[[LOSS:.*]] = autopar.binary mul {{.*}}"loss/binary.2"} : tensor<f32>
 // CHECK: %[[DA:.*]] = autopar.dot_general %[[DY:.*]], %arg1 contract [1] x [0] {autopar.id = "fc2/vjp.0"}
-// CHECK: %[[DW2:.*]] = autopar.dot_general %[[A]], %[[DY]] contract [0] x [0] {autopar.id = "fc2/vjp.1/dot_general"}
-// CHECK: autopar.transpose %[[DW2]] permutation [1, 0] {autopar.id = "fc2/vjp.1"}
+// CHECK: autopar.dot_general %[[DY]], %[[A]] contract [0] x [0] {autopar.id = "fc2/vjp.1"}
 // CHECK: {autopar.id = "act/vjp.0"}
 // CHECK-NOT: "fc1/vjp.0"
 // CHECK: autopar.dot_general %arg0, {{.*}} contract [0] x [0] {autopar.id = "fc1/vjp.1"}

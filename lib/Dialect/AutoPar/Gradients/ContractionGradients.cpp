@@ -23,38 +23,47 @@ SmallVector<int64_t> ranks(ArrayRef<int64_t> dims) {
   return result;
 }
 
+/// A product of the cotangent and the other operand: which dimension of the sought operand each
+/// dimension of its result is.
+struct Product {
+  Value first, second;
+  SmallVector<int64_t> firstBatch, secondBatch, firstContract, secondContract, order;
+};
+
+/// The gradient of an operand is the cotangent times the other operand. Of the two orders of the
+/// factors the one is taken whose result needs no transposition, if there is one.
 struct DotGeneralGradient : GradientOpInterface::ExternalModel<DotGeneralGradient, DotGeneralOp> {
   FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
                                  ValueRange cotangents) const {
     auto dot = cast<DotGeneralOp>(op);
     FormulaBuilder b(builder, op);
-    Value g = cotangents[0];
-    int64_t batch = dot.getLhsBatch().size(), lhsFree = dot.getLhsFree().size(),
-            rhsFree = dot.getRhsFree().size();
-    SmallVector<int64_t> order; // result dimension -> dimension of the operand
-    auto place = [&](ArrayRef<int64_t> own, ArrayRef<int64_t> other) {
-      // Contracted dimensions come in the order in which the other operand has them.
-      SmallVector<int64_t> placed(own.size());
-      for (auto [rank, dim] : llvm::zip_equal(ranks(other), own))
-        placed[rank] = dim;
-      order.append(placed);
-    };
-    Value product;
-    if (operand == 0) {
-      product = DotGeneralOp::create(builder, op->getLoc(), g, dot.getRhs(), range(0, batch),
-                                     dot.getRhsBatch(), range(batch + lhsFree, rhsFree),
-                                     dot.getRhsFree());
-      order.append(SmallVector<int64_t>(dot.getLhsBatch()));
-      order.append(dot.getLhsFree());
-      place(dot.getLhsContract(), dot.getRhsContract());
-    } else {
-      product = DotGeneralOp::create(builder, op->getLoc(), dot.getLhs(), g, dot.getLhsBatch(),
-                                     range(0, batch), dot.getLhsFree(), range(batch, lhsFree));
-      order.append(SmallVector<int64_t>(dot.getRhsBatch()));
-      place(dot.getRhsContract(), dot.getLhsContract());
-      order.append(dot.getRhsFree());
-    }
-    return b.transpose(product, inverted(order));
+    bool ofLhs = operand == 0;
+    Value g = cotangents[0], other = ofLhs ? dot.getRhs() : dot.getLhs();
+    SmallVector<int64_t> ownBatch(ofLhs ? dot.getLhsBatch() : dot.getRhsBatch()),
+        otherBatch(ofLhs ? dot.getRhsBatch() : dot.getLhsBatch()),
+        ownContract(ofLhs ? dot.getLhsContract() : dot.getRhsContract()),
+        otherContract(ofLhs ? dot.getRhsContract() : dot.getLhsContract()),
+        ownFree = ofLhs ? dot.getLhsFree() : dot.getRhsFree(),
+        otherFree = ofLhs ? dot.getRhsFree() : dot.getLhsFree();
+    int64_t batch = ownBatch.size(), lhsFree = dot.getLhsFree().size();
+    SmallVector<int64_t> resultBatch = range(0, batch),
+                         summed = range(ofLhs ? batch + lhsFree : batch, otherFree.size());
+    // Contracted dimensions come in the order in which the other operand has them.
+    SmallVector<int64_t> contracted(ownContract.size());
+    for (auto [rank, dim] : llvm::zip_equal(ranks(otherContract), ownContract))
+      contracted[rank] = dim;
+    Product before{g, other, resultBatch, otherBatch, summed, otherFree, ownBatch};
+    before.order.append(ownFree);
+    before.order.append(contracted);
+    Product behind{other, g, otherBatch, resultBatch, otherFree, summed, ownBatch};
+    behind.order.append(contracted);
+    behind.order.append(ownFree);
+    bool isInOrder = llvm::equal(behind.order, range(0, behind.order.size()));
+    Product &chosen = isInOrder ? behind : before;
+    Value product =
+        DotGeneralOp::create(builder, op->getLoc(), chosen.first, chosen.second, chosen.firstBatch,
+                             chosen.secondBatch, chosen.firstContract, chosen.secondContract);
+    return b.transpose(product, inverted(chosen.order));
   }
 };
 
@@ -127,7 +136,7 @@ Value inputGradient(FormulaBuilder &b, ConvolutionOp op, Value g) {
 
 // Channels become the batch and samples the channels; the cotangent is the filter, and strides and
 // dilations change places.
-Value filterGradient(FormulaBuilder &b, ConvolutionOp op, Value g) {
+Value filterGradientAsConvolution(FormulaBuilder &b, ConvolutionOp op, Value g) {
   ArrayRef<int64_t> x = op.getInput().getType().getShape(), w = op.getFilter().getType().getShape(),
                     y = b.typeOf(g).getShape();
   int64_t groups = op.getGroups(), samples = x[0], in = w[1], out = w[0];
@@ -151,6 +160,64 @@ Value filterGradient(FormulaBuilder &b, ConvolutionOp op, Value g) {
   assert(b.typeOf(gradient).getDimSize(1) == out);
   (void)out;
   return b.transpose(gradient, swap);
+}
+
+/// The input with its border, so that every window lies inside.
+Value bordered(FormulaBuilder &b, ConvolutionOp op) {
+  SmallVector<int64_t> shape(op.getInput().getType().getShape()), low(2, 0), starts(2, 0);
+  SmallVector<int64_t> cut = shape, ones(shape.size(), 1);
+  for (size_t i = 0; i + 2 < shape.size(); ++i) {
+    int64_t begin = op.getPadBegin()[i], end = op.getPadEnd()[i];
+    starts.push_back(std::max<int64_t>(-begin, 0));
+    low.push_back(std::max<int64_t>(begin, 0));
+    cut[i + 2] += std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
+    shape[i + 2] += begin + end;
+  }
+  return b.pad(b.slice(op.getInput(), starts, ones, cut), low, shape);
+}
+
+/// For every position in the filter a matrix product of the cotangent and what that position saw of
+/// the input, summed over samples and places.
+Value filterGradientAsProducts(FormulaBuilder &b, ConvolutionOp op, Value g) {
+  ArrayRef<int64_t> w = op.getFilter().getType().getShape(), y = b.typeOf(g).getShape();
+  int64_t groups = op.getGroups(), samples = y[0], positions = 1;
+  size_t spatial = y.size() - 2;
+  SmallVector<int64_t> summed{0};
+  summed.append(range(3, spatial));
+  Value input = bordered(b, op);
+  Value cotangent = b.reshape(g, withSpatial({samples, groups, w[0] / groups}, y));
+  SmallVector<int64_t> seen = withSpatial({samples, groups * w[1]}, y);
+  for (int64_t extent : w.drop_front(2))
+    positions *= extent;
+  SmallVector<Value> parts;
+  for (int64_t position = 0; position < positions; ++position) {
+    SmallVector<int64_t> starts(2 + spatial, 0), steps(2 + spatial, 1);
+    for (int64_t i = spatial, rest = position; i-- > 0; rest /= w[i + 2]) {
+      starts[i + 2] = rest % w[i + 2] * op.getFilterDilation()[i];
+      steps[i + 2] = op.getStrides()[i];
+    }
+    Value part =
+        b.reshape(b.slice(input, starts, steps, seen), withSpatial({samples, groups, w[1]}, y));
+    SmallVector<int64_t> group{1};
+    Value product =
+        DotGeneralOp::create(b.builder, b.loc, cotangent, part, group, group, summed, summed);
+    parts.push_back(b.reshape(product, {w[0], w[1], 1}));
+  }
+  Value all = parts.front();
+  if (positions > 1)
+    all =
+        ConcatOp::create(b.builder, b.loc, b.typeOf(all).clone({w[0], w[1], positions}), parts, 2);
+  return b.reshape(all, w);
+}
+
+Value filterGradient(FormulaBuilder &b, ConvolutionOp op, Value g) {
+  constexpr int64_t mostPositions = 64;
+  int64_t positions = 1;
+  for (int64_t extent : op.getFilter().getType().getShape().drop_front(2))
+    positions *= extent;
+  bool isDense = llvm::all_of(op.getInputDilation(), [](int64_t step) { return step == 1; });
+  return isDense && positions <= mostPositions ? filterGradientAsProducts(b, op, g)
+                                               : filterGradientAsConvolution(b, op, g);
 }
 
 struct ConvolutionGradient
