@@ -73,8 +73,9 @@ static SmallVector<Mesh> meshCandidates(const Cluster &cluster) {
         shapes.push_back({cluster.nodeCount(), shape[0], shape[1]});
   }
   // Of equally cheap meshes the one with the fewest axes is taken.
-  llvm::stable_sort(shapes,
-                    [](ArrayRef<int64_t> a, ArrayRef<int64_t> b) { return a.size() < b.size(); });
+  llvm::sort(shapes, [](const SmallVector<int64_t> &a, const SmallVector<int64_t> &b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
   SmallVector<Mesh> meshes;
   std::set<std::vector<std::string>> known;
   for (ArrayRef<int64_t> shape : shapes) {

@@ -6,6 +6,12 @@
     with autopar.Session("compiled.bin") as session:
         logits = session.run({"input_ids": ids})["logits"]
 
+    step = autopar.compile("gpt2.onnx", "train.bin", bind={"batch": 8, "seq": 128}, ranks=4,
+                           train=autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=3e-4)))
+    with autopar.Session(step) as session:
+        for ids, labels in batches:
+            loss = session.run({"input_ids": ids, "labels": labels})["loss"]
+
 The compiler runs as its own process; `Session` loads the runtime into this one. Nothing native is loaded before it is
 used, so `autopar.models` (the model zoo) works without a build.
 """
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from .errors import Error
     from .session import Port, Session, load
     from .tools import find_tool
+    from .training import SGD, Adagrad, Adam, AdamW, Lion, Train
 
 _PLACES = {
     "Compiled": "compiler",
@@ -26,6 +33,7 @@ _PLACES = {
     "Session": "session",
     "load": "session",
     "find_tool": "tools",
+    **dict.fromkeys(("Adagrad", "Adam", "AdamW", "Lion", "SGD", "Train"), "training"),
 }
 __all__ = sorted(_PLACES)
 

@@ -12,6 +12,7 @@ from typing import Any, Iterator, List, Mapping, Optional, Sequence, Union
 
 from .errors import Error
 from .tools import find_tool
+from .training import Train
 
 PathLike = Union[str, "os.PathLike[str]"]
 EXIT_USAGE = 2
@@ -37,6 +38,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     ranks: Optional[int] = None,
     cluster: Optional[Union[PathLike, Mapping[str, Any]]] = None,
     threads: Optional[int] = None,
+    train: Optional[Train] = None,
     explain: Union[bool, str] = False,
     options: Sequence[str] = (),
     timeout_s: Optional[float] = None,
@@ -48,6 +50,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     bind: extents of symbolic dimensions, of the global batch: {"batch": 8}.
     ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
     threads: threads per rank that the artifact may use (default 1).
+    train: makes a training step of the forward model: a run of it is one step and gives its metrics.
     explain: True for the text of the chosen plan, "json" for the same as JSON, in `.explanation`.
     options: further words for the command line of autopar-compile.
     Raises Error with the command's exit code and message, TimeoutError after timeout_s; no output is left behind then.
@@ -64,6 +67,8 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
             command += ["--cluster", _cluster_file(cluster, folder)]
         if threads is not None:
             command += ["--threads", str(threads)]
+        if train is not None:
+            command += train.words()
         if explain:
             command.append("--explain" if explain is True else f"--explain={explain}")
         explanation = run_tool(command + list(options), timeout_s)

@@ -51,6 +51,17 @@ def torch_losses(gpt2: Example, folder: pathlib.Path, **settings) -> List[float]
     return json.loads(done.stdout)
 
 
+OPTIMIZERS = (autopar.SGD(momentum=0.9, nesterov=True), autopar.Adam(), autopar.AdamW(lr=3e-4), autopar.Adagrad(), autopar.Lion())
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda optimizer: type(optimizer).__name__)
+def test_every_optimizer_is_a_value_in_python(gpt2: Example, tmp_path: pathlib.Path, optimizer: object) -> None:
+    step = autopar.Train("softmax_cross_entropy(logits, labels)", optimizer, schedule="constant(warmup=2)", clip_norm=1.0,
+                         freeze=["*.wpe.*"])
+    losses = train(autopar.compile(gpt2.path, tmp_path / "train.bin", bind=gpt2.bind, train=step), 6)
+    assert losses[-1] < losses[0]
+
+
 CASES = [
     ("adamw", "adamw(lr=1e-3, weight_decay=0.1)", 1e-3, 0.1, 0.0),
     ("adam", "adam(lr=1e-3, weight_decay=0.01)", 1e-3, 0.01, 1.0),

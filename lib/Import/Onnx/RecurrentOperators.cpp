@@ -14,10 +14,10 @@ struct Recurrent {
   int64_t activationCount; ///< per direction
   int64_t steps = 0, batch = 0, hidden = 0, directions = 1;
   bool batchFirst = false, reverseOnly = false;
-  Value input;   ///< [steps, batch, in]
-  Value lengths; ///< [batch, 1] i64, or null
-  SmallVector<std::string> activations;
-  std::optional<SmallVector<double>> alphas, betas;
+  Value input = {};   ///< [steps, batch, in]
+  Value lengths = {}; ///< [batch, 1] i64, or null
+  SmallVector<std::string> activations = {};
+  std::optional<SmallVector<double>> alphas = std::nullopt, betas = std::nullopt;
   double clip = 0;
 
   LogicalResult read(StringRef firstActivation);

@@ -14,7 +14,7 @@ struct Optimizer {
   Node &node;
   size_t perTensor;
   size_t tensors = 0;
-  Value rate, step;
+  Value rate = {}, step = {};
 
   LogicalResult read() {
     TensorBuilder &b = node.b;

@@ -119,7 +119,9 @@ static SmallVector<int64_t> chooseBoxes(ArrayRef<Box> boxes, ArrayRef<double> sc
   for (int64_t i = 0; i < static_cast<int64_t>(scores.size()); ++i)
     if (!scoreLimit || scores[i] > *scoreLimit)
       order.push_back(i);
-  llvm::stable_sort(order, [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  llvm::sort(order, [&](int64_t a, int64_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  });
   for (int64_t candidate : order) {
     if (static_cast<int64_t>(chosen.size()) >= most)
       break;

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What training adds to a compilation, as values: `autopar.compile("m.onnx", train=autopar.Train(...))`."""
+
+import dataclasses
+from typing import Any, List, Optional, Sequence
+
+
+def _call(name: str, options: object) -> str:
+    """A call of the command line's small language, with the options that differ from nothing: adamw(lr=0.0003)."""
+    words = []
+    for field in dataclasses.fields(options):  # type: ignore[arg-type]
+        value: Any = getattr(options, field.name)
+        if value is not None:
+            words.append(f"{field.name}={str(value).lower() if isinstance(value, bool) else repr(value)}")
+    return f"{name}({', '.join(words)})"
+
+
+@dataclasses.dataclass(frozen=True)
+class SGD:
+    """Gradient descent, with momentum and Nesterov's variant."""
+
+    lr: float = 0.01
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+
+    def __str__(self) -> str:
+        return _call("sgd", self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adam:
+    """Adam; weight decay is added to the gradient."""
+
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __str__(self) -> str:
+        return _call("adam", self)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdamW:
+    """Adam with weight decay apart from the gradient."""
+
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+
+    def __str__(self) -> str:
+        return _call("adamw", self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Adagrad:
+    """Adagrad."""
+
+    lr: float = 0.01
+    eps: float = 1e-10
+    weight_decay: float = 0.0
+
+    def __str__(self) -> str:
+        return _call("adagrad", self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lion:
+    """Lion."""
+
+    lr: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.99
+    weight_decay: float = 0.0
+
+    def __str__(self) -> str:
+        return _call("lion", self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """A training step around a forward model.
+
+    loss: "softmax_cross_entropy(logits, labels)", another loss of docs/Training.md, or the output that is the loss.
+    optimizer: one of the classes above, or its words.
+    schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.
+    clip_norm: the largest norm of all gradients together. None: any.
+    freeze, train_only: patterns of parameter names.
+    """
+
+    loss: str
+    optimizer: object = AdamW()
+    schedule: Optional[str] = None
+    clip_norm: Optional[float] = None
+    freeze: Sequence[str] = ()
+    train_only: Sequence[str] = ()
+
+    def words(self) -> List[str]:
+        """The words of autopar-compile's command line."""
+        words = ["--train", f"loss={self.loss}", "--optimizer", str(self.optimizer)]
+        if self.schedule is not None:
+            words += ["--lr-schedule", self.schedule]
+        if self.clip_norm is not None:
+            words += ["--clip-norm", repr(self.clip_norm)]
+        for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
+            if patterns:
+                words += [flag, ",".join(patterns)]
+        return words
