@@ -154,3 +154,24 @@ def test_onnx_message_is_accepted_in_place_of_a_path(gpt2: Example, tmp_path: pa
     model = onnx.load(gpt2.path)
     with autopar.Session(autopar.compile(model, tmp_path / "c.bin", bind=gpt2.bind)) as session:
         assert session.ranks == 1
+
+
+def test_external_data_behind_two_gibibytes_is_read_where_it_lies(tmp_path: pathlib.Path) -> None:
+    weights = np.random.default_rng(3).standard_normal((64, 32)).astype(np.float32)
+    offset = (5 << 29) + 4096  # 2.5 GiB, most of it a hole
+    with open(tmp_path / "weights.data", "wb") as file:
+        file.seek(offset)
+        file.write(weights.tobytes())
+    tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=weights.shape,
+                              data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in (("location", "weights.data"), ("offset", offset), ("length", weights.nbytes)):
+        tensor.external_data.add(key=key, value=str(value))
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "far",
+                                   [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [8, 64])],
+                                   [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [8, 32])], [tensor])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), tmp_path / "far.onnx")
+    x = np.random.default_rng(4).standard_normal((8, 64)).astype(np.float32)
+    compiled = autopar.compile(tmp_path / "far.onnx", tmp_path / "compiled.bin", ranks=2)
+    assert compiled.path.stat().st_size < 1 << 20
+    with autopar.Session(compiled) as session:
+        np.testing.assert_allclose(session.run({"x": x})["y"], x @ weights, rtol=1e-4, atol=1e-5)
