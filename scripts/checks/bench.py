@@ -12,6 +12,7 @@ TOPICS = {
     "planning": "import and sharding of gpt3-175b for 64 devices",
     "memory": "planned peak memory against what the process used",
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
+    "training": "steps of gpt2-124m on one core, and on four ranks against one",
 }
 
 

@@ -13,9 +13,23 @@ using ::autopar::Status;
 using ::autopar::StatusCode;
 
 namespace {
+constexpr const char *examples = R"help(
+EXAMPLES:
+
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o compiled.bin --explain
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --cluster cluster.json -o compiled.bin
+  autopar-compile gpt3-175b.onnx --bind batch=64,seq=2048 --cluster presets:h100x8x8 --plan-only -o plan.json
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o train.bin \
+      --train "loss=softmax_cross_entropy(logits, labels)" --optimizer "adamw(lr=3e-4)" --clip-norm 1
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --emit-mlir=phases      the IR after every phase
+
+Exit codes: docs/ExitCodes.md. Cluster files: docs/CostModel.md. Training: docs/Training.md.
+)help";
+
 /// LLVM's libraries register options of their own, some under the same names; those are forgotten
 /// before these are made.
 struct Options {
+  cl::extrahelp exampleHelp{examples};
   cl::OptionCategory category{"autopar-compile options"};
   cl::opt<std::string> input{cl::Positional, cl::desc("model.onnx (or module.mlir)"), cl::init(""),
                              cl::cat(category)};

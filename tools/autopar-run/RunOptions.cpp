@@ -14,7 +14,9 @@ Examples:
   autopar-run compiled.bin --input input_ids=ids.npy --output-dir out       all ranks in this process
   mpirun -np 4 autopar-run compiled.bin --input input_ids=ids.npy --output-dir out
   torchrun --nproc-per-node 4 --no-python autopar-run compiled.bin --input x=x.npy --output-dir out
-  autopar-run compiled.bin --data tokens.bin --fields "input_ids=tokens[:]" --steps 100
+  autopar-run train.bin --data tokens.bin --fields "input_ids=tokens[:-1], labels=tokens[1:]" --steps 2000 \
+      --checkpoint-dir ckpt --checkpoint-every 200 --metrics metrics.jsonl   train, or go on where it stopped
+  autopar-run train.bin --checkpoint-dir ckpt --steps 0 --export weights.safetensors
   autopar-run --verify compiled.bin                                          check every byte, run nothing
   autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
   autopar-run compiled.bin --input x=random --benchmark --steps 20           one JSON line with step times

@@ -10,6 +10,14 @@ using namespace autopar::translate;
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  llvm::cl::extrahelp examples(R"(
+EXAMPLES:
+
+  autopar-translate --import-onnx gpt2.onnx --bind batch=8,seq=128 -o model.mlir
+  autopar-translate --dump compiled.bin
+  autopar-translate --exec-to-artifact program.mlir -o compiled.bin
+  autopar-translate --extract-kernels compiled.bin -o kernels.so && llvm-objdump-22 -d kernels.so
+)");
   llvm::cl::OptionCategory category("autopar-translate");
   llvm::cl::opt<std::string> onnx("import-onnx", llvm::cl::desc("ONNX model to print as MLIR"),
                                   llvm::cl::value_desc("model.onnx"), llvm::cl::cat(category));
