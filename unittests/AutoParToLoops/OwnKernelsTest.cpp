@@ -37,9 +37,9 @@ TEST(OwnKernels, TopK) {
       for (int row = 0; row < 3; ++row) {
         std::vector<double> order(200);
         std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](double a, double b) {
+        std::sort(order.begin(), order.end(), [&](double a, double b) {
           double left = x.data[row * 200 + a], right = x.data[row * 200 + b];
-          return smallest ? left < right : left > right;
+          return left == right ? a < b : smallest ? left < right : left > right;
         });
         for (int64_t i = 0; i < k; ++i) {
           EXPECT_EQ(result[1].data[row * k + i], order[i]);
