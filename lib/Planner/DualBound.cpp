@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "MemoryUse.h"
+#include "VectorClones.h"
 
 namespace autopar::planner {
 namespace {

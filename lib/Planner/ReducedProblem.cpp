@@ -3,11 +3,14 @@
 // nodes that another node's choice determines, drop dominated strategies, eliminate nodes without
 // memory that have at most two neighbours (variable elimination, Bertele and Brioschi 1972).
 #include "ReducedProblem.h"
+#include "Dominance.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
+
+#include "VectorClones.h"
 
 namespace autopar::planner {
 
@@ -125,23 +128,6 @@ private:
 
   void keepStrategies(int32_t node, const std::vector<int32_t> &kept);
   bool follow(int32_t leader, int32_t follower);
-  /// Compares the strategies of one node.
-  class Comparison {
-  public:
-    Comparison(const Reducer &reducer, int32_t at);
-    /// Whatever the neighbours choose, `winner` costs no more and holds no more at any time.
-    bool dominated(size_t loser, size_t winner) const;
-
-  private:
-    struct Side {
-      const double *values; ///< rows = own strategies
-      size_t columns;
-      std::vector<int32_t> cheapest; ///< per row: column of its least entry
-    };
-    const Node &node;
-    std::vector<Side> sides;
-    std::vector<double> optimistic; ///< own cost plus the cheapest entry of each row
-  };
   void eliminate(int32_t node);
 
   const CostGraph &graph;
@@ -336,70 +322,23 @@ void Reducer::mergeFollowers(bool &changed) {
   }
 }
 
-/// The least of lose - win over the columns that are legal for `lose`; hugely negative where `win`
-/// is not.
-AUTOPAR_VECTOR_CLONES
-static double leastLead(const double *lose, const double *win, size_t columns) {
-  double least = kForbidden;
-  for (size_t c = 0; c < columns; ++c) {
-    double lead = lose[c] >= kForbiddenFrom ? kForbidden : lose[c] - win[c];
-    least = lead < least ? lead : least;
-  }
-  return least;
-}
-
-Reducer::Comparison::Comparison(const Reducer &reducer, int32_t at)
-    : node(reducer.nodes[at]), optimistic(node.cost) {
-  for (const auto &[other, matrix] : node.neighbours) {
-    auto columns = static_cast<size_t>(reducer.nodes[other].size());
-    sides.push_back({reducer.table(at, other).data(), columns, {}});
-    for (size_t k = 0; k < optimistic.size(); ++k) {
-      const double *row = sides.back().values + k * columns;
-      const double *least = std::min_element(row, row + columns);
-      optimistic[k] += *least;
-      sides.back().cheapest.push_back(static_cast<int32_t>(least - row));
-    }
-  }
-}
-
-bool Reducer::Comparison::dominated(size_t loser, size_t winner) const {
-  // A strategy is beaten only by one that is no dearer with the cheapest partners, and no dearer
-  // beside the loser's own: both spare most comparisons.
-  double slack = node.cost[loser] - node.cost[winner];
-  double quick = slack;
-  for (const Side &side : sides) {
-    auto column = static_cast<size_t>(side.cheapest[loser]);
-    quick +=
-        side.values[loser * side.columns + column] - side.values[winner * side.columns + column];
-  }
-  if (optimistic[winner] > optimistic[loser] || quick < -1e-6 * std::abs(optimistic[loser]))
-    return false;
-  size_t count = node.cost.size();
-  for (size_t p = 0; p < node.memory.pieces.size(); ++p)
-    if (node.memory.bytes[p * count + winner] > node.memory.bytes[p * count + loser])
-      return false;
-  for (const Side &side : sides) {
-    double least = leastLead(side.values + loser * side.columns,
-                             side.values + winner * side.columns, side.columns);
-    if (least <= -kForbiddenFrom)
-      return false;
-    slack += least;
-  }
-  return slack >= 0;
-}
-
 void Reducer::dropDominated(bool &changed) {
   constexpr int32_t most = 160; // quadratic in the strategies
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!nodes[i].alive || !nodes[i].changed || nodes[i].size() > most)
       continue;
     int32_t count = nodes[i].size();
-    Comparison comparison(*this, static_cast<int32_t>(i));
+    std::vector<Dominance::Side> sides;
+    for (const auto &[other, matrix] : nodes[i].neighbours)
+      sides.push_back({table(static_cast<int32_t>(i), other).data(),
+                       static_cast<size_t>(nodes[other].size()),
+                       {}});
+    Dominance dominance(nodes[i].cost, nodes[i].memory, std::move(sides));
     std::vector<bool> gone(static_cast<size_t>(count), false);
     for (int32_t loser = 0; loser < count; ++loser)
       for (int32_t winner = 0; winner < count; ++winner)
         if (winner != loser && !gone[static_cast<size_t>(winner)] &&
-            comparison.dominated(static_cast<size_t>(loser), static_cast<size_t>(winner))) {
+            dominance.holds(static_cast<size_t>(winner), static_cast<size_t>(loser))) {
           gone[static_cast<size_t>(loser)] = true;
           break;
         }

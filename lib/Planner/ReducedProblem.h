@@ -13,13 +13,6 @@
 
 #include "MemoryReduction.h"
 
-/// For the planner's hot loops: compiled for the vector units at hand as well.
-#if defined(__x86_64__) && defined(__clang__)
-#define AUTOPAR_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define AUTOPAR_VECTOR_CLONES
-#endif
-
 namespace autopar::planner {
 
 /// A dense matrix kept in both orientations, so that either end can stream through rows.

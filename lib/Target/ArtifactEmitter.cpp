@@ -4,6 +4,7 @@
 
 #include "InstructionEmitter.h"
 #include "WeightSources.h"
+#include "autopar/Interfaces/ElementTypes.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -79,7 +80,7 @@ struct ProgramEmitter {
       } else {
         continue;
       }
-      buffer.dtype = exec::toDataType(type.getElementType());
+      buffer.dtype = mlir::autopar::dataTypeOf(type.getElementType());
       buffer.shape = listOf(type.getShape());
       indices.buffers[declaration.getResult(0)] = program.buffers.size();
       program.buffers.push_back(std::move(buffer));
@@ -92,7 +93,7 @@ struct ProgramEmitter {
       artifact::Port emitted;
       emitted.role = static_cast<artifact::Role>(port.getRole());
       emitted.name = port.getName().str();
-      emitted.dtype = exec::toDataType(port.tensorType().getElementType());
+      emitted.dtype = mlir::autopar::dataTypeOf(port.tensorType().getElementType());
       emitted.shape = listOf(port.tensorType().getShape());
       if (port.getBuffer())
         emitted.buffer = indices.buffers.lookup(port.getBuffer());

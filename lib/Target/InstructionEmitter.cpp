@@ -2,6 +2,7 @@
 // Instructions of the exec dialect as instructions of the artifact.
 #include "InstructionEmitter.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -60,7 +61,7 @@ struct PayloadEmitter {
     auto type = cast<RankedTensorType>(op.getType());
     return artifact::Reorder{buffer(op.getSrc()),
                              buffer(op.getDst()),
-                             exec::toDataType(type.getElementType()),
+                             mlir::autopar::dataTypeOf(type.getElementType()),
                              type.getShape().vec(),
                              static_cast<artifact::Layout>(op.getFrom()),
                              static_cast<artifact::Layout>(op.getTo())};
@@ -72,7 +73,7 @@ struct PayloadEmitter {
                                 buffer(op.getOutput()),
                                 static_cast<int32_t>(op.getGroup()),
                                 static_cast<artifact::Reduction>(op.getReduction()),
-                                exec::toDataType(op.getType()),
+                                mlir::autopar::dataTypeOf(op.getType()),
                                 static_cast<int64_t>(op.getCount())};
   }
 };

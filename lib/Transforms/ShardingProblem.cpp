@@ -5,6 +5,7 @@
 #include "ShardingProblem.h"
 
 #include "autopar/Cost/CostModel.h"
+#include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/ReshardPlan.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -40,30 +41,6 @@ std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned inde
 
 //===-- Element types
 //-----------------------------------------------------------------------------===//
-
-static ::autopar::DataType dataTypeOf(Type element) {
-  using ::autopar::DataType;
-  if (auto integer = dyn_cast<IntegerType>(element)) {
-    bool isUnsigned = integer.isUnsigned();
-    switch (integer.getWidth()) {
-    case 1:
-      return DataType::Bool;
-    case 8:
-      return isUnsigned ? DataType::U8 : DataType::I8;
-    case 16:
-      return isUnsigned ? DataType::U16 : DataType::I16;
-    case 32:
-      return isUnsigned ? DataType::U32 : DataType::I32;
-    default:
-      return isUnsigned ? DataType::U64 : DataType::I64;
-    }
-  }
-  if (element.isF16())
-    return DataType::F16;
-  if (element.isBF16())
-    return DataType::BF16;
-  return element.isF64() ? DataType::F64 : DataType::F32;
-}
 
 static int64_t bytesOf(RankedTensorType type) {
   return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));

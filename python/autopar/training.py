@@ -2,21 +2,22 @@
 """What training adds to a compilation, as values: `autopar.compile("m.onnx", train=autopar.Train(...))`."""
 
 import dataclasses
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Union
 
 
-def _call(name: str, options: object) -> str:
-    """A call of the command line's small language, with the options that differ from nothing: adamw(lr=0.0003)."""
-    words = []
-    for field in dataclasses.fields(options):  # type: ignore[arg-type]
-        value: Any = getattr(options, field.name)
-        if value is not None:
+class Optimizer:
+    """Options that print as a call of the command line's small language: adamw(lr=0.0003)."""
+
+    def __str__(self) -> str:
+        words = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value: Any = getattr(self, field.name)
             words.append(f"{field.name}={str(value).lower() if isinstance(value, bool) else repr(value)}")
-    return f"{name}({', '.join(words)})"
+        return f"{type(self).__name__.lower()}({', '.join(words)})"
 
 
 @dataclasses.dataclass(frozen=True)
-class SGD:
+class SGD(Optimizer):
     """Gradient descent, with momentum and Nesterov's variant."""
 
     lr: float = 0.01
@@ -24,12 +25,9 @@ class SGD:
     nesterov: bool = False
     weight_decay: float = 0.0
 
-    def __str__(self) -> str:
-        return _call("sgd", self)
-
 
 @dataclasses.dataclass(frozen=True)
-class Adam:
+class Adam(Optimizer):
     """Adam; weight decay is added to the gradient."""
 
     lr: float = 1e-3
@@ -38,12 +36,9 @@ class Adam:
     eps: float = 1e-8
     weight_decay: float = 0.0
 
-    def __str__(self) -> str:
-        return _call("adam", self)
-
 
 @dataclasses.dataclass(frozen=True)
-class AdamW:
+class AdamW(Optimizer):
     """Adam with weight decay apart from the gradient."""
 
     lr: float = 1e-3
@@ -52,33 +47,24 @@ class AdamW:
     eps: float = 1e-8
     weight_decay: float = 0.01
 
-    def __str__(self) -> str:
-        return _call("adamw", self)
-
 
 @dataclasses.dataclass(frozen=True)
-class Adagrad:
+class Adagrad(Optimizer):
     """Adagrad."""
 
     lr: float = 0.01
     eps: float = 1e-10
     weight_decay: float = 0.0
 
-    def __str__(self) -> str:
-        return _call("adagrad", self)
-
 
 @dataclasses.dataclass(frozen=True)
-class Lion:
+class Lion(Optimizer):
     """Lion."""
 
     lr: float = 1e-4
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay: float = 0.0
-
-    def __str__(self) -> str:
-        return _call("lion", self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +79,7 @@ class Train:
     """
 
     loss: str
-    optimizer: object = AdamW()
+    optimizer: Union[Optimizer, str] = AdamW()
     schedule: Optional[str] = None
     clip_norm: Optional[float] = None
     freeze: Sequence[str] = ()

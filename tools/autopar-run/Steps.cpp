@@ -82,9 +82,7 @@ Status Run::prepareData() {
 }
 
 Status Run::resume() {
-  if (options.checkpointFolder.empty() && (options.resume == "auto" || options.resume == "none"))
-    return Status::ok();
-  if (options.resume == "none")
+  if (options.resume == "none" || (options.resume == "auto" && options.checkpointFolder.empty()))
     return Status::ok();
   std::optional<runtime::LoadedCheckpoint> loaded;
   if (options.resume == "auto") {

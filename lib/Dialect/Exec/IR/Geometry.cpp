@@ -2,33 +2,11 @@
 // Exec attributes as the plain values of the artifact.
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 namespace artifact = ::autopar::artifact;
-using ::autopar::DataType;
-
-DataType mlir::exec::toDataType(Type type) {
-  if (auto integer = dyn_cast<IntegerType>(type)) {
-    bool isUnsigned = integer.isUnsigned();
-    switch (integer.getWidth()) {
-    case 1:
-      return DataType::Bool;
-    case 8:
-      return isUnsigned ? DataType::U8 : DataType::I8;
-    case 16:
-      return isUnsigned ? DataType::U16 : DataType::I16;
-    case 32:
-      return isUnsigned ? DataType::U32 : DataType::I32;
-    default:
-      return isUnsigned ? DataType::U64 : DataType::I64;
-    }
-  }
-  if (type.isF16())
-    return DataType::F16;
-  if (type.isBF16())
-    return DataType::BF16;
-  return type.isF64() ? DataType::F64 : DataType::F32;
-}
 
 static artifact::StridedShape toStrided(StridedAttr attr) {
   return {{attr.getDims().begin(), attr.getDims().end()},
@@ -37,15 +15,15 @@ static artifact::StridedShape toStrided(StridedAttr attr) {
 
 artifact::MatmulGeometry mlir::exec::toArtifact(MatmulGeometryAttr attr) {
   artifact::MatmulGeometry geometry;
-  geometry.aType = toDataType(attr.getA().getElementType());
-  geometry.bType = toDataType(attr.getB().getElementType());
-  geometry.cType = toDataType(attr.getC().getElementType());
+  geometry.aType = autopar::dataTypeOf(attr.getA().getElementType());
+  geometry.bType = autopar::dataTypeOf(attr.getB().getElementType());
+  geometry.cType = autopar::dataTypeOf(attr.getC().getElementType());
   geometry.a = toStrided(attr.getA());
   geometry.b = toStrided(attr.getB());
   geometry.c = toStrided(attr.getC());
   geometry.hasBias = static_cast<bool>(attr.getBiasType());
   if (attr.getBiasType())
-    geometry.biasType = toDataType(attr.getBiasType());
+    geometry.biasType = autopar::dataTypeOf(attr.getBiasType());
   geometry.hasResidual = attr.getResidual();
   geometry.epilogue = static_cast<artifact::Epilogue>(attr.getEpilogue());
   if (attr.getScale())
@@ -57,9 +35,9 @@ artifact::MatmulGeometry mlir::exec::toArtifact(MatmulGeometryAttr attr) {
 artifact::ConvolutionGeometry mlir::exec::toArtifact(ConvolutionGeometryAttr attr) {
   auto list = [](auto range) { return std::vector<int64_t>(range.begin(), range.end()); };
   artifact::ConvolutionGeometry geometry;
-  geometry.xType = toDataType(attr.getX().getElementType());
-  geometry.wType = toDataType(attr.getW().getElementType());
-  geometry.yType = toDataType(attr.getY().getElementType());
+  geometry.xType = autopar::dataTypeOf(attr.getX().getElementType());
+  geometry.wType = autopar::dataTypeOf(attr.getW().getElementType());
+  geometry.yType = autopar::dataTypeOf(attr.getY().getElementType());
   geometry.x = list(attr.getX().getShape());
   geometry.w = list(attr.getW().getShape());
   geometry.y = list(attr.getY().getShape());
@@ -72,7 +50,7 @@ artifact::ConvolutionGeometry mlir::exec::toArtifact(ConvolutionGeometryAttr att
   geometry.yLayout = static_cast<artifact::Layout>(attr.getYLayout());
   geometry.hasBias = static_cast<bool>(attr.getBiasType());
   if (attr.getBiasType())
-    geometry.biasType = toDataType(attr.getBiasType());
+    geometry.biasType = autopar::dataTypeOf(attr.getBiasType());
   geometry.hasResidual = attr.getResidual();
   geometry.epilogue = static_cast<artifact::Epilogue>(attr.getEpilogue());
   geometry.algorithm = static_cast<artifact::ConvolutionAlgorithm>(attr.getAlgorithm());

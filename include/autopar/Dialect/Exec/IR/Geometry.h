@@ -7,8 +7,6 @@
 
 namespace mlir::exec {
 
-/// The artifact's number for an element type; `type` must be one that tensors of the dialects have.
-::autopar::DataType toDataType(Type type);
 ::autopar::artifact::MatmulGeometry toArtifact(MatmulGeometryAttr geometry);
 ::autopar::artifact::ConvolutionGeometry toArtifact(ConvolutionGeometryAttr geometry);
 
