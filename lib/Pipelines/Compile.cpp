@@ -123,6 +123,7 @@ private:
       return Status::noInput(options.input + ": no such file");
     ImportOptions import;
     import.bindings = options.bindings;
+    import.trainingMode = options.train && !options.train.inferenceMode;
     FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, import, context);
     if (failed(imported))
       return reported();

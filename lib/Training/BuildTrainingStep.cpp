@@ -67,6 +67,7 @@ public:
     if (!loss)
       return refuse(loss.status());
     nameNew("loss");
+    findOwnState();
     if (failed(findTrained(*loss)))
       return failure();
     results.push_back({loss->value, "loss", true});
@@ -97,6 +98,15 @@ private:
         unique = wanted + "." + std::to_string(count);
       setOpId(&op, unique);
     }
+  }
+
+  /// What the model itself keeps from step to step (running statistics).
+  void findOwnState() {
+    Operation *terminator = function.getBody().front().getTerminator();
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (isStateResult(function, i))
+        ownState.push_back({terminator->getOperand(i),
+                            function.getResultAttrOfType<StringAttr>(i, "autopar.name").str()});
   }
 
   LogicalResult findTrained(const Loss &loss) {
@@ -192,6 +202,7 @@ private:
     function.setArgAttr(rate.getArgNumber(), "autopar.initial",
                         builder.getF64FloatAttr(optimizer.learningRate));
     BlockArgument step = control("step", builder.getI64Type());
+    drawAnew(step);
     Value count = b.shift(b.cast(step, builder.getF64Type()), 1);
     Value rateNow = rate;
     if (schedule) {
@@ -216,7 +227,24 @@ private:
         states.push_back({value, name});
     }
     results.append(states);
+    results.append(ownState);
     results.append(metrics);
+  }
+
+  /// Random numbers differ from step to step: those of one step follow those of the step before, as
+  /// if there were one tensor with a row of steps in front.
+  void drawAnew(Value step) {
+    for (RandomOp random : function.getBody().front().getOps<RandomOp>()) {
+      ArrayRef<int64_t> shape = random.getGlobalShape();
+      if (!random.getOffsets().empty() || shape.empty())
+        continue;
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(random);
+      SmallVector<Value> offsets(shape.size(), b.zeros(b.typeOf(step)));
+      offsets[0] = b.scale(step, static_cast<double>(shape[0]));
+      nameNew(getOpId(random) + "/step");
+      random.getOffsetsMutable().assign(offsets);
+    }
   }
 
   void donate(BlockArgument argument) {
@@ -258,7 +286,7 @@ private:
   FormulaBuilder b;
   llvm::StringSet<> taken;
   SmallVector<Trained> trained;
-  SmallVector<StepResult> results;
+  SmallVector<StepResult> results, ownState;
 };
 
 struct BuildTrainingStepPass

@@ -20,6 +20,15 @@ BlockArgument mlir::autopar::addArgument(func::FuncOp function, RankedTensorType
   return function.getArgument(index);
 }
 
+bool mlir::autopar::isStateResult(func::FuncOp function, unsigned result) {
+  auto name = function.getResultAttrOfType<StringAttr>(result, "autopar.name");
+  for (unsigned i = 0; name && i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, "autopar.donated") &&
+        function.getArgAttrOfType<StringAttr>(i, "autopar.name") == name)
+      return true;
+  return false;
+}
+
 namespace {
 std::string text(Type type) {
   std::string result;
@@ -70,7 +79,8 @@ private:
       auto attribute = function.getResultAttrOfType<StringAttr>(i, "autopar.name");
       if (attribute && attribute.getValue() == name)
         return floats(returns->getOperand(i), name);
-      known += (known.empty() ? "" : ", ") + (attribute ? attribute.str() : "(unnamed)");
+      if (!isStateResult(function, i))
+        known += (known.empty() ? "" : ", ") + (attribute ? attribute.str() : "(unnamed)");
     }
     return Status::badInput("loss \"" + call.text + "\": the model has no output \"" + name +
                             "\"; its outputs are " + known);

@@ -19,7 +19,8 @@ bool ParameterShape::mayChange(Value value) {
   if (!isParameter(value) || !value.hasOneUse())
     return false;
   unsigned number = cast<BlockArgument>(value).getArgNumber();
-  return !function.getArgAttr(number, "autopar.sharding") &&
+  return !function.getArgAttr(number, "autopar.donated") &&
+         !function.getArgAttr(number, "autopar.sharding") &&
          !function.getArgAttr(number, "autopar.global_shape");
 }
 

@@ -76,6 +76,7 @@ class Train:
     schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.
     clip_norm: the largest norm of all gradients together. None: any.
     freeze, train_only: patterns of parameter names.
+    inference_mode: batch normalization and dropout stay in inference mode, as exported.
     """
 
     loss: str
@@ -84,6 +85,7 @@ class Train:
     clip_norm: Optional[float] = None
     freeze: Sequence[str] = ()
     train_only: Sequence[str] = ()
+    inference_mode: bool = False
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
@@ -92,6 +94,8 @@ class Train:
             words += ["--lr-schedule", self.schedule]
         if self.clip_norm is not None:
             words += ["--clip-norm", repr(self.clip_norm)]
+        if self.inference_mode:
+            words.append("--inference-mode")
         for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
             if patterns:
                 words += [flag, ",".join(patterns)]

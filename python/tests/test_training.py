@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled training step keeps parameters and state from step to step and gives the losses that PyTorch gives."""
 
-import json
 import pathlib
 import subprocess
 from typing import Dict, List
 
 import numpy as np
-import onnx
 import pytest
-from onnx import numpy_helper
 
 import autopar
+import pytorch
 from conftest import BATCH, SEQ, VOCAB, Example
 
-TORCH = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "checks" / "train_with_torch.py"
 LOSS = "loss=softmax_cross_entropy(logits, labels)"
 STEPS = 10
 TOLERANCE = 1e-4
@@ -34,14 +31,11 @@ def train(artifact: autopar.Compiled, steps: int) -> List[float]:
                 for ids, labels in zip(data["ids"], data["labels"])]
 
 
-def torch_losses(gpt2: Example, folder: pathlib.Path, **settings) -> List[float]:
-    """The losses of PyTorch (Debian's, which scripts/install-packages brings) from the model file's weights."""
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(gpt2.path).graph.initializer}
-    weights = {name: value for name, value in weights.items() if value.dtype == np.float32 and value.ndim > 0}
-    np.savez(folder / "run.npz", settings=json.dumps({"layers": 2, "heads": 4, **settings}), **batches(STEPS), **weights)
-    done = subprocess.run([TORCH, folder / "run.npz"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def torch_losses(gpt2: Example, folder: pathlib.Path, **settings: object) -> List[float]:
+    """The losses of PyTorch from the model file's weights."""
+    data = batches(STEPS)
+    return pytorch.losses(gpt2.path, folder, {"input_ids": data["ids"], "labels": data["labels"]}, model="gpt2", layers=2,
+                          heads=4, **settings)
 
 
 OPTIMIZERS = (autopar.SGD(momentum=0.9, nesterov=True), autopar.Adam(), autopar.AdamW(lr=3e-4), autopar.Adagrad(), autopar.Lion())

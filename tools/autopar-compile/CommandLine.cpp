@@ -86,6 +86,10 @@ struct Options {
   cl::list<std::string> trainOnly{"train-only", cl::CommaSeparated,
                                   cl::desc("the only parameters that are trained"),
                                   cl::value_desc("name,..."), cl::cat(category)};
+  cl::opt<bool> inferenceMode{
+      "inference-mode",
+      cl::desc("train with batch normalization and dropout in inference mode, as exported"),
+      cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -148,10 +152,10 @@ Status Options::check() const {
     return usage("--explain: expected text or json, got \"" + explain + "\"");
   bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
                       clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
-                      trainOnly.getNumOccurrences();
+                      trainOnly.getNumOccurrences() || inferenceMode;
   if (asksTraining && train.empty())
-    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze and --train-only need "
-                 "--train \"loss=...\"");
+    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only and "
+                 "--inference-mode need --train \"loss=...\"");
   if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
     return usage("--train: expected \"loss=...\", such as "
                  "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
@@ -193,6 +197,7 @@ Result<CommandLine> Options::values() const {
     options.train.clipNorm = clipNorm;
     options.train.freeze.assign(freeze.begin(), freeze.end());
     options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
+    options.train.inferenceMode = inferenceMode;
   }
   options.emitMlir = emitMlir;
   if (!memoryLimit.empty())

@@ -79,6 +79,7 @@ struct TrainOptions {
   std::string schedule;  ///< cosine(warmup=100, steps=2000): lib/Training/LearningRates.h
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
+  bool inferenceMode = false;                 ///< batch normalization and dropout stay as exported
 
   explicit operator bool() const { return !loss.empty(); }
 };

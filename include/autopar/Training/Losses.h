@@ -29,6 +29,9 @@ struct Loss {
 /// does not fit.
 ::autopar::Result<Loss> buildLoss(func::FuncOp function, ::autopar::Call &call);
 
+/// Whether a result is the next value of a donated argument, not an output of the model.
+bool isStateResult(func::FuncOp function, unsigned result);
+
 /// Adds an argument named `name` at the end of the signature.
 BlockArgument addArgument(func::FuncOp function, RankedTensorType type, const Twine &name);
 

@@ -159,6 +159,7 @@ static LogicalResult importDropout(Node &node) {
       return failed(mode) ? failure() : node.inputError(2, "must be a scalar");
     training = mode->front() != 0;
   }
+  training = node.trains(training);
   if (training && node.hasInput(1)) {
     FailureOr<SmallVector<double>> given = node.constantFloats(1);
     if (failed(given) || given->size() != 1)

@@ -60,6 +60,10 @@ LogicalResult GraphImporter::importModel() {
   if (failed(importInputs(model.graph(), scope)) || failed(importNodes(nodes, scope)))
     return failure();
   builder.setLoc(module.getLoc());
+  for (const auto &[name, count] : switchedToTraining)
+    emitRemark(module.getLoc())
+        << count << " " << name << " node" << (count == 1 ? "" : "s")
+        << " exported for inference: read in training mode (--inference-mode keeps inference)";
   return importOutputs(model.graph(), scope);
 }
 
@@ -121,6 +125,12 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
     attributes.push_back(
         ops.getDictionaryAttr(ops.getNamedAttr("autopar.name", ops.getStringAttr(output.name()))));
   }
+  for (auto [parameter, next] : stateUpdates) {
+    StringRef name = arguments[cast<BlockArgument>(parameter).getArgNumber()].name;
+    results.push_back(next);
+    attributes.push_back(
+        ops.getDictionaryAttr(ops.getNamedAttr("autopar.name", ops.getStringAttr(name))));
+  }
   auto returned = func::ReturnOp::create(ops, module.getLoc(), results);
   auto sweep = [&](bool constants) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
@@ -142,6 +152,9 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
                           FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
   }
   function.setAllResultAttrs(attributes);
+  for (auto [parameter, next] : stateUpdates)
+    function.setArgAttr(cast<BlockArgument>(parameter).getArgNumber(), "autopar.donated",
+                        ops.getUnitAttr());
   return success();
 }
 

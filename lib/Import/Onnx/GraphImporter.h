@@ -46,6 +46,12 @@ public:
 
   TensorBuilder &getBuilder() { return builder; }
   int64_t nextRandomStream() { return randomStreams++; }
+  const ImportOptions &getOptions() const { return options; }
+  /// The next values of parameters that the model itself updates.
+  llvm::MapVector<Value, Value> stateUpdates;
+  /// How many nodes of which operators are read in training mode though exported for inference.
+  std::map<std::string, int> switchedToTraining;
+  bool isParameter(Value value) const { return parameterTensors.count(value); }
   /// A tensor stored in the model, as a constant or a parameter called `name`.
   FailureOr<Value> importTensor(const autopar_onnx::TensorProto &tensor, StringRef name,
                                 bool isInitializer);

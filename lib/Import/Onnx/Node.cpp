@@ -209,3 +209,19 @@ void Node::setOutput(size_t i, ImportedValue value) {
 }
 
 int64_t Node::randomStream() { return importer.nextRandomStream(); }
+
+bool Node::trains(bool asExported) {
+  if (!asExported && importer.getOptions().trainingMode)
+    ++importer.switchedToTraining[opType().str()];
+  return asExported || importer.getOptions().trainingMode;
+}
+
+Value Node::state(size_t i) const {
+  Value next = importer.stateUpdates.lookup(input(i));
+  return next ? next : input(i);
+}
+
+void Node::updateState(size_t i, Value next) {
+  if (importer.getOptions().trainingMode && importer.isParameter(input(i)))
+    importer.stateUpdates[input(i)] = next;
+}

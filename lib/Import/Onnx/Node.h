@@ -98,6 +98,12 @@ public:
   ArrayRef<ImportedValue> results() const { return outputs; }
   /// A number for each node that draws random numbers.
   int64_t randomStream();
+  /// Whether the node is in training mode: as its attributes say, or because the model is trained.
+  bool trains(bool asExported);
+  /// The value of input `i` after the nodes so far: an earlier one may have updated it.
+  Value state(size_t i) const;
+  /// Input `i`, if it is a parameter, is kept from step to step, and this is its next value.
+  void updateState(size_t i, Value next);
 
   /// Attribute as given, references to those of an enclosing function resolved; null if missing.
   const autopar_onnx::AttributeProto *attribute(StringRef name) const;

@@ -110,8 +110,14 @@ static LogicalResult importGroupNormalization(Node &node) {
   return node.result(b.add(b.mul(y, affine(node.input(1))), affine(node.input(2))));
 }
 
-/// Mean and variance per channel over batch and positions.
-static std::pair<Value, Value> channelStatistics(TensorBuilder &b, Value x) {
+namespace {
+struct ChannelStatistics {
+  Value centered, mean, variance;
+};
+} // namespace
+
+/// Over batch and positions.
+static ChannelStatistics channelStatistics(TensorBuilder &b, Value x) {
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
   SmallVector<int64_t> dims{0};
   double count = static_cast<double>(shape[0]);
@@ -123,12 +129,53 @@ static std::pair<Value, Value> channelStatistics(TensorBuilder &b, Value x) {
   Value centered = b.sub(x, b.broadcast(mean, shape, {1}));
   Value variance =
       b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, b.mul(centered, centered), dims), count);
-  return {mean, variance};
+  return {centered, mean, variance};
 }
 
-/// (x - mean) / sqrt(variance + epsilon) * scale + bias as x * a + c, with vectors a and c.
-static LogicalResult importBatchNormalization(Node &node) {
+namespace {
+/// What both modes of BatchNormalization share.
+struct BatchNormalization {
+  Node &node;
   TensorBuilder &b = node.b;
+  ArrayRef<int64_t> shape = node.inputType(0).getShape();
+  Type element = node.inputType(0).getElementType(),
+       wide = element.isF64() ? element : Type(b.opBuilder().getF32Type());
+
+  Value widened(size_t i) { return b.cast(node.input(i), wide); }
+  Value factor(Value variance) {
+    return b.mul(widened(1), b.unary(UnaryKind::Rsqrt, b.binary(BinaryKind::Add, variance,
+                                                                node.floating("epsilon", 1e-5))));
+  }
+  void setResult(Value y) { node.setOutput(0, b.cast(y, element)); }
+
+  /// By the statistics that are given: x * a + c, with vectors a and c.
+  void infer() {
+    Value a = factor(widened(4)), c = b.sub(widened(2), b.mul(widened(3), a));
+    setResult(b.add(b.mul(widened(0), perChannel(b, a, shape)), perChannel(b, c, shape)));
+    // Older exporters name the training outputs of an inference node.
+    for (size_t i = 1; i < 5; ++i)
+      node.setOutput(i, node.input(i % 2 ? 3 : 4));
+  }
+
+  /// By the statistics of the batch, from which the running ones follow.
+  void train() {
+    auto [centered, mean, variance] = channelStatistics(b, widened(0));
+    setResult(b.add(b.mul(centered, perChannel(b, factor(variance), shape)),
+                    perChannel(b, widened(2), shape)));
+    double momentum = node.floating("momentum", 0.9);
+    for (auto [input, current] : {std::pair<size_t, Value>(3, mean), {4, variance}}) {
+      Value running = b.cast(node.state(input), wide);
+      Value next = b.add(b.binary(BinaryKind::Mul, running, momentum),
+                         b.binary(BinaryKind::Mul, current, 1 - momentum));
+      next = b.cast(next, node.inputType(input).getElementType());
+      node.setOutput(input - 2, next);
+      node.updateState(input, next);
+    }
+  }
+};
+} // namespace
+
+static LogicalResult importBatchNormalization(Node &node) {
   RankedTensorType input = node.inputType(0);
   if (input.getRank() < 2)
     return node.inputError(0, "must have at least 2 dimensions");
@@ -138,34 +185,13 @@ static LogicalResult importBatchNormalization(Node &node) {
     if (node.inputType(i).getShape() != ArrayRef<int64_t>{input.getDimSize(1)})
       return node.inputError(i, "must hold one number per channel (" + Twine(input.getDimSize(1)) +
                                     ")");
-  bool training = node.version < 7 ? !node.integer("is_test", 0) && node.outputCount() > 1
-                                   : node.integer("training_mode", 0) != 0;
-  Type element = input.getElementType(),
-       wide = element.isF64() ? element : Type(b.opBuilder().getF32Type());
-  Value mean = b.cast(node.input(3), wide), variance = b.cast(node.input(4), wide),
-        x = b.cast(node.input(0), wide);
-  if (training) {
-    double momentum = node.floating("momentum", 0.9);
-    auto [batchMean, batchVariance] = channelStatistics(b, x);
-    auto blend = [&](Value running, Value current) {
-      return b.add(b.binary(BinaryKind::Mul, running, momentum),
-                   b.binary(BinaryKind::Mul, current, 1 - momentum));
-    };
-    node.setOutput(1, b.cast(blend(mean, batchMean), node.inputType(3).getElementType()));
-    node.setOutput(2, b.cast(blend(variance, batchVariance), node.inputType(4).getElementType()));
-    mean = batchMean, variance = batchVariance;
-  }
-  // Older exporters name the training outputs of an inference node: the statistics stay as they
-  // are.
-  for (size_t i = 1; i < 5 && !training; ++i)
-    node.setOutput(i, node.input(i % 2 ? 3 : 4));
-  Value factor = b.mul(b.cast(node.input(1), wide),
-                       b.unary(UnaryKind::Rsqrt, b.binary(BinaryKind::Add, variance,
-                                                          node.floating("epsilon", 1e-5))));
-  Value offset = b.sub(b.cast(node.input(2), wide), b.mul(mean, factor));
-  Value y = b.add(b.mul(x, perChannel(b, factor, input.getShape())),
-                  perChannel(b, offset, input.getShape()));
-  node.setOutput(0, b.cast(y, element));
+  bool asExported = node.version < 7 ? !node.integer("is_test", 0) && node.outputCount() > 1
+                                     : node.integer("training_mode", 0) != 0;
+  BatchNormalization norm{node};
+  if (node.trains(asExported))
+    norm.train();
+  else
+    norm.infer();
   return success();
 }
 

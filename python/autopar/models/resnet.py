@@ -83,7 +83,7 @@ def bottleneck(g: GraphBuilder, config: ResnetConfig, x: str, inputs: int, filte
     y = relu(g, conv_norm(g, config, "conv2", "bn2", y, filters, wide, 3, stride))
     y = conv_norm(g, config, "conv3", "bn3", y, wide, outputs, 1, 1, RESIDUAL_GAIN)
     if inputs != outputs or stride != 1:
-        with g.scope("downsample"):
+        with g.scope("downsample", ""):
             x = conv_norm(g, config, "downsample.0", "downsample.1", x, inputs, outputs, 1, stride)
     return relu(g, g.op("Add", y, x))
 

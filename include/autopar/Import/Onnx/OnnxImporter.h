@@ -18,6 +18,9 @@ struct ImportOptions {
   /// Extents of symbolic dimensions: by their name ("batch"), or by input and position ("x.0")
   /// where the model gives no name. A binding that matches nothing is an error.
   std::map<std::string, int64_t> bindings;
+  /// The model is going to be trained: BatchNormalization and Dropout are read in training mode,
+  /// whatever mode the model was exported in.
+  bool trainingMode = false;
 };
 
 /// Reads the ONNX model in the file `path`. The module holds one function `@main`: arguments are

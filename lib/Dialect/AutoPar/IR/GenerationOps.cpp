@@ -94,7 +94,13 @@ LogicalResult RandomOp::verify() {
     return emitOpError() << stringifyRandomKind(getKind()) << " does not fit " << getType();
   return success();
 }
-ShardingRule RandomOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule RandomOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  SmallVector<int64_t> none(getNumOperands(), ShardingRule::absent);
+  for (int64_t dim = 0; dim < getType().getRank(); ++dim)
+    rule.addFactor(none, {dim}, getType().getDimSize(dim));
+  return rule;
+}
 
 FailureOr<SmallVector<Value>> RandomOp::partition(OpBuilder &builder, ValueRange localOperands,
                                                   PartitionContext &context) {
@@ -102,8 +108,12 @@ FailureOr<SmallVector<Value>> RandomOp::partition(OpBuilder &builder, ValueRange
   if (!isSharded(context, type.getRank()))
     return context.cloneLocal(*this, builder, localOperands);
   SmallVector<Value> offsets;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     offsets.push_back(shardOffset(builder, getLoc(), context, dim, type.getDimSize(dim)));
+    if (!localOperands.empty())
+      offsets.back() = BinaryOp::create(builder, getLoc(), offsets.back().getType(),
+                                        BinaryKind::Add, offsets.back(), localOperands[dim]);
+  }
   return SmallVector<Value>{RandomOp::create(builder, getLoc(), type, getKindAttr(), offsets,
                                              getSeedAttr(), getStreamAttr(), getGlobalShapeAttr())};
 }

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch normalization and dropout while a model is trained: statistics of the batch, running ones as state, new masks."""
+
+import json
+import pathlib
+import subprocess
+from typing import Dict, List
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import autopar
+
+ROWS, CHANNELS, PLACES, STEPS, MOMENTUM = 8, 3, 4, 3, 0.9
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((STEPS, ROWS, CHANNELS, PLACES)).astype(np.float32) * 2 + 1
+WEIGHTS = {"bn.weight": RANDOM.uniform(0.5, 1.5, CHANNELS), "bn.bias": RANDOM.uniform(-1, 1, CHANNELS),
+           "bn.running_mean": RANDOM.uniform(-1, 1, CHANNELS), "bn.running_var": RANDOM.uniform(0.5, 1.5, CHANNELS)}
+
+
+def save(path: pathlib.Path, *nodes: onnx.NodeProto) -> pathlib.Path:
+    """A model from x to y as exported for inference."""
+    shape = ["batch", CHANNELS, PLACES]
+    graph = helper.make_graph(list(nodes), "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+                              [numpy_helper.from_array(value.astype(np.float32), name) for name, value in WEIGHTS.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), path)
+    return path
+
+
+BATCH_NORM = helper.make_node("BatchNormalization", ["x", *WEIGHTS], ["y"], "bn", momentum=MOMENTUM)
+DROPOUT = helper.make_node("Dropout", ["x"], ["dropped"], "drop")
+SCALE = helper.make_node("Mul", ["dropped", "bn.channels"], ["y"], "scale")
+
+
+def compile_step(model: pathlib.Path, ranks: int = 1, seed: int = 0, inference_mode: bool = False) -> autopar.Compiled:
+    """A step that measures the mean square of y, under a random plan on more ranks."""
+    train = autopar.Train("mse(y, target)", autopar.SGD(lr=0.0), inference_mode=inference_mode)
+    options = ["--engine", "random", "--seed", str(seed)] if ranks > 1 else []
+    return autopar.compile(model, model.with_name(f"train{ranks}.{seed}.bin"), bind={"batch": ROWS}, ranks=ranks, train=train,
+                           options=options)
+
+
+def losses(compiled: autopar.Compiled, x: np.ndarray) -> List[float]:
+    """The losses of the steps."""
+    with autopar.Session(compiled) as session:
+        return [float(session.run({"x": one, "target": np.zeros_like(one)})["loss"]) for one in x]
+
+
+def exported(compiled: autopar.Compiled, folder: pathlib.Path) -> Dict[str, np.ndarray]:
+    """The parameters after steps on one and the same batch, in any order of its rows."""
+    np.savez(folder / "data.npz", x=X[0], target=np.zeros_like(X[0]))
+    subprocess.run([autopar.find_tool("autopar-run"), compiled.path, "--data", folder / "data.npz", "--fields",
+                    "x=x, target=target", "--steps", str(STEPS), "--export", folder / "out.safetensors"],
+                   check=True, timeout=60)
+    data = (folder / "out.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    return {name: np.frombuffer(data[8 + size:][slice(*entry["data_offsets"])], np.float32)
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+def normalized_loss(x: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
+    """The mean square behind a normalization by given statistics."""
+    columns = [value[:, None] for value in (mean, variance, WEIGHTS["bn.weight"], WEIGHTS["bn.bias"])]
+    return float(np.mean(((x - columns[0]) / np.sqrt(columns[1] + 1e-5) * columns[2] + columns[3])**2))
+
+
+@pytest.mark.parametrize("ranks, seed", [(1, 0), (2, 1), (4, 2), (4, 3)])
+def test_batch_normalization_uses_the_batch_and_updates_the_running_statistics(tmp_path: pathlib.Path, ranks: int,
+                                                                               seed: int) -> None:
+    compiled = compile_step(save(tmp_path / "net.onnx", BATCH_NORM), ranks, seed)
+    x = X.astype(np.float64)
+    expected = [normalized_loss(one, one.mean((0, 2)), one.var((0, 2))) for one in x]
+    np.testing.assert_allclose(losses(compiled, X), expected, rtol=1e-5)
+    mean, variance = WEIGHTS["bn.running_mean"], WEIGHTS["bn.running_var"]
+    for _ in range(STEPS):
+        mean = MOMENTUM * mean + (1 - MOMENTUM) * x[0].mean((0, 2))
+        variance = MOMENTUM * variance + (1 - MOMENTUM) * x[0].var((0, 2))
+    parameters = exported(compiled, tmp_path)
+    np.testing.assert_allclose(parameters["bn.running_mean"], mean, rtol=1e-5)
+    np.testing.assert_allclose(parameters["bn.running_var"], variance, rtol=1e-5)
+
+
+def test_inference_mode_uses_the_running_statistics(tmp_path: pathlib.Path) -> None:
+    compiled = compile_step(save(tmp_path / "net.onnx", BATCH_NORM), inference_mode=True)
+    expected = [normalized_loss(one, WEIGHTS["bn.running_mean"], WEIGHTS["bn.running_var"]) for one in X.astype(np.float64)]
+    np.testing.assert_allclose(losses(compiled, X), expected, rtol=1e-5)
+
+
+def dropout_model(path: pathlib.Path) -> pathlib.Path:
+    """Dropout and a trained scale."""
+    unsqueeze = helper.make_node("Unsqueeze", ["bn.weight", "axes"], ["bn.channels"], "column")
+    axes = helper.make_node("Constant", [], ["axes"], "axes", value_ints=[1])
+    return save(path, axes, unsqueeze, DROPOUT, SCALE)
+
+
+def test_dropout_draws_anew_in_every_step_and_the_same_on_any_number_of_ranks(tmp_path: pathlib.Path) -> None:
+    model = dropout_model(tmp_path / "net.onnx")
+    same = np.repeat(X[:1], 6, axis=0)
+    alone = losses(compile_step(model), same)
+    assert len(set(alone)) == 6
+    whole = float(np.mean((X[0] * WEIGHTS["bn.weight"][:, None])**2))
+    assert abs(np.mean(alone) / (2 * whole) - 1) < 0.25  # half of the elements, each twice as large
+    for ranks, seed in ((2, 1), (4, 2), (4, 3)):
+        np.testing.assert_allclose(losses(compile_step(model, ranks, seed), same), alone, rtol=1e-5)
+
+
+def test_inference_mode_keeps_dropout_out(tmp_path: pathlib.Path) -> None:
+    compiled = compile_step(dropout_model(tmp_path / "net.onnx"), inference_mode=True)
+    expected = [float(np.mean((one * WEIGHTS["bn.weight"][:, None])**2)) for one in X.astype(np.float64)]
+    np.testing.assert_allclose(losses(compiled, X), expected, rtol=1e-5)
