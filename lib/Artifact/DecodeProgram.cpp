@@ -89,6 +89,12 @@ public:
     out.dtype = dtype(p.dtype());
     out.shape = list(p.shape());
     out.buffer = p.buffer();
+    out.guards = p.guards();
+    if (const fb::Limits *limits = p.limits()) {
+      out.limits = Limits{limits->least(), limits->most(), {}};
+      if (limits->has_exception())
+        out.limits->exception = limits->exception();
+    }
     if (const fb::Source *s = p.source()) {
       out.source.kind = enumeration(s->kind(), SourceKind::Absent, "source kind");
       out.source.path = text(s->path());
@@ -144,7 +150,9 @@ public:
     return out;
   }
 
-  Payload decode(const fb::Launch &p) { return Launch{p.kernel(), list(p.args()), p.extent()}; }
+  Payload decode(const fb::Launch &p) {
+    return Launch{p.kernel(), list(p.args()), p.extent(), p.outputs()};
+  }
   Payload decode(const fb::Matmul &p) {
     if (!p.geometry()) {
       refuse("matmul without a geometry");
@@ -240,6 +248,8 @@ public:
     out.flops = i.flops();
     out.bytes = i.bytes();
     out.payload = payload(i);
+    out.evaluated = i.evaluated();
+    out.commits = i.commits();
     return out;
   }
 

@@ -114,6 +114,13 @@ private:
       out << " from constants at " << s.offset << " bytes " << s.length;
     else if (s.kind == SourceKind::Absent)
       out << " absent";
+    if (port.guards)
+      out << " guards";
+    if (port.limits) {
+      out << " within [" << port.limits->least << ", " << port.limits->most << "]";
+      if (port.limits->exception)
+        out << " or " << *port.limits->exception;
+    }
     out << "\n";
   }
 
@@ -124,7 +131,9 @@ private:
     if (!instruction.after.empty())
       out << " after [" << list(instruction.after) << "]";
     out << " id \"" << instruction.id << "\" key \"" << instruction.profileKey << "\" flops "
-        << instruction.flops << " bytes " << instruction.bytes << "\n";
+        << instruction.flops << " bytes " << instruction.bytes
+        << (instruction.evaluated ? " evaluated" : "") << (instruction.commits ? " commits" : "")
+        << "\n";
   }
 
   static std::string strided(const StridedShape &s, DataType dtype) {

@@ -46,8 +46,12 @@ public:
     auto name = builder.CreateString(p.name);
     auto shape = builder.CreateVector(p.shape);
     auto source = encode(p.source);
-    return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer,
-                          source);
+    Offset<fb::Limits> limits;
+    if (p.limits)
+      limits = fb::CreateLimits(builder, p.limits->least, p.limits->most,
+                                p.limits->exception.has_value(), p.limits->exception.value_or(0));
+    return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer, source,
+                          p.guards, limits);
   }
 
   Offset<fb::MatmulGeometry> encode(const MatmulGeometry &g) {
@@ -72,7 +76,8 @@ public:
   }
 
   Offset<void> encode(const Launch &p) {
-    return fb::CreateLaunch(builder, p.kernel, builder.CreateVector(p.args), p.extent).Union();
+    return fb::CreateLaunch(builder, p.kernel, builder.CreateVector(p.args), p.extent, p.outputs)
+        .Union();
   }
   Offset<void> encode(const Matmul &p) {
     return fb::CreateMatmul(builder, encode(p.geometry), p.a, p.b, p.c, p.bias, p.residual,
@@ -125,7 +130,7 @@ public:
     // The union's NONE comes first, so its numbers are the variant's plus one.
     auto kind = fb::Payload(i.payload.index() + 1);
     return fb::CreateInstruction(builder, uint8_t(i.queue), after, id, key, i.flops, i.bytes, kind,
-                                 payload);
+                                 payload, i.evaluated, i.commits);
   }
 
   template <typename T>

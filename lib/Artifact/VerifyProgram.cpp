@@ -87,7 +87,18 @@ private:
         return bad("type or rank of buffer " + std::to_string(p.buffer) + " (" + buffer.name +
                    ") differs");
     }
+    AUTOPAR_RETURN_IF_ERROR(verifyUse(p));
     return verifySource(p, *bytes);
+  }
+
+  static Status verifyUse(const Port &p) {
+    bool isScalar = p.shape.empty() && (p.dtype == DataType::F32 || p.dtype == DataType::F64);
+    if (p.guards && (p.role != Role::Metric || !isScalar))
+      return bad("only a metric that is an f32 or f64 scalar may guard");
+    bool isInteger = p.dtype >= DataType::I8 && p.dtype <= DataType::U64;
+    if (p.limits && (p.role != Role::Input || !isInteger || p.limits->least > p.limits->most))
+      return bad("only an input of integers may have limits, the lower one first");
+    return Status::ok();
   }
 
   Status verifySource(const Port &p, int64_t bytes) {
@@ -121,6 +132,8 @@ private:
         if (earlier < 0 || size_t(earlier) >= i)
           return bad(where + ": waits for instruction " + std::to_string(earlier) +
                      ", which is not earlier");
+      if (instruction.evaluated && instruction.commits)
+        return bad(where + ": an evaluation must not commit");
       if (instruction.flops < 0 || instruction.bytes < 0)
         return bad(where + ": negative cost");
       AUTOPAR_RETURN_IF_ERROR(
@@ -157,6 +170,8 @@ private:
       return bad("kernel index " + std::to_string(p.kernel) + " is out of range");
     if (p.extent < 0)
       return bad("negative extent");
+    if (p.outputs < 0 || size_t(p.outputs) > p.args.size())
+      return bad("more outputs than arguments");
     for (int32_t arg : p.args)
       AUTOPAR_RETURN_IF_ERROR(use("argument", arg, 0));
     return Status::ok();

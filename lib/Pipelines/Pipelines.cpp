@@ -134,6 +134,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::PlanMemory: {
     exec::PlanMemoryPassOptions options;
     options.limit = lower.memoryLimit;
+    manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
     manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
     manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());
     return;

@@ -97,6 +97,12 @@ struct ProgramEmitter {
       emitted.shape = listOf(port.tensorType().getShape());
       if (port.getBuffer())
         emitted.buffer = indices.buffers.lookup(port.getBuffer());
+      emitted.guards = port.getGuards();
+      if (auto limits = port.getLimits()) {
+        emitted.limits = artifact::Limits{(*limits)[0], (*limits)[1], {}};
+        if (auto exception = port.getException())
+          emitted.limits->exception = static_cast<int64_t>(*exception);
+      }
       if (port.getRole() == exec::Role::Parameter || port.getFromModel()) {
         Result<artifact::Source> source = weights.sourceOf(port);
         if (!source.isOk())

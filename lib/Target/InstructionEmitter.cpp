@@ -20,7 +20,10 @@ struct PayloadEmitter {
     auto [kernel, isNew] = indices.kernels.try_emplace(op.getKernel(), kernels.size());
     if (isNew)
       kernels.push_back(op.getKernel().str());
-    artifact::Launch launch{kernel->second, {}, static_cast<int64_t>(op.getExtent())};
+    artifact::Launch launch{kernel->second,
+                            {},
+                            static_cast<int64_t>(op.getExtent()),
+                            static_cast<int32_t>(op.getOutputs().size())};
     for (Value value : op.getInputs())
       launch.args.push_back(buffer(value));
     for (Value value : op.getOutputs())
@@ -95,6 +98,8 @@ artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndic
     instruction.flops = flops.getInt();
   if (auto bytes = op->getAttrOfType<IntegerAttr>("bytes"))
     instruction.bytes = bytes.getInt();
+  instruction.evaluated = op->hasAttr("evaluated");
+  instruction.commits = op->hasAttr("commits");
   auto narrow = [](uint64_t value) { return static_cast<int32_t>(value); };
   auto wide = [](uint64_t value) { return static_cast<int64_t>(value); };
   TypeSwitch<Operation *>(op)

@@ -25,6 +25,7 @@ struct StepResult {
   Value value;
   std::string name;
   bool isMetric = false;
+  bool guards = false; ///< must be finite for the step to change anything
 };
 
 /// One trained parameter.
@@ -70,7 +71,7 @@ public:
     findOwnState();
     if (failed(findTrained(*loss)))
       return failure();
-    results.push_back({loss->value, "loss", true});
+    results.push_back({loss->value, "loss", true, true});
     clip();
     update(**optimizer, schedule);
     finish();
@@ -161,7 +162,7 @@ private:
     Value factor = b.div(b.splatLike(norm, clipNorm), b.shift(norm, 1e-6));
     factor = b.binary(BinaryKind::Min, factor, b.splatLike(factor, 1));
     nameNew("clip");
-    results.push_back({norm, "gradient_norm", true});
+    results.push_back({norm, "gradient_norm", true, true});
     for (Trained &parameter : trained) {
       parameter.gradient = b.mul(parameter.gradient, ofType(factor, parameter.gradient));
       nameNew(parameter.name + "/clip", parameter.gradient.getDefiningOp());
@@ -205,10 +206,9 @@ private:
     drawAnew(step);
     Value count = b.shift(b.cast(step, builder.getF64Type()), 1);
     Value rateNow = rate;
-    if (schedule) {
+    if (schedule)
       rateNow = schedule->rate(b, rate, count);
-      results.push_back({rateNow, "learning_rate", true});
-    }
+    results.push_back({rateNow, "learning_rate", true});
     SmallVector<Value> shared = optimizer.shared(b, rateNow, count);
     nameNew("optimizer");
     SmallVector<StepResult> metrics = std::exchange(results, {});
@@ -265,6 +265,8 @@ private:
       list.set("autopar.name", builder.getStringAttr(result.name));
       if (result.isMetric)
         list.set("autopar.metric", builder.getUnitAttr());
+      if (result.guards)
+        list.set("autopar.guard", builder.getUnitAttr());
       attributes.push_back(list.getDictionary(builder.getContext()));
     }
     Block &body = function.getBody().front();

@@ -3,13 +3,13 @@
 
 import ctypes
 import functools
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
 
 from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 1
+API_VERSION = 2
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -33,6 +33,9 @@ _SIGNATURES = {
     "autoparOutput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
     "autoparSetInput": (c_int32, [_SESSION, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p]),
     "autoparRun": (c_int32, [_SESSION, c_int64]),
+    "autoparSkipNonFinite": (None, [_SESSION, c_int32]),
+    "autoparEvaluate": (c_int32, [_SESSION, POINTER(c_double)]),
+    "autoparSetLearningRate": (c_int32, [_SESSION, c_double]),
     "autoparGetOutput": (c_int32, [_SESSION, c_char_p, c_void_p, c_int64]),
 }
 

@@ -27,30 +27,39 @@ class Session:
 
     threads: per rank; 0 divides the cores of this process by the ranks.
     initializer: for models without weights, e.g. "normal(0.02), seed=7".
+    on_nan: a training step whose loss is NaN or infinite changes nothing; "stop" raises Error, which names the first bad
+    tensor, "skip" goes on.
     Raises Error: 65 damaged artifact, 66 no such file, 78 wrong machine, ...
     """
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "") -> None:
+    def __init__(self, path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "",
+                 on_nan: str = "stop") -> None:
         self._session: Optional[ctypes.c_void_p] = None
+        if on_nan not in ("stop", "skip"):
+            raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
         self._library = runtime_library.load()
         self._session = runtime_library.open_session(os.fspath(path), threads, initializer)
+        self._library.autoparSkipNonFinite(self._session, on_nan == "skip")
         self.ranks: int = self._library.autoparWorldSize(self._session)
         self.inputs = self._ports(self._library.autoparInputCount, self._library.autoparInput)
         self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1) -> Dict[str, np.ndarray]:
         """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step."""
-        session = self._open()
-        for name, value in inputs.items():
-            array = np.asarray(value, order="C")
-            shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-            runtime_library.check(self._library.autoparSetInput(
-                session, name.encode(), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
-        missing = [port.name for port in self.inputs if port.name not in inputs]
-        if missing:
-            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+        session = self._set_inputs(inputs)
         runtime_library.check(self._library.autoparRun(session, steps))
         return {port.name: self._output(session, port) for port in self.outputs}
+
+    def evaluate(self, inputs: Mapping[str, np.ndarray]) -> float:
+        """The loss of a training step on the inputs; neither parameters nor state change."""
+        session = self._set_inputs(inputs)
+        loss = ctypes.c_double()
+        runtime_library.check(self._library.autoparEvaluate(session, ctypes.byref(loss)))
+        return loss.value
+
+    def set_learning_rate(self, rate: float) -> None:
+        """The rate of the steps to come, in place of the optimizer's; a schedule scales it."""
+        runtime_library.check(self._library.autoparSetLearningRate(self._open(), rate))
 
     def close(self) -> None:
         """Frees the session's memory; closing twice is allowed."""
@@ -73,6 +82,18 @@ class Session:
             raise Error(EXIT_USAGE, "the session is closed; open the artifact again")
         return self._session
 
+    def _set_inputs(self, inputs: Mapping[str, np.ndarray]) -> ctypes.c_void_p:
+        session = self._open()
+        for name, value in inputs.items():
+            array = np.asarray(value, order="C")
+            shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+            runtime_library.check(self._library.autoparSetInput(
+                session, name.encode(), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
+        missing = [port.name for port in self.inputs if port.name not in inputs]
+        if missing:
+            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+        return session
+
     def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
         array = np.empty(port.shape, port.dtype)
         runtime_library.check(
@@ -89,6 +110,6 @@ class Session:
         return ports
 
 
-def load(path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "") -> Session:
+def load(path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> Session:
     """Opens an artifact; the same as Session(path, ...)."""
-    return Session(path, threads=threads, initializer=initializer)
+    return Session(path, threads=threads, initializer=initializer, on_nan=on_nan)

@@ -10,7 +10,8 @@
 // CHECK-SAME: %arg4: tensor<f64> {autopar.control = "learning_rate", autopar.initial = 1.000000e-01 : f64, autopar.name = "control.learning_rate"}
 // CHECK-SAME: %arg5: tensor<i64> {autopar.control = "step", autopar.name = "control.step"}
 // CHECK-SAME: -> (tensor<4x4xf32> {autopar.name = "w"}, tensor<4x4xf32> {autopar.name = "w/momentum"},
-// CHECK-SAME:     tensor<f32> {autopar.metric, autopar.name = "loss"}, tensor<f32> {autopar.metric, autopar.name = "gradient_norm"})
+// CHECK-SAME:     tensor<f32> {autopar.guard, autopar.metric, autopar.name = "loss"}, tensor<f32> {autopar.guard, autopar.metric, autopar.name = "gradient_norm"},
+// CHECK-SAME:     tensor<f64> {autopar.metric, autopar.name = "learning_rate"})
 
 // The tied weight is used twice: the gradients add up. Nothing is derived by the input.
 
@@ -29,7 +30,7 @@
 // CHECK: autopar.binary mul {{.*}} {autopar.id = "w/clip"}
 // CHECK: %[[RATE:.*]] = autopar.cast %arg4 {{.*}} : tensor<f64> -> tensor<f32>
 // CHECK: %[[NEW:.*]] = autopar.binary sub %arg1, {{.*}} {autopar.id = "w/update"}
-// CHECK: return %[[NEW]], {{.*}}, %[[LOSS]], {{.*}} : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>
+// CHECK: return %[[NEW]], {{.*}}, %[[LOSS]], {{.*}}, %arg4 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>, tensor<f64>
 
 // ADAMW-LABEL: func.func @main
 // ADAMW-SAME: autopar.name = "w/mean"

@@ -79,6 +79,16 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
   return Status::ok();
 }
 
+static runtime::DataOptions dataOptions(const RunOptions &options) {
+  runtime::DataOptions data;
+  data.path = options.data;
+  data.fields = options.fields;
+  data.tokenType = options.tokenType == "u32" ? DataType::U32 : DataType::U16;
+  data.isShuffled = !options.inOrder;
+  data.seed = options.seed;
+  return data;
+}
+
 Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &session,
                                                       const RunOptions &options) {
   if (options.data.empty()) {
@@ -86,13 +96,30 @@ Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &se
       return Status{StatusCode::Usage, "--fields speaks of the arrays of --data, which is missing"};
     return std::unique_ptr<runtime::DataSource>();
   }
-  runtime::DataOptions data;
-  data.path = options.data;
-  data.fields = options.fields;
-  data.tokenType = options.tokenType == "u32" ? DataType::U32 : DataType::U16;
-  data.isShuffled = !options.inOrder;
-  data.seed = options.seed;
-  return runtime::DataSource::open(data, session.inputs());
+  return runtime::DataSource::open(dataOptions(options), session.inputs());
+}
+
+Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session &session,
+                                                          const RunOptions &options,
+                                                          const runtime::DataSource *data) {
+  if (options.evalData.empty()) {
+    if (options.evalEvery > 0 || options.evalSteps > 0)
+      return Status{StatusCode::Usage, "--eval-every and --eval-steps need --eval-data"};
+    return std::unique_ptr<runtime::DataSource>();
+  }
+  if (!data)
+    return Status{StatusCode::Usage, "--eval-data goes with --data"};
+  if (!session.canEvaluate())
+    return Status::badInput("--eval-data: this program has no loss that it can evaluate without "
+                            "changing its state; compile the model with --train");
+  runtime::DataOptions eval = dataOptions(options);
+  eval.path = options.evalData;
+  eval.isShuffled = false;
+  auto opened = runtime::DataSource::open(eval, session.inputs());
+  if (opened && (*opened)->inputs() != data->inputs())
+    return Status::badInput(options.evalData + " does not feed the inputs that " + options.data +
+                            " feeds; give both the same arrays, or --fields");
+  return opened;
 }
 
 Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step) {

@@ -19,6 +19,10 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
 /// Opens --data and checks its fields; null without --data.
 Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &session,
                                                       const RunOptions &options);
+/// The same for --eval-data, which must feed the inputs that `data` feeds.
+Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session &session,
+                                                          const RunOptions &options,
+                                                          const runtime::DataSource *data);
 /// The batch of `step`, to the ranks of this process.
 Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step);
 

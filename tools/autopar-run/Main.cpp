@@ -54,6 +54,7 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
   auto opened = runtime::Session::open(std::move(reader), std::move(session));
   if (!opened)
     return opened.status();
+  (*opened)->setSkipNonFinite(options.onNan == "skip");
   bool isRoot = launch.rank == 0;
   for (const runtime::RankMemory &memory : (*opened)->memory())
     if (memory.unplannedBytes > memory.arenaBytes[0] / 100 && !options.quiet)

@@ -3,7 +3,6 @@
 #include "Metrics.h"
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -22,7 +21,7 @@ Result<Metrics> Metrics::open(const std::string &path, bool isRoot) {
   return metrics;
 }
 
-Status Metrics::collect(runtime::Session &session, int64_t step) {
+Status Metrics::collect(runtime::Session &session) {
   AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
   values.clear();
   if (!isRoot)
@@ -41,12 +40,6 @@ Status Metrics::collect(runtime::Session &session, int64_t step) {
     } else {
       std::memcpy(&value, *data, sizeof(value));
     }
-    if (!std::isfinite(value))
-      return Status::badInput(
-          "step " + std::to_string(step) + ": " + spec.name + " is " +
-          (std::isnan(value) ? "NaN" : "infinite") +
-          "; nothing after the last checkpoint was kept. A smaller learning rate or "
-          "--clip-norm may help");
     values.emplace_back(spec.name, value);
   }
   return Status::ok();
@@ -58,6 +51,9 @@ Status Metrics::write(int64_t step, double ms, double samplesPerSecond) {
   nlohmann::ordered_json line = {{"step", step}};
   for (const auto &[name, value] : values)
     line[name] = value;
+  if (newEvalLoss)
+    line["eval_loss"] = *newEvalLoss;
+  newEvalLoss.reset();
   line["ms"] = ms;
   line["samples_per_s"] = samplesPerSecond;
   file << line.dump() << "\n";
@@ -67,11 +63,15 @@ Status Metrics::write(int64_t step, double ms, double samplesPerSecond) {
 
 std::string Metrics::text() const {
   std::string text;
-  for (const auto &[name, value] : values) {
+  auto add = [&](const std::string &name, double value) {
     char number[32];
     std::snprintf(number, sizeof(number), "%.4g", value);
     text += (text.empty() ? "" : "  ") + name + " " + number;
-  }
+  };
+  for (const auto &[name, value] : values)
+    add(name, value);
+  if (evalLoss)
+    add("eval_loss", *evalLoss);
   return text;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalars that a training step gives: on the progress line, in a JSON-lines file, and watched
-// for NaN and infinity.
+// The scalars that a training step gives: on the progress line and in a JSON-lines file.
 #pragma once
 
 #include "autopar/Base/Status.h"
 #include "autopar/Runtime/Session.h"
 
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +18,10 @@ public:
   /// `path` may be empty; the file is appended to by rank 0.
   static Result<Metrics> open(const std::string &path, bool isRoot);
 
-  /// Fetches the scalar outputs of `step`; all ranks call it. BadInput names the first one that is
-  /// NaN or infinite.
-  Status collect(runtime::Session &session, int64_t step);
+  /// Fetches the scalar outputs of the last step; all ranks call it.
+  Status collect(runtime::Session &session);
+  /// The mean loss over the evaluation data: part of the next line, and of every text from now on.
+  void setEvalLoss(double loss) { evalLoss = newEvalLoss = loss; }
   /// Adds the line of the step that was collected.
   Status write(int64_t step, double ms, double samplesPerSecond);
   /// "loss 3.2104  gradient_norm 0.81"
@@ -31,6 +32,7 @@ private:
   std::ofstream file;
   bool isRoot = true;
   std::vector<std::pair<std::string, double>> values;
+  std::optional<double> evalLoss, newEvalLoss;
 };
 
 } // namespace autopar::tools

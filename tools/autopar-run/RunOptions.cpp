@@ -16,6 +16,7 @@ Examples:
   torchrun --nproc-per-node 4 --no-python autopar-run compiled.bin --input x=x.npy --output-dir out
   autopar-run train.bin --data tokens.bin --fields "input_ids=tokens[:-1], labels=tokens[1:]" --steps 2000 \
       --checkpoint-dir ckpt --checkpoint-every 200 --metrics metrics.jsonl   train, or go on where it stopped
+  autopar-run train.bin --data tokens.bin --fields "..." --steps 2000 --eval-data held-out.bin --eval-every 100
   autopar-run train.bin --checkpoint-dir ckpt --steps 0 --export weights.safetensors
   autopar-run --verify compiled.bin                                          check every byte, run nothing
   autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
@@ -46,6 +47,22 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       ->capture_default_str();
   app.add_option("--seed", options.seed, "of the order of samples")->capture_default_str();
   app.add_flag("--in-order", options.inOrder, "take the samples as they lie in the file");
+  app.add_option(
+      "--eval-data", options.evalData,
+      "a file as for --data: the loss of its samples, in their order, becomes eval_loss");
+  app.add_option(
+         "--eval-every", options.evalEvery,
+         "steps between evaluations (default: with every checkpoint); one at the end in any "
+         "case")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--eval-steps", options.evalSteps,
+                 "batches per evaluation (default: all full batches of the file)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--on-nan", options.onNan,
+                 "a step whose loss is NaN or infinite changes nothing; stop: end the run and name "
+                 "the first bad tensor; skip: go on with the next batch")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->capture_default_str();
   app.add_option("--checkpoint-dir", options.checkpointFolder,
                  "keep checkpoints here; the run goes on from the newest one (--resume)");
   app.add_option("--checkpoint-every", options.checkpointEvery,

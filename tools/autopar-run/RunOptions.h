@@ -15,7 +15,11 @@ struct RunOptions {
   std::string fields;              ///< "input_ids=tokens[:-1], labels=tokens[1:]"
   std::string tokenType = "u16";
   uint64_t seed = 0;
-  bool inOrder = false; ///< samples as they lie in the file
+  bool inOrder = false;       ///< samples as they lie in the file
+  std::string evalData;       ///< as `data`, for the evaluation loss
+  int64_t evalEvery = 0;      ///< steps; 0: with every checkpoint and at the end
+  int64_t evalSteps = 0;      ///< batches; 0: as many as the file has
+  std::string onNan = "stop"; ///< stop or skip
   std::string checkpointFolder;
   int64_t checkpointEvery = 0; ///< steps; 0: only at the end
   std::string resume = "auto"; ///< auto, none, or a step-<N> folder

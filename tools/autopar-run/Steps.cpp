@@ -29,9 +29,9 @@ private:
   runtime::Session &session;
   const RunOptions &options;
   bool isRoot, trains;
-  std::unique_ptr<runtime::DataSource> data;
+  std::unique_ptr<runtime::DataSource> data, evalData;
   int64_t first = 0, saved = -1; ///< steps
-  int64_t samplesPerStep = 0, tokensPerStep = 0;
+  int64_t samplesPerStep = 0, tokensPerStep = 0, evalBatches = 0;
 
   void say(const std::string &text) const {
     if (isRoot && !options.quiet)
@@ -42,6 +42,9 @@ private:
   Status resume();
   Status save(int64_t step);
   Result<bool> wantsToStop();
+  Status prepareEvaluation();
+  bool isEvaluatedAfter(int64_t step) const;
+  Status evaluate(Metrics &metrics, int64_t step);
   std::string rate(double ms) const;
   Status loop(Metrics &metrics, std::vector<double> &stepMs);
 };
@@ -66,7 +69,7 @@ Status Run::prepareData() {
     return opened.status();
   data = opened.take();
   if (!data)
-    return Status::ok();
+    return prepareEvaluation();
   if (int64_t unused = data->unusedTokens())
     say("remark: " + options.data + ": the last " + std::to_string(unused) +
         " tokens fill no sample");
@@ -78,7 +81,46 @@ Status Run::prepareData() {
           input.shape.size() == 2 && input.dtype >= DataType::I8 && input.dtype <= DataType::U64;
       tokensPerStep = isText ? input.shape[0] * input.shape[1] : 0;
     }
+  AUTOPAR_RETURN_IF_ERROR(prepareEvaluation());
   return setBatch(session, *data, 0);
+}
+
+Status Run::prepareEvaluation() {
+  auto opened = openEvalData(session, options, data.get());
+  if (!opened)
+    return opened.status();
+  evalData = opened.take();
+  if (!evalData)
+    return Status::ok();
+  int64_t full = evalData->samples() / samplesPerStep;
+  if (full == 0 || options.evalSteps > full)
+    return Status::badInput(
+        options.evalData + " has " + std::to_string(evalData->samples()) +
+        " samples, one batch takes " + std::to_string(samplesPerStep) +
+        (options.evalSteps > full
+             ? ", --eval-steps " + std::to_string(options.evalSteps) + " wants more"
+             : ""));
+  evalBatches = options.evalSteps > 0 ? options.evalSteps : full;
+  return Status::ok();
+}
+
+bool Run::isEvaluatedAfter(int64_t step) const {
+  int64_t every = options.evalEvery > 0 ? options.evalEvery : options.checkpointEvery;
+  return evalData && (step + 1 == options.steps || (every > 0 && (step + 1) % every == 0));
+}
+
+/// The mean over the batches, each as the loss weights its samples.
+Status Run::evaluate(Metrics &metrics, int64_t step) {
+  double sum = 0;
+  for (int64_t batch = 0; batch < evalBatches; ++batch) {
+    AUTOPAR_RETURN_IF_ERROR(setBatch(session, *evalData, batch));
+    auto loss = session.evaluate(step);
+    if (!loss)
+      return loss.status();
+    sum += *loss;
+  }
+  metrics.setEvalLoss(sum / double(evalBatches));
+  return Status::ok();
 }
 
 Status Run::resume() {
@@ -147,10 +189,15 @@ Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
       AUTOPAR_RETURN_IF_ERROR(setBatch(session, *data, step));
     AUTOPAR_RETURN_IF_ERROR(session.run(step, 1));
     if (trains)
-      AUTOPAR_RETURN_IF_ERROR(metrics.collect(session, step));
+      AUTOPAR_RETURN_IF_ERROR(metrics.collect(session));
     double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     stepMs.push_back(ms);
+    if (session.wasSkipped())
+      say("remark: step " + std::to_string(step) +
+          ": the loss is not finite; the step changed nothing");
+    if (isEvaluatedAfter(step))
+      AUTOPAR_RETURN_IF_ERROR(evaluate(metrics, step));
     AUTOPAR_RETURN_IF_ERROR(metrics.write(step, ms, double(samplesPerStep) * 1e3 / ms));
     line.step(step + 1, metrics.text(), ms, rate(ms));
     if (options.checkpointEvery > 0 && (step + 1) % options.checkpointEvery == 0)

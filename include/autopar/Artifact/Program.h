@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -67,6 +68,12 @@ struct Source {
   std::vector<Digest> chunkDigests;
 };
 
+/// Values that an integer input may take: [least, most], and `exception`.
+struct Limits {
+  int64_t least = 0, most = 0;
+  std::optional<int64_t> exception;
+};
+
 /// A named tensor that enters or leaves. The part that a rank holds stands in RankTable::ports at
 /// the same index.
 struct Port {
@@ -78,17 +85,23 @@ struct Port {
   /// is packed at load time needs no room of its own afterwards).
   int32_t buffer = -1;
   Source source;
+  /// Of a scalar metric: an instruction that commits runs only where this is a finite number.
+  bool guards = false;
+  /// Inputs only: what lies outside has no meaning to the program.
+  std::optional<Limits> limits;
 };
 
 // ---- Instructions ------------------------------------------------------------------------------
 
 /// Runs kernel symbol Program::kernels[kernel]: `void name(void *const *args, int64_t begin,
 /// int64_t end)` computes the outer iterations [begin, end) of [0, extent). args are the buffers'
-/// addresses. Iterations are independent: the device may split [0, extent) over threads in any way.
+/// addresses; the last `outputs` of them are written. Iterations are independent: the device may
+/// split [0, extent) over threads in any way.
 struct Launch {
   int32_t kernel = 0;
   std::vector<int32_t> args;
   int64_t extent = 1;
+  int32_t outputs = 1;
 };
 
 enum class Epilogue : uint8_t { None = 0, Relu = 1, GeluErf = 2, GeluTanh = 3 };
@@ -242,6 +255,11 @@ struct Instruction {
   int64_t flops = 0;
   int64_t bytes = 0;
   Payload payload;
+  /// The metric `loss` depends on it: an evaluation runs these instructions and no others.
+  bool evaluated = false;
+  /// It writes what lasts from step to step. It waits until the guards are known, and is left out
+  /// where one of them is not finite.
+  bool commits = false;
 };
 
 /// A named list of instructions. "load" runs once after the parameters were read; others run as the

@@ -53,8 +53,16 @@ AUTOPAR_CAPI int32_t autoparOutput(const AutoParSession *session, int32_t index,
 /* Copies a whole input, row-major. Type and shape must be those of the program. */
 AUTOPAR_CAPI int32_t autoparSetInput(AutoParSession *session, const char *name, int32_t dtype,
                                      int32_t rank, const int64_t *shape, const void *data);
-/* Runs `steps` steps (counted on from the last call) and collects the outputs of the last. */
+/* Runs `steps` steps (counted on from the last call) and collects the outputs of the last. A
+ * training step whose loss is NaN or infinite changes no parameter; it is 65 and says where the
+ * first NaN came from. */
 AUTOPAR_CAPI int32_t autoparRun(AutoParSession *session, int64_t steps);
+/* Other than 0: such a step is passed over, and the next one runs. */
+AUTOPAR_CAPI void autoparSkipNonFinite(AutoParSession *session, int32_t skips);
+/* The loss of the inputs that are set; changes nothing. 65: the program is no training step. */
+AUTOPAR_CAPI int32_t autoparEvaluate(AutoParSession *session, double *loss);
+/* The learning rate of the steps to come. 65: the program is no training step. */
+AUTOPAR_CAPI int32_t autoparSetLearningRate(AutoParSession *session, double rate);
 /* Copies a whole output into `data`, which has room for exactly `bytes`. */
 AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
                                       int64_t bytes);

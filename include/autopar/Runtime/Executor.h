@@ -8,11 +8,13 @@
 #include "autopar/Base/Status.h"
 #include "autopar/Runtime/Communicator.h"
 #include "autopar/Runtime/Device.h"
+#include "autopar/Runtime/NonFinite.h"
 #include "autopar/Runtime/ParameterStore.h"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,13 @@ struct ExecutionEvent {
   int64_t beginNs = 0, endNs = 0;
 };
 
+/// What of a step runs.
+enum class StepKind {
+  Whole,      ///< all of it; state is kept as it was where a guard is not finite
+  Evaluation, ///< what the loss needs; no state changes
+  Inspection, ///< all but what changes the state, looking for the first NaN and the first infinity
+};
+
 /// One rank. All calls come from one thread at a time; nothing given to it is owned.
 class Executor {
 public:
@@ -38,11 +47,16 @@ public:
   /// one.
   void startLoad();
   /// Begins one pass through the timetable.
-  void startStep(int64_t step);
+  void startStep(int64_t step, StepKind kind = StepKind::Whole);
   /// Goes on until done or until every queue waits.
   Progress advance();
   /// Why advance() said Error: names rank, step, entry and instruction.
   const Status &status() const { return failure; }
+
+  /// Whether the last whole step left the state as it was, because a guard was not finite.
+  bool isHeld() const { return guardsHold.has_value() && !*guardsHold; }
+  /// What an inspection found on this rank.
+  const NonFiniteSearch &inspection() const { return search; }
 
   /// Records events from now on.
   void record(bool enabled) { isRecording = enabled; }
@@ -73,6 +87,10 @@ private:
   bool isRunningRow = false;
   bool mustReadParameters = false;
   int64_t step = -1;
+  StepKind kind = StepKind::Whole;
+  std::optional<bool> guardsHold; ///< once an instruction of the step wanted to commit
+  NonFiniteSearch search;
+  int64_t order = 0; ///< instructions of the rows before
   QueueState queues[artifact::kQueueCount];
   std::vector<uint8_t> isComplete; ///< per instruction of the running entry
   size_t remaining = 0;
@@ -86,6 +104,9 @@ private:
   void beginRow();
   /// True when the queue moved.
   Result<bool> advanceQueue(QueueState &queue);
+  /// Whether the instruction is part of this kind of step.
+  bool isActive(const artifact::Instruction &instruction);
+  bool areGuardsFinite();
   Result<Token> issue(const artifact::Instruction &instruction, bool &isCommunication);
   void complete(QueueState &queue, int32_t index);
   Progress fail(const Status &status);

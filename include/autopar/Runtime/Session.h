@@ -100,8 +100,20 @@ public:
   Status setLearningRate(double rate);
 
   /// Runs steps [first, first + count) on all ranks of this process. BadInput lists inputs that
-  /// were not set. After a failure the session can only be closed.
+  /// were not set, or says that a loss is not finite (then the session may still be used). After
+  /// any other failure the session can only be closed.
   Status run(int64_t first, int64_t count);
+  /// A training step whose loss is NaN or infinite never changes parameters or state. It ends run()
+  /// with BadInput, which says where the first NaN came from; or, with `skips`, run() goes on.
+  void setSkipNonFinite(bool skips);
+  /// Whether the last step of run() changed nothing because its loss was not finite.
+  bool wasSkipped() const;
+
+  /// Whether the program can give the loss of a batch without changing anything: training steps.
+  bool canEvaluate() const;
+  /// The loss of the inputs that are set now, on every rank; all ranks call it. Neither parameters
+  /// nor state change. `step` is what the program takes for the number of the step.
+  Result<double> evaluate(int64_t step);
 
   /// Fetches the outputs of the last step into memory; with a transport, all ranks call it and rank
   /// 0 receives.
@@ -137,6 +149,7 @@ public:
 private:
   struct State;
   explicit Session(std::unique_ptr<State> state);
+  Result<std::string> explainNonFinite(int64_t step);
   std::unique_ptr<State> state;
 };
 

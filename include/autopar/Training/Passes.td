@@ -39,7 +39,7 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
     (parameters, batch, state, control) that returns (parameters, state, metrics). An argument that the
     step replaces has `autopar.donated`, and the result of the same `autopar.name` is its new value.
     State starts at zero. The learning rate and the number of the step are arguments with
-    `autopar.control`, never constants. Backward operations are named after their forward operation: `fc/vjp.0` for its
+    `autopar.control`, never constants. A metric with `autopar.guard` must be finite for the step to change anything. Backward operations are named after their forward operation: `fc/vjp.0` for its
     first operand; updates after the parameter: `w/update`.
 
     ```mlir
@@ -53,7 +53,7 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
                     %rate: tensor<f64> {autopar.control = "learning_rate", autopar.initial = 0.1 : f64, autopar.name = "control.learning_rate"},
                     %step: tensor<i64> {autopar.control = "step", autopar.name = "control.step"})
         -> (tensor<4x4xf32> {autopar.name = "w"}, tensor<4x4xf32> {autopar.name = "w/momentum"},
-            tensor<f32> {autopar.metric, autopar.name = "loss"})
+            tensor<f32> {autopar.guard, autopar.metric, autopar.name = "loss"}, tensor<f64> {autopar.metric, autopar.name = "learning_rate"})
     ```
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];

@@ -202,6 +202,10 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
   info.name = stringIn(attributes, "autopar.name");
   info.isDonated = attributes && attributes.contains("autopar.donated");
   info.control = stringIn(attributes, "autopar.control");
+  if (attributes) {
+    info.limits = attributes.getAs<DenseI64ArrayAttr>("autopar.limits");
+    info.exception = attributes.getAs<IntegerAttr>("autopar.exception");
+  }
   if (attributes)
     info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
   if (attributes && attributes.contains("autopar.origin")) {
@@ -221,23 +225,29 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
   return success();
 }
 
-void ProgramBuilder::createPort(exec::Role role, StringRef name, Value buffer,
-                                RankedTensorType global, ShardingAttr sharding, OriginOp origin,
-                                ElementsAttr value) {
+exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value buffer,
+                                        RankedTensorType global, ShardingAttr sharding,
+                                        OriginOp origin, ElementsAttr value) {
   StringAttr file = origin ? origin.getFileAttr() : StringAttr();
   int64_t offset = origin ? origin.getOffset() : 0;
-  exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file, offset,
-                       value, /*fromModel=*/role == exec::Role::State && origin);
   ports.push_back({global, sharding});
+  return exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file,
+                              offset, value,
+                              /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false,
+                              DenseI64ArrayAttr(), IntegerAttr());
 }
 
 void ProgramBuilder::createArgumentPorts() {
   for (const Argument &info : arguments)
-    if (info.control.empty())
-      createPort(info.isDonated ? exec::Role::State
-                 : info.origin  ? exec::Role::Parameter
-                                : exec::Role::Input,
-                 info.name, info.buffer, info.global, info.sharding, info.origin);
+    if (info.control.empty()) {
+      exec::PortOp port =
+          createPort(info.isDonated ? exec::Role::State
+                     : info.origin  ? exec::Role::Parameter
+                                    : exec::Role::Input,
+                     info.name, info.buffer, info.global, info.sharding, info.origin);
+      port.setLimitsAttr(info.limits);
+      port.setExceptionAttr(info.exception);
+    }
   if (!controlWords)
     return;
   auto words = controlWords.getDefiningOp<exec::BufferOp>().tensorType();
@@ -284,7 +294,9 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
                  .getResult();
   }
   bool isMetric = attributes && attributes.contains("autopar.metric");
-  createPort(isMetric ? exec::Role::Metric : exec::Role::Output, name, *buffer, *global, sharding);
+  exec::PortOp port = createPort(isMetric ? exec::Role::Metric : exec::Role::Output, name, *buffer,
+                                 *global, sharding);
+  port.setGuards(attributes && attributes.contains("autopar.guard"));
   return success();
 }
 

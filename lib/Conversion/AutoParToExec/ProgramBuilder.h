@@ -111,10 +111,12 @@ private:
     std::string name;
     RankedTensorType global;
     ShardingAttr sharding;
-    OriginOp origin;        ///< null for an input
-    Value buffer;           ///< null for a parameter that nothing reads in place
-    bool isDonated = false; ///< every step replaces it: `autopar.donated`
-    std::string control;    ///< a word of the control buffer: `autopar.control`
+    OriginOp origin;          ///< null for an input
+    Value buffer;             ///< null for a parameter that nothing reads in place
+    bool isDonated = false;   ///< every step replaces it: `autopar.donated`
+    std::string control;      ///< a word of the control buffer: `autopar.control`
+    DenseI64ArrayAttr limits; ///< of what an input may hold: `autopar.limits`, or null
+    IntegerAttr exception;    ///< `autopar.exception`, or null
 
     /// Whether it is the same in every step.
     bool isFixed() const { return origin && !isDonated; }
@@ -158,8 +160,8 @@ private:
   /// Puts the operations of a group into the function.
   LogicalResult dissolveViews(GroupOp group);
   void createArgumentPorts();
-  void createPort(exec::Role role, StringRef name, Value buffer, RankedTensorType global,
-                  ShardingAttr sharding, OriginOp origin = {}, ElementsAttr value = {});
+  exec::PortOp createPort(exec::Role role, StringRef name, Value buffer, RankedTensorType global,
+                          ShardingAttr sharding, OriginOp origin = {}, ElementsAttr value = {});
   void createRankTables();
 
   func::FuncOp function;

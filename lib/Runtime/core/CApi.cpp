@@ -46,7 +46,7 @@ Status describeTensor(const std::vector<runtime::TensorSpec> &tensors, int32_t i
 
 } // namespace
 
-int32_t autoparApiVersion(void) { return 1; }
+int32_t autoparApiVersion(void) { return 2; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
@@ -111,6 +111,25 @@ int32_t autoparRun(AutoParSession *session, int64_t steps) {
     session->nextStep += steps;
     return session->session->collectOutputs();
   });
+}
+
+void autoparSkipNonFinite(AutoParSession *session, int32_t skips) {
+  session->session->setSkipNonFinite(skips != 0);
+}
+
+int32_t autoparEvaluate(AutoParSession *session, double *loss) {
+  return guarded([&]() -> Status {
+    if (!loss)
+      return Status::badInput("loss must not be null");
+    auto value = session->session->evaluate(session->nextStep);
+    if (value)
+      *loss = *value;
+    return value.status();
+  });
+}
+
+int32_t autoparSetLearningRate(AutoParSession *session, double rate) {
+  return guarded([&] { return session->session->setLearningRate(rate); });
 }
 
 int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,

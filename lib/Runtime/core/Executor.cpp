@@ -32,17 +32,24 @@ void Executor::startLoad() {
       rows.push_back({int32_t(i), 0});
   row = 0;
   step = -1;
+  kind = StepKind::Whole;
   isRunningRow = false;
   mustReadParameters = true;
 }
 
-void Executor::startStep(int64_t number) {
+void Executor::startStep(int64_t number, StepKind wanted) {
   rows = program.timetable;
   row = 0;
   step = number;
+  kind = wanted;
+  guardsHold.reset();
+  order = 0;
   isRunningRow = false;
   if (program.controlBuffer >= 0)
     failure = device.write(program.controlBuffer, int64_t(ControlWord::Step) * 8, &number, 8);
+  search = NonFiniteSearch();
+  if (kind == StepKind::Inspection && failure.isOk())
+    failure = search.visitBefore(program, device);
 }
 
 Status Executor::readParameters() {
@@ -93,6 +100,7 @@ Progress Executor::advance() {
       if (!moved)
         return Progress::Pending;
     }
+    order += int64_t(entry().instructions.size());
     isRunningRow = false;
     ++row;
   }
@@ -109,6 +117,12 @@ Result<bool> Executor::advanceQueue(QueueState &queue) {
     for (int32_t earlier : instruction.after)
       if (!isComplete[size_t(earlier)])
         return false;
+    if (!isActive(instruction)) {
+      isComplete[size_t(index)] = 1;
+      --remaining;
+      ++queue.next;
+      return true;
+    }
     lastEntry = rows[row].entry;
     lastIndex = index;
     queue.beginNs = isRecording ? nowNs() : 0;
@@ -128,7 +142,34 @@ Result<bool> Executor::advanceQueue(QueueState &queue) {
   }
   if (!*done)
     return moved;
+  if (kind == StepKind::Inspection)
+    AUTOPAR_RETURN_IF_ERROR(
+        search.visit(program, instruction, order + index, rows[row].slot, device));
   complete(queue, index);
+  return true;
+}
+
+bool Executor::isActive(const Instruction &instruction) {
+  if (kind == StepKind::Evaluation)
+    return instruction.evaluated;
+  if (!instruction.commits)
+    return true;
+  if (kind == StepKind::Inspection)
+    return false;
+  // It waited for the guards.
+  if (!guardsHold)
+    guardsHold = areGuardsFinite();
+  return *guardsHold;
+}
+
+bool Executor::areGuardsFinite() {
+  for (const Port &port : program.ports)
+    if (port.guards) {
+      uint64_t value = 0;
+      failure = device.read(port.buffer, 0, &value, byteSize(port.dtype));
+      if (!failure.isOk() || !isFinite(port.dtype, &value))
+        return false;
+    }
   return true;
 }
 

@@ -3,6 +3,7 @@
 // so a rank reads and verifies only what it needs; each chunk is verified once per process.
 #include "autopar/Runtime/ParameterStore.h"
 
+#include "FloatElement.h"
 #include "autopar/Artifact/Verify.h"
 
 #include <algorithm>
@@ -189,41 +190,6 @@ Status ParameterStore::read(const Port &port, const PortShard &shard, void *loca
   return Status::ok();
 }
 
-namespace {
-
-uint16_t roundToBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
-}
-
-void storeAs(DataType dtype, double value, uint8_t *out) {
-  switch (dtype) {
-  case DataType::F64:
-    std::memcpy(out, &value, 8);
-    return;
-  case DataType::F32: {
-    float narrow = float(value);
-    std::memcpy(out, &narrow, 4);
-    return;
-  }
-  case DataType::F16: {
-    _Float16 narrow = _Float16(float(value));
-    std::memcpy(out, &narrow, 2);
-    return;
-  }
-  case DataType::BF16: {
-    uint16_t narrow = roundToBf16(float(value));
-    std::memcpy(out, &narrow, 2);
-    return;
-  }
-  default:
-    std::memset(out, 0, size_t(byteSize(dtype)));
-  }
-}
-
-} // namespace
-
 void ParameterStore::initialize(const Port &port, const PortShard &shard, void *local,
                                 const std::vector<int64_t> &localShape) {
   size_t rank = port.shape.size();
@@ -238,8 +204,8 @@ void ParameterStore::initialize(const Port &port, const PortShard &shard, void *
       global = global * port.shape[d] + shard.offset[d] + index[d];
       at = at * localShape[d] + index[d];
     }
-    storeAs(port.dtype, initializer->value(port.name, uint64_t(global)),
-            static_cast<uint8_t *>(local) + at * size);
+    storeFloat(port.dtype, initializer->value(port.name, uint64_t(global)),
+               static_cast<uint8_t *>(local) + at * size);
     size_t d = rank;
     while (d > 0 && ++index[d - 1] == shard.extent[d - 1])
       index[--d] = 0;

@@ -41,6 +41,7 @@ struct Session::State {
   std::unique_ptr<RankWorkers> workers;
   bool isDistributed = false;
   bool hasFailed = false;
+  bool skipsNonFinite = false;
   int32_t threads = 1;
   std::vector<TensorSpec> inputs, outputs, states;
   std::set<std::string> inputsGiven;
@@ -58,6 +59,8 @@ struct Session::State {
   Status writeInput(const TensorSpec &spec, const BoxReader &read, const void *whole);
   Status writeInput(LocalRank &rank, const TensorSpec &spec, const BoxReader &read,
                     const void *whole);
+  Status checkInputsGiven() const;
+  Status runStep(int64_t step, StepKind kind);
   Status collect(LocalRank &rank);
   Status sendOutput(LocalRank &rank, size_t port);
   Status receiveOutput(LocalRank &root, size_t port);

@@ -113,23 +113,6 @@ Status Session::State::writeBox(LocalRank &rank, size_t port,
   return rank.device->write(index, 0, local.data(), int64_t(local.size()));
 }
 
-Status Session::run(int64_t first, int64_t count) {
-  std::vector<TensorSpec> missing;
-  for (const TensorSpec &spec : state->inputs)
-    if (!state->inputsGiven.count(spec.name))
-      missing.push_back(spec);
-  if (!missing.empty())
-    return Status::badInput("inputs without a value: " + describe(missing));
-  for (int64_t step = first; step < first + count; ++step)
-    AUTOPAR_RETURN_IF_ERROR(state->drive(
-        [&](LocalRank &rank) {
-          rank.executor->startStep(step);
-          return Status::ok();
-        },
-        [](LocalRank &) { return Status::ok(); }));
-  return Status::ok();
-}
-
 /// The rank's valid box of a port, dense.
 std::vector<uint8_t> Session::State::compactBox(LocalRank &rank, size_t port) {
   const Program &program = reader.programOfRank(rank.rank);

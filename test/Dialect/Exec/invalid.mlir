@@ -31,6 +31,22 @@ exec.program @p threads 1 {
 
 exec.program @p threads 1 {
   %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{"m": only a metric that is an f32 or f64 scalar may guard}}
+  exec.port metric "m" %x : tensor<16xf32> {guards}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xi32>
+  // expected-error @+1 {{"x": expected two limits, on an input}}
+  exec.port input "x" %x : tensor<16xi32> {limits = array<i64: 4>}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
   exec.entry @step {
     // expected-error @+1 {{is instruction 0 and waits for 0, which is not an earlier one}}
     exec.launch @k(%x) -> () extent 1 after [0]

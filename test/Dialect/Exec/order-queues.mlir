@@ -24,3 +24,18 @@ exec.program @p arena [512, 0, 0] threads 1 {
     exec.launch @again(%y) -> (%z) extent 1
   }
 }
+
+// What commits waits for the metrics that guard, though no operand says so.
+
+// CHECK: exec.program @guarded
+// CHECK: exec.launch @update({{.*}}) -> ({{.*}}) extent 1 after [0] {commits}
+exec.program @guarded arena [512, 0, 0] threads 1 {
+  %p = exec.buffer "part" device bytes 4 at 0 : tensor<f32>
+  %l = exec.buffer "loss" device bytes 4 at 64 : tensor<f32>
+  %w = exec.buffer "w" device bytes 64 at 128 : tensor<16xf32>
+  exec.port metric "loss" %l : tensor<f32> {guards}
+  exec.entry @step {
+    exec.collective all_reduce %p -> %l group 0 count 1 : f32 queue communication
+    exec.launch @update(%w) -> (%w) extent 1 {commits}
+  }
+}

@@ -81,6 +81,13 @@ LogicalResult PortOp::verify() {
     return emitOpError() << "\"" << getName() << "\": only a parameter has a source";
   if (getFile() && getValue())
     return emitOpError() << "\"" << getName() << "\": expected a file or a value, not both";
+  if (getGuards() &&
+      (getRole() != Role::Metric || tensorType().getRank() != 0 ||
+       !(tensorType().getElementType().isF32() || tensorType().getElementType().isF64())))
+    return emitOpError() << "\"" << getName()
+                         << "\": only a metric that is an f32 or f64 scalar may guard";
+  if (getLimits() && (getRole() != Role::Input || getLimits()->size() != 2))
+    return emitOpError() << "\"" << getName() << "\": expected two limits, on an input";
   if (getValue() && getValue()->getShapedType() != getType())
     return emitOpError() << "\"" << getName() << "\": value of type " << getValue()->getShapedType()
                          << " for a port of type " << getType();

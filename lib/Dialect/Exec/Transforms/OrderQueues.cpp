@@ -49,11 +49,17 @@ struct OrderQueuesPass : exec::impl::OrderQueuesPassBase<OrderQueuesPass> {
         buffer.emitOpError("has no offset: plan memory before ordering queues");
         return signalPassFailure();
       }
+    for (auto port : getOperation().getOps<PortOp>())
+      if (port.getGuards())
+        guards.push_back(port.getBuffer());
     for (auto entry : getOperation().getOps<EntryOp>())
       order(entry);
+    guards.clear();
   }
 
 private:
+  SmallVector<Value> guards; ///< what instructions that commit read besides their operands
+
   static SmallVector<Range, 4> rangesOf(ArrayRef<Value> buffers) {
     SmallVector<Range, 4> ranges;
     for (Value value : buffers) {
@@ -75,6 +81,8 @@ private:
                     rangesOf(instruction.getReads()),
                     rangesOf(instruction.getWrites()),
                     {}};
+      if (op.hasAttr("commits"))
+        llvm::append_range(access.reads, rangesOf(guards));
       size_t own = static_cast<size_t>(access.queue);
       for (size_t queue = 0; queue < kQueues; ++queue)
         access.knows[queue] =

@@ -27,12 +27,29 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
   ];
 }
 
+def MarkInstructionsPass : Pass<"autopar-mark-instructions", "mlir::exec::ProgramOp"> {
+  let summary = "mark what an evaluation runs, and what changes the state";
+  let description = [{
+    `commits`: the instruction writes the buffer of a state. It waits for the metrics that guard, and the runtime
+    leaves it out where one of them is not finite. An instruction that commits before the guards are computed moves
+    behind them where nothing in between needs its result; where it cannot move, it is not marked.
+    `evaluated`: the metric "loss" depends on it. The runtime evaluates by running these alone, with the same memory
+    plan: leaving out instructions only means that fewer bytes are overwritten. Where that would write a state, nothing
+    is marked. Runs before memory is planned, where a buffer holds one value.
+
+    ```
+    exec.launch @update(%w, %g) -> (%w) extent 4 {commits}
+    ```
+  }];
+}
+
 def OrderQueuesPass : Pass<"autopar-order-queues", "mlir::exec::ProgramOp"> {
   let summary = "write down which instructions wait for other queues";
   let description = [{
     Instructions of one queue run in order. Where two instructions on different queues touch the same bytes
     and one of them writes (true, anti and output dependencies, reuse of memory included), the later
-    one waits for the earlier. Waits that follow from others are left out.
+    one waits for the earlier. Waits that follow from others are left out. Instructions that commit also wait for
+    the metrics that guard them.
 
     ```
     exec.collective all_reduce %0 -> %1 group 0 count 4 : f32 queue communication after [0]

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instructions change what lasts from step to step, and which ones an evaluation needs.
+#include "autopar/Dialect/Exec/Transforms/Passes.h"
+
+namespace mlir::exec {
+#define GEN_PASS_DEF_MARKINSTRUCTIONSPASS
+#include "autopar/Dialect/Exec/Transforms/Passes.h.inc"
+} // namespace mlir::exec
+
+using namespace mlir;
+using namespace mlir::exec;
+
+namespace {
+using Buffers = llvm::SmallDenseSet<Operation *>;
+
+Buffers rootsOf(ArrayRef<Value> values) {
+  Buffers roots;
+  for (Value value : values)
+    roots.insert(rootOf(value).first);
+  return roots;
+}
+
+bool meet(const Buffers &a, const Buffers &b) {
+  return llvm::any_of(a, [&](Operation *buffer) { return b.contains(buffer); });
+}
+
+bool writesAny(Operation &op, const Buffers &buffers) {
+  return meet(rootsOf(cast<InstructionOpInterface>(op).getWrites()), buffers);
+}
+
+struct MarkInstructionsPass : exec::impl::MarkInstructionsPassBase<MarkInstructionsPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    states.clear();
+    rows.clear();
+    Buffers guards, loss;
+    for (auto port : program.getOps<PortOp>()) {
+      if (!port.getBuffer())
+        continue;
+      Operation *root = rootOf(port.getBuffer()).first;
+      if (port.getRole() == Role::State)
+        states.insert(root);
+      if (port.getGuards())
+        guards.insert(root);
+      if (port.getRole() == Role::Metric && port.getName() == "loss")
+        loss.insert(root);
+    }
+    for (auto timetable : program.getOps<TimetableOp>())
+      for (Attribute entry : timetable.getEntries())
+        rows.push_back(cast<EntryOp>(program.lookupSymbol(cast<FlatSymbolRefAttr>(entry))));
+    markCommits(guards);
+    markEvaluated(loss);
+  }
+
+private:
+  Buffers states;
+  SmallVector<EntryOp> rows; ///< of a step
+
+  void markCommits(const Buffers &guards) {
+    int64_t known = -1; // the row that computes the last guard
+    for (auto [row, entry] : llvm::enumerate(rows))
+      for (Operation &op : entry.getBody().front())
+        if (writesAny(op, guards))
+          known = row;
+    for (EntryOp entry : llvm::SmallSetVector<EntryOp, 4>(rows.begin(), rows.end())) {
+      int64_t first = llvm::find(rows, entry) - rows.begin();
+      if (first < known)
+        continue; // what earlier rows write cannot wait
+      Block &body = entry.getBody().front();
+      Operation *lastGuard = nullptr;
+      for (Operation &op : body)
+        if (writesAny(op, guards))
+          lastGuard = &op;
+      SmallVector<Operation *> commits;
+      for (Operation &op : body)
+        if (writesAny(op, states))
+          commits.push_back(&op);
+      for (Operation *op : commits) {
+        if (lastGuard && op->isBeforeInBlock(lastGuard) && !moveToEnd(op))
+          continue;
+        op->setAttr("commits", UnitAttr::get(op->getContext()));
+      }
+    }
+  }
+
+  /// Where nothing behind `op` reads or writes what it writes, or writes what it reads.
+  static bool moveToEnd(Operation *op) {
+    auto instruction = cast<InstructionOpInterface>(op);
+    Buffers writes = rootsOf(instruction.getWrites()), reads = rootsOf(instruction.getReads());
+    for (Operation *later = op->getNextNode(); later; later = later->getNextNode()) {
+      auto other = cast<InstructionOpInterface>(later);
+      Buffers written = rootsOf(other.getWrites());
+      if (meet(written, writes) || meet(written, reads) || meet(rootsOf(other.getReads()), writes))
+        return false;
+    }
+    op->moveBefore(op->getBlock(), op->getBlock()->end());
+    return true;
+  }
+
+  /// Backwards from the loss. An instruction of an entry that several rows run is marked when one
+  /// of them needs it; in the others its result is not looked at.
+  void markEvaluated(const Buffers &loss) {
+    if (loss.empty())
+      return;
+    Buffers needed = loss;
+    llvm::SmallSetVector<Operation *, 32> marked;
+    for (EntryOp entry : llvm::reverse(rows))
+      for (Operation &op : llvm::reverse(entry.getBody().front())) {
+        // What a peer does with a message is not known here.
+        if (!isa<SendOp, RecvOp>(op) && !writesAny(op, needed))
+          continue;
+        marked.insert(&op);
+        needed.insert_range(rootsOf(cast<InstructionOpInterface>(op).getReads()));
+      }
+    if (llvm::any_of(marked, [&](Operation *op) { return writesAny(*op, states); }))
+      return;
+    for (Operation *op : marked)
+      op->setAttr("evaluated", UnitAttr::get(op->getContext()));
+  }
+};
+} // namespace

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Floats of any width through double.
+#include "FloatElement.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace autopar::runtime {
+namespace {
+
+uint16_t roundToBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  if (std::isnan(value))
+    return uint16_t(bits >> 16 | 0x40);
+  return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
+}
+
+template <typename T>
+double loadAs(const void *from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return double(value);
+}
+
+template <typename T>
+void put(T value, void *to) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+} // namespace
+
+bool isFloat(DataType dtype) { return dtype >= DataType::F16; }
+
+double loadFloat(DataType dtype, const void *from) {
+  switch (dtype) {
+  case DataType::F64:
+    return loadAs<double>(from);
+  case DataType::F32:
+    return loadAs<float>(from);
+  case DataType::F16:
+    return double(float(loadAs<_Float16>(from)));
+  default: {
+    uint16_t narrow;
+    std::memcpy(&narrow, from, 2);
+    uint32_t bits = uint32_t(narrow) << 16;
+    return loadAs<float>(&bits);
+  }
+  }
+}
+
+void storeFloat(DataType dtype, double value, void *to) {
+  switch (dtype) {
+  case DataType::F64:
+    return put(value, to);
+  case DataType::F32:
+    return put(float(value), to);
+  case DataType::F16:
+    return put(_Float16(float(value)), to);
+  case DataType::BF16:
+    return put(roundToBf16(float(value)), to);
+  default:
+    std::memset(to, 0, size_t(byteSize(dtype)));
+  }
+}
+
+} // namespace autopar::runtime

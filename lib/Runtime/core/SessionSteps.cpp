@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a session: whole ones, evaluations, and what is said about a loss that is no number.
+#include "FloatElement.h"
+#include "SessionState.h"
+
+#include <cmath>
+#include <optional>
+#include <sstream>
+
+namespace autopar::runtime {
+
+using artifact::Port;
+using artifact::Program;
+using artifact::Role;
+
+namespace {
+
+constexpr const char *kLoss = "loss";
+
+/// What an inspection found on a rank, as a line that travels between processes.
+std::string lineOf(int32_t rank, const char *kind, const NonFinitePlace &place) {
+  return std::string(kind) + " " + std::to_string(place.order) + " " + std::to_string(rank) + " " +
+         place.what + "\n";
+}
+
+std::string linesOf(const LocalRank &rank) {
+  std::string lines;
+  const NonFiniteSearch &search = rank.executor->inspection();
+  if (search.firstNan())
+    lines += lineOf(rank.rank, "NaN", *search.firstNan());
+  if (search.firstInfinity())
+    lines += lineOf(rank.rank, "infinity", *search.firstInfinity());
+  return lines;
+}
+
+struct Finding {
+  int64_t order = 0;
+  int32_t rank = 0;
+  std::string what;
+};
+
+/// The first one of a kind: in program order, then by rank.
+std::optional<Finding> firstOf(const std::string &lines, const std::string &kind) {
+  std::optional<Finding> first;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string own;
+    Finding finding;
+    words >> own >> finding.order >> finding.rank;
+    std::getline(words >> std::ws, finding.what);
+    if (own == kind &&
+        (!first || std::pair(finding.order, finding.rank) < std::pair(first->order, first->rank)))
+      first = finding;
+  }
+  return first;
+}
+
+std::string sentence(const char *kind, const Finding &finding) {
+  return std::string("the first ") + kind + " is in " + finding.what + " on rank " +
+         std::to_string(finding.rank);
+}
+
+std::string conclude(const std::string &lines) {
+  auto nan = firstOf(lines, "NaN"), infinity = firstOf(lines, "infinity");
+  std::string text;
+  if (infinity && (!nan || infinity->order < nan->order))
+    text = sentence("infinity", *infinity);
+  if (nan)
+    text += (text.empty() ? "" : ", ") + sentence("NaN", *nan);
+  return text.empty() ? "every result was finite when the step was repeated" : text;
+}
+
+} // namespace
+
+Status Session::State::checkInputsGiven() const {
+  std::vector<TensorSpec> missing;
+  for (const TensorSpec &spec : inputs)
+    if (!inputsGiven.count(spec.name))
+      missing.push_back(spec);
+  if (!missing.empty())
+    return Status::badInput("inputs without a value: " + describe(missing));
+  return Status::ok();
+}
+
+Status Session::State::runStep(int64_t step, StepKind kind) {
+  return drive(
+      [&](LocalRank &rank) {
+        rank.executor->startStep(step, kind);
+        return Status::ok();
+      },
+      [](LocalRank &) { return Status::ok(); });
+}
+
+Status Session::run(int64_t first, int64_t count) {
+  AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
+  for (int64_t step = first; step < first + count; ++step) {
+    AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Whole));
+    if (!wasSkipped() || state->skipsNonFinite)
+      continue;
+    auto why = explainNonFinite(step);
+    if (!why)
+      return why.status();
+    return Status::badInput(*why);
+  }
+  return Status::ok();
+}
+
+void Session::setSkipNonFinite(bool skips) { state->skipsNonFinite = skips; }
+
+// The guards are replicated, so all ranks decide alike.
+bool Session::wasSkipped() const { return state->ranks.front().executor->isHeld(); }
+
+/// Which guard it was. Then the step again, from the state that it left as it was, looking at every
+/// result.
+Result<std::string> Session::explainNonFinite(int64_t step) {
+  LocalRank &any = state->ranks.front();
+  std::string text = "step " + std::to_string(step);
+  for (const Port &port : state->reader.programOfRank(any.rank).ports) {
+    uint64_t value = 0;
+    if (!port.guards)
+      continue;
+    AUTOPAR_RETURN_IF_ERROR(any.device->read(port.buffer, 0, &value, byteSize(port.dtype)));
+    if (!std::isfinite(loadFloat(port.dtype, &value))) {
+      text += ": " + port.name + " is " +
+              (std::isnan(loadFloat(port.dtype, &value)) ? "NaN" : "infinite");
+      break;
+    }
+  }
+  AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Inspection));
+  std::string lines;
+  for (const LocalRank &rank : state->ranks)
+    lines += linesOf(rank);
+  auto all = gatherTexts(lines);
+  if (!all)
+    return all.status();
+  lines.clear();
+  for (const std::string &part : *all)
+    lines += part;
+  auto conclusion = broadcastText(conclude(lines));
+  if (!conclusion)
+    return conclusion.status();
+  return text + "; " + *conclusion +
+         "; parameters and state are as they were before the step. A smaller learning rate or "
+         "clipping may help";
+}
+
+bool Session::canEvaluate() const {
+  const Program &program = state->reader.programOfRank(state->ranks.front().rank);
+  for (const artifact::TimetableRow &row : program.timetable)
+    for (const artifact::Instruction &instruction : program.entries[size_t(row.entry)].instructions)
+      if (instruction.evaluated)
+        return true;
+  return false;
+}
+
+Result<double> Session::evaluate(int64_t step) {
+  if (!canEvaluate())
+    return Status::badInput(state->reader.path() +
+                            " has no loss to evaluate: compile the model with --train");
+  AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
+  AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Evaluation));
+  LocalRank &any = state->ranks.front();
+  for (const Port &port : state->reader.programOfRank(any.rank).ports) {
+    if (port.role != Role::Metric || port.name != kLoss)
+      continue;
+    uint64_t value = 0;
+    AUTOPAR_RETURN_IF_ERROR(any.device->read(port.buffer, 0, &value, byteSize(port.dtype)));
+    return loadFloat(port.dtype, &value);
+  }
+  return Status::internal("the evaluated program has no metric 'loss'");
+}
+
+} // namespace autopar::runtime

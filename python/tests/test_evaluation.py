@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluation changes nothing, and a loss that is no number changes nothing either and names where it came from."""
+
+import json
+import os
+import pathlib
+import subprocess
+from typing import List
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import autopar
+from conftest import BATCH, SEQ, VOCAB, Example
+
+TRAIN = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-2), clip_norm=1.0)
+
+
+def run(*words: object) -> "subprocess.CompletedProcess[str]":
+    """autopar-run, whatever comes of it."""
+    return subprocess.run([autopar.find_tool("autopar-run"), *map(os.fspath, words)], capture_output=True, text=True, timeout=120,
+                          check=False)
+
+
+def lines(file: pathlib.Path) -> List[dict]:
+    """The metrics of each step."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_an_evaluation_gives_the_next_loss_and_changes_nothing(gpt2: Example, tmp_path: pathlib.Path, ranks: int) -> None:
+    artifact = autopar.compile(gpt2.path, tmp_path / "train.bin", bind=gpt2.bind, ranks=ranks, train=TRAIN)
+    draw = np.random.default_rng(3).integers
+    batches = [{name: draw(0, VOCAB, (BATCH, SEQ)) for name in ("input_ids", "labels")} for _ in range(4)]
+    with autopar.Session(artifact) as plain, autopar.Session(artifact) as watched:
+        for batch, other in zip(batches, batches[1:] + batches[:1]):
+            watched.evaluate(other)
+            before = watched.evaluate(batch)
+            loss = float(watched.run(batch)["loss"])
+            assert before == loss == float(plain.run(batch)["loss"])
+            assert watched.evaluate(batch) != loss
+
+
+def test_a_program_without_a_loss_is_not_evaluated(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    artifact = autopar.compile(gpt2.path, tmp_path / "forward.bin", bind=gpt2.bind)
+    with autopar.Session(artifact) as session, pytest.raises(autopar.Error, match="has no loss to evaluate"):
+        session.evaluate(gpt2.inputs)
+    np.zeros(500, np.uint16).tofile(tmp_path / "tokens.bin")
+    data = [tmp_path / "tokens.bin", "--fields", "input_ids=tokens[:]"]
+    assert "has no loss" in run(artifact, "--data", *data, "--eval-data", tmp_path / "tokens.bin").stderr
+
+
+def test_the_evaluation_loss_stands_in_the_metrics(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    artifact = autopar.compile(gpt2.path, tmp_path / "train.bin", bind=gpt2.bind, ranks=2, train=TRAIN)
+    rng = np.random.default_rng(5)
+    for name, count in (("tokens", 1000), ("held-out", 2 * BATCH * SEQ + 1)):
+        rng.integers(0, VOCAB, count).astype(np.uint16).tofile(tmp_path / f"{name}.bin")
+    words = ["--data", tmp_path / "tokens.bin", "--fields", "input_ids=tokens[:-1], labels=tokens[1:]", "--steps", "5"]
+    evaluate = ["--eval-data", tmp_path / "held-out.bin", "--eval-every", "2"]
+    assert run(artifact, *words, "--metrics", tmp_path / "plain.jsonl").returncode == 0
+    said = run(artifact, *words, *evaluate, "--metrics", tmp_path / "both.jsonl")
+    assert said.returncode == 0 and "eval_loss" in said.stderr
+    plain, both = lines(tmp_path / "plain.jsonl"), lines(tmp_path / "both.jsonl")
+    assert [line["loss"] for line in plain] == [line["loss"] for line in both]
+    assert ["eval_loss" in line for line in both] == [False, True, False, True, True]
+    said = run(artifact, *words, *evaluate, "--eval-steps", "3")
+    assert said.returncode == 65 and "--eval-steps 3 wants more" in said.stderr
+    said = run(artifact, *words, "--eval-every", "2")
+    assert said.returncode == 2 and "need --eval-data" in said.stderr
+
+
+def test_the_evaluation_loss_is_the_mean_over_the_file_in_its_order(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    artifact = autopar.compile(gpt2.path, tmp_path / "train.bin", bind=gpt2.bind, train=TRAIN)
+    rows = np.random.default_rng(6).integers(0, VOCAB, (2, 3 * BATCH, SEQ))
+    np.savez(tmp_path / "rows.npz", input_ids=rows[0], labels=rows[1])
+    words = ["--data", tmp_path / "rows.npz", "--in-order", "--steps", "1", "--metrics", tmp_path / "metrics.jsonl"]
+    assert run(artifact, *words, "--eval-data", tmp_path / "rows.npz").returncode == 0
+    batches = [{"input_ids": rows[0, i:i + BATCH], "labels": rows[1, i:i + BATCH]} for i in range(0, 3 * BATCH, BATCH)]
+    with autopar.Session(artifact) as session:
+        session.run(batches[0])
+        expected = np.mean([session.evaluate(batch) for batch in batches])
+    assert lines(tmp_path / "metrics.jsonl")[0]["eval_loss"] == expected
+
+
+@pytest.fixture(scope="module")
+def logarithm(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """y = log(x w): no number where x is negative."""
+    folder = tmp_path_factory.mktemp("logarithm")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="product"), helper.make_node("Log", ["h"], ["l"], name="log"),
+             helper.make_node("Tanh", ["l"], ["y"], name="tanh")]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "logarithm", [tensor("x", TensorProto.FLOAT, [4, 3])],
+                              [tensor("y", TensorProto.FLOAT, [4, 2])], [numpy_helper.from_array(np.ones((3, 2), np.float32), "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "log.onnx")
+    return folder / "log.onnx"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("bad, kind", [(-1.0, "NaN"), (np.nan, "input x"), (0.0, "infinity")])
+def test_a_loss_that_is_no_number_names_the_first_bad_tensor(logarithm: pathlib.Path, tmp_path: pathlib.Path, ranks: int,
+                                                             bad: float, kind: str) -> None:
+    step = autopar.Train("mse(y, target)", autopar.SGD(lr=0.1), clip_norm=1.0)
+    artifact = autopar.compile(logarithm, tmp_path / "step.bin", ranks=ranks, train=step)
+    good = {"x": np.ones((4, 3), np.float32), "target": np.zeros((4, 2), np.float32)}
+    wrong = dict(good, x=np.where(np.arange(4)[:, None] == 1, np.float32(bad), good["x"]))
+    with autopar.Session(artifact) as session, autopar.Session(artifact, on_nan="skip") as skipping:
+        for batch in (good, wrong, good):
+            expected = skipping.run(batch)["loss"]
+            if batch is good:
+                assert session.run(batch)["loss"] == expected and np.isfinite(expected)
+                continue
+            with pytest.raises(autopar.Error) as raised:
+                session.run(batch)
+            assert raised.value.code == 65
+            assert f"the first {kind} is in the result of" in str(raised.value) or f"is in {kind}" in str(raised.value)
+            assert "log" in str(raised.value) or kind == "input x"
+            assert "step 1" in str(raised.value) and "on rank" in str(raised.value)
+
+
+def test_a_run_stops_or_skips(logarithm: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    artifact = autopar.compile(logarithm, tmp_path / "step.bin", train=autopar.Train("mse(y, target)", autopar.SGD(lr=0.1)))
+    rows = np.ones((12, 3), np.float32)
+    rows[5] = -1
+    np.savez(tmp_path / "data.npz", x=rows, target=np.zeros((12, 2), np.float32))
+    words = [artifact, "--data", tmp_path / "data.npz", "--in-order", "--steps", "3", "--metrics", tmp_path / "metrics.jsonl"]
+    stopped = run(*words)
+    assert stopped.returncode == 65 and "step 1: loss is NaN; the first NaN is in the result of" in stopped.stderr
+    assert len(lines(tmp_path / "metrics.jsonl")) == 1
+    skipped = run(*words, "--on-nan", "skip")
+    assert skipped.returncode == 0 and "step 1: the loss is not finite; the step changed nothing" in skipped.stderr
+    losses = [line["loss"] for line in lines(tmp_path / "metrics.jsonl")[1:]]
+    assert losses[1] is None and losses[2] < losses[0]
