@@ -3,9 +3,11 @@
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/GradientInterface.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Interfaces/PrecisionInterface.h"
 #include "autopar/Interfaces/ShardingRuleInterface.h"
 
 #include "autopar/Interfaces/CostInterface.cpp.inc"
 #include "autopar/Interfaces/GradientInterface.cpp.inc"
 #include "autopar/Interfaces/LoweringInterface.cpp.inc"
+#include "autopar/Interfaces/PrecisionInterface.cpp.inc"
 #include "autopar/Interfaces/ShardingRuleInterface.cpp.inc"

@@ -137,7 +137,7 @@ private:
     if (phase == Phase::Emit)
       return emit();
     PassManager manager(&context);
-    buildPhase(manager, phase, shardOptions, lowerOptions, options.train);
+    buildPhase(manager, phase, shardOptions, lowerOptions, options.train, options.precision);
     if (failed(manager.run(*module)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))

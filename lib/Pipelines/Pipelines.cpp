@@ -58,7 +58,8 @@ static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
 
 /// Whole tensors of the forward function. What is done to parameters here is done before there are
 /// derivatives and updates of them.
-static void addPrepare(OpPassManager &manager, const TrainOptions &train) {
+static void addPrepare(OpPassManager &manager, const TrainOptions &train,
+                       const PrecisionOptions &precision) {
   if (train) {
     ChooseTrainablePassOptions choose;
     llvm::append_range(choose.freeze, train.freeze);
@@ -75,9 +76,16 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train) {
   manager.addPass(createFoldParametersPass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  if (precision.compute == "f32")
+    return;
+  MixedPrecisionPassOptions narrow;
+  narrow.precision = precision.compute;
+  manager.addPass(createMixedPrecisionPass(narrow));
+  manager.addPass(createCanonicalizerPass());
 }
 
-static void addTrain(OpPassManager &manager, const TrainOptions &train) {
+static void addTrain(OpPassManager &manager, const TrainOptions &train,
+                     const PrecisionOptions &precision) {
   if (!train)
     return;
   BuildTrainingStepPassOptions options;
@@ -85,6 +93,7 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train) {
   options.optimizer = train.optimizer;
   options.schedule = train.schedule;
   options.clipNorm = train.clipNorm;
+  options.gradientType = precision.gradient;
   manager.addPass(createBuildTrainingStepPass(options));
   manager.addPass(createCanonicalizerPass());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
@@ -93,15 +102,16 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train) {
 }
 
 void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
-                               const LowerOptions &lower, const TrainOptions &train) {
+                               const LowerOptions &lower, const TrainOptions &train,
+                               const PrecisionOptions &precision) {
   switch (phase) {
   case Phase::Import:
   case Phase::Emit:
     return;
   case Phase::Prepare:
-    return addPrepare(manager, train);
+    return addPrepare(manager, train, precision);
   case Phase::Train:
-    return addTrain(manager, train);
+    return addTrain(manager, train, precision);
   case Phase::Search:
     return addSearch(manager, shard);
   case Phase::Annotate: {

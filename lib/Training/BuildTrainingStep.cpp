@@ -6,6 +6,7 @@
 #include "autopar/Training/Differentiate.h"
 #include "autopar/Training/LearningRates.h"
 #include "autopar/Training/Losses.h"
+#include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -38,9 +39,9 @@ struct Trained {
 
 class StepBuilder {
 public:
-  StepBuilder(func::FuncOp function, double clipNorm)
-      : function(function), clipNorm(clipNorm), builder(function.getBody().front().getTerminator()),
-        b(builder, function.getLoc()) {
+  StepBuilder(func::FuncOp function, double clipNorm, StringRef gradientType)
+      : function(function), clipNorm(clipNorm), gradientType(gradientType),
+        builder(function.getBody().front().getTerminator()), b(builder, function.getLoc()) {
     for (Operation &op : function.getBody().front())
       taken.insert(getOpId(&op));
   }
@@ -69,7 +70,7 @@ public:
       return refuse(loss.status());
     nameNew("loss");
     findOwnState();
-    if (failed(findTrained(*loss)))
+    if (failed(checkGradientType()) || failed(findTrained(*loss)))
       return failure();
     results.push_back({loss->value, "loss", true, true});
     clip();
@@ -110,6 +111,18 @@ private:
                             function.getResultAttrOfType<StringAttr>(i, "autopar.name").str()});
   }
 
+  LogicalResult checkGradientType() {
+    auto narrow = function->getAttrOfType<TypeAttr>(kPrecisionAttribute);
+    FloatType wanted = precisionType(function.getContext(), gradientType);
+    if (wanted && (wanted.isF32() || (narrow && narrow.getValue() == wanted)))
+      return success();
+    auto error = function.emitError() << "gradient-dtype: expected f32";
+    if (narrow)
+      error << ", or " << (narrow.getValue().isF16() ? "fp16" : "bf16")
+            << " as the precision of the step";
+    return error << ", got \"" << gradientType << "\"";
+  }
+
   LogicalResult findTrained(const Loss &loss) {
     SmallVector<Value> values;
     for (BlockArgument argument : function.getArguments()) {
@@ -123,10 +136,15 @@ private:
     if (trained.empty())
       return function.emitError("has no parameter to train: none is marked autopar.trainable "
                                 "(autopar-choose-trainable marks them)");
-    FailureOr<SmallVector<Value>> gradients =
-        differentiate(builder, loss.value, values, loss.seeds);
+    SmallVector<std::pair<Value, Value>> seeds = loss.seeds;
+    if (seeds.empty())
+      seeds.emplace_back(loss.value, b.splatLike(loss.value, 1));
+    nameNew("loss/vjp", seeds.back().second.getDefiningOp());
+    FailureOr<SmallVector<Value>> gradients = differentiate(builder, loss.value, values, seeds);
     if (failed(gradients))
       return failure();
+    SmallVector<Value> cotangents = llvm::to_vector(llvm::make_second_range(seeds));
+    settlePrecision(function, cotangents, *gradients, gradientType == "f32");
     for (auto [parameter, gradient] : llvm::zip_equal(trained, *gradients)) {
       parameter.gradient = gradient;
       if (!gradient)
@@ -284,6 +302,7 @@ private:
 
   func::FuncOp function;
   double clipNorm;
+  StringRef gradientType;
   OpBuilder builder;
   FormulaBuilder b;
   llvm::StringSet<> taken;
@@ -301,7 +320,7 @@ struct BuildTrainingStepPass
       getOperation().emitError("expected a function @main of one block to train");
       return signalPassFailure();
     }
-    if (failed(StepBuilder(function, clipNorm).build(loss, optimizer, schedule)))
+    if (failed(StepBuilder(function, clipNorm, gradientType).build(loss, optimizer, schedule)))
       signalPassFailure();
   }
 };

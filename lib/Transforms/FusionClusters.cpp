@@ -60,8 +60,18 @@ static bool runsAcrossRows(const RowDomain &rows) {
 //===-- fluid operations
 //--------------------------------------------------------------------------===//
 
+/// A float that widens is read in its narrow form wherever it is needed.
+static bool isWidening(Operation *op) {
+  auto cast = dyn_cast<CastOp>(op);
+  if (!cast)
+    return false;
+  auto from = dyn_cast<FloatType>(cast.getInput().getType().getElementType()),
+       to = dyn_cast<FloatType>(cast.getType().getElementType());
+  return from && to && from.getWidth() < to.getWidth();
+}
+
 bool autopar::isFluid(Operation *op) {
-  if (isa<ReshapeOp>(op))
+  if (isa<ReshapeOp>(op) || isWidening(op))
     return true;
   auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
   if (!lowering || op->getNumResults() != 1 || lowering.getRowDomain())

@@ -14,8 +14,8 @@ namespace mlir::autopar {
 using Index = std::optional<SmallVector<AffineExpr>>;
 
 /// Operations that costs nothing to repeat in every consumer: splat constants, positions,
-/// repetition (broadcast) and views (reshape). They belong to no cluster; groups clone what they
-/// read.
+/// repetition (broadcast), views (reshape) and casts to wider floats. They belong to no cluster;
+/// groups clone what they read.
 bool isFluid(Operation *op);
 /// Follows fluid operations upwards. Returns the value where they end, and its index given the
 /// index of `value`.

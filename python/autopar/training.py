@@ -77,6 +77,8 @@ class Train:
     clip_norm: the largest norm of all gradients together. None: any.
     freeze, train_only: patterns of parameter names.
     inference_mode: batch normalization and dropout stay in inference mode, as exported.
+    precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
+    gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
     """
 
     loss: str
@@ -86,6 +88,8 @@ class Train:
     freeze: Sequence[str] = ()
     train_only: Sequence[str] = ()
     inference_mode: bool = False
+    precision: str = "f32"
+    gradient_dtype: str = "f32"
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
@@ -96,6 +100,7 @@ class Train:
             words += ["--clip-norm", repr(self.clip_norm)]
         if self.inference_mode:
             words.append("--inference-mode")
+        words += ["--precision", self.precision, "--gradient-dtype", self.gradient_dtype]
         for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
             if patterns:
                 words += [flag, ",".join(patterns)]

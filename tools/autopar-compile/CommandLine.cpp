@@ -90,6 +90,13 @@ struct Options {
       "inference-mode",
       cl::desc("train with batch normalization and dropout in inference mode, as exported"),
       cl::cat(category)};
+  cl::opt<std::string> precision{
+      "precision", cl::desc("what is computed in: f32, bf16 or fp16; parameters stay f32"),
+      cl::init("f32"), cl::cat(category)};
+  cl::opt<std::string> gradientType{
+      "gradient-dtype",
+      cl::desc("what gradients of parameters are summed in: f32, or as --precision"),
+      cl::init("f32"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -152,10 +159,11 @@ Status Options::check() const {
     return usage("--explain: expected text or json, got \"" + explain + "\"");
   bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
                       clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
-                      trainOnly.getNumOccurrences() || inferenceMode;
+                      trainOnly.getNumOccurrences() || inferenceMode ||
+                      gradientType.getNumOccurrences();
   if (asksTraining && train.empty())
-    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only and "
-                 "--inference-mode need --train \"loss=...\"");
+    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only, "
+                 "--inference-mode and --gradient-dtype need --train \"loss=...\"");
   if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
     return usage("--train: expected \"loss=...\", such as "
                  "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
@@ -164,6 +172,11 @@ Status Options::check() const {
     return usage("--train: expected --optimizer too, such as \"adamw(lr=3e-4)\"");
   if (clipNorm.getNumOccurrences() && !(clipNorm > 0))
     return usage("--clip-norm: expected a positive number");
+  if (!llvm::is_contained({"f32", "bf16", "fp16"}, precision))
+    return usage("--precision: expected f32, bf16 or fp16, got \"" + precision + "\"");
+  if (gradientType != "f32" && gradientType != precision)
+    return usage("--gradient-dtype: expected f32 or, as --precision, " + precision + "; got \"" +
+                 gradientType + "\"");
   if (planOnly && ranks <= 1 && cluster.empty())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
   return Status::ok();
@@ -190,6 +203,8 @@ Result<CommandLine> Options::values() const {
   options.threads = threads;
   options.packWeights = packWeights;
   options.targetCpu = targetCpu;
+  options.precision.compute = precision;
+  options.precision.gradient = gradientType;
   if (!train.empty()) {
     options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
     options.train.optimizer = optimizer;

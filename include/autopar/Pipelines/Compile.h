@@ -30,6 +30,7 @@ struct CompileOptions {
   int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
   TrainOptions train; ///< for a training step instead of inference
+  PrecisionOptions precision;
   std::string targetCpu = "native";
   std::string emitMlir; ///< folder for the IR after each phase
   Phase startAt = Phase::Import;

@@ -72,6 +72,12 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                               llvm::cl::init(0)};
 };
 
+/// What is computed in narrower floats than the model says.
+struct PrecisionOptions {
+  std::string compute = "f32";  ///< f32, bf16 or fp16
+  std::string gradient = "f32"; ///< what gradients are summed in: f32, or as `compute`
+};
+
 /// What training adds to a compilation; nothing is trained while `loss` is empty.
 struct TrainOptions {
   std::string loss;      ///< softmax_cross_entropy(logits, labels): lib/Training/Losses.h
@@ -86,7 +92,8 @@ struct TrainOptions {
 
 /// Adds the passes of one phase; none for import and emit, which are no passes.
 void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
-                const LowerOptions &lower, const TrainOptions &train = {});
+                const LowerOptions &lower, const TrainOptions &train = {},
+                const PrecisionOptions &precision = {});
 
 /// prepare, search (or the given plan), annotate, insert-reshards: a module of whole tensors gets
 /// its shardings and says where data moves. This is `--auto-shard`.

@@ -32,6 +32,32 @@ def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
   ];
 }
 
+def MixedPrecisionPass : Pass<"autopar-mixed-precision", "mlir::ModuleOp"> {
+  let summary = "compute a function of f32 in narrow floats where that gains";
+  let description = [{
+    Gives the values of the forward function `@main` a narrow element type (bf16, f16) as its operations
+    say through `PrecisionOpInterface`: matrix products and convolutions read and yield narrow floats and sum in f32;
+    what moves elements keeps their type; elementwise operations, softmax and normalization compute in f32 and their
+    result is rounded; sums over many elements and logarithms of softmax stay f32. Arguments and results of the
+    function keep their types: parameters are f32, each rounded by one cast. `autopar.precision` on the function
+    tells autopar-build-training-step.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    ```
+    becomes
+    ```mlir
+    %n = autopar.cast %x : tensor<2x4xf32> -> tensor<2x4xbf16>
+    %v = autopar.cast %w : tensor<4x4xf32> -> tensor<4x4xbf16>
+    %y = autopar.dot_general %n, %v contract [1] x [0] : (tensor<2x4xbf16>, tensor<4x4xbf16>) -> tensor<2x4xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"precision", "precision", "std::string", "\"f32\"", "f32, bf16 or fp16">,
+  ];
+}
+
 def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"> {
   let summary = "turn a forward function into a training step";
   let description = [{
@@ -62,6 +88,8 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "optimizer, such as adamw(lr=3e-4,weight_decay=0.1)">,
     Option<"schedule", "lr-schedule", "std::string", "\"\"", "learning-rate schedule, such as cosine(warmup=100,steps=2000)">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0 = any">,
+    Option<"gradientType", "gradient-dtype", "std::string", "\"f32\"",
+           "what products yield the gradients of parameters in, and ranks sum them in: f32, or the narrow precision of the function">,
   ];
 }
 

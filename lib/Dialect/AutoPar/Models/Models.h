@@ -10,5 +10,6 @@ namespace mlir::autopar {
 
 void registerLinalgModels(DialectRegistry &registry);
 void registerTensorModels(DialectRegistry &registry);
+void registerPrecisionModels(DialectRegistry &registry);
 
 } // namespace mlir::autopar

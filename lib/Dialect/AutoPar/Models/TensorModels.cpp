@@ -91,4 +91,5 @@ void mlir::autopar::registerTensorModels(DialectRegistry &registry) {
 void mlir::autopar::registerExternalModels(DialectRegistry &registry) {
   registerLinalgModels(registry);
   registerTensorModels(registry);
+  registerPrecisionModels(registry);
 }

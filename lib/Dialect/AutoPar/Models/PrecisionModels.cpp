@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each operation of the dialect does in mixed precision.
+#include "Models.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/PrecisionInterface.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+template <typename Op, Precision precision>
+struct PrecisionModel : PrecisionOpInterface::ExternalModel<PrecisionModel<Op, precision>, Op> {
+  Precision getPrecision(Operation *) const { return precision; }
+};
+
+/// Sums and products run over many elements; an extremum is one of them.
+struct ReducePrecision : PrecisionOpInterface::ExternalModel<ReducePrecision, ReduceOp> {
+  Precision getPrecision(Operation *op) const {
+    ReduceKind kind = cast<ReduceOp>(op).getKind();
+    return kind == ReduceKind::Max || kind == ReduceKind::Min ? Precision::AsOperands
+                                                              : Precision::Wide;
+  }
+};
+
+/// A window is small: what it sums may be rounded.
+struct PoolPrecision : PrecisionOpInterface::ExternalModel<PoolPrecision, PoolOp> {
+  Precision getPrecision(Operation *op) const {
+    ReduceKind kind = cast<PoolOp>(op).getKind();
+    return kind == ReduceKind::Max || kind == ReduceKind::Min ? Precision::AsOperands
+                                                              : Precision::Rounded;
+  }
+};
+
+/// Probabilities are rounded; their logarithms are on the way to a loss.
+struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision, SoftmaxOp> {
+  Precision getPrecision(Operation *op) const {
+    return cast<SoftmaxOp>(op).getLog() ? Precision::Wide : Precision::Rounded;
+  }
+};
+
+template <Precision precision, typename... Ops>
+void attach(MLIRContext &context) {
+  (Ops::template attachInterface<PrecisionModel<Ops, precision>>(context), ...);
+}
+
+} // namespace
+
+void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
+    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp>(*context);
+    attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
+           DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
+    attach<Precision::Rounded, UnaryOp, BinaryOp, SelectOp, NormalizeOp>(*context);
+    attach<Precision::Wide, CompareOp, CastOp, CumulativeOp, ScatterOp, ScatterElementsOp,
+           ArgReduceOp, ArgPoolOp, TopKOp>(*context);
+    ReduceOp::attachInterface<ReducePrecision>(*context);
+    SoftmaxOp::attachInterface<SoftmaxPrecision>(*context);
+    PoolOp::attachInterface<PoolPrecision>(*context);
+  });
+}
