@@ -66,6 +66,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
     llvm::append_range(choose.trainOnly, train.trainOnly);
     manager.addPass(createChooseTrainablePass(choose));
   }
+  manager.addNestedPass<func::FuncOp>(createLimitInputsPass());
   manager.addPass(createCanonicalizerPass());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
   // A scale that is trained has a gradient of its own and stays where it is.

@@ -5,6 +5,7 @@
 #include "autopar/Training/Losses.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
+#include "autopar/Transforms/InputLimits.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -147,7 +148,12 @@ private:
     Value number = IotaOp::create(builder, b.loc, numbers, axis);
     Value label = b.unreduce(b.cast(*labels, builder.getI32Type()), numbers, c.dims);
     c.isLabel = b.compare(ComparePredicate::Eq, number, label);
-    c.weights = rowWeights(*labels, RankedTensorType::get(rows, c.type.getElementType()));
+    double ignored = call.take("ignore_index", std::numeric_limits<double>::quiet_NaN());
+    std::optional<int64_t> exception;
+    if (!std::isnan(ignored))
+      exception = static_cast<int64_t>(ignored);
+    limitInput(*labels, 0, given.getDimSize(axis) - 1, exception);
+    c.weights = rowWeights(*labels, ignored, RankedTensorType::get(rows, c.type.getElementType()));
     return c;
   }
 
@@ -156,9 +162,7 @@ private:
   }
 
   /// 1 / rows, or 1 / kept rows where labels equal to ignore_index are left out.
-  Value rowWeights(Value labels, RankedTensorType type) {
-    double none = std::numeric_limits<double>::quiet_NaN();
-    double ignored = call.take("ignore_index", none);
+  Value rowWeights(Value labels, double ignored, RankedTensorType type) {
     double rows = std::max<int64_t>(type.getNumElements(), 1);
     if (std::isnan(ignored))
       return b.splat(type, 1 / rows);

@@ -26,7 +26,7 @@ class Session:
     """A loaded artifact. Use it from one thread at a time, as a context manager or with close().
 
     threads: per rank; 0 divides the cores of this process by the ranks.
-    initializer: for models without weights, e.g. "normal(0.02), seed=7".
+    initializer: where parameters start, if not from the model: "*.bias=zeros, *=normal(0.02), seed=7", or a .safetensors file.
     on_nan: a training step whose loss is NaN or infinite changes nothing; "stop" raises Error, which names the first bad
     tensor, "skip" goes on.
     Raises Error: 65 damaged artifact, 66 no such file, 78 wrong machine, ...

@@ -7,14 +7,14 @@
 // counted over the whole batch.
 
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: tensor<2x3xi64> {autopar.name = "labels"}
+// CHECK-SAME: tensor<2x3xi64> {autopar.exception = -100 : i64, autopar.limits = array<i64: 0, 4>, autopar.name = "labels"}
 // CHECK: autopar.compare ne {{.*}}(tensor<2x3xi64>, tensor<2x3xi64>)
 // CHECK: autopar.reduce sum {{.*}} dims [0, 1] {{.*}} : tensor<2x3xf32> -> tensor<f32>
 // CHECK: autopar.reduce max {{.*}} dims [2]
 // CHECK: %[[SLOPE:.*]] = autopar.binary mul {{.*}} {autopar.id = "loss/binary{{.*}}"} : tensor<2x3x5xf32>
 // CHECK: autopar.dot_general %arg0, %[[SLOPE]] {{.*}} {autopar.id = "fc/vjp.1"}
 
-// NLL: tensor<2x5xi64> {autopar.name = "labels"}
+// NLL: tensor<2x5xi64> {autopar.limits = array<i64: 0, 2>, autopar.name = "labels"}
 // NLL: autopar.unary neg
 // BCE: tensor<2x3x5xf32> {autopar.name = "target"}
 // BCE: autopar.unary softplus

@@ -4,6 +4,7 @@
 
 #include "autopar/Runtime/Npy.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -12,7 +13,8 @@
 namespace autopar::tools {
 namespace {
 
-void storeRandom(DataType dtype, std::mt19937_64 &generator, uint8_t *out) {
+/// Integers are below `bound`.
+void storeRandom(DataType dtype, int64_t bound, std::mt19937_64 &generator, uint8_t *out) {
   std::normal_distribution<float> normal;
   switch (dtype) {
   case DataType::F64: {
@@ -37,7 +39,7 @@ void storeRandom(DataType dtype, std::mt19937_64 &generator, uint8_t *out) {
   }
   default:
     std::memset(out, 0, size_t(byteSize(dtype)));
-    out[0] = uint8_t(generator() % (dtype == DataType::Bool ? 2 : 100));
+    out[0] = uint8_t(generator() % uint64_t(dtype == DataType::Bool ? 2 : bound));
   }
 }
 
@@ -47,8 +49,9 @@ Result<runtime::NpyArray> makeInput(const runtime::TensorSpec &spec, const std::
   runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
   if (source == "random") {
     std::mt19937_64 generator(std::hash<std::string>()(spec.name));
+    int64_t bound = spec.limits ? std::clamp<int64_t>(spec.limits->most + 1, 1, 100) : 100;
     for (int64_t at = 0; at < spec.bytes; at += byteSize(spec.dtype))
-      storeRandom(spec.dtype, generator, array.bytes.data() + at);
+      storeRandom(spec.dtype, bound, generator, array.bytes.data() + at);
   }
   return array;
 }

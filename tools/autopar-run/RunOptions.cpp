@@ -17,6 +17,7 @@ Examples:
   autopar-run train.bin --data tokens.bin --fields "input_ids=tokens[:-1], labels=tokens[1:]" --steps 2000 \
       --checkpoint-dir ckpt --checkpoint-every 200 --metrics metrics.jsonl   train, or go on where it stopped
   autopar-run train.bin --data tokens.bin --fields "..." --steps 2000 --eval-data held-out.bin --eval-every 100
+  autopar-run train.bin --data synthetic --steps 100 --init "*.bias=zeros, *ln*.weight=ones, *=normal(0.02), seed=7"
   autopar-run train.bin --checkpoint-dir ckpt --steps 0 --export weights.safetensors
   autopar-run --verify compiled.bin                                          check every byte, run nothing
   autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
@@ -80,8 +81,8 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");
   app.add_option("--init", options.initializer,
-                 "fill parameters of a model without weights: \"normal(0.02), seed=7\", "
-                 "uniform(...), constant(...)");
+                 "where parameters start, if not from the model: \"*.bias=zeros, *=normal(0.02), "
+                 "seed=7\" by name pattern, or weights.safetensors; a checkpoint wins");
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--steps", options.steps, "run this many steps; with checkpoints: up to this step")

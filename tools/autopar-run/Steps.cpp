@@ -40,6 +40,7 @@ private:
   Status checkOptions() const;
   Status prepareData();
   Status resume();
+  Status checkValues();
   Status save(int64_t step);
   Result<bool> wantsToStop();
   Status prepareEvaluation();
@@ -121,6 +122,27 @@ Status Run::evaluate(Metrics &metrics, int64_t step) {
   }
   metrics.setEvalLoss(sum / double(evalBatches));
   return Status::ok();
+}
+
+/// Each process looks at its part of the samples; all hear what any of them found.
+Status Run::checkValues() {
+  Status status = Status::ok();
+  if (data)
+    status =
+        data->checkValues(first, std::max<int64_t>(options.steps - first, 0), session.process())
+            .at(options.data);
+  if (evalData && status.isOk())
+    status = evalData->checkValues(0, evalBatches, session.process()).at(options.evalData);
+  auto texts = session.gatherTexts(status.isOk() ? "" : status.message());
+  if (!texts)
+    return texts.status();
+  std::string found;
+  for (const std::string &text : *texts)
+    found = found.empty() ? text : found;
+  auto all = session.broadcastText(found);
+  if (!all)
+    return all.status();
+  return all->empty() ? Status::ok() : Status::badInput(*all);
 }
 
 Status Run::resume() {
@@ -218,6 +240,8 @@ Status Run::run(std::vector<double> &stepMs) {
   if (options.steps > 0)
     AUTOPAR_RETURN_IF_ERROR(prepareData());
   AUTOPAR_RETURN_IF_ERROR(resume());
+  if (options.data.size() > 0 && options.steps > 0)
+    AUTOPAR_RETURN_IF_ERROR(checkValues());
   if (trains && !options.checkpointFolder.empty()) {
     std::signal(SIGTERM, askToStop);
     std::signal(SIGINT, askToStop);

@@ -112,6 +112,43 @@ TEST_F(DataSourceTest, ABoxIsTheSamePartOfTheWholeBatch) {
   }
 }
 
+TEST_F(DataSourceTest, ValuesOutOfRangeAreFoundInWhatTheStepsRead) {
+  TensorSpec labels = spec("labels", DataType::I64, {2, 4});
+  labels.limits = artifact::Limits{0, 29, -1};
+  std::vector<int32_t> rows(40);
+  std::iota(rows.begin(), rows.end(), 0); // sample 7 holds 28 to 31
+  rows[5] = -1;
+  std::string path = folder + "/rows.npy";
+  ASSERT_TRUE(writeNpy(path, DataType::I32, {10, 4}, rows.data(), 160).isOk());
+  DataOptions options{path, "labels=array"};
+  options.isShuffled = false;
+  auto data = DataSource::open(options, {labels});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  EXPECT_TRUE((*data)->checkValues(0, 3).isOk());
+  for (int64_t first : {0, 3})
+    EXPECT_EQ((*data)->checkValues(first, 4).message(),
+              "field labels, sample 7 at [2]: 30 is out of range: expected 0 to 29, or -1")
+        << first;
+  // The parts together see everything once.
+  EXPECT_TRUE((*data)->checkValues(0, 100, {0, 2}).isOk());
+  EXPECT_FALSE((*data)->checkValues(0, 100, {1, 2}).isOk());
+  labels.limits->exception.reset();
+  data = DataSource::open(options, {labels});
+  EXPECT_EQ((*data)->checkValues(0, 1).message(),
+            "field labels, sample 1 at [1]: -1 is out of range: expected 0 to 29");
+}
+
+TEST_F(DataSourceTest, MadeUpValuesStayWithinTheLimits) {
+  TensorSpec labels = spec("labels", DataType::I64, {8, 64});
+  labels.limits = artifact::Limits{0, 2, std::nullopt};
+  auto data = DataSource::open({"synthetic", ""}, {labels});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  std::vector<int64_t> values = whole(**data, labels, 0);
+  EXPECT_EQ(std::set<int64_t>(values.begin(), values.end()), (std::set<int64_t>{0, 1, 2}));
+  EXPECT_NE(why({"synthetic(vocab=4)", ""}, {labels}).find("vocab must be at most 3"),
+            std::string::npos);
+}
+
 TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
   std::string file = tokens(100);
   std::vector<float> floats(40);

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <unistd.h>
@@ -190,22 +189,6 @@ TEST_F(SessionTest, CInterface) {
   for (size_t i = 0; i < y.size(); ++i)
     EXPECT_NEAR(y[i], expected[i], 1e-4f);
   autoparClose(session);
-}
-
-TEST(Initializer, Parses) {
-  EXPECT_EQ(Initializer::parse("normal(0.02), seed=7")->seed, 7u);
-  EXPECT_EQ(Initializer::parse("constant(1)")->value("w", 3), 1.0);
-  for (const char *wrong : {"", "normal", "normal()", "gauss(1)", "normal(1), sed=3", "normal(x)"})
-    EXPECT_EQ(Initializer::parse(wrong).status().code(), StatusCode::Usage) << wrong;
-  Initializer normal = *Initializer::parse("normal(2), seed=1");
-  double sum = 0, squares = 0;
-  for (uint64_t i = 0; i < 20000; ++i) {
-    double value = normal.value("w", i);
-    sum += value;
-    squares += value * value;
-  }
-  EXPECT_NEAR(sum / 20000, 0, 0.05);
-  EXPECT_NEAR(std::sqrt(squares / 20000), 2, 0.05);
 }
 
 } // namespace

@@ -31,8 +31,9 @@ typedef struct {
 /* Version of this interface; grows when functions are added. */
 AUTOPAR_CAPI int32_t autoparApiVersion(void);
 
-/* Opens and loads. threads: per rank, 0 = chosen. initializer: NULL or e.g. "normal(0.02), seed=7".
- * Returns 0 and a session in *session, else the code; autoparLastError() has the message. */
+/* Opens and loads. threads: per rank, 0 = chosen. initializer: NULL or e.g. "*.bias=zeros,
+ * *=normal(0.02), seed=7". Returns 0 and a session in *session, else the code; autoparLastError()
+ * has the message. */
 AUTOPAR_CAPI int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                                  AutoParSession **session);
 /* Closes; NULL is allowed. */

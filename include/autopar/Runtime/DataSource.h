@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autopar::runtime {
@@ -40,6 +41,12 @@ public:
   int64_t samples() const;
   /// Tokens at the end that fill no window.
   int64_t unusedTokens() const;
+
+  /// That every value which the steps [first, first + count) read is within its input's limits;
+  /// BadInput names field, sample and value. Looks at `share.first` of `share.second` equal parts,
+  /// so that processes can divide the work.
+  Status checkValues(int64_t first, int64_t count,
+                     std::pair<int32_t, int32_t> share = {0, 1}) const;
 
   /// The box of an input in `step` (first row = first sample of the batch), row-major, into `out`,
   /// which has the box's extent and the input's type.

@@ -6,6 +6,7 @@
 #include "autopar/Artifact/Program.h"
 #include "autopar/Artifact/Reader.h"
 #include "autopar/Base/Status.h"
+#include "autopar/Runtime/Initializer.h"
 
 #include <cstdint>
 #include <map>
@@ -15,24 +16,6 @@
 #include <string>
 
 namespace autopar::runtime {
-
-/// How absent parameters are filled: a function of (seed, parameter name, global element index),
-/// the same numbers under any sharding. Integers and bools become zero.
-struct Initializer {
-  enum class Kind { Normal, Uniform, Constant } kind = Kind::Normal;
-  double scale = 0.02; ///< standard deviation, half width, or the value itself
-  uint64_t seed = 0;
-
-  /// "normal(0.02)", "uniform(0.1), seed=7", "constant(1)". Usage explains what is wrong.
-  static Result<Initializer> parse(const std::string &text);
-  /// Element `index` of the parameter.
-  double value(const std::string &parameter, uint64_t index) const;
-};
-
-/// A box of a global tensor.
-struct Box {
-  std::vector<int64_t> offset, extent;
-};
 
 /// Copies a box between a row-major global tensor and a row-major local buffer of shape `local`
 /// (box at its origin). Exactly one of the two directions; other bytes stay untouched.
@@ -65,8 +48,6 @@ private:
 
   Result<std::shared_ptr<File>> open(const std::string &path);
   Result<const uint8_t *> bytesOf(const artifact::Port &port, std::optional<Box> box);
-  void initialize(const artifact::Port &port, const artifact::PortShard &shard, void *local,
-                  const std::vector<int64_t> &localShape);
 };
 
 } // namespace autopar::runtime

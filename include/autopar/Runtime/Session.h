@@ -28,7 +28,7 @@ struct SessionOptions {
   /// threads than ranks each drives several, which is what makes runs with very many ranks
   /// possible.
   int32_t workers = 0;
-  /// For models without weights.
+  /// For models without weights, or in place of those that a training step starts with.
   std::optional<Initializer> initializer;
   /// Null: all ranks run in this process, each on a thread of its own.
   std::unique_ptr<Transport> transport;
@@ -45,6 +45,7 @@ struct TensorSpec {
   DataType dtype = DataType::F32;
   std::vector<int64_t> shape;
   int64_t bytes = 0;
+  std::optional<artifact::Limits> limits = std::nullopt; ///< of the values of an input
 };
 
 /// Bytes that one rank allocates.
@@ -82,16 +83,19 @@ public:
   const std::vector<TensorSpec> &outputs() const; ///< outputs, then metrics
   /// Threads per rank that were chosen.
   int32_t threads() const;
+  /// Which of the processes of the job this is, and how many there are.
+  std::pair<int32_t, int32_t> process() const;
   /// True where outputs arrive: in process always, else on rank 0.
   bool hasOutputs() const;
 
   /// Copies the whole tensor, row-major, to the ranks of this process; it stays until it is set
-  /// again. BadInput names the expected type, shape and size, and for an unknown name all inputs.
+  /// again. BadInput names the expected type, shape and size, for an unknown name all inputs, and
+  /// the first value that is outside of the input's limits.
   Status setInput(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
                   const void *data);
 
   /// The same, where `read` gives the box of each rank of this process: row-major, in the input's
-  /// type. Called from several threads at once.
+  /// type. Called from several threads at once. Limits are not checked.
   using BoxReader = std::function<Status(const Box &box, void *out)>;
   Status setInput(const std::string &name, const BoxReader &read);
 

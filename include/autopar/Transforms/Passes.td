@@ -6,6 +6,21 @@
 
 include "mlir/Pass/PassBase.td"
 
+def LimitInputsPass : Pass<"autopar-limit-inputs", "mlir::func::FuncOp"> {
+  let summary = "write down what inputs of integers may hold";
+  let description = [{
+    Positions in a table of n rows are -n to n - 1 (negative ones count from the end); where all elements of an input
+    are such positions, the input gets `autopar.limits`. An operation with that attribute (a comparison of classes
+    with labels) passes it on to the input that its last operand is. `autopar.exception` is one more value.
+
+    ```mlir
+    func.func @main(%ids: tensor<4x1xi64> {autopar.limits = array<i64: -50, 49>, autopar.name = "ids"}, %w: tensor<50x8xf32>) -> tensor<4x8xf32> {
+      %0 = autopar.gather %w, %ids dims [0] batch 0 : (tensor<50x8xf32>, tensor<4x1xi64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
   let summary = "choose a sharding for every operation by cost";
   let description = [{

@@ -17,6 +17,12 @@ static LogicalResult negativeLogLikelihood(Node &node, Value logProbabilities) {
   Type element = TensorBuilder::elementOf(logProbabilities), i64 = b.opBuilder().getI64Type();
   Value labels = b.cast(node.input(1), i64),
         hit = b.compare(ComparePredicate::Eq, b.iota(shape, i64, 1), b.unsqueeze(labels, {1}));
+  // Labels that are an input are checked before the first step.
+  hit.getDefiningOp()->setAttr("autopar.limits",
+                               b.opBuilder().getDenseI64ArrayAttr({0, shape[1] - 1}));
+  if (node.hasAttribute("ignore_index"))
+    hit.getDefiningOp()->setAttr("autopar.exception",
+                                 b.opBuilder().getI64IntegerAttr(node.integer("ignore_index", 0)));
   Value picked = b.reduce(ReduceKind::Sum,
                           b.select(hit, logProbabilities, b.splatLike(logProbabilities, 0)), {1});
   Value weight;

@@ -1,73 +1,203 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for parameters that the model came without: a counter-based generator, so that element i
-// is the same whoever computes it.
-#include "autopar/Runtime/ParameterStore.h"
+// Numbers for parameters: a counter-based generator, so that element i is the same whoever computes
+// it; or the bytes of a file.
+#include "autopar/Runtime/Initializer.h"
 
+#include "FloatElement.h"
+#include "InitializerParser.h"
+#include "WeightFiles.h"
+#include "autopar/Base/Digest.h"
 #include "autopar/Base/Mix.h"
+#include "autopar/Runtime/ParameterStore.h"
+#include "autopar/Runtime/Session.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
+#include <functional>
 
 namespace autopar::runtime {
+
+using artifact::Port;
+using artifact::Program;
+using artifact::Role;
+using artifact::SourceKind;
+
 namespace {
 
 /// In (0, 1).
 double unit(uint64_t bits) { return (double(bits >> 11) + 0.5) * 0x1.0p-53; }
 
-Status malformed(const std::string &text) {
-  return {StatusCode::Usage,
-          "initializer '" + text +
-              "' is not understood; expected normal(0.02), uniform(0.1) or constant(1), then "
-              "optionally ', seed=7'"};
+/// '*' stands for any characters, '?' for one.
+bool fits(const char *pattern, const char *name) {
+  if (*pattern == '*')
+    return fits(pattern + 1, name) || (*name && fits(pattern, name + 1));
+  if (!*pattern || !*name)
+    return *pattern == *name;
+  return (*pattern == '?' || *pattern == *name) && fits(pattern + 1, name + 1);
+}
+
+/// What an initializer may fill: parameters without weights, and those that a step trains.
+bool isOpen(const Port &port) {
+  bool isTrained = port.role == Role::State && port.source.kind != SourceKind::None;
+  return isTrained || port.source.kind == SourceKind::Absent;
+}
+
+/// Calls `visit(global index, place in local)` for every element of the box.
+void forEachElement(const Port &port, const Box &box, const std::vector<int64_t> &localShape,
+                    const std::function<void(int64_t, int64_t)> &visit) {
+  size_t rank = port.shape.size();
+  for (int64_t extent : box.extent)
+    if (extent == 0)
+      return;
+  std::vector<int64_t> index(rank, 0);
+  while (true) {
+    int64_t global = 0, at = 0;
+    for (size_t d = 0; d < rank; ++d) {
+      global = global * port.shape[d] + box.offset[d] + index[d];
+      at = at * localShape[d] + index[d];
+    }
+    visit(global, at);
+    size_t d = rank;
+    while (d > 0 && ++index[d - 1] == box.extent[d - 1])
+      index[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
+
+std::string text(DataType dtype, const std::vector<int64_t> &shape) {
+  return describe({TensorSpec{"", dtype, shape, 0}}).substr(2);
 }
 
 } // namespace
 
 Result<Initializer> Initializer::parse(const std::string &text) {
+  if (!WeightFiles::isMeant(text))
+    return InitializerParser(text).run();
+  auto files = WeightFiles::open(text);
+  if (!files)
+    return files.status();
   Initializer result;
-  size_t open = text.find('('), close = text.find(')');
-  if (open == std::string::npos || close == std::string::npos || close < open)
-    return malformed(text);
-  std::string kind = text.substr(0, open), number = text.substr(open + 1, close - open - 1);
-  if (kind == "normal")
-    result.kind = Kind::Normal;
-  else if (kind == "uniform")
-    result.kind = Kind::Uniform;
-  else if (kind == "constant")
-    result.kind = Kind::Constant;
-  else
-    return malformed(text);
-  char *end = nullptr;
-  result.scale = std::strtod(number.c_str(), &end);
-  if (number.empty() || *end || !std::isfinite(result.scale))
-    return malformed(text);
-  std::string rest = text.substr(close + 1);
-  size_t seed = rest.find("seed=");
-  if (rest.find_first_not_of(", ") == std::string::npos)
-    return result;
-  if (seed == std::string::npos || rest.find_first_not_of(", ") != seed)
-    return malformed(text);
-  std::string value = rest.substr(seed + 5);
-  result.seed = std::strtoull(value.c_str(), &end, 10);
-  if (value.empty() || *end)
-    return malformed(text);
+  result.files = files.take();
   return result;
 }
 
-double Initializer::value(const std::string &parameter, uint64_t index) const {
-  if (kind == Kind::Constant)
-    return scale;
-  Digest digest = Digest::of(parameter.data(), parameter.size());
+const Initializer::Rule *Initializer::ruleFor(const Port &port) const {
+  for (const Rule &rule : rules)
+    if (fits(rule.pattern.c_str(), port.name.c_str()))
+      return &rule;
+  return nullptr;
+}
+
+bool Initializer::covers(const Port &port) const {
+  return isOpen(port) && (files ? files->find(port.name) != nullptr : ruleFor(port) != nullptr);
+}
+
+/// A rule with a fan as one without, for a weight [out, in, ...]. Glorot and Bengio, AISTATS 2010;
+/// He et al., ICCV 2015.
+Result<Initializer::Rule> Initializer::scaled(const Rule &rule, const Port &port) {
+  if (rule.fan == Rule::Fan::None)
+    return rule;
+  if (port.shape.size() < 2)
+    return Status::badInput("parameter " + port.name + ": " + rule.text +
+                            " needs a weight of at least two dimensions, it is " +
+                            text(port.dtype, port.shape));
+  double kernel = 1;
+  for (size_t d = 2; d < port.shape.size(); ++d)
+    kernel *= double(port.shape[d]);
+  double in = double(port.shape[size_t(rule.inputDim)]) * kernel,
+         out = double(port.shape[size_t(1 - rule.inputDim)]) * kernel;
+  double fan = rule.fan == Rule::Fan::Xavier ? (in + out) / 2 : in;
+  Rule result = rule;
+  result.fan = Rule::Fan::None;
+  double deviation = rule.a / std::sqrt(std::max(fan, 1.0));
+  if (rule.kind == Rule::Kind::Normal) {
+    result.a = 0;
+    result.b = deviation;
+  } else {
+    result.b = deviation * std::sqrt(3.0);
+    result.a = -result.b;
+  }
+  return result;
+}
+
+Status Initializer::check(const Program &program) const {
+  std::vector<bool> used(rules.size(), false);
+  bool any = false;
+  for (const Port &port : program.ports) {
+    if (!isOpen(port))
+      continue;
+    any = true;
+    if (!covers(port)) {
+      if (port.source.kind == SourceKind::Absent)
+        return Status::badInput(
+            "parameter " + port.name + " has no weights, and the initializer " +
+            (files ? "does not give it: " + files->describe() : "has no pattern for it"));
+      continue;
+    }
+    if (files) {
+      const SafetensorsEntry &entry = files->find(port.name)->entry;
+      bool isConverted = isFloat(entry.dtype) && isFloat(port.dtype);
+      if (entry.shape != port.shape || (entry.dtype != port.dtype && !isConverted))
+        return Status::badInput("parameter " + port.name + ": expected " +
+                                text(port.dtype, port.shape) + ", the file has " +
+                                text(entry.dtype, entry.shape));
+      continue;
+    }
+    const Rule *rule = ruleFor(port);
+    used[size_t(rule - rules.data())] = true;
+    if (auto drawn = scaled(*rule, port); !drawn)
+      return drawn.status();
+  }
+  if (!any)
+    return Status::badInput("the initializer has nothing to fill: all parameters have weights, and "
+                            "only those that a training step trains are replaced");
+  for (size_t i = 0; i < rules.size(); ++i)
+    if (!used[i])
+      return {StatusCode::Usage, "initializer: no parameter is called \"" + rules[i].pattern +
+                                     "\", or an earlier pattern takes it; names as in the model "
+                                     "file, * stands for any characters"};
+  return Status::ok();
+}
+
+Status Initializer::fill(const Port &port, const Box &box, void *local,
+                         const std::vector<int64_t> &localShape) const {
+  int64_t size = byteSize(port.dtype);
+  auto *out = static_cast<uint8_t *>(local);
+  if (files) {
+    const WeightFiles::Tensor &tensor = *files->find(port.name);
+    DataType stored = tensor.entry.dtype;
+    if (stored == port.dtype)
+      copyBoxToLocal(tensor.data, port.shape, box, local, localShape, size);
+    else
+      forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
+        storeFloat(port.dtype, loadFloat(stored, tensor.data + global * byteSize(stored)),
+                   out + at * size);
+      });
+    return Status::ok();
+  }
+  auto rule = scaled(*ruleFor(port), port);
+  if (!rule)
+    return rule.status();
+  Digest digest = Digest::of(port.name.data(), port.name.size());
   uint64_t name;
   std::memcpy(&name, digest.bytes.data(), 8);
   uint64_t key = mix(seed ^ mix(name));
-  double u = unit(mix(key ^ mix(2 * index)));
-  if (kind == Kind::Uniform)
-    return scale * (2 * u - 1);
-  double v = unit(mix(key ^ mix(2 * index + 1)));
-  return scale * std::sqrt(-2 * std::log(u)) *
-         std::cos(6.283185307179586 * v); // Box and Muller, 1958
+  forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
+    double value = rule->a;
+    if (rule->kind != Rule::Kind::Constant) {
+      auto index = uint64_t(global);
+      double u = unit(mix(key ^ mix(2 * index)));
+      if (rule->kind == Rule::Kind::Uniform) {
+        value += (rule->b - rule->a) * u;
+      } else { // Box and Muller, 1958
+        double v = unit(mix(key ^ mix(2 * index + 1)));
+        value += rule->b * std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+      }
+    }
+    storeFloat(port.dtype, value, out + at * size);
+  });
+  return Status::ok();
 }
 
 } // namespace autopar::runtime

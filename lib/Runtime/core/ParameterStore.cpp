@@ -3,7 +3,6 @@
 // so a rank reads and verifies only what it needs; each chunk is verified once per process.
 #include "autopar/Runtime/ParameterStore.h"
 
-#include "FloatElement.h"
 #include "autopar/Artifact/Verify.h"
 
 #include <algorithm>
@@ -173,45 +172,19 @@ Status ParameterStore::read(const Port &port, const PortShard &shard, void *loca
     std::memset(local, 0, size_t(bytes));
   if (isZero)
     return Status::ok();
-  if (port.source.kind == SourceKind::Absent) {
-    if (!initializer)
-      return Status::badInput(
-          "parameter " + port.name +
-          " has no weights: the model was compiled without them; give --init \"normal(0.02)\" "
-          "to run with random ones");
-    initialize(port, shard, local, localShape);
-    return Status::ok();
-  }
   Box box{shard.offset, shard.extent};
+  if (initializer && initializer->covers(port))
+    return initializer->fill(port, box, local, localShape);
+  if (port.source.kind == SourceKind::Absent)
+    return Status::badInput(
+        "parameter " + port.name +
+        " has no weights: the model was compiled without them; give --init \"normal(0.02)\" for "
+        "random ones, or --init weights.safetensors");
   auto data = bytesOf(port, box);
   if (!data)
     return data.status();
   copyInPieces(*data, port, box, local, localShape);
   return Status::ok();
-}
-
-void ParameterStore::initialize(const Port &port, const PortShard &shard, void *local,
-                                const std::vector<int64_t> &localShape) {
-  size_t rank = port.shape.size();
-  for (int64_t extent : shard.extent)
-    if (extent == 0)
-      return;
-  int64_t size = byteSize(port.dtype);
-  std::vector<int64_t> index(rank, 0);
-  while (true) {
-    int64_t global = 0, at = 0;
-    for (size_t d = 0; d < rank; ++d) {
-      global = global * port.shape[d] + shard.offset[d] + index[d];
-      at = at * localShape[d] + index[d];
-    }
-    storeFloat(port.dtype, initializer->value(port.name, uint64_t(global)),
-               static_cast<uint8_t *>(local) + at * size);
-    size_t d = rank;
-    while (d > 0 && ++index[d - 1] == shard.extent[d - 1])
-      index[--d] = 0;
-    if (d == 0)
-      return;
-  }
 }
 
 Status ParameterStore::check(const artifact::Program &program, bool digests) {

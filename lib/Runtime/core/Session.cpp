@@ -78,9 +78,11 @@ Status Session::State::open() {
   createRanks();
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
   const Program &first = reader.program(reader.rank(0).rankClass);
+  if (options.initializer)
+    AUTOPAR_RETURN_IF_ERROR(options.initializer->check(first));
   for (const Port &port : first.ports) {
     TensorSpec spec{port.name, port.dtype, port.shape,
-                    checkedBytes(port.shape, port.dtype).value_or(0)};
+                    checkedBytes(port.shape, port.dtype).value_or(0), port.limits};
     if (port.role == Role::Input)
       inputs.push_back(spec);
     else if (port.role == Role::Output || port.role == Role::Metric)
@@ -312,6 +314,11 @@ const Reader &Session::reader() const { return state->reader; }
 const std::vector<TensorSpec> &Session::inputs() const { return state->inputs; }
 const std::vector<TensorSpec> &Session::outputs() const { return state->outputs; }
 int32_t Session::threads() const { return state->threads; }
+std::pair<int32_t, int32_t> Session::process() const {
+  if (!state->isDistributed)
+    return {0, 1};
+  return {state->ranks.front().rank, state->reader.worldSize()};
+}
 bool Session::hasOutputs() const { return !state->isDistributed || state->ranks.front().rank == 0; }
 
 std::vector<RankMemory> Session::memory() const {

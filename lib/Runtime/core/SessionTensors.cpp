@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs and outputs of a session: whole tensors outside, boxes per rank inside.
+#include "InputLimits.h"
 #include "SessionState.h"
 
 #include "autopar/Artifact/Verify.h"
@@ -37,6 +38,9 @@ Status Session::setInput(const std::string &wanted, DataType dtype,
   if (spec->dtype != dtype || spec->shape != shape)
     return Status::badInput("input " + wanted + ": expected " + describe({*spec}) + ", got " +
                             describe({TensorSpec{wanted, dtype, shape, 0}}));
+  if (auto outside = firstOutside(spec->limits, dtype, data, elements(shape)))
+    return Status::badInput("input " + wanted + " at " + indexText(outside->place, shape) + ": " +
+                            outside->text);
   return state->writeInput(
       *spec,
       [&](const Box &box, void *out) {

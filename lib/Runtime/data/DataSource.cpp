@@ -2,6 +2,7 @@
 // Fields of a data file as inputs of a program.
 #include "autopar/Runtime/DataSource.h"
 
+#include "../core/InputLimits.h"
 #include "ArrayFile.h"
 #include "Fields.h"
 #include "RowCopy.h"
@@ -54,6 +55,9 @@ struct DataSource::State {
   Status addField(const Field &field, const std::vector<TensorSpec> &inputs);
   Status placeRow(const Field &field, Feed &feed);
   Status placeWindows(const std::vector<Field> &fields);
+  const uint8_t *rowOf(const Feed &feed, int64_t sample) const {
+    return feed.array.data + (sample * feed.stride + feed.start) * byteSize(feed.array.dtype);
+  }
   const Feed *feedOf(const std::string &input) const {
     for (const Feed &feed : feeds)
       if (feed.input.name == input)
@@ -188,6 +192,9 @@ Result<std::unique_ptr<DataSource>> DataSource::open(const DataOptions &options,
       return synthetic.status();
     state->synthetic = *synthetic;
     for (const TensorSpec &input : inputs)
+      if (Status status = synthetic->checkVocab(input); !status.isOk())
+        return status.at(options.path);
+    for (const TensorSpec &input : inputs)
       state->feeds.push_back({input, {}, input.shape, 0, 0, SyntheticData::kSamples});
     state->samples = SyntheticData::kSamples;
   } else {
@@ -218,6 +225,32 @@ std::vector<std::string> DataSource::inputs() const {
 int64_t DataSource::samples() const { return state->samples; }
 int64_t DataSource::unusedTokens() const { return state->unusedTokens; }
 
+Status DataSource::checkValues(int64_t first, int64_t count,
+                               std::pair<int32_t, int32_t> share) const {
+  for (const Feed &feed : state->feeds) {
+    if (!feed.input.limits || state->synthetic)
+      continue;
+    std::vector<int64_t> row(feed.input.shape.begin() + 1, feed.input.shape.end());
+    int64_t rowElements = 1;
+    for (int64_t extent : row)
+      rowElements *= extent;
+    // Once around, every sample is read; then they are looked at as they lie.
+    int64_t batch = feed.input.shape[0], positions = std::min(count * batch, state->samples);
+    bool isAll = positions == state->samples;
+    int64_t begin = positions * share.first / share.second,
+            end = positions * (share.first + 1) / share.second;
+    for (int64_t position = begin; position < end; ++position) {
+      int64_t sample = isAll ? position : state->order->at(first * batch + position);
+      auto outside = firstOutside(feed.input.limits, feed.array.dtype, state->rowOf(feed, sample),
+                                  rowElements);
+      if (outside)
+        return Status::badInput("field " + feed.input.name + ", sample " + std::to_string(sample) +
+                                " at " + indexText(outside->place, row) + ": " + outside->text);
+    }
+  }
+  return Status::ok();
+}
+
 Status DataSource::read(const std::string &input, int64_t step, const Box &box, void *out) const {
   const Feed *feed = state->feedOf(input);
   if (!feed)
@@ -231,9 +264,8 @@ Status DataSource::read(const std::string &input, int64_t step, const Box &box, 
     if (state->synthetic)
       state->synthetic->fillRowBox(feed->input, sample, box, row);
     else
-      copyRowBox(
-          feed->array.data + (sample * feed->stride + feed->start) * byteSize(feed->array.dtype),
-          feed->array.dtype, feed->rowShape, box.offset, box.extent, 1, feed->input.dtype, row);
+      copyRowBox(state->rowOf(*feed, sample), feed->array.dtype, feed->rowShape, box.offset,
+                 box.extent, 1, feed->input.dtype, row);
     row += rowElements * byteSize(feed->input.dtype);
   }
   return Status::ok();

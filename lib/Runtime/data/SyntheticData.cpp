@@ -4,6 +4,7 @@
 
 #include "autopar/Base/Mix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -74,10 +75,27 @@ Result<SyntheticData> SyntheticData::parse(const std::string &path, uint64_t see
   return data;
 }
 
+static bool isInteger(DataType type) { return type >= DataType::I8 && type <= DataType::U64; }
+
+Status SyntheticData::checkVocab(const TensorSpec &input) const {
+  if (vocab == 0 || !input.limits || !isInteger(input.dtype) || vocab - 1 <= input.limits->most)
+    return Status::ok();
+  return Status::badInput("input " + input.name + " takes values up to " +
+                          std::to_string(input.limits->most) + "; vocab must be at most " +
+                          std::to_string(input.limits->most + 1));
+}
+
+int64_t SyntheticData::vocabOf(const TensorSpec &input) const {
+  constexpr int64_t usual = 256;
+  if (vocab > 0)
+    return vocab;
+  return input.limits ? std::max<int64_t>(1, input.limits->most + 1) : usual;
+}
+
 void SyntheticData::fillRowBox(const TensorSpec &input, int64_t sample, const Box &box,
                                uint8_t *out) const {
   uint64_t key = mix(seed ^ mix(hash(input.name) ^ mix(uint64_t(sample))));
-  int64_t count = 1;
+  int64_t count = 1, bound = vocabOf(input);
   for (size_t d = 1; d < box.extent.size(); ++d)
     count *= box.extent[d];
   for (int64_t i = 0; i < count; ++i) {
@@ -88,7 +106,7 @@ void SyntheticData::fillRowBox(const TensorSpec &input, int64_t sample, const Bo
       rest /= box.extent[d];
       scale *= input.shape[d];
     }
-    store(input.dtype, mix(key + uint64_t(place)), vocab, out + i * byteSize(input.dtype));
+    store(input.dtype, mix(key + uint64_t(place)), bound, out + i * byteSize(input.dtype));
   }
 }
 

@@ -16,11 +16,15 @@ public:
   /// "synthetic" or "synthetic(vocab=N)".
   static Result<SyntheticData> parse(const std::string &path, uint64_t seed);
 
-  /// One row of a box of `input`: N(0, 1) for floats, 0 or 1 for booleans, [0, vocab) for integers.
+  /// That a vocabulary that was asked for is within the limits of the input.
+  Status checkVocab(const TensorSpec &input) const;
+  /// One row of a box of `input`: N(0, 1) for floats, 0 or 1 for booleans, [0, vocab) for integers;
+  /// without a vocabulary up to the input's limit, or 255.
   void fillRowBox(const TensorSpec &input, int64_t sample, const Box &box, uint8_t *out) const;
 
 private:
-  int64_t vocab = 256;
+  int64_t vocab = 0; ///< 0: not said
+  int64_t vocabOf(const TensorSpec &input) const;
   uint64_t seed = 0;
 };
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be trained is refused before the first step, with what was expected."""
+
+import pathlib
+import subprocess
+from typing import List
+
+import numpy as np
+import pytest
+
+import autopar
+from conftest import BATCH, SEQ, VOCAB, Example
+
+FIELDS = "input_ids=tokens[:-1], labels=tokens[1:]"
+
+
+@pytest.fixture(scope="module")
+def program(gpt2: Example, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A training step on two ranks whose labels may be -100."""
+    step = autopar.Train("softmax_cross_entropy(logits, labels, ignore_index=-100)", autopar.SGD(lr=0.1))
+    return autopar.compile(gpt2.path, tmp_path_factory.mktemp("bad") / "train.bin", bind=gpt2.bind, ranks=2, train=step).path
+
+
+def refusal(program: pathlib.Path, folder: pathlib.Path, *words: object) -> str:
+    """What autopar-run says; no step ran."""
+    metrics = folder / "metrics.jsonl"
+    done = subprocess.run([autopar.find_tool("autopar-run"), program, "--metrics", metrics, *map(str, words)], capture_output=True,
+                          text=True, timeout=120, check=False)
+    assert done.returncode in (2, 65, 66), done.stderr
+    assert not metrics.exists() or not metrics.read_text()
+    return done.stderr
+
+
+def tokens(file: pathlib.Path, values: np.ndarray) -> List[object]:
+    """The words that train on a file of tokens."""
+    values.astype(np.uint16).tofile(file)
+    return ["--data", file, "--fields", FIELDS, "--steps", 5]
+
+
+def test_a_token_of_no_class_is_named(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    values = np.arange(40 * SEQ + 1) % VOCAB
+    values[5 * SEQ + 3] = VOCAB
+    said = refusal(program, tmp_path, *tokens(tmp_path / "tokens.bin", values))
+    assert f"field input_ids, sample 5 at [3]: {VOCAB} is out of range: expected -{VOCAB} to {VOCAB - 1}" in said
+    # Out of reach of two steps in order.
+    words = tokens(tmp_path / "tokens.bin", np.r_[np.arange(8 * SEQ + 1) % VOCAB, np.full(40 * SEQ, VOCAB)])
+    subprocess.run([autopar.find_tool("autopar-run"), program, *map(str, words[:-1]), "2", "--in-order"], check=True, timeout=120)
+    # In the evaluation data.
+    good = tokens(tmp_path / "good.bin", np.arange(40 * SEQ + 1) % VOCAB)
+    said = refusal(program, tmp_path, *good, "--eval-data", tmp_path / "tokens.bin")
+    assert f"tokens.bin: field labels, sample 7 at [{SEQ - 1}]" in said or "tokens.bin: field input_ids, sample 8" in said
+
+
+def test_labels_outside_of_the_classes_are_named(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    good = {"input_ids": np.zeros((BATCH, SEQ), np.int64), "labels": np.full((BATCH, SEQ), -100)}
+    for value in (-1, VOCAB):
+        bad = dict(good, labels=np.where(np.arange(BATCH * SEQ).reshape(BATCH, SEQ) == SEQ + 2, value, -100))
+        with autopar.Session(program) as session:
+            session.run(good)
+            with pytest.raises(autopar.Error, match=rf"input labels at \[1,2\]: {value} is out of range: expected 0 to {VOCAB - 1}, "
+                                                    "or -100"):
+                session.run(bad)
+        rows = {name: np.tile(value, (3, 1)) for name, value in bad.items()}
+        np.savez(tmp_path / "rows.npz", **rows)
+        said = refusal(program, tmp_path, "--data", tmp_path / "rows.npz", "--in-order")
+        assert f"field labels, sample 1 at [2]: {value} is out of range" in said
+        np.save(tmp_path / "labels.npy", bad["labels"])
+        said = refusal(program, tmp_path, "--input", "input_ids=random", "--input", f"labels={tmp_path / 'labels.npy'}")
+        assert f"input labels at [1,2]: {value} is out of range" in said
+
+
+def test_data_that_does_not_fit_is_refused(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "tokens.bin"
+    words = tokens(file, np.zeros(SEQ))
+    assert f"too short: {SEQ} tokens, one sample takes {SEQ + 1}" in refusal(program, tmp_path, *words)
+    file.write_bytes(b"\0" * 1001)
+    assert "1001 bytes end in the middle of a u16" in refusal(program, tmp_path, *words)
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64), labels=np.zeros((8, SEQ), np.float32))
+    said = refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
+    assert "field labels: array 'labels' holds f32, the input wants i64" in said
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64))
+    assert "inputs without a value: labels: i64" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64), labels=np.zeros((8, SEQ - 1), np.int64))
+    assert f"has shape [8,{SEQ - 1}], expected [samples,{SEQ}]" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64), labels=np.zeros((7, SEQ), np.int64))
+    assert "input_ids has 8 samples, labels has 7" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
+    assert "cannot open" in refusal(program, tmp_path, "--data", tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("words, says", [
+    (["loss=softmax_cross_entropy(scores, labels)", "sgd(lr=0.1)"], 'the model has no output "scores"; its outputs are logits'),
+    (["loss=softmax_cross_entropy(logits labels)", "sgd(lr=0.1)"], "at character"),
+    (["loss=softmax_cross_entropy(logits, labels)", "adamw(lr=0.1, beta=2)"], "at character 15"),
+    (["loss=softmax_cross_entropy(logits, labels)", "adamw(lr=)"], "at character 10"),
+])
+def test_words_that_do_not_parse_point_at_the_character(gpt2: Example, tmp_path: pathlib.Path, words: List[str], says: str) -> None:
+    with pytest.raises(autopar.Error) as raised:
+        autopar.compile(gpt2.path, tmp_path / "x.bin", bind=gpt2.bind, options=["--train", words[0], "--optimizer", words[1]])
+    assert says in str(raised.value)

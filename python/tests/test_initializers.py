@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training from random numbers or from weights in safetensors files, where the model has none of its own or others."""
+
+import json
+import pathlib
+import struct
+import subprocess
+from typing import Dict, List
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import models
+
+BATCH, SEQ, VOCAB = 8, 16, 101
+SMALL = {"layers": 1, "hidden": 32, "heads": 2, "vocab": VOCAB}
+INIT = "*ln_*.weight=ones, *.bias=zeros, *=normal(0.02), seed=7"
+
+
+def write_safetensors(path: pathlib.Path, tensors: Dict[str, np.ndarray], bf16: bool = False) -> None:
+    """The format: length, JSON header, bytes."""
+    header, data = {}, b""
+    for name, value in tensors.items():
+        raw = (value.view(np.uint32) >> 16).astype(np.uint16).tobytes() if bf16 else value.tobytes()
+        header[name] = {"dtype": "BF16" if bf16 else "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_safetensors(path: pathlib.Path) -> Dict[str, np.ndarray]:
+    """All f32 tensors of a file."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    places = json.loads(data[8:8 + length])
+    return {name: np.frombuffer(data, "<f4", count=int(np.prod(entry["shape"])), offset=8 + length + entry["data_offsets"][0])
+            .reshape(entry["shape"]) for name, entry in places.items() if name != "__metadata__"}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[object, pathlib.Path]:
+    """Training steps of a gpt2 without weights, for 1 and 4 ranks, and of the same one with weights."""
+    folder = tmp_path_factory.mktemp("absent")
+    models.save("gpt2-124m", folder / "absent.onnx", weights=False, **SMALL)
+    models.save("gpt2-124m", folder / "whole.onnx", **SMALL)
+    step = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=3e-3))
+    return {ranks: autopar.compile(folder / f"{model}.onnx", folder / f"{ranks}.bin", bind={"batch": BATCH, "seq": SEQ},
+                                   ranks=int(ranks == 4) * 3 + 1, train=step).path
+            for ranks, model in ((1, "absent"), (4, "absent"), ("whole", "whole"))}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> List[str]:
+    """Counting."""
+    file = tmp_path_factory.mktemp("data") / "tokens.bin"
+    np.tile(np.arange(VOCAB), 30).astype(np.uint16).tofile(file)
+    return ["--data", str(file), "--fields", "input_ids=tokens[:-1], labels=tokens[1:]"]
+
+
+def run(program: pathlib.Path, *words: object) -> "subprocess.CompletedProcess[str]":
+    """autopar-run, whatever comes of it."""
+    return subprocess.run([autopar.find_tool("autopar-run"), program, *map(str, words)], capture_output=True, text=True,
+                          timeout=120, check=False)
+
+
+def export(program: pathlib.Path, file: pathlib.Path, *words: object) -> Dict[str, np.ndarray]:
+    """The parameters that a run starts with."""
+    done = run(program, "--steps", 0, "--export", file, *words)
+    assert done.returncode == 0, done.stderr
+    return read_safetensors(file)
+
+
+def losses(program: pathlib.Path, data: List[str], folder: pathlib.Path, *words: object, steps: int = 10) -> List[float]:
+    """Of each step."""
+    done = run(program, *data, "--steps", steps, "--metrics", folder / "metrics.jsonl", *words)
+    assert done.returncode == 0, done.stderr
+    values = [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    (folder / "metrics.jsonl").unlink()
+    return values
+
+
+def test_a_model_without_weights_trains_alike_on_any_number_of_ranks(programs, data: List[str], tmp_path: pathlib.Path) -> None:
+    refused = run(programs[1], *data)
+    assert refused.returncode == 65 and "give --init" in refused.stderr
+    alone, together = (losses(programs[ranks], data, tmp_path, "--init", INIT) for ranks in (1, 4))
+    np.testing.assert_allclose(together, alone, rtol=1e-5)
+    assert alone[0] == pytest.approx(np.log(VOCAB), rel=0.02) and alone[-1] < alone[0] - 0.1
+    first, second = (export(programs[ranks], tmp_path / f"{ranks}.safetensors", "--init", INIT) for ranks in (1, 4))
+    for name, value in first.items():
+        np.testing.assert_array_equal(second[name], value)
+    assert np.all(first["transformer.ln_f.weight"] == 1) and np.all(first["transformer.ln_f.bias"] == 0)
+    assert np.std(first["transformer.wte.weight"]) == pytest.approx(0.02, rel=0.05)
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_weights_come_from_safetensors_files(programs, data: List[str], tmp_path: pathlib.Path, bf16: bool) -> None:
+    weights = export(programs["whole"], tmp_path / "own.safetensors")
+    names = sorted(weights)
+    write_safetensors(tmp_path / "a.safetensors", {name: weights[name] for name in names[::2]}, bf16)
+    write_safetensors(tmp_path / "b.safetensors", {name: weights[name] for name in names[1::2]}, bf16)
+    places = {name: "ab"[i % 2] + ".safetensors" for i, name in enumerate(names)}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    read = export(programs[4], tmp_path / "out.safetensors", "--init", tmp_path / "model.safetensors.index.json")
+    for name, value in weights.items():
+        expected = (value.view(np.uint32) >> 16 << 16).view(np.float32) if bf16 else value
+        np.testing.assert_array_equal(read[name], expected)
+    missing = run(programs[4], *data, "--init", tmp_path / "a.safetensors")
+    assert missing.returncode == 65 and "a.safetensors has" in missing.stderr and "has no weights" in missing.stderr
+    weights[names[0]] = weights[names[0]][:1]
+    write_safetensors(tmp_path / "bad.safetensors", weights)
+    wrong = run(programs[4], *data, "--init", tmp_path / "bad.safetensors")
+    assert wrong.returncode == 65 and "expected f32 [" in wrong.stderr and "the file has f32 [1" in wrong.stderr
+
+
+def test_own_weights_are_replaced_and_a_checkpoint_wins(programs, data: List[str], tmp_path: pathlib.Path) -> None:
+    own = export(programs["whole"], tmp_path / "own.safetensors")
+    drawn = export(programs["whole"], tmp_path / "drawn.safetensors", "--init", "*wte*=normal(1)")
+    assert np.std(drawn["transformer.wte.weight"]) == pytest.approx(1, rel=0.05)
+    np.testing.assert_array_equal(drawn["transformer.wpe.weight"], own["transformer.wpe.weight"])
+    straight = losses(programs[1], data, tmp_path, "--init", INIT)
+    parts = [losses(programs[1], data, tmp_path, "--init", init, "--checkpoint-dir", tmp_path / "ckpt", steps=steps)
+             for init, steps in ((INIT, 4), ("normal(9)", 10))]
+    assert parts[0] + parts[1] == straight
+
+
+def test_python_takes_the_same_words(programs) -> None:
+    draw = np.random.default_rng(0).integers
+    batch = {name: draw(0, VOCAB, (BATCH, SEQ)) for name in ("input_ids", "labels")}
+    with autopar.Session(programs[4], initializer=INIT) as session:
+        assert float(session.run(batch)["loss"]) == pytest.approx(np.log(VOCAB), rel=0.05)
+    with pytest.raises(autopar.Error, match="at character 3"):
+        autopar.Session(programs[4], initializer="*=gauss(1)")
