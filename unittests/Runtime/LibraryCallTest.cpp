@@ -98,6 +98,62 @@ TEST(MatmulCall, AgainstLoops) {
             }
 }
 
+/// A product of float32 with room beside the rows of c, on some threads; what c holds afterwards.
+std::vector<float> largeProduct(const MatmulGeometry &g, int threads, bool overResidual) {
+  int64_t m = g.a.dims[0], k = g.a.dims[1], n = g.b.dims[1], width = g.c.strides[0];
+  ThreadCountScope scope(threads);
+  auto call = MatmulCall::create(g);
+  EXPECT_TRUE(call.isOk()) << call.status().message();
+  auto a = numbers(m * k, 1), b = numbers(k * n, 2), bias = numbers(n, 4),
+       r = numbers(m * width, 5);
+  std::vector<float> c(size_t(m * width), 42.0f);
+  auto scratch = room(call->scratchBytes());
+  float *target = overResidual ? r.data() : c.data();
+  Status ran = call->run(a.data(), b.data(), target, bias.data(), r.data(), scratch.get());
+  EXPECT_TRUE(ran.isOk()) << ran.message();
+  return overResidual ? r : c;
+}
+
+TEST(MatmulCall, LargeProductsAgainstLoopsOnAnyThreads) {
+  struct Extents {
+    int64_t m, k, n;
+  };
+  // Rests in every direction; more than one block in each; an a too large to be packed at once.
+  for (Extents e : {Extents{101, 597, 451}, Extents{299, 3600, 97}, Extents{64, 64, 96}})
+    for (bool transposedA : {false, true})
+      for (bool transposedB : {false, true})
+        for (bool adds : {false, true}) {
+          int64_t width = e.n + 3;
+          MatmulGeometry g;
+          g.a = {{e.m, e.k}, {transposedA ? 1 : e.k, transposedA ? e.m : 1}};
+          g.b = {{e.k, e.n}, {transposedB ? 1 : e.n, transposedB ? e.k : 1}};
+          g.c = {{e.m, e.n}, {width, 1}};
+          g.hasBias = g.hasResidual = adds;
+          std::vector<float> c = largeProduct(g, 1, false);
+          EXPECT_EQ(c, largeProduct(g, 3, false));
+          if (adds) {
+            std::vector<float> over = largeProduct(g, 2, true);
+            for (int64_t i = 0; i < e.m; ++i)
+              for (int64_t j = 0; j < e.n; ++j)
+                ASSERT_EQ(over[size_t(i * width + j)], c[size_t(i * width + j)]);
+          }
+          auto a = numbers(e.m * e.k, 1), b = numbers(e.k * e.n, 2), bias = numbers(e.n, 4),
+               r = numbers(e.m * width, 5);
+          for (int64_t i = 0; i < e.m; i += i % 8 == 4 ? 1 : 3) {
+            for (int64_t j = e.n; j < width; ++j)
+              ASSERT_EQ(c[size_t(i * width + j)], 42.0f);
+            for (int64_t j = 0; j < e.n; j += j + 20 < e.n ? 7 : 1) {
+              double sum = adds ? bias[size_t(j)] + r[size_t(i * width + j)] : 0.0;
+              for (int64_t x = 0; x < e.k; ++x)
+                sum += double(a[size_t(i * g.a.strides[0] + x * g.a.strides[1])]) *
+                       b[size_t(x * g.b.strides[0] + j * g.b.strides[1])];
+              ASSERT_NEAR(c[size_t(i * width + j)], sum, 1e-3)
+                  << e.m << "x" << e.k << "x" << e.n << " at " << i << ", " << j;
+            }
+          }
+        }
+}
+
 TEST(MatmulCall, StridedOutputKeepsItsNeighbours) {
   // Heads side by side: c is a slice of columns.
   const int64_t m = 4, k = 3, n = 2, width = 6;

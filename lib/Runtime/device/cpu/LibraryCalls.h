@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, convolutions and layout changes through oneDNN: descriptors from artifact
+// Matrix products, convolutions and layout changes, through oneDNN but for the products that
+// DenseProduct.h takes: descriptors from artifact
 // geometry, primitives created before the first step, scratch given by the caller, exceptions
 // turned into Status.
 #pragma once
 
+#include "DenseProduct.h"
 #include "autopar/Artifact/Program.h"
 #include "autopar/Base/Status.h"
 
 #include <cstdint>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 
 namespace autopar::runtime {
 
@@ -26,6 +29,11 @@ public:
   Status pack(void *plain, void *packed) const;
 
 private:
+  Status createInLibrary(const artifact::MatmulGeometry &geometry);
+  Status runInLibrary(void *a, void *b, void *c, void *bias, void *residual, void *scratch) const;
+
+  std::optional<DenseProduct> dense; ///< then nothing below is used
+  int threads = 1;
   dnnl::matmul::primitive_desc descriptor;
   dnnl::primitive primitive;
   dnnl::reorder residualToC, packing;

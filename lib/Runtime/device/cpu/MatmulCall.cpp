@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through oneDNN's matmul primitive.
+// Matrix products: large plain ones of float32 by DenseProduct, all others through oneDNN's matmul
+// primitive.
 #include "LibraryCalls.h"
 #include "LibraryDescriptors.h"
+#include "OpenMP.h"
 #include "autopar/Artifact/Verify.h"
 
 #include <cstring>
@@ -9,6 +11,23 @@
 namespace autopar::runtime {
 
 using dnnl::memory;
+
+/// The product as a DenseProduct takes it, if it does.
+static std::optional<DenseProduct> denseProduct(const artifact::MatmulGeometry &g) {
+  bool isFloat = g.aType == DataType::F32 && g.bType == DataType::F32 && g.cType == DataType::F32 &&
+                 (!g.hasBias || g.biasType == DataType::F32);
+  bool isPlain = !g.packedB && g.scale == 1.0f && g.epilogue == artifact::Epilogue::None;
+  if (!isFloat || !isPlain || g.c.dims.size() != 2)
+    return std::nullopt;
+  DenseProduct product{g.c.dims[0],    g.c.dims[1],    g.a.dims[1],    g.a.strides[0],
+                       g.a.strides[1], g.b.strides[0], g.b.strides[1], g.c.strides[0]};
+  bool hasUnitStrides = (product.aRowStride == 1 || product.aDepthStride == 1) &&
+                        (product.bDepthStride == 1 || product.bColumnStride == 1) &&
+                        g.c.strides[1] == 1;
+  if (!hasUnitStrides || !product.isWorthwhile())
+    return std::nullopt;
+  return product;
+}
 
 Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
@@ -19,13 +38,24 @@ Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
   call.isEmpty = call.denseBytes == 0;
   if (call.isEmpty)
     return call;
-  call.isDense = artifact::spanBytes(g.c, g.cType) == call.denseBytes;
-  Status status = guarded("matmul", [&] {
-    call.a = stridedDescriptor(g.a, g.aType);
-    call.plainB = stridedDescriptor(g.b, g.bType);
-    call.c = stridedDescriptor(g.c, g.cType);
+  call.dense = denseProduct(g);
+  if (call.dense) {
+    call.threads = omp_get_max_threads();
+    call.scratch = call.dense->scratchBytes(call.threads);
+    return call;
+  }
+  AUTOPAR_RETURN_IF_ERROR(call.createInLibrary(g));
+  return call;
+}
+
+Status MatmulCall::createInLibrary(const artifact::MatmulGeometry &g) {
+  isDense = artifact::spanBytes(g.c, g.cType) == denseBytes;
+  return guarded("matmul", [&] {
+    a = stridedDescriptor(g.a, g.aType);
+    plainB = stridedDescriptor(g.b, g.bType);
+    c = stridedDescriptor(g.c, g.cType);
     memory::desc anyB(g.b.dims, libraryType(g.bType), memory::format_tag::any);
-    const memory::desc &b = g.packedB ? anyB : call.plainB;
+    const memory::desc &weights = g.packedB ? anyB : plainB;
 
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -39,30 +69,38 @@ Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
       memory::dims dims(g.c.dims.size(), 1), strides(g.c.dims.size(), g.c.dims.back());
       dims.back() = g.c.dims.back();
       strides.back() = 1;
-      call.bias = memory::desc(dims, libraryType(g.biasType), strides);
-      call.descriptor = {{call.a, b, call.bias, call.c}, attributes, cpuEngine()};
+      bias = memory::desc(dims, libraryType(g.biasType), strides);
+      descriptor = {{a, weights, bias, c}, attributes, cpuEngine()};
     } else {
-      call.descriptor = {{call.a, b, call.c}, attributes, cpuEngine()};
+      descriptor = {{a, weights, c}, attributes, cpuEngine()};
     }
-    call.primitive = dnnl::matmul(call.descriptor);
-    call.b = call.descriptor.weights_desc();
-    call.packed = int64_t(call.b.get_size());
-    call.scratchpad = call.descriptor.scratchpad_desc();
-    call.scratch = int64_t(call.scratchpad.get_size());
+    primitive = dnnl::matmul(descriptor);
+    b = descriptor.weights_desc();
+    packed = int64_t(b.get_size());
+    scratchpad = descriptor.scratchpad_desc();
+    scratch = int64_t(scratchpad.get_size());
     if (g.packedB)
-      call.packing = dnnl::reorder({cpuEngine(), call.plainB, cpuEngine(), call.b});
-    if (g.hasResidual && !call.isDense)
-      call.residualToC = dnnl::reorder({cpuEngine(), call.c, cpuEngine(), call.c});
+      packing = dnnl::reorder({cpuEngine(), plainB, cpuEngine(), b});
+    if (g.hasResidual && !isDense)
+      residualToC = dnnl::reorder({cpuEngine(), c, cpuEngine(), c});
   });
-  if (!status.isOk())
-    return status;
-  return call;
 }
 
 Status MatmulCall::run(void *aData, void *bData, void *cData, void *biasData, void *residualData,
                        void *scratchData) const {
   if (isEmpty)
     return Status::ok();
+  if (!dense)
+    return runInLibrary(aData, bData, cData, biasData, residualData, scratchData);
+  auto at = [](void *data) { return static_cast<float *>(data); };
+  dense->run({at(aData), at(bData), at(cData), hasBias ? at(biasData) : nullptr,
+              hasResidual ? at(residualData) : nullptr},
+             scratchData, threads);
+  return Status::ok();
+}
+
+Status MatmulCall::runInLibrary(void *aData, void *bData, void *cData, void *biasData,
+                                void *residualData, void *scratchData) const {
   return guarded("matmul", [&] {
     const dnnl::engine &engine = cpuEngine();
     dnnl::stream &stream = cpuStream();

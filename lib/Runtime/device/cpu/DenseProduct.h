@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Float32 products of two matrices in memory, for processors with AVX-512: used where an operand
+// changes from call to call (training), so that nothing can be packed beforehand.
+#pragma once
+
+#include <cstdint>
+
+namespace autopar::runtime {
+
+/// c[rows, columns] = a[rows, depth] * b[depth, columns] + bias[columns] + addend. Of the strides
+/// of a one is 1, of those of b too; that of c's columns is 1, and the addend is laid out like c.
+/// Strides count elements.
+struct DenseProduct {
+  int64_t rows = 0, columns = 0, depth = 0;
+  int64_t aRowStride = 0, aDepthStride = 0;
+  int64_t bDepthStride = 0, bColumnStride = 0;
+  int64_t cRowStride = 0;
+
+  struct Operands {
+    const float *a = nullptr, *b = nullptr;
+    float *c = nullptr;
+    const float *bias = nullptr, *addend = nullptr; ///< null: none; the addend may be c
+  };
+
+  /// Whether this processor can run it and it is large enough to gain.
+  bool isWorthwhile() const;
+  int64_t scratchBytes(int threads) const;
+  /// On `threads` threads of the calling thread's OpenMP pool, with scratchBytes(threads) of
+  /// scratch at a multiple of 64. Every element is summed in one order, whatever the number of
+  /// threads.
+  void run(const Operands &operands, void *scratch, int threads) const;
+};
+
+} // namespace autopar::runtime
