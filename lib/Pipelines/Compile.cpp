@@ -124,6 +124,7 @@ private:
     ImportOptions import;
     import.bindings = options.bindings;
     import.trainingMode = options.train && !options.train.inferenceMode;
+    import.ownTraining = !options.train && !options.train.inferenceMode;
     FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, import, context);
     if (failed(imported))
       return reported();

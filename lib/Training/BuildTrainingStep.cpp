@@ -3,7 +3,7 @@
 // graph, as one function of values.
 #include "autopar/Training/Passes.h"
 
-#include "autopar/Training/Differentiate.h"
+#include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Training/LearningRates.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/MixedPrecision.h"

@@ -35,6 +35,9 @@ from .building import BUILD
 from .isolated_pool import Crash, run_isolated
 
 CASE_TIMEOUT_S = 120.0
+#: The tests of ONNX's training vocabulary.
+TRAINING = (r"^(simple/test_gradient_|node/test_(adagrad|adam|momentum|nesterov_momentum|sce_|nllloss_|training_dropout"
+            r"|batchnorm_\w+_training_mode))")
 OK = ("passed", "random", "repaired")
 LIST_HEADER = """\
 # Tests of libonnx-testdata 1.12 that pass on one rank and on two; scripts/test fails when one is lost.
@@ -146,12 +149,16 @@ def parse_arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=1, help="ranks, all in this process (default 1)")
     parser.add_argument("--filter", default="", metavar="RE", help="only tests whose suite/name matches")
+    parser.add_argument("--training", action="store_true", help="only the tests of ONNX's training vocabulary")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at a time (default: the cores)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random plans")
     parser.add_argument("--data", type=pathlib.Path, default=backend_cases.DEBIAN_DATA, help="folder of the suite")
     parser.add_argument("--listed", type=pathlib.Path, metavar="FILE", help="fail unless every test named in FILE passes")
     parser.add_argument("--write-list", type=pathlib.Path, metavar="FILE", help="write the names of passed tests")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.training:
+        arguments.filter = TRAINING
+    return arguments
 
 
 def main() -> int:

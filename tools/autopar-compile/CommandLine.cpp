@@ -88,7 +88,8 @@ struct Options {
                                   cl::value_desc("name,..."), cl::cat(category)};
   cl::opt<bool> inferenceMode{
       "inference-mode",
-      cl::desc("train with batch normalization and dropout in inference mode, as exported"),
+      cl::desc("with --train: batch normalization and dropout stay in inference mode, as "
+               "exported; without: a training step that the model brings is left out"),
       cl::cat(category)};
   cl::opt<std::string> precision{
       "precision", cl::desc("what is computed in: f32, bf16 or fp16; parameters stay f32"),
@@ -159,11 +160,10 @@ Status Options::check() const {
     return usage("--explain: expected text or json, got \"" + explain + "\"");
   bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
                       clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
-                      trainOnly.getNumOccurrences() || inferenceMode ||
-                      gradientType.getNumOccurrences();
+                      trainOnly.getNumOccurrences() || gradientType.getNumOccurrences();
   if (asksTraining && train.empty())
-    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only, "
-                 "--inference-mode and --gradient-dtype need --train \"loss=...\"");
+    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only "
+                 "and --gradient-dtype need --train \"loss=...\"");
   if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
     return usage("--train: expected \"loss=...\", such as "
                  "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
@@ -203,6 +203,7 @@ Result<CommandLine> Options::values() const {
   options.threads = threads;
   options.packWeights = packWeights;
   options.targetCpu = targetCpu;
+  options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;
   options.precision.gradient = gradientType;
   if (!train.empty()) {
@@ -212,7 +213,6 @@ Result<CommandLine> Options::values() const {
     options.train.clipNorm = clipNorm;
     options.train.freeze.assign(freeze.begin(), freeze.end());
     options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
-    options.train.inferenceMode = inferenceMode;
   }
   options.emitMlir = emitMlir;
   if (!memoryLimit.empty())

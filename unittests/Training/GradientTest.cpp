@@ -6,7 +6,7 @@
 #include "../Law/RunModule.h"
 #include "autopar/InitAll.h"
 #include "autopar/Interfaces/GradientInterface.h"
-#include "autopar/Training/Differentiate.h"
+#include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "mlir/IR/Verifier.h"
 #include <gtest/gtest.h>
 

@@ -57,7 +57,14 @@ LogicalResult GraphImporter::importModel() {
   std::vector<const onnx::NodeProto *> nodes;
   for (const onnx::NodeProto &node : model.graph().node())
     nodes.push_back(&node);
-  if (failed(importInputs(model.graph(), scope)) || failed(importNodes(nodes, scope)))
+  findDifferentiated();
+  if (options.ownTraining && failed(findState()))
+    return failure();
+  if (options.trainingMode && model.training_info_size())
+    emitWarning(module.getLoc()) << "the model brings a training step of its own (training_info), "
+                                    "which --train replaces";
+  if (failed(importInputs(model.graph(), scope)) || failed(importNodes(nodes, scope)) ||
+      (options.ownTraining && failed(importTrainingStep(scope))) || failed(checkBindings()))
     return failure();
   builder.setLoc(module.getLoc());
   for (const auto &[name, count] : switchedToTraining)
@@ -114,7 +121,7 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
   OpBuilder &ops = builder.opBuilder();
-  for (const onnx::ValueInfoProto &output : graph.output()) {
+  auto add = [&](const onnx::ValueInfoProto &output, bool isMetric) -> LogicalResult {
     FailureOr<ImportedValue> value = lookUp(output.name(), scope, "output");
     if (failed(value))
       return failure();
@@ -122,9 +129,21 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
       return builder.fail("output '" + StringRef(output.name()) +
                           "' is a sequence or optional: only tensors leave a model");
     results.push_back(value->tensor);
-    attributes.push_back(
-        ops.getDictionaryAttr(ops.getNamedAttr("autopar.name", ops.getStringAttr(output.name()))));
-  }
+    NamedAttrList named;
+    named.set("autopar.name", ops.getStringAttr(output.name()));
+    if (isMetric && TensorBuilder::typeOf(value->tensor).getNumElements() == 1)
+      named.set("autopar.metric", ops.getUnitAttr());
+    attributes.push_back(named.getDictionary(ops.getContext()));
+    return success();
+  };
+  for (const onnx::ValueInfoProto &output : graph.output())
+    if (failed(add(output, /*isMetric=*/false)))
+      return failure();
+  if (options.ownTraining)
+    for (const onnx::TrainingInfoProto &info : file.model().training_info())
+      for (const onnx::ValueInfoProto &output : info.algorithm().output())
+        if (!boundOutputs.contains(output.name()) && failed(add(output, /*isMetric=*/true)))
+          return failure();
   for (auto [parameter, next] : stateUpdates) {
     StringRef name = arguments[cast<BlockArgument>(parameter).getArgNumber()].name;
     results.push_back(next);
@@ -152,6 +171,9 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
                           FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
   }
   function.setAllResultAttrs(attributes);
+  if (step)
+    function.setArgAttr(cast<BlockArgument>(step).getArgNumber(), "autopar.control",
+                        ops.getStringAttr("step"));
   for (auto [parameter, next] : stateUpdates)
     function.setArgAttr(cast<BlockArgument>(parameter).getArgNumber(), "autopar.donated",
                         ops.getUnitAttr());

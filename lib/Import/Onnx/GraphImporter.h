@@ -16,6 +16,7 @@
 namespace autopar_onnx {
 class FunctionProto;
 class GraphProto;
+class TrainingInfoProto;
 class ValueInfoProto;
 } // namespace autopar_onnx
 
@@ -52,6 +53,8 @@ public:
   /// How many nodes of which operators are read in training mode though exported for inference.
   std::map<std::string, int> switchedToTraining;
   bool isParameter(Value value) const { return parameterTensors.count(value); }
+  /// `what` names the use in an error, as in "input 1".
+  FailureOr<ImportedValue> lookUp(StringRef name, Scope &scope, const Twine &what);
   /// A tensor stored in the model, as a constant or a parameter called `name`.
   FailureOr<Value> importTensor(const autopar_onnx::TensorProto &tensor, StringRef name,
                                 bool isInitializer);
@@ -70,6 +73,16 @@ private:
   LogicalResult reportUnbound();
   LogicalResult checkBindings();
 
+  // TrainingInfo.cpp
+  void findDifferentiated();
+  LogicalResult findState();
+  Value stepNumber();
+  FailureOr<Value> importState(const autopar_onnx::TensorProto &tensor, StringRef name,
+                               RankedTensorType type, const TensorPlace &place);
+  FailureOr<Value> importInitialValue(const autopar_onnx::TrainingInfoProto &info,
+                                      StringRef output);
+  LogicalResult importTrainingStep(Scope &scope);
+
   // SupportCheck.cpp
   LogicalResult checkSupport();
 
@@ -87,8 +100,6 @@ private:
   LogicalResult readInputs(Node &node, bool anyValue);
   LogicalResult checkNode(Node &node, const OperatorEntry &entry);
   void nameOperations(Node &node);
-  /// `what` names the use in an error, as in "input 1".
-  FailureOr<ImportedValue> lookUp(StringRef name, Scope &scope, const Twine &what);
   const autopar_onnx::FunctionProto *findFunction(const autopar_onnx::NodeProto &node) const;
   static int64_t versionOf(const Scope &scope, StringRef domain);
   std::string uniqueId(const Twine &id);
@@ -113,6 +124,15 @@ private:
   /// Constants that become parameters if they are still used at the end.
   llvm::MapVector<Operation *, std::pair<const autopar_onnx::TensorProto *, std::string>>
       largeConstants;
+  /// What training_info binds: initializer -> graph and output that computes its first value, and
+  /// the output that is its next value.
+  std::map<std::string, std::pair<const autopar_onnx::TrainingInfoProto *, std::string>>
+      initialValues;
+  std::map<std::string, std::string> updates;
+  llvm::StringMap<Value> states;
+  llvm::StringSet<> boundOutputs, differentiated;
+  DenseMap<const autopar_onnx::TrainingInfoProto *, std::unique_ptr<Scope>> initializationScopes;
+  Value step;                                 ///< argument, null if nothing asks for it
   std::map<std::string, std::string> unbound; ///< dimension -> where it stands
   std::set<std::string> openDims;             ///< names by which dimensions can be bound
   int64_t randomStreams = 0;

@@ -88,7 +88,5 @@ LogicalResult GraphImporter::importInputs(const onnx::GraphProto &graph, Scope &
       return builder.fail("input '" + StringRef(input.name()) +
                           "' has no name or is defined twice");
   }
-  if (failed(checkBindings()))
-    return failure();
   return reportUnbound();
 }

@@ -210,6 +210,10 @@ void Node::setOutput(size_t i, ImportedValue value) {
 
 int64_t Node::randomStream() { return importer.nextRandomStream(); }
 
+FailureOr<ImportedValue> Node::named(StringRef name) {
+  return importer.lookUp(name, scope, "tensor");
+}
+
 bool Node::trains(bool asExported) {
   if (!asExported && importer.getOptions().trainingMode)
     ++importer.switchedToTraining[opType().str()];

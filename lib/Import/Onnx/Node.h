@@ -79,6 +79,9 @@ public:
   /// The tensor in an attribute, as a constant or (if large) a parameter.
   FailureOr<Value> tensor(StringRef name);
 
+  /// The value of a name that is visible to the node.
+  FailureOr<ImportedValue> named(StringRef name);
+
   // Subgraphs.
   size_t subgraphInputCount(StringRef attribute);
   size_t subgraphOutputCount(StringRef attribute);

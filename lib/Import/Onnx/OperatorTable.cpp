@@ -28,6 +28,7 @@ const OperatorTable &OperatorTable::get() {
     addSignalOperators(all);
     addAttentionOperators(all);
     addTrainingOperators(all);
+    addDifferentiationOperators(all);
     addValueDependentOperators(all);
     addClassicalOperators(all);
     return all;

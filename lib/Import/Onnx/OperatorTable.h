@@ -84,6 +84,7 @@ void addSequenceOperators(OperatorTable &table);
 void addSignalOperators(OperatorTable &table);
 void addAttentionOperators(OperatorTable &table);
 void addTrainingOperators(OperatorTable &table);
+void addDifferentiationOperators(OperatorTable &table);
 void addValueDependentOperators(OperatorTable &table);
 void addClassicalOperators(OperatorTable &table);
 

@@ -39,9 +39,15 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
   if (failed(place))
     return builder.fail("initializer '" + name + "': " + error);
+  if (isInitializer && updates.count(name.str())) {
+    FailureOr<Value> state = importState(tensor, name, *type, *place);
+    if (succeeded(state))
+      tensors[&tensor] = *state;
+    return state;
+  }
   bool isFloat = isa<FloatType>(type->getElementType()), isSmall = bytes <= smallBytes;
   bool isParameter = place->kind != TensorPlace::Message &&
-                     (place->kind == TensorPlace::Absent ||
+                     (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
                       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||
                       (!isSmall && type->getNumElements() > foldedElements));
   // A boolean parameter is read as it is stored: one byte each.

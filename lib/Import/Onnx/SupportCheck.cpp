@@ -40,6 +40,11 @@ LogicalResult GraphImporter::checkSupport() {
     }
   };
   check(file.model().graph().node(), modelVersions);
+  for (const onnx::TrainingInfoProto &info : file.model().training_info())
+    if (options.ownTraining) {
+      check(info.initialization().node(), modelVersions);
+      check(info.algorithm().node(), modelVersions);
+    }
   for (const onnx::FunctionProto &function : file.model().functions()) {
     Versions versions;
     for (const auto &opset : function.opset_import())

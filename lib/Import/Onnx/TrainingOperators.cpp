@@ -134,7 +134,5 @@ void mlir::autopar::addTrainingOperators(OperatorTable &table) {
   table.add("Momentum", {1}, {5, -1}, "alpha beta mode norm_coefficient", importMomentum);
   table.add("Adam", {1}, {6, -1}, "alpha beta epsilon norm_coefficient norm_coefficient_post",
             importAdam);
-  table.refuse("Gradient",
-               "a model is differentiated when its training step is built, not inside the graph");
   table.inDomain("");
 }

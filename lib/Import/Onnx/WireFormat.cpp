@@ -8,15 +8,32 @@ using namespace mlir::autopar;
 using llvm::StringRef;
 
 namespace {
-enum class Message { Model, Graph, Node, Attribute, Tensor, SparseTensor, Function, Other };
+enum class Message {
+  Model,
+  TrainingInfo,
+  Graph,
+  Node,
+  Attribute,
+  Tensor,
+  SparseTensor,
+  Function,
+  Other
+};
 constexpr int rawDataField = 9;
+/// Packed numbers that are stored as raw data are.
+constexpr int floatDataField = 4, doubleDataField = 10;
 constexpr int maximumDepth = 100;
 
 /// The kind of message in length-delimited field `field` of a message.
 Message childOf(Message parent, uint64_t field) {
   switch (parent) {
   case Message::Model:
-    return field == 7 ? Message::Graph : field == 25 ? Message::Function : Message::Other;
+    return field == 7    ? Message::Graph
+           : field == 20 ? Message::TrainingInfo
+           : field == 25 ? Message::Function
+                         : Message::Other;
+  case Message::TrainingInfo:
+    return field == 1 || field == 2 ? Message::Graph : Message::Other;
   case Message::Graph:
     return field == 1    ? Message::Node
            : field == 5  ? Message::Tensor
@@ -84,7 +101,8 @@ private:
   bool copyField(Message kind, uint64_t tag, size_t start, size_t at, uint64_t length,
                  std::string &to, int depth) {
     uint64_t field = tag >> 3;
-    if (kind == Message::Tensor && field == rawDataField && length > threshold) {
+    bool isRaw = field == rawDataField || field == floatDataField || field == doubleDataField;
+    if (kind == Message::Tensor && isRaw && length > threshold) {
       appendVarint(to, uint64_t(rawOffsetField) << 3);
       appendVarint(to, at);
       appendVarint(to, uint64_t(rawLengthField) << 3);

@@ -21,6 +21,8 @@ struct ImportOptions {
   /// The model is going to be trained: BatchNormalization and Dropout are read in training mode,
   /// whatever mode the model was exported in.
   bool trainingMode = false;
+  /// The training step that the model brings (training_info) is read together with its graph.
+  bool ownTraining = false;
 };
 
 /// Reads the ONNX model in the file `path`. The module holds one function `@main`: arguments are

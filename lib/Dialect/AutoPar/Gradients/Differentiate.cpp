@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks the operations backwards and asks each how its cotangents pass to its operands.
-#include "autopar/Training/Differentiate.h"
+#include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 
 #include "autopar/Interfaces/GradientInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
