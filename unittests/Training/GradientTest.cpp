@@ -4,9 +4,9 @@
 #include "GradientCases.h"
 
 #include "../Law/RunModule.h"
+#include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/InitAll.h"
 #include "autopar/Interfaces/GradientInterface.h"
-#include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "mlir/IR/Verifier.h"
 #include <gtest/gtest.h>
 
