@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fifty steps under data, tensor, sequence, expert and optimizer-state sharded plans, and mixes, equal one rank."""
+
+import collections
+import pathlib
+import re
+from typing import Dict, List, NamedTuple
+
+import numpy as np
+import pytest
+
+import autopar
+import plans
+from autopar import models
+from plans import Layout
+
+STEPS, TOLERANCE = 50, 1e-5
+#: Extents are all different, so that a plan can name them.
+BATCH, SEQ, HEADS, HEAD_SIZE, HIDDEN, INNER, VOCAB, EXPERTS = 16, 24, 8, 5, 40, 160, 56, 32
+OPTIMIZER = "adamw(lr=1e-3, weight_decay=0.1)"
+
+
+class Job(NamedTuple):
+    """A training step on one rank: model, options, data, its module and its losses."""
+
+    model: pathlib.Path
+    words: List[str]
+    batches: Dict[str, np.ndarray]
+    module: pathlib.Path
+    losses: List[float]
+
+
+def run(compiled: autopar.Compiled, batches: Dict[str, np.ndarray]) -> List[float]:
+    """The losses of the steps; four batches in turn."""
+    with autopar.Session(compiled) as session:
+        return [float(session.run({name: values[step % 4] for name, values in batches.items()})["loss"])
+                for step in range(STEPS)]
+
+
+def make(folder: pathlib.Path, name: str, logits: str, batches: Dict[str, np.ndarray], **options: object) -> Job:
+    """Trains on one rank."""
+    model, module = folder / f"{name}.onnx", folder / f"{name}.mlir"
+    models.save(name, model, layers=2, hidden=HIDDEN, heads=HEADS, vocab=VOCAB, **options)
+    words = ["--train", f"loss=softmax_cross_entropy({logits}, labels)", "--optimizer", OPTIMIZER, "--clip-norm", "1"]
+    bind = {"batch": BATCH, "seq": SEQ}
+    autopar.compile(model, module, bind=bind, options=[*words, "--stop-after=train"])
+    losses = run(autopar.compile(model, folder / f"{name}.bin", bind=bind, options=words), batches)
+    assert np.mean(losses[-4:]) < np.mean(losses[:4])
+    return Job(model, words, batches, module, losses)
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A small gpt2."""
+    tokens = np.random.default_rng(1).integers(0, VOCAB, (4, BATCH, SEQ + 1))
+    return make(tmp_path_factory.mktemp("gpt2"), "gpt2-124m", "logits",
+                {"input_ids": tokens[:, :, :-1].copy(), "labels": tokens[:, :, 1:].copy()})
+
+
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A small bert-switch."""
+    random, shape = np.random.default_rng(1), (4, BATCH, SEQ)
+    return make(tmp_path_factory.mktemp("switch"), "bert-switch", "last_hidden_state",
+                {"input_ids": random.integers(0, VOCAB, shape), "token_type_ids": random.integers(0, 2, shape),
+                 "attention_mask": np.ones(shape, np.int64), "labels": random.integers(0, HIDDEN, shape)},
+                experts=EXPERTS, capacity_factor=4.0)
+
+
+TENSOR = {HEADS: "t", INNER: "t", VOCAB: "t"}
+EXPERT = {EXPERTS: "e"}
+#: name -> layout, collectives that the program must have.
+GPT2_PLANS = {
+    "data-2": (Layout({"d": 2}, {BATCH: "d"}), "all_reduce"),
+    "data-8": (Layout({"d": 8}, {BATCH: "d"}), "all_reduce"),
+    "tensor-4": (Layout({"t": 4}, TENSOR), "all_reduce all_gather"),
+    "sequence-4": (Layout({"s": 4}, {SEQ: "s"}), "all_reduce all_gather"),
+    "state-4": (Layout({"d": 4}, {BATCH: "d"}, state="d"), "reduce_scatter all_gather"),
+    "data-tensor-4": (Layout({"d": 2, "t": 2}, {BATCH: "d", **TENSOR}), "all_reduce all_gather"),
+    "sequence-tensor-state-8": (Layout({"s": 2, "t": 2, "d": 2}, {SEQ: "s", BATCH: "d", **TENSOR}, state="d"),
+                                "all_reduce reduce_scatter all_gather"),
+}
+SWITCH_PLANS = {
+    "expert-4": (Layout({"e": 4}, EXPERT), "all_reduce all_gather"),
+    "data-expert-state-8": (Layout({"d": 2, "e": 4}, {BATCH: "d", **EXPERT}, state="d"), "all_reduce reduce_scatter all_gather"),
+}
+
+
+def compare(job: Job, layout: Layout, collectives: str, folder: pathlib.Path) -> None:
+    """Every loss equals one rank's, and the program communicates as the plan's name promises."""
+    plans.write(job.module, layout, folder / "plan.json")
+    compiled = autopar.compile(job.model, folder / "step.bin", bind={"batch": BATCH, "seq": SEQ},
+                               ranks=int(np.prod(list(layout.axes.values()))),
+                               options=[*job.words, "--plan", str(folder / "plan.json"), "--emit-mlir", str(folder)])
+    (local,) = folder.glob("*-optimize-collectives.mlir")
+    found = collections.Counter(re.findall(r"autopar\.(all_reduce|all_gather|reduce_scatter|all_to_all) ", local.read_text()))
+    assert not set(collectives.split()) - set(found), found
+    np.testing.assert_allclose(run(compiled, job.batches), job.losses, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", GPT2_PLANS)
+def test_gpt2(gpt2: Job, tmp_path: pathlib.Path, name: str) -> None:
+    compare(gpt2, *GPT2_PLANS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", SWITCH_PLANS)
+def test_switch(switch: Job, tmp_path: pathlib.Path, name: str) -> None:
+    compare(switch, *SWITCH_PLANS[name], tmp_path)
