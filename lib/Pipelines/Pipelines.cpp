@@ -95,6 +95,7 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   options.schedule = train.schedule;
   options.clipNorm = train.clipNorm;
   options.gradientType = precision.gradient;
+  options.lossScale = precision.lossScale;
   manager.addPass(createBuildTrainingStepPass(options));
   manager.addPass(createCanonicalizerPass());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
@@ -133,6 +134,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
+    manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
     return;
   case Phase::Lower: {

@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Training/LearningRates.h"
+#include "autopar/Training/LossScaling.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
@@ -46,7 +47,8 @@ public:
       taken.insert(getOpId(&op));
   }
 
-  LogicalResult build(StringRef lossText, StringRef optimizerText, StringRef scheduleText) {
+  LogicalResult build(StringRef lossText, StringRef optimizerText, StringRef scheduleText,
+                      StringRef scaleText) {
     Result<Call> lossCall = Call::parse("loss", lossText.str());
     if (!lossCall)
       return refuse(lossCall.status());
@@ -62,6 +64,12 @@ public:
       if (!parsed)
         return refuse(parsed.status());
       schedule = *parsed;
+    }
+    if (!scaleText.empty()) {
+      Result<LossScaling> parsed = LossScaling::parse(scaleText.str());
+      if (!parsed)
+        return refuse(parsed.status());
+      scaling = *parsed;
     }
     if (!(clipNorm >= 0))
       return function.emitError() << "clip-norm: expected a positive number, got " << clipNorm;
@@ -139,6 +147,7 @@ private:
     SmallVector<std::pair<Value, Value>> seeds = loss.seeds;
     if (seeds.empty())
       seeds.emplace_back(loss.value, b.splatLike(loss.value, 1));
+    scaleLoss(seeds);
     nameNew("loss/vjp", seeds.back().second.getDefiningOp());
     FailureOr<SmallVector<Value>> gradients = differentiate(builder, loss.value, values, seeds);
     if (failed(gradients))
@@ -154,7 +163,60 @@ private:
     llvm::erase_if(trained, [](const Trained &parameter) { return !parameter.gradient; });
     if (trained.empty())
       return function.emitError("the loss depends on no parameter that is to be trained");
+    unscaleGradients();
     return success();
+  }
+
+  void scaleLoss(MutableArrayRef<std::pair<Value, Value>> seeds) {
+    if (!scaling)
+      return;
+    for (StringRef name : scaling->stateNames()) {
+      scalingState.push_back(
+          addArgument(function, RankedTensorType::get({}, builder.getI64Type()), name));
+      donate(cast<BlockArgument>(scalingState.back()));
+    }
+    scale = scaling->scale(b, scalingState);
+    nameNew("loss_scale");
+    for (auto &[value, cotangent] : seeds)
+      cotangent = b.mul(cotangent, ofType(scale, cotangent));
+  }
+
+  void unscaleGradients() {
+    if (!scaling)
+      return;
+    Value inverse = b.div(b.splatLike(scale, 1), scale);
+    nameNew("loss_scale");
+    for (Trained &parameter : trained) {
+      RankedTensorType type = b.typeOf(parameter.gradient);
+      Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
+      gradient = b.mul(gradient, ofType(inverse, gradient));
+      parameter.gradient = b.cast(gradient, type.getElementType());
+      nameNew(parameter.name + "/unscale", parameter.gradient.getDefiningOp());
+    }
+    Value sum = squaredNorm();
+    isFinite = b.compare(ComparePredicate::Lt, sum,
+                         b.splatLike(sum, std::numeric_limits<double>::infinity()));
+    nameNew("loss_scale");
+  }
+
+  /// Of all gradients together.
+  Value squaredNorm() {
+    if (normSquare)
+      return normSquare;
+    for (Trained &parameter : trained) {
+      Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
+      int64_t rank = FormulaBuilder::typeOf(gradient).getRank();
+      Value part = b.sum(b.square(gradient), llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+      part = b.cast(part, builder.getF32Type());
+      normSquare = normSquare ? b.add(normSquare, part) : part;
+      nameNew(parameter.name + "/norm");
+    }
+    return normSquare;
+  }
+
+  /// What replaces `old` in this step: nothing where a gradient has overflowed.
+  Value unlessSkipped(Value next, Value old) {
+    return isFinite ? b.select(repeat(isFinite, b.typeOf(old).getShape()), next, old) : next;
   }
 
   static Type wide(Value value, Builder &builder) {
@@ -166,34 +228,31 @@ private:
   void clip() {
     if (clipNorm == 0)
       return;
-    Type element = builder.getF32Type();
-    Value sum;
-    for (Trained &parameter : trained) {
-      Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
-      int64_t rank = FormulaBuilder::typeOf(gradient).getRank();
-      Value part = b.sum(b.square(gradient), llvm::to_vector(llvm::seq<int64_t>(0, rank)));
-      part = b.cast(part, element);
-      sum = sum ? b.add(sum, part) : part;
-      nameNew(parameter.name + "/norm");
-    }
-    Value norm = b.unary(UnaryKind::Sqrt, sum);
+    Value norm = b.unary(UnaryKind::Sqrt, squaredNorm());
     Value factor = b.div(b.splatLike(norm, clipNorm), b.shift(norm, 1e-6));
     factor = b.binary(BinaryKind::Min, factor, b.splatLike(factor, 1));
     nameNew("clip");
-    results.push_back({norm, "gradient_norm", true, true});
+    // A skipped step is none that must not happen: its norm is shown as 0.
+    results.push_back({isFinite ? b.where(isFinite, norm) : norm, "gradient_norm", true,
+                       /*guards=*/!isFinite});
+    nameNew("clip");
     for (Trained &parameter : trained) {
       parameter.gradient = b.mul(parameter.gradient, ofType(factor, parameter.gradient));
       nameNew(parameter.name + "/clip", parameter.gradient.getDefiningOp());
     }
   }
 
+  Value repeat(Value scalar, ArrayRef<int64_t> shape) {
+    if (shape.empty())
+      return scalar;
+    return BroadcastOp::create(builder, b.loc, b.typeOf(scalar).clone(shape), scalar,
+                               ArrayRef<int64_t>{});
+  }
+
   /// A scalar, repeated.
   Value ofType(Value scalar, Value like) {
     RankedTensorType type = FormulaBuilder::typeOf(like);
-    scalar = b.cast(scalar, type.getElementType());
-    if (type.getRank() == 0)
-      return scalar;
-    return BroadcastOp::create(builder, b.loc, type, scalar, ArrayRef<int64_t>{});
+    return repeat(b.cast(scalar, type.getElementType()), type.getShape());
   }
 
   BlockArgument control(StringRef word, Type element) {
@@ -227,6 +286,9 @@ private:
     if (schedule)
       rateNow = schedule->rate(b, rate, count);
     results.push_back({rateNow, "learning_rate", true});
+    // Skipped steps are no steps of the optimizer.
+    if (scaling)
+      count = b.sub(count, b.cast(LossScaling::skippedSteps(scalingState), builder.getF64Type()));
     SmallVector<Value> shared = optimizer.shared(b, rateNow, count);
     nameNew("optimizer");
     SmallVector<StepResult> metrics = std::exchange(results, {});
@@ -239,14 +301,41 @@ private:
       SmallVector<Value> next =
           optimizer.update(b, parameter.argument, parameter.gradient, own.state, numbers,
                            parameter.decays ? optimizer.weightDecay : 0);
+      next[0] = unlessSkipped(next[0], parameter.argument);
+      for (auto [value, old] :
+           llvm::zip_equal(MutableArrayRef<Value>(next).drop_front(), own.state))
+        value = unlessSkipped(value, old);
       nameNew(parameter.name + "/update", next[0].getDefiningOp());
       results.push_back({next[0], parameter.name});
       for (auto [value, name] : llvm::zip_equal(ArrayRef<Value>(next).drop_front(), own.names))
         states.push_back({value, name});
     }
+    for (StepResult &state : ownState)
+      if (isFinite)
+        state.value = unlessSkipped(state.value, argumentNamed(state.name));
+    nameNew("state/update");
     results.append(states);
     results.append(ownState);
+    if (scaling)
+      updateScale(metrics);
     results.append(metrics);
+  }
+
+  void updateScale(SmallVector<StepResult> &metrics) {
+    SmallVector<Value> next = scaling->next(b, scalingState, isFinite);
+    for (auto [value, name] : llvm::zip_equal(next, scaling->stateNames()))
+      results.push_back({value, name.str()});
+    metrics.push_back({scale, "loss_scale", true});
+    metrics.push_back(
+        {b.cast(LossScaling::skippedSteps(next), builder.getF64Type()), "skipped_steps", true});
+    nameNew("loss_scale/update");
+  }
+
+  BlockArgument argumentNamed(StringRef name) {
+    for (BlockArgument argument : function.getArguments())
+      if (nameOf(argument) == name)
+        return argument;
+    llvm_unreachable("state has an argument and a result of one name");
   }
 
   /// Random numbers differ from step to step: those of one step follow those of the step before, as
@@ -308,6 +397,10 @@ private:
   llvm::StringSet<> taken;
   SmallVector<Trained> trained;
   SmallVector<StepResult> results, ownState;
+  std::optional<LossScaling> scaling;
+  SmallVector<Value> scalingState;
+  Value scale, isFinite; ///< scalars; null without scaling
+  Value normSquare;
 };
 
 struct BuildTrainingStepPass
@@ -320,7 +413,8 @@ struct BuildTrainingStepPass
       getOperation().emitError("expected a function @main of one block to train");
       return signalPassFailure();
     }
-    if (failed(StepBuilder(function, clipNorm, gradientType).build(loss, optimizer, schedule)))
+    if (failed(StepBuilder(function, clipNorm, gradientType)
+                   .build(loss, optimizer, schedule, lossScale)))
       signalPassFailure();
   }
 };

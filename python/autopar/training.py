@@ -79,6 +79,7 @@ class Train:
     inference_mode: batch normalization and dropout stay in inference mode, as exported.
     precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
+    loss_scale: "dynamic(initial=65536, interval=2000)", "static(scale=1024)" or "none". None: dynamic for fp16, none else.
     """
 
     loss: str
@@ -90,6 +91,7 @@ class Train:
     inference_mode: bool = False
     precision: str = "f32"
     gradient_dtype: str = "f32"
+    loss_scale: Optional[str] = None
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
@@ -101,6 +103,8 @@ class Train:
         if self.inference_mode:
             words.append("--inference-mode")
         words += ["--precision", self.precision, "--gradient-dtype", self.gradient_dtype]
+        if self.loss_scale is not None:
+            words += ["--loss-scale", self.loss_scale]
         for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
             if patterns:
                 words += [flag, ",".join(patterns)]

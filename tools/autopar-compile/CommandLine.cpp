@@ -98,6 +98,11 @@ struct Options {
       "gradient-dtype",
       cl::desc("what gradients of parameters are summed in: f32, or as --precision"),
       cl::init("f32"), cl::cat(category)};
+  cl::opt<std::string> lossScale{
+      "loss-scale",
+      cl::desc("dynamic(initial=65536, interval=2000), static(scale=1024) or none; default: "
+               "dynamic for fp16, none else"),
+      cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -160,10 +165,11 @@ Status Options::check() const {
     return usage("--explain: expected text or json, got \"" + explain + "\"");
   bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
                       clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
-                      trainOnly.getNumOccurrences() || gradientType.getNumOccurrences();
+                      trainOnly.getNumOccurrences() || gradientType.getNumOccurrences() ||
+                      lossScale.getNumOccurrences();
   if (asksTraining && train.empty())
-    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only "
-                 "and --gradient-dtype need --train \"loss=...\"");
+    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only, "
+                 "--gradient-dtype and --loss-scale need --train \"loss=...\"");
   if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
     return usage("--train: expected \"loss=...\", such as "
                  "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
@@ -206,6 +212,10 @@ Result<CommandLine> Options::values() const {
   options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;
   options.precision.gradient = gradientType;
+  if (lossScale.getNumOccurrences())
+    options.precision.lossScale = lossScale == "none" ? "" : std::string(lossScale);
+  else if (precision == "fp16")
+    options.precision.lossScale = "dynamic";
   if (!train.empty()) {
     options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
     options.train.optimizer = optimizer;

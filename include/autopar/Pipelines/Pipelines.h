@@ -76,6 +76,7 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 struct PrecisionOptions {
   std::string compute = "f32";  ///< f32, bf16 or fp16
   std::string gradient = "f32"; ///< what gradients are summed in: f32, or as `compute`
+  std::string lossScale; ///< dynamic(initial=65536, interval=2000): lib/Training/LossScaling.h
 };
 
 /// What training adds to a compilation; nothing is trained while `loss` is empty.

@@ -90,6 +90,8 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0 = any">,
     Option<"gradientType", "gradient-dtype", "std::string", "\"f32\"",
            "what products yield the gradients of parameters in, and ranks sum them in: f32, or the narrow precision of the function">,
+    Option<"lossScale", "loss-scale", "std::string", "\"\"",
+           "scale of the loss, such as dynamic(initial=65536,interval=2000); empty: none. A step whose gradients overflow changes nothing but the scale">,
   ];
 }
 

@@ -32,7 +32,8 @@ Status guarded(const char *what, Body body) {
     return Status::ok();
   } catch (const dnnl::error &error) {
     std::string reason = error.status == dnnl_unimplemented
-                             ? "oneDNN has no implementation for this type on this CPU"
+                             ? "oneDNN has no implementation for this type on this CPU (bf16 "
+                               "needs AVX-512; a program compiled for f32 runs everywhere)"
                          : error.message ? std::string(error.message)
                                          : std::string("oneDNN failed");
     return {StatusCode::NoDevice, std::string(what) + ": " + reason};

@@ -1,0 +1,19 @@
+// RUN: autopar-opt %s --autopar-widen-half-products | FileCheck %s
+
+// Products of f16 are computed in f32; an operand of two products is widened once, and products of bf16 and f32 stay.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[X:.*]] = autopar.cast %arg0 {autopar.id = "a/f32.0"} : tensor<2x4xf16> -> tensor<2x4xf32>
+// CHECK: %[[W:.*]] = autopar.cast %arg1 {{.*}} : tensor<4x4xf16> -> tensor<4x4xf32>
+// CHECK: %[[P:.*]] = autopar.dot_general %[[X]], %[[W]] {{.*}} -> tensor<2x4xf32>
+// CHECK: %[[A:.*]] = autopar.cast %[[P]] {autopar.id = "a/f16"} : tensor<2x4xf32> -> tensor<2x4xf16>
+// CHECK: %[[B:.*]] = autopar.dot_general %[[X]], %[[W]] {{.*}} -> tensor<2x4xf32>
+// CHECK: %[[C:.*]] = autopar.dot_general %arg2, %arg2 {{.*}} -> tensor<4x4xbf16>
+// CHECK: return %[[A]], %[[B]], %[[C]]
+func.func @main(%x: tensor<2x4xf16>, %w: tensor<4x4xf16>, %v: tensor<4x4xbf16>)
+    -> (tensor<2x4xf16>, tensor<2x4xf32>, tensor<4x4xbf16>) {
+  %a = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "a"} : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
+  %b = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "b"} : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf32>
+  %c = autopar.dot_general %v, %v contract [1] x [0] {autopar.id = "c"} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  return %a, %b, %c : tensor<2x4xf16>, tensor<2x4xf32>, tensor<4x4xbf16>
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation says what it does in mixed precision, or is in the list of those that are never
+// asked.
+#include "autopar/InitAll.h"
+#include "autopar/Interfaces/PrecisionInterface.h"
+#include "mlir/IR/MLIRContext.h"
+#include <gtest/gtest.h>
+
+#include <set>
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+TEST(Precision, EveryOperationSaysWhatItDoesOrIsListed) {
+  const std::set<std::string> neverAsked = {
+      "shard_index", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "reshard",
+      "group",       "yield",      "cluster",    "mesh",           "origin"};
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("autopar")) {
+    std::string op = name.getStringRef().drop_front(strlen("autopar.")).str();
+    EXPECT_NE(name.hasInterface<PrecisionOpInterface>(), neverAsked.count(op) == 1)
+        << op << ": say in PrecisionModels.cpp what it does in narrow floats";
+  }
+}
