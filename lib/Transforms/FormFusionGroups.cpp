@@ -2,6 +2,7 @@
 // The pass that wraps operations which become one kernel or library call into autopar.group. First
 // library calls take their epilogues; then everything else that generates code is clustered; then
 // the block is written anew, in an order in which every group can run at once.
+#include "AccumulateScatters.h"
 #include "ContractionEpilogue.h"
 #include "FusionClusters.h"
 
@@ -263,6 +264,7 @@ struct FormFusionGroupsPass
       return signalPassFailure();
     }
     Block &block = function.getBody().front();
+    accumulateScatters(block);
     // Later products first: an addition of two products is the epilogue of the second.
     SmallVector<Operation *> products;
     for (Operation &op : block)

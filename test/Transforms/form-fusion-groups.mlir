@@ -80,3 +80,32 @@ func.func @no_cycle(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %y = autopar.binary mul %p, %a : tensor<8x8xf32>
   return %y : tensor<8x8xf32>
 }
+
+// A table that is also a matrix: the rows that were looked up are added into the gradient of the matrix.
+
+// CHECK-LABEL: func.func @tied
+// CHECK:      %[[PRODUCT:.*]] = autopar.group %arg0, %arg1
+// CHECK:        autopar.dot_general
+// CHECK-NOT:  autopar.binary
+// CHECK:      %[[SUM:.*]] = autopar.scatter add %[[PRODUCT]], %arg2, %arg3
+// CHECK:      return %[[SUM]]
+func.func @tied(%d: tensor<32x100xf32>, %h: tensor<32x16xf32>, %ids: tensor<32x1xi64>, %g: tensor<32x16xf32>) -> tensor<100x16xf32> {
+  %zero = autopar.constant dense<0.0> : tensor<100x16xf32>
+  %s = autopar.scatter add %zero, %ids, %g : (tensor<100x16xf32>, tensor<32x1xi64>, tensor<32x16xf32>) -> tensor<100x16xf32>
+  %p = autopar.dot_general %d, %h contract [0] x [0] : (tensor<32x100xf32>, tensor<32x16xf32>) -> tensor<100x16xf32>
+  %y = autopar.binary add %s, %p : tensor<100x16xf32>
+  return %y : tensor<100x16xf32>
+}
+
+// A scatter that something else reads stays what it is.
+
+// CHECK-LABEL: func.func @read_twice
+// CHECK:      %[[TABLE:.*]] = autopar.scatter add %{{.*}}, %arg1, %arg2
+// CHECK:      autopar.group
+// CHECK:        autopar.binary add
+func.func @read_twice(%x: tensor<100x16xf32>, %ids: tensor<32x1xi64>, %g: tensor<32x16xf32>) -> (tensor<100x16xf32>, tensor<100x16xf32>) {
+  %zero = autopar.constant dense<0.0> : tensor<100x16xf32>
+  %s = autopar.scatter add %zero, %ids, %g : (tensor<100x16xf32>, tensor<32x1xi64>, tensor<32x16xf32>) -> tensor<100x16xf32>
+  %y = autopar.binary add %x, %s : tensor<100x16xf32>
+  return %y, %s : tensor<100x16xf32>, tensor<100x16xf32>
+}

@@ -5,6 +5,7 @@
 
 #include "autopar/Artifact/Program.h"
 #include "autopar/Conversion/AutoParToLoops.h"
+#include "autopar/Interfaces/LoweringInterface.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -70,6 +71,15 @@ static bool isLastReader(Operation *op, Value value) {
   });
 }
 
+bool ProgramBuilder::mayConsume(Operation *op, Value value) const {
+  while (isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto view = views.find(value);
+  return value.getDefiningOp() && view != views.end() && !isLoadTime(value) &&
+         isLastReader(op, value) &&
+         !taken.contains(exec::rootOf(view->second.buffer).first.getResult());
+}
+
 int64_t ProgramBuilder::operandToReplace(Operation *op, unsigned result) {
   for (OpOperand &use : op->getResult(result).getUses()) {
     int64_t donor = isa<func::ReturnOp>(use.getOwner()) ? donorOf(use.getOperandNumber()) : -1;
@@ -81,6 +91,11 @@ int64_t ProgramBuilder::operandToReplace(Operation *op, unsigned result) {
           mayStoreOver(op, operand.getOperandNumber(), result))
         return operand.getOperandNumber();
   }
+  // Of other values it pays where the kernel would copy what it leaves as it is.
+  if (isa<KernelLoweringOpInterface>(op))
+    for (OpOperand &operand : op->getOpOperands())
+      if (mayStoreOver(op, operand.getOperandNumber(), result) && mayConsume(op, operand.get()))
+        return operand.getOperandNumber();
   return -1;
 }
 

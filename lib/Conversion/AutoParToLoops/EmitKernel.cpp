@@ -31,13 +31,18 @@ static func::FuncOp createFunction(const GroupBody &body, ModuleOp kernels, Stri
   return function;
 }
 
-static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp function) {
+static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp function,
+                                  ArrayRef<int64_t> inPlace) {
   Block &entry = function.getBody().front();
   OpBuilder builder = OpBuilder::atBlockEnd(&entry);
   size_t inputs = op->getNumOperands(), outputs = op->getNumResults();
   ValueRange arguments = entry.getArguments();
-  op.emitKernel(builder, arguments.take_front(inputs), arguments.slice(inputs, outputs),
-                arguments[inputs + outputs], arguments[inputs + outputs + 1]);
+  SmallVector<Value> results(arguments.slice(inputs, outputs));
+  for (auto [output, input] : llvm::enumerate(inPlace))
+    if (input >= 0)
+      results[output] = arguments[input];
+  op.emitKernel(builder, arguments.take_front(inputs), results, arguments[inputs + outputs],
+                arguments[inputs + outputs + 1]);
   func::ReturnOp::create(builder, op->getLoc());
   return op.getKernelExtent();
 }
@@ -74,7 +79,7 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
   GroupBody body = GroupBody::of(groupOrOp);
   if (auto lowering = dyn_cast<KernelLoweringOpInterface>(groupOrOp)) {
     func::FuncOp function = createFunction(body, kernels, name);
-    extent = emitKernelLowering(lowering, function);
+    extent = emitKernelLowering(lowering, function, inPlace);
     return function;
   }
   FailureOr<KernelPlan> plan = KernelPlan::make(body);

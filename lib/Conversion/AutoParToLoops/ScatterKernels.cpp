@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatter: a copy of the input into which updates are combined in row-major order. Slices are split
-// over iterations by their elements, so that the order of updates to one element never changes.
+// Scatter: a copy of the input (or the input itself, if the result takes its place) into which
+// updates are combined in row-major order. Slices are split over iterations by their elements, so
+// that the order of updates to one element never changes.
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
 
@@ -49,6 +50,8 @@ public:
       : loc(loc), element(element), kind(kind), indexType(indexType), input(inputs[0]),
         indices(inputs[1]), updates(inputs[2]), output(output) {}
 
+  /// Whether the result is not the input itself.
+  bool copies() const { return input != output; }
   void copy(OpBuilder &b, Value offset) {
     storeScalar(b, loc, loadScalar(b, loc, input, offset, element), output, offset, element);
   }
@@ -133,12 +136,13 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
     Value high =
         arith::MinSIOp::create(builder, loc, arith::MulIOp::create(builder, loc, end, block),
                                indexConstant(builder, loc, slice));
-    emitLoop(builder, loc, product(shape) / slice, [&](OpBuilder &outer, Value i) {
-      Value base = emitter.scaled(outer, i, slice, Value());
-      emitLoop(outer, loc, low, high, [&](OpBuilder &b, Value j) {
-        emitter.copy(b, arith::AddIOp::create(b, loc, base, j));
+    if (emitter.copies())
+      emitLoop(builder, loc, product(shape) / slice, [&](OpBuilder &outer, Value i) {
+        Value base = emitter.scaled(outer, i, slice, Value());
+        emitLoop(outer, loc, low, high, [&](OpBuilder &b, Value j) {
+          emitter.copy(b, arith::AddIOp::create(b, loc, base, j));
+        });
       });
-    });
     int64_t count = product(shapeOf(scatter.getIndices()).drop_back());
     emitLoop(builder, loc, count, [&](OpBuilder &outer, Value i) {
       Value inside, target = indexConstant(outer, loc, 0);
@@ -172,7 +176,8 @@ struct ScatterElementsModel
     ScatterEmitter emitter(loc, scatter.getType().getElementType(), scatter.getKind(),
                            elementTypeOf(scatter.getIndices()), inputs, outputs[0]);
     emitLoop(builder, loc, begin, end, [&](OpBuilder &whole, Value) {
-      emitLoop(whole, loc, product(shape), [&](OpBuilder &b, Value i) { emitter.copy(b, i); });
+      if (emitter.copies())
+        emitLoop(whole, loc, product(shape), [&](OpBuilder &b, Value i) { emitter.copy(b, i); });
       emitLoop(whole, loc, product(part), [&](OpBuilder &b, Value i) {
         Value rest = i, target = indexConstant(b, loc, 0), inside;
         for (size_t dim = part.size(); dim-- > 0;) {
@@ -190,6 +195,8 @@ struct ScatterElementsModel
 };
 
 } // namespace
+
+bool autopar::changesFirstOperand(Operation *op) { return isa<ScatterOp, ScatterElementsOp>(op); }
 
 void autopar::attachScatterModels(MLIRContext &context) {
   ScatterOp::attachInterface<ScatterModel>(context);
