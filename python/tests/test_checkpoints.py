@@ -129,6 +129,22 @@ def test_only_damaged_ones_or_those_of_another_model_are_refused(job: Job, strai
     assert answer.returncode == 65 and "was written with --seed 0" in answer.stderr
 
 
+def test_a_checkpoint_of_another_model_is_refused(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    models.save("gpt2-124m", tmp_path / "other.onnx", layers=1, hidden=16, heads=2, vocab=VOCAB)
+    other = autopar.compile(tmp_path / "other.onnx", tmp_path / "other.bin", bind={"batch": BATCH, "seq": SEQ},
+                            train=autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW()))
+    answer = subprocess.run([autopar.find_tool("autopar-run"), other.path, *job.data, "--checkpoint-dir", straight],
+                            capture_output=True, text=True, timeout=120)
+    assert answer.returncode == 65 and "is a checkpoint of another model" in answer.stderr and "transformer." in answer.stderr
+
+
+def test_a_checkpoint_of_the_same_step_is_replaced(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run(job, 2, "--steps", 8, "--checkpoint-dir", tmp_path)
+    run(job, 4, "--steps", 8, "--checkpoint-dir", tmp_path, "--resume", "none")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["step-00000008"]
+    assert tensors(tmp_path / "step-00000008") == tensors(straight / "step-00000008")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_loses_nothing_that_was_committed(job: Job, tmp_path: pathlib.Path, number: signal.Signals) -> None:
     child = subprocess.Popen(words(job, 4, "--steps", 10**6, "--checkpoint-dir", tmp_path, "--checkpoint-every", 3, "--quiet"))
@@ -141,3 +157,48 @@ def test_a_signal_loses_nothing_that_was_committed(job: Job, tmp_path: pathlib.P
     newest = max(int(folder.name[5:]) for folder in tmp_path.glob("step-*") if "." not in folder.name)
     said = run(job, 4, "--steps", newest + 2, "--checkpoint-dir", tmp_path)
     assert f"going on from {tmp_path / f'step-{newest:08}'}" in said and "passed over" not in said
+
+
+def newest_step(folder: pathlib.Path) -> int:
+    """Of the checkpoints that are whole by name."""
+    return max((int(found.name[5:]) for found in folder.glob("step-*") if "." not in found.name), default=0)
+
+
+def kill_within(job: Job, folder: pathlib.Path, seconds: float, inside_write: bool) -> bool:
+    """Starts or goes on, and kills: after some time, or that much after a checkpoint began. Whether it hit a write."""
+    partial = f"step-{'?' * 8}.partial"
+    for left in folder.glob(partial):
+        shutil.rmtree(left)
+    child = subprocess.Popen(words(job, 4, "--steps", 10**6, "--checkpoint-dir", folder, "--checkpoint-every", 3, "--quiet"))
+    deadline = time.monotonic() + (60 if inside_write else seconds)
+    while time.monotonic() < deadline and not (inside_write and list(folder.glob(partial))):
+        pass
+    if inside_write:
+        time.sleep(seconds / 100)
+    child.kill()
+    assert child.wait(60) == -signal.SIGKILL
+    return bool(list(folder.glob(partial)))
+
+
+def test_twenty_kills_lose_nothing_that_was_committed(job: Job, tmp_path: pathlib.Path) -> None:
+    rng, hits, reached = np.random.default_rng(20), 0, 0
+    killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
+    for kill in range(20):
+        hits += kill_within(job, killed, rng.uniform(0, 0.4), inside_write=kill % 2 == 0)
+        assert newest_step(killed) >= reached
+        reached = newest_step(killed)
+    assert hits >= 3 and reached > 0
+    steps = reached + 5
+    said = run(job, 4, "--steps", steps, "--checkpoint-dir", killed)
+    assert f"going on from {killed / f'step-{reached:08}'}" in said and "passed over" not in said
+    run(job, 4, "--steps", steps, "--checkpoint-dir", undisturbed)
+    last = f"step-{steps:08}"
+    assert tensors(killed / last) == tensors(undisturbed / last)
+    # Another plan starts from the same bits and gives the same losses.
+    for ranks in (2, 4):
+        run(job, ranks, "--steps", 0, "--resume", killed / last, "--export", tmp_path / f"{ranks}.safetensors")
+        run(job, ranks, "--steps", steps + 10, "--resume", killed / last, "--metrics", tmp_path / f"{ranks}.jsonl")
+    assert (tmp_path / "2.safetensors").read_bytes() == (tmp_path / "4.safetensors").read_bytes()
+    losses = [[json.loads(line)["loss"] for line in (tmp_path / f"{ranks}.jsonl").read_text().splitlines()] for ranks in (2, 4)]
+    assert len(losses[0]) == 10
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <mutex>
 
 namespace autopar::runtime {
@@ -67,7 +68,13 @@ Status commit(const std::string &folder, const std::string &partial, const std::
   AUTOPAR_RETURN_IF_ERROR(file.append(text.data(), text.size()));
   AUTOPAR_RETURN_IF_ERROR(file.finish());
   AUTOPAR_RETURN_IF_ERROR(syncFolder(partial));
-  AUTOPAR_RETURN_IF_ERROR(removeFolder(whole));
+  // One that is there already changes places with the new one, so that there always is one.
+  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) == 0) {
+    AUTOPAR_RETURN_IF_ERROR(syncFolder(folder));
+    return removeFolder(partial);
+  }
+  if (errno != ENOENT)
+    AUTOPAR_RETURN_IF_ERROR(removeFolder(whole)); // a file system that cannot exchange
   if (std::rename(partial.c_str(), whole.c_str()) != 0)
     return {StatusCode::CannotCreate,
             "cannot rename " + partial + " to " + whole + ": " + std::strerror(errno)};
