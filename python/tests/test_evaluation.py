@@ -132,3 +132,42 @@ def test_a_run_stops_or_skips(logarithm: pathlib.Path, tmp_path: pathlib.Path) -
     assert skipped.returncode == 0 and "step 1: the loss is not finite; the step changed nothing" in skipped.stderr
     losses = [line["loss"] for line in lines(tmp_path / "metrics.jsonl")[1:]]
     assert losses[1] is None and losses[2] < losses[0]
+
+
+@pytest.fixture(scope="module")
+def regularized(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A product, batch normalization, dropout, a product."""
+    rng = np.random.default_rng(11)
+    shapes = {"w": (6, 8), "scale": (8,), "bias": (8,), "running_mean": (8,), "running_var": (8,), "v": (8, 3)}
+    weights = [numpy_helper.from_array(rng.uniform(0.5, 1.5, shape).astype(np.float32), name) for name, shape in shapes.items()]
+    weights.append(numpy_helper.from_array(np.float32(0.5), "ratio"))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="first"),
+             helper.make_node("BatchNormalization", ["h", "scale", "bias", "running_mean", "running_var"], ["n"], name="norm"),
+             helper.make_node("Dropout", ["n", "ratio"], ["d"], name="dropout"),
+             helper.make_node("MatMul", ["d", "v"], ["y"], name="second")]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "regularized", [tensor("x", TensorProto.FLOAT, [16, 6])],
+                              [tensor("y", TensorProto.FLOAT, [16, 3])], weights)
+    path = tmp_path_factory.mktemp("regularized") / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_evaluation_uses_running_statistics_and_drops_nothing(regularized: pathlib.Path, tmp_path: pathlib.Path, ranks: int) -> None:
+    artifact = autopar.compile(regularized, tmp_path / "train.bin", ranks=ranks,
+                               train=autopar.Train("mse(y, target)", autopar.SGD(lr=0.01)))
+    rng = np.random.default_rng(12)
+    np.savez(tmp_path / "train.npz", x=rng.normal(size=(64, 6)).astype(np.float32), target=rng.normal(size=(64, 3)).astype(np.float32))
+    held_out = {"x": rng.normal(size=(16, 6)).astype(np.float32), "target": rng.normal(size=(16, 3)).astype(np.float32)}
+    np.savez(tmp_path / "held-out.npz", **held_out)
+    done = run(artifact, "--data", tmp_path / "train.npz", "--eval-data", tmp_path / "held-out.npz", "--steps", "8", "--eval-every",
+               "4", "--metrics", tmp_path / "metrics.jsonl", "--checkpoint-dir", tmp_path / "ckpt", "--export",
+               tmp_path / "weights.safetensors")
+    assert done.returncode == 0, done.stderr
+    # The forward model, as exported, with what was trained.
+    forward = autopar.compile(regularized, tmp_path / "forward.bin")
+    with autopar.Session(forward, initializer=str(tmp_path / "weights.safetensors")) as session:
+        y = session.run({"x": held_out["x"]})["y"]
+    expected = np.mean((y - held_out["target"]) ** 2)
+    assert lines(tmp_path / "metrics.jsonl")[-1]["eval_loss"] == pytest.approx(expected, rel=1e-5)

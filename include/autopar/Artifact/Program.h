@@ -283,6 +283,7 @@ enum class ControlWord : int32_t {
   LearningRate = 2, ///< f64
   LossScale = 3,    ///< f64
   TokenCount = 4,   ///< i64
+  Evaluation = 5,   ///< i64, 1 while the loss is evaluated, else 0
 };
 constexpr int64_t kControlWords = 16;
 

@@ -102,6 +102,7 @@ private:
   const artifact::Entry &entry() const { return program.entries[size_t(rows[row].entry)]; }
   Status readParameters();
   void beginRow();
+  void writeControl(artifact::ControlWord word, int64_t value);
   /// True when the queue moved.
   Result<bool> advanceQueue(QueueState &queue);
   /// Whether the instruction is part of this kind of step.

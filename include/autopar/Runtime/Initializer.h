@@ -21,9 +21,9 @@ struct Box {
 
 class WeightFiles;
 
-/// Fills parameters that have no weights, and those of a training step in place of the model's own.
-/// Drawn numbers are a function of (seed, parameter name, global element index): the same under any
-/// sharding. Integers and bools become zero.
+/// Fills parameters that have no weights, and those of a training step in place of the model's own;
+/// files fill all that they name. Drawn numbers are a function of (seed, parameter name, global
+/// element index): the same under any sharding. Integers and bools become zero.
 class Initializer {
 public:
   /// "normal(0.02)", "*.bias=zeros, ln*.weight=ones, *=normal(0.02), seed=7", or the path of a

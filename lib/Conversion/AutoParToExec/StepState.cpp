@@ -16,12 +16,21 @@ using ::autopar::artifact::kControlWords;
 // Words are not aligned as kernels expect their arguments, so each is copied to a place of its own.
 LogicalResult ProgramBuilder::bindControl(BlockArgument argument, const Argument &info) {
   auto type = cast<RankedTensorType>(argument.getType());
-  bool isStep = info.control == "step", isRate = info.control == "learning_rate";
   Builder attributes(function.getContext());
-  Type element = isStep ? Type(attributes.getI64Type()) : Type(attributes.getF64Type());
-  if (!isStep && !isRate)
+  struct Row {
+    StringRef name;
+    ControlWord word;
+    Type element;
+  };
+  const Row rows[] = {{"step", ControlWord::Step, attributes.getI64Type()},
+                      {"learning_rate", ControlWord::LearningRate, attributes.getF64Type()},
+                      {"evaluation", ControlWord::Evaluation, attributes.getI64Type()}};
+  const Row *known = llvm::find_if(rows, [&](const Row &row) { return row.name == info.control; });
+  if (known == std::end(rows))
     return function.emitOpError() << "argument \"" << info.name << "\": expected the control word "
-                                  << "step or learning_rate, got \"" << info.control << "\"";
+                                  << "step, learning_rate or evaluation, got \"" << info.control
+                                  << "\"";
+  Type element = known->element;
   if (type != RankedTensorType::get({}, element))
     return function.emitOpError() << "argument \"" << info.name << "\": the control word \""
                                   << info.control << "\" is " << element << ", not " << type;
@@ -31,7 +40,7 @@ LogicalResult ProgramBuilder::bindControl(BlockArgument argument, const Argument
     controlWords.getDefiningOp<exec::BufferOp>().setBinding(exec::Binding::Control);
     initialWords.assign(kControlWords, 0);
   }
-  auto word = static_cast<int64_t>(isStep ? ControlWord::Step : ControlWord::LearningRate);
+  auto word = static_cast<int64_t>(known->word);
   if (auto initial =
           function.getArgAttrOfType<FloatAttr>(argument.getArgNumber(), "autopar.initial"))
     initialWords[word] = llvm::bit_cast<int64_t>(initial.getValueAsDouble());

@@ -179,8 +179,12 @@ static LogicalResult importDropout(Node &node) {
                          node.integer("seed", 0), node.randomStream());
   Value kept =
       b.compare(ComparePredicate::Ge, draws, b.scalar(TensorBuilder::elementOf(draws), ratio));
-  node.setOutput(0,
-                 b.select(kept, b.binary(BinaryKind::Mul, x, 1 / (1 - ratio)), b.splatLike(x, 0)));
+  // An evaluation keeps everything, as it is.
+  Type element = TensorBuilder::elementOf(x);
+  kept = node.unlessEvaluated(kept, b.splatLike(kept, 1));
+  Value scale = node.unlessEvaluated(b.scalar(element, 1 / (1 - ratio)), b.scalar(element, 1.0));
+  Value scaled = b.mul(x, b.broadcast(scale, TensorBuilder::shapeOf(x), {}));
+  node.setOutput(0, b.select(kept, scaled, b.splatLike(x, 0)));
   node.setOutput(1, kept);
   return success();
 }

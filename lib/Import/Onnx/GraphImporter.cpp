@@ -117,6 +117,15 @@ FailureOr<ImportedValue> GraphImporter::lookUp(StringRef name, Scope &scope, con
                       "' is neither an input, an initializer nor the output of an earlier node");
 }
 
+Value GraphImporter::isEvaluation() {
+  Type i64 = builder.opBuilder().getI64Type();
+  if (!evaluationWord) {
+    evaluationWord = block->addArgument(RankedTensorType::get({}, i64), module.getLoc());
+    arguments.push_back({"control.evaluation", {}});
+  }
+  return builder.compare(ComparePredicate::Ne, evaluationWord, builder.scalar(i64, int64_t{0}));
+}
+
 LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope &scope) {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
@@ -174,6 +183,9 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
   if (step)
     function.setArgAttr(cast<BlockArgument>(step).getArgNumber(), "autopar.control",
                         ops.getStringAttr("step"));
+  if (evaluationWord)
+    function.setArgAttr(cast<BlockArgument>(evaluationWord).getArgNumber(), "autopar.control",
+                        ops.getStringAttr("evaluation"));
   for (auto [parameter, next] : stateUpdates)
     function.setArgAttr(cast<BlockArgument>(parameter).getArgNumber(), "autopar.donated",
                         ops.getUnitAttr());

@@ -46,6 +46,8 @@ public:
   LogicalResult importModel();
 
   TensorBuilder &getBuilder() { return builder; }
+  /// A scalar i1: whether the trained model is being evaluated.
+  Value isEvaluation();
   int64_t nextRandomStream() { return randomStreams++; }
   const ImportOptions &getOptions() const { return options; }
   /// The next values of parameters that the model itself updates.
@@ -118,6 +120,7 @@ private:
   struct Argument {
     std::string name, symbol;
   };
+  Value evaluationWord;
   std::vector<Argument> arguments;
   DenseMap<const autopar_onnx::TensorProto *, Value> tensors;
   DenseMap<Value, const autopar_onnx::TensorProto *> parameterTensors;

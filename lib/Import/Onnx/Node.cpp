@@ -220,6 +220,14 @@ bool Node::trains(bool asExported) {
   return asExported || importer.getOptions().trainingMode;
 }
 
+Value Node::unlessEvaluated(Value trained, Value evaluated) {
+  if (!importer.getOptions().trainingMode)
+    return trained;
+  Value flag = importer.isEvaluation();
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(trained);
+  return b.select(shape.empty() ? flag : b.broadcast(flag, shape, {}), evaluated, trained);
+}
+
 Value Node::state(size_t i) const {
   Value next = importer.stateUpdates.lookup(input(i));
   return next ? next : input(i);

@@ -103,6 +103,9 @@ public:
   int64_t randomStream();
   /// Whether the node is in training mode: as its attributes say, or because the model is trained.
   bool trains(bool asExported);
+  /// `trained`, or `evaluated` (of the same type, or a scalar for both) while the trained model is
+  /// evaluated.
+  Value unlessEvaluated(Value trained, Value evaluated);
   /// The value of input `i` after the nodes so far: an earlier one may have updated it.
   Value state(size_t i) const;
   /// Input `i`, if it is a parameter, is kept from step to step, and this is its next value.

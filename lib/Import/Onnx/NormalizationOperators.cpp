@@ -112,7 +112,7 @@ static LogicalResult importGroupNormalization(Node &node) {
 
 namespace {
 struct ChannelStatistics {
-  Value centered, mean, variance;
+  Value mean, variance;
 };
 } // namespace
 
@@ -129,7 +129,7 @@ static ChannelStatistics channelStatistics(TensorBuilder &b, Value x) {
   Value centered = b.sub(x, b.broadcast(mean, shape, {1}));
   Value variance =
       b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, b.mul(centered, centered), dims), count);
-  return {centered, mean, variance};
+  return {mean, variance};
 }
 
 namespace {
@@ -157,10 +157,13 @@ struct BatchNormalization {
       node.setOutput(i, node.input(i % 2 ? 3 : 4));
   }
 
-  /// By the statistics of the batch, from which the running ones follow.
+  /// By the statistics of the batch, from which the running ones follow; an evaluation takes those.
   void train() {
-    auto [centered, mean, variance] = channelStatistics(b, widened(0));
-    setResult(b.add(b.mul(centered, perChannel(b, factor(variance), shape)),
+    auto [mean, variance] = channelStatistics(b, widened(0));
+    Value middle = node.unlessEvaluated(mean, widened(3)),
+          spread = node.unlessEvaluated(variance, widened(4));
+    Value centered = b.sub(widened(0), perChannel(b, middle, shape));
+    setResult(b.add(b.mul(centered, perChannel(b, factor(spread), shape)),
                     perChannel(b, widened(2), shape)));
     double momentum = node.floating("momentum", 0.9);
     for (auto [input, current] : {std::pair<size_t, Value>(3, mean), {4, variance}}) {

@@ -45,11 +45,16 @@ void Executor::startStep(int64_t number, StepKind wanted) {
   guardsHold.reset();
   order = 0;
   isRunningRow = false;
-  if (program.controlBuffer >= 0)
-    failure = device.write(program.controlBuffer, int64_t(ControlWord::Step) * 8, &number, 8);
+  writeControl(ControlWord::Step, number);
+  writeControl(ControlWord::Evaluation, kind == StepKind::Evaluation);
   search = NonFiniteSearch();
   if (kind == StepKind::Inspection && failure.isOk())
     failure = search.visitBefore(program, device);
+}
+
+void Executor::writeControl(ControlWord word, int64_t value) {
+  if (program.controlBuffer >= 0 && failure.isOk())
+    failure = device.write(program.controlBuffer, int64_t(word) * 8, &value, 8);
 }
 
 Status Executor::readParameters() {

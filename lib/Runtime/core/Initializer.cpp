@@ -36,10 +36,14 @@ bool fits(const char *pattern, const char *name) {
   return (*pattern == '?' || *pattern == *name) && fits(pattern + 1, name + 1);
 }
 
-/// What an initializer may fill: parameters without weights, and those that a step trains.
-bool isOpen(const Port &port) {
-  bool isTrained = port.role == Role::State && port.source.kind != SourceKind::None;
-  return isTrained || port.source.kind == SourceKind::Absent;
+bool isParameter(const Port &port) {
+  bool isKept = port.role == Role::State || port.role == Role::Parameter;
+  return isKept && port.source.kind != SourceKind::None;
+}
+
+/// What is drawn: parameters without weights, and those that a step trains.
+bool isDrawn(const Port &port) {
+  return isParameter(port) && (port.role == Role::State || port.source.kind == SourceKind::Absent);
 }
 
 /// Calls `visit(global index, place in local)` for every element of the box.
@@ -90,7 +94,9 @@ const Initializer::Rule *Initializer::ruleFor(const Port &port) const {
 }
 
 bool Initializer::covers(const Port &port) const {
-  return isOpen(port) && (files ? files->find(port.name) != nullptr : ruleFor(port) != nullptr);
+  if (files)
+    return isParameter(port) && files->find(port.name);
+  return isDrawn(port) && ruleFor(port);
 }
 
 /// A rule with a fan as one without, for a weight [out, in, ...]. Glorot and Bengio, AISTATS 2010;
@@ -125,9 +131,7 @@ Status Initializer::check(const Program &program) const {
   std::vector<bool> used(rules.size(), false);
   bool any = false;
   for (const Port &port : program.ports) {
-    if (!isOpen(port))
-      continue;
-    any = true;
+    any |= covers(port);
     if (!covers(port)) {
       if (port.source.kind == SourceKind::Absent)
         return Status::badInput(
@@ -150,8 +154,10 @@ Status Initializer::check(const Program &program) const {
       return drawn.status();
   }
   if (!any)
-    return Status::badInput("the initializer has nothing to fill: all parameters have weights, and "
-                            "only those that a training step trains are replaced");
+    return Status::badInput(
+        files ? "no parameter is in the file: " + files->describe()
+              : std::string("the initializer has nothing to fill: all parameters have weights, and "
+                            "only those that a training step trains are drawn anew"));
   for (size_t i = 0; i < rules.size(); ++i)
     if (!used[i])
       return {StatusCode::Usage, "initializer: no parameter is called \"" + rules[i].pattern +
