@@ -171,3 +171,26 @@ def test_an_evaluation_uses_running_statistics_and_drops_nothing(regularized: pa
         y = session.run({"x": held_out["x"]})["y"]
     expected = np.mean((y - held_out["target"]) ** 2)
     assert lines(tmp_path / "metrics.jsonl")[-1]["eval_loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_every_rank_of_a_launcher_hears_of_the_first_bad_tensor(logarithm: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    artifact = autopar.compile(logarithm, tmp_path / "step.bin", ranks=2, train=autopar.Train("mse(y, target)", autopar.SGD(lr=0.1)))
+    np.savez(tmp_path / "data.npz", x=-np.ones((8, 3), np.float32), target=np.zeros((8, 2), np.float32))
+    words = [autopar.find_tool("autopar-run"), artifact, "--data", tmp_path / "data.npz", "--world-size", "2", "--rendezvous",
+             f"file://{tmp_path / 'meeting'}"]
+    ranks = [subprocess.Popen([*map(os.fspath, words), "--rank", str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    said = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [65, 65], said
+    assert all("step 0: loss is NaN; the first NaN is in the result of" in text for text in said), said
+
+
+def test_the_progress_line_shows_where_a_run_is(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    artifact = autopar.compile(gpt2.path, tmp_path / "train.bin", bind=gpt2.bind, train=TRAIN)
+    reader, writer = os.openpty()
+    words = [artifact, "--data", "synthetic", "--eval-data", "synthetic", "--eval-steps", "2", "--eval-every", "1", "--steps", "3"]
+    subprocess.run([autopar.find_tool("autopar-run"), *map(os.fspath, words)], stderr=writer, check=True, timeout=120)
+    os.close(writer)
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    for part in ("step 2/3", "loss ", "learning_rate 0.01", "eval_loss ", "tokens/s", "ms/step", " left"):
+        assert part in shown, shown
