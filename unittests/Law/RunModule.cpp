@@ -108,7 +108,7 @@ Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64
 }
 
 template <typename T>
-static std::string compareFloats(const Output &expected, const Output &actual) {
+static std::string compareFloats(const Output &expected, const Output &actual, double tolerance) {
   auto at = [](const Output &output, size_t i) {
     T value;
     std::memcpy(&value, output.bytes.data() + i * sizeof(T), sizeof(T));
@@ -123,7 +123,7 @@ static std::string compareFloats(const Output &expected, const Output &actual) {
     double want = at(expected, i), have = at(actual, i);
     bool same = std::isnan(want)   ? std::isnan(have)
                 : std::isinf(want) ? want == have
-                                   : std::abs(want - have) <= 1e-4 * scale;
+                                   : std::abs(want - have) <= tolerance * scale;
     if (!same)
       return expected.name + "[" + std::to_string(i) + "]: " + std::to_string(have) +
              ", one rank computes " + std::to_string(want);
@@ -132,7 +132,7 @@ static std::string compareFloats(const Output &expected, const Output &actual) {
 }
 
 std::string autopar_law::firstDifference(const std::vector<Output> &expected,
-                                         const std::vector<Output> &actual) {
+                                         const std::vector<Output> &actual, double tolerance) {
   if (expected.size() != actual.size())
     return "number of outputs differs";
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -141,9 +141,9 @@ std::string autopar_law::firstDifference(const std::vector<Output> &expected,
       return want.name + ": type or size differs";
     std::string difference;
     if (want.dtype == DataType::F32)
-      difference = compareFloats<float>(want, have);
+      difference = compareFloats<float>(want, have, tolerance);
     else if (want.dtype == DataType::F64)
-      difference = compareFloats<double>(want, have);
+      difference = compareFloats<double>(want, have, tolerance);
     else if (want.bytes != have.bytes)
       difference = want.name + ": integers differ";
     if (!difference.empty())

@@ -28,8 +28,9 @@ inline constexpr int kInputDraws = 3;
 /// outputs of all draws, one after the other.
 ::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed);
 
-/// Where two results disagree beyond the tolerance: exact for integers and booleans, relative 1e-4
-/// for floats (summation orders differ). Empty if they agree.
-std::string firstDifference(const std::vector<Output> &expected, const std::vector<Output> &actual);
+/// Where two results disagree beyond the tolerance: exact for integers and booleans, relative for
+/// floats (summation orders differ). Empty if they agree.
+std::string firstDifference(const std::vector<Output> &expected, const std::vector<Output> &actual,
+                            double tolerance = 1e-4);
 
 } // namespace autopar_law
