@@ -21,4 +21,4 @@ def losses(path: pathlib.Path, folder: pathlib.Path, batches: Dict[str, np.ndarr
              **{f"batch/{name}": values for name, values in batches.items()})
     done = subprocess.run([SCRIPT, folder / "run.npz"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(done.stdout)["losses"]

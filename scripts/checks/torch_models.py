@@ -27,7 +27,7 @@ def gpt2(weights, settings, batch):
         parts = linear(f"{scope}.attn.c_attn", norm(f"{scope}.ln_1", x)).split(x.shape[-1], dim=2)
         query, key, value = (part.view(rows, seq, settings["heads"], -1).transpose(1, 2) for part in parts)
         scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
-        scores = scores.masked_fill(~mask, torch.finfo(torch.float32).min)
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         context = (F.softmax(scores, dim=-1) @ value).transpose(1, 2).reshape(rows, seq, -1)
         x = x + linear(f"{scope}.attn.c_proj", context)
         inner = linear(f"{scope}.mlp.c_fc", norm(f"{scope}.ln_2", x))

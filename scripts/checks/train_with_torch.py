@@ -6,12 +6,14 @@ usage: train_with_torch.py run.npz
 
 run.npz holds the initial weights under the model zoo's names ("transformer.wte.weight"), the batches as `batch/NAME` of
 shape [steps, ...], `batch/labels` among them, and `settings`, a JSON text: model (a name of torch_models.FORWARD) with its
-own settings, optimizer (see make_optimizer), lr, weight_decay (not on parameters of one dimension), clip_norm (0: none).
-Prints the losses (softmax cross-entropy) as a JSON list.
+own settings, optimizer (see make_optimizer), lr, weight_decay (not on parameters of one dimension), clip_norm (0: none),
+and if wished threads and autocast ("bf16"). Prints {"losses": softmax cross-entropy of each step, "seconds": its time}.
 """
 
+import contextlib
 import json
 import sys
+import time
 
 import numpy
 import torch
@@ -62,18 +64,24 @@ def main(path):
     trained = {name: array.requires_grad_() for name, array in weights.items()
                if array.is_floating_point() and not name.endswith(("running_mean", "running_var"))}
     optimizer = make_optimizer(trained, settings)
-    losses = []
+    if settings.get("threads"):
+        torch.set_num_threads(settings["threads"])
+    precision = (torch.autocast("cpu", torch.bfloat16) if settings.get("autocast") == "bf16" else contextlib.nullcontext())
+    losses, seconds = [], []
     for step in range(len(batches["labels"])):
+        start = time.perf_counter()
         batch = {name: array[step] for name, array in batches.items()}
-        logits = torch_models.FORWARD[settings["model"]](weights, settings, batch)
-        loss = F.cross_entropy(logits.flatten(0, -2), batch["labels"].flatten())
+        with precision:
+            logits = torch_models.FORWARD[settings["model"]](weights, settings, batch)
+        loss = F.cross_entropy(logits.flatten(0, -2).float(), batch["labels"].flatten())
         optimizer.zero_grad()
         loss.backward()
         if settings["clip_norm"]:
             torch.nn.utils.clip_grad_norm_(list(trained.values()), settings["clip_norm"])
         optimizer.step()
         losses.append(loss.item())
-    print(json.dumps(losses))
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps({"losses": losses, "seconds": seconds}))
 
 
 if __name__ == "__main__":
