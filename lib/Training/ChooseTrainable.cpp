@@ -3,6 +3,8 @@
 #include "autopar/Training/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
 namespace mlir::autopar {
@@ -68,6 +70,9 @@ private:
                                     only = compile("train-only", trainOnly);
     if (failed(frozen) || failed(only))
       return failure();
+    // What becomes of the parameters, and which; in the order in which they come.
+    llvm::MapVector<StringRef, SmallVector<std::string>> groups;
+    int64_t tensors = 0, numbers = 0;
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
       if (!function.getArgAttr(number, "autopar.origin"))
@@ -78,23 +83,66 @@ private:
       StringRef why = isFrozen                     ? "frozen by name"
                       : !only->empty() && !isNamed ? "not among those to be trained"
                                                    : reasonAgainst(argument, name);
-      if (!why.empty()) {
-        emitRemark(function.getLoc()) << "parameter \"" << name << "\" is not trained: " << why;
+      auto type = cast<RankedTensorType>(argument.getType());
+      bool decays = type.getRank() >= 2;
+      groups[!why.empty() ? why
+             : decays     ? "trained"
+                          : "trained without weight decay"]
+          .push_back(patternOf(name));
+      if (!why.empty())
         continue;
-      }
-      bool decays = cast<RankedTensorType>(argument.getType()).getRank() >= 2;
+      ++tensors;
+      numbers += type.getNumElements();
       function.setArgAttr(number, "autopar.trainable",
                           StringAttr::get(&getContext(), decays ? "decay" : "no_decay"));
-      emitRemark(function.getLoc())
-          << "parameter \"" << name << "\" is trained" << (decays ? "" : ", without weight decay");
     }
     if (failed(checkUsed("freeze", *frozen)) || failed(checkUsed("train-only", *only)))
       return failure();
+    report(function, groups, tensors, numbers);
     return success();
   }
 
+  /// A name with numbers replaced by `*`, so that layers that are alike have one entry: a pattern
+  /// for --freeze, too.
+  static std::string patternOf(StringRef name) {
+    std::string pattern;
+    for (auto [i, c] : llvm::enumerate(name)) {
+      bool isLayer = llvm::isDigit(c) && (i == 0 || !llvm::isAlpha(name[i - 1]));
+      if (!isLayer)
+        pattern += c;
+      else if (pattern.empty() || pattern.back() != '*')
+        pattern += '*';
+    }
+    return pattern;
+  }
+
+  static void report(func::FuncOp function,
+                     const llvm::MapVector<StringRef, SmallVector<std::string>> &groups,
+                     int64_t tensors, int64_t numbers) {
+    InFlightDiagnostic remark = emitRemark(function.getLoc())
+                                << "trains " << tensors << " parameter" << (tensors == 1 ? "" : "s")
+                                << ", " << numbers << " numbers";
+    for (const auto &[what, names] : groups) {
+      llvm::MapVector<StringRef, int64_t> counts;
+      for (const std::string &name : names)
+        ++counts[name];
+      remark << "\n  " << what << ": ";
+      llvm::interleave(
+          counts,
+          [&](const auto &entry) {
+            remark << entry.first;
+            if (entry.second > 1)
+              remark << " (" << entry.second << ")";
+          },
+          [&] { remark << ", "; });
+    }
+  }
+
   /// Why the default rule leaves a parameter alone; empty if it does not.
-  static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
+  StringRef reasonAgainst(BlockArgument argument, StringRef name) {
+    if (getOperation().lookupSymbol<func::FuncOp>("main").getArgAttr(argument.getArgNumber(),
+                                                                     "autopar.donated"))
+      return "the model updates it itself";
     auto type = cast<RankedTensorType>(argument.getType());
     if (!isa<FloatType>(type.getElementType()))
       return "it holds no floats";
@@ -102,6 +150,11 @@ private:
       return "it is a single number";
     if (name.ends_with("running_mean") || name.ends_with("running_var"))
       return "it is a running statistic";
+    if (name.ends_with("inv_freq") || name.ends_with("cos_cached") || name.ends_with("sin_cached"))
+      return "it is a table of rotary embeddings";
+    if (name.ends_with("attn_mask") || name.ends_with("attention_mask") ||
+        name.ends_with("masked_bias"))
+      return "it is a mask";
     return "";
   }
 };

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a few networks with torch.onnx.export into the folder given; run by the system's Python, where torch lives.
 
+usage: export_with_torch.py FOLDER [training]
+
+With `training` they are exported in training mode; parameters.json then says how many numbers torch trains in each.
+
 Small, but each with what exporters really emit: batch normalization, grouped convolution, attention by torch's own
 modules, embeddings, recurrence.
 """
 
+import json
 import pathlib
 import sys
 import warnings
@@ -49,9 +54,15 @@ def networks() -> Dict[str, tuple]:
 def main() -> None:
     """Exports every network; opset 14 is the newest that torch 1.13 writes for all of these."""
     torch.manual_seed(0)
+    folder, training = pathlib.Path(sys.argv[1]), sys.argv[2:] == ["training"]
+    mode = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False} if training else {}
+    counts = {}
     for name, (module, example) in networks().items():
-        torch.onnx.export(module.eval(), example, str(pathlib.Path(sys.argv[1], f"torch-{name}.onnx")), opset_version=14,
-                          input_names=["input"], output_names=["output"], dynamic_axes={"input": {0: "batch"}})
+        counts[name] = sum(parameter.numel() for parameter in module.parameters())
+        torch.onnx.export(module.train(training), example, str(folder / f"torch-{name}.onnx"), opset_version=14,
+                          input_names=["input"], output_names=["output"], dynamic_axes={"input": {0: "batch"}}, **mode)
+    if training:
+        (folder / "parameters.json").write_text(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -12,27 +12,42 @@
 // CHECK-SAME: %arg4: tensor<f32> {autopar.name = "scale", autopar.origin = @s}
 // CHECK-SAME: %arg5: tensor<4xf32> {autopar.name = "bn.running_mean", autopar.origin = @r}
 
-// WHY: remark: parameter "embed.weight" is trained
-// WHY: remark: parameter "bias" is trained, without weight decay
-// WHY: remark: parameter "positions" is not trained: it holds no floats
-// WHY: remark: parameter "scale" is not trained: it is a single number
-// WHY: remark: parameter "bn.running_mean" is not trained: it is a running statistic
+// WHY: remark: trains 2 parameters, 20 numbers
+// WHY-NEXT: trained: embed.weight
+// WHY-NEXT: trained without weight decay: bias
+// WHY-NEXT: it holds no floats: positions
+// WHY-NEXT: it is a single number: scale
+// WHY-NEXT: it is a running statistic: bn.running_mean, bn.*.running_mean (2)
+// WHY-NEXT: it is a table of rotary embeddings: rotary_emb.cos_cached
+// WHY-NEXT: it is a mask: layers.*.attn_mask
+// WHY-NEXT: the model updates it itself: statistic
 
-// FREEZE: parameter "embed.weight" is not trained: frozen by name
-// FREEZE: parameter "bias" is trained
+// FREEZE: remark: trains 1 parameter, 4 numbers
+// FREEZE: frozen by name: embed.weight
+// FREEZE: trained without weight decay: bias
 
-// ONLY: parameter "embed.weight" is trained
-// ONLY: parameter "bias" is not trained: not among those to be trained
+// ONLY: trained: embed.weight
+// ONLY: not among those to be trained: bias, positions
 autopar.origin @w : tensor<4x4xf32>
 autopar.origin @b : tensor<4xf32>
 autopar.origin @p : tensor<4xi64>
 autopar.origin @s : tensor<f32>
 autopar.origin @r : tensor<4xf32>
+autopar.origin @r1 : tensor<4xf32>
+autopar.origin @r2 : tensor<4xf32>
+autopar.origin @t : tensor<4xf32>
+autopar.origin @c : tensor<4x2xf32>
+autopar.origin @m : tensor<4x4xf32>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "embed.weight", autopar.origin = @w},
                 %b: tensor<4xf32> {autopar.name = "bias", autopar.origin = @b},
                 %p: tensor<4xi64> {autopar.name = "positions", autopar.origin = @p},
                 %s: tensor<f32> {autopar.name = "scale", autopar.origin = @s},
-                %r: tensor<4xf32> {autopar.name = "bn.running_mean", autopar.origin = @r}) -> tensor<2x4xf32> {
+                %r: tensor<4xf32> {autopar.name = "bn.running_mean", autopar.origin = @r},
+                %r1: tensor<4xf32> {autopar.name = "bn.0.running_mean", autopar.origin = @r1},
+                %r2: tensor<4xf32> {autopar.name = "bn.1.running_mean", autopar.origin = @r2},
+                %c: tensor<4x2xf32> {autopar.name = "rotary_emb.cos_cached", autopar.origin = @c},
+                %m: tensor<4x4xf32> {autopar.name = "layers.0.attn_mask", autopar.origin = @m},
+                %t: tensor<4xf32> {autopar.donated, autopar.name = "statistic", autopar.origin = @t}) -> tensor<2x4xf32> {
   return %x : tensor<2x4xf32>
 }

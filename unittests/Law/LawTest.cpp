@@ -4,6 +4,7 @@
 // that can occur has to occur; and sabotaged programs have to be caught.
 #include "BreakCollective.h"
 #include "RandomPlan.h"
+#include "RandomStep.h"
 #include "RunModule.h"
 
 #include "autopar/InitAll.h"
@@ -32,6 +33,7 @@ struct Case {
   int ranks = 2;
   int size = 4;
   std::string precision = "f32";
+  bool trains = false;
 };
 
 /// Ranks round the terms of a sum that one rank rounds once.
@@ -42,7 +44,7 @@ double toleranceOf(const Case &c) {
 std::ostream &operator<<(std::ostream &out, const Case &c) {
   return out << "seed " << c.seed << ", " << c.cell.op << " / " << c.cell.factor << " / "
              << c.cell.collective << ", " << c.ranks << " ranks, size " << c.size << ", "
-             << c.precision;
+             << c.precision << (c.trains ? ", training" : "");
 }
 
 class Law : public testing::Test {
@@ -69,7 +71,7 @@ protected:
   /// drawn.
   OwningOpRef<ModuleOp> partitioned(const Case &c, std::set<Cell> *cells = nullptr) {
     DrawnModule drawn = draw(c);
-    if (!drawPlan(drawn, c.seed * 7919 + 1, c.ranks, c.cell))
+    if (!drawn.module || !drawPlan(drawn, c.seed * 7919 + 1, c.ranks, c.cell))
       return {};
     if (cells)
       *cells = cellsOf(drawn.module->lookupSymbol<func::FuncOp>("main"));
@@ -213,6 +215,28 @@ TEST_F(Law, AnyPlanComputesInNarrowFloatsWhatOneDeviceComputes) {
   std::printf("%d cases, %d of them rounded\n", run, narrow);
   EXPECT_GE(run, 30);
   EXPECT_GE(narrow, run / 3);
+}
+
+TEST_F(Law, AnyPlanTrainsLikeOneDevice) {
+  std::vector<Cell> cells = allCells();
+  std::set<std::string> trained;
+  int wanted = caseCount() / 20, run = 0, failures = 0;
+  for (uint64_t attempt = 0; run < wanted && attempt < 20000 && failures < 10; ++attempt) {
+    Case c{200000 + attempt, cells[(attempt * 7) % cells.size()], rankCounts[attempt % 4],
+           1 + static_cast<int>(attempt % 2)};
+    c.trains = true;
+    if (!partitioned(c))
+      continue;
+    ++run;
+    trained.insert(c.cell.op);
+    if (std::string why = violation(c); !why.empty()) {
+      ++failures;
+      ADD_FAILURE() << shrink(c) << " (first seen: " << c << "): " << why;
+    }
+  }
+  EXPECT_GE(run, wanted);
+  std::printf("%d training steps over %zu operations, %d failures\n", run, trained.size(),
+              failures);
 }
 
 TEST_F(Law, SabotageIsCaught) {

@@ -486,7 +486,12 @@ std::optional<DrawnValue> makeIota(Drawer &d) {
 
 std::optional<DrawnValue> makeRandom(Drawer &d) {
   RankedTensorType type = d.type(d.shape(1 + d.below(3)), d.f32());
-  Value drawn = RandomOp::create(d.builder, d.loc, type, RandomKind::Uniform, ValueRange{},
+  SmallVector<Value> offsets;
+  if (d.below(2)) { // a step whose number is known at run time only
+    offsets.assign(type.getRank(), d.scalar(d.builder.getI64IntegerAttr(0)));
+    offsets[0] = d.argument({}, d.builder.getI64Type()).value;
+  }
+  Value drawn = RandomOp::create(d.builder, d.loc, type, RandomKind::Uniform, offsets,
                                  d.below(1000), d.below(1000), type.getShape());
   return d.inexactly(drawn, 1);
 }

@@ -58,6 +58,8 @@ LogicalResult GraphImporter::importModel() {
   for (const onnx::NodeProto &node : model.graph().node())
     nodes.push_back(&node);
   findDifferentiated();
+  if (options.trainingMode)
+    warnOfInferenceExport();
   if (options.ownTraining && failed(findState()))
     return failure();
   if (options.trainingMode && model.training_info_size())

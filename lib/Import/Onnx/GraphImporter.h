@@ -85,6 +85,9 @@ private:
                                       StringRef output);
   LogicalResult importTrainingStep(Scope &scope);
 
+  // ExportSigns.cpp
+  void warnOfInferenceExport();
+
   // SupportCheck.cpp
   LogicalResult checkSupport();
 

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is trained of real exports: as many numbers as the source framework trains; a warning where the export lost something."""
+
+import json
+import pathlib
+import re
+import subprocess
+from typing import Dict
+
+import onnx
+import pytest
+from onnx import helper
+
+import autopar
+from autopar import models
+
+EXPORTER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "checks" / "export_with_torch.py"
+NETWORKS = ("mlp", "cnn", "upsampler", "attention")
+FOLDED = "and nothing in the model normalizes: if the source has batch normalization, the export folded it"
+
+
+def said(model: pathlib.Path, folder: pathlib.Path, output: str = "output", **bind: int) -> str:
+    """What the compiler says of a training step up to its graph."""
+    words = [f"{name}={extent}" for name, extent in bind.items()]
+    done = subprocess.run([autopar.find_tool("autopar-compile"), model, "--train", f"loss=mse({output}, target)", "--optimizer", "sgd",
+                           "--explain", "--stop-after", "train", "-o", folder / "step.mlir", "--bind", ",".join(words)],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def numbers(text: str) -> int:
+    """How many numbers are trained."""
+    return int(re.search(r"trains \d+ parameters?, (\d+) numbers", text)[1])  # type: ignore[index]
+
+
+def export(folder: pathlib.Path, *mode: str) -> pathlib.Path:
+    """torch's exports."""
+    folder.mkdir()
+    done = subprocess.run(["/usr/bin/python3", EXPORTER, folder, *mode], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Path]:
+    """For training and for inference."""
+    folder = tmp_path_factory.mktemp("exports")
+    return {"training": export(folder / "training", "training"), "inference": export(folder / "inference")}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_as_many_numbers_are_trained_as_torch_trains(exports: Dict[str, pathlib.Path], tmp_path: pathlib.Path, name: str) -> None:
+    text = said(exports["training"] / f"torch-{name}.onnx", tmp_path, batch=4)
+    assert numbers(text) == json.loads((exports["training"] / "parameters.json").read_text())[name]
+    assert FOLDED not in text
+
+
+def test_folded_batch_normalization_is_suspected(exports: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    assert FOLDED in said(exports["inference"] / "torch-cnn.onnx", tmp_path, batch=4)
+    assert FOLDED not in said(exports["inference"] / "torch-mlp.onnx", tmp_path, batch=4)
+
+
+def test_dropout_that_became_an_identity_is_named(tmp_path: pathlib.Path) -> None:
+    model = models.build("gpt2-124m", layers=1, hidden=16, heads=2, vocab=20)
+    first = model.graph.node[0]
+    first.output[0], output = "kept", first.output[0]
+    model.graph.node.insert(1, helper.make_node("Identity", ["kept"], [output], "/transformer/drop/Dropout"))
+    onnx.save(model, tmp_path / "gpt2.onnx")
+    assert "1 dropout was exported as Identity" in said(tmp_path / "gpt2.onnx", tmp_path, "logits", batch=2, seq=4)
+
+
+@pytest.mark.parametrize("name, options, output, bind", [
+    ("gpt2-124m", {"layers": 2, "hidden": 32, "heads": 2, "vocab": 50}, "logits", {"batch": 2, "seq": 8}),
+    ("llama3-8b", {"layers": 1, "hidden": 32, "heads": 4, "kv_heads": 2, "vocab": 50}, "logits", {"batch": 2, "seq": 8}),
+    ("resnet50", {"blocks": "1,1", "channels": 8, "image": 32, "classes": 5}, "output", {"batch": 2}),
+    ("bert-switch", {"layers": 2, "hidden": 32, "heads": 2, "vocab": 50}, "pooler_output", {"batch": 2, "seq": 8}),
+], ids=["gpt2", "llama3", "resnet", "bert-switch"])
+def test_the_zoo_is_trained_whole(tmp_path: pathlib.Path, name: str, options: Dict[str, object], output: str,
+                                  bind: Dict[str, int]) -> None:
+    models.save(name, tmp_path / "m.onnx", **options)
+    graph = models.describe(name, **options)
+    expected = sum(parameter.elements for parameter in graph.parameters.values() if parameter.trained)
+    assert numbers(said(tmp_path / "m.onnx", tmp_path, output, **bind)) == expected

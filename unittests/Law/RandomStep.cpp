@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss, derivatives, update: see the header.
+#include "RandomStep.h"
+
+#include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
+#include "autopar/Training/Losses.h"
+#include "autopar/Training/Optimizers.h"
+
+#include <random>
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// Lion is left out: a sign is no law for numbers that depend on the order of a sum.
+constexpr const char *optimizers[] = {"sgd(lr=0.1)", "sgd(lr=0.1,momentum=0.9,nesterov=true)",
+                                      "adam(lr=0.1)", "adamw(lr=0.1)", "adagrad(lr=0.1)"};
+
+class StepDrawer {
+public:
+  StepDrawer(func::FuncOp function, uint64_t seed)
+      : function(function), terminator(function.getBody().front().getTerminator()),
+        builder(terminator), b(builder, function.getLoc()), random(seed),
+        results(terminator->getOperands()) {}
+
+  bool draw() {
+    Value loss = drawLoss();
+    SmallVector<Value> values;
+    for (BlockArgument argument : function.getArguments())
+      if (b.typeOf(argument).getElementType().isF32())
+        values.push_back(argument);
+    if (!loss || values.empty())
+      return false;
+    nameNew();
+    ScopedDiagnosticHandler silence(function.getContext(), [](Diagnostic &) { return success(); });
+    FailureOr<SmallVector<Value>> gradients = differentiate(builder, loss, values);
+    if (failed(gradients) || llvm::none_of(*gradients, [](Value value) { return value; }))
+      return false;
+    results.push_back(loss);
+    auto call = ::autopar::Call::parse("optimizer", optimizers[random() % std::size(optimizers)]);
+    auto optimizer = makeOptimizer(*call);
+    for (auto [value, gradient] : llvm::zip_equal(values, *gradients))
+      if (gradient)
+        update(**optimizer, value, gradient);
+    finish();
+    return true;
+  }
+
+private:
+  /// Weights differ from place to place, so that no derivative is the same everywhere.
+  Value drawLoss() {
+    Value loss;
+    for (Value result : terminator->getOperands()) {
+      RankedTensorType type = b.typeOf(result);
+      if (!type.getElementType().isF32() || type.getNumElements() == 0)
+        continue;
+      SmallVector<float> weights;
+      for (int64_t i = 0; i < type.getNumElements(); ++i)
+        weights.push_back(0.25f * (static_cast<float>(random() % 17) - 8));
+      Value weight = ConstantOp::create(builder, b.loc,
+                                        DenseElementsAttr::get(type, ArrayRef<float>(weights)));
+      Value part = b.mul(result, weight);
+      if (type.getRank())
+        part = b.sum(part, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+      loss = loss ? b.add(loss, part) : part;
+    }
+    return loss;
+  }
+
+  void update(const Optimizer &optimizer, Value parameter, Value gradient) {
+    auto scalar = RankedTensorType::get({}, builder.getF64Type());
+    SmallVector<Value> numbers, state;
+    for (Value number : optimizer.shared(b, b.splat(scalar, 0.1), b.splat(scalar, 3))) {
+      Value one = b.cast(number, builder.getF32Type());
+      RankedTensorType type = b.typeOf(parameter);
+      numbers.push_back(
+          type.getRank()
+              ? BroadcastOp::create(builder, b.loc, type, one, ArrayRef<int64_t>{}).getResult()
+              : one);
+    }
+    for ([[maybe_unused]] StringRef name : optimizer.stateNames())
+      state.push_back(b.square(
+          addArgument(function, b.typeOf(parameter), "s" + Twine(function.getNumArguments()))));
+    llvm::append_range(results, optimizer.update(b, parameter, gradient, state, numbers, 0.01));
+  }
+
+  void nameNew() {
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (getOpId(&op).empty())
+        setOpId(&op, "step_" + std::to_string(count++));
+  }
+
+  void finish() {
+    nameNew();
+    terminator->setOperands(results);
+    function.removeResAttrsAttr();
+    function.setFunctionType(builder.getFunctionType(function.getBody().front().getArgumentTypes(),
+                                                     ValueRange(results).getTypes()));
+    for (unsigned i = 0; i < results.size(); ++i)
+      function.setResultAttr(i, "autopar.name", builder.getStringAttr("y" + std::to_string(i)));
+  }
+
+  func::FuncOp function;
+  Operation *terminator;
+  OpBuilder builder;
+  FormulaBuilder b;
+  std::mt19937_64 random;
+  SmallVector<Value> results;
+  int count = 0;
+};
+
+} // namespace
+
+bool autopar_law::addTrainingStep(ModuleOp module, uint64_t seed) {
+  return StepDrawer(module.lookupSymbol<func::FuncOp>("main"), seed).draw();
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a training step of a drawn module: the law holds for derivatives and updates too.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <cstdint>
+
+namespace autopar_law {
+
+/// Adds to @main of a drawn module a loss (a weighted sum of its float results), the derivatives of
+/// the loss by all float arguments and the update of each by an optimizer drawn from `seed`; loss,
+/// parameters and states become results. False, and the module is of no more use, where an
+/// operation in between has no gradient.
+bool addTrainingStep(mlir::ModuleOp module, uint64_t seed);
+
+} // namespace autopar_law
