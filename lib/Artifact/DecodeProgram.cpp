@@ -95,6 +95,7 @@ public:
       if (limits->has_exception())
         out.limits->exception = limits->exception();
     }
+    out.microBatches = p.micro_batches();
     if (const fb::Source *s = p.source()) {
       out.source.kind = enumeration(s->kind(), SourceKind::Absent, "source kind");
       out.source.path = text(s->path());

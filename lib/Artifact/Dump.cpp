@@ -106,6 +106,8 @@ private:
   void dump(const Port &port) {
     out << "  " << kRoles[size_t(port.role)] << " \"" << port.name
         << "\" : " << shapeText(port.shape, port.dtype) << " in " << ref(port.buffer);
+    if (port.microBatches > 1)
+      out << " micro-batches " << port.microBatches;
     const Source &s = port.source;
     if (s.kind == SourceKind::File)
       out << " from \"" << s.path << "\" at " << s.offset << " bytes " << s.length << " digest "

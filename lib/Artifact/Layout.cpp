@@ -18,4 +18,12 @@ std::optional<int64_t> layoutBytes(const std::vector<int64_t> &dims, DataType ty
   return checkedBytes(padded, type);
 }
 
+std::vector<int64_t> Port::callerShape() const {
+  if (microBatches == 1)
+    return shape;
+  std::vector<int64_t> joined(shape.begin() + 1, shape.end());
+  joined.front() *= shape.front();
+  return joined;
+}
+
 } // namespace autopar::artifact

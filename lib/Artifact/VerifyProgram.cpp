@@ -77,6 +77,9 @@ private:
     auto bytes = checkedBytes(p.shape, p.dtype);
     if (!bytes)
       return bad("the global shape is negative or too large");
+    if (p.microBatches < 1 ||
+        (p.microBatches > 1 && (p.shape.size() < 2 || p.shape[0] != p.microBatches)))
+      return bad(std::to_string(p.microBatches) + " micro-batches do not fit the global shape");
     if (p.buffer == -1 && p.role != Role::Parameter)
       return bad("only a parameter may have no buffer");
     if (p.buffer < -1 || p.buffer >= int64_t(program.buffers.size()))

@@ -50,6 +50,12 @@ int64_t ShardingRule::addFactor(ArrayRef<int64_t> operandDims, ArrayRef<int64_t>
   return index;
 }
 
+int64_t ShardingRule::addUnreducedFactor(ReductionKind reduction) {
+  Factor &factor = factors.emplace_back(Factor{unreducedExtent, FactorKind::Reduction, reduction});
+  factor.partialOperands = {0};
+  return factors.size() - 1;
+}
+
 ShardingRule ShardingRule::emptyFor(Operation *op) {
   ShardingRule rule;
   auto shape = [](SmallVector<Tensor> &tensors, TypeRange types) {

@@ -81,6 +81,8 @@ private:
       return false;
     if (phase == Phase::Train && !options.train)
       return false;
+    if (phase == Phase::SplitMicroBatches && options.microBatches == 1)
+      return false;
     bool isSharding = phase >= Phase::Search && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
   }
@@ -95,6 +97,7 @@ private:
     shardOptions.plan = options.plan;
     shardOptions.emitPlan = options.emitPlan;
     shardOptions.memoryLimit = options.memoryLimit;
+    shardOptions.microBatches = options.microBatches;
     lowerOptions.threads = options.threads;
     lowerOptions.packWeights = options.packWeights;
     lowerOptions.memoryLimit = options.memoryLimit;

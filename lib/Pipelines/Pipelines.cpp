@@ -16,6 +16,7 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
       {Phase::Import, "import", "read the model into whole tensors of static shape"},
       {Phase::Prepare, "prepare", "fold constants and raise what exporters decomposed"},
       {Phase::Train, "train", "add loss, derivatives and the optimizer's update"},
+      {Phase::SplitMicroBatches, "split-micro-batches", "compute the batch in parts, by time"},
       {Phase::Search, "search", "choose a mesh and a sharding for every operation by cost"},
       {Phase::Annotate, "annotate", "write the plan onto the operations"},
       {Phase::InsertReshards, "insert-reshards",
@@ -25,6 +26,7 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
        "replace collectives by cheaper equal ones"},
       {Phase::FormGroups, "form-groups",
        "gather operations that become one kernel or library call"},
+      {Phase::Schedule, "schedule", "write out what runs once per micro-batch, in order"},
       {Phase::Lower, "lower", "choose library calls, generate kernels, lay out the program"},
       {Phase::PlanMemory, "plan-memory", "give every buffer its place and order the queues"},
       {Phase::Emit, "emit", "compile the kernels and write the artifact"},
@@ -114,6 +116,14 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return addPrepare(manager, train, precision);
   case Phase::Train:
     return addTrain(manager, train, precision);
+  case Phase::SplitMicroBatches: {
+    SplitMicroBatchesPassOptions split;
+    split.count = shard.microBatches;
+    manager.addPass(createSplitMicroBatchesPass(split));
+    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCSEPass());
+    return;
+  }
   case Phase::Search:
     return addSearch(manager, shard);
   case Phase::Annotate: {
@@ -134,8 +144,12 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
+    manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
     manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
+    return;
+  case Phase::Schedule:
+    manager.addNestedPass<func::FuncOp>(createUnrollMicroBatchesPass());
     return;
   case Phase::Lower: {
     AutoParToExecPassOptions options;
@@ -157,7 +171,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
 
 void mlir::autopar::buildAutoShardPipeline(OpPassManager &manager,
                                            const AutoShardOptions &options) {
-  for (Phase phase : {Phase::Prepare, Phase::Search, Phase::Annotate, Phase::InsertReshards})
+  for (Phase phase : {Phase::Prepare, Phase::SplitMicroBatches, Phase::Search, Phase::Annotate,
+                      Phase::InsertReshards})
     buildPhase(manager, phase, options, LowerOptions());
 }
 
@@ -167,6 +182,6 @@ void mlir::autopar::buildPartitionPipeline(OpPassManager &manager) {
 }
 
 void mlir::autopar::buildLowerPipeline(OpPassManager &manager, const LowerOptions &options) {
-  for (Phase phase : {Phase::FormGroups, Phase::Lower, Phase::PlanMemory})
+  for (Phase phase : {Phase::FormGroups, Phase::Schedule, Phase::Lower, Phase::PlanMemory})
     buildPhase(manager, phase, AutoShardOptions(), options);
 }

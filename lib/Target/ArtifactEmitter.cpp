@@ -95,6 +95,7 @@ struct ProgramEmitter {
       emitted.name = port.getName().str();
       emitted.dtype = mlir::autopar::dataTypeOf(port.tensorType().getElementType());
       emitted.shape = listOf(port.tensorType().getShape());
+      emitted.microBatches = port.getMicroBatches();
       if (port.getBuffer())
         emitted.buffer = indices.buffers.lookup(port.getBuffer());
       emitted.guards = port.getGuards();

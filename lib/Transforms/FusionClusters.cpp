@@ -108,7 +108,8 @@ static bool isFusible(Operation *op) {
   return !op->hasTrait<OpTrait::ConstantLike>() && op->getNumResults() == 1;
 }
 
-ClusterGraph::ClusterGraph(Block &block) : context(block.getParentOp()->getContext()) {
+ClusterGraph::ClusterGraph(Block &block)
+    : phases(block), context(block.getParentOp()->getContext()) {
   int64_t position = 0;
   for (Operation &op : block.without_terminator()) {
     positions[&op] = position++;
@@ -360,6 +361,9 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
 
 bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   if (producer.isClosed || consumer.isClosed || producer.ops.size() + consumer.ops.size() > maxOps)
+    return false;
+  // What runs once stays outside of what runs in every micro-batch.
+  if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()))
     return false;
   SmallVector<Edge> edges = edgesBetween(producer, consumer);
   std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);

@@ -6,6 +6,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/IndexExpressions.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/MicroBatches.h"
 
 namespace mlir::autopar {
 
@@ -72,6 +73,7 @@ private:
   SmallVector<std::unique_ptr<Cluster>> clusters;
   DenseMap<Operation *, Cluster *> owner;
   DenseMap<Operation *, int64_t> positions;
+  MicroBatches phases;
   MLIRContext *context;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-partition: one walk that maps every whole value to its local one.
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+#include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/ReshardPlan.h"
 
@@ -39,50 +40,10 @@ static Value trim(OpBuilder &builder, Location loc, Value value, int64_t dim, in
                          SmallVector<int64_t>(type.getRank(), 1));
 }
 
-static TypedAttr identityOf(ReductionKind reduction, Type element) {
-  if (auto floating = dyn_cast<FloatType>(element)) {
-    const llvm::fltSemantics &semantics = floating.getFloatSemantics();
-    switch (reduction) {
-    case ReductionKind::Max:
-      return FloatAttr::get(element, APFloat::getInf(semantics, true));
-    case ReductionKind::Min:
-      return FloatAttr::get(element, APFloat::getInf(semantics, false));
-    case ReductionKind::Prod:
-      return FloatAttr::get(element, 1.0);
-    default:
-      return FloatAttr::get(element, 0.0);
-    }
-  }
-  auto integer = cast<IntegerType>(element);
-  unsigned width = integer.getWidth();
-  bool isUnsigned = integer.isUnsigned() || width == 1;
-  switch (reduction) {
-  case ReductionKind::Max:
-    return IntegerAttr::get(element, isUnsigned ? APInt::getMinValue(width)
-                                                : APInt::getSignedMinValue(width));
-  case ReductionKind::Min:
-    return IntegerAttr::get(element, isUnsigned ? APInt::getMaxValue(width)
-                                                : APInt::getSignedMaxValue(width));
-  case ReductionKind::Prod:
-    return IntegerAttr::get(element, APInt(width, 1));
-  case ReductionKind::And:
-    return IntegerAttr::get(element, APInt::getAllOnes(width));
-  default:
-    return IntegerAttr::get(element, APInt(width, 0));
-  }
-}
-
-static Value splatOf(OpBuilder &builder, Location loc, RankedTensorType type, TypedAttr value) {
-  Value scalar = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()), value));
-  return BroadcastOp::create(builder, loc, type, scalar, ArrayRef<int64_t>{});
-}
-
-/// Replaces positions of `dim` at or past the valid extent of this shard by `identity`. `extent` is
-/// the whole extent.
+/// Replaces positions of `dim` at or past the valid extent of this shard by the identity of
+/// `reduction`. `extent` is the whole extent.
 static Value maskPadding(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t extent,
-                         Value shardIndex, TypedAttr identity) {
+                         Value shardIndex, ReductionKind reduction) {
   auto type = cast<RankedTensorType>(value.getType());
   auto lineType = RankedTensorType::get({type.getDimSize(dim)}, builder.getI64Type());
   auto broadcast = [&](Value scalar) {
@@ -97,7 +58,7 @@ static Value maskPadding(OpBuilder &builder, Location loc, Value value, int64_t 
                                    ComparePredicate::Lt, position, broadcast(valid));
   Value mask = BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), inside,
                                    ArrayRef<int64_t>{dim});
-  return SelectOp::create(builder, loc, mask, value, splatOf(builder, loc, type, identity));
+  return SelectOp::create(builder, loc, mask, value, buildIdentity(builder, loc, type, reduction));
 }
 
 //===-- Resharding
@@ -167,6 +128,15 @@ private:
     case Kind::Slice:
       return buildOwnShard(builder, loc, value, step.dim, after.getDimSize(step.dim), mesh.symbol,
                            axes);
+    case Kind::Mask: {
+      Value isFirst = CompareOp::create(
+          builder, loc, RankedTensorType::get({}, builder.getI1Type()), ComparePredicate::Eq,
+          shardIndexAlong(builder, loc, step.axes, mesh), i64Scalar(builder, loc, 0));
+      Value mask = BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), isFirst,
+                                       ArrayRef<int64_t>{});
+      return SelectOp::create(builder, loc, mask, value,
+                              buildIdentity(builder, loc, type, step.after.reduction));
+    }
     }
     return {};
   }
@@ -334,9 +304,7 @@ private:
       if (factor.kind != FactorKind::Reduction || factor.masksPadding || factor.size % shards == 0)
         continue;
       Value shard = shardIndexAlong(builder, op->getLoc(), axes[dimension[0]], mesh);
-      Type element = cast<RankedTensorType>(value.getType()).getElementType();
-      value = maskPadding(builder, op->getLoc(), value, dim, factor.size, shard,
-                          identityOf(factor.reduction, element));
+      value = maskPadding(builder, op->getLoc(), value, dim, factor.size, shard, factor.reduction);
     }
     return value;
   }

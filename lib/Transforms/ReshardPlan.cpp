@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resharding by at most one pass over the dimensions: complete partial values, exchange dimensions,
 // slice what is free, gather what has to go, slice the rest. Uneven dimensions are only ever
-// gathered and sliced whole, since blocks of different shard counts do not line up.
+// gathered and sliced whole, since blocks of different shard counts do not line up. Partial values
+// that stay partial are moved as they are.
 #include "autopar/Transforms/ReshardPlan.h"
 
 using namespace mlir;
@@ -23,6 +24,7 @@ public:
     sliceFree();
     gather();
     sliceFree();
+    mask();
     assert(current == target && "resharding must arrive");
     return std::move(steps);
   }
@@ -45,25 +47,52 @@ private:
     return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
   }
 
+  /// The axes whose partial values have to be completed: all that the target does not keep.
+  AxisList toComplete() const {
+    AxisList axes;
+    bool mayKeep = current.reduction == target.reduction;
+    for (int8_t axis : current.partial)
+      if (!mayKeep || !llvm::is_contained(target.partial, axis))
+        axes.push_back(axis);
+    return axes;
+  }
+
+  void dropPartial(const AxisList &axes) {
+    llvm::erase_if(current.partial, [&](int8_t axis) { return llvm::is_contained(axes, axis); });
+  }
+
   void completePartial() {
     for (auto [dim, wanted] : llvm::enumerate(target.dims)) {
       AxisList &have = current.dims[dim];
-      if (current.partial.empty() || !startsWith(wanted, have) || wanted == have)
+      AxisList open = toComplete();
+      if (open.empty() || !startsWith(wanted, have) || wanted == have)
         continue;
       AxisList extra = suffix(wanted, have.size());
-      bool allPartial = llvm::all_of(
-          extra, [&](int8_t axis) { return llvm::is_contained(current.partial, axis); });
+      bool allPartial =
+          llvm::all_of(extra, [&](int8_t axis) { return llvm::is_contained(open, axis); });
       if (!allPartial || (!have.empty() && !isEven(dim, wanted)))
         continue;
       have = wanted;
-      llvm::erase_if(current.partial, [&](int8_t axis) { return llvm::is_contained(extra, axis); });
+      dropPartial(extra);
       add(Kind::ReduceScatter, dim, -1, extra);
     }
-    if (current.partial.empty())
+    AxisList axes = toComplete();
+    if (axes.empty())
       return;
-    AxisList axes = current.partial;
-    current.partial.clear();
+    dropPartial(axes);
     add(Kind::AllReduce, -1, -1, axes);
+  }
+
+  void mask() {
+    AxisList missing;
+    for (int8_t axis : target.partial)
+      if (!llvm::is_contained(current.partial, axis))
+        missing.push_back(axis);
+    if (missing.empty())
+      return;
+    current.partial = target.partial;
+    current.reduction = target.reduction;
+    add(Kind::Mask, -1, -1, missing);
   }
 
   /// Axes that leave the end of one dimension for the end of another move in one all-to-all.

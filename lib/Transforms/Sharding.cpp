@@ -118,20 +118,31 @@ static TensorSharding shardingFrom(const ShardingRule::Tensor &tensor, const Fac
   return sharding;
 }
 
+/// Adds the axes of factors as axes over which the value is partial.
+static void addPartial(TensorSharding &sharding, const ShardingRule &rule, const FactorAxes &axes,
+                       function_ref<bool(const Factor &)> isPartialOver) {
+  for (auto [factor, list] : llvm::zip_equal(rule.factors, axes))
+    if (!list.empty() && isPartialOver(factor)) {
+      llvm::append_range(sharding.partial, list);
+      sharding.reduction = factor.reduction;
+    }
+  llvm::sort(sharding.partial);
+}
+
 TensorSharding mlir::autopar::operandSharding(const ShardingRule &rule, const FactorAxes &axes,
                                               unsigned index) {
-  return shardingFrom(rule.operands[index], axes);
+  TensorSharding sharding = shardingFrom(rule.operands[index], axes);
+  addPartial(sharding, rule, axes, [&](const Factor &factor) {
+    return llvm::is_contained(factor.partialOperands, index);
+  });
+  return sharding;
 }
 
 TensorSharding mlir::autopar::resultSharding(const ShardingRule &rule, const FactorAxes &axes,
                                              unsigned index) {
   TensorSharding sharding = shardingFrom(rule.results[index], axes);
-  for (auto [factor, list] : llvm::zip_equal(rule.factors, axes))
-    if (factor.kind == FactorKind::Reduction && !list.empty()) {
-      llvm::append_range(sharding.partial, list);
-      sharding.reduction = factor.reduction;
-    }
-  llvm::sort(sharding.partial);
+  addPartial(sharding, rule, axes,
+             [](const Factor &factor) { return factor.kind == FactorKind::Reduction; });
   return sharding;
 }
 

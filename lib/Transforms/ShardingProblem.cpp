@@ -64,9 +64,16 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 ShardingProblem::ShardingProblem(func::FuncOp function, const MeshAxes &axes,
                                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster)
     : function(function), axes(axes), mesh(mesh), cluster(cluster),
-      device(cluster.typeOfDevice(mesh.devices.front())), ids(planIds(function)) {
-  for (auto [position, entry] : llvm::enumerate(ids))
+      device(cluster.typeOfDevice(mesh.devices.front())), microBatches(function.getBody().front()),
+      ids(planIds(function)) {
+  for (auto [position, entry] : llvm::enumerate(ids)) {
     timeOf[entry.first] = position;
+    if (microBatches.runsOf(entry.first) == 1)
+      continue;
+    if (lastRepeated < 0)
+      firstRepeated = position;
+    lastRepeated = position;
+  }
   timeOf[function.getBody().front().getTerminator()] = ids.size();
   addArguments();
   for (auto &[op, id] : ids)
@@ -92,12 +99,23 @@ int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
   return it->second;
 }
 
-/// Last position at which `value` is read; its own definition if never.
-static int64_t lastUse(Value value, int64_t defined, const DenseMap<Operation *, int64_t> &timeOf) {
-  int64_t last = defined;
-  for (Operation *user : value.getUsers())
-    last = std::max(last, timeOf.lookup(user));
-  return last;
+/// When values defined at a position are held: until the last one is read, which is the last
+/// micro-batch for what all of them read; accumulators from the first micro-batch on.
+::autopar::LiveInterval ShardingProblem::liveOf(ValueRange values, int64_t defined) const {
+  int64_t begin = defined, end = defined;
+  for (Value value : values) {
+    Operation *producer = value.getDefiningOp();
+    bool isOfOne = producer && microBatches.runsOf(producer) > 1;
+    if (isOfOne && MicroBatches::joins(producer)) {
+      begin = std::min(begin, firstRepeated);
+      end = std::max(end, lastRepeated);
+    }
+    for (Operation *user : value.getUsers()) {
+      bool isReadByAll = !isOfOne && microBatches.runsOf(user) > 1;
+      end = std::max(end, isReadByAll ? lastRepeated : timeOf.lookup(user));
+    }
+  }
+  return {begin, end + 1};
 }
 
 void ShardingProblem::addArguments() {
@@ -115,7 +133,7 @@ void ShardingProblem::addArguments() {
       node.strategies.push_back(strategy);
     }
     if (!isParameter)
-      node.live.push_back({0, lastUse(argument, 0, timeOf) + 1});
+      node.live.push_back(liveOf(ValueRange(argument), 0));
     int32_t list = intern(std::move(shardings));
     sources[argument] = {costGraph.addNode(std::move(node)), list};
     argumentLists.push_back(list);
@@ -169,7 +187,7 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
   kind.choices = enumerateStrategies(rule, axes);
   for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
-    strategy.timeUs = opTimeUs(op, rule, choice);
+    strategy.timeUs = microBatches.runsOf(op) * opTimeUs(op, rule, choice);
     for (OpResult result : op->getResults())
       strategy.liveBytes += bytesOf(localType(
           tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), axes));
@@ -197,6 +215,8 @@ const ShardingProblem::OpKind &ShardingProblem::kindOf(Operation *op) {
   SmallVector<const void *> key{op->getName().getAsOpaquePointer(),
                                 attributes.getDictionary(op->getContext()).getAsOpaquePointer(),
                                 livesInUsers(op) ? op->getName().getAsOpaquePointer() : nullptr,
+                                microBatches.runsOf(op) > 1 ? op->getName().getAsOpaquePointer()
+                                                            : nullptr,
                                 // A region may hold anything.
                                 op->getNumRegions() ? op : nullptr};
   for (Type type : op->getOperandTypes())
@@ -214,13 +234,10 @@ void ShardingProblem::addOperation(Operation *op) {
   ::autopar::CostNode node;
   node.id = ids[timeOf[op]].second;
   node.strategies = kind.strategies;
-  int64_t begin = timeOf[op], end = begin;
-  for (OpResult result : op->getResults())
-    end = std::max(end, lastUse(result, begin, timeOf));
-  node.live.push_back({begin, end + 1});
+  node.live.push_back(liveOf(op->getResults(), timeOf[op]));
   int32_t index = costGraph.addNode(std::move(node));
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
-    connect(sources.lookup(operand), index, kind.operandLists[number], tensorTypeOf(operand));
+    connect(operand, index, kind.operandLists[number]);
   for (OpResult result : op->getResults())
     sources[result] = {index, kind.resultLists[result.getResultNumber()]};
   strategies.push_back(&kind.choices);
@@ -239,7 +256,7 @@ void ShardingProblem::addResults() {
     if (auto donor = donated.find(name ? name.str() : ""); donor != donated.end()) {
       int32_t argument = donor->second, list = argumentLists[argument];
       if (operand.get() != function.getArgument(argument))
-        connect(sources.lookup(operand.get()), argument, list, type);
+        connect(operand.get(), argument, list);
       resultLists.push_back(list);
       resultNodes.push_back(argument);
       continue;
@@ -250,7 +267,7 @@ void ShardingProblem::addResults() {
     node.strategies.resize(shardings.size());
     int32_t list = intern(std::move(shardings));
     int32_t index = costGraph.addNode(std::move(node));
-    connect(sources.lookup(operand.get()), index, list, type);
+    connect(operand.get(), index, list);
     resultLists.push_back(list);
     resultNodes.push_back(index);
     strategies.push_back(nullptr);
@@ -296,6 +313,7 @@ double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorShardin
       total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllToAll, before, group);
       break;
     case Kind::Slice:
+    case Kind::Mask:
       total += ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), device) -
                device.launchUs;
       break;
@@ -304,8 +322,9 @@ double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorShardin
   return total;
 }
 
-int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorType type) {
-  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to}, 0);
+int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorType type,
+                                       int64_t runs) {
+  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to, runs}, 0);
   if (!isNew)
     return it->second;
   const SmallVector<TensorSharding> &rows = lists[from], &columns = lists[to];
@@ -323,15 +342,19 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
     for (size_t column = 0; column < columns.size(); ++column) {
       auto [entry, missing] = known.try_emplace({rowOf[row], columnOf[column]}, 0.0);
       if (missing)
-        entry->second = reshardTimeUs(type, rows[row], columns[column]);
+        entry->second = runs * reshardTimeUs(type, rows[row], columns[column]);
       matrix[row * columns.size() + column] = entry->second;
     }
   return it->second = costGraph.addMatrix(std::move(matrix));
 }
 
-void ShardingProblem::connect(Source from, int32_t toNode, int32_t toShardings,
-                              RankedTensorType type) {
-  costGraph.addEdge(from.node, toNode, reshardMatrix(from.shardings, toShardings, type));
+/// A value of one micro-batch is resharded in every micro-batch.
+void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings) {
+  Source source = sources.lookup(from);
+  Operation *producer = from.getDefiningOp();
+  int64_t runs = producer && !MicroBatches::joins(producer) ? microBatches.runsOf(producer) : 1;
+  costGraph.addEdge(source.node, toNode,
+                    reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs));
 }
 
 //===-- Repeated blocks

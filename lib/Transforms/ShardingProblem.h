@@ -7,6 +7,7 @@
 #include "autopar/Cost/Mesh.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Planner/CostGraph.h"
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -54,8 +55,9 @@ private:
   void addArguments();
   void addOperation(Operation *op);
   void addResults();
-  void connect(Source from, int32_t toNode, int32_t toShardings, RankedTensorType type);
-  int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type);
+  void connect(Value from, int32_t toNode, int32_t toShardings);
+  int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs);
+  ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
   double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
   double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
   const ::autopar::MeshGroup &groupOf(const AxisList &axes);
@@ -70,10 +72,12 @@ private:
 
   std::vector<SmallVector<TensorSharding>> lists; ///< by list id
   std::map<std::string, int32_t> listIds;
-  std::map<std::tuple<const void *, int32_t, int32_t>, int32_t> matrices;
+  std::map<std::tuple<const void *, int32_t, int32_t, int64_t>, int32_t> matrices;
   std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
   DenseMap<Value, Source> sources;
-  DenseMap<Operation *, int64_t> timeOf; ///< position in the block
+  MicroBatches microBatches;
+  int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
+  DenseMap<Operation *, int64_t> timeOf;        ///< position in the block
   SmallVector<std::pair<Operation *, std::string>> ids;
   std::map<SmallVector<const void *>, OpKind> kinds;
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation

@@ -75,6 +75,7 @@ class Train:
     optimizer: one of the classes above, or its words.
     schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.
     clip_norm: the largest norm of all gradients together. None: any.
+    micro_batches: parts of the batch, computed one after the other; their gradients add up.
     freeze, train_only: patterns of parameter names.
     inference_mode: batch normalization and dropout stay in inference mode, as exported.
     precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
@@ -86,6 +87,7 @@ class Train:
     optimizer: Union[Optimizer, str] = AdamW()
     schedule: Optional[str] = None
     clip_norm: Optional[float] = None
+    micro_batches: int = 1
     freeze: Sequence[str] = ()
     train_only: Sequence[str] = ()
     inference_mode: bool = False
@@ -105,6 +107,8 @@ class Train:
         words += ["--precision", self.precision, "--gradient-dtype", self.gradient_dtype]
         if self.loss_scale is not None:
             words += ["--loss-scale", self.loss_scale]
+        if self.micro_batches != 1:
+            words += ["--micro-batches", str(self.micro_batches)]
         for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
             if patterns:
                 words += [flag, ",".join(patterns)]

@@ -103,6 +103,9 @@ struct Options {
       cl::desc("dynamic(initial=65536, interval=2000), static(scale=1024) or none; default: "
                "dynamic for fp16, none else"),
       cl::cat(category)};
+  cl::opt<int64_t> microBatches{
+      "micro-batches", cl::desc("compute the batch in this many parts, one after the other"),
+      cl::init(1), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -154,6 +157,8 @@ static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
 Status Options::check() const {
   if (input.empty())
     return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
+  if (microBatches < 1)
+    return usage("--micro-batches: expected a positive number");
   if (ranks.getNumOccurrences() && ranks < 1)
     return usage("--ranks: expected a positive number, got " + Twine(ranks));
   if (ranks.getNumOccurrences() && !cluster.empty())
@@ -204,6 +209,7 @@ Result<CommandLine> Options::values() const {
   options.engine = engine;
   options.mesh = mesh;
   options.seed = seed;
+  options.microBatches = microBatches;
   options.plan = plan;
   options.emitPlan = emitPlan;
   options.threads = threads;

@@ -239,6 +239,42 @@ TEST_F(Law, AnyPlanTrainsLikeOneDevice) {
               failures);
 }
 
+// The first input's first dimension is the batch; graphs in which samples depend on each other are
+// refused and do not count.
+TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
+  std::vector<std::string> ops = makerNames();
+  int run = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    Case c{200000 + attempt,
+           {ops[attempt % ops.size()], "", ""},
+           1,
+           1 + static_cast<int>(attempt % 4)};
+    DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
+    if (!drawn.target)
+      continue;
+    mlir::autopar::AutoShardOptions options;
+    options.microBatches = 2 + static_cast<int>(attempt % 2);
+    PassManager manager(&context);
+    mlir::autopar::buildPhase(manager, mlir::autopar::Phase::SplitMicroBatches, options, {});
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    if (failed(manager.run(*drawn.module)))
+      continue;
+    ::autopar::Result<std::vector<Output>> expected = reference(c),
+                                           actual = runModule(*drawn.module, c.seed);
+    ++run;
+    std::string why = !expected ? expected.status().message()
+                      : !actual ? actual.status().message()
+                                : firstDifference(*expected, *actual);
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", " << options.microBatches.getValue() << " micro-batches: " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d graphs in micro-batches\n", run);
+  EXPECT_GE(run, 20);
+}
+
 TEST_F(Law, SabotageIsCaught) {
   std::vector<Cell> cells = allCells();
   int sabotaged = 0, caught = 0;

@@ -9,6 +9,7 @@ using namespace autopar_law;
 static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> kinds[] = {
     {"pass-through", "none"},    {"pass-through", "all_gather"},  {"pass-through", "all_to_all"},
     {"reduction", "all_reduce"}, {"reduction", "reduce_scatter"}, {"whole", "slice"},
+    {"whole", "mask"},
 };
 
 ArrayRef<std::pair<StringRef, StringRef>> autopar_law::cellKinds() {
@@ -28,6 +29,8 @@ static StringRef collectiveName(ReshardStep::Kind kind) {
     return "all_to_all";
   case ReshardStep::Kind::Slice:
     return "slice";
+  case ReshardStep::Kind::Mask:
+    return "mask";
   }
   return "";
 }

@@ -89,6 +89,11 @@ struct Port {
   bool guards = false;
   /// Inputs only: what lies outside has no meaning to the program.
   std::optional<Limits> limits;
+  /// Above 1, the first two dimensions are micro-batches x samples; outside they are one.
+  int64_t microBatches = 1;
+
+  /// The shape by which a caller knows the tensor.
+  std::vector<int64_t> callerShape() const;
 };
 
 // ---- Instructions ------------------------------------------------------------------------------

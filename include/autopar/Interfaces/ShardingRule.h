@@ -32,6 +32,9 @@ struct Factor {
   bool mayBeUneven = true;
   /// The operation's own local rewrite keeps padding out of the reduction.
   bool masksPadding = false;
+  /// Operands that are partial values themselves where a reduction factor is split: what the
+  /// operation adds to (the input of a scatter).
+  llvm::SmallVector<int64_t, 1> partialOperands;
 };
 
 /// The factors of an operation and where they appear. A tensor dimension is a list of factors,
@@ -52,6 +55,12 @@ struct ShardingRule {
   int64_t addFactor(llvm::ArrayRef<int64_t> operandDims, llvm::ArrayRef<int64_t> resultDims,
                     int64_t size, FactorKind kind = FactorKind::PassThrough,
                     ReductionKind reduction = ReductionKind::Sum);
+
+  /// Adds a reduction factor that no dimension holds: a partial operand gives a partial result. For
+  /// operations of one operand over which the reduction distributes.
+  int64_t addUnreducedFactor(ReductionKind reduction = ReductionKind::Sum);
+  /// The extent that such a factor counts as: any number of shards fits.
+  static constexpr int64_t unreducedExtent = int64_t(1) << 40;
 
   /// A rule with empty mappings that fit the operation's ranked operands and results.
   static ShardingRule emptyFor(Operation *op);

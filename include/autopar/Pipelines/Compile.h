@@ -29,7 +29,8 @@ struct CompileOptions {
   int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
   int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
-  TrainOptions train; ///< for a training step instead of inference
+  int64_t microBatches = 1; ///< parts of the batch, computed one after the other
+  TrainOptions train;       ///< for a training step instead of inference
   PrecisionOptions precision;
   std::string targetCpu = "native";
   std::string emitMlir; ///< folder for the IR after each phase

@@ -17,12 +17,14 @@ enum class Phase {
   Import,
   Prepare,
   Train,
+  SplitMicroBatches,
   Search,
   Annotate,
   InsertReshards,
   Partition,
   OptimizeCollectives,
   FormGroups,
+  Schedule,
   Lower,
   PlanMemory,
   Emit,
@@ -59,6 +61,10 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
   Option<std::string> plan{*this, "plan",
                            llvm::cl::desc("replay this plan file instead of searching"),
                            llvm::cl::init("")};
+  Option<int64_t> microBatches{
+      *this, "micro-batches",
+      llvm::cl::desc("compute the batch in this many parts, one after the other"),
+      llvm::cl::init(1)};
   Option<std::string> emitPlan{
       *this, "emit-plan", llvm::cl::desc("write the plan to this file too"), llvm::cl::init("")};
 };
@@ -96,13 +102,13 @@ void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &sha
                 const LowerOptions &lower, const TrainOptions &train = {},
                 const PrecisionOptions &precision = {});
 
-/// prepare, search (or the given plan), annotate, insert-reshards: a module of whole tensors gets
-/// its shardings and says where data moves. This is `--auto-shard`.
+/// prepare, split-micro-batches, search (or the given plan), annotate, insert-reshards: a module of
+/// whole tensors gets its shardings and says where data moves. This is `--auto-shard`.
 void buildAutoShardPipeline(OpPassManager &manager, const AutoShardOptions &options);
 /// partition and optimize-collectives: whole tensors and reshards become local shapes and
 /// collectives.
 void buildPartitionPipeline(OpPassManager &manager);
-/// form-groups, lower, plan-memory: from local shapes to a program.
+/// form-groups, schedule, lower, plan-memory: from local shapes to a program.
 void buildLowerPipeline(OpPassManager &manager, const LowerOptions &options);
 
 } // namespace mlir::autopar

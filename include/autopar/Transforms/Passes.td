@@ -21,6 +21,31 @@ def LimitInputsPass : Pass<"autopar-limit-inputs", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def SplitMicroBatchesPass : Pass<"autopar-split-micro-batches", "mlir::ModuleOp"> {
+  let summary = "compute the batch in parts, one after the other";
+  let description = [{
+    Shards the first dimension of the inputs over time, as a mesh axis would, by the sharding rules of the operations. Inputs and
+    results of the batch get a dimension of micro-batches in front; what is partial over time is
+    accumulated. What micro-batches need to know of the whole batch is computed before them if it
+    depends on inputs alone; an operation that couples the samples otherwise is refused.
+
+    ```mlir
+    func.func @main(%x: tensor<8x16xf32>, %g: tensor<8x4xf32>) -> tensor<16x4xf32> {
+      %w = autopar.dot_general %x, %g contract [0] x [0] : ...
+    ```
+    becomes for two micro-batches
+    ```mlir
+    func.func @main(%x: tensor<2x4x16xf32> {autopar.micro_batches = 2}, ...) -> tensor<16x4xf32> {
+      %a = autopar.micro_batch %x : tensor<2x4x16xf32> -> tensor<4x16xf32>
+      %b = autopar.micro_batch %g : tensor<2x4x4xf32> -> tensor<4x4xf32>
+      %p = autopar.dot_general %a, %b contract [0] x [0] : ...
+      %w = autopar.accumulate sum %p : tensor<16x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [Option<"count", "count", "int64_t", "1", "number of micro-batches">];
+}
+
 def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
   let summary = "choose a sharding for every operation by cost";
   let description = [{
@@ -226,6 +251,24 @@ def FoldScalesPass : Pass<"autopar-fold-scales", "mlir::func::FuncOp"> {
     %f = autopar.broadcast %s dims [1] : tensor<4xf32> -> tensor<8x4xf32>
     %z = autopar.binary mul %y, %f : tensor<8x4xf32>
     ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::FuncOp"> {
+  let summary = "write accumulation over micro-batches as additions";
+  let description = [{
+    `autopar.accumulate` becomes an addition to `autopar.carried`, handed on by `autopar.carry`; short floats
+    are summed in f32.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def UnrollMicroBatchesPass : Pass<"autopar-unroll-micro-batches", "mlir::func::FuncOp"> {
+  let summary = "write out what runs once per micro-batch";
+  let description = [{
+    Clones the operations of a micro-batch, groups whole, as often as there are micro-batches, in order. Operation ids
+    get `@i`.
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

@@ -15,6 +15,7 @@ struct ReshardStep {
     AllGather,     ///< joins the shards of `dim` over `axes`
     AllToAll,      ///< splits `dim` over `axes` and joins `concatDim`
     Slice,         ///< keeps this rank's shard of `dim`, no communication
+    Mask,          ///< the first shard over `axes` keeps the value, others the identity: partial
   };
   Kind kind;
   int64_t dim = -1;
@@ -23,8 +24,8 @@ struct ReshardStep {
   TensorSharding after; ///< the sharding once the step is done
 };
 
-/// The steps from one sharding of a tensor of global shape `shape` to another, which must not be
-/// partial; empty where both are equal.
+/// The steps from one sharding of a tensor of global shape `shape` to another; empty where both are
+/// equal.
 SmallVector<ReshardStep> planReshard(ArrayRef<int64_t> shape, const TensorSharding &from,
                                      const TensorSharding &to, const MeshAxes &mesh);
 

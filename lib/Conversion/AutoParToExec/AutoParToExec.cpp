@@ -164,6 +164,12 @@ static FailureOr<RankedTensorType> globalType(func::FuncOp function, Type type,
   return RankedTensorType::get(dims.asArrayRef(), local.getElementType());
 }
 
+/// How many micro-batches the first dimension of an argument or result counts.
+static int64_t microBatchesIn(DictionaryAttr attributes) {
+  auto count = attributes ? attributes.getAs<IntegerAttr>("autopar.micro_batches") : IntegerAttr();
+  return count ? count.getInt() : 1;
+}
+
 static StringRef stringIn(DictionaryAttr attributes, StringRef key) {
   auto text = attributes ? attributes.getAs<StringAttr>(key) : StringAttr();
   return text ? text.getValue() : StringRef();
@@ -202,6 +208,7 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
   info.name = stringIn(attributes, "autopar.name");
   info.isDonated = attributes && attributes.contains("autopar.donated");
   info.control = stringIn(attributes, "autopar.control");
+  info.microBatches = microBatchesIn(attributes);
   if (attributes) {
     info.limits = attributes.getAs<DenseI64ArrayAttr>("autopar.limits");
     info.exception = attributes.getAs<IntegerAttr>("autopar.exception");
@@ -234,7 +241,7 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
   return exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file,
                               offset, value,
                               /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false,
-                              DenseI64ArrayAttr(), IntegerAttr());
+                              DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1);
 }
 
 void ProgramBuilder::createArgumentPorts() {
@@ -247,6 +254,7 @@ void ProgramBuilder::createArgumentPorts() {
                      info.name, info.buffer, info.global, info.sharding, info.origin);
       port.setLimitsAttr(info.limits);
       port.setExceptionAttr(info.exception);
+      port.setMicroBatches(info.microBatches);
     }
   if (!controlWords)
     return;
@@ -297,6 +305,7 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
   exec::PortOp port = createPort(isMetric ? exec::Role::Metric : exec::Role::Output, name, *buffer,
                                  *global, sharding);
   port.setGuards(attributes && attributes.contains("autopar.guard"));
+  port.setMicroBatches(microBatchesIn(attributes));
   return success();
 }
 

@@ -163,12 +163,20 @@ static bool stepsForward(SliceOp slice) {
   return llvm::all_of(slice.getSteps(), [](int64_t step) { return step > 0; });
 }
 
+/// One position of the first dimension, such as a micro-batch of a stack: the bytes lie together.
+static bool isOnePosition(SliceOp slice) {
+  RankedTensorType part = slice.getType();
+  auto all = cast<RankedTensorType>(slice.getInput().getType());
+  return part.getRank() > 0 && part.getDimSize(0) == 1 &&
+         part.getShape().drop_front() == all.getShape().drop_front();
+}
+
 bool ProgramBuilder::isView(Operation *op) {
   if (isa<TransposeOp, ReshapeOp>(op))
     return true;
   if (auto slice = dyn_cast<SliceOp>(op))
     return stepsForward(slice) && slice.getType().getNumElements() > 0 &&
-           feedsLibrary(slice.getResult());
+           (isOnePosition(slice) || feedsLibrary(slice.getResult()));
   auto group = dyn_cast<GroupOp>(op);
   if (!group || !llvm::any_of(group.getResults(), feedsLibrary))
     return false;

@@ -117,6 +117,7 @@ private:
     std::string control;      ///< a word of the control buffer: `autopar.control`
     DenseI64ArrayAttr limits; ///< of what an input may hold: `autopar.limits`, or null
     IntegerAttr exception;    ///< `autopar.exception`, or null
+    int64_t microBatches = 1; ///< that the first dimension counts
 
     /// Whether it is the same in every step.
     bool isFixed() const { return origin && !isDonated; }

@@ -81,7 +81,7 @@ Status Session::State::open() {
   if (options.initializer)
     AUTOPAR_RETURN_IF_ERROR(options.initializer->check(first));
   for (const Port &port : first.ports) {
-    TensorSpec spec{port.name, port.dtype, port.shape,
+    TensorSpec spec{port.name, port.dtype, port.callerShape(),
                     checkedBytes(port.shape, port.dtype).value_or(0), port.limits};
     if (port.role == Role::Input)
       inputs.push_back(spec);
@@ -94,7 +94,7 @@ Status Session::State::open() {
     for (const Port &port : reader.programOfRank(rank.rank).ports)
       if (port.role == Role::Input && std::none_of(inputs.begin(), inputs.end(), [&](auto &input) {
             return input.name == port.name && input.dtype == port.dtype &&
-                   input.shape == port.shape;
+                   input.shape == port.callerShape();
           }))
         return {StatusCode::BadInput, reader.path() + ": rank " + std::to_string(rank.rank) +
                                           " has an input '" + port.name + "' that rank 0 lacks"};

@@ -81,6 +81,22 @@ Status Session::State::writeInput(const TensorSpec &spec, const BoxReader &read,
   return Status::ok();
 }
 
+/// A rank's box of an input: the caller knows micro-batches and samples as one dimension.
+static Status readSamples(const Port &port, const PortShard &shard, const Session::BoxReader &read,
+                          void *out) {
+  if (port.microBatches == 1)
+    return read({shard.offset, shard.extent}, out);
+  Box box{{shard.offset.begin() + 1, shard.offset.end()},
+          {shard.extent.begin() + 1, shard.extent.end()}};
+  int64_t bytes = elements(box.extent) * byteSize(port.dtype);
+  auto *part = static_cast<uint8_t *>(out);
+  for (int64_t i = 0; i < shard.extent[0]; ++i, part += bytes) {
+    box.offset[0] = (shard.offset[0] + i) * port.shape[1] + shard.offset[1];
+    AUTOPAR_RETURN_IF_ERROR(read(box, part));
+  }
+  return Status::ok();
+}
+
 /// A rank's box of an input, padded with zeros where the rank's shape is larger. `whole` spares a
 /// copy where the rank takes all of it; may be null.
 Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const BoxReader &read,
@@ -95,7 +111,7 @@ Status Session::State::writeInput(LocalRank &rank, const TensorSpec &spec, const
     const Buffer &buffer = program.buffers[size_t(port.buffer)];
     if (whole && shard.extent == port.shape && buffer.shape == port.shape)
       return rank.device->write(port.buffer, 0, whole, spec.bytes);
-    return writeBox(rank, i, [&](void *out) { return read({shard.offset, shard.extent}, out); });
+    return writeBox(rank, i, [&](void *out) { return readSamples(port, shard, read, out); });
   }
   return Status::ok();
 }

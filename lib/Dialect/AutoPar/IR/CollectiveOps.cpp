@@ -10,8 +10,6 @@ LogicalResult ReshardOp::verify() {
     if (static_cast<int64_t>(sharding.getDims().size()) != getType().getRank())
       return emitOpError() << "sharding of " << sharding.getDims().size() << " dimensions on "
                            << getType();
-  if (!getTo().getPartial().empty() && getTo().getPartial() != getFrom().getPartial())
-    return emitOpError("cannot make a value partial");
   return success();
 }
 

@@ -431,6 +431,36 @@ LogicalResult ScatterOp::verify() {
   return success();
 }
 
+/// Updates may be spread over shards where the order in which they are combined does not matter;
+/// each shard combines its own with a partial value of the input.
+static std::optional<ReductionKind> reductionOf(ScatterKind kind) {
+  switch (kind) {
+  case ScatterKind::Assign:
+    return std::nullopt;
+  case ScatterKind::Add:
+    return ReductionKind::Sum;
+  case ScatterKind::Mul:
+    return ReductionKind::Prod;
+  case ScatterKind::Max:
+    return ReductionKind::Max;
+  case ScatterKind::Min:
+    return ReductionKind::Min;
+  }
+  return std::nullopt;
+}
+
+/// A factor over dimension `dim` of indices and updates.
+static void addUpdateFactor(ShardingRule &rule, ScatterKind kind, int64_t dim, int64_t size) {
+  std::optional<ReductionKind> reduction = reductionOf(kind);
+  if (!reduction)
+    return;
+  Factor &factor = rule.factors[rule.addFactor({absent, dim, dim}, {absent}, size,
+                                               FactorKind::Reduction, *reduction)];
+  factor.partialOperands = {0};
+  // Padding adds zero at position zero; other identities are no positions.
+  factor.mayBeUneven = kind == ScatterKind::Add;
+}
+
 ShardingRule ScatterOp::getShardingRule() {
   ShardingRule rule = ShardingRule::emptyFor(*this);
   RankedTensorType input = getInput().getType(), indices = getIndices().getType();
@@ -442,6 +472,8 @@ ShardingRule ScatterOp::getShardingRule() {
   for (int64_t dim = 0; dim < indexed; ++dim)
     rule.addFactor({dim, absent, absent}, {dim}, input.getDimSize(dim),
                    FactorKind::NeedsReplication);
+  for (int64_t dim = 0; dim + 1 < indices.getRank(); ++dim)
+    addUpdateFactor(rule, getKind(), dim, indices.getDimSize(dim));
   rule.complete(*this);
   return rule;
 }
@@ -468,6 +500,11 @@ ShardingRule ScatterElementsOp::getShardingRule() {
   for (int64_t dim = 0; dim < input.getRank(); ++dim)
     if (dim != static_cast<int64_t>(getDim()) && input.getDimSize(dim) == indices.getDimSize(dim))
       rule.addFactor({dim, dim, dim}, {dim}, input.getDimSize(dim));
+    else
+      // The same positions in input and result.
+      rule.addFactor({dim, absent, absent}, {dim}, input.getDimSize(dim),
+                     FactorKind::NeedsReplication);
+  addUpdateFactor(rule, getKind(), getDim(), indices.getDimSize(getDim()));
   rule.complete(*this);
   return rule;
 }

@@ -11,5 +11,6 @@ include "autopar/Dialect/AutoPar/IR/ReductionOps.td"
 include "autopar/Dialect/AutoPar/IR/DataMovementOps.td"
 include "autopar/Dialect/AutoPar/IR/GenerationOps.td"
 include "autopar/Dialect/AutoPar/IR/CollectiveOps.td"
+include "autopar/Dialect/AutoPar/IR/MicroBatchOps.td"
 
 #endif

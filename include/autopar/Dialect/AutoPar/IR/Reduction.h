@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reduction does to two values, and the value that it leaves alone.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+namespace mlir::autopar {
+
+/// The identity of a reduction over elements of a type.
+TypedAttr identityOf(ReductionKind reduction, Type element);
+/// A tensor of identities.
+Value buildIdentity(OpBuilder &builder, Location loc, RankedTensorType type,
+                    ReductionKind reduction);
+/// The operation that combines two values.
+BinaryKind combinerOf(ReductionKind reduction);
+
+} // namespace mlir::autopar
