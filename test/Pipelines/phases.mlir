@@ -13,8 +13,9 @@
 // FILES-NEXT: 06-partition.mlir
 // FILES-NEXT: 07-optimize-collectives.mlir
 // FILES-NEXT: 08-form-groups.mlir
-// FILES-NEXT: 09-lower.mlir
-// FILES-NEXT: 10-plan-memory.mlir
+// FILES-NEXT: 09-schedule.mlir
+// FILES-NEXT: 10-lower.mlir
+// FILES-NEXT: 11-plan-memory.mlir
 // EXEC: exec.program @class0 arena
 // EXEC: exec.rank 0 of @class0
 // EXEC: exec.rank 1 of @class0

@@ -17,11 +17,11 @@ using artifact::Reader;
 using nlohmann::ordered_json;
 
 ordered_json tensorJson(const artifact::Port &port) {
-  return {{"name", port.name}, {"dtype", std::string(name(port.dtype))}, {"shape", port.shape}};
+  return {{"name", port.name}, {"dtype", std::string(name(port.dtype))}, {"shape", port.callerShape()}};
 }
 
 std::string tensorText(const artifact::Port &port) {
-  return runtime::describe({runtime::TensorSpec{port.name, port.dtype, port.shape, 0}});
+  return runtime::describe({runtime::TensorSpec{port.name, port.dtype, port.callerShape(), 0}});
 }
 
 double mib(int64_t bytes) { return double(bytes) / (1 << 20); }

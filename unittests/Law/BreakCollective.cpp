@@ -4,6 +4,8 @@
 
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include <random>
 
 using namespace mlir;
@@ -43,11 +45,29 @@ static bool carriesData(Value value) {
   return llvm::any_of(op->getOperands().drop_front(isa<SelectOp>(op) ? 1 : 0), carriesData);
 }
 
+/// Whether a value only decides which ranks contribute to a maximum or minimum: those may be more.
+static bool choosesForExtremum(Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isa<CompareOp, BroadcastOp, ReshapeOp>(user))
+      return choosesForExtremum(user->getResult(0));
+    auto select = dyn_cast<SelectOp>(user);
+    if (!select || select.getCondition() != value)
+      return false;
+    Value other = select.getOnFalse();
+    while (auto repeated = other.getDefiningOp<BroadcastOp>())
+      other = repeated.getInput();
+    DenseElementsAttr number;
+    return matchPattern(other, m_Constant(&number)) && number.isSplat() &&
+           isa<FloatType>(number.getElementType()) && number.getSplatValue<APFloat>().isInfinity();
+  });
+}
+
 std::string autopar_law::breakCollective(ModuleOp module, uint64_t seed) {
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
     if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, ShardIndexOp>(op) &&
-        !op->use_empty() && llvm::all_of(op->getOperands(), carriesData))
+        !op->use_empty() && llvm::all_of(op->getOperands(), carriesData) &&
+        !choosesForExtremum(op->getResult(0)))
       candidates.push_back(op);
   });
   if (candidates.empty())

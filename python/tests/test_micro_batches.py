@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Micro-batches: the batch in parts, one after the other, is the same training step."""
+
+import pathlib
+import re
+import subprocess
+import sys
+from typing import List
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar.tools import find_tool
+
+LOSS = "softmax_cross_entropy(logits, labels, ignore_index=-100)"
+BATCH, SEQ, STEPS = 8, 16, 8
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A gpt2 of two layers, small enough for a second."""
+    path = tmp_path_factory.mktemp("model") / "gpt2.onnx"
+    words = "gpt2-124m --layers 2 --hidden 32 --heads 4 --vocab 101 --positions 32".split()
+    subprocess.run([sys.executable, "-m", "autopar.models", *words, "-o", str(path)], check=True, capture_output=True)
+    return path
+
+
+def losses(model: pathlib.Path, folder: pathlib.Path, micro_batches: int, ranks: int = 1, *options: str) -> List[float]:
+    """The losses of STEPS steps on fixed batches, of which some labels do not count."""
+    artifact = folder / f"{micro_batches}-{ranks}.bin"
+    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, micro_batches=micro_batches)
+    autopar.compile(
+        model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train, options=["--quiet", *options]
+    )
+    random = np.random.default_rng(3)
+    result = []
+    with autopar.Session(artifact) as session:
+        for _ in range(STEPS):
+            tokens = random.integers(0, 101, (BATCH, SEQ + 1), dtype=np.int64)
+            labels = tokens[:, 1:].copy()
+            labels[random.random(labels.shape) < 0.3] = -100  # a different number in every sample
+            result.append(float(session.run({"input_ids": tokens[:, :-1].copy(), "labels": labels})["loss"]))
+    return result
+
+
+@pytest.mark.parametrize("micro_batches", [2, 8])
+def test_micro_batches_train_like_the_whole_batch(model, tmp_path, micro_batches):
+    np.testing.assert_allclose(losses(model, tmp_path, micro_batches), losses(model, tmp_path, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("ranks, options", [(2, ()), (4, ("--mesh", "data=4")), (4, ("--engine", "random", "--seed", "3"))])
+def test_ranks_with_micro_batches_train_like_one_rank(model, tmp_path, ranks, options):
+    batch = 2 if "data=4" in options else 4
+    np.testing.assert_allclose(losses(model, tmp_path, batch, ranks, *options), losses(model, tmp_path, 1), rtol=1e-5)
+
+
+def test_gradients_cross_the_mesh_once_per_step(model, tmp_path):
+    """Partial gradients accumulate on their rank: data parallelism reduces no more often with micro-batches."""
+
+    def reductions(micro_batches: int) -> int:
+        artifact = tmp_path / "data.bin"
+        train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), micro_batches=micro_batches)
+        options = ["--quiet", "--mesh", "data=2"]
+        autopar.compile(model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=2, train=train, options=options)
+        dump = subprocess.run(
+            [str(find_tool("autopar-translate")), "--dump", str(artifact)], check=True, capture_output=True, text=True
+        )
+        return sum("vjp" in line and ("all_reduce" in line or "reduce_scatter" in line) for line in dump.stdout.splitlines())
+
+    assert reductions(1) > 0
+    assert reductions(4) <= reductions(1) + 2
+
+
+def test_memory_for_activations_shrinks(model, tmp_path):
+    """A quarter of the batch at a time needs less memory than all of it."""
+
+    def peak(micro_batches: int) -> float:
+        artifact = tmp_path / "memory.bin"
+        train = autopar.Train(LOSS, autopar.SGD(lr=0.1), micro_batches=micro_batches)
+        autopar.compile(model, artifact, bind={"batch": 32, "seq": 32}, train=train, options=["--quiet"])
+        words = [str(find_tool("autopar-run")), "--dry-run", str(artifact)]
+        report = subprocess.run(words, check=True, capture_output=True, text=True)
+        rank = re.search(r"^ +0 +0 +([0-9.]+) ", report.stdout, re.MULTILINE)
+        assert rank, report.stdout
+        return float(rank.group(1))
+
+    assert peak(4) < 0.6 * peak(1)
+
+
+def test_uneven_micro_batches_are_refused(model, tmp_path):
+    with pytest.raises(autopar.Error, match='"input_ids" holds 8 samples, which do not split evenly into 3'):
+        losses(model, tmp_path, 3)
+
+
+def test_results_of_all_micro_batches_come_back_whole(model, tmp_path):
+    """Inference in parts gives the logits of the whole batch in the caller's shape."""
+    tokens = np.arange(BATCH * SEQ, dtype=np.int64).reshape(BATCH, SEQ) % 101
+    outputs = []
+    for count in (1, 4):
+        artifact = tmp_path / f"logits{count}.bin"
+        autopar.compile(
+            model, artifact, bind={"batch": BATCH, "seq": SEQ}, options=["--quiet", "--micro-batches", str(count)]
+        )
+        with autopar.Session(artifact) as session:
+            outputs.append(session.run({"input_ids": tokens})["logits"])
+    assert outputs[0].shape == outputs[1].shape == (BATCH, SEQ, 101)
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-5, atol=1e-6)
