@@ -17,7 +17,8 @@ using artifact::Reader;
 using nlohmann::ordered_json;
 
 ordered_json tensorJson(const artifact::Port &port) {
-  return {{"name", port.name}, {"dtype", std::string(name(port.dtype))}, {"shape", port.callerShape()}};
+  return {
+      {"name", port.name}, {"dtype", std::string(name(port.dtype))}, {"shape", port.callerShape()}};
 }
 
 std::string tensorText(const artifact::Port &port) {

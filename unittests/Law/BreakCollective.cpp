@@ -4,8 +4,6 @@
 
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 
-#include "mlir/IR/Matchers.h"
-
 #include <random>
 
 using namespace mlir;
@@ -45,20 +43,38 @@ static bool carriesData(Value value) {
   return llvm::any_of(op->getOperands().drop_front(isa<SelectOp>(op) ? 1 : 0), carriesData);
 }
 
-/// Whether a value only decides which ranks contribute to a maximum or minimum: those may be more.
-static bool choosesForExtremum(Value value) {
-  return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    if (isa<CompareOp, BroadcastOp, ReshapeOp>(user))
-      return choosesForExtremum(user->getResult(0));
-    auto select = dyn_cast<SelectOp>(user);
-    if (!select || select.getCondition() != value)
-      return false;
-    Value other = select.getOnFalse();
-    while (auto repeated = other.getDefiningOp<BroadcastOp>())
-      other = repeated.getInput();
-    DenseElementsAttr number;
-    return matchPattern(other, m_Constant(&number)) && number.isSplat() &&
-           isa<FloatType>(number.getElementType()) && number.getSplatValue<APFloat>().isInfinity();
+/// Whether the parts of a value along a dimension can differ from each other.
+static bool variesAlong(Value value, int64_t dim) {
+  Operation *op = value.getDefiningOp();
+  if (auto repeated = dyn_cast_or_null<BroadcastOp>(op)) {
+    auto *position = llvm::find(repeated.getDims(), dim);
+    return position != repeated.getDims().end() &&
+           variesAlong(repeated.getInput(), position - repeated.getDims().begin());
+  }
+  if (isa_and_nonnull<DynamicSliceOp>(op))
+    return variesAlong(op->getOperand(0), dim);
+  if (op && op->hasTrait<OpTrait::Elementwise>())
+    return llvm::any_of(op->getOperands(),
+                        [dim](Value operand) { return variesAlong(operand, dim); });
+  return !op || carriesData(value);
+}
+
+/// Whether it matters which part of a dimension the collective gives or chooses.
+static bool choosesParts(Operation *op) {
+  if (auto gather = dyn_cast<AllGatherOp>(op))
+    return variesAlong(gather.getInput(), gather.getDim());
+  if (!isa<ShardIndexOp, BinaryOp>(op))
+    return true;
+  return llvm::any_of(op->getUsers(), [op](Operation *user) {
+    if (isa<BinaryOp>(user))
+      return choosesParts(user);
+    auto slice = dyn_cast<DynamicSliceOp>(user);
+    if (!slice)
+      return true;
+    for (auto [dim, start] : llvm::enumerate(slice.getStarts()))
+      if (start == op->getResult(0) && variesAlong(slice.getInput(), dim))
+        return true;
+    return false;
   });
 }
 
@@ -66,8 +82,7 @@ std::string autopar_law::breakCollective(ModuleOp module, uint64_t seed) {
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
     if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, ShardIndexOp>(op) &&
-        !op->use_empty() && llvm::all_of(op->getOperands(), carriesData) &&
-        !choosesForExtremum(op->getResult(0)))
+        !op->use_empty() && llvm::all_of(op->getOperands(), carriesData) && choosesParts(op))
       candidates.push_back(op);
   });
   if (candidates.empty())
