@@ -17,8 +17,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-constexpr int8_t time = 0; ///< the only axis
-
 /// The dimension of a value that is split over time; nothing for a whole value.
 using SplitDim = std::optional<int64_t>;
 

@@ -88,7 +88,7 @@ struct Port {
   /// Of a scalar metric: an instruction that commits runs only where this is a finite number.
   bool guards = false;
   /// Inputs only: what lies outside has no meaning to the program.
-  std::optional<Limits> limits;
+  std::optional<Limits> limits = {};
   /// Above 1, the first two dimensions are micro-batches x samples; outside they are one.
   int64_t microBatches = 1;
 

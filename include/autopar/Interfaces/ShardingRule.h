@@ -34,7 +34,7 @@ struct Factor {
   bool masksPadding = false;
   /// Operands that are partial values themselves where a reduction factor is split: what the
   /// operation adds to (the input of a scatter).
-  llvm::SmallVector<int64_t, 1> partialOperands;
+  llvm::SmallVector<int64_t, 1> partialOperands = {};
 };
 
 /// The factors of an operation and where they appear. A tensor dimension is a list of factors,

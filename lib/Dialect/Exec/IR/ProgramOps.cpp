@@ -88,10 +88,10 @@ LogicalResult PortOp::verify() {
                          << "\": only a metric that is an f32 or f64 scalar may guard";
   if (getLimits() && (getRole() != Role::Input || getLimits()->size() != 2))
     return emitOpError() << "\"" << getName() << "\": expected two limits, on an input";
-  if (getMicroBatches() < 1 ||
-      (getMicroBatches() > 1 &&
-       (tensorType().getRank() < 2 || tensorType().getDimSize(0) != getMicroBatches())))
-    return emitOpError() << "\"" << getName() << "\": " << getMicroBatches()
+  auto microBatches = static_cast<int64_t>(getMicroBatches());
+  if (microBatches < 1 || (microBatches > 1 && (tensorType().getRank() < 2 ||
+                                                tensorType().getDimSize(0) != microBatches)))
+    return emitOpError() << "\"" << getName() << "\": " << microBatches
                          << " micro-batches do not fit " << getType();
   if (getValue() && getValue()->getShapedType() != getType())
     return emitOpError() << "\"" << getName() << "\": value of type " << getValue()->getShapedType()
