@@ -102,6 +102,11 @@ private:
     return name ? name.str() : "arg" + std::to_string(argument);
   }
 
+  std::string nameOf(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument ? nameOf(argument.getArgNumber()) : getOpId(value.getDefiningOp()).str();
+  }
+
   /// The batch is the first dimension of the first input that has one; inputs of another extent
   /// there belong to every sample.
   LogicalResult splitInputs() {
@@ -380,7 +385,7 @@ private:
                           RankedTensorType::get(shape, type.getElementType()), wholeOf(value));
     if (dim)
       all = TransposeOp::create(builder, value.getLoc(), all, order);
-    return parts[{value, dim}] = takePart(all, getOpId(value.getDefiningOp()));
+    return parts[{value, dim}] = takePart(all, nameOf(value));
   }
 
   /// A value that only the first micro-batch sees, the others its identity: added up it is whole.
@@ -419,7 +424,8 @@ private:
       if (failed(results))
         return {};
       for (Value made : *results)
-        setOpId(made.getDefiningOp(), getOpId(op) + "/part");
+        if (Operation *maker = made.getDefiningOp())
+          setOpId(maker, getOpId(op) + "/part");
       return (*results)[result.getResultNumber()];
     }
     return {};
