@@ -39,12 +39,32 @@ Value maximumGradient(FormulaBuilder &b, PoolOp pool, Value g) {
                                   pool.getStrides(), pool.getPadBegin(), pool.getPadEnd(),
                                   pool.getDilations(), /*columnMajor=*/false);
   // A window that lies in the padding alone has no largest element.
-  Value isInside = b.compare(ComparePredicate::Ge, where, b.splatLike(where, 0));
-  int64_t count = b.typeOf(g).getNumElements(), total = type.getNumElements();
-  RankedTensorType flat = type.clone(ArrayRef<int64_t>{total});
-  Value sum = ScatterElementsOp::create(b.builder, b.loc, flat, ScatterKind::Add, b.zeros(flat),
-                                        b.reshape(where, {count}),
-                                        b.reshape(b.where(isInside, g), {count}), 0);
+  Value zero = b.splatLike(where, 0);
+  Value isInside = b.compare(ComparePredicate::Ge, where, zero);
+  // Dimensions that the window leaves alone stay apart, so that they may be split.
+  SmallVector<int64_t> planes, given;
+  int64_t size = 1, count = 1;
+  for (auto [dim, extent] : llvm::enumerate(type.getShape())) {
+    bool isOuter = planes.size() == dim && pool.getWindow()[dim] == 1 &&
+                   pool.getStrides()[dim] == 1 && pool.getPadBegin()[dim] == 0 &&
+                   pool.getPadEnd()[dim] == 0;
+    if (isOuter)
+      planes.push_back(extent);
+    else {
+      size *= extent;
+      count *= positions.getDimSize(dim);
+    }
+  }
+  int64_t along = planes.size();
+  given = planes;
+  planes.push_back(size);
+  given.push_back(count);
+  Value inPlane = b.binary(BinaryKind::Modulo, b.binary(BinaryKind::Max, where, zero),
+                           b.splatLike(where, size));
+  RankedTensorType spread = type.clone(planes);
+  Value sum = ScatterElementsOp::create(b.builder, b.loc, spread, ScatterKind::Add, b.zeros(spread),
+                                        b.reshape(inPlane, given),
+                                        b.reshape(b.where(isInside, g), given), along);
   return b.reshape(sum, type.getShape());
 }
 

@@ -153,8 +153,67 @@ LogicalResult ArgPoolOp::verify() {
   return checkWindow(*this, getInput().getType(), getType(), getWindow(), getStrides(),
                      getPadBegin(), getPadEnd(), getDilations());
 }
-// The result speaks of positions in the whole input, so the input has to be whole.
-ShardingRule ArgPoolOp::getShardingRule() { return ShardingRule::replicated(*this); }
+/// Dimensions in front that the window leaves alone: batch and channels.
+static int64_t outerDims(ArgPoolOp op) {
+  int64_t dim = 0, rank = op.getInput().getType().getRank();
+  while (dim < rank && op.getWindow()[dim] == 1 && op.getStrides()[dim] == 1 &&
+         op.getPadBegin()[dim] == 0 && op.getPadEnd()[dim] == 0)
+    ++dim;
+  return dim;
+}
+// The dimensions in front may be split, evenly: the result counts positions in the whole input.
+ShardingRule ArgPoolOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (int64_t dim = 0; dim < outerDims(*this); ++dim) {
+    rule.addFactor({dim}, {dim}, getInput().getType().getDimSize(dim));
+    rule.factors.back().mayBeUneven = false;
+  }
+  rule.complete(*this);
+  return rule;
+}
+
+/// A local position is the number of its plane times the plane's size plus the position in the
+/// plane; the planes get their numbers in the whole input. Negative positions mean none.
+FailureOr<SmallVector<Value>> ArgPoolOp::partition(OpBuilder &builder, ValueRange localOperands,
+                                                   PartitionContext &context) {
+  SmallVector<Value> local = context.cloneLocal(*this, builder, localOperands);
+  int64_t outer = outerDims(*this);
+  auto isSplit = [&](int64_t dim) { return context.shardCount(dim) > 1; };
+  if (llvm::none_of(llvm::seq<int64_t>(0, outer), isSplit))
+    return local;
+  Location loc = getLoc();
+  RankedTensorType type = context.localResultType(0);
+  auto scalar = [&](int64_t value) -> Value {
+    auto scalarType = RankedTensorType::get({}, builder.getI64Type());
+    return ConstantOp::create(builder, loc,
+                              DenseElementsAttr::get(scalarType, builder.getI64IntegerAttr(value)));
+  };
+  auto spread = [&](Value value) -> Value {
+    return BroadcastOp::create(builder, loc, type, value, ArrayRef<int64_t>{});
+  };
+  auto binary = [&](BinaryKind kind, Value a, Value b) -> Value {
+    return BinaryOp::create(builder, loc, kind, a, b);
+  };
+  ArrayRef<int64_t> whole = getInput().getType().getShape();
+  int64_t step = 1;
+  for (int64_t dim = outer; dim < static_cast<int64_t>(whole.size()); ++dim)
+    step *= whole[dim];
+  Value position = binary(BinaryKind::Modulo, local[0], spread(scalar(step)));
+  for (int64_t dim = outer; dim-- > 0;) {
+    Value index = IotaOp::create(builder, loc, type, dim);
+    if (isSplit(dim)) {
+      Value first = binary(BinaryKind::Mul, context.shardIndex(builder, loc, dim),
+                           scalar(type.getDimSize(dim)));
+      index = binary(BinaryKind::Add, index, spread(first));
+    }
+    position =
+        binary(BinaryKind::Add, position, binary(BinaryKind::Mul, index, spread(scalar(step))));
+    step *= whole[dim];
+  }
+  Value isNone = CompareOp::create(builder, loc, type.clone(builder.getI1Type()),
+                                   ComparePredicate::Lt, local[0], spread(scalar(0)));
+  return SmallVector<Value>{SelectOp::create(builder, loc, isNone, local[0], position)};
+}
 
 //===-- scans and rows
 //----------------------------------------------------------------------------===//

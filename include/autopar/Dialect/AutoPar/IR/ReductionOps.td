@@ -46,7 +46,7 @@ def AutoPar_PoolOp : AutoPar_ValueOp<"pool"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_ArgPoolOp : AutoPar_ValueOp<"arg_pool"> {
+def AutoPar_ArgPoolOp : AutoPar_PositionalOp<"arg_pool"> {
   let summary = "linear position of the largest element in a sliding window";
   let description = [{
     As `pool max`, but yields where the first largest element of the window stands: its row-major
