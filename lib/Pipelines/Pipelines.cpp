@@ -46,6 +46,7 @@ std::optional<Phase> mlir::autopar::phaseFromName(StringRef name) {
 }
 
 static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
+  manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
   if (!options.plan.empty())
     return; // annotate reads the plan file
   SearchPassOptions search;

@@ -24,6 +24,8 @@ public:
       if (folded && *folded)
         return std::vector<Solution>{**folded};
     }
+    if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options))
+      return std::vector<Solution>{std::move(*unlimited)};
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();

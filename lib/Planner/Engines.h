@@ -25,12 +25,16 @@ int64_t exactColumns(const ReducedProblem &problem);
 void improveExactly(const CostGraph &graph, const Reduction &reduction, double seconds,
                     const SearchOptions &options, Solution &solution);
 
+/// What the engine finds without the memory limit, where that keeps it; nothing without a limit.
+std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const CostGraph &graph,
+                                           const SearchOptions &options);
+
 /// Whether searchFolded should be tried.
 bool worthFolding(const CostGraph &graph);
 /// Folds, searches the small graph, expands; nothing where there is nothing to fold.
 Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options);
 
 /// Why a choice that breaks a rule cannot be returned.
-Status refuse(const CostGraph &graph, const Evaluation &evaluation);
+Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options);
 
 } // namespace autopar::planner

@@ -160,9 +160,10 @@ private:
   }
   size_t edgeColumns(const BlockEdge &edge) const { return columnsOf.at(edge.matrix); }
 
-  CostGraph tiedBlock(size_t block, double always, double passing) const;
+  CostGraph tiedBlock(size_t block, double price, const std::set<int64_t> &times) const;
+  int64_t peakTime(size_t block, const BlockOption &option) const;
   Status findOptions(size_t block);
-  void keepPareto(std::vector<BlockOption> &found) const;
+  void keepPareto(size_t block, std::vector<BlockOption> &found) const;
   BlockOption evaluateOption(size_t block, std::vector<int32_t> choice) const;
   void buildGraph();
   void addCopies(size_t block);
@@ -180,24 +181,20 @@ private:
   FoldedGraph result;
 };
 
-/// One copy whose neighbours take the same choice as itself, with bytes priced: `always` per byte
-/// that is held while other copies run, `passing` per byte that is not.
-CostGraph Folder::tiedBlock(size_t block, double always, double passing) const {
+/// One copy whose neighbours take the same choice as itself. A byte costs `price` at each of
+/// `times`; as the copies are solved as one, each byte pays what it pays in a copy on average.
+CostGraph Folder::tiedBlock(size_t block, double price, const std::set<int64_t> &times) const {
   const std::vector<std::vector<int32_t>> &copies = finder.blocks[block].copies;
   const std::vector<int32_t> &nodes = copies[copies.size() / 2];
-  int64_t begin = INT64_MAX, end = 0;
-  for (int32_t node : nodes)
-    for (const LiveInterval &live : graph.nodes[static_cast<size_t>(node)].live) {
-      begin = std::min(begin, live.begin);
-      end = std::max(end, live.end);
-    }
   CostGraph tied;
-  for (int32_t node : nodes) {
-    CostNode copy = graph.nodes[static_cast<size_t>(node)];
-    int64_t length = 0;
-    for (const LiveInterval &live : copy.live)
-      length = std::max(length, live.end - live.begin);
-    double held = 2 * length > end - begin ? always : passing;
+  for (size_t p = 0; p < nodes.size(); ++p) {
+    CostNode copy = graph.nodes[static_cast<size_t>(nodes[p])];
+    int64_t met = 0;
+    for (const std::vector<int32_t> &one : copies)
+      for (const LiveInterval &live : graph.nodes[static_cast<size_t>(one[p])].live)
+        met += std::distance(times.lower_bound(live.begin), times.lower_bound(live.end));
+    double always = price * static_cast<double>(times.size()),
+           held = price * static_cast<double>(met) / static_cast<double>(copies.size());
     for (Strategy &strategy : copy.strategies) {
       if (!isForbidden(strategy.timeUs))
         strategy.timeUs += always * static_cast<double>(strategy.persistentBytes) +
@@ -258,15 +255,25 @@ BlockOption Folder::evaluateOption(size_t block, std::vector<int32_t> choice) co
   return option;
 }
 
-void Folder::keepPareto(std::vector<BlockOption> &found) const {
-  auto beats = [](const BlockOption &a, const BlockOption &b) {
-    bool noWorse = a.timeUs <= b.timeUs && a.persistentBytes <= b.persistentBytes &&
-                   a.liveBytes <= b.liveBytes;
-    bool better =
-        a.timeUs < b.timeUs || a.persistentBytes < b.persistentBytes || a.liveBytes < b.liveBytes;
-    return noWorse && better;
+/// Options that another one beats in time and in the bytes of every node go, except the first one,
+/// which is the cheapest with its transitions.
+void Folder::keepPareto(size_t block, std::vector<BlockOption> &found) const {
+  const std::vector<int32_t> &nodes = finder.blocks[block].copies.front();
+  auto beats = [&](const BlockOption &a, const BlockOption &b) {
+    bool better = a.timeUs < b.timeUs;
+    if (a.timeUs > b.timeUs)
+      return false;
+    for (size_t p = 0; p < nodes.size(); ++p) {
+      const std::vector<Strategy> &list = graph.nodes[static_cast<size_t>(nodes[p])].strategies;
+      const Strategy &one = list[static_cast<size_t>(a.choice[p])],
+                     &other = list[static_cast<size_t>(b.choice[p])];
+      if (one.liveBytes > other.liveBytes || one.persistentBytes > other.persistentBytes)
+        return false;
+      better =
+          better || one.liveBytes < other.liveBytes || one.persistentBytes < other.persistentBytes;
+    }
+    return better;
   };
-  // The first option is the cheapest with its transitions and always stays.
   std::vector<BlockOption> kept;
   for (size_t i = 0; i < found.size(); ++i)
     if (i == 0 || std::none_of(found.begin(), found.end(),
@@ -275,9 +282,29 @@ void Folder::keepPareto(std::vector<BlockOption> &found) const {
   found = std::move(kept);
 }
 
+/// When most memory is held if all copies of the block take `option` and all else the least.
+int64_t Folder::peakTime(size_t block, const BlockOption &option) const {
+  std::vector<int32_t> choice;
+  for (const CostNode &node : graph.nodes) {
+    auto bytes = [](const Strategy &strategy) {
+      return strategy.liveBytes + strategy.persistentBytes;
+    };
+    auto least =
+        std::min_element(node.strategies.begin(), node.strategies.end(),
+                         [&](const Strategy &a, const Strategy &b) { return bytes(a) < bytes(b); });
+    choice.push_back(static_cast<int32_t>(least - node.strategies.begin()));
+  }
+  for (const std::vector<int32_t> &copy : finder.blocks[block].copies)
+    for (size_t p = 0; p < copy.size(); ++p)
+      choice[static_cast<size_t>(copy[p])] = option.choice[p];
+  return evaluate(graph, choice).peakAt;
+}
+
+/// Options for a row of prices on memory at the times that matter: where the options so far have
+/// their peaks.
 Status Folder::findOptions(size_t block) {
+  constexpr size_t kMostTimes = 8;
   FoldedBlock &folded = finder.blocks[block];
-  auto copies = static_cast<double>(folded.copies.size());
   double time = 0, bytes = 1;
   for (int32_t node : folded.copies.front()) {
     double most = 0, mostTime = 0;
@@ -289,32 +316,37 @@ Status Folder::findOptions(size_t block) {
     time += mostTime;
     bytes += most;
   }
-  std::vector<std::pair<double, double>> prices = {{0, 0}};
-  if (graph.memoryLimitBytes > 0)
-    for (double price = 1e-4 * time / bytes; price < 2e4 * time / bytes; price *= 5) {
-      prices.emplace_back(price, price / copies);
-      prices.emplace_back(price, price);
-    }
   std::set<std::vector<int32_t>> seen;
   SearchOptions inner;
   inner.foldBlocks = false;
   inner.seed = options.seed;
   inner.workUnits = 20;
   size_t nodes = folded.copies.front().size();
-  for (const auto &[always, passing] : prices) {
-    Result<std::vector<Solution>> found = engine.search(tiedBlock(block, always, passing), inner);
-    if (!found) {
-      if (folded.options.empty() && always == 0)
-        continue; // copies cannot all take one choice at this price; another may do
+  auto solve = [&](double price, const std::set<int64_t> &times) -> Status {
+    Result<std::vector<Solution>> found = engine.search(tiedBlock(block, price, times), inner);
+    if (!found)
       return found.status();
-    }
     std::vector<int32_t> choice(found->front().choice.begin(),
                                 found->front().choice.begin() + static_cast<long>(nodes));
     result.workUnits += found->front().workUnits;
     if (seen.insert(choice).second)
       folded.options.push_back(evaluateOption(block, std::move(choice)));
+    return Status::ok();
+  };
+  // Where copies cannot all take one choice, the kind is not folded.
+  if (!solve(0, {}).isOk() || graph.memoryLimitBytes <= 0)
+    return Status::ok();
+  std::set<int64_t> times = {peakTime(block, folded.options.front())};
+  for (double price = 1e-4 * time / bytes; price < 2e4 * time / bytes; price *= 4) {
+    size_t before = folded.options.size();
+    AUTOPAR_RETURN_IF_ERROR(solve(price, times));
+    if (folded.options.size() == before || times.size() >= kMostTimes)
+      continue;
+    // The peak may have moved: then that time costs as much.
+    if (times.insert(peakTime(block, folded.options.back())).second)
+      AUTOPAR_RETURN_IF_ERROR(solve(price, times));
   }
-  keepPareto(folded.options);
+  keepPareto(block, folded.options);
   return Status::ok();
 }
 

@@ -134,6 +134,8 @@ public:
       if (folded && *folded)
         return std::vector<Solution>{**folded};
     }
+    if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options))
+      return std::vector<Solution>{std::move(*unlimited)};
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();
@@ -157,9 +159,11 @@ Solution makeSolution(const CostGraph &graph, const Reduction &reduction,
 
 } // namespace
 
-Status refuse(const CostGraph &graph, const Evaluation &evaluation) {
+Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options) {
   if (!evaluation.legal)
     return Status::badInput("no legal choice was found: " + evaluation.whyNot);
+  if (options.leastBytes)
+    *options.leastBytes = evaluation.peakBytes;
   return Status::badInput("no choice fits into " + std::to_string(graph.memoryLimitBytes) +
                           " bytes; the least found is " + std::to_string(evaluation.peakBytes) +
                           " bytes (at time point " + std::to_string(evaluation.peakAt) +
@@ -195,7 +199,7 @@ Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &posed, const C
   solution.choice = small.expand(solution.choice);
   Evaluation evaluation = evaluate(graph, solution.choice);
   if (!evaluation.legal || !evaluation.fits)
-    return refuse(graph, evaluation);
+    return refuse(graph, evaluation, options);
   solution.timeUs = evaluation.timeUs;
   solution.peakBytes = evaluation.peakBytes;
   solution.lowerBoundUs = std::min(small.lowerBoundUs, solution.timeUs);
@@ -208,6 +212,21 @@ Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &posed, const C
 }
 
 } // namespace
+
+/// Without a limit far more nodes can be eliminated, and often the answer fits all the same.
+std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const CostGraph &graph,
+                                           const SearchOptions &options) {
+  if (graph.memoryLimitBytes <= 0 || options.timeGuardSeconds > 0)
+    return std::nullopt;
+  CostGraph unlimited = graph;
+  unlimited.memoryLimitBytes = 0;
+  SearchOptions inner = options;
+  inner.foldBlocks = false;
+  Result<std::vector<Solution>> found = engine.search(unlimited, inner);
+  if (!found || found->front().peakBytes > graph.memoryLimitBytes)
+    return std::nullopt;
+  return found->front();
+}
 
 /// Where the best choice without a limit fits, one solution per block is enough.
 Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options) {
@@ -318,7 +337,7 @@ Result<Solution> searchReduced(const CostGraph &graph, const Reduction &reductio
   Solution solution = makeSolution(graph, reduction, search.choice());
   Evaluation evaluation = evaluate(graph, solution.choice);
   if (!evaluation.legal || !evaluation.fits)
-    return refuse(graph, evaluation);
+    return refuse(graph, evaluation, options);
   solution.stoppedBy = search.stopped();
   solution.lowerBoundUs =
       search.optimal() ? solution.timeUs : std::clamp(search.bound(), 0.0, solution.timeUs);

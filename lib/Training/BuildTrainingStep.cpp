@@ -78,11 +78,14 @@ public:
       return refuse(loss.status());
     nameNew("loss");
     findOwnState();
+    enter("");
     if (failed(checkGradientType()) || failed(findTrained(*loss)))
       return failure();
+    enter("backward");
     results.push_back({loss->value, "loss", true, true});
     clip();
     update(**optimizer, schedule);
+    enter("update");
     finish();
     return success();
   }
@@ -129,6 +132,17 @@ private:
       error << ", or " << (narrow.getValue().isF16() ? "fp16" : "bf16")
             << " as the precision of the step";
     return error << ", got \"" << gradientType << "\"";
+  }
+
+  /// Everything built since the last call belongs to `phase`; forward operations bear no mark.
+  void enter(StringRef phase) {
+    for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
+      if (&op == lastMarked)
+        break;
+      if (!phase.empty())
+        op.setAttr("autopar.phase", builder.getStringAttr(phase));
+    }
+    lastMarked = builder.getInsertionBlock()->getTerminator()->getPrevNode();
   }
 
   LogicalResult findTrained(const Loss &loss) {
@@ -401,6 +415,7 @@ private:
   SmallVector<Value> scalingState;
   Value scale, isFinite; ///< scalars; null without scaling
   Value normSquare;
+  Operation *lastMarked = nullptr;
 };
 
 struct BuildTrainingStepPass

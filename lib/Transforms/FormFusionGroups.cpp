@@ -256,6 +256,11 @@ void BlockWriter::write() {
 struct FormFusionGroupsPass
     : public mlir::autopar::impl::FormFusionGroupsPassBase<FormFusionGroupsPass> {
   void runOnOperation() override {
+    // On one rank, which no partition has seen, a value lies in one way only.
+    getOperation()->walk([](HoldOp hold) {
+      hold.replaceAllUsesWith(hold.getInput());
+      hold.erase();
+    });
     func::FuncOp function = getOperation();
     if (function.isExternal())
       return;

@@ -75,7 +75,6 @@ private:
   /// Results leave the function complete: as annotated, or as they are with partial values
   /// combined.
   LogicalResult finish(Operation *terminator) {
-    builder.setInsertionPoint(terminator);
     for (OpOperand &operand : terminator->getOpOperands()) {
       unsigned index = operand.getOperandNumber();
       TensorSharding wanted = shardings[operand.get()];
@@ -87,6 +86,11 @@ private:
         wanted = *given;
       }
       function.setResultAttr(index, "autopar.sharding", wanted.toAttr(mesh));
+      // Where the value is made, so that its old form does not wait for the end.
+      if (Operation *producer = operand.get().getDefiningOp())
+        builder.setInsertionPointAfter(producer);
+      else
+        builder.setInsertionPoint(terminator);
       reshard(operand, wanted);
     }
     return success();
@@ -97,13 +101,27 @@ private:
     if (have == wanted)
       return;
     auto key = std::make_pair(operand.get(), wanted.toAttr(mesh));
-    Value &result = made[key];
-    if (!result) {
+    // Users share what is resharded; a phase that holds a value reshards it for itself.
+    Value own;
+    auto hold = dyn_cast<HoldOp>(operand.getOwner());
+    Value &result = hold ? own : made[key];
+    if (!result && isSplat(operand.get().getDefiningOp())) {
+      // Made anew as it is needed; behind the original, where all users see it.
+      Operation *original = operand.get().getDefiningOp();
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointAfter(original);
+      Operation *copy = builder.clone(*original);
+      copy->setAttr("autopar.strategy",
+                    strategyToAttr(FactorAxes(wanted.dims.begin(), wanted.dims.end()), mesh));
+      result = copy->getResult(0);
+      shardings[result] = wanted;
+    } else if (!result) {
       auto op = ReshardOp::create(builder, operand.getOwner()->getLoc(), operand.get().getType(),
                                   operand.get(), have.toAttr(mesh), key.second);
-      if (Operation *producer = operand.get().getDefiningOp();
-          producer && !getOpId(producer).empty())
-        setOpId(op, getOpId(producer) + "/reshard");
+      // Different names keep equal collectives of two phases apart.
+      Operation *named = hold ? hold.getOperation() : operand.get().getDefiningOp();
+      if (named && !getOpId(named).empty())
+        setOpId(op, getOpId(named) + "/reshard");
       result = op;
       shardings[result] = wanted;
     }

@@ -120,6 +120,7 @@ struct SearchPass : mlir::autopar::impl::SearchPassBase<SearchPass> {
 private:
   int64_t workUnits = 0; ///< per mesh
   int threads = 1;       ///< per mesh
+  int64_t limit = 0;     ///< bytes per device
 
   FailureOr<Cluster> readCluster() {
     std::string description = cluster;
@@ -171,18 +172,21 @@ private:
                          ? std::max(1u, std::thread::hardware_concurrency())
                          : 1;
     threads = std::max<size_t>(1, cores / meshes->size());
+    limit = memoryLimit ? int64_t(memoryLimit) : machine->typeOfDevice(0).usableBytes();
     std::vector<std::optional<::autopar::Result<::autopar::Plan>>> plans(meshes->size());
-    parallelFor(module.getContext(), 0, meshes->size(),
-                [&](size_t i) { plans[i] = solve(function, (*meshes)[i], *machine); });
+    std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
+    parallelFor(module.getContext(), 0, meshes->size(), [&](size_t i) {
+      plans[i] = solve(function, (*meshes)[i], *machine, leastBytes[i]);
+    });
     std::optional<::autopar::Plan> best;
-    std::string lastProblem;
     for (std::optional<::autopar::Result<::autopar::Plan>> &plan : plans)
-      if (!*plan)
-        lastProblem = plan->status().message();
-      else if (!best || (*plan)->believed.stepUs < best->believed.stepUs)
+      if (*plan && (!best || (*plan)->believed.stepUs < best->believed.stepUs))
         best = plan->take();
-    if (!best)
-      return emitError(module.getLoc()) << "no plan found: " << lastProblem;
+    if (!best) {
+      size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
+      return explainFailure(function, (*meshes)[least], *machine, plans[least]->status(),
+                            leastBytes[least]);
+    }
     module->setAttr("autopar.plan", StringAttr::get(module.getContext(), best->toJson()));
     if (!planFile.empty())
       if (::autopar::Status status = best->save(planFile); !status.isOk())
@@ -190,8 +194,29 @@ private:
     return success();
   }
 
+  /// What the step would take on the mesh that needs the least memory, if it had that much.
+  LogicalResult explainFailure(func::FuncOp function, const Mesh &mesh, const Cluster &machine,
+                               const ::autopar::Status &problem, int64_t leastBytes) {
+    InFlightDiagnostic error = emitError(function->getParentOp()->getLoc())
+                               << "no plan found: " << problem.message();
+    if (leastBytes == std::numeric_limits<int64_t>::max())
+      return error;
+    limit = leastBytes;
+    ::autopar::Result<::autopar::Plan> plan = solve(function, mesh, machine, leastBytes);
+    if (!plan)
+      return error;
+    std::string axes;
+    for (const ::autopar::MeshAxis &axis : mesh.axes)
+      axes += (axes.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+    return error << llvm::formatv("; with {0} bytes a step takes about {1:f1} ms on mesh {2}",
+                                  plan->believed.peakBytes.front(), plan->believed.stepUs / 1e3,
+                                  axes)
+                        .str();
+  }
+
+  /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
   ::autopar::Result<::autopar::Plan> solve(func::FuncOp function, const Mesh &mesh,
-                                           const Cluster &machine) {
+                                           const Cluster &machine, int64_t &leastBytes) {
     MeshAxes axes;
     axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
     for (const ::autopar::MeshAxis &axis : mesh.axes) {
@@ -199,8 +224,7 @@ private:
       axes.sizes.push_back(axis.size);
     }
     ShardingProblem problem(function, axes, mesh, machine);
-    problem.graph().memoryLimitBytes =
-        memoryLimit ? memoryLimit : machine.typeOfDevice(0).usableBytes();
+    problem.graph().memoryLimitBytes = limit;
     if (engine == "random")
       return drawPlan(problem);
     ::autopar::Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(engine);
@@ -210,6 +234,7 @@ private:
     options.seed = seed;
     options.threads = threads;
     options.workUnits = workUnits;
+    options.leastBytes = &leastBytes;
     ::autopar::Result<std::vector<::autopar::Solution>> solutions =
         (*found)->search(problem.graph(), options);
     if (!solutions)
@@ -229,11 +254,24 @@ private:
   ::autopar::Plan drawPlan(ShardingProblem &problem) {
     std::mt19937_64 generator(seed);
     std::vector<int32_t> choice;
-    for (const ::autopar::CostNode &node : problem.graph().nodes) {
+    const ::autopar::CostGraph &graph = problem.graph();
+    std::vector<std::vector<::autopar::CostEdge>> before(graph.nodes.size());
+    for (const ::autopar::CostEdge &edge : graph.edges)
+      if (edge.a < edge.b)
+        before[edge.b].push_back(edge);
+    for (size_t node = 0; node < graph.nodes.size(); ++node) {
+      // What goes with the choices so far.
+      std::vector<int32_t> legal;
+      size_t count = graph.nodes[node].strategies.size();
+      for (size_t k = 0; k < count; ++k)
+        if (llvm::none_of(before[node], [&](const ::autopar::CostEdge &edge) {
+              return ::autopar::isForbidden(
+                  graph.matrices[edge.matrix][choice[edge.a] * count + k]);
+            }))
+          legal.push_back(k);
       // Full replication comes first; take it seldom.
-      size_t count = node.strategies.size();
-      bool replicate = count == 1 || generator() % 8 == 0;
-      choice.push_back(replicate ? 0 : 1 + generator() % (count - 1));
+      bool replicate = legal.size() == 1 || generator() % 8 == 0;
+      choice.push_back(legal[replicate ? 0 : 1 + generator() % (legal.size() - 1)]);
     }
     ::autopar::Plan plan = problem.toPlan(choice);
     plan.believed.engine = "random";

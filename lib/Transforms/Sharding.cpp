@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings and strategies as plain values: see the header.
 #include "autopar/Transforms/Sharding.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -227,6 +228,11 @@ SmallVector<FactorAxes> mlir::autopar::enumerateStrategies(const ShardingRule &r
   };
   assign(assign, 0);
   return found;
+}
+
+bool mlir::autopar::isSplat(Operation *op) {
+  DenseElementsAttr elements;
+  return op && isa<ConstantOp>(op) && matchPattern(op, m_Constant(&elements)) && elements.isSplat();
 }
 
 ShardingRule mlir::autopar::shardingRuleOf(Operation *op) {

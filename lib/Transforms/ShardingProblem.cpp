@@ -4,6 +4,7 @@
 // interned, so that a layer's copies share them.
 #include "ShardingProblem.h"
 
+#include "RepeatedBlocks.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/ReshardPlan.h"
@@ -75,6 +76,7 @@ ShardingProblem::ShardingProblem(func::FuncOp function, const MeshAxes &axes,
     lastRepeated = position;
   }
   timeOf[function.getBody().front().getTerminator()] = ids.size();
+  findDonors();
   addArguments();
   for (auto &[op, id] : ids)
     addOperation(op);
@@ -99,23 +101,60 @@ int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
   return it->second;
 }
 
-/// When values defined at a position are held: until the last one is read, which is the last
-/// micro-batch for what all of them read; accumulators from the first micro-batch on.
+/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
+static bool livesInUsers(Operation *op) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (!cost || !cost.isLight())
+    return false;
+  // Kept where the result has several users or one that reads it from memory.
+  bool kept = !op->getResult(0).hasOneUse() ||
+              llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
+                auto other = dyn_cast<CostOpInterface>(user);
+                return !other || !other.isLight();
+              });
+  return !kept || op->hasTrait<OpTrait::ConstantLike>();
+}
+
+/// Whether the result takes no memory: computed inside its users, and no table of numbers.
+static bool takesNoMemory(Operation *op) {
+  return livesInUsers(op) && (!op->hasTrait<OpTrait::ConstantLike>() || isSplat(op));
+}
+
+/// When values defined at a position are held: until the last one is read, by itself or inside what
+/// is computed in its users, which is the last micro-batch for what all of them read; accumulators
+/// from the first micro-batch on. A donated argument's next value lies in the argument's memory.
 ::autopar::LiveInterval ShardingProblem::liveOf(ValueRange values, int64_t defined) const {
-  int64_t begin = defined, end = defined;
+  ::autopar::LiveInterval live{defined, defined};
   for (Value value : values) {
     Operation *producer = value.getDefiningOp();
     bool isOfOne = producer && microBatches.runsOf(producer) > 1;
     if (isOfOne && MicroBatches::joins(producer)) {
-      begin = std::min(begin, firstRepeated);
-      end = std::max(end, lastRepeated);
+      live.begin = std::min(live.begin, firstRepeated);
+      live.end = std::max(live.end, lastRepeated);
     }
-    for (Operation *user : value.getUsers()) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>() && donorOf.contains(use.getOperandNumber()))
+        continue;
       bool isReadByAll = !isOfOne && microBatches.runsOf(user) > 1;
-      end = std::max(end, isReadByAll ? lastRepeated : timeOf.lookup(user));
+      live.end = std::max(live.end, isReadByAll ? lastRepeated : timeOf.lookup(user));
+      if (user->getNumResults() == 1 && livesInUsers(user))
+        live.end = std::max(live.end, liveOf(user->getResults(), live.end).end - 1);
     }
   }
-  return {begin, end + 1};
+  ++live.end;
+  return live;
+}
+
+void ShardingProblem::findDonors() {
+  std::map<std::string, unsigned> donated;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, "autopar.donated"))
+      donated[planNameOfArgument(function, i)] = i;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, "autopar.name"))
+      if (auto donor = donated.find(name.str()); donor != donated.end())
+        donorOf[i] = donor->second;
 }
 
 void ShardingProblem::addArguments() {
@@ -141,23 +180,9 @@ void ShardingProblem::addArguments() {
   }
 }
 
-/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
-static bool livesInUsers(Operation *op) {
-  auto cost = dyn_cast<CostOpInterface>(op);
-  if (!cost || !cost.isLight())
-    return false;
-  // Kept where the result has several users or one that reads it from memory.
-  bool kept = !op->getResult(0).hasOneUse() ||
-              llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
-                auto other = dyn_cast<CostOpInterface>(user);
-                return !other || !other.isLight();
-              });
-  return !kept || op->hasTrait<OpTrait::ConstantLike>();
-}
-
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
                                  const FactorAxes &factorAxes) const {
-  if (livesInUsers(op))
+  if (livesInUsers(op) || isa<HoldOp>(op))
     return 0;
   SmallVector<RankedTensorType> operands, results;
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
@@ -185,13 +210,22 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
   OpKind kind;
   ShardingRule rule = shardingRuleOf(op);
   kind.choices = enumerateStrategies(rule, axes);
+  if (isSplat(op))
+    kind.choices.truncate(1);
   for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
     strategy.timeUs = microBatches.runsOf(op) * opTimeUs(op, rule, choice);
     for (OpResult result : op->getResults())
       strategy.liveBytes += bytesOf(localType(
           tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), axes));
+    if (takesNoMemory(op))
+      strategy.liveBytes = 0;
     kind.strategies.push_back(std::move(strategy));
+  }
+  if (auto hold = dyn_cast<HoldOp>(op)) {
+    kind.operands = hold.getUnreduced() ? Change::Reduction : Change::CopyOrNone;
+    if (kind.operands == Change::CopyOrNone)
+      addUnchanged(kind);
   }
   for (unsigned number = 0; number < op->getNumOperands(); ++number) {
     SmallVector<TensorSharding> wanted;
@@ -206,6 +240,16 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
     kind.resultLists.push_back(intern(std::move(given)));
   }
   return kind;
+}
+
+/// In front of the strategies that copy the operand, those that take it as it lies.
+void ShardingProblem::addUnchanged(OpKind &kind) {
+  SmallVector<FactorAxes> choices = kind.choices;
+  std::vector<::autopar::Strategy> copies = kind.strategies;
+  for (::autopar::Strategy &strategy : kind.strategies)
+    strategy.liveBytes = 0;
+  llvm::append_range(kind.choices, choices);
+  llvm::append_range(kind.strategies, copies);
 }
 
 /// Operations that differ only in their id and operands share one kind; a layer's copies do.
@@ -237,23 +281,19 @@ void ShardingProblem::addOperation(Operation *op) {
   node.live.push_back(liveOf(op->getResults(), timeOf[op]));
   int32_t index = costGraph.addNode(std::move(node));
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
-    connect(operand, index, kind.operandLists[number]);
+    if (!isSplat(operand.getDefiningOp()))
+      connect(operand, index, kind.operandLists[number], kind.operands);
   for (OpResult result : op->getResults())
     sources[result] = {index, kind.resultLists[result.getResultNumber()]};
   strategies.push_back(&kind.choices);
+  kindOfNode.push_back(&kind);
 }
 
 /// The next value of a donated argument lies as the argument does: it gets no choice of its own.
 void ShardingProblem::addResults() {
-  std::map<std::string, int32_t> donated;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (function.getArgAttr(i, "autopar.donated"))
-      donated[planNameOfArgument(function, i)] = i;
   for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     auto type = tensorTypeOf(operand.get());
-    auto name =
-        function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), "autopar.name");
-    if (auto donor = donated.find(name ? name.str() : ""); donor != donated.end()) {
+    if (auto donor = donorOf.find(operand.getOperandNumber()); donor != donorOf.end()) {
       int32_t argument = donor->second, list = argumentLists[argument];
       if (operand.get() != function.getArgument(argument))
         connect(operand.get(), argument, list);
@@ -323,8 +363,8 @@ double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorShardin
 }
 
 int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorType type,
-                                       int64_t runs) {
-  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to, runs}, 0);
+                                       int64_t runs, Change change) {
+  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to, runs, change}, 0);
   if (!isNew)
     return it->second;
   const SmallVector<TensorSharding> &rows = lists[from], &columns = lists[to];
@@ -343,66 +383,47 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
       auto [entry, missing] = known.try_emplace({rowOf[row], columnOf[column]}, 0.0);
       if (missing)
         entry->second = runs * reshardTimeUs(type, rows[row], columns[column]);
-      matrix[row * columns.size() + column] = entry->second;
+      double cost = entry->second;
+      // In the first half of the strategies the value stays where it is, in the second it moves.
+      if (change == Change::CopyOrNone &&
+          (column < columns.size() / 2) != (rows[row] == columns[column]))
+        cost = ::autopar::kForbidden;
+      // Of equally dear places for a reduction the last one: micro-batches may then share it.
+      if (change == Change::Reduction && rows[row].partial != columns[column].partial)
+        cost += kLastPlace;
+      matrix[row * columns.size() + column] = cost;
     }
   return it->second = costGraph.addMatrix(std::move(matrix));
 }
 
 /// A value of one micro-batch is resharded in every micro-batch.
-void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings) {
+void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, Change change) {
   Source source = sources.lookup(from);
   Operation *producer = from.getDefiningOp();
   int64_t runs = producer && !MicroBatches::joins(producer) ? microBatches.runsOf(producer) : 1;
   costGraph.addEdge(source.node, toNode,
-                    reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs));
+                    reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs, change));
 }
 
 //===-- Repeated blocks
 //---------------------------------------------------------------------------===//
 
-// Copies of a layer are runs of operations with equal strategies, costs and edges. The longest
-// repetition of the operation sequence gives the blocks; the planner checks equality itself.
 void ShardingProblem::markRepeatedBlocks() {
-  size_t first = function.getNumArguments(), count = ids.size();
-  std::vector<size_t> kind(count);
-  std::map<std::vector<double>, size_t> kinds;
-  for (size_t i = 0; i < count; ++i) {
-    const ::autopar::CostNode &node = costGraph.nodes[first + i];
-    std::vector<double> key;
-    for (const ::autopar::Strategy &strategy : node.strategies) {
-      key.push_back(strategy.timeUs);
-      key.push_back(strategy.liveBytes);
-    }
-    key.push_back(reinterpret_cast<uintptr_t>(ids[i].first->getName().getAsOpaquePointer()));
-    kind[i] = kinds.try_emplace(std::move(key), kinds.size()).first->second;
+  OperationSequence operations;
+  operations.firstNode = function.getNumArguments();
+  std::map<const OpKind *, size_t> numbers;
+  StringRef phase;
+  operations.phases.push_back(0);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Operation *op = ids[i].first;
+    operations.kinds.push_back(numbers.try_emplace(kindOfNode[i], numbers.size()).first->second);
+    auto own = op->getAttrOfType<StringAttr>("autopar.phase");
+    if (!own || op->getNumOperands() == 0 || own.getValue() == phase)
+      continue; // constants stand in front of all phases
+    phase = own.getValue();
+    operations.phases.push_back(i);
   }
-  // For every period, the longest stretch in which each operation equals the one a period earlier.
-  size_t bestStart = 0, bestPeriod = 0, bestCopies = 0;
-  for (size_t period = 2; period <= count / 2; ++period)
-    for (size_t i = period, run = 0; i < count; ++i) {
-      run = kind[i] == kind[i - period] ? run + 1 : 0;
-      size_t copies = run / period + 1;
-      if (copies >= 2 && run >= period && (copies * period > bestCopies * bestPeriod)) {
-        bestStart = i + 1 - run - period;
-        bestPeriod = period;
-        bestCopies = copies;
-      }
-    }
-  if (bestCopies < 2)
-    return;
-  costGraph.blocks.assign(costGraph.nodes.size(), {});
-  for (size_t copy = 0; copy < bestCopies; ++copy) {
-    int32_t parameters = bestPeriod;
-    for (size_t position = 0; position < bestPeriod; ++position) {
-      size_t op = bestStart + copy * bestPeriod + position;
-      costGraph.blocks[first + op] = {0, static_cast<int32_t>(copy),
-                                      static_cast<int32_t>(position)};
-      // A parameter belongs to the block of its only user.
-      for (Value operand : ids[op].first->getOperands())
-        if (auto argument = dyn_cast<BlockArgument>(operand); argument && argument.hasOneUse())
-          costGraph.blocks[argument.getArgNumber()] = {0, static_cast<int32_t>(copy), parameters++};
-    }
-  }
+  costGraph.blocks = findRepeatedBlocks(costGraph, operations);
 }
 
 //===-- Plans

@@ -37,6 +37,15 @@ public:
   ::autopar::Plan toPlan(ArrayRef<int32_t> choice) const;
 
 private:
+  /// How a value may change on the way into an operation.
+  enum class Change {
+    Any,
+    CopyOrNone, ///< the first half of the strategies takes it as it lies, the second half a copy
+    Reduction,  ///< a partial sum may be completed here or later
+  };
+  /// Microseconds that a reduction costs more where it could also be done later: decides ties.
+  static constexpr double kLastPlace = 1e-3;
+
   struct Source {
     int32_t node;
     int32_t shardings; ///< id of the list: the value's sharding under each strategy of the node
@@ -47,16 +56,20 @@ private:
     SmallVector<FactorAxes> choices;
     std::vector<::autopar::Strategy> strategies; ///< one per choice
     SmallVector<int32_t> operandLists, resultLists;
+    Change operands = Change::Any;
   };
 
   int32_t intern(SmallVector<TensorSharding> list);
   OpKind makeKind(Operation *op);
   const OpKind &kindOf(Operation *op);
+  static void addUnchanged(OpKind &kind);
+  void findDonors();
   void addArguments();
   void addOperation(Operation *op);
   void addResults();
-  void connect(Value from, int32_t toNode, int32_t toShardings);
-  int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs);
+  void connect(Value from, int32_t toNode, int32_t toShardings, Change change = Change::Any);
+  int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
+                        Change change);
   ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
   double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
   double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
@@ -72,15 +85,17 @@ private:
 
   std::vector<SmallVector<TensorSharding>> lists; ///< by list id
   std::map<std::string, int32_t> listIds;
-  std::map<std::tuple<const void *, int32_t, int32_t, int64_t>, int32_t> matrices;
+  std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change>, int32_t> matrices;
   std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
   DenseMap<Value, Source> sources;
   MicroBatches microBatches;
   int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
   DenseMap<Operation *, int64_t> timeOf;        ///< position in the block
+  DenseMap<unsigned, unsigned> donorOf;         ///< by result: the argument whose next value it is
   SmallVector<std::pair<Operation *, std::string>> ids;
   std::map<SmallVector<const void *>, OpKind> kinds;
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
+  std::vector<const OpKind *> kindOfNode;                  ///< per operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
   std::vector<int32_t> resultNodes;
 };

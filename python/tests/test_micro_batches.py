@@ -56,20 +56,20 @@ def test_ranks_with_micro_batches_train_like_one_rank(model, tmp_path, ranks, op
 
 
 def test_gradients_cross_the_mesh_once_per_step(model, tmp_path):
-    """Partial gradients accumulate on their rank: data parallelism reduces no more often with micro-batches."""
-
-    def reductions(micro_batches: int) -> int:
-        artifact = tmp_path / "data.bin"
-        train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), micro_batches=micro_batches)
-        options = ["--quiet", "--mesh", "data=2"]
-        autopar.compile(model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=2, train=train, options=options)
-        dump = subprocess.run(
-            [str(find_tool("autopar-translate")), "--dump", str(artifact)], check=True, capture_output=True, text=True
-        )
-        return sum("vjp" in line and ("all_reduce" in line or "reduce_scatter" in line) for line in dump.stdout.splitlines())
-
-    assert reductions(1) > 0
-    assert reductions(4) <= reductions(1) + 2
+    """Partial gradients accumulate on their rank: data parallelism completes one per parameter, not one per micro-batch."""
+    artifact = tmp_path / "data.bin"
+    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), micro_batches=4)
+    autopar.compile(
+        model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=2, train=train, options=["--quiet", "--mesh", "data=2"]
+    )
+    dump = subprocess.run(
+        [str(find_tool("autopar-translate")), "--dump", str(artifact)], check=True, capture_output=True, text=True
+    )
+    reductions = [
+        line for line in dump.stdout.splitlines() if "vjp" in line and ("all_reduce" in line or "reduce_scatter" in line)
+    ]
+    parameters = 2 + 2 * 12 + 2  # tables, layers, the last norm
+    assert 0 < len(reductions) <= parameters
 
 
 def test_memory_for_activations_shrinks(model, tmp_path):

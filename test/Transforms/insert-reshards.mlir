@@ -20,3 +20,25 @@ func.func @main(%x: tensor<8x16xf32>,
     : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
   return %y : tensor<8x16xf32>
 }
+
+// A parameter that two phases hold is gathered twice, by operations of two names; a gradient stays partial
+// while it waits, and is scattered where it is read.
+// CHECK-LABEL: func.func @phases
+// CHECK: %[[A:.*]] = autopar.reshard %arg1 {{.*}} {autopar.id = "w/forward/reshard"}
+// CHECK: autopar.hold %[[A]]
+// CHECK: %[[B:.*]] = autopar.reshard %arg1 {{.*}} {autopar.id = "w/backward/reshard"}
+// CHECK: autopar.hold %[[B]]
+// CHECK: %[[WAITING:.*]] = autopar.hold unreduced
+// CHECK: autopar.reshard %[[WAITING]] from <@mesh, [{}, {}], partial = {"t"} sum> to <@mesh, [{"t"}, {}]>
+func.func @phases(%x: tensor<8x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>},
+                  %w: tensor<16x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>}) -> (tensor<16x16xf32>, tensor<8x16xf32>) {
+  %wf = autopar.hold %w {autopar.id = "w/forward"} : tensor<16x16xf32>
+  %y = autopar.dot_general %x, %wf contract [1] x [0] {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}, {}]>} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  %wb = autopar.hold %w {autopar.id = "w/backward"} : tensor<16x16xf32>
+  %dx = autopar.dot_general %y, %wb contract [1] x [1] {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}, {}]>} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  %dw = autopar.dot_general %x, %y contract [0] x [0] {autopar.strategy = #autopar.strategy<@mesh, [{}, {}, {"t"}]>} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
+  %waiting = autopar.hold unreduced %dw {autopar.strategy = #autopar.strategy<@mesh, [{}, {}, {"t"}]>} : tensor<16x16xf32>
+  %read = autopar.hold %waiting {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : tensor<16x16xf32>
+  %next = autopar.binary sub %w, %read {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : tensor<16x16xf32>
+  return %next, %dx : tensor<16x16xf32>, tensor<8x16xf32>
+}

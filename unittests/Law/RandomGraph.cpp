@@ -496,6 +496,16 @@ std::optional<DrawnValue> makeRandom(Drawer &d) {
   return d.inexactly(drawn, 1);
 }
 
+/// Behind a sum, which may leave a partial value to hold.
+std::optional<DrawnValue> makeHold(Drawer &d) {
+  std::optional<DrawnValue> x = makeReduce(d);
+  if (!x)
+    return x;
+  bool unreduced = isa<FloatType>(d.typeOf(*x).getElementType());
+  x->value = HoldOp::create(d.builder, d.loc, x->value.getType(), unreduced, x->value);
+  return x;
+}
+
 //===-- Micro-batches
 //-----------------------------------------------------------------------------===//
 
@@ -576,6 +586,7 @@ constexpr MakerRow makers[] = {{"unary", makeUnary},
                                {"constant", makeConstant},
                                {"iota", makeIota},
                                {"random", makeRandom},
+                               {"hold", makeHold},
                                {"micro_batch", makeMicroBatch},
                                {"micro_batch_index", makeMicroBatchIndex},
                                {"accumulate", makeAccumulate},

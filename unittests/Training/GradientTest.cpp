@@ -33,6 +33,7 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"all_gather", "made by partition, after differentiation"},
     {"reduce_scatter", "made by partition, after differentiation"},
     {"all_to_all", "made by partition, after differentiation"},
+    {"hold", "made by hold-across-phases, after differentiation"},
     {"reshard", "made by insert-reshards, after differentiation"},
     {"group", "made by form-fusion-groups, after differentiation"},
     {"yield", "part of a group"},

@@ -29,6 +29,8 @@ struct SearchOptions {
   double optimalGap = 1e-9;
   /// Solve copies of a block once (needs CostGraph::blocks).
   bool foldBlocks = true;
+  /// Where nothing fits, gets the least memory of a choice that was found.
+  int64_t *leastBytes = nullptr;
 };
 
 /// Why an engine stopped looking.

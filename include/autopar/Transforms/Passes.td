@@ -21,6 +21,31 @@ def LimitInputsPass : Pass<"autopar-limit-inputs", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def HoldAcrossPhasesPass : Pass<"autopar-hold-across-phases", "mlir::func::FuncOp"> {
+  let summary = "let values that cross the phases of a training step change their sharding there";
+  let description = [{
+    Phases are forward, and what `autopar.phase` names (backward, update). A parameter gets an
+    `autopar.hold` per phase that reads it, before its first reader; a value that waits for the update
+    gets one behind its last reader before that, and one before its first reader in the update. The search
+    then chooses between keeping a parameter
+    gathered and gathering it again in backward, and between reducing a gradient at once and late.
+    A function without phases stays as it is.
+
+    ```mlir
+    %1 = autopar.dot_general %x, %w ...
+    %2 = autopar.dot_general %g, %w ... {autopar.phase = "backward"}
+    ```
+    becomes
+    ```mlir
+    %0 = autopar.hold %w {autopar.id = "w/forward"}
+    %1 = autopar.dot_general %x, %0 ...
+    %2 = autopar.hold %w {autopar.id = "w/backward"}
+    %3 = autopar.dot_general %g, %2 ... {autopar.phase = "backward"}
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def SplitMicroBatchesPass : Pass<"autopar-split-micro-batches", "mlir::ModuleOp"> {
   let summary = "compute the batch in parts, one after the other";
   let description = [{

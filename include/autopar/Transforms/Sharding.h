@@ -74,6 +74,9 @@ bool isLegal(const ShardingRule &rule, const FactorAxes &axes, const MeshAxes &m
 /// All legal choices; the first one is full replication.
 SmallVector<FactorAxes> enumerateStrategies(const ShardingRule &rule, const MeshAxes &mesh);
 
+/// Whether `op` is a constant of one repeated number: made wherever and however it is needed.
+bool isSplat(Operation *op);
+
 /// The rule of an operation: its own, or full replication where it has none.
 ShardingRule shardingRuleOf(Operation *op);
 

@@ -13,6 +13,17 @@ LogicalResult ReshardOp::verify() {
   return success();
 }
 
+ShardingRule HoldOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::elementwise(*this);
+  if (getUnreduced())
+    rule.addUnreducedFactor();
+  return rule;
+}
+FailureOr<SmallVector<Value>> HoldOp::partition(OpBuilder &, ValueRange localOperands,
+                                                PartitionContext &) {
+  return SmallVector<Value>(localOperands);
+}
+
 /// Checks that operand and result differ at most in `dims`.
 static LogicalResult sameOutside(Operation *op, RankedTensorType input, RankedTensorType result,
                                  ArrayRef<int64_t> dims) {

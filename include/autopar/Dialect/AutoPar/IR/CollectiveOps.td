@@ -18,6 +18,19 @@ def AutoPar_ReshardOp : AutoPar_Op<"reshard", [Pure, SameOperandsAndResultType]>
   let hasVerifier = 1;
 }
 
+def AutoPar_HoldOp : AutoPar_PositionalOp<"hold", [SameOperandsAndResultType]> {
+  let summary = "the same value, free to lie in a way of its own from here on";
+  let description = [{
+    A place where a value may change its sharding although nothing is computed: a parameter as one
+    phase reads it, a gradient while it waits for the update. With `unreduced` a partial sum may stay one.
+    Has an id, so that a plan speaks of it; partition drops it.
+    `%g = autopar.hold unreduced %0 {autopar.id = "w/gradient"} : tensor<8x4xf32>`
+  }];
+  let arguments = (ins UnitAttr:$unreduced, AutoPar_Tensor:$input);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "(`unreduced` $unreduced^)? $input attr-dict `:` type($result)";
+}
+
 class AutoPar_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : AutoPar_Op<mnemonic, !listconcat([Pure], traits)>;
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ZeRO does by stages is a matter of where values lie: sharded optimizer state, gradients that are scattered before
+they wait, parameters that are gathered in each phase. Each runs on ranks like one rank."""
+
+import json
+import pathlib
+import re
+import subprocess
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import models
+
+RANKS, BATCH, SEQ, VOCAB, STEPS = 8, 16, 32, 64, 5
+STEP = ["--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-2)"]
+
+
+def compile_step(model: pathlib.Path, output: pathlib.Path, *options: object) -> pathlib.Path:
+    """An artifact, a plan or IR of the step."""
+    subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind", f"batch={BATCH},seq={SEQ}", "-o", output, "--quiet",
+                    *STEP, *options], check=True, timeout=120)
+    return output
+
+
+def losses(artifact: pathlib.Path) -> List[float]:
+    """The loss of each step on random tokens."""
+    random = np.random.default_rng(1)
+    with autopar.Session(artifact) as session:
+        tokens = [random.integers(0, VOCAB, (BATCH, SEQ + 1)) for _ in range(STEPS)]
+        return [float(session.run({"input_ids": np.ascontiguousarray(one[:, :-1]), "labels": np.ascontiguousarray(one[:, 1:])})["loss"])
+                for one in tokens]
+
+
+def device_mib(artifact: pathlib.Path) -> float:
+    """Planned memory of rank 0."""
+    table = subprocess.run([autopar.find_tool("autopar-run"), "--dry-run", artifact], capture_output=True, text=True, check=True).stdout
+    return float(re.search(r"^ +0 +0 +([0-9.]+)", table, re.MULTILINE).group(1))
+
+
+def scatter_gradients_at_once(plan: Dict[str, Any]) -> None:
+    """What waits for the update waits as the update reads it."""
+    for name, factors in plan["ops"].items():
+        if name.endswith("/waiting"):
+            read = plan["ops"][name[:-len("waiting")] + "read"]
+            plan["ops"][name] = read + [[]] * (len(factors) - len(read))
+
+
+def shard_parameters(plan: Dict[str, Any]) -> None:
+    """Parameters lie as their optimizer state does."""
+    shard = plan["shard"]
+    for name in [name for name in shard if name + "/mean" in shard and not name.startswith("output:")]:
+        shard[name] = shard["output:" + name] = shard[name + "/mean"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """gpt2 with two layers, more parameters than a rank has activations."""
+    path = tmp_path_factory.mktemp("zero") / "gpt2.onnx"
+    models.save("gpt2-124m", path, layers=2, hidden=128, heads=4, vocab=VOCAB, positions=64)
+    return path
+
+
+def test_every_stage_equals_one_rank(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    expected = losses(compile_step(model, tmp_path / "one.bin"))
+    found = compile_step(model, tmp_path / "found.json", f"--ranks={RANKS}", f"--mesh=data={RANKS}", "--plan-only")
+    plan = json.loads(found.read_text())
+    # The search itself keeps weights whole and splits their state: the first stage.
+    weight = "transformer.h.0.mlp.c_fc.weight"
+    assert plan["shard"][weight] == [[], []] and ["data"] in plan["shard"][weight + "/mean"]
+    memory = []
+    for stage, change in enumerate((lambda plan: None, scatter_gradients_at_once, shard_parameters), 1):
+        change(plan)
+        file = tmp_path / f"zero{stage}.json"
+        file.write_text(json.dumps(plan))
+        artifact = compile_step(model, tmp_path / f"zero{stage}.bin", "--plan", file)
+        np.testing.assert_allclose(losses(artifact), expected, rtol=1e-5)
+        memory.append(device_mib(artifact))
+    assert memory[0] > memory[1]  # full gradients do not wait for the update
+    # The third stage gathers a weight for forward and again for backward.
+    local = compile_step(model, tmp_path / "local.mlir", "--plan", file, "--stop-after", "optimize-collectives").read_text()
+    assert re.search(rf'all_gather .*"{re.escape(weight)}/forward/reshard"', local)
+    assert re.search(rf'all_gather .*"{re.escape(weight)}/backward/reshard"', local)
