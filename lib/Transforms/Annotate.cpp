@@ -118,7 +118,9 @@ private:
       if (!isLegal(rule, factors, axes, &whyNot))
         return op->emitOpError() << "cannot take the planned strategy for \"" << id
                                  << "\": " << whyNot;
-      if (llvm::any_of(factors, [](const AxisList &list) { return !list.empty(); }))
+      // Whole everywhere is what an operation without a strategy is, but for a hold.
+      if (isa<HoldOp>(op) ||
+          llvm::any_of(factors, [](const AxisList &list) { return !list.empty(); }))
         op->setAttr("autopar.strategy", strategyToAttr(factors, axes));
     }
     if (applied == plan.ops.size())

@@ -58,6 +58,12 @@ private:
       shardings[reshard.getResult()] = *to;
       return success();
     }
+    // A hold of which the plan says nothing changes nothing.
+    if (isa<HoldOp>(op) && !op->hasAttr("autopar.strategy")) {
+      op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+      op->erase();
+      return success();
+    }
     if (!isa<ShardingRuleOpInterface>(op))
       op->emitRemark() << "'" << op->getName() << "' has no sharding rule and is replicated";
     ShardingRule rule = shardingRuleOf(op);

@@ -32,13 +32,22 @@ func.func @main(%x: tensor<8x16xf32>,
 // CHECK: autopar.reshard %[[WAITING]] from <@mesh, [{}, {}], partial = {"t"} sum> to <@mesh, [{"t"}, {}]>
 func.func @phases(%x: tensor<8x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>},
                   %w: tensor<16x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>}) -> (tensor<16x16xf32>, tensor<8x16xf32>) {
-  %wf = autopar.hold %w {autopar.id = "w/forward"} : tensor<16x16xf32>
+  %wf = autopar.hold %w {autopar.id = "w/forward", autopar.strategy = #autopar.strategy<@mesh, [{}, {}]>} : tensor<16x16xf32>
   %y = autopar.dot_general %x, %wf contract [1] x [0] {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}, {}]>} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
-  %wb = autopar.hold %w {autopar.id = "w/backward"} : tensor<16x16xf32>
+  %wb = autopar.hold %w {autopar.id = "w/backward", autopar.strategy = #autopar.strategy<@mesh, [{}, {}]>} : tensor<16x16xf32>
   %dx = autopar.dot_general %y, %wb contract [1] x [1] {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}, {}]>} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
   %dw = autopar.dot_general %x, %y contract [0] x [0] {autopar.strategy = #autopar.strategy<@mesh, [{}, {}, {"t"}]>} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
   %waiting = autopar.hold unreduced %dw {autopar.strategy = #autopar.strategy<@mesh, [{}, {}, {"t"}]>} : tensor<16x16xf32>
   %read = autopar.hold %waiting {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : tensor<16x16xf32>
   %next = autopar.binary sub %w, %read {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : tensor<16x16xf32>
   return %next, %dx : tensor<16x16xf32>, tensor<8x16xf32>
+}
+
+// A hold without a strategy changes nothing.
+// CHECK-LABEL: func.func @unplanned
+// CHECK-NEXT: return %arg0
+func.func @unplanned(%x: tensor<8x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>}) -> tensor<8x16xf32> {
+  %y = autopar.hold unreduced %x : tensor<8x16xf32>
+  %z = autopar.hold %y : tensor<8x16xf32>
+  return %z : tensor<8x16xf32>
 }

@@ -23,7 +23,7 @@ def AutoPar_HoldOp : AutoPar_PositionalOp<"hold", [SameOperandsAndResultType]> {
   let description = [{
     A place where a value may change its sharding although nothing is computed: a parameter as one
     phase reads it, a gradient while it waits for the update. With `unreduced` a partial sum may stay one.
-    Has an id, so that a plan speaks of it; partition drops it.
+    Has an id, so that a plan speaks of it; one without a strategy changes nothing. Partition drops it.
     `%g = autopar.hold unreduced %0 {autopar.id = "w/gradient"} : tensor<8x4xf32>`
   }];
   let arguments = (ins UnitAttr:$unreduced, AutoPar_Tensor:$input);
