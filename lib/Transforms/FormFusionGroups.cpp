@@ -54,11 +54,18 @@ public:
 
 private:
   struct Unit {
-    Cluster *cluster = nullptr;  ///< a group or an operation alone
-    Operation *fluid = nullptr;  ///< or a fluid operation on its own
+    Cluster *cluster = nullptr; ///< a group or an operation alone
+    Operation *fluid = nullptr; ///< or a fluid operation on its own
+    ArrayRef<Operation *> operations() const {
+      return cluster ? ArrayRef<Operation *>(cluster->ops) : ArrayRef<Operation *>(fluid);
+    }
     SmallVector<unsigned> users; ///< units that wait for this one
     unsigned waitsFor = 0;
     int64_t position = 0;
+    /// Computed from parameters and state alone, so it could run at any time.
+    bool isLazy = true;
+    bool isWritten = false;
+    SmallVector<unsigned> lazyInputs; ///< lazy units that this one reads
   };
 
   bool isGroup(const Cluster &cluster) const {
@@ -69,6 +76,8 @@ private:
   void collectInputs(Value value, const Cluster &cluster, llvm::SetVector<Value> &inputs) const;
   llvm::SetVector<Value> readsOf(Operation *op) const;
   void createUnits(ArrayRef<Operation *> ops);
+  bool isKept(BlockArgument argument) const;
+  void findLazyUnits();
   /// Operations of one unit have one key.
   void *keyOf(Operation *op) const {
     Cluster *cluster = graph.clusterOf(op);
@@ -157,11 +166,41 @@ void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
     unit.position = graph.positionOf(unit.cluster ? unit.cluster->ops.back() : op);
   }
   for (auto [number, unit] : llvm::enumerate(units))
-    for (Value value : readsOf(unit.cluster ? unit.cluster->ops.front() : unit.fluid))
-      if (Operation *producer = value.getDefiningOp()) {
+    for (Value value : readsOf(unit.cluster ? unit.cluster->ops.front() : unit.fluid)) {
+      if (Operation *producer = value.getDefiningOp())
         units[unitNumbers.lookup(keyOf(producer))].users.push_back(number);
-        ++unit.waitsFor;
-      }
+      else
+        unit.isLazy &= isKept(cast<BlockArgument>(value));
+    }
+  findLazyUnits();
+}
+
+/// Whether an argument is a parameter or state.
+bool BlockWriter::isKept(BlockArgument argument) const {
+  auto function = dyn_cast<func::FuncOp>(block.getParentOp());
+  return function && (function.getArgAttr(argument.getArgNumber(), "autopar.origin") ||
+                      function.getArgAttr(argument.getArgNumber(), "autopar.donated"));
+}
+
+/// A lazy unit runs right before the first one that reads it, as what is gathered for the backward
+/// phase need not be there before; so nobody waits for it.
+void BlockWriter::findLazyUnits() {
+  SmallVector<unsigned> worklist;
+  for (auto [number, unit] : llvm::enumerate(units)) {
+    unit.isLazy &= llvm::all_of(unit.operations(), isMemoryEffectFree);
+    if (!unit.isLazy)
+      worklist.push_back(number);
+  }
+  while (!worklist.empty())
+    for (unsigned user : units[worklist.pop_back_val()].users)
+      if (std::exchange(units[user].isLazy, false))
+        worklist.push_back(user);
+  for (auto [number, unit] : llvm::enumerate(units))
+    for (unsigned user : unit.users)
+      if (unit.isLazy)
+        units[user].lazyInputs.push_back(number);
+      else
+        ++units[user].waitsFor;
 }
 
 Value BlockWriter::cloneInto(OpBuilder &builder, Value value, IRMapping &mapping) {
@@ -213,7 +252,12 @@ void BlockWriter::writeGroup(Cluster &cluster) {
   wrap(cluster.ops, inputs.getArrayRef(), outputs);
 }
 
+/// Writes a unit behind the lazy ones that it reads.
 void BlockWriter::writeUnit(Unit &unit) {
+  if (std::exchange(unit.isWritten, true))
+    return;
+  for (unsigned input : unit.lazyInputs)
+    writeUnit(units[input]);
   if (unit.cluster && isGroup(*unit.cluster))
     return writeGroup(*unit.cluster);
   Operation *op = unit.cluster ? unit.cluster->ops.front() : unit.fluid;
@@ -231,7 +275,7 @@ void BlockWriter::write() {
   using Entry = std::pair<int64_t, unsigned>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
   for (auto [number, unit] : llvm::enumerate(units))
-    if (unit.waitsFor == 0)
+    if (unit.waitsFor == 0 && !unit.isLazy)
       ready.push({unit.position, number});
   DenseSet<Operation *> kept;
   while (!ready.empty()) {
@@ -242,6 +286,8 @@ void BlockWriter::write() {
       if (--units[user].waitsFor == 0)
         ready.push({units[user].position, user});
   }
+  for (Unit &unit : units)
+    writeUnit(unit); // what only the results of the function read
   for (Unit &unit : units) {
     if (unit.cluster && !isGroup(*unit.cluster))
       kept.insert(unit.cluster->ops.front());

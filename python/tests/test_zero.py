@@ -78,7 +78,8 @@ def test_every_stage_equals_one_rank(model: pathlib.Path, tmp_path: pathlib.Path
         artifact = compile_step(model, tmp_path / f"zero{stage}.bin", "--plan", file)
         np.testing.assert_allclose(losses(artifact), expected, rtol=1e-5)
         memory.append(device_mib(artifact))
-    assert memory[0] > memory[1]  # full gradients do not wait for the update
+    # Full gradients do not wait for the update; then whole parameters are there only while they are read.
+    assert memory[0] > memory[1] > 1.3 * memory[2]
     # The third stage gathers a weight for forward and again for backward.
     local = compile_step(model, tmp_path / "local.mlir", "--plan", file, "--stop-after", "optimize-collectives").read_text()
     assert re.search(rf'all_gather .*"{re.escape(weight)}/forward/reshard"', local)
