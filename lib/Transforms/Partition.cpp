@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-partition: one walk that maps every whole value to its local one.
+#include "StrategyContext.h"
+
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "autopar/Transforms/Passes.h"
@@ -128,15 +130,9 @@ private:
     case Kind::Slice:
       return buildOwnShard(builder, loc, value, step.dim, after.getDimSize(step.dim), mesh.symbol,
                            axes);
-    case Kind::Mask: {
-      Value isFirst = CompareOp::create(
-          builder, loc, RankedTensorType::get({}, builder.getI1Type()), ComparePredicate::Eq,
-          shardIndexAlong(builder, loc, step.axes, mesh), i64Scalar(builder, loc, 0));
-      Value mask = BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), isFirst,
-                                       ArrayRef<int64_t>{});
-      return SelectOp::create(builder, loc, mask, value,
-                              buildIdentity(builder, loc, type, step.after.reduction));
-    }
+    case Kind::Mask:
+      return buildInFirst(builder, loc, value, shardIndexAlong(builder, loc, step.axes, mesh),
+                          step.after.reduction);
     }
     return {};
   }
@@ -151,47 +147,14 @@ private:
 //===-- Operations
 //--------------------------------------------------------------------------------===//
 
-/// Answers for one operation under its strategy.
-class OperationContext : public PartitionContext {
+/// A rank knows its position along the axes of a mesh.
+class RankContext : public StrategyContext {
 public:
-  OperationContext(Operation *op, const ShardingRule &rule, const FactorAxes &axes,
-                   const MeshAxes &mesh)
-      : op(op), rule(rule), axes(axes), mesh(mesh) {}
-
-  int64_t shardCount(int64_t factor) const override { return mesh.shards(axes[factor]); }
+  using StrategyContext::StrategyContext;
 
   Value shardIndex(OpBuilder &builder, Location loc, int64_t factor) override {
     return shardIndexAlong(builder, loc, axes[factor], mesh);
   }
-
-  RankedTensorType localResultType(unsigned index) const override {
-    return localType(cast<RankedTensorType>(op->getResult(index).getType()),
-                     resultSharding(rule, axes, index), mesh);
-  }
-
-  SmallVector<Value> cloneLocal(Operation *original, OpBuilder &builder,
-                                ValueRange localOperands) override {
-    OperationState state(original->getLoc(), original->getName());
-    state.addOperands(localOperands);
-    for (OpResult result : original->getResults())
-      state.addTypes(isa<RankedTensorType>(result.getType())
-                         ? localResultType(result.getResultNumber())
-                         : result.getType());
-    for (NamedAttribute attribute : original->getAttrs())
-      if (attribute.getName() != "autopar.strategy")
-        state.addAttribute(attribute.getName(), attribute.getValue());
-    for (Region &region : original->getRegions()) {
-      IRMapping mapping;
-      region.cloneInto(state.addRegion(), mapping);
-    }
-    return builder.create(state)->getResults();
-  }
-
-private:
-  Operation *op;
-  const ShardingRule &rule;
-  const FactorAxes &axes;
-  const MeshAxes &mesh;
 };
 
 class Partitioner {
@@ -264,7 +227,7 @@ private:
     FailureOr<FactorAxes> axes = strategyOf(op, rule, mesh);
     if (failed(axes))
       return failure();
-    OperationContext context(op, rule, *axes, mesh);
+    RankContext context(op, rule, *axes, mesh);
     SmallVector<Value> operands;
     for (OpOperand &operand : op->getOpOperands()) {
       RankedTensorType local = tensorTypeOf(mapping.lookup(operand.get()));
@@ -277,19 +240,11 @@ private:
       operands.push_back(
           maskOperand(op, rule, *axes, operand.getOperandNumber(), mapping.lookup(operand.get())));
     }
-    FailureOr<SmallVector<Value>> results = failure();
-    if (auto shardable = dyn_cast<ShardingRuleOpInterface>(op))
-      results = shardable.partition(builder, operands, context);
-    else
-      results = context.cloneLocal(op, builder, operands);
+    FailureOr<SmallVector<Value>> results = context.rewrite(builder, operands);
     if (failed(results))
       return op->emitOpError("cannot be partitioned under its strategy");
-    for (auto [whole, local] : llvm::zip_equal(op->getResults(), *results)) {
-      if (Operation *producer = local.getDefiningOp();
-          producer && getOpId(producer).empty() && !getOpId(op).empty())
-        setOpId(producer, getOpId(op));
+    for (auto [whole, local] : llvm::zip_equal(op->getResults(), *results))
       mapping.map(whole, local);
-    }
     return success();
   }
 

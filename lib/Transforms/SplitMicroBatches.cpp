@@ -2,10 +2,11 @@
 // The pass autopar-split-micro-batches. Time is an axis like those of a mesh: the batch dimension
 // of the inputs is sharded over it, operations follow by their sharding rules and rewrite
 // themselves to the part of one micro-batch, and what is partial over time is accumulated.
+#include "StrategyContext.h"
+
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "autopar/Transforms/Passes.h"
-#include "autopar/Transforms/Sharding.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_SPLITMICROBATCHESPASS
@@ -27,42 +28,18 @@ SplitDim splitOf(const TensorSharding &sharding) {
   return std::nullopt;
 }
 
-/// Answers for one operation that is split over time.
-class TimeContext : public PartitionContext {
-public:
-  TimeContext(Operation *op, const ShardingRule &rule, const FactorAxes &axes, const MeshAxes &mesh)
-      : op(op), rule(rule), axes(axes), mesh(mesh) {}
+Value microBatchIndex(OpBuilder &builder, Location loc) {
+  return MicroBatchIndexOp::create(builder, loc, RankedTensorType::get({}, builder.getI64Type()));
+}
 
-  int64_t shardCount(int64_t factor) const override { return mesh.shards(axes[factor]); }
+/// A micro-batch knows its number.
+class TimeContext : public StrategyContext {
+public:
+  using StrategyContext::StrategyContext;
 
   Value shardIndex(OpBuilder &builder, Location loc, int64_t factor) override {
-    if (axes[factor].empty())
-      return i64Scalar(builder, loc, 0);
-    return MicroBatchIndexOp::create(builder, loc, RankedTensorType::get({}, builder.getI64Type()));
+    return axes[factor].empty() ? i64Scalar(builder, loc, 0) : microBatchIndex(builder, loc);
   }
-
-  RankedTensorType localResultType(unsigned index) const override {
-    return localType(tensorTypeOf(op->getResult(index)), resultSharding(rule, axes, index), mesh);
-  }
-
-  SmallVector<Value> cloneLocal(Operation *original, OpBuilder &builder,
-                                ValueRange operands) override {
-    Operation *copy = builder.cloneWithoutRegions(*original);
-    for (auto [mine, theirs] : llvm::zip_equal(original->getRegions(), copy->getRegions())) {
-      IRMapping mapping;
-      mine.cloneInto(&theirs, mapping);
-    }
-    copy->setOperands(operands);
-    for (OpResult result : copy->getResults())
-      result.setType(localResultType(result.getResultNumber()));
-    return copy->getResults();
-  }
-
-private:
-  Operation *op;
-  const ShardingRule &rule;
-  const FactorAxes &axes;
-  const MeshAxes &mesh;
 };
 
 class Splitter {
@@ -312,21 +289,16 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       TensorSharding wanted = operandSharding(rule, axes, operand.getOperandNumber());
       SplitDim dim = splitOf(wanted);
-      operands.push_back(dim                      ? partOf(operand.get(), *dim)
-                         : wanted.partial.empty() ? wholeOf(operand.get())
-                                                  : inFirst(operand.get(), wanted.reduction));
+      Value value = dim ? partOf(operand.get(), *dim) : wholeOf(operand.get());
+      if (!wanted.partial.empty())
+        value = buildInFirst(builder, op->getLoc(), value, microBatchIndex(builder, op->getLoc()),
+                             wanted.reduction);
+      operands.push_back(value);
     }
     TimeContext context(op, rule, axes, mesh);
-    FailureOr<SmallVector<Value>> results = failure();
-    if (auto shardable = dyn_cast<ShardingRuleOpInterface>(op))
-      results = shardable.partition(builder, operands, context);
-    else
-      results = context.cloneLocal(op, builder, operands);
+    FailureOr<SmallVector<Value>> results = context.rewrite(builder, operands);
     if (failed(results))
       return op->emitOpError("cannot be split into micro-batches");
-    for (Value result : *results)
-      if (Operation *made = result.getDefiningOp(); made && getOpId(made).empty())
-        setOpId(made, getOpId(op));
     return results;
   }
 
@@ -386,20 +358,6 @@ private:
     if (dim)
       all = TransposeOp::create(builder, value.getLoc(), all, order);
     return parts[{value, dim}] = takePart(all, nameOf(value));
-  }
-
-  /// A value that only the first micro-batch sees, the others its identity: added up it is whole.
-  Value inFirst(Value value, ReductionKind reduction) {
-    auto type = cast<RankedTensorType>(value.getType());
-    auto number = MicroBatchIndexOp::create(builder, value.getLoc(),
-                                            RankedTensorType::get({}, builder.getI64Type()));
-    Value isFirst =
-        CompareOp::create(builder, value.getLoc(), RankedTensorType::get({}, builder.getI1Type()),
-                          ComparePredicate::Eq, number, i64Scalar(builder, value.getLoc(), 0));
-    Value mask = BroadcastOp::create(builder, value.getLoc(), type.clone(builder.getI1Type()),
-                                     isFirst, ArrayRef<int64_t>{});
-    return SelectOp::create(builder, value.getLoc(), mask, wholeOf(value),
-                            buildIdentity(builder, value.getLoc(), type, reduction));
   }
 
   Value takePart(Value all, const Twine &name) {

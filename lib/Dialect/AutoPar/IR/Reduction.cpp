@@ -2,6 +2,8 @@
 // Identities and combiners of reductions.
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 
+#include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -45,6 +47,16 @@ Value mlir::autopar::buildIdentity(OpBuilder &builder, Location loc, RankedTenso
       builder, loc,
       DenseElementsAttr::get(RankedTensorType::get({}, element), identityOf(reduction, element)));
   return BroadcastOp::create(builder, loc, type, scalar, ArrayRef<int64_t>{});
+}
+
+Value mlir::autopar::buildInFirst(OpBuilder &builder, Location loc, Value value, Value index,
+                                  ReductionKind reduction) {
+  auto type = cast<RankedTensorType>(value.getType());
+  Value isFirst = CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()),
+                                    ComparePredicate::Eq, index, i64Scalar(builder, loc, 0));
+  Value mask = BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), isFirst,
+                                   ArrayRef<int64_t>{});
+  return SelectOp::create(builder, loc, mask, value, buildIdentity(builder, loc, type, reduction));
 }
 
 BinaryKind mlir::autopar::combinerOf(ReductionKind reduction) {

@@ -11,6 +11,10 @@ TypedAttr identityOf(ReductionKind reduction, Type element);
 /// A tensor of identities.
 Value buildIdentity(OpBuilder &builder, Location loc, RankedTensorType type,
                     ReductionKind reduction);
+/// `value` where `index` (an i64 scalar) is zero, identities elsewhere: combined over all indices
+/// it is the value again.
+Value buildInFirst(OpBuilder &builder, Location loc, Value value, Value index,
+                   ReductionKind reduction);
 /// The operation that combines two values.
 BinaryKind combinerOf(ReductionKind reduction);
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Local types by the strategy, everything else as it was.
+#include "StrategyContext.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+FailureOr<SmallVector<Value>> StrategyContext::rewrite(OpBuilder &builder,
+                                                       ValueRange localOperands) {
+  FailureOr<SmallVector<Value>> results = failure();
+  if (auto shardable = dyn_cast<ShardingRuleOpInterface>(op))
+    results = shardable.partition(builder, localOperands, *this);
+  else
+    results = cloneLocal(op, builder, localOperands);
+  if (failed(results))
+    return failure();
+  for (Value result : *results)
+    if (Operation *made = result.getDefiningOp();
+        made && getOpId(made).empty() && !getOpId(op).empty())
+      setOpId(made, getOpId(op));
+  return results;
+}
+
+RankedTensorType StrategyContext::localResultType(unsigned index) const {
+  return localType(tensorTypeOf(op->getResult(index)), resultSharding(rule, axes, index), mesh);
+}
+
+SmallVector<Value> StrategyContext::cloneLocal(Operation *original, OpBuilder &builder,
+                                               ValueRange localOperands) {
+  OperationState state(original->getLoc(), original->getName());
+  state.addOperands(localOperands);
+  for (OpResult result : original->getResults())
+    state.addTypes(isa<RankedTensorType>(result.getType())
+                       ? localResultType(result.getResultNumber())
+                       : result.getType());
+  for (NamedAttribute attribute : original->getAttrs())
+    if (attribute.getName() != "autopar.strategy")
+      state.addAttribute(attribute.getName(), attribute.getValue());
+  for (Region &region : original->getRegions()) {
+    IRMapping mapping;
+    region.cloneInto(state.addRegion(), mapping);
+  }
+  return builder.create(state)->getResults();
+}
