@@ -4,6 +4,7 @@
 #include "autopar/Training/Passes.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Training/LearningRates.h"
 #include "autopar/Training/LossScaling.h"
 #include "autopar/Training/Losses.h"
@@ -95,11 +96,6 @@ private:
     return function.emitError() << status.message();
   }
 
-  std::string nameOf(BlockArgument argument) {
-    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.name");
-    return name ? name.str() : "arg" + std::to_string(argument.getArgNumber());
-  }
-
   /// Names what was built since the last call: the last operation `id`, the others `id/kind`.
   void nameNew(const Twine &id, Operation *last = nullptr) {
     for (Operation &op : function.getBody().front().without_terminator()) {
@@ -152,7 +148,7 @@ private:
           function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.trainable");
       if (!mark)
         continue;
-      trained.push_back({argument, nameOf(argument), mark.getValue() == "decay", {}});
+      trained.push_back({argument, nameOfArgument(argument), mark.getValue() == "decay", {}});
       values.push_back(argument);
     }
     if (trained.empty())
@@ -347,7 +343,7 @@ private:
 
   BlockArgument argumentNamed(StringRef name) {
     for (BlockArgument argument : function.getArguments())
-      if (nameOf(argument) == name)
+      if (nameOfArgument(argument) == name)
         return argument;
     llvm_unreachable("state has an argument and a result of one name");
   }
@@ -372,7 +368,7 @@ private:
     function.setArgAttr(argument.getArgNumber(), "autopar.donated", builder.getUnitAttr());
     if (!function.getArgAttr(argument.getArgNumber(), "autopar.name"))
       function.setArgAttr(argument.getArgNumber(), "autopar.name",
-                          builder.getStringAttr(nameOf(argument)));
+                          builder.getStringAttr(nameOfArgument(argument)));
   }
 
   void finish() {

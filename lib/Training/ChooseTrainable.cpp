@@ -2,6 +2,7 @@
 // The pass autopar-choose-trainable: see Passes.td for the rule.
 #include "autopar/Training/Passes.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -75,10 +76,9 @@ private:
     int64_t tensors = 0, numbers = 0;
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
-      if (!function.getArgAttr(number, "autopar.origin"))
+      if (!isParameter(argument))
         continue;
-      auto attribute = function.getArgAttrOfType<StringAttr>(number, "autopar.name");
-      StringRef name = attribute ? attribute.getValue() : StringRef();
+      std::string name = nameOfArgument(argument);
       bool isFrozen = matches(*frozen, name), isNamed = matches(*only, name);
       StringRef why = isFrozen                     ? "frozen by name"
                       : !only->empty() && !isNamed ? "not among those to be trained"

@@ -5,6 +5,7 @@
 #include "autopar/Training/Losses.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/InputLimits.h"
 
 using namespace mlir;
@@ -96,11 +97,9 @@ private:
 
   Result<Value> target(const std::string &name, RankedTensorType type) {
     for (BlockArgument argument : function.getArguments()) {
-      unsigned number = argument.getArgNumber();
-      auto attribute = function.getArgAttrOfType<StringAttr>(number, "autopar.name");
-      if (!attribute || attribute.getValue() != name)
+      if (nameOfArgument(argument) != name)
         continue;
-      if (function.getArgAttr(number, "autopar.origin"))
+      if (isParameter(argument))
         return Status::badInput("loss \"" + call.text + "\": the target \"" + name +
                                 "\" is a parameter of the model");
       if (argument.getType() != type)

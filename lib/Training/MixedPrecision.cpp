@@ -4,6 +4,7 @@
 // floats; here values get their types accordingly, and casts stand where they differ.
 #include "autopar/Training/MixedPrecision.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Interfaces/PrecisionInterface.h"
 #include "autopar/Training/Passes.h"
@@ -113,9 +114,7 @@ private:
       StringRef id = getOpId(op);
       return (id.empty() ? op->getName().stripDialect() : id).str();
     }
-    unsigned number = llvm::cast<BlockArgument>(value).getArgNumber();
-    auto attribute = function.getArgAttrOfType<StringAttr>(number, "autopar.name");
-    return attribute ? attribute.str() : "arg" + std::to_string(number);
+    return nameOfArgument(llvm::cast<BlockArgument>(value));
   }
 
   /// `base/bf16`.

@@ -2,6 +2,7 @@
 // The pass autopar-fold-parameters: what a program does to a parameter before it first uses it is
 // done by reading it otherwise, or by the product that uses it.
 #include "ParameterShape.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/ConstantFolding.h"
 #include "autopar/Transforms/Passes.h"
 
@@ -37,11 +38,7 @@ void foldReshapes(func::FuncOp function) {
 bool isWeight(Value value) {
   while (auto cast = value.getDefiningOp<CastOp>())
     value = cast.getInput();
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return function && function.getArgAttr(argument.getArgNumber(), "autopar.origin");
-  }
-  return value.getDefiningOp<ConstantOp>() != nullptr;
+  return isParameter(value) || value.getDefiningOp<ConstantOp>();
 }
 
 /// The operands and dimensions of a product, and the origin of each of its result dimensions.

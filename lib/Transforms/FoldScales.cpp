@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-fold-scales: a product or convolution by a known weight, scaled per column or
 // channel by known numbers (batch normalization at inference), is one by a scaled weight.
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -15,10 +16,8 @@ using namespace mlir::autopar;
 static bool isKnown(Value value, int &budget) {
   if (--budget < 0)
     return false;
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return function && function.getArgAttr(argument.getArgNumber(), "autopar.origin");
-  }
+  if (isa<BlockArgument>(value))
+    return isParameter(value);
   Operation *op = value.getDefiningOp();
   return isPure(op) && !isa<RandomOp, DotGeneralOp, ConvolutionOp>(op) &&
          op->getNumRegions() == 0 &&

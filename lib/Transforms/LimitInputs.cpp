@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-limit-inputs: what the program takes from an input tells which values it may
 // hold, so that the runtime can refuse others before they do harm.
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/InputLimits.h"
 #include "autopar/Transforms/Passes.h"
 
@@ -24,12 +25,7 @@ BlockArgument inputOf(Value value) {
   }
   auto argument = cast<BlockArgument>(value);
   auto type = dyn_cast<IntegerType>(getElementTypeOrSelf(argument.getType()));
-  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  bool isInput = function && type && type.getWidth() > 1 &&
-                 !function.getArgAttr(argument.getArgNumber(), "autopar.origin") &&
-                 !function.getArgAttr(argument.getArgNumber(), "autopar.donated") &&
-                 !function.getArgAttr(argument.getArgNumber(), "autopar.control");
-  return isInput ? argument : BlockArgument();
+  return type && type.getWidth() > 1 && isFed(argument) ? argument : BlockArgument();
 }
 
 struct LimitInputsPass : mlir::autopar::impl::LimitInputsPassBase<LimitInputsPass> {

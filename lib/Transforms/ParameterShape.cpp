@@ -2,18 +2,13 @@
 // Changing the shape of a parameter where it enters the program.
 #include "ParameterShape.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
 ParameterShape::ParameterShape(func::FuncOp function)
     : function(function), symbols(function->getParentOfType<ModuleOp>()) {}
-
-bool ParameterShape::isParameter(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && argument.getOwner() == &function.getBody().front() &&
-         isa<RankedTensorType>(value.getType()) &&
-         function.getArgAttr(argument.getArgNumber(), "autopar.origin");
-}
 
 bool ParameterShape::mayChange(Value value) {
   if (!isParameter(value) || !value.hasOneUse())

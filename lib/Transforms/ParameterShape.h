@@ -16,8 +16,6 @@ public:
   /// Whether `value` is an argument with an `autopar.origin` that is read by one operation only and
   /// not yet sharded or partitioned.
   bool mayChange(Value value);
-  /// Whether `value` is an argument with an `autopar.origin`.
-  bool isParameter(Value value);
   /// Changes the type of the argument and of its origin. Its users are the caller's concern.
   void change(Value parameter, RankedTensorType type);
   /// Brings the function's type up to date; to be called after the last change.

@@ -2,6 +2,7 @@
 // Walks the operations backwards and asks each how its cotangents pass to its operands.
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/GradientInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
@@ -93,7 +94,8 @@ private:
         continue;
       if (llvm::is_contained(flat, op))
         return op->emitOpError() << "has derivative zero everywhere, and the loss depends on "
-                                 << nameOf(value) << " only through it: freeze that parameter";
+                                 << "\"" << nameOf(value)
+                                 << "\" only through it: freeze that parameter";
       reached.insert(op->result_begin(), op->result_end());
     }
     return success();
@@ -110,7 +112,7 @@ private:
             continue;
           if (!isFloat(result))
             return user->emitOpError()
-                   << "has no gradient, and the loss depends on " << nameOf(value)
+                   << "has no gradient, and the loss depends on \"" << nameOf(value) << "\""
                    << " only through it: freeze that parameter, or choose another loss";
           worklist.push_back(result);
         }
@@ -120,13 +122,7 @@ private:
 
   std::string nameOf(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument)
-      return "\"" + getOpId(value.getDefiningOp()).str() + "\"";
-    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    auto name = function
-                    ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.name")
-                    : StringAttr();
-    return name ? "\"" + name.str() + "\"" : "argument " + std::to_string(argument.getArgNumber());
+    return argument ? nameOfArgument(argument) : getOpId(value.getDefiningOp()).str();
   }
 
   LogicalResult passBack(Operation *op) {
@@ -169,15 +165,12 @@ private:
     }
     auto add = BinaryOp::create(builder, cotangent.getLoc(), value.getType(), BinaryKind::Add, sum,
                                 cotangent);
-    std::string base = isa<BlockArgument>(value) ? argumentName(cast<BlockArgument>(value))
-                                                 : baseOf(value.getDefiningOp()).str();
+    Operation *op = value.getDefiningOp();
+    std::string base = op ? baseOf(op).str() : nameOf(value);
     name(add, base + "/vjp.sum");
     sum = add;
   }
 
-  std::string argumentName(BlockArgument argument) {
-    return StringRef(nameOf(argument)).trim('"').str();
-  }
   static StringRef baseOf(Operation *op) {
     StringRef id = getOpId(op);
     return id.empty() ? op->getName().stripDialect() : id;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments, told apart by their attributes.
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+static func::FuncOp functionOf(BlockArgument argument) {
+  return dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+}
+
+std::string mlir::autopar::nameOfArgument(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
+  func::FuncOp function = functionOf(argument);
+  auto name = function ? function.getArgAttrOfType<StringAttr>(number, "autopar.name") : nullptr;
+  return name ? name.str() : "arg" + std::to_string(number);
+}
+
+bool mlir::autopar::isParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  func::FuncOp function = argument ? functionOf(argument) : nullptr;
+  return function && function.getArgAttr(argument.getArgNumber(), "autopar.origin");
+}
+
+bool mlir::autopar::isFed(BlockArgument argument) {
+  func::FuncOp function = functionOf(argument);
+  return function && llvm::none_of(ArrayRef{"autopar.origin", "autopar.donated", "autopar.control"},
+                                   [&](StringRef attribute) {
+                                     return function.getArgAttr(argument.getArgNumber(), attribute);
+                                   });
+}
