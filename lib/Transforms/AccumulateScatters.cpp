@@ -2,26 +2,17 @@
 // Sums with a scatter into zeros become a scatter into the other addend.
 #include "AccumulateScatters.h"
 
-#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "mlir/IR/Matchers.h"
+#include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 
-static bool isZero(Value value) {
-  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-    value = broadcast.getInput();
-  DenseElementsAttr number;
-  return matchPattern(value, m_Constant(&number)) && number.isSplat() &&
-         isa<FloatType>(number.getElementType()) && number.getSplatValue<APFloat>().isZero();
-}
-
 /// The scatter behind `value` if all it does is to add into zeros, for this one reader.
 static ScatterOp scatterIntoZeros(Value value) {
   auto scatter = value.getDefiningOp<ScatterOp>();
   bool fits = scatter && scatter->hasOneUse() && scatter.getKind() == ScatterKind::Add &&
-              isZero(scatter.getInput());
+              isIdentity(scatter.getInput(), ReductionKind::Sum);
   return fits ? scatter : ScatterOp();
 }
 

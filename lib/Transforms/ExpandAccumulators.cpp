@@ -28,21 +28,6 @@ struct ExpandAccumulatorsPass
   }
 
 private:
-  /// The operand to which the operation that makes `value` adds in the same way (the input of a
-  /// scatter): what was carried can start there.
-  static OpOperand *baseOf(Value value, ReductionKind reduction) {
-    Operation *op = value.getDefiningOp();
-    auto shardable = dyn_cast_or_null<ShardingRuleOpInterface>(op);
-    if (!shardable || !value.hasOneUse())
-      return nullptr;
-    for (const Factor &factor : shardable.getShardingRule().factors)
-      if (factor.reduction == reduction && factor.partialOperands.size() == 1) {
-        OpOperand &base = op->getOpOperand(factor.partialOperands.front());
-        return base.get().getType() == value.getType() ? &base : nullptr;
-      }
-    return nullptr;
-  }
-
   static void expand(AccumulateOp op, int64_t number) {
     OpBuilder builder(op);
     auto type = cast<RankedTensorType>(op.getType());
@@ -57,16 +42,7 @@ private:
     Value before =
         named(CarriedOp::create(builder, op.getLoc(), wide, number, op.getKind()), "/carried");
     BinaryKind combiner = combinerOf(static_cast<ReductionKind>(op.getKind()));
-    Value sum;
-    if (OpOperand *base = baseOf(input, static_cast<ReductionKind>(op.getKind()))) {
-      before.getDefiningOp()->moveBefore(base->getOwner());
-      builder.setInsertionPoint(base->getOwner());
-      base->set(builder.createOrFold<BinaryOp>(op.getLoc(), combiner, base->get(), before));
-      builder.setInsertionPoint(op);
-      sum = input;
-    } else {
-      sum = named(BinaryOp::create(builder, op.getLoc(), combiner, input, before), "");
-    }
+    Value sum = named(BinaryOp::create(builder, op.getLoc(), combiner, input, before), "");
     Value total = named(CarryOp::create(builder, op.getLoc(), wide, number, sum), "/carry");
     if (wide != type)
       total = named(CastOp::create(builder, op.getLoc(), type, total), "/narrowed");

@@ -3,6 +3,7 @@
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -49,8 +50,18 @@ Value mlir::autopar::buildIdentity(OpBuilder &builder, Location loc, RankedTenso
   return BroadcastOp::create(builder, loc, type, scalar, ArrayRef<int64_t>{});
 }
 
+bool mlir::autopar::isIdentity(Value value, ReductionKind reduction) {
+  while (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    value = broadcast.getInput();
+  DenseElementsAttr known;
+  return matchPattern(value, m_Constant(&known)) && known.isSplat() &&
+         known.getSplatValue<Attribute>() == identityOf(reduction, known.getElementType());
+}
+
 Value mlir::autopar::buildInFirst(OpBuilder &builder, Location loc, Value value, Value index,
                                   ReductionKind reduction) {
+  if (isIdentity(value, reduction))
+    return value;
   auto type = cast<RankedTensorType>(value.getType());
   Value isFirst = CompareOp::create(builder, loc, RankedTensorType::get({}, builder.getI1Type()),
                                     ComparePredicate::Eq, index, i64Scalar(builder, loc, 0));

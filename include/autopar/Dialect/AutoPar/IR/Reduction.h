@@ -11,6 +11,8 @@ TypedAttr identityOf(ReductionKind reduction, Type element);
 /// A tensor of identities.
 Value buildIdentity(OpBuilder &builder, Location loc, RankedTensorType type,
                     ReductionKind reduction);
+/// Whether all elements of a value are known to be the identity.
+bool isIdentity(Value value, ReductionKind reduction);
 /// `value` where `index` (an i64 scalar) is zero, identities elsewhere: combined over all indices
 /// it is the value again.
 Value buildInFirst(OpBuilder &builder, Location loc, Value value, Value index,
