@@ -99,6 +99,10 @@ def KernelLoweringOpInterface : OpInterface<"KernelLoweringOpInterface"> {
     InterfaceMethod<[{
       Number of independent outer iterations; 1 if the kernel cannot be split.
     }], "int64_t", "getKernelExtent", (ins)>,
+    InterfaceMethod<[{
+      Whether the result is the first operand, changed in some places: the kernel need not copy the rest
+      when the result takes the operand's place.
+    }], "bool", "changesFirstOperand", (ins), "", [{ return false; }]>,
   ];
 }
 

@@ -3,7 +3,6 @@
 #include "autopar/Conversion/AutoParToLoops.h"
 
 #include "GroupBody.h"
-#include "LoweringModels.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -12,8 +11,8 @@ bool autopar::mayStoreOver(Operation *groupOrOp, unsigned input, unsigned output
   if (groupOrOp->getOperand(input).getType() != groupOrOp->getResult(output).getType() ||
       llvm::count(groupOrOp->getOperands(), groupOrOp->getOperand(input)) != 1)
     return false;
-  if (isa<KernelLoweringOpInterface>(groupOrOp))
-    return input == 0 && changesFirstOperand(groupOrOp);
+  if (auto kernel = dyn_cast<KernelLoweringOpInterface>(groupOrOp))
+    return input == 0 && kernel.changesFirstOperand();
   GroupBody body = GroupBody::of(groupOrOp);
   DenseSet<Value> near; // what reads the operand at its own position only
   near.insert(body.inputs[input]);

@@ -18,10 +18,6 @@ void attachScatterModels(MLIRContext &context);
 void attachCumulativeModels(MLIRContext &context);
 void attachSortModels(MLIRContext &context);
 
-/// Whether a kernel of its own changes its first operand in some places: it need not copy the rest
-/// when the result takes the operand's place.
-bool changesFirstOperand(Operation *op);
-
 /// Element type of a ranked tensor value.
 inline Type elementTypeOf(Value tensor) {
   return cast<RankedTensorType>(tensor.getType()).getElementType();

@@ -119,6 +119,7 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
   int64_t getKernelExtent(Operation *op) const {
     return (sliceSize(cast<ScatterOp>(op)) + sliceBlock - 1) / sliceBlock;
   }
+  bool changesFirstOperand(Operation *) const { return true; }
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
                   Value begin, Value end) const {
     auto scatter = cast<ScatterOp>(op);
@@ -166,6 +167,7 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
 struct ScatterElementsModel
     : KernelLoweringOpInterface::ExternalModel<ScatterElementsModel, ScatterElementsOp> {
   int64_t getKernelExtent(Operation *) const { return 1; }
+  bool changesFirstOperand(Operation *) const { return true; }
 
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
                   Value begin, Value end) const {
@@ -195,8 +197,6 @@ struct ScatterElementsModel
 };
 
 } // namespace
-
-bool autopar::changesFirstOperand(Operation *op) { return isa<ScatterOp, ScatterElementsOp>(op); }
 
 void autopar::attachScatterModels(MLIRContext &context) {
   ScatterOp::attachInterface<ScatterModel>(context);
