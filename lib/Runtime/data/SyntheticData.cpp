@@ -2,6 +2,8 @@
 // Counter-based numbers per element.
 #include "SyntheticData.h"
 
+#include "../core/FloatElement.h"
+
 #include "autopar/Base/Mix.h"
 
 #include <algorithm>
@@ -25,31 +27,11 @@ double normal(uint64_t bits) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v);
 }
 
-template <typename T>
-void put(T value, uint8_t *out) {
-  std::memcpy(out, &value, sizeof(T));
-}
-
 void store(DataType type, uint64_t bits, int64_t vocab, uint8_t *out) {
-  switch (type) {
-  case DataType::F64:
-    return put(normal(bits), out);
-  case DataType::F32:
-    return put(float(normal(bits)), out);
-  case DataType::F16:
-    return put(_Float16(normal(bits)), out);
-  case DataType::BF16: {
-    auto value = float(normal(bits));
-    std::memcpy(out, reinterpret_cast<uint8_t *>(&value) + 2, 2);
-    return;
-  }
-  case DataType::Bool:
-    return put(uint8_t(bits & 1), out);
-  default: {
-    uint64_t value = bits % uint64_t(vocab); // little-endian: the low bytes
-    std::memcpy(out, &value, size_t(byteSize(type)));
-  }
-  }
+  if (isFloat(type))
+    return storeFloat(type, normal(bits), out);
+  uint64_t value = bits % uint64_t(type == DataType::Bool ? 2 : vocab);
+  std::memcpy(out, &value, size_t(byteSize(type))); // little-endian: the low bytes
 }
 
 constexpr const char *kName = "synthetic";
