@@ -21,9 +21,8 @@ FloatType precisionType(MLIRContext *context, StringRef word);
 ///     kept in both;
 ///   - what cotangents are multiplied with on the way back is rounded too;
 ///   - a rounded value with a single reader in whose kernel it is computed stays f32;
-///   - where `wideGradients` is set, products yield the gradients of parameters in f32, which ranks
-///   then
-///     sum in f32.
+///   - where `wideGradients` is set, products yield the gradients of parameters in f32, and
+///     ranks sum them in f32.
 /// `cotangents` are the values where the way back starts, `gradients` those of the parameters
 /// (entries may be null); they are replaced where they change. Does nothing for a function that was
 /// not narrowed.
