@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products and convolutions.
+#include "Drawer.h"
+
+using namespace autopar_law;
+
+namespace {
+
+std::optional<DrawnValue> makeDotGeneral(Drawer &d) {
+  DrawnValue x = d.floats(2, false, 3);
+  RankedTensorType lhs = d.typeOf(x);
+  int64_t k = lhs.getShape().back(), n = d.extent();
+  bool batched = lhs.getRank() == 3 && d.below(2);
+  DrawnValue w = d.argument(batched ? SmallVector<int64_t>{lhs.getDimSize(0), k, n}
+                                    : SmallVector<int64_t>{k, n},
+                            lhs.getElementType());
+  SmallVector<int64_t> batch = batched ? SmallVector<int64_t>{0} : SmallVector<int64_t>{};
+  Value dot = DotGeneralOp::create(d.builder, d.loc, x.value, w.value, batch, batch,
+                                   SmallVector<int64_t>{lhs.getRank() - 1},
+                                   SmallVector<int64_t>{batched ? 1 : 0});
+  return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits, x.exact);
+}
+
+std::optional<DrawnValue> makeConvolution(Drawer &d) {
+  int64_t groups = 1 + d.below(2) * 3; // 1 or 4
+  int64_t channels = groups == 1 ? d.extent() : 4 * (1 + d.below(2)),
+          out = groups == 1 ? d.extent() : 4 * (1 + d.below(3));
+  int64_t side = 5 + d.below(3), kernel = 1 + 2 * d.below(2), stride = 1 + d.below(2),
+          pad = kernel / 2;
+  DrawnValue x = d.argument({d.extent(), channels, side, side}, d.f32());
+  DrawnValue w = d.argument({out, channels / groups, kernel, kernel}, d.f32());
+  int64_t result = (side + 2 * pad - kernel) / stride + 1;
+  auto list = [&](int64_t value) { return d.builder.getDenseI64ArrayAttr({value, value}); };
+  auto resultType = d.type({d.typeOf(x).getDimSize(0), out, result, result}, d.f32());
+  Value conv =
+      ConvolutionOp::create(d.builder, d.loc, resultType, x.value, w.value, list(stride), list(pad),
+                            list(pad), list(1), list(1), d.builder.getI64IntegerAttr(groups));
+  return d.exactly(conv, x.bound * w.bound * (channels / groups) * kernel * kernel,
+                   x.fractionBits + w.fractionBits);
+}
+
+constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral}, {"convolution", makeConvolution}};
+
+} // namespace
+
+ArrayRef<MakerRow> autopar_law::contractionMakers() { return makers; }

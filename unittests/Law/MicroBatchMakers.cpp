@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Micro-batches and what becomes of them.
+#include "Drawer.h"
+
+using namespace autopar_law;
+
+namespace {
+
+/// All graphs have as many.
+constexpr int64_t microBatches = 2;
+
+DrawnValue microBatch(Drawer &d) {
+  SmallVector<int64_t> shape = d.shape(1 + d.below(2)), all{microBatches};
+  llvm::append_range(all, shape);
+  DrawnValue x = d.argument(all, d.f32());
+  return {MicroBatchOp::create(d.builder, d.loc, d.type(shape, d.f32()), x.value), true, x.bound,
+          x.fractionBits};
+}
+
+DrawnValue stack(Drawer &d, const DrawnValue &part) {
+  SmallVector<int64_t> all{microBatches};
+  llvm::append_range(all, d.typeOf(part).getShape());
+  Value result = StackMicroBatchesOp::create(d.builder, d.loc, d.type(all, d.f32()), part.value);
+  return {result, part.exact, part.bound, part.fractionBits};
+}
+
+/// Some combined over all micro-batches, of which the first may be a partial value on a mesh.
+DrawnValue accumulate(Drawer &d, DrawnValue x) {
+  static constexpr ReduceKind kinds[] = {ReduceKind::Sum, ReduceKind::Sum, ReduceKind::Max};
+  if (d.below(2)) {
+    double extent = d.typeOf(x).getDimSize(0);
+    x = d.exactly(
+        ReduceOp::create(d.builder, d.loc, ReduceKind::Sum, x.value, ArrayRef<int64_t>{0}),
+        x.bound * extent, x.fractionBits);
+  }
+  Value result =
+      AccumulateOp::create(d.builder, d.loc, x.value.getType(), kinds[d.below(3)], x.value);
+  return d.exactly(result, x.bound * microBatches, x.fractionBits, x.exact);
+}
+
+std::optional<DrawnValue> makeMicroBatch(Drawer &d) {
+  return d.below(2) ? stack(d, microBatch(d)) : accumulate(d, microBatch(d));
+}
+
+std::optional<DrawnValue> makeMicroBatchIndex(Drawer &d) {
+  Value number = MicroBatchIndexOp::create(d.builder, d.loc, d.type({}, d.builder.getI64Type()));
+  Value line = BroadcastOp::create(d.builder, d.loc, d.type({d.extent()}, d.f32()),
+                                   CastOp::create(d.builder, d.loc, d.type({}, d.f32()), number),
+                                   ArrayRef<int64_t>{});
+  return stack(d, {line, true, microBatches, 0});
+}
+
+std::optional<DrawnValue> makeAccumulate(Drawer &d) { return accumulate(d, microBatch(d)); }
+std::optional<DrawnValue> makeStack(Drawer &d) { return stack(d, microBatch(d)); }
+
+constexpr MakerRow makers[] = {{"micro_batch", makeMicroBatch},
+                               {"micro_batch_index", makeMicroBatchIndex},
+                               {"accumulate", makeAccumulate},
+                               {"stack_micro_batches", makeStack}};
+
+} // namespace
+
+ArrayRef<MakerRow> autopar_law::microBatchMakers() { return makers; }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, windows and rows.
+#include "Drawer.h"
+
+using namespace autopar_law;
+
+namespace {
+
+std::optional<DrawnValue> makeReduce(Drawer &d) {
+  static constexpr ReduceKind kinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min,
+                                         ReduceKind::Sum};
+  DrawnValue x = d.floats(2);
+  int64_t dim = d.below(d.typeOf(x).getRank());
+  ReduceKind kind = kinds[d.below(4)];
+  double bound = kind == ReduceKind::Sum ? x.bound * d.typeOf(x).getDimSize(dim) : x.bound;
+  return d.exactly(ReduceOp::create(d.builder, d.loc, kind, x.value, ArrayRef<int64_t>{dim}), bound,
+                   x.fractionBits, x.exact);
+}
+
+std::optional<DrawnValue> makeReduceLogical(Drawer &d) {
+  std::optional<DrawnValue> mask = makeCompare(d);
+  if (d.typeOf(*mask).getRank() < 2)
+    return std::nullopt;
+  ReduceKind kind = d.below(2) ? ReduceKind::And : ReduceKind::Or;
+  return DrawnValue{ReduceOp::create(d.builder, d.loc, kind, mask->value,
+                                     ArrayRef<int64_t>{d.below(d.typeOf(*mask).getRank())}),
+                    true, 1, 0};
+}
+
+std::optional<DrawnValue> makeArgReduce(Drawer &d) {
+  DrawnValue x = d.floats(2, true);
+  RankedTensorType type = d.typeOf(x);
+  int64_t dim = d.below(type.getRank());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.erase(shape.begin() + dim);
+  Value index = ArgReduceOp::create(d.builder, d.loc, d.type(shape, d.builder.getI64Type()),
+                                    d.below(2) ? ReduceKind::Max : ReduceKind::Min, x.value, dim,
+                                    d.below(2) == 1);
+  return DrawnValue{index, true, 16, 0};
+}
+
+SmallVector<int64_t> pooledShape(RankedTensorType type, int64_t window, int64_t stride,
+                                 int64_t pad) {
+  SmallVector<int64_t> shape(type.getShape());
+  for (int64_t dim = 2; dim < type.getRank(); ++dim)
+    shape[dim] = (shape[dim] + 2 * pad - window) / stride + 1;
+  return shape;
+}
+
+struct PoolAttributes {
+  DenseI64ArrayAttr window, strides, pads, ones;
+  RankedTensorType result;
+};
+
+PoolAttributes drawPool(Drawer &d, RankedTensorType type, Type element) {
+  int64_t window = 2 + d.below(2), stride = 1 + d.below(2), pad = d.below(2);
+  auto list = [&](int64_t head, int64_t tail) {
+    return d.builder.getDenseI64ArrayAttr({head, head, tail, tail});
+  };
+  return {list(1, window), list(1, stride), list(0, pad), list(1, 1),
+          d.type(pooledShape(type, window, stride, pad), element)};
+}
+
+std::optional<DrawnValue> makePool(Drawer &d) {
+  DrawnValue x = d.argument({d.extent(), d.extent(), 6, 6}, d.f32());
+  PoolAttributes pool = drawPool(d, d.typeOf(x), d.f32());
+  bool sum = d.below(2);
+  Value result =
+      PoolOp::create(d.builder, d.loc, pool.result, sum ? ReduceKind::Sum : ReduceKind::Max,
+                     x.value, pool.window, pool.strides, pool.pads, pool.pads, pool.ones);
+  // Windows that lie in the padding alone hold -inf; keep numbers.
+  if (!sum)
+    result = d.binary(BinaryKind::Max, result, d.splat(pool.result, -8));
+  return d.exactly(result, 8 + x.bound * 9, x.fractionBits);
+}
+
+std::optional<DrawnValue> makeArgPool(Drawer &d) {
+  DrawnValue x = d.argument({d.extent(), d.extent(), 6, 6}, d.f32());
+  PoolAttributes pool = drawPool(d, d.typeOf(x), d.builder.getI64Type());
+  Value result = ArgPoolOp::create(d.builder, d.loc, pool.result, x.value, pool.window,
+                                   pool.strides, pool.pads, pool.pads, pool.ones, false);
+  return DrawnValue{result, true, 1e5, 0};
+}
+
+std::optional<DrawnValue> makeCumulative(Drawer &d) {
+  DrawnValue x = d.floats(1);
+  int64_t dim = d.below(d.typeOf(x).getRank());
+  Value result = CumulativeOp::create(d.builder, d.loc, x.value.getType(), ReduceKind::Sum, x.value,
+                                      dim, d.below(2) == 1, d.below(2) == 1);
+  return d.exactly(result, x.bound * d.typeOf(x).getDimSize(dim), x.fractionBits, x.exact);
+}
+
+std::optional<DrawnValue> makeSoftmax(Drawer &d) {
+  DrawnValue x = d.floats(2);
+  bool log = d.below(3) == 0;
+  Value result = SoftmaxOp::create(d.builder, d.loc, x.value.getType(), x.value,
+                                   d.below(d.typeOf(x).getRank()), log);
+  return d.inexactly(result, log ? 2 * x.bound + 4 : 1);
+}
+
+std::optional<DrawnValue> makeNormalize(Drawer &d) {
+  DrawnValue x = d.argument(d.shape(2 + d.below(2)), d.f32());
+  int64_t rank = d.typeOf(x).getRank(), first = 1 + d.below(rank - 1);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(first, rank));
+  Value result = NormalizeOp::create(
+      d.builder, d.loc, x.value.getType(), x.value, d.builder.getDenseI64ArrayAttr(dims),
+      d.builder.getF64FloatAttr(1e-1), d.below(2) ? d.builder.getUnitAttr() : UnitAttr());
+  return d.inexactly(result, 4);
+}
+
+std::optional<DrawnValue> makeTopK(Drawer &d) {
+  DrawnValue x = d.floats(2, true);
+  RankedTensorType type = d.typeOf(x);
+  int64_t dim = d.below(type.getRank()), k = 1 + d.below(type.getDimSize(dim));
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = k;
+  auto op = TopKOp::create(d.builder, d.loc, d.type(shape, type.getElementType()),
+                           d.type(shape, d.builder.getI64Type()), x.value, dim, d.below(2) == 1);
+  d.pool.push_back({op.getIndices(), true, 16, 0});
+  return DrawnValue{op.getValues(), x.exact, x.bound, x.fractionBits};
+}
+
+/// Behind a sum, which may leave a partial value to hold.
+std::optional<DrawnValue> makeHold(Drawer &d) {
+  std::optional<DrawnValue> x = makeReduce(d);
+  if (!x)
+    return x;
+  bool unreduced = isa<FloatType>(d.typeOf(*x).getElementType());
+  x->value = HoldOp::create(d.builder, d.loc, x->value.getType(), unreduced, x->value);
+  return x;
+}
+
+constexpr MakerRow makers[] = {{"reduce", makeReduce},        {"reduce", makeReduceLogical},
+                               {"arg_reduce", makeArgReduce}, {"pool", makePool},
+                               {"arg_pool", makeArgPool},     {"cumulative", makeCumulative},
+                               {"softmax", makeSoftmax},      {"normalize", makeNormalize},
+                               {"top_k", makeTopK},           {"hold", makeHold}};
+
+} // namespace
+
+ArrayRef<MakerRow> autopar_law::reductionMakers() { return makers; }
