@@ -133,26 +133,6 @@ def OptimizeCollectivesPass : Pass<"autopar-optimize-collectives", "mlir::func::
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::FuncOp"> {
-  let summary = "compute products of f16 in f32";
-  let description = [{
-    The library of this device has no matrix products and convolutions of f16. Their operands are widened, each once, and the
-    result is rounded.
-
-    ```mlir
-    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
-    ```
-    becomes
-    ```mlir
-    %a = autopar.cast %x : tensor<2x4xf16> -> tensor<2x4xf32>
-    %b = autopar.cast %w : tensor<4x4xf16> -> tensor<4x4xf32>
-    %p = autopar.dot_general %a, %b contract [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-    %y = autopar.cast %p : tensor<2x4xf32> -> tensor<2x4xf16>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
 def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncOp"> {
   let summary = "wrap operations that become one kernel or library call into groups";
   let description = [{
