@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activation functions, by name for recurrent operators and as operators of their own.
 #include "Activations.h"
+#include "NumberArithmetic.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -9,16 +10,6 @@ using namespace mlir::autopar;
 
 static Value positive(TensorBuilder &b, Value x) {
   return b.compare(ComparePredicate::Gt, x, b.scalar(TensorBuilder::elementOf(x), 0.0));
-}
-
-static Value scaled(TensorBuilder &b, Value x, double factor, double offset) {
-  if (factor != 1)
-    x = b.binary(BinaryKind::Mul, x, factor);
-  return offset != 0 ? b.binary(BinaryKind::Add, x, offset) : x;
-}
-
-static Value clamp(TensorBuilder &b, Value x, double low, double high) {
-  return b.binary(BinaryKind::Min, b.binary(BinaryKind::Max, x, low), high);
 }
 
 /// scale * (x > 0 ? x : alpha * (exp(x / width) - 1))

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling of images at positions computed at run time: GridSample, RoiAlign, AffineGrid.
 #include "Interpolation.h"
+#include "NumberArithmetic.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::autopar;
-
-static Value scaled(TensorBuilder &b, Value x, double factor, double offset) {
-  if (factor != 1)
-    x = b.binary(BinaryKind::Mul, x, factor);
-  return offset != 0 ? b.binary(BinaryKind::Add, x, offset) : x;
-}
-
-static Value clamp(TensorBuilder &b, Value x, double low, double high) {
-  return b.binary(BinaryKind::Min, b.binary(BinaryKind::Max, x, low), high);
-}
 
 //===-- grid sample --------------------------------------------------------------------------===//
 
