@@ -2,8 +2,8 @@
 // Running combinations along a dimension: one row after the other, each carried from element to
 // element.
 #include "LoweringModels.h"
+#include "ReduceArithmetic.h"
 #include "RowAddress.h"
-#include "ScalarArithmetic.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -17,18 +17,7 @@ struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeMode
     return RowAddress(shapeOf(op->getOperand(0)), cast<CumulativeOp>(op).getDim()).rows;
   }
 
-  static Value identity(CumulativeOp op, Scalars &s) {
-    switch (op.getKind()) {
-    case ReduceKind::Prod:
-      return s.integer(1);
-    case ReduceKind::Max:
-      return s.lowest();
-    case ReduceKind::Min:
-      return s.highest();
-    default:
-      return s.integer(0);
-    }
-  }
+  /// Unlike a reduction's, in the order of the elements.
   static Value combine(CumulativeOp op, Scalars &s, Value sum, Value element) {
     switch (op.getKind()) {
     case ReduceKind::Prod:
@@ -55,7 +44,8 @@ struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeMode
                          Value base = address.base(rowBuilder, loc, row);
                          Scalars outer(rowBuilder, loc, element);
                          scf::ForOp::create(
-                             rowBuilder, loc, zero, length, one, identity(cumulative, outer),
+                             rowBuilder, loc, zero, length, one,
+                             reduceStart(outer, cumulative.getKind()),
                              [&](OpBuilder &b, Location, Value step, ValueRange carried) {
                                Scalars s(b, loc, element);
                                Value position = step;

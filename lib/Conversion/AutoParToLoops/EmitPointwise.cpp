@@ -41,6 +41,25 @@ void autopar::emitStores(OpBuilder &builder, KernelFrame &kernel, ElementEmitter
     emitter.storeAt(builder, placeOf(kernel, emitter, output), scalar);
 }
 
+int64_t autopar::emitIterations(KernelFrame &kernel, ElementEmitter &emitter,
+                                ArrayRef<unsigned> loops, ArrayRef<int64_t> extents,
+                                function_ref<void(OpBuilder &, ArrayRef<Value>)> body) {
+  Location loc = emitter.loc;
+  Value one = indexConstant(kernel.body, loc, 1);
+  emitFor(kernel.body, loc, kernel.begin, kernel.end, one, ValueRange{},
+          [&](OpBuilder &builder, Value iteration, ValueRange) {
+            SmallVector<Value> indices = emitDelinearize(builder, loc, iteration, extents);
+            for (auto [loop, index] : llvm::zip(loops, indices))
+              emitter.bind(loop, index);
+            body(builder, indices);
+            return SmallVector<Value>();
+          });
+  int64_t count = 1;
+  for (int64_t extent : extents)
+    count *= extent;
+  return count;
+}
+
 namespace {
 
 /// How the loops are divided: loops before `first` and the blocks of loop `first` are the kernel's
@@ -107,34 +126,24 @@ int64_t autopar::emitPointwise(KernelFrame &kernel, ElementEmitter &emitter) {
   ArrayRef<LoopDim> loops = emitter.plan.loops;
   Blocking blocking = chooseBlocking(loops);
   Location loc = emitter.loc;
-  SmallVector<int64_t> outer;
-  for (unsigned loop = 0; loop < blocking.first; ++loop)
-    outer.push_back(loops[loop].extent);
-  int64_t extent = blocking.blocks;
-  for (int64_t size : outer)
-    extent *= size;
-  outer.push_back(blocking.blocks);
-
-  Value one = indexConstant(kernel.body, loc, 1);
-  emitFor(kernel.body, loc, kernel.begin, kernel.end, one, ValueRange{},
-          [&](OpBuilder &builder, Value iteration, ValueRange) {
-            SmallVector<Value> indices = emitDelinearize(builder, loc, iteration, outer);
-            for (unsigned loop = 0; loop < blocking.first; ++loop)
-              emitter.bind(loop, indices[loop]);
-            SmallVector<LoopBounds> nest;
-            for (unsigned loop = blocking.first; loop < loops.size(); ++loop) {
-              Value lower = indexConstant(builder, loc, 0);
-              Value upper = indexConstant(builder, loc, loops[loop].extent);
-              if (loop == blocking.first && blocking.blocks != 1) {
-                Value block = indexConstant(builder, loc, blocking.block);
-                lower = arith::MulIOp::create(builder, loc, indices.back(), block);
-                Value end = arith::AddIOp::create(builder, loc, lower, block);
-                upper = arith::MinSIOp::create(builder, loc, end, upper);
-              }
-              nest.push_back({loop, lower, upper});
-            }
-            emitSegments(builder, kernel, emitter, nest, 0);
-            return SmallVector<Value>();
-          });
-  return extent;
+  SmallVector<unsigned> outer = llvm::to_vector(llvm::seq<unsigned>(0, blocking.first));
+  SmallVector<int64_t> extents =
+      llvm::map_to_vector(outer, [&](unsigned loop) { return loops[loop].extent; });
+  extents.push_back(blocking.blocks);
+  return emitIterations(kernel, emitter, outer, extents,
+                        [&](OpBuilder &builder, ArrayRef<Value> indices) {
+                          SmallVector<LoopBounds> nest;
+                          for (unsigned loop = blocking.first; loop < loops.size(); ++loop) {
+                            Value lower = indexConstant(builder, loc, 0);
+                            Value upper = indexConstant(builder, loc, loops[loop].extent);
+                            if (loop == blocking.first && blocking.blocks != 1) {
+                              Value block = indexConstant(builder, loc, blocking.block);
+                              lower = arith::MulIOp::create(builder, loc, indices.back(), block);
+                              Value end = arith::AddIOp::create(builder, loc, lower, block);
+                              upper = arith::MinSIOp::create(builder, loc, end, upper);
+                            }
+                            nest.push_back({loop, lower, upper});
+                          }
+                          emitSegments(builder, kernel, emitter, nest, 0);
+                        });
 }

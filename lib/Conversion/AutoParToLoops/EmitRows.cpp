@@ -40,6 +40,7 @@ private:
   void emitStage(OpBuilder &builder, int64_t stage);
   void startPass(OpBuilder &builder, Running &running, SmallVector<Value> &carried);
   void finishPass(OpBuilder &builder, Running &running, ValueRange carried);
+  SmallVector<Value> sumsOf(OpBuilder &builder, Running &running, ValueRange carried);
   void emitPassElement(OpBuilder &builder, Running &running, ValueRange carried,
                        SmallVector<Value> &next);
   void keepElement(OpBuilder &builder, Running &running, Value element);
@@ -86,24 +87,14 @@ void RowEmitter::divide() {
 
 int64_t RowEmitter::emit() {
   divide();
-  SmallVector<int64_t> extents;
-  int64_t extent = 1;
-  for (unsigned loop : outerLoops)
-    extents.push_back(plan.loops[loop].extent);
+  SmallVector<int64_t> extents =
+      llvm::map_to_vector(outerLoops, [&](unsigned loop) { return plan.loops[loop].extent; });
   if (hasColumns())
     extents.push_back((plan.loops[plan.columnLoop].extent + tile - 1) / tile);
-  for (int64_t size : extents)
-    extent *= size;
-  Value one = indexConstant(kernel.body, loc, 1);
-  emitFor(kernel.body, loc, kernel.begin, kernel.end, one, ValueRange{},
-          [&](OpBuilder &builder, Value iteration, ValueRange) {
-            SmallVector<Value> indices = emitDelinearize(builder, loc, iteration, extents);
-            for (auto [loop, index] : llvm::zip(outerLoops, indices))
-              emitter.bind(loop, index);
-            emitIteration(builder, indices.empty() ? Value() : indices.back());
-            return SmallVector<Value>();
-          });
-  return extent;
+  return emitIterations(kernel, emitter, outerLoops, extents,
+                        [&](OpBuilder &builder, ArrayRef<Value> indices) {
+                          emitIteration(builder, indices.empty() ? Value() : indices.back());
+                        });
 }
 
 void RowEmitter::emitIteration(OpBuilder &builder, Value tileIndex) {
@@ -201,18 +192,21 @@ void RowEmitter::startPass(OpBuilder &builder, Running &running, SmallVector<Val
   }
 }
 
+/// The accumulators as they stand.
+SmallVector<Value> RowEmitter::sumsOf(OpBuilder &builder, Running &running, ValueRange carried) {
+  if (!hasColumns())
+    return carried.slice(running.firstCarried, running.carriedCount);
+  return llvm::map_to_vector(running.accumulators,
+                             [&](RowValue &sum) { return emitter.loadAt(builder, sum.perColumn); });
+}
+
 void RowEmitter::emitPassElement(OpBuilder &builder, Running &running, ValueRange carried,
                                  SmallVector<Value> &next) {
   RowState &state = emitter.stateOf(running.op);
   Value element =
       emitter.emitRowElement(builder, running.op, running.pass, plan.domainIndex, state);
   keepElement(builder, running, element);
-  SmallVector<Value> sums;
-  if (hasColumns())
-    for (RowValue &sum : running.accumulators)
-      sums.push_back(emitter.loadAt(builder, sum.perColumn));
-  else
-    llvm::append_range(sums, carried.slice(running.firstCarried, running.carriedCount));
+  SmallVector<Value> sums = sumsOf(builder, running, carried);
   sums = emitter.emitRowStep(builder, running.op, running.pass, element, sums, plan.domainIndex,
                              state);
   if (!hasColumns()) {
@@ -225,12 +219,7 @@ void RowEmitter::emitPassElement(OpBuilder &builder, Running &running, ValueRang
 
 void RowEmitter::finishPass(OpBuilder &builder, Running &running, ValueRange carried) {
   RowState &state = emitter.stateOf(running.op);
-  SmallVector<Value> sums;
-  if (hasColumns())
-    for (RowValue &sum : running.accumulators)
-      sums.push_back(emitter.loadAt(builder, sum.perColumn));
-  else
-    llvm::append_range(sums, carried.slice(running.firstCarried, running.carriedCount));
+  SmallVector<Value> sums = sumsOf(builder, running, carried);
   SmallVector<RowValue> values;
   for (Value value : running.op.emitRowFinish(builder, running.pass, sums)) {
     if (!hasColumns()) {

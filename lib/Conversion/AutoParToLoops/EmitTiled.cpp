@@ -87,28 +87,18 @@ int64_t TileEmitter::emit() {
       extents.push_back(extentOf(loop));
     }
   extents.push_back((extentOf(write) + writeBlock - 1) / writeBlock);
-  int64_t extent = 1;
-  for (int64_t size : extents)
-    extent *= size;
-  Value one = indexConstant(kernel.body, loc, 1);
-  emitFor(kernel.body, loc, kernel.begin, kernel.end, one, ValueRange{},
-          [&](OpBuilder &builder, Value iteration, ValueRange) {
-            SmallVector<Value> indices = emitDelinearize(builder, loc, iteration, extents);
-            for (auto [loop, index] : llvm::zip(outer, indices))
-              emitter.bind(loop, index);
-            // One block of output columns over all that is contiguous in the input.
-            Value writeStart = arith::MulIOp::create(builder, loc, indices.back(),
-                                                     indexConstant(builder, loc, writeBlock));
-            emitFor(builder, loc, indexConstant(builder, loc, 0),
-                    indexConstant(builder, loc, extentOf(read)),
-                    indexConstant(builder, loc, readBlock), ValueRange{},
-                    [&](OpBuilder &inner, Value readStart, ValueRange) {
-                      emitBlock(inner, readStart, writeStart);
-                      return SmallVector<Value>();
-                    });
-            return SmallVector<Value>();
-          });
-  return extent;
+  return emitIterations(
+      kernel, emitter, outer, extents, [&](OpBuilder &builder, ArrayRef<Value> indices) {
+        // One block of output columns over all that is contiguous in the input.
+        Value writeStart = arith::MulIOp::create(builder, loc, indices.back(),
+                                                 indexConstant(builder, loc, writeBlock));
+        emitFor(builder, loc, indexConstant(builder, loc, 0),
+                indexConstant(builder, loc, extentOf(read)), indexConstant(builder, loc, readBlock),
+                ValueRange{}, [&](OpBuilder &inner, Value readStart, ValueRange) {
+                  emitBlock(inner, readStart, writeStart);
+                  return SmallVector<Value>();
+                });
+      });
 }
 
 } // namespace

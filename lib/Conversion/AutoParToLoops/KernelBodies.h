@@ -21,6 +21,11 @@ int64_t emitTiled(KernelFrame &kernel, ElementEmitter &emitter);
 /// Emits a kernel with row operations; returns its extent.
 int64_t emitRows(KernelFrame &kernel, ElementEmitter &emitter);
 
+/// Emits the kernel's own loop: over `extents`, row-major, of which the first ones belong to
+/// `loops` and bind them. Returns how many iterations that is.
+int64_t emitIterations(KernelFrame &kernel, ElementEmitter &emitter, ArrayRef<unsigned> loops,
+                       ArrayRef<int64_t> extents,
+                       function_ref<void(OpBuilder &, ArrayRef<Value> indices)> body);
 /// A buffer on the stack.
 Value emitBuffer(KernelFrame &kernel, Location loc, int64_t elements, Type elementType);
 /// Stores the element of an output at its place.

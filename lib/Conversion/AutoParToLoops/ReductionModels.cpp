@@ -2,7 +2,7 @@
 // Row operations: reduce, arg_reduce, softmax, normalize, as passes over a row. Sums may be
 // reassociated, because a loop that may not is not vectorized; maxima of reductions propagate NaN.
 #include "LoweringModels.h"
-#include "ScalarArithmetic.h"
+#include "ReduceArithmetic.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -41,39 +41,12 @@ struct ReduceModel : ElementLoweringOpInterface::ExternalModel<ReduceModel, Redu
   }
   SmallVector<Value> emitRowStart(Operation *op, OpBuilder &builder, int64_t) const {
     Scalars s(builder, op->getLoc(), elementTypeOf(op->getOperand(0)));
-    switch (cast<ReduceOp>(op).getKind()) {
-    case ReduceKind::Sum:
-    case ReduceKind::Or:
-      return {s.integer(0)};
-    case ReduceKind::Prod:
-    case ReduceKind::And:
-      return {s.isBool() ? s.highest() : s.integer(1)};
-    case ReduceKind::Max:
-      return {s.lowest()};
-    case ReduceKind::Min:
-      return {s.highest()};
-    }
-    llvm_unreachable("unknown reduce kind");
+    return {reduceStart(s, cast<ReduceOp>(op).getKind())};
   }
   SmallVector<Value> emitRowStep(Operation *op, OpBuilder &builder, int64_t, Value element,
                                  ValueRange accumulators, ElementLoader &) const {
     Scalars s(builder, op->getLoc(), elementTypeOf(op->getOperand(0)));
-    Value sum = accumulators[0];
-    switch (cast<ReduceOp>(op).getKind()) {
-    case ReduceKind::Sum:
-      return {s.addRelaxed(sum, element)};
-    case ReduceKind::Prod:
-      return {s.mulRelaxed(sum, element)};
-    case ReduceKind::Max:
-      return {s.max(sum, element)};
-    case ReduceKind::Min:
-      return {s.min(sum, element)};
-    case ReduceKind::And:
-      return {s.math<arith::AndIOp>(sum, element)};
-    case ReduceKind::Or:
-      return {s.math<arith::OrIOp>(sum, element)};
-    }
-    llvm_unreachable("unknown reduce kind");
+    return {reduceStep(s, cast<ReduceOp>(op).getKind(), accumulators[0], element)};
   }
 };
 

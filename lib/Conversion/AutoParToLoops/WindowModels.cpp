@@ -3,6 +3,7 @@
 // window is a row; its elements outside the input are skipped.
 #include "ConditionalElement.h"
 #include "LoweringModels.h"
+#include "ReduceArithmetic.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -108,19 +109,7 @@ struct PoolModel : ElementLoweringOpInterface::ExternalModel<PoolModel, PoolOp> 
 
   static Value identity(PoolOp op, OpBuilder &builder) {
     Scalars s(builder, op.getLoc(), op.getType().getElementType());
-    switch (op.getKind()) {
-    case ReduceKind::Sum:
-    case ReduceKind::Or:
-      return s.integer(0);
-    case ReduceKind::Prod:
-    case ReduceKind::And:
-      return s.isBool() ? s.highest() : s.integer(1);
-    case ReduceKind::Max:
-      return s.lowest();
-    case ReduceKind::Min:
-      return s.highest();
-    }
-    llvm_unreachable("unknown reduce kind");
+    return reduceStart(s, op.getKind());
   }
   Value emitElement(Operation *, OpBuilder &, unsigned, ElementLoader &loader) const {
     return loader.rowValues()[0];
@@ -135,22 +124,7 @@ struct PoolModel : ElementLoweringOpInterface::ExternalModel<PoolModel, PoolOp> 
   SmallVector<Value> emitRowStep(Operation *op, OpBuilder &builder, int64_t, Value element,
                                  ValueRange accumulators, ElementLoader &) const {
     Scalars s(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
-    Value sum = accumulators[0];
-    switch (cast<PoolOp>(op).getKind()) {
-    case ReduceKind::Sum:
-      return {s.addRelaxed(sum, element)};
-    case ReduceKind::Prod:
-      return {s.mulRelaxed(sum, element)};
-    case ReduceKind::Max:
-      return {s.max(sum, element)};
-    case ReduceKind::Min:
-      return {s.min(sum, element)};
-    case ReduceKind::And:
-      return {s.math<arith::AndIOp>(sum, element)};
-    case ReduceKind::Or:
-      return {s.math<arith::OrIOp>(sum, element)};
-    }
-    llvm_unreachable("unknown reduce kind");
+    return {reduceStep(s, cast<PoolOp>(op).getKind(), accumulators[0], element)};
   }
 };
 

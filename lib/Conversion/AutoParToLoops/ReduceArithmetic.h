@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a reduction does to scalars.
+#pragma once
+
+#include "ScalarArithmetic.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+namespace mlir::autopar {
+
+/// The value that a reduction starts from.
+Value reduceStart(Scalars &s, ReduceKind kind);
+/// One element more; sums and products may be reassociated.
+Value reduceStep(Scalars &s, ReduceKind kind, Value sum, Value element);
+
+} // namespace mlir::autopar
