@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that pick elements by position: gather, scatter, slice, pad, triangles, one-hot
 // vectors.
-#include "Node.h"
+#include "AlongAxis.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -325,16 +325,10 @@ static LogicalResult importCompress(Node &node) {
   FailureOr<SmallVector<int64_t>> condition = node.constantIntegers(1);
   if (failed(condition))
     return failure();
-  Value x = node.input(0);
-  int64_t along = 0;
-  if (node.hasAttribute("axis")) {
-    FailureOr<int64_t> axis = node.axis(node.integer("axis", 0), node.inputType(0).getRank());
-    if (failed(axis))
-      return failure();
-    along = *axis;
-  } else {
-    x = b.reshape(x, {node.inputType(0).getNumElements()});
-  }
+  FailureOr<AlongAxis> input = inputAlongAxis(node);
+  if (failed(input))
+    return failure();
+  auto [x, along] = *input;
   SmallVector<int64_t> kept;
   for (auto [i, flag] : llvm::enumerate(*condition))
     if (flag && static_cast<int64_t>(i) < TensorBuilder::shapeOf(x)[along])

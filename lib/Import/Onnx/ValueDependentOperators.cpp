@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators whose result shape depends on values: computed where those are known at compile time,
 // refused by name otherwise. And a few that need neither: determinants and n-gram counts.
-#include "Node.h"
+#include "AlongAxis.h"
 
 #include <map>
 
@@ -45,16 +45,10 @@ static LogicalResult importUnique(Node &node) {
   FailureOr<SmallVector<double>> values = knownNumbers(node, 0);
   if (failed(values))
     return failure();
-  Value x = node.input(0);
-  int64_t along = 0;
-  if (node.hasAttribute("axis")) {
-    FailureOr<int64_t> axis = node.axis(node.integer("axis", 0), node.inputType(0).getRank());
-    if (failed(axis))
-      return failure();
-    along = *axis;
-  } else {
-    x = b.reshape(x, {node.inputType(0).getNumElements()});
-  }
+  FailureOr<AlongAxis> input = inputAlongAxis(node);
+  if (failed(input))
+    return failure();
+  auto [x, along] = *input;
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
   int64_t extent = shape[along], inner = 1;
   for (int64_t dim : shape.drop_front(along + 1))
