@@ -165,6 +165,16 @@ Value readShifted(Value value, int64_t dim, MatchedOps &matched) {
   return x;
 }
 
+/// Replaces what ends in `root` by the softmax along `dim` of what is exponentiated.
+LogicalResult replaceBySoftmax(PatternRewriter &rewriter, BinaryOp root, Value exponent,
+                               int64_t dim, bool log, MatchedOps &matched) {
+  Value x = readShifted(exponent, dim, matched);
+  if (!matched.areDeadWithout(root))
+    return failure();
+  replaceKeepingId<SoftmaxOp>(rewriter, root, root.getType(), x, dim, log);
+  return success();
+}
+
 /// exp(x - max) / sum, also as a product with the reciprocal.
 struct RaiseSoftmax : OpRewritePattern<BinaryOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -196,11 +206,7 @@ private:
     if (view.reducedInput(ReduceKind::Sum, dims) != weights || dims.size() != 1)
       return failure();
     matched.insert(weights);
-    Value x = readShifted(exp.getInput(), dims[0], matched);
-    if (!matched.areDeadWithout(root))
-      return failure();
-    replaceKeepingId<SoftmaxOp>(rewriter, root, root.getType(), x, dims[0], false);
-    return success();
+    return replaceBySoftmax(rewriter, root, exp.getInput(), dims[0], false, matched);
   }
 };
 
@@ -223,11 +229,7 @@ struct RaiseLogSoftmax : OpRewritePattern<BinaryOp> {
     if (!exp || dims.size() != 1 || exp.getInput() != root.getLhs())
       return failure();
     matched.insert(sum);
-    Value x = readShifted(root.getLhs(), dims[0], matched);
-    if (!matched.areDeadWithout(root))
-      return failure();
-    replaceKeepingId<SoftmaxOp>(rewriter, root, root.getType(), x, dims[0], true);
-    return success();
+    return replaceBySoftmax(rewriter, root, root.getLhs(), dims[0], true, matched);
   }
 };
 

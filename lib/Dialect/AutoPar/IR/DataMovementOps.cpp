@@ -415,12 +415,17 @@ ShardingRule GatherElementsOp::getShardingRule() {
 //===-- scatter
 //-----------------------------------------------------------------------------------===//
 
+template <typename Scatter>
+static LogicalResult verifyUpdated(Scatter op) {
+  if (op.getInput().getType() != op.getType())
+    return op.emitOpError("expects the result to have the input's type");
+  return sameElementType(op, op.getType(), op.getUpdates().getType());
+}
+
 LogicalResult ScatterOp::verify() {
   RankedTensorType input = getInput().getType(), indices = getIndices().getType(),
                    updates = getUpdates().getType();
-  if (input != getType())
-    return emitOpError("expects the result to have the input's type");
-  if (failed(sameElementType(*this, input, updates)))
+  if (failed(verifyUpdated(*this)))
     return failure();
   if (indices.getRank() < 1 || indices.getShape().back() > input.getRank())
     return emitOpError() << "expects indices [..., k] with k at most " << input.getRank();
@@ -481,9 +486,7 @@ ShardingRule ScatterOp::getShardingRule() {
 LogicalResult ScatterElementsOp::verify() {
   RankedTensorType input = getInput().getType(), indices = getIndices().getType(),
                    updates = getUpdates().getType();
-  if (input != getType())
-    return emitOpError("expects the result to have the input's type");
-  if (failed(sameElementType(*this, input, updates)))
+  if (failed(verifyUpdated(*this)))
     return failure();
   if (indices.getShape() != updates.getShape() || indices.getRank() != input.getRank() ||
       static_cast<int64_t>(getDim()) >= input.getRank())
