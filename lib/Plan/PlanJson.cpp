@@ -180,10 +180,13 @@ std::string Plan::toJson() const {
     meshMap[mesh.name] = toJsonValue(mesh);
   for (const PlanStage &stage : stages)
     stageList.push_back({{"name", stage.name}, {"mesh", stage.mesh}, {"ops", stage.ops}});
+  // Keys are distinct: no search for each among the ones before.
+  auto &opEntries = opMap.get_ref<Json::object_t &>(),
+       &valueEntries = valueMap.get_ref<Json::object_t &>();
   for (const auto &[id, strategy] : ops)
-    opMap[id] = strategy.factors;
+    opEntries.emplace_back(id, strategy.factors);
   for (const auto &[id, sharding] : values)
-    valueMap[id] = toJsonValue(sharding);
+    valueEntries.emplace_back(id, toJsonValue(sharding));
   Json time = {{"micro_batches", microBatches}};
   return "{\n  \"kind\": \"autopar.plan\", \"version\": 1,\n  \"cluster\": " +
          Json(clusterName).dump() + ", \"devices\": " + std::to_string(deviceCount) +

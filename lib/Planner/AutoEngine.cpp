@@ -23,9 +23,11 @@ public:
       Result<std::optional<Solution>> folded = searchFolded(graph, options);
       if (folded && *folded)
         return std::vector<Solution>{**folded};
-    }
-    if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options))
+      if (!folded && graph.memoryLimitBytes > 0 && fewestBytes(graph) > graph.memoryLimitBytes)
+        return folded.status();
+    } else if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options)) {
       return std::vector<Solution>{std::move(*unlimited)};
+    }
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <thread>
 
 #include "Engines.h"
@@ -133,9 +134,11 @@ public:
       Result<std::optional<Solution>> folded = searchFolded(graph, options);
       if (folded && *folded)
         return std::vector<Solution>{**folded};
-    }
-    if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options))
+      if (!folded && graph.memoryLimitBytes > 0 && fewestBytes(graph) > graph.memoryLimitBytes)
+        return folded.status();
+    } else if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options)) {
       return std::vector<Solution>{std::move(*unlimited)};
+    }
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();
@@ -168,6 +171,27 @@ Status refuse(const CostGraph &graph, const Evaluation &evaluation, const Search
                           " bytes; the least found is " + std::to_string(evaluation.peakBytes) +
                           " bytes (at time point " + std::to_string(evaluation.peakAt) +
                           "); raise the limit or use more devices");
+}
+
+int64_t fewestBytes(const CostGraph &graph) {
+  std::map<int64_t, int64_t> changes; // of bytes held, by time
+  int64_t always = graph.constantBytes, held = 0, most = 0;
+  for (const CostNode &node : graph.nodes) {
+    int64_t live = std::numeric_limits<int64_t>::max(), persistent = live;
+    for (const Strategy &strategy : node.strategies) {
+      live = std::min(live, strategy.liveBytes);
+      persistent = std::min(persistent, strategy.persistentBytes);
+    }
+    always += persistent;
+    for (const LiveInterval &interval : node.live)
+      if (interval.begin < interval.end) {
+        changes[interval.begin] += live;
+        changes[interval.end] -= live;
+      }
+  }
+  for (const auto &[time, change] : changes)
+    most = std::max(most, held += change);
+  return always + most;
 }
 
 /// Copies are worth folding where the whole graph is too large to be searched in a second or two.

@@ -96,9 +96,12 @@ private:
     return function.emitError() << status.message();
   }
 
-  /// Names what was built since the last call: the last operation `id`, the others `id/kind`.
-  void nameNew(const Twine &id, Operation *last = nullptr) {
-    for (Operation &op : function.getBody().front().without_terminator()) {
+  /// Names what was built since the last call: the last operation `id`, the others `id/kind`. All
+  /// of it lies behind `before` where that is given.
+  void nameNew(const Twine &id, Operation *last = nullptr, Operation *before = nullptr) {
+    Block &block = function.getBody().front();
+    auto begin = before ? std::next(before->getIterator()) : block.begin();
+    for (Operation &op : llvm::make_range(begin, block.getTerminator()->getIterator())) {
       if (!getOpId(&op).empty())
         continue;
       std::string wanted = (&op == last ? id : id + "/" + op.getName().stripDialect()).str();
@@ -305,6 +308,7 @@ private:
     SmallVector<StepResult> states;
     for (auto [parameter, own] : llvm::zip_equal(trained, kept)) {
       donate(parameter.argument);
+      Operation *before = builder.getInsertionBlock()->getTerminator()->getPrevNode();
       SmallVector<Value> numbers;
       for (Value number : shared)
         numbers.push_back(ofType(number, parameter.argument));
@@ -315,7 +319,7 @@ private:
       for (auto [value, old] :
            llvm::zip_equal(MutableArrayRef<Value>(next).drop_front(), own.state))
         value = unlessSkipped(value, old);
-      nameNew(parameter.name + "/update", next[0].getDefiningOp());
+      nameNew(parameter.name + "/update", next[0].getDefiningOp(), before);
       results.push_back({next[0], parameter.name});
       for (auto [value, name] : llvm::zip_equal(ArrayRef<Value>(next).drop_front(), own.names))
         states.push_back({value, name});

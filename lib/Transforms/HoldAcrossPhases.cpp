@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-hold-across-phases: in a training step, values that one phase hands to another
 // get an operation at which they may change their sharding.
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -17,7 +18,9 @@ namespace {
 
 class Holder {
 public:
-  explicit Holder(func::FuncOp function) : function(function), builder(function.getContext()) {}
+  explicit Holder(func::FuncOp function)
+      : function(function), builder(function.getContext()),
+        microBatches(function.getBody().front()) {}
 
   void run() {
     findPhases();
@@ -47,29 +50,36 @@ private:
   }
 
   /// Each phase but the last, which updates the parameter where it lies, reads it in a way of its
-  /// own: what is gathered for the forward phase need not wait for the backward phase.
+  /// own: what is gathered for the forward phase need not wait for the backward phase, and not for
+  /// the next micro-batch either.
   void holdParameter(BlockArgument parameter) {
-    for (size_t phase = 0; phase + 1 < phases.size(); ++phase) {
-      SmallVector<OpOperand *> uses;
-      Operation *first = nullptr;
-      for (OpOperand &use : parameter.getUses()) {
-        Operation *user = use.getOwner();
-        if (phaseOf.lookup(user) != phase || isa<HoldOp>(user))
-          continue;
-        uses.push_back(&use);
-        if (!first || user->isBeforeInBlock(first))
-          first = user;
-      }
-      if (!first)
+    for (size_t phase = 0; phase + 1 < phases.size(); ++phase)
+      for (bool isEach : {false, true})
+        holdParameter(parameter, phase, isEach);
+  }
+  void holdParameter(BlockArgument parameter, size_t phase, bool isEach) {
+    SmallVector<OpOperand *> uses;
+    Operation *first = nullptr;
+    for (OpOperand &use : parameter.getUses()) {
+      Operation *user = use.getOwner();
+      if (phaseOf.lookup(user) != phase || isa<HoldOp>(user) ||
+          (microBatches.runsOf(user) > 1) != isEach)
         continue;
-      builder.setInsertionPoint(first);
-      auto hold = HoldOp::create(builder, first->getLoc(), parameter.getType(), false, parameter);
-      auto name = function.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), "autopar.name");
-      setOpId(hold, (name ? name.getValue() : "arg") + "/" + phases[phase]);
-      phaseOf[hold] = phase;
-      for (OpOperand *use : uses)
-        use->set(hold);
+      uses.push_back(&use);
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
     }
+    if (!first)
+      return;
+    builder.setInsertionPoint(first);
+    auto hold = HoldOp::create(builder, first->getLoc(), parameter.getType(), false, parameter);
+    auto name = function.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), "autopar.name");
+    setOpId(hold, (name ? name.getValue() : "arg") + "/" + phases[phase]);
+    if (isEach)
+      hold->setAttr(MicroBatches::everyTime, builder.getUnitAttr());
+    phaseOf[hold] = phase;
+    for (OpOperand *use : uses)
+      use->set(hold);
   }
 
   /// A value that waits for the last phase: a partial sum may be reduced before it waits, or
@@ -109,6 +119,7 @@ private:
 
   func::FuncOp function;
   OpBuilder builder;
+  MicroBatches microBatches;
   SmallVector<StringRef> phases;
   DenseMap<Operation *, size_t> phaseOf;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-insert-reshards.
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
 
@@ -128,6 +129,8 @@ private:
       Operation *named = hold ? hold.getOperation() : operand.get().getDefiningOp();
       if (named && !getOpId(named).empty())
         setOpId(op, getOpId(named) + "/reshard");
+      if (hold && hold->hasAttr(MicroBatches::everyTime))
+        op->setAttr(MicroBatches::everyTime, builder.getUnitAttr());
       result = op;
       shardings[result] = wanted;
     }

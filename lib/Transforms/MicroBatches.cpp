@@ -14,7 +14,7 @@ bool MicroBatches::joins(Operation *op) {
 MicroBatches::MicroBatches(Block &block) {
   for (Operation &op : block) {
     MicroBatchPhase phase = MicroBatchPhase::Before;
-    if (isa<MicroBatchOp, MicroBatchIndexOp, CarriedOp>(op) || joins(&op))
+    if (isa<MicroBatchOp, MicroBatchIndexOp, CarriedOp>(op) || joins(&op) || op.hasAttr(everyTime))
       phase = MicroBatchPhase::Each;
     for (Value operand : op.getOperands())
       if (Operation *producer = operand.getDefiningOp(); producer && phases.contains(producer))

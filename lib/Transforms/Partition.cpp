@@ -4,6 +4,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/ReshardPlan.h"
 
@@ -72,20 +73,29 @@ namespace {
 class ReshardEmitter {
 public:
   ReshardEmitter(OpBuilder &builder, ReshardOp op, const MeshAxes &mesh)
-      : builder(builder), loc(op.getLoc()), id(getOpId(op)), global(op.getType()), mesh(mesh) {}
+      : builder(builder), loc(op.getLoc()), id(getOpId(op)), global(op.getType()),
+        isEach(op->hasAttr(MicroBatches::everyTime)), mesh(mesh) {}
 
   Value emit(Value value, const TensorSharding &from, const TensorSharding &to) {
     TensorSharding current = from;
     for (const ReshardStep &step : planReshard(global.getShape(), from, to, mesh)) {
       value = emitStep(value, step, current.reduction);
-      if (Operation *op = value.getDefiningOp(); op && !id.empty() && getOpId(op).empty())
-        setOpId(op, id);
+      mark(value);
       current = step.after;
     }
     return value;
   }
 
 private:
+  /// What makes the value belongs to the resharding.
+  void mark(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && !id.empty() && getOpId(op).empty())
+      setOpId(op, id);
+    if (op && isEach)
+      op->setAttr(MicroBatches::everyTime, builder.getUnitAttr());
+  }
+
   /// Extent of `dim` before the last `axes` split it.
   int64_t extentBefore(const ReshardStep &step) {
     AxisList outer = step.after.dims[step.dim];
@@ -120,8 +130,7 @@ private:
       RankedTensorType joined = withDim(type, step.dim, type.getDimSize(step.dim) * shards);
       Value gathered =
           AllGatherOp::create(builder, loc, joined, value, step.dim, mesh.symbol.getValue(), axes);
-      if (!id.empty())
-        setOpId(gathered.getDefiningOp(), id);
+      mark(gathered);
       return trim(builder, loc, gathered, step.dim, after.getDimSize(step.dim));
     }
     case Kind::AllToAll:
@@ -141,6 +150,7 @@ private:
   Location loc;
   StringRef id;
   RankedTensorType global;
+  bool isEach; ///< in every micro-batch
   const MeshAxes &mesh;
 };
 

@@ -282,7 +282,8 @@ void ShardingProblem::addOperation(Operation *op) {
   int32_t index = costGraph.addNode(std::move(node));
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
-      connect(operand, index, kind.operandLists[number], kind.operands);
+      connect(operand, index, kind.operandLists[number], kind.operands,
+              op->hasAttr(MicroBatches::everyTime) ? microBatches.runsOf(op) : 1);
   for (OpResult result : op->getResults())
     sources[result] = {index, kind.resultLists[result.getResultNumber()]};
   strategies.push_back(&kind.choices);
@@ -388,6 +389,9 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
       if (change == Change::CopyOrNone &&
           (column < columns.size() / 2) != (rows[row] == columns[column]))
         cost = ::autopar::kForbidden;
+      if (change == Change::Part && bytesOf(localType(type, columns[column], axes)) >
+                                        bytesOf(localType(type, rows[row], axes)))
+        cost = ::autopar::kForbidden;
       // Of equally dear places for a reduction the last one: micro-batches may then share it.
       if (change == Change::Reduction && rows[row].partial != columns[column].partial)
         cost += kLastPlace;
@@ -396,11 +400,16 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
   return it->second = costGraph.addMatrix(std::move(matrix));
 }
 
-/// A value of one micro-batch is resharded in every micro-batch.
-void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, Change change) {
+/// A value of one micro-batch is resharded in every micro-batch; `runs` is how often its reader
+/// asks for that.
+void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, Change change,
+                              int64_t runs) {
   Source source = sources.lookup(from);
   Operation *producer = from.getDefiningOp();
-  int64_t runs = producer && !MicroBatches::joins(producer) ? microBatches.runsOf(producer) : 1;
+  if (producer && !MicroBatches::joins(producer))
+    runs = std::max(runs, microBatches.runsOf(producer));
+  if (auto hold = dyn_cast_if_present<HoldOp>(producer); hold && !hold.getUnreduced())
+    change = Change::Part;
   costGraph.addEdge(source.node, toNode,
                     reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs, change));
 }

@@ -42,6 +42,7 @@ private:
     Any,
     CopyOrNone, ///< the first half of the strategies takes it as it lies, the second half a copy
     Reduction,  ///< a partial sum may be completed here or later
+    Part,       ///< as it is held or a part of it: a larger copy would be a hold's
   };
   /// Microseconds that a reduction costs more where it could also be done later: decides ties.
   static constexpr double kLastPlace = 1e-3;
@@ -67,7 +68,8 @@ private:
   void addArguments();
   void addOperation(Operation *op);
   void addResults();
-  void connect(Value from, int32_t toNode, int32_t toShardings, Change change = Change::Any);
+  void connect(Value from, int32_t toNode, int32_t toShardings, Change change = Change::Any,
+               int64_t runs = 1);
   int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
                         Change change);
   ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;

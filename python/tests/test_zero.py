@@ -14,22 +14,24 @@ import pytest
 import autopar
 from autopar import models
 
-RANKS, BATCH, SEQ, VOCAB, STEPS = 8, 16, 32, 64, 5
+from stages import shares
+
+RANKS, BATCH, SEQ, VOCAB, STEPS = 8, 16, 32, 64, 3
 STEP = ["--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-2)"]
 
 
-def compile_step(model: pathlib.Path, output: pathlib.Path, *options: object) -> pathlib.Path:
+def compile_step(model: pathlib.Path, output: pathlib.Path, *options: object, batch: int = BATCH) -> pathlib.Path:
     """An artifact, a plan or IR of the step."""
-    subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind", f"batch={BATCH},seq={SEQ}", "-o", output, "--quiet",
+    subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind", f"batch={batch},seq={SEQ}", "-o", output, "--quiet",
                     *STEP, *options], check=True, timeout=120)
     return output
 
 
-def losses(artifact: pathlib.Path) -> List[float]:
+def losses(artifact: pathlib.Path, batch: int = BATCH) -> List[float]:
     """The loss of each step on random tokens."""
     random = np.random.default_rng(1)
     with autopar.Session(artifact) as session:
-        tokens = [random.integers(0, VOCAB, (BATCH, SEQ + 1)) for _ in range(STEPS)]
+        tokens = [random.integers(0, VOCAB, (batch, SEQ + 1)) for _ in range(STEPS)]
         return [float(session.run({"input_ids": np.ascontiguousarray(one[:, :-1]), "labels": np.ascontiguousarray(one[:, 1:])})["loss"])
                 for one in tokens]
 
@@ -84,3 +86,17 @@ def test_every_stage_equals_one_rank(model: pathlib.Path, tmp_path: pathlib.Path
     local = compile_step(model, tmp_path / "local.mlir", "--plan", file, "--stop-after", "optimize-collectives").read_text()
     assert re.search(rf'all_gather .*"{re.escape(weight)}/forward/reshard"', local)
     assert re.search(rf'all_gather .*"{re.escape(weight)}/backward/reshard"', local)
+
+
+def test_what_is_found_under_a_falling_limit_equals_one_rank(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    batch = 64
+    split = ["--micro-batches=4", f"--ranks={RANKS}", f"--mesh=data={RANKS}"]
+    expected = losses(compile_step(model, tmp_path / "one.bin", batch=batch), batch)
+    found = []
+    for limit in (4096, 3500, 2800):
+        plan = compile_step(model, tmp_path / "plan.json", *split, f"--memory-limit={limit}K", "--plan-only", batch=batch)
+        found.append(shares(plan, 2))
+        artifact = compile_step(model, tmp_path / "step.bin", split[0], "--plan", plan, batch=batch)
+        np.testing.assert_allclose(losses(artifact, batch), expected, rtol=1e-5)
+    assert [one.states for one in found] == [1, 1, 1]
+    assert found[0].parameters == 0 and 0 < found[1].parameters < found[2].parameters

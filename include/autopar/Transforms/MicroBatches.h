@@ -6,6 +6,7 @@
 #include "mlir/IR/Block.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace mlir::autopar {
 
@@ -31,6 +32,8 @@ public:
   int64_t runsOf(Operation *op) const {
     return phaseOf(op) == MicroBatchPhase::Each ? microBatches : 1;
   }
+  /// Marks an operation that runs in every micro-batch although its operands would let it run once.
+  static constexpr llvm::StringLiteral everyTime = "autopar.each_micro_batch";
   /// Whether the operation runs in every micro-batch and gives one value for all of them.
   static bool joins(Operation *op);
 

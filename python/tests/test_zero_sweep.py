@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search goes through ZeRO's stages in their order when memory gets short, because that is their order by price: split
+state costs nothing, split gradients a reduction per micro-batch, split parameters two gathers more."""
+
+import concurrent.futures
+import pathlib
+import subprocess
+
+import autopar
+from autopar import models
+
+from stages import Shares, shares
+
+#: GiB per device, from more than enough to the least.
+LIMITS = [52, 46, 44, 42, 41, 40, 38.5, 37]
+LAYERS = 48
+
+def plan(model: pathlib.Path, limit: float) -> Shares:
+    """Two samples of 1024 tokens per device and micro-batch; the fourth of a batch is a micro-batch."""
+    output = model.parent / f"{limit}.json"
+    subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind=batch=64,seq=1024", "--cluster=presets:h100x8",
+                    "--mesh=data=8", "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=3e-4)",
+                    "--micro-batches=4", f"--memory-limit={int(limit * 1024)}M", "--plan-only", "-o", output, "--quiet"],
+                   check=True, timeout=120)
+    return shares(output, LAYERS)
+
+def test_stages_come_in_order_as_the_limit_falls(tmp_path: pathlib.Path) -> None:
+    model = tmp_path / "gpt2.onnx"
+    models.save("gpt2-1.5b", model, weights=False)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda limit: plan(model, limit), LIMITS))
+    for limit, one in zip(LIMITS, found):
+        assert one.peak_bytes <= limit * 2**30
+        assert one.states == 1
+        # No parameter is split before nearly all gradients are.
+        assert one.parameters == 0 or one.gradients > 0.9
+    for before, after in zip(found, found[1:]):
+        assert after.step_us >= before.step_us
+        assert after.gradients >= before.gradients - 0.02 and after.parameters >= before.parameters - 0.02
+    assert (found[0].gradients, found[0].parameters) == (0, 0)
+    assert any(one.gradients > 0.9 and one.parameters == 0 for one in found)
+    assert found[-1].parameters > 0.9
+    assert found[-1].step_us < 1.1 * found[0].step_us
