@@ -26,6 +26,7 @@ std::vector<int64_t> heldBytes(const ReducedProblem &problem, const std::vector<
 
 Standing standingOf(const ReducedProblem &problem, const std::vector<int32_t> &choice) {
   Standing standing{0, problem.costOf(choice)};
+  standing.isLegal = standing.cost < problem.forbidden / 2;
   std::vector<int64_t> held = heldBytes(problem, choice);
   for (size_t t = 0; t < held.size(); ++t)
     standing.over += std::max<int64_t>(0, held[t] - problem.room[t]);

@@ -13,11 +13,15 @@
 
 namespace autopar::planner {
 
-/// What is compared first: bytes over the room, summed over time; then cost.
+/// What is compared first: whether a whole choice keeps the rules; then bytes over the room, summed
+/// over time; then cost.
 struct Standing {
   int64_t over = 0;
   double cost = 0;
+  bool isLegal = true; ///< moves do not ask: they may pass through what is forbidden
   bool operator<(const Standing &other) const {
+    if (isLegal != other.isLegal)
+      return isLegal;
     return over != other.over ? over < other.over : cost < other.cost;
   }
 };

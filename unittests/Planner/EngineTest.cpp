@@ -127,6 +127,28 @@ TEST_P(EngineTest, NamesTheLeastMemory) {
   EXPECT_NE(found.status().message().find("80"), std::string::npos) << found.status().message();
 }
 
+/// Copies that a rule forbids to leave out would need less: what is named keeps the rules all the
+/// same.
+TEST_P(EngineTest, NamesTheLeastMemoryOfLegalChoices) {
+  CostGraph graph;
+  int32_t copyIsRead = graph.addMatrix({0, 0, kForbidden, 0}),
+          change = graph.addMatrix({0, 3, 3, 0}), before = -1;
+  for (int64_t i = 0; i < 40; ++i) {
+    int32_t copy = graph.addNode({"copy", {{"whole", 1, 100, 0}, {"none", 0, 0, 0}}, {{i, i + 3}}}),
+            user =
+                graph.addNode({"user", {{"whole", 1, 10, 0}, {"part", 9, 105, 0}}, {{i, i + 3}}});
+    graph.addEdge(copy, user, copyIsRead);
+    if (before >= 0)
+      graph.addEdge(before, user, change);
+    before = user;
+  }
+  graph.memoryLimitBytes = 200;
+  Result<std::vector<Solution>> found = engine().search(graph, {});
+  ASSERT_FALSE(found.isOk());
+  EXPECT_NE(found.status().message().find("no choice fits"), std::string::npos)
+      << found.status().message();
+}
+
 TEST_P(EngineTest, EmptyGraph) {
   Result<std::vector<Solution>> found = engine().search({}, {});
   ASSERT_TRUE(found.isOk());
