@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <random>
 
 #include "MemoryUse.h"
 #include "VectorClones.h"
@@ -154,7 +155,8 @@ std::vector<int32_t> DualBound::decode() const {
   return choice;
 }
 
-std::vector<int32_t> DualBound::decodeWithinRoom() const {
+std::vector<int32_t> DualBound::decodeWithinRoom(double noise, uint64_t seed) const {
+  std::mt19937_64 random(seed);
   std::vector<int32_t> choice(problem.nodes.size(), 0);
   std::vector<double> sum;
   std::vector<int32_t> order;
@@ -162,6 +164,9 @@ std::vector<int32_t> DualBound::decodeWithinRoom() const {
   for (size_t i = 0; i < problem.nodes.size(); ++i) {
     const ReducedNode &node = problem.nodes[i];
     conditional(i, choice, sum);
+    if (noise > 0)
+      for (double &cost : sum)
+        cost += noise * static_cast<double>(random() >> 11) * 0x1p-53;
     order.resize(sum.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {

@@ -5,6 +5,7 @@
 // energy minimization", PAMI 28(10), 2006.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -22,12 +23,15 @@ public:
   /// A choice that follows the messages, node by node; memory counts through prices only.
   std::vector<int32_t> decode() const;
   /// A choice that follows the messages but never takes a strategy that overfills a time point when
-  /// another one does not; may still end illegal or over the limit.
-  std::vector<int32_t> decodeWithinRoom() const;
+  /// another one does not; may still end illegal or over the limit. Costs are off by up to `noise`
+  /// each, drawn from `seed`.
+  std::vector<int32_t> decodeWithinRoom(double noise = 0, uint64_t seed = 0) const;
 
   const std::vector<double> &prices() const { return price; }
   /// Prices per time point; none may be negative.
   void setPrices(const std::vector<double> &prices);
+  /// The next sweeps start from scratch.
+  void forgetMessages() { std::fill(messages.begin(), messages.end(), 0.0); }
   /// Elementary steps so far.
   int64_t work() const { return steps; }
 

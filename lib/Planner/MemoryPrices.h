@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "DualBound.h"
@@ -27,6 +28,9 @@ public:
   /// Tells the ascent of a choice found elsewhere; kept when better.
   void offer(const std::vector<int32_t> &choice);
 
+  /// Another choice that follows the present messages, each time a little differently.
+  std::vector<int32_t> freshChoice(uint64_t seed) const;
+
   double bound() const { return bestBound; }
   const std::vector<double> &prices() const { return bestPrices; }
   /// The best choice so far (legal or not).
@@ -38,7 +42,8 @@ public:
 
 private:
   void step();
-  double settle(int most, const std::function<bool()> &stop);
+  void restart(const std::function<bool()> &stop);
+  double settle(int most, double enough, const std::function<bool()> &stop);
 
   const ReducedProblem &problem;
   DualBound dual;
@@ -46,6 +51,9 @@ private:
   double bestBound;
   double stride = 0.1; ///< share of the Polyak step
   int failures = 0;
+  int64_t sinceRestart = 0; ///< price steps
+  int fruitless = 0;        ///< restarts that gained nothing, in a row
+  double restartBound = -std::numeric_limits<double>::infinity();
   int64_t iterations = 0;
   int64_t extra = 0;
   bool done = false;

@@ -142,5 +142,5 @@ def test_a_model_too_large_for_the_cluster_is_refused_with_the_least_memory_foun
     answer = subprocess.run([autopar.find_tool("autopar-compile"), zoo("gpt3-175b"), "--bind=batch=8,seq=2048", "--cluster",
                              CLUSTER, "--plan-only", "-o", tmp_path / "plan.json"], capture_output=True, text=True, timeout=300)
     assert answer.returncode == 65
-    assert re.search(r"no choice fits into \d+ bytes; the least found is \d+ bytes", answer.stderr)
+    assert re.search(r"no choice fits into \d+ bytes.*; the least found is \d+ bytes", answer.stderr)
     assert not (tmp_path / "plan.json").exists()

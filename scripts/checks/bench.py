@@ -5,6 +5,7 @@
 import argparse
 import importlib
 import json
+import pathlib
 import sys
 
 TOPICS = {
@@ -12,6 +13,7 @@ TOPICS = {
     "planning": "import and sharding of gpt3-175b for 64 devices, of gpt2-1.5b in training for 8",
     "memory": "planned peak memory against what the process used",
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
+    "solver": "contest problems in a FOLDER at their time limits, best known cost / ours",
     "training": "steps of gpt2-124m on one core, and on four ranks against one",
 }
 
@@ -21,10 +23,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="\n".join(f"{name:10} {what}" for name, what in TOPICS.items()))
     parser.add_argument("topic", choices=list(TOPICS))
-    topic = parser.parse_args().topic
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="for solver: NAME.json.gz files and README.md with their table")
+    arguments = parser.parse_args()
+    topic, folder = arguments.topic, arguments.folder
+    if (topic == "solver") != (folder is not None):
+        parser.error("solver takes a folder, other topics do not")
     found = []
     try:
-        for case in importlib.import_module(f".bench_{topic}", __package__).cases():
+        for case in importlib.import_module(f".bench_{topic}", __package__).cases(*([folder] if folder else [])):
             found.append(case)
             print(f"{case['name']:44} {case['value']:10} {case['unit']:5} reference {case['reference']}, ratio {case['ratio']}",
                   flush=True)

@@ -21,8 +21,8 @@ Result<std::string> readMaybeGzip(const std::string &path) {
   int got = 0;
   while ((got = gzread(file, block.data(), static_cast<unsigned>(block.size()))) > 0)
     bytes.append(block.data(), static_cast<size_t>(got));
-  bool failed = got < 0;
-  gzclose(file);
+  // A stream that ends too early is told of only when it is closed.
+  bool failed = gzclose(file) != Z_OK || got < 0;
   if (failed)
     return Status::ioError("cannot read '" + path + "': broken gzip data");
   return bytes;

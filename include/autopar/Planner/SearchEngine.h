@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +14,15 @@
 #include "autopar/Planner/CostGraph.h"
 
 namespace autopar {
+
+/// How far a search is.
+struct SearchProgress {
+  double timeUs = 0;       ///< of the best choice so far
+  double lowerBoundUs = 0; ///< proven so far
+  bool fits = false;       ///< the best choice is legal and within the limit
+  /// The best choice; costs about as much as evaluate().
+  std::function<std::vector<int32_t>()> choice;
+};
 
 struct SearchOptions {
   /// How much to search, in abstract units of about one million elementary steps; the answer
@@ -31,6 +41,9 @@ struct SearchOptions {
   bool foldBlocks = true;
   /// Where nothing fits, gets the least memory of a choice that was found.
   int64_t *leastBytes = nullptr;
+  /// Called by the searching thread a few times a second, while it lasts; changes nothing. Searches
+  /// of folded graphs and of solvers do not call it.
+  std::function<void(const SearchProgress &)> onProgress;
 };
 
 /// Why an engine stopped looking.
