@@ -193,8 +193,8 @@ void ReducedSearch::challenge() {
     return;
   }
   bool toTheEnd = options.timeGuardSeconds > 0 && options.workUnits == 0;
-  bool flat = prices.converged() || prices.bound() - boundBefore <= 1e-4 * std::abs(prices.bound());
-  converged = !toTheEnd && fruitless >= 2 && flat;
+  bool flat = prices.converged() || prices.bound() - boundBefore <= 1e-3 * std::abs(prices.bound());
+  converged = !toTheEnd && fruitless >= 1 && flat;
   boundBefore = prices.bound();
   challenger = prices.freshChoice(options.seed + static_cast<uint64_t>(++challenges));
   stale = 0;
