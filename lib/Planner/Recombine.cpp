@@ -82,7 +82,8 @@ double Recombination::savedBy(const std::vector<int32_t> &nodes) const {
   return saved;
 }
 
-/// Takes the part where that lowers the overfill, or the cost at equal overfill.
+/// Takes the part where that mends what is forbidden, or lowers the overfill without breaking
+/// anything, or the cost at equal overfill.
 bool Recombination::take(const Part &part) {
   auto first = static_cast<int32_t>(problem.room.size()), last = int32_t{0};
   for (int32_t node : part.nodes) {
@@ -104,7 +105,8 @@ bool Recombination::take(const Part &part) {
     over += std::max<int64_t>(0, held[t] + sum - problem.room[t]) -
             std::max<int64_t>(0, held[t] - problem.room[t]);
   }
-  bool better = over < 0 || (over == 0 && part.saved > 0);
+  bool mends = part.saved > problem.forbidden / 2, breaks = part.saved < -problem.forbidden / 2;
+  bool better = mends || (!breaks && (over < 0 || (over == 0 && part.saved > 0)));
   sum = 0;
   for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
     sum += change[t];

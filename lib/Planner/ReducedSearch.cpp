@@ -22,6 +22,13 @@ constexpr int64_t kStaleBest = 6, kStaleChallenger = 3;
 /// Share of the cost that counts as a gain.
 constexpr double kGain = 1e-5;
 
+/// More than a trifle better.
+bool gains(const Standing &before, const Standing &after) {
+  if (after.isLegal != before.isLegal || after.over != before.over)
+    return after < before;
+  return after.cost < before.cost - kGain * std::abs(before.cost);
+}
+
 /// Work and clock of one search.
 class Budget {
 public:
@@ -144,7 +151,8 @@ void ReducedSearch::runSmall() {
 
 bool ReducedSearch::finished() {
   // Where nothing can fit, only the least memory is looked for, and not for long.
-  if (unavoidable > 0 && (bestStanding.over == unavoidable || challenges > 1))
+  if (unavoidable > 0 &&
+      ((bestStanding.isLegal && bestStanding.over == unavoidable) || challenges > 1))
     hopeless = true;
   return optimal() || hopeless || converged || stop() || spent() >= budget.left;
 }
@@ -172,9 +180,7 @@ void ReducedSearch::runRound() {
     offer(prices.choice());
   else
     prices.offer(best);
-  bool better =
-      after.over < before.over || after.cost < before.cost - kGain * std::abs(before.cost);
-  stale = better ? 0 : stale + 1;
+  stale = gains(before, after) ? 0 : stale + 1;
 }
 
 /// Starts a challenger, or ends one.
@@ -183,13 +189,9 @@ void ReducedSearch::challenge() {
     Standing before = bestStanding;
     offer(challenger);
     challenger.clear();
-    bool better = bestStanding.over < before.over ||
-                  bestStanding.cost < before.cost - kGain * std::abs(before.cost);
+    bool better = gains(before, bestStanding);
     stale = better ? 0 : kStaleBest - 2;
-    if (better)
-      fruitless = 0;
-    else
-      ++fruitless;
+    fruitless = better ? 0 : fruitless + 1;
     return;
   }
   bool toTheEnd = options.timeGuardSeconds > 0 && options.workUnits == 0;
