@@ -88,7 +88,7 @@ def test_dump(job: pathlib.Path) -> None:
     assert done.returncode == 0 and "input_ids" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("tool", ["autopar-compile", "autopar-run"])
+@pytest.mark.parametrize("tool", ["autopar-compile", "autopar-run", "autopar-profile"])
 def test_unknown_flags_are_usage_errors(tool: str) -> None:
     done = run(autopar.find_tool(tool), "--no-such-flag", "file")
     assert done.returncode == 2 and "no-such-flag" in done.stderr, (done.returncode, done.stderr)
@@ -120,7 +120,7 @@ def test_the_code_table_is_the_documented_one() -> None:
     assert sorted(map(int, documented)) == sorted(map(int, enumerated)) == sorted(MEANINGS)
 
 
-@pytest.mark.parametrize("name", ["bin/autopar-run", "lib/libautopar_runtime.so"])
+@pytest.mark.parametrize("name", ["bin/autopar-run", "bin/autopar-profile", "lib/libautopar_runtime.so"])
 def test_the_runtime_needs_no_compiler_libraries(name: str) -> None:
     done = run("readelf", "-d", ROOT / "build" / name)
     assert done.returncode == 0, done.stderr

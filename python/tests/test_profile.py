@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""autopar-profile measures this machine; what it writes is a cluster that plans can be made for."""
+
+import json
+import math
+import pathlib
+import re
+import subprocess
+from typing import Any, Dict, NamedTuple
+
+import pytest
+
+import autopar
+from conftest import Example
+
+RANKS = 2
+#: Generous: the machine may be slow, and busy with other tests.
+BOUNDS = {"compute_efficiency": (0.01, 1), "memory_efficiency": (0.01, 1), "memory_bytes_per_s": (1e7, 1e12),
+          "launch_us": (0.01, 1e4)}
+
+
+class Profile(NamedTuple):
+    """A cluster file and what was said while it was measured."""
+
+    path: pathlib.Path
+    cluster: Dict[str, Any]
+    said: str
+
+
+def profile(*words: object) -> subprocess.CompletedProcess:
+    """autopar-profile, whatever comes of it."""
+    return subprocess.run([autopar.find_tool("autopar-profile"), *map(str, words)], capture_output=True, text=True, timeout=120)
+
+
+def measure(folder: pathlib.Path, *words: object) -> Profile:
+    """A quick profile, which must succeed."""
+    path = folder / "cluster.json"
+    done = profile("--quick", "-o", path, *words)
+    assert done.returncode == 0, done.stderr
+    assert [left.name for left in folder.iterdir()] == ["cluster.json"]
+    return Profile(path, json.loads(path.read_text()), done.stderr)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    return measure(tmp_path_factory.mktemp("profile"), "--ranks", RANKS)
+
+
+def plan(cluster: pathlib.Path, model: Example, output: pathlib.Path) -> Dict[str, Any]:
+    """The plan that the compiler makes for a cluster file."""
+    bind = ",".join(f"{name}={value}" for name, value in model.bind.items())
+    subprocess.run([autopar.find_tool("autopar-compile"), model.path, "--bind", bind, "--cluster", cluster, "--plan-only",
+                    "-o", output, "--quiet"], check=True, timeout=120)
+    return json.loads(output.read_text())
+
+
+def test_figures_are_sane(measured: Profile) -> None:
+    (device,) = measured.cluster["device_types"]
+    (level,) = measured.cluster["levels"]
+    assert 1e8 < device["peak_flops_per_s"]["f32"] < 1e14
+    for key, (least, most) in BOUNDS.items():
+        assert least <= device[key] <= most, (key, device[key])
+    assert 0 <= level["latency_us"] < 1e5 and 1e6 < level["bytes_per_s"] < 1e13
+    assert "avx512_bf16" not in pathlib.Path("/proc/cpuinfo").read_text() or device["peak_flops_per_s"]["bf16"] > 1e8
+
+
+def test_ranks_share_the_memory_of_the_machine(measured: Profile) -> None:
+    (device,) = measured.cluster["device_types"]
+    (group,) = measured.cluster["nodes"]
+    total_kib = int(re.search(r"MemTotal:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
+    assert group["devices_per_node"] == RANKS
+    assert 0 < device["reserved_bytes"] < device["memory_bytes"] <= total_kib * 1024 * 1.01 / RANKS
+
+
+def test_every_measurement_has_a_line(measured: Profile) -> None:
+    lines = measured.said.splitlines()
+    assert all(line.startswith("autopar-profile: ") for line in lines)
+    for what in ("product f32 1024x1024x1024", "product f64: left out", "memory, copy", "smallest instructions", "link"):
+        assert any(what in line for line in lines), what
+
+
+@pytest.mark.parametrize("kind", ["permute", "all_reduce"])
+def test_messages_of_all_sizes_take_their_time(measured: Profile, kind: str) -> None:
+    times = {int(kib): float(us) for kib, us in re.findall(rf"{kind} (\d+) KiB among {RANKS} ranks: ([\d.]+) us", measured.said)}
+    assert min(times) == 1 and max(times) == 64 << 10
+    assert times[64 << 10] > 10 * times[1] > 0
+    # The formulas of docs/CostModel.md: of two ranks, a permute is one step and an all-reduce two with half of the bytes.
+    (level,) = measured.cluster["levels"]
+    steps = 1 if kind == "permute" else 2
+    predicted = [steps * level["latency_us"] + 1e6 * kib * 1024 / level["bytes_per_s"] for kib in sorted(times)]
+    assert all(small < large for small, large in zip(predicted, predicted[1:]))
+    # Nearer to what was measured than any constant would be.
+    off = [abs(math.log(guess / times[kib])) for guess, kib in zip(predicted, sorted(times))]
+    assert sum(off) / len(off) < math.log(4)
+
+
+def test_the_compiler_plans_for_it(measured: Profile, gpt2: Example, tmp_path: pathlib.Path) -> None:
+    found = plan(measured.path, gpt2, tmp_path / "plan.json")
+    assert found["devices"] == RANKS and found["cluster"] == measured.cluster["name"]
+    assert found["believed"]["step_us"] > 0
+    # What is measured counts: on a device of half the speed the same step is slower.
+    cluster = json.loads(measured.path.read_text())
+    cluster["device_types"][0]["peak_flops_per_s"] = {"f32": measured.cluster["device_types"][0]["peak_flops_per_s"]["f32"] / 100}
+    slow = tmp_path / "slow.json"
+    slow.write_text(json.dumps(cluster))
+    assert plan(slow, gpt2, tmp_path / "slow-plan.json")["believed"]["step_us"] > found["believed"]["step_us"]
+
+
+def test_one_rank_of_several_threads(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    one = measure(folder, "--ranks", 1, "--threads", 2, "--quiet")
+    assert one.said == "" and one.cluster["nodes"][0]["devices_per_node"] == 1
+    assert one.cluster["levels"][0]["bytes_per_s"] > 0
+    assert plan(one.path, gpt2, tmp_path / "plan.json")["devices"] == 1
+
+
+@pytest.mark.parametrize("words, named", [
+    (("-o", "c.json", "--ranks", 0), "--ranks"), (("-o", "c.json", "--ranks", -3), "--ranks"),
+    (("-o", "c.json", "--threads", 0), "--threads"), (("-o", "c.json", "--ranks", "two"), "--ranks"), (("--quick",), "-o cluster.json")])
+def test_wrong_words_are_usage_errors(words, named: str) -> None:
+    done = profile(*words)
+    assert done.returncode == 2 and named in done.stderr, (done.returncode, done.stderr)
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_measuring(tmp_path: pathlib.Path) -> None:
+    for path in (tmp_path / "none" / "cluster.json", tmp_path):
+        done = profile("-o", path)
+        assert done.returncode == 73 and f"cannot create '{path}'" in done.stderr, (done.returncode, done.stderr)
+        assert "product" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_stopped_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text("before")
+    with subprocess.Popen([autopar.find_tool("autopar-profile"), "--quick", "-o", path], stderr=subprocess.PIPE, text=True) as running:
+        assert "autopar-profile" in running.stderr.readline()
+        running.terminate()
+    assert running.returncode != 0
+    assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// autopar-profile: measures this machine and writes a cluster file. What is timed are programs in
+// the runtime itself, on as many ranks as the cluster will have, all at once.
+#include "MachineMemory.h"
+#include "Measurements.h"
+#include "ProfileOptions.h"
+
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/JsonFields.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+using namespace autopar;
+using namespace autopar::tools;
+
+namespace {
+
+/// The part of memory that stays with the system and other programs.
+constexpr int64_t kReservedPart = 10;
+
+/// Says so before half a minute of measuring, not after.
+Status checkCanCreate(const std::string &path) {
+  std::string partial = path + ".partial";
+  int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0)
+    return {StatusCode::CannotCreate, "cannot create '" + path + "': " + std::strerror(errno)};
+  close(file);
+  unlink(partial.c_str());
+  int old = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (old < 0 && errno == EISDIR)
+    return {StatusCode::CannotCreate, "cannot create '" + path + "': it is a folder"};
+  if (old >= 0)
+    close(old);
+  return Status::ok();
+}
+
+int32_t coreCount() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+/// Four digits are more than any measurement has.
+double rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  return std::strtod(text, nullptr);
+}
+
+void round(DeviceType &device, Link &link) {
+  for (auto &[type, rate] : device.peakFlopsPerSecond)
+    rate = rounded(rate);
+  for (double *value :
+       {&device.computeEfficiency, &device.memoryBytesPerSecond, &device.memoryEfficiency,
+        &device.launchUs, &link.latencyUs, &link.bytesPerSecond})
+    *value = rounded(*value);
+}
+
+/// Other programs take time from what is measured.
+void warnIfBusy(const ProfileOptions &options) {
+  double load = 0;
+  if (getloadavg(&load, 1) == 1 && load > 0.5 * coreCount() && !options.quiet)
+    std::fprintf(stderr,
+                 "autopar-profile: remark: the load average is %.1f on %d cores; while other "
+                 "programs run, figures come out too low\n",
+                 load, coreCount());
+}
+
+Result<Cluster> measure(const ProfileOptions &options) {
+  auto memory = machineMemoryBytes();
+  if (!memory)
+    return memory.status();
+  Machine machine;
+  machine.ranks = options.ranks > 0 ? options.ranks : coreCount();
+  machine.threads =
+      options.threads > 0 ? options.threads : std::max(1, coreCount() / machine.ranks);
+  machine.bytesPerRank = *memory / machine.ranks;
+  machine.quick = options.quick;
+  machine.quiet = options.quiet;
+  DeviceType device;
+  device.name = "cpu";
+  device.memoryBytes = machine.bytesPerRank;
+  device.reservedBytes = machine.bytesPerRank / kReservedPart;
+  AUTOPAR_RETURN_IF_ERROR(measureProducts(machine, device));
+  AUTOPAR_RETURN_IF_ERROR(measureMemory(machine, device));
+  AUTOPAR_RETURN_IF_ERROR(measureLaunch(machine, device));
+  auto link = measureLink(machine);
+  if (!link)
+    return link.status();
+  round(device, *link);
+  Cluster cluster;
+  cluster.name = "measured: ranks " + std::to_string(machine.ranks) + ", threads of each " +
+                 std::to_string(machine.threads);
+  cluster.deviceTypes = {device};
+  cluster.nodes = {{1, machine.ranks, device.name, {}}};
+  cluster.levels = {{"memory", *link, 1}};
+  AUTOPAR_RETURN_IF_ERROR(cluster.verify());
+  return cluster;
+}
+
+Status run(const ProfileOptions &options) {
+  AUTOPAR_RETURN_IF_ERROR(checkCanCreate(options.output));
+  warnIfBusy(options);
+  auto cluster = measure(options);
+  if (!cluster)
+    return cluster.status();
+  return writeWholeFile(options.output, cluster->toJson());
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  ProfileOptions options;
+  if (int code = parseCommandLine(argc, argv, options); code >= 0)
+    return code;
+  Status status = run(options);
+  if (status.isOk())
+    return 0;
+  std::fprintf(stderr, "autopar-profile: %s\n", status.message().c_str());
+  return status.exitCode();
+}

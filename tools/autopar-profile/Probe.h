@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small program made by hand that every rank runs at the same time, in a session as any compiled
+// one: what it takes here is what an instruction of a plan takes.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace autopar::tools {
+
+/// For how long a measurement repeats.
+struct Effort {
+  double seconds = 0;     ///< go on until that many are spent,
+  int32_t leastSteps = 3; ///< but for at least so many steps
+};
+
+/// The program. Add buffers, then instructions, then ask for its time.
+class Probe {
+public:
+  explicit Probe(std::string name) { program.name = std::move(name); }
+
+  /// A buffer of this shape, holding ones.
+  int32_t addFilled(std::vector<int64_t> shape, DataType type);
+  /// A buffer that instructions write before they read it.
+  int32_t addWritten(std::vector<int64_t> shape, DataType type);
+  void add(artifact::Payload payload);
+  int64_t instructions() const { return int64_t(step.instructions.size()); }
+
+  /// Seconds per instruction: of each step the slowest rank, of all steps the median. Collectives
+  /// take group 0, all ranks; permutes take permutation 0, a ring.
+  Result<double> secondsPerInstruction(int32_t ranks, int32_t threads, const Effort &effort) const;
+
+private:
+  artifact::Program program;
+  artifact::Entry step{"step", {}};
+
+  int32_t addBuffer(std::vector<int64_t> shape, DataType type);
+};
+
+/// Of a non-empty list; of two in the middle their mean.
+double median(std::vector<double> values);
+
+} // namespace autopar::tools

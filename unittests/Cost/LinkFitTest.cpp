@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured times of collectives give back the link that they came from.
+#include "autopar/Cost/LinkFit.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace autopar {
+namespace {
+
+/// Times by the cost model, off by up to `noise` in turn up and down.
+std::vector<TimedCollective> timesOn(const Link &link, int64_t ranks, double noise) {
+  std::vector<TimedCollective> timed;
+  for (CollectiveKind kind : {CollectiveKind::Permute, CollectiveKind::AllReduce})
+    for (double bytes = 1024; bytes <= 64 << 20; bytes *= 4) {
+      TimedCollective one{kind, bytes, ranks, 0};
+      one.us = predictedUs(one, link) * (1 + (timed.size() % 2 ? noise : -noise));
+      timed.push_back(one);
+    }
+  return timed;
+}
+
+TEST(LinkFit, ExactTimesGiveTheLinkBack) {
+  for (int64_t ranks : {2, 3, 8}) {
+    auto fit = fitLink(timesOn({7.5, 3e9}, ranks, 0));
+    ASSERT_TRUE(fit.isOk()) << fit.status().message();
+    EXPECT_NEAR(fit->link.latencyUs, 7.5, 1e-6);
+    EXPECT_NEAR(fit->link.bytesPerSecond, 3e9, 1);
+    EXPECT_LT(fit->meanError, 1e-9);
+  }
+}
+
+TEST(LinkFit, SmallAndLargeSizesCountAlike) {
+  // The largest time is 2000 times the smallest; the latency is found all the same.
+  auto fit = fitLink(timesOn({10, 4e9}, 2, 0.1));
+  ASSERT_TRUE(fit.isOk()) << fit.status().message();
+  EXPECT_NEAR(fit->link.latencyUs, 10, 1);
+  EXPECT_NEAR(fit->link.bytesPerSecond, 4e9, 4e8);
+  EXPECT_GT(fit->meanError, 0.05);
+  EXPECT_LT(fit->meanError, 0.15);
+}
+
+TEST(LinkFit, LatencyIsNeverNegative) {
+  // Small messages faster than bandwidth alone would have them.
+  std::vector<TimedCollective> timed = {{CollectiveKind::Permute, 1e3, 2, 0.1},
+                                        {CollectiveKind::Permute, 1e6, 2, 1000},
+                                        {CollectiveKind::Permute, 1e7, 2, 10000}};
+  auto fit = fitLink(timed);
+  ASSERT_TRUE(fit.isOk()) << fit.status().message();
+  EXPECT_EQ(fit->link.latencyUs, 0);
+  EXPECT_GT(fit->link.bytesPerSecond, 0);
+}
+
+TEST(LinkFit, Refusals) {
+  auto why = [](std::vector<TimedCollective> timed) {
+    auto fit = fitLink(timed);
+    return fit.isOk() ? std::string() : fit.status().message();
+  };
+  using enum CollectiveKind;
+  EXPECT_NE(why({}).find("at least two"), std::string::npos);
+  EXPECT_NE(why({{Permute, 1e3, 2, 5}, {Permute, 1e3, 2, 6}}).find("at least two"),
+            std::string::npos);
+  EXPECT_NE(why({{Permute, 1e3, 2, 5}, {Permute, 1e6, 2, 0}}).find("expected above 0"),
+            std::string::npos);
+  EXPECT_NE(why({{Permute, 1e3, 1, 5}, {Permute, 1e6, 1, 9}}).find("at least 2 ranks"),
+            std::string::npos);
+  EXPECT_NE(why({{AllToAll, 1e3, 2, 5}, {AllToAll, 1e6, 2, 9}}).find("cheaper of two ways"),
+            std::string::npos);
+  EXPECT_NE(why({{Permute, 1e3, 2, 900}, {Permute, 1e6, 2, 1}}).find("do not grow"),
+            std::string::npos);
+}
+
+} // namespace
+} // namespace autopar
