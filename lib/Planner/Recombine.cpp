@@ -125,7 +125,14 @@ bool Recombination::take(const Part &part) {
 std::vector<int32_t> recombine(const ReducedProblem &problem, const std::vector<int32_t> &base,
                                const std::vector<int32_t> &other) {
   std::vector<int32_t> mixed = Recombination(problem, base, other).run();
-  return standingOf(problem, other) < standingOf(problem, mixed) ? other : mixed;
+  Standing best = standingOf(problem, mixed);
+  // Mending one of several broken rules may cost memory.
+  for (const std::vector<int32_t> *whole : {&base, &other})
+    if (Standing standing = standingOf(problem, *whole); standing < best) {
+      mixed = *whole;
+      best = standing;
+    }
+  return mixed;
 }
 
 } // namespace autopar::planner
