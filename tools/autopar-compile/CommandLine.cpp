@@ -190,6 +190,9 @@ Status Options::check() const {
                  gradientType + "\"");
   if (planOnly && ranks <= 1 && cluster.empty())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
+  if (!emitPlan.empty() && ranks <= 1 && cluster.empty() && plan.empty())
+    return usage("--emit-plan: expected --ranks above 1 or --cluster, nothing is searched for one "
+                 "rank and so there is no plan");
   return Status::ok();
 }
 
