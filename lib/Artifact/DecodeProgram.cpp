@@ -242,7 +242,7 @@ public:
 
   Instruction decode(const fb::Instruction &i) {
     Instruction out;
-    out.queue = enumeration(i.queue(), Queue::Host, "queue");
+    out.queue = enumeration(i.queue(), Queue::Send, "queue");
     out.after = list(i.after());
     out.id = text(i.id());
     out.profileKey = text(i.profile_key());

@@ -21,7 +21,8 @@ std::string shapeText(const std::vector<int64_t> &shape, DataType dtype) {
   return dims + (dims.empty() ? "" : "x") + std::string(name(dtype));
 }
 
-constexpr const char *kQueues[] = {"compute", "communication", "copy_in", "copy_out", "host"};
+constexpr const char *kQueues[] = {"compute", "communication", "copy_in", "copy_out",
+                                   "host",    "receive",       "send"};
 constexpr const char *kSpaces[] = {"device", "pinned_host", "disk"};
 constexpr const char *kRoles[] = {"input", "output", "parameter", "state", "metric"};
 constexpr const char *kEpilogues[] = {"none", "relu", "gelu_erf", "gelu_tanh"};

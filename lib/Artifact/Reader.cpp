@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -284,6 +285,15 @@ const Program &Reader::program(int32_t rankClass) const {
 const RankTable &Reader::rank(int32_t rank) const { return image->ranks[size_t(rank)]; }
 const Program &Reader::programOfRank(int32_t rank) const {
   return program(image->ranks[size_t(rank)].rankClass);
+}
+std::vector<const Port *> Reader::ports() const {
+  std::vector<const Port *> ports;
+  std::set<std::string_view> names;
+  for (const Program &program : image->programs)
+    for (const Port &port : program.ports)
+      if (names.insert(port.name).second)
+        ports.push_back(&port);
+  return ports;
 }
 std::span<const uint8_t> Reader::kernels(int32_t rankClass) const {
   return image->kernels[size_t(rankClass)];

@@ -83,7 +83,9 @@ private:
       return false;
     if (phase == Phase::SplitMicroBatches && options.microBatches == 1)
       return false;
-    bool isSharding = phase >= Phase::Search && phase <= Phase::OptimizeCollectives;
+    if (phase == Phase::CutStages && options.stages == 1 && options.plan.empty())
+      return false;
+    bool isSharding = phase >= Phase::CutStages && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
   }
 
@@ -98,6 +100,9 @@ private:
     shardOptions.emitPlan = options.emitPlan;
     shardOptions.memoryLimit = options.memoryLimit;
     shardOptions.microBatches = options.microBatches;
+    shardOptions.stages = options.stages;
+    shardOptions.stageMeshes = options.stageMeshes;
+    shardOptions.schedule = options.schedule;
     lowerOptions.threads = options.threads;
     lowerOptions.packWeights = options.packWeights;
     lowerOptions.memoryLimit = options.memoryLimit;
@@ -187,8 +192,10 @@ private:
     if (!contents.isOk())
       return contents.status();
     result.ranks = contents->ranks.size();
-    result.deviceBytes = contents->classes[0].program.arenaBytes[0];
-    result.kernels = contents->classes[0].program.kernels.size();
+    for (const ::autopar::artifact::RankClass &rankClass : contents->classes) {
+      result.deviceBytes = std::max(result.deviceBytes, rankClass.program.arenaBytes[0]);
+      result.kernels = std::max<int64_t>(result.kernels, rankClass.program.kernels.size());
+    }
     AUTOPAR_RETURN_IF_ERROR(::autopar::artifact::writeArtifact(*contents, options.output));
     uint64_t size = 0;
     if (!llvm::sys::fs::file_size(options.output, size))

@@ -17,6 +17,7 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
       {Phase::Prepare, "prepare", "fold constants and raise what exporters decomposed"},
       {Phase::Train, "train", "add loss, derivatives and the optimizer's update"},
       {Phase::SplitMicroBatches, "split-micro-batches", "compute the batch in parts, by time"},
+      {Phase::CutStages, "cut-stages", "put operations on pipeline stages"},
       {Phase::Search, "search", "choose a mesh and a sharding for every operation by cost"},
       {Phase::Annotate, "annotate", "write the plan onto the operations"},
       {Phase::InsertReshards, "insert-reshards",
@@ -26,7 +27,8 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
        "replace collectives by cheaper equal ones"},
       {Phase::FormGroups, "form-groups",
        "gather operations that become one kernel or library call"},
-      {Phase::Schedule, "schedule", "write out what runs once per micro-batch, in order"},
+      {Phase::Schedule, "schedule",
+       "write out micro-batches and stages in the order of the schedule"},
       {Phase::Lower, "lower", "choose library calls, generate kernels, lay out the program"},
       {Phase::PlanMemory, "plan-memory", "give every buffer its place and order the queues"},
       {Phase::Emit, "emit", "compile the kernels and write the artifact"},
@@ -125,6 +127,16 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addPass(createCSEPass());
     return;
   }
+  case Phase::CutStages: {
+    CutStagesPassOptions cut;
+    cut.stages = shard.stages;
+    cut.meshes = shard.stageMeshes;
+    cut.schedule = shard.schedule;
+    cut.cluster = shard.cluster;
+    cut.planFile = shard.plan;
+    manager.addPass(createCutStagesPass(cut));
+    return;
+  }
   case Phase::Search:
     return addSearch(manager, shard);
   case Phase::Annotate: {
@@ -150,7 +162,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
     return;
   case Phase::Schedule:
-    manager.addNestedPass<func::FuncOp>(createUnrollMicroBatchesPass());
+    manager.addPass(createWriteSchedulePass());
     return;
   case Phase::Lower: {
     AutoParToExecPassOptions options;
@@ -172,8 +184,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
 
 void mlir::autopar::buildAutoShardPipeline(OpPassManager &manager,
                                            const AutoShardOptions &options) {
-  for (Phase phase : {Phase::Prepare, Phase::SplitMicroBatches, Phase::Search, Phase::Annotate,
-                      Phase::InsertReshards})
+  for (Phase phase : {Phase::Prepare, Phase::SplitMicroBatches, Phase::CutStages, Phase::Search,
+                      Phase::Annotate, Phase::InsertReshards})
     buildPhase(manager, phase, options, LowerOptions());
 }
 

@@ -3,6 +3,7 @@
 #include "ShardingProblem.h"
 
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace mlir::autopar {
@@ -38,9 +39,11 @@ private:
           "has no plan to apply; run autopar-search first or give the option plan=FILE");
     if (!plan)
       return emitError(module.getLoc()) << "plan: " << plan.status().message();
-    if (plan->stages.size() != 1)
-      return emitError(module.getLoc())
-             << "plan: " << plan->stages.size() << " stages; expected one";
+    for (const ::autopar::Mesh &mesh : plan->meshes)
+      if (mesh.axes != plan->meshes.front().axes)
+        return emitError(module.getLoc())
+               << "plan: meshes \"" << plan->meshes.front().name << "\" and \"" << mesh.name
+               << "\" have different axes; stages on meshes of different shapes cannot be run yet";
     return plan.take();
   }
 
@@ -52,15 +55,20 @@ private:
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return emitError(getOperation().getLoc(),
                        "expected a function @main of one block to annotate");
-    FailureOr<MeshAxes> axes = declareMesh(plan->meshes.front());
+    if (int64_t stages = Stages(function).count();
+        stages != static_cast<int64_t>(plan->stages.size()))
+      return function.emitOpError() << "has " << stages << " pipeline stages, the plan has "
+                                    << plan->stages.size() << "; run autopar-cut-stages first";
+    FailureOr<MeshAxes> axes = declareMesh(*plan);
     if (failed(axes) || failed(annotateOperations(function, *plan, *axes)) ||
         failed(annotateValues(function, *plan, *axes)))
       return failure();
     return success();
   }
 
-  FailureOr<MeshAxes> declareMesh(const ::autopar::Mesh &mesh) {
+  FailureOr<MeshAxes> declareMesh(const Plan &plan) {
     ModuleOp module = getOperation();
+    const ::autopar::Mesh &mesh = plan.meshes.front();
     FailureOr<MeshOp> existing = findMesh(module);
     if (failed(existing))
       return failure();
@@ -75,14 +83,21 @@ private:
     }
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     SmallVector<StringRef> names;
-    SmallVector<int64_t> sizes;
+    SmallVector<int64_t> sizes, devices;
+    if (plan.meshes.size() > 1) {
+      names.push_back(kStageAxis);
+      sizes.push_back(plan.meshes.size());
+    }
+    for (const ::autopar::Mesh &part : plan.meshes)
+      llvm::append_range(devices, part.devices);
+    bool inOrder = devices == llvm::to_vector(llvm::seq<int64_t>(0, devices.size()));
     for (const ::autopar::MeshAxis &axis : mesh.axes) {
       names.push_back(axis.name);
       sizes.push_back(axis.size);
     }
     auto op = MeshOp::create(builder, module.getLoc(), builder.getStringAttr(mesh.name),
                              builder.getStrArrayAttr(names), builder.getDenseI64ArrayAttr(sizes),
-                             DenseI64ArrayAttr());
+                             inOrder ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(devices));
     return MeshAxes::of(op);
   }
 

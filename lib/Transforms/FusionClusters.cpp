@@ -109,7 +109,8 @@ static bool isFusible(Operation *op) {
 }
 
 ClusterGraph::ClusterGraph(Block &block)
-    : phases(block), context(block.getParentOp()->getContext()) {
+    : phases(block), stages(cast<func::FuncOp>(block.getParentOp())),
+      context(block.getParentOp()->getContext()) {
   int64_t position = 0;
   for (Operation &op : block.without_terminator()) {
     positions[&op] = position++;
@@ -143,6 +144,26 @@ void ClusterGraph::close(ArrayRef<Operation *> ops) {
 
 int64_t ClusterGraph::lastPosition(const Cluster &cluster) const {
   return positionOf(cluster.ops.back());
+}
+
+/// What is on no stage may join a stage if nobody else needs it.
+bool ClusterGraph::isOnSameStage(const Cluster &producer, const Cluster &consumer) const {
+  auto stageOf = [&](const Cluster &cluster) {
+    int64_t stage = Stages::kNone;
+    for (Operation *op : cluster.ops)
+      stage = std::max(stage, stages.of(op));
+    return stage;
+  };
+  int64_t from = stageOf(producer), to = stageOf(consumer);
+  if (from != Stages::kNone || to == Stages::kNone)
+    return from == to;
+  bool isOnlyReader = true;
+  for (Operation *op : producer.ops)
+    forEachUser(op->getResult(0), [&](Operation *user) {
+      Cluster *cluster = clusterOf(user);
+      isOnlyReader &= cluster == &producer || cluster == &consumer;
+    });
+  return isOnlyReader;
 }
 
 void ClusterGraph::forEachUser(Value value, function_ref<void(Operation *)> visit) const {
@@ -363,7 +384,8 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   if (producer.isClosed || consumer.isClosed || producer.ops.size() + consumer.ops.size() > maxOps)
     return false;
   // What runs once stays outside of what runs in every micro-batch.
-  if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()))
+  if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()) ||
+      !isOnSameStage(producer, consumer))
     return false;
   SmallVector<Edge> edges = edgesBetween(producer, consumer);
   std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);

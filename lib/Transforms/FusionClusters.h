@@ -7,6 +7,7 @@
 #include "autopar/Interfaces/IndexExpressions.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/Stages.h"
 
 namespace mlir::autopar {
 
@@ -66,6 +67,7 @@ private:
   bool exportsFit(const Cluster &merged, const Cluster &producer, const Cluster &consumer) const;
   bool isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const;
   SmallVector<Edge> edgesBetween(Cluster &producer, Cluster &consumer) const;
+  bool isOnSameStage(const Cluster &producer, const Cluster &consumer) const;
   bool wouldCycle(Cluster &producer, Cluster &consumer) const;
   void forEachUser(Value value, function_ref<void(Operation *)> visit) const;
   int64_t lastPosition(const Cluster &cluster) const;
@@ -74,6 +76,7 @@ private:
   DenseMap<Operation *, Cluster *> owner;
   DenseMap<Operation *, int64_t> positions;
   MicroBatches phases;
+  Stages stages;
   MLIRContext *context;
 };
 

@@ -4,6 +4,7 @@
 #include "ShardingProblem.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Stages.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -57,20 +58,20 @@ static std::vector<std::string> linksOf(const Cluster &cluster, const Mesh &mesh
   return links;
 }
 
-/// The meshes worth solving for a cluster: one or two axes of any size, three where the innermost
-/// ones fill a node exactly, so that no axis mixes link levels more than it must.
-static SmallVector<Mesh> meshCandidates(const Cluster &cluster) {
-  int64_t devices = cluster.deviceCount();
-  int64_t perNode = cluster.nodes.front().devicesPerNode;
+/// The meshes worth solving for the first `devices` of a cluster: one or two axes of any size,
+/// three where the innermost ones fill a node exactly, so that no axis mixes link levels more than
+/// it must.
+static SmallVector<Mesh> meshCandidates(const Cluster &cluster, int64_t devices) {
+  int64_t perNode = std::min(devices, cluster.nodes.front().devicesPerNode);
   SmallVector<SmallVector<int64_t>> shapes;
   SmallVector<int64_t> prefix;
   factorize(devices, devices <= 16 ? 3 : 2, prefix, shapes);
-  if (devices > 16 && perNode > 1 && cluster.nodeCount() > 1) {
+  if (devices > 16 && perNode > 1 && devices > perNode && devices % perNode == 0) {
     SmallVector<SmallVector<int64_t>> inside;
     factorize(perNode, 2, prefix, inside);
     for (SmallVector<int64_t> &shape : inside)
       if (shape.size() == 2)
-        shapes.push_back({cluster.nodeCount(), shape[0], shape[1]});
+        shapes.push_back({devices / perNode, shape[0], shape[1]});
   }
   // Of equally cheap meshes the one with the fewest axes is taken.
   llvm::sort(shapes, [](const SmallVector<int64_t> &a, const SmallVector<int64_t> &b) {
@@ -141,16 +142,19 @@ private:
     return result.take();
   }
 
-  FailureOr<SmallVector<Mesh>> readMeshes(const Cluster &machine) {
+  /// With pipeline stages: the meshes of one stage.
+  FailureOr<SmallVector<Mesh>> readMeshes(func::FuncOp function, const Cluster &machine) {
+    auto stageMeshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
+    int64_t devices = machine.deviceCount() / (stageMeshes ? stageMeshes.getInt() : 1);
     if (meshShape.empty())
-      return meshCandidates(machine);
+      return meshCandidates(machine, devices);
     FailureOr<Mesh> mesh = parseMesh(meshShape, getOperation());
     if (failed(mesh))
       return failure();
-    if (mesh->deviceCount() != machine.deviceCount())
+    if (mesh->deviceCount() != devices)
       return emitError(getOperation().getLoc())
-             << "mesh \"" << meshShape << "\" has " << mesh->deviceCount()
-             << " ranks, the cluster has " << machine.deviceCount();
+             << "mesh \"" << meshShape << "\" has " << mesh->deviceCount() << " ranks, "
+             << (stageMeshes ? "a stage" : "the cluster") << " has " << devices;
     return SmallVector<Mesh>{*mesh};
   }
 
@@ -162,7 +166,7 @@ private:
     FailureOr<Cluster> machine = readCluster();
     if (failed(machine))
       return failure();
-    FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
+    FailureOr<SmallVector<Mesh>> meshes = readMeshes(function, *machine);
     if (failed(meshes))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
@@ -241,7 +245,9 @@ private:
       return solutions.status();
     const ::autopar::Solution &solution = solutions->front();
     ::autopar::Plan plan = problem.toPlan(solution.choice);
-    plan.believed.stepUs = solution.timeUs;
+    plan.believed.stepUs = problem.pipelineModel().meshes() > 1
+                               ? problem.pipelineUs(solution.choice)
+                               : solution.timeUs;
     plan.believed.lowerBoundUs = solution.lowerBoundUs;
     plan.believed.peakBytes = {solution.peakBytes};
     plan.believed.engine = solution.engine;

@@ -3,6 +3,8 @@
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/IR/Matchers.h"
 
+#include "autopar/Transforms/Stages.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -13,6 +15,8 @@ MeshAxes MeshAxes::of(MeshOp mesh) {
   MeshAxes axes;
   axes.symbol = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
   for (auto [name, size] : llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes())) {
+    if (name.getValue() == kStageAxis)
+      continue;
     axes.names.push_back(name.getValue());
     axes.sizes.push_back(size);
   }

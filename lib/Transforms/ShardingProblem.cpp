@@ -8,6 +8,7 @@
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/ReshardPlan.h"
+#include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -66,7 +67,7 @@ ShardingProblem::ShardingProblem(func::FuncOp function, const MeshAxes &axes,
                                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster)
     : function(function), axes(axes), mesh(mesh), cluster(cluster),
       device(cluster.typeOfDevice(mesh.devices.front())), microBatches(function.getBody().front()),
-      ids(planIds(function)) {
+      pipeline(function, cluster), ids(planIds(function)) {
   for (auto [position, entry] : llvm::enumerate(ids)) {
     timeOf[entry.first] = position;
     if (microBatches.runsOf(entry.first) == 1)
@@ -146,6 +147,12 @@ static bool takesNoMemory(Operation *op) {
   return live;
 }
 
+/// Meshes have a memory each: with stages, each has a stretch of time points of its own.
+::autopar::LiveInterval ShardingProblem::onMesh(Value value, ::autopar::LiveInterval live) const {
+  int64_t shift = pipeline.meshOf(value) * static_cast<int64_t>(ids.size() + 1);
+  return {live.begin + shift, live.end + shift};
+}
+
 void ShardingProblem::findDonors() {
   std::map<std::string, unsigned> donated;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -168,11 +175,14 @@ void ShardingProblem::addArguments() {
     for (const TensorSharding &sharding : shardings) {
       int64_t bytes = bytesOf(localType(type, sharding, axes));
       ::autopar::Strategy strategy;
-      (isParameter ? strategy.persistentBytes : strategy.liveBytes) = bytes;
+      bool isEverywhere = isParameter && pipeline.meshes() == 1;
+      (isEverywhere ? strategy.persistentBytes : strategy.liveBytes) = bytes;
       node.strategies.push_back(strategy);
     }
     if (!isParameter)
-      node.live.push_back(liveOf(ValueRange(argument), 0));
+      node.live.push_back(onMesh(argument, liveOf(ValueRange(argument), 0)));
+    else if (pipeline.meshes() > 1)
+      node.live.push_back(onMesh(argument, {0, static_cast<int64_t>(ids.size() + 1)}));
     int32_t list = intern(std::move(shardings));
     sources[argument] = {costGraph.addNode(std::move(node)), list};
     argumentLists.push_back(list);
@@ -278,7 +288,10 @@ void ShardingProblem::addOperation(Operation *op) {
   ::autopar::CostNode node;
   node.id = ids[timeOf[op]].second;
   node.strategies = kind.strategies;
-  node.live.push_back(liveOf(op->getResults(), timeOf[op]));
+  node.live.push_back(onMesh(op->getResult(0), liveOf(op->getResults(), timeOf[op])));
+  if (int64_t copies = pipeline.copiesOf(op->getResult(0)); copies > 1)
+    for (::autopar::Strategy &strategy : node.strategies)
+      strategy.liveBytes *= copies;
   int32_t index = costGraph.addNode(std::move(node));
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
@@ -452,17 +465,55 @@ static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const Me
   return value;
 }
 
+double ShardingProblem::pipelineUs(ArrayRef<int32_t> choice) const {
+  size_t first = argumentLists.size(); // nodes: arguments, operations, results
+  std::vector<double> times(costGraph.nodes.size(), 0);
+  for (auto [node, strategy] : llvm::enumerate(choice))
+    times[node] = costGraph.nodes[node].strategies[strategy].timeUs;
+  for (const ::autopar::CostEdge &edge : costGraph.edges) {
+    size_t count = costGraph.nodes[edge.b].strategies.size();
+    times[std::max(edge.a, edge.b)] +=
+        costGraph.matrices[edge.matrix][choice[edge.a] * count + choice[edge.b]];
+  }
+  return pipeline.stepUs([&](Operation *op) { return times[first + timeOf.lookup(op)]; },
+                         [&](Operation *op) {
+                           int64_t node = first + timeOf.lookup(op);
+                           return costGraph.nodes[node].strategies[choice[node]].liveBytes /
+                                  pipeline.copiesOf(op->getResult(0));
+                         });
+}
+
+/// Meshes of one shape, one after the other over the devices; a stage is listed with its
+/// operations, what is on no stage with the first.
+void ShardingProblem::addStages(::autopar::Plan &plan) const {
+  Stages stages(function);
+  func::FuncOp function = this->function;
+  auto meshCount = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
+  int64_t count = meshCount ? meshCount.getInt() : 1;
+  for (int64_t i = 0; i < count; ++i) {
+    plan.meshes.push_back(mesh);
+    if (count > 1)
+      plan.meshes.back().name = "m" + std::to_string(i);
+    for (int64_t &device : plan.meshes.back().devices)
+      device += i * mesh.deviceCount();
+  }
+  for (int64_t i = 0; i < stages.count(); ++i)
+    plan.stages.push_back({"s" + std::to_string(i), plan.meshes[i % count].name, {}});
+  if (count == 1)
+    return;
+  plan.schedule = function->getAttrOfType<StringAttr>(kScheduleAttribute).str();
+  plan.microBatches = microBatches.count();
+  for (auto &[op, id] : ids)
+    plan.stages[std::max<int64_t>(0, stages.of(op))].ops.push_back(id);
+}
+
 ::autopar::Plan ShardingProblem::toPlan(ArrayRef<int32_t> choice) const {
   ::autopar::Plan plan;
   plan.clusterName = cluster.name;
   plan.deviceCount = cluster.deviceCount();
-  plan.meshes.push_back(mesh);
-  ::autopar::PlanStage stage;
-  stage.name = "s0";
-  stage.mesh = mesh.name;
-  plan.stages.push_back(stage);
-  size_t node = 0;
   func::FuncOp function = this->function;
+  addStages(plan);
+  size_t node = 0;
   for (unsigned i = 0; i < function.getNumArguments(); ++i, ++node)
     plan.values[planNameOfArgument(function, i)] =
         valueOf(lists[argumentLists[i]][choice[node]], axes);

@@ -3,6 +3,7 @@
 // a choice of strategies as a plan.
 #pragma once
 
+#include "PipelineModel.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/Mesh.h"
 #include "autopar/Plan/Plan.h"
@@ -35,6 +36,9 @@ public:
   ::autopar::CostGraph &graph() { return costGraph; }
   /// The plan that a choice (one strategy per node) means; `believed` is left empty.
   ::autopar::Plan toPlan(ArrayRef<int32_t> choice) const;
+  /// Microseconds of a step with pipeline stages: meshes work at the same time.
+  double pipelineUs(ArrayRef<int32_t> choice) const;
+  const PipelineModel &pipelineModel() const { return pipeline; }
 
 private:
   /// How a value may change on the way into an operation.
@@ -65,6 +69,7 @@ private:
   const OpKind &kindOf(Operation *op);
   static void addUnchanged(OpKind &kind);
   void findDonors();
+  void addStages(::autopar::Plan &plan) const;
   void addArguments();
   void addOperation(Operation *op);
   void addResults();
@@ -73,6 +78,7 @@ private:
   int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
                         Change change);
   ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
+  ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
   double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
   double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
   const ::autopar::MeshGroup &groupOf(const AxisList &axes);
@@ -91,6 +97,7 @@ private:
   std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
   DenseMap<Value, Source> sources;
   MicroBatches microBatches;
+  PipelineModel pipeline;
   int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
   DenseMap<Operation *, int64_t> timeOf;        ///< position in the block
   DenseMap<unsigned, unsigned> donorOf;         ///< by result: the argument whose next value it is

@@ -14,6 +14,7 @@ TOPICS = {
     "memory": "planned peak memory against what the process used",
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
     "solver": "contest problems in a FOLDER at their time limits, best known cost / ours",
+    "pipeline": "a training step in two stages under every schedule, and messages hidden under compute",
     "training": "steps of gpt2-124m on one core, and on four ranks against one",
 }
 

@@ -106,6 +106,18 @@ struct Options {
   cl::opt<int64_t> microBatches{
       "micro-batches", cl::desc("compute the batch in this many parts, one after the other"),
       cl::init(1), cl::cat(category)};
+  cl::opt<int64_t> stages{"stages",
+                          cl::desc("pipeline: cut the model into this many parts, each on its own "
+                                   "share of the ranks"),
+                          cl::init(1), cl::cat(category)};
+  cl::opt<int64_t> virtualStages{
+      "virtual-stages", cl::desc("pipeline: parts that each share of the ranks works on in turn"),
+      cl::init(1), cl::cat(category)};
+  cl::opt<std::string> pipelineSchedule{
+      "pipeline-schedule",
+      cl::desc("gpipe, 1f1b, interleaved or zero-bubble; default: 1f1b, or interleaved with "
+               "--virtual-stages"),
+      cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -159,6 +171,14 @@ Status Options::check() const {
     return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
   if (microBatches < 1)
     return usage("--micro-batches: expected a positive number");
+  if (stages < 1)
+    return usage("--stages: expected a positive number, got " + Twine(stages));
+  if (virtualStages < 1)
+    return usage("--virtual-stages: expected a positive number, got " + Twine(virtualStages));
+  if (stages == 1 && (virtualStages > 1 || pipelineSchedule.getNumOccurrences()))
+    return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
+  if (stages > 1 && ranks <= 1 && cluster.empty())
+    return usage("--stages: expected --ranks or --cluster, one rank has no stages");
   if (ranks.getNumOccurrences() && ranks < 1)
     return usage("--ranks: expected a positive number, got " + Twine(ranks));
   if (ranks.getNumOccurrences() && !cluster.empty())
@@ -213,6 +233,11 @@ Result<CommandLine> Options::values() const {
   options.mesh = mesh;
   options.seed = seed;
   options.microBatches = microBatches;
+  options.stages = stages * virtualStages;
+  options.stageMeshes = stages;
+  options.schedule = pipelineSchedule.getNumOccurrences() ? std::string(pipelineSchedule)
+                     : virtualStages > 1                  ? "interleaved"
+                                                          : "1f1b";
   options.plan = plan;
   options.emitPlan = emitPlan;
   options.threads = threads;

@@ -77,7 +77,8 @@ Status reportDryRun(const Reader &reader, const RunOptions &options) {
                      {"disk_bytes", program.arenaBytes[2]},
                      {"instructions", instructionCount(program)}});
   }
-  for (const artifact::Port &port : reader.programOfRank(0).ports) {
+  for (const artifact::Port *each : reader.ports()) {
+    const artifact::Port &port = *each;
     if (port.role == artifact::Role::Input)
       inputs.push_back(tensorJson(port));
     if (port.role == artifact::Role::Output || port.role == artifact::Role::Metric)
@@ -102,11 +103,11 @@ Status reportDryRun(const Reader &reader, const RunOptions &options) {
                 mib(program.arenaBytes[0]), mib(program.arenaBytes[1]), mib(program.arenaBytes[2]),
                 static_cast<long long>(instructionCount(program)));
   }
-  for (const artifact::Port &port : reader.programOfRank(0).ports)
-    if (port.role == artifact::Role::Input)
-      std::printf("input  %s\n", tensorText(port).c_str());
-    else if (port.role == artifact::Role::Output || port.role == artifact::Role::Metric)
-      std::printf("output %s\n", tensorText(port).c_str());
+  for (const artifact::Port *port : reader.ports())
+    if (port->role == artifact::Role::Input)
+      std::printf("input  %s\n", tensorText(*port).c_str());
+    else if (port->role == artifact::Role::Output || port->role == artifact::Role::Metric)
+      std::printf("output %s\n", tensorText(*port).c_str());
   return Status::ok();
 }
 

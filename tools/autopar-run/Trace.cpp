@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kQueueNames[artifact::kQueueCount] = {"compute", "communication", "copy-in",
-                                                            "copy-out", "host"};
+constexpr const char *kQueueNames[artifact::kQueueCount] = {
+    "compute", "communication", "copy-in", "copy-out", "host", "receive", "send"};
 
 void writeNames(std::ofstream &file, int32_t rank) {
   file << ordered_json{{"ph", "M"},

@@ -61,8 +61,13 @@ static bool variesAlong(Value value, int64_t dim) {
 
 /// Whether it matters which part of a dimension the collective gives or chooses.
 static bool choosesParts(Operation *op) {
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    return variesAlong(gather.getInput(), gather.getDim());
+  if (auto gather = dyn_cast<AllGatherOp>(op)) {
+    bool isOnlyReduced = llvm::all_of(op->getUsers(), [&](Operation *user) {
+      auto reduce = dyn_cast<ReduceOp>(user);
+      return reduce && llvm::is_contained(reduce.getDims(), gather.getDim());
+    });
+    return !isOnlyReduced && variesAlong(gather.getInput(), gather.getDim());
+  }
   if (!isa<ShardIndexOp, BinaryOp>(op))
     return true;
   return llvm::any_of(op->getUsers(), [op](Operation *user) {

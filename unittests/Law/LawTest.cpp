@@ -10,11 +10,13 @@
 #include "autopar/InitAll.h"
 #include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Training/Passes.h"
+#include "autopar/Transforms/Stages.h"
 #include "mlir/Pass/PassManager.h"
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <random>
 
 using namespace mlir;
 using namespace autopar_law;
@@ -57,8 +59,13 @@ protected:
     context.disableMultithreading();
   }
 
+  /// The module is null where the case trains and something in it has no gradient.
   DrawnModule draw(const Case &c) {
     DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
+    if (c.trains && !addTrainingStep(*drawn.module, c.seed)) {
+      drawn.module = nullptr;
+      return drawn;
+    }
     PassManager manager(&context);
     mlir::autopar::MixedPrecisionPassOptions options;
     options.precision = c.precision;
@@ -273,6 +280,74 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
   }
   std::printf("%d graphs in micro-batches\n", run);
   EXPECT_GE(run, 20);
+}
+
+// Arguments lie on stages drawn at random, so that values and derivatives go to and fro between
+// them; half of the graphs are training steps, half of those that can be go in micro-batches.
+TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
+  std::vector<std::string> ops = makerNames();
+  std::vector<std::string> schedules = {"gpipe", "1f1b", "zero-bubble"};
+  int run = 0, sent = 0, split = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    Case c{300000 + attempt,
+           {ops[attempt % ops.size()], "", ""},
+           2 + static_cast<int>(attempt % 3),
+           1 + static_cast<int>(attempt % 4)};
+    bool splits = attempt % 4 == 2;
+    c.trains = attempt % 2;
+    DrawnModule drawn = draw(c);
+    if (!drawn.module || !drawn.target)
+      continue;
+    auto function = drawn.module->lookupSymbol<func::FuncOp>("main");
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    mlir::autopar::AutoShardOptions options;
+    options.stages = c.ranks;
+    options.schedule = schedules[attempt % 3];
+    options.cluster = "presets:cpux" + std::to_string(c.ranks);
+    OpBuilder builder(&context);
+    if (splits) {
+      options.microBatches = 2;
+      PassManager splitter(&context);
+      mlir::autopar::buildPhase(splitter, mlir::autopar::Phase::SplitMicroBatches, options, {});
+      if (failed(splitter.run(*drawn.module)))
+        continue;
+    } else {
+      std::mt19937_64 random(c.seed);
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        function.setArgAttr(i, mlir::autopar::kStageAttribute,
+                            builder.getI64IntegerAttr(random() % c.ranks));
+    }
+    if (options.microBatches > 1) // what is the same in all micro-batches anchors the stages
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (!function.getArgAttr(i, "autopar.micro_batches"))
+          function.setArgAttr(i, mlir::autopar::kStageAttribute, builder.getI64IntegerAttr(0));
+    PassManager manager(&context);
+    mlir::autopar::buildPhase(manager, mlir::autopar::Phase::CutStages, options, {});
+    if (failed(manager.run(*drawn.module)))
+      continue; // too few operations
+    builder.setInsertionPointToStart(drawn.module->getBody());
+    mlir::autopar::MeshOp::create(builder, function.getLoc(), "mesh",
+                                  builder.getStrArrayAttr({mlir::autopar::kStageAxis}),
+                                  ArrayRef<int64_t>{c.ranks}, DenseI64ArrayAttr());
+    sent += !function.getOps<mlir::autopar::TransferOp>().empty();
+    split += options.microBatches > 1;
+    ::autopar::Result<std::vector<Output>> expected = reference(c),
+                                           actual = runModule(*drawn.module, c.seed);
+    ++run;
+    std::string why = !expected ? expected.status().message()
+                      : !actual ? actual.status().message()
+                                : firstDifference(*expected, *actual);
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", " << options.schedule.getValue() << ", "
+                  << options.microBatches.getValue() << " micro-batches: " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d graphs in stages, %d with messages, %d in micro-batches\n", run, sent, split);
+  EXPECT_GE(run, 20);
+  EXPECT_GE(sent, run / 2);
+  EXPECT_GE(split, run / 20);
 }
 
 TEST_F(Law, SabotageIsCaught) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Micro-batches and what becomes of them.
+// Micro-batches and what becomes of them; what changes stage.
 #include "Drawer.h"
 
 using namespace autopar_law;
@@ -53,10 +53,18 @@ std::optional<DrawnValue> makeMicroBatchIndex(Drawer &d) {
 std::optional<DrawnValue> makeAccumulate(Drawer &d) { return accumulate(d, microBatch(d)); }
 std::optional<DrawnValue> makeStack(Drawer &d) { return stack(d, microBatch(d)); }
 
+/// From a stage to itself: stages proper are cut after the draw.
+std::optional<DrawnValue> makeTransfer(Drawer &d) {
+  DrawnValue x = d.argument(d.shape(1 + d.below(2)), d.f32());
+  x.value = TransferOp::create(d.builder, d.loc, x.value.getType(), x.value, 0);
+  return x;
+}
+
 constexpr MakerRow makers[] = {{"micro_batch", makeMicroBatch},
                                {"micro_batch_index", makeMicroBatchIndex},
                                {"accumulate", makeAccumulate},
-                               {"stack_micro_batches", makeStack}};
+                               {"stack_micro_batches", makeStack},
+                               {"transfer", makeTransfer}};
 
 } // namespace
 

@@ -8,6 +8,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -78,10 +79,18 @@ autopar_law::openModule(mlir::ModuleOp module) {
     return Status::badInput("compile: " + compiled.status().message() + diagnostics);
   ::autopar::runtime::SessionOptions sessionOptions;
   sessionOptions.threads = 1;
+  sessionOptions.checkReplicas = true;
   Result<std::unique_ptr<::autopar::runtime::Session>> session =
       ::autopar::runtime::Session::open(artifact, std::move(sessionOptions));
   llvm::sys::fs::remove(artifact);
   return session ? std::move(session) : session.status().at("open");
+}
+
+/// Stages have their own inputs and outputs, in an order of their own.
+static std::vector<::autopar::runtime::TensorSpec>
+byName(std::vector<::autopar::runtime::TensorSpec> specs) {
+  std::sort(specs.begin(), specs.end(), [](auto &a, auto &b) { return a.name < b.name; });
+  return specs;
 }
 
 Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed) {
@@ -91,12 +100,12 @@ Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64
   std::mt19937_64 random(inputSeed);
   std::vector<Output> outputs;
   for (int draw = 0; draw < kInputDraws; ++draw) {
-    for (const ::autopar::runtime::TensorSpec &spec : (*session)->inputs())
+    for (const ::autopar::runtime::TensorSpec &spec : byName((*session)->inputs()))
       AUTOPAR_RETURN_IF_ERROR(
           (*session)->setInput(spec.name, spec.dtype, spec.shape, drawTensor(spec, random).data()));
     AUTOPAR_RETURN_IF_ERROR((*session)->run(0, 1));
     AUTOPAR_RETURN_IF_ERROR((*session)->collectOutputs());
-    for (const ::autopar::runtime::TensorSpec &spec : (*session)->outputs()) {
+    for (const ::autopar::runtime::TensorSpec &spec : byName((*session)->outputs())) {
       Result<const void *> data = (*session)->output(spec.name);
       if (!data)
         return data.status();

@@ -27,9 +27,10 @@ Initializer parsed(const std::string &text) {
 }
 
 Status problem(const std::string &text, const std::vector<artifact::Port> &ports) {
-  artifact::Program program;
-  program.ports = ports;
-  return parsed(text).check(program);
+  std::vector<const artifact::Port *> all;
+  for (const artifact::Port &port : ports)
+    all.push_back(&port);
+  return parsed(text).check(all);
 }
 
 std::vector<float> drawn(const std::string &text, const artifact::Port &port, Box box) {

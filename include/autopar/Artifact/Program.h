@@ -23,8 +23,21 @@ enum class Space : uint8_t { Device = 0, PinnedHost = 1, Disk = 2 };
 constexpr size_t kSpaceCount = 3;
 
 /// The queue an instruction runs on. Instructions of one queue run in program order.
-enum class Queue : uint8_t { Compute = 0, Communication = 1, CopyIn = 2, CopyOut = 3, Host = 4 };
-constexpr size_t kQueueCount = 5;
+enum class Queue : uint8_t {
+  Compute = 0,
+  Communication = 1,
+  CopyIn = 2,
+  CopyOut = 3,
+  Host = 4,
+  Receive = 5,
+  Send = 6,
+};
+constexpr size_t kQueueCount = 7;
+/// Whether instructions of a queue may end in another order than they start in: messages to
+/// different peers do not wait for each other.
+constexpr bool endsInAnyOrder(Queue queue) {
+  return queue == Queue::Receive || queue == Queue::Send;
+}
 
 /// A range of an arena. Buffers may overlap when they are never live at the same time, and a view
 /// of another buffer is a buffer of its own over the same bytes. Row-major, `bytes` >= elements *

@@ -49,6 +49,9 @@ public:
   /// Program of the class that a rank belongs to.
   const Program &programOfRank(int32_t rank) const;
 
+  /// The ports of all programs, one of each name; valid while a Reader copy lives.
+  std::vector<const Port *> ports() const;
+
   /// Bytes of the class's shared object (empty without kernels), valid while a Reader copy lives.
   std::span<const uint8_t> kernels(int32_t rankClass) const;
   std::span<const uint8_t> constants() const;

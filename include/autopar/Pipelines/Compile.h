@@ -29,8 +29,11 @@ struct CompileOptions {
   int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
   int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
-  int64_t microBatches = 1; ///< parts of the batch, computed one after the other
-  TrainOptions train;       ///< for a training step instead of inference
+  int64_t microBatches = 1;      ///< parts of the batch, computed one after the other
+  int64_t stages = 1;            ///< pipeline stages
+  int64_t stageMeshes = 0;       ///< that the stages take turns on; 0: one for each
+  std::string schedule = "1f1b"; ///< include/autopar/Plan/Schedule.h
+  TrainOptions train;            ///< for a training step instead of inference
   PrecisionOptions precision;
   std::string targetCpu = "native";
   std::string emitMlir; ///< folder for the IR after each phase

@@ -18,6 +18,7 @@ enum class Phase {
   Prepare,
   Train,
   SplitMicroBatches,
+  CutStages,
   Search,
   Annotate,
   InsertReshards,
@@ -65,6 +66,14 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
       *this, "micro-batches",
       llvm::cl::desc("compute the batch in this many parts, one after the other"),
       llvm::cl::init(1)};
+  Option<int64_t> stages{*this, "stages", llvm::cl::desc("pipeline stages"), llvm::cl::init(1)};
+  Option<int64_t> stageMeshes{
+      *this, "stage-meshes",
+      llvm::cl::desc("meshes that the stages take turns on; 0: one for each stage"),
+      llvm::cl::init(0)};
+  Option<std::string> schedule{*this, "schedule",
+                               llvm::cl::desc("gpipe, 1f1b, interleaved or zero-bubble"),
+                               llvm::cl::init("1f1b")};
   Option<std::string> emitPlan{
       *this, "emit-plan", llvm::cl::desc("write the plan to this file too"), llvm::cl::init("")};
 };
@@ -102,8 +111,8 @@ void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &sha
                 const LowerOptions &lower, const TrainOptions &train = {},
                 const PrecisionOptions &precision = {});
 
-/// prepare, split-micro-batches, search (or the given plan), annotate, insert-reshards: a module of
-/// whole tensors gets its shardings and says where data moves. This is `--auto-shard`.
+/// prepare, split-micro-batches, cut-stages, search (or the given plan), annotate, insert-reshards:
+/// a module of whole tensors gets its shardings and says where data moves. This is `--auto-shard`.
 void buildAutoShardPipeline(OpPassManager &manager, const AutoShardOptions &options);
 /// partition and optimize-collectives: whole tensors and reshards become local shapes and
 /// collectives.

@@ -66,13 +66,18 @@ public:
   std::string lastInstruction() const;
 
 private:
-  struct QueueState {
-    std::vector<int32_t> order; ///< instructions of this queue in the running entry
-    size_t next = 0;
-    bool isIssued = false;
+  /// An instruction that was issued and is not known to be complete.
+  struct Issued {
+    int32_t index = 0;
     bool isCommunication = false;
     Token token = 0;
     int64_t beginNs = 0;
+  };
+  struct QueueState {
+    std::vector<int32_t> order; ///< instructions of this queue in the running entry
+    size_t next = 0;
+    size_t mostIssued = 1; ///< at one time
+    std::vector<Issued> issued;
   };
 
   const artifact::Program &program;
@@ -109,7 +114,10 @@ private:
   bool isActive(const artifact::Instruction &instruction);
   bool areGuardsFinite();
   Result<Token> issue(const artifact::Instruction &instruction, bool &isCommunication);
-  void complete(QueueState &queue, int32_t index);
+  /// Issues the queue's next instruction if nothing holds it back. True when the queue moved.
+  Result<bool> startNext(QueueState &queue);
+  Result<bool> isDone(const Issued &instruction);
+  void complete(const Issued &instruction);
   Progress fail(const Status &status);
 };
 

@@ -35,7 +35,7 @@ public:
   bool covers(const artifact::Port &port) const;
   /// Usage or BadInput where a pattern fits no parameter, a parameter cannot be drawn as asked for,
   /// or has no weights and is not covered.
-  Status check(const artifact::Program &program) const;
+  Status check(const std::vector<const artifact::Port *> &ports) const;
   /// The box of a port that is covered, into `local` of shape `localShape`.
   Status fill(const artifact::Port &port, const Box &box, void *local,
               const std::vector<int64_t> &localShape) const;

@@ -20,6 +20,10 @@
 namespace autopar::runtime {
 
 struct SessionOptions {
+  /// Whether collectOutputs() compares what ranks of this process hold of the same box of an
+  /// output, bit by bit. For tests: a plan is wrong where replicas differ, though only the first is
+  /// given out.
+  bool checkReplicas = false;
   /// Threads per rank; 0 = cores of this process divided by the ranks that share them, at least 1.
   int32_t threads = 0;
   /// Ranks on this machine when a transport is given (to divide the cores); 0 = all.

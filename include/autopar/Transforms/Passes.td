@@ -269,11 +269,42 @@ def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::Fu
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-def UnrollMicroBatchesPass : Pass<"autopar-unroll-micro-batches", "mlir::func::FuncOp"> {
-  let summary = "write out what runs once per micro-batch";
+def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
+  let summary = "put every operation on a pipeline stage";
   let description = [{
-    Clones the operations of a micro-batch, groups whole, as often as there are micro-batches, in order. Operation ids
-    get `@i`.
+    Cuts the forward pass of @main where the slowest stage is fastest and little is sent, or as a plan says. A
+    parameter lives where it is read first, or where `autopar.stage` on the argument says; derivatives follow their
+    operation, updates their parameter; what depends on inputs alone is on no stage. A value that is read on
+    another stage gets an `autopar.transfer`. The function remembers the schedule by name.
+
+    ```mlir
+    %h = autopar.dot_general %x, %w1 ...
+    %y = autopar.dot_general %h, %w2 ...
+    ```
+    becomes for two stages
+    ```mlir
+    %h = autopar.dot_general %x, %w1 ...      // %w1 {autopar.stage = 0}
+    %0 = autopar.transfer %h to 1
+    %y = autopar.dot_general %0, %w2 ...      // %w2 {autopar.stage = 1}
+    ```
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", "1", "number of stages">,
+    Option<"meshes", "meshes", "int64_t", "0", "meshes that the stages take turns on; 0: one each">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "name of the schedule">,
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"planFile", "plan", "std::string", "\"\"", "take stages and schedule from this plan">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def WriteSchedulePass : Pass<"autopar-write-schedule", "mlir::ModuleOp"> {
+  let summary = "write out what runs once per micro-batch, in the order of the schedule";
+  let description = [{
+    Clones the operations of a micro-batch, groups whole, as often as there are micro-batches. Operation ids
+    get `@i`. With stages there is a function for each mesh that they take turns on: @main.0, @main.1, ..., in which
+    transfers are messages: sent as soon as the value is there, received one row of the schedule before it
+    is needed.
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

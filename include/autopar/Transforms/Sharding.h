@@ -10,7 +10,7 @@ namespace mlir::autopar {
 /// Mesh axes by number, major to minor.
 using AxisList = SmallVector<int8_t, 2>;
 
-/// The axes of one mesh, by number, as an `autopar.mesh` names them.
+/// The axes of one mesh, by number, as an `autopar.mesh` names them; without the axis "stage".
 struct MeshAxes {
   FlatSymbolRefAttr symbol;
   SmallVector<StringRef> names;

@@ -5,6 +5,7 @@
 
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -16,18 +17,20 @@ namespace mlir::autopar {
 using namespace mlir;
 using namespace mlir::autopar;
 
-ProgramBuilder::ProgramBuilder(func::FuncOp function, const LowerToExecOptions &options)
+ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool &kernels,
+                               const LowerToExecOptions &options)
     : function(function), module(function->getParentOfType<ModuleOp>()), options(options),
-      symbols(module), declarations(function.getContext()), loadBuilder(function.getContext()),
-      stepBuilder(function.getContext()) {
+      kernels(kernels), symbols(module), declarations(function.getContext()),
+      loadBuilder(function.getContext()), stepBuilder(function.getContext()) {
   if (this->options.channelBlock == 0)
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
   Location loc = module.getLoc();
-  OpBuilder builder(function);
+  OpBuilder builder(kernels.module);
   auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");
-  program = exec::ProgramOp::create(builder, loc, "class0", DenseI64ArrayAttr(), options.threads,
+  program = exec::ProgramOp::create(builder, loc, name, DenseI64ArrayAttr(), options.threads,
                                     kernelsName);
-  kernels = ModuleOp::create(builder, loc, "kernels");
+  if (auto stage = function->getAttrOfType<IntegerAttr>(kStageAttribute))
+    position = stage.getInt();
   Block *body = builder.createBlock(&program.getBody());
   auto entry = [&](StringRef name, OpBuilder &into) {
     builder.setInsertionPointToEnd(body);
@@ -58,7 +61,6 @@ LogicalResult ProgramBuilder::lower() {
       return failure();
     }
   }
-  createRankTables();
   function.erase();
   return success();
 }
@@ -92,6 +94,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerConvolution(*this, convolution, {}, convolution.getResult());
   if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
     return lowerCollective(*this, op);
+  if (isa<SendOp, ReceiveOp>(op))
+    return lowerMessage(*this, op);
   if (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op))
     return lowerKernel(op);
   if (isa<ReshardOp>(op))
@@ -237,7 +241,7 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
                                         OriginOp origin, ElementsAttr value) {
   StringAttr file = origin ? origin.getFileAttr() : StringAttr();
   int64_t offset = origin ? origin.getOffset() : 0;
-  ports.push_back({global, sharding});
+  ports.push_back({global, sharding, role == exec::Role::Metric});
   return exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file,
                               offset, value,
                               /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false,
@@ -312,11 +316,29 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
 //===-- entry points ------------------------------------------------------------------===//
 
 LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptions &options) {
-  auto function = module.lookupSymbol<func::FuncOp>("main");
-  if (!function)
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  llvm::erase_if(functions, [](func::FuncOp function) {
+    return function.getSymName() != "main" && !function->hasAttr(kStageAttribute);
+  });
+  if (functions.empty())
     return module.emitOpError("expected a function @main to lower");
-  if (failed(ProgramBuilder(function, options).lower()))
-    return failure();
+  MeshOp mesh;
+  for (auto candidate : module.getOps<MeshOp>())
+    mesh = candidate;
+  OpBuilder builder(functions.front());
+  KernelPool kernels{ModuleOp::create(builder, module.getLoc(), "kernels"), {}};
+  SmallVector<std::unique_ptr<ProgramBuilder>> programs;
+  for (func::FuncOp function : functions) {
+    std::string name = "class" + std::to_string(programs.size());
+    programs.push_back(std::make_unique<ProgramBuilder>(function, name, kernels, options));
+    if (failed(programs.back()->lower()))
+      return failure();
+  }
+  builder.setInsertionPoint(kernels.module);
+  for (int64_t rank = 0, ranks = mesh ? mesh.rankCount() : 1; rank < ranks; ++rank)
+    for (auto &program : programs)
+      if (program->runsOn(mesh, rank))
+        program->createRankTable(builder, mesh, rank);
   for (auto origin : llvm::make_early_inc_range(module.getOps<OriginOp>()))
     origin.erase();
   return success();

@@ -183,3 +183,34 @@ LogicalResult mlir::autopar::lowerCollective(ProgramBuilder &program, Operation 
   Value moved = collective.call(exec::CollectiveKind::AllGather, *input, type, joined);
   return collective.joinInto(moved, joined, gather.getDim(), gather.getResult());
 }
+
+LogicalResult mlir::autopar::lowerMessage(ProgramBuilder &program, Operation *op) {
+  bool isEvaluated = op->hasAttr("evaluated");
+  auto mark = [&](Operation *instruction, Type type) {
+    program.describe(instruction, op,
+                     op->getName().stripDialect() + "/" +
+                         Twine(exec::tensorBytes(cast<RankedTensorType>(type))),
+                     0);
+    if (isEvaluated)
+      instruction->setAttr("evaluated", UnitAttr::get(op->getContext()));
+  };
+  if (auto receive = dyn_cast<ReceiveOp>(op)) {
+    auto type = cast<RankedTensorType>(receive.getType());
+    Value buffer = program.createRowMajorResult(receive.getResult());
+    mark(exec::RecvOp::create(program.step(), op->getLoc(), buffer,
+                              program.peerAt(receive.getPosition()), exec::tensorBytes(type),
+                              receive.getTag(), exec::Queue::Receive),
+         type);
+    return success();
+  }
+  auto send = cast<SendOp>(op);
+  auto type = cast<RankedTensorType>(send.getInput().getType());
+  FailureOr<Value> buffer = program.rowMajorBuffer(send.getInput());
+  if (failed(buffer))
+    return failure();
+  mark(exec::SendOp::create(program.step(), op->getLoc(), *buffer,
+                            program.peerAt(send.getPosition()), exec::tensorBytes(type),
+                            send.getTag(), exec::Queue::Send),
+       type);
+  return success();
+}

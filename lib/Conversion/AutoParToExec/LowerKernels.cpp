@@ -73,11 +73,11 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   DenseMap<Value, int64_t> numbers;
   writeContent(op, numbers, out);
   llvm::interleaveComma(inPlace, out);
-  auto [entry, isNew] = kernelsByContent.try_emplace(content);
+  auto [entry, isNew] = kernels.byContent.try_emplace(content);
   if (isNew) {
-    std::string name = "k" + std::to_string(kernelsByContent.size() - 1);
+    std::string name = "k" + std::to_string(kernels.byContent.size() - 1);
     int64_t extent = 1;
-    if (failed(emitKernel(op, kernels, name, extent, inPlace)))
+    if (failed(emitKernel(op, kernels.module, name, extent, inPlace)))
       return failure();
     entry->second = {name, extent};
   }

@@ -25,12 +25,24 @@ struct PackSource {
   SmallVector<int64_t> strides; ///< of the operand, in elements of `root`
 };
 
+/// The kernels of a module: programs share those of equal content.
+struct KernelPool {
+  ModuleOp module;
+  llvm::StringMap<std::pair<std::string, int64_t>> byContent; ///< symbol, extent
+};
+
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, const LowerToExecOptions &options);
+  /// `kernels` outlives the builder.
+  ProgramBuilder(func::FuncOp function, StringRef name, KernelPool &kernels,
+                 const LowerToExecOptions &options);
 
-  /// The whole lowering. Errors are emitted at the operations.
+  /// The whole lowering but the rank tables. Errors are emitted at the operations.
   LogicalResult lower();
+  /// Whether `rank` runs this program: it is at the function's place along the mesh axis "stage".
+  bool runsOn(MeshOp mesh, int64_t rank) const;
+  /// The table of a rank that runs this program. `mesh` is null on one rank.
+  void createRankTable(OpBuilder &builder, MeshOp mesh, int64_t rank);
 
   //===-- for the lowerings of operation families -----------------------------------------===//
 
@@ -101,6 +113,8 @@ public:
   LogicalResult lowerOperation(Operation *op);
   /// Sets id, key, flops and bytes of an instruction after the operation it comes from.
   void describe(Operation *instruction, Operation *op, const Twine &key, double flops);
+  /// Index of the rank at the same place of the mesh at `position` along the axis "stage".
+  int64_t peerAt(int64_t position);
   /// Index of a collective group over mesh axes.
   int64_t groupOver(MeshOp mesh, ArrayAttr axes);
   /// The mesh that a collective names; null after an error.
@@ -125,6 +139,7 @@ private:
   struct PortInfo {
     RankedTensorType global;
     ShardingAttr sharding;
+    bool isMetric;
   };
   struct CollectiveGroup {
     MeshOp mesh;
@@ -166,13 +181,13 @@ private:
   void createArgumentPorts();
   exec::PortOp createPort(exec::Role role, StringRef name, Value buffer, RankedTensorType global,
                           ShardingAttr sharding, OriginOp origin = {}, ElementsAttr value = {});
-  void createRankTables();
 
   func::FuncOp function;
   ModuleOp module;
   LowerToExecOptions options;
   exec::ProgramOp program;
-  ModuleOp kernels;
+  KernelPool &kernels;
+  std::optional<int64_t> position; ///< along the mesh axis "stage"; none where there are no stages
   SymbolTable symbols;
   OpBuilder declarations, loadBuilder, stepBuilder;
   bool atLoad = false;
@@ -183,9 +198,9 @@ private:
   SmallVector<PortInfo> ports;
   DenseMap<Attribute, Value> constants;
   int64_t constantCount = 0;
-  llvm::StringMap<std::pair<std::string, int64_t>> kernelsByContent; ///< symbol, extent
   SmallVector<CollectiveGroup> collectiveGroups;
   SmallVector<CollectiveGroup> shardIndices;
+  SmallVector<int64_t> peers; ///< positions
   Value rankValues;
   Value controlWords;                      ///< the control buffer, where something reads it
   SmallVector<int64_t> initialWords;       ///< what it holds before the first step
@@ -201,6 +216,8 @@ LogicalResult lowerLibraryGroup(ProgramBuilder &program, GroupOp group);
 /// it reads none or cannot be.
 FailureOr<bool> lowerBlockedGroup(ProgramBuilder &program, GroupOp group);
 LogicalResult lowerCollective(ProgramBuilder &program, Operation *op);
+/// A send or a receive.
+LogicalResult lowerMessage(ProgramBuilder &program, Operation *op);
 /// The library's name for an element type; nothing if it has none.
 bool libraryKnows(Type elementType);
 
@@ -210,6 +227,9 @@ SmallVector<int32_t> groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank);
 /// Row-major position of a rank along `axes`.
 int64_t positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank);
 /// The box of a global tensor that a rank holds under a sharding (null: all of it).
-exec::ShardAttr shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh, int64_t rank);
+/// Ranks that differ only on axes that it does not use are its replicas; those at other places of
+/// the axis "stage" only if `acrossStages`.
+exec::ShardAttr shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh, int64_t rank,
+                        bool acrossStages = true);
 
 } // namespace mlir::autopar

@@ -2,6 +2,8 @@
 // What differs between the ranks: boxes of ports, members of groups, positions along axes.
 #include "ProgramBuilder.h"
 
+#include "autopar/Transforms/Stages.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -54,7 +56,7 @@ SmallVector<int32_t> mlir::autopar::groupMembers(MeshOp mesh, ArrayAttr axes, in
 }
 
 exec::ShardAttr mlir::autopar::shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh,
-                                       int64_t rank) {
+                                       int64_t rank, bool acrossStages) {
   SmallVector<int64_t> offset(global.getRank(), 0), extent(global.getShape());
   SmallVector<bool> used(mesh ? mesh.getAxes().size() : 0, false);
   for (int64_t dim = 0; sharding && dim < global.getRank(); ++dim) {
@@ -71,7 +73,8 @@ exec::ShardAttr mlir::autopar::shardOf(RankedTensorType global, ShardingAttr sha
   if (mesh) {
     SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
     for (size_t axis = 0; axis < used.size(); ++axis)
-      if (!used[axis])
+      if (!used[axis] &&
+          (acrossStages || cast<StringAttr>(mesh.getAxes()[axis]).getValue() != kStageAxis))
         replica = replica * mesh.getSizes()[axis] + coordinates[axis];
   }
   MLIRContext *context = global.getContext();
@@ -101,25 +104,35 @@ MeshOp ProgramBuilder::meshOf(Operation *op, FlatSymbolRefAttr symbol, ArrayAttr
   return mesh;
 }
 
-void ProgramBuilder::createRankTables() {
-  MeshOp mesh;
-  for (auto candidate : module.getOps<MeshOp>())
-    mesh = candidate;
-  int64_t ranks = mesh ? mesh.rankCount() : 1;
-  Builder attributes(module.getContext());
-  OpBuilder builder(module.getContext());
-  builder.setInsertionPointAfter(program);
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    SmallVector<Attribute> groups, shards;
-    SmallVector<int64_t> values;
-    for (const CollectiveGroup &group : collectiveGroups)
-      groups.push_back(attributes.getDenseI32ArrayAttr(groupMembers(group.mesh, group.axes, rank)));
-    for (const CollectiveGroup &index : shardIndices)
-      values.append({positionAlong(index.mesh, index.axes, rank), 0, 0, 0, 0, 0, 0, 0});
-    for (const PortInfo &port : ports)
-      shards.push_back(shardOf(port.global, port.sharding, mesh, rank));
-    exec::RankOp::create(builder, module.getLoc(), rank, program.getSymName(),
-                         attributes.getArrayAttr(groups), ArrayRef<int32_t>(),
-                         attributes.getArrayAttr({}), values, attributes.getArrayAttr(shards));
-  }
+int64_t ProgramBuilder::peerAt(int64_t other) {
+  auto it = llvm::find(peers, other);
+  if (it != peers.end())
+    return it - peers.begin();
+  peers.push_back(other);
+  return peers.size() - 1;
+}
+
+static ArrayAttr stageAxes(MeshOp mesh) {
+  return Builder(mesh.getContext()).getStrArrayAttr({kStageAxis});
+}
+
+bool ProgramBuilder::runsOn(MeshOp mesh, int64_t rank) const {
+  return !position || positionAlong(mesh, stageAxes(mesh), rank) == *position;
+}
+
+void ProgramBuilder::createRankTable(OpBuilder &builder, MeshOp mesh, int64_t rank) {
+  SmallVector<Attribute> groups, shards;
+  SmallVector<int64_t> values;
+  SmallVector<int32_t> peerRanks;
+  for (const CollectiveGroup &group : collectiveGroups)
+    groups.push_back(builder.getDenseI32ArrayAttr(groupMembers(group.mesh, group.axes, rank)));
+  for (const CollectiveGroup &index : shardIndices)
+    values.append({positionAlong(index.mesh, index.axes, rank), 0, 0, 0, 0, 0, 0, 0});
+  for (const PortInfo &port : ports)
+    shards.push_back(shardOf(port.global, port.sharding, mesh, rank, port.isMetric));
+  for (int64_t other : peers)
+    peerRanks.push_back(groupMembers(mesh, stageAxes(mesh), rank)[other]);
+  exec::RankOp::create(builder, module.getLoc(), rank, program.getSymName(),
+                       builder.getArrayAttr(groups), peerRanks, builder.getArrayAttr({}), values,
+                       builder.getArrayAttr(shards));
 }

@@ -52,9 +52,9 @@ Status exportSafetensors(Session &session, const std::string &path) {
     return Status::ok();
   // What an optimizer keeps has no source; parameters have one.
   std::set<std::string> parameters;
-  for (const artifact::Port &port : session.reader().programOfRank(0).ports)
-    if (port.role == artifact::Role::State && port.source.kind != artifact::SourceKind::None)
-      parameters.insert(port.name);
+  for (const artifact::Port *port : session.reader().ports())
+    if (port->role == artifact::Role::State && port->source.kind != artifact::SourceKind::None)
+      parameters.insert(port->name);
   std::string from = folder + "/" + checkpointName(0);
   auto file = MappedFile::open(from + "/" + kIndexName);
   if (!file)

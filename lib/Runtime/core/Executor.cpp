@@ -2,6 +2,8 @@
 // The resumable executor: per queue in order, across queues by the instructions' dependencies.
 #include "autopar/Runtime/Executor.h"
 
+#include <limits>
+
 namespace autopar::runtime {
 
 using namespace artifact;
@@ -15,8 +17,8 @@ int64_t nowNs() {
 }
 
 /// Communication first: it should be under way before this thread computes.
-constexpr Queue kServiceOrder[] = {Queue::Communication, Queue::CopyIn, Queue::CopyOut, Queue::Host,
-                                   Queue::Compute};
+constexpr Queue kServiceOrder[] = {Queue::Receive, Queue::Send, Queue::Communication, Queue::CopyIn,
+                                   Queue::CopyOut, Queue::Host, Queue::Compute};
 
 } // namespace
 
@@ -74,8 +76,11 @@ Status Executor::readParameters() {
 
 void Executor::beginRow() {
   const Entry &current = entry();
-  for (QueueState &queue : queues)
-    queue = QueueState();
+  for (size_t queue = 0; queue < kQueueCount; ++queue) {
+    queues[queue] = QueueState();
+    if (endsInAnyOrder(Queue(queue)))
+      queues[queue].mostIssued = std::numeric_limits<size_t>::max();
+  }
   for (size_t i = 0; i < current.instructions.size(); ++i)
     queues[size_t(current.instructions[i].queue)].order.push_back(int32_t(i));
   isComplete.assign(current.instructions.size(), 0);
@@ -113,45 +118,66 @@ Progress Executor::advance() {
 }
 
 Result<bool> Executor::advanceQueue(QueueState &queue) {
-  if (queue.next >= queue.order.size())
-    return false;
-  int32_t index = queue.order[queue.next];
-  const Instruction &instruction = entry().instructions[size_t(index)];
   bool moved = false;
-  if (!queue.isIssued) {
-    for (int32_t earlier : instruction.after)
-      if (!isComplete[size_t(earlier)])
-        return false;
-    if (!isActive(instruction)) {
-      isComplete[size_t(index)] = 1;
-      --remaining;
-      ++queue.next;
-      return true;
+  while (queue.next < queue.order.size() && queue.issued.size() < queue.mostIssued) {
+    auto started = startNext(queue);
+    if (!started)
+      return started.status();
+    if (!*started)
+      break;
+    moved = true;
+    if (queue.mostIssued == 1)
+      break;
+  }
+  for (size_t i = 0; i < queue.issued.size();) {
+    auto done = isDone(queue.issued[i]);
+    if (!done)
+      return done.status();
+    if (!*done) {
+      ++i;
+      continue;
     }
-    lastEntry = rows[row].entry;
-    lastIndex = index;
-    queue.beginNs = isRecording ? nowNs() : 0;
-    auto token = issue(instruction, queue.isCommunication);
-    if (!token)
-      return token.status();
-    queue.token = *token;
-    queue.isIssued = true;
+    Issued instruction = queue.issued[i];
+    queue.issued.erase(queue.issued.begin() + int64_t(i));
+    if (kind == StepKind::Inspection)
+      AUTOPAR_RETURN_IF_ERROR(search.visit(program, entry().instructions[size_t(instruction.index)],
+                                           order + instruction.index, rows[row].slot, device));
+    complete(instruction);
     moved = true;
   }
-  auto done = queue.isCommunication ? communicator.test(queue.token)
-              : queue.token == 0    ? Result<bool>(true)
-                                    : device.test(queue.token);
-  if (!done) {
-    lastIndex = index;
-    return done.status();
+  return moved;
+}
+
+Result<bool> Executor::startNext(QueueState &queue) {
+  int32_t index = queue.order[queue.next];
+  const Instruction &instruction = entry().instructions[size_t(index)];
+  for (int32_t earlier : instruction.after)
+    if (!isComplete[size_t(earlier)])
+      return false;
+  ++queue.next;
+  if (!isActive(instruction)) {
+    isComplete[size_t(index)] = 1;
+    --remaining;
+    return true;
   }
-  if (!*done)
-    return moved;
-  if (kind == StepKind::Inspection)
-    AUTOPAR_RETURN_IF_ERROR(
-        search.visit(program, instruction, order + index, rows[row].slot, device));
-  complete(queue, index);
+  lastEntry = rows[row].entry;
+  lastIndex = index;
+  Issued issued{index, false, 0, isRecording ? nowNs() : 0};
+  auto token = issue(instruction, issued.isCommunication);
+  if (!token)
+    return token.status();
+  issued.token = *token;
+  queue.issued.push_back(issued);
   return true;
+}
+
+Result<bool> Executor::isDone(const Issued &instruction) {
+  auto done = instruction.isCommunication ? communicator.test(instruction.token)
+              : instruction.token == 0    ? Result<bool>(true)
+                                          : device.test(instruction.token);
+  if (!done)
+    lastIndex = instruction.index;
+  return done;
 }
 
 bool Executor::isActive(const Instruction &instruction) {
@@ -178,13 +204,11 @@ bool Executor::areGuardsFinite() {
   return true;
 }
 
-void Executor::complete(QueueState &queue, int32_t index) {
+void Executor::complete(const Issued &instruction) {
   if (isRecording)
-    recorded.push_back({rows[row].entry, index, step, queue.beginNs, nowNs()});
-  isComplete[size_t(index)] = 1;
+    recorded.push_back({rows[row].entry, instruction.index, step, instruction.beginNs, nowNs()});
+  isComplete[size_t(instruction.index)] = 1;
   --remaining;
-  ++queue.next;
-  queue.isIssued = false;
 }
 
 Result<Token> Executor::issue(const Instruction &instruction, bool &isCommunication) {

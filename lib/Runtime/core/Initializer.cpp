@@ -127,10 +127,11 @@ Result<Initializer::Rule> Initializer::scaled(const Rule &rule, const Port &port
   return result;
 }
 
-Status Initializer::check(const Program &program) const {
+Status Initializer::check(const std::vector<const Port *> &ports) const {
   std::vector<bool> used(rules.size(), false);
   bool any = false;
-  for (const Port &port : program.ports) {
+  for (const Port *each : ports) {
+    const Port &port = *each;
     any |= covers(port);
     if (!covers(port)) {
       if (port.source.kind == SourceKind::Absent)

@@ -77,27 +77,7 @@ Status Session::State::open() {
   parameters = std::make_unique<ParameterStore>(reader, options.initializer);
   createRanks();
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
-  const Program &first = reader.program(reader.rank(0).rankClass);
-  if (options.initializer)
-    AUTOPAR_RETURN_IF_ERROR(options.initializer->check(first));
-  for (const Port &port : first.ports) {
-    TensorSpec spec{port.name, port.dtype, port.callerShape(),
-                    checkedBytes(port.shape, port.dtype).value_or(0), port.limits};
-    if (port.role == Role::Input)
-      inputs.push_back(spec);
-    else if (port.role == Role::Output || port.role == Role::Metric)
-      outputs.push_back(spec);
-    else if (port.role == Role::State)
-      states.push_back(spec);
-  }
-  for (const LocalRank &rank : ranks)
-    for (const Port &port : reader.programOfRank(rank.rank).ports)
-      if (port.role == Role::Input && std::none_of(inputs.begin(), inputs.end(), [&](auto &input) {
-            return input.name == port.name && input.dtype == port.dtype &&
-                   input.shape == port.callerShape();
-          }))
-        return {StatusCode::BadInput, reader.path() + ": rank " + std::to_string(rank.rank) +
-                                          " has an input '" + port.name + "' that rank 0 lacks"};
+  AUTOPAR_RETURN_IF_ERROR(collectPorts());
   int32_t most =
       options.workers > 0 ? options.workers : std::max(1, coreCount() * kMaxWorkersPerCore);
   workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), most));
@@ -115,6 +95,35 @@ Status Session::State::open() {
         return Status::ok();
       },
       [](LocalRank &) { return Status::ok(); });
+}
+
+/// What the programs of all ranks take and give, by name. Stages have ports of their own; where
+/// several programs have one, they agree about it.
+Status Session::State::collectPorts() {
+  if (options.initializer)
+    AUTOPAR_RETURN_IF_ERROR(options.initializer->check(reader.ports()));
+  for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass) {
+    const Program &program = reader.program(rankClass);
+    for (const Port &port : program.ports) {
+      std::vector<TensorSpec> *list = port.role == Role::Input   ? &inputs
+                                      : port.role == Role::State ? &states
+                                      : port.role == Role::Output || port.role == Role::Metric
+                                          ? &outputs
+                                          : nullptr;
+      if (!list)
+        continue;
+      TensorSpec spec{port.name, port.dtype, port.callerShape(),
+                      checkedBytes(port.shape, port.dtype).value_or(0), port.limits};
+      auto known = std::find_if(list->begin(), list->end(),
+                                [&](auto &other) { return other.name == spec.name; });
+      if (known == list->end())
+        list->push_back(spec);
+      else if (known->dtype != spec.dtype || known->shape != spec.shape)
+        return {StatusCode::BadInput, reader.path() + ": programs disagree about '" + spec.name +
+                                          "': " + describe({*known, spec})};
+    }
+  }
+  return Status::ok();
 }
 
 void Session::State::createRanks() {

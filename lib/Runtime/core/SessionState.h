@@ -9,6 +9,7 @@
 #include <chrono>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace autopar::runtime {
@@ -53,6 +54,7 @@ struct Session::State {
 
   Status open();
   Status loadKernels();
+  Status collectPorts();
   void createRanks();
   Status agree(LocalRank &rank);
   Result<TensorSpec> inputNamed(const std::string &wanted) const;
@@ -62,8 +64,9 @@ struct Session::State {
   Status checkInputsGiven() const;
   Status runStep(int64_t step, StepKind kind);
   Status collect(LocalRank &rank);
-  Status sendOutput(LocalRank &rank, size_t port);
-  Status receiveOutput(LocalRank &root, size_t port);
+  std::optional<size_t> portToWrite(int32_t rank, const std::string &output);
+  Status receiveOutput(LocalRank &root, size_t output);
+  Status compareReplicas();
   Status sendText(LocalRank &rank, int32_t to, const std::string &text);
   Result<std::string> receiveText(LocalRank &rank, int32_t from);
   Status sendEvents(LocalRank &rank);

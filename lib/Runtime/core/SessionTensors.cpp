@@ -186,39 +186,45 @@ const void *Session::State::wholeOutput(const std::string &wanted) {
   return nullptr;
 }
 
-Status Session::State::sendOutput(LocalRank &rank, size_t port) {
-  return sendBytes(rank, 0, kOutputTag + int32_t(port), compactBox(rank, port));
+/// The port of an output on a rank that writes it; nothing on other ranks.
+std::optional<size_t> Session::State::portToWrite(int32_t rank, const std::string &wanted) {
+  const Program &program = reader.programOfRank(rank);
+  for (size_t i = 0; i < program.ports.size(); ++i) {
+    const Port &port = program.ports[i];
+    const PortShard &shard = reader.rank(rank).ports[i];
+    if ((port.role == Role::Output || port.role == Role::Metric) && port.name == wanted &&
+        shard.replica == 0 && elements(shard.extent) > 0)
+      return i;
+  }
+  return std::nullopt;
 }
 
-Status Session::State::receiveOutput(LocalRank &root, size_t port) {
+Status Session::State::receiveOutput(LocalRank &root, size_t output) {
   for (int32_t other = 0; other < reader.worldSize(); ++other) {
-    const PortShard &shard = reader.rank(other).ports[port];
-    if (other == root.rank || shard.replica != 0 || elements(shard.extent) == 0)
+    auto port = portToWrite(other, outputs[output].name);
+    if (other == root.rank || !port)
       continue;
+    const PortShard &shard = reader.rank(other).ports[*port];
     auto compact = receiveBytes(
-        root, other, kOutputTag + int32_t(port),
-        size_t(elements(shard.extent) * byteSize(reader.programOfRank(other).ports[port].dtype)));
+        root, other, kOutputTag + int32_t(output),
+        size_t(elements(shard.extent) * byteSize(reader.programOfRank(other).ports[*port].dtype)));
     if (!compact)
       return compact.status();
-    takeBox(other, port, compact->data(), shard.extent);
+    takeBox(other, *port, compact->data(), shard.extent);
   }
   return Status::ok();
 }
 
 Status Session::State::collect(LocalRank &rank) {
-  const Program &program = reader.programOfRank(rank.rank);
-  for (size_t i = 0; i < program.ports.size(); ++i) {
-    const Port &port = program.ports[i];
-    if (port.role != Role::Output && port.role != Role::Metric)
-      continue;
-    const PortShard &shard = reader.rank(rank.rank).ports[i];
-    bool isWriter = shard.replica == 0 && elements(shard.extent) > 0;
-    if (isWriter && isDistributed && rank.rank != 0)
-      AUTOPAR_RETURN_IF_ERROR(sendOutput(rank, i));
-    else if (isWriter)
-      takeOwnBox(rank, i);
+  for (size_t output = 0; output < outputs.size(); ++output) {
+    auto port = portToWrite(rank.rank, outputs[output].name);
+    if (port && isDistributed && rank.rank != 0)
+      AUTOPAR_RETURN_IF_ERROR(
+          sendBytes(rank, 0, kOutputTag + int32_t(output), compactBox(rank, *port)));
+    else if (port)
+      takeOwnBox(rank, *port);
     if (isDistributed && rank.rank == 0)
-      AUTOPAR_RETURN_IF_ERROR(receiveOutput(rank, i));
+      AUTOPAR_RETURN_IF_ERROR(receiveOutput(rank, output));
   }
   return Status::ok();
 }
@@ -230,8 +236,28 @@ Status Session::collectOutputs() {
       output.direct = state->wholeOutput(spec.name);
       output.assembled.assign(output.direct ? 0 : size_t(spec.bytes), 0);
     }
-  return state->drive([&](LocalRank &rank) { return state->collect(rank); },
-                      [](LocalRank &) { return Status::ok(); });
+  AUTOPAR_RETURN_IF_ERROR(state->drive([&](LocalRank &rank) { return state->collect(rank); },
+                                       [](LocalRank &) { return Status::ok(); }));
+  return state->options.checkReplicas ? state->compareReplicas() : Status::ok();
+}
+
+Status Session::State::compareReplicas() {
+  std::map<std::pair<std::string, std::vector<int64_t>>, std::vector<uint8_t>> seen;
+  for (LocalRank &rank : ranks) {
+    const Program &program = reader.programOfRank(rank.rank);
+    for (size_t i = 0; i < program.ports.size(); ++i) {
+      const Port &port = program.ports[i];
+      if (port.role != Role::Output && port.role != Role::Metric)
+        continue;
+      std::vector<uint8_t> own = compactBox(rank, i);
+      auto [first, isNew] =
+          seen.try_emplace({port.name, reader.rank(rank.rank).ports[i].offset}, own);
+      if (!isNew && first->second != own)
+        return Status::internal("rank " + std::to_string(rank.rank) + " holds another value of '" +
+                                port.name + "' than an earlier rank with the same part of it");
+    }
+  }
+  return Status::ok();
 }
 
 Result<const void *> Session::output(const std::string &wanted) const {

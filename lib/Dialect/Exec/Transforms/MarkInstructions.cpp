@@ -108,8 +108,9 @@ private:
     llvm::SmallSetVector<Operation *, 32> marked;
     for (EntryOp entry : llvm::reverse(rows))
       for (Operation &op : llvm::reverse(entry.getBody().front())) {
-        // What a peer does with a message is not known here.
-        if (!isa<SendOp, RecvOp>(op) && !writesAny(op, needed))
+        // What a peer does with a message is not known here: they are marked from the start.
+        bool isNeeded = isa<SendOp, RecvOp>(op) ? op.hasAttr("evaluated") : writesAny(op, needed);
+        if (!isNeeded)
           continue;
         marked.insert(&op);
         needed.insert_range(rootsOf(cast<InstructionOpInterface>(op).getReads()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dependencies between queues, from the bytes that instructions touch: run after memory is planned,
 // so that reuse of bytes is seen too.
+#include "autopar/Artifact/Program.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 
 namespace mlir::exec {
@@ -12,7 +13,7 @@ using namespace mlir;
 using namespace mlir::exec;
 
 namespace {
-constexpr size_t kQueues = 5;
+using ::autopar::artifact::kQueueCount;
 
 struct Range {
   Space space;
@@ -25,8 +26,9 @@ struct Range {
 struct Access {
   Queue queue;
   SmallVector<Range, 4> reads, writes;
-  /// Per queue: the last instruction of it known to be complete when this one starts.
-  int32_t knows[kQueues];
+  /// Per queue: the last instruction of it known to be complete, as all before it, when this one
+  /// starts; -1 throughout for queues that end in any order.
+  int32_t knows[kQueueCount];
 };
 
 bool anyMeets(ArrayRef<Range> a, ArrayRef<Range> b) {
@@ -60,6 +62,10 @@ struct OrderQueuesPass : exec::impl::OrderQueuesPassBase<OrderQueuesPass> {
 private:
   SmallVector<Value> guards; ///< what instructions that commit read besides their operands
 
+  static bool endsInAnyOrder(size_t queue) {
+    return ::autopar::artifact::endsInAnyOrder(static_cast<::autopar::artifact::Queue>(queue));
+  }
+
   static SmallVector<Range, 4> rangesOf(ArrayRef<Value> buffers) {
     SmallVector<Range, 4> ranges;
     for (Value value : buffers) {
@@ -73,7 +79,7 @@ private:
 
   void order(EntryOp entry) {
     std::vector<Access> accesses;
-    SmallVector<int32_t> byQueue[kQueues];
+    SmallVector<int32_t> byQueue[kQueueCount];
     for (Operation &op : entry.getBody().front()) {
       auto instruction = cast<InstructionOpInterface>(op);
       int32_t index = accesses.size();
@@ -84,13 +90,15 @@ private:
       if (op.hasAttr("commits"))
         llvm::append_range(access.reads, rangesOf(guards));
       size_t own = static_cast<size_t>(access.queue);
-      for (size_t queue = 0; queue < kQueues; ++queue)
-        access.knows[queue] =
-            byQueue[own].empty() ? -1 : accesses[byQueue[own].back()].knows[queue];
-      access.knows[own] = index - 1;
+      for (size_t queue = 0; queue < kQueueCount; ++queue)
+        access.knows[queue] = byQueue[own].empty() || endsInAnyOrder(own)
+                                  ? -1
+                                  : accesses[byQueue[own].back()].knows[queue];
+      if (!endsInAnyOrder(own))
+        access.knows[own] = index - 1;
       SmallVector<int32_t> after;
-      for (size_t queue = 0; queue < kQueues; ++queue) {
-        if (queue == own)
+      for (size_t queue = 0; queue < kQueueCount; ++queue) {
+        if (queue == own && !endsInAnyOrder(own))
           continue;
         for (int32_t earlier : llvm::reverse(byQueue[queue])) {
           if (earlier <= access.knows[queue])
@@ -98,8 +106,10 @@ private:
           if (!conflicts(accesses[earlier], access))
             continue;
           after.push_back(earlier);
-          for (size_t other = 0; other < kQueues; ++other)
+          for (size_t other = 0; other < kQueueCount; ++other)
             access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
+          if (endsInAnyOrder(queue))
+            continue;
           access.knows[queue] = std::max(access.knows[queue], earlier);
           break;
         }

@@ -12,5 +12,6 @@ include "autopar/Dialect/AutoPar/IR/DataMovementOps.td"
 include "autopar/Dialect/AutoPar/IR/GenerationOps.td"
 include "autopar/Dialect/AutoPar/IR/CollectiveOps.td"
 include "autopar/Dialect/AutoPar/IR/MicroBatchOps.td"
+include "autopar/Dialect/AutoPar/IR/StageOps.td"
 
 #endif

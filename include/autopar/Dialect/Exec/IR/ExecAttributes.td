@@ -27,7 +27,7 @@ class Exec_EnumAttr<EnumAttrInfo info, string attrMnemonic> : EnumAttr<Exec_Dial
 def Exec_Space : Exec_Enum<"Space", [["Device", "device"], ["PinnedHost", "pinned_host"], ["Disk", "disk"]]>;
 def Exec_SpaceAttr : Exec_EnumAttr<Exec_Space, "space">;
 def Exec_Queue : Exec_Enum<"Queue", [["Compute", "compute"], ["Communication", "communication"],
-    ["CopyIn", "copy_in"], ["CopyOut", "copy_out"], ["Host", "host"]]>;
+    ["CopyIn", "copy_in"], ["CopyOut", "copy_out"], ["Host", "host"], ["Receive", "receive"], ["Send", "send"]]>;
 def Exec_QueueAttr : Exec_EnumAttr<Exec_Queue, "queue">;
 def Exec_Role : Exec_Enum<"Role", [["Input", "input"], ["Output", "output"], ["Parameter", "parameter"],
     ["State", "state"], ["Metric", "metric"]]>;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipeline schedules as data: for every mesh, the order in which it works on its stages and
+// micro-batches. A schedule is a generator that returns a table; one verifier holds for all tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autopar/Base/Status.h"
+
+namespace autopar {
+
+/// What a stage does with one micro-batch. Backward is the gradient of the stage's input, for which
+/// the stage before it waits; Weight is the rest of the backward pass, for which nobody does.
+enum class StagePhase : uint8_t { Forward, Backward, Weight };
+
+/// "F", "B", "W".
+std::string_view name(StagePhase phase);
+
+struct ScheduleRow {
+  int32_t stage = 0;
+  int32_t microBatch = 0;
+  StagePhase phase = StagePhase::Forward;
+  bool operator==(const ScheduleRow &) const = default;
+};
+
+/// Stage s lies on mesh s % meshes, so that neighbours are on different meshes.
+struct Schedule {
+  std::string name;
+  int32_t stages = 1;
+  int32_t meshes = 1;
+  int32_t microBatches = 1;
+  bool trains = true;        ///< false: forward rows only
+  int32_t receivesAhead = 1; ///< rows before its own in which a row's inputs are received
+  std::vector<std::vector<ScheduleRow>> rows; ///< per mesh, in order
+
+  int32_t meshOf(int32_t stage) const { return stage % meshes; }
+  /// Every row that the stages need is there once, on its mesh; micro-batches of a stage and phase
+  /// come in order, so that sums over them do not depend on the schedule; nothing waits for itself
+  /// even where a mesh goes on only when what it sent has been taken.
+  Status verify() const;
+  /// The most micro-batches, over all stages of a mesh, whose activations wait for their gradients
+  /// at one time.
+  int32_t mostInFlight(int32_t mesh) const;
+  /// One line per mesh: "F0 F1 B0 W0 ..."; "F1.0" is micro-batch 0 of the mesh's second stage.
+  std::string toText() const;
+};
+
+/// The names that makeSchedule knows, for messages: "gpipe", "1f1b", ...
+std::string scheduleNames();
+
+/// gpipe: all forward, then all backward (Huang et al., 2019). 1f1b: one forward, one backward, as
+/// early as possible (PipeDream-Flush: Narayanan et al., 2021). interleaved: 1f1b with several
+/// stages per mesh (Narayanan et al., 2021). zero-bubble: weight gradients fill the gaps, with the
+/// memory of 1f1b (ZB-H1: Qi et al., 2023). Error for an unknown name and for counts that it cannot
+/// do.
+Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
+                              int32_t microBatches, bool trains);
+
+} // namespace autopar

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedules, one generator each.
+#include "autopar/Plan/Schedule.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace autopar {
+namespace {
+
+/// The rows of a mesh under schedules that have an order of forward rows, an order of backward rows
+/// and a number of forward rows that come first; then they take turns. Weight gradients follow at
+/// once.
+std::vector<ScheduleRow> takeTurns(const std::vector<ScheduleRow> &forward,
+                                   const std::vector<ScheduleRow> &backward, size_t first) {
+  std::vector<ScheduleRow> rows;
+  size_t done = 0;
+  auto goBack = [&] {
+    ScheduleRow row = backward[done++];
+    rows.push_back(row);
+    row.phase = StagePhase::Weight;
+    rows.push_back(row);
+  };
+  for (size_t i = 0; i < forward.size(); ++i) {
+    rows.push_back(forward[i]);
+    if (i >= first && done < backward.size())
+      goBack();
+  }
+  while (done < backward.size())
+    goBack();
+  return rows;
+}
+
+/// Micro-batches in groups of as many as there are meshes; each group passes through all stages of
+/// a mesh before the next one starts.
+std::vector<ScheduleRow> inGroups(const Schedule &schedule, int32_t mesh, StagePhase phase) {
+  std::vector<ScheduleRow> rows;
+  int32_t chunks = schedule.stages / schedule.meshes;
+  for (int32_t first = 0; first < schedule.microBatches; first += schedule.meshes)
+    for (int32_t chunk = 0; chunk < chunks; ++chunk)
+      for (int32_t i = first; i < std::min(first + schedule.meshes, schedule.microBatches); ++i) {
+        int32_t own = phase == StagePhase::Forward ? chunk : chunks - 1 - chunk;
+        rows.push_back({own * schedule.meshes + mesh, i, phase});
+      }
+  return rows;
+}
+
+void gpipe(Schedule &schedule) {
+  for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
+    auto forward = inGroups(schedule, mesh, StagePhase::Forward);
+    schedule.rows.push_back(
+        takeTurns(forward, inGroups(schedule, mesh, StagePhase::Backward), forward.size()));
+  }
+}
+
+void oneForwardOneBackward(Schedule &schedule) {
+  int32_t chunks = schedule.stages / schedule.meshes;
+  for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
+    int32_t behind = schedule.meshes - mesh - 1;
+    int32_t first = chunks == 1 ? behind : 2 * behind + (chunks - 1) * schedule.meshes;
+    schedule.rows.push_back(takeTurns(inGroups(schedule, mesh, StagePhase::Forward),
+                                      inGroups(schedule, mesh, StagePhase::Backward),
+                                      size_t(first)));
+  }
+}
+
+/// In unit time: first as many forward rows as 1f1b starts with, then backward rows before forward
+/// ones, with as few micro-batches in flight as on the first mesh of 1f1b; weight gradients where
+/// neither can go on.
+void zeroBubble(Schedule &schedule) {
+  int32_t count = schedule.microBatches, meshes = schedule.meshes;
+  schedule.rows.resize(size_t(meshes));
+  // Rows done by each mesh, per phase; `before` is how it was when the unit of time began.
+  struct Done {
+    int32_t forward = 0, backward = 0, weight = 0;
+  };
+  std::vector<Done> done(static_cast<size_t>(meshes));
+  for (bool moved = true; moved;) {
+    moved = false;
+    std::vector<Done> before = done;
+    for (int32_t mesh = 0; mesh < meshes; ++mesh) {
+      Done &own = done[size_t(mesh)];
+      bool mayGoBack = own.backward < own.forward &&
+                       (mesh + 1 == meshes || before[size_t(mesh) + 1].backward > own.backward);
+      bool mayGoOn = own.forward < count && own.forward - own.weight < meshes &&
+                     (mesh == 0 || before[size_t(mesh) - 1].forward > own.forward);
+      ScheduleRow row{mesh, 0, StagePhase::Forward};
+      bool isStarting = own.forward - own.backward < meshes - mesh;
+      if (mayGoBack && !(isStarting && mayGoOn))
+        row = {mesh, own.backward++, StagePhase::Backward};
+      else if (mayGoOn)
+        row = {mesh, own.forward++, StagePhase::Forward};
+      else if (own.weight < own.backward)
+        row = {mesh, own.weight++, StagePhase::Weight};
+      else
+        continue;
+      schedule.rows[size_t(mesh)].push_back(row);
+      moved = true;
+    }
+  }
+}
+
+struct Generator {
+  std::string_view name;
+  bool isInterleaved; ///< several stages per mesh
+  void (*generate)(Schedule &);
+};
+
+constexpr Generator kGenerators[] = {
+    {"gpipe", false, gpipe},
+    {"1f1b", false, oneForwardOneBackward},
+    {"interleaved", true, oneForwardOneBackward},
+    {"zero-bubble", false, zeroBubble},
+};
+
+} // namespace
+
+std::string scheduleNames() {
+  std::string names;
+  for (const Generator &generator : kGenerators)
+    names += (names.empty() ? "" : ", ") + std::string(generator.name);
+  return names;
+}
+
+Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
+                              int32_t microBatches, bool trains) {
+  for (const Generator &generator : kGenerators) {
+    if (generator.name != name)
+      continue;
+    std::string place = "schedule '" + std::string(name) + "': ";
+    if (stages < 1 || meshes < 1 || microBatches < 1 || stages % meshes)
+      return Status::badInput(place + std::to_string(stages) + " stages on " +
+                              std::to_string(meshes) + " meshes; expected a multiple");
+    if ((stages > meshes) != generator.isInterleaved)
+      return Status::badInput(
+          place + (generator.isInterleaved
+                       ? "needs several stages per mesh, got " + std::to_string(stages) +
+                             " stages on " + std::to_string(meshes) + " meshes"
+                       : "takes one stage per mesh, got " + std::to_string(stages) + " stages on " +
+                             std::to_string(meshes) + " meshes; 'interleaved' takes several"));
+    if (generator.isInterleaved && microBatches % meshes)
+      return Status::badInput(place + "needs a number of micro-batches that " +
+                              std::to_string(meshes) + " meshes divide, got " +
+                              std::to_string(microBatches));
+    Schedule schedule;
+    schedule.name = name;
+    schedule.stages = stages;
+    schedule.meshes = meshes;
+    schedule.microBatches = microBatches;
+    generator.generate(schedule);
+    schedule.trains = trains;
+    if (!trains)
+      for (std::vector<ScheduleRow> &rows : schedule.rows)
+        std::erase_if(rows,
+                      [](const ScheduleRow &row) { return row.phase != StagePhase::Forward; });
+    // Where stages of a mesh wait for each other, receives must begin earlier.
+    Status status = schedule.verify();
+    while (!status.isOk() && size_t(schedule.receivesAhead) < schedule.rows.front().size()) {
+      schedule.receivesAhead *= 2;
+      status = schedule.verify();
+    }
+    AUTOPAR_RETURN_IF_ERROR(status);
+    return schedule;
+  }
+  return Status::badInput("there is no schedule '" + std::string(name) + "'; there are " +
+                          scheduleNames());
+}
+
+} // namespace autopar

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds for every schedule: completeness, order, freedom from deadlock.
+#include "autopar/Plan/Schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace autopar {
+namespace {
+
+/// A stage's work on a micro-batch; what others wait for.
+using Work = std::tuple<int32_t, int32_t, StagePhase>;
+
+Work workOf(const ScheduleRow &row) { return {row.stage, row.microBatch, row.phase}; }
+
+std::string textOf(const ScheduleRow &row) {
+  return std::string(name(row.phase)) + " of stage " + std::to_string(row.stage) +
+         ", micro-batch " + std::to_string(row.microBatch);
+}
+
+/// Runs the rows with messages that need both sides: a mesh goes on to its next row when what it
+/// sent has been taken, and takes what a row reads when it begins an earlier one. A run with more
+/// memory waits for less.
+class Simulation {
+public:
+  explicit Simulation(const Schedule &schedule)
+      : schedule(schedule), next(schedule.rows.size()), sent(schedule.rows.size()) {
+    for (const std::vector<ScheduleRow> &rows : schedule.rows)
+      for (size_t index = 0; index < rows.size(); ++index)
+        placeOf[workOf(rows[index])] = index;
+  }
+
+  Status run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t mesh = 0; mesh < schedule.rows.size(); ++mesh)
+        while (isTaken(mesh) && compute(mesh))
+          moved = true;
+    }
+    for (size_t mesh = 0; mesh < schedule.rows.size(); ++mesh)
+      if (next[mesh] < schedule.rows[mesh].size())
+        return Status::badInput("schedule '" + schedule.name + "' comes to a standstill: mesh " +
+                                std::to_string(mesh) + " waits at " +
+                                textOf(schedule.rows[mesh][next[mesh]]));
+    return Status::ok();
+  }
+
+private:
+  /// The row of a neighbouring stage that reads (step 1) or makes (step -1) what a row makes or
+  /// reads; nothing at the ends of the pipeline.
+  std::optional<Work> neighbour(const ScheduleRow &row, int32_t step) const {
+    int32_t stage = row.stage + (row.phase == StagePhase::Forward ? step : -step);
+    if (row.phase == StagePhase::Weight || stage < 0 || stage >= schedule.stages)
+      return std::nullopt;
+    return Work{stage, row.microBatch, row.phase};
+  }
+
+  /// Whether the receiver of a mesh's last message has come to the row before the one that reads
+  /// it.
+  bool isTaken(size_t mesh) const {
+    if (!sent[mesh])
+      return true;
+    auto reader = placeOf.find(*sent[mesh]);
+    return reader == placeOf.end() || next[size_t(schedule.meshOf(std::get<0>(*sent[mesh])))] +
+                                              size_t(schedule.receivesAhead) >=
+                                          reader->second;
+  }
+
+  bool compute(size_t mesh) {
+    if (next[mesh] >= schedule.rows[mesh].size())
+      return false;
+    const ScheduleRow &row = schedule.rows[mesh][next[mesh]];
+    if (auto read = neighbour(row, -1); read && !done.count(*read))
+      return false;
+    StagePhase before =
+        row.phase == StagePhase::Weight ? StagePhase::Backward : StagePhase::Forward;
+    if (row.phase != StagePhase::Forward && !done.count({row.stage, row.microBatch, before}))
+      return false;
+    ++next[mesh];
+    done.insert(workOf(row));
+    auto reader = neighbour(row, 1);
+    sent[mesh] =
+        reader && schedule.meshOf(std::get<0>(*reader)) != int32_t(mesh) ? reader : std::nullopt;
+    return true;
+  }
+
+  const Schedule &schedule;
+  std::vector<size_t> next;
+  std::vector<std::optional<Work>> sent; ///< per mesh: who reads what its last row sent
+  std::map<Work, size_t> placeOf;        ///< among the rows of its mesh
+  std::set<Work> done;
+};
+
+} // namespace
+
+std::string_view name(StagePhase phase) {
+  constexpr std::string_view names[] = {"F", "B", "W"};
+  return names[size_t(phase)];
+}
+
+Status Schedule::verify() const {
+  auto bad = [&](const std::string &what) {
+    return Status::badInput("schedule '" + name + "': " + what);
+  };
+  if (stages < 1 || meshes < 1 || microBatches < 1 || stages % meshes)
+    return bad(std::to_string(stages) + " stages on " + std::to_string(meshes) + " meshes with " +
+               std::to_string(microBatches) +
+               " micro-batches; expected the stages to be a multiple of the meshes");
+  if (rows.size() != size_t(meshes))
+    return bad("has rows for " + std::to_string(rows.size()) + " meshes, expected " +
+               std::to_string(meshes));
+  std::set<Work> seen;
+  std::map<std::pair<int32_t, StagePhase>, int32_t> expected;
+  for (size_t mesh = 0; mesh < rows.size(); ++mesh)
+    for (const ScheduleRow &row : rows[mesh]) {
+      if (row.stage < 0 || row.stage >= stages || row.microBatch < 0 ||
+          row.microBatch >= microBatches || (!trains && row.phase != StagePhase::Forward))
+        return bad("has no place for " + textOf(row));
+      if (meshOf(row.stage) != int32_t(mesh))
+        return bad(textOf(row) + " is on mesh " + std::to_string(mesh) + ", expected " +
+                   std::to_string(meshOf(row.stage)));
+      if (!seen.insert(workOf(row)).second)
+        return bad(textOf(row) + " appears twice");
+      if (int32_t &turn = expected[{row.stage, row.phase}]; turn++ != row.microBatch)
+        return bad(textOf(row) + " comes where micro-batch " + std::to_string(turn - 1) +
+                   " was expected");
+    }
+  size_t all = size_t(stages) * size_t(microBatches) * (trains ? 3 : 1);
+  if (seen.size() != all)
+    return bad("has " + std::to_string(seen.size()) + " rows, expected " + std::to_string(all));
+  return Simulation(*this).run();
+}
+
+int32_t Schedule::mostInFlight(int32_t mesh) const {
+  int32_t now = 0, most = 0;
+  for (const ScheduleRow &row : rows[size_t(mesh)]) {
+    now += row.phase == StagePhase::Forward ? 1 : row.phase == StagePhase::Weight ? -1 : 0;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+std::string Schedule::toText() const {
+  std::string text;
+  for (const std::vector<ScheduleRow> &line : rows) {
+    std::string words;
+    for (const ScheduleRow &row : line) {
+      words += (words.empty() ? "" : " ") + std::string(autopar::name(row.phase));
+      if (stages > meshes)
+        words += std::to_string(row.stage / meshes) + ".";
+      words += std::to_string(row.microBatch);
+    }
+    text += words + "\n";
+  }
+  return text;
+}
+
+} // namespace autopar

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header. Values are looked up when they are needed: what is on no stage is made then, what
+// another mesh has is received.
+#include "MeshWriter.h"
+
+#include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+#include "autopar/Dialect/AutoPar/IR/Reduction.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::ScheduleRow;
+using ::autopar::StagePhase;
+
+//===-- The source
+//--------------------------------------------------------------------------------===//
+
+StagedFunction::StagedFunction(func::FuncOp function)
+    : function(function), microBatches(function.getBody().front()), stages(function),
+      backward(function.getBody().front()), inputGradients(function.getBody().front()) {
+  Block &block = function.getBody().front();
+  for (auto transfer : block.getOps<TransferOp>())
+    numbers[transfer] = numbers.size();
+  for (OpOperand &result : block.getTerminator()->getOpOperands()) {
+    auto name = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), "autopar.name");
+    bool isMetric = function.getResultAttr(result.getOperandNumber(), "autopar.metric") != nullptr;
+    if (isMetric && name && name.getValue() == "loss")
+      addDependences(result.get().getDefiningOp(), towardsLoss, [](Operation *) { return true; });
+  }
+}
+
+StagePhase StagedFunction::phaseOf(Operation *op) const {
+  if (!backward.contains(op))
+    return StagePhase::Forward;
+  return inputGradients.contains(op) ? StagePhase::Backward : StagePhase::Weight;
+}
+
+int64_t StagedFunction::tagOf(Operation *transfer, int64_t microBatch) const {
+  return numbers.lookup(transfer) * (microBatches.count() + 1) + microBatch + 1;
+}
+
+int64_t StagedFunction::tagOfMetric(unsigned result, int64_t mesh) const {
+  return static_cast<int64_t>(numbers.size()) * (microBatches.count() + 1) +
+         result * stages.count() + mesh;
+}
+
+//===-- One mesh
+//----------------------------------------------------------------------------------===//
+
+MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
+                       int32_t mesh)
+    : source(source), schedule(schedule), mesh(mesh), builder(source.function) {
+  target = cast<func::FuncOp>(source.function->cloneWithoutRegions());
+  builder.insert(target);
+  if (schedule.meshes > 1) {
+    target.setSymName("main." + std::to_string(mesh));
+    target->setAttr(kStageAttribute, builder.getI64IntegerAttr(mesh));
+  }
+  Block *block = target.addEntryBlock();
+  builder.setInsertionPointToStart(block);
+  perMicroBatch.resize(schedule.microBatches);
+}
+
+void MeshWriter::write() {
+  collect();
+  for (BlockArgument argument : source.function.getArguments())
+    passOn(argument, source.stages.of(argument));
+  writeOnce(MicroBatchPhase::Before);
+  std::vector<ScheduleRow> order = schedule.rows[mesh];
+  // Rows without work (a first stage that computes no gradient of its input) are none.
+  if (schedule.stages > 1)
+    llvm::erase_if(order, [&](const ScheduleRow &row) {
+      return rows[{row.stage, row.phase}].empty();
+    });
+  size_t received = 0;
+  for (size_t row = 0; row < order.size(); ++row) {
+    for (; received < std::min(order.size(), row + 1 + schedule.receivesAhead); ++received)
+      receiveFor(order[received]);
+    writeRow(order[row]);
+  }
+  writeOnce(MicroBatchPhase::After);
+  writeReturn();
+}
+
+bool MeshWriter::isHere(Operation *op) const {
+  int64_t stage = source.stages.of(op);
+  return stage != Stages::kNone && schedule.meshOf(stage) == mesh;
+}
+
+void MeshWriter::collect() {
+  for (Operation &op : source.function.getBody().front().without_terminator())
+    if (isEach(&op) && isHere(&op) && !isa<TransferOp>(op))
+      rows[{source.stages.of(&op), source.phaseOf(&op)}].push_back(&op);
+}
+
+/// Sends a value that other meshes need, or receives it: all meshes do so at the same place of the
+/// program, so that none waits for another in a circle.
+void MeshWriter::passOn(Value value, int64_t stage) {
+  if (stage == Stages::kNone)
+    return;
+  if (schedule.meshOf(stage) == mesh)
+    return sendOn(value, kOnce);
+  for (Operation *user : value.getUsers())
+    if (auto transfer = dyn_cast<TransferOp>(user);
+        transfer && schedule.meshOf(transfer.getStage()) == mesh)
+      resolve(transfer.getResult(), kOnce);
+}
+
+/// What runs once, before or after all micro-batches. What is on no stage is made where it is
+/// needed; without stages it is all here.
+void MeshWriter::writeOnce(MicroBatchPhase phase) {
+  for (Operation &op : source.function.getBody().front().without_terminator()) {
+    bool isPutTogether = phase == MicroBatchPhase::After && MicroBatches::joins(&op);
+    if ((source.microBatches.phaseOf(&op) != phase && !isPutTogether) || isa<TransferOp>(op))
+      continue;
+    int64_t stage = source.stages.of(&op);
+    if (!isPutTogether && (stage == Stages::kNone ? schedule.stages == 1 : isHere(&op)))
+      write(&op, kOnce);
+    for (Value result : op.getResults())
+      passOn(result, stage);
+  }
+}
+
+void MeshWriter::writeRow(const ScheduleRow &row) {
+  // Without stages a micro-batch runs as it stands.
+  if (schedule.stages == 1) {
+    if (row.phase == StagePhase::Forward)
+      for (Operation &op : source.function.getBody().front().without_terminator())
+        if (isEach(&op) && !isa<TransferOp>(op))
+          write(&op, row.microBatch);
+    return;
+  }
+  for (Operation *op : rows[{row.stage, row.phase}])
+    write(op, row.microBatch);
+}
+
+void MeshWriter::receiveFor(const ScheduleRow &row) {
+  if (schedule.stages == 1)
+    return;
+  for (Operation *op : rows[{row.stage, row.phase}])
+    for (Value operand : op->getOperands())
+      if (auto transfer = operand.getDefiningOp<TransferOp>(); transfer && isEach(transfer))
+        if (int64_t from = source.stages.of(transfer.getInput());
+            from != Stages::kNone && schedule.meshOf(from) != mesh)
+          resolve(operand, row.microBatch);
+}
+
+IRMapping &MeshWriter::mappingFor(Operation *op, int64_t microBatch) {
+  return op && isEach(op) && !MicroBatches::joins(op) ? perMicroBatch[microBatch] : once;
+}
+
+/// Operations of micro-batch i are called `id@i`.
+void MeshWriter::name(Operation *made, Operation *original, int64_t microBatch) {
+  if (microBatch == kOnce || !isEach(original))
+    setOpId(made, getOpId(original));
+  else
+    setOpId(made, getOpId(original) + "@" + Twine(microBatch));
+}
+
+Operation *MeshWriter::clone(Operation *op, int64_t microBatch, IRMapping &operands) {
+  Operation *copy = builder.clone(*op, operands);
+  if (!getOpId(op).empty() || isEach(op))
+    name(copy, op, microBatch);
+  return copy;
+}
+
+//===-- Values
+//------------------------------------------------------------------------------------===//
+
+Value MeshWriter::resolve(Value value, int64_t microBatch) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return target.getArgument(argument.getArgNumber());
+  Operation *op = value.getDefiningOp();
+  // Results of what runs per micro-batch and is put together are known once it is.
+  if (Value known = mappingFor(op, microBatch).lookupOrNull(value))
+    return known;
+  return make(op, value, microBatch);
+}
+
+/// Makes what is on no stage, or lies elsewhere.
+Value MeshWriter::make(Operation *op, Value result, int64_t microBatch) {
+  if (auto transfer = dyn_cast<TransferOp>(op)) {
+    Value input = transfer.getInput();
+    int64_t from = source.stages.of(input);
+    auto argument = dyn_cast<BlockArgument>(input);
+    // What never changes is read from where the model's weights are.
+    bool isFixed =
+        argument && !source.function.getArgAttr(argument.getArgNumber(), "autopar.donated");
+    bool isHereToo = from == Stages::kNone || schedule.meshOf(from) == mesh || isFixed;
+    Value value = isHereToo ? resolve(input, microBatch) : receive(transfer, microBatch);
+    mappingFor(op, microBatch).map(result, value);
+    return value;
+  }
+  if (MicroBatches::joins(op))
+    for (int64_t i = 0; i < schedule.microBatches; ++i)
+      write(op, i);
+  else
+    write(op, microBatch);
+  return mappingFor(op, microBatch).lookup(result);
+}
+
+Value MeshWriter::receive(TransferOp op, int64_t microBatch) {
+  int64_t number = isEach(op) ? microBatch : kOnce;
+  auto received = ReceiveOp::create(builder, op.getLoc(), op.getType(),
+                                    schedule.meshOf(source.stages.of(op.getInput())),
+                                    source.tagOf(op, number), source.towardsLoss.contains(op));
+  name(received, op, number);
+  return received;
+}
+
+void MeshWriter::sendOn(Value value, int64_t microBatch) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && !source.function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
+    return; // read from where the model's weights are
+  for (Operation *user : value.getUsers()) {
+    auto transfer = dyn_cast<TransferOp>(user);
+    if (!transfer || schedule.meshOf(transfer.getStage()) == mesh)
+      continue;
+    int64_t number = isEach(transfer) ? microBatch : kOnce;
+    auto sent = SendOp::create(builder, transfer.getLoc(), resolve(value, microBatch),
+                               schedule.meshOf(transfer.getStage()), source.tagOf(transfer, number),
+                               source.towardsLoss.contains(transfer));
+    name(sent, transfer, number);
+  }
+}
+
+Value MeshWriter::takePart(MicroBatchOp op, int64_t microBatch) {
+  Value input = resolve(op.getInput(), kOnce);
+  auto all = cast<RankedTensorType>(input.getType());
+  SmallVector<int64_t> shape(all.getShape()), starts(all.getRank(), 0);
+  shape.front() = 1;
+  starts.front() = microBatch;
+  auto slice =
+      SliceOp::create(builder, op.getLoc(), RankedTensorType::get(shape, all.getElementType()),
+                      input, starts, SmallVector<int64_t>(all.getRank(), 1));
+  name(slice, op, microBatch);
+  return ReshapeOp::create(builder, op.getLoc(), op.getType(), slice);
+}
+
+//===-- Operations
+//--------------------------------------------------------------------------------===//
+
+void MeshWriter::write(Operation *op, int64_t microBatch) {
+  IRMapping &mapping = mappingFor(op, microBatch);
+  if (op->getNumResults() > 0 && mapping.contains(op->getResult(0)))
+    return;
+  if (auto part = dyn_cast<MicroBatchOp>(op)) {
+    mapping.map(part.getResult(), takePart(part, microBatch));
+    return sendOn(part.getResult(), microBatch);
+  }
+  if (isa<MicroBatchIndexOp>(op))
+    return mapping.map(op->getResult(0), i64Scalar(builder, op->getLoc(), microBatch));
+  if (auto carried = dyn_cast<CarriedOp>(op)) {
+    if (microBatch > 0)
+      mapping.map(op->getResult(0), handedOn.lookup(carried.getNumber()));
+    else
+      mapping.map(op->getResult(0),
+                  buildIdentity(builder, op->getLoc(),
+                                cast<RankedTensorType>(op->getResult(0).getType()),
+                                static_cast<ReductionKind>(carried.getKind())));
+    return;
+  }
+  if (auto stack = dyn_cast<StackMicroBatchesOp>(op))
+    return join(stack, resolve(stack.getInput(), microBatch));
+  if (auto carry = dyn_cast<CarryOp>(op))
+    return handOn(carry, resolve(carry.getInput(), microBatch));
+  IRMapping operands;
+  bool isFirst = isEach(op) && microBatch == 0 && writeFirst(op, microBatch, operands);
+  if (!isFirst) {
+    for (Value operand : op->getOperands())
+      operands.map(operand, resolve(operand, microBatch));
+    clone(op, microBatch, operands);
+  }
+  for (Value result : op->getResults()) {
+    mapping.map(result, operands.lookup(result));
+    if (isEach(op))
+      sendOn(result, microBatch);
+  }
+}
+
+void MeshWriter::handOn(CarryOp op, Value value) {
+  handedOn[op.getNumber()] = value;
+  // The last micro-batch hands on to what comes after all of them.
+  if (++carries[op] < schedule.microBatches)
+    return;
+  once.map(op.getResult(), value);
+}
+
+void MeshWriter::join(StackMicroBatchesOp op, Value part) {
+  auto all = cast<RankedTensorType>(op.getType());
+  SmallVector<int64_t> shape(all.getShape());
+  shape.front() = 1;
+  SmallVector<Value> &parts = stacks[op];
+  parts.push_back(ReshapeOp::create(builder, op.getLoc(),
+                                    RankedTensorType::get(shape, all.getElementType()), part));
+  if (static_cast<int64_t>(parts.size()) < schedule.microBatches)
+    return;
+  auto joined = ConcatOp::create(builder, op.getLoc(), all, parts, 0);
+  setOpId(joined, getOpId(op));
+  once.map(op.getResult(), joined);
+}
+
+/// Lets the inputs `numbers`, which are identities, fall away where they are only added.
+static void dropAdditions(GroupOp group, ArrayRef<unsigned> numbers) {
+  for (unsigned number : llvm::reverse(numbers)) {
+    BlockArgument argument = group.getBody().getArgument(number);
+    auto sum = argument.hasOneUse() ? dyn_cast<BinaryOp>(*argument.user_begin()) : BinaryOp();
+    if (!sum)
+      continue;
+    sum.getResult().replaceAllUsesWith(sum.getLhs() == argument ? sum.getRhs() : sum.getLhs());
+    sum.erase();
+    group.getBody().eraseArgument(number);
+    group->eraseOperand(number);
+  }
+}
+
+/// The first micro-batch has nothing to add to: the additions fall away. False for an operation
+/// that reads nothing carried.
+bool MeshWriter::writeFirst(Operation *op, int64_t microBatch, IRMapping &mapping) {
+  auto isCarried = [](Value operand) { return operand.getDefiningOp<CarriedOp>() != nullptr; };
+  if (llvm::none_of(op->getOperands(), isCarried))
+    return false;
+  if (auto sum = dyn_cast<BinaryOp>(op)) {
+    Value rest = isCarried(sum.getLhs()) ? sum.getRhs() : sum.getLhs();
+    mapping.map(sum.getResult(), resolve(rest, microBatch));
+    return true;
+  }
+  SmallVector<unsigned> numbers;
+  for (OpOperand &operand : op->getOpOperands()) {
+    mapping.map(operand.get(), resolve(operand.get(), microBatch));
+    if (isCarried(operand.get()))
+      numbers.push_back(operand.getOperandNumber());
+  }
+  if (auto group = dyn_cast<GroupOp>(clone(op, microBatch, mapping)))
+    dropAdditions(group, numbers);
+  return true;
+}
+
+//===-- Results
+//-----------------------------------------------------------------------------------===//
+
+void MeshWriter::writeReturn() {
+  func::FuncOp function = source.function;
+  auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  SmallVector<Value> values;
+  SmallVector<DictionaryAttr> attributes;
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    int64_t stage = source.stages.of(operand.get());
+    // What is on no stage is returned by the first mesh.
+    bool isOwn = schedule.meshOf(std::max<int64_t>(stage, 0)) == mesh;
+    bool isMetric = function.getResultAttr(index, "autopar.metric") != nullptr;
+    if (!isOwn && !isMetric)
+      continue;
+    Value value;
+    if (isOwn || stage == Stages::kNone) {
+      value = resolve(operand.get(), kOnce);
+    } else {
+      auto received = ReceiveOp::create(builder, terminator.getLoc(), operand.get().getType(),
+                                        schedule.meshOf(stage), source.tagOfMetric(index, mesh),
+                                        source.towardsLoss.contains(operand.get().getDefiningOp()));
+      setOpId(received, "metric." + Twine(index));
+      value = received;
+    }
+    // Every mesh knows the metrics: they guard the state, and any rank may report them.
+    for (int32_t other = 0; isMetric && isOwn && stage != Stages::kNone && other < schedule.meshes;
+         ++other)
+      if (other != mesh) {
+        auto sent = SendOp::create(builder, terminator.getLoc(), value, other,
+                                   source.tagOfMetric(index, other),
+                                   source.towardsLoss.contains(operand.get().getDefiningOp()));
+        setOpId(sent, "metric." + Twine(index));
+      }
+    values.push_back(value);
+    attributes.push_back(function.getResultAttrDict(index));
+  }
+  func::ReturnOp::create(builder, terminator.getLoc(), values);
+  dropArguments();
+  target.setFunctionType(builder.getFunctionType(target.getBody().front().getArgumentTypes(),
+                                                 ValueRange(values).getTypes()));
+  target.removeResAttrsAttr();
+  target.setAllResultAttrs(attributes);
+}
+
+/// Arguments that this mesh neither reads nor keeps. The first mesh takes inputs that nobody reads.
+void MeshWriter::dropArguments() {
+  llvm::BitVector dropped(target.getNumArguments());
+  for (BlockArgument argument : source.function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    int64_t stage = source.stages.of(argument);
+    bool isOwn = schedule.meshOf(std::max<int64_t>(stage, 0)) == mesh;
+    dropped[number] = target.getArgument(number).use_empty() &&
+                      !(isOwn && (stage != Stages::kNone || argument.use_empty()));
+  }
+  (void)target.eraseArguments(dropped);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what one mesh does in a step: its stages' operations in the order of the schedule, with
+// messages to and from the other meshes.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Plan/Schedule.h"
+#include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/Stages.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::autopar {
+
+/// A function of all stages, local shapes, and what is known of its operations.
+struct StagedFunction {
+  explicit StagedFunction(func::FuncOp function);
+
+  /// Which row of a stage an operation of a micro-batch belongs to.
+  ::autopar::StagePhase phaseOf(Operation *op) const;
+  /// Numbers messages: one tag per transferred value, receiver and micro-batch (-1: once).
+  int64_t tagOf(Operation *transfer, int64_t microBatch) const;
+  /// The same for a metric that a mesh tells the others.
+  int64_t tagOfMetric(unsigned result, int64_t mesh) const;
+
+  mutable func::FuncOp function; ///< a handle; only read
+  MicroBatches microBatches;
+  Stages stages;
+  BackwardOps backward;
+  InputGradientOps inputGradients;
+  DenseMap<Operation *, int64_t> numbers; ///< of transfers
+  DenseSet<Operation *> towardsLoss;      ///< what the loss depends on
+};
+
+class MeshWriter {
+public:
+  MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule, int32_t mesh);
+  /// Adds the function of the mesh to the module: @main where there is one mesh, else @main.0, ...
+  void write();
+
+private:
+  static constexpr int64_t kOnce = -1; ///< in place of a micro-batch
+
+  bool isHere(Operation *op) const;
+  /// Operations of this mesh's rows.
+  void collect();
+  void writeOnce(MicroBatchPhase phase);
+  void passOn(Value value, int64_t stage);
+  void writeRow(const ::autopar::ScheduleRow &row);
+  /// Receives what the operations of a row read, so that it is under way before they run.
+  void receiveFor(const ::autopar::ScheduleRow &row);
+  void writeReturn();
+  void dropArguments();
+
+  void write(Operation *op, int64_t microBatch);
+  bool writeFirst(Operation *op, int64_t microBatch, IRMapping &mapping);
+  void join(StackMicroBatchesOp op, Value part);
+  void handOn(CarryOp op, Value value);
+  /// What a value is here; made or received if it is not there yet.
+  Value resolve(Value value, int64_t microBatch);
+  Value make(Operation *op, Value result, int64_t microBatch);
+  Value takePart(MicroBatchOp op, int64_t microBatch);
+  Value receive(TransferOp op, int64_t microBatch);
+  /// Sends a value to the other meshes that it is transferred to.
+  void sendOn(Value value, int64_t microBatch);
+  Operation *clone(Operation *op, int64_t microBatch, IRMapping &operands);
+  void name(Operation *made, Operation *original, int64_t microBatch);
+  /// Where the results of an operation are kept: per micro-batch, or once.
+  IRMapping &mappingFor(Operation *op, int64_t microBatch);
+  bool isEach(Operation *op) const {
+    return source.microBatches.phaseOf(op) == MicroBatchPhase::Each;
+  }
+
+  const StagedFunction &source;
+  const ::autopar::Schedule &schedule;
+  int32_t mesh;
+  func::FuncOp target;
+  OpBuilder builder;
+  IRMapping once;
+  SmallVector<IRMapping> perMicroBatch;
+  std::map<std::pair<int32_t, ::autopar::StagePhase>, SmallVector<Operation *>> rows;
+  DenseMap<int64_t, Value> handedOn;
+  DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
+  DenseMap<Operation *, SmallVector<Value>> stacks;
+};
+
+} // namespace mlir::autopar

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-write-schedule: what runs once per micro-batch is written out in the order of
+// the schedule, for every mesh that stages take turns on a function of its own. Groups are cloned
+// whole, so that every micro-batch runs the same kernels, whatever the schedule.
+#include "MeshWriter.h"
+
+#include "autopar/Transforms/Passes.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_WRITESCHEDULEPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Schedule;
+
+namespace {
+
+struct WriteSchedulePass : mlir::autopar::impl::WriteSchedulePassBase<WriteSchedulePass> {
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+      return;
+    if (failed(write(function)))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult write(func::FuncOp function) {
+    StagedFunction source(function);
+    if (failed(source.stages.verify()))
+      return failure();
+    if (source.numbers.empty() && source.microBatches.count() == 1)
+      return success(); // neither transfers nor micro-batches
+    auto name = function->getAttrOfType<StringAttr>(kScheduleAttribute);
+    auto meshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
+    ::autopar::Result<Schedule> schedule = ::autopar::makeSchedule(
+        name ? name.getValue() : "1f1b", source.stages.count(), meshes ? meshes.getInt() : 1,
+        source.microBatches.count(), !source.backward.empty());
+    if (!schedule)
+      return function.emitOpError() << schedule.status().message();
+    if (failed(checkDirection(source)))
+      return failure();
+    for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
+      MeshWriter(source, *schedule, mesh).write();
+    function.erase();
+    return success();
+  }
+
+  /// A micro-batch goes through the stages once, and its gradients back.
+  static LogicalResult checkDirection(const StagedFunction &source) {
+    for (auto transfer : source.function.getBody().front().getOps<TransferOp>()) {
+      Operation *producer = transfer.getInput().getDefiningOp();
+      if (source.microBatches.phaseOf(transfer) != MicroBatchPhase::Each || !producer)
+        continue;
+      int64_t from = source.stages.of(producer), to = transfer.getStage();
+      bool isBackward = source.backward.contains(producer);
+      for (Operation *user : transfer->getUsers()) {
+        bool staysInPhase = source.backward.contains(user) == isBackward;
+        if (staysInPhase && (isBackward ? to > from : to < from))
+          return user->emitOpError()
+                 << "reads a value of stage " << from << " in stage " << to << " in the "
+                 << (isBackward ? "backward" : "forward")
+                 << " pass of a micro-batch, which goes from the "
+                 << (isBackward ? "last stage to the first" : "first stage to the last");
+      }
+    }
+    return success();
+  }
+};
+
+} // namespace

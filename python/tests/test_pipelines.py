@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines: stages on ranks of their own, under every schedule, are the same training step."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import List
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar.tools import find_tool
+
+LOSS = "softmax_cross_entropy(logits, labels, ignore_index=-100)"
+BATCH, SEQ, STEPS, MICRO_BATCHES = 8, 16, 20, 4
+SCHEDULES = ["gpipe", "1f1b", "zero-bubble"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A gpt2 of four layers, small enough for a second; its embedding is tied: the first and the last stage read it."""
+    path = tmp_path_factory.mktemp("model") / "gpt2.onnx"
+    words = "gpt2-124m --layers 4 --hidden 32 --heads 4 --vocab 101 --positions 32".split()
+    subprocess.run([sys.executable, "-m", "autopar.models", *words, "-o", str(path)], check=True, capture_output=True)
+    return path
+
+
+def build(model: pathlib.Path, artifact: pathlib.Path, ranks: int, *options: str) -> pathlib.Path:
+    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, micro_batches=MICRO_BATCHES)
+    autopar.compile(model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train, options=["--quiet", *options])
+    return artifact
+
+
+def losses(artifact: pathlib.Path) -> List[float]:
+    """Of STEPS steps on fixed batches, of which some labels do not count."""
+    random = np.random.default_rng(3)
+    result = []
+    with autopar.Session(artifact) as session:
+        for _ in range(STEPS):
+            tokens = random.integers(0, 101, (BATCH, SEQ + 1), dtype=np.int64)
+            labels = tokens[:, 1:].copy()
+            labels[random.random(labels.shape) < 0.3] = -100
+            result.append(float(session.run({"input_ids": tokens[:, :-1].copy(), "labels": labels})["loss"]))
+    return result
+
+
+@pytest.fixture(scope="module")
+def alone(model: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> List[float]:
+    """What one rank with the same micro-batches computes."""
+    return losses(build(model, tmp_path_factory.mktemp("alone") / "1.bin", 1))
+
+
+@pytest.mark.parametrize("stages, ranks, options", [(2, 2, []), (4, 4, []), (2, 4, ["--mesh", "data=2"]), (2, 4, ["--mesh", "tensor=2"])])
+def test_every_schedule_trains_like_one_rank(model, alone, tmp_path, stages, ranks, options):
+    runs = [
+        losses(build(model, tmp_path / f"{name}.bin", ranks, "--stages", str(stages), "--pipeline-schedule", name, *options))
+        for name in SCHEDULES
+    ]
+    assert runs[0] == runs[1] == runs[2], "schedules differ in order only: not in a bit"
+    np.testing.assert_allclose(runs[0], alone, rtol=1e-6 if ranks == stages else 1e-5)
+
+
+def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path):
+    interleaved = losses(build(model, tmp_path / "i.bin", 2, "--stages", "2", "--virtual-stages", "2"))
+    np.testing.assert_allclose(interleaved, alone, rtol=1e-6)
+
+
+def test_stages_serve_too(model, tmp_path):
+    ids = np.random.default_rng(1).integers(0, 101, (BATCH, SEQ), dtype=np.int64)
+    outputs = []
+    for ranks, options in ((1, []), (4, ["--stages", "2"]), (2, ["--stages", "2", "--micro-batches", "4"])):
+        artifact = tmp_path / f"{ranks}.bin"
+        autopar.compile(model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, options=["--quiet", *options])
+        with autopar.Session(artifact) as session:
+            outputs.append(session.run({"input_ids": ids})["logits"])
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_pipeline_trains_from_files_evaluates_and_resumes(model, tmp_path):
+    """The command line with everything: data files, evaluation, checkpoints that another plan continues."""
+    tokens = np.random.default_rng(5).integers(0, 101, 4000).astype(np.uint16)
+    tokens.tofile(tmp_path / "train.bin")
+    pipelined = build(model, tmp_path / "p.bin", 4, "--stages", "2")
+    alone = build(model, tmp_path / "a.bin", 1)
+
+    def run(artifact: pathlib.Path, steps: int, folder: str, *more: str) -> List[dict]:
+        metrics = tmp_path / f"{artifact.stem}-{steps}-{folder}.jsonl"
+        command = [find_tool("autopar-run"), artifact, "--data", tmp_path / "train.bin", "--fields", "input_ids=tokens[:-1], labels=tokens[1:]",
+                   "--steps", str(steps), "--eval-data", tmp_path / "train.bin", "--eval-every", "3", "--eval-steps", "2",
+                   "--checkpoint-dir", tmp_path / folder, "--checkpoint-every", "3", "--metrics", metrics, *more]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True)
+        return [json.loads(line) for line in metrics.read_text().splitlines()]
+
+    straight = run(alone, 6, "one")
+    run(pipelined, 3, "two")
+    resumed = run(alone, 6, "two")
+    both = run(pipelined, 6, "three")
+    for other in (resumed[-3:], both):
+        for line in other:
+            twin = [known for known in straight if known["step"] == line["step"] and ("loss" in known) == ("loss" in line)]
+            key = "loss" if "loss" in line else "eval_loss"
+            np.testing.assert_allclose(line[key], twin[0][key], rtol=1e-5)
+
+
+def test_a_stage_is_a_program_of_its_own(model, tmp_path):
+    artifact = build(model, tmp_path / "p.bin", 4, "--stages", "2", "--emit-plan", str(tmp_path / "plan.json"))
+    report = json.loads(subprocess.run([find_tool("autopar-run"), "--dry-run", "--json", artifact], check=True, capture_output=True).stdout)
+    assert [rank["class"] for rank in report["ranks"]] == [0, 0, 1, 1]
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert len(plan["stages"]) == 2 and plan["schedule"] == "1f1b"
+    replayed = build(model, tmp_path / "r.bin", 4, "--plan", str(tmp_path / "plan.json"))
+    assert losses(replayed) == losses(artifact)
+
+
+@pytest.mark.parametrize("options, why", [
+    (["--stages", "3"], "cannot be shared equally by the meshes of 3 stages"),
+    (["--stages", "2", "--pipeline-schedule", "zigzag"], "there is no schedule 'zigzag'"),
+    (["--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", "1f1b"], "takes one stage per mesh"),
+    (["--virtual-stages", "2"], "need --stages of at least 2"),
+])
+def test_what_cannot_be_is_refused(model, tmp_path, options, why):
+    with pytest.raises(autopar.Error, match=why):
+        build(model, tmp_path / "x.bin", 4, *options)
+    assert not (tmp_path / "x.bin").exists()

@@ -1,0 +1,70 @@
+// RUN: autopar-opt %s --split-input-file --autopar-write-schedule | FileCheck %s
+
+// The group is cloned per micro-batch, without its addition in the first one; what needs all of them
+// comes after the last one.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[TWICE:.*]] = autopar.binary add %{{.*}} {autopar.id = "before"}
+// CHECK: autopar.slice %arg0 starts [0, 0]
+// CHECK: %[[FIRST:.*]] = autopar.group %{{.*}}, %[[TWICE]] {autopar.id = "g@0"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<4xf32>, %[[B:.*]]: tensor<4xf32>):
+// CHECK-NEXT: %[[P:.*]] = autopar.binary mul %[[A]], %[[B]]
+// CHECK-NEXT: autopar.yield %[[P]]
+// CHECK: autopar.slice %arg0 starts [1, 0]
+// CHECK: %[[SECOND:.*]] = autopar.group %{{.*}}, %[[TWICE]], %[[FIRST]] {autopar.id = "g@1"}
+// CHECK: autopar.binary add
+// CHECK: %[[NUMBERS:.*]] = autopar.concat
+// CHECK: autopar.unary neg %[[SECOND]] {autopar.id = "after"}
+func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xi64>) {
+  %twice = autopar.binary add %w, %w {autopar.id = "before"} : tensor<4xf32>
+  %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
+  %before = autopar.carried sum 0 : tensor<4xf32>
+  %sum = autopar.group %x, %twice, %before {autopar.id = "g"} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>):
+    %p = autopar.binary mul %a, %b {autopar.id = "g"} : tensor<4xf32>
+    %s = autopar.binary add %p, %c : tensor<4xf32>
+    autopar.yield %s : tensor<4xf32>
+  }
+  %total = autopar.carry 0 %sum : tensor<4xf32>
+  %after = autopar.unary neg %total {autopar.id = "after"} : tensor<4xf32>
+  %number = autopar.micro_batch_index {autopar.id = "i"} : tensor<i64>
+  %numbers = autopar.stack_micro_batches %number {autopar.id = "numbers"} : tensor<i64> -> tensor<2xi64>
+  return %after, %numbers : tensor<4xf32>, tensor<2xi64>
+}
+
+// -----
+
+// Two stages, two micro-batches: a function for each mesh. Messages go out as soon as the value is
+// there and are received before the row that reads them; what is on no stage is made on both.
+// CHECK-LABEL: func.func @main.0
+// CHECK-SAME: (%arg0: tensor<2x4xf32>, %arg1: tensor<4xf32> {autopar.donated, autopar.name = "w", autopar.stage = 0 : i64}) -> (tensor<4xf32> {autopar.name = "w"})
+// CHECK-SAME: autopar.stage = 0
+// CHECK: %[[F0:.*]] = autopar.binary mul {{.*}} {autopar.id = "f@0"}
+// CHECK-NEXT: autopar.send %[[F0]] to 1 tag [[T0:[0-9]+]] {autopar.id = "f/to.1@0"}
+// CHECK: %[[B0:.*]] = autopar.receive from 1 tag {{.*}} {autopar.id = "f/vjp.0/to.0@0"}
+// CHECK: %[[F1:.*]] = autopar.binary mul {{.*}} {autopar.id = "f@1"}
+// CHECK-NEXT: autopar.send %[[F1]] to 1 tag [[T1:[0-9]+]]
+// CHECK: autopar.binary mul %[[B0]], {{.*}} {autopar.id = "w/vjp@0"}
+// CHECK: autopar.binary mul %{{.*}}, {{.*}} {autopar.id = "w/vjp@1"}
+// CHECK-LABEL: func.func @main.1
+// CHECK-SAME: (%arg0: tensor<2x4xf32>)
+// CHECK-SAME: autopar.stage = 1
+// CHECK: autopar.receive from 0 tag [[T0]]
+// CHECK: %[[G0:.*]] = autopar.binary add {{.*}} {autopar.id = "f/vjp.0@0"}
+// CHECK-NEXT: autopar.send %[[G0]] to 0
+// CHECK: return{{$}}
+module {
+  func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64})
+      -> (tensor<4xf32> {autopar.name = "w"}) attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+    %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
+    %f = autopar.binary mul %x, %w {autopar.id = "f"} : tensor<4xf32>
+    %there = autopar.transfer %f to 1 {autopar.id = "f/to.1"} : tensor<4xf32>
+    %g = autopar.binary add %there, %x {autopar.id = "f/vjp.0"} : tensor<4xf32>
+    %back = autopar.transfer %g to 0 {autopar.id = "f/vjp.0/to.0"} : tensor<4xf32>
+    %d = autopar.binary mul %back, %x {autopar.id = "w/vjp"} : tensor<4xf32>
+    %before = autopar.carried sum 0 : tensor<4xf32>
+    %sum = autopar.binary add %d, %before {autopar.id = "sum"} : tensor<4xf32>
+    %total = autopar.carry 0 %sum : tensor<4xf32>
+    %new = autopar.binary sub %w, %total {autopar.id = "update"} : tensor<4xf32>
+    return %new : tensor<4xf32>
+  }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "autopar/Plan/Schedule.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+namespace autopar {
+namespace {
+
+Schedule made(std::string_view name, int32_t stages, int32_t meshes, int32_t microBatches) {
+  auto schedule = makeSchedule(name, stages, meshes, microBatches, true);
+  EXPECT_TRUE(schedule.isOk()) << schedule.status().message();
+  return schedule.take();
+}
+
+/// Time of the slowest mesh when every row takes one unit and messages take none.
+int64_t unitTime(const Schedule &schedule) {
+  std::vector<size_t> next(schedule.rows.size());
+  std::vector<std::vector<std::vector<int64_t>>> end(
+      3, std::vector<std::vector<int64_t>>(
+             size_t(schedule.stages), std::vector<int64_t>(size_t(schedule.microBatches), -1)));
+  std::vector<int64_t> now(schedule.rows.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t mesh = 0; mesh < next.size(); ++mesh)
+      while (next[mesh] < schedule.rows[mesh].size()) {
+        const ScheduleRow &row = schedule.rows[mesh][next[mesh]];
+        auto at = [&](StagePhase phase, int32_t stage) {
+          return end[size_t(phase)][size_t(stage)][size_t(row.microBatch)];
+        };
+        int64_t ready = 0;
+        if (row.phase == StagePhase::Forward && row.stage > 0)
+          ready = at(row.phase, row.stage - 1);
+        if (row.phase == StagePhase::Backward && row.stage + 1 < schedule.stages)
+          ready = at(row.phase, row.stage + 1);
+        if (ready < 0)
+          break;
+        now[mesh] = std::max(now[mesh], ready) + 1;
+        end[size_t(row.phase)][size_t(row.stage)][size_t(row.microBatch)] = now[mesh];
+        ++next[mesh];
+        moved = true;
+      }
+  }
+  return *std::max_element(now.begin(), now.end());
+}
+
+TEST(Schedule, EveryGeneratorHoldsForManySizes) {
+  for (int32_t meshes = 1; meshes <= 6; ++meshes)
+    for (int32_t microBatches = 1; microBatches <= 12; ++microBatches) {
+      for (const char *name : {"gpipe", "1f1b", "zero-bubble"})
+        EXPECT_TRUE(made(name, meshes, meshes, microBatches).verify().isOk());
+      for (int32_t chunks = 2; chunks <= 3; ++chunks) {
+        auto schedule = makeSchedule("interleaved", chunks * meshes, meshes, microBatches, true);
+        EXPECT_EQ(schedule.isOk(), microBatches % meshes == 0);
+      }
+    }
+}
+
+TEST(Schedule, OneForwardOneBackwardIsTheKnownTable) {
+  EXPECT_EQ(made("1f1b", 2, 2, 3).toText(), "F0 F1 B0 W0 F2 B1 W1 B2 W2\n"
+                                            "F0 B0 W0 F1 B1 W1 F2 B2 W2\n");
+}
+
+TEST(Schedule, MemoryInFlight) {
+  Schedule gpipe = made("gpipe", 4, 4, 8), oneByOne = made("1f1b", 4, 4, 8),
+           zeroBubble = made("zero-bubble", 4, 4, 8);
+  for (int32_t mesh = 0; mesh < 4; ++mesh) {
+    EXPECT_EQ(gpipe.mostInFlight(mesh), 8);
+    EXPECT_EQ(oneByOne.mostInFlight(mesh), 4 - mesh);
+    EXPECT_LE(zeroBubble.mostInFlight(mesh), 4);
+  }
+}
+
+// With the weight gradients apart nobody waits for them: bubbles of 1f1b and gpipe are
+// (meshes - 1) * (F + B), interleaving divides them by the stages per mesh, ZB-H1 leaves
+// (meshes - 1) * (F + B - W).
+TEST(Schedule, BubblesAreThoseOfThePapers) {
+  auto bubble = [](std::string_view name, int32_t stages, int32_t microBatches) {
+    return unitTime(made(name, stages, 4, microBatches)) - 3 * microBatches * stages / 4;
+  };
+  EXPECT_EQ(bubble("gpipe", 4, 8), 6);
+  EXPECT_EQ(bubble("1f1b", 4, 8), 6);
+  EXPECT_EQ(bubble("interleaved", 8, 8), 6); // of chunks half as long
+  EXPECT_EQ(bubble("zero-bubble", 4, 8), 3);
+  EXPECT_EQ(bubble("zero-bubble", 4, 16), 3);
+}
+
+TEST(Schedule, RefusesWhatCannotRun) {
+  Schedule schedule = made("1f1b", 2, 2, 2);
+  auto refused = [](const Schedule &bad, const std::string &why) {
+    Status status = bad.verify();
+    EXPECT_FALSE(status.isOk());
+    EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
+  };
+  Schedule waits = schedule;
+  std::swap(waits.rows[0][1], waits.rows[0][2]); // B0 before F1
+  std::swap(waits.rows[1][0], waits.rows[1][1]); // B0 before F0
+  refused(waits, "comes to a standstill: mesh 0 waits at B of stage 0, micro-batch 0");
+  Schedule short_ = schedule;
+  short_.rows[1].pop_back();
+  refused(short_, "has 11 rows, expected 12");
+  Schedule twice = schedule;
+  twice.rows[1].back() = twice.rows[1].front();
+  refused(twice, "F of stage 1, micro-batch 0 appears twice");
+  Schedule moved = schedule;
+  moved.rows[0].front().stage = 1;
+  refused(moved, "is on mesh 0, expected 1");
+  Schedule order = made("gpipe", 1, 1, 2);
+  std::swap(order.rows[0][0], order.rows[0][1]);
+  refused(order, "F of stage 0, micro-batch 1 comes where micro-batch 0 was expected");
+}
+
+TEST(Schedule, NamesWhatItKnows) {
+  auto unknown = makeSchedule("zigzag", 2, 2, 2, true);
+  ASSERT_FALSE(unknown.isOk());
+  EXPECT_NE(unknown.status().message().find("gpipe, 1f1b, interleaved, zero-bubble"),
+            std::string::npos);
+  EXPECT_FALSE(makeSchedule("1f1b", 4, 2, 2, true).isOk());
+  EXPECT_FALSE(makeSchedule("interleaved", 4, 2, 3, true).isOk());
+}
+
+TEST(Schedule, InferenceGoesForwardOnly) {
+  auto schedule = makeSchedule("1f1b", 3, 3, 2, false);
+  ASSERT_TRUE(schedule.isOk());
+  EXPECT_EQ(schedule->toText(), "F0 F1\nF0 F1\nF0 F1\n");
+}
+
+} // namespace
+} // namespace autopar
