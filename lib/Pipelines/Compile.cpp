@@ -2,6 +2,8 @@
 // The whole way from a model file to compiled.bin, phase by phase.
 #include "autopar/Pipelines/Compile.h"
 
+#include "ChooseStages.h"
+
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Cost/Cluster.h"
@@ -111,6 +113,7 @@ private:
     Result<::autopar::Cluster> cluster = ::autopar::Cluster::load(shardOptions.cluster);
     if (!cluster)
       return cluster.status();
+    devices = cluster->deviceCount();
     if (options.memoryLimit == 0)
       lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
     return Status::ok();
@@ -145,12 +148,29 @@ private:
       return import();
     if (phase == Phase::Emit)
       return emit();
+    if (phase == Phase::CutStages && choosesStages())
+      return choose();
+    if (phase == Phase::Search && choosesStages())
+      return Status::ok(); // done for every number of stages
     PassManager manager(&context);
     buildPhase(manager, phase, shardOptions, lowerOptions, options.train, options.precision);
     if (failed(manager.run(*module)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();
+    return Status::ok();
+  }
+
+  bool choosesStages() const { return options.stages == 0 && options.plan.empty(); }
+
+  Status choose() {
+    auto onCandidate = [&](int64_t stages) {
+      if (options.onDetail)
+        options.onDetail(std::to_string(stages) + (stages == 1 ? " stage" : " stages"));
+    };
+    if (failed(chooseStages(module, shardOptions, devices, onCandidate)))
+      return reported();
+    result.plan = (*module)->getAttrOfType<StringAttr>("autopar.plan").str();
     return Status::ok();
   }
 
@@ -208,6 +228,7 @@ private:
   AutoShardOptions shardOptions;
   LowerOptions lowerOptions;
   OwningOpRef<ModuleOp> module;
+  int64_t devices = 1; ///< of the cluster
   CompileResult result;
 };
 } // namespace

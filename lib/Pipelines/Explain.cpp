@@ -54,6 +54,13 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
       out << " " << axis.name << " = " << axis.size;
     out << "\n";
   }
+  if (plan->stages.size() > 1) {
+    out << llvm::formatv("{0} pipeline stages, schedule {1}, {2} micro-batches\n",
+                         plan->stages.size(), plan->schedule, plan->microBatches);
+    for (const ::autopar::PlanStage &stage : plan->stages)
+      out << llvm::formatv("  {0} on {1}: {2} operations, {3} to {4}\n", stage.name, stage.mesh,
+                           stage.ops.size(), stage.ops.front(), stage.ops.back());
+  }
   out << llvm::formatv("believed step time {0:f1} us", plan->believed.stepUs);
   if (plan->believed.lowerBoundUs > 0)
     out << llvm::formatv(" (nothing below {0:f1} us is possible)", plan->believed.lowerBoundUs);

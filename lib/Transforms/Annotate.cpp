@@ -88,8 +88,16 @@ private:
       names.push_back(kStageAxis);
       sizes.push_back(plan.meshes.size());
     }
-    for (const ::autopar::Mesh &part : plan.meshes)
-      llvm::append_range(devices, part.devices);
+    // Stage s is at place s % meshes of the axis "stage".
+    for (auto [s, stage] : llvm::enumerate(plan.stages)) {
+      const std::string &expected = plan.stages[s % plan.meshes.size()].mesh;
+      if (stage.mesh != expected)
+        return emitError(module.getLoc())
+               << "plan: stage \"" << stage.name << "\" is on mesh \"" << stage.mesh
+               << "\"; stages take turns, expected \"" << expected << "\"";
+      if (s < plan.meshes.size())
+        llvm::append_range(devices, plan.findMesh(stage.mesh)->devices);
+    }
     bool inOrder = devices == llvm::to_vector(llvm::seq<int64_t>(0, devices.size()));
     for (const ::autopar::MeshAxis &axis : mesh.axes) {
       names.push_back(axis.name);

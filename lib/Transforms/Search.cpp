@@ -248,7 +248,8 @@ private:
     plan.believed.stepUs = problem.pipelineModel().meshes() > 1
                                ? problem.pipelineUs(solution.choice)
                                : solution.timeUs;
-    plan.believed.lowerBoundUs = solution.lowerBoundUs;
+    // The bound is one of the sum over all stages.
+    plan.believed.lowerBoundUs = problem.pipelineModel().meshes() > 1 ? 0 : solution.lowerBoundUs;
     plan.believed.peakBytes = {solution.peakBytes};
     plan.believed.engine = solution.engine;
     plan.believed.stoppedBy = std::string(::autopar::name(solution.stoppedBy));

@@ -120,8 +120,36 @@ def test_a_stage_is_a_program_of_its_own(model, tmp_path):
     (["--stages", "2", "--pipeline-schedule", "zigzag"], "there is no schedule 'zigzag'"),
     (["--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", "1f1b"], "takes one stage per mesh"),
     (["--virtual-stages", "2"], "need --stages of at least 2"),
+    (["--stages", "auto", "--virtual-stages", "2"], "auto goes neither with --virtual-stages"),
+    (["--stages", "some"], "expected a positive number or auto"),
 ])
 def test_what_cannot_be_is_refused(model, tmp_path, options, why):
     with pytest.raises(autopar.Error, match=why):
         build(model, tmp_path / "x.bin", 4, *options)
     assert not (tmp_path / "x.bin").exists()
+
+
+def test_the_number_of_stages_follows_from_the_links(tmp_path):
+    """Two machines of two ranks: on a slow network stages pay, on a fast one sharding alone is better; what was rejected is told."""
+    path = tmp_path / "gpt2.onnx"
+    words = "gpt2-124m --layers 8 --hidden 512 --heads 8 --vocab 1000 --no-weights".split()
+    subprocess.run([sys.executable, "-m", "autopar.models", *words, "-o", str(path)], check=True, capture_output=True)
+    found = {}
+    for network in (1.2e8, 8e9):
+        cluster = {
+            "kind": "autopar.cluster", "version": 1, "name": "two machines",
+            "device_types": [{"name": "cpu", "peak_flops_per_s": {"f32": 1.2e11}, "memory_bytes_per_s": 1.5e10, "memory_bytes": 8000000000}],
+            "nodes": [{"count": 2, "devices_per_node": 2, "device_type": "cpu"}],
+            "levels": [{"name": "inside", "latency_us": 5, "bytes_per_s": 8e9}, {"name": "network", "latency_us": 20, "bytes_per_s": network}],
+        }
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        command = [find_tool("autopar-compile"), path, "--bind", "batch=32,seq=128", "--cluster", tmp_path / "cluster.json", "--stages", "auto",
+                   "--micro-batches", "8", "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-3)",
+                   "--plan-only", "--quiet", "--explain=json"]
+        done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
+        found[network] = json.loads(done.stdout)
+    slow, fast = found[1.2e8], found[8e9]
+    assert (len(slow["stages"]), len(fast["stages"])) == (2, 1)
+    for plan in (slow, fast):
+        rejected = plan["believed"]["alternatives"]
+        assert len(rejected) == 2 and all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)

@@ -1,8 +1,36 @@
-// RUN: autopar-opt %s --verify-diagnostics --autopar-annotate
+// RUN: autopar-opt %s --split-input-file --verify-diagnostics --autopar-annotate
 
 // expected-error @+1 {{has no plan to apply; run autopar-search first or give the option plan=FILE}}
 module {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux4\", \"devices\": 4, \"meshes\": {\"m0\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}, \"m1\": {\"devices\": [2, 3], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"m0\", \"ops\": [\"a\"]}, {\"name\": \"s1\", \"mesh\": \"m1\", \"ops\": [\"b\"]}], \"schedule\": \"1f1b\", \"ops\": {}, \"shard\": {}}"} {
+  // expected-error @+1 {{has 1 pipeline stages, the plan has 2; run autopar-cut-stages first}}
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{plan: meshes "m0" and "m1" have different axes; stages on meshes of different shapes cannot be run yet}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux4\", \"devices\": 4, \"meshes\": {\"m0\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}, \"m1\": {\"devices\": [2, 3], \"axes\": [{\"name\": \"y\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"m0\", \"ops\": [\"a\"]}, {\"name\": \"s1\", \"mesh\": \"m1\", \"ops\": [\"b\"]}], \"schedule\": \"1f1b\", \"ops\": {}, \"shard\": {}}"} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{plan: stage "s2" is on mesh "m1"; stages take turns, expected "m0"}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux4\", \"devices\": 4, \"meshes\": {\"m0\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}, \"m1\": {\"devices\": [2, 3], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"m0\", \"ops\": [\"a\"]}, {\"name\": \"s1\", \"mesh\": \"m1\", \"ops\": [\"b\"]}, {\"name\": \"s2\", \"mesh\": \"m1\", \"ops\": [\"c\"]}], \"schedule\": \"1f1b\", \"ops\": {}, \"shard\": {}}"} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = autopar.transfer %x to 2 : tensor<8xf32>
+    return %0 : tensor<8xf32>
   }
 }

@@ -39,3 +39,13 @@ module {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+module {
+  // expected-error @+1 {{argument "w" is on stage 5 of 2}}
+  func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.stage = 5 : i64}) -> tensor<4xf32> {
+    %0 = autopar.binary add %x, %w {autopar.id = "sum"} : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

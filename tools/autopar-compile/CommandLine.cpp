@@ -106,10 +106,10 @@ struct Options {
   cl::opt<int64_t> microBatches{
       "micro-batches", cl::desc("compute the batch in this many parts, one after the other"),
       cl::init(1), cl::cat(category)};
-  cl::opt<int64_t> stages{"stages",
-                          cl::desc("pipeline: cut the model into this many parts, each on its own "
-                                   "share of the ranks"),
-                          cl::init(1), cl::cat(category)};
+  cl::opt<std::string> stages{"stages",
+                              cl::desc("pipeline: cut the model into this many parts, each on its "
+                                       "own share of the ranks; auto: as many as are fastest"),
+                              cl::init("1"), cl::cat(category)};
   cl::opt<int64_t> virtualStages{
       "virtual-stages", cl::desc("pipeline: parts that each share of the ranks works on in turn"),
       cl::init(1), cl::cat(category)};
@@ -131,6 +131,13 @@ struct Options {
       cl::cat(category)};
   cl::opt<bool> quiet{"quiet", cl::desc("no progress, no summary"), cl::cat(category)};
 
+  /// 0 for auto, -1 for what is no number.
+  int64_t stageCount() const {
+    int64_t count;
+    if (stages == "auto")
+      return 0;
+    return StringRef(stages).getAsInteger(10, count) || count < 1 ? -1 : count;
+  }
   /// Whether the flags make sense together.
   Status check() const;
   Result<CommandLine> values() const;
@@ -171,13 +178,15 @@ Status Options::check() const {
     return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
   if (microBatches < 1)
     return usage("--micro-batches: expected a positive number");
-  if (stages < 1)
-    return usage("--stages: expected a positive number, got " + Twine(stages));
+  if (stageCount() < 0)
+    return usage("--stages: expected a positive number or auto, got \"" + stages + "\"");
   if (virtualStages < 1)
     return usage("--virtual-stages: expected a positive number, got " + Twine(virtualStages));
-  if (stages == 1 && (virtualStages > 1 || pipelineSchedule.getNumOccurrences()))
+  if (stageCount() == 0 && (virtualStages > 1 || !plan.empty()))
+    return usage("--stages auto goes neither with --virtual-stages nor with --plan");
+  if (stageCount() == 1 && (virtualStages > 1 || pipelineSchedule.getNumOccurrences()))
     return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
-  if (stages > 1 && ranks <= 1 && cluster.empty())
+  if (stageCount() != 1 && ranks <= 1 && cluster.empty())
     return usage("--stages: expected --ranks or --cluster, one rank has no stages");
   if (ranks.getNumOccurrences() && ranks < 1)
     return usage("--ranks: expected a positive number, got " + Twine(ranks));
@@ -233,8 +242,8 @@ Result<CommandLine> Options::values() const {
   options.mesh = mesh;
   options.seed = seed;
   options.microBatches = microBatches;
-  options.stages = stages * virtualStages;
-  options.stageMeshes = stages;
+  options.stages = stageCount() * virtualStages;
+  options.stageMeshes = stageCount();
   options.schedule = pipelineSchedule.getNumOccurrences() ? std::string(pipelineSchedule)
                      : virtualStages > 1                  ? "interleaved"
                                                           : "1f1b";

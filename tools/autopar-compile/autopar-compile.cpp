@@ -49,11 +49,13 @@ int main(int argc, char **argv) {
   context.getDiagEngine().registerHandler(
       [explains](Diagnostic &diagnostic) { return report(diagnostic, explains); });
   bool progress = !line->quiet && llvm::sys::Process::StandardErrIsDisplayed();
-  if (progress)
+  if (progress) {
     line->compile.onPhase = [](size_t number, size_t count, const PhaseInfo &info) {
       llvm::errs() << "\r\033[K[" << number << "/" << count << "] " << info.name << ": "
                    << info.sentence;
     };
+    line->compile.onDetail = [](const std::string &what) { llvm::errs() << "; " << what; };
+  }
   ::autopar::Result<CompileResult> result = compileModel(line->compile, context);
   if (progress)
     llvm::errs() << "\r\033[K";

@@ -30,7 +30,7 @@ struct CompileOptions {
   int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
   int64_t microBatches = 1;      ///< parts of the batch, computed one after the other
-  int64_t stages = 1;            ///< pipeline stages
+  int64_t stages = 1;            ///< pipeline stages; 0: as many as are fastest
   int64_t stageMeshes = 0;       ///< that the stages take turns on; 0: one for each
   std::string schedule = "1f1b"; ///< include/autopar/Plan/Schedule.h
   TrainOptions train;            ///< for a training step instead of inference
@@ -41,6 +41,8 @@ struct CompileOptions {
   Phase stopAfter = Phase::Emit;
   /// Called before each phase that runs: its number, how many there are, what it does.
   std::function<void(size_t number, size_t count, const PhaseInfo &)> onPhase;
+  /// Called with what is being tried within a phase.
+  std::function<void(const std::string &)> onDetail;
 };
 
 /// What came out, for the summary and for --explain.

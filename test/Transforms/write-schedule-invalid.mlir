@@ -1,0 +1,29 @@
+// RUN: autopar-opt %s --split-input-file --verify-diagnostics --autopar-write-schedule
+
+func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}, %y: tensor<4xf32> {autopar.stage = 1 : i64}) -> tensor<4xf32> {
+  // expected-error @+1 {{reads values of stages 0 and 1; expected an autopar.transfer between them}}
+  %0 = autopar.binary add %x, %y : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{there is no schedule 'zigzag'; there are gpipe, 1f1b, interleaved, zero-bubble}}
+func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<4xf32> attributes {autopar.schedule = "zigzag", autopar.stage_meshes = 2 : i64} {
+  %0 = autopar.transfer %x to 1 : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A micro-batch goes through the stages once.
+func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 1 : i64}, %v: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<2x4xf32>
+    attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  %0 = autopar.binary mul %x, %w : tensor<4xf32>
+  %1 = autopar.transfer %0 to 0 : tensor<4xf32>
+  // expected-error @+1 {{reads a value of stage 1 in stage 0 in the forward pass of a micro-batch, which goes from the first stage to the last}}
+  %2 = autopar.binary mul %1, %v : tensor<4xf32>
+  %3 = autopar.stack_micro_batches %2 : tensor<4xf32> -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
