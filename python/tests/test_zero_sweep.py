@@ -36,7 +36,7 @@ def test_stages_come_in_order_as_the_limit_falls(tmp_path: pathlib.Path) -> None
         assert one.parameters == 0 or one.gradients > 0.9
     for before, after in zip(found, found[1:]):
         assert after.step_us >= before.step_us
-        assert after.gradients >= before.gradients - 0.02 and after.parameters >= before.parameters - 0.02
+        assert after.gradients >= before.gradients - 0.05 and after.parameters >= before.parameters - 0.05
     assert (found[0].gradients, found[0].parameters) == (0, 0)
     assert any(one.gradients > 0.9 and one.parameters == 0 for one in found)
     assert found[-1].parameters > 0.9
