@@ -4,44 +4,27 @@
 import pathlib
 import re
 import subprocess
-import sys
 from typing import List
 
 import numpy as np
 import pytest
+import small_gpt2
+from small_gpt2 import BATCH, LOSS, SEQ
 
 import autopar
 from autopar.tools import find_tool
 
-LOSS = "softmax_cross_entropy(logits, labels, ignore_index=-100)"
-BATCH, SEQ, STEPS = 8, 16, 8
+STEPS = 8
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A gpt2 of two layers, small enough for a second."""
-    path = tmp_path_factory.mktemp("model") / "gpt2.onnx"
-    words = "gpt2-124m --layers 2 --hidden 32 --heads 4 --vocab 101 --positions 32".split()
-    subprocess.run([sys.executable, "-m", "autopar.models", *words, "-o", str(path)], check=True, capture_output=True)
-    return path
+    return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=2)
 
 
 def losses(model: pathlib.Path, folder: pathlib.Path, micro_batches: int, ranks: int = 1, *options: str) -> List[float]:
-    """The losses of STEPS steps on fixed batches, of which some labels do not count."""
     artifact = folder / f"{micro_batches}-{ranks}.bin"
-    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, micro_batches=micro_batches)
-    autopar.compile(
-        model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train, options=["--quiet", *options]
-    )
-    random = np.random.default_rng(3)
-    result = []
-    with autopar.Session(artifact) as session:
-        for _ in range(STEPS):
-            tokens = random.integers(0, 101, (BATCH, SEQ + 1), dtype=np.int64)
-            labels = tokens[:, 1:].copy()
-            labels[random.random(labels.shape) < 0.3] = -100  # a different number in every sample
-            result.append(float(session.run({"input_ids": tokens[:, :-1].copy(), "labels": labels})["loss"]))
-    return result
+    return small_gpt2.losses(small_gpt2.compile_step(model, artifact, ranks, micro_batches, *options), STEPS)
 
 
 @pytest.mark.parametrize("micro_batches", [2, 8])

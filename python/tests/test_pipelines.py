@@ -4,46 +4,33 @@
 import json
 import pathlib
 import subprocess
-import sys
 from typing import List
 
 import numpy as np
 import pytest
+import small_gpt2
+from small_gpt2 import BATCH, SEQ, VOCAB
 
 import autopar
+from autopar import models
 from autopar.tools import find_tool
 
-LOSS = "softmax_cross_entropy(logits, labels, ignore_index=-100)"
-BATCH, SEQ, STEPS, MICRO_BATCHES = 8, 16, 20, 4
+STEPS, MICRO_BATCHES = 20, 4
 SCHEDULES = ["gpipe", "1f1b", "zero-bubble"]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A gpt2 of four layers, small enough for a second; its embedding is tied: the first and the last stage read it."""
-    path = tmp_path_factory.mktemp("model") / "gpt2.onnx"
-    words = "gpt2-124m --layers 4 --hidden 32 --heads 4 --vocab 101 --positions 32".split()
-    subprocess.run([sys.executable, "-m", "autopar.models", *words, "-o", str(path)], check=True, capture_output=True)
-    return path
+    """Its embedding is tied: the first and the last stage read it."""
+    return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=4)
 
 
 def build(model: pathlib.Path, artifact: pathlib.Path, ranks: int, *options: str) -> pathlib.Path:
-    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, micro_batches=MICRO_BATCHES)
-    autopar.compile(model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train, options=["--quiet", *options])
-    return artifact
+    return small_gpt2.compile_step(model, artifact, ranks, MICRO_BATCHES, *options)
 
 
 def losses(artifact: pathlib.Path) -> List[float]:
-    """Of STEPS steps on fixed batches, of which some labels do not count."""
-    random = np.random.default_rng(3)
-    result = []
-    with autopar.Session(artifact) as session:
-        for _ in range(STEPS):
-            tokens = random.integers(0, 101, (BATCH, SEQ + 1), dtype=np.int64)
-            labels = tokens[:, 1:].copy()
-            labels[random.random(labels.shape) < 0.3] = -100
-            result.append(float(session.run({"input_ids": tokens[:, :-1].copy(), "labels": labels})["loss"]))
-    return result
+    return small_gpt2.losses(artifact, STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +55,7 @@ def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path):
 
 
 def test_stages_serve_too(model, tmp_path):
-    ids = np.random.default_rng(1).integers(0, 101, (BATCH, SEQ), dtype=np.int64)
+    ids = np.random.default_rng(1).integers(0, VOCAB, (BATCH, SEQ), dtype=np.int64)
     outputs = []
     for ranks, options in ((1, []), (4, ["--stages", "2"]), (2, ["--stages", "2", "--micro-batches", "4"])):
         artifact = tmp_path / f"{ranks}.bin"
@@ -81,7 +68,7 @@ def test_stages_serve_too(model, tmp_path):
 
 def test_a_pipeline_trains_from_files_evaluates_and_resumes(model, tmp_path):
     """The command line with everything: data files, evaluation, checkpoints that another plan continues."""
-    tokens = np.random.default_rng(5).integers(0, 101, 4000).astype(np.uint16)
+    tokens = np.random.default_rng(5).integers(0, VOCAB, 4000).astype(np.uint16)
     tokens.tofile(tmp_path / "train.bin")
     pipelined = build(model, tmp_path / "p.bin", 4, "--stages", "2")
     alone = build(model, tmp_path / "a.bin", 1)
@@ -132,8 +119,7 @@ def test_what_cannot_be_is_refused(model, tmp_path, options, why):
 def test_the_number_of_stages_follows_from_the_links(tmp_path):
     """Two machines of two ranks: on a slow network stages pay, on a fast one sharding alone is better; what was rejected is told."""
     path = tmp_path / "gpt2.onnx"
-    words = "gpt2-124m --layers 8 --hidden 512 --heads 8 --vocab 1000 --no-weights".split()
-    subprocess.run([sys.executable, "-m", "autopar.models", *words, "-o", str(path)], check=True, capture_output=True)
+    models.save("gpt2-124m", path, weights=False, layers=8, hidden=512, heads=8, vocab=1000)
     found = {}
     for network in (1.2e8, 8e9):
         cluster = {
@@ -145,7 +131,7 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
         (tmp_path / "cluster.json").write_text(json.dumps(cluster))
         command = [find_tool("autopar-compile"), path, "--bind", "batch=32,seq=128", "--cluster", tmp_path / "cluster.json", "--stages", "auto",
                    "--micro-batches", "8", "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-3)",
-                   "--plan-only", "--quiet", "--explain=json"]
+                   "--plan-only", "-o", tmp_path / "plan.json", "--quiet", "--explain=json"]
         done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
         found[network] = json.loads(done.stdout)
     slow, fast = found[1.2e8], found[8e9]
