@@ -72,6 +72,8 @@ LogicalResult mlir::autopar::chooseStages(OwningOpRef<ModuleOp> &module,
   }
   if (!best)
     return emitError((*module)->getLoc()) << "no number of stages has a plan:\n" << why;
+  if (!why.empty())
+    emitRemark((*module)->getLoc()) << "without a plan:\n" << why;
   best->plan.believed.alternatives.insert(best->plan.believed.alternatives.end(), rejected.begin(),
                                           rejected.end());
   module = std::move(best->module);

@@ -134,10 +134,11 @@ Status Schedule::verify() const {
   return Simulation(*this).run();
 }
 
-int32_t Schedule::mostInFlight(int32_t mesh) const {
+int32_t Schedule::mostInFlight(int32_t stage) const {
   int32_t now = 0, most = 0;
-  for (const ScheduleRow &row : rows[size_t(mesh)]) {
-    now += row.phase == StagePhase::Forward ? 1 : row.phase == StagePhase::Weight ? -1 : 0;
+  for (const ScheduleRow &row : rows[size_t(meshOf(stage))]) {
+    if (row.stage == stage)
+      now += row.phase == StagePhase::Forward ? 1 : row.phase == StagePhase::Weight ? -1 : 0;
     most = std::max(most, now);
   }
   return most;

@@ -2,16 +2,15 @@
 // The pass autopar-cut-stages: every operation gets a pipeline stage, every value that changes
 // stage an autopar.transfer. The forward pass is cut where the slowest stage is fastest;
 // derivatives follow what they are derivatives of, updates follow their parameters.
-#include "autopar/Cost/CostModel.h"
+#include "ForwardChain.h"
+#include "OpTime.h"
+#include "StagePhases.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
-#include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Plan/Plan.h"
-#include "autopar/Plan/Schedule.h"
-#include "autopar/Planner/StageCut.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
-#include "autopar/Transforms/Stages.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -27,10 +26,7 @@ using ::autopar::Plan;
 using ::autopar::Result;
 using ::autopar::Status;
 
-static int64_t bytesOf(Value value) {
-  RankedTensorType type = tensorTypeOf(value);
-  return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));
-}
+static int64_t bytesOf(Value value) { return bytesOf(tensorTypeOf(value)); }
 
 /// Whether an operation gives more bytes than it takes and is cheap: rather than its result, its
 /// operands are sent.
@@ -57,122 +53,6 @@ static int64_t bytesToSend(Value value) {
 
 namespace {
 
-/// The part of the forward pass that is cut: operations in order, without those that are on no
-/// stage.
-class ForwardChain {
-public:
-  ForwardChain(ArrayRef<Operation *> ops, const Cluster &cluster, int64_t ranksPerStage,
-               bool trains)
-      : ops(ops) {
-    const ::autopar::DeviceType &device = cluster.typeOfDevice(0);
-    times.push_back(0);
-    for (Operation *op : ops)
-      times.push_back(times.back() +
-                      (trains ? 3 : 1) * timeUs(op, device) / static_cast<double>(ranksPerStage));
-    findCrossings(trains);
-    const ::autopar::Link &link = cluster.linkOfDevice(0, cluster.levels.size() - 1);
-    for (int64_t bytes : crossing)
-      transfers.push_back(bytes == 0 ? 0
-                                     : link.latencyUs + 1e6 * static_cast<double>(bytes) /
-                                                            static_cast<double>(ranksPerStage) /
-                                                            link.bytesPerSecond);
-  }
-
-  /// The first operation of each stage but the first.
-  Result<std::vector<int32_t>> cut(int32_t stages, int64_t microBatches) const {
-    std::vector<int32_t> places = placesToCut(stages);
-    ::autopar::StageCutProblem problem;
-    problem.layers = static_cast<int32_t>(places.size()) - 1;
-    problem.devices = {stages};
-    problem.subMeshes = {{"mesh", {1}, 0}};
-    problem.useAllDevices = true;
-    problem.leastStages = problem.mostStages = stages;
-    problem.microBatches = microBatches;
-    problem.inFlight = ::autopar::inFlight1F1B(microBatches);
-    problem.cost = [&](int32_t begin, int32_t end, int32_t) {
-      int32_t first = places[begin], last = places[end];
-      return ::autopar::StageCost{times[last] - times[first] + transfers[first] + transfers[last],
-                                  0, 0, 0};
-    };
-    Result<::autopar::StageCut> found = ::autopar::cutStages(problem);
-    if (!found)
-      return found.status();
-    std::vector<int32_t> cuts;
-    for (const ::autopar::CutStage &stage : found->stages)
-      if (stage.begin > 0)
-        cuts.push_back(places[stage.begin]);
-    return cuts;
-  }
-
-private:
-  static double timeUs(Operation *op, const ::autopar::DeviceType &device) {
-    auto types = [](auto values) {
-      SmallVector<RankedTensorType> list;
-      for (Value value : values)
-        list.push_back(tensorTypeOf(value));
-      return list;
-    };
-    auto cost = dyn_cast<CostOpInterface>(op);
-    double flops = cost ? cost.getFlops(types(op->getOperands()), types(op->getResults())) : 0;
-    double bytes = 0;
-    for (Value value : op->getResults())
-      bytes += static_cast<double>(bytesOf(value));
-    if (!cost || !cost.isLight())
-      for (Value value : op->getOperands())
-        bytes += static_cast<double>(bytesOf(value));
-    ::autopar::DataType type = dataTypeOf(
-        tensorTypeOf(op->getNumOperands() ? op->getOperand(0) : op->getResult(0)).getElementType());
-    return ::autopar::opTimeUs(flops, bytes, type, device);
-  }
-
-  /// What a cut in front of each operation sends: values, and their gradients.
-  void findCrossings(bool trains) {
-    DenseMap<Operation *, size_t> position;
-    for (auto [index, op] : llvm::enumerate(ops))
-      position[op] = index;
-    crossing.assign(ops.size() + 1, 0);
-    for (auto [index, op] : llvm::enumerate(ops))
-      for (Value value : op->getResults()) {
-        size_t last = index;
-        for (Operation *user : value.getUsers())
-          if (auto it = position.find(user); it != position.end())
-            last = std::max(last, it->second);
-        for (size_t place = index + 1; place <= last; ++place)
-          crossing[place] += bytesOf(value) * (trains ? 2 : 1);
-      }
-  }
-
-  /// The ends, and the places where little is sent: no worse than those around them. At most about
-  /// 200 of them, the cheapest first.
-  std::vector<int32_t> placesToCut(int32_t stages) const {
-    constexpr size_t most = 200;
-    int32_t end = static_cast<int32_t>(ops.size());
-    std::vector<int32_t> places;
-    for (int32_t place = 1; place < end; ++place)
-      if (crossing[place] <= crossing[place - 1] && crossing[place] < crossing[place + 1])
-        places.push_back(place);
-    if (static_cast<int32_t>(places.size()) + 1 < stages) {
-      places.clear();
-      for (int32_t place = 1; place < end; ++place)
-        places.push_back(place);
-    }
-    llvm::sort(places, [&](int32_t a, int32_t b) {
-      return std::pair(crossing[a], a) < std::pair(crossing[b], b);
-    });
-    if (places.size() > std::max<size_t>(most, stages))
-      places.resize(std::max<size_t>(most, stages));
-    places.push_back(0);
-    places.push_back(end);
-    llvm::sort(places);
-    return places;
-  }
-
-  ArrayRef<Operation *> ops;
-  std::vector<double> times;     ///< of the operations before each place
-  std::vector<int64_t> crossing; ///< bytes at each place
-  std::vector<double> transfers; ///< microseconds at each place
-};
-
 class Cutter {
 public:
   Cutter(func::FuncOp function, const Cluster &cluster, const Plan *plan, int64_t stages,
@@ -189,6 +69,7 @@ public:
                  << pinned.getInt() << " of " << stageCount;
         stageOf[argument] = pinned.getInt();
       }
+    StagePhases phases(block);
     bool isBehindForward = false;
     for (Operation &op : block.without_terminator()) {
       bool isFree =
@@ -197,7 +78,7 @@ public:
         free.insert(&op);
         continue;
       }
-      isBehindForward = isBehindForward || getOpId(&op).contains("/vjp");
+      isBehindForward = isBehindForward || phases.isBackward(&op);
       (isBehindForward ? later : forward).push_back(&op);
     }
     if (failed(placeForward()))
@@ -424,11 +305,10 @@ private:
       return refuse(Status::badInput(std::to_string(machine->deviceCount()) +
                                      " devices cannot be shared equally by the meshes of " +
                                      std::to_string(meshCount) + " stages"));
-    int64_t microBatches = MicroBatches(function.getBody().front()).count();
-    bool trains = !BackwardOps(function.getBody().front()).empty();
-    Result<::autopar::Schedule> table =
-        ::autopar::makeSchedule(name, stageCount, meshCount, microBatches, trains);
-    if (!table)
+    Block &block = function.getBody().front();
+    if (auto table = ::autopar::makeSchedule(
+            name, stageCount, meshCount, MicroBatches(block).count(), StagePhases(block).trains());
+        !table)
       return refuse(table.status());
     if (failed(Cutter(function, *machine, plan ? &*plan : nullptr, stageCount, meshCount).run()))
       return failure();

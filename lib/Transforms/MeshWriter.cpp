@@ -16,7 +16,7 @@ using ::autopar::StagePhase;
 
 StagedFunction::StagedFunction(func::FuncOp function)
     : function(function), microBatches(function.getBody().front()), stages(function),
-      backward(function.getBody().front()), inputGradients(function.getBody().front()) {
+      phases(function.getBody().front()) {
   Block &block = function.getBody().front();
   for (auto transfer : block.getOps<TransferOp>())
     numbers[transfer] = numbers.size();
@@ -26,12 +26,6 @@ StagedFunction::StagedFunction(func::FuncOp function)
     if (isMetric && name && name.getValue() == "loss")
       addDependences(result.get().getDefiningOp(), towardsLoss, [](Operation *) { return true; });
   }
-}
-
-StagePhase StagedFunction::phaseOf(Operation *op) const {
-  if (!backward.contains(op))
-    return StagePhase::Forward;
-  return inputGradients.contains(op) ? StagePhase::Backward : StagePhase::Weight;
 }
 
 int64_t StagedFunction::tagOf(Operation *transfer, int64_t microBatch) const {
@@ -89,7 +83,7 @@ bool MeshWriter::isHere(Operation *op) const {
 void MeshWriter::collect() {
   for (Operation &op : source.function.getBody().front().without_terminator())
     if (isEach(&op) && isHere(&op) && !isa<TransferOp>(op))
-      rows[{source.stages.of(&op), source.phaseOf(&op)}].push_back(&op);
+      rows[{source.stages.of(&op), source.phases.of(&op)}].push_back(&op);
 }
 
 /// Sends a value that other meshes need, or receives it: all meshes do so at the same place of the

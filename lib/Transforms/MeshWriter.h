@@ -3,10 +3,9 @@
 // messages to and from the other meshes.
 #pragma once
 
+#include "StagePhases.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Plan/Schedule.h"
 #include "autopar/Transforms/MicroBatches.h"
-#include "autopar/Transforms/Stages.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::autopar {
@@ -15,8 +14,6 @@ namespace mlir::autopar {
 struct StagedFunction {
   explicit StagedFunction(func::FuncOp function);
 
-  /// Which row of a stage an operation of a micro-batch belongs to.
-  ::autopar::StagePhase phaseOf(Operation *op) const;
   /// Numbers messages: one tag per transferred value, receiver and micro-batch (-1: once).
   int64_t tagOf(Operation *transfer, int64_t microBatch) const;
   /// The same for a metric that a mesh tells the others.
@@ -25,8 +22,7 @@ struct StagedFunction {
   mutable func::FuncOp function; ///< a handle; only read
   MicroBatches microBatches;
   Stages stages;
-  BackwardOps backward;
-  InputGradientOps inputGradients;
+  StagePhases phases;
   DenseMap<Operation *, int64_t> numbers; ///< of transfers
   DenseSet<Operation *> towardsLoss;      ///< what the loss depends on
 };

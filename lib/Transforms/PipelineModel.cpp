@@ -12,27 +12,11 @@ using ::autopar::ScheduleRow;
 using ::autopar::StagePhase;
 using ::autopar::VirtualTask;
 
-PipelineModel::PipelineModel(func::FuncOp function, const ::autopar::Cluster &cluster)
+PipelineModel::PipelineModel(func::FuncOp function, const Schedule &schedule,
+                             const ::autopar::Cluster &cluster)
     : function(function), cluster(cluster), stages(function),
-      microBatches(function.getBody().front()), backward(function.getBody().front()),
-      inputGradients(function.getBody().front()), inFlight(stages.count(), 1) {
-  auto name = function->getAttrOfType<StringAttr>(kScheduleAttribute);
-  auto meshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
-  if (!name || !meshes)
-    return;
-  if (auto made = ::autopar::makeSchedule(name.getValue(), stages.count(), meshes.getInt(),
-                                          microBatches.count(), !backward.empty()))
-    schedule = made.take();
-  for (const std::vector<ScheduleRow> &rows : schedule.rows) {
-    std::vector<int32_t> now(inFlight.size(), 0);
-    for (const ScheduleRow &row : rows) {
-      now[row.stage] += row.phase == StagePhase::Forward  ? 1
-                        : row.phase == StagePhase::Weight ? -1
-                                                          : 0;
-      inFlight[row.stage] = std::max(inFlight[row.stage], now[row.stage]);
-    }
-  }
-}
+      microBatches(function.getBody().front()), phases(function.getBody().front()),
+      table(schedule) {}
 
 int32_t PipelineModel::meshOf(Value value) const {
   int64_t stage = stages.of(value);
@@ -40,30 +24,24 @@ int32_t PipelineModel::meshOf(Value value) const {
     for (Operation *user : value.getUsers())
       if (stage = std::max(stage, stages.of(user)); stage != Stages::kNone)
         break;
-  return schedule.meshOf(std::max<int64_t>(0, stage));
+  return table.meshOf(std::max<int64_t>(0, stage));
 }
 
 int64_t PipelineModel::copiesOf(Value value) const {
   Operation *op = value.getDefiningOp();
   int64_t stage = stages.of(value);
-  if (!op || stage == Stages::kNone || microBatches.runsOf(op) == 1 || backward.contains(op) ||
+  if (!op || stage == Stages::kNone || microBatches.runsOf(op) == 1 || phases.isBackward(op) ||
       MicroBatches::joins(op))
     return 1;
   bool waits =
-      llvm::any_of(value.getUsers(), [&](Operation *user) { return backward.contains(user); });
-  return waits ? inFlight[stage] : 1;
+      llvm::any_of(value.getUsers(), [&](Operation *user) { return phases.isBackward(user); });
+  return waits ? table.mostInFlight(stage) : 1;
 }
 
-StagePhase PipelineModel::phaseOf(Operation *op) const {
-  return !backward.contains(op)        ? StagePhase::Forward
-         : inputGradients.contains(op) ? StagePhase::Backward
-                                       : StagePhase::Weight;
-}
-
-double PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
-                             function_ref<int64_t(Operation *)> bytes) const {
+::autopar::Result<double> PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
+                                                function_ref<int64_t(Operation *)> bytes) const {
   Block &block = function.getBody().front();
-  int32_t meshCount = schedule.meshes;
+  int32_t meshCount = table.meshes;
   using Row = std::tuple<int32_t, int32_t, StagePhase>; // stage, micro-batch, phase
   std::map<std::pair<int32_t, StagePhase>, double> rowUs;
   std::map<std::pair<int32_t, StagePhase>, SmallVector<TransferOp>> sent;
@@ -74,16 +52,16 @@ double PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
       Operation *producer = transfer.getInput().getDefiningOp();
       int64_t from = stages.of(transfer.getInput());
       if (microBatches.phaseOf(&op) == MicroBatchPhase::Each && from != Stages::kNone)
-        sent[{from, phaseOf(producer)}].push_back(transfer);
+        sent[{from, phases.of(producer)}].push_back(transfer);
       continue;
     }
     if (stage == Stages::kNone)
       continue;
     if (microBatches.phaseOf(&op) == MicroBatchPhase::Each)
-      rowUs[{stage, phaseOf(&op)}] += timeUs(&op) / static_cast<double>(microBatches.count());
+      rowUs[{stage, phases.of(&op)}] += timeUs(&op) / static_cast<double>(microBatches.count());
     else
       (microBatches.phaseOf(&op) == MicroBatchPhase::Before ? beforeUs
-                                                            : afterUs)[schedule.meshOf(stage)] +=
+                                                            : afterUs)[table.meshOf(stage)] +=
           timeUs(&op);
   }
   ::autopar::VirtualProgram program;
@@ -107,14 +85,14 @@ double PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
     addTask(mesh, beforeUs[mesh]);
   std::map<Row, int32_t> tasks;
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
-    for (const ScheduleRow &row : schedule.rows[mesh])
+    for (const ScheduleRow &row : table.rows[mesh])
       tasks[{row.stage, row.microBatch, row.phase}] = addTask(mesh, rowUs[{row.stage, row.phase}]);
   // Messages of a link in the order in which they are made.
   int64_t perMesh = cluster.deviceCount() / meshCount;
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
-    for (const ScheduleRow &row : schedule.rows[mesh])
+    for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
-        int32_t target = schedule.meshOf(transfer.getStage());
+        int32_t target = table.meshOf(transfer.getStage());
         int64_t near = mesh * perMesh, far = target * perMesh;
         ::autopar::Link link = cluster.linkOfDevice(near, cluster.levelBetween(near, far));
         double us = mesh == target ? 0
@@ -124,7 +102,7 @@ double PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
         program.tasks[message].after.push_back(tasks.at({row.stage, row.microBatch, row.phase}));
         for (Operation *user : transfer->getUsers())
           if (auto reader = tasks.find(
-                  {static_cast<int32_t>(transfer.getStage()), row.microBatch, phaseOf(user)});
+                  {static_cast<int32_t>(transfer.getStage()), row.microBatch, phases.of(user)});
               reader != tasks.end())
             program.tasks[reader->second].after.push_back(message);
       }
@@ -135,5 +113,7 @@ double PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
       program.tasks[task].after.push_back(rowTask);
   }
   auto run = ::autopar::runVirtualTime(program);
-  return run ? run->makespanUs : std::numeric_limits<double>::infinity();
+  if (!run)
+    return run.status();
+  return run->makespanUs;
 }

@@ -2,9 +2,9 @@
 // The pass autopar-search: for every mesh that fits the cluster, a cost graph and a solution; the
 // cheapest one becomes the plan. The IR is only read.
 #include "ShardingProblem.h"
+#include "StagePhases.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Transforms/Passes.h"
-#include "autopar/Transforms/Stages.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -122,6 +122,7 @@ private:
   int64_t workUnits = 0; ///< per mesh
   int threads = 1;       ///< per mesh
   int64_t limit = 0;     ///< bytes per device
+  ::autopar::Schedule schedule;
 
   FailureOr<Cluster> readCluster() {
     std::string description = cluster;
@@ -143,9 +144,8 @@ private:
   }
 
   /// With pipeline stages: the meshes of one stage.
-  FailureOr<SmallVector<Mesh>> readMeshes(func::FuncOp function, const Cluster &machine) {
-    auto stageMeshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
-    int64_t devices = machine.deviceCount() / (stageMeshes ? stageMeshes.getInt() : 1);
+  FailureOr<SmallVector<Mesh>> readMeshes(const Cluster &machine) {
+    int64_t devices = machine.deviceCount() / schedule.meshes;
     if (meshShape.empty())
       return meshCandidates(machine, devices);
     FailureOr<Mesh> mesh = parseMesh(meshShape, getOperation());
@@ -154,7 +154,7 @@ private:
     if (mesh->deviceCount() != devices)
       return emitError(getOperation().getLoc())
              << "mesh \"" << meshShape << "\" has " << mesh->deviceCount() << " ranks, "
-             << (stageMeshes ? "a stage" : "the cluster") << " has " << devices;
+             << (schedule.meshes > 1 ? "a stage" : "the cluster") << " has " << devices;
     return SmallVector<Mesh>{*mesh};
   }
 
@@ -166,7 +166,11 @@ private:
     FailureOr<Cluster> machine = readCluster();
     if (failed(machine))
       return failure();
-    FailureOr<SmallVector<Mesh>> meshes = readMeshes(function, *machine);
+    ::autopar::Result<::autopar::Schedule> own = scheduleOf(function);
+    if (!own)
+      return function.emitOpError() << own.status().message();
+    schedule = own.take();
+    FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
     if (failed(meshes))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
@@ -227,7 +231,7 @@ private:
       axes.names.push_back(axis.name);
       axes.sizes.push_back(axis.size);
     }
-    ShardingProblem problem(function, axes, mesh, machine);
+    ShardingProblem problem(function, schedule, axes, mesh, machine);
     problem.graph().memoryLimitBytes = limit;
     if (engine == "random")
       return drawPlan(problem);
@@ -245,11 +249,12 @@ private:
       return solutions.status();
     const ::autopar::Solution &solution = solutions->front();
     ::autopar::Plan plan = problem.toPlan(solution.choice);
-    plan.believed.stepUs = problem.pipelineModel().meshes() > 1
-                               ? problem.pipelineUs(solution.choice)
-                               : solution.timeUs;
+    ::autopar::Result<double> stepUs = problem.stepUs(solution.choice);
+    if (!stepUs)
+      return stepUs.status();
+    plan.believed.stepUs = *stepUs;
     // The bound is one of the sum over all stages.
-    plan.believed.lowerBoundUs = problem.pipelineModel().meshes() > 1 ? 0 : solution.lowerBoundUs;
+    plan.believed.lowerBoundUs = problem.hasStages() ? 0 : solution.lowerBoundUs;
     plan.believed.peakBytes = {solution.peakBytes};
     plan.believed.engine = solution.engine;
     plan.believed.stoppedBy = std::string(::autopar::name(solution.stoppedBy));
@@ -282,7 +287,8 @@ private:
     }
     ::autopar::Plan plan = problem.toPlan(choice);
     plan.believed.engine = "random";
-    plan.believed.stepUs = ::autopar::evaluate(problem.graph(), choice).timeUs;
+    if (auto stepUs = problem.stepUs(choice))
+      plan.believed.stepUs = *stepUs;
     return plan;
   }
 };

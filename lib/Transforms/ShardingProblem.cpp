@@ -4,6 +4,7 @@
 // interned, so that a layer's copies share them.
 #include "ShardingProblem.h"
 
+#include "OpTime.h"
 #include "RepeatedBlocks.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/ElementTypes.h"
@@ -41,13 +42,6 @@ std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned inde
   return "output:#" + std::to_string(index);
 }
 
-//===-- Element types
-//-----------------------------------------------------------------------------===//
-
-static int64_t bytesOf(RankedTensorType type) {
-  return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));
-}
-
 SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType type,
                                                               const MeshAxes &mesh) {
   ShardingRule rule;
@@ -63,11 +57,12 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 //===-- Construction
 //------------------------------------------------------------------------------===//
 
-ShardingProblem::ShardingProblem(func::FuncOp function, const MeshAxes &axes,
-                                 const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster)
+ShardingProblem::ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule,
+                                 const MeshAxes &axes, const ::autopar::Mesh &mesh,
+                                 const ::autopar::Cluster &cluster)
     : function(function), axes(axes), mesh(mesh), cluster(cluster),
       device(cluster.typeOfDevice(mesh.devices.front())), microBatches(function.getBody().front()),
-      pipeline(function, cluster), ids(planIds(function)) {
+      pipeline(function, schedule, cluster), ids(planIds(function)) {
   for (auto [position, entry] : llvm::enumerate(ids)) {
     timeOf[entry.first] = position;
     if (microBatches.runsOf(entry.first) == 1)
@@ -201,19 +196,7 @@ double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
   for (OpResult result : op->getResults())
     results.push_back(localType(tensorTypeOf(result),
                                 resultSharding(rule, factorAxes, result.getResultNumber()), axes));
-  double flops = 0, written = 0, read = 0;
-  auto cost = dyn_cast<CostOpInterface>(op);
-  if (cost)
-    flops = cost.getFlops(operands, results);
-  for (RankedTensorType type : results)
-    written += bytesOf(type);
-  for (RankedTensorType type : operands)
-    read += bytesOf(type);
-  ::autopar::DataType type =
-      dataTypeOf((operands.empty() ? results : operands).front().getElementType());
-  if (cost && cost.isLight())
-    return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
-  return ::autopar::opTimeUs(flops, read + written, type, device);
+  return mlir::autopar::opTimeUs(op, operands, results, device);
 }
 
 ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
@@ -465,7 +448,9 @@ static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const Me
   return value;
 }
 
-double ShardingProblem::pipelineUs(ArrayRef<int32_t> choice) const {
+::autopar::Result<double> ShardingProblem::stepUs(ArrayRef<int32_t> choice) const {
+  if (!hasStages())
+    return ::autopar::evaluate(costGraph, choice).timeUs;
   size_t first = argumentLists.size(); // nodes: arguments, operations, results
   std::vector<double> times(costGraph.nodes.size(), 0);
   for (auto [node, strategy] : llvm::enumerate(choice))
@@ -486,23 +471,21 @@ double ShardingProblem::pipelineUs(ArrayRef<int32_t> choice) const {
 /// Meshes of one shape, one after the other over the devices; a stage is listed with its
 /// operations, what is on no stage with the first.
 void ShardingProblem::addStages(::autopar::Plan &plan) const {
-  Stages stages(function);
-  func::FuncOp function = this->function;
-  auto meshCount = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
-  int64_t count = meshCount ? meshCount.getInt() : 1;
-  for (int64_t i = 0; i < count; ++i) {
+  const ::autopar::Schedule &schedule = pipeline.schedule();
+  for (int64_t i = 0; i < schedule.meshes; ++i) {
     plan.meshes.push_back(mesh);
-    if (count > 1)
+    if (hasStages())
       plan.meshes.back().name = "m" + std::to_string(i);
     for (int64_t &device : plan.meshes.back().devices)
       device += i * mesh.deviceCount();
   }
-  for (int64_t i = 0; i < stages.count(); ++i)
-    plan.stages.push_back({"s" + std::to_string(i), plan.meshes[i % count].name, {}});
-  if (count == 1)
+  for (int64_t i = 0; i < schedule.stages; ++i)
+    plan.stages.push_back({"s" + std::to_string(i), plan.meshes[schedule.meshOf(i)].name, {}});
+  if (!hasStages())
     return;
-  plan.schedule = function->getAttrOfType<StringAttr>(kScheduleAttribute).str();
-  plan.microBatches = microBatches.count();
+  plan.schedule = schedule.name;
+  plan.microBatches = schedule.microBatches;
+  Stages stages(function);
   for (auto &[op, id] : ids)
     plan.stages[std::max<int64_t>(0, stages.of(op))].ops.push_back(id);
 }

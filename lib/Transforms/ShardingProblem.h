@@ -29,16 +29,18 @@ SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const Mesh
 /// order, results.
 class ShardingProblem {
 public:
-  ShardingProblem(func::FuncOp function, const MeshAxes &axes, const ::autopar::Mesh &mesh,
-                  const ::autopar::Cluster &cluster);
+  /// `schedule` is that of the function; `mesh` is the one of a stage.
+  ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule, const MeshAxes &axes,
+                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster);
 
   const ::autopar::CostGraph &graph() const { return costGraph; }
   ::autopar::CostGraph &graph() { return costGraph; }
   /// The plan that a choice (one strategy per node) means; `believed` is left empty.
   ::autopar::Plan toPlan(ArrayRef<int32_t> choice) const;
-  /// Microseconds of a step with pipeline stages: meshes work at the same time.
-  double pipelineUs(ArrayRef<int32_t> choice) const;
-  const PipelineModel &pipelineModel() const { return pipeline; }
+  /// Microseconds of a step under a choice: the sum of all costs, or with pipeline stages, whose
+  /// meshes work at the same time, that of the schedule.
+  ::autopar::Result<double> stepUs(ArrayRef<int32_t> choice) const;
+  bool hasStages() const { return pipeline.meshes() > 1; }
 
 private:
   /// How a value may change on the way into an operation.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk over the block each.
+// One walk over the block.
 #include "autopar/Transforms/Stages.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -42,30 +42,4 @@ LogicalResult Stages::verify() const {
                                 << "; expected an autopar.transfer between them";
   }
   return success();
-}
-
-BackwardOps::BackwardOps(Block &block) {
-  for (Operation &op : block.without_terminator())
-    if (getOpId(&op).contains("/vjp") || llvm::any_of(op.getOperands(), [&](Value operand) {
-          return ops.contains(operand.getDefiningOp());
-        }))
-      ops.insert(&op);
-}
-
-void mlir::autopar::addDependences(Operation *wanted, DenseSet<Operation *> &found,
-                                   function_ref<bool(Operation *)> isIncluded) {
-  SmallVector<Operation *> worklist{wanted};
-  while (!worklist.empty()) {
-    Operation *op = worklist.pop_back_val();
-    if (!op || !isIncluded(op) || !found.insert(op).second)
-      continue;
-    for (Value operand : op->getOperands())
-      worklist.push_back(operand.getDefiningOp());
-  }
-}
-
-InputGradientOps::InputGradientOps(Block &block) {
-  for (auto transfer : block.getOps<TransferOp>())
-    addDependences(transfer.getInput().getDefiningOp(), ops,
-                   [](Operation *op) { return !isa<TransferOp>(op); });
 }

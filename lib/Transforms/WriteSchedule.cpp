@@ -33,11 +33,7 @@ private:
       return failure();
     if (source.numbers.empty() && source.microBatches.count() == 1)
       return success(); // neither transfers nor micro-batches
-    auto name = function->getAttrOfType<StringAttr>(kScheduleAttribute);
-    auto meshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
-    ::autopar::Result<Schedule> schedule = ::autopar::makeSchedule(
-        name ? name.getValue() : "1f1b", source.stages.count(), meshes ? meshes.getInt() : 1,
-        source.microBatches.count(), !source.backward.empty());
+    ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
     if (failed(checkDirection(source)))
@@ -55,9 +51,9 @@ private:
       if (source.microBatches.phaseOf(transfer) != MicroBatchPhase::Each || !producer)
         continue;
       int64_t from = source.stages.of(producer), to = transfer.getStage();
-      bool isBackward = source.backward.contains(producer);
+      bool isBackward = source.phases.isBackward(producer);
       for (Operation *user : transfer->getUsers()) {
-        bool staysInPhase = source.backward.contains(user) == isBackward;
+        bool staysInPhase = source.phases.isBackward(user) == isBackward;
         if (staysInPhase && (isBackward ? to > from : to < from))
           return user->emitOpError()
                  << "reads a value of stage " << from << " in stage " << to << " in the "

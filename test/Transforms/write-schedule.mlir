@@ -68,3 +68,29 @@ module {
     return %new : tensor<4xf32>
   }
 }
+
+// -----
+
+// A constant that both passes read may be named after a derivative; the forward pass stays forward.
+// CHECK-LABEL: func.func @main.0
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "f@0"}
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "f@1"}
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "f/vjp.0@0"}
+module {
+  func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64})
+      -> (tensor<4xf32> {autopar.name = "w"}) attributes {autopar.schedule = "gpipe", autopar.stage_meshes = 2 : i64} {
+    %two = autopar.constant {autopar.id = "f/vjp.0/constant"} dense<2.0> : tensor<4xf32>
+    %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
+    %v = autopar.binary mul %w, %two {autopar.id = "v"} : tensor<4xf32>
+    %f = autopar.binary mul %x, %v {autopar.id = "f"} : tensor<4xf32>
+    %there = autopar.transfer %f to 1 {autopar.id = "f/to.1"} : tensor<4xf32>
+    %g = autopar.binary add %there, %x {autopar.id = "loss/vjp"} : tensor<4xf32>
+    %back = autopar.transfer %g to 0 {autopar.id = "loss/vjp/to.0"} : tensor<4xf32>
+    %d = autopar.binary mul %back, %two {autopar.id = "f/vjp.0"} : tensor<4xf32>
+    %before = autopar.carried sum 0 : tensor<4xf32>
+    %sum = autopar.binary add %d, %before {autopar.id = "sum"} : tensor<4xf32>
+    %total = autopar.carry 0 %sum : tensor<4xf32>
+    %new = autopar.binary sub %w, %total {autopar.id = "update"} : tensor<4xf32>
+    return %new : tensor<4xf32>
+  }
+}

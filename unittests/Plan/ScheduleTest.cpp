@@ -64,10 +64,10 @@ TEST(Schedule, OneForwardOneBackwardIsTheKnownTable) {
 TEST(Schedule, MemoryInFlight) {
   Schedule gpipe = made("gpipe", 4, 4, 8), oneByOne = made("1f1b", 4, 4, 8),
            zeroBubble = made("zero-bubble", 4, 4, 8);
-  for (int32_t mesh = 0; mesh < 4; ++mesh) {
-    EXPECT_EQ(gpipe.mostInFlight(mesh), 8);
-    EXPECT_EQ(oneByOne.mostInFlight(mesh), 4 - mesh);
-    EXPECT_LE(zeroBubble.mostInFlight(mesh), 4);
+  for (int32_t stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(gpipe.mostInFlight(stage), 8);
+    EXPECT_EQ(oneByOne.mostInFlight(stage), 4 - stage);
+    EXPECT_LE(zeroBubble.mostInFlight(stage), 4);
   }
 }
 

@@ -41,9 +41,8 @@ struct Schedule {
   /// come in order, so that sums over them do not depend on the schedule; nothing waits for itself
   /// even where a mesh goes on only when what it sent has been taken.
   Status verify() const;
-  /// The most micro-batches, over all stages of a mesh, whose activations wait for their gradients
-  /// at one time.
-  int32_t mostInFlight(int32_t mesh) const;
+  /// The most micro-batches of a stage whose activations wait for their gradients at one time.
+  int32_t mostInFlight(int32_t stage) const;
   /// One line per mesh: "F0 F1 B0 W0 ..."; "F1.0" is micro-batch 0 of the mesh's second stage.
   std::string toText() const;
 };

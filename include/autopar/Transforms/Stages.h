@@ -41,31 +41,4 @@ private:
   DenseMap<Operation *, int64_t> stages; ///< all but kNone
 };
 
-/// Whether an operation is part of the backward pass, for operations in order: it is one of a
-/// derivative, or reads one.
-class BackwardOps {
-public:
-  explicit BackwardOps(Block &block);
-  bool contains(Operation *op) const { return ops.contains(op); }
-  bool empty() const { return ops.empty(); }
-
-private:
-  DenseSet<Operation *> ops;
-};
-
-/// What other stages wait for: everything that a transferred value is made of on its stage. Of the
-/// backward pass it is the gradient of the stage's input; the rest are weight gradients.
-class InputGradientOps {
-public:
-  explicit InputGradientOps(Block &block);
-  bool contains(Operation *op) const { return ops.contains(op); }
-
-private:
-  DenseSet<Operation *> ops;
-};
-
-/// Adds `op` and what it depends on through operations for which `isIncluded`.
-void addDependences(Operation *op, DenseSet<Operation *> &found,
-                    function_ref<bool(Operation *)> isIncluded);
-
 } // namespace mlir::autopar

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "OpTime.h"
+
+#include "autopar/Cost/CostModel.h"
+#include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Interfaces/ElementTypes.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+int64_t mlir::autopar::bytesOf(RankedTensorType type) {
+  return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));
+}
+
+double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
+                               ArrayRef<RankedTensorType> results,
+                               const ::autopar::DeviceType &device) {
+  double flops = 0, written = 0, read = 0;
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (cost)
+    flops = cost.getFlops(operands, results);
+  for (RankedTensorType type : results)
+    written += bytesOf(type);
+  for (RankedTensorType type : operands)
+    read += bytesOf(type);
+  ::autopar::DataType type =
+      dataTypeOf((operands.empty() ? results : operands).front().getElementType());
+  if (cost && cost.isLight())
+    return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
+  return ::autopar::opTimeUs(flops, read + written, type, device);
+}

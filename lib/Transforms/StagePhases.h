@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a stage's work on a micro-batch is forward, gradient of the stage's input, or weight
+// gradient; and the schedule that orders it.
+#pragma once
+
+#include "autopar/Plan/Schedule.h"
+#include "autopar/Transforms/Stages.h"
+
+namespace mlir::autopar {
+
+/// Which row of a stage each operation of a micro-batch belongs to.
+class StagePhases {
+public:
+  explicit StagePhases(Block &block);
+
+  ::autopar::StagePhase of(Operation *op) const;
+  /// Whether it is a derivative or reads one. What has no operands is on either side.
+  bool isBackward(Operation *op) const { return backward.contains(op); }
+  /// Whether there is a backward pass.
+  bool trains() const { return !backward.empty(); }
+
+private:
+  DenseSet<Operation *> backward;
+  DenseSet<Operation *> sent; ///< what transferred values are made of on their stage
+};
+
+/// Adds `op` and what it depends on through operations for which `isIncluded`.
+void addDependences(Operation *op, DenseSet<Operation *> &found,
+                    function_ref<bool(Operation *)> isIncluded);
+
+/// The schedule by which a function's stages and micro-batches run: by the name that it remembers,
+/// 1f1b if it remembers none.
+::autopar::Result<::autopar::Schedule> scheduleOf(func::FuncOp function);
+
+} // namespace mlir::autopar
