@@ -158,6 +158,14 @@ int64_t JsonFields::integer(const char *key, int64_t least, int64_t most, int64_
   return has(key) ? integer(key, least, most) : absent;
 }
 
+bool JsonFields::truth(const char *key, bool absent) {
+  const nlohmann::json *value = fetch(key, false);
+  if (!value || value->is_boolean())
+    return value ? value->get<bool>() : absent;
+  fail(key, std::string("expected true or false, found ") + value->type_name());
+  return absent;
+}
+
 const nlohmann::json &JsonFields::array(const char *key) {
   const nlohmann::json *value = fetch(key, true);
   if (!value)

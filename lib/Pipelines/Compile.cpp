@@ -7,8 +7,10 @@
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
+#include "autopar/Plan/Degrees.h"
 #include "autopar/Target/ArtifactEmitter.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
@@ -53,6 +55,7 @@ public:
 
   Result<CompileResult> run() {
     AUTOPAR_RETURN_IF_ERROR(chooseCluster());
+    AUTOPAR_RETURN_IF_ERROR(readPlan());
     size_t count = 0;
     for (const PhaseInfo &info : allPhases())
       count += runs(info.phase);
@@ -75,7 +78,7 @@ public:
   }
 
 private:
-  bool shards() const { return !shardOptions.cluster.empty() || !options.plan.empty(); }
+  bool shards() const { return !shardOptions.cluster.empty() || !shardOptions.plan.empty(); }
 
   /// Sharding phases are skipped on one rank.
   bool runs(Phase phase) const {
@@ -83,9 +86,10 @@ private:
       return false;
     if (phase == Phase::Train && !options.train)
       return false;
-    if (phase == Phase::SplitMicroBatches && options.microBatches == 1)
+    if (phase == Phase::SplitMicroBatches && shardOptions.microBatches == 1 && !degrees)
       return false;
-    if (phase == Phase::CutStages && options.stages == 1 && options.plan.empty())
+    if (phase == Phase::CutStages && shardOptions.stages == 1 && shardOptions.plan.empty() &&
+        !degrees)
       return false;
     bool isSharding = phase >= Phase::CutStages && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
@@ -96,15 +100,10 @@ private:
     if (options.cluster.empty() && options.ranks > 1)
       shardOptions.cluster = "presets:cpux" + std::to_string(options.ranks);
     shardOptions.engine = options.engine;
-    shardOptions.mesh = options.mesh;
     shardOptions.seed = options.seed;
     shardOptions.plan = options.plan;
     shardOptions.emitPlan = options.emitPlan;
     shardOptions.memoryLimit = options.memoryLimit;
-    shardOptions.microBatches = options.microBatches;
-    shardOptions.stages = options.stages;
-    shardOptions.stageMeshes = options.stageMeshes;
-    shardOptions.schedule = options.schedule;
     lowerOptions.threads = options.threads;
     lowerOptions.packWeights = options.packWeights;
     lowerOptions.memoryLimit = options.memoryLimit;
@@ -119,12 +118,76 @@ private:
     return Status::ok();
   }
 
+  /// A plan in degrees becomes constraints, once the batch is known; a full one says into how many
+  /// micro-batches the batch is split.
+  Status readPlan() {
+    demands = options.constraints;
+    if (!options.plan.empty()) {
+      Result<bool> isInDegrees = ::autopar::Degrees::isIn(options.plan);
+      if (!isInDegrees)
+        return isInDegrees.status();
+      if (*isInDegrees)
+        return readDegrees();
+      Result<::autopar::Plan> plan = ::autopar::Plan::load(options.plan);
+      if (!plan)
+        return plan.status();
+      if (plan->microBatches > 1)
+        AUTOPAR_RETURN_IF_ERROR(
+            demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));
+    }
+    settleDemands();
+    return Status::ok();
+  }
+
+  Status readDegrees() {
+    Result<::autopar::Degrees> read = ::autopar::Degrees::load(options.plan);
+    if (!read)
+      return read.status();
+    AUTOPAR_RETURN_IF_ERROR(read->checkRanks(devices));
+    if (options.startAt > Phase::SplitMicroBatches)
+      return Status::badInput(options.plan + ": a plan in degrees says how the batch is split; "
+                                             "start at split-micro-batches or before");
+    shardOptions.plan = "";
+    degrees = read.take();
+    return Status::ok();
+  }
+
+  /// What the demands mean for the passes.
+  void settleDemands() {
+    shardOptions.microBatches = demands.number("micro-batches", 1);
+    int64_t turns = demands.number("virtual-stages", 1);
+    shardOptions.stageMeshes = demands.number("stages", 1);
+    shardOptions.stages = shardOptions.stageMeshes * turns;
+    std::string schedule = demands.word("schedule");
+    shardOptions.schedule = !schedule.empty() ? schedule : turns > 1 ? "interleaved" : "1f1b";
+    std::string mesh;
+    for (const ::autopar::MeshAxis &axis : demands.mesh())
+      mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+    shardOptions.mesh = mesh;
+    shardOptions.constraints = demands.toText();
+  }
+
+  Status settleDegrees() {
+    if (!degrees)
+      return Status::ok();
+    auto function = module->lookupSymbol<func::FuncOp>("main");
+    std::optional<int64_t> batch = function ? samplesOf(function) : std::nullopt;
+    if (!batch)
+      return Status::badInput(options.plan + ": the model has no input with a batch dimension");
+    Result<::autopar::Constraints> demanded = degrees->constraints(*batch);
+    if (!demanded)
+      return demanded.status();
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(*demanded));
+    settleDemands();
+    return Status::ok();
+  }
+
   Status read() {
     if (!llvm::sys::fs::exists(options.input))
       return Status::noInput(options.input + ": no such file");
     ParserConfig config(&context);
     module = parseSourceFile<ModuleOp>(options.input, config);
-    return module ? Status::ok() : reported();
+    return module ? settleDegrees() : reported();
   }
 
   Status import() {
@@ -140,7 +203,7 @@ private:
     if (failed(imported))
       return reported();
     module = std::move(*imported);
-    return Status::ok();
+    return settleDegrees();
   }
 
   Status runPhase(Phase phase) {
@@ -161,7 +224,7 @@ private:
     return Status::ok();
   }
 
-  bool choosesStages() const { return options.stages == 0 && options.plan.empty(); }
+  bool choosesStages() const { return shardOptions.stages == 0 && shardOptions.plan.empty(); }
 
   Status choose() {
     auto onCandidate = [&](int64_t stages) {
@@ -227,6 +290,8 @@ private:
   MLIRContext &context;
   AutoShardOptions shardOptions;
   LowerOptions lowerOptions;
+  ::autopar::Constraints demands;
+  std::optional<::autopar::Degrees> degrees;
   OwningOpRef<ModuleOp> module;
   int64_t devices = 1; ///< of the cluster
   CompileResult result;

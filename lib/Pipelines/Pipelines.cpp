@@ -55,6 +55,7 @@ static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
   search.cluster = options.cluster;
   search.engine = options.engine;
   search.meshShape = options.mesh;
+  search.constraints = options.constraints;
   search.memoryLimit = options.memoryLimit;
   search.seed = options.seed;
   search.planFile = options.emitPlan;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-search: for every mesh that fits the cluster, a cost graph and a solution; the
 // cheapest one becomes the plan. The IR is only read.
+#include "SearchConstraints.h"
 #include "ShardingProblem.h"
 #include "StagePhases.h"
 #include "autopar/Planner/SearchEngine.h"
@@ -123,6 +124,7 @@ private:
   int threads = 1;       ///< per mesh
   int64_t limit = 0;     ///< bytes per device
   ::autopar::Schedule schedule;
+  ::autopar::Constraints demands;
 
   FailureOr<Cluster> readCluster() {
     std::string description = cluster;
@@ -170,6 +172,10 @@ private:
     if (!own)
       return function.emitOpError() << own.status().message();
     schedule = own.take();
+    auto demanded = ::autopar::Constraints::parse("constraints", constraints);
+    if (!demanded)
+      return emitError(module.getLoc()) << demanded.status().message();
+    demands = demanded.take();
     FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
     if (failed(meshes))
       return failure();
@@ -207,6 +213,8 @@ private:
                                const ::autopar::Status &problem, int64_t leastBytes) {
     InFlightDiagnostic error = emitError(function->getParentOp()->getLoc())
                                << "no plan found: " << problem.message();
+    if (!demands.empty())
+      error << "; demanded is " << demands.toText();
     if (leastBytes == std::numeric_limits<int64_t>::max())
       return error;
     limit = leastBytes;
@@ -233,6 +241,7 @@ private:
     }
     ShardingProblem problem(function, schedule, axes, mesh, machine);
     problem.graph().memoryLimitBytes = limit;
+    AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random")
       return drawPlan(problem);
     ::autopar::Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(engine);
@@ -276,7 +285,8 @@ private:
       std::vector<int32_t> legal;
       size_t count = graph.nodes[node].strategies.size();
       for (size_t k = 0; k < count; ++k)
-        if (llvm::none_of(before[node], [&](const ::autopar::CostEdge &edge) {
+        if (!::autopar::isForbidden(graph.nodes[node].strategies[k].timeUs) &&
+            llvm::none_of(before[node], [&](const ::autopar::CostEdge &edge) {
               return ::autopar::isForbidden(
                   graph.matrices[edge.matrix][choice[edge.a] * count + k]);
             }))

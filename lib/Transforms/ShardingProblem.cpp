@@ -481,10 +481,10 @@ void ShardingProblem::addStages(::autopar::Plan &plan) const {
   }
   for (int64_t i = 0; i < schedule.stages; ++i)
     plan.stages.push_back({"s" + std::to_string(i), plan.meshes[schedule.meshOf(i)].name, {}});
+  plan.microBatches = schedule.microBatches;
   if (!hasStages())
     return;
   plan.schedule = schedule.name;
-  plan.microBatches = schedule.microBatches;
   Stages stages(function);
   for (auto &[op, id] : ids)
     plan.stages[std::max<int64_t>(0, stages.of(op))].ops.push_back(id);

@@ -40,6 +40,16 @@ public:
   /// Microseconds of a step under a choice: the sum of all costs, or with pipeline stages, whose
   /// meshes work at the same time, that of the schedule.
   ::autopar::Result<double> stepUs(ArrayRef<int32_t> choice) const;
+  /// Nodes: arguments, then operations. What each strategy of a node means.
+  ArrayRef<TensorSharding> shardingsOfArgument(unsigned index) const {
+    return lists[argumentLists[index]];
+  }
+  ArrayRef<FactorAxes> choicesOf(size_t position) const {
+    return *strategies[argumentLists.size() + position];
+  }
+  ArrayRef<std::pair<Operation *, std::string>> operations() const { return ids; }
+  func::FuncOp getFunction() const { return function; }
+  const MeshAxes &meshAxes() const { return axes; }
   bool hasStages() const { return pipeline.meshes() > 1; }
 
 private:

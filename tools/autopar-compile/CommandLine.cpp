@@ -21,6 +21,9 @@ EXAMPLES:
   autopar-compile gpt3-175b.onnx --bind batch=64,seq=2048 --cluster presets:h100x8x8 --plan-only -o plan.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o train.bin \
       --train "loss=softmax_cross_entropy(logits, labels)" --optimizer "adamw(lr=3e-4)" --clip-norm 1
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan megatron.json --plan-only -o plan.json
+                          with {"kind": "degrees", "version": 1, "data": 2, "tensor": 2} in megatron.json
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --constrain "stages=2, micro-batches=4, mesh=data=2"
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --emit-mlir=phases      the IR after every phase
 
 Exit codes: docs/ExitCodes.md. Cluster files: docs/CostModel.md. Training: docs/Training.md.
@@ -49,7 +52,9 @@ struct Options {
   cl::opt<std::string> mesh{"mesh", cl::desc("only this mesh: data=4,tensor=2"), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of engines that draw"), cl::init(1),
                          cl::cat(category)};
-  cl::opt<std::string> plan{"plan", cl::desc("plan file to follow instead of searching"),
+  cl::opt<std::string> plan{"plan",
+                            cl::desc("plan file to follow instead of searching; one in degrees "
+                                     "(data, tensor, pipeline) is completed by the search"),
                             cl::cat(category)};
   cl::opt<std::string> emitPlan{"emit-plan", cl::desc("write the plan to this file"),
                                 cl::cat(category)};
@@ -103,16 +108,23 @@ struct Options {
       cl::desc("dynamic(initial=65536, interval=2000), static(scale=1024) or none; default: "
                "dynamic for fp16, none else"),
       cl::cat(category)};
-  cl::opt<int64_t> microBatches{
+  cl::opt<std::string> constrain{
+      "constrain",
+      cl::desc(
+          "what the plan must hold: \"stages=4, mesh=data=2xtensor=2, fc1.weight: [-, tensor]\"; "
+          "keys: stages, virtual-stages, micro-batches, schedule, mesh, batch-axis, "
+          "weight-axis, sequence, zero (docs/PlanFormat.md)"),
+      cl::value_desc("key=value,..."), cl::cat(category)};
+  cl::opt<std::string> microBatches{
       "micro-batches", cl::desc("compute the batch in this many parts, one after the other"),
-      cl::init(1), cl::cat(category)};
+      cl::value_desc("number"), cl::cat(category)};
   cl::opt<std::string> stages{"stages",
                               cl::desc("pipeline: cut the model into this many parts, each on its "
                                        "own share of the ranks; auto: as many as are fastest"),
-                              cl::init("1"), cl::cat(category)};
-  cl::opt<int64_t> virtualStages{
+                              cl::value_desc("number|auto"), cl::cat(category)};
+  cl::opt<std::string> virtualStages{
       "virtual-stages", cl::desc("pipeline: parts that each share of the ranks works on in turn"),
-      cl::init(1), cl::cat(category)};
+      cl::value_desc("number"), cl::cat(category)};
   cl::opt<std::string> pipelineSchedule{
       "pipeline-schedule",
       cl::desc("gpipe, 1f1b, interleaved or zero-bubble; default: 1f1b, or interleaved with "
@@ -131,13 +143,8 @@ struct Options {
       cl::cat(category)};
   cl::opt<bool> quiet{"quiet", cl::desc("no progress, no summary"), cl::cat(category)};
 
-  /// 0 for auto, -1 for what is no number.
-  int64_t stageCount() const {
-    int64_t count;
-    if (stages == "auto")
-      return 0;
-    return StringRef(stages).getAsInteger(10, count) || count < 1 ? -1 : count;
-  }
+  /// What --constrain and the flags that are short for a part of it demand.
+  Result<::autopar::Constraints> constraints() const;
   /// Whether the flags make sense together.
   Status check() const;
   Result<CommandLine> values() const;
@@ -176,18 +183,18 @@ static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
 Status Options::check() const {
   if (input.empty())
     return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
-  if (microBatches < 1)
-    return usage("--micro-batches: expected a positive number");
-  if (stageCount() < 0)
-    return usage("--stages: expected a positive number or auto, got \"" + stages + "\"");
-  if (virtualStages < 1)
-    return usage("--virtual-stages: expected a positive number, got " + Twine(virtualStages));
-  if (stageCount() == 0 && (virtualStages > 1 || !plan.empty()))
-    return usage("--stages auto goes neither with --virtual-stages nor with --plan");
-  if (stageCount() == 1 && (virtualStages > 1 || pipelineSchedule.getNumOccurrences()))
-    return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
-  if (stageCount() != 1 && ranks <= 1 && cluster.empty())
-    return usage("--stages: expected --ranks or --cluster, one rank has no stages");
+  if (Result<::autopar::Constraints> demands = constraints(); !demands) {
+    return demands.status();
+  } else {
+    int64_t count = demands->number("stages", 1);
+    bool hasTurns = demands->number("virtual-stages", 1) > 1;
+    if (count == 0 && (hasTurns || !plan.empty()))
+      return usage("--stages auto goes neither with --virtual-stages nor with --plan");
+    if (count == 1 && plan.empty() && (hasTurns || demands->has("schedule")))
+      return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
+    if (count != 1 && ranks <= 1 && cluster.empty())
+      return usage("--stages: expected --ranks or --cluster, one rank has no stages");
+  }
   if (ranks.getNumOccurrences() && ranks < 1)
     return usage("--ranks: expected a positive number, got " + Twine(ranks));
   if (ranks.getNumOccurrences() && !cluster.empty())
@@ -225,6 +232,28 @@ Status Options::check() const {
   return Status::ok();
 }
 
+Result<::autopar::Constraints> Options::constraints() const {
+  ::autopar::Constraints demands;
+  if (constrain.getNumOccurrences()) {
+    Result<::autopar::Constraints> parsed = ::autopar::Constraints::parse("--constrain", constrain);
+    if (!parsed)
+      return usage(parsed.status().message());
+    demands = parsed.take();
+  }
+  struct {
+    const char *flag, *key;
+    const cl::opt<std::string> &value;
+  } shortForms[] = {{"--stages", "stages", stages},
+                    {"--virtual-stages", "virtual-stages", virtualStages},
+                    {"--micro-batches", "micro-batches", microBatches},
+                    {"--pipeline-schedule", "schedule", pipelineSchedule},
+                    {"--mesh", "mesh", mesh}};
+  for (auto &[flag, key, value] : shortForms)
+    if (value.getNumOccurrences())
+      AUTOPAR_RETURN_IF_ERROR(demands.demand(flag, key, value));
+  return demands;
+}
+
 Result<CommandLine> Options::values() const {
   CommandLine line;
   CompileOptions &options = line.compile;
@@ -239,14 +268,9 @@ Result<CommandLine> Options::values() const {
   options.ranks = ranks;
   options.cluster = cluster;
   options.engine = engine;
-  options.mesh = mesh;
   options.seed = seed;
-  options.microBatches = microBatches;
-  options.stages = stageCount() * virtualStages;
-  options.stageMeshes = stageCount();
-  options.schedule = pipelineSchedule.getNumOccurrences() ? std::string(pipelineSchedule)
-                     : virtualStages > 1                  ? "interleaved"
-                                                          : "1f1b";
+  if (Result<::autopar::Constraints> demands = constraints())
+    options.constraints = demands.take();
   options.plan = plan;
   options.emitPlan = emitPlan;
   options.threads = threads;

@@ -36,6 +36,7 @@ public:
   double number(const char *key, double least, double most, double absent);
   int64_t integer(const char *key, int64_t least, int64_t most);
   int64_t integer(const char *key, int64_t least, int64_t most, int64_t absent);
+  bool truth(const char *key, bool absent);
   /// The value of a key; null (a static one) and an error where it is absent or of another type.
   const nlohmann::json &array(const char *key);
   const nlohmann::json &object(const char *key);

@@ -4,6 +4,7 @@
 
 #include "autopar/Base/Status.h"
 #include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Plan/Constraints.h"
 
 #include <functional>
 #include <map>
@@ -22,18 +23,15 @@ struct CompileOptions {
   std::map<std::string, int64_t> bindings; ///< symbolic dimension -> extent
   int64_t ranks = 0;   ///< ranks of this machine; 0 where `cluster` says it; 1 without either
   std::string cluster; ///< cluster file or presets:NAME
-  std::string engine = "auto", mesh; ///< search engine; the only mesh to consider
+  std::string engine = "auto"; ///< search engine
   uint64_t seed = 1;
-  std::string plan;        ///< plan file to replay instead of searching
-  std::string emitPlan;    ///< where to write the plan
+  std::string plan;     ///< plan file to replay instead of searching; in degrees: to search within
+  std::string emitPlan; ///< where to write the plan
   int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
   int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
-  int64_t microBatches = 1;      ///< parts of the batch, computed one after the other
-  int64_t stages = 1;            ///< pipeline stages; 0: as many as are fastest
-  int64_t stageMeshes = 0;       ///< that the stages take turns on; 0: one for each
-  std::string schedule = "1f1b"; ///< include/autopar/Plan/Schedule.h
-  TrainOptions train;            ///< for a training step instead of inference
+  ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
+  TrainOptions train;                 ///< for a training step instead of inference
   PrecisionOptions precision;
   std::string targetCpu = "native";
   std::string emitMlir; ///< folder for the IR after each phase

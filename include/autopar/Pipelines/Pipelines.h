@@ -54,6 +54,10 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
                              llvm::cl::init("auto")};
   Option<std::string> mesh{*this, "mesh", llvm::cl::desc("only this mesh, e.g. data=4,tensor=2"),
                            llvm::cl::init("")};
+  Option<std::string> constraints{
+      *this, "constraints",
+      llvm::cl::desc("what shardings and axes must hold (autopar/Plan/Constraints.h)"),
+      llvm::cl::init("")};
   Option<int64_t> memoryLimit{*this, "memory-limit",
                               llvm::cl::desc("bytes per device; 0 takes the cluster's"),
                               llvm::cl::init(0)};

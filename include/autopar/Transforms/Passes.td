@@ -84,6 +84,7 @@ def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"engine", "engine", "std::string", "\"auto\"", "search engine, or random for a seeded legal plan">,
     Option<"meshShape", "mesh", "std::string", "\"\"", "only this mesh, e.g. data=4,tensor=2">,
+    Option<"constraints", "constraints", "std::string", "\"\"", "what the plan must hold (autopar/Plan/Constraints.h)">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
     Option<"seed", "seed", "uint64_t", "1", "seed of engines that draw">,
     Option<"planFile", "emit-plan", "std::string", "\"\"", "write the plan to this file too">,

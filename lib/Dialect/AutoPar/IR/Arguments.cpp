@@ -2,8 +2,6 @@
 // Arguments, told apart by their attributes.
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -30,4 +28,12 @@ bool mlir::autopar::isFed(BlockArgument argument) {
                                    [&](StringRef attribute) {
                                      return function.getArgAttr(argument.getArgNumber(), attribute);
                                    });
+}
+
+std::optional<int64_t> mlir::autopar::samplesOf(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments())
+    if (auto type = dyn_cast<RankedTensorType>(argument.getType());
+        type && type.getRank() > 0 && isFed(argument))
+      return type.getDimSize(0);
+  return std::nullopt;
 }

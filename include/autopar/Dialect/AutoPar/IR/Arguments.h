@@ -2,8 +2,9 @@
 // What the arguments of a function are.
 #pragma once
 
-#include "mlir/IR/Value.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <optional>
 #include <string>
 
 namespace mlir::autopar {
@@ -15,5 +16,8 @@ bool isParameter(Value value);
 /// Whether whoever runs the program gives it at each step: neither a parameter, nor state, nor
 /// something the runtime sets.
 bool isFed(BlockArgument argument);
+/// The samples of a step: the first extent of the first fed argument that has one, before the batch
+/// is split into micro-batches.
+std::optional<int64_t> samplesOf(func::FuncOp function);
 
 } // namespace mlir::autopar

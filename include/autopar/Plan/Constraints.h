@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a person demands of a plan before it is searched: "stages=4, mesh=data=2xtensor=2, fc1_w:
+// [-, tensor]". Flags, plans in degrees and autopar-compile --constrain all become one of these.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autopar/Base/Status.h"
+#include "autopar/Cost/Mesh.h"
+#include "autopar/Plan/Plan.h"
+
+namespace autopar {
+
+class Constraints {
+public:
+  /// Settings (`key=value`) and shardings (`name: [axes per dimension]`, axes joined by '*', '-'
+  /// for none), separated by commas. Errors point at the character. `what` says what the text is
+  /// ("--constrain"). Settings:
+  ///   stages         a number, or auto      virtual-stages  stages of a mesh that take turns
+  ///   micro-batches  parts of the batch     schedule        a name of makeSchedule
+  ///   mesh           data=2xtensor=2, of a stage
+  ///   batch-axis     the batch, and nothing but the batch, is split over this axis
+  ///   weight-axis    matrix products and their parameters are split over this one, the batch not
+  ///   sequence       true: positions are split over the weight axis where nothing else is;
+  ///                  false: they never are
+  ///   zero           0 to 3: what may be split over the batch axis too: nothing, optimizer state,
+  ///                  gradients, parameters
+  static Result<Constraints> parse(const std::string &what, const std::string &text);
+  /// What parse reads; settings before shardings, in alphabetical order.
+  std::string toText() const;
+  bool empty() const { return settings.empty() && values.empty(); }
+
+  /// Demands one more thing, said by `what` ("--stages"). Error where another value is demanded.
+  Status demand(const std::string &what, const std::string &key, const std::string &value);
+  /// All that `other` demands.
+  Status demand(const Constraints &other);
+
+  bool has(const std::string &key) const { return settings.count(key) != 0; }
+  /// "" where nothing is demanded.
+  std::string word(const std::string &key) const;
+  /// The number; `absent` where nothing is demanded, 0 for auto.
+  int64_t number(const std::string &key, int64_t absent) const;
+  /// The axes of `mesh`; empty where none is demanded.
+  std::vector<MeshAxis> mesh() const;
+  /// Demanded shardings by name: axes per dimension.
+  std::vector<std::pair<std::string, std::vector<AxisList>>> shardings() const;
+
+  /// BadInput: where the demand was made, and `message`.
+  Status errorAt(const std::string &key, const std::string &message) const;
+
+private:
+  struct Demand {
+    std::string value;
+    std::vector<AxisList> axes; ///< of a sharding
+    std::string source;         ///< --constrain "...": at character 5
+  };
+
+  std::map<std::string, Demand> settings; ///< by key
+  std::map<std::string, Demand> values;   ///< shardings, by name
+};
+
+} // namespace autopar

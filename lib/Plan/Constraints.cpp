@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table of what may be demanded, and a parser that points at characters.
+#include "autopar/Plan/Constraints.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace autopar {
+namespace {
+
+enum class Kind { Count, CountOrAuto, Word, Axes, Truth, ZeroStage, Later };
+
+struct Setting {
+  const char *key;
+  Kind kind;
+};
+
+constexpr Setting kSettings[] = {
+    {"stages", Kind::CountOrAuto},  {"virtual-stages", Kind::Count},
+    {"micro-batches", Kind::Count}, {"schedule", Kind::Word},
+    {"mesh", Kind::Axes},           {"batch-axis", Kind::Word},
+    {"weight-axis", Kind::Word},    {"sequence", Kind::Truth},
+    {"zero", Kind::ZeroStage},      {"recompute", Kind::Later},
+};
+
+const Setting *findSetting(const std::string &key) {
+  const Setting *found = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                      [&](const Setting &setting) { return key == setting.key; });
+  return found == std::end(kSettings) ? nullptr : found;
+}
+
+std::optional<int64_t> countOf(std::string_view text) {
+  int64_t count = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1)
+    return std::nullopt;
+  return count;
+}
+
+/// "data=2xtensor=2", "data=2*tensor=2" or "data=2,tensor=2"; nothing where it is none of these.
+std::optional<std::vector<MeshAxis>> axesOf(std::string_view text) {
+  std::vector<MeshAxis> axes;
+  size_t at = 0;
+  while (true) {
+    size_t equals = text.find('=', at);
+    if (equals == std::string_view::npos || equals == at)
+      return std::nullopt;
+    size_t end = equals + 1;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])))
+      ++end;
+    std::optional<int64_t> size = countOf(text.substr(equals + 1, end - equals - 1));
+    if (!size)
+      return std::nullopt;
+    axes.push_back({std::string(text.substr(at, equals - at)), *size});
+    if (end == text.size())
+      return axes;
+    if (text[end] != 'x' && text[end] != '*' && text[end] != ',')
+      return std::nullopt;
+    at = end + 1;
+  }
+}
+
+/// What is wrong with a value; empty where nothing is.
+std::string whyNot(Kind kind, const std::string &value) {
+  bool isFine = false;
+  const char *expected = "";
+  switch (kind) {
+  case Kind::CountOrAuto:
+    isFine = value == "auto" || countOf(value);
+    expected = "a positive number or auto";
+    break;
+  case Kind::Count:
+    isFine = countOf(value).has_value();
+    expected = "a positive number";
+    break;
+  case Kind::Word:
+    isFine = !value.empty();
+    expected = "a name";
+    break;
+  case Kind::Axes:
+    isFine = axesOf(value).has_value();
+    expected = "axes such as data=2xtensor=4";
+    break;
+  case Kind::Truth:
+    isFine = value == "true" || value == "false";
+    expected = "true or false";
+    break;
+  case Kind::ZeroStage:
+    isFine = value.size() == 1 && value[0] >= '0' && value[0] <= '3';
+    expected = "0, 1, 2 or 3";
+    break;
+  case Kind::Later:
+    return "is not possible yet";
+  }
+  return isFine ? "" : std::string("expected ") + expected + ", got \"" + value + "\"";
+}
+
+std::string textOf(const std::vector<AxisList> &dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    text += i ? ", " : "";
+    for (size_t k = 0; k < dims[i].size(); ++k)
+      text += (k ? "*" : "") + dims[i][k];
+    text += dims[i].empty() ? "-" : "";
+  }
+  return text + "]";
+}
+
+class Parser {
+public:
+  Parser(const std::string &what, const std::string &text) : what(what), text(text) {}
+
+  Status error(size_t position, const std::string &message) const {
+    return Status::badInput(source(position) + ": " + message);
+  }
+  std::string source(size_t position) const {
+    return what + " \"" + text + "\" at character " + std::to_string(position + 1);
+  }
+  void skipSpace() {
+    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])))
+      ++at;
+  }
+  bool isAtEnd() {
+    skipSpace();
+    return at == text.size();
+  }
+  bool accept(char c) {
+    skipSpace();
+    if (at >= text.size() || text[at] != c)
+      return false;
+    ++at;
+    return true;
+  }
+  /// Up to one of `stops`; a ':' stops only before a space or '[', since names have colons.
+  std::string word(std::string_view stops) {
+    skipSpace();
+    size_t begin = at;
+    while (
+        at < text.size() && stops.find(text[at]) == std::string_view::npos &&
+        !(text[at] == ':' && (at + 1 == text.size() || text[at + 1] == ' ' || text[at + 1] == '[')))
+      ++at;
+    size_t end = at;
+    while (end > begin && std::isspace(static_cast<unsigned char>(text[end - 1])))
+      --end;
+    return text.substr(begin, end - begin);
+  }
+  /// "[data*tensor, -]" behind its bracket.
+  Status dims(std::vector<AxisList> &dims) {
+    if (accept(']'))
+      return Status::ok();
+    while (true) {
+      dims.emplace_back();
+      while (true) {
+        size_t begin = at;
+        std::string axis = word(",]*");
+        if (axis.empty())
+          return error(begin, "expected the name of a mesh axis, or '-'");
+        if (axis != "-")
+          dims.back().push_back(axis);
+        if (!accept('*'))
+          break;
+      }
+      if (accept(']'))
+        return Status::ok();
+      if (!accept(','))
+        return error(at, "expected ',' or ']'");
+    }
+  }
+
+  size_t at = 0;
+
+private:
+  const std::string &what, &text;
+};
+
+std::string knownKeys() {
+  std::string keys;
+  for (const Setting &setting : kSettings)
+    keys += std::string(keys.empty() ? "" : ", ") + setting.key;
+  return keys;
+}
+
+} // namespace
+
+Result<Constraints> Constraints::parse(const std::string &what, const std::string &text) {
+  Constraints result;
+  Parser parser(what, text);
+  while (!parser.isAtEnd()) {
+    size_t begin = parser.at;
+    std::string key = parser.word("=,[");
+    if (key.empty())
+      return parser.error(begin, "expected key=value or name: [sharding]");
+    Demand demand;
+    demand.source = parser.source(begin);
+    bool isSetting = parser.accept('=');
+    if (isSetting) {
+      if (!findSetting(key))
+        return parser.error(begin, "unknown key \"" + key + "\"; known are " + knownKeys());
+      parser.skipSpace();
+      size_t valueAt = parser.at;
+      demand.value = parser.word(",");
+      if (std::string why = whyNot(findSetting(key)->kind, demand.value); !why.empty())
+        return parser.error(valueAt, key + ": " + why);
+    } else {
+      if (!parser.accept(':') || !parser.accept('['))
+        return parser.error(parser.at, "expected '=' and a value, or ': [' and a sharding");
+      AUTOPAR_RETURN_IF_ERROR(parser.dims(demand.axes));
+    }
+    if (!(isSetting ? result.settings : result.values).emplace(key, std::move(demand)).second)
+      return parser.error(begin, "\"" + key + "\" is given twice");
+    if (!parser.accept(',') && !parser.isAtEnd())
+      return parser.error(parser.at, "expected ','");
+  }
+  return result;
+}
+
+std::string Constraints::toText() const {
+  std::string text;
+  for (const auto &[key, demand] : settings)
+    text += (text.empty() ? "" : ", ") + key + "=" + demand.value;
+  for (const auto &[name, demand] : values)
+    text += (text.empty() ? "" : ", ") + name + ": " + textOf(demand.axes);
+  return text;
+}
+
+Status Constraints::demand(const std::string &what, const std::string &key,
+                           const std::string &value) {
+  const Setting *setting = findSetting(key);
+  if (!setting)
+    return Status::badInput(what + ": unknown key \"" + key + "\"; known are " + knownKeys());
+  if (std::string why = whyNot(setting->kind, value); !why.empty())
+    return {StatusCode::Usage, what + ": " + why};
+  auto [it, isNew] = settings.try_emplace(key, Demand{value, {}, what});
+  if (!isNew && it->second.value != value)
+    return {StatusCode::Usage, what + " demands " + key + "=" + value + ", but " +
+                                   it->second.source + " demands " + it->second.value};
+  return Status::ok();
+}
+
+Status Constraints::demand(const Constraints &other) {
+  for (const auto &[key, demanded] : other.settings)
+    AUTOPAR_RETURN_IF_ERROR(demand(demanded.source, key, demanded.value));
+  for (const auto &[name, demanded] : other.values)
+    if (auto [it, isNew] = values.try_emplace(name, demanded);
+        !isNew && it->second.axes != demanded.axes)
+      return {StatusCode::Usage, demanded.source + " demands " + name + ": " +
+                                     textOf(demanded.axes) + ", but " + it->second.source +
+                                     " demands " + textOf(it->second.axes)};
+  return Status::ok();
+}
+
+std::string Constraints::word(const std::string &key) const {
+  auto it = settings.find(key);
+  return it == settings.end() ? "" : it->second.value;
+}
+
+int64_t Constraints::number(const std::string &key, int64_t absent) const {
+  auto it = settings.find(key);
+  if (it == settings.end())
+    return absent;
+  return countOf(it->second.value).value_or(0);
+}
+
+std::vector<MeshAxis> Constraints::mesh() const {
+  auto it = settings.find("mesh");
+  return it == settings.end() ? std::vector<MeshAxis>()
+                              : axesOf(it->second.value).value_or(std::vector<MeshAxis>());
+}
+
+std::vector<std::pair<std::string, std::vector<AxisList>>> Constraints::shardings() const {
+  std::vector<std::pair<std::string, std::vector<AxisList>>> all;
+  for (const auto &[name, demand] : values)
+    all.emplace_back(name, demand.axes);
+  return all;
+}
+
+Status Constraints::errorAt(const std::string &key, const std::string &message) const {
+  auto value = values.find(key);
+  auto setting = settings.find(key);
+  const Demand *demand = value != values.end()       ? &value->second
+                         : setting != settings.end() ? &setting->second
+                                                     : nullptr;
+  return Status::badInput((demand ? demand->source + ": " : "") + message);
+}
+
+} // namespace autopar

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Degrees into constraints.
+#include "autopar/Plan/Degrees.h"
+
+#include "autopar/Cost/JsonFields.h"
+
+namespace autopar {
+
+Result<bool> Degrees::isIn(const std::string &path) {
+  Result<std::string> text = readWholeFile(path);
+  if (!text)
+    return text.status();
+  Result<nlohmann::json> json = parseJson(*text);
+  if (!json)
+    return json.status().at(path);
+  auto kind = json->is_object() ? json->find("kind") : json->end();
+  return json->is_object() && kind != json->end() && *kind == "degrees";
+}
+
+Result<Degrees> Degrees::fromJson(std::string_view text) {
+  Result<nlohmann::json> json = parseJson(text);
+  if (!json)
+    return json.status();
+  JsonFields fields(*json, "");
+  fields.header("degrees", 1);
+  constexpr int64_t most = int64_t(1) << 24;
+  Degrees degrees;
+  degrees.data = fields.integer("data", 1, most, 1);
+  degrees.tensor = fields.integer("tensor", 1, most, 1);
+  degrees.pipeline = fields.integer("pipeline", 1, most, 1);
+  degrees.virtualStages = fields.integer("virtual_stages", 1, most, 1);
+  if (fields.has("micro_batch"))
+    degrees.microBatch = fields.integer("micro_batch", 1, most);
+  else
+    degrees.microBatch = fields.integer("micro_batch", 0, 0, 0);
+  degrees.schedule = fields.text("schedule", degrees.virtualStages > 1 ? "interleaved" : "1f1b");
+  degrees.sequence = fields.truth("sequence", false);
+  degrees.zero = fields.integer("zero", 0, 3, 0);
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  if (degrees.virtualStages > 1 && degrees.pipeline == 1)
+    return Status::badInput("virtual_stages: is " + std::to_string(degrees.virtualStages) +
+                            ", which needs a \"pipeline\" of at least 2");
+  if (degrees.sequence && degrees.tensor == 1)
+    return Status::badInput(
+        "sequence: is true, which needs \"tensor\" ranks to share the positions");
+  if (degrees.zero > 0 && degrees.data == 1)
+    return Status::badInput("zero: is " + std::to_string(degrees.zero) +
+                            ", which needs \"data\" ranks that share the state");
+  return degrees;
+}
+
+Result<Degrees> Degrees::load(const std::string &path) {
+  Result<std::string> text = readWholeFile(path);
+  if (!text)
+    return text.status();
+  Result<Degrees> degrees = fromJson(*text);
+  if (!degrees)
+    return degrees.status().at(path);
+  degrees->source = path;
+  return degrees;
+}
+
+Status Degrees::checkRanks(int64_t ranks) const {
+  if (ranks % data == 0 && ranks / data % tensor == 0 && ranks / data / tensor == pipeline)
+    return Status::ok();
+  return Status::badInput("data, tensor, pipeline: " + std::to_string(data) + " x " +
+                          std::to_string(tensor) + " x " + std::to_string(pipeline) +
+                          " ranks, but there are " + std::to_string(ranks))
+      .at(source);
+}
+
+Result<Constraints> Degrees::constraints(int64_t batch) const {
+  if (batch % data)
+    return Status::badInput("data: is " + std::to_string(data) +
+                            ", which does not divide the batch of " + std::to_string(batch) +
+                            " samples")
+        .at(source);
+  int64_t perGroup = batch / data;
+  int64_t samples = microBatch ? microBatch : perGroup;
+  if (perGroup % samples)
+    return Status::badInput("micro_batch: is " + std::to_string(samples) +
+                            ", which does not divide the " + std::to_string(perGroup) +
+                            " samples that each of " + std::to_string(data) + " data ranks has")
+        .at(source);
+  Constraints result;
+  auto demand = [&](const std::string &key, const std::string &value) {
+    return result.demand(source, key, value);
+  };
+  AUTOPAR_RETURN_IF_ERROR(demand("stages", std::to_string(pipeline)));
+  AUTOPAR_RETURN_IF_ERROR(demand("virtual-stages", std::to_string(virtualStages)));
+  AUTOPAR_RETURN_IF_ERROR(demand("micro-batches", std::to_string(perGroup / samples)));
+  if (pipeline > 1)
+    AUTOPAR_RETURN_IF_ERROR(demand("schedule", schedule));
+  // An axis of one rank says nothing; a mesh has at least one.
+  std::string axes = data > 1 || tensor == 1 ? "data=" + std::to_string(data) : "";
+  if (tensor > 1)
+    axes += (axes.empty() ? "tensor=" : "xtensor=") + std::to_string(tensor);
+  AUTOPAR_RETURN_IF_ERROR(demand("mesh", axes));
+  if (data > 1)
+    AUTOPAR_RETURN_IF_ERROR(demand("batch-axis", "data"));
+  if (tensor > 1) {
+    AUTOPAR_RETURN_IF_ERROR(demand("weight-axis", "tensor"));
+    AUTOPAR_RETURN_IF_ERROR(demand("sequence", sequence ? "true" : "false"));
+  }
+  if (data > 1)
+    AUTOPAR_RETURN_IF_ERROR(demand("zero", std::to_string(zero)));
+  return result;
+}
+
+} // namespace autopar

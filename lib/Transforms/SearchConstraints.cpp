@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Roles of axes: the batch axis splits samples and nothing else, the weight axis splits matrix
+// products and never samples. Where an operation has a strategy that does so, all others are
+// forbidden; where it has none, it stays free of the axis.
+#include "SearchConstraints.h"
+
+#include "DimensionRoles.h"
+
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Constraints;
+using ::autopar::Status;
+
+namespace {
+
+class Constrainer {
+public:
+  Constrainer(ShardingProblem &problem, const Constraints &demands)
+      : problem(problem), demands(demands), axes(problem.meshAxes()),
+        function(problem.getFunction()), roles(problem.getFunction()) {}
+
+  Status run() {
+    AUTOPAR_RETURN_IF_ERROR(findAxes());
+    if (batchAxis >= 0 || weightAxis >= 0) {
+      findPhases();
+      for (auto [position, entry] : llvm::enumerate(problem.operations()))
+        constrainOperation(entry.first, position);
+      for (BlockArgument argument : function.getArguments())
+        constrainArgument(argument);
+      if (splitsPositions && positionsSplit == 0)
+        return demands.errorAt("sequence", "no operation's positions can be split over axis \"" +
+                                               demands.word("weight-axis") + "\"");
+    }
+    for (const auto &[name, dims] : demands.shardings())
+      AUTOPAR_RETURN_IF_ERROR(constrainValue(name, dims));
+    return Status::ok();
+  }
+
+private:
+  Status findAxes() {
+    for (auto [key, axis] : {std::pair("batch-axis", &batchAxis), {"weight-axis", &weightAxis}}) {
+      if (!demands.has(key))
+        continue;
+      *axis = axes.numberOf(demands.word(key));
+      if (*axis < 0)
+        return demands.errorAt(key, "the mesh has no axis \"" + demands.word(key) +
+                                        "\"; its axes are " + llvm::join(axes.names, ", "));
+    }
+    if (batchAxis >= 0 && batchAxis == weightAxis)
+      return demands.errorAt("weight-axis", "is the batch axis too");
+    splitsPositions = demands.word("sequence") == "true";
+    if (splitsPositions && weightAxis < 0)
+      return demands.errorAt("sequence", "needs a weight-axis");
+    mayBeOnBatchAxis = demands.has("zero") ? demands.number("zero", 0) : 3;
+    return Status::ok();
+  }
+
+  /// Phases follow each other; what has none of its own is in the one around it.
+  void findPhases() {
+    StringRef current = "forward";
+    for (auto &[op, id] : problem.operations()) {
+      if (auto phase = op->getAttrOfType<StringAttr>("autopar.phase");
+          phase && op->getNumOperands() > 0)
+        current = phase.getValue();
+      phaseOf[op] = current;
+    }
+    lastPhase = current;
+  }
+
+  void forbid(size_t node, size_t strategy) {
+    problem.graph().nodes[node].strategies[strategy].timeUs = ::autopar::kForbidden;
+  }
+
+  /// Keeps the strategies that are permitted; of these those that are wanted, if any is.
+  size_t keep(size_t node, ArrayRef<bool> permitted, ArrayRef<bool> wanted) {
+    bool anyWanted = false;
+    for (auto [one, other] : llvm::zip(permitted, wanted))
+      anyWanted = anyWanted || (one && other);
+    for (size_t k = 0; k < permitted.size(); ++k)
+      if (!permitted[k] || (anyWanted && !wanted[k]))
+        forbid(node, k);
+    return anyWanted;
+  }
+
+  /// From which stage of ZeRO on a value that depends on no sample may be split over the batch
+  /// axis.
+  int64_t zeroStageOf(Operation *op) const {
+    StringRef phase = phaseOf.lookup(op);
+    return phase == "forward" ? 3 : phase == lastPhase ? 1 : 2;
+  }
+
+  /// Products contract a factor of two operands.
+  static bool isProduct(const ShardingRule &rule) {
+    for (auto [index, factor] : llvm::enumerate(rule.factors)) {
+      if (factor.kind != FactorKind::Reduction)
+        continue;
+      size_t operands = llvm::count_if(rule.operands, [&](const ShardingRule::Tensor &tensor) {
+        return llvm::any_of(tensor, [&](const ShardingRule::Dimension &dimension) {
+          return llvm::is_contained(dimension, static_cast<int64_t>(index));
+        });
+      });
+      if (operands > 1)
+        return true;
+    }
+    return false;
+  }
+
+  void constrainOperation(Operation *op, size_t position) {
+    ShardingRule rule = shardingRuleOf(op);
+    SmallVector<DimensionRole> factors = roles.ofFactors(op, rule);
+    bool hasSamples = llvm::is_contained(factors, DimensionRole::Batch);
+    bool isProductOp = isProduct(rule);
+    bool isWhole = llvm::any_of(
+        rule.factors, [](const Factor &f) { return f.kind == FactorKind::NeedsReplication; });
+    bool splitsOnlyPositions =
+        splitsPositions && hasSamples && isWhole && splitsNothingElse(rule, factors);
+    ArrayRef<FactorAxes> choices = problem.choicesOf(position);
+    SmallVector<bool> permitted, wanted;
+    for (const FactorAxes &choice : choices) {
+      bool isPermitted = true, samples = false, weights = false, positions = false;
+      for (auto [index, list] : llvm::enumerate(choice)) {
+        bool isUnreduced = rule.factors[index].size >= ShardingRule::unreducedExtent;
+        for (int8_t axis : list) {
+          DimensionRole role = factors[index];
+          if (axis == batchAxis) {
+            samples |= role == DimensionRole::Batch;
+            isPermitted &= isUnreduced || role == DimensionRole::Batch ||
+                           (!hasSamples && mayBeOnBatchAxis >= zeroStageOf(op));
+          }
+          if (axis == weightAxis) {
+            isPermitted &= role != DimensionRole::Batch &&
+                           (role != DimensionRole::Position || splitsPositions);
+            weights |= role == DimensionRole::Model && !isUnreduced;
+            positions |= role == DimensionRole::Position;
+          }
+        }
+      }
+      permitted.push_back(isPermitted);
+      wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
+                       (weights || weightAxis < 0 || !isProductOp) &&
+                       (positions || !splitsOnlyPositions));
+    }
+    size_t node = function.getNumArguments() + position;
+    bool isHeld = keep(node, permitted, wanted);
+    positionsSplit += isHeld && splitsOnlyPositions;
+    if (isProductOp && isHeld && weightAxis >= 0)
+      for (Value operand : op->getOperands())
+        if (BlockArgument parameter = parameterOf(operand))
+          weights.insert(parameter);
+  }
+
+  /// Whether the weight axis fits positions, and no factor of the model's own.
+  bool splitsNothingElse(const ShardingRule &rule, ArrayRef<DimensionRole> factors) const {
+    bool fitsPositions = false;
+    for (auto [factor, role] : llvm::zip(rule.factors, factors)) {
+      if (factor.kind == FactorKind::NeedsReplication || factor.size < axes.sizes[weightAxis])
+        continue;
+      if (role == DimensionRole::Model)
+        return false;
+      fitsPositions |= role == DimensionRole::Position;
+    }
+    return fitsPositions;
+  }
+
+  /// The parameter that a value is, moved or rewritten by operations of one operand.
+  static BlockArgument parameterOf(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      if (op->getNumOperands() != 1)
+        return {};
+      value = op->getOperand(0);
+    }
+    auto argument = cast<BlockArgument>(value);
+    return isParameter(argument) ? argument : BlockArgument();
+  }
+
+  void constrainArgument(BlockArgument argument) {
+    ArrayRef<DimensionRole> own = roles.of(argument);
+    bool isState = function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;
+    int64_t stage = isParameter(argument) ? 3 : isState ? 1 : 4;
+    SmallVector<bool> permitted, wanted;
+    for (const TensorSharding &sharding : problem.shardingsOfArgument(argument.getArgNumber())) {
+      bool isPermitted = true, samples = false, isWeight = false;
+      for (auto [dim, list] : llvm::enumerate(sharding.dims)) {
+        DimensionRole role = own.empty() ? DimensionRole::Model : own[dim];
+        for (int8_t axis : list) {
+          if (axis == batchAxis) {
+            samples |= role == DimensionRole::Batch;
+            isPermitted &=
+                role == DimensionRole::Batch || (own.empty() && mayBeOnBatchAxis >= stage);
+          }
+          if (axis == weightAxis) {
+            isPermitted &= role != DimensionRole::Batch &&
+                           (role != DimensionRole::Position || splitsPositions);
+            isWeight = true;
+          }
+        }
+      }
+      permitted.push_back(isPermitted);
+      wanted.push_back((samples || batchAxis < 0 || own.empty()) &&
+                       (isWeight || !weights.contains(argument)));
+    }
+    keep(argument.getArgNumber(), permitted, wanted);
+  }
+
+  /// An argument, or the first result of an operation.
+  Status constrainValue(const std::string &name, const std::vector<::autopar::AxisList> &words) {
+    SmallVector<AxisList> wanted;
+    for (const ::autopar::AxisList &dim : words) {
+      wanted.emplace_back();
+      for (const std::string &word : dim) {
+        int8_t axis = axes.numberOf(word);
+        if (axis < 0)
+          return demands.errorAt(name, "the mesh has no axis \"" + word + "\"; its axes are " +
+                                           llvm::join(axes.names, ", "));
+        wanted.back().push_back(axis);
+      }
+    }
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (planNameOfArgument(function, i) == name)
+        return holdTo(name, function.getArgument(i), i, problem.shardingsOfArgument(i), wanted);
+    for (auto [position, entry] : llvm::enumerate(problem.operations())) {
+      if (entry.second != name)
+        continue;
+      ShardingRule rule = shardingRuleOf(entry.first);
+      SmallVector<TensorSharding> given;
+      for (const FactorAxes &choice : problem.choicesOf(position))
+        given.push_back(resultSharding(rule, choice, 0));
+      return holdTo(name, entry.first->getResult(0), function.getNumArguments() + position, given,
+                    wanted);
+    }
+    return demands.errorAt(name, "there is no parameter, input or operation \"" + name + "\"");
+  }
+
+  Status holdTo(const std::string &name, Value value, size_t node,
+                ArrayRef<TensorSharding> shardings, ArrayRef<AxisList> wanted) {
+    int64_t rank = tensorTypeOf(value).getRank();
+    if (rank != static_cast<int64_t>(wanted.size()))
+      return demands.errorAt(name, "\"" + name + "\" has " + std::to_string(rank) +
+                                       " dimensions, the sharding has " +
+                                       std::to_string(wanted.size()));
+    bool isPossible = false;
+    for (auto [k, sharding] : llvm::enumerate(shardings)) {
+      bool isHeld = ArrayRef(sharding.dims) == wanted;
+      isPossible |= isHeld;
+      if (!isHeld)
+        forbid(node, k);
+    }
+    if (!isPossible)
+      return demands.errorAt(name, "\"" + name + "\" cannot lie like that");
+    return Status::ok();
+  }
+
+  ShardingProblem &problem;
+  const Constraints &demands;
+  const MeshAxes &axes;
+  func::FuncOp function;
+  DimensionRoles roles;
+  int8_t batchAxis = -1, weightAxis = -1;
+  bool splitsPositions = false;
+  int64_t mayBeOnBatchAxis = 3; ///< stage of ZeRO
+  size_t positionsSplit = 0;    ///< operations
+  DenseMap<Operation *, StringRef> phaseOf;
+  StringRef lastPhase;
+  DenseSet<BlockArgument> weights; ///< parameters of products
+};
+
+} // namespace
+
+Status mlir::autopar::constrain(ShardingProblem &problem, const Constraints &demands) {
+  return demands.empty() ? Status::ok() : Constrainer(problem, demands).run();
+}

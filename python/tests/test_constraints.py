@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans in degrees, as users of Megatron write them, and demands on a plan: searched within, run, equal to one rank."""
+
+import json
+import pathlib
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+import small_gpt2
+
+import autopar
+
+STEPS, LAYERS = 5, 2
+#: Matrices of a layer and the dimension that Megatron splits: columns of what goes into a nonlinearity, rows of what comes out of it.
+SPLIT = {"attn.c_proj": 0, "mlp.c_fc": 1, "mlp.c_proj": 0}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=LAYERS)
+
+
+@pytest.fixture(scope="module")
+def alone(model: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> List[float]:
+    return small_gpt2.losses(small_gpt2.compile_step(model, tmp_path_factory.mktemp("alone") / "1.bin", 1, 1), STEPS)
+
+
+def degrees(folder: pathlib.Path, **keys: Any) -> str:
+    path = folder / "megatron.json"
+    path.write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
+    return str(path)
+
+
+def build(model: pathlib.Path, folder: pathlib.Path, ranks: int, *options: str) -> Dict[str, Any]:
+    """Compiles; returns the plan."""
+    small_gpt2.compile_step(model, folder / "c.bin", ranks, 1, "--emit-plan", str(folder / "plan.json"), *options)
+    return json.loads((folder / "plan.json").read_text())
+
+
+def check_roles(plan: Dict[str, Any]) -> None:
+    """Samples over data alone, matrices over tensor alone and never gathered."""
+    assert plan["shard"]["input_ids"][0] == ["data"]
+    for layer in range(LAYERS):
+        for part, dim in SPLIT.items():
+            weight = f"transformer.h.{layer}.{part}.weight"
+            expected = [["tensor"] if place == dim else [] for place in range(2)]
+            assert plan["shard"][weight] == expected, weight
+            for phase in ("forward", "backward"):  # read as it lies
+                assert plan["ops"][f"{weight}/{phase}"] == expected, weight
+
+
+@pytest.mark.parametrize("ranks, keys", [
+    (4, {"data": 2, "tensor": 2}),
+    (4, {"data": 2, "tensor": 2, "sequence": True, "zero": 1}),
+    (4, {"data": 2, "pipeline": 2, "micro_batch": 1, "schedule": "1f1b"}),
+    (4, {"tensor": 2, "pipeline": 2, "micro_batch": 2, "schedule": "zero-bubble"}),
+    (2, {"pipeline": 2, "virtual_stages": 2, "micro_batch": 2}),
+])
+def test_degrees_train_like_one_rank(model, alone, tmp_path, ranks, keys):
+    plan = build(model, tmp_path, ranks, "--plan", degrees(tmp_path, **keys))
+    sizes = {axis["name"]: axis["size"] for axis in next(iter(plan["meshes"].values()))["axes"]}
+    assert sizes == {axis: keys[axis] for axis in ("data", "tensor") if axis in keys} or sizes == {"data": 1}
+    assert len(plan["stages"]) == keys.get("pipeline", 1) * keys.get("virtual_stages", 1)
+    samples = small_gpt2.BATCH // keys.get("data", 1)
+    assert plan["time"]["micro_batches"] == samples // keys.get("micro_batch", samples)
+    if "tensor" in keys and "data" in keys:
+        check_roles(plan)
+    np.testing.assert_allclose(small_gpt2.losses(tmp_path / "c.bin", STEPS), alone, rtol=1e-5)
+    # What came out is a full plan, which says everything.
+    small_gpt2.compile_step(model, tmp_path / "again.bin", ranks, 1, "--plan", str(tmp_path / "plan.json"))
+    assert small_gpt2.losses(tmp_path / "again.bin", STEPS) == small_gpt2.losses(tmp_path / "c.bin", STEPS)
+
+
+def test_zero_says_what_may_lie_on_the_data_ranks(model, tmp_path):
+    state = "transformer.h.0.mlp.c_fc.weight/mean"
+    found = {zero: build(model, tmp_path, 4, "--plan", degrees(tmp_path, data=4, zero=zero))["shard"] for zero in (0, 1)}
+    assert not any("data" in axes for name, dims in found[0].items() for axes in dims if name != "input_ids" and name != "labels")
+    assert any("data" in axes for axes in found[1][state])
+    assert not any(found[1]["transformer.h.0.mlp.c_fc.weight"])
+
+
+def test_sequence_splits_positions_of_the_norms(model, tmp_path):
+    def norms(sequence: bool) -> List[Any]:
+        ops = build(model, tmp_path, 4, "--plan", degrees(tmp_path, data=2, tensor=2, sequence=sequence))["ops"]
+        return [factors for name, factors in ops.items() if "/ln_1/" in name and "vjp" not in name and len(factors) > 2]
+
+    assert all("tensor" not in axes for factors in norms(False) for axes in factors)
+    assert any("tensor" in axes for factors in norms(True) for axes in factors)
+
+
+@pytest.mark.parametrize("keys, why", [
+    ({"data": 2}, r"megatron.json: data, tensor, pipeline: 2 x 1 x 1 ranks, but there are 4"),
+    ({"data": 4, "micro_batch": 3}, r"micro_batch: is 3, which does not divide the 2 samples"),
+    ({"data": 4, "micro_batches": 3}, r"megatron.json: micro_batches: unknown key; known here: data"),
+    ({"data": 4, "zero": 4}, r"zero: expected an integer in \[0, 3\], found 4"),
+    ({"data": 4, "version": 2}, r"version: expected 1, found 2"),
+    ({"data": "4"}, r"data: expected an integer, found string"),
+    ({"data": 4, "sequence": True}, r"sequence: is true, which needs \"tensor\" ranks"),
+    ({"pipeline": 4, "schedule": "zigzag"}, r"there is no schedule 'zigzag'"),
+    ({"tensor": 2, "pipeline": 2, "virtual_stages": 2, "schedule": "1f1b", "micro_batch": 1}, r"takes one stage per mesh"),
+])
+def test_degrees_that_cannot_be_are_refused(model, tmp_path, keys, why):
+    with pytest.raises(autopar.Error, match=why):
+        build(model, tmp_path, 4, "--plan", degrees(tmp_path, **keys))
+    assert not (tmp_path / "c.bin").exists()
+
+
+def test_a_batch_that_does_not_divide_is_refused(model, tmp_path):
+    with pytest.raises(autopar.Error, match=r"data: is 3, which does not divide the batch of 8 samples"):
+        build(model, tmp_path, 3, "--plan", degrees(tmp_path, data=3))
+
+
+def test_demands_are_held(model, alone, tmp_path):
+    weight = "transformer.h.0.mlp.c_fc.weight"
+    plan = build(model, tmp_path, 4, "--constrain", f"stages=2, mesh=tensor=2, {weight}: [tensor, -]", "--pipeline-schedule", "gpipe")
+    assert len(plan["stages"]) == 2 and plan["schedule"] == "gpipe"
+    assert plan["shard"][weight] == [["tensor"], []]
+    np.testing.assert_allclose(small_gpt2.losses(tmp_path / "c.bin", STEPS), alone, rtol=1e-5)
+
+
+@pytest.mark.parametrize("text, more, why", [
+    ("stages=2, depth=3", [], r'--constrain "stages=2, depth=3" at character 11: unknown key "depth"; known are stages, virtual-stages'),
+    ("stages=some", [], r"at character 8: stages: expected a positive number or auto, got \"some\""),
+    ("stages=2", ["--stages", "4"], r"--stages demands stages=4, but --constrain \"stages=2\" at character 1 demands 2"),
+    ("mesh=data2", [], r"at character 6: mesh: expected axes such as data=2xtensor=4"),
+    ("recompute=none", [], r"recompute: is not possible yet"),
+    ("mesh=a=4, wte: [b, -]", [], r"at character 11: the mesh has no axis \"b\"; its axes are a"),
+    ("mesh=a=4, nobody: [a]", [], r"there is no parameter, input or operation \"nobody\""),
+    ("mesh=a=4, input_ids: [a]", [], r"\"input_ids\" has 2 dimensions, the sharding has 1"),
+    ("mesh=a=4, input_ids: a", [], r"expected '=' and a value, or ': \[' and a sharding"),
+    ("mesh=a=4, batch-axis=b", [], r"the mesh has no axis \"b\""),
+    ("sequence=true", [], r"sequence.*needs a weight-axis"),
+])
+def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):
+    with pytest.raises(autopar.Error, match=why):
+        build(model, tmp_path, 4, "--constrain", text, *more)

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Demands are read, merged and refused with the place at which they stand; degrees become demands.
+#include "autopar/Plan/Constraints.h"
+#include "autopar/Plan/Degrees.h"
+
+#include <gtest/gtest.h>
+
+namespace autopar {
+namespace {
+
+std::string errorOf(const std::string &text) {
+  auto parsed = Constraints::parse("c", text);
+  return parsed ? "" : parsed.status().message();
+}
+
+TEST(Constraints, TextSurvives) {
+  std::string text = "mesh=data=2xtensor=4, stages=auto, a/b:0: [data*tensor, -], w: []";
+  auto parsed = Constraints::parse("c", text);
+  ASSERT_TRUE(parsed.isOk()) << parsed.status().message();
+  EXPECT_EQ(parsed->toText(), text);
+  EXPECT_EQ(parsed->number("stages", 7), 0);
+  EXPECT_EQ(parsed->number("micro-batches", 7), 7);
+  EXPECT_EQ(parsed->mesh(), (std::vector<MeshAxis>{{"data", 2}, {"tensor", 4}}));
+  auto shardings = parsed->shardings();
+  ASSERT_EQ(shardings.size(), 2u);
+  EXPECT_EQ(shardings[0].first, "a/b:0");
+  EXPECT_EQ(shardings[0].second, (std::vector<AxisList>{{"data", "tensor"}, {}}));
+  EXPECT_TRUE(Constraints::parse("c", "  ")->empty());
+}
+
+TEST(Constraints, ErrorsPointAtTheCharacter) {
+  EXPECT_NE(errorOf("stages=2, size=3").find("at character 11: unknown key \"size\""),
+            std::string::npos);
+  EXPECT_NE(errorOf("stages=2, stages=2").find("given twice"), std::string::npos);
+  EXPECT_NE(errorOf("zero=4").find("at character 6: zero: expected 0, 1, 2 or 3"),
+            std::string::npos);
+  EXPECT_NE(errorOf("w: [a").find("at character 6: expected ',' or ']'"), std::string::npos);
+  EXPECT_NE(errorOf("w: [a,]").find("expected the name of a mesh axis"), std::string::npos);
+  EXPECT_NE(errorOf("=3").find("expected key=value"), std::string::npos);
+}
+
+TEST(Constraints, DemandsThatContradictAreRefused) {
+  Constraints demands = Constraints::parse("c", "stages=2, w: [a]").take();
+  EXPECT_TRUE(demands.demand("--stages", "stages", "2").isOk());
+  EXPECT_EQ(demands.demand("--stages", "stages", "3").message(),
+            "--stages demands stages=3, but c \"stages=2, w: [a]\" at character 1 demands 2");
+  EXPECT_FALSE(demands.demand(*Constraints::parse("d", "w: [b]")).isOk());
+}
+
+TEST(Degrees, BecomeDemands) {
+  auto degrees = Degrees::fromJson(
+      R"({"kind": "degrees", "version": 1, "data": 8, "tensor": 4, "pipeline": 2, "micro_batch": 2,
+          "zero": 1})");
+  ASSERT_TRUE(degrees.isOk()) << degrees.status().message();
+  EXPECT_TRUE(degrees->checkRanks(64).isOk());
+  EXPECT_FALSE(degrees->checkRanks(32).isOk());
+  auto demands = degrees->constraints(64);
+  ASSERT_TRUE(demands.isOk()) << demands.status().message();
+  EXPECT_EQ(demands->toText(),
+            "batch-axis=data, mesh=data=8xtensor=4, micro-batches=4, schedule=1f1b, "
+            "sequence=false, stages=2, virtual-stages=1, weight-axis=tensor, zero=1");
+  EXPECT_FALSE(degrees->constraints(63).isOk());
+  EXPECT_FALSE(degrees->constraints(8).isOk());
+}
+
+} // namespace
+} // namespace autopar
