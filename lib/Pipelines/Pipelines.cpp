@@ -28,7 +28,7 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
       {Phase::FormGroups, "form-groups",
        "gather operations that become one kernel or library call"},
       {Phase::Schedule, "schedule",
-       "write out micro-batches and stages in the order of the schedule"},
+       "write out recomputation, micro-batches and stages in the order of the schedule"},
       {Phase::Lower, "lower", "choose library calls, generate kernels, lay out the program"},
       {Phase::PlanMemory, "plan-memory", "give every buffer its place and order the queues"},
       {Phase::Emit, "emit", "compile the kernels and write the artifact"},
@@ -163,6 +163,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
     return;
   case Phase::Schedule:
+    manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
     manager.addPass(createWriteSchedulePass());
     return;
   case Phase::Lower: {

@@ -143,8 +143,13 @@ Status Plan::verify() const {
     if (sharding.partial.empty() != sharding.partialKind.empty())
       return Status::badInput(place + ".partial_kind: goes with a list of partial axes");
   }
+  auto isListed = [&](std::string_view op) {
+    constexpr std::string_view reshard = "/reshard"; // of an operation's result
+    return stageOf.count(op) ||
+           (op.ends_with(reshard) && stageOf.count(op.substr(0, op.size() - reshard.size())));
+  };
   for (const std::string &op : recompute)
-    if (listed && !stageOf.count(op))
+    if (listed && !isListed(op))
       return Status::badInput("recompute: op " + quoted(op) + " is in no stage");
   return Status::ok();
 }

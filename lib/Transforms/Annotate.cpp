@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-annotate: a plan, from a file or the module, written onto the operations.
+#include "Recompute.h"
 #include "ShardingProblem.h"
 
 #include "autopar/Transforms/Passes.h"
@@ -61,6 +62,7 @@ private:
                                     << plan->stages.size() << "; run autopar-cut-stages first";
     FailureOr<MeshAxes> axes = declareMesh(*plan);
     if (failed(axes) || failed(annotateOperations(function, *plan, *axes)) ||
+        failed(annotateRecompute(function, *plan)) ||
         failed(annotateValues(function, *plan, *axes)))
       return failure();
     return success();
@@ -155,6 +157,24 @@ private:
       if (!known.contains(id))
         return emitError(getOperation().getLoc())
                << "plan: names operation \"" << id << "\", which @main does not have";
+    return success();
+  }
+
+  LogicalResult annotateRecompute(func::FuncOp function, const Plan &plan) {
+    if (plan.recompute.empty())
+      return success();
+    llvm::StringSet<> known;
+    for (auto &[op, id] : planIds(function))
+      known.insert(id);
+    SmallVector<StringRef> names;
+    for (const std::string &id : plan.recompute) {
+      StringRef name = id;
+      if (!known.contains(name) && !(name.consume_back(kReshardSuffix) && known.contains(name)))
+        return emitError(getOperation().getLoc())
+               << "plan: recompute: names operation \"" << id << "\", which @main does not have";
+      names.push_back(id);
+    }
+    function->setAttr(kRecomputeAttribute, Builder(&getContext()).getStrArrayAttr(names));
     return success();
   }
 

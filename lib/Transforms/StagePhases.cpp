@@ -21,12 +21,13 @@ void mlir::autopar::addDependences(Operation *wanted, DenseSet<Operation *> &fou
 }
 
 StagePhases::StagePhases(Block &block) {
-  // Constants are shared by both passes, whoever they are named after.
+  // Constants are shared by both passes, whoever they are named after. What is behind a fence is
+  // computed again for the backward pass.
   for (Operation &op : block.without_terminator())
-    if (op.getNumOperands() > 0 &&
-        (getOpId(&op).contains("/vjp") || llvm::any_of(op.getOperands(), [&](Value operand) {
-           return backward.contains(operand.getDefiningOp());
-         })))
+    if (op.getNumOperands() > 0 && (isa<FenceOp>(op) || getOpId(&op).contains("/vjp") ||
+                                    llvm::any_of(op.getOperands(), [&](Value operand) {
+                                      return backward.contains(operand.getDefiningOp());
+                                    })))
       backward.insert(&op);
   for (auto transfer : block.getOps<TransferOp>())
     addDependences(transfer.getInput().getDefiningOp(), sent,

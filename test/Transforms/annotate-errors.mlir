@@ -34,3 +34,13 @@ module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, 
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+// expected-error @+1 {{plan: recompute: names operation "b", which @main does not have}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"mesh\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"mesh\", \"ops\": []}], \"recompute\": [\"a\", \"a/reshard\", \"b\"], \"ops\": {}, \"shard\": {}}"} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %a = autopar.unary exp %x {autopar.id = "a"} : tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}

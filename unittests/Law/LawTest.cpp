@@ -345,6 +345,46 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
   EXPECT_GE(split, run / 20);
 }
 
+/// Names about half of the operations of the forward pass for `autopar.recompute`; how many.
+size_t recomputeHalf(func::FuncOp function, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  SmallVector<StringRef> names;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    StringRef id = mlir::autopar::getOpId(&op);
+    if (!id.empty() && !id.contains("/vjp") && op.getNumOperands() > 0 && random() % 2 == 0)
+      names.push_back(id);
+  }
+  function->setAttr("autopar.recompute", Builder(function.getContext()).getStrArrayAttr(names));
+  return names.size();
+}
+
+// Training steps under random plans; what is computed again is the same to the last bit.
+TEST_F(Law, RecomputationDoesNotChangeABit) {
+  std::vector<Cell> cells = allCells();
+  int wanted = std::max(8, caseCount() / 40), run = 0, again = 0;
+  for (uint64_t attempt = 0; run < wanted && attempt < 20000; ++attempt) {
+    Case c{400000 + attempt, cells[(attempt * 11) % cells.size()],
+           1 + static_cast<int>(attempt % 3), 2 + static_cast<int>(attempt % 3)};
+    c.trains = true;
+    OwningOpRef<ModuleOp> module = c.ranks == 1 ? draw(c).module.release() : partitioned(c);
+    if (!module)
+      continue;
+    ++run;
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &diagnostic) {
+      return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+    });
+    ::autopar::Result<std::vector<Output>> kept = runModule(*module, c.seed);
+    size_t named = recomputeHalf(module->lookupSymbol<func::FuncOp>("main"), c.seed);
+    ::autopar::Result<std::vector<Output>> recomputed = runModule(*module, c.seed);
+    ASSERT_TRUE(kept.isOk() && recomputed.isOk()) << c;
+    EXPECT_EQ(firstDifference(*kept, *recomputed, 0), "") << c;
+    again += named > 0;
+  }
+  std::printf("%d training steps, %d of them with recomputation\n", run, again);
+  EXPECT_GE(run, wanted);
+  EXPECT_GE(again, run / 2);
+}
+
 TEST_F(Law, SabotageIsCaught) {
   std::vector<Cell> cells = allCells();
   int sabotaged = 0, caught = 0;

@@ -60,11 +60,19 @@ std::optional<DrawnValue> makeTransfer(Drawer &d) {
   return x;
 }
 
-constexpr MakerRow makers[] = {{"micro_batch", makeMicroBatch},
-                               {"micro_batch_index", makeMicroBatchIndex},
-                               {"accumulate", makeAccumulate},
-                               {"stack_micro_batches", makeStack},
-                               {"transfer", makeTransfer}};
+/// Behind a gradient of another shape.
+std::optional<DrawnValue> makeFence(Drawer &d) {
+  DrawnValue x = d.argument(d.shape(1 + d.below(2)), d.f32());
+  DrawnValue gradient = d.argument(d.shape(1), d.f32());
+  auto fence = FenceOp::create(d.builder, d.loc, x.value.getType(), x.value, gradient.value);
+  x.value = fence.getResult(0);
+  return x;
+}
+
+constexpr MakerRow makers[] = {
+    {"micro_batch", makeMicroBatch}, {"micro_batch_index", makeMicroBatchIndex},
+    {"accumulate", makeAccumulate},  {"stack_micro_batches", makeStack},
+    {"transfer", makeTransfer},      {"fence", makeFence}};
 
 } // namespace
 

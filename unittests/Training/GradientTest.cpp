@@ -45,6 +45,7 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"receive", "made by write-schedule, after differentiation"},
     {"reshard", "made by insert-reshards, after differentiation"},
     {"group", "made by form-fusion-groups, after differentiation"},
+    {"fence", "made by insert-recompute, after differentiation"},
     {"yield", "part of a group"},
     {"cluster", "a symbol"},
     {"mesh", "a symbol"},

@@ -22,7 +22,7 @@ TEST(Precision, EveryOperationSaysWhatItDoesOrIsListed) {
                                             "all_to_all",  "reshard",
                                             "group",       "yield",
                                             "cluster",     "mesh",
-                                            "origin"};
+                                            "origin",      "fence"};
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);

@@ -96,8 +96,8 @@ def AnnotatePass : Pass<"autopar-annotate", "mlir::ModuleOp"> {
   let description = [{
     Takes the plan from the option or from the module's `autopar.plan`, declares its mesh, and gives
     each operation its `autopar.strategy` and each argument and result of `@main` its
-    `autopar.sharding`. A plan that names unknown operations or axes, or an illegal strategy, is
-    refused.
+    `autopar.sharding`; the function remembers what is recomputed (`autopar.recompute`). A plan that
+    names unknown operations or axes, or an illegal strategy, is refused.
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
@@ -296,6 +296,32 @@ def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"planFile", "plan", "std::string", "\"\"", "take stages and schedule from this plan">,
   ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def InsertRecomputePass : Pass<"autopar-insert-recompute", "mlir::func::FuncOp"> {
+  let summary = "compute values again for the backward pass instead of keeping them";
+  let description = [{
+    Operations that `autopar.recompute` of the function names, with the group around them, are cloned for
+    their readers in the backward pass. A clone stands before its first reader, behind an `autopar.fence` on what it
+    reads and on the gradient that the reader waits for; it is called `id/recompute`. Reshapes and other looks at
+    a value follow it. Stands behind form-groups, so that both runs are the same kernel.
+
+    ```mlir
+    func.func @main(...) attributes {autopar.recompute = ["act"]} {
+      %a = autopar.unary gelu %h {autopar.id = "act"} : tensor<8xf32>
+      ...
+      %g = autopar.binary mul %0, %a {autopar.id = "fc/vjp.1"} : tensor<8xf32>
+    ```
+    becomes
+    ```mlir
+      %a = autopar.unary gelu %h {autopar.id = "act"} : tensor<8xf32>
+      ...
+      %1 = autopar.fence %h after %0 {autopar.id = "act/fence"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      %2 = autopar.unary gelu %1 {autopar.id = "act/recompute"} : tensor<8xf32>
+      %g = autopar.binary mul %0, %2 {autopar.id = "fc/vjp.1"} : tensor<8xf32>
+    ```
+  }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

@@ -52,6 +52,11 @@ LogicalResult ProgramBuilder::lower() {
     return function.emitOpError("expected one block: region operations must be lowered before");
   if (failed(readArguments()))
     return failure();
+  // From here on the order of operations is fixed.
+  for (FenceOp fence : llvm::make_early_inc_range(function.getOps<FenceOp>())) {
+    fence.replaceAllUsesWith(fence.getInputs());
+    fence.erase();
+  }
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     if (auto result = dyn_cast<func::ReturnOp>(op)) {
       createArgumentPorts();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meshes and groups: verification and syntax.
+// Meshes, groups and fences: verification, syntax, sharding rule.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -91,3 +91,32 @@ LogicalResult GroupOp::verify() {
 
 #define GET_OP_CLASSES
 #include "autopar/Dialect/AutoPar/IR/AutoParOps.cpp.inc"
+
+//===-- fence
+//-------------------------------------------------------------------------------------===//
+
+LogicalResult FenceOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("expects at least one value");
+  if (getInputs().getTypes() != getResultTypes())
+    return emitOpError() << "expects results of the types of the inputs, ("
+                         << getInputs().getTypes() << "), got (" << getResultTypes() << ")";
+  return success();
+}
+
+/// Every dimension is free; the gradient is only waited for.
+ShardingRule FenceOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  for (auto [number, value] : llvm::enumerate(getOperands())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+      SmallVector<int64_t> operands(getNumOperands(), ShardingRule::absent),
+          results(getNumResults(), ShardingRule::absent);
+      operands[number] = dim;
+      if (number < getNumResults())
+        results[number] = dim;
+      rule.addFactor(operands, results, type.getDimSize(dim));
+    }
+  }
+  return rule;
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbols that describe where a program runs and where its parameters come from, and the region that
-// holds a fusion group.
+// Symbols that describe where a program runs and where its parameters come from, the region that
+// holds a fusion group, and the fence before what is recomputed.
 
 #ifndef AUTOPAR_STRUCTUREOPS_TD
 #define AUTOPAR_STRUCTUREOPS_TD
@@ -54,6 +54,19 @@ def AutoPar_GroupOp : AutoPar_Op<"group", [Pure, IsolatedFromAbove,
   let results = (outs Variadic<AutoPar_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results) $body";
+  let hasVerifier = 1;
+}
+
+def AutoPar_FenceOp : AutoPar_ValueOp<"fence", [AutoPar_Light, AttrSizedOperandSegments]> {
+  let summary = "the same values, for what is computed again in the backward pass";
+  let description = [{
+    What reads the results is never shared with what reads the inputs, and runs once `gradient` is there. Costs nothing:
+    lowering lets the results be the inputs.
+    `%y:2 = autopar.fence %a, %b after %g : (tensor<8xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)`
+  }];
+  let arguments = (ins Variadic<AutoPar_Tensor>:$inputs, Optional<AutoPar_Tensor>:$gradient);
+  let results = (outs Variadic<AutoPar_Tensor>:$results);
+  let assemblyFormat = "$inputs (`after` $gradient^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the choice of recomputed operations and the pass that clones them must see alike.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::autopar {
+
+/// The function attribute that names operations of the forward pass which the backward pass
+/// computes again: `autopar.recompute = ["fc1", "fc1/reshard"]`.
+constexpr StringLiteral kRecomputeAttribute = "autopar.recompute";
+
+/// Behind the id of an operation: its result, resharded.
+constexpr StringLiteral kReshardSuffix = "/reshard";
+
+/// Whether an operation, or a group, only says where elements of its first operand are: it is
+/// computed again with what it looks at, at no cost.
+bool isLookedThrough(Operation *op);
+
+/// Whether an operation of the forward pass gives the same again wherever it runs.
+bool mayRecompute(Operation *op);
+
+} // namespace mlir::autopar
