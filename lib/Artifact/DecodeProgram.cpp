@@ -251,6 +251,7 @@ public:
     out.payload = payload(i);
     out.evaluated = i.evaluated();
     out.commits = i.commits();
+    out.arithmetic = dtype(i.arithmetic());
     return out;
   }
 

@@ -134,9 +134,9 @@ private:
     if (!instruction.after.empty())
       out << " after [" << list(instruction.after) << "]";
     out << " id \"" << instruction.id << "\" key \"" << instruction.profileKey << "\" flops "
-        << instruction.flops << " bytes " << instruction.bytes
-        << (instruction.evaluated ? " evaluated" : "") << (instruction.commits ? " commits" : "")
-        << "\n";
+        << instruction.flops << " " << name(instruction.arithmetic) << " bytes "
+        << instruction.bytes << (instruction.evaluated ? " evaluated" : "")
+        << (instruction.commits ? " commits" : "") << "\n";
   }
 
   static std::string strided(const StridedShape &s, DataType dtype) {

@@ -130,7 +130,7 @@ public:
     // The union's NONE comes first, so its numbers are the variant's plus one.
     auto kind = fb::Payload(i.payload.index() + 1);
     return fb::CreateInstruction(builder, uint8_t(i.queue), after, id, key, i.flops, i.bytes, kind,
-                                 payload, i.evaluated, i.commits);
+                                 payload, i.evaluated, i.commits, uint8_t(i.arithmetic));
   }
 
   template <typename T>

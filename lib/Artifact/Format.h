@@ -13,7 +13,7 @@ namespace autopar::artifact {
 
 constexpr char kMagic[8] = {'A', 'U', 'T', 'O', 'P', 'A', 'R', '\x1a'};
 constexpr uint32_t kMajor = 1;
-constexpr uint32_t kMinor = 0;
+constexpr uint32_t kMinor = 1;
 constexpr uint64_t kHeaderBytes = 4096;
 constexpr uint64_t kAlignment = 4096;
 /// The header digest covers the bytes before it.

@@ -26,33 +26,6 @@ void addAxes(std::vector<MeshAxis> &axes, const std::string &word, int64_t size,
     axes.push_back({sizes.size() > 1 ? word + std::to_string(i) : word, sizes[i]});
 }
 
-/// extents and links of one concrete set of devices.
-MeshGroup groupOfDevices(const Cluster &cluster, const std::vector<int64_t> &devices) {
-  MeshGroup group;
-  size_t levels = cluster.levels.size();
-  for (size_t level = 0; level < levels; ++level) {
-    // Distinct groups of the level below per group of this level; the widest one counts.
-    std::map<int64_t, std::set<int64_t>> parts;
-    Link worst{0, 0};
-    for (int64_t device : devices) {
-      int64_t node = cluster.nodeOfDevice(device);
-      int64_t below = level == 0 ? device : node / cluster.levels[level - 1].nodes;
-      int64_t nodesHere = cluster.levels[level].nodes;
-      parts[nodesHere == 0 ? 0 : node / nodesHere].insert(below);
-      Link link = cluster.linkOfDevice(device, static_cast<int64_t>(level));
-      worst.latencyUs = std::max(worst.latencyUs, link.latencyUs);
-      if (worst.bytesPerSecond == 0 || link.bytesPerSecond < worst.bytesPerSecond)
-        worst.bytesPerSecond = link.bytesPerSecond;
-    }
-    size_t widest = 1;
-    for (const auto &[part, members] : parts)
-      widest = std::max(widest, members.size());
-    group.extents.push_back(static_cast<int64_t>(widest));
-    group.links.push_back(worst);
-  }
-  return group;
-}
-
 /// Larger = worse: more of the group lies beyond the node.
 bool worseThan(const MeshGroup &a, const MeshGroup &b) {
   for (size_t level = a.extents.size(); level-- > 0;)
@@ -163,6 +136,32 @@ MeshGroup meshGroup(const Cluster &cluster, int64_t ranksPerNode, int64_t nodes)
   return group;
 }
 
+MeshGroup meshGroup(const Cluster &cluster, const std::vector<int64_t> &devices) {
+  MeshGroup group;
+  size_t levels = cluster.levels.size();
+  for (size_t level = 0; level < levels; ++level) {
+    // Distinct groups of the level below per group of this level; the widest one counts.
+    std::map<int64_t, std::set<int64_t>> parts;
+    Link worst{0, 0};
+    for (int64_t device : devices) {
+      int64_t node = cluster.nodeOfDevice(device);
+      int64_t below = level == 0 ? device : node / cluster.levels[level - 1].nodes;
+      int64_t nodesHere = cluster.levels[level].nodes;
+      parts[nodesHere == 0 ? 0 : node / nodesHere].insert(below);
+      Link link = cluster.linkOfDevice(device, static_cast<int64_t>(level));
+      worst.latencyUs = std::max(worst.latencyUs, link.latencyUs);
+      if (worst.bytesPerSecond == 0 || link.bytesPerSecond < worst.bytesPerSecond)
+        worst.bytesPerSecond = link.bytesPerSecond;
+    }
+    size_t widest = 1;
+    for (const auto &[part, members] : parts)
+      widest = std::max(widest, members.size());
+    group.extents.push_back(static_cast<int64_t>(widest));
+    group.links.push_back(worst);
+  }
+  return group;
+}
+
 MeshGroup meshGroup(const Cluster &cluster, const Mesh &mesh, std::span<const std::string> axes) {
   std::vector<bool> varies(mesh.axes.size(), false);
   for (const std::string &axis : axes)
@@ -185,7 +184,7 @@ MeshGroup meshGroup(const Cluster &cluster, const Mesh &mesh, std::span<const st
   MeshGroup worst = meshGroup(cluster, 1, 1);
   bool first = true;
   for (const auto &[key, devices] : groups) {
-    MeshGroup group = groupOfDevices(cluster, devices);
+    MeshGroup group = meshGroup(cluster, devices);
     if (first || worseThan(group, worst))
       worst = group;
     first = false;

@@ -98,6 +98,8 @@ artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndic
     instruction.flops = flops.getInt();
   if (auto bytes = op->getAttrOfType<IntegerAttr>("bytes"))
     instruction.bytes = bytes.getInt();
+  if (auto type = op->getAttrOfType<StringAttr>("arithmetic"))
+    instruction.arithmetic = *::autopar::dataTypeFromName(type.getValue());
   instruction.evaluated = op->hasAttr("evaluated");
   instruction.commits = op->hasAttr("commits");
   auto narrow = [](uint64_t value) { return static_cast<int32_t>(value); };

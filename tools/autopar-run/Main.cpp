@@ -5,6 +5,7 @@
 #include "Launch.h"
 #include "Report.h"
 #include "RunOptions.h"
+#include "Simulate.h"
 #include "Steps.h"
 
 #include <cstdio>
@@ -24,11 +25,11 @@ Status runAndReport(runtime::Session &session, const RunOptions &options, bool i
       AUTOPAR_RETURN_IF_ERROR(writeOutputs(session, options.outputFolder));
   }
   if (isRoot && options.profile)
-    reportProfile(session);
+    reportProfile(session.reader(), session.events());
   if (!options.trace.empty()) {
     AUTOPAR_RETURN_IF_ERROR(session.collectEvents());
     if (isRoot)
-      AUTOPAR_RETURN_IF_ERROR(writeTrace(session, options.trace));
+      AUTOPAR_RETURN_IF_ERROR(writeTrace(session.reader(), session.events(), options.trace));
   }
   if (isRoot && (options.benchmark || options.json))
     reportBenchmark(session, stepMs, peakBefore);
@@ -72,12 +73,14 @@ Status run(const RunOptions &options, int32_t &rank) {
     return launch.status();
   if (launch->kind != Launch::Kind::InProcess)
     rank = launch->rank;
-  if (options.verify || options.dryRun) {
+  if (options.verify || options.dryRun || !options.cluster.empty()) {
     if (launch->rank != 0)
       return Status::ok();
     auto reader = artifact::Reader::open(options.artifact);
     if (!reader)
       return reader.status();
+    if (!options.cluster.empty())
+      return simulate(reader.take(), options);
     return options.verify ? reportVerification(*reader, options) : reportDryRun(*reader, options);
   }
   // Join first: a rank whose file is wrong can then tell the others instead of leaving them

@@ -138,16 +138,15 @@ void reportBenchmark(const runtime::Session &session, const std::vector<double> 
   std::puts(line.dump().c_str());
 }
 
-void reportProfile(const runtime::Session &session) {
+void reportProfile(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks) {
   struct Sum {
     int64_t calls = 0;
     double ms = 0;
     const artifact::Instruction *instruction = nullptr;
   };
-  auto ranks = session.events();
   if (ranks.empty())
     return;
-  const Program &program = session.reader().programOfRank(ranks.front().rank);
+  const Program &program = reader.programOfRank(ranks.front().rank);
   std::map<std::pair<int32_t, int32_t>, Sum> sums;
   double total = 0;
   for (const runtime::ExecutionEvent &event : *ranks.front().events) {

@@ -22,9 +22,10 @@ int64_t peakMemoryBytes();
 /// grew since `peakBefore`.
 void reportBenchmark(const runtime::Session &session, const std::vector<double> &stepMs,
                      int64_t peakBefore);
-/// Time per op, summed over the measured steps, of the first rank of this process.
-void reportProfile(const runtime::Session &session);
+/// Time per op, summed over the measured steps, of the first of the ranks.
+void reportProfile(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks);
 /// Chrome trace: pid = rank, tid = queue, names = op ids.
-Status writeTrace(const runtime::Session &session, const std::string &path);
+Status writeTrace(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks,
+                  const std::string &path);
 
 } // namespace autopar::tools

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
+#include <string>
 
 namespace autopar::tools {
 namespace {
@@ -22,8 +24,13 @@ Examples:
   autopar-run --verify compiled.bin                                          check every byte, run nothing
   autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
   autopar-run compiled.bin --input x=random --benchmark --steps 20           one JSON line with step times
+  autopar-run compiled.bin --simulate presets:h100x8 --trace t.json          predict a step on another machine
 
 compiled.bin holds machine code: run only files that you trust. Exit codes: docs/ExitCodes.md.)";
+
+/// What goes with --simulate: it has no data, and one process simulates all ranks.
+constexpr const char *kSimulates[] = {"artifact",  "--simulate", "--steps", "--trace",
+                                      "--profile", "--json",     "--quiet"};
 
 } // namespace
 
@@ -93,6 +100,10 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
                "check digests and structure of the artifact and its weights, run nothing");
   app.add_flag("--dry-run", options.dryRun,
                "print memory per rank, inputs and outputs, run nothing");
+  app.add_option(
+      "--simulate", options.cluster,
+      "run nothing: predict the time of a step on this cluster (a file, or presets:h100x8x2) by "
+      "executing all ranks in virtual time; docs/Simulation.md");
   app.add_flag("--benchmark", options.benchmark, "print one JSON line with the time of every step");
   app.add_flag("--profile", options.profile, "print the time of every op");
   app.add_option(
@@ -121,6 +132,15 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
     std::cerr << "autopar-run: which compiled.bin? Run with --help for more information.\n";
     return 2;
   }
+  for (const CLI::Option *option : app.get_options())
+    if (!options.cluster.empty() && option->count() > 0 &&
+        std::find(std::begin(kSimulates), std::end(kSimulates), option->get_name()) ==
+            std::end(kSimulates)) {
+      std::cerr << "autopar-run: " << option->get_name()
+                << " does not go with --simulate, which has no data and runs all ranks in one "
+                   "process; leave it out\n";
+      return 2;
+    }
   return -1;
 }
 

@@ -33,6 +33,7 @@ struct RunOptions {
   bool verify = false, dryRun = false, benchmark = false, profile = false, json = false,
        quiet = false;
   std::string trace;
+  std::string cluster; ///< to simulate; empty: run
   int32_t rank = -1, worldSize = -1;
   std::string master;     ///< host:port
   std::string rendezvous; ///< file:///folder

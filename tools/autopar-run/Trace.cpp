@@ -33,18 +33,19 @@ void writeNames(std::ofstream &file, int32_t rank) {
 
 } // namespace
 
-Status writeTrace(const runtime::Session &session, const std::string &path) {
+Status writeTrace(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks,
+                  const std::string &path) {
   std::ofstream file(path);
   if (!file)
     return {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
   int64_t origin = std::numeric_limits<int64_t>::max();
-  for (const runtime::RankEvents &rank : session.events())
+  for (const runtime::RankEvents &rank : ranks)
     for (const runtime::ExecutionEvent &event : *rank.events)
       origin = std::min(origin, event.beginNs);
   file << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-  for (const runtime::RankEvents &rank : session.events()) {
+  for (const runtime::RankEvents &rank : ranks) {
     writeNames(file, rank.rank);
-    const artifact::Program &program = session.reader().programOfRank(rank.rank);
+    const artifact::Program &program = reader.programOfRank(rank.rank);
     for (const runtime::ExecutionEvent &event : *rank.events) {
       const artifact::Entry &entry = program.entries[size_t(event.entry)];
       const artifact::Instruction &instruction = entry.instructions[size_t(event.instruction)];

@@ -270,8 +270,11 @@ struct Instruction {
   std::vector<int32_t> after;
   std::string id;         ///< op id, e.g. "h.0/attn/dot"
   std::string profileKey; ///< e.g. "dot/4x64x128/f32"
+  /// What the cost model is asked with: FLOPs and their type, bytes read and written. Of
+  /// communication, the payload says it.
   int64_t flops = 0;
   int64_t bytes = 0;
+  DataType arithmetic = DataType::F32;
   Payload payload;
   /// The metric `loss` depends on it: an evaluation runs these instructions and no others.
   bool evaluated = false;

@@ -57,6 +57,8 @@ struct MeshGroup {
 
 /// `ranksPerNode` ranks on each of `nodes` nodes of `cluster`.
 MeshGroup meshGroup(const Cluster &cluster, int64_t ranksPerNode, int64_t nodes);
+/// The very devices.
+MeshGroup meshGroup(const Cluster &cluster, const std::vector<int64_t> &devices);
 /// The worst of the groups that vary over `axes` (names; order does not matter) with the other axes
 /// fixed. Unknown names are ignored; an empty list gives a group of one.
 MeshGroup meshGroup(const Cluster &cluster, const Mesh &mesh, std::span<const std::string> axes);

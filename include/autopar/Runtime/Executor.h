@@ -5,6 +5,7 @@
 #pragma once
 
 #include "autopar/Artifact/Program.h"
+#include "autopar/Base/Clock.h"
 #include "autopar/Base/Status.h"
 #include "autopar/Runtime/Communicator.h"
 #include "autopar/Runtime/Device.h"
@@ -22,7 +23,7 @@ namespace autopar::runtime {
 
 enum class Progress { Done, Pending, Error };
 
-/// When an instruction ran. Times are nanoseconds of the steady clock.
+/// When an instruction ran, in nanoseconds of the executor's clock.
 struct ExecutionEvent {
   int32_t entry = 0;
   int32_t instruction = 0;
@@ -37,11 +38,27 @@ enum class StepKind {
   Inspection, ///< all but what changes the state, looking for the first NaN and the first infinity
 };
 
+/// A program and what all ranks that run it share.
+class SharedProgram {
+public:
+  /// `program` outlives it.
+  explicit SharedProgram(const artifact::Program &program);
+
+  const artifact::Program &program;
+  /// Instructions of an entry by queue, in program order.
+  using QueueOrders = std::array<std::vector<int32_t>, artifact::kQueueCount>;
+  const QueueOrders &ordersOf(int32_t entry) const { return orders[size_t(entry)]; }
+
+private:
+  std::vector<QueueOrders> orders;
+};
+
 /// One rank. All calls come from one thread at a time; nothing given to it is owned.
 class Executor {
 public:
-  Executor(const artifact::Program &program, const artifact::RankTable &table, int32_t rank,
-           Device &device, Communicator &communicator, ParameterStore &parameters);
+  Executor(const SharedProgram &program, const artifact::RankTable &table, int32_t rank,
+           Device &device, Communicator &communicator, ParameterSource &parameters,
+           const Clock &clock = steadyClock());
 
   /// Begins loading: parameters into their buffers, rank values, then the entry "load" if there is
   /// one.
@@ -58,7 +75,7 @@ public:
   /// What an inspection found on this rank.
   const NonFiniteSearch &inspection() const { return search; }
 
-  /// Records events from now on.
+  /// Records events from now on, in the order in which the instructions start.
   void record(bool enabled) { isRecording = enabled; }
   const std::vector<ExecutionEvent> &events() const { return recorded; }
   void clearEvents() { recorded.clear(); }
@@ -71,21 +88,23 @@ private:
     int32_t index = 0;
     bool isCommunication = false;
     Token token = 0;
-    int64_t beginNs = 0;
+    size_t event = 0; ///< where it is recorded
   };
   struct QueueState {
-    std::vector<int32_t> order; ///< instructions of this queue in the running entry
+    const std::vector<int32_t> *order = nullptr; ///< instructions of this queue
     size_t next = 0;
     size_t mostIssued = 1; ///< at one time
     std::vector<Issued> issued;
   };
 
+  const SharedProgram &shared;
   const artifact::Program &program;
   const artifact::RankTable &table;
   int32_t rank;
   Device &device;
   Communicator &communicator;
-  ParameterStore &parameters;
+  ParameterSource &parameters;
+  const Clock &clock;
 
   std::vector<artifact::TimetableRow> rows; ///< of the running load or step
   size_t row = 0;

@@ -25,15 +25,22 @@ void copyBoxToGlobal(const void *local, const std::vector<int64_t> &localShape, 
                      void *global, const std::vector<int64_t> &globalShape, int64_t elementBytes);
 
 /// Thread-safe.
-class ParameterStore {
+class ParameterSource {
 public:
-  ParameterStore(artifact::Reader reader, std::optional<Initializer> initializer);
-  ~ParameterStore();
-
+  virtual ~ParameterSource() = default;
   /// Writes the rank's box of a parameter into `local`, padding zeroed. NoInput / BadInput name the
   /// parameter and the file.
+  virtual Status read(const artifact::Port &port, const artifact::PortShard &shard, void *local,
+                      const std::vector<int64_t> &localShape) = 0;
+};
+
+class ParameterStore : public ParameterSource {
+public:
+  ParameterStore(artifact::Reader reader, std::optional<Initializer> initializer);
+  ~ParameterStore() override;
+
   Status read(const artifact::Port &port, const artifact::PortShard &shard, void *local,
-              const std::vector<int64_t> &localShape);
+              const std::vector<int64_t> &localShape) override;
 
   /// That every file exists and is long enough, and that nothing absent lacks an initializer; reads
   /// no data. With `digests`, also compares every digest.

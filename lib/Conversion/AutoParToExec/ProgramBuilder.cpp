@@ -3,6 +3,7 @@
 #include "ProgramBuilder.h"
 
 #include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Interfaces/ElementTypes.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -325,4 +326,11 @@ void ProgramBuilder::describe(Operation *instruction, Operation *op, const Twine
   instruction->setAttr("key", builder.getStringAttr(key));
   instruction->setAttr("flops", builder.getI64IntegerAttr(static_cast<int64_t>(flops)));
   instruction->setAttr("bytes", builder.getI64IntegerAttr(bytes));
+  // As for the search, the first operand says what is multiplied.
+  SmallVector<Value> buffers = interface.getReads();
+  llvm::append_range(buffers, interface.getWrites());
+  if (buffers.empty())
+    return;
+  Type element = exec::tensorTypeOf(buffers.front()).getElementType();
+  instruction->setAttr("arithmetic", builder.getStringAttr(::autopar::name(dataTypeOf(element))));
 }

@@ -111,7 +111,7 @@ public:
 
   /// Lowers one operation of the body (also used for operations made on the way).
   LogicalResult lowerOperation(Operation *op);
-  /// Sets id, key, flops and bytes of an instruction after the operation it comes from.
+  /// Sets id, key, flops, their type and bytes of an instruction after the operation it comes from.
   void describe(Operation *instruction, Operation *op, const Twine &key, double flops);
   /// Index of the rank at the same place of the mesh at `position` along the axis "stage".
   int64_t peerAt(int64_t position);

@@ -10,22 +10,29 @@ using namespace artifact;
 
 namespace {
 
-int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 /// Communication first: it should be under way before this thread computes.
 constexpr Queue kServiceOrder[] = {Queue::Receive, Queue::Send, Queue::Communication, Queue::CopyIn,
                                    Queue::CopyOut, Queue::Host, Queue::Compute};
 
 } // namespace
 
-Executor::Executor(const Program &program, const RankTable &table, int32_t rank, Device &device,
-                   Communicator &communicator, ParameterStore &parameters)
-    : program(program), table(table), rank(rank), device(device), communicator(communicator),
-      parameters(parameters) {}
+SharedProgram::SharedProgram(const Program &program) : program(program) {
+  for (const Entry &entry : program.entries) {
+    QueueOrders &queues = orders.emplace_back();
+    for (size_t i = 0; i < entry.instructions.size(); ++i)
+      queues[size_t(entry.instructions[i].queue)].push_back(int32_t(i));
+  }
+}
+
+Executor::Executor(const SharedProgram &shared, const RankTable &table, int32_t rank,
+                   Device &device, Communicator &communicator, ParameterSource &parameters,
+                   const Clock &clock)
+    : shared(shared), program(shared.program), table(table), rank(rank), device(device),
+      communicator(communicator), parameters(parameters), clock(clock) {
+  for (size_t queue = 0; queue < kQueueCount; ++queue)
+    if (endsInAnyOrder(Queue(queue)))
+      queues[queue].mostIssued = std::numeric_limits<size_t>::max();
+}
 
 void Executor::startLoad() {
   rows.clear();
@@ -75,16 +82,14 @@ Status Executor::readParameters() {
 }
 
 void Executor::beginRow() {
-  const Entry &current = entry();
+  const SharedProgram::QueueOrders &orders = shared.ordersOf(rows[row].entry);
   for (size_t queue = 0; queue < kQueueCount; ++queue) {
-    queues[queue] = QueueState();
-    if (endsInAnyOrder(Queue(queue)))
-      queues[queue].mostIssued = std::numeric_limits<size_t>::max();
+    queues[queue].order = &orders[queue];
+    queues[queue].next = 0;
+    queues[queue].issued.clear();
   }
-  for (size_t i = 0; i < current.instructions.size(); ++i)
-    queues[size_t(current.instructions[i].queue)].order.push_back(int32_t(i));
-  isComplete.assign(current.instructions.size(), 0);
-  remaining = current.instructions.size();
+  isComplete.assign(entry().instructions.size(), 0);
+  remaining = isComplete.size();
   isRunningRow = true;
 }
 
@@ -119,7 +124,7 @@ Progress Executor::advance() {
 
 Result<bool> Executor::advanceQueue(QueueState &queue) {
   bool moved = false;
-  while (queue.next < queue.order.size() && queue.issued.size() < queue.mostIssued) {
+  while (queue.next < queue.order->size() && queue.issued.size() < queue.mostIssued) {
     auto started = startNext(queue);
     if (!started)
       return started.status();
@@ -149,7 +154,7 @@ Result<bool> Executor::advanceQueue(QueueState &queue) {
 }
 
 Result<bool> Executor::startNext(QueueState &queue) {
-  int32_t index = queue.order[queue.next];
+  int32_t index = (*queue.order)[queue.next];
   const Instruction &instruction = entry().instructions[size_t(index)];
   for (int32_t earlier : instruction.after)
     if (!isComplete[size_t(earlier)])
@@ -162,7 +167,9 @@ Result<bool> Executor::startNext(QueueState &queue) {
   }
   lastEntry = rows[row].entry;
   lastIndex = index;
-  Issued issued{index, false, 0, isRecording ? nowNs() : 0};
+  Issued issued{index, false, 0, recorded.size()};
+  if (isRecording)
+    recorded.push_back({rows[row].entry, index, step, clock.nowNs(), 0});
   auto token = issue(instruction, issued.isCommunication);
   if (!token)
     return token.status();
@@ -206,7 +213,7 @@ bool Executor::areGuardsFinite() {
 
 void Executor::complete(const Issued &instruction) {
   if (isRecording)
-    recorded.push_back({rows[row].entry, instruction.index, step, instruction.beginNs, nowNs()});
+    recorded[instruction.event].endNs = clock.nowNs();
   isComplete[size_t(instruction.index)] = 1;
   --remaining;
 }

@@ -75,6 +75,8 @@ Status Session::State::open() {
                                             : reader.worldSize();
   threads = options.threads > 0 ? options.threads : std::max(1, coreCount() / sharing);
   parameters = std::make_unique<ParameterStore>(reader, options.initializer);
+  for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass)
+    programs.emplace_back(reader.program(rankClass));
   createRanks();
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
   AUTOPAR_RETURN_IF_ERROR(collectPorts());
@@ -88,8 +90,9 @@ Status Session::State::open() {
         rank.device = createCpuDevice(kernels[size_t(reader.rank(rank.rank).rankClass)], threads);
         AUTOPAR_RETURN_IF_ERROR(
             rank.device->prepare(program).at("rank " + std::to_string(rank.rank)));
-        rank.executor = std::make_unique<Executor>(program, reader.rank(rank.rank), rank.rank,
-                                                   *rank.device, *rank.communicator, *parameters);
+        rank.executor = std::make_unique<Executor>(
+            programs[size_t(reader.rank(rank.rank).rankClass)], reader.rank(rank.rank), rank.rank,
+            *rank.device, *rank.communicator, *parameters);
         rank.executor->record(options.record);
         rank.executor->startLoad();
         return Status::ok();

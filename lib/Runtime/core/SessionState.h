@@ -35,6 +35,7 @@ struct Session::State {
   SessionOptions options;
   std::unique_ptr<ParameterStore> parameters;
   std::vector<std::shared_ptr<const KernelLibrary>> kernels; ///< per class, null where unused
+  std::vector<SharedProgram> programs;                       ///< per class
   /// Memory of messages that Session itself sends and receives. In front of the ranks, so that it
   /// outlives their transports: after a failure a message may still be under way.
   std::list<std::vector<uint8_t>> messages;

@@ -2,6 +2,8 @@
 // Instructions: verification of geometries.
 #include "autopar/Dialect/Exec/IR/Exec.h"
 
+#include "autopar/Base/DataType.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 

@@ -24,6 +24,12 @@ int64_t mlir::exec::bytesOf(Value buffer) {
   return buffer.getDefiningOp<BufferOp>().getBytes();
 }
 
+RankedTensorType mlir::exec::tensorTypeOf(Value buffer) {
+  if (auto view = buffer.getDefiningOp<ViewOp>())
+    return view.tensorType();
+  return buffer.getDefiningOp<BufferOp>().tensorType();
+}
+
 LogicalResult ProgramOp::verify() {
   if (getArena() && getArena()->size() != 3)
     return emitOpError() << "expected arena bytes of 3 spaces, got " << getArena()->size();

@@ -28,6 +28,8 @@ namespace mlir::exec {
 std::pair<BufferOp, int64_t> rootOf(Value buffer);
 /// Bytes that a buffer or view spans.
 int64_t bytesOf(Value buffer);
+/// What a buffer or view holds.
+RankedTensorType tensorTypeOf(Value buffer);
 /// Row-major bytes of a tensor type; booleans take one byte.
 int64_t tensorBytes(RankedTensorType type);
 

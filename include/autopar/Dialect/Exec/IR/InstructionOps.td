@@ -10,8 +10,13 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 
+def Exec_ElementName : ConfinedAttr<StrAttr, [AttrConstraint<
+    CPred<"::autopar::dataTypeFromName(::llvm::cast<::mlir::StringAttr>($_self).getValue())">,
+    "name of an element type">]>;
+
 // What every instruction carries. `after`: indices of earlier instructions of the entry, on other
-// queues, that must be complete first. `evaluated` and `commits`: see autopar-mark-instructions.
+// queues, that must be complete first. `arithmetic`: the type of the FLOPs. `evaluated` and
+// `commits`: see autopar-mark-instructions.
 class Exec_Instruction<string mnemonic, dag own, string format, string reads, string writes, list<Trait> traits = [],
                        string replaced = "::mlir::Value()">
     : Exec_Op<mnemonic, !listconcat(traits, [HasParent<"::mlir::exec::EntryOp">,
@@ -21,7 +26,7 @@ class Exec_Instruction<string mnemonic, dag own, string format, string reads, st
     DefaultValuedAttr<DenseI32ArrayAttr, "{}">:$after,
     DefaultValuedAttr<StrAttr, "\"\"">:$id, DefaultValuedAttr<StrAttr, "\"\"">:$key,
     DefaultValuedAttr<I64Attr, "0">:$flops, DefaultValuedAttr<I64Attr, "0">:$bytes,
-    UnitAttr:$evaluated, UnitAttr:$commits));
+    DefaultValuedAttr<Exec_ElementName, "\"f32\"">:$arithmetic, UnitAttr:$evaluated, UnitAttr:$commits));
   let assemblyFormat = format # " (`queue` $queue^)? (`after` $after^)? attr-dict";
   let extraClassDefinition = [{
     ::llvm::SmallVector<::mlir::Value> $cppClass::getReads() {

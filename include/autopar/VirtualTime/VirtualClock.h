@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time that stands still while anybody can go on, and then jumps to the next thing that happens.
+#pragma once
+
+#include "autopar/Base/Clock.h"
+
+#include <cstdint>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace autopar {
+
+class VirtualClock : public Clock {
+public:
+  int64_t nowNs() const override { return now; }
+
+  /// Something happens to `sleeper` at a time that is not past.
+  void wake(int64_t atNs, int32_t sleeper) { agenda.push({atNs, sleeper}); }
+  /// Moves to the earliest time that somebody wakes at, and gives those who do, each once, in
+  /// order. False when nobody will.
+  bool advance(std::vector<int32_t> &awake);
+
+private:
+  using Wake = std::pair<int64_t, int32_t>;
+  int64_t now = 0;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> agenda;
+};
+
+} // namespace autopar

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "SimulatedNetwork.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autopar::runtime {
+namespace {
+
+int64_t nanoseconds(double us) { return std::llround(us * 1e3); }
+
+/// Permutes have tags of their own, below those of messages.
+int64_t permuteTag(int64_t number) { return -1 - number; }
+
+autopar::CollectiveKind kindOf(artifact::CollectiveKind kind) {
+  switch (kind) {
+  case artifact::CollectiveKind::AllReduce:
+    return autopar::CollectiveKind::AllReduce;
+  case artifact::CollectiveKind::AllGather:
+    return autopar::CollectiveKind::AllGather;
+  case artifact::CollectiveKind::ReduceScatter:
+    return autopar::CollectiveKind::ReduceScatter;
+  case artifact::CollectiveKind::AllToAll:
+    return autopar::CollectiveKind::AllToAll;
+  case artifact::CollectiveKind::Broadcast:
+    return autopar::CollectiveKind::Broadcast;
+  }
+  return autopar::CollectiveKind::AllReduce;
+}
+
+std::string describe(artifact::CollectiveKind kind, int64_t bytes) {
+  return std::string(name(kindOf(kind))) + " of " + std::to_string(bytes) + " bytes";
+}
+
+using Direction = SimulatedNetwork::Direction;
+
+class SimulatedCommunicator : public Communicator {
+public:
+  SimulatedCommunicator(SimulatedNetwork &network, int32_t rank) : network(network), self(rank) {}
+
+  int32_t rank() const override { return self; }
+  int32_t worldSize() const override { return network.worldSize(); }
+  Result<Token> collective(const CollectiveCall &call) override {
+    return network.collective(self, call);
+  }
+  Result<Token> permute(const void *, void *, int64_t bytes, int32_t sendTo,
+                        int32_t receiveFrom) override {
+    return network.permute(self, bytes, sendTo, receiveFrom);
+  }
+  Result<Token> send(int32_t peer, int32_t tag, const void *, int64_t bytes) override {
+    return network.message(self, peer, Direction::Send, uint32_t(tag), bytes);
+  }
+  Result<Token> receive(int32_t peer, int32_t tag, void *, int64_t bytes) override {
+    return network.message(self, peer, Direction::Receive, uint32_t(tag), bytes);
+  }
+  Result<bool> test(Token token) override { return network.test(token); }
+  /// Time moves elsewhere.
+  void wait(std::chrono::microseconds) override {}
+  void abort(const Status &reason) override { network.abort(reason); }
+
+private:
+  SimulatedNetwork &network;
+  int32_t self;
+};
+
+} // namespace
+
+SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize, VirtualClock &clock)
+    : cluster(cluster), size(worldSize), clock(clock), seen(size_t(worldSize)),
+      permutes(size_t(worldSize), 0) {}
+
+std::unique_ptr<Communicator> SimulatedNetwork::connect(int32_t rank) {
+  return std::make_unique<SimulatedCommunicator>(*this, rank);
+}
+
+size_t SimulatedNetwork::newOperation(int32_t missing, int32_t holders) {
+  if (unused.empty()) {
+    unused.push_back(pool.size());
+    pool.emplace_back();
+  }
+  size_t place = unused.back();
+  unused.pop_back();
+  pool[place] = {missing, holders, clock.nowNs()};
+  return place;
+}
+
+/// The end of one more part is known.
+void SimulatedNetwork::settle(size_t place, int64_t endNs, const std::vector<int32_t> &wake) {
+  Operation &operation = pool[place];
+  operation.endNs = std::max(operation.endNs, endNs);
+  if (--operation.missing > 0)
+    return;
+  for (int32_t rank : wake)
+    clock.wake(operation.endNs, rank);
+}
+
+Result<bool> SimulatedNetwork::test(Token token) {
+  if (!aborted.isOk())
+    return Status::peerLost(aborted.message());
+  if (token == 0 || token > pool.size() || pool[token - 1].holders == 0)
+    return Status::internal("unknown communication token");
+  Operation &operation = pool[token - 1];
+  if (operation.missing > 0 || operation.endNs > clock.nowNs())
+    return false;
+  if (--operation.holders == 0)
+    unused.push_back(token - 1);
+  return true;
+}
+
+SimulatedNetwork::Group &SimulatedNetwork::groupFor(int32_t rank,
+                                                    const std::vector<int32_t> &members) {
+  auto [known, isNew] = seen[size_t(rank)].try_emplace(&members, 0);
+  if (!isNew && groups[known->second].members == members)
+    return groups[known->second];
+  auto [group, isFirst] = groupOf.try_emplace(members, groups.size());
+  if (isFirst) {
+    groups.emplace_back();
+    groups.back().members = members;
+    groups.back().place = meshGroup(cluster, std::vector<int64_t>(members.begin(), members.end()));
+  }
+  known->second = group->second;
+  return groups[group->second];
+}
+
+Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &call) {
+  ++started;
+  Group &group = groupFor(rank, *call.members);
+  int32_t ranks = int32_t(group.members.size());
+  int64_t bytes = call.count * byteSize(call.dtype);
+  if (call.kind == artifact::CollectiveKind::AllGather)
+    bytes *= ranks;
+  uint64_t number = group.begun[rank]++;
+  if (number - group.firstOpen == group.open.size())
+    group.open.push_back({newOperation(1, ranks), 0, call.kind, bytes, rank});
+  Meeting &meeting = group.open[size_t(number - group.firstOpen)];
+  if (meeting.kind != call.kind || meeting.bytes != bytes)
+    return Status::badInput("rank " + std::to_string(rank) + " begins " +
+                            describe(call.kind, bytes) + " where rank " +
+                            std::to_string(meeting.first) + " of the same group began " +
+                            describe(meeting.kind, meeting.bytes));
+  size_t operation = meeting.operation;
+  if (++meeting.arrived == ranks) {
+    double us = collectiveTimeUs(kindOf(call.kind), double(bytes), group.place);
+    settle(operation, clock.nowNs() + nanoseconds(us), group.members);
+    // Members arrive in the order of their collectives, so the first is complete first.
+    group.open.pop_front();
+    ++group.firstOpen;
+  }
+  return Token(operation + 1);
+}
+
+SimulatedNetwork::Channel &SimulatedNetwork::channelBetween(int32_t from, int32_t to) {
+  auto [found, isNew] =
+      channels.try_emplace(uint64_t(uint32_t(from)) << 32 | uint64_t(uint32_t(to)));
+  if (isNew)
+    found->second.link = cluster.linkOfDevice(from, cluster.levelBetween(from, to));
+  return found->second;
+}
+
+/// One side of a message: waits for the other, or settles both.
+Status SimulatedNetwork::meet(size_t operation, int32_t rank, int32_t peer, Direction direction,
+                              int64_t tag, int64_t bytes) {
+  int32_t from = direction == Direction::Send ? rank : peer;
+  int32_t to = direction == Direction::Send ? peer : rank;
+  Channel &channel = channelBetween(from, to);
+  std::deque<Side> &waiting = channel.waiting[tag];
+  if (waiting.empty() || waiting.front().direction == direction) {
+    waiting.push_back({operation, bytes, rank, direction});
+    return Status::ok();
+  }
+  Side other = waiting.front();
+  waiting.pop_front();
+  if (waiting.empty())
+    channel.waiting.erase(tag);
+  if (other.bytes != bytes)
+    return Status::badInput("message " + std::to_string(tag) + " from rank " +
+                            std::to_string(from) + " to rank " + std::to_string(to) + " has " +
+                            std::to_string(bytes) + " bytes on rank " + std::to_string(rank) +
+                            ", " + std::to_string(other.bytes) + " on the other side");
+  int64_t end = clock.nowNs();
+  if (from != to) {
+    end = std::max(end, channel.freeNs) +
+          nanoseconds(channel.link.latencyUs + 1e6 * double(bytes) / channel.link.bytesPerSecond);
+    channel.freeNs = end;
+  }
+  settle(operation, end, {rank});
+  settle(other.operation, end, {other.rank});
+  return Status::ok();
+}
+
+Result<Token> SimulatedNetwork::message(int32_t rank, int32_t peer, Direction direction,
+                                        int64_t tag, int64_t bytes) {
+  ++started;
+  size_t operation = newOperation(1, 1);
+  AUTOPAR_RETURN_IF_ERROR(meet(operation, rank, peer, direction, tag, bytes));
+  return Token(operation + 1);
+}
+
+Result<Token> SimulatedNetwork::permute(int32_t rank, int64_t bytes, int32_t sendTo,
+                                        int32_t receiveFrom) {
+  ++started;
+  int64_t tag = permuteTag(permutes[size_t(rank)]++);
+  size_t operation = newOperation((sendTo >= 0) + (receiveFrom >= 0), 1);
+  if (sendTo >= 0)
+    AUTOPAR_RETURN_IF_ERROR(meet(operation, rank, sendTo, Direction::Send, tag, bytes));
+  if (receiveFrom >= 0)
+    AUTOPAR_RETURN_IF_ERROR(meet(operation, rank, receiveFrom, Direction::Receive, tag, bytes));
+  return Token(operation + 1);
+}
+
+} // namespace autopar::runtime

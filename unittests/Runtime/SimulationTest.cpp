@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device, network and driver of a simulation, on times that can be worked out by hand.
+#include "autopar/Runtime/Simulation.h"
+#include "SampleArtifact.h"
+#include "SimulatedDevice.h"
+#include "SimulatedNetwork.h"
+#include "autopar/Artifact/Reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace autopar;
+using namespace autopar::runtime;
+using Kind = artifact::CollectiveKind;
+
+namespace {
+
+/// Two nodes of two devices: 1 us and 1 byte/ns inside, 10 us and a tenth of it between.
+Cluster twoNodes() {
+  Cluster cluster;
+  cluster.name = "two nodes";
+  DeviceType type;
+  type.name = "d";
+  type.peakFlopsPerSecond = {{DataType::F32, 1e9}, {DataType::BF16, 4e9}};
+  type.memoryBytesPerSecond = 1e9;
+  type.memoryBytes = 1 << 30;
+  type.launchUs = 2;
+  cluster.deviceTypes = {type};
+  cluster.nodes = {{2, 2, "d", {}}};
+  cluster.levels = {{"inside", {1, 1e9}, 1}, {"network", {10, 1e8}, 0}};
+  EXPECT_TRUE(cluster.verify().isOk());
+  return cluster;
+}
+
+artifact::Instruction instruction(int64_t flops, int64_t bytes, DataType type) {
+  artifact::Instruction result;
+  result.flops = flops;
+  result.bytes = bytes;
+  result.arithmetic = type;
+  return result;
+}
+
+/// Ranks of a network, and when their operations are complete.
+class SimulatedNetworkTest : public ::testing::Test {
+protected:
+  Cluster cluster = twoNodes();
+  VirtualClock clock;
+  SimulatedNetwork network{cluster, 4, clock};
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  std::vector<int32_t> all{0, 1, 2, 3}, pair{1, 0};
+
+  void SetUp() override {
+    for (int32_t rank = 0; rank < 4; ++rank)
+      ranks.push_back(network.connect(rank));
+  }
+  Result<Token> collective(int32_t rank, const std::vector<int32_t> &members, Kind kind,
+                           int64_t count) {
+    return ranks[size_t(rank)]->collective(
+        {kind, artifact::Reduction::Sum, DataType::F32, count, nullptr, nullptr, &members});
+  }
+  /// Lets time go on until the rank knows that the operation is complete.
+  int64_t end(int32_t rank, Result<Token> token) {
+    EXPECT_TRUE(token.isOk()) << token.status().message();
+    std::vector<int32_t> awake{rank};
+    while (true) {
+      auto done = ranks[size_t(rank)]->test(*token);
+      EXPECT_TRUE(done.isOk()) << done.status().message();
+      if (*done)
+        return clock.nowNs();
+      do
+        if (!clock.advance(awake))
+          return -1;
+      while (std::find(awake.begin(), awake.end(), rank) == awake.end());
+    }
+  }
+  void passTime(int64_t ns) {
+    std::vector<int32_t> awake;
+    clock.wake(clock.nowNs() + ns, 0);
+    clock.advance(awake);
+  }
+};
+
+} // namespace
+
+TEST(SimulatedDevice, TakesWhatTheCostModelSays) {
+  Cluster cluster = twoNodes();
+  VirtualClock clock;
+  SimulatedDevice device(3, cluster.deviceTypes[0], clock);
+  // 2 us to start; 4000 FLOPs at 1 or 4 per ns; 1000 bytes at 1 per ns.
+  auto inF32 = device.issue(instruction(4000, 1000, DataType::F32), 0);
+  auto inBf16 = device.issue(instruction(4000, 1000, DataType::BF16), 0);
+  EXPECT_EQ(*inF32, 6000u);
+  EXPECT_EQ(*inBf16, 3000u);
+  EXPECT_EQ(device.busyNs(artifact::Queue::Compute), 9000);
+  std::vector<int32_t> awake;
+  ASSERT_TRUE(clock.advance(awake));
+  EXPECT_EQ(awake, (std::vector<int32_t>{3}));
+  EXPECT_TRUE(*device.test(*inBf16));
+  EXPECT_FALSE(*device.test(*inF32));
+  // Guards are read: nothing is not finite.
+  double value = 1;
+  EXPECT_TRUE(device.read(0, 0, &value, sizeof(value)).isOk());
+  EXPECT_EQ(value, 0);
+}
+
+TEST_F(SimulatedNetworkTest, ACollectiveBeginsWithItsLastMember) {
+  auto first = collective(0, pair, Kind::AllGather, 500);
+  passTime(7000);
+  auto last = collective(1, pair, Kind::AllGather, 500);
+  // 1 us and half of 4000 bytes.
+  EXPECT_EQ(end(0, first), 7000 + 1000 + 2000);
+  EXPECT_EQ(end(1, last), 7000 + 1000 + 2000);
+  EXPECT_EQ(ranks[1]->test(*last).status().code(), StatusCode::Internal) << "forgotten";
+}
+
+TEST_F(SimulatedNetworkTest, CollectivesTakeWhatTheCostModelSaysOfTheirPlaces) {
+  for (auto kind :
+       {Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Broadcast}) {
+    int64_t begin = clock.nowNs();
+    std::vector<Result<Token>> tokens;
+    for (int32_t rank = 0; rank < 4; ++rank)
+      tokens.push_back(collective(rank, all, kind, 1000));
+    double bytes = kind == Kind::AllGather ? 16000 : 4000;
+    autopar::CollectiveKind asked = kind == Kind::AllReduce   ? autopar::CollectiveKind::AllReduce
+                                    : kind == Kind::AllGather ? autopar::CollectiveKind::AllGather
+                                    : kind == Kind::ReduceScatter
+                                        ? autopar::CollectiveKind::ReduceScatter
+                                    : kind == Kind::AllToAll ? autopar::CollectiveKind::AllToAll
+                                                             : autopar::CollectiveKind::Broadcast;
+    EXPECT_NEAR(double(end(2, tokens[2]) - begin),
+                1e3 * collectiveTimeUs(asked, bytes, meshGroup(cluster, 2, 2)), 1);
+  }
+}
+
+TEST_F(SimulatedNetworkTest, CollectivesOfAGroupMeetInOrder) {
+  auto a0 = collective(0, pair, Kind::AllReduce, 10);
+  auto b0 = collective(0, pair, Kind::AllGather, 10);
+  auto a1 = collective(1, pair, Kind::AllReduce, 10);
+  EXPECT_GE(end(1, a1), 0);
+  EXPECT_GE(end(0, a0), 0);
+  EXPECT_EQ(end(0, b0), -1) << "the other one did not begin it";
+}
+
+TEST_F(SimulatedNetworkTest, RanksThatDisagreeAreNamed) {
+  ASSERT_TRUE(collective(0, pair, Kind::AllReduce, 10).isOk());
+  auto other = collective(1, pair, Kind::AllGather, 10);
+  EXPECT_EQ(other.status().message(), "rank 1 begins all_gather of 80 bytes where rank 0 of the "
+                                      "same group began all_reduce of 40 bytes");
+  ASSERT_TRUE(ranks[0]->send(2, 5, nullptr, 8).isOk());
+  EXPECT_EQ(ranks[2]->receive(0, 5, nullptr, 4).status().message(),
+            "message 5 from rank 0 to rank 2 has 4 bytes on rank 2, 8 on the other side");
+}
+
+TEST_F(SimulatedNetworkTest, AMessageWaitsForBothSidesAndForItsLink) {
+  auto sendA = ranks[0]->send(2, 1, nullptr, 100), sendB = ranks[0]->send(2, 2, nullptr, 100);
+  auto receiveB = ranks[2]->receive(0, 2, nullptr, 100);
+  passTime(5000);
+  auto receiveA = ranks[2]->receive(0, 1, nullptr, 100);
+  // 10 us and 100 bytes at 0.1 per ns each; A comes after B, which both sides asked for first.
+  EXPECT_EQ(end(2, receiveB), 11000);
+  EXPECT_EQ(end(0, sendB), 11000);
+  EXPECT_EQ(end(2, receiveA), 22000);
+  EXPECT_EQ(end(0, sendA), 22000);
+  // Another pair is another link.
+  auto send = ranks[1]->send(3, 1, nullptr, 100), receive = ranks[3]->receive(1, 1, nullptr, 100);
+  EXPECT_EQ(end(3, receive), 22000 + 11000);
+  EXPECT_EQ(end(1, send), 22000 + 11000);
+}
+
+TEST_F(SimulatedNetworkTest, APermuteEndsWithBothOfItsMessages) {
+  std::vector<Result<Token>> tokens;
+  tokens.push_back(ranks[0]->permute(nullptr, nullptr, 1000, 1, -1)); // inside
+  tokens.push_back(ranks[1]->permute(nullptr, nullptr, 1000, 2, 0));  // both
+  tokens.push_back(ranks[2]->permute(nullptr, nullptr, 1000, -1, 1)); // between
+  tokens.push_back(ranks[3]->permute(nullptr, nullptr, 1000, 3, 3));  // itself
+  EXPECT_EQ(end(3, tokens[3]), 0);
+  EXPECT_EQ(end(0, tokens[0]), 2000);
+  EXPECT_EQ(end(1, tokens[1]), 20000);
+  EXPECT_EQ(end(2, tokens[2]), 20000);
+}
+
+TEST_F(SimulatedNetworkTest, AnAbortReachesEverybody) {
+  auto token = collective(0, pair, Kind::AllReduce, 10);
+  ranks[1]->abort(Status::internal("no more"));
+  EXPECT_EQ(ranks[0]->test(*token).status().code(), StatusCode::PeerLost);
+}
+
+namespace {
+
+class SimulationTest : public ::testing::Test {
+protected:
+  std::filesystem::path folder;
+  void SetUp() override {
+    folder = std::filesystem::temp_directory_path() / ("simulation-" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  /// The sample program; its weights do not exist.
+  artifact::Reader sample(int32_t ranks, void (*change)(artifact::Contents &) = nullptr) {
+    artifact::Contents contents = autopar::testing::sampleContents(
+        ranks, autopar::testing::readBytes(SAMPLE_KERNELS), "nowhere.weights");
+    if (change)
+      change(contents);
+    std::string path = (folder / "sample.bin").string();
+    Status written = artifact::writeArtifact(contents, path);
+    EXPECT_TRUE(written.isOk()) << written.message();
+    auto reader = artifact::Reader::open(path);
+    EXPECT_TRUE(reader.isOk()) << reader.status().message();
+    return reader.take();
+  }
+};
+
+} // namespace
+
+TEST_F(SimulationTest, RunsTheSameStepInTheSameTimeAgain) {
+  int64_t known = 0;
+  for (int run = 0; run < 2; ++run) {
+    auto simulation = Simulation::open(sample(4), twoNodes(), true);
+    ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+    auto first = (*simulation)->runStep(0), second = (*simulation)->runStep(1);
+    ASSERT_TRUE(first.isOk()) << first.status().message();
+    EXPECT_EQ(*first, *second);
+    EXPECT_TRUE(run == 0 || *first == known);
+    known = *first;
+    std::vector<SimulatedRank> ranks = (*simulation)->ranks();
+    ASSERT_EQ(ranks.size(), 4u);
+    for (const SimulatedRank &rank : ranks) {
+      EXPECT_GT(rank.computeNs, 0);
+      EXPECT_LT(rank.computeNs, 2 * *first) << "the all-reduce takes time too";
+    }
+    size_t recorded = 0;
+    for (const RankEvents &rank : (*simulation)->events())
+      recorded += rank.events->size();
+    // Reads of parameters are executed by the executor itself.
+    EXPECT_GE(int64_t(recorded), (*simulation)->instructions());
+  }
+}
+
+TEST_F(SimulationTest, ASlowDeviceHoldsUpAll) {
+  Cluster slow = twoNodes();
+  DeviceType other = slow.deviceTypes[0];
+  other.name = "slow";
+  other.launchUs = 100;
+  slow.deviceTypes.push_back(other);
+  slow.nodes = {{1, 2, "d", {}}, {1, 2, "slow", {}}};
+  auto even = Simulation::open(sample(4), twoNodes(), false);
+  auto uneven = Simulation::open(sample(4), slow, false);
+  ASSERT_TRUE(even.isOk() && uneven.isOk());
+  EXPECT_GT(*(*uneven)->runStep(0), *(*even)->runStep(0));
+  EXPECT_EQ((*uneven)->ranks()[0].computeNs, (*even)->ranks()[0].computeNs);
+  EXPECT_GT((*uneven)->ranks()[3].computeNs, (*even)->ranks()[3].computeNs);
+}
+
+TEST_F(SimulationTest, RefusesMoreRanksThanDevices) {
+  auto simulation = Simulation::open(sample(8), twoNodes(), false);
+  EXPECT_EQ(simulation.status().code(), StatusCode::Mismatch);
+  EXPECT_NE(simulation.status().message().find("was compiled for 8 ranks, the cluster has 4 "
+                                               "devices; simulate a larger cluster"),
+            std::string::npos)
+      << simulation.status().message();
+}
+
+TEST_F(SimulationTest, RanksThatWaitForEachOtherForeverAreNamed) {
+  // Each receives what nobody sends.
+  artifact::Reader reader = sample(2, [](artifact::Contents &contents) {
+    for (artifact::RankClass &rankClass : contents.classes)
+      for (artifact::Entry &entry : rankClass.program.entries)
+        for (artifact::Instruction &instruction : entry.instructions)
+          if (auto *collective = std::get_if<artifact::Collective>(&instruction.payload)) {
+            instruction.id = "never";
+            instruction.payload = artifact::Recv{collective->output, 0, collective->count * 4, 7};
+          }
+    for (size_t rank = 0; rank < contents.ranks.size(); ++rank)
+      contents.ranks[rank].peers = {int32_t(1 - rank)};
+  });
+  auto simulation = Simulation::open(std::move(reader), twoNodes(), false);
+  ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+  auto step = (*simulation)->runStep(0);
+  EXPECT_EQ(step.status().code(), StatusCode::BadInput);
+  EXPECT_NE(step.status().message().find("ranks wait for each other forever: rank 0 after "),
+            std::string::npos)
+      << step.status().message();
+  EXPECT_NE(step.status().message().find("never"), std::string::npos);
+}
