@@ -231,9 +231,13 @@ Status Constraints::demand(const std::string &what, const std::string &key,
     return Status::badInput(what + ": unknown key \"" + key + "\"; known are " + knownKeys());
   if (std::string why = whyNot(setting->kind, value); !why.empty())
     return {StatusCode::Usage, what + ": " + why};
-  auto [it, isNew] = settings.try_emplace(key, Demand{value, {}, what});
-  if (!isNew && it->second.value != value)
-    return {StatusCode::Usage, what + " demands " + key + "=" + value + ", but " +
+  // A flag may part axes by commas, a text of demands may not.
+  std::string kept = value;
+  if (setting->kind == Kind::Axes)
+    std::replace(kept.begin(), kept.end(), ',', 'x');
+  auto [it, isNew] = settings.try_emplace(key, Demand{kept, {}, what});
+  if (!isNew && it->second.value != kept)
+    return {StatusCode::Usage, what + " demands " + key + "=" + kept + ", but " +
                                    it->second.source + " demands " + it->second.value};
   return Status::ok();
 }

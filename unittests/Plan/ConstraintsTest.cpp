@@ -47,6 +47,15 @@ TEST(Constraints, DemandsThatContradictAreRefused) {
   EXPECT_FALSE(demands.demand(*Constraints::parse("d", "w: [b]")).isOk());
 }
 
+TEST(Constraints, AMeshFromAFlagSurvivesAsText) {
+  Constraints demands;
+  ASSERT_TRUE(demands.demand("--mesh", "mesh", "data=4,tensor=2").isOk());
+  auto again = Constraints::parse("again", demands.toText());
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_EQ(again->mesh(), demands.mesh());
+  EXPECT_EQ(again->mesh().size(), 2u);
+}
+
 TEST(Degrees, BecomeDemands) {
   auto degrees = Degrees::fromJson(
       R"({"kind": "degrees", "version": 1, "data": 8, "tensor": 4, "pipeline": 2, "micro_batch": 2,
