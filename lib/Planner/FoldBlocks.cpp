@@ -552,6 +552,11 @@ Result<std::optional<FoldedGraph>> Folder::run(int64_t leastCopies) {
   if (graph.blocks.empty())
     return std::optional<FoldedGraph>();
   finder.run(leastCopies);
+  size_t folded = 0;
+  for (const FoldedBlock &block : finder.blocks)
+    folded += block.copies.size() * block.copies.front().size();
+  if (folded < graph.nodes.size() / 2)
+    return std::optional<FoldedGraph>();
   for (const CostEdge &edge : graph.edges)
     columnsOf[finder.matrixClass[static_cast<size_t>(edge.matrix)]] =
         graph.nodes[static_cast<size_t>(edge.b)].strategies.size();
@@ -561,8 +566,6 @@ Result<std::optional<FoldedGraph>> Folder::run(int64_t leastCopies) {
   for (const FoldedBlock &block : finder.blocks)
     if (block.options.empty())
       return std::optional<FoldedGraph>();
-  if (finder.blocks.empty())
-    return std::optional<FoldedGraph>();
   buildGraph();
   AUTOPAR_RETURN_IF_ERROR(addBound());
   return std::optional<FoldedGraph>(std::move(result));

@@ -86,7 +86,7 @@ bool worthFolding(const CostGraph &graph) {
   double entries = 0;
   for (const CostEdge &edge : graph.edges)
     entries += static_cast<double>(graph.matrices[static_cast<size_t>(edge.matrix)].size());
-  return !graph.blocks.empty() && entries > 2e6;
+  return !graph.blocks.empty() && (entries > 2e6 || graph.nodes.size() > 8000);
 }
 
 namespace {
@@ -104,6 +104,7 @@ Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &posed, const C
   SearchOptions inner = options;
   inner.foldBlocks = false;
   inner.onProgress = nullptr; // its choices are of another graph
+  inner.start.clear();
   Result<std::vector<Solution>> found = engine->search(small.graph, inner);
   if (!found)
     return found.status();
@@ -141,6 +142,23 @@ std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const Cos
   return found->front();
 }
 
+/// Under a limit copies gain from choices of their own: few per block are known to the small graph.
+static void refineUnfolded(const CostGraph &graph, const SearchOptions &options,
+                           Solution &solution) {
+  Result<Reduction> reduction = Reduction::of(graph);
+  if (!reduction)
+    return;
+  SearchOptions inner = options;
+  inner.start = solution.choice;
+  inner.workUnits = std::max<int64_t>(options.workUnits / 16, 50);
+  Result<Solution> refined = searchReduced(graph, *reduction, inner);
+  if (!refined || refined->timeUs >= solution.timeUs)
+    return;
+  refined->lowerBoundUs = std::max(refined->lowerBoundUs, solution.lowerBoundUs);
+  refined->workUnits += solution.workUnits;
+  solution = refined.take();
+}
+
 /// Where the best choice without a limit fits, one solution per block is enough.
 Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options) {
   if (graph.memoryLimitBytes > 0) {
@@ -150,7 +168,10 @@ Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const Searc
     if (found)
       return found;
   }
-  return searchFoldedOnce(graph, graph, options);
+  Result<std::optional<Solution>> found = searchFoldedOnce(graph, graph, options);
+  if (found && *found)
+    refineUnfolded(graph, options, **found);
+  return found;
 }
 
 std::unique_ptr<SearchEngine> makeOwnEngine() { return std::make_unique<OwnEngine>(); }

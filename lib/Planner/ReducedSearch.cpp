@@ -22,6 +22,28 @@ constexpr int64_t kStaleBest = 6, kStaleChallenger = 3;
 /// Share of the cost that counts as a gain.
 constexpr double kGain = 1e-5;
 
+/// Fills the gaps (-1) of a choice: each node takes what is cheapest with the neighbours that are
+/// decided.
+std::vector<int32_t> completed(const ReducedProblem &problem, std::vector<int32_t> choice) {
+  for (size_t i = 0; i < choice.size(); ++i) {
+    if (choice[i] >= 0)
+      continue;
+    const ReducedNode &node = problem.nodes[i];
+    double least = std::numeric_limits<double>::infinity();
+    for (int32_t k = 0; k < node.size(); ++k) {
+      double cost = node.cost[static_cast<size_t>(k)];
+      for (const Arc &arc : node.arcs)
+        if (int32_t other = choice[static_cast<size_t>(arc.other)]; other >= 0)
+          cost += problem.row(arc, k)[other];
+      if (cost < least) {
+        least = cost;
+        choice[i] = k;
+      }
+    }
+  }
+  return choice;
+}
+
 /// More than a trifle better.
 bool gains(const Standing &before, const Standing &after) {
   if (after.isLegal != before.isLegal || after.over != before.over)
@@ -205,6 +227,8 @@ void ReducedSearch::challenge() {
 void ReducedSearch::run() {
   if (problem.nodes.empty())
     return;
+  if (!options.start.empty())
+    offer(completed(problem, reduction.shrink(options.start)));
   prices.run(1, options.optimalGap, [this] { return stop(); });
   offer(prices.choice());
   tell();

@@ -79,7 +79,13 @@ public:
         continue;
       }
       isBehindForward = isBehindForward || phases.isBackward(&op);
-      (isBehindForward ? later : forward).push_back(&op);
+      if (isBehindForward)
+        later.push_back(&op);
+      else if (llvm::all_of(op.getOperands(),
+                            [&](Value operand) { return isOfParameters(operand); }))
+        ofParameters.insert(&op);
+      else
+        forward.push_back(&op);
     }
     if (failed(placeForward()))
       return failure();
@@ -101,6 +107,13 @@ private:
     return !isParameter(argument) && !isDonated(argument) && !pinnedStage(argument);
   }
 
+  /// A parameter, or made of parameters and constants alone.
+  bool isOfParameters(Value value) {
+    if (Operation *op = value.getDefiningOp())
+      return op->getNumOperands() == 0 || ofParameters.contains(op);
+    return !isOnNone(value);
+  }
+
   bool isDonated(BlockArgument argument) {
     return function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;
   }
@@ -115,10 +128,14 @@ private:
       stageOf[result] = stage;
     placed[op] = stage;
     byId[getOpId(op)] = stage;
-    // An argument lives where it is first needed.
-    for (Value operand : op->getOperands())
-      if (isa<BlockArgument>(operand) && !isOnNone(operand))
+    // An argument, and what is made of arguments alone, lives where it is first needed.
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer && !isOnNone(operand))
         stageOf.try_emplace(operand, stage);
+      else if (ofParameters.contains(producer) && !placed.contains(producer))
+        place(producer, stage);
+    }
   }
 
   LogicalResult placeForward() {
@@ -206,7 +223,9 @@ private:
   }
 
   void insertTransfers() {
-    SmallVector<Operation *> ops = llvm::to_vector(llvm::concat<Operation *>(forward, later));
+    SmallVector<Operation *> ops = llvm::to_vector(ofParameters);
+    llvm::append_range(ops, forward);
+    llvm::append_range(ops, later);
     for (Operation *op : ops)
       for (OpOperand &operand : op->getOpOperands())
         moveTo(operand, placed.lookup(op));
@@ -243,6 +262,7 @@ private:
       made = TransferOp::create(builder, loc, value.getType(), value, stage);
     }
     setOpId(made, nameOf(value) + "/to." + Twine(stage));
+    stageOf[made->getResult(0)] = stage;
     elsewhere[{value, stage}] = made->getResult(0);
     return made->getResult(0);
   }
@@ -260,6 +280,7 @@ private:
   int64_t stageCount, meshes;
   OpBuilder builder;
   DenseSet<Operation *> free;              ///< on no stage
+  SetVector<Operation *> ofParameters;     ///< on their first user's stage
   SmallVector<Operation *> forward, later; ///< all others
   DenseMap<Value, int64_t> stageOf;
   DenseMap<Operation *, int64_t> placed;

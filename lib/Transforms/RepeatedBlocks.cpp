@@ -65,7 +65,8 @@ public:
     }
     if (positions == 0)
       return {};
-    placeArguments();
+    while (placeWhatTouches()) {
+    }
     int32_t least = 0;
     for (const BlockPlace &place : places)
       if (place.kind >= 0)
@@ -117,35 +118,44 @@ private:
     positions += static_cast<int32_t>(stretch.period);
   }
 
-  /// An argument belongs to its users' block; where they lie in two blocks, to the first of them.
-  void placeArguments() {
-    std::vector<std::pair<int32_t, int32_t>> range(operations.firstNode, {INT32_MAX, INT32_MIN});
-    auto see = [&](int32_t argument, int32_t user) {
-      if (static_cast<size_t>(argument) >= operations.firstNode)
-        return;
-      const BlockPlace &place = places[user];
-      auto &[low, high] = range[argument];
-      low = std::min(low, place.kind < 0 ? INT32_MIN : place.instance);
-      high = std::max(high, place.kind < 0 ? INT32_MAX : place.instance);
-    };
-    for (const CostEdge &edge : graph.edges) {
-      see(edge.a, edge.b);
-      see(edge.b, edge.a);
-    }
-    std::map<int32_t, int32_t> next;
-    for (size_t i = 0; i < range.size(); ++i) {
-      auto [low, high] = range[i];
-      if (low == INT32_MIN || low > high || high - low > 1)
+  /// What lies outside the copies (arguments, and what is made of them beforehand) but touches one
+  /// copy, or two that follow each other, belongs to the first of them. True when there was any.
+  bool placeWhatTouches() {
+    using Touch = std::tuple<int32_t, int32_t, bool>; // instance, position, comes before
+    std::vector<std::vector<Touch>> touches(places.size());
+    for (const CostEdge &edge : graph.edges)
+      for (bool isFirst : {true, false}) {
+        int32_t own = isFirst ? edge.a : edge.b, other = isFirst ? edge.b : edge.a;
+        if (places[own].kind < 0 && places[other].kind >= 0)
+          touches[own].emplace_back(places[other].instance, places[other].position, isFirst);
+      }
+    std::map<int32_t, std::vector<std::pair<std::vector<Touch>, int32_t>>> joining; // by instance
+    for (size_t node = 0; node < places.size(); ++node) {
+      llvm::sort(touches[node]);
+      if (touches[node].empty())
         continue;
-      int32_t &position = next.try_emplace(low, positions).first->second;
-      places[i] = {0, low, position++};
+      int32_t first = std::get<0>(touches[node].front());
+      if (std::get<0>(touches[node].back()) - first > 1)
+        continue;
+      for (Touch &touch : touches[node])
+        std::get<0>(touch) -= first;
+      joining[first].emplace_back(std::move(touches[node]), static_cast<int32_t>(node));
     }
+    // The same order in all copies, whatever the order of the nodes.
+    for (auto &[instance, nodes] : joining) {
+      llvm::sort(nodes);
+      int32_t &position = next.try_emplace(instance, positions).first->second;
+      for (auto &[touched, node] : nodes)
+        places[node] = {0, instance, position++};
+    }
+    return !joining.empty();
   }
 
   const CostGraph &graph;
   const OperationSequence &operations;
   std::vector<BlockPlace> places;
-  int32_t positions = 0; ///< of one block so far
+  int32_t positions = 0;           ///< of one block so far
+  std::map<int32_t, int32_t> next; ///< position of an instance, beyond the blocks
 };
 
 } // namespace

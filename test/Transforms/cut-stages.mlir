@@ -31,6 +31,28 @@ module {
 
 // -----
 
+// What is made of parameters alone lives where it is first needed, as they do; nothing of them is
+// sent.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %arg2: tensor<4x64xf32> {autopar.origin = @w2, autopar.stage = 1 : i64}
+// CHECK: autopar.cast %arg2
+// CHECK-NOT: autopar.transfer %{{.*}}w2
+// CHECK: autopar.transfer %{{.*}} to 1 {autopar.id = "first/to.1"}
+// CHECK-NOT: autopar.transfer
+module {
+  autopar.origin @w1 : tensor<64x4xbf16>
+  autopar.origin @w2 : tensor<4x64xf32>
+  func.func @main(%x: tensor<4x64xbf16>, %w1: tensor<64x4xbf16> {autopar.origin = @w1}, %w2: tensor<4x64xf32> {autopar.origin = @w2})
+                  -> tensor<4x64xbf16> {
+    %0 = autopar.cast %w2 {autopar.id = "w2/bf16"} : tensor<4x64xf32> -> tensor<4x64xbf16>
+    %1 = autopar.dot_general %x, %w1 contract [1] x [0] {autopar.id = "first"} : (tensor<4x64xbf16>, tensor<64x4xbf16>) -> tensor<4x4xbf16>
+    %2 = autopar.dot_general %1, %0 contract [1] x [0] {autopar.id = "second"} : (tensor<4x4xbf16>, tensor<4x64xbf16>) -> tensor<4x64xbf16>
+    return %2 : tensor<4x64xbf16>
+  }
+}
+
+// -----
+
 module {
   autopar.origin @w : tensor<4xf32>
   // expected-error @+1 {{has 1 operations to put on 2 pipeline stages; expected at least one for each}}

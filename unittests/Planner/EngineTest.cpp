@@ -161,6 +161,24 @@ TEST_P(EngineTest, EmptyGraph) {
 INSTANTIATE_TEST_SUITE_P(All, EngineTest, ::testing::ValuesIn(searchEngineNames()),
                          [](const auto &info) { return info.param; });
 
+TEST_P(EngineTest, AStartIsNeverMadeWorse) {
+  RandomGraphShape shape;
+  shape.memory = false;
+  shape.nodes = 80;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    CostGraph graph = randomGraph(shape, seed);
+    SearchOptions much, little;
+    much.workUnits = 200;
+    Result<std::vector<Solution>> good = engine().search(graph, much);
+    ASSERT_TRUE(good.isOk());
+    little.workUnits = 1;
+    little.start = good->front().choice;
+    Result<std::vector<Solution>> again = engine().search(graph, little);
+    ASSERT_TRUE(again.isOk());
+    EXPECT_LE(again->front().timeUs, good->front().timeUs * (1 + 1e-9)) << "seed " << seed;
+  }
+}
+
 TEST(SearchEngineRegistry, UnknownNameListsTheKnownOnes) {
   Result<const SearchEngine *> found = findSearchEngine("magic");
   ASSERT_FALSE(found.isOk());

@@ -47,7 +47,8 @@ struct FoldedGraph {
 
 /// Folds copies that are annotated and truly equal (strategies, inner edges, edges to the next copy
 /// and to outside nodes); the others stay as they are. Nothing when no kind has at least
-/// `leastCopies` equal copies. `engine` solves one block under a row of memory prices.
+/// `leastCopies` equal copies, or when all copies together are less than half of the graph.
+/// `engine` solves one block under a row of memory prices.
 Result<std::optional<FoldedGraph>> foldIdenticalBlocks(const CostGraph &graph,
                                                        const SearchEngine &engine,
                                                        const SearchOptions &options,

@@ -39,6 +39,8 @@ struct SearchOptions {
   double optimalGap = 1e-9;
   /// Solve copies of a block once (needs CostGraph::blocks).
   bool foldBlocks = true;
+  /// A choice to improve, one strategy per node; it need not fit. Empty: none.
+  std::vector<int32_t> start;
   /// Where nothing fits, gets the least memory of a choice that was found.
   int64_t *leastBytes = nullptr;
   /// Called by the searching thread a few times a second, while it lasts; changes nothing. Searches
