@@ -3,15 +3,19 @@
 #include "autopar/Pipelines/Compile.h"
 
 #include "ChooseStages.h"
+#include "ForbidChoices.h"
 
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
 #include "autopar/Plan/Degrees.h"
+#include "autopar/Report/HtmlReport.h"
 #include "autopar/Target/ArtifactEmitter.h"
+#include "autopar/Transforms/DescribePlan.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -109,9 +113,10 @@ private:
     lowerOptions.memoryLimit = options.memoryLimit;
     if (shardOptions.cluster.empty())
       return Status::ok();
-    Result<::autopar::Cluster> cluster = ::autopar::Cluster::load(shardOptions.cluster);
-    if (!cluster)
-      return cluster.status();
+    Result<::autopar::Cluster> loaded = ::autopar::Cluster::load(shardOptions.cluster);
+    if (!loaded)
+      return loaded.status();
+    cluster = loaded.take();
     devices = cluster->deviceCount();
     if (options.memoryLimit == 0)
       lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
@@ -167,10 +172,22 @@ private:
     shardOptions.constraints = demands.toText();
   }
 
-  Status settleDegrees() {
+  /// Reports tell how many samples a step takes, and how many words where they are numbers.
+  void countSamples(func::FuncOp function) {
+    samples = samplesOf(function).value_or(0);
+    for (BlockArgument argument : function.getArguments())
+      if (auto type = dyn_cast<RankedTensorType>(argument.getType());
+          !tokens && type && type.getRank() == 2 && type.getElementType().isInteger() &&
+          isFed(argument) && type.getDimSize(0) == samples)
+        tokens = type.getNumElements();
+  }
+
+  Status settleInputs() {
+    auto function = module->lookupSymbol<func::FuncOp>("main");
+    if (function)
+      countSamples(function);
     if (!degrees)
       return Status::ok();
-    auto function = module->lookupSymbol<func::FuncOp>("main");
     std::optional<int64_t> batch = function ? samplesOf(function) : std::nullopt;
     if (!batch)
       return Status::badInput(options.plan + ": the model has no input with a batch dimension");
@@ -187,7 +204,7 @@ private:
       return Status::noInput(options.input + ": no such file");
     ParserConfig config(&context);
     module = parseSourceFile<ModuleOp>(options.input, config);
-    return module ? settleDegrees() : reported();
+    return module ? settleInputs() : reported();
   }
 
   Status import() {
@@ -203,7 +220,7 @@ private:
     if (failed(imported))
       return reported();
     module = std::move(*imported);
-    return settleDegrees();
+    return settleInputs();
   }
 
   Status runPhase(Phase phase) {
@@ -214,14 +231,78 @@ private:
     if (phase == Phase::CutStages && choosesStages())
       return choose();
     if (phase == Phase::Search && choosesStages())
-      return Status::ok(); // done for every number of stages
+      return describe(); // searched for every number of stages
     PassManager manager(&context);
     buildPhase(manager, phase, shardOptions, lowerOptions, options.train, options.precision);
     if (failed(manager.run(*module)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();
+    return phase == Phase::Search ? describe() : Status::ok();
+  }
+
+  /// Takes the plan apart, found or given: its times and memory, its report, what else was
+  /// possible.
+  Status describe() {
+    auto function = module->lookupSymbol<func::FuncOp>("main");
+    Result<::autopar::Plan> plan = shardOptions.plan.empty()
+                                       ? ::autopar::Plan::fromJson(result.plan)
+                                       : ::autopar::Plan::load(shardOptions.plan);
+    if (!plan || !function || shardOptions.cluster.empty())
+      return plan.status(); // without a cluster nothing has a price
+    Result<::autopar::PlanDetails> details =
+        describePlan(function, *plan, *cluster, lowerOptions.memoryLimit);
+    if (!details) {
+      bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty();
+      if (isNeeded)
+        return details.status();
+      emitRemark(module->getLoc()) << details.status().message();
+      return Status::ok();
+    }
+    if (!shardOptions.plan.empty())
+      plan->believed.stepUs = details->believed.stepUs;
+    plan->believed.peakBytes = details->believed.peakBytes;
+    plan->believed.time = details->believed.time;
+    plan->believed.memory = details->believed.memory;
+    if (!options.report.empty() || !options.emitAlternatives.empty())
+      AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
+    result.plan = plan->toJson();
+    if (shardOptions.plan.empty())
+      (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
+    if (!options.emitPlan.empty())
+      AUTOPAR_RETURN_IF_ERROR(plan->save(options.emitPlan));
+    return writeReport(*plan, *details);
+  }
+
+  Status findAlternatives(::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
+    auto onCandidate = [&](const std::string &what) {
+      if (options.onDetail)
+        options.onDetail(what);
+    };
+    std::vector<::autopar::Plan> others =
+        forbidChoices(*module, shardOptions, *cluster, plan, details, onCandidate);
+    if (options.emitAlternatives.empty())
+      return Status::ok();
+    if (std::error_code error = llvm::sys::fs::create_directories(options.emitAlternatives))
+      return {StatusCode::CannotCreate, options.emitAlternatives + ": " + error.message()};
+    for (auto [number, other] : llvm::enumerate(others)) {
+      SmallString<128> path(options.emitAlternatives);
+      llvm::sys::path::append(path, llvm::formatv("alternative-{0}.json", number + 1).str());
+      AUTOPAR_RETURN_IF_ERROR(other.save(path.str().str()));
+    }
     return Status::ok();
+  }
+
+  Status writeReport(const ::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
+    if (options.report.empty())
+      return Status::ok();
+    ::autopar::ReportInput input{llvm::sys::path::filename(options.input).str(),
+                                 static_cast<bool>(options.train),
+                                 samples,
+                                 tokens,
+                                 plan,
+                                 details};
+    return ::autopar::writeWholeFile(options.report, ::autopar::htmlReport(input));
   }
 
   bool choosesStages() const { return shardOptions.stages == 0 && shardOptions.plan.empty(); }
@@ -293,7 +374,9 @@ private:
   ::autopar::Constraints demands;
   std::optional<::autopar::Degrees> degrees;
   OwningOpRef<ModuleOp> module;
-  int64_t devices = 1; ///< of the cluster
+  std::optional<::autopar::Cluster> cluster;
+  int64_t devices = 1;             ///< of the cluster
+  int64_t samples = 0, tokens = 0; ///< of a step
   CompileResult result;
 };
 } // namespace

@@ -2,6 +2,8 @@
 // The order of things: which passes make up which phase.
 #include "autopar/Pipelines/Pipelines.h"
 
+#include "ForbidChoices.h"
+
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/Training/Passes.h"
@@ -47,10 +49,7 @@ std::optional<Phase> mlir::autopar::phaseFromName(StringRef name) {
   return std::nullopt;
 }
 
-static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
-  manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
-  if (!options.plan.empty())
-    return; // annotate reads the plan file
+void mlir::autopar::addSearchPass(OpPassManager &manager, const AutoShardOptions &options) {
   SearchPassOptions search;
   search.cluster = options.cluster;
   search.engine = options.engine;
@@ -60,6 +59,12 @@ static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
   search.seed = options.seed;
   search.planFile = options.emitPlan;
   manager.addPass(createSearchPass(search));
+}
+
+static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
+  manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
+  if (options.plan.empty()) // else annotate reads the plan file
+    addSearchPass(manager, options);
 }
 
 /// Whole tensors of the forward function. What is done to parameters here is done before there are

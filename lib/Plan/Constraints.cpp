@@ -9,7 +9,7 @@
 namespace autopar {
 namespace {
 
-enum class Kind { Count, CountOrAuto, Word, Axes, Truth, ZeroStage, Later };
+enum class Kind { Count, CountOrAuto, Word, Axes, Truth, ZeroStage, Recomputation };
 
 struct Setting {
   const char *key;
@@ -21,7 +21,7 @@ constexpr Setting kSettings[] = {
     {"micro-batches", Kind::Count}, {"schedule", Kind::Word},
     {"mesh", Kind::Axes},           {"batch-axis", Kind::Word},
     {"weight-axis", Kind::Word},    {"sequence", Kind::Truth},
-    {"zero", Kind::ZeroStage},      {"recompute", Kind::Later},
+    {"zero", Kind::ZeroStage},      {"recompute", Kind::Recomputation},
 };
 
 const Setting *findSetting(const std::string &key) {
@@ -90,8 +90,12 @@ std::string whyNot(Kind kind, const std::string &value) {
     isFine = value.size() == 1 && value[0] >= '0' && value[0] <= '3';
     expected = "0, 1, 2 or 3";
     break;
-  case Kind::Later:
-    return "is not possible yet";
+  case Kind::Recomputation:
+    if (value == "auto" || value == "full")
+      return value + " is not possible yet, only none is";
+    isFine = value == "none";
+    expected = "none";
+    break;
   }
   return isFine ? "" : std::string("expected ") + expected + ", got \"" + value + "\"";
 }
@@ -105,6 +109,15 @@ std::string textOf(const std::vector<AxisList> &dims) {
     text += dims[i].empty() ? "-" : "";
   }
   return text + "]";
+}
+
+std::string textOf(const Constraints::Sharding &sharding) {
+  return sharding.name + ": " + (sharding.isForbidden ? "not " : "") + textOf(sharding.axes);
+}
+
+/// A name has one demanded sharding, and any number of forbidden ones.
+std::string keyOf(const Constraints::Sharding &sharding) {
+  return sharding.isForbidden ? textOf(sharding) : sharding.name;
 }
 
 class Parser {
@@ -130,6 +143,14 @@ public:
     if (at >= text.size() || text[at] != c)
       return false;
     ++at;
+    return true;
+  }
+  /// The word "not".
+  bool acceptNot() {
+    skipSpace();
+    if (text.compare(at, 3, "not") != 0)
+      return false;
+    at += 3;
     return true;
   }
   /// Up to one of `stops`; a ':' stops only before a space or '[', since names have colons.
@@ -203,9 +224,13 @@ Result<Constraints> Constraints::parse(const std::string &what, const std::strin
       if (std::string why = whyNot(findSetting(key)->kind, demand.value); !why.empty())
         return parser.error(valueAt, key + ": " + why);
     } else {
-      if (!parser.accept(':') || !parser.accept('['))
+      bool hasColon = parser.accept(':');
+      demand.sharding.isForbidden = hasColon && parser.acceptNot();
+      if (!hasColon || !parser.accept('['))
         return parser.error(parser.at, "expected '=' and a value, or ': [' and a sharding");
-      AUTOPAR_RETURN_IF_ERROR(parser.dims(demand.axes));
+      AUTOPAR_RETURN_IF_ERROR(parser.dims(demand.sharding.axes));
+      demand.sharding.name = key;
+      key = keyOf(demand.sharding);
     }
     if (!(isSetting ? result.settings : result.values).emplace(key, std::move(demand)).second)
       return parser.error(begin, "\"" + key + "\" is given twice");
@@ -220,7 +245,7 @@ std::string Constraints::toText() const {
   for (const auto &[key, demand] : settings)
     text += (text.empty() ? "" : ", ") + key + "=" + demand.value;
   for (const auto &[name, demand] : values)
-    text += (text.empty() ? "" : ", ") + name + ": " + textOf(demand.axes);
+    text += (text.empty() ? "" : ", ") + textOf(demand.sharding);
   return text;
 }
 
@@ -235,7 +260,7 @@ Status Constraints::demand(const std::string &what, const std::string &key,
   std::string kept = value;
   if (setting->kind == Kind::Axes)
     std::replace(kept.begin(), kept.end(), ',', 'x');
-  auto [it, isNew] = settings.try_emplace(key, Demand{kept, {}, what});
+  auto [it, isNew] = settings.try_emplace(key, Demand{kept, Sharding(), what});
   if (!isNew && it->second.value != kept)
     return {StatusCode::Usage, what + " demands " + key + "=" + kept + ", but " +
                                    it->second.source + " demands " + it->second.value};
@@ -247,10 +272,10 @@ Status Constraints::demand(const Constraints &other) {
     AUTOPAR_RETURN_IF_ERROR(demand(demanded.source, key, demanded.value));
   for (const auto &[name, demanded] : other.values)
     if (auto [it, isNew] = values.try_emplace(name, demanded);
-        !isNew && it->second.axes != demanded.axes)
-      return {StatusCode::Usage, demanded.source + " demands " + name + ": " +
-                                     textOf(demanded.axes) + ", but " + it->second.source +
-                                     " demands " + textOf(it->second.axes)};
+        !isNew && !(it->second.sharding == demanded.sharding))
+      return {StatusCode::Usage, demanded.source + " demands " + textOf(demanded.sharding) +
+                                     ", but " + it->second.source + " demands " +
+                                     textOf(it->second.sharding)};
   return Status::ok();
 }
 
@@ -272,15 +297,37 @@ std::vector<MeshAxis> Constraints::mesh() const {
                               : axesOf(it->second.value).value_or(std::vector<MeshAxis>());
 }
 
-std::vector<std::pair<std::string, std::vector<AxisList>>> Constraints::shardings() const {
-  std::vector<std::pair<std::string, std::vector<AxisList>>> all;
-  for (const auto &[name, demand] : values)
-    all.emplace_back(name, demand.axes);
+std::vector<Constraints::Sharding> Constraints::shardings() const {
+  std::vector<Sharding> all;
+  for (const auto &[key, demand] : values)
+    all.push_back(demand.sharding);
   return all;
 }
 
+void Constraints::forbid(const std::string &what, const std::string &name,
+                         std::vector<AxisList> axes) {
+  Sharding sharding{name, std::move(axes), true};
+  values.try_emplace(keyOf(sharding), Demand{"", sharding, what});
+}
+
+bool Constraints::Sharding::matches(std::string_view id) const {
+  size_t at = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] != '*') {
+      if (at >= id.size() || id[at++] != name[i])
+        return false;
+      continue;
+    }
+    // A part ends where the name goes on: at a separator, or at the end.
+    while (at < id.size() && id[at] != '.' && id[at] != '/')
+      ++at;
+  }
+  return at == id.size();
+}
+
 Status Constraints::errorAt(const std::string &key, const std::string &message) const {
-  auto value = values.find(key);
+  auto value = std::find_if(values.begin(), values.end(),
+                            [&](const auto &entry) { return entry.second.sharding.name == key; });
   auto setting = settings.find(key);
   const Demand *demand = value != values.end()       ? &value->second
                          : setting != settings.end() ? &setting->second

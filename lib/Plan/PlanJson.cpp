@@ -37,9 +37,27 @@ Json toJsonValue(const PlanBelief &belief) {
   Json alternatives = Json::array();
   for (const PlanAlternative &one : belief.alternatives)
     alternatives.push_back({{"change", one.change}, {"step_us", one.stepUs}});
-  return {{"step_us", belief.stepUs},       {"lower_bound_us", belief.lowerBoundUs},
-          {"peak_bytes", belief.peakBytes}, {"engine", belief.engine},
-          {"stopped_by", belief.stoppedBy}, {"alternatives", alternatives}};
+  Json result = {{"step_us", belief.stepUs},       {"lower_bound_us", belief.lowerBoundUs},
+                 {"peak_bytes", belief.peakBytes}, {"engine", belief.engine},
+                 {"stopped_by", belief.stoppedBy}, {"alternatives", alternatives}};
+  if (!belief.time.empty()) {
+    Json time = Json::array();
+    for (const CostTerm &term : belief.time)
+      time.push_back(
+          {{"kind", term.kind}, {"axes", term.axes}, {"us", term.us}, {"bytes", term.bytes}});
+    result["time"] = time;
+  }
+  if (!belief.memory.empty()) {
+    Json memory = Json::array();
+    for (const MemoryParts &parts : belief.memory)
+      memory.push_back({{"parameters", parts.parameters},
+                        {"optimizer", parts.optimizer},
+                        {"gradients", parts.gradients},
+                        {"activations", parts.activations},
+                        {"workspace", parts.workspace}});
+    result["memory"] = memory;
+  }
+  return result;
 }
 
 /// An object with one line per entry.
@@ -126,6 +144,26 @@ Result<ValueSharding> readSharding(const nlohmann::json &json, const std::string
   return sharding;
 }
 
+Status readParts(JsonFields &fields, PlanBelief &belief) {
+  const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json &time = fields.has("time") ? fields.array("time") : none;
+  for (size_t i = 0; i < time.size(); ++i) {
+    JsonFields one(time[i], indexed("believed.time", i));
+    belief.time.push_back({one.text("kind"), one.texts("axes"), one.number("us", 0, kMost),
+                           one.integer("bytes", 0, kMostInteger, 0)});
+    AUTOPAR_RETURN_IF_ERROR(one.finish());
+  }
+  const nlohmann::json &memory = fields.has("memory") ? fields.array("memory") : none;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    JsonFields one(memory[i], indexed("believed.memory", i));
+    auto bytes = [&](const char *key) { return one.integer(key, 0, kMostInteger, 0); };
+    belief.memory.push_back({bytes("parameters"), bytes("optimizer"), bytes("gradients"),
+                             bytes("activations"), bytes("workspace")});
+    AUTOPAR_RETURN_IF_ERROR(one.finish());
+  }
+  return Status::ok();
+}
+
 Result<PlanBelief> readBelief(const nlohmann::json &json) {
   JsonFields fields(json, "believed");
   PlanBelief belief;
@@ -148,8 +186,9 @@ Result<PlanBelief> readBelief(const nlohmann::json &json) {
       AUTOPAR_RETURN_IF_ERROR(one.finish());
     }
   }
+  AUTOPAR_RETURN_IF_ERROR(readParts(fields, belief));
   // Absent keys were not fetched above; name them, so that only unknown ones are refused.
-  for (const char *key : {"peak_bytes", "alternatives"})
+  for (const char *key : {"peak_bytes", "alternatives", "time", "memory"})
     if (!fields.has(key))
       fields.texts(key);
   AUTOPAR_RETURN_IF_ERROR(fields.finish());

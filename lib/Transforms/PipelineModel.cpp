@@ -3,7 +3,6 @@
 #include "PipelineModel.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/VirtualTime/EventEngine.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -38,8 +37,20 @@ int64_t PipelineModel::copiesOf(Value value) const {
   return waits ? table.mostInFlight(stage) : 1;
 }
 
-::autopar::Result<double> PipelineModel::stepUs(function_ref<double(Operation *)> timeUs,
-                                                function_ref<int64_t(Operation *)> bytes) const {
+static PipelineTask::Kind kindOf(StagePhase phase) {
+  switch (phase) {
+  case StagePhase::Forward:
+    return PipelineTask::Kind::Forward;
+  case StagePhase::Backward:
+    return PipelineTask::Kind::Backward;
+  case StagePhase::Weight:
+    return PipelineTask::Kind::Weight;
+  }
+  llvm_unreachable("all phases are listed");
+}
+
+::autopar::Result<PipelineRun> PipelineModel::run(function_ref<double(Operation *)> timeUs,
+                                                  function_ref<int64_t(Operation *)> bytes) const {
   Block &block = function.getBody().front();
   int32_t meshCount = table.meshes;
   using Row = std::tuple<int32_t, int32_t, StagePhase>; // stage, micro-batch, phase
@@ -65,6 +76,7 @@ int64_t PipelineModel::copiesOf(Value value) const {
           timeUs(&op);
   }
   ::autopar::VirtualProgram program;
+  std::vector<PipelineTask> meanings;
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
     program.queues.push_back("mesh " + std::to_string(mesh));
   std::map<std::pair<int32_t, int32_t>, int32_t> links;
@@ -74,7 +86,8 @@ int64_t PipelineModel::copiesOf(Value value) const {
       program.queues.push_back("from " + std::to_string(from) + " to " + std::to_string(to));
     return it->second;
   };
-  auto addTask = [&](int32_t queue, double us) {
+  auto addTask = [&](int32_t queue, double us, PipelineTask meaning) {
+    meanings.push_back(meaning);
     VirtualTask task;
     task.queues = {queue};
     task.durationUs = us;
@@ -82,11 +95,12 @@ int64_t PipelineModel::copiesOf(Value value) const {
     return static_cast<int32_t>(program.tasks.size()) - 1;
   };
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
-    addTask(mesh, beforeUs[mesh]);
+    addTask(mesh, beforeUs[mesh], {PipelineTask::Kind::Before});
   std::map<Row, int32_t> tasks;
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
-      tasks[{row.stage, row.microBatch, row.phase}] = addTask(mesh, rowUs[{row.stage, row.phase}]);
+      tasks[{row.stage, row.microBatch, row.phase}] = addTask(
+          mesh, rowUs[{row.stage, row.phase}], {kindOf(row.phase), row.stage, row.microBatch});
   // Messages of a link in the order in which they are made.
   int64_t perMesh = cluster.deviceCount() / meshCount;
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
@@ -98,7 +112,9 @@ int64_t PipelineModel::copiesOf(Value value) const {
         double us = mesh == target ? 0
                                    : link.latencyUs + 1e6 * static_cast<double>(bytes(transfer)) /
                                                           link.bytesPerSecond;
-        int32_t message = addTask(linkOf(mesh, target), us);
+        int32_t message = addTask(linkOf(mesh, target), us,
+                                  {PipelineTask::Kind::Message, row.stage, row.microBatch,
+                                   static_cast<int32_t>(transfer.getStage())});
         program.tasks[message].after.push_back(tasks.at({row.stage, row.microBatch, row.phase}));
         for (Operation *user : transfer->getUsers())
           if (auto reader = tasks.find(
@@ -108,12 +124,15 @@ int64_t PipelineModel::copiesOf(Value value) const {
       }
   // Norms and updates need every gradient.
   for (int32_t mesh = 0; mesh < meshCount; ++mesh) {
-    int32_t task = addTask(mesh, afterUs[mesh]);
+    int32_t task = addTask(mesh, afterUs[mesh], {PipelineTask::Kind::After});
     for (auto &[row, rowTask] : tasks)
       program.tasks[task].after.push_back(rowTask);
   }
-  auto run = ::autopar::runVirtualTime(program);
-  if (!run)
-    return run.status();
-  return run->makespanUs;
+  auto times = ::autopar::runVirtualTime(program);
+  if (!times)
+    return times.status();
+  PipelineRun run{program.queues, {}, std::move(meanings), times.take()};
+  for (const VirtualTask &task : program.tasks)
+    run.queueOf.push_back(task.queues.front());
+  return run;
 }

@@ -6,8 +6,25 @@
 #include "StagePhases.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Transforms/MicroBatches.h"
+#include "autopar/VirtualTime/EventEngine.h"
 
 namespace mlir::autopar {
+
+/// What a task of the event engine is.
+struct PipelineTask {
+  enum class Kind { Before, Forward, Backward, Weight, Message, After };
+  Kind kind;
+  int32_t stage = -1, microBatch = -1; ///< -1: of a whole mesh
+  int32_t target = -1;                 ///< of a message: the stage that it goes to
+};
+
+/// A step on the event engine.
+struct PipelineRun {
+  std::vector<std::string> queues; ///< meshes, then links between them
+  std::vector<int32_t> queueOf;    ///< per task
+  std::vector<PipelineTask> tasks;
+  ::autopar::VirtualRun times;
+};
 
 class PipelineModel {
 public:
@@ -23,11 +40,11 @@ public:
   /// wait for as many micro-batches as are in flight.
   int64_t copiesOf(Value value) const;
 
-  /// Microseconds of a step on the event engine: rows of the schedule on their meshes, messages on
+  /// A step on the event engine: rows of the schedule on their meshes, messages on
   /// the links between meshes, what runs once around them.
   /// `timeUs` is an operation's time in one step, `bytes` what a transfer sends per rank.
-  ::autopar::Result<double> stepUs(function_ref<double(Operation *)> timeUs,
-                                   function_ref<int64_t(Operation *)> bytes) const;
+  ::autopar::Result<PipelineRun> run(function_ref<double(Operation *)> timeUs,
+                                     function_ref<int64_t(Operation *)> bytes) const;
 
 private:
   mutable func::FuncOp function; ///< a handle; only read

@@ -33,8 +33,8 @@ public:
         return demands.errorAt("sequence", "no operation's positions can be split over axis \"" +
                                                demands.word("weight-axis") + "\"");
     }
-    for (const auto &[name, dims] : demands.shardings())
-      AUTOPAR_RETURN_IF_ERROR(constrainValue(name, dims));
+    for (const Constraints::Sharding &demand : demands.shardings())
+      AUTOPAR_RETURN_IF_ERROR(constrainValues(demand));
     return Status::ok();
   }
 
@@ -204,51 +204,59 @@ private:
     keep(argument.getArgNumber(), permitted, wanted);
   }
 
-  /// An argument, or the first result of an operation.
-  Status constrainValue(const std::string &name, const std::vector<::autopar::AxisList> &words) {
-    SmallVector<AxisList> wanted;
-    for (const ::autopar::AxisList &dim : words) {
-      wanted.emplace_back();
-      for (const std::string &word : dim) {
+  /// Arguments by their dimensions, operations by their factors.
+  Status constrainValues(const Constraints::Sharding &demand) {
+    SmallVector<AxisList> axesOfDemand;
+    for (const ::autopar::AxisList &words : demand.axes) {
+      axesOfDemand.emplace_back();
+      for (const std::string &word : words) {
         int8_t axis = axes.numberOf(word);
         if (axis < 0)
-          return demands.errorAt(name, "the mesh has no axis \"" + word + "\"; its axes are " +
-                                           llvm::join(axes.names, ", "));
-        wanted.back().push_back(axis);
+          return demands.errorAt(demand.name, "the mesh has no axis \"" + word +
+                                                  "\"; its axes are " +
+                                                  llvm::join(axes.names, ", "));
+        axesOfDemand.back().push_back(axis);
       }
     }
+    bool isKnown = false;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (planNameOfArgument(function, i) == name)
-        return holdTo(name, function.getArgument(i), i, problem.shardingsOfArgument(i), wanted);
-    for (auto [position, entry] : llvm::enumerate(problem.operations())) {
-      if (entry.second != name)
-        continue;
-      ShardingRule rule = shardingRuleOf(entry.first);
-      SmallVector<TensorSharding> given;
-      for (const FactorAxes &choice : problem.choicesOf(position))
-        given.push_back(resultSharding(rule, choice, 0));
-      return holdTo(name, entry.first->getResult(0), function.getNumArguments() + position, given,
-                    wanted);
-    }
-    return demands.errorAt(name, "there is no parameter, input or operation \"" + name + "\"");
+      if (std::string name = planNameOfArgument(function, i); demand.matches(name)) {
+        isKnown = true;
+        SmallVector<ArrayRef<AxisList>> choices;
+        for (const TensorSharding &sharding : problem.shardingsOfArgument(i))
+          choices.push_back(sharding.dims);
+        AUTOPAR_RETURN_IF_ERROR(holdTo(demand, name, i, choices, axesOfDemand));
+      }
+    for (auto [position, entry] : llvm::enumerate(problem.operations()))
+      if (demand.matches(entry.second)) {
+        isKnown = true;
+        SmallVector<ArrayRef<AxisList>> choices;
+        for (const FactorAxes &choice : problem.choicesOf(position))
+          choices.push_back(choice);
+        AUTOPAR_RETURN_IF_ERROR(holdTo(demand, entry.second, function.getNumArguments() + position,
+                                       choices, axesOfDemand));
+      }
+    if (!isKnown)
+      return demands.errorAt(demand.name,
+                             "there is no parameter, input or operation \"" + demand.name + "\"");
+    return Status::ok();
   }
 
-  Status holdTo(const std::string &name, Value value, size_t node,
-                ArrayRef<TensorSharding> shardings, ArrayRef<AxisList> wanted) {
-    int64_t rank = tensorTypeOf(value).getRank();
-    if (rank != static_cast<int64_t>(wanted.size()))
-      return demands.errorAt(name, "\"" + name + "\" has " + std::to_string(rank) +
-                                       " dimensions, the sharding has " +
-                                       std::to_string(wanted.size()));
+  Status holdTo(const Constraints::Sharding &demand, const std::string &name, size_t node,
+                ArrayRef<ArrayRef<AxisList>> choices, ArrayRef<AxisList> wanted) {
+    if (choices.front().size() != wanted.size())
+      return demands.errorAt(demand.name, "\"" + name + "\" has " +
+                                              std::to_string(choices.front().size()) +
+                                              " dimensions or factors, the sharding has " +
+                                              std::to_string(wanted.size()));
     bool isPossible = false;
-    for (auto [k, sharding] : llvm::enumerate(shardings)) {
-      bool isHeld = ArrayRef(sharding.dims) == wanted;
-      isPossible |= isHeld;
-      if (!isHeld)
+    for (auto [k, choice] : llvm::enumerate(choices))
+      if ((choice == wanted) == demand.isForbidden)
         forbid(node, k);
-    }
+      else
+        isPossible = true;
     if (!isPossible)
-      return demands.errorAt(name, "\"" + name + "\" cannot lie like that");
+      return demands.errorAt(demand.name, "\"" + name + "\" cannot be split like that");
     return Status::ok();
   }
 

@@ -8,7 +8,6 @@
 #include "RepeatedBlocks.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/ElementTypes.h"
-#include "autopar/Transforms/ReshardPlan.h"
 #include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -326,37 +325,59 @@ const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list) {
   return it->second;
 }
 
+/// `bytes` gets what a rank holds of the larger side.
+double ShardingProblem::stepTimeUs(RankedTensorType type, const TensorSharding &current,
+                                   const ReshardStep &step, double &bytes) {
+  using Kind = ReshardStep::Kind;
+  using Collective = ::autopar::CollectiveKind;
+  double before = bytesOf(localType(type, current, axes)),
+         after = bytesOf(localType(type, step.after, axes));
+  bytes = step.kind == Kind::AllGather ? after : before;
+  const ::autopar::MeshGroup &group = groupOf(step.axes);
+  switch (step.kind) {
+  case Kind::AllReduce:
+    return ::autopar::collectiveTimeUs(Collective::AllReduce, before, group);
+  case Kind::ReduceScatter:
+    return ::autopar::collectiveTimeUs(Collective::ReduceScatter, before, group);
+  case Kind::AllGather:
+    return ::autopar::collectiveTimeUs(Collective::AllGather, after, group);
+  case Kind::AllToAll:
+    return ::autopar::collectiveTimeUs(Collective::AllToAll, before, group);
+  case Kind::Slice:
+  case Kind::Mask:
+    return ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), device) -
+           device.launchUs;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
 double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorSharding &from,
                                       const TensorSharding &to) {
-  using Kind = ReshardStep::Kind;
-  double total = 0;
+  double total = 0, bytes = 0;
   TensorSharding current = from;
   for (const ReshardStep &step : planReshard(type.getShape(), from, to, axes)) {
-    double before = bytesOf(localType(type, current, axes)),
-           after = bytesOf(localType(type, step.after, axes));
+    total += stepTimeUs(type, current, step, bytes);
     current = step.after;
-    const ::autopar::MeshGroup &group = groupOf(step.axes);
-    switch (step.kind) {
-    case Kind::AllReduce:
-      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllReduce, before, group);
-      break;
-    case Kind::ReduceScatter:
-      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::ReduceScatter, before, group);
-      break;
-    case Kind::AllGather:
-      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllGather, after, group);
-      break;
-    case Kind::AllToAll:
-      total += ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllToAll, before, group);
-      break;
-    case Kind::Slice:
-    case Kind::Mask:
-      total += ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), device) -
-               device.launchUs;
-      break;
-    }
   }
   return total;
+}
+
+const TensorSharding &ShardingProblem::sourceOfEdge(size_t edge, ArrayRef<int32_t> choice) const {
+  return lists[reshards[edge].from][choice[reshards[edge].node]];
+}
+
+void ShardingProblem::forEachStep(
+    size_t edge, ArrayRef<int32_t> choice,
+    function_ref<void(const ReshardStep &, double bytes, double us)> call) {
+  const Reshard &reshard = reshards[edge];
+  auto type = tensorTypeOf(reshard.value);
+  TensorSharding current = sourceOfEdge(edge, choice);
+  const TensorSharding &to = lists[reshard.to][choice[costGraph.edges[edge].b]];
+  for (const ReshardStep &step : planReshard(type.getShape(), current, to, axes)) {
+    double bytes = 0, us = stepTimeUs(type, current, step, bytes);
+    call(step, reshard.runs * bytes, reshard.runs * us);
+    current = step.after;
+  }
 }
 
 int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorType type,
@@ -406,6 +427,7 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, C
     runs = std::max(runs, microBatches.runsOf(producer));
   if (auto hold = dyn_cast_if_present<HoldOp>(producer); hold && !hold.getUnreduced())
     change = Change::Part;
+  reshards.push_back({from, source.node, source.shardings, toShardings, runs});
   costGraph.addEdge(source.node, toNode,
                     reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs, change));
 }
@@ -451,6 +473,13 @@ static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const Me
 ::autopar::Result<double> ShardingProblem::stepUs(ArrayRef<int32_t> choice) const {
   if (!hasStages())
     return ::autopar::evaluate(costGraph, choice).timeUs;
+  ::autopar::Result<PipelineRun> run = runPipeline(choice);
+  if (!run)
+    return run.status();
+  return run->times.makespanUs;
+}
+
+::autopar::Result<PipelineRun> ShardingProblem::runPipeline(ArrayRef<int32_t> choice) const {
   size_t first = argumentLists.size(); // nodes: arguments, operations, results
   std::vector<double> times(costGraph.nodes.size(), 0);
   for (auto [node, strategy] : llvm::enumerate(choice))
@@ -460,12 +489,12 @@ static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const Me
     times[std::max(edge.a, edge.b)] +=
         costGraph.matrices[edge.matrix][choice[edge.a] * count + choice[edge.b]];
   }
-  return pipeline.stepUs([&](Operation *op) { return times[first + timeOf.lookup(op)]; },
-                         [&](Operation *op) {
-                           int64_t node = first + timeOf.lookup(op);
-                           return costGraph.nodes[node].strategies[choice[node]].liveBytes /
-                                  pipeline.copiesOf(op->getResult(0));
-                         });
+  return pipeline.run([&](Operation *op) { return times[first + timeOf.lookup(op)]; },
+                      [&](Operation *op) {
+                        int64_t node = first + timeOf.lookup(op);
+                        return costGraph.nodes[node].strategies[choice[node]].liveBytes /
+                               pipeline.copiesOf(op->getResult(0));
+                      });
 }
 
 /// Meshes of one shape, one after the other over the devices; a stage is listed with its

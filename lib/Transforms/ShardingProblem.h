@@ -9,6 +9,7 @@
 #include "autopar/Plan/Plan.h"
 #include "autopar/Planner/CostGraph.h"
 #include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/ReshardPlan.h"
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -50,6 +51,21 @@ public:
   ArrayRef<std::pair<Operation *, std::string>> operations() const { return ids; }
   func::FuncOp getFunction() const { return function; }
   const MeshAxes &meshAxes() const { return axes; }
+  /// The resharding that edge `edge` stands for under a choice, step by step; `bytes` is what a
+  /// rank's part of the collective holds, `us` the time, both for all micro-batches.
+  void forEachStep(size_t edge, ArrayRef<int32_t> choice,
+                   function_ref<void(const ReshardStep &, double bytes, double us)> call);
+  /// The argument or operation result that an edge carries.
+  Value valueOfEdge(size_t edge) const { return reshards[edge].value; }
+  /// How the value of an edge lies where it is made.
+  const TensorSharding &sourceOfEdge(size_t edge, ArrayRef<int32_t> choice) const;
+  const PipelineModel &pipelineModel() const { return pipeline; }
+  ArrayRef<int32_t> nodesOfResults() const { return resultNodes; }
+  ArrayRef<TensorSharding> shardingsOfResult(unsigned index) const {
+    return lists[resultLists[index]];
+  }
+  /// Microseconds and bytes of every operation under a choice, as the pipeline's model takes them.
+  ::autopar::Result<PipelineRun> runPipeline(ArrayRef<int32_t> choice) const;
   bool hasStages() const { return pipeline.meshes() > 1; }
 
 private:
@@ -91,6 +107,8 @@ private:
                         Change change);
   ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
   ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
+  double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
+                    double &bytes);
   double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
   double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
   const ::autopar::MeshGroup &groupOf(const AxisList &axes);
@@ -119,6 +137,15 @@ private:
   std::vector<const OpKind *> kindOfNode;                  ///< per operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
   std::vector<int32_t> resultNodes;
+
+  /// What an edge of the graph stands for.
+  struct Reshard {
+    Value value;
+    int32_t node;     ///< that makes it
+    int32_t from, to; ///< ids of lists
+    int64_t runs;
+  };
+  std::vector<Reshard> reshards; ///< one per edge
 };
 
 } // namespace mlir::autopar

@@ -111,9 +111,17 @@ def test_a_batch_that_does_not_divide_is_refused(model, tmp_path):
         build(model, tmp_path, 3, "--plan", degrees(tmp_path, data=3))
 
 
+def test_what_is_forbidden_is_not_chosen(model, tmp_path):
+    free = build(model, tmp_path, 4, "--constrain", "mesh=tensor=4, weight-axis=tensor")["shard"]
+    weight = "transformer.h.{}.mlp.c_fc.weight"
+    assert free[weight.format(0)] == [[], ["tensor"]]
+    other = build(model, tmp_path, 4, "--constrain", f"mesh=tensor=4, weight-axis=tensor, {weight.format('*')}: not [-, tensor]")["shard"]
+    assert all(other[weight.format(layer)] == [["tensor"], []] for layer in range(LAYERS))
+
+
 def test_demands_are_held(model, alone, tmp_path):
     weight = "transformer.h.0.mlp.c_fc.weight"
-    plan = build(model, tmp_path, 4, "--constrain", f"stages=2, mesh=tensor=2, {weight}: [tensor, -]", "--pipeline-schedule", "gpipe")
+    plan = build(model, tmp_path, 4, "--constrain", f"stages=2, recompute=none, mesh=tensor=2, {weight}: [tensor, -]", "--pipeline-schedule", "gpipe")
     assert len(plan["stages"]) == 2 and plan["schedule"] == "gpipe"
     assert plan["shard"][weight] == [["tensor"], []]
     np.testing.assert_allclose(small_gpt2.losses(tmp_path / "c.bin", STEPS), alone, rtol=1e-5)
@@ -124,10 +132,10 @@ def test_demands_are_held(model, alone, tmp_path):
     ("stages=some", [], r"at character 8: stages: expected a positive number or auto, got \"some\""),
     ("stages=2", ["--stages", "4"], r"--stages demands stages=4, but --constrain \"stages=2\" at character 1 demands 2"),
     ("mesh=data2", [], r"at character 6: mesh: expected axes such as data=2xtensor=4"),
-    ("recompute=none", [], r"recompute: is not possible yet"),
+    ("recompute=full", [], r"recompute: full is not possible yet, only none is"),
     ("mesh=a=4, wte: [b, -]", [], r"at character 11: the mesh has no axis \"b\"; its axes are a"),
     ("mesh=a=4, nobody: [a]", [], r"there is no parameter, input or operation \"nobody\""),
-    ("mesh=a=4, input_ids: [a]", [], r"\"input_ids\" has 2 dimensions, the sharding has 1"),
+    ("mesh=a=4, input_ids: [a]", [], r"\"input_ids\" has 2 dimensions or factors, the sharding has 1"),
     ("mesh=a=4, input_ids: a", [], r"expected '=' and a value, or ': \[' and a sharding"),
     ("mesh=a=4, batch-axis=b", [], r"the mesh has no axis \"b\""),
     ("sequence=true", [], r"sequence.*needs a weight-axis"),

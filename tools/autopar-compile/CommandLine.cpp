@@ -21,6 +21,8 @@ EXAMPLES:
   autopar-compile gpt3-175b.onnx --bind batch=64,seq=2048 --cluster presets:h100x8x8 --plan-only -o plan.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o train.bin \
       --train "loss=softmax_cross_entropy(logits, labels)" --optimizer "adamw(lr=3e-4)" --clip-norm 1
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan-only -o plan.json --report plan.html
+  autopar-compile --compare a.json b.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan megatron.json --plan-only -o plan.json
                           with {"kind": "degrees", "version": 1, "data": 2, "tensor": 2} in megatron.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --constrain "stages=2, micro-batches=4, mesh=data=2"
@@ -58,6 +60,19 @@ struct Options {
                             cl::cat(category)};
   cl::opt<std::string> emitPlan{"emit-plan", cl::desc("write the plan to this file"),
                                 cl::cat(category)};
+  cl::opt<std::string> report{
+      "report",
+      cl::desc("write the plan as one HTML page: timeline, memory, costs, what was rejected"),
+      cl::value_desc("plan.html"), cl::cat(category)};
+  cl::opt<std::string> emitAlternatives{
+      "emit-alternatives",
+      cl::desc("write the best plans without the dearest choices into this folder"),
+      cl::value_desc("folder"), cl::cat(category)};
+  cl::list<std::string> compare{
+      "compare", cl::multi_val(2),
+      cl::desc("tell what differs between two plans (--explain=json: as JSON); exit code 1 where "
+               "something does"),
+      cl::value_desc("a.json b.json"), cl::cat(category)};
   cl::opt<bool> planOnly{"plan-only", cl::desc("stop after the search and write the plan (-o)"),
                          cl::cat(category)};
   cl::opt<std::string> explain{"explain", cl::desc("print the plan and why: text or json"),
@@ -181,6 +196,8 @@ static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
 }
 
 Status Options::check() const {
+  if (!compare.empty())
+    return Status::ok();
   if (input.empty())
     return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
   if (Result<::autopar::Constraints> demands = constraints(); !demands) {
@@ -226,6 +243,9 @@ Status Options::check() const {
                  gradientType + "\"");
   if (planOnly && ranks <= 1 && cluster.empty())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
+  if (!(report.empty() && emitAlternatives.empty()) && ranks <= 1 && cluster.empty())
+    return usage("--report and --emit-alternatives: expected --ranks or --cluster, nothing is "
+                 "planned for one rank");
   if (!emitPlan.empty() && ranks <= 1 && cluster.empty() && plan.empty())
     return usage("--emit-plan: expected --ranks above 1 or --cluster, nothing is searched for one "
                  "rank and so there is no plan");
@@ -273,6 +293,9 @@ Result<CommandLine> Options::values() const {
     options.constraints = demands.take();
   options.plan = plan;
   options.emitPlan = emitPlan;
+  options.report = report;
+  options.emitAlternatives = emitAlternatives;
+  line.compare.assign(compare.begin(), compare.end());
   options.threads = threads;
   options.packWeights = packWeights;
   options.targetCpu = targetCpu;

@@ -11,6 +11,7 @@ enum class Explain { No, Text, Json };
 struct CommandLine {
   CompileOptions compile;
   Explain explain = Explain::No;
+  std::vector<std::string> compare; ///< two plans to compare instead of compiling
   bool quiet = false;
 };
 

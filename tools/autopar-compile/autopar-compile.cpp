@@ -3,6 +3,7 @@
 #include "CommandLine.h"
 
 #include "autopar/InitAll.h"
+#include "autopar/Report/ComparePlans.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Process.h"
 
@@ -32,6 +33,20 @@ static LogicalResult report(Diagnostic &diagnostic, bool explains) {
   return success();
 }
 
+/// Prints what differs between two plans. 1 where something does, as diff has it.
+static ::autopar::Result<int> compare(const std::vector<std::string> &paths, bool asJson) {
+  std::vector<::autopar::Plan> plans;
+  for (const std::string &path : paths) {
+    ::autopar::Result<::autopar::Plan> plan = ::autopar::Plan::load(path);
+    if (!plan)
+      return plan.status();
+    plans.push_back(plan.take());
+  }
+  auto differences = ::autopar::comparePlans(plans[0], plans[1]);
+  llvm::outs() << (asJson ? differencesAsJson(differences) : differencesAsText(differences));
+  return differences.empty() ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
   ::autopar::Result<CommandLine> line = parseCommandLine(argc, argv);
   auto fail = [](const ::autopar::Status &status) {
@@ -41,6 +56,10 @@ int main(int argc, char **argv) {
   };
   if (!line)
     return fail(line.status());
+  if (!line->compare.empty()) {
+    ::autopar::Result<int> code = compare(line->compare, line->explain == Explain::Json);
+    return code ? *code : fail(code.status());
+  }
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);

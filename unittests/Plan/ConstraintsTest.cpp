@@ -23,9 +23,20 @@ TEST(Constraints, TextSurvives) {
   EXPECT_EQ(parsed->mesh(), (std::vector<MeshAxis>{{"data", 2}, {"tensor", 4}}));
   auto shardings = parsed->shardings();
   ASSERT_EQ(shardings.size(), 2u);
-  EXPECT_EQ(shardings[0].first, "a/b:0");
-  EXPECT_EQ(shardings[0].second, (std::vector<AxisList>{{"data", "tensor"}, {}}));
+  EXPECT_EQ(shardings[0].name, "a/b:0");
+  EXPECT_EQ(shardings[0].axes, (std::vector<AxisList>{{"data", "tensor"}, {}}));
   EXPECT_TRUE(Constraints::parse("c", "  ")->empty());
+}
+
+TEST(Constraints, ForbidsByPattern) {
+  Constraints demands = Constraints::parse("c", "h.*.w: not [a, -], h.*.w: not [-, a]").take();
+  demands.forbid("d", "h.*.w", {{"a"}, {}});
+  EXPECT_EQ(demands.toText(), "h.*.w: not [-, a], h.*.w: not [a, -]");
+  Constraints::Sharding sharding = demands.shardings().front();
+  EXPECT_TRUE(sharding.isForbidden);
+  EXPECT_TRUE(sharding.matches("h.12.w"));
+  EXPECT_FALSE(sharding.matches("h.1.2.w"));
+  EXPECT_FALSE(sharding.matches("h.1.w2"));
 }
 
 TEST(Constraints, ErrorsPointAtTheCharacter) {

@@ -27,8 +27,10 @@ struct CompileOptions {
   uint64_t seed = 1;
   std::string plan;     ///< plan file to replay instead of searching; in degrees: to search within
   std::string emitPlan; ///< where to write the plan
-  int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
-  int64_t threads = 1;     ///< threads per rank
+  std::string report;   ///< where to write the plan as an HTML page
+  std::string emitAlternatives; ///< folder for the best plans without the dearest choices
+  int64_t memoryLimit = 0;      ///< bytes per rank; 0: the cluster's, or any
+  int64_t threads = 1;          ///< threads per rank
   bool packWeights = true;
   ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
   TrainOptions train;                 ///< for a training step instead of inference

@@ -18,8 +18,11 @@ namespace autopar {
 
 class Constraints {
 public:
-  /// Settings (`key=value`) and shardings (`name: [axes per dimension]`, axes joined by '*', '-'
-  /// for none), separated by commas. Errors point at the character. `what` says what the text is
+  /// Settings (`key=value`) and shardings (`name: [axes per dimension]`, or per factor for an
+  /// operation, as plans have them; axes joined by '*', '-' for none; `name: not [...]` forbids
+  /// one;
+  /// '*' in a name stands for a part without '.' and '/'), separated by commas. Errors point at the
+  /// character. `what` says what the text is
   /// ("--constrain"). Settings:
   ///   stages         a number, or auto      virtual-stages  stages of a mesh that take turns
   ///   micro-batches  parts of the batch     schedule        a name of makeSchedule
@@ -47,21 +50,30 @@ public:
   int64_t number(const std::string &key, int64_t absent) const;
   /// The axes of `mesh`; empty where none is demanded.
   std::vector<MeshAxis> mesh() const;
-  /// Demanded shardings by name: axes per dimension.
-  std::vector<std::pair<std::string, std::vector<AxisList>>> shardings() const;
+  struct Sharding {
+    std::string name; ///< may have '*'
+    std::vector<AxisList> axes;
+    bool isForbidden = false;
+    bool matches(std::string_view id) const;
+    bool operator==(const Sharding &) const = default;
+  };
+  /// Demanded shardings, by name.
+  std::vector<Sharding> shardings() const;
+  /// Rules a sharding of a name out, besides those that are ruled out already.
+  void forbid(const std::string &what, const std::string &name, std::vector<AxisList> axes);
 
-  /// BadInput: where the demand was made, and `message`.
+  /// BadInput: where the demand was made, and `message`. The key of a sharding is its name.
   Status errorAt(const std::string &key, const std::string &message) const;
 
 private:
   struct Demand {
     std::string value;
-    std::vector<AxisList> axes; ///< of a sharding
-    std::string source;         ///< --constrain "...": at character 5
+    Sharding sharding;
+    std::string source; ///< --constrain "...": at character 5
   };
 
   std::map<std::string, Demand> settings; ///< by key
-  std::map<std::string, Demand> values;   ///< shardings, by name
+  std::map<std::string, Demand> values;   ///< shardings, by name; of forbidden ones by text
 };
 
 } // namespace autopar

@@ -48,14 +48,36 @@ struct PlanAlternative {
   bool operator==(const PlanAlternative &) const = default;
 };
 
+/// A part of the believed step time. The parts of a plan add up to its step.
+struct CostTerm {
+  std::string kind; ///< "compute", "copy", "waiting", or a collective: "all_reduce", ...
+  std::vector<std::string> axes; ///< of a collective
+  double us = 0;
+  int64_t bytes = 0; ///< that a rank of a collective holds, all of its runs together
+  bool operator==(const CostTerm &) const = default;
+};
+
+/// What a device's memory holds at its believed peak, in bytes.
+struct MemoryParts {
+  int64_t parameters = 0;
+  int64_t optimizer = 0;   ///< state that steps hand on
+  int64_t gradients = 0;   ///< of parameters
+  int64_t activations = 0; ///< of the forward pass, for all micro-batches in flight
+  int64_t workspace = 0;   ///< inputs, constants and what the backward pass and the update pass on
+  int64_t total() const { return parameters + optimizer + gradients + activations + workspace; }
+  bool operator==(const MemoryParts &) const = default;
+};
+
 /// What the search thought; never read back by a pass.
 struct PlanBelief {
   double stepUs = 0;
   double lowerBoundUs = 0;
-  std::vector<int64_t> peakBytes; ///< per stage, per device
+  std::vector<int64_t> peakBytes; ///< per mesh, per device
   std::string engine;
   std::string stoppedBy;
   std::vector<PlanAlternative> alternatives;
+  std::vector<CostTerm> time;      ///< of the busiest mesh
+  std::vector<MemoryParts> memory; ///< per mesh
   bool operator==(const PlanBelief &) const = default;
 };
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan looked at closely: what happens when, what every operation and parameter costs. It is
+// worked out for reports, and stands in no file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "autopar/Plan/Plan.h"
+
+namespace autopar {
+
+/// A stretch of time on a queue: a mesh, a link between meshes, or the collectives of a mesh.
+struct TimelineSlice {
+  int32_t queue = 0;
+  std::string kind; ///< "F", "B", "W" as in schedules; "before", "after", "message", "compute",
+                    ///< "collective"
+  std::string name;
+  int32_t stage = -1, microBatch = -1; ///< -1: none
+  double startUs = 0, endUs = 0;
+};
+
+/// How a parameter lies or an operation is run, and what that costs in a step.
+struct PlanRow {
+  std::string name;
+  bool isParameter = false;
+  std::vector<int64_t> shape; ///< of the value, or of the operation's first result
+  ValueSharding sharding;     ///< of the same
+  int64_t stage = -1;
+  int64_t bytes = 0;       ///< of a rank's part
+  double computeUs = 0;    ///< on one rank
+  double collectiveUs = 0; ///< of what moves before an operation, or to and from a parameter
+};
+
+struct PlanDetails {
+  PlanBelief believed;     ///< stepUs, peakBytes, time and memory only
+  int64_t memoryLimit = 0; ///< bytes per device; 0: none
+  std::vector<std::string> queues;
+  std::vector<TimelineSlice> timeline;
+  std::vector<PlanRow> rows; ///< parameters, then operations in order
+};
+
+} // namespace autopar

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans are what docs/plan.schema.json says, and the compiler refuses what it does not say."""
+
+import copy
+import json
+import pathlib
+import subprocess
+from typing import Any, Dict, Iterator
+
+import pytest
+import small_gpt2
+
+from autopar.tools import find_tool
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "docs" / "plan.schema.json").read_text())
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+KNOWN = {"$ref", "$schema", "$defs", "title", "description", "oneOf", "const", "enum", "type", "minimum", "minItems", "required", "properties",
+         "additionalProperties", "items"}
+
+
+def violations(value: Any, schema: Dict[str, Any], place: str = "plan") -> Iterator[str]:
+    """The part of JSON Schema that the file uses."""
+    assert set(schema) <= KNOWN, set(schema) - KNOWN
+    if "$ref" in schema:
+        yield from violations(value, SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[1]], place)
+    if "oneOf" in schema and sum(not list(violations(value, one, place)) for one in schema["oneOf"]) != 1:
+        yield f"{place}: fits not exactly one of {len(schema['oneOf'])} forms"
+    if "const" in schema and value != schema["const"]:
+        yield f"{place}: is not {schema['const']!r}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{place}: is none of {schema['enum']}"
+    kind = schema.get("type")
+    if kind and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
+        yield f"{place}: is no {kind}"
+        return
+    if isinstance(value, (int, float)) and value < schema.get("minimum", value):
+        yield f"{place}: is below {schema['minimum']}"
+    if isinstance(value, list):
+        if len(value) < schema.get("minItems", 0):
+            yield f"{place}: is too short"
+        for number, item in enumerate(value):
+            yield from violations(item, schema.get("items", {}), f"{place}[{number}]")
+    if isinstance(value, dict):
+        yield from (f"{place}: lacks {key}" for key in schema.get("required", []) if key not in value)
+        for key, item in value.items():
+            known = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
+            if known is False:
+                yield f"{place}: has {key}"
+            else:
+                yield from violations(item, known, f"{place}.{key}")
+
+
+def compile_plan(model: pathlib.Path, *options: Any) -> subprocess.CompletedProcess:
+    command = [find_tool("autopar-compile"), model, "--bind", f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}", "--ranks", "4", "--plan-only", "--quiet",
+               "--train", f"loss={small_gpt2.LOSS}", "--optimizer", "adamw(lr=1e-3)", *options]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=2)
+
+
+@pytest.fixture(scope="module")
+def plan(model: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Any]:
+    path = tmp_path_factory.mktemp("plan") / "plan.json"
+    assert compile_plan(model, "-o", path, "--emit-alternatives", path.parent / "others").returncode == 0
+    for other in (path.parent / "others").iterdir():
+        assert not list(violations(json.loads(other.read_text()), SCHEMA))
+    return json.loads(path.read_text())
+
+
+def test_a_plan_is_what_the_schema_says(plan):
+    assert list(violations(plan, SCHEMA["$defs"]["plan"])) == []
+    assert list(violations(plan, SCHEMA)) == []
+
+
+def test_so_is_one_with_stages(model, tmp_path):
+    done = compile_plan(model, "-o", tmp_path / "plan.json", "--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "zero-bubble")
+    assert done.returncode == 0, done.stderr
+    assert list(violations(json.loads((tmp_path / "plan.json").read_text()), SCHEMA["$defs"]["plan"])) == []
+
+
+def set_at(plan: Dict[str, Any], path: str, value: Any) -> None:
+    *folders, last = path.split(".")
+    for key in folders:
+        plan = plan[int(key)] if isinstance(plan, list) else plan[key]
+    plan[last] = value
+
+
+@pytest.mark.parametrize("path, value", [
+    ("version", 2), ("kind", "plan"), ("devices", 0), ("devices", "4"), ("size", 1), ("meshes.mesh.axes", {}), ("meshes.mesh.size", 4), ("stages", []),
+    ("stages.0.depth", 1), ("time.micro_batches", 0), ("time.micro_batches", 1.5), ("time.parts", 2), ("schedule", 3), ("recompute", [3]),
+    ("ops", []), ("ops.nothing", 3), ("shard.labels", [["x"], "y"]), ("shard.labels", {"dims": [], "whole": True}), ("believed.step_us", -1),
+    ("believed.time", [{"us": 1}]), ("believed.memory", [{"words": 1}]), ("believed.peak_bytes", [1.5]), ("believed.alternatives", [{"change": "x"}]),
+])
+def test_schema_and_compiler_refuse_alike(model, plan, tmp_path, path, value):
+    bad = copy.deepcopy(plan)
+    set_at(bad, path, value)
+    assert list(violations(bad, SCHEMA)), "the schema takes it"
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")
+    assert done.returncode == 65 and path.split(".")[0].replace("size", "size") in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("keys", [{"data": 0}, {"micro_batch": 0}, {"zero": 4}, {"sequence": 1}, {"expert": 2}, {"version": 0}])
+def test_degrees_are_refused_alike(model, tmp_path, keys):
+    good = {"kind": "degrees", "version": 1, "data": 4}
+    assert not list(violations(good, SCHEMA))
+    assert list(violations({**good, **keys}, SCHEMA))
+    (tmp_path / "bad.json").write_text(json.dumps({**good, **keys}))
+    done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")
+    assert done.returncode == 65 and next(iter(keys)) in done.stderr, done.stderr

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person looks at: the HTML page of a plan, what differs between two, what else was possible."""
+
+import html.parser
+import json
+import pathlib
+import re
+import subprocess
+from typing import Any, Dict, List
+
+import pytest
+import small_gpt2
+
+from autopar.tools import find_tool
+
+TRAIN = ["--train", f"loss={small_gpt2.LOSS}", "--optimizer", "adamw(lr=1e-3)"]
+PARTS = ["parameters", "optimizer", "gradients", "activations", "workspace"]
+CLOSES_ITSELF = {"meta", "br", "img", "input", "link", "hr"}
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements close in the order in which they opened, and keeps what could be loaded from elsewhere."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: List[str] = []
+        self.links: List[str] = []
+        self.data = ""
+        self.in_data = False
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in CLOSES_ITSELF:
+            self.open.append(tag)
+        self.links += [value for key, value in attributes if key in ("src", "href")]
+        self.in_data = dict(attributes).get("id") == "data"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        self.in_data = False
+
+    def handle_data(self, data):
+        if self.in_data:
+            self.data += data
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=2)
+
+
+def run(*words: Any, code: int = 0) -> str:
+    done = subprocess.run([find_tool("autopar-compile"), *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code in (0, 1) else done.stderr
+
+
+def plan_of(model: pathlib.Path, path: pathlib.Path, *options: Any, ranks: int = 4) -> Dict[str, Any]:
+    run(model, "--bind", f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}", "--ranks", ranks, "--plan-only", "-o", path, "--quiet", *TRAIN, *options)
+    return json.loads(path.read_text())
+
+
+def check_belief(believed: Dict[str, Any]) -> None:
+    """Parts make up the whole."""
+    assert sum(term["us"] for term in believed["time"]) == pytest.approx(believed["step_us"], rel=1e-6)
+    assert [sum(memory[part] for part in PARTS) for memory in believed["memory"]] == believed["peak_bytes"]
+
+
+@pytest.mark.parametrize("options", [[], ["--micro-batches", "2"], ["--stages", "2", "--micro-batches", "4"],
+                                     ["--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "zero-bubble", "--mesh", "data=2"]])
+def test_a_report_tells_the_plan(model, tmp_path, options):
+    plan = plan_of(model, tmp_path / "plan.json", "--report", tmp_path / "plan.html", *options)
+    text = (tmp_path / "plan.html").read_text()
+    page = Page(text)
+    assert page.links == [] and "http" not in re.sub(r"http://www\.w3\.org/2000/svg", "", text) and "@import" not in text
+    data = json.loads(page.data)
+    believed = plan["believed"]
+    check_belief(believed)
+    assert data["plan"]["believed"] == believed and data["plan"]["meshes"] == plan["meshes"]
+    assert (data["samples"], data["tokens"]) == (small_gpt2.BATCH, small_gpt2.BATCH * small_gpt2.SEQ)
+    # Every parameter is in one line of the table, and the timeline ends with the step.
+    parameters = [row for row in data["rows"] if row["parameter"]]
+    assert sum(row["count"] for row in parameters) == sum(1 for name in plan["shard"] if name.endswith(("weight", "bias")) and not name.startswith("output:"))
+    assert any(row["name"] == "transformer.h.*.mlp.c_fc.weight" and row["count"] == 2 for row in parameters)
+    assert max(slice[6] for slice in data["timeline"]) == pytest.approx(believed["step_us"])
+    if "--stages" in options:
+        rows = [tuple(slice[1:5]) for slice in data["timeline"] if slice[1] in "FBW"]
+        assert len({row for row in rows if row[0] == "F"}) == 2 * 4
+        assert len(believed["peak_bytes"]) == 2
+
+
+def test_an_empty_queue_never_overlaps_itself(model, tmp_path):
+    plan_of(model, tmp_path / "plan.json", "--report", tmp_path / "plan.html", "--stages", "2", "--micro-batches", "4")
+    data = json.loads(Page((tmp_path / "plan.html").read_text()).data)
+    for queue in range(len(data["queues"])):
+        slices = sorted((slice[5], slice[6]) for slice in data["timeline"] if slice[0] == queue)
+        assert all(end <= start + 1e-6 for (_, end), (start, _) in zip(slices, slices[1:]))
+
+
+def test_rejected_plans_can_be_followed(model, tmp_path):
+    plan = plan_of(model, tmp_path / "plan.json", "--emit-alternatives", tmp_path / "others")
+    rejected = plan["believed"]["alternatives"]
+    files = sorted((tmp_path / "others").iterdir())
+    assert 1 <= len(files) == len(rejected) <= 3
+    for file, other in zip(files, rejected):
+        # Followed, it costs what was told, and it does without the choice.
+        again = plan_of(model, tmp_path / "again.json", "--plan", file)
+        assert again["believed"]["step_us"] == pytest.approx(other["step_us"], rel=1e-4)
+        assert other["step_us"] >= plan["believed"]["step_us"] * 0.99, "the search is no proof, but near"
+        name, axes = re.fullmatch(r"(.*): not \[(.*)\](?: \(\d+ times\))?", other["change"]).groups()
+        assert axes_of(plan, name) == {axes} and axes not in axes_of(again, name)
+        assert run("--compare", tmp_path / "plan.json", file, code=1)
+
+
+def axes_of(plan: Dict[str, Any], pattern: str) -> set:
+    """As in demands; of all names that the pattern means."""
+    expression = re.compile(re.escape(pattern).replace(r"\*", "[^./]*"))
+    lists = [value for table in ("shard", "ops") for name, value in plan[table].items() if expression.fullmatch(name)]
+    return {", ".join("*".join(axes) or "-" for axes in dims) for dims in lists}
+
+
+def test_a_plan_that_is_given_is_costed(model, tmp_path):
+    found = plan_of(model, tmp_path / "found.json")
+    given = json.loads((tmp_path / "found.json").read_text())
+    del given["believed"]
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    costed = plan_of(model, tmp_path / "costed.json", "--plan", tmp_path / "given.json")
+    assert costed["believed"]["step_us"] == pytest.approx(found["believed"]["step_us"], rel=1e-4)
+    assert costed["believed"]["time"] == found["believed"]["time"] and costed["believed"]["memory"] == found["believed"]["memory"]
+
+
+def test_compare_tells_what_differs(model, tmp_path):
+    plan_of(model, tmp_path / "a.json", "--mesh", "data=4")
+    plan_of(model, tmp_path / "b.json", "--mesh", "data=2,tensor=2", "--micro-batches", "2")
+    assert run("--compare", tmp_path / "a.json", tmp_path / "a.json") == ""
+    text = run("--compare", tmp_path / "a.json", tmp_path / "b.json", code=1)
+    assert text.startswith("mesh:\n  data=4 | data=2xtensor=2\nmicro-batches:\n  1 | 2\nshardings:\n")
+    assert "transformer.h.*." in text and "output:transformer" not in text and "time:\n  step: " in text
+    told = json.loads(run("--compare", tmp_path / "a.json", tmp_path / "b.json", "--explain=json", code=1))
+    assert not told["equal"] and told["differences"][0] == {"group": "mesh", "name": "", "count": 1, "a": "data=4", "b": "data=2xtensor=2"}
+    assert json.loads(run("--compare", tmp_path / "a.json", tmp_path / "a.json", "--explain=json")) == {"equal": True, "differences": []}
+
+
+def test_what_cannot_be_told_is_refused(model, tmp_path):
+    assert "cannot open 'a.json'" in run("--compare", "a.json", "b.json", code=66)
+    bind = ["--bind", f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}"]
+    assert "nothing is planned for one rank" in run(model, *bind, "--report", tmp_path / "x.html", code=2)
+    assert "absent" in run(model, *bind, "--ranks", 2, "--report", tmp_path / "absent" / "x.html", "--plan-only", "-o", tmp_path / "p.json", code=73)
