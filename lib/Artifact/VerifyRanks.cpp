@@ -4,6 +4,7 @@
 #include "autopar/Artifact/Verify.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace autopar::artifact {
 namespace {
@@ -27,6 +28,32 @@ private:
   const std::vector<RankTable> &ranks;
   const std::vector<const Program *> &programs;
 
+  /// An instruction that looks into the rank table.
+  struct Use {
+    const Entry *entry;
+    const Instruction *instruction;
+  };
+  std::vector<std::optional<std::vector<Use>>> uses; ///< by class, once a rank of it was seen
+
+  const std::vector<Use> &usesOf(int32_t rankClass) {
+    uses.resize(programs.size());
+    std::optional<std::vector<Use>> &known = uses[size_t(rankClass)];
+    if (known)
+      return *known;
+    known.emplace();
+    for (const Entry &entry : programs[size_t(rankClass)]->entries)
+      for (const Instruction &instruction : entry.instructions)
+        if (usesTable(instruction))
+          known->push_back({&entry, &instruction});
+    return *known;
+  }
+  static bool usesTable(const Instruction &instruction) {
+    const Payload &payload = instruction.payload;
+    return std::holds_alternative<Collective>(payload) ||
+           std::holds_alternative<Permute>(payload) || std::holds_alternative<Send>(payload) ||
+           std::holds_alternative<Recv>(payload) || std::holds_alternative<Read>(payload);
+  }
+
   bool isRank(int32_t rank) const { return rank >= 0 && size_t(rank) < ranks.size(); }
 
   Status verify(int32_t rank) {
@@ -43,11 +70,11 @@ private:
       AUTOPAR_RETURN_IF_ERROR(verifyPermutation(rank, p).at("permutation " + std::to_string(p)));
     AUTOPAR_RETURN_IF_ERROR(verifyPorts(table, program));
     AUTOPAR_RETURN_IF_ERROR(verifyRankValues(table, program));
-    for (const Entry &entry : program.entries)
-      for (size_t i = 0; i < entry.instructions.size(); ++i)
-        AUTOPAR_RETURN_IF_ERROR(verifyUse(table, program, entry.instructions[i])
-                                    .at("entry " + entry.name + ", instruction " +
-                                        std::to_string(i) + " (" + entry.instructions[i].id + ")"));
+    for (const Use &use : usesOf(table.rankClass))
+      if (Status status = verifyUse(table, program, *use.instruction); !status.isOk())
+        return status.at("entry " + use.entry->name + ", instruction " +
+                         std::to_string(use.instruction - use.entry->instructions.data()) + " (" +
+                         use.instruction->id + ")");
     return Status::ok();
   }
 
@@ -101,19 +128,20 @@ private:
     for (size_t i = 0; i < table.ports.size(); ++i) {
       const PortShard &shard = table.ports[i];
       const Port &port = program.ports[i];
-      std::string where = "port " + port.name;
+      auto refuse = [&](const std::string &why) { return bad("port " + port.name + ": " + why); };
       if (shard.offset.size() != port.shape.size() || shard.extent.size() != port.shape.size())
-        return bad(where + ": the box has another rank than the tensor");
+        return refuse("the box has another rank than the tensor");
       if (shard.replica < 0)
-        return bad(where + ": negative replica number");
+        return refuse("negative replica number");
       for (size_t d = 0; d < port.shape.size(); ++d) {
         int64_t end = 0;
         if (shard.offset[d] < 0 || shard.extent[d] < 0 ||
             __builtin_add_overflow(shard.offset[d], shard.extent[d], &end) || end > port.shape[d])
-          return bad(where + ": the box lies outside the tensor in dim " + std::to_string(d));
+          return refuse("the box lies outside the tensor in dim " + std::to_string(d));
       }
       if (port.buffer >= 0)
-        AUTOPAR_RETURN_IF_ERROR(fits(shard, program.buffers[size_t(port.buffer)]).at(where));
+        if (Status status = fits(shard, program.buffers[size_t(port.buffer)]); !status.isOk())
+          return status.at("port " + port.name);
     }
     return Status::ok();
   }

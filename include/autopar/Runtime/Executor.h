@@ -45,12 +45,23 @@ public:
   explicit SharedProgram(const artifact::Program &program);
 
   const artifact::Program &program;
-  /// Instructions of an entry by queue, in program order.
-  using QueueOrders = std::array<std::vector<int32_t>, artifact::kQueueCount>;
-  const QueueOrders &ordersOf(int32_t entry) const { return orders[size_t(entry)]; }
+
+  /// What decides when the instructions of an entry start, close together: it is looked at far more
+  /// often than they run.
+  struct Order {
+    std::array<std::vector<int32_t>, artifact::kQueueCount> queues; ///< in program order
+    std::vector<artifact::Queue> service;                           ///< queues in use
+    struct Wait {
+      int32_t index; ///< of an earlier instruction
+      artifact::Queue queue;
+    };
+    std::vector<Wait> after;       ///< of all instructions
+    std::vector<int32_t> afterEnd; ///< per instruction: where its part of `after` ends
+  };
+  const Order &orderOf(int32_t entry) const { return orders[size_t(entry)]; }
 
 private:
-  std::vector<QueueOrders> orders;
+  std::vector<Order> orders;
 };
 
 /// One rank. All calls come from one thread at a time; nothing given to it is owned.
@@ -86,6 +97,7 @@ private:
   /// An instruction that was issued and is not known to be complete.
   struct Issued {
     int32_t index = 0;
+    artifact::Queue queue{};
     bool isCommunication = false;
     Token token = 0;
     size_t event = 0; ///< where it is recorded
@@ -93,8 +105,9 @@ private:
   struct QueueState {
     const std::vector<int32_t> *order = nullptr; ///< instructions of this queue
     size_t next = 0;
-    size_t mostIssued = 1; ///< at one time
-    std::vector<Issued> issued;
+    int32_t awaited = -1;  ///< in the order's `after`: what `next` was seen to wait for
+    int32_t issued = 0;    ///< that are not complete
+    int32_t complete = -1; ///< the last one that is; says nothing where they end in any order
   };
 
   const SharedProgram &shared;
@@ -116,25 +129,35 @@ private:
   NonFiniteSearch search;
   int64_t order = 0; ///< instructions of the rows before
   QueueState queues[artifact::kQueueCount];
-  std::vector<uint8_t> isComplete; ///< per instruction of the running entry
+  std::vector<Issued> issued;
+  std::vector<uint8_t> hasEnded; ///< per instruction; only of queues that end in any order
   size_t remaining = 0;
   int32_t lastEntry = -1, lastIndex = -1;
   Status failure;
   bool isRecording = false;
   std::vector<ExecutionEvent> recorded;
 
+  const SharedProgram::Order *runningOrder = nullptr;
   const artifact::Entry &entry() const { return program.entries[size_t(rows[row].entry)]; }
   Status readParameters();
   void beginRow();
   void writeControl(artifact::ControlWord word, int64_t value);
-  /// True when the queue moved.
-  Result<bool> advanceQueue(QueueState &queue);
+  /// Finds out what is complete of what was issued. Where this or the next fails, `failure` says
+  /// why.
+  bool completeIssued();
+  /// Issues the next instructions of a queue that nothing holds back. True when some were left out,
+  /// on which others may wait.
+  bool start(artifact::Queue queue);
   /// Whether the instruction is part of this kind of step.
   bool isActive(const artifact::Instruction &instruction);
   bool areGuardsFinite();
   Result<Token> issue(const artifact::Instruction &instruction, bool &isCommunication);
-  /// Issues the queue's next instruction if nothing holds it back. True when the queue moved.
-  Result<bool> startNext(QueueState &queue);
+  bool isComplete(const SharedProgram::Order::Wait &earlier) const {
+    return artifact::endsInAnyOrder(earlier.queue)
+               ? hasEnded[size_t(earlier.index)]
+               : earlier.index <= queues[size_t(earlier.queue)].complete;
+  }
+  void markComplete(artifact::Queue queue, int32_t index);
   Result<bool> isDone(const Issued &instruction);
   void complete(const Issued &instruction);
   Progress fail(const Status &status);

@@ -18,9 +18,17 @@ constexpr Queue kServiceOrder[] = {Queue::Receive, Queue::Send, Queue::Communica
 
 SharedProgram::SharedProgram(const Program &program) : program(program) {
   for (const Entry &entry : program.entries) {
-    QueueOrders &queues = orders.emplace_back();
-    for (size_t i = 0; i < entry.instructions.size(); ++i)
-      queues[size_t(entry.instructions[i].queue)].push_back(int32_t(i));
+    Order &order = orders.emplace_back();
+    for (size_t i = 0; i < entry.instructions.size(); ++i) {
+      const Instruction &instruction = entry.instructions[i];
+      order.queues[size_t(instruction.queue)].push_back(int32_t(i));
+      for (int32_t earlier : instruction.after)
+        order.after.push_back({earlier, entry.instructions[size_t(earlier)].queue});
+      order.afterEnd.push_back(int32_t(order.after.size()));
+    }
+    for (Queue queue : kServiceOrder)
+      if (!order.queues[size_t(queue)].empty())
+        order.service.push_back(queue);
   }
 }
 
@@ -28,11 +36,7 @@ Executor::Executor(const SharedProgram &shared, const RankTable &table, int32_t 
                    Device &device, Communicator &communicator, ParameterSource &parameters,
                    const Clock &clock)
     : shared(shared), program(shared.program), table(table), rank(rank), device(device),
-      communicator(communicator), parameters(parameters), clock(clock) {
-  for (size_t queue = 0; queue < kQueueCount; ++queue)
-    if (endsInAnyOrder(Queue(queue)))
-      queues[queue].mostIssued = std::numeric_limits<size_t>::max();
-}
+      communicator(communicator), parameters(parameters), clock(clock) {}
 
 void Executor::startLoad() {
   rows.clear();
@@ -82,14 +86,12 @@ Status Executor::readParameters() {
 }
 
 void Executor::beginRow() {
-  const SharedProgram::QueueOrders &orders = shared.ordersOf(rows[row].entry);
-  for (size_t queue = 0; queue < kQueueCount; ++queue) {
-    queues[queue].order = &orders[queue];
-    queues[queue].next = 0;
-    queues[queue].issued.clear();
-  }
-  isComplete.assign(entry().instructions.size(), 0);
-  remaining = isComplete.size();
+  runningOrder = &shared.orderOf(rows[row].entry);
+  for (size_t queue = 0; queue < kQueueCount; ++queue)
+    queues[queue] = {&runningOrder->queues[queue]};
+  issued.clear();
+  hasEnded.assign(entry().instructions.size(), 0);
+  remaining = hasEnded.size();
   isRunningRow = true;
 }
 
@@ -104,15 +106,14 @@ Progress Executor::advance() {
   while (row < rows.size()) {
     if (!isRunningRow)
       beginRow();
-    while (remaining > 0) {
-      bool moved = false;
-      for (Queue name : kServiceOrder) {
-        auto result = advanceQueue(queues[size_t(name)]);
-        if (!result)
-          return fail(result.status());
-        moved |= *result;
-      }
-      if (!moved)
+    // Only what completes lets others start.
+    for (bool isFirst = true; remaining > 0; isFirst = false) {
+      bool moved = completeIssued();
+      for (size_t i = 0; (moved || isFirst) && i < runningOrder->service.size(); ++i)
+        moved |= start(runningOrder->service[i]);
+      if (!failure.isOk())
+        return fail(failure);
+      if (!moved && !isFirst)
         return Progress::Pending;
     }
     order += int64_t(entry().instructions.size());
@@ -122,60 +123,62 @@ Progress Executor::advance() {
   return Progress::Done;
 }
 
-Result<bool> Executor::advanceQueue(QueueState &queue) {
+bool Executor::completeIssued() {
   bool moved = false;
-  while (queue.next < queue.order->size() && queue.issued.size() < queue.mostIssued) {
-    auto started = startNext(queue);
-    if (!started)
-      return started.status();
-    if (!*started)
-      break;
-    moved = true;
-    if (queue.mostIssued == 1)
-      break;
-  }
-  for (size_t i = 0; i < queue.issued.size();) {
-    auto done = isDone(queue.issued[i]);
+  for (size_t i = 0; i < issued.size() && failure.isOk();) {
+    auto done = isDone(issued[i]);
     if (!done)
-      return done.status();
-    if (!*done) {
+      failure = done.status();
+    if (!done || !*done) {
       ++i;
       continue;
     }
-    Issued instruction = queue.issued[i];
-    queue.issued.erase(queue.issued.begin() + int64_t(i));
+    Issued instruction = issued[i];
+    issued.erase(issued.begin() + int64_t(i));
     if (kind == StepKind::Inspection)
-      AUTOPAR_RETURN_IF_ERROR(search.visit(program, entry().instructions[size_t(instruction.index)],
-                                           order + instruction.index, rows[row].slot, device));
+      failure = search.visit(program, entry().instructions[size_t(instruction.index)],
+                             order + instruction.index, rows[row].slot, device);
     complete(instruction);
     moved = true;
   }
   return moved;
 }
 
-Result<bool> Executor::startNext(QueueState &queue) {
-  int32_t index = (*queue.order)[queue.next];
-  const Instruction &instruction = entry().instructions[size_t(index)];
-  for (int32_t earlier : instruction.after)
-    if (!isComplete[size_t(earlier)])
-      return false;
-  ++queue.next;
-  if (!isActive(instruction)) {
-    isComplete[size_t(index)] = 1;
-    --remaining;
-    return true;
+bool Executor::start(Queue name) {
+  QueueState &queue = queues[size_t(name)];
+  int32_t most = endsInAnyOrder(name) ? std::numeric_limits<int32_t>::max() : 1;
+  bool leftOut = false;
+  while (queue.next < queue.order->size() && queue.issued < most && failure.isOk()) {
+    int32_t index = (*queue.order)[queue.next];
+    // What was complete stays complete, so each of them is looked at once.
+    if (queue.awaited < 0)
+      queue.awaited = index == 0 ? 0 : runningOrder->afterEnd[size_t(index) - 1];
+    for (; queue.awaited < runningOrder->afterEnd[size_t(index)]; ++queue.awaited)
+      if (!isComplete(runningOrder->after[size_t(queue.awaited)]))
+        return leftOut;
+    const Instruction &instruction = entry().instructions[size_t(index)];
+    ++queue.next;
+    queue.awaited = -1;
+    if (!isActive(instruction)) {
+      markComplete(name, index);
+      leftOut = true;
+      continue;
+    }
+    lastEntry = rows[row].entry;
+    lastIndex = index;
+    Issued next{index, name, false, 0, recorded.size()};
+    if (isRecording)
+      recorded.push_back({rows[row].entry, index, step, clock.nowNs(), 0});
+    auto token = issue(instruction, next.isCommunication);
+    if (!token) {
+      failure = token.status();
+      break;
+    }
+    next.token = *token;
+    issued.push_back(next);
+    ++queue.issued;
   }
-  lastEntry = rows[row].entry;
-  lastIndex = index;
-  Issued issued{index, false, 0, recorded.size()};
-  if (isRecording)
-    recorded.push_back({rows[row].entry, index, step, clock.nowNs(), 0});
-  auto token = issue(instruction, issued.isCommunication);
-  if (!token)
-    return token.status();
-  issued.token = *token;
-  queue.issued.push_back(issued);
-  return true;
+  return leftOut;
 }
 
 Result<bool> Executor::isDone(const Issued &instruction) {
@@ -214,7 +217,15 @@ bool Executor::areGuardsFinite() {
 void Executor::complete(const Issued &instruction) {
   if (isRecording)
     recorded[instruction.event].endNs = clock.nowNs();
-  isComplete[size_t(instruction.index)] = 1;
+  --queues[size_t(instruction.queue)].issued;
+  markComplete(instruction.queue, instruction.index);
+}
+
+void Executor::markComplete(Queue queue, int32_t index) {
+  if (endsInAnyOrder(queue))
+    hasEnded[size_t(index)] = 1;
+  else
+    queues[size_t(queue)].complete = index;
   --remaining;
 }
 

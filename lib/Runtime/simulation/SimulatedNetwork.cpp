@@ -66,7 +66,7 @@ private:
 } // namespace
 
 SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize, VirtualClock &clock)
-    : cluster(cluster), size(worldSize), clock(clock), seen(size_t(worldSize)),
+    : cluster(cluster), size(worldSize), clock(clock), memberships(size_t(worldSize)),
       permutes(size_t(worldSize), 0) {}
 
 std::unique_ptr<Communicator> SimulatedNetwork::connect(int32_t rank) {
@@ -107,29 +107,35 @@ Result<bool> SimulatedNetwork::test(Token token) {
   return true;
 }
 
-SimulatedNetwork::Group &SimulatedNetwork::groupFor(int32_t rank,
-                                                    const std::vector<int32_t> &members) {
-  auto [known, isNew] = seen[size_t(rank)].try_emplace(&members, 0);
-  if (!isNew && groups[known->second].members == members)
-    return groups[known->second];
-  auto [group, isFirst] = groupOf.try_emplace(members, groups.size());
-  if (isFirst) {
+SimulatedNetwork::Membership &SimulatedNetwork::membershipOf(int32_t rank,
+                                                             const std::vector<int32_t> &members) {
+  std::vector<Membership> &own = memberships[size_t(rank)];
+  for (Membership &known : own)
+    if (known.list == &members && groups[known.group].members == members)
+      return known;
+  auto [group, isNew] = groupOf.try_emplace(members, groups.size());
+  if (isNew) {
     groups.emplace_back();
     groups.back().members = members;
     groups.back().place = meshGroup(cluster, std::vector<int64_t>(members.begin(), members.end()));
   }
-  known->second = group->second;
-  return groups[group->second];
+  for (Membership &known : own)
+    if (known.group == group->second) {
+      known.list = &members;
+      return known;
+    }
+  return own.emplace_back(Membership{group->second, &members, 0});
 }
 
 Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &call) {
   ++started;
-  Group &group = groupFor(rank, *call.members);
+  Membership &membership = membershipOf(rank, *call.members);
+  Group &group = groups[membership.group];
   int32_t ranks = int32_t(group.members.size());
   int64_t bytes = call.count * byteSize(call.dtype);
   if (call.kind == artifact::CollectiveKind::AllGather)
     bytes *= ranks;
-  uint64_t number = group.begun[rank]++;
+  uint64_t number = membership.begun++;
   if (number - group.firstOpen == group.open.size())
     group.open.push_back({newOperation(1, ranks), 0, call.kind, bytes, rank});
   Meeting &meeting = group.open[size_t(number - group.firstOpen)];

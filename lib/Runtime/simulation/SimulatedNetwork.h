@@ -55,9 +55,14 @@ private:
   struct Group {
     std::vector<int32_t> members;
     MeshGroup place;
-    std::deque<Meeting> open;                    ///< not all members have arrived
-    uint64_t firstOpen = 0;                      ///< number of the first of them
-    std::unordered_map<int32_t, uint64_t> begun; ///< collectives, by rank
+    std::deque<Meeting> open; ///< not all members have arrived
+    uint64_t firstOpen = 0;   ///< number of the first of them
+  };
+  /// A group as a rank knows it.
+  struct Membership {
+    size_t group = 0;
+    const void *list = nullptr; ///< that named it last
+    uint64_t begun = 0;         ///< collectives
   };
   /// One side of a message whose other side did not ask yet.
   struct Side {
@@ -81,14 +86,13 @@ private:
   std::vector<size_t> unused; ///< places in the pool
   std::map<std::vector<int32_t>, size_t> groupOf;
   std::deque<Group> groups;
-  /// By rank: the group that a list of members is, as it was when it was last seen.
-  std::vector<std::unordered_map<const void *, size_t>> seen;
+  std::vector<std::vector<Membership>> memberships; ///< by rank
   std::unordered_map<uint64_t, Channel> channels;
   std::vector<int64_t> permutes; ///< begun, by rank
 
   size_t newOperation(int32_t missing, int32_t holders);
   void settle(size_t operation, int64_t endNs, const std::vector<int32_t> &wake);
-  Group &groupFor(int32_t rank, const std::vector<int32_t> &members);
+  Membership &membershipOf(int32_t rank, const std::vector<int32_t> &members);
   Channel &channelBetween(int32_t from, int32_t to);
   Status meet(size_t operation, int32_t rank, int32_t peer, Direction direction, int64_t tag,
               int64_t bytes);
