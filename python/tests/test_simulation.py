@@ -134,3 +134,18 @@ def test_a_wrong_cluster_file_is_refused_with_the_place(model, tmp_path):
     (tmp_path / "c.json").write_text('{"kind": "autopar.cluster", "version": 1, "device_types": [{"name": 3}]}')
     done = run(artifact, "--simulate", tmp_path / "c.json")
     assert done.returncode == 65 and "c.json: nodes: missing" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name, cluster, sizes, bind, micro_batches, options", [
+    ("llama3-1b", "presets:h100x4", {"layers": 2}, {"batch": 32, "seq": 512}, 0, []),
+    ("gpt2-1.5b", "presets:a100x4", {"layers": 4}, {"batch": 16, "seq": 512}, 2, []),
+    ("llama3-1b", "presets:a100x4", {"layers": 4}, {"batch": 32, "seq": 512}, 8, ["--stages", "2", "--pipeline-schedule", "gpipe"]),
+])
+def test_a_plan_believes_what_the_simulation_of_its_artifact_finds(tmp_path, name, cluster, sizes, bind, micro_batches, options):
+    """`scripts/bench simulation` has more of them."""
+    models.save(name, tmp_path / "m.onnx", weights=False, **sizes)
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-4), clip_norm=1.0, micro_batches=micro_batches) if micro_batches else None
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind=bind, cluster=cluster, train=train,
+                    options=["--quiet", "--emit-plan", str(tmp_path / "plan.json"), *options])
+    believed = json.loads((tmp_path / "plan.json").read_text())["believed"]["step_us"] / 1e3
+    assert simulate(tmp_path / "m.bin", cluster)["step_ms"][0] == pytest.approx(believed, rel=0.03)

@@ -42,7 +42,7 @@ PLANS = [
     Planned("vit-b", "presets:v100x4x2", {"batch": 128}, {"layers": 6}, trained()),
     Planned("gpt2-350m", "presets:h100x4", TEXT, {"layers": 8}, trained(8), ["--stages", "2", "--pipeline-schedule", "1f1b"]),
     Planned("gpt2-350m", "presets:h100x4x2", TEXT, {"layers": 8}, trained(8), ["--stages", "2", "--pipeline-schedule", "zero-bubble"]),
-    Planned("llama3-1b", "presets:a100x4", TEXT, {"layers": 8}, trained(8), ["--stages", "4", "--pipeline-schedule", "gpipe"]),
+    Planned("llama3-1b", "presets:a100x4", TEXT, {"layers": 8}, trained(8), ["--stages", "2", "--pipeline-schedule", "gpipe"]),
 ]
 
 
