@@ -11,6 +11,7 @@
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Import/Onnx/MultiDevice.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
 #include "autopar/Plan/Degrees.h"
 #include "autopar/Report/HtmlReport.h"
@@ -127,6 +128,19 @@ private:
   /// micro-batches the batch is split.
   Status readPlan() {
     demands = options.constraints;
+    if (options.useOnnxShardings) {
+      if (!llvm::sys::fs::exists(options.input))
+        return Status::noInput(options.input + ": no such file");
+      size_t unread = 0;
+      Result<::autopar::Constraints> own = readMultiDevice(options.input, devices, context, unread);
+      if (!own)
+        return own.status();
+      AUTOPAR_RETURN_IF_ERROR(demands.demand(*own));
+      if (unread)
+        emitRemark(FileLineColLoc::get(&context, options.input, 0, 0))
+            << unread << " shardings of values that are no parameters or inputs are left to the "
+            << "search";
+    }
     if (!options.plan.empty()) {
       Result<bool> isInDegrees = ::autopar::Degrees::isIn(options.plan);
       if (!isInDegrees)
@@ -253,7 +267,8 @@ private:
     Result<::autopar::PlanDetails> details =
         describePlan(function, *plan, *cluster, lowerOptions.memoryLimit);
     if (!details) {
-      bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty();
+      bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty() ||
+                      !options.emitOnnxPlan.empty();
       if (isNeeded)
         return details.status();
       emitRemark(module->getLoc()) << details.status().message();
@@ -271,6 +286,9 @@ private:
       (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
     if (!options.emitPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(plan->save(options.emitPlan));
+    if (!options.emitOnnxPlan.empty())
+      AUTOPAR_RETURN_IF_ERROR(
+          writeMultiDevice(options.input, *plan, *details, options.emitOnnxPlan));
     return writeReport(*plan, *details);
   }
 

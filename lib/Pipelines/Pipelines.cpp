@@ -140,6 +140,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     cut.schedule = shard.schedule;
     cut.cluster = shard.cluster;
     cut.planFile = shard.plan;
+    cut.constraints = shard.constraints;
     manager.addPass(createCutStagesPass(cut));
     return;
   }

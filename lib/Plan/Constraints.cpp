@@ -112,11 +112,15 @@ std::string textOf(const std::vector<AxisList> &dims) {
 }
 
 std::string textOf(const Constraints::Sharding &sharding) {
+  if (sharding.stage >= 0)
+    return sharding.name + ": stage " + std::to_string(sharding.stage);
   return sharding.name + ": " + (sharding.isForbidden ? "not " : "") + textOf(sharding.axes);
 }
 
-/// A name has one demanded sharding, and any number of forbidden ones.
+/// A name has one demanded sharding, one stage, and any number of forbidden shardings.
 std::string keyOf(const Constraints::Sharding &sharding) {
+  if (sharding.stage >= 0)
+    return "stage of " + sharding.name;
   return sharding.isForbidden ? textOf(sharding) : sharding.name;
 }
 
@@ -145,12 +149,11 @@ public:
     ++at;
     return true;
   }
-  /// The word "not".
-  bool acceptNot() {
+  bool acceptWord(std::string_view word) {
     skipSpace();
-    if (text.compare(at, 3, "not") != 0)
+    if (std::string_view(text).substr(at, word.size()) != word)
       return false;
-    at += 3;
+    at += word.size();
     return true;
   }
   /// Up to one of `stops`; a ':' stops only before a space or '[', since names have colons.
@@ -225,10 +228,18 @@ Result<Constraints> Constraints::parse(const std::string &what, const std::strin
         return parser.error(valueAt, key + ": " + why);
     } else {
       bool hasColon = parser.accept(':');
-      demand.sharding.isForbidden = hasColon && parser.acceptNot();
-      if (!hasColon || !parser.accept('['))
-        return parser.error(parser.at, "expected '=' and a value, or ': [' and a sharding");
-      AUTOPAR_RETURN_IF_ERROR(parser.dims(demand.sharding.axes));
+      demand.sharding.isForbidden = hasColon && parser.acceptWord("not");
+      if (hasColon && !demand.sharding.isForbidden && parser.acceptWord("stage")) {
+        size_t numberAt = parser.at;
+        std::string number = parser.word(",");
+        if (number != "0" && !countOf(number))
+          return parser.error(numberAt, "expected the number of a stage");
+        demand.sharding.stage = countOf(number).value_or(0);
+      } else {
+        if (!hasColon || !parser.accept('['))
+          return parser.error(parser.at, "expected '=' and a value, or ': [' and a sharding");
+        AUTOPAR_RETURN_IF_ERROR(parser.dims(demand.sharding.axes));
+      }
       demand.sharding.name = key;
       key = keyOf(demand.sharding);
     }
@@ -300,8 +311,28 @@ std::vector<MeshAxis> Constraints::mesh() const {
 std::vector<Constraints::Sharding> Constraints::shardings() const {
   std::vector<Sharding> all;
   for (const auto &[key, demand] : values)
-    all.push_back(demand.sharding);
+    if (demand.sharding.stage < 0)
+      all.push_back(demand.sharding);
   return all;
+}
+
+std::map<std::string, int64_t> Constraints::stages() const {
+  std::map<std::string, int64_t> all;
+  for (const auto &[key, demand] : values)
+    if (demand.sharding.stage >= 0)
+      all[demand.sharding.name] = demand.sharding.stage;
+  return all;
+}
+
+void Constraints::demandSharding(const std::string &what, const std::string &name,
+                                 std::vector<AxisList> axes) {
+  Sharding sharding{name, std::move(axes)};
+  values.try_emplace(keyOf(sharding), Demand{"", sharding, what});
+}
+
+void Constraints::demandStage(const std::string &what, const std::string &name, int64_t stage) {
+  Sharding sharding{name, {}, false, stage};
+  values.try_emplace(keyOf(sharding), Demand{"", sharding, what});
 }
 
 void Constraints::forbid(const std::string &what, const std::string &name,

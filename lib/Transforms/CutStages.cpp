@@ -7,6 +7,7 @@
 #include "StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Plan/Constraints.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
@@ -55,10 +56,11 @@ namespace {
 
 class Cutter {
 public:
-  Cutter(func::FuncOp function, const Cluster &cluster, const Plan *plan, int64_t stages,
-         int64_t meshes)
-      : function(function), block(function.getBody().front()), cluster(cluster), plan(plan),
-        stageCount(stages), meshes(meshes), builder(function.getContext()) {}
+  Cutter(func::FuncOp function, const Cluster &cluster, llvm::StringMap<int64_t> planned,
+         int64_t stages, int64_t meshes)
+      : function(function), block(function.getBody().front()), cluster(cluster),
+        planned(std::move(planned)), stageCount(stages), meshes(meshes),
+        builder(function.getContext()) {}
 
   LogicalResult run() {
     for (BlockArgument argument : function.getArguments())
@@ -143,7 +145,7 @@ private:
       return function.emitOpError()
              << "has " << forward.size() << " operations to put on " << stageCount
              << " pipeline stages; expected at least one for each";
-    if (plan && !plan->stages.front().ops.empty())
+    if (!planned.empty())
       return placeByPlan();
     Result<std::vector<int32_t>> cuts =
         ForwardChain(forward, cluster, std::max<int64_t>(1, cluster.deviceCount() / meshes),
@@ -163,10 +165,6 @@ private:
 
   /// Operations that the plan does not name stay with the one before them.
   LogicalResult placeByPlan() {
-    llvm::StringMap<int64_t> planned;
-    for (auto [stage, entry] : llvm::enumerate(plan->stages))
-      for (const std::string &op : entry.ops)
-        planned[op] = stage;
     int64_t stage = 0;
     for (Operation *op : forward) {
       auto it = planned.find(getOpId(op));
@@ -276,7 +274,7 @@ private:
   func::FuncOp function;
   Block &block;
   const Cluster &cluster;
-  const Plan *plan; ///< whose stages are taken; may be null
+  llvm::StringMap<int64_t> planned; ///< stages that operations are demanded on, by id
   int64_t stageCount, meshes;
   OpBuilder builder;
   DenseSet<Operation *> free;              ///< on no stage
@@ -306,6 +304,7 @@ private:
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return getOperation().emitError("expected a function @main of one block to cut into stages");
     std::optional<Plan> plan;
+    llvm::StringMap<int64_t> planned;
     int64_t stageCount = stages, meshCount = meshes ? meshes : stages;
     std::string name = schedule;
     if (!planFile.empty()) {
@@ -316,6 +315,19 @@ private:
       stageCount = plan->stages.size();
       meshCount = plan->meshes.size();
       name = plan->schedule;
+      for (auto [stage, entry] : llvm::enumerate(plan->stages))
+        for (const std::string &op : entry.ops)
+          planned[op] = stage;
+    }
+    Result<::autopar::Constraints> demands =
+        ::autopar::Constraints::parse("constraints", constraints);
+    if (!demands)
+      return refuse(demands.status());
+    for (const auto &[op, stage] : demands->stages()) {
+      if (stage >= stageCount)
+        return refuse(demands->errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
+                                               " of " + std::to_string(stageCount)));
+      planned[op] = stage;
     }
     if (stageCount < 2)
       return success();
@@ -331,7 +343,7 @@ private:
             name, stageCount, meshCount, MicroBatches(block).count(), StagePhases(block).trains());
         !table)
       return refuse(table.status());
-    if (failed(Cutter(function, *machine, plan ? &*plan : nullptr, stageCount, meshCount).run()))
+    if (failed(Cutter(function, *machine, std::move(planned), stageCount, meshCount).run()))
       return failure();
     Builder builder(function.getContext());
     function->setAttr(kScheduleAttribute, builder.getStringAttr(name));

@@ -225,7 +225,12 @@ private:
         SmallVector<ArrayRef<AxisList>> choices;
         for (const TensorSharding &sharding : problem.shardingsOfArgument(i))
           choices.push_back(sharding.dims);
-        AUTOPAR_RETURN_IF_ERROR(holdTo(demand, name, i, choices, axesOfDemand));
+        // Demands speak of the whole batch; micro-batches stand in front of it.
+        SmallVector<AxisList> wanted = axesOfDemand;
+        if (function.getArgAttr(i, "autopar.micro_batches") &&
+            choices.front().size() == wanted.size() + 1)
+          wanted.insert(wanted.begin(), AxisList());
+        AUTOPAR_RETURN_IF_ERROR(holdTo(demand, name, i, choices, wanted));
       }
     for (auto [position, entry] : llvm::enumerate(problem.operations()))
       if (demand.matches(entry.second)) {

@@ -138,6 +138,8 @@ def test_demands_are_held(model, alone, tmp_path):
     ("mesh=a=4, input_ids: [a]", [], r"\"input_ids\" has 2 dimensions or factors, the sharding has 1"),
     ("mesh=a=4, input_ids: a", [], r"expected '=' and a value, or ': \[' and a sharding"),
     ("mesh=a=4, batch-axis=b", [], r"the mesh has no axis \"b\""),
+    ("stages=2, fc: stage 2", [], r"at character 11: \"fc\" is on stage 2 of 2"),
+    ("stages=2, fc: stage x", [], r"at character 20: expected the number of a stage"),
     ("sequence=true", [], r"sequence.*needs a weight-axis"),
 ])
 def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):

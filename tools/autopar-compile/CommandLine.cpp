@@ -64,6 +64,14 @@ struct Options {
       "report",
       cl::desc("write the plan as one HTML page: timeline, memory, costs, what was rejected"),
       cl::value_desc("plan.html"), cl::cat(category)};
+  cl::opt<std::string> emitOnnxPlan{
+      "emit-onnx-plan",
+      cl::desc("write the model with the plan in ONNX's own fields for several devices (IR 11)"),
+      cl::value_desc("out.onnx"), cl::cat(category)};
+  cl::opt<bool> useOnnxShardings{
+      "use-onnx-shardings",
+      cl::desc("the model's own fields for several devices (IR 11) are demands on the plan"),
+      cl::cat(category)};
   cl::opt<std::string> emitAlternatives{
       "emit-alternatives",
       cl::desc("write the best plans without the dearest choices into this folder"),
@@ -243,6 +251,11 @@ Status Options::check() const {
                  gradientType + "\"");
   if (planOnly && ranks <= 1 && cluster.empty())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
+  if ((useOnnxShardings || !emitOnnxPlan.empty()) && !StringRef(input).ends_with(".onnx"))
+    return usage("--use-onnx-shardings and --emit-onnx-plan: expected an ONNX model, got \"" +
+                 input + "\"");
+  if ((useOnnxShardings || !emitOnnxPlan.empty()) && ranks <= 1 && cluster.empty())
+    return usage("--use-onnx-shardings and --emit-onnx-plan: expected --ranks or --cluster");
   if (!(report.empty() && emitAlternatives.empty()) && ranks <= 1 && cluster.empty())
     return usage("--report and --emit-alternatives: expected --ranks or --cluster, nothing is "
                  "planned for one rank");
@@ -295,6 +308,8 @@ Result<CommandLine> Options::values() const {
   options.emitPlan = emitPlan;
   options.report = report;
   options.emitAlternatives = emitAlternatives;
+  options.emitOnnxPlan = emitOnnxPlan;
+  options.useOnnxShardings = useOnnxShardings;
   line.compare.assign(compare.begin(), compare.end());
   options.threads = threads;
   options.packWeights = packWeights;

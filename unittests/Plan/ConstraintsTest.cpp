@@ -39,6 +39,15 @@ TEST(Constraints, ForbidsByPattern) {
   EXPECT_FALSE(sharding.matches("h.1.w2"));
 }
 
+TEST(Constraints, PlacesOperations) {
+  Constraints demands = Constraints::parse("c", "/fc.1: stage 3, /fc.1: [a]").take();
+  demands.demandStage("d", "/fc.0", 0);
+  EXPECT_EQ(demands.stages(), (std::map<std::string, int64_t>{{"/fc.0", 0}, {"/fc.1", 3}}));
+  ASSERT_EQ(demands.shardings().size(), 1u);
+  EXPECT_EQ(demands.toText(), "/fc.1: [a], /fc.0: stage 0, /fc.1: stage 3");
+  EXPECT_EQ(Constraints::parse("c", demands.toText())->toText(), demands.toText());
+}
+
 TEST(Constraints, ErrorsPointAtTheCharacter) {
   EXPECT_NE(errorOf("stages=2, size=3").find("at character 11: unknown key \"size\""),
             std::string::npos);

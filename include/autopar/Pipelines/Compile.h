@@ -28,9 +28,11 @@ struct CompileOptions {
   std::string plan;     ///< plan file to replay instead of searching; in degrees: to search within
   std::string emitPlan; ///< where to write the plan
   std::string report;   ///< where to write the plan as an HTML page
-  std::string emitAlternatives; ///< folder for the best plans without the dearest choices
-  int64_t memoryLimit = 0;      ///< bytes per rank; 0: the cluster's, or any
-  int64_t threads = 1;          ///< threads per rank
+  std::string emitOnnxPlan;      ///< where to write the model with the plan in ONNX's own fields
+  bool useOnnxShardings = false; ///< ONNX's own fields for several devices are demands
+  std::string emitAlternatives;  ///< folder for the best plans without the dearest choices
+  int64_t memoryLimit = 0;       ///< bytes per rank; 0: the cluster's, or any
+  int64_t threads = 1;           ///< threads per rank
   bool packWeights = true;
   ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
   TrainOptions train;                 ///< for a training step instead of inference

@@ -54,11 +54,16 @@ public:
     std::string name; ///< may have '*'
     std::vector<AxisList> axes;
     bool isForbidden = false;
+    int64_t stage = -1; ///< demanded instead of a sharding; -1: none
     bool matches(std::string_view id) const;
     bool operator==(const Sharding &) const = default;
   };
   /// Demanded shardings, by name.
   std::vector<Sharding> shardings() const;
+  /// Demanded stages, by operation.
+  std::map<std::string, int64_t> stages() const;
+  void demandSharding(const std::string &what, const std::string &name, std::vector<AxisList> axes);
+  void demandStage(const std::string &what, const std::string &name, int64_t stage);
   /// Rules a sharding of a name out, besides those that are ruled out already.
   void forbid(const std::string &what, const std::string &name, std::vector<AxisList> axes);
 

@@ -291,6 +291,7 @@ def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
   }];
   let options = [
     Option<"stages", "stages", "int64_t", "1", "number of stages">,
+    Option<"constraints", "constraints", "std::string", "\"\"", "operations on stages: \"fc1: stage 1\"">,
     Option<"meshes", "meshes", "int64_t", "0", "meshes that the stages take turns on; 0: one each">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "name of the schedule">,
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,

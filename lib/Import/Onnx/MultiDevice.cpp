@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sharding spec numbers the shards of a tensor row by row and says which devices hold each. Axes
+// of a mesh say the same; between the two only coordinates of devices are compared.
+#include "autopar/Import/Onnx/MultiDevice.h"
+
+#include "ModelFile.h"
+#include "Proto.h"
+
+#include "autopar/Cost/JsonFields.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::AxisList;
+using ::autopar::Constraints;
+using ::autopar::MeshAxis;
+using ::autopar::Plan;
+using ::autopar::Result;
+using ::autopar::Status;
+
+using Axes = std::vector<MeshAxis>;
+
+static int64_t sizeOf(const Axes &axes) {
+  int64_t size = 1;
+  for (const MeshAxis &axis : axes)
+    size *= axis.size;
+  return size;
+}
+
+static std::string textOf(const Axes &axes) {
+  std::string text;
+  for (const MeshAxis &axis : axes)
+    text += (text.empty() ? "" : "x") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+/// Where `point` of the mesh stands along some of its axes, together.
+static int64_t placeAlong(const Axes &axes, const AxisList &along, int64_t point) {
+  int64_t place = 0;
+  for (const std::string &name : along) {
+    int64_t rest = point;
+    for (size_t i = axes.size(); i-- > 0; rest /= axes[i].size)
+      if (axes[i].name == name) {
+        place = place * axes[i].size + rest % axes[i].size;
+        break;
+      }
+  }
+  return place;
+}
+
+static int64_t shardsOver(const Axes &axes, const AxisList &along) {
+  int64_t shards = 1;
+  for (const std::string &name : along)
+    for (const MeshAxis &axis : axes)
+      shards *= axis.name == name ? axis.size : 1;
+  return shards;
+}
+
+//===-- Reading
+//------------------------------------------------------------------------------------===//
+
+namespace {
+/// A spec, with devices counted within their stage.
+struct Spec {
+  std::string tensor;
+  std::string node;
+  int64_t stage = 0;
+  std::vector<int64_t> shards;        ///< per dimension
+  std::map<int64_t, int64_t> shardOf; ///< by device: its shard, row by row
+};
+
+class Reader {
+public:
+  Reader(const std::string &path, int64_t devices) : path(path), devices(devices) {}
+
+  Result<Constraints> read(const onnx::ModelProto &model, size_t &unread) {
+    AUTOPAR_RETURN_IF_ERROR(findConfiguration(model));
+    collectTensors(model.graph());
+    for (const onnx::NodeProto &node : model.graph().node())
+      AUTOPAR_RETURN_IF_ERROR(readNode(node));
+    int64_t stages = 1;
+    for (const auto &[node, stage] : stageOf)
+      stages = std::max(stages, stage + 1);
+    if (devices % stages)
+      return bad("has " + std::to_string(stages) + " pipeline stages, which cannot share " +
+                 std::to_string(devices) + " devices equally");
+    Constraints demands;
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "stages", std::to_string(stages)));
+    if (stages > 1)
+      for (const auto &[node, stage] : stageOf)
+        demands.demandStage(path, node, stage);
+    AUTOPAR_RETURN_IF_ERROR(findMesh(devices / stages));
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "mesh", textOf(mesh)));
+    std::map<std::string, std::vector<AxisList>> found;
+    for (const Spec &spec : specs) {
+      std::optional<std::vector<AxisList>> lists = axesOf(spec, mesh);
+      if (!lists)
+        return bad("node \"" + spec.node + "\": the sharding of \"" + spec.tensor +
+                   "\" does not fit the mesh " + textOf(mesh) + " of the others");
+      auto [it, isNew] = found.try_emplace(spec.tensor, *lists);
+      if (!isNew && it->second != *lists)
+        return bad("node \"" + spec.node + "\" has \"" + spec.tensor +
+                   "\" lie differently than another node has it");
+    }
+    for (auto &[tensor, lists] : found)
+      demands.demandSharding(path, tensor, lists);
+    unread = unreadSpecs;
+    return demands;
+  }
+
+private:
+  Status bad(const std::string &what) const { return Status::badInput(path + ": " + what); }
+
+  Status findConfiguration(const onnx::ModelProto &model) {
+    if (model.configuration_size() != 1)
+      return bad("has " + std::to_string(model.configuration_size()) +
+                 " configurations for several devices; expected one");
+    const auto &configuration = model.configuration(0);
+    name = configuration.name();
+    if (configuration.num_devices() != devices)
+      return bad("configuration \"" + name + "\" is for " +
+                 std::to_string(configuration.num_devices()) + " devices, there are " +
+                 std::to_string(devices));
+    return Status::ok();
+  }
+
+  void collectTensors(const onnx::GraphProto &graph) {
+    for (const auto &tensor : graph.initializer())
+      tensors.insert(tensor.name());
+    for (const auto &input : graph.input())
+      tensors.insert(input.name());
+  }
+
+  Status readNode(const onnx::NodeProto &node) {
+    for (const auto &own : node.device_configurations()) {
+      if (own.configuration_id() != name)
+        return bad("node \"" + node.name() + "\" names configuration \"" + own.configuration_id() +
+                   "\", which the model does not have");
+      if (own.has_pipeline_stage()) {
+        if (own.pipeline_stage() < 0 || node.name().empty())
+          return bad("node \"" + node.name() +
+                     "\": a pipeline stage wants a name and a number "
+                     "that is not negative");
+        stageOf[node.name()] = own.pipeline_stage();
+      }
+      for (const auto &spec : own.sharding_spec()) {
+        if (tensors.contains(spec.tensor_name()))
+          AUTOPAR_RETURN_IF_ERROR(readSpec(node, own.pipeline_stage(), spec));
+        else
+          ++unreadSpecs;
+      }
+    }
+    return Status::ok();
+  }
+
+  Status readSpec(const onnx::NodeProto &node, int64_t stage,
+                  const onnx::ShardingSpecProto &proto) {
+    Spec spec{proto.tensor_name(), node.name(), stage, {}, {}};
+    auto refuse = [&](const std::string &why) {
+      return bad("node \"" + node.name() + "\": the sharding of \"" + spec.tensor + "\" " + why);
+    };
+    int64_t count = 1, axis = 0;
+    for (const auto &dim : proto.sharded_dim()) {
+      if (dim.axis() != axis++)
+        return refuse("leaves axes out or counts them from the back; expected one entry for each "
+                      "axis, in order");
+      for (const auto &part : dim.simple_sharding()) {
+        if (part.num_shards() < 1)
+          return refuse("has " + std::to_string(part.num_shards()) + " shards");
+        spec.shards.push_back(part.num_shards());
+        count *= part.num_shards();
+      }
+    }
+    std::map<int64_t, std::vector<int64_t>> groups;
+    for (const auto &entry : proto.index_to_device_group_map())
+      groups[entry.key()].assign(entry.value().begin(), entry.value().end());
+    if (proto.device_size() != count)
+      return refuse("has " + std::to_string(count) + " shards on " +
+                    std::to_string(proto.device_size()) + " devices or groups");
+    for (int shard = 0; shard < proto.device_size(); ++shard) {
+      auto group = groups.find(proto.device(shard));
+      std::vector<int64_t> members =
+          group == groups.end() ? std::vector<int64_t>{proto.device(shard)} : group->second;
+      for (int64_t device : members) {
+        if (device < 0 || device >= devices)
+          return refuse("names device " + std::to_string(device) + " of " +
+                        std::to_string(devices));
+        if (!spec.shardOf.emplace(device, shard).second)
+          return refuse("has device " + std::to_string(device) + " hold two shards");
+      }
+    }
+    specs.push_back(std::move(spec));
+    return Status::ok();
+  }
+
+  /// The mesh that the configuration is named by, or the one with the fewest axes that all specs
+  /// fit.
+  Status findMesh(int64_t size) {
+    for (Spec &spec : specs) {
+      std::map<int64_t, int64_t> within;
+      for (auto [device, shard] : spec.shardOf)
+        within[device - spec.stage * size] = shard;
+      if (static_cast<int64_t>(within.size()) != size || within.begin()->first != 0)
+        return bad("node \"" + spec.node + "\": \"" + spec.tensor + "\" is not on all " +
+                   std::to_string(size) + " devices of its stage, and on no other");
+      spec.shardOf = std::move(within);
+    }
+    Constraints named;
+    if (named.demand("", "mesh", name).isOk() && sizeOf(named.mesh()) == size) {
+      mesh = named.mesh();
+      return Status::ok();
+    }
+    for (size_t count = 1; count <= 3; ++count) {
+      Axes axes;
+      if (tryMeshes(size, count, axes)) {
+        mesh = axes;
+        return Status::ok();
+      }
+    }
+    return bad("no mesh of " + std::to_string(size) +
+               " devices with up to three axes fits all "
+               "shardings of configuration \"" +
+               name + "\"");
+  }
+
+  bool tryMeshes(int64_t rest, size_t count, Axes &axes) const {
+    const char *names[] = {"x", "y", "z"};
+    if (count == 1) {
+      axes.push_back({names[axes.size()], rest});
+      bool fits = std::all_of(specs.begin(), specs.end(),
+                              [&](const Spec &spec) { return axesOf(spec, axes).has_value(); });
+      if (!fits)
+        axes.pop_back();
+      return fits;
+    }
+    for (int64_t size = 2; size < rest; ++size) {
+      if (rest % size)
+        continue;
+      axes.push_back({names[axes.size()], size});
+      if (tryMeshes(rest / size, count - 1, axes))
+        return true;
+      axes.pop_back();
+    }
+    return false;
+  }
+
+  /// The axes per dimension under which every device holds the shard that the spec says.
+  static std::optional<std::vector<AxisList>> axesOf(const Spec &spec, const Axes &axes) {
+    std::vector<AxisList> lists(spec.shards.size());
+    int64_t behind = 1; // shards of the dimensions after this one
+    for (size_t dim = spec.shards.size(); dim-- > 0; behind *= spec.shards[dim]) {
+      if (spec.shards[dim] == 1)
+        continue;
+      bool isFound = false;
+      for (unsigned set = 1; set < 1u << axes.size() && !isFound; ++set) {
+        AxisList along;
+        for (size_t i = 0; i < axes.size(); ++i)
+          if (set & 1u << i)
+            along.push_back(axes[i].name);
+        isFound = shardsOver(axes, along) == spec.shards[dim] &&
+                  std::all_of(spec.shardOf.begin(), spec.shardOf.end(), [&](const auto &entry) {
+                    return placeAlong(axes, along, entry.first) ==
+                           entry.second / behind % spec.shards[dim];
+                  });
+        if (isFound)
+          lists[dim] = along;
+      }
+      if (!isFound)
+        return std::nullopt;
+    }
+    return lists;
+  }
+
+  std::string path, name;
+  int64_t devices;
+  Axes mesh;
+  llvm::StringSet<> tensors; ///< parameters and inputs
+  std::map<std::string, int64_t> stageOf;
+  std::vector<Spec> specs;
+  size_t unreadSpecs = 0;
+};
+} // namespace
+
+Result<Constraints> mlir::autopar::readMultiDevice(const std::string &path, int64_t devices,
+                                                   MLIRContext &context, size_t &unread) {
+  ModelFile file;
+  if (failed(file.open(path, FileLineColLoc::get(&context, path, 0, 0))))
+    return Status::badInput("");
+  return Reader(path, devices).read(file.model(), unread);
+}
+
+//===-- Writing
+//------------------------------------------------------------------------------------===//
+
+namespace {
+class Writer {
+public:
+  Writer(const Plan &plan, const ::autopar::PlanDetails &details) : plan(plan) {
+    for (const ::autopar::PlanRow &row : details.rows)
+      if (row.isParameter)
+        shapes[row.name] = row.shape;
+    for (size_t i = 0; i < plan.stages.size(); ++i)
+      for (const std::string &op : plan.stages[i].ops)
+        stageOf[op] = i;
+  }
+
+  void write(onnx::ModelProto &model) {
+    constexpr int64_t firstVersion = 11; // with fields for several devices
+    model.set_ir_version(std::max<int64_t>(model.ir_version(), firstVersion));
+    std::string name = textOf(plan.meshes.front().axes);
+    model.clear_configuration();
+    auto *configuration = model.add_configuration();
+    configuration->set_name(name);
+    configuration->set_num_devices(static_cast<int32_t>(plan.deviceCount));
+    for (const auto &tensor : model.graph().initializer())
+      dims[tensor.name()].assign(tensor.dims().begin(), tensor.dims().end());
+    for (const auto &input : model.graph().input())
+      if (!dims.count(input.name()))
+        ranks[input.name()] = input.type().tensor_type().shape().dim_size();
+    for (onnx::NodeProto &node : *model.mutable_graph()->mutable_node())
+      writeNode(node, name);
+  }
+
+private:
+  void writeNode(onnx::NodeProto &node, const std::string &name) {
+    node.clear_device_configurations();
+    auto known = stageOf.find(node.name());
+    bool hasStage = plan.stages.size() > 1 && known != stageOf.end();
+    onnx::NodeDeviceConfigurationProto own;
+    own.set_configuration_id(name);
+    if (hasStage)
+      own.set_pipeline_stage(static_cast<int32_t>(known->second));
+    std::set<std::string> done;
+    if (hasStage || plan.stages.size() == 1)
+      for (const std::string &input : node.input())
+        if (done.insert(input).second)
+          writeSpec(own, input, hasStage ? known->second : 0);
+    if (hasStage || own.sharding_spec_size() > 0)
+      *node.add_device_configurations() = own;
+  }
+
+  /// Parts per axis of the tensor in the file: which dimensions of the imported one make it up.
+  std::optional<std::vector<size_t>> partsPerAxis(const std::string &tensor, size_t rank) const {
+    auto own = dims.find(tensor);
+    if (own == dims.end()) {
+      auto input = ranks.find(tensor);
+      if (input == ranks.end() || input->second != rank)
+        return std::nullopt;
+      return std::vector<size_t>(rank, 1);
+    }
+    auto imported = shapes.find(tensor);
+    if (imported == shapes.end())
+      return std::nullopt;
+    std::vector<size_t> parts;
+    size_t at = 0;
+    for (int64_t extent : own->second) {
+      int64_t product = 1;
+      size_t first = at;
+      while (at < imported->second.size() && (product < extent || at == first))
+        product *= imported->second[at++];
+      if (product != extent)
+        return std::nullopt;
+      parts.push_back(at - first);
+    }
+    if (at != imported->second.size())
+      return std::nullopt;
+    return parts;
+  }
+
+  void writeSpec(onnx::NodeDeviceConfigurationProto &own, const std::string &tensor, size_t stage) {
+    auto planned = plan.values.find(tensor);
+    if (planned == plan.values.end())
+      return;
+    std::vector<AxisList> lists = planned->second.dims;
+    if (auto input = ranks.find(tensor); input != ranks.end() && lists.size() == input->second + 1)
+      lists.erase(lists.begin()); // micro-batches
+    std::optional<std::vector<size_t>> parts = partsPerAxis(tensor, lists.size());
+    if (!parts)
+      return; // dimensions were joined: nothing that the file could say
+    const ::autopar::Mesh &mesh = *plan.findMesh(plan.stages[stage].mesh);
+    auto *spec = own.add_sharding_spec();
+    spec->set_tensor_name(tensor);
+    int64_t count = 1;
+    size_t at = 0;
+    auto imported = shapes.find(tensor);
+    for (size_t axis = 0; axis < parts->size(); ++axis) {
+      auto *dim = spec->add_sharded_dim();
+      dim->set_axis(static_cast<int64_t>(axis));
+      for (size_t part = 0; part < (*parts)[axis]; ++part, ++at) {
+        auto *simple = dim->add_simple_sharding();
+        if (imported != shapes.end())
+          simple->set_dim_value(imported->second[at]);
+        int64_t shards = shardsOver(mesh.axes, lists[at]);
+        simple->set_num_shards(shards);
+        count *= shards;
+      }
+    }
+    std::vector<std::vector<int64_t>> holders(static_cast<size_t>(count));
+    for (int64_t point = 0; point < mesh.deviceCount(); ++point) {
+      int64_t shard = 0;
+      for (const AxisList &list : lists)
+        shard = shard * shardsOver(mesh.axes, list) + placeAlong(mesh.axes, list, point);
+      holders[static_cast<size_t>(shard)].push_back(mesh.devices[static_cast<size_t>(point)]);
+    }
+    for (size_t shard = 0; shard < holders.size(); ++shard) {
+      if (holders[shard].size() == 1) {
+        spec->add_device(holders[shard].front());
+        continue;
+      }
+      // Numbers behind those of the devices stand for groups.
+      int64_t key = plan.deviceCount + static_cast<int64_t>(shard);
+      spec->add_device(key);
+      auto *group = spec->add_index_to_device_group_map();
+      group->set_key(key);
+      for (int64_t device : holders[shard])
+        group->add_value(device);
+    }
+  }
+
+  const Plan &plan;
+  std::map<std::string, std::vector<int64_t>> shapes; ///< of parameters, as imported
+  std::map<std::string, std::vector<int64_t>> dims;   ///< of parameters, in the file
+  std::map<std::string, size_t> ranks;                ///< of inputs
+  std::map<std::string, size_t> stageOf;
+};
+} // namespace
+
+Status mlir::autopar::writeMultiDevice(const std::string &path, const Plan &plan,
+                                       const ::autopar::PlanDetails &details,
+                                       const std::string &output) {
+  Result<std::string> bytes = ::autopar::readWholeFile(path);
+  if (!bytes)
+    return bytes.status();
+  onnx::ModelProto model;
+  if (!model.ParseFromString(*bytes))
+    return Status::badInput(path + ": cannot be parsed as a whole; a model whose weights are in "
+                                   "the same file may have 2 GB");
+  bool isExternal = llvm::any_of(model.graph().initializer(), [](const onnx::TensorProto &tensor) {
+    return tensor.external_data_size() > 0;
+  });
+  if (isExternal && llvm::sys::path::parent_path(path) != llvm::sys::path::parent_path(output))
+    return Status::badInput(output +
+                            ": the model names files with its weights by their place "
+                            "beside it; expected a file in the folder of " +
+                            path);
+  Writer(plan, details).write(model);
+  std::string text;
+  if (!model.SerializeToString(&text))
+    return Status::internal(output + ": the model cannot be written");
+  return ::autopar::writeWholeFile(output, text);
+}
