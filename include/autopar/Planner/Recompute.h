@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which operations of the forward pass are computed again in the backward pass, so that what they
+// give need not be kept. Plain structs: the program in order, who reads what, a limit.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autopar/Base/Status.h"
+
+namespace autopar {
+
+/// One instruction of the program.
+struct RecomputeOp {
+  std::string id;
+  double timeUs = 0; ///< of computing it again, in a whole step
+  std::vector<int32_t> reads, writes;
+  int64_t scratchBytes = 0; ///< while it runs
+  bool isBackward = false;
+  bool mayRecompute = false; ///< only of the forward pass
+};
+
+/// What an operation writes. A value is written once.
+struct RecomputeValue {
+  int64_t bytes = 0;
+  int64_t copies = 1; ///< how many are kept at a time where it waits for the backward pass
+  bool fromStart = false, toEnd = false; ///< held before it is written, after it was last read
+};
+
+struct RecomputeProblem {
+  std::vector<RecomputeOp> ops; ///< in the order in which they run
+  std::vector<RecomputeValue> values;
+  int64_t constantBytes = 0;
+  int64_t memoryLimitBytes = 0;
+
+  /// Ranges, signs, order; names the operation.
+  Status verify() const;
+};
+
+/// What a choice costs: the only judge of solutions.
+struct RecomputeUse {
+  double timeUs = 0; ///< of what is computed again
+  int64_t peakBytes = 0;
+  int32_t peakAt = 0; ///< the operation at whose place the peak is
+  std::vector<int64_t>
+      bytesAt; ///< by operation: the most at its place, second runs before it included
+  std::vector<int32_t> again;   ///< what is really computed again
+  std::vector<int32_t> runsFor; ///< by operation: the one before which it runs again; -1: never
+};
+
+/// Runs the program in mind. An operation of the backward pass that reads a value of a chosen one
+/// has that computed again right before, with everything chosen that this reads in turn; the result
+/// serves later readers too.
+RecomputeUse useOf(const RecomputeProblem &problem, const std::vector<char> &chosen);
+
+struct RecomputeSolution {
+  std::vector<int32_t> recomputed; ///< operations, in order
+  double timeUs = 0;
+  double lowerBoundUs = 0; ///< no choice that fits takes less
+  int64_t peakBytes = 0;
+  bool isOptimal = false;
+
+  double gapUs() const { return timeUs - lowerBoundUs; }
+};
+
+/// The least time found that fits the limit, with a bound; BadInput where nothing fits.
+/// `leastBytes`, where given, then gets the least memory found.
+Result<RecomputeSolution> chooseRecomputation(const RecomputeProblem &problem,
+                                              int64_t *leastBytes = nullptr);
+
+} // namespace autopar

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses what is computed again. For a price per byte that is kept the best choice is a minimum
+// cut: a value is kept unless its producer runs again, and only if the backward pass or something
+// that runs again reads it. Over all prices the cuts give the lower hull of time against bytes, so
+// a bound; their differences fall into parts that do not touch, each of which is taken or left by
+// what useOf() says of the peak. Few operations are searched completely.
+#include "autopar/Planner/Recompute.h"
+
+#include "MinimumCut.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace autopar {
+namespace {
+
+using Choice = std::vector<char>;
+
+/// Problems of at most this many operations are searched to the end.
+constexpr size_t kSmall = 24;
+/// Nodes of that search.
+constexpr int64_t kMostNodes = 20000;
+/// Cuts until a price is known well enough.
+constexpr int kBisections = 24;
+/// Prices above the one of the bound that are tried, and the ratio between two of them.
+constexpr int kSteps = 24;
+constexpr double kStep = 1.5;
+/// Weightings of places after the first, where the answer is further from the bound than this.
+constexpr int kRounds = 5;
+constexpr double kCloseEnough = 0.01;
+/// How often the program is walked for parts, and for single operations.
+constexpr int64_t kMostWalks = 2000;
+
+class Chooser {
+public:
+  explicit Chooser(const RecomputeProblem &problem)
+      : problem(problem), producer(problem.values.size(), -1), readers(problem.values.size()),
+        firstRead(problem.values.size(), -1), lastRead(problem.values.size(), -1) {
+    for (size_t i = 0; i < problem.ops.size(); ++i) {
+      const RecomputeOp &op = problem.ops[i];
+      auto index = static_cast<int32_t>(i);
+      for (int32_t value : op.writes)
+        producer[value] = index;
+      for (int32_t value : op.reads) {
+        readers[value].push_back(index);
+        if (!op.isBackward || problem.ops[producer[value]].isBackward)
+          continue;
+        if (firstRead[value] < 0)
+          firstRead[value] = index;
+        lastRead[value] = index;
+      }
+      if (op.isBackward && turn < 0)
+        turn = index;
+    }
+  }
+
+  Result<RecomputeSolution> run(int64_t *leastBytes) {
+    consider(Choice(problem.ops.size(), 0));
+    bool isComplete = hasBest(); // nothing has to be computed again
+    if (!isComplete && turn >= 0) {
+      findBound();
+      for (int round = 0; round <= kRounds && !isCloseEnough(); ++round)
+        searchPrices(round);
+      walks = 0;
+      if (!hasBest())
+        reducePeak(problem.memoryLimitBytes);
+      // How little there could be, for the one who has to choose another limit.
+      for (int64_t before = least + 1; !hasBest() && least < before && walks < kMostWalks;) {
+        before = least;
+        reducePeak(std::max(problem.memoryLimitBytes, least - least / 16));
+      }
+      walks = 0;
+      improve();
+      isComplete = searchSmall();
+    }
+    if (leastBytes)
+      *leastBytes = least;
+    if (!hasBest())
+      return Status::badInput("recomputation reaches " + std::to_string(least) +
+                              " bytes at best, the limit is " +
+                              std::to_string(problem.memoryLimitBytes));
+    RecomputeSolution solution;
+    solution.recomputed = bestUse.again;
+    std::sort(solution.recomputed.begin(), solution.recomputed.end());
+    solution.timeUs = bestUse.timeUs;
+    solution.peakBytes = bestUse.peakBytes;
+    solution.isOptimal = isComplete || bestUse.timeUs <= boundUs * (1 + 1e-9);
+    solution.lowerBoundUs = solution.isOptimal ? bestUse.timeUs : boundUs;
+    return solution;
+  }
+
+private:
+  //===-- judging --------------------------------------------------------------------------===//
+
+  bool hasBest() const { return !best.empty(); }
+  bool isCloseEnough() const { return hasBest() && bestUse.timeUs <= boundUs * (1 + kCloseEnough); }
+
+  RecomputeUse consider(const Choice &choice) {
+    ++walks;
+    RecomputeUse use = useOf(problem, choice);
+    if (use.peakBytes < least) {
+      least = use.peakBytes;
+      leanest = choice;
+    }
+    if (use.peakBytes <= problem.memoryLimitBytes && (!hasBest() || use.timeUs < bestUse.timeUs)) {
+      best.assign(choice.size(), 0); // what nobody reads again is not chosen
+      for (int32_t op : use.again)
+        best[op] = 1;
+      bestUse = use;
+    }
+    return use;
+  }
+
+  //===-- cuts -----------------------------------------------------------------------------===//
+
+  /// How much a place of the program weighs when bytes are held there; they add up to 1.
+  struct Weights {
+    std::vector<double> before; ///< of all places before
+    double between(int32_t first, int32_t last) const { return before[last + 1] - before[first]; }
+  };
+
+  Weights weightsAt(const std::vector<std::pair<int32_t, double>> &places) const {
+    Weights weights;
+    weights.before.assign(problem.ops.size() + 1, 0);
+    for (auto [place, weight] : places)
+      weights.before[place + 1] += weight;
+    std::partial_sum(weights.before.begin(), weights.before.end(), weights.before.begin());
+    return weights;
+  }
+
+  /// The cheapest choice at a price per weighted byte. `fixed`: 0, 1, or -1 for free, by operation;
+  /// `runsFor` is where operations ran again in a choice like this one.
+  double cut(double price, const Weights &weights, const std::vector<int32_t> *runsFor,
+             const std::vector<signed char> *fixed, Choice &choice,
+             bool countsClones = true) const {
+    MinimumCut graph(2);
+    std::vector<int32_t> nodes(problem.ops.size(), -1);
+    std::vector<double> clones(problem.ops.size(), 0);
+    auto nodeOf = [&](int32_t op) {
+      if (nodes[op] < 0) {
+        nodes[op] = graph.addNode();
+        int fix = fixed ? (*fixed)[op] : -1;
+        if (fix == 1)
+          graph.addEdge(MinimumCut::kSource, nodes[op], MinimumCut::kUncuttable);
+        if (fix == 0)
+          graph.addEdge(nodes[op], MinimumCut::kSink, MinimumCut::kUncuttable);
+      }
+      return nodes[op];
+    };
+    double constant = 0;
+    for (size_t v = 0; v < problem.values.size(); ++v) {
+      const RecomputeValue &value = problem.values[v];
+      int32_t made = producer[v];
+      if (made < 0 || problem.ops[made].isBackward)
+        continue;
+      bool mayRunAgain = problem.ops[made].mayRecompute;
+      bool isRead = firstRead[v] >= 0;
+      double bytes = static_cast<double>(value.bytes);
+      // What waits is there from the turn on; how long at least, its own readers say.
+      int32_t last = isRead ? lastRead[v] : turn;
+      double keep =
+          value.fromStart || value.toEnd
+              ? 0
+              : price * bytes * static_cast<double>(value.copies) * weights.between(turn, last);
+      int32_t begins = firstRead[v];
+      if (runsFor && (*runsFor)[made] >= 0)
+        begins = (*runsFor)[made];
+      if (isRead && mayRunAgain && countsClones)
+        clones[made] += price * bytes * weights.between(begins, last);
+      if (isRead) {
+        if (mayRunAgain)
+          graph.addEdge(MinimumCut::kSource, nodeOf(made), keep);
+        else
+          constant += keep;
+        continue;
+      }
+      int32_t readAgain = -1;
+      for (int32_t reader : readers[v])
+        if (problem.ops[reader].mayRecompute) {
+          if (readAgain < 0) {
+            readAgain = graph.addNode();
+            graph.addEdge(readAgain, mayRunAgain ? nodeOf(made) : MinimumCut::kSink, keep);
+          }
+          graph.addEdge(nodeOf(reader), readAgain, MinimumCut::kUncuttable);
+        }
+    }
+    for (size_t op = 0; op < problem.ops.size(); ++op)
+      if (problem.ops[op].mayRecompute)
+        graph.addEdge(nodeOf(op), MinimumCut::kSink, problem.ops[op].timeUs + clones[op]);
+    double cost = constant + graph.solve();
+    choice.assign(problem.ops.size(), 0);
+    for (size_t op = 0; op < problem.ops.size(); ++op)
+      choice[op] = nodes[op] >= 0 && graph.isAtSource(nodes[op]);
+    return cost;
+  }
+
+  /// From the price at which one operation pays for its own bytes to that at which all do for one
+  /// value.
+  std::pair<double, double> priceRange() const {
+    double low = std::numeric_limits<double>::max(), high = 0, all = 0;
+    int64_t largest = 1;
+    for (const RecomputeOp &op : problem.ops) {
+      int64_t bytes = 0;
+      for (int32_t value : op.writes)
+        bytes += problem.values[value].bytes;
+      if (!op.mayRecompute || op.timeUs <= 0 || bytes <= 0)
+        continue;
+      double ratio = op.timeUs / static_cast<double>(bytes);
+      low = std::min(low, ratio);
+      high = std::max(high, ratio);
+      all += op.timeUs;
+      largest = std::max(largest, bytes);
+    }
+    if (high == 0)
+      return {1e-12, 1};
+    return {low / 100, 100 * std::max(high, all / static_cast<double>(largest))};
+  }
+
+  /// Raises the price until a choice fits, then takes what lies between this price and the one
+  /// before. From the second round on, places where the peak was weigh too.
+  void searchPrices(int round) {
+    std::vector<std::pair<int32_t, double>> places = peaks;
+    places.emplace_back(turn, std::pow(0.5, round));
+    Weights weights = weightsAt(places);
+    const std::vector<int32_t> *runs = round ? &runsFor : nullptr;
+    RecomputeUse nearest;
+    Choice choice, below(problem.ops.size(), 0);
+    double low = 0, price = round ? priceRange().first * 100 : boundPrice;
+    bool fits = false;
+    auto judge = [&] {
+      RecomputeUse use = consider(choice);
+      if (nearest.runsFor.empty() || use.peakBytes < nearest.peakBytes)
+        nearest = use;
+      return use.peakBytes <= problem.memoryLimitBytes;
+    };
+    for (int step = 0; step < kSteps && !fits; ++step) {
+      cut(price, weights, runs, nullptr, choice);
+      fits = judge();
+      if (fits)
+        break;
+      takeParts(choice, below);
+      below = choice;
+      low = price;
+      price *= round ? 2 * kStep : kStep;
+    }
+    Choice above = choice;
+    double high = price;
+    for (int i = 0; fits && low > 0 && i < kBisections && high / low > 1.001; ++i) {
+      price = std::sqrt(low * high);
+      cut(price, weights, runs, nullptr, choice);
+      bool isFitting = choice == above || (choice != below && judge());
+      (isFitting ? high : low) = price;
+      (isFitting ? above : below) = choice;
+    }
+    if (fits)
+      takeParts(above, below);
+    runsFor = nearest.runsFor;
+    for (auto &place : peaks)
+      place.second /= 2;
+    peaks.emplace_back(std::max(turn, nearest.peakAt), 0.5);
+  }
+
+  //===-- parts ----------------------------------------------------------------------------===//
+
+  /// Where two choices differ: sets of operations, joined where one reads another.
+  std::vector<std::vector<int32_t>> partsOf(const Choice &a, const Choice &b) const {
+    std::vector<int32_t> owner(problem.ops.size());
+    std::iota(owner.begin(), owner.end(), 0);
+    std::function<int32_t(int32_t)> find = [&](int32_t op) {
+      while (owner[op] != op)
+        op = owner[op] = owner[owner[op]];
+      return op;
+    };
+    for (size_t v = 0; v < problem.values.size(); ++v)
+      if (int32_t made = producer[v]; made >= 0 && a[made] != b[made])
+        for (int32_t reader : readers[v])
+          if (a[reader] != b[reader])
+            owner[find(reader)] = find(made);
+    std::vector<std::vector<int32_t>> parts;
+    std::vector<int32_t> number(problem.ops.size(), -1);
+    for (int32_t op = 0; op < static_cast<int32_t>(problem.ops.size()); ++op)
+      if (a[op] != b[op]) {
+        int32_t &part = number[find(op)];
+        if (part < 0) {
+          part = static_cast<int32_t>(parts.size());
+          parts.emplace_back();
+        }
+        parts[part].push_back(op);
+      }
+    return parts;
+  }
+
+  static void flip(Choice &choice, const std::vector<int32_t> &part) {
+    for (int32_t op : part)
+      choice[op] = !choice[op];
+  }
+
+  /// From a choice that fits towards one that does not but costs less, part by part; the other way
+  /// round where neither fits, as long as the peak falls.
+  void takeParts(const Choice &from, const Choice &to) {
+    if (from.empty())
+      return;
+    Choice now = from;
+    RecomputeUse use = consider(now);
+    for (const std::vector<int32_t> &part : partsOf(from, to)) {
+      if (walks > kMostWalks)
+        return;
+      flip(now, part);
+      RecomputeUse next = consider(now);
+      bool fits = use.peakBytes <= problem.memoryLimitBytes;
+      bool isBetter = fits ? next.peakBytes <= problem.memoryLimitBytes && next.timeUs < use.timeUs
+                           : next.peakBytes < use.peakBytes;
+      if (isBetter)
+        use = next;
+      else
+        flip(now, part);
+    }
+  }
+
+  /// What the leanest choice keeps is computed again, too, one operation after the other, where no
+  /// place gets above `target` by it. So segments that run again grow until they fill the room that
+  /// what is kept leaves at their place.
+  void reducePeak(int64_t target) {
+    Choice now = leanest;
+    RecomputeUse use = consider(now);
+    bool isLower = true;
+    while (isLower && use.peakBytes > target) {
+      isLower = false;
+      for (int32_t op = 0; op < static_cast<int32_t>(problem.ops.size()); ++op) {
+        if (now[op] || !problem.ops[op].mayRecompute || !isReadBehind(op, now))
+          continue;
+        now[op] = 1;
+        RecomputeUse next = consider(now);
+        bool isAllowed = true, isUseful = false;
+        for (size_t place = 0; isAllowed && place < next.bytesAt.size(); ++place) {
+          isAllowed = next.bytesAt[place] <= std::max(target, use.bytesAt[place]);
+          isUseful |= use.bytesAt[place] > target && next.bytesAt[place] < use.bytesAt[place];
+        }
+        if (isAllowed && isUseful) {
+          use = std::move(next);
+          isLower = true;
+        } else {
+          now[op] = 0;
+        }
+        if (walks > kMostWalks || use.peakBytes <= target)
+          return;
+      }
+    }
+  }
+
+  bool isReadBehind(int32_t op, const Choice &choice) const {
+    return std::any_of(
+        problem.ops[op].writes.begin(), problem.ops[op].writes.end(), [&](int32_t value) {
+          return std::any_of(readers[value].begin(), readers[value].end(), [&](int32_t reader) {
+            return problem.ops[reader].isBackward || choice[reader];
+          });
+        });
+  }
+
+  /// Drops operations from the best choice, the dearest first, and exchanges them for one that
+  /// costs less.
+  void improve() {
+    bool isBetter = hasBest();
+    while (isBetter && walks < kMostWalks && !isCloseEnough()) {
+      isBetter = false;
+      std::vector<int32_t> order = bestUse.again;
+      std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        return std::pair(-problem.ops[a].timeUs, a) < std::pair(-problem.ops[b].timeUs, b);
+      });
+      for (int32_t op : order) {
+        if (walks > kMostWalks || !best[op])
+          continue;
+        Choice next = best;
+        next[op] = 0;
+        double before = bestUse.timeUs;
+        consider(next);
+        isBetter |= bestUse.timeUs < before;
+        // Readers that made it necessary may fall with it.
+        for (int32_t value : problem.ops[op].writes)
+          for (int32_t reader : readers[value])
+            next[reader] = 0;
+        before = bestUse.timeUs;
+        consider(next);
+        isBetter |= bestUse.timeUs < before;
+      }
+    }
+  }
+
+  //===-- bounds ---------------------------------------------------------------------------===//
+
+  /// Bytes that are there at the turn from forward to backward whatever is chosen, before anything
+  /// of the backward pass runs.
+  int64_t bytesAtTurn() const {
+    int64_t bytes = problem.constantBytes;
+    for (size_t v = 0; v < problem.values.size(); ++v) {
+      const RecomputeValue &value = problem.values[v];
+      bool begins = value.fromStart || producer[v] < turn,
+           ends = value.toEnd || producer[v] >= turn;
+      if (producer[v] >= 0 && (value.fromStart || value.toEnd) && begins && ends)
+        bytes += value.bytes;
+    }
+    return bytes;
+  }
+
+  /// What is kept at the turn has to fit: relaxed by a price, every price gives a bound.
+  double boundAt(double price, const std::vector<signed char> *fixed, Choice &choice) const {
+    double room = static_cast<double>(problem.memoryLimitBytes - bytesAtTurn());
+    return cut(price, weightsAtTurn, nullptr, fixed, choice, false) - price * room;
+  }
+
+  /// The bound is concave in the price; where more is kept than there is room for, it rises.
+  void findBound() {
+    weightsAtTurn = weightsAt({{turn, 1.0}});
+    auto [low, high] = priceRange();
+    Choice choice, below(problem.ops.size(), 0), above;
+    boundPrice = low;
+    for (int i = 0; i < 2 * kBisections && high / low > 1.0001; ++i) {
+      double price = std::sqrt(low * high), value = boundAt(price, nullptr, choice);
+      if (value > boundUs) {
+        boundUs = value;
+        boundPrice = price;
+      }
+      double time = 0;
+      for (size_t op = 0; op < choice.size(); ++op)
+        time += choice[op] ? problem.ops[op].timeUs : 0;
+      bool isTooMuch = value > time; // what is priced is the excess
+      (isTooMuch ? low : high) = price;
+      (isTooMuch ? below : above) = choice;
+    }
+    takeParts(above, below);
+  }
+
+  /// Branch and bound where operations are few; whether it came to its end.
+  bool searchSmall() {
+    std::vector<int32_t> order;
+    for (int32_t op = 0; op < static_cast<int32_t>(problem.ops.size()); ++op)
+      if (problem.ops[op].mayRecompute)
+        order.push_back(op);
+    if (order.size() > kSmall)
+      return false;
+    if (!hasBest())
+      bestUse.timeUs = std::numeric_limits<double>::infinity();
+    std::vector<signed char> fixed(problem.ops.size(), -1);
+    int64_t nodes = 0;
+    Choice choice;
+    std::function<bool(size_t)> visit = [&](size_t depth) {
+      if (++nodes > kMostNodes)
+        return false;
+      if (boundAt(boundPrice, &fixed, choice) >= bestUse.timeUs * (1 - 1e-12))
+        return true;
+      consider(choice);
+      if (depth == order.size())
+        return true;
+      bool isComplete = true;
+      for (int first : {0, 1}) {
+        fixed[order[depth]] = static_cast<signed char>(choice[order[depth]] ? 1 - first : first);
+        isComplete = isComplete && visit(depth + 1);
+      }
+      fixed[order[depth]] = -1;
+      return isComplete;
+    };
+    return visit(0);
+  }
+
+  const RecomputeProblem &problem;
+  std::vector<int32_t> producer;
+  std::vector<std::vector<int32_t>> readers;
+  std::vector<int32_t> firstRead, lastRead; ///< by operations of the backward pass; -1: none
+  int32_t turn = -1;                        ///< the first operation of the backward pass
+  int64_t walks = 0;
+
+  Choice best, leanest;
+  RecomputeUse bestUse;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  std::vector<std::pair<int32_t, double>> peaks; ///< places that weigh besides the turn
+  std::vector<int32_t> runsFor;                  ///< of the leanest choice of the round before
+  Weights weightsAtTurn;
+  double boundUs = 0, boundPrice = 0;
+};
+
+} // namespace
+
+Result<RecomputeSolution> chooseRecomputation(const RecomputeProblem &problem,
+                                              int64_t *leastBytes) {
+  AUTOPAR_RETURN_IF_ERROR(problem.verify());
+  return Chooser(problem).run(leastBytes);
+}
+
+} // namespace autopar

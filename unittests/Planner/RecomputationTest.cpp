@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of recomputed operations: against all subsets of small random programs, and close to
+// its bound on a deep one.
+#include "autopar/Planner/Recompute.h"
+
+#include "MinimumCut.h"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <set>
+
+using namespace autopar;
+
+namespace {
+
+/// Adds an operation with one result; returns the value.
+int32_t add(RecomputeProblem &problem, double timeUs, int64_t bytes, std::vector<int32_t> reads,
+            bool isBackward, int64_t copies = 1) {
+  auto value = static_cast<int32_t>(problem.values.size());
+  problem.values.push_back({bytes, copies, false, false});
+  RecomputeOp op;
+  op.id = std::to_string(problem.ops.size());
+  op.timeUs = timeUs;
+  op.reads = std::move(reads);
+  op.writes = {value};
+  op.isBackward = isBackward;
+  op.mayRecompute = !isBackward;
+  problem.ops.push_back(op);
+  return value;
+}
+
+/// Forward operations that read earlier ones, and a derivative of each, which reads the gradients
+/// of its readers and some values of the forward pass.
+RecomputeProblem randomProgram(std::mt19937_64 &random, int count) {
+  RecomputeProblem problem;
+  std::vector<std::vector<int32_t>> reads;
+  std::vector<int32_t> values;
+  for (int i = 0; i < count; ++i) {
+    std::set<int32_t> read;
+    if (i > 0)
+      read.insert(values[i - 1 - random() % std::min(i, 3)]);
+    if (i > 0 && random() % 2)
+      read.insert(values[random() % i]);
+    reads.emplace_back(read.begin(), read.end());
+    values.push_back(add(problem, 1 + static_cast<double>(random() % 20),
+                         1 + static_cast<int64_t>(random() % 30), reads.back(), false,
+                         1 + static_cast<int64_t>(random() % 8 == 0)));
+    problem.ops.back().mayRecompute = random() % 8 != 0;
+    problem.ops.back().scratchBytes = random() % 4 ? 0 : static_cast<int64_t>(random() % 10);
+  }
+  std::vector<std::vector<int32_t>> gradients(count);
+  for (int i = count; i-- > 0;) {
+    std::set<int32_t> read(gradients[i].begin(), gradients[i].end());
+    for (int32_t value : reads[i])
+      if (random() % 3)
+        read.insert(value);
+    if (random() % 3 == 0)
+      read.insert(values[i]);
+    int32_t gradient =
+        add(problem, 5, 1 + static_cast<int64_t>(random() % 20), {read.begin(), read.end()}, true);
+    for (int32_t value : reads[i])
+      gradients[value].push_back(gradient);
+  }
+  problem.constantBytes = static_cast<int64_t>(random() % 20);
+  return problem;
+}
+
+/// The peak and time of a choice, said once more in the plainest way: a list of runs, and at each
+/// run everything that it or a later one still needs.
+std::pair<double, int64_t> plainUse(const RecomputeProblem &problem,
+                                    const std::vector<char> &chosen) {
+  std::vector<int32_t> producer(problem.values.size());
+  for (size_t i = 0; i < problem.ops.size(); ++i)
+    for (int32_t value : problem.ops[i].writes)
+      producer[value] = static_cast<int32_t>(i);
+  std::vector<std::pair<int32_t, bool>> runs; // operation, second run
+  std::set<int32_t> again;
+  auto readsAgain = [&](int32_t value) {
+    return chosen[producer[value]] && problem.ops[producer[value]].mayRecompute;
+  };
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    if (problem.ops[i].isBackward) {
+      std::set<int32_t> wanted, open{static_cast<int32_t>(i)};
+      while (!open.empty()) {
+        int32_t op = *open.begin();
+        open.erase(open.begin());
+        for (int32_t value : problem.ops[op].reads)
+          if (readsAgain(value) && !again.count(producer[value]) &&
+              wanted.insert(producer[value]).second)
+            open.insert(producer[value]);
+      }
+      for (int32_t op : wanted)
+        runs.emplace_back(op, true);
+      again.insert(wanted.begin(), wanted.end());
+    }
+    runs.emplace_back(static_cast<int32_t>(i), false);
+  }
+  double time = 0;
+  std::vector<int64_t> held(runs.size(), problem.constantBytes);
+  for (size_t at = 0; at < runs.size(); ++at) {
+    auto [op, isSecond] = runs[at];
+    time += isSecond ? problem.ops[op].timeUs : 0;
+    held[at] += problem.ops[op].scratchBytes;
+    for (int32_t value : problem.ops[op].writes) {
+      size_t last = at;
+      bool crosses = false;
+      for (size_t later = at + 1; later < runs.size(); ++later) {
+        auto [reader, readerIsSecond] = runs[later];
+        const std::vector<int32_t> &reads = problem.ops[reader].reads;
+        bool isBehind = readerIsSecond || problem.ops[reader].isBackward;
+        bool isMine = std::count(reads.begin(), reads.end(), value) &&
+                      ((isBehind && readsAgain(value)) == isSecond || problem.ops[op].isBackward);
+        if (!isMine)
+          continue;
+        last = later;
+        crosses |= isBehind && !isSecond && !problem.ops[op].isBackward;
+      }
+      for (size_t now = at; now <= last; ++now)
+        held[now] += problem.values[value].bytes * (crosses ? problem.values[value].copies : 1);
+    }
+  }
+  return {time, *std::max_element(held.begin(), held.end())};
+}
+
+} // namespace
+
+TEST(Recomputation, IsOptimalOnSmallPrograms) {
+  int feasible = 0, refused = 0, recomputed = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    std::mt19937_64 random(seed);
+    RecomputeProblem problem = randomProgram(random, 4 + static_cast<int>(seed % 8));
+    std::vector<char> choice(problem.ops.size(), 0);
+    int64_t whole = plainUse(problem, choice).second, least = whole;
+    problem.memoryLimitBytes = whole * static_cast<int64_t>(50 + random() % 50) / 100;
+    double best = -1;
+    size_t count = problem.ops.size() / 2;
+    for (uint64_t subset = 0; subset < uint64_t(1) << count; ++subset) {
+      for (size_t i = 0; i < count; ++i)
+        choice[i] = static_cast<char>(subset >> i & 1);
+      auto [time, peak] = plainUse(problem, choice);
+      RecomputeUse use = useOf(problem, choice);
+      ASSERT_EQ(use.timeUs, time) << seed;
+      ASSERT_EQ(use.peakBytes, peak) << seed;
+      least = std::min(least, peak);
+      if (peak <= problem.memoryLimitBytes && (best < 0 || time < best))
+        best = time;
+    }
+    int64_t found = 0;
+    Result<RecomputeSolution> solution = chooseRecomputation(problem, &found);
+    if (best < 0) {
+      ++refused;
+      ASSERT_FALSE(solution.isOk()) << seed;
+      EXPECT_GE(found, least) << seed;
+      continue;
+    }
+    ++feasible;
+    ASSERT_TRUE(solution.isOk()) << seed << ": " << solution.status().message();
+    EXPECT_EQ(solution->timeUs, best) << seed;
+    EXPECT_TRUE(solution->isOptimal) << seed;
+    EXPECT_LE(solution->peakBytes, problem.memoryLimitBytes) << seed;
+    recomputed += best > 0;
+  }
+  std::printf("%d programs fit, %d of them with recomputation, %d cannot\n", feasible, recomputed,
+              refused);
+  EXPECT_GE(recomputed, 50);
+  EXPECT_GE(refused, 10);
+}
+
+namespace {
+/// Layers of a transformer: a product, an activation, a product with the residual, a norm; the
+/// backward pass reads all of them but the result of the second product.
+RecomputeProblem layers(int count) {
+  RecomputeProblem problem;
+  std::vector<std::vector<int32_t>> kept;
+  int32_t residual = add(problem, 1, 10, {}, false);
+  for (int i = 0; i < count; ++i) {
+    int32_t norm = add(problem, 2, 10, {residual}, false);
+    int32_t wide = add(problem, 40, 40, {norm}, false);
+    int32_t active = add(problem, 4, 40, {wide}, false);
+    int32_t next = add(problem, 40, 10, {active, residual}, false);
+    kept.push_back({residual, norm, wide, active});
+    residual = next;
+  }
+  int32_t gradient = add(problem, 1, 10, {residual}, true);
+  for (int i = count; i-- > 0;) {
+    int32_t active = add(problem, 80, 40, {gradient, kept[i][3]}, true);
+    int32_t wide = add(problem, 5, 40, {active, kept[i][2]}, true);
+    int32_t norm = add(problem, 80, 10, {wide, kept[i][1]}, true);
+    gradient = add(problem, 3, 10, {norm, gradient, kept[i][0]}, true);
+  }
+  return problem;
+}
+} // namespace
+
+TEST(Recomputation, IsCloseToItsBoundOnManyLayersInSeconds) {
+  auto start = std::chrono::steady_clock::now();
+  RecomputeProblem problem = layers(400);
+  std::vector<char> none(problem.ops.size(), 0);
+  int64_t whole = useOf(problem, none).peakBytes;
+  double before = 0;
+  for (int percent : {90, 70, 50, 30}) {
+    problem.memoryLimitBytes = whole * percent / 100;
+    Result<RecomputeSolution> solution = chooseRecomputation(problem);
+    ASSERT_TRUE(solution.isOk()) << percent << " %: " << solution.status().message();
+    EXPECT_LE(solution->peakBytes, problem.memoryLimitBytes);
+    std::printf("%d %%: %.0f us, bound %.0f us\n", percent, solution->timeUs,
+                solution->lowerBoundUs);
+    EXPECT_LE(solution->timeUs, 1.04 * solution->lowerBoundUs) << percent;
+    EXPECT_GT(solution->timeUs, before);
+    before = solution->timeUs;
+  }
+  // Checkpoints at every layer are not enough: several layers between two of them.
+  problem.memoryLimitBytes = whole * 7 / 100;
+  Result<RecomputeSolution> solution = chooseRecomputation(problem);
+  EXPECT_TRUE(solution.isOk()) << solution.status().message();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::printf("%.2f s\n", seconds);
+  EXPECT_LT(seconds, 30);
+}
+
+TEST(Recomputation, NothingIsComputedAgainWhereEverythingFits) {
+  RecomputeProblem problem = layers(3);
+  problem.memoryLimitBytes = 1 << 20;
+  Result<RecomputeSolution> solution = chooseRecomputation(problem);
+  ASSERT_TRUE(solution.isOk());
+  EXPECT_TRUE(solution->recomputed.empty());
+  EXPECT_TRUE(solution->isOptimal);
+}
+
+TEST(Recomputation, BrokenProgramsAreRefused) {
+  RecomputeProblem problem = layers(1);
+  problem.ops[1].reads = {77};
+  EXPECT_NE(chooseRecomputation(problem).status().message().find("operation 1 '1': reads value 77"),
+            std::string::npos);
+  problem = layers(1);
+  problem.ops.back().mayRecompute = true;
+  EXPECT_NE(chooseRecomputation(problem).status().message().find("cannot be computed again"),
+            std::string::npos);
+}
+
+TEST(MinimumCut, IsThatOfAllSubsets) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 random(seed);
+    int nodes = 3 + static_cast<int>(random() % 7);
+    MinimumCut graph(nodes);
+    std::vector<std::tuple<int, int, double>> edges;
+    for (int i = 0; i < 3 * nodes; ++i) {
+      int from = static_cast<int>(random() % nodes), to = static_cast<int>(random() % nodes);
+      double capacity = static_cast<double>(random() % 20);
+      edges.emplace_back(from, to, capacity);
+      graph.addEdge(from, to, capacity);
+    }
+    double least = 1e30;
+    for (unsigned set = 0; set < 1u << nodes; ++set) {
+      if (!(set & 1) || (set & 2))
+        continue;
+      double cost = 0;
+      for (auto [from, to, capacity] : edges)
+        cost += set >> from & 1 && !(set >> to & 1) ? capacity : 0;
+      least = std::min(least, cost);
+    }
+    EXPECT_EQ(graph.solve(), least) << seed;
+    double own = 0;
+    for (auto [from, to, capacity] : edges)
+      own += graph.isAtSource(from) && !graph.isAtSource(to) ? capacity : 0;
+    EXPECT_EQ(own, least) << seed;
+  }
+}
