@@ -2,6 +2,8 @@
 // See the header.
 #include "ChooseStages.h"
 
+#include "SearchPlan.h"
+
 #include "autopar/Plan/Plan.h"
 
 using namespace mlir;
@@ -34,8 +36,7 @@ static std::optional<Candidate> tryStages(ModuleOp module, const AutoShardOption
   PassManager manager(module.getContext());
   if (stages > 1)
     buildPhase(manager, Phase::CutStages, own, {});
-  buildPhase(manager, Phase::Search, own, {});
-  if (failed(manager.run(*candidate.module)))
+  if (failed(manager.run(*candidate.module)) || failed(searchPlan(*candidate.module, own)))
     return std::nullopt;
   auto text = (*candidate.module)->getAttrOfType<StringAttr>("autopar.plan");
   auto plan = Plan::fromJson(text.getValue());

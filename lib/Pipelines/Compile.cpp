@@ -4,6 +4,7 @@
 
 #include "ChooseStages.h"
 #include "ForbidChoices.h"
+#include "SearchPlan.h"
 
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Conversion/KernelsToCpu.h"
@@ -104,6 +105,11 @@ private:
     shardOptions.cluster = options.cluster;
     if (options.cluster.empty() && options.ranks > 1)
       shardOptions.cluster = "presets:cpux" + std::to_string(options.ranks);
+    // What one rank computes again is searched for too.
+    bool mayRecompute = options.train && options.constraints.word("recompute") != "none" &&
+                        (options.memoryLimit || options.constraints.has("recompute"));
+    if (options.cluster.empty() && options.ranks <= 1 && mayRecompute)
+      shardOptions.cluster = "presets:cpux1";
     shardOptions.engine = options.engine;
     shardOptions.seed = options.seed;
     shardOptions.plan = options.plan;
@@ -177,6 +183,8 @@ private:
     int64_t turns = demands.number("virtual-stages", 1);
     shardOptions.stageMeshes = demands.number("stages", 1);
     shardOptions.stages = shardOptions.stageMeshes * turns;
+    std::string recompute = demands.word("recompute");
+    shardOptions.recompute = recompute.empty() ? "auto" : recompute;
     std::string schedule = demands.word("schedule");
     shardOptions.schedule = !schedule.empty() ? schedule : turns > 1 ? "interleaved" : "1f1b";
     std::string mesh;
@@ -245,7 +253,12 @@ private:
     if (phase == Phase::CutStages && choosesStages())
       return choose();
     if (phase == Phase::Search && choosesStages())
-      return describe(); // searched for every number of stages
+      return fit(); // searched for every number of stages
+    if (phase == Phase::Search && options.train) {
+      if (failed(searchPlan(*module, shardOptions)))
+        return reported();
+      return fit();
+    }
     PassManager manager(&context);
     buildPhase(manager, phase, shardOptions, lowerOptions, options.train, options.precision);
     if (failed(manager.run(*module)))
@@ -275,10 +288,13 @@ private:
       return Status::ok();
     }
     if (!shardOptions.plan.empty())
-      plan->believed.stepUs = details->believed.stepUs;
-    plan->believed.peakBytes = details->believed.peakBytes;
+      plan->believed.stepUs = details->believed.stepUs + plan->believed.recomputeUs;
     plan->believed.time = details->believed.time;
-    plan->believed.memory = details->believed.memory;
+    // The parts of the memory are those of a step that keeps everything.
+    if (plan->recompute.empty()) {
+      plan->believed.peakBytes = details->believed.peakBytes;
+      plan->believed.memory = details->believed.memory;
+    }
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
     result.plan = plan->toJson();
@@ -321,6 +337,17 @@ private:
                                  plan,
                                  details};
     return ::autopar::writeWholeFile(options.report, ::autopar::htmlReport(input));
+  }
+
+  /// The plan that was found becomes one that fits when it runs.
+  Status fit() {
+    bool isLowered = options.stopAfter >= Phase::PlanMemory;
+    if (options.train && isLowered && shardOptions.plan.empty() &&
+        failed(fitToMemory(*module, shardOptions, lowerOptions)))
+      return reported();
+    if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
+      result.plan = plan.str();
+    return describe();
   }
 
   bool choosesStages() const { return shardOptions.stages == 0 && shardOptions.plan.empty(); }

@@ -67,6 +67,15 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
   out << ", found by " << plan->believed.engine << "\n";
   for (int64_t bytes : plan->believed.peakBytes)
     out << llvm::formatv("believed peak {0:f1} MiB per device\n", bytes / 1048576.0);
+  if (!plan->recompute.empty()) {
+    out << llvm::formatv("computed again in the backward pass: {0} operations, {1:f1} us of the "
+                         "step for {2:f1} MiB of the peak:\n  ",
+                         plan->recompute.size(), plan->believed.recomputeUs,
+                         plan->believed.savedBytes / 1048576.0);
+    constexpr size_t shown = 12;
+    llvm::interleaveComma(ArrayRef(plan->recompute).take_front(shown), out);
+    out << (plan->recompute.size() > shown ? ", ...\n" : "\n");
+  }
   std::map<std::string, std::vector<std::string>> values, ops;
   for (const auto &[name, sharding] : plan->values)
     if (splitsAnything(sharding.dims))

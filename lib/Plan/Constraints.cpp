@@ -91,10 +91,8 @@ std::string whyNot(Kind kind, const std::string &value) {
     expected = "0, 1, 2 or 3";
     break;
   case Kind::Recomputation:
-    if (value == "auto" || value == "full")
-      return value + " is not possible yet, only none is";
-    isFine = value == "none";
-    expected = "none";
+    isFine = value == "none" || value == "auto" || value == "full";
+    expected = "none, auto or full";
     break;
   }
   return isFine ? "" : std::string("expected ") + expected + ", got \"" + value + "\"";

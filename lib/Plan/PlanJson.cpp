@@ -40,6 +40,10 @@ Json toJsonValue(const PlanBelief &belief) {
   Json result = {{"step_us", belief.stepUs},       {"lower_bound_us", belief.lowerBoundUs},
                  {"peak_bytes", belief.peakBytes}, {"engine", belief.engine},
                  {"stopped_by", belief.stoppedBy}, {"alternatives", alternatives}};
+  if (belief.recomputeUs > 0) {
+    result["recompute_us"] = belief.recomputeUs;
+    result["saved_bytes"] = belief.savedBytes;
+  }
   if (!belief.time.empty()) {
     Json time = Json::array();
     for (const CostTerm &term : belief.time)
@@ -169,6 +173,8 @@ Result<PlanBelief> readBelief(const nlohmann::json &json) {
   PlanBelief belief;
   belief.stepUs = fields.number("step_us", 0, kMost, 0);
   belief.lowerBoundUs = fields.number("lower_bound_us", 0, kMost, 0);
+  belief.recomputeUs = fields.number("recompute_us", 0, kMost, 0);
+  belief.savedBytes = fields.integer("saved_bytes", -kMostInteger, kMostInteger, 0);
   belief.engine = fields.text("engine", "");
   belief.stoppedBy = fields.text("stopped_by", "");
   if (fields.has("peak_bytes"))

@@ -154,8 +154,8 @@ private:
     for (size_t v = 0; v < problem.values.size(); ++v) {
       const RecomputeValue &value = problem.values[v];
       int32_t made = producer[v];
-      if (made < 0 || problem.ops[made].isBackward)
-        continue;
+      if (made < 0 || made > turn || problem.ops[made].isBackward)
+        continue; // not kept from forward to backward
       bool mayRunAgain = problem.ops[made].mayRecompute;
       bool isRead = firstRead[v] >= 0;
       double bytes = static_cast<double>(value.bytes);

@@ -380,12 +380,21 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
   return merged;
 }
 
+static bool isUpdate(const Cluster &cluster) {
+  auto phase = cluster.ops.back()->getAttrOfType<StringAttr>("autopar.phase");
+  return phase && phase.getValue() == "update";
+}
+
 bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   if (producer.isClosed || consumer.isClosed || producer.ops.size() + consumer.ops.size() > maxOps)
     return false;
   // What runs once stays outside of what runs in every micro-batch.
   if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()) ||
       !isOnSameStage(producer, consumer))
+    return false;
+  // What sums up much for the update runs before it: the update stands at the end of the step, and
+  // what is summed up would have to wait there.
+  if (producer.rows && isUpdate(consumer) && !isUpdate(producer))
     return false;
   SmallVector<Edge> edges = edgesBetween(producer, consumer);
   std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);

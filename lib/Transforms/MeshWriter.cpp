@@ -20,6 +20,12 @@ StagedFunction::StagedFunction(func::FuncOp function)
   Block &block = function.getBody().front();
   for (auto transfer : block.getOps<TransferOp>())
     numbers[transfer] = numbers.size();
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (microBatches.phaseOf(&op) == MicroBatchPhase::Before &&
+        llvm::any_of(op.getUsers(), [&](Operation *user) {
+          return microBatches.phaseOf(user) == MicroBatchPhase::Each || beforeAll.contains(user);
+        }))
+      beforeAll.insert(&op);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     auto name = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), "autopar.name");
     bool isMetric = function.getResultAttr(result.getOperandNumber(), "autopar.metric") != nullptr;
@@ -104,7 +110,11 @@ void MeshWriter::passOn(Value value, int64_t stage) {
 void MeshWriter::writeOnce(MicroBatchPhase phase) {
   for (Operation &op : source.function.getBody().front().without_terminator()) {
     bool isPutTogether = phase == MicroBatchPhase::After && MicroBatches::joins(&op);
-    if ((source.microBatches.phaseOf(&op) != phase && !isPutTogether) || isa<TransferOp>(op))
+    // What only the end of the step reads, such as a part of an update, need not wait for it.
+    MicroBatchPhase own = source.microBatches.phaseOf(&op);
+    if (own == MicroBatchPhase::Before && !source.beforeAll.contains(&op))
+      own = MicroBatchPhase::After;
+    if ((own != phase && !isPutTogether) || isa<TransferOp>(op))
       continue;
     int64_t stage = source.stages.of(&op);
     if (!isPutTogether && (stage == Stages::kNone ? schedule.stages == 1 : isHere(&op)))

@@ -24,6 +24,7 @@ struct StagedFunction {
   Stages stages;
   StagePhases phases;
   DenseMap<Operation *, int64_t> numbers; ///< of transfers
+  DenseSet<Operation *> beforeAll;        ///< what micro-batches need of what runs once
   DenseSet<Operation *> towardsLoss;      ///< what the loss depends on
 };
 

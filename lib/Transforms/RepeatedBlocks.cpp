@@ -14,12 +14,6 @@ using ::autopar::CostGraph;
 
 namespace {
 
-/// `copies` runs of `period` operations each.
-struct Stretch {
-  size_t start = 0, period = 0, copies = 0;
-  size_t end() const { return start + period * copies; }
-};
-
 /// Distances at which a kind comes again: the only periods that a repetition can have.
 std::set<size_t> candidatePeriods(llvm::ArrayRef<size_t> kinds) {
   constexpr size_t ahead = 4; // a kind may appear several times in a layer
@@ -35,8 +29,9 @@ std::set<size_t> candidatePeriods(llvm::ArrayRef<size_t> kinds) {
   return periods;
 }
 
-/// The longest stretch in which each operation equals the one a period earlier.
-Stretch longestRepetition(llvm::ArrayRef<size_t> kinds, size_t first) {
+} // namespace
+
+Stretch mlir::autopar::longestRepetition(llvm::ArrayRef<size_t> kinds, size_t first) {
   Stretch best;
   for (size_t period : candidatePeriods(kinds))
     for (size_t i = period, run = 0; i < kinds.size(); ++i) {
@@ -47,6 +42,8 @@ Stretch longestRepetition(llvm::ArrayRef<size_t> kinds, size_t first) {
     }
   return best;
 }
+
+namespace {
 
 class BlockJoiner {
 public:

@@ -8,6 +8,16 @@
 
 namespace mlir::autopar {
 
+/// `copies` runs of `period` operations each.
+struct Stretch {
+  size_t start = 0, period = 0, copies = 0;
+  size_t end() const { return start + period * copies; }
+};
+
+/// The longest stretch in which each operation is of the kind of the one a period earlier;
+/// positions count from `first`.
+Stretch longestRepetition(llvm::ArrayRef<size_t> kinds, size_t first = 0);
+
 /// The operations of a function as nodes of its cost graph.
 struct OperationSequence {
   /// Node of the first operation; arguments come before it, operation i is node firstNode + i.

@@ -132,7 +132,7 @@ def test_demands_are_held(model, alone, tmp_path):
     ("stages=some", [], r"at character 8: stages: expected a positive number or auto, got \"some\""),
     ("stages=2", ["--stages", "4"], r"--stages demands stages=4, but --constrain \"stages=2\" at character 1 demands 2"),
     ("mesh=data2", [], r"at character 6: mesh: expected axes such as data=2xtensor=4"),
-    ("recompute=full", [], r"recompute: full is not possible yet, only none is"),
+    ("recompute=some", [], r"recompute: expected none, auto or full"),
     ("mesh=a=4, wte: [b, -]", [], r"at character 11: the mesh has no axis \"b\"; its axes are a"),
     ("mesh=a=4, nobody: [a]", [], r"there is no parameter, input or operation \"nobody\""),
     ("mesh=a=4, input_ids: [a]", [], r"\"input_ids\" has 2 dimensions or factors, the sharding has 1"),

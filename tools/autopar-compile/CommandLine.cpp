@@ -136,7 +136,7 @@ struct Options {
       cl::desc(
           "what the plan must hold: \"stages=4, mesh=data=2xtensor=2, fc1.weight: [-, tensor]\"; "
           "keys: stages, virtual-stages, micro-batches, schedule, mesh, batch-axis, "
-          "weight-axis, sequence, zero (docs/PlanFormat.md)"),
+          "weight-axis, sequence, zero, recompute (docs/PlanFormat.md)"),
       cl::value_desc("key=value,..."), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches", cl::desc("compute the batch in this many parts, one after the other"),
@@ -153,6 +153,11 @@ struct Options {
       cl::desc("gpipe, 1f1b, interleaved or zero-bubble; default: 1f1b, or interleaved with "
                "--virtual-stages"),
       cl::cat(category)};
+  cl::opt<std::string> recompute{
+      "recompute",
+      cl::desc("with --train: what the backward pass computes again instead of keeping it: none, "
+               "full (every layer) or auto (what pays under the memory limit; default)"),
+      cl::value_desc("none|full|auto"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -259,7 +264,9 @@ Status Options::check() const {
   if (!(report.empty() && emitAlternatives.empty()) && ranks <= 1 && cluster.empty())
     return usage("--report and --emit-alternatives: expected --ranks or --cluster, nothing is "
                  "planned for one rank");
-  if (!emitPlan.empty() && ranks <= 1 && cluster.empty() && plan.empty())
+  bool mayRecompute =
+      !train.empty() && (memoryLimit.getNumOccurrences() || recompute.getNumOccurrences());
+  if (!emitPlan.empty() && ranks <= 1 && cluster.empty() && plan.empty() && !mayRecompute)
     return usage("--emit-plan: expected --ranks above 1 or --cluster, nothing is searched for one "
                  "rank and so there is no plan");
   return Status::ok();
@@ -280,7 +287,8 @@ Result<::autopar::Constraints> Options::constraints() const {
                     {"--virtual-stages", "virtual-stages", virtualStages},
                     {"--micro-batches", "micro-batches", microBatches},
                     {"--pipeline-schedule", "schedule", pipelineSchedule},
-                    {"--mesh", "mesh", mesh}};
+                    {"--mesh", "mesh", mesh},
+                    {"--recompute", "recompute", recompute}};
   for (auto &[flag, key, value] : shortForms)
     if (value.getNumOccurrences())
       AUTOPAR_RETURN_IF_ERROR(demands.demand(flag, key, value));

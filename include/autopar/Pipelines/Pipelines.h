@@ -78,6 +78,10 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
   Option<std::string> schedule{*this, "schedule",
                                llvm::cl::desc("gpipe, 1f1b, interleaved or zero-bubble"),
                                llvm::cl::init("1f1b")};
+  Option<std::string> recompute{
+      *this, "recompute",
+      llvm::cl::desc("none, auto (what pays under the memory limit) or full (every layer)"),
+      llvm::cl::init("auto")};
   Option<std::string> emitPlan{
       *this, "emit-plan", llvm::cl::desc("write the plan to this file too"), llvm::cl::init("")};
 };

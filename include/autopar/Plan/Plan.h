@@ -78,6 +78,8 @@ struct PlanBelief {
   std::vector<PlanAlternative> alternatives;
   std::vector<CostTerm> time;      ///< of the busiest mesh
   std::vector<MemoryParts> memory; ///< per mesh
+  double recomputeUs = 0;          ///< of the step, for what is recomputed
+  int64_t savedBytes = 0;          ///< of the peak, by what is recomputed
   bool operator==(const PlanBelief &) const = default;
 };
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bridge between IR and planner for recomputation: each mesh's part of a function whose fusion
+// groups are formed, as a program of operations and the buffers that they need.
+#pragma once
+
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Plan/Plan.h"
+#include "autopar/Planner/Recompute.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mlir::autopar {
+
+/// One problem for each mesh that stages take turns on; `plan` is what the function was lowered by.
+/// Only operations whose id `isKnown` may be computed again. The limit is left to the caller.
+::autopar::Result<std::vector<::autopar::RecomputeProblem>>
+recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
+                  const ::autopar::Cluster &cluster, llvm::function_ref<bool(StringRef)> isKnown);
+
+/// What a person means by recomputing every layer: for each copy in the longest repetition of the
+/// forward pass, everything but what it hands to the next. Empty where nothing repeats.
+std::vector<std::vector<int32_t>> layersOf(const ::autopar::RecomputeProblem &problem);
+
+} // namespace mlir::autopar

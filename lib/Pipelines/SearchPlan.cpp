@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header. A plan is judged by what it becomes: a copy of the module is lowered along it
+// until fusion groups are formed, which is what is kept or computed again.
+#include "SearchPlan.h"
+
+#include "ForbidChoices.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Plan/Plan.h"
+#include "autopar/Transforms/RecomputeProblem.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Cluster;
+using ::autopar::Plan;
+using ::autopar::RecomputeProblem;
+using ::autopar::RecomputeSolution;
+
+namespace {
+
+/// A plan whose search counts less than this share of the limit is not held up by it.
+constexpr double kFree = 0.85;
+/// Limits, in that of the device, under which shardings are searched that recomputation makes fit.
+constexpr double kRelaxed[] = {1e3, 2, 1.4};
+
+/// How often a plan is lowered to see whether it fits.
+constexpr int kFittings = 8;
+
+struct Candidate {
+  Plan plan; ///< with its recomputation, as believed
+  bool fits = false;
+  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+};
+
+class PlanSearch {
+public:
+  PlanSearch(ModuleOp module, const AutoShardOptions &options) : module(module), options(options) {}
+
+  LogicalResult run() {
+    if (options.recompute == "none" || !options.plan.empty())
+      return runPasses(module, {Phase::Search}, options);
+    if (failed(loadCluster()))
+      return failure();
+    AutoShardOptions quiet;
+    quiet.copyOptionValuesFrom(options);
+    quiet.emitPlan = "";
+    std::string why;
+    bool isFound = searched(quiet, true, why);
+    if (options.recompute == "full") {
+      if (!isFound && !searched(relaxed(quiet, kRelaxed[0]), false, why))
+        return emitError(module.getLoc()) << why;
+      return recomputeLayers();
+    }
+    std::optional<Plan> tight;
+    if (isFound)
+      tight = plan();
+    if (tight && static_cast<double>(tight->believed.peakBytes.front()) <= kFree * limit)
+      return finish(*tight);
+    return chooseAmong(tight, quiet, why);
+  }
+
+  LogicalResult fit(const LowerOptions &lower) {
+    if (options.recompute != "auto" || failed(loadCluster()))
+      return success(options.recompute != "auto");
+    Plan now = plan();
+    if (now.recompute.empty() &&
+        static_cast<double>(now.believed.peakBytes.front()) <= kFree * limit)
+      return success();
+    Plan bare = withoutRecomputation(now);
+    std::vector<RecomputeProblem> problems;
+    for (int round = 0; round < kFittings; ++round) {
+      FailureOr<std::vector<int64_t>> planned = plannedBytes(now, lower);
+      if (failed(planned))
+        return failure();
+      int64_t most = *llvm::max_element(*planned);
+      if (static_cast<double>(most) <= limit) {
+        if (round)
+          now.believed.peakBytes = {most};
+        return finish(now);
+      }
+      if (problems.empty()) {
+        FailureOr<std::vector<RecomputeProblem>> found = programsOf(bare);
+        if (failed(found))
+          return failure();
+        problems = *found;
+      }
+      std::vector<RecomputeSolution> solutions;
+      for (auto [problem, bytes] : llvm::zip_equal(problems, *planned)) {
+        int64_t missing = bytes - static_cast<int64_t>(limit), least = 0;
+        // A little more than is missing: buffers do not fit each other exactly.
+        if (missing > 0)
+          problem.memoryLimitBytes -= missing + static_cast<int64_t>(limit / 256);
+        auto solution = ::autopar::chooseRecomputation(problem, &least);
+        if (!solution)
+          return emitError(module.getLoc())
+                 << llvm::formatv("no plan fits {0:f0} bytes per device: the program of the best "
+                                  "one needs {1}, and with recomputation not below about {2}: "
+                                  "raise the limit, use more ranks, or more micro-batches",
+                                  limit, bytes,
+                                  least + static_cast<int64_t>(limit) - problem.memoryLimitBytes)
+                        .str();
+        solutions.push_back(solution.take());
+      }
+      now = bare;
+      believe(now, problems, solutions);
+    }
+    return success(); // plan-memory says by how much it does not fit
+  }
+
+private:
+  static Plan withoutRecomputation(Plan plan) {
+    plan.believed.stepUs -= plan.believed.recomputeUs;
+    plan.believed.recomputeUs = 0;
+    plan.recompute.clear();
+    return plan;
+  }
+
+  /// Bytes of each mesh's program.
+  FailureOr<std::vector<int64_t>> plannedBytes(const Plan &plan, const LowerOptions &lower) {
+    FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+    if (failed(copy))
+      return failure();
+    LowerOptions own;
+    own.copyOptionValuesFrom(lower);
+    own.memoryLimit = 0;
+    PassManager manager(module.getContext());
+    for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
+      buildPhase(manager, phase, options, own);
+    if (failed(manager.run(**copy)))
+      return failure();
+    std::vector<int64_t> bytes;
+    for (auto program : (**copy).getOps<exec::ProgramOp>())
+      bytes.push_back(program.getArena()->front());
+    return bytes;
+  }
+
+  static LogicalResult runPasses(ModuleOp module, ArrayRef<Phase> phases,
+                                 const AutoShardOptions &options) {
+    PassManager manager(module.getContext());
+    for (Phase phase : phases)
+      buildPhase(manager, phase, options, {});
+    return manager.run(module);
+  }
+
+  LogicalResult loadCluster() {
+    ::autopar::Result<Cluster> loaded = Cluster::load(options.cluster);
+    if (!loaded)
+      return emitError(module.getLoc()) << "cluster: " << loaded.status().message();
+    cluster = loaded.take();
+    limit =
+        options.memoryLimit ? int64_t(options.memoryLimit) : cluster.typeOfDevice(0).usableBytes();
+    return success();
+  }
+
+  AutoShardOptions &relaxed(AutoShardOptions &own, double factor) const {
+    own.memoryLimit = static_cast<int64_t>(std::min(factor * limit, 9e18));
+    return own;
+  }
+
+  /// Whether there is a plan under these options; `why` gets what the search said where not.
+  bool searched(const AutoShardOptions &own, bool isFirst, std::string &why) {
+    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+        return failure();
+      why = diagnostic.str();
+      return success();
+    });
+    PassManager manager(module.getContext());
+    if (isFirst)
+      buildPhase(manager, Phase::Search, own, {});
+    else
+      addSearchPass(manager, own);
+    return succeeded(manager.run(module));
+  }
+
+  Plan plan() const {
+    return *Plan::fromJson(module->getAttrOfType<StringAttr>("autopar.plan").getValue());
+  }
+
+  //===-- judging --------------------------------------------------------------------------===//
+
+  /// A copy of the module that is lowered along the plan until fusion groups are formed.
+  FailureOr<OwningOpRef<ModuleOp>> groupsOf(const Plan &plan) {
+    OwningOpRef<ModuleOp> copy(module.clone());
+    (*copy)->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
+    AutoShardOptions own;
+    own.cluster = options.cluster;
+    if (failed(runPasses(*copy,
+                         {Phase::Annotate, Phase::InsertReshards, Phase::Partition,
+                          Phase::OptimizeCollectives, Phase::FormGroups},
+                         own)))
+      return failure();
+    return copy;
+  }
+
+  /// The program of each mesh under a plan.
+  FailureOr<std::vector<RecomputeProblem>> programsOf(const Plan &plan) {
+    llvm::StringSet<> known;
+    for (Operation &op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
+      known.insert(getOpId(&op));
+    auto isKnown = [&](StringRef id) {
+      return !id.empty() &&
+             (known.contains(id) || (id.consume_back("/reshard") && known.contains(id)));
+    };
+    FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+    if (failed(copy))
+      return failure();
+    auto problems =
+        recomputeProblems((*copy)->lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
+    if (!problems)
+      return emitError(module.getLoc()) << problems.status().message();
+    for (RecomputeProblem &problem : *problems)
+      problem.memoryLimitBytes = limit;
+    return problems.take();
+  }
+
+  /// What a plan takes when meshes compute again what `chosen` says: a mesh does so in every
+  /// micro-batch, and the first result waits for all of them.
+  static void believe(Plan &plan, ArrayRef<RecomputeProblem> problems,
+                      ArrayRef<RecomputeSolution> solutions) {
+    double slowest = 0;
+    int64_t peak = 0, without = 0;
+    for (auto [problem, solution] : llvm::zip_equal(problems, solutions)) {
+      slowest = std::max(slowest, solution.timeUs);
+      peak = std::max(peak, solution.peakBytes);
+      without = std::max(
+          without, ::autopar::useOf(problem, std::vector<char>(problem.ops.size(), 0)).peakBytes);
+      for (int32_t op : solution.recomputed)
+        plan.recompute.push_back(problem.ops[op].id);
+    }
+    double fill =
+        static_cast<double>(plan.microBatches + static_cast<int64_t>(problems.size()) - 1) /
+        static_cast<double>(plan.microBatches);
+    plan.believed.recomputeUs = slowest * fill;
+    plan.believed.stepUs += plan.believed.recomputeUs;
+    plan.believed.savedBytes = without - peak;
+    plan.believed.peakBytes = {peak};
+  }
+
+  FailureOr<Candidate> judge(Plan plan) {
+    FailureOr<std::vector<RecomputeProblem>> problems = programsOf(plan);
+    if (failed(problems))
+      return failure();
+    Candidate candidate;
+    candidate.fits = true;
+    candidate.leastBytes = 0;
+    std::vector<RecomputeSolution> solutions;
+    for (RecomputeProblem &problem : *problems) {
+      int64_t least = 0;
+      auto solution = ::autopar::chooseRecomputation(problem, &least);
+      if (!solution) {
+        candidate.fits = false;
+        problem.memoryLimitBytes = least;
+        solution = ::autopar::chooseRecomputation(problem);
+      }
+      if (!solution)
+        return emitError(module.getLoc()) << solution.status().message();
+      candidate.leastBytes = std::max(candidate.leastBytes, solution->peakBytes);
+      solutions.push_back(solution.take());
+    }
+    believe(plan, *problems, solutions);
+    candidate.plan = std::move(plan);
+    return candidate;
+  }
+
+  //===-- choosing -------------------------------------------------------------------------===//
+
+  LogicalResult chooseAmong(const std::optional<Plan> &tight, AutoShardOptions &own,
+                            const std::string &why) {
+    std::optional<Candidate> best, leanest;
+    auto consider = [&](const Plan &plan) {
+      if (best && plan.believed.stepUs >= best->plan.believed.stepUs)
+        return success();
+      FailureOr<Candidate> candidate = judge(plan);
+      if (failed(candidate))
+        return failure();
+      if (candidate->fits &&
+          (!best || candidate->plan.believed.stepUs < best->plan.believed.stepUs))
+        best = *candidate;
+      if (!leanest || candidate->leastBytes < leanest->leastBytes)
+        leanest = *candidate;
+      return success();
+    };
+    if (tight && failed(consider(*tight)))
+      return failure();
+    double last = 0;
+    for (double factor : kRelaxed) {
+      std::string ignored;
+      if (!searched(relaxed(own, factor), false, ignored))
+        break; // nor under a lower one
+      Plan found = plan();
+      // A limit that does not bind, or binds as little as the one before, gives the same plan.
+      if (found.believed.stepUs == last)
+        continue;
+      last = found.believed.stepUs;
+      if (failed(consider(found)))
+        return failure();
+      if (static_cast<double>(found.believed.peakBytes.front()) <= limit)
+        break;
+    }
+    if (best) {
+      if (tight && best->plan.recompute != tight->recompute)
+        best->plan.believed.alternatives.push_back(
+            {"within the limit without recomputation", tight->believed.stepUs});
+      return finish(best->plan);
+    }
+    if (!leanest)
+      return emitError(module.getLoc()) << why;
+    return emitError(module.getLoc())
+           << llvm::formatv(
+                  "no plan fits {0:f0} bytes per device; with recomputation {1} bytes are "
+                  "needed, and a step takes about {2:f1} ms, {3:f1} ms of it for what is "
+                  "computed again: raise the limit, use more ranks, or more micro-batches",
+                  limit, leanest->leastBytes, leanest->plan.believed.stepUs / 1e3,
+                  leanest->plan.believed.recomputeUs / 1e3)
+                  .str();
+  }
+
+  LogicalResult recomputeLayers() {
+    Plan chosen = plan();
+    FailureOr<std::vector<RecomputeProblem>> problems = programsOf(chosen);
+    if (failed(problems))
+      return failure();
+    std::vector<RecomputeSolution> solutions;
+    for (const RecomputeProblem &problem : *problems) {
+      std::vector<char> choice(problem.ops.size(), 0);
+      for (const std::vector<int32_t> &layer : layersOf(problem))
+        for (int32_t op : layer)
+          choice[op] = 1;
+      ::autopar::RecomputeUse use = ::autopar::useOf(problem, choice);
+      RecomputeSolution &solution = solutions.emplace_back();
+      solution.recomputed = use.again;
+      solution.timeUs = use.timeUs;
+      solution.peakBytes = use.peakBytes;
+    }
+    believe(chosen, *problems, solutions);
+    return finish(chosen);
+  }
+
+  LogicalResult finish(const Plan &plan) {
+    module->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
+    if (!options.emitPlan.empty())
+      if (::autopar::Status status = plan.save(options.emitPlan); !status.isOk())
+        return emitError(module.getLoc()) << status.message();
+    return success();
+  }
+
+  ModuleOp module;
+  const AutoShardOptions &options;
+  Cluster cluster;
+  double limit = 0; ///< bytes per device
+};
+
+} // namespace
+
+LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options) {
+  return PlanSearch(module, options).run();
+}
+
+LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
+                                         const LowerOptions &lower) {
+  return PlanSearch(module, options).fit(lower);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search of a plan with recomputation: shardings under the memory limit and under higher ones,
+// and what has to be computed again for them to fit.
+#pragma once
+
+#include "autopar/Pipelines/Pipelines.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::autopar {
+
+/// Leaves the best plan in the module as `autopar.plan`, and in the file that the options name.
+/// `recompute=auto` computes again what has to be for a faster plan to fit the memory limit, `full`
+/// every layer, `none` nothing. An inference step has nothing to compute again.
+LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options);
+
+/// Lowers a copy of the module along its plan until memory is planned, and while that is over the
+/// limit lets as much more be computed again. What the program really needs (scratch of library
+/// calls, gaps between buffers) is known only then.
+LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
+                          const LowerOptions &lower);
+
+} // namespace mlir::autopar

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// One walk over the block in the order in which it will run.
+#include "autopar/Transforms/RecomputeProblem.h"
+
+#include "OpTime.h"
+#include "Recompute.h"
+#include "RepeatedBlocks.h"
+#include "StagePhases.h"
+
+#include "autopar/Cost/CostModel.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/Sharding.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::RecomputeOp;
+using ::autopar::RecomputeProblem;
+using ::autopar::RecomputeValue;
+
+/// Buffers are placed at multiples of this.
+static constexpr int64_t kAlignment = 64;
+
+static int64_t bufferBytes(Value value) {
+  return llvm::alignTo(std::max<int64_t>(bytesOf(tensorTypeOf(value)), 1), kAlignment);
+}
+
+namespace {
+
+class MeshProgram {
+public:
+  MeshProgram(func::FuncOp function, const ::autopar::Schedule &schedule, int32_t mesh,
+              const ::autopar::Plan &plan, const ::autopar::Cluster &cluster,
+              function_ref<bool(StringRef)> isKnown)
+      : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
+        plan(plan), cluster(cluster), isKnown(isKnown),
+        device(cluster.typeOfDevice(plan.meshes[mesh].devices.front())), microBatches(block),
+        stages(function), phases(block) {}
+
+  RecomputeProblem run() {
+    addArguments();
+    findNextValues();
+    for (Operation &op : block.without_terminator())
+      add(&op);
+    return std::move(problem);
+  }
+
+private:
+  bool isOn(int64_t stage) const { return schedule.meshOf(std::max<int64_t>(stage, 0)) == mesh; }
+
+  /// What is on no stage is made where it is read.
+  bool isHere(Operation *op) const {
+    if (schedule.meshes == 1)
+      return true;
+    int64_t stage = stages.of(op);
+    if (stage != Stages::kNone)
+      return isOn(stage);
+    SmallVector<Operation *> worklist{op};
+    DenseSet<Operation *> seen;
+    while (!worklist.empty())
+      for (Operation *user : worklist.pop_back_val()->getUsers()) {
+        if (stages.of(user) != Stages::kNone ? isOn(stages.of(user)) && !isa<TransferOp>(user)
+                                             : false)
+          return true;
+        if (stages.of(user) == Stages::kNone && seen.insert(user).second)
+          worklist.push_back(user);
+      }
+    return false;
+  }
+
+  /// Parameters, state and inputs are there all the time.
+  void addArguments() {
+    for (BlockArgument argument : function.getArguments()) {
+      int64_t stage = stages.of(argument);
+      bool isRead =
+          llvm::any_of(argument.getUsers(), [&](Operation *user) { return isHere(user); });
+      if (stage == Stages::kNone ? isRead || schedule.meshes == 1 : isOn(stage))
+        problem.constantBytes += bufferBytes(argument);
+    }
+  }
+
+  /// The next value of a donated argument is stored over it.
+  void findNextValues() {
+    llvm::StringMap<BlockArgument> donated;
+    auto nameOf = [](DictionaryAttr attributes) {
+      auto name = attributes ? attributes.getAs<StringAttr>("autopar.name") : StringAttr();
+      return name ? name.getValue() : StringRef();
+    };
+    for (BlockArgument argument : function.getArguments())
+      if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
+        donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = argument;
+    for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+      BlockArgument donor =
+          donated.lookup(nameOf(function.getResultAttrDict(operand.getOperandNumber())));
+      if (!donor)
+        returned.insert(operand.get());
+      else
+        inPlace.insert(operand.get());
+    }
+  }
+
+  int32_t addValue(Value value, bool fromStart = false, bool toEnd = false) {
+    RecomputeValue entry;
+    entry.bytes = bufferBytes(value);
+    Operation *op = value.getDefiningOp();
+    if (schedule.meshes > 1 && !fromStart && microBatches.runsOf(op) > 1 &&
+        stages.of(op) != Stages::kNone)
+      entry.copies = schedule.mostInFlight(static_cast<int32_t>(stages.of(op)));
+    entry.fromStart = fromStart;
+    entry.toEnd = toEnd;
+    problem.values.push_back(entry);
+    return places[value] = static_cast<int32_t>(problem.values.size()) - 1;
+  }
+
+  void add(Operation *op) {
+    if (!isHere(op)) {
+      // Whoever sends reads here.
+      if (auto transfer = dyn_cast<TransferOp>(op);
+          transfer && places.contains(transfer.getInput())) {
+        RecomputeOp send;
+        read(transfer.getInput(), send);
+        send.isBackward = phases.isBackward(transfer.getInput().getDefiningOp());
+        problem.ops.push_back(send);
+      }
+      return;
+    }
+    if (op->hasTrait<OpTrait::ConstantLike>())
+      return;
+    if (isLookedThrough(op)) {
+      if (auto place = places.find(op->getOperand(0)); place != places.end())
+        for (Value result : op->getResults())
+          places[result] = place->second;
+      return;
+    }
+    RecomputeOp entry;
+    entry.id = getOpId(op).str();
+    entry.isBackward = phases.isBackward(op);
+    for (Value operand : op->getOperands())
+      read(operand, entry);
+    for (Value result : op->getResults()) {
+      if (inPlace.contains(result))
+        continue;
+      bool isSum = llvm::any_of(result.getUsers(), llvm::IsaPred<CarryOp>);
+      bool fromStart = isa<CarriedOp, StackMicroBatchesOp>(op);
+      bool isForAll = microBatches.count() > 1 &&
+                      microBatches.phaseOf(op) == MicroBatchPhase::Before &&
+                      llvm::any_of(result.getUsers(),
+                                   [&](Operation *user) { return microBatches.runsOf(user) > 1; });
+      bool toEnd = isSum || isForAll || isa<StackMicroBatchesOp>(op) || returned.contains(result);
+      if (isa<CarryOp>(op))
+        continue; // the sum that it hands on
+      entry.writes.push_back(addValue(result, fromStart, toEnd));
+    }
+    bool isOfEach = microBatches.count() == 1 || microBatches.runsOf(op) > 1;
+    entry.mayRecompute = !entry.isBackward && isOfEach && mayRecompute(op) && isKnown(entry.id) &&
+                         llvm::none_of(op->getResults(), [&](Value result) {
+                           return returned.contains(result) || inPlace.contains(result);
+                         });
+    if (entry.mayRecompute)
+      entry.timeUs = static_cast<double>(microBatches.runsOf(op)) * timeUs(op);
+    problem.ops.push_back(std::move(entry));
+  }
+
+  void read(Value value, RecomputeOp &entry) {
+    auto place = places.find(value);
+    if (place != places.end() && !llvm::is_contained(entry.reads, place->second))
+      entry.reads.push_back(place->second);
+  }
+
+  double timeUs(Operation *op) const {
+    using ::autopar::CollectiveKind;
+    double read = 0, written = 0, flops = 0;
+    for (Value operand : op->getOperands())
+      read += static_cast<double>(bytesOf(tensorTypeOf(operand)));
+    for (Value result : op->getResults())
+      written += static_cast<double>(bytesOf(tensorTypeOf(result)));
+    auto collective = [&](CollectiveKind kind, ArrayAttr axes, double bytes) {
+      std::vector<std::string> names;
+      for (Attribute axis : axes)
+        names.push_back(cast<StringAttr>(axis).str());
+      return ::autopar::collectiveTimeUs(kind, bytes,
+                                         ::autopar::meshGroup(cluster, plan.meshes[mesh], names));
+    };
+    if (auto gather = dyn_cast<AllGatherOp>(op))
+      return collective(CollectiveKind::AllGather, gather.getAxes(), written);
+    if (auto reduce = dyn_cast<AllReduceOp>(op))
+      return collective(CollectiveKind::AllReduce, reduce.getAxes(), read);
+    if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+      return collective(CollectiveKind::ReduceScatter, scatter.getAxes(), read);
+    if (auto exchange = dyn_cast<AllToAllOp>(op))
+      return collective(CollectiveKind::AllToAll, exchange.getAxes(), read);
+    op->walk([&](CostOpInterface inner) {
+      SmallVector<RankedTensorType> operands, results;
+      for (Value operand : inner->getOperands())
+        operands.push_back(tensorTypeOf(operand));
+      for (Value result : inner->getResults())
+        results.push_back(tensorTypeOf(result));
+      flops += inner.getFlops(operands, results);
+    });
+    ::autopar::DataType type = dataTypeOf(tensorTypeOf(op->getResult(0)).getElementType());
+    return ::autopar::opTimeUs(flops, read + written, type, device);
+  }
+
+  func::FuncOp function;
+  Block &block;
+  const ::autopar::Schedule &schedule;
+  int32_t mesh;
+  const ::autopar::Plan &plan;
+  const ::autopar::Cluster &cluster;
+  function_ref<bool(StringRef)> isKnown;
+  const ::autopar::DeviceType &device;
+  MicroBatches microBatches;
+  Stages stages;
+  StagePhases phases;
+  RecomputeProblem problem;
+  DenseMap<Value, int32_t> places;
+  DenseSet<Value> returned, inPlace;
+};
+
+} // namespace
+
+/// An id that several operations have names none of them; and what stands behind the first
+/// derivative belongs to the update, which nothing waits for.
+static void dropUnfit(RecomputeProblem &problem) {
+  llvm::StringMap<int> count;
+  for (const RecomputeOp &op : problem.ops)
+    ++count[op.id];
+  bool isForward = true;
+  for (RecomputeOp &op : problem.ops) {
+    isForward &= !op.isBackward;
+    op.mayRecompute &= isForward && count[op.id] == 1;
+  }
+}
+
+::autopar::Result<std::vector<RecomputeProblem>>
+mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
+                                 const ::autopar::Cluster &cluster,
+                                 function_ref<bool(StringRef)> isKnown) {
+  ::autopar::Result<::autopar::Schedule> schedule = scheduleOf(function);
+  if (!schedule)
+    return schedule.status();
+  std::vector<RecomputeProblem> problems;
+  for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh) {
+    problems.push_back(MeshProgram(function, *schedule, mesh, plan, cluster, isKnown).run());
+    dropUnfit(problems.back());
+  }
+  return problems;
+}
+
+std::vector<std::vector<int32_t>> mlir::autopar::layersOf(const RecomputeProblem &problem) {
+  // Operations that take and write the same are of one kind.
+  std::map<std::pair<double, std::vector<int64_t>>, size_t> numbers;
+  std::vector<size_t> kinds;
+  std::vector<int32_t> forward;
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const RecomputeOp &op = problem.ops[i];
+    if (!op.mayRecompute)
+      continue;
+    std::vector<int64_t> bytes;
+    for (int32_t value : op.writes)
+      bytes.push_back(problem.values[value].bytes);
+    kinds.push_back(numbers.try_emplace({op.timeUs, bytes}, numbers.size()).first->second);
+    forward.push_back(static_cast<int32_t>(i));
+  }
+  Stretch stretch = longestRepetition(kinds);
+  std::vector<std::vector<int32_t>> layers;
+  if (stretch.copies < 2)
+    return layers;
+  std::vector<int64_t> layerOf(problem.ops.size(), -1), producer(problem.values.size(), -1);
+  layers.resize(stretch.copies);
+  std::vector<char> isHandedOn(problem.ops.size(), 0);
+  for (size_t i = stretch.start; i < stretch.end(); ++i)
+    layerOf[forward[i]] = static_cast<int64_t>((i - stretch.start) / stretch.period);
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const RecomputeOp &op = problem.ops[i];
+    for (int32_t value : op.writes)
+      producer[value] = static_cast<int64_t>(i);
+    for (int32_t value : op.reads)
+      if (!op.isBackward && layerOf[producer[value]] != layerOf[i])
+        isHandedOn[producer[value]] = 1;
+  }
+  for (size_t i = 0; i < problem.ops.size(); ++i)
+    if (layerOf[i] >= 0 && !isHandedOn[i] && problem.ops[i].mayRecompute)
+      layers[layerOf[i]].push_back(static_cast<int32_t>(i));
+  return layers;
+}
