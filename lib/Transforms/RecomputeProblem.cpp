@@ -271,7 +271,7 @@ std::vector<std::vector<int32_t>> mlir::autopar::layersOf(const RecomputeProblem
   Stretch stretch = longestRepetition(kinds);
   std::vector<std::vector<int32_t>> layers;
   if (stretch.copies < 2)
-    return layers;
+    stretch = {0, forward.size(), forward.empty() ? 0u : 1u};
   std::vector<int64_t> layerOf(problem.ops.size(), -1), producer(problem.values.size(), -1);
   layers.resize(stretch.copies);
   std::vector<char> isHandedOn(problem.ops.size(), 0);

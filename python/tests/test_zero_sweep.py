@@ -20,7 +20,7 @@ def plan(model: pathlib.Path, limit: float) -> Shares:
     output = model.parent / f"{limit}.json"
     subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind=batch=64,seq=1024", "--cluster=presets:h100x8",
                     "--mesh=data=8", "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=3e-4)",
-                    "--micro-batches=4", f"--memory-limit={int(limit * 1024)}M", "--plan-only", "-o", output, "--quiet"],
+                    "--micro-batches=4", f"--memory-limit={int(limit * 1024)}M", "--recompute=none", "--plan-only", "-o", output, "--quiet"],
                    check=True, timeout=120)
     return shares(output, LAYERS)
 

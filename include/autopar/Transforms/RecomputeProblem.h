@@ -18,7 +18,8 @@ recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
                   const ::autopar::Cluster &cluster, llvm::function_ref<bool(StringRef)> isKnown);
 
 /// What a person means by recomputing every layer: for each copy in the longest repetition of the
-/// forward pass, everything but what it hands to the next. Empty where nothing repeats.
+/// forward pass, everything but what it hands to the next. Where nothing repeats, as on a stage of
+/// one layer, all that a mesh does is one.
 std::vector<std::vector<int32_t>> layersOf(const ::autopar::RecomputeProblem &problem);
 
 } // namespace mlir::autopar
