@@ -295,8 +295,10 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
            {ops[attempt % ops.size()], "", ""},
            2 + static_cast<int>(attempt % 3),
            1 + static_cast<int>(attempt % 4)};
-    bool splits = attempt % 4 == 2;
-    c.trains = attempt % 2;
+    // Drawn, so that every operation meets every kind.
+    uint64_t kind = std::mt19937_64(attempt)();
+    bool splits = kind % 4 == 2;
+    c.trains = kind % 2;
     DrawnModule drawn = draw(c);
     if (!drawn.module || !drawn.target)
       continue;
