@@ -77,6 +77,7 @@ public:
     Result<Loss> loss = buildLoss(function, *lossCall);
     if (!loss)
       return refuse(loss.status());
+    nameSlope(*loss);
     nameNew("loss");
     findOwnState();
     enter("");
@@ -104,12 +105,31 @@ private:
     for (Operation &op : llvm::make_range(begin, block.getTerminator()->getIterator())) {
       if (!getOpId(&op).empty())
         continue;
-      std::string wanted = (&op == last ? id : id + "/" + op.getName().stripDialect()).str();
-      std::string unique = wanted;
-      for (int count = 1; !taken.insert(unique).second; ++count)
-        unique = wanted + "." + std::to_string(count);
-      setOpId(&op, unique);
+      name(&op, (&op == last ? id : id + "/" + op.getName().stripDialect()).str());
     }
+  }
+
+  void name(Operation *op, const std::string &wanted) {
+    std::string unique = wanted;
+    for (int count = 1; !taken.insert(unique).second; ++count)
+      unique = wanted + "." + std::to_string(count);
+    setOpId(op, unique);
+  }
+
+  /// What only the slope of the loss needs is of the backward pass, and named like it.
+  void nameSlope(const Loss &loss) {
+    DenseSet<Operation *> forward;
+    SmallVector<Operation *> worklist{loss.value.getDefiningOp()};
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val();
+      if (!op || !forward.insert(op).second)
+        continue;
+      for (Value operand : op->getOperands())
+        worklist.push_back(operand.getDefiningOp());
+    }
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (getOpId(&op).empty() && !forward.contains(&op))
+        name(&op, ("loss/vjp/" + op.getName().stripDialect()).str());
   }
 
   /// What the model itself keeps from step to step (running statistics).

@@ -49,6 +49,17 @@ def test_every_schedule_trains_like_one_rank(model, alone, tmp_path, stages, ran
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6 if ranks == stages else 1e-5)
 
 
+def test_a_loss_on_a_stage_of_its_own_sends_its_slope_with_the_backward_pass(tmp_path):
+    """A vocabulary this large makes the logits a stage's work. Sent earlier, the slope would be waited for by nobody: a standstill."""
+    models.save("gpt2-124m", tmp_path / "m.onnx", layers=4, hidden=32, heads=4, vocab=4000, positions=32)
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3), clip_norm=1.0, micro_batches=8)
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind={"batch": 16, "seq": 16}, ranks=4, train=train,
+                    options=["--quiet", "--stages", "4", "--pipeline-schedule", "gpipe"])
+    for words in (["--simulate", "presets:cpux4"], ["--data", "synthetic(vocab=4000)", "--quiet"]):
+        done = subprocess.run([find_tool("autopar-run"), str(tmp_path / "m.bin"), *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+
 def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path):
     interleaved = losses(build(model, tmp_path / "i.bin", 2, "--stages", "2", "--virtual-stages", "2"))
     np.testing.assert_allclose(interleaved, alone, rtol=1e-6)

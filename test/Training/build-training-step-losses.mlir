@@ -11,7 +11,7 @@
 // CHECK: autopar.compare ne {{.*}}(tensor<2x3xi64>, tensor<2x3xi64>)
 // CHECK: autopar.reduce sum {{.*}} dims [0, 1] {{.*}} : tensor<2x3xf32> -> tensor<f32>
 // CHECK: autopar.reduce max {{.*}} dims [2]
-// CHECK: %[[SLOPE:.*]] = autopar.binary mul {{.*}} {autopar.id = "loss/binary{{.*}}"{{.*}} : tensor<2x3x5xf32>
+// CHECK: %[[SLOPE:.*]] = autopar.binary mul {{.*}} {autopar.id = "loss/vjp/binary{{.*}}"{{.*}} : tensor<2x3x5xf32>
 // CHECK: autopar.dot_general %arg0, %[[SLOPE]] {{.*}} {autopar.id = "fc/vjp.1"
 
 // NLL: tensor<2x5xi64> {autopar.limits = array<i64: 0, 2>, autopar.name = "labels"}
