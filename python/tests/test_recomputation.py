@@ -141,3 +141,20 @@ def test_pipelined_and_recomputed_training_is_the_same_under_every_schedule(mode
     runs.append(small_gpt2.losses(interleaved, STEPS))
     assert runs[0] == runs[1] == runs[2] == runs[3], "schedules differ in order only: not in a bit"
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6)
+
+
+def test_operations_are_a_finer_choice_than_layers(tmp_path):
+    """gpt3-1.3b by the cost model: at the memory of every layer recomputed, where no fewer layers fit, a step is 3 % faster and more."""
+    path = tmp_path / "gpt3.onnx"
+    models.save("gpt3-1.3b", path, weights=False)
+
+    def plan(*options: str) -> dict:
+        command = [find_tool("autopar-compile"), path, "--bind", "batch=8,seq=2048", "--cluster", "presets:h100x4", "--mesh", "data=4", "--precision", "bf16",
+                   "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", "--plan-only", "-o", tmp_path / "plan.json", "--quiet"]
+        subprocess.run([*map(str, command), *options], check=True)
+        return json.loads((tmp_path / "plan.json").read_text())["believed"]
+
+    layers = plan("--recompute", "full")
+    operations = plan("--memory-limit", str(layers["peak_bytes"][0]))
+    assert operations["peak_bytes"][0] <= layers["peak_bytes"][0]
+    assert operations["step_us"] <= 0.97 * layers["step_us"]
