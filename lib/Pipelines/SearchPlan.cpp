@@ -39,7 +39,8 @@ public:
   PlanSearch(ModuleOp module, const AutoShardOptions &options) : module(module), options(options) {}
 
   LogicalResult run() {
-    if (options.recompute == "none" || !options.plan.empty())
+    // A plan that is drawn is run as it is drawn.
+    if (options.recompute == "none" || !options.plan.empty() || options.engine == "random")
       return runPasses(module, {Phase::Search}, options);
     if (failed(loadCluster()))
       return failure();
@@ -62,8 +63,10 @@ public:
   }
 
   LogicalResult fit(const LowerOptions &lower) {
-    if (options.recompute != "auto" || failed(loadCluster()))
-      return success(options.recompute != "auto");
+    if (options.recompute != "auto" || options.engine == "random")
+      return success();
+    if (failed(loadCluster()))
+      return failure();
     Plan now = plan();
     if (now.recompute.empty() &&
         static_cast<double>(now.believed.peakBytes.front()) <= kFree * limit)
