@@ -2,7 +2,7 @@
 // The whole way from a model file to compiled.bin, phase by phase.
 #include "autopar/Pipelines/Compile.h"
 
-#include "ChooseStages.h"
+#include "ChoosePipeline.h"
 #include "ForbidChoices.h"
 #include "SearchPlan.h"
 
@@ -86,16 +86,18 @@ public:
 private:
   bool shards() const { return !shardOptions.cluster.empty() || !shardOptions.plan.empty(); }
 
+  int64_t deviceCount() const { return cluster ? cluster->deviceCount() : 1; }
+
   /// Sharding phases are skipped on one rank.
   bool runs(Phase phase) const {
     if (phase < options.startAt || phase > options.stopAfter)
       return false;
     if (phase == Phase::Train && !options.train)
       return false;
-    if (phase == Phase::SplitMicroBatches && shardOptions.microBatches == 1 && !degrees)
+    if (phase == Phase::SplitMicroBatches && shardOptions.microBatches <= 1 && !degrees)
       return false;
     if (phase == Phase::CutStages && shardOptions.stages == 1 && shardOptions.plan.empty() &&
-        !degrees)
+        !choosesPipeline() && !degrees)
       return false;
     bool isSharding = phase >= Phase::CutStages && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
@@ -124,7 +126,6 @@ private:
     if (!loaded)
       return loaded.status();
     cluster = loaded.take();
-    devices = cluster->deviceCount();
     if (options.memoryLimit == 0)
       lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
     return Status::ok();
@@ -138,7 +139,8 @@ private:
       if (!llvm::sys::fs::exists(options.input))
         return Status::noInput(options.input + ": no such file");
       size_t unread = 0;
-      Result<::autopar::Constraints> own = readMultiDevice(options.input, devices, context, unread);
+      Result<::autopar::Constraints> own =
+          readMultiDevice(options.input, deviceCount(), context, unread);
       if (!own)
         return own.status();
       AUTOPAR_RETURN_IF_ERROR(demands.demand(*own));
@@ -168,7 +170,7 @@ private:
     Result<::autopar::Degrees> read = ::autopar::Degrees::load(options.plan);
     if (!read)
       return read.status();
-    AUTOPAR_RETURN_IF_ERROR(read->checkRanks(devices));
+    AUTOPAR_RETURN_IF_ERROR(read->checkRanks(deviceCount()));
     if (options.startAt > Phase::SplitMicroBatches)
       return Status::badInput(options.plan + ": a plan in degrees says how the batch is split; "
                                              "start at split-micro-batches or before");
@@ -186,7 +188,9 @@ private:
     std::string recompute = demands.word("recompute");
     shardOptions.recompute = recompute.empty() ? "auto" : recompute;
     std::string schedule = demands.word("schedule");
-    shardOptions.schedule = !schedule.empty() ? schedule : turns > 1 ? "interleaved" : "1f1b";
+    if (schedule.empty())
+      schedule = turns > 1 ? "interleaved" : shardOptions.stages == 0 ? "auto" : "1f1b";
+    shardOptions.schedule = schedule;
     std::string mesh;
     for (const ::autopar::MeshAxis &axis : demands.mesh())
       mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
@@ -250,10 +254,10 @@ private:
       return import();
     if (phase == Phase::Emit)
       return emit();
-    if (phase == Phase::CutStages && choosesStages())
+    if (phase == Phase::CutStages && choosesPipeline())
       return choose();
-    if (phase == Phase::Search && choosesStages())
-      return fit(); // searched for every number of stages
+    if (phase == Phase::Search && choosesPipeline())
+      return fit(); // searched for what was tried
     if (phase == Phase::Search && options.train) {
       if (failed(searchPlan(*module, shardOptions)))
         return reported();
@@ -350,14 +354,39 @@ private:
     return describe();
   }
 
-  bool choosesStages() const { return shardOptions.stages == 0 && shardOptions.plan.empty(); }
+  /// Whether micro-batches, stages or their schedule are left to cost.
+  bool choosesPipeline() const {
+    return shardOptions.plan.empty() &&
+           (shardOptions.stages == 0 || shardOptions.microBatches == 0 ||
+            shardOptions.schedule == "auto");
+  }
+
+  Result<PipelineChoices> pipelineChoices() {
+    PipelineChoices choices{
+        {shardOptions.microBatches}, {shardOptions.stageMeshes}, {shardOptions.schedule}};
+    if (shardOptions.stages == 0)
+      choices.stages = stageCounts(cluster->deviceCount());
+    if (shardOptions.schedule == "auto")
+      choices.schedules = {"1f1b", "zero-bubble"};
+    if (shardOptions.microBatches > 0)
+      return choices;
+    auto function = module->lookupSymbol<func::FuncOp>("main");
+    std::optional<int64_t> samples = function ? samplesOf(function) : std::nullopt;
+    if (!samples)
+      return Status::badInput("micro-batches: the model has no input with a batch dimension");
+    choices.microBatches = microBatchCounts(*samples);
+    return choices;
+  }
 
   Status choose() {
-    auto onCandidate = [&](int64_t stages) {
+    Result<PipelineChoices> choices = pipelineChoices();
+    if (!choices)
+      return choices.status();
+    auto onCandidate = [&](const std::string &name) {
       if (options.onDetail)
-        options.onDetail(std::to_string(stages) + (stages == 1 ? " stage" : " stages"));
+        options.onDetail(name);
     };
-    if (failed(chooseStages(module, shardOptions, devices, onCandidate)))
+    if (failed(choosePipeline(module, *choices, shardOptions, *cluster, onCandidate)))
       return reported();
     result.plan = (*module)->getAttrOfType<StringAttr>("autopar.plan").str();
     return Status::ok();
@@ -419,9 +448,8 @@ private:
   ::autopar::Constraints demands;
   std::optional<::autopar::Degrees> degrees;
   OwningOpRef<ModuleOp> module;
-  std::optional<::autopar::Cluster> cluster;
-  int64_t devices = 1;             ///< of the cluster
-  int64_t samples = 0, tokens = 0; ///< of a step
+  std::optional<::autopar::Cluster> cluster; ///< of the search
+  int64_t samples = 0, tokens = 0;           ///< of a step
   CompileResult result;
 };
 } // namespace

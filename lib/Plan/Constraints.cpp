@@ -17,11 +17,16 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {"stages", Kind::CountOrAuto},  {"virtual-stages", Kind::Count},
-    {"micro-batches", Kind::Count}, {"schedule", Kind::Word},
-    {"mesh", Kind::Axes},           {"batch-axis", Kind::Word},
-    {"weight-axis", Kind::Word},    {"sequence", Kind::Truth},
-    {"zero", Kind::ZeroStage},      {"recompute", Kind::Recomputation},
+    {"stages", Kind::CountOrAuto},
+    {"virtual-stages", Kind::Count},
+    {"micro-batches", Kind::CountOrAuto},
+    {"schedule", Kind::Word},
+    {"mesh", Kind::Axes},
+    {"batch-axis", Kind::Word},
+    {"weight-axis", Kind::Word},
+    {"sequence", Kind::Truth},
+    {"zero", Kind::ZeroStage},
+    {"recompute", Kind::Recomputation},
 };
 
 const Setting *findSetting(const std::string &key) {

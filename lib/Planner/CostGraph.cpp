@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 namespace autopar {
 namespace {
@@ -184,6 +186,27 @@ Evaluation evaluate(const CostGraph &graph, std::span<const int32_t> choice) {
                          std::to_string(one.strategy));
   judgeMemory(graph, choice, result);
   return result;
+}
+
+int64_t fewestBytes(const CostGraph &graph) {
+  std::map<int64_t, int64_t> changes; // of bytes held, by time
+  int64_t always = graph.constantBytes, held = 0, most = 0;
+  for (const CostNode &node : graph.nodes) {
+    int64_t live = std::numeric_limits<int64_t>::max(), persistent = live;
+    for (const Strategy &strategy : node.strategies) {
+      live = std::min(live, strategy.liveBytes);
+      persistent = std::min(persistent, strategy.persistentBytes);
+    }
+    always += persistent;
+    for (const LiveInterval &interval : node.live)
+      if (interval.begin < interval.end) {
+        changes[interval.begin] += live;
+        changes[interval.end] -= live;
+      }
+  }
+  for (const auto &[time, change] : changes)
+    most = std::max(most, held += change);
+  return always + most;
 }
 
 } // namespace autopar

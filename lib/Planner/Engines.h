@@ -29,9 +29,6 @@ void improveExactly(const CostGraph &graph, const Reduction &reduction, double s
 std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const CostGraph &graph,
                                            const SearchOptions &options);
 
-/// No choice holds less than this at its peak.
-int64_t fewestBytes(const CostGraph &graph);
-
 /// Whether searchFolded should be tried.
 bool worthFolding(const CostGraph &graph);
 /// Folds, searches the small graph, expands; nothing where there is nothing to fold.

@@ -337,7 +337,8 @@ Status Folder::findOptions(size_t block) {
   if (!solve(0, {}).isOk() || graph.memoryLimitBytes <= 0)
     return Status::ok();
   std::set<int64_t> times = {peakTime(block, folded.options.front())};
-  for (double price = 1e-4 * time / bytes; price < 2e4 * time / bytes; price *= 4) {
+  double factor = options.rough ? 16 : 4;
+  for (double price = 1e-4 * time / bytes; price < 2e4 * time / bytes; price *= factor) {
     size_t before = folded.options.size();
     AUTOPAR_RETURN_IF_ERROR(solve(price, times));
     if (folded.options.size() == before || times.size() >= kMostTimes)
@@ -567,7 +568,8 @@ Result<std::optional<FoldedGraph>> Folder::run(int64_t leastCopies) {
     if (block.options.empty())
       return std::optional<FoldedGraph>();
   buildGraph();
-  AUTOPAR_RETURN_IF_ERROR(addBound());
+  if (!options.rough)
+    AUTOPAR_RETURN_IF_ERROR(addBound());
   return std::optional<FoldedGraph>(std::move(result));
 }
 

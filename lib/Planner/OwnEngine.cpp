@@ -2,8 +2,6 @@
 // The engine that needs no solver: folds where copies of blocks make a graph large, else reduces
 // and searches.
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "Engines.h"
 #include "ReducedProblem.h"
@@ -58,27 +56,6 @@ Status refuse(const CostGraph &graph, const Evaluation &evaluation, const Search
     return Status::badInput("no choice that fits into " + limit + " was found; " + found);
   return Status::badInput("no choice fits into " + limit + ": the smallest strategies alone hold " +
                           std::to_string(fewest) + " bytes; " + found);
-}
-
-int64_t fewestBytes(const CostGraph &graph) {
-  std::map<int64_t, int64_t> changes; // of bytes held, by time
-  int64_t always = graph.constantBytes, held = 0, most = 0;
-  for (const CostNode &node : graph.nodes) {
-    int64_t live = std::numeric_limits<int64_t>::max(), persistent = live;
-    for (const Strategy &strategy : node.strategies) {
-      live = std::min(live, strategy.liveBytes);
-      persistent = std::min(persistent, strategy.persistentBytes);
-    }
-    always += persistent;
-    for (const LiveInterval &interval : node.live)
-      if (interval.begin < interval.end) {
-        changes[interval.begin] += live;
-        changes[interval.end] -= live;
-      }
-  }
-  for (const auto &[time, change] : changes)
-    most = std::max(most, held += change);
-  return always + most;
 }
 
 /// Copies are worth folding where the whole graph is too large to be searched in a second or two.
@@ -169,7 +146,7 @@ Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const Searc
       return found;
   }
   Result<std::optional<Solution>> found = searchFoldedOnce(graph, graph, options);
-  if (found && *found)
+  if (found && *found && !options.rough)
     refineUnfolded(graph, options, **found);
   return found;
 }

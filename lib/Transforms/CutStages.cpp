@@ -4,6 +4,7 @@
 // derivatives follow what they are derivatives of, updates follow their parameters.
 #include "ForwardChain.h"
 #include "OpTime.h"
+#include "OpsOfStages.h"
 #include "StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -60,35 +61,17 @@ public:
          int64_t stages, int64_t meshes)
       : function(function), block(function.getBody().front()), cluster(cluster),
         planned(std::move(planned)), stageCount(stages), meshes(meshes),
-        builder(function.getContext()) {}
+        builder(function.getContext()), ops(function) {}
 
   LogicalResult run() {
     for (BlockArgument argument : function.getArguments())
-      if (IntegerAttr pinned = pinnedStage(argument)) {
+      if (IntegerAttr pinned = pinnedStage(function, argument)) {
         if (pinned.getInt() < 0 || pinned.getInt() >= stageCount)
           return function.emitOpError()
                  << "argument \"" << nameOfArgument(argument) << "\" is on stage "
                  << pinned.getInt() << " of " << stageCount;
         stageOf[argument] = pinned.getInt();
       }
-    StagePhases phases(block);
-    bool isBehindForward = false;
-    for (Operation &op : block.without_terminator()) {
-      bool isFree =
-          llvm::all_of(op.getOperands(), [&](Value operand) { return isOnNone(operand); });
-      if (isFree) {
-        free.insert(&op);
-        continue;
-      }
-      isBehindForward = isBehindForward || phases.isBackward(&op);
-      if (isBehindForward)
-        later.push_back(&op);
-      else if (llvm::all_of(op.getOperands(),
-                            [&](Value operand) { return isOfParameters(operand); }))
-        ofParameters.insert(&op);
-      else
-        forward.push_back(&op);
-    }
     if (failed(placeForward()))
       return failure();
     placeLater();
@@ -101,29 +84,7 @@ public:
   }
 
 private:
-  /// Inputs, control words, and what depends on nothing else.
-  bool isOnNone(Value value) {
-    if (Operation *op = value.getDefiningOp())
-      return free.contains(op);
-    auto argument = cast<BlockArgument>(value);
-    return !isParameter(argument) && !isDonated(argument) && !pinnedStage(argument);
-  }
-
-  /// A parameter, or made of parameters and constants alone.
-  bool isOfParameters(Value value) {
-    if (Operation *op = value.getDefiningOp())
-      return op->getNumOperands() == 0 || ofParameters.contains(op);
-    return !isOnNone(value);
-  }
-
-  bool isDonated(BlockArgument argument) {
-    return function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;
-  }
-
-  /// The stage that an argument already says it is on.
-  IntegerAttr pinnedStage(BlockArgument argument) {
-    return function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kStageAttribute);
-  }
+  bool isOnNone(Value value) const { return ops.isOnNone(value); }
 
   void place(Operation *op, int64_t stage) {
     for (Value result : op->getResults())
@@ -135,28 +96,28 @@ private:
       Operation *producer = operand.getDefiningOp();
       if (!producer && !isOnNone(operand))
         stageOf.try_emplace(operand, stage);
-      else if (ofParameters.contains(producer) && !placed.contains(producer))
+      else if (ops.ofParameters.contains(producer) && !placed.contains(producer))
         place(producer, stage);
     }
   }
 
   LogicalResult placeForward() {
-    if (static_cast<int64_t>(forward.size()) < stageCount)
+    if (static_cast<int64_t>(ops.forward.size()) < stageCount)
       return function.emitOpError()
-             << "has " << forward.size() << " operations to put on " << stageCount
+             << "has " << ops.forward.size() << " operations to put on " << stageCount
              << " pipeline stages; expected at least one for each";
     if (!planned.empty())
       return placeByPlan();
-    Result<std::vector<int32_t>> cuts =
-        ForwardChain(forward, cluster, std::max<int64_t>(1, cluster.deviceCount() / meshes),
-                     !later.empty())
+    Result<ChainCut> cut =
+        ForwardChain(ops.forward, cluster, std::max<int64_t>(1, cluster.deviceCount() / meshes),
+                     !ops.later.empty())
             .cut(stageCount, MicroBatches(block).count());
-    if (!cuts)
-      return function.emitOpError() << "stages: " << cuts.status().message();
+    if (!cut)
+      return function.emitOpError() << "stages: " << cut.status().message();
     int64_t stage = 0;
-    for (auto [position, op] : llvm::enumerate(forward)) {
-      if (stage < static_cast<int64_t>(cuts->size()) &&
-          static_cast<int32_t>(position) == (*cuts)[stage])
+    for (auto [position, op] : llvm::enumerate(ops.forward)) {
+      if (stage < static_cast<int64_t>(cut->places.size()) &&
+          static_cast<int32_t>(position) == cut->places[stage])
         ++stage;
       place(op, stage);
     }
@@ -166,7 +127,7 @@ private:
   /// Operations that the plan does not name stay with the one before them.
   LogicalResult placeByPlan() {
     int64_t stage = 0;
-    for (Operation *op : forward) {
+    for (Operation *op : ops.forward) {
       auto it = planned.find(getOpId(op));
       if (it != planned.end() && it->second < stage)
         for (Value operand : op->getOperands())
@@ -183,7 +144,7 @@ private:
   /// What reads only state that nobody has placed yet goes where its result is used.
   void placeLater() {
     SmallVector<Operation *> waiting;
-    for (Operation *op : later) {
+    for (Operation *op : ops.later) {
       if (int64_t stage = stageByData(op); stage != Stages::kNone)
         place(op, stage);
       else
@@ -221,10 +182,10 @@ private:
   }
 
   void insertTransfers() {
-    SmallVector<Operation *> ops = llvm::to_vector(ofParameters);
-    llvm::append_range(ops, forward);
-    llvm::append_range(ops, later);
-    for (Operation *op : ops)
+    SmallVector<Operation *> all = llvm::to_vector(ops.ofParameters);
+    llvm::append_range(all, ops.forward);
+    llvm::append_range(all, ops.later);
+    for (Operation *op : all)
       for (OpOperand &operand : op->getOpOperands())
         moveTo(operand, placed.lookup(op));
     // The next value of an argument is where the argument is.
@@ -232,7 +193,7 @@ private:
       auto name =
           function.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), "autopar.name");
       for (BlockArgument argument : function.getArguments())
-        if (name && isDonated(argument) &&
+        if (name && isDonated(function, argument) &&
             function.getArgAttr(argument.getArgNumber(), "autopar.name") == name)
           moveTo(operand, stageOf.lookup_or(argument, 0));
     }
@@ -277,9 +238,7 @@ private:
   llvm::StringMap<int64_t> planned; ///< stages that operations are demanded on, by id
   int64_t stageCount, meshes;
   OpBuilder builder;
-  DenseSet<Operation *> free;              ///< on no stage
-  SetVector<Operation *> ofParameters;     ///< on their first user's stage
-  SmallVector<Operation *> forward, later; ///< all others
+  OpsOfStages ops;
   DenseMap<Value, int64_t> stageOf;
   DenseMap<Operation *, int64_t> placed;
   llvm::StringMap<int64_t> byId;

@@ -37,8 +37,7 @@ ForwardChain::ForwardChain(ArrayRef<Operation *> ops, const ::autopar::Cluster &
                                                           link.bytesPerSecond);
 }
 
-::autopar::Result<std::vector<int32_t>> ForwardChain::cut(int32_t stages,
-                                                          int64_t microBatches) const {
+::autopar::Result<ChainCut> ForwardChain::cut(int32_t stages, int64_t microBatches) const {
   std::vector<int32_t> places = placesToCut(stages);
   ::autopar::StageCutProblem problem;
   problem.layers = static_cast<int32_t>(places.size()) - 1;
@@ -56,11 +55,17 @@ ForwardChain::ForwardChain(ArrayRef<Operation *> ops, const ::autopar::Cluster &
   ::autopar::Result<::autopar::StageCut> found = ::autopar::cutStages(problem);
   if (!found)
     return found.status();
-  std::vector<int32_t> cuts;
-  for (const ::autopar::CutStage &stage : found->stages)
-    if (stage.begin > 0)
-      cuts.push_back(places[stage.begin]);
-  return cuts;
+  ChainCut cut;
+  double slowest = 0;
+  for (const ::autopar::CutStage &stage : found->stages) {
+    slowest = std::max(slowest, times[places[stage.end]] - times[places[stage.begin]]);
+    if (stage.begin == 0)
+      continue;
+    cut.places.push_back(places[stage.begin]);
+    cut.messagesUs += transfers[places[stage.begin]];
+  }
+  cut.slowestShare = times.back() > 0 ? slowest / times.back() : 1.0 / stages;
+  return cut;
 }
 
 /// What a cut in front of each operation sends: values, and their gradients.

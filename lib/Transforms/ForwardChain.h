@@ -8,6 +8,12 @@
 
 namespace mlir::autopar {
 
+struct ChainCut {
+  std::vector<int32_t> places; ///< the first operation of each stage but the first
+  double slowestShare = 1;     ///< of the time of all stages
+  double messagesUs = 0;       ///< one micro-batch's way through all cuts
+};
+
 class ForwardChain {
 public:
   /// `ops` in order, without those that are on no stage; `ranksPerStage` share an operation's work.
@@ -16,9 +22,8 @@ public:
   ForwardChain(ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster, int64_t ranksPerStage,
                bool trains);
 
-  /// The first operation of each stage but the first: the cut by which a step of `microBatches` is
-  /// fastest (StageCut.h), whatever its memory.
-  ::autopar::Result<std::vector<int32_t>> cut(int32_t stages, int64_t microBatches) const;
+  /// The cut by which a step of `microBatches` is fastest (StageCut.h), whatever its memory.
+  ::autopar::Result<ChainCut> cut(int32_t stages, int64_t microBatches) const;
 
 private:
   void findCrossings(bool trains);

@@ -26,15 +26,9 @@ int32_t PipelineModel::meshOf(Value value) const {
   return table.meshOf(std::max<int64_t>(0, stage));
 }
 
-int64_t PipelineModel::copiesOf(Value value) const {
-  Operation *op = value.getDefiningOp();
-  int64_t stage = stages.of(value);
-  if (!op || stage == Stages::kNone || microBatches.runsOf(op) == 1 || phases.isBackward(op) ||
-      MicroBatches::joins(op))
-    return 1;
-  bool waits =
-      llvm::any_of(value.getUsers(), [&](Operation *user) { return phases.isBackward(user); });
-  return waits ? table.mostInFlight(stage) : 1;
+int64_t PipelineModel::inFlight(Operation *op) const {
+  int64_t stage = stages.of(op);
+  return stage == Stages::kNone ? 1 : table.mostInFlight(static_cast<int32_t>(stage));
 }
 
 static PipelineTask::Kind kindOf(StagePhase phase) {

@@ -36,9 +36,9 @@ public:
   const ::autopar::Schedule &schedule() const { return table; }
   /// The mesh that holds a value: that of its stage, or of its first reader that has one.
   int32_t meshOf(Value value) const;
-  /// How many of a value are held at once: results of the forward pass that the backward pass reads
-  /// wait for as many micro-batches as are in flight.
-  int64_t copiesOf(Value value) const;
+  /// The most micro-batches of the operation's stage whose activations wait for their gradients.
+  int64_t inFlight(Operation *op) const;
+  bool isBackward(Operation *op) const { return phases.isBackward(op); }
 
   /// A step on the event engine: rows of the schedule on their meshes, messages on
   /// the links between meshes, what runs once around them.

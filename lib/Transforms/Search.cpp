@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-search: for every mesh that fits the cluster, a cost graph and a solution; the
 // cheapest one becomes the plan. The IR is only read.
+#include "MeshCandidates.h"
 #include "SearchConstraints.h"
 #include "ShardingProblem.h"
 #include "StagePhases.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/StageEstimate.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <random>
-#include <set>
 #include <thread>
 
 namespace mlir::autopar {
@@ -22,76 +23,6 @@ using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Cluster;
 using ::autopar::Mesh;
-
-/// Factorizations of `devices` into at most `maxAxes` ordered factors greater than one.
-static void factorize(int64_t devices, unsigned maxAxes, SmallVector<int64_t> &prefix,
-                      SmallVectorImpl<SmallVector<int64_t>> &found) {
-  if (devices == 1) {
-    found.push_back(prefix);
-    return;
-  }
-  if (prefix.size() == maxAxes)
-    return;
-  for (int64_t factor = 2; factor <= devices; ++factor)
-    if (devices % factor == 0) {
-      prefix.push_back(factor);
-      factorize(devices / factor, maxAxes, prefix, found);
-      prefix.pop_back();
-    }
-}
-
-/// What collectives over each set of axes cost, in no order: meshes that agree in it are one mesh
-/// with its axes renamed.
-static std::vector<std::string> linksOf(const Cluster &cluster, const Mesh &mesh) {
-  std::vector<std::string> links;
-  for (unsigned set = 1; set < 1u << mesh.axes.size(); ++set) {
-    std::vector<std::string> names;
-    for (auto [index, axis] : llvm::enumerate(mesh.axes))
-      if (set & 1u << index)
-        names.push_back(axis.name);
-    ::autopar::MeshGroup group = ::autopar::meshGroup(cluster, mesh, names);
-    std::string text = std::to_string(names.size());
-    for (auto [extent, link] : llvm::zip(group.extents, group.links))
-      text += llvm::formatv(" {0} {1} {2}", extent, link.latencyUs, link.bytesPerSecond).str();
-    links.push_back(text);
-  }
-  llvm::sort(links);
-  return links;
-}
-
-/// The meshes worth solving for the first `devices` of a cluster: one or two axes of any size,
-/// three where the innermost ones fill a node exactly, so that no axis mixes link levels more than
-/// it must.
-static SmallVector<Mesh> meshCandidates(const Cluster &cluster, int64_t devices) {
-  int64_t perNode = std::min(devices, cluster.nodes.front().devicesPerNode);
-  SmallVector<SmallVector<int64_t>> shapes;
-  SmallVector<int64_t> prefix;
-  factorize(devices, devices <= 16 ? 3 : 2, prefix, shapes);
-  if (devices > 16 && perNode > 1 && devices > perNode && devices % perNode == 0) {
-    SmallVector<SmallVector<int64_t>> inside;
-    factorize(perNode, 2, prefix, inside);
-    for (SmallVector<int64_t> &shape : inside)
-      if (shape.size() == 2)
-        shapes.push_back({devices / perNode, shape[0], shape[1]});
-  }
-  // Of equally cheap meshes the one with the fewest axes is taken.
-  llvm::sort(shapes, [](const SmallVector<int64_t> &a, const SmallVector<int64_t> &b) {
-    return std::pair(a.size(), a) < std::pair(b.size(), b);
-  });
-  SmallVector<Mesh> meshes;
-  std::set<std::vector<std::string>> known;
-  for (ArrayRef<int64_t> shape : shapes) {
-    std::vector<::autopar::MeshAxis> axes;
-    for (auto [index, size] : llvm::enumerate(shape))
-      axes.push_back({std::string(1, "xyz"[index]), size});
-    if (axes.empty())
-      axes.push_back({"x", 1});
-    Mesh mesh = Mesh::over("mesh", axes);
-    if (known.insert(linksOf(cluster, mesh)).second)
-      meshes.push_back(std::move(mesh));
-  }
-  return meshes;
-}
 
 /// "data=4,tensor=2"
 static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
@@ -111,6 +42,9 @@ static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
 
 namespace {
 
+/// From a start there is less to search.
+constexpr int64_t kUnitsFromStart = 100;
+
 struct SearchPass : mlir::autopar::impl::SearchPassBase<SearchPass> {
   using Base::Base;
 
@@ -125,6 +59,7 @@ private:
   int64_t limit = 0;     ///< bytes per device
   ::autopar::Schedule schedule;
   ::autopar::Constraints demands;
+  std::optional<::autopar::Plan> start;
 
   FailureOr<Cluster> readCluster() {
     std::string description = cluster;
@@ -160,6 +95,19 @@ private:
     return SmallVector<Mesh>{*mesh};
   }
 
+  /// The plan from which the search starts, if somebody left one.
+  LogicalResult readStart() {
+    auto text = getOperation()->getAttrOfType<StringAttr>(kStartPlanAttribute);
+    if (!text)
+      return success();
+    auto plan = ::autopar::Plan::fromJson(text.getValue());
+    if (!plan)
+      return emitError(getOperation().getLoc())
+             << kStartPlanAttribute << ": " << plan.status().message();
+    start = plan.take();
+    return success();
+  }
+
   LogicalResult search() {
     ModuleOp module = getOperation();
     auto function = module.lookupSymbol<func::FuncOp>("main");
@@ -177,7 +125,7 @@ private:
       return emitError(module.getLoc()) << demanded.status().message();
     demands = demanded.take();
     FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
-    if (failed(meshes))
+    if (failed(meshes) || failed(readStart()))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
     workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes->size()));
@@ -251,6 +199,10 @@ private:
     options.seed = seed;
     options.threads = threads;
     options.workUnits = workUnits;
+    if (start) {
+      options.start = problem.choiceOf(*start);
+      options.workUnits = std::min(workUnits, kUnitsFromStart);
+    }
     options.leastBytes = &leastBytes;
     ::autopar::Result<std::vector<::autopar::Solution>> solutions =
         (*found)->search(problem.graph(), options);

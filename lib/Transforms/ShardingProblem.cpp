@@ -58,10 +58,12 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 
 ShardingProblem::ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule,
                                  const MeshAxes &axes, const ::autopar::Mesh &mesh,
-                                 const ::autopar::Cluster &cluster)
+                                 const ::autopar::Cluster &cluster, int64_t assumedStages,
+                                 double largestShare)
     : function(function), axes(axes), mesh(mesh), cluster(cluster),
       device(cluster.typeOfDevice(mesh.devices.front())), microBatches(function.getBody().front()),
-      pipeline(function, schedule, cluster), ids(planIds(function)) {
+      pipeline(function, schedule, cluster), assumedStages(assumedStages),
+      largestShare(largestShare), ids(planIds(function)) {
   for (auto [position, entry] : llvm::enumerate(ids)) {
     timeOf[entry.first] = position;
     if (microBatches.runsOf(entry.first) == 1)
@@ -69,6 +71,8 @@ ShardingProblem::ShardingProblem(func::FuncOp function, const ::autopar::Schedul
     if (lastRepeated < 0)
       firstRepeated = position;
     lastRepeated = position;
+    if (firstBackward < 0 && pipeline.isBackward(entry.first))
+      firstBackward = position;
   }
   timeOf[function.getBody().front().getTerminator()] = ids.size();
   findDonors();
@@ -170,7 +174,8 @@ void ShardingProblem::addArguments() {
       int64_t bytes = bytesOf(localType(type, sharding, axes));
       ::autopar::Strategy strategy;
       bool isEverywhere = isParameter && pipeline.meshes() == 1;
-      (isEverywhere ? strategy.persistentBytes : strategy.liveBytes) = bytes;
+      (isEverywhere ? strategy.persistentBytes : strategy.liveBytes) =
+          isParameter ? static_cast<int64_t>(largestShare * static_cast<double>(bytes)) : bytes;
       node.strategies.push_back(strategy);
     }
     if (!isParameter)
@@ -265,15 +270,36 @@ const ShardingProblem::OpKind &ShardingProblem::kindOf(Operation *op) {
   return it->second;
 }
 
+/// Whether a micro-batch's result of the forward pass is held until its backward pass.
+bool ShardingProblem::waitsForBackward(Operation *op) const {
+  if (firstBackward < 0 || microBatches.runsOf(op) == 1 || MicroBatches::joins(op) ||
+      timeOf.lookup(op) >= firstBackward)
+    return false;
+  return liveOf(op->getResults(), timeOf.lookup(op)).end > firstBackward;
+}
+
+/// How many times a result is held at once. Of assumed stages the first holds most: its share of
+/// what lives for a step, and of what waits for the backward pass as many shares as micro-batches
+/// are in flight; what lives within a layer is on one stage as a whole.
+double ShardingProblem::copiesOf(Operation *op) const {
+  if (assumedStages == 1)
+    return waitsForBackward(op) ? static_cast<double>(pipeline.inFlight(op)) : 1;
+  if (microBatches.runsOf(op) == 1 || MicroBatches::joins(op))
+    return largestShare;
+  return waitsForBackward(op)
+             ? largestShare * static_cast<double>(std::min(assumedStages, microBatches.count()))
+             : 1;
+}
+
 void ShardingProblem::addOperation(Operation *op) {
   const OpKind &kind = kindOf(op);
   ::autopar::CostNode node;
   node.id = ids[timeOf[op]].second;
   node.strategies = kind.strategies;
   node.live.push_back(onMesh(op->getResult(0), liveOf(op->getResults(), timeOf[op])));
-  if (int64_t copies = pipeline.copiesOf(op->getResult(0)); copies > 1)
+  if (double copies = copiesOf(op); copies != 1)
     for (::autopar::Strategy &strategy : node.strategies)
-      strategy.liveBytes *= copies;
+      strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(strategy.liveBytes));
   int32_t index = costGraph.addNode(std::move(node));
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
@@ -451,93 +477,4 @@ void ShardingProblem::markRepeatedBlocks() {
     operations.phases.push_back(i);
   }
   costGraph.blocks = findRepeatedBlocks(costGraph, operations);
-}
-
-//===-- Plans
-//-------------------------------------------------------------------------------------===//
-
-static ::autopar::AxisList wordsOf(const AxisList &list, const MeshAxes &axes) {
-  ::autopar::AxisList words;
-  for (int8_t axis : list)
-    words.push_back(axes.names[axis].str());
-  return words;
-}
-
-static ::autopar::ValueSharding valueOf(const TensorSharding &sharding, const MeshAxes &axes) {
-  ::autopar::ValueSharding value;
-  for (const AxisList &dim : sharding.dims)
-    value.dims.push_back(wordsOf(dim, axes));
-  return value;
-}
-
-::autopar::Result<double> ShardingProblem::stepUs(ArrayRef<int32_t> choice) const {
-  if (!hasStages())
-    return ::autopar::evaluate(costGraph, choice).timeUs;
-  ::autopar::Result<PipelineRun> run = runPipeline(choice);
-  if (!run)
-    return run.status();
-  return run->times.makespanUs;
-}
-
-::autopar::Result<PipelineRun> ShardingProblem::runPipeline(ArrayRef<int32_t> choice) const {
-  size_t first = argumentLists.size(); // nodes: arguments, operations, results
-  std::vector<double> times(costGraph.nodes.size(), 0);
-  for (auto [node, strategy] : llvm::enumerate(choice))
-    times[node] = costGraph.nodes[node].strategies[strategy].timeUs;
-  for (const ::autopar::CostEdge &edge : costGraph.edges) {
-    size_t count = costGraph.nodes[edge.b].strategies.size();
-    times[std::max(edge.a, edge.b)] +=
-        costGraph.matrices[edge.matrix][choice[edge.a] * count + choice[edge.b]];
-  }
-  return pipeline.run([&](Operation *op) { return times[first + timeOf.lookup(op)]; },
-                      [&](Operation *op) {
-                        int64_t node = first + timeOf.lookup(op);
-                        return costGraph.nodes[node].strategies[choice[node]].liveBytes /
-                               pipeline.copiesOf(op->getResult(0));
-                      });
-}
-
-/// Meshes of one shape, one after the other over the devices; a stage is listed with its
-/// operations, what is on no stage with the first.
-void ShardingProblem::addStages(::autopar::Plan &plan) const {
-  const ::autopar::Schedule &schedule = pipeline.schedule();
-  for (int64_t i = 0; i < schedule.meshes; ++i) {
-    plan.meshes.push_back(mesh);
-    if (hasStages())
-      plan.meshes.back().name = "m" + std::to_string(i);
-    for (int64_t &device : plan.meshes.back().devices)
-      device += i * mesh.deviceCount();
-  }
-  for (int64_t i = 0; i < schedule.stages; ++i)
-    plan.stages.push_back({"s" + std::to_string(i), plan.meshes[schedule.meshOf(i)].name, {}});
-  plan.microBatches = schedule.microBatches;
-  if (!hasStages())
-    return;
-  plan.schedule = schedule.name;
-  Stages stages(function);
-  for (auto &[op, id] : ids)
-    plan.stages[std::max<int64_t>(0, stages.of(op))].ops.push_back(id);
-}
-
-::autopar::Plan ShardingProblem::toPlan(ArrayRef<int32_t> choice) const {
-  ::autopar::Plan plan;
-  plan.clusterName = cluster.name;
-  plan.deviceCount = cluster.deviceCount();
-  func::FuncOp function = this->function;
-  addStages(plan);
-  size_t node = 0;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i, ++node)
-    plan.values[planNameOfArgument(function, i)] =
-        valueOf(lists[argumentLists[i]][choice[node]], axes);
-  for (auto &[op, id] : ids) {
-    ::autopar::OpStrategy strategy;
-    for (const AxisList &factor : (*strategies[node])[choice[node]])
-      strategy.factors.push_back(wordsOf(factor, axes));
-    plan.ops[id] = std::move(strategy);
-    ++node;
-  }
-  for (size_t i = 0; i < resultLists.size(); ++i)
-    plan.values[planNameOfResult(function, i)] =
-        valueOf(lists[resultLists[i]][choice[resultNodes[i]]], axes);
-  return plan;
 }

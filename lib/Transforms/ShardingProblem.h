@@ -30,9 +30,12 @@ SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const Mesh
 /// order, results.
 class ShardingProblem {
 public:
-  /// `schedule` is that of the function; `mesh` is the one of a stage.
+  /// `schedule` is that of the function; `mesh` is the one of a stage. With `assumedStages` the
+  /// function has no stages yet, and its memory is guessed as if it were cut into that many, the
+  /// first of which has `largestShare` of everything.
   ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule, const MeshAxes &axes,
-                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster);
+                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
+                  int64_t assumedStages = 1, double largestShare = 1);
 
   const ::autopar::CostGraph &graph() const { return costGraph; }
   ::autopar::CostGraph &graph() { return costGraph; }
@@ -41,7 +44,8 @@ public:
   /// Microseconds of a step under a choice: the sum of all costs, or with pipeline stages, whose
   /// meshes work at the same time, that of the schedule.
   ::autopar::Result<double> stepUs(ArrayRef<int32_t> choice) const;
-  /// Nodes: arguments, then operations. What each strategy of a node means.
+  /// Nodes: arguments, then operations, then results that are no arguments' next values. What each
+  /// strategy of a node means.
   ArrayRef<TensorSharding> shardingsOfArgument(unsigned index) const {
     return lists[argumentLists[index]];
   }
@@ -66,7 +70,12 @@ public:
   }
   /// Microseconds and bytes of every operation under a choice, as the pipeline's model takes them.
   ::autopar::Result<PipelineRun> runPipeline(ArrayRef<int32_t> choice) const;
+  /// Microseconds that all stages together work once in a step, and for all micro-batches.
+  std::pair<double, double> onceAndEachUs(ArrayRef<int32_t> choice) const;
   bool hasStages() const { return pipeline.meshes() > 1; }
+  /// How the choices of `plan`, which may be of another cut of the same function, are called here:
+  /// one per node, -1 where the plan does not say.
+  std::vector<int32_t> choiceOf(const ::autopar::Plan &plan) const;
 
 private:
   /// How a value may change on the way into an operation.
@@ -106,6 +115,9 @@ private:
   int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
                         Change change);
   ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
+  bool waitsForBackward(Operation *op) const;
+  double copiesOf(Operation *op) const;
+  std::vector<double> timesOf(ArrayRef<int32_t> choice) const;
   ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
   double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
                     double &bytes);
@@ -128,7 +140,10 @@ private:
   DenseMap<Value, Source> sources;
   MicroBatches microBatches;
   PipelineModel pipeline;
+  int64_t assumedStages;
+  double largestShare;
   int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
+  int64_t firstBackward = -1;                   ///< of these; -1: none
   DenseMap<Operation *, int64_t> timeOf;        ///< position in the block
   DenseMap<unsigned, unsigned> donorOf;         ///< by result: the argument whose next value it is
   SmallVector<std::pair<Operation *, std::string>> ids;

@@ -118,7 +118,7 @@ def test_a_stage_is_a_program_of_its_own(model, tmp_path):
     (["--stages", "2", "--pipeline-schedule", "zigzag"], "there is no schedule 'zigzag'"),
     (["--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", "1f1b"], "takes one stage per mesh"),
     (["--virtual-stages", "2"], "need --stages of at least 2"),
-    (["--stages", "auto", "--virtual-stages", "2"], "auto goes neither with --virtual-stages"),
+    (["--stages", "auto", "--virtual-stages", "2"], "--stages auto does not go with --virtual-stages"),
     (["--stages", "some"], "expected a positive number or auto"),
 ])
 def test_what_cannot_be_is_refused(model, tmp_path, options, why):
@@ -147,6 +147,32 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
         found[network] = json.loads(done.stdout)
     slow, fast = found[1.2e8], found[8e9]
     assert (len(slow["stages"]), len(fast["stages"])) == (2, 1)
+    assert any(other["change"].startswith("1 stage") for other in slow["believed"]["alternatives"])
     for plan in (slow, fast):
         rejected = plan["believed"]["alternatives"]
-        assert len(rejected) == 2 and all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
+        assert all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
+
+
+def test_all_is_left_to_cost(model, tmp_path):
+    """Stages, micro-batches and schedule; what was rejected is slower, and the step is that of one rank."""
+    plan_file = tmp_path / "plan.json"
+    artifact = small_gpt2.compile_step(model, tmp_path / "p.bin", 4, 1, "--stages", "auto", "--micro-batches", "auto",
+                                       "--emit-plan", str(plan_file))
+    plan = json.loads(plan_file.read_text())
+    rejected = plan["believed"]["alternatives"]
+    assert len(rejected) >= 2 and all(other["step_us"] >= plan["believed"]["step_us"] for other in rejected)
+    np.testing.assert_allclose(losses(artifact), losses(build(model, tmp_path / "a.bin", 1)), rtol=1e-5)
+
+
+def test_micro_batches_follow_from_memory(tmp_path):
+    """A batch that does not fit as a whole is computed in parts, one that fits is not."""
+    path = tmp_path / "gpt2.onnx"
+    models.save("gpt2-124m", path, weights=False)
+    parts = {}
+    for limit in ("64G", "2500M"):
+        command = [find_tool("autopar-compile"), path, "--bind", "batch=16,seq=256", "--cluster", "presets:cpux2", "--micro-batches", "auto",
+                   "--memory-limit", limit, "--constrain", "recompute=none", "--train", "loss=softmax_cross_entropy(logits, labels)",
+                   "--optimizer", "adamw(lr=1e-3)", "--plan-only", "-o", tmp_path / "plan.json", "--quiet"]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True)
+        parts[limit] = json.loads((tmp_path / "plan.json").read_text())["time"]["micro_batches"]
+    assert parts["64G"] == 1 < parts["2500M"]

@@ -139,8 +139,10 @@ struct Options {
           "weight-axis, sequence, zero, recompute (docs/PlanFormat.md)"),
       cl::value_desc("key=value,..."), cl::cat(category)};
   cl::opt<std::string> microBatches{
-      "micro-batches", cl::desc("compute the batch in this many parts, one after the other"),
-      cl::value_desc("number"), cl::cat(category)};
+      "micro-batches",
+      cl::desc("compute the batch in this many parts, one after the other; auto: as many as are "
+               "fastest and fit"),
+      cl::value_desc("number|auto"), cl::cat(category)};
   cl::opt<std::string> stages{"stages",
                               cl::desc("pipeline: cut the model into this many parts, each on its "
                                        "own share of the ranks; auto: as many as are fastest"),
@@ -150,8 +152,8 @@ struct Options {
       cl::value_desc("number"), cl::cat(category)};
   cl::opt<std::string> pipelineSchedule{
       "pipeline-schedule",
-      cl::desc("gpipe, 1f1b, interleaved or zero-bubble; default: 1f1b, or interleaved with "
-               "--virtual-stages"),
+      cl::desc("gpipe, 1f1b, interleaved, zero-bubble, or auto: the fastest; default: 1f1b, "
+               "interleaved with --virtual-stages, auto with --stages auto"),
       cl::cat(category)};
   cl::opt<std::string> recompute{
       "recompute",
@@ -218,8 +220,14 @@ Status Options::check() const {
   } else {
     int64_t count = demands->number("stages", 1);
     bool hasTurns = demands->number("virtual-stages", 1) > 1;
-    if (count == 0 && (hasTurns || !plan.empty()))
-      return usage("--stages auto goes neither with --virtual-stages nor with --plan");
+    bool asksAuto = count == 0 || demands->number("micro-batches", 1) == 0 ||
+                    demands->word("schedule") == "auto";
+    if (asksAuto && !plan.empty())
+      return usage("auto does not go with --plan, which says what there is to decide");
+    if (count == 0 && hasTurns)
+      return usage("--stages auto does not go with --virtual-stages");
+    if (asksAuto && ranks <= 1 && cluster.empty())
+      return usage("auto: expected --ranks or --cluster, nothing is searched for one rank");
     if (count == 1 && plan.empty() && (hasTurns || demands->has("schedule")))
       return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
     if (count != 1 && ranks <= 1 && cluster.empty())

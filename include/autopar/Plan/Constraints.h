@@ -25,7 +25,7 @@ public:
   /// character. `what` says what the text is
   /// ("--constrain"). Settings:
   ///   stages         a number, or auto      virtual-stages  stages of a mesh that take turns
-  ///   micro-batches  parts of the batch     schedule        a name of makeSchedule
+  ///   micro-batches  a number, or auto      schedule        a name of makeSchedule, or auto
   ///   mesh           data=2xtensor=2, of a stage
   ///   batch-axis     the batch, and nothing but the batch, is split over this axis
   ///   weight-axis    matrix products and their parameters are split over this one, the batch not

@@ -98,6 +98,9 @@ struct Evaluation {
   std::string whyNot;    ///< the first reason, where not legal
 };
 
+/// No choice holds less than this at its peak.
+int64_t fewestBytes(const CostGraph &graph);
+
 /// `choice` holds one strategy index per node.
 Evaluation evaluate(const CostGraph &graph, std::span<const int32_t> choice);
 

@@ -39,7 +39,10 @@ struct SearchOptions {
   double optimalGap = 1e-9;
   /// Solve copies of a block once (needs CostGraph::blocks).
   bool foldBlocks = true;
-  /// A choice to improve, one strategy per node; it need not fit. Empty: none.
+  /// A good choice soon: where blocks are folded, no lower bound, and copies stay as they were
+  /// solved together.
+  bool rough = false;
+  /// A choice to improve: one strategy per node, -1 for any; it need not fit. Empty: none.
   std::vector<int32_t> start;
   /// Where nothing fits, gets the least memory of a choice that was found.
   int64_t *leastBytes = nullptr;

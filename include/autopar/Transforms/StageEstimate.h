@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step would take if the function were cut into equal pipeline stages, without cutting it:
+// fast enough to ask for every number of stages and micro-batches.
+#pragma once
+
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Plan/Constraints.h"
+#include "autopar/Plan/Plan.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::autopar {
+
+/// On a module: a plan of another cut of the same function, from which autopar-search starts.
+inline constexpr StringLiteral kStartPlanAttribute = "autopar.start_plan";
+
+struct StageEstimateOptions {
+  int64_t stages = 1;
+  int64_t memoryLimit = 0; ///< bytes per device; 0: the cluster's
+  std::string engine = "auto";
+  uint64_t seed = 1;
+  ::autopar::Constraints constraints;
+  /// Of more than 16 devices only meshes whose innermost axis is about as long as this; 0: all.
+  int64_t near = 0;
+  /// Nobody is interested in a plan that takes as long as this or longer.
+  double boundUs = std::numeric_limits<double>::infinity();
+};
+
+struct StageEstimate {
+  double stepUs = 0; ///< under 1F1B, by the slowest of stages that are cut by their compute
+  /// Of the uncut function on the mesh of one stage; its mesh is the best for that many stages.
+  ::autopar::Plan plan;
+};
+
+/// The best mesh of a stage and the sharding on it, by the memory of the first stage if that were
+/// the largest. BadInput where none fits or is faster than the bound.
+::autopar::Result<StageEstimate> estimateStages(func::FuncOp function,
+                                                const ::autopar::Cluster &cluster,
+                                                const StageEstimateOptions &options);
+
+} // namespace mlir::autopar

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// A climb over estimates, then the real thing for the best of them.
+#include "ChoosePipeline.h"
+
+#include "SearchPlan.h"
+
+#include "autopar/Plan/Plan.h"
+#include "autopar/Transforms/StageEstimate.h"
+#include "mlir/IR/Threading.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Plan;
+using ::autopar::PlanAlternative;
+
+/// More stages than this have bubbles that no batch fills.
+static constexpr int64_t kMostStages = 64;
+/// How many of the estimated pipelines are cut, searched and timed.
+static constexpr size_t kFinalists = 2;
+/// Of the memory limit: what a plan may need that recomputation is expected to make fit.
+static constexpr int64_t kRecomputable = 4;
+
+std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
+  std::vector<int64_t> counts;
+  for (int64_t stages = 1; stages <= std::min(devices, kMostStages); ++stages)
+    if (devices % stages == 0)
+      counts.push_back(stages);
+  return counts;
+}
+
+std::vector<int64_t> mlir::autopar::microBatchCounts(int64_t samples) {
+  std::vector<int64_t> counts{1};
+  for (int64_t count = 2; count <= samples; ++count)
+    if (samples % count == 0 && count >= 2 * counts.back())
+      counts.push_back(count);
+  return counts;
+}
+
+static std::string counted(int64_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+namespace {
+
+/// Indices into the lists of choices.
+struct Place {
+  size_t microBatches = 0, stages = 0;
+  auto operator<=>(const Place &) const = default;
+};
+
+class Chooser {
+public:
+  Chooser(ModuleOp module, const PipelineChoices &choices, const AutoShardOptions &options,
+          const ::autopar::Cluster &cluster, function_ref<void(const std::string &)> onCandidate)
+      : module(module), choices(choices), options(options), cluster(cluster),
+        onCandidate(onCandidate) {}
+
+  LogicalResult run(OwningOpRef<ModuleOp> &result);
+
+private:
+  struct Estimate {
+    std::optional<StageEstimate> found;
+    std::string whyNot;
+  };
+  struct Candidate {
+    OwningOpRef<ModuleOp> module;
+    Plan plan;
+    std::string name, schedule;
+  };
+
+  ModuleOp split(size_t microBatches);
+  void estimate(ArrayRef<Place> places);
+  bool findStart();
+  void climb();
+  SmallVector<Place> neighbours(Place place) const;
+  std::vector<Place> finalists() const;
+  std::optional<Candidate> build(Place place, const std::string &schedule, StringRef recompute);
+  std::string nameOf(Place place) const;
+  bool isFound(Place place) const { return estimates.at(place).found.has_value(); }
+
+  ModuleOp module;
+  const PipelineChoices &choices;
+  const AutoShardOptions &options;
+  const ::autopar::Cluster &cluster;
+  function_ref<void(const std::string &)> onCandidate;
+  std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
+  std::map<Place, Estimate> estimates;
+  std::optional<Place> best;
+  ::autopar::Constraints demands;
+  int64_t limitFactor = 1; ///< of the memory limit, that of estimates
+  std::string why;         ///< what was tried in vain
+};
+
+std::string Chooser::nameOf(Place place) const {
+  std::string name = counted(choices.stages[place.stages], "stage");
+  if (choices.microBatches.size() > 1)
+    name +=
+        ", " + (choices.microBatches[place.microBatches] == 1
+                    ? "1 micro-batch"
+                    : std::to_string(choices.microBatches[place.microBatches]) + " micro-batches");
+  return name;
+}
+
+ModuleOp Chooser::split(size_t microBatches) {
+  if (choices.microBatches.size() == 1)
+    return module;
+  auto [it, isNew] = splits.try_emplace(microBatches);
+  if (!isNew)
+    return *it->second;
+  it->second = module.clone();
+  AutoShardOptions own;
+  own.copyOptionValuesFrom(options);
+  own.microBatches = choices.microBatches[microBatches];
+  PassManager manager(module.getContext());
+  if (own.microBatches > 1)
+    buildPhase(manager, Phase::SplitMicroBatches, own, {});
+  std::string problem;
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    problem += diagnostic.str();
+    return success();
+  });
+  if (failed(manager.run(*it->second))) {
+    it->second = nullptr;
+    why += std::to_string(own.microBatches) + " micro-batches: " + problem + "\n";
+  }
+  return it->second ? *it->second : nullptr;
+}
+
+/// All of `places` that are not known yet, side by side.
+void Chooser::estimate(ArrayRef<Place> places) {
+  StageEstimateOptions common;
+  int64_t limit =
+      options.memoryLimit ? int64_t(options.memoryLimit) : cluster.typeOfDevice(0).usableBytes();
+  common.memoryLimit = limitFactor * limit;
+  common.engine = options.engine;
+  common.seed = options.seed;
+  common.constraints = demands;
+  if (best)
+    common.boundUs = estimates.at(*best).found->stepUs;
+  for (auto &[place, one] : estimates)
+    if (one.found && (!best || place == best)) {
+      const std::vector<::autopar::MeshAxis> &axes = one.found->plan.meshes.front().axes;
+      common.near = axes.size() > 1 ? axes.back().size : 1;
+    }
+  SmallVector<std::pair<Place, ModuleOp>> wanted;
+  for (Place place : places)
+    if (!estimates.count(place)) {
+      onCandidate(nameOf(place));
+      wanted.emplace_back(place, split(place.microBatches));
+      estimates[place];
+    }
+  parallelFor(module.getContext(), 0, wanted.size(), [&](size_t i) {
+    auto [place, own] = wanted[i];
+    Estimate &estimate = estimates.at(place);
+    if (!own)
+      return;
+    StageEstimateOptions options = common;
+    options.stages = choices.stages[place.stages];
+    auto found = estimateStages(own.lookupSymbol<func::FuncOp>("main"), cluster, options);
+    if (found)
+      estimate.found = found.take();
+    else
+      estimate.whyNot = found.status().message();
+  });
+  for (auto &[place, own] : wanted)
+    if (isFound(place) &&
+        (!best || estimates.at(place).found->stepUs < estimates.at(*best).found->stepUs))
+      best = place;
+}
+
+/// The fewest stages that fit, and the fewest micro-batches with them: what does not fit is told
+/// fast. False: nothing does.
+bool Chooser::findStart() {
+  for (size_t stages = 0; stages < choices.stages.size(); ++stages)
+    for (size_t microBatches = 0; microBatches < choices.microBatches.size(); ++microBatches) {
+      Place place{microBatches, stages};
+      estimate(place);
+      if (best)
+        return true;
+      why += nameOf(place) + ": " + estimates.at(place).whyNot + "\n";
+    }
+  return false;
+}
+
+/// More stages want more micro-batches.
+SmallVector<Place> Chooser::neighbours(Place place) const {
+  SmallVector<Place> found;
+  for (auto [microBatches, stages] :
+       std::initializer_list<std::pair<int, int>>{{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}}) {
+    Place other{place.microBatches + microBatches, place.stages + stages}; // below 0: very large
+    if (other.microBatches < choices.microBatches.size() && other.stages < choices.stages.size())
+      found.push_back(other);
+  }
+  return found;
+}
+
+void Chooser::climb() {
+  std::optional<Place> at;
+  while (at != best) {
+    at = best;
+    estimate(neighbours(*at));
+  }
+}
+
+/// The best by their estimates.
+std::vector<Place> Chooser::finalists() const {
+  std::vector<std::pair<double, Place>> order;
+  for (auto &[place, one] : estimates)
+    if (one.found)
+      order.emplace_back(one.found->stepUs, place);
+  llvm::sort(order);
+  std::vector<Place> chosen;
+  for (auto &[us, place] : ArrayRef(order).take_front(kFinalists))
+    chosen.push_back(place);
+  return chosen;
+}
+
+/// Cuts, and searches from the estimate's plan on the estimate's mesh.
+std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string &schedule,
+                                                 StringRef recompute) {
+  Candidate candidate{
+      OwningOpRef<ModuleOp>(split(place.microBatches).clone()), {}, nameOf(place), schedule};
+  const Plan &start = estimates.at(place).found->plan;
+  AutoShardOptions own;
+  own.copyOptionValuesFrom(options);
+  int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
+  own.stageMeshes = choices.stages[place.stages];
+  own.stages = own.stageMeshes * turns;
+  own.schedule = schedule;
+  own.recompute = recompute.str();
+  own.emitPlan = "";
+  std::string mesh;
+  for (const ::autopar::MeshAxis &axis : start.meshes.front().axes)
+    mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  own.mesh = mesh;
+  (*candidate.module)
+      ->setAttr(kStartPlanAttribute, StringAttr::get(module.getContext(), start.toJson()));
+  if (own.stages > 1 && choices.schedules.size() > 1)
+    candidate.name += ", " + schedule;
+  if (recompute != options.recompute)
+    candidate.name += ", without recomputation";
+  onCandidate(candidate.name);
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      why += candidate.name + ": " + diagnostic.str() + "\n";
+    return success();
+  });
+  PassManager manager(module.getContext());
+  if (own.stages > 1)
+    buildPhase(manager, Phase::CutStages, own, {});
+  if (failed(manager.run(*candidate.module)) || failed(searchPlan(*candidate.module, own)))
+    return std::nullopt;
+  auto plan =
+      Plan::fromJson((*candidate.module)->getAttrOfType<StringAttr>("autopar.plan").getValue());
+  if (!plan)
+    return std::nullopt;
+  candidate.plan = plan.take();
+  return candidate;
+}
+
+LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
+  auto parsed = ::autopar::Constraints::parse("constraints", options.constraints);
+  if (!parsed)
+    return emitError(module.getLoc()) << parsed.status().message();
+  demands = parsed.take();
+  // What is computed again is left out while pipelines are compared, unless nothing fits so.
+  StringRef recompute = "none";
+  bool fits = findStart();
+  if (!fits && options.recompute != "none") {
+    recompute = options.recompute;
+    limitFactor = kRecomputable;
+    estimates.clear();
+    fits = findStart();
+  }
+  if (!fits)
+    return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
+  why.clear();
+  climb();
+  std::optional<Candidate> chosen;
+  std::vector<PlanAlternative> rejected;
+  auto reject = [&](const Candidate &candidate) {
+    rejected.push_back({candidate.name, candidate.plan.believed.stepUs});
+  };
+  auto consider = [&](Place place, const std::string &schedule, StringRef recompute) {
+    std::optional<Candidate> candidate = build(place, schedule, recompute);
+    if (!candidate)
+      return;
+    if (!chosen || candidate->plan.believed.stepUs < chosen->plan.believed.stepUs) {
+      std::swap(chosen, candidate);
+      best = place;
+    }
+    bool isSame = candidate && candidate->plan.believed.stepUs == chosen->plan.believed.stepUs;
+    if (candidate && !isSame)
+      reject(*candidate);
+  };
+  std::vector<Place> tried = finalists();
+  for (Place place : tried)
+    consider(place, choices.schedules.front(), recompute);
+  if (Place place = *best; choices.stages[place.stages] > 1)
+    for (const std::string &schedule : ArrayRef(choices.schedules).drop_front())
+      consider(place, schedule, recompute);
+  if (chosen && recompute != options.recompute)
+    consider(*best, chosen->schedule, options.recompute);
+  if (!chosen)
+    return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
+  if (!why.empty())
+    emitRemark(module.getLoc()) << "without a plan:\n" << why;
+  for (auto &[place, one] : estimates)
+    if (one.found && !llvm::is_contained(tried, place))
+      rejected.push_back({nameOf(place) + " (estimated)", one.found->stepUs});
+  llvm::append_range(chosen->plan.believed.alternatives, rejected);
+  result = std::move(chosen->module);
+  (*result)->setAttr("autopar.plan", StringAttr::get(module.getContext(), chosen->plan.toJson()));
+  if (!options.emitPlan.empty())
+    if (::autopar::Status status = chosen->plan.save(options.emitPlan); !status.isOk())
+      return emitError((*result)->getLoc()) << status.message();
+  return success();
+}
+
+} // namespace
+
+LogicalResult mlir::autopar::choosePipeline(OwningOpRef<ModuleOp> &module,
+                                            const PipelineChoices &choices,
+                                            const AutoShardOptions &options,
+                                            const ::autopar::Cluster &cluster,
+                                            function_ref<void(const std::string &)> onCandidate) {
+  OwningOpRef<ModuleOp> result;
+  if (failed(Chooser(*module, choices, options, cluster, onCandidate).run(result)))
+    return failure();
+  module = std::move(result);
+  return success();
+}

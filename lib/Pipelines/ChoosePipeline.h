@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many micro-batches, how many pipeline stages, and by which schedule: estimates lead to the
+// few that are cut, searched and timed on the event engine.
+#pragma once
+
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Pipelines/Pipelines.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::autopar {
+
+/// What may be chosen; each list has at least one entry.
+struct PipelineChoices {
+  std::vector<int64_t> microBatches; ///< rising; one entry: `module` is split already
+  std::vector<int64_t> stages;       ///< rising; meshes, where several stages take turns on one
+  std::vector<std::string> schedules;
+};
+
+/// Every number that the devices can be shared by, and powers of two or little else that divide the
+/// batch.
+std::vector<int64_t> stageCounts(int64_t devices);
+std::vector<int64_t> microBatchCounts(int64_t samples);
+
+/// Replaces `module` (whole tensors) by the one that is split and cut as is best, in which the
+/// search has left its plan; what was rejected stands in the plan. `onCandidate` is told what is
+/// tried. Failure: nothing has a plan; the diagnostics say why.
+LogicalResult choosePipeline(OwningOpRef<ModuleOp> &module, const PipelineChoices &choices,
+                             const AutoShardOptions &options, const ::autopar::Cluster &cluster,
+                             function_ref<void(const std::string &)> onCandidate);
+
+} // namespace mlir::autopar

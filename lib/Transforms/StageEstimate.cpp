@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every mesh is first solved without a memory limit, which is fast and never slower than with one:
+// meshes are then solved under the limit in that order, until the next one cannot win.
+#include "autopar/Transforms/StageEstimate.h"
+
+#include "ForwardChain.h"
+#include "MeshCandidates.h"
+#include "OpsOfStages.h"
+#include "SearchConstraints.h"
+#include "ShardingProblem.h"
+#include "StagePhases.h"
+#include "autopar/Planner/SearchEngine.h"
+#include "mlir/IR/Threading.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Mesh;
+using ::autopar::Result;
+using ::autopar::Status;
+
+namespace {
+
+/// What is searched per mesh, in the units of SearchOptions.
+constexpr int64_t kWorkUnits = 60;
+
+class Estimator {
+public:
+  Estimator(func::FuncOp function, const ::autopar::Cluster &cluster,
+            const StageEstimateOptions &options)
+      : function(function), cluster(cluster), options(options) {}
+
+  Result<StageEstimate> run();
+
+private:
+  struct Candidate {
+    Mesh mesh;
+    std::optional<StageEstimate> unlimited;
+    bool fits = false;
+    Status problem;
+  };
+
+  std::vector<Mesh> meshes() const;
+  double stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choice) const;
+  /// Fits tells whether the solution keeps the limit.
+  Result<StageEstimate> solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const;
+
+  func::FuncOp function;
+  const ::autopar::Cluster &cluster;
+  const StageEstimateOptions &options;
+  ::autopar::Schedule schedule;
+  const ::autopar::SearchEngine *engine = nullptr;
+  ChainCut cut;
+  int64_t limit = 0;
+};
+
+/// Extent of the axis with the fastest links; of one axis the devices are all alike.
+int64_t innermost(const Mesh &mesh) { return mesh.axes.size() > 1 ? mesh.axes.back().size : 1; }
+
+std::vector<Mesh> Estimator::meshes() const {
+  if (std::vector<::autopar::MeshAxis> axes = options.constraints.mesh(); !axes.empty())
+    return {Mesh::over("mesh", axes)};
+  int64_t devices = cluster.deviceCount() / options.stages;
+  std::vector<Mesh> found;
+  auto isNear = [&](const Mesh &mesh) {
+    double ratio = static_cast<double>(innermost(mesh)) / static_cast<double>(options.near);
+    return options.near == 0 || (ratio <= 2 && ratio >= 0.5);
+  };
+  for (Mesh &mesh : meshCandidates(cluster, devices))
+    if (devices <= 16 || (mesh.axes.size() <= 2 && isNear(mesh)))
+      found.push_back(std::move(mesh));
+  return found;
+}
+
+/// The slowest stage sets the pace; the first micro-batch goes through all of them.
+double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choice) const {
+  auto [once, each] = problem.onceAndEachUs(choice);
+  auto parts = static_cast<double>(schedule.microBatches);
+  if (parts == 1) // one stage after the other
+    return once + cut.messagesUs;
+  return once / static_cast<double>(options.stages) +
+         each / parts * ((parts - 1) * cut.slowestShare + 1) + cut.messagesUs;
+}
+
+Result<StageEstimate> Estimator::solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const {
+  MeshAxes axes;
+  axes.symbol = FlatSymbolRefAttr::get(function->getContext(), mesh.name);
+  for (const ::autopar::MeshAxis &axis : mesh.axes) {
+    axes.names.push_back(axis.name);
+    axes.sizes.push_back(axis.size);
+  }
+  ShardingProblem problem(function, schedule, axes, mesh, cluster, options.stages,
+                          cut.slowestShare);
+  AUTOPAR_RETURN_IF_ERROR(constrain(problem, options.constraints));
+  if (::autopar::fewestBytes(problem.graph()) > limit)
+    return Status::badInput("no sharding fits");
+  problem.graph().memoryLimitBytes = solveLimit;
+  ::autopar::SearchOptions search;
+  search.seed = options.seed;
+  search.workUnits = kWorkUnits;
+  search.rough = true;
+  Result<std::vector<::autopar::Solution>> found = engine->search(problem.graph(), search);
+  if (!found)
+    return found.status();
+  const ::autopar::Solution &solution = found->front();
+  fits = solution.peakBytes <= limit;
+  StageEstimate estimate{stepUs(problem, solution.choice), problem.toPlan(solution.choice)};
+  estimate.plan.believed.peakBytes = {solution.peakBytes};
+  return estimate;
+}
+
+Result<StageEstimate> Estimator::run() {
+  limit = options.memoryLimit ? options.memoryLimit : cluster.typeOfDevice(0).usableBytes();
+  Result<::autopar::Schedule> own = scheduleOf(function);
+  if (!own)
+    return own.status();
+  schedule = own.take();
+  Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(options.engine);
+  if (!found)
+    return found.status();
+  engine = *found;
+  if (options.stages > 1) {
+    OpsOfStages ops(function);
+    if (static_cast<int64_t>(ops.forward.size()) < options.stages)
+      return Status::badInput("has fewer operations than stages");
+    auto chain = ForwardChain(ops.forward, cluster, cluster.deviceCount() / options.stages,
+                              !ops.later.empty())
+                     .cut(options.stages, schedule.microBatches);
+    if (!chain)
+      return chain.status();
+    cut = chain.take();
+  }
+  std::vector<Candidate> candidates;
+  for (Mesh &mesh : meshes())
+    candidates.push_back({std::move(mesh), std::nullopt, false, Status::ok()});
+  parallelFor(function->getContext(), 0, candidates.size(), [&](size_t i) {
+    Candidate &one = candidates[i];
+    Result<StageEstimate> estimate = solve(one.mesh, 0, one.fits);
+    if (estimate)
+      one.unlimited = estimate.take();
+    else
+      one.problem = estimate.status();
+  });
+  std::vector<std::pair<double, size_t>> order; // of equally fast meshes the one with fewer axes
+  for (auto [index, one] : llvm::enumerate(candidates))
+    order.emplace_back(
+        one.unlimited ? one.unlimited->stepUs : std::numeric_limits<double>::infinity(), index);
+  llvm::sort(order);
+  std::optional<StageEstimate> best;
+  Status problem = Status::badInput("nothing is faster than what is known");
+  for (auto [unlimitedUs, index] : order) {
+    Candidate &one = candidates[index];
+    double bound = best ? best->stepUs : options.boundUs;
+    if (!one.unlimited || unlimitedUs >= bound) {
+      if (!one.problem.isOk() && !best)
+        problem = one.problem;
+      break; // those after it are no faster
+    }
+    if (one.fits) {
+      best = std::move(one.unlimited);
+      continue;
+    }
+    Result<StageEstimate> limited = solve(one.mesh, limit, one.fits);
+    if (!limited)
+      problem = limited.status();
+    else if (limited->stepUs < bound)
+      best = limited.take();
+  }
+  if (!best)
+    return problem;
+  return std::move(*best);
+}
+
+} // namespace
+
+Result<StageEstimate> mlir::autopar::estimateStages(func::FuncOp function,
+                                                    const ::autopar::Cluster &cluster,
+                                                    const StageEstimateOptions &options) {
+  return Estimator(function, cluster, options).run();
+}
