@@ -8,6 +8,8 @@
 #include "autopar/Transforms/StageEstimate.h"
 #include "mlir/IR/Threading.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Plan;
@@ -36,8 +38,8 @@ std::vector<int64_t> mlir::autopar::microBatchCounts(int64_t samples) {
   return counts;
 }
 
-static std::string counted(int64_t count, const char *what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+static std::string counted(int64_t count, const char *one, const char *several) {
+  return std::to_string(count) + " " + (count == 1 ? one : several);
 }
 
 namespace {
@@ -73,7 +75,7 @@ private:
   bool findStart();
   void climb();
   SmallVector<Place> neighbours(Place place) const;
-  std::vector<Place> finalists() const;
+  std::vector<Place> ranking() const;
   std::optional<Candidate> build(Place place, const std::string &schedule, StringRef recompute);
   std::string nameOf(Place place) const;
   bool isFound(Place place) const { return estimates.at(place).found.has_value(); }
@@ -92,21 +94,20 @@ private:
 };
 
 std::string Chooser::nameOf(Place place) const {
-  std::string name = counted(choices.stages[place.stages], "stage");
+  std::string name = counted(choices.stages[place.stages], "stage", "stages");
   if (choices.microBatches.size() > 1)
     name +=
-        ", " + (choices.microBatches[place.microBatches] == 1
-                    ? "1 micro-batch"
-                    : std::to_string(choices.microBatches[place.microBatches]) + " micro-batches");
+        ", " + counted(choices.microBatches[place.microBatches], "micro-batch", "micro-batches");
   return name;
 }
 
+/// Null where the batch cannot be split so.
 ModuleOp Chooser::split(size_t microBatches) {
   if (choices.microBatches.size() == 1)
     return module;
   auto [it, isNew] = splits.try_emplace(microBatches);
   if (!isNew)
-    return *it->second;
+    return it->second.get();
   it->second = module.clone();
   AutoShardOptions own;
   own.copyOptionValuesFrom(options);
@@ -123,7 +124,7 @@ ModuleOp Chooser::split(size_t microBatches) {
     it->second = nullptr;
     why += std::to_string(own.microBatches) + " micro-batches: " + problem + "\n";
   }
-  return it->second ? *it->second : nullptr;
+  return it->second.get();
 }
 
 /// All of `places` that are not known yet, side by side.
@@ -135,13 +136,11 @@ void Chooser::estimate(ArrayRef<Place> places) {
   common.engine = options.engine;
   common.seed = options.seed;
   common.constraints = demands;
-  if (best)
-    common.boundUs = estimates.at(*best).found->stepUs;
-  for (auto &[place, one] : estimates)
-    if (one.found && (!best || place == best)) {
-      const std::vector<::autopar::MeshAxis> &axes = one.found->plan.meshes.front().axes;
-      common.near = axes.size() > 1 ? axes.back().size : 1;
-    }
+  if (best) {
+    const StageEstimate &known = *estimates.at(*best).found;
+    common.boundUs = known.stepUs;
+    common.near = innermost(known.plan.meshes.front());
+  }
   SmallVector<std::pair<Place, ModuleOp>> wanted;
   for (Place place : places)
     if (!estimates.count(place)) {
@@ -202,17 +201,17 @@ void Chooser::climb() {
   }
 }
 
-/// The best by their estimates.
-std::vector<Place> Chooser::finalists() const {
+/// By their estimates, the best first.
+std::vector<Place> Chooser::ranking() const {
   std::vector<std::pair<double, Place>> order;
   for (auto &[place, one] : estimates)
     if (one.found)
       order.emplace_back(one.found->stepUs, place);
   llvm::sort(order);
-  std::vector<Place> chosen;
-  for (auto &[us, place] : ArrayRef(order).take_front(kFinalists))
-    chosen.push_back(place);
-  return chosen;
+  std::vector<Place> ranked;
+  for (auto &[us, place] : order)
+    ranked.push_back(place);
+  return ranked;
 }
 
 /// Cuts, and searches from the estimate's plan on the estimate's mesh.
@@ -259,6 +258,9 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
 }
 
 LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+    return emitError(module.getLoc(), "expected a function @main of one block to plan");
   auto parsed = ::autopar::Constraints::parse("constraints", options.constraints);
   if (!parsed)
     return emitError(module.getLoc()) << parsed.status().message();
@@ -284,7 +286,7 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
   auto consider = [&](Place place, const std::string &schedule, StringRef recompute) {
     std::optional<Candidate> candidate = build(place, schedule, recompute);
     if (!candidate)
-      return;
+      return false;
     if (!chosen || candidate->plan.believed.stepUs < chosen->plan.believed.stepUs) {
       std::swap(chosen, candidate);
       best = place;
@@ -292,10 +294,17 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
     bool isSame = candidate && candidate->plan.believed.stepUs == chosen->plan.believed.stepUs;
     if (candidate && !isSame)
       reject(*candidate);
+    return true;
   };
-  std::vector<Place> tried = finalists();
-  for (Place place : tried)
-    consider(place, choices.schedules.front(), recompute);
+  // An estimate may promise what does not fit: then the next one has its turn.
+  std::set<Place> tried;
+  size_t built = 0;
+  for (Place place : ranking()) {
+    if (built == kFinalists)
+      break;
+    tried.insert(place);
+    built += consider(place, choices.schedules.front(), recompute);
+  }
   if (Place place = *best; choices.stages[place.stages] > 1)
     for (const std::string &schedule : ArrayRef(choices.schedules).drop_front())
       consider(place, schedule, recompute);
@@ -306,7 +315,7 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
   if (!why.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << why;
   for (auto &[place, one] : estimates)
-    if (one.found && !llvm::is_contained(tried, place))
+    if (one.found && !tried.count(place))
       rejected.push_back({nameOf(place) + " (estimated)", one.found->stepUs});
   llvm::append_range(chosen->plan.believed.alternatives, rejected);
   result = std::move(chosen->module);

@@ -41,7 +41,7 @@ private:
 
   std::vector<Mesh> meshes() const;
   double stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choice) const;
-  /// Fits tells whether the solution keeps the limit.
+  /// `fits` tells whether the solution keeps the limit.
   Result<StageEstimate> solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const;
 
   func::FuncOp function;
@@ -52,9 +52,6 @@ private:
   ChainCut cut;
   int64_t limit = 0;
 };
-
-/// Extent of the axis with the fastest links; of one axis the devices are all alike.
-int64_t innermost(const Mesh &mesh) { return mesh.axes.size() > 1 ? mesh.axes.back().size : 1; }
 
 std::vector<Mesh> Estimator::meshes() const {
   if (std::vector<::autopar::MeshAxis> axes = options.constraints.mesh(); !axes.empty())
@@ -171,6 +168,10 @@ Result<StageEstimate> Estimator::run() {
 }
 
 } // namespace
+
+int64_t mlir::autopar::innermost(const Mesh &mesh) {
+  return mesh.axes.size() > 1 ? mesh.axes.back().size : 1;
+}
 
 Result<StageEstimate> mlir::autopar::estimateStages(func::FuncOp function,
                                                     const ::autopar::Cluster &cluster,

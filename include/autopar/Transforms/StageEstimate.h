@@ -25,6 +25,9 @@ struct StageEstimateOptions {
   double boundUs = std::numeric_limits<double>::infinity();
 };
 
+/// Extent of a mesh's axis with the fastest links; 1 for one axis, whose devices are all alike.
+int64_t innermost(const ::autopar::Mesh &mesh);
+
 struct StageEstimate {
   double stepUs = 0; ///< under 1F1B, by the slowest of stages that are cut by their compute
   /// Of the uncut function on the mesh of one stage; its mesh is the best for that many stages.
