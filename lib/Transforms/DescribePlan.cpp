@@ -18,21 +18,10 @@ using ::autopar::Result;
 using ::autopar::Status;
 using ::autopar::TimelineSlice;
 
+/// What no rank waits for another in is a copy to people.
 static StringRef wordOf(ReshardStep::Kind kind) {
-  switch (kind) {
-  case ReshardStep::Kind::AllReduce:
-    return "all_reduce";
-  case ReshardStep::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case ReshardStep::Kind::AllGather:
-    return "all_gather";
-  case ReshardStep::Kind::AllToAll:
-    return "all_to_all";
-  case ReshardStep::Kind::Slice:
-  case ReshardStep::Kind::Mask:
-    return "copy";
-  }
-  llvm_unreachable("all kinds are listed");
+  bool isLocal = kind == ReshardStep::Kind::Slice || kind == ReshardStep::Kind::Mask;
+  return isLocal ? "copy" : nameOf(kind);
 }
 
 static StringRef wordOf(PipelineTask::Kind kind) {
@@ -409,13 +398,7 @@ Result<PlanDetails> mlir::autopar::describePlan(func::FuncOp function, const Pla
   if (!schedule)
     return schedule.status();
   ::autopar::Mesh mesh = plan.meshes.front();
-  MeshAxes axes;
-  axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
-  for (const ::autopar::MeshAxis &axis : mesh.axes) {
-    axes.names.push_back(axis.name);
-    axes.sizes.push_back(axis.size);
-  }
-  ShardingProblem problem(function, *schedule, axes, mesh, cluster);
+  ShardingProblem problem(function, *schedule, mesh, cluster);
   Result<PlanDetails> details = Describer(function, plan, problem).run();
   if (details)
     details->memoryLimit = memoryLimit;

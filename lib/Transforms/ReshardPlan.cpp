@@ -161,6 +161,24 @@ private:
 
 } // namespace
 
+StringRef mlir::autopar::nameOf(ReshardStep::Kind kind) {
+  switch (kind) {
+  case Kind::AllReduce:
+    return "all_reduce";
+  case Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Kind::AllGather:
+    return "all_gather";
+  case Kind::AllToAll:
+    return "all_to_all";
+  case Kind::Slice:
+    return "slice";
+  case Kind::Mask:
+    return "mask";
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
 SmallVector<ReshardStep> mlir::autopar::planReshard(ArrayRef<int64_t> shape,
                                                     const TensorSharding &from,
                                                     const TensorSharding &to,

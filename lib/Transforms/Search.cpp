@@ -181,13 +181,7 @@ private:
   /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
   ::autopar::Result<::autopar::Plan> solve(func::FuncOp function, const Mesh &mesh,
                                            const Cluster &machine, int64_t &leastBytes) {
-    MeshAxes axes;
-    axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
-    for (const ::autopar::MeshAxis &axis : mesh.axes) {
-      axes.names.push_back(axis.name);
-      axes.sizes.push_back(axis.size);
-    }
-    ShardingProblem problem(function, schedule, axes, mesh, machine);
+    ShardingProblem problem(function, schedule, mesh, machine);
     problem.graph().memoryLimitBytes = limit;
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random")

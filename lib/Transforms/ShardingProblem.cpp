@@ -57,13 +57,17 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 //------------------------------------------------------------------------------===//
 
 ShardingProblem::ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule,
-                                 const MeshAxes &axes, const ::autopar::Mesh &mesh,
-                                 const ::autopar::Cluster &cluster, int64_t assumedStages,
-                                 double largestShare)
-    : function(function), axes(axes), mesh(mesh), cluster(cluster),
+                                 const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
+                                 int64_t assumedStages, double largestShare)
+    : function(function), mesh(mesh), cluster(cluster),
       device(cluster.typeOfDevice(mesh.devices.front())), microBatches(function.getBody().front()),
       pipeline(function, schedule, cluster), assumedStages(assumedStages),
       largestShare(largestShare), ids(planIds(function)) {
+  axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
+  for (const ::autopar::MeshAxis &axis : mesh.axes) {
+    axes.names.push_back(axis.name);
+    axes.sizes.push_back(axis.size);
+  }
   for (auto [position, entry] : llvm::enumerate(ids)) {
     timeOf[entry.first] = position;
     if (microBatches.runsOf(entry.first) == 1)

@@ -33,7 +33,7 @@ public:
   /// `schedule` is that of the function; `mesh` is the one of a stage. With `assumedStages` the
   /// function has no stages yet, and its memory is guessed as if it were cut into that many, the
   /// first of which has `largestShare` of everything.
-  ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule, const MeshAxes &axes,
+  ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule,
                   const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
                   int64_t assumedStages = 1, double largestShare = 1);
 
@@ -127,7 +127,7 @@ private:
   void markRepeatedBlocks();
 
   func::FuncOp function;
-  const MeshAxes &axes;
+  MeshAxes axes; ///< of `mesh`
   const ::autopar::Mesh &mesh;
   const ::autopar::Cluster &cluster;
   const ::autopar::DeviceType &device;

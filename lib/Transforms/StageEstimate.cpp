@@ -79,14 +79,7 @@ double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choic
 }
 
 Result<StageEstimate> Estimator::solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const {
-  MeshAxes axes;
-  axes.symbol = FlatSymbolRefAttr::get(function->getContext(), mesh.name);
-  for (const ::autopar::MeshAxis &axis : mesh.axes) {
-    axes.names.push_back(axis.name);
-    axes.sizes.push_back(axis.size);
-  }
-  ShardingProblem problem(function, schedule, axes, mesh, cluster, options.stages,
-                          cut.slowestShare);
+  ShardingProblem problem(function, schedule, mesh, cluster, options.stages, cut.slowestShare);
   AUTOPAR_RETURN_IF_ERROR(constrain(problem, options.constraints));
   if (::autopar::fewestBytes(problem.graph()) > limit)
     return Status::badInput("no sharding fits");

@@ -17,24 +17,6 @@ ArrayRef<std::pair<StringRef, StringRef>> autopar_law::cellKinds() {
   return list;
 }
 
-static StringRef collectiveName(ReshardStep::Kind kind) {
-  switch (kind) {
-  case ReshardStep::Kind::AllReduce:
-    return "all_reduce";
-  case ReshardStep::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case ReshardStep::Kind::AllGather:
-    return "all_gather";
-  case ReshardStep::Kind::AllToAll:
-    return "all_to_all";
-  case ReshardStep::Kind::Slice:
-    return "slice";
-  case ReshardStep::Kind::Mask:
-    return "mask";
-  }
-  return "";
-}
-
 /// Factor kinds that `axes` shard; "whole" where none is sharded.
 static std::set<std::string> shardedKinds(const ShardingRule &rule, const FactorAxes &axes) {
   std::set<std::string> found;
@@ -51,7 +33,7 @@ static std::set<std::string> collectivesBetween(RankedTensorType type, const Ten
                                                 const TensorSharding &to, const MeshAxes &mesh) {
   std::set<std::string> found;
   for (const ReshardStep &step : planReshard(type.getShape(), from, to, mesh))
-    found.insert(collectiveName(step.kind).str());
+    found.insert(mlir::autopar::nameOf(step.kind).str());
   if (found.empty())
     found.insert("none");
   return found;

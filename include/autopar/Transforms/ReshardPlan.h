@@ -24,6 +24,9 @@ struct ReshardStep {
   TensorSharding after; ///< the sharding once the step is done
 };
 
+/// "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "slice", "mask".
+StringRef nameOf(ReshardStep::Kind kind);
+
 /// The steps from one sharding of a tensor of global shape `shape` to another; empty where both are
 /// equal.
 SmallVector<ReshardStep> planReshard(ArrayRef<int64_t> shape, const TensorSharding &from,
