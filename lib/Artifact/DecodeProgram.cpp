@@ -152,7 +152,8 @@ public:
   }
 
   Payload decode(const fb::Launch &p) {
-    return Launch{p.kernel(), list(p.args()), p.extent(), p.outputs()};
+    return Launch{p.kernel(), list(p.args()), p.extent(),      p.outputs(),
+                  p.blocks(), p.threads(),    p.shared_bytes()};
   }
   Payload decode(const fb::Matmul &p) {
     if (!p.geometry()) {

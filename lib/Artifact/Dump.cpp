@@ -175,6 +175,8 @@ private:
   void dumpPayload(const Launch &p) {
     out << "launch @" << program->kernels[size_t(p.kernel)] << "(" << refs(p.args) << ") extent "
         << p.extent;
+    if (p.blocks)
+      out << " grid [" << p.blocks << ", " << p.threads << ", " << p.sharedBytes << "]";
   }
   void dumpPayload(const Matmul &p) {
     out << "matmul " << ref(p.a) << ", " << ref(p.b) << " -> " << ref(p.c) << " bias "

@@ -76,7 +76,8 @@ public:
   }
 
   Offset<void> encode(const Launch &p) {
-    return fb::CreateLaunch(builder, p.kernel, builder.CreateVector(p.args), p.extent, p.outputs)
+    return fb::CreateLaunch(builder, p.kernel, builder.CreateVector(p.args), p.extent, p.outputs,
+                            p.blocks, p.threads, p.sharedBytes)
         .Union();
   }
   Offset<void> encode(const Matmul &p) {

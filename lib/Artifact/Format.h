@@ -13,7 +13,7 @@ namespace autopar::artifact {
 
 constexpr char kMagic[8] = {'A', 'U', 'T', 'O', 'P', 'A', 'R', '\x1a'};
 constexpr uint32_t kMajor = 1;
-constexpr uint32_t kMinor = 1;
+constexpr uint32_t kMinor = 2;
 constexpr uint64_t kHeaderBytes = 4096;
 constexpr uint64_t kAlignment = 4096;
 /// The header digest covers the bytes before it.
@@ -27,6 +27,8 @@ enum class SectionKind : uint32_t {
   Constants = 4,
   Plan = 5,
   Source = 6,
+  Ptx = 7,
+  Cubin = 8,
 };
 /// "PROGRAM", ...; empty for an unknown kind.
 const char *sectionName(SectionKind kind);

@@ -31,6 +31,10 @@ const char *sectionName(SectionKind kind) {
     return "PLAN";
   case SectionKind::Source:
     return "SOURCE";
+  case SectionKind::Ptx:
+    return "PTX";
+  case SectionKind::Cubin:
+    return "CUBIN";
   }
   return "";
 }
@@ -46,7 +50,7 @@ struct Reader::Image {
   Target target;
   std::vector<SectionInfo> sections;
   std::vector<Program> programs;
-  std::vector<std::span<const uint8_t>> kernels;
+  std::vector<CompiledKernels> kernels; ///< per program
   std::vector<RankTable> ranks;
   std::span<const uint8_t> constants, plan, source;
 
@@ -177,11 +181,17 @@ Status Reader::Image::takeSection(const TocEntry &entry, const SectionInfo &info
     break;
   }
   case SectionKind::Kernels:
+  case SectionKind::Ptx:
+  case SectionKind::Cubin: {
     perClass = true;
     if (entry.rankClass < 0 || size_t(entry.rankClass) >= kernels.size())
       return Status::badInput("there is no program for this class");
-    kernels[size_t(entry.rankClass)] = section;
+    CompiledKernels &code = kernels[size_t(entry.rankClass)];
+    (SectionKind(entry.kind) == SectionKind::Kernels ? code.object
+     : SectionKind(entry.kind) == SectionKind::Ptx   ? code.ptx
+                                                     : code.cubin) = section;
     break;
+  }
   case SectionKind::Constants:
     constants = section;
     break;
@@ -207,8 +217,8 @@ Status Reader::Image::verifyMeaning() {
   for (size_t i = 0; i < programs.size(); ++i) {
     AUTOPAR_RETURN_IF_ERROR(verifyProgram(programs[i], constants.size())
                                 .at("section PROGRAM of class " + std::to_string(i)));
-    if (!programs[i].kernels.empty() && kernels[i].empty())
-      return Status::badInput("section KERNELS of class " + std::to_string(i) + ": missing");
+    AUTOPAR_RETURN_IF_ERROR(verifyKernels(programs[i], target, kernels[i])
+                                .at("section PROGRAM of class " + std::to_string(i)));
     all.push_back(&programs[i]);
   }
   return verifyRanks(ranks, all).at("section RANKS");
@@ -296,7 +306,16 @@ std::vector<const Port *> Reader::ports() const {
   return ports;
 }
 std::span<const uint8_t> Reader::kernels(int32_t rankClass) const {
-  return image->kernels[size_t(rankClass)];
+  return image->kernels[size_t(rankClass)].object;
+}
+std::string_view Reader::ptx(int32_t rankClass) const {
+  std::span<const uint8_t> ptx = image->kernels[size_t(rankClass)].ptx;
+  if (ptx.empty())
+    return {};
+  return {reinterpret_cast<const char *>(ptx.data()), ptx.size() - 1};
+}
+std::span<const uint8_t> Reader::cubin(int32_t rankClass) const {
+  return image->kernels[size_t(rankClass)].cubin;
 }
 std::span<const uint8_t> Reader::constants() const { return image->constants; }
 std::string_view Reader::plan() const {

@@ -20,15 +20,24 @@ struct Section {
   std::vector<uint8_t> bytes;
 };
 
+/// As the driver takes it: with a zero byte at the end.
+std::vector<uint8_t> terminated(const std::string &ptx) {
+  std::vector<uint8_t> bytes(ptx.begin(), ptx.end());
+  if (!ptx.empty())
+    bytes.push_back(0);
+  return bytes;
+}
+
 Status verifyContents(const Contents &contents) {
   std::vector<const Program *> programs;
   for (size_t i = 0; i < contents.classes.size(); ++i) {
     const RankClass &rankClass = contents.classes[i];
     AUTOPAR_RETURN_IF_ERROR(verifyProgram(rankClass.program, contents.constants.size())
                                 .at("class " + std::to_string(i)));
-    if (!rankClass.program.kernels.empty() && rankClass.kernels.empty())
-      return Status::badInput("class " + std::to_string(i) +
-                              ": kernels are named but none are given");
+    std::vector<uint8_t> ptx = terminated(rankClass.ptx);
+    AUTOPAR_RETURN_IF_ERROR(
+        verifyKernels(rankClass.program, contents.target, {rankClass.kernels, ptx, rankClass.cubin})
+            .at("class " + std::to_string(i)));
     programs.push_back(&rankClass.program);
   }
   if (contents.target.architecture.size() >= 32 || contents.target.features.size() >= 32)
@@ -46,6 +55,12 @@ std::vector<Section> collectSections(const Contents &contents) {
   for (size_t i = 0; i < contents.classes.size(); ++i)
     if (!contents.classes[i].kernels.empty())
       sections.push_back({SectionKind::Kernels, int32_t(i), contents.classes[i].kernels});
+  for (size_t i = 0; i < contents.classes.size(); ++i) {
+    if (!contents.classes[i].ptx.empty())
+      sections.push_back({SectionKind::Ptx, int32_t(i), terminated(contents.classes[i].ptx)});
+    if (!contents.classes[i].cubin.empty())
+      sections.push_back({SectionKind::Cubin, int32_t(i), contents.classes[i].cubin});
+  }
   if (!contents.constants.empty())
     sections.push_back({SectionKind::Constants, -1, contents.constants});
   if (!contents.plan.empty())

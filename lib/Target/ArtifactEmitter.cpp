@@ -146,9 +146,12 @@ Result<artifact::Contents> mlir::autopar::buildArtifact(ModuleOp module, EmitOpt
     if (!program.isOk())
       return program.status();
     classes[op.getSymName()] = contents.classes.size();
-    artifact::RankClass rankClass{program.take(), {}};
-    if (!rankClass.program.kernels.empty())
+    artifact::RankClass rankClass{program.take()};
+    if (!rankClass.program.kernels.empty()) {
       rankClass.kernels.assign(options.kernels.begin(), options.kernels.end());
+      rankClass.ptx = options.ptx;
+      rankClass.cubin.assign(options.cubin.begin(), options.cubin.end());
+    }
     contents.classes.push_back(std::move(rankClass));
   }
   if (contents.classes.empty())

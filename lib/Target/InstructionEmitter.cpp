@@ -24,6 +24,11 @@ struct PayloadEmitter {
                             {},
                             static_cast<int64_t>(op.getExtent()),
                             static_cast<int32_t>(op.getOutputs().size())};
+    if (auto grid = op.getGrid()) {
+      launch.blocks = (*grid)[0];
+      launch.threads = static_cast<int32_t>((*grid)[1]);
+      launch.sharedBytes = static_cast<int32_t>((*grid)[2]);
+    }
     for (Value value : op.getInputs())
       launch.args.push_back(buffer(value));
     for (Value value : op.getOutputs())

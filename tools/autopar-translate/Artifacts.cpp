@@ -48,6 +48,8 @@ int extractKernelsFile(llvm::StringRef artifact, llvm::StringRef output) {
   if (!reader)
     return complain(reader.status());
   std::span<const uint8_t> kernels = reader->kernels(0);
+  if (std::string_view ptx = reader->ptx(0); !ptx.empty())
+    kernels = {reinterpret_cast<const uint8_t *>(ptx.data()), ptx.size()};
   if (kernels.empty()) {
     llvm::errs() << "autopar-translate: '" << artifact << "' launches no kernels\n";
     return badInput;

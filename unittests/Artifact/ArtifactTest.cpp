@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Round trip, reproducibility and refusal of damaged or wrong artifacts.
 #include "SampleArtifact.h"
+#include "autopar/Artifact/CudaTarget.h"
 #include "autopar/Artifact/Dump.h"
 #include "autopar/Artifact/Reader.h"
 #include "autopar/Artifact/Writer.h"
@@ -235,6 +236,78 @@ TEST(VerifyProgram, RefusesWhatDoesNotFit) {
   for (const Case &c : cases) {
     Contents contents = sample();
     c.spoil(contents);
+    auto bytes = serialize(contents);
+    ASSERT_FALSE(bytes.isOk()) << c.what;
+    EXPECT_NE(bytes.status().message().find(c.what), std::string::npos)
+        << c.what << ": " << bytes.status().message();
+  }
+}
+
+/// The sample for a GPU: its kernel as PTX, which only the verifier reads here.
+Contents cudaSample() {
+  Contents contents = sampleContents(2, {}, "weights.bin");
+  contents.target = {"cuda", CudaTarget{8, 0, 80, 90}.toText()};
+  contents.classes[0].ptx = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                            ".visible .entry relu_rows(\n\t.param .u64 relu_rows_param_0,\n"
+                            "\t.param .u64 relu_rows_param_1,\n\t.param .u64 relu_rows_param_2\n"
+                            ")\n{\n\tret;\n}\n";
+  contents.classes[0].cubin = {1, 2, 3};
+  auto &launch = std::get<Launch>(contents.classes[0].program.entries[1].instructions[1].payload);
+  launch.blocks = 4;
+  launch.threads = 128;
+  launch.sharedBytes = 512;
+  return contents;
+}
+
+TEST(CudaArtifact, RoundTrip) {
+  Contents contents = cudaSample();
+  auto bytes = serialize(contents);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto reader = Reader::fromBytes(*bytes, "test.bin");
+  ASSERT_TRUE(reader.isOk()) << reader.status().message();
+  EXPECT_EQ(reader->ptx(0), contents.classes[0].ptx);
+  EXPECT_EQ(reader->ptx(0).data()[reader->ptx(0).size()], 0);
+  EXPECT_EQ(reader->cubin(0).size(), 3u);
+  EXPECT_TRUE(reader->kernels(0).empty());
+  auto target = CudaTarget::parse(reader->target().features);
+  ASSERT_TRUE(target.isOk());
+  EXPECT_EQ(*target, (CudaTarget{8, 0, 80, 90}));
+  auto &launch = std::get<Launch>(reader->program(0).entries[1].instructions[1].payload);
+  EXPECT_EQ(launch.blocks, 4);
+  EXPECT_EQ(launch.threads, 128);
+  EXPECT_EQ(launch.sharedBytes, 512);
+  EXPECT_NE(dumpArtifact(*reader).find("extent 4 grid [4, 128, 512]"), std::string::npos)
+      << dumpArtifact(*reader);
+}
+
+TEST(CudaArtifact, RefusesWhatDoesNotFit) {
+  struct Case {
+    const char *what;
+    std::function<void(Contents &, Launch &)> spoil;
+  };
+  const Case cases[] = {
+      {"takes 3 buffers, the launch passes 2", [](Contents &, Launch &l) { l.args.pop_back(); }},
+      {"no kernel relu_rows", [](Contents &c, Launch &) { c.classes[0].ptx = "no entry"; }},
+      {"there is no PTX", [](Contents &c, Launch &) { c.classes[0].ptx = ""; }},
+      {"ends with a zero byte", [](Contents &c, Launch &) { c.classes[0].ptx += '\0'; }},
+      {"x86-64 kernels", [](Contents &c, Launch &) { c.classes[0].kernels = {1}; }},
+      {"impossible launch", [](Contents &, Launch &l) { l.blocks = 0; }},
+      {"impossible launch", [](Contents &, Launch &l) { l.threads = 1025; }},
+      {"impossible launch", [](Contents &, Launch &l) { l.sharedBytes = 1 << 20; }},
+      {"malformed", [](Contents &c, Launch &) { c.target.features = "sm_90"; }},
+      {"cannot run on", [](Contents &c, Launch &) { c.target.features = "ptx8.0+sm_80+sm_70"; }},
+      {"no blocks",
+       [](Contents &c, Launch &) {
+         c.target = {};
+         c.classes[0].kernels = {1};
+         c.classes[0].ptx = "";
+         c.classes[0].cubin = {};
+       }},
+  };
+  for (const Case &c : cases) {
+    Contents contents = cudaSample();
+    c.spoil(contents,
+            std::get<Launch>(contents.classes[0].program.entries[1].instructions[1].payload));
     auto bytes = serialize(contents);
     ASSERT_FALSE(bytes.isOk()) << c.what;
     EXPECT_NE(bytes.status().message().find(c.what), std::string::npos)

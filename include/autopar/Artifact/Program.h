@@ -115,12 +115,23 @@ struct Port {
 /// int64_t end)` computes the outer iterations [begin, end) of [0, extent). args are the buffers'
 /// addresses; the last `outputs` of them are written. Iterations are independent: the device may
 /// split [0, extent) over threads in any way.
+///
+/// For CUDA the symbol is a kernel of the class's module whose parameters are the buffers' device
+/// addresses, one u64 each, in the order of args: nothing else is passed. One launch of `blocks` x
+/// 1 x 1 blocks of `threads` x 1 x 1 threads does all of [0, extent). What a block shares
+/// statically is not counted in sharedBytes. On a CPU the three are 0.
 struct Launch {
   int32_t kernel = 0;
   std::vector<int32_t> args;
   int64_t extent = 1;
   int32_t outputs = 1;
+  int64_t blocks = 0;
+  int32_t threads = 0;
+  int32_t sharedBytes = 0; ///< dynamic shared memory of a block
 };
+constexpr int64_t kMostBlocks = 0x7fffffff;
+constexpr int32_t kMostBlockThreads = 1024;
+constexpr int32_t kMostSharedBytes = 227 * 1024;
 
 enum class Epilogue : uint8_t { None = 0, Relu = 1, GeluErf = 2, GeluTanh = 3 };
 
@@ -313,7 +324,7 @@ struct Program {
   std::array<int64_t, kSpaceCount> arenaBytes{};
   std::vector<Buffer> buffers;
   std::vector<Port> ports;
-  std::vector<std::string> kernels; ///< symbols in the KERNELS section of this class
+  std::vector<std::string> kernels; ///< symbols in the KERNELS or PTX section of this class
   std::vector<Entry> entries;
   std::vector<TimetableRow> timetable; ///< one step
   int32_t controlBuffer = -1;          ///< >= kControlWords * 8 bytes, or -1 when nothing reads it
@@ -354,8 +365,11 @@ struct RankTable {
 
 /// What the machine must offer. Checked before anything executable is mapped.
 struct Target {
-  std::string architecture = "x86-64";
-  std::string features = "x86-64-v3"; ///< psABI level: "x86-64", "-v2", "-v3", "-v4"
+  std::string architecture = "x86-64"; ///< or "cuda"
+  /// x86-64: psABI level "x86-64", "-v2", "-v3", "-v4". cuda: see CudaTarget.h.
+  std::string features = "x86-64-v3";
+
+  bool isCuda() const { return architecture == "cuda"; }
 };
 
 } // namespace autopar::artifact

@@ -54,6 +54,11 @@ public:
 
   /// Bytes of the class's shared object (empty without kernels), valid while a Reader copy lives.
   std::span<const uint8_t> kernels(int32_t rankClass) const;
+  /// The class's CUDA module as PTX text (empty without kernels, and on a CPU); data() is
+  /// zero-terminated, as the driver wants it.
+  std::string_view ptx(int32_t rankClass) const;
+  /// The same module assembled for the chip that the target names; empty where there is none.
+  std::span<const uint8_t> cubin(int32_t rankClass) const;
   std::span<const uint8_t> constants() const;
   std::string_view plan() const;
   std::string_view source() const;

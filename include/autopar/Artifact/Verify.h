@@ -9,12 +9,24 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace autopar::artifact {
 
 /// BadInput names the entity ("entry step, instruction 4 (h.0/attn/dot): ...").
 Status verifyProgram(const Program &program, uint64_t constantsBytes);
+
+/// The compiled kernels of a rank class as they stand in the file; empty where there are none.
+struct CompiledKernels {
+  std::span<const uint8_t> object; ///< x86-64
+  std::span<const uint8_t> ptx;    ///< with its zero byte
+  std::span<const uint8_t> cubin;
+};
+
+/// Whether the kernels are those of the target's kind, every launch fits it, and PTX has an entry
+/// with the right number of parameters for each. The program is verified already.
+Status verifyKernels(const Program &program, const Target &target, const CompiledKernels &code);
 
 /// The world's tables against the programs of their classes (programs[class]); also that groups,
 /// permutations and peers agree between ranks.

@@ -11,12 +11,15 @@
 
 namespace autopar::artifact {
 
-/// The program of a rank class and its kernels: a self-contained x86-64 ELF shared object that
-/// exports every symbol in program.kernels and needs no other library (empty when there are no
-/// kernels).
+/// The program of a rank class and its kernels, which stand for every symbol in program.kernels
+/// (all empty when there are none). For x86-64 `kernels` is a self-contained ELF shared object
+/// that needs no other library; for CUDA `ptx` is a module as text, and `cubin` the same module
+/// assembled for the target's chip, or empty.
 struct RankClass {
   Program program;
-  std::vector<uint8_t> kernels;
+  std::vector<uint8_t> kernels = {};
+  std::string ptx = {};
+  std::vector<uint8_t> cubin = {};
 };
 
 /// Everything that an artifact holds.

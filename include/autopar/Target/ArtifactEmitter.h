@@ -12,8 +12,11 @@ namespace mlir::autopar {
 /// What the artifact holds besides the programs.
 struct EmitOptions {
   ::autopar::artifact::Target target;
-  /// Compiled kernels of the one rank class (empty when no program launches any).
+  /// Compiled kernels of all programs (empty when none launches any): an x86-64 shared object, or
+  /// PTX text and perhaps a cubin.
   std::vector<char> kernels;
+  std::string ptx;
+  std::vector<char> cubin;
   std::string plan;   ///< JSON text, may be empty
   std::string source; ///< MLIR text, may be empty
   /// Folder that the artifact will stand in: weight files are named relative to it. Empty:

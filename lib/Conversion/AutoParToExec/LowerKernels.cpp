@@ -83,7 +83,8 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   }
   const std::string &name = entry->second.first;
   int64_t extent = entry->second.second;
-  auto instruction = exec::LaunchOp::create(step(), op->getLoc(), name, inputs, outputs, extent);
+  auto instruction = exec::LaunchOp::create(step(), op->getLoc(), name, inputs, outputs, extent,
+                                            DenseI64ArrayAttr());
   if (getOpId(named).empty() && !idInside(op).empty())
     setOpId(named, idInside(op));
   describe(instruction, named, "kernel/" + name, flopsOf(op));

@@ -34,6 +34,10 @@ bool hasAmx() {
 } // namespace
 
 Status checkTarget(const artifact::Target &target) {
+  if (target.isCuda())
+    return Status::mismatch("the artifact is for CUDA GPUs (" + target.features +
+                            "), and this program has no CUDA device; compile the model with "
+                            "--target cpu, or for a cluster of CPUs");
   if (target.architecture != "x86-64")
     return Status::mismatch("the artifact is for " + target.architecture +
                             ", this machine is x86-64; compile the model for this machine");

@@ -56,6 +56,16 @@ exec.program @p threads 1 {
 // -----
 
 exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected a grid [blocks, threads per block, dynamic shared bytes]}}
+    exec.launch @k(%x) -> () extent 1 grid [0, 128, 0]
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
   // expected-error @+1 {{names @other, which is no entry of @p}}
   exec.timetable [@other] slots [0]
 }

@@ -34,6 +34,8 @@ exec.program @class0 arena [4096, 0, 0] threads 2 kernels @kernels {
     exec.matmul %x, %w -> %y bias %row <a = <f32 [8, 8] strides [8, 1]>, b = <f32 [8, 8] strides [8, 1]>, c = <f32 [8, 8] strides [8, 1]>, biasType = f32, scale = 0.5 : f32, packedB = true> {id = "fc", key = "dot/8x8x8", flops = 1024 : i64}
     // CHECK: exec.launch @k0(%{{.*}}) -> (%{{.*}}) extent 8
     exec.launch @k0(%y) -> (%x) extent 8
+    // CHECK: exec.launch @k1(%{{.*}}) -> (%{{.*}}) extent 8 grid [2, 128, 512] {id = "gpu"}
+    exec.launch @k1(%y) -> (%x) extent 8 grid [2, 128, 512] {id = "gpu"}
     // CHECK: exec.collective all_reduce %{{.*}} -> %{{.*}} group 0 reduction max count 64 : f32 queue communication after [1]
     exec.collective all_reduce %x -> %x group 0 reduction max count 64 : f32 queue communication after [1]
     // CHECK: exec.permute %{{.*}} -> %{{.*}} permutation 0 bytes 256

@@ -7,6 +7,13 @@
 using namespace mlir;
 using namespace mlir::exec;
 
+LogicalResult LaunchOp::verify() {
+  if (auto grid = getGrid();
+      grid && (grid->size() != 3 || (*grid)[0] < 1 || (*grid)[1] < 1 || (*grid)[2] < 0))
+    return emitOpError("expected a grid [blocks, threads per block, dynamic shared bytes]");
+  return success();
+}
+
 LogicalResult MatmulOp::verify() {
   MatmulGeometryAttr geometry = getGeometry();
   ArrayRef<int64_t> a = geometry.getA().getDims(), b = geometry.getB().getDims(),

@@ -44,12 +44,17 @@ class Exec_Instruction<string mnemonic, dag own, string format, string reads, st
 }
 
 def Exec_LaunchOp : Exec_Instruction<"launch",
-    (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$inputs, Variadic<Exec_BufferType>:$outputs, I64Attr:$extent),
-    "$kernel `(` $inputs `)` `->` `(` $outputs `)` `extent` $extent",
+    (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$inputs, Variadic<Exec_BufferType>:$outputs, I64Attr:$extent,
+         OptionalAttr<DenseI64ArrayAttr>:$grid),
+    "$kernel `(` $inputs `)` `->` `(` $outputs `)` `extent` $extent (`grid` $grid^)?",
     "reads.append(getInputs().begin(), getInputs().end());",
     "writes.append(getOutputs().begin(), getOutputs().end());", [AttrSizedOperandSegments]> {
   let summary = "runs a kernel over the outer iterations [0, extent)";
-  let description = "`exec.launch @k0(%x) -> (%y) extent 8`";
+  let description = [{
+    `exec.launch @k0(%x) -> (%y) extent 8`. For CUDA, `grid [4, 256, 0]` gives the blocks, the threads of a block and its
+    dynamic shared memory in bytes.
+  }];
+  let hasVerifier = 1;
 }
 
 def Exec_MatmulOp : Exec_Instruction<"matmul",
