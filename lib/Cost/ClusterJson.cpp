@@ -18,14 +18,17 @@ Json toJsonValue(const DeviceType &type) {
   Json peaks = Json::object();
   for (const auto &[dataType, rate] : type.peakFlopsPerSecond)
     peaks[std::string(name(dataType))] = rate;
-  return {{"name", type.name},
-          {"peak_flops_per_s", peaks},
-          {"compute_efficiency", type.computeEfficiency},
-          {"memory_bytes_per_s", type.memoryBytesPerSecond},
-          {"memory_efficiency", type.memoryEfficiency},
-          {"memory_bytes", type.memoryBytes},
-          {"reserved_bytes", type.reservedBytes},
-          {"launch_us", type.launchUs}};
+  Json json = {{"name", type.name},
+               {"peak_flops_per_s", peaks},
+               {"compute_efficiency", type.computeEfficiency},
+               {"memory_bytes_per_s", type.memoryBytesPerSecond},
+               {"memory_efficiency", type.memoryEfficiency},
+               {"memory_bytes", type.memoryBytes},
+               {"reserved_bytes", type.reservedBytes},
+               {"launch_us", type.launchUs}};
+  if (type.cudaChip != 0)
+    json["cuda_chip"] = type.cudaChip;
+  return json;
 }
 
 Json toJsonValue(const Link &link) {
@@ -51,6 +54,7 @@ Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string 
   type.memoryBytes = fields.integer("memory_bytes", 0, kMostBytes);
   type.reservedBytes = fields.integer("reserved_bytes", 0, kMostBytes, 0);
   type.launchUs = fields.number("launch_us", 0, kMost, 0);
+  type.cudaChip = int(fields.integer("cuda_chip", 0, 1000, 0));
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
   return type;
 }

@@ -20,14 +20,15 @@ struct DevicePreset {
   double memoryGigaPerSecond;
   double computeEfficiency, memoryEfficiency, launchUs;
   Link inside, between;
+  int cudaChip;
 };
 
 constexpr DevicePreset kPresets[] = {
-    {"v100", 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}},
-    {"a100", 312, 19.5, 19.5, true, 80, 2039, 0.65, 0.8, 5, {5, 230e9}, {10, 23e9}},
-    {"h100", 989.4, 66.9, 66.9, true, 80, 3350, 0.6, 0.8, 4, {5, 370e9}, {10, 45e9}},
-    {"h200", 989.4, 66.9, 66.9, true, 141, 4800, 0.6, 0.8, 4, {5, 370e9}, {10, 45e9}},
-    {"b200", 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, {5, 720e9}, {10, 45e9}},
+    {"v100", 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}, 70},
+    {"a100", 312, 19.5, 19.5, true, 80, 2039, 0.65, 0.8, 5, {5, 230e9}, {10, 23e9}, 80},
+    {"h100", 989.4, 66.9, 66.9, true, 80, 3350, 0.6, 0.8, 4, {5, 370e9}, {10, 45e9}, 90},
+    {"h200", 989.4, 66.9, 66.9, true, 141, 4800, 0.6, 0.8, 4, {5, 370e9}, {10, 45e9}, 90},
+    {"b200", 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, {5, 720e9}, {10, 45e9}, 100},
 };
 
 Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t nodes) {
@@ -43,6 +44,7 @@ Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t n
   type.memoryBytes = static_cast<int64_t>(preset.memoryGiga * kGiga);
   type.reservedBytes = int64_t(2) << 30;
   type.launchUs = preset.launchUs;
+  type.cudaChip = preset.cudaChip;
   Cluster cluster;
   cluster.name = std::string(preset.name) + "x" + std::to_string(devicesPerNode);
   if (nodes > 1)

@@ -6,8 +6,11 @@
 #include "ForbidChoices.h"
 #include "SearchPlan.h"
 
+#include "autopar/Artifact/CudaTarget.h"
 #include "autopar/Artifact/Writer.h"
+#include "autopar/Conversion/AutoParToExec.h"
 #include "autopar/Conversion/KernelsToCpu.h"
+#include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -61,6 +64,7 @@ public:
 
   Result<CompileResult> run() {
     AUTOPAR_RETURN_IF_ERROR(chooseCluster());
+    AUTOPAR_RETURN_IF_ERROR(chooseTarget());
     AUTOPAR_RETURN_IF_ERROR(readPlan());
     size_t count = 0;
     for (const PhaseInfo &info : allPhases())
@@ -128,6 +132,38 @@ private:
     cluster = loaded.take();
     if (options.memoryLimit == 0)
       lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
+    return Status::ok();
+  }
+
+  /// Programs are for what the cluster's devices are, unless the caller says otherwise.
+  Status chooseTarget() {
+    if (!options.target.empty() && options.target != "cpu" && options.target != "cuda")
+      return {StatusCode::Usage, "--target: expected cpu or cuda, got \"" + options.target + "\""};
+    bool hasGpus = false, hasCpus = !cluster;
+    int chip = INT_MAX;
+    std::string oldest;
+    for (int64_t device = 0; cluster && device < cluster->deviceCount(); ++device) {
+      const ::autopar::DeviceType &type = cluster->typeOfDevice(device);
+      hasGpus |= type.cudaChip != 0;
+      hasCpus |= type.cudaChip == 0;
+      if (type.cudaChip != 0 && type.cudaChip < chip) {
+        chip = type.cudaChip;
+        oldest = type.name;
+      }
+    }
+    bool isLowered = options.stopAfter >= Phase::Lower;
+    if (options.target.empty() && hasGpus && hasCpus && isLowered)
+      return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "
+                              "program: say --target cpu or --target cuda");
+    lowerOptions.target = !options.target.empty() ? options.target
+                          : hasGpus && !hasCpus   ? "cuda"
+                                                  : "cpu";
+    if (!hasGpus || lowerOptions.target == "cpu")
+      return Status::ok();
+    if (chip < ::autopar::kPtxChip && isLowered)
+      return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +
+                              " on; the cluster's " + oldest + " is sm_" + std::to_string(chip));
+    cudaChip = std::max(chip, ::autopar::kPtxChip);
     return Status::ok();
   }
 
@@ -403,8 +439,7 @@ private:
     return writeText(path, [&](llvm::raw_ostream &out) { module->print(out); });
   }
 
-  Status emit() {
-    EmitOptions emit;
+  Status compileForCpu(ModuleOp kernels, EmitOptions &emit) {
     ::autopar::CpuTarget target{options.targetCpu, 0};
     FailureOr<::autopar::CpuTarget> resolved =
         ::autopar::resolveCpuTarget(target, module->getLoc());
@@ -414,14 +449,52 @@ private:
     if (options.targetCpu == "native")
       resolved->level = StringRef(resolved->level).split('+').first.str();
     emit.target.features = resolved->level;
-    if (auto kernels = module->lookupSymbol<ModuleOp>("kernels");
-        kernels && !kernels.getBody()->empty()) {
-      FailureOr<std::vector<char>> object = ::autopar::compileKernels(
-          kernels, *resolved, std::max(1u, std::thread::hardware_concurrency()));
-      if (failed(object))
-        return {StatusCode::Internal, ""};
-      emit.kernels = std::move(*object);
+    if (!kernels)
+      return Status::ok();
+    FailureOr<std::vector<char>> object =
+        ::autopar::compileKernels(kernels, *resolved, compilerThreads());
+    if (failed(object))
+      return {StatusCode::Internal, ""};
+    emit.kernels = std::move(*object);
+    return Status::ok();
+  }
+
+  /// PTX, and machine code of the cluster's chip where there is an assembler; else the driver
+  /// assembles when the artifact is loaded.
+  Status compileForCuda(ModuleOp kernels, EmitOptions &emit) {
+    ::autopar::artifact::CudaTarget target{::autopar::kPtxMajor, ::autopar::kPtxMinor,
+                                           ::autopar::kPtxChip, cudaChip};
+    emit.target = {"cuda", target.toText()};
+    if (!kernels)
+      return Status::ok();
+    FailureOr<std::string> ptx = ::autopar::compileKernelsToPtx(kernels, compilerThreads());
+    if (failed(ptx))
+      return {StatusCode::Internal, ""};
+    emit.ptx = std::move(*ptx);
+    std::optional<std::string> ptxas = ::autopar::findPtxas();
+    if (!ptxas) {
+      emitRemark(module->getLoc()) << "no ptxas in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda: "
+                                      "the artifact holds PTX only, which the driver assembles "
+                                      "when it is loaded";
+      return Status::ok();
     }
+    FailureOr<::autopar::AssembledPtx> assembled =
+        ::autopar::assemblePtx(emit.ptx, cudaChip, *ptxas, module->getLoc());
+    if (failed(assembled))
+      return {StatusCode::Internal, ""};
+    emit.cubin = std::move(assembled->cubin);
+    return Status::ok();
+  }
+
+  static unsigned compilerThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+  Status emit() {
+    EmitOptions emit;
+    auto kernels = module->lookupSymbol<ModuleOp>("kernels");
+    if (kernels && kernels.getBody()->empty())
+      kernels = {};
+    AUTOPAR_RETURN_IF_ERROR((*module)->hasAttr(kTargetAttribute) ? compileForCuda(kernels, emit)
+                                                                 : compileForCpu(kernels, emit));
     emit.plan = result.plan;
     emit.folder = llvm::sys::path::parent_path(options.output).str();
     if (emit.folder.empty())
@@ -450,6 +523,7 @@ private:
   OwningOpRef<ModuleOp> module;
   std::optional<::autopar::Cluster> cluster; ///< of the search
   int64_t samples = 0, tokens = 0;           ///< of a step
+  int cudaChip = ::autopar::kPtxChip;
   CompileResult result;
 };
 } // namespace

@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -28,7 +29,7 @@ void mlir::autopar::registerAllDialects(DialectRegistry &registry) {
   registry
       .insert<AutoParDialect, exec::ExecDialect, func::FuncDialect, cf::ControlFlowDialect,
               arith::ArithDialect, math::MathDialect, linalg::LinalgDialect, tensor::TensorDialect,
-              memref::MemRefDialect, scf::SCFDialect, shard::ShardDialect>();
+              memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect, shard::ShardDialect>();
   registerExternalModels(registry);
   registerGradientModels(registry);
   registerLoweringModels(registry);

@@ -176,6 +176,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     AutoParToExecPassOptions options;
     options.threads = lower.threads;
     options.packWeights = lower.packWeights;
+    options.target = lower.target;
     manager.addPass(createAutoParToExecPass(options));
     return;
   }

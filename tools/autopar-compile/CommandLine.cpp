@@ -160,6 +160,10 @@ struct Options {
       cl::desc("with --train: what the backward pass computes again instead of keeping it: none, "
                "full (every layer) or auto (what pays under the memory limit; default)"),
       cl::value_desc("none|full|auto"), cl::cat(category)};
+  cl::opt<std::string> target{
+      "target",
+      cl::desc("who runs the program: cpu or cuda; default: what the cluster's devices are"),
+      cl::value_desc("cpu|cuda"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -329,6 +333,7 @@ Result<CommandLine> Options::values() const {
   line.compare.assign(compare.begin(), compare.end());
   options.threads = threads;
   options.packWeights = packWeights;
+  options.target = target;
   options.targetCpu = targetCpu;
   options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;

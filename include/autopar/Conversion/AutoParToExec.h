@@ -4,12 +4,18 @@
 // Buffers have no offsets yet; autopar-plan-memory gives them.
 #pragma once
 
+#include "autopar/Conversion/AutoParToLoops.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
 
 namespace mlir::autopar {
 
+/// Of a module in exec form, where it is not for CPUs: "cuda".
+constexpr StringRef kTargetAttribute = "autopar.target";
+
 struct LowerToExecOptions {
+  /// Who runs the program. A GPU's libraries take products of plain operands; kernels do the rest.
+  KernelTarget target = KernelTarget::Cpu;
   /// Threads per rank that scratch sizes are planned for.
   int64_t threads = 1;
   /// Whether weights are stored in the library's own layout at load time.

@@ -13,6 +13,13 @@ namespace mlir::autopar {
 /// registers the dialects that kernels consist of (arith, math, memref, scf, func).
 void registerLoweringModels(DialectRegistry &registry);
 
+/// Who runs a kernel.
+enum class KernelTarget { Cpu, Cuda };
+/// "cpu", "cuda"; nothing for another name.
+std::optional<KernelTarget> kernelTargetFromName(StringRef name);
+/// Of a kernel for CUDA: array<i64: blocks, threads of a block, dynamic shared bytes>.
+constexpr StringRef kGridAttribute = "autopar.grid";
+
 /// Emits the kernel of `groupOrOp` (an autopar.group, or one operation with an element or kernel
 /// lowering) as function `name` at the end of `kernels`:
 ///
@@ -26,9 +33,13 @@ void registerLoweringModels(DialectRegistry &registry);
 /// input (else -1), output i is stored over it; mayStoreOver() says whether that can be. The
 /// function computes iterations [begin, end) of [0, extent), which are independent of one another.
 ///
+/// For CUDA the function is what one thread does: it has no range, asks the gpu dialect where it
+/// is, may share memory of the address space "workgroup" with its block, and carries its grid.
+///
 /// Fails with a diagnostic on the operation if it cannot become one kernel.
 FailureOr<func::FuncOp> emitKernel(Operation *groupOrOp, ModuleOp kernels, StringRef name,
-                                   int64_t &extent, ArrayRef<int64_t> inPlace = {});
+                                   int64_t &extent, ArrayRef<int64_t> inPlace = {},
+                                   KernelTarget target = KernelTarget::Cpu);
 
 /// Whether a kernel may store result `output` where operand `input` lies: both are of one type, and
 /// every element of the operand is read only where the element at its own position is computed, or

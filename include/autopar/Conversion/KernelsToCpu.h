@@ -5,6 +5,7 @@
 #ifndef AUTOPAR_CONVERSION_KERNELSTOCPU_H
 #define AUTOPAR_CONVERSION_KERNELSTOCPU_H
 
+#include "autopar/Conversion/KernelMath.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Support/LLVM.h"
@@ -52,14 +53,6 @@ mlir::FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, mlir::Locat
 mlir::FailureOr<std::vector<char>>
 compileKernels(mlir::ModuleOp kernels, const CpuTarget &target = {}, unsigned threads = 2);
 
-/// `autopar-expand-math`: replaces the ops of the math dialect (and `arith.remf`) that have no x86
-/// instruction by branch-free arithmetic that vectorizes. f16 and bf16 are computed in f32. An op
-/// with the fast-math flag `afn` gets a cheaper form: exp flushes results below the normal range to
-/// 0 and overflows at 88.37 instead of 88.72; log takes normal inputs only. The flag `ninf` on exp
-/// drops the upper clamp, `ninf` and `nnan` on log drop the checks for inputs that are not positive
-/// and finite.
-std::unique_ptr<mlir::Pass> createExpandMathPass();
-
 /// `autopar-expand-narrow-floats`: computes arithmetic on f16 and bf16 in f32 with one rounding per
 /// op, and spells the conversions that x86-64-v3 lacks (to and from bf16, f64 to f16) with integer
 /// instructions.
@@ -69,7 +62,7 @@ std::unique_ptr<mlir::Pass> createExpandNarrowFloatsPass();
 /// into loops.
 std::unique_ptr<mlir::Pass> createPrepareKernelsPass();
 
-/// Makes the three passes known to the command line of mlir-opt-like tools.
+/// Makes these passes and autopar-expand-math known to the command line of mlir-opt-like tools.
 void registerKernelsToCpuPasses();
 
 } // namespace autopar

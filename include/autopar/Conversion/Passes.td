@@ -21,11 +21,12 @@ def AutoParToExecPass : Pass<"autopar-to-exec", "mlir::ModuleOp"> {
     }
     ```
   }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::exec::ExecDialect"];
+  let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::exec::ExecDialect", "mlir::gpu::GPUDialect"];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "threads per rank that scratch is planned for">,
     Option<"packWeights", "pack-weights", "bool", "true", "store weights in the library's own layout at load">,
     Option<"channelBlock", "channel-block", "int64_t", "0", "channels per block of convolutions' activations: 8, 16, 1 (plain), 0 (this machine's)">,
+    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
   ];
 }
 
@@ -69,9 +70,16 @@ def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
       func.func @main_0(%arg0: memref<64xf32>, %arg1: memref<64xf32>, %arg2: index, %arg3: index) attributes {autopar.extent = 1 : i64} { ... }
     }
     ```
+
+    With `target=cuda` a function is what one thread of a GPU does, and `autopar.grid` gives the blocks, the threads of a
+    block and its dynamic shared memory.
   }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"", "who runs the kernels: cpu or cuda">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::arith::ArithDialect", "mlir::func::FuncDialect",
-                           "mlir::math::MathDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect"];
+                           "mlir::math::MathDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect",
+                           "mlir::gpu::GPUDialect"];
 }
 
 def ToShardPass : Pass<"autopar-to-shard", "mlir::ModuleOp"> {

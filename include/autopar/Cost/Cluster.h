@@ -27,6 +27,7 @@ struct DeviceType {
   int64_t memoryBytes = 0;
   int64_t reservedBytes = 0; ///< kept free for driver, runtime, fragmentation
   double launchUs = 0;       ///< floor below which no operation goes
+  int cudaChip = 0;          ///< compute capability x 10 of an NVIDIA GPU (90: sm_90); 0: a CPU
 
   /// What a plan may use: memoryBytes - reservedBytes.
   int64_t usableBytes() const { return memoryBytes - reservedBytes; }

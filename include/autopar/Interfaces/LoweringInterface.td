@@ -76,6 +76,16 @@ def ElementLoweringOpInterface : OpInterface<"ElementLoweringOpInterface"> {
       return ::llvm::to_vector(accumulators);
     }]>,
     InterfaceMethod<[{
+      Whether parts of a row may have accumulators of their own, for emitRowCombine to join.
+    }], "bool", "isRowDivisible", (ins), "", [{ return true; }]>,
+    InterfaceMethod<[{
+      Joins the accumulators of two parts of a row; which comes first does not matter.
+    }], "::llvm::SmallVector<::mlir::Value>", "emitRowCombine",
+      (ins "::mlir::OpBuilder &":$builder, "int64_t":$pass, "::mlir::ValueRange":$first,
+           "::mlir::ValueRange":$second), "", [{
+      return ::llvm::to_vector(first);
+    }]>,
+    InterfaceMethod<[{
       Row values from the final accumulators.
     }], "::llvm::SmallVector<::mlir::Value>", "emitRowFinish",
       (ins "::mlir::OpBuilder &":$builder, "int64_t":$pass, "::mlir::ValueRange":$accumulators), "", [{
@@ -95,10 +105,11 @@ def KernelLoweringOpInterface : OpInterface<"KernelLoweringOpInterface"> {
       booleans are i8, unsigned integers signless), for the outer iterations [begin, end).
     }], "void", "emitKernel",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$inputs,
-           "::mlir::ValueRange":$outputs, "::mlir::Value":$begin, "::mlir::Value":$end)>,
+           "::mlir::ValueRange":$outputs, "::mlir::Value":$begin, "::mlir::Value":$end, "int64_t":$grain)>,
     InterfaceMethod<[{
-      Number of independent outer iterations; 1 if the kernel cannot be split.
-    }], "int64_t", "getKernelExtent", (ins)>,
+      Number of independent outer iterations; 1 if the kernel cannot be split. `grain`: how many neighbouring
+      elements one iteration takes care of, where the operation leaves that open.
+    }], "int64_t", "getKernelExtent", (ins "int64_t":$grain)>,
     InterfaceMethod<[{
       Whether the result is the first operand, changed in some places: the kernel need not copy the rest
       when the result takes the operand's place.

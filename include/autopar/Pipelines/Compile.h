@@ -37,6 +37,7 @@ struct CompileOptions {
   ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
   TrainOptions train;                 ///< for a training step instead of inference
   PrecisionOptions precision;
+  std::string target; ///< cpu or cuda; empty: what the devices of the cluster are, else cpu
   std::string targetCpu = "native";
   std::string emitMlir; ///< folder for the IR after each phase
   Phase startAt = Phase::Import;

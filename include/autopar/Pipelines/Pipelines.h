@@ -91,6 +91,8 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::desc("threads per rank"), llvm::cl::init(1)};
   Option<bool> packWeights{*this, "pack-weights", llvm::cl::desc("pack weights at load"),
                            llvm::cl::init(true)};
+  Option<std::string> target{*this, "target", llvm::cl::desc("who runs the program: cpu or cuda"),
+                             llvm::cl::init("cpu")};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
                               llvm::cl::init(0)};
 };

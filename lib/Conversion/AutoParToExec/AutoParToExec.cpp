@@ -6,6 +6,7 @@
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/Stages.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -22,6 +23,10 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
     : function(function), module(function->getParentOfType<ModuleOp>()), options(options),
       kernels(kernels), symbols(module), declarations(function.getContext()),
       loadBuilder(function.getContext()), stepBuilder(function.getContext()) {
+  if (options.target == KernelTarget::Cuda) {
+    this->options.packWeights = false;
+    this->options.channelBlock = 1;
+  }
   if (this->options.channelBlock == 0)
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
   Location loc = module.getLoc();
@@ -344,6 +349,8 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
     for (auto &program : programs)
       if (program->runsOn(mesh, rank))
         program->createRankTable(builder, mesh, rank);
+  if (options.target == KernelTarget::Cuda)
+    module->setAttr(kTargetAttribute, builder.getStringAttr("cuda"));
   for (auto origin : llvm::make_early_inc_range(module.getOps<OriginOp>()))
     origin.erase();
   return success();
@@ -357,6 +364,12 @@ struct AutoParToExecPass : autopar::impl::AutoParToExecPassBase<AutoParToExecPas
     options.threads = threads;
     options.packWeights = packWeights;
     options.channelBlock = channelBlock;
+    std::optional<KernelTarget> who = kernelTargetFromName(target);
+    if (!who) {
+      getOperation().emitError() << "unknown target \"" << target << "\"; expected cpu or cuda";
+      return signalPassFailure();
+    }
+    options.target = *who;
     if (failed(lowerToExec(getOperation(), options)))
       signalPassFailure();
   }

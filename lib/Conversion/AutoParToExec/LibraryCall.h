@@ -22,7 +22,7 @@ struct LibraryTail {
 LogicalResult lowerDotGeneral(ProgramBuilder &program, DotGeneralOp op, const LibraryTail &tail,
                               Value output);
 /// Whether the library does this convolution as it stands.
-bool libraryTakes(ConvolutionOp op);
+bool libraryTakes(ProgramBuilder &program, ConvolutionOp op);
 /// The same as lowerDotGeneral for a convolution; a tail only where libraryTakes.
 LogicalResult lowerConvolution(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
                                Value output);

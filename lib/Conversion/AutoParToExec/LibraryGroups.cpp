@@ -207,7 +207,7 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   TailMatcher matcher(dissection, library->getResult(0), biasDims);
   Type element = cast<RankedTensorType>(stored.getType()).getElementType();
   auto conv = dyn_cast<ConvolutionOp>(call);
-  if (libraryKnows(element) && (!conv || libraryTakes(conv)))
+  if (libraryKnows(element) && (!conv || libraryTakes(program, conv)))
     matcher.match();
 
   auto yield = cast<YieldOp>(group.getBody().front().getTerminator());

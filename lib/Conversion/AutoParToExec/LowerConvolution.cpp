@@ -9,7 +9,9 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-bool mlir::autopar::libraryTakes(ConvolutionOp op) {
+bool mlir::autopar::libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
+  if (program.settings().target == KernelTarget::Cuda)
+    return false; // a generated kernel
   auto isPositive = [](int64_t value) { return value >= 0; };
   return libraryKnows(op.getType().getElementType()) && op.getType().getRank() <= 5 &&
          op.getType().getNumElements() > 0 && op.getInput().getType().getNumElements() > 0 &&
@@ -149,9 +151,15 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
 
 LogicalResult mlir::autopar::lowerConvolution(ProgramBuilder &program, ConvolutionOp op,
                                               const LibraryTail &tail, Value output) {
-  if (libraryTakes(op))
+  if (libraryTakes(program, op))
     return callLibrary(program, op, tail, output);
   if (!tail.isEmpty())
     return op.emitOpError("cannot be lowered with an epilogue for this element type");
-  return lowerConvolutionAsLoops(program, op);
+  if (program.settings().target == KernelTarget::Cpu)
+    return lowerConvolutionAsLoops(program, op);
+  FailureOr<Value> input = program.rowMajorBuffer(op.getInput()),
+                   filter = program.rowMajorBuffer(op.getFilter());
+  if (failed(input) || failed(filter))
+    return failure();
+  return program.launch(op, {*input, *filter}, {program.createRowMajorResult(output)}, op);
 }

@@ -77,17 +77,18 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   if (isNew) {
     std::string name = "k" + std::to_string(kernels.byContent.size() - 1);
     int64_t extent = 1;
-    if (failed(emitKernel(op, kernels.module, name, extent, inPlace)))
+    FailureOr<func::FuncOp> function =
+        emitKernel(op, kernels.module, name, extent, inPlace, options.target);
+    if (failed(function))
       return failure();
-    entry->second = {name, extent};
+    entry->second = {name, extent, (*function)->getAttrOfType<DenseI64ArrayAttr>(kGridAttribute)};
   }
-  const std::string &name = entry->second.first;
-  int64_t extent = entry->second.second;
-  auto instruction = exec::LaunchOp::create(step(), op->getLoc(), name, inputs, outputs, extent,
-                                            DenseI64ArrayAttr());
+  const KernelPool::Kernel &kernel = entry->second;
+  auto instruction = exec::LaunchOp::create(step(), op->getLoc(), kernel.symbol, inputs, outputs,
+                                            kernel.extent, kernel.grid);
   if (getOpId(named).empty() && !idInside(op).empty())
     setOpId(named, idInside(op));
-  describe(instruction, named, "kernel/" + name, flopsOf(op));
+  describe(instruction, named, "kernel/" + kernel.symbol, flopsOf(op));
   return success();
 }
 

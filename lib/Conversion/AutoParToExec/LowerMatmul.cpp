@@ -239,6 +239,22 @@ static Value packedOperand(ProgramBuilder &program, DotGeneralOp op, Value weigh
   return packed;
 }
 
+/// Bytes that the library may write on while it computes the product.
+static FailureOr<int64_t> workspace(ProgramBuilder &program, DotGeneralOp op,
+                                    exec::MatmulGeometryAttr geometry) {
+  if (program.settings().target == KernelTarget::Cuda) {
+    // For partial sums in f32 of up to 16 parts of the contracted dimension.
+    constexpr int64_t most = int64_t{32} << 20;
+    return std::min<int64_t>(most, 64 * op.getType().getNumElements());
+  }
+  ::autopar::Result<int64_t> bytes =
+      ::autopar::artifact::scratchBytes(exec::toArtifact(geometry), program.settings().threads);
+  if (!bytes.isOk())
+    return op.emitOpError() << "the matrix library refuses this product: "
+                            << bytes.status().message();
+  return *bytes;
+}
+
 LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneralOp op,
                                              const LibraryTail &tail, Value output) {
   RankedTensorType type = op.getType();
@@ -283,11 +299,9 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
       b = program.viewOf(op.getRhs()).buffer;
     }
   }
-  ::autopar::Result<int64_t> scratchBytes =
-      ::autopar::artifact::scratchBytes(exec::toArtifact(geometry), program.settings().threads);
-  if (!scratchBytes.isOk())
-    return op.emitOpError() << "the matrix library refuses this product: "
-                            << scratchBytes.status().message();
+  FailureOr<int64_t> scratchBytes = workspace(program, op, geometry);
+  if (failed(scratchBytes))
+    return failure();
   Value scratch = program.createScratch(op, *scratchBytes);
   auto matmul = exec::MatmulOp::create(program.step(), op.getLoc(), product->a.view.buffer, b,
                                        product->c.view.buffer, *bias, *residual, scratch, geometry);

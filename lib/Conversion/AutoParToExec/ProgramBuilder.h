@@ -27,8 +27,13 @@ struct PackSource {
 
 /// The kernels of a module: programs share those of equal content.
 struct KernelPool {
+  struct Kernel {
+    std::string symbol;
+    int64_t extent = 1;
+    DenseI64ArrayAttr grid; ///< null on a CPU
+  };
   ModuleOp module;
-  llvm::StringMap<std::pair<std::string, int64_t>> byContent; ///< symbol, extent
+  llvm::StringMap<Kernel> byContent;
 };
 
 class ProgramBuilder {

@@ -7,6 +7,7 @@
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,8 +31,14 @@ static bool becomesKernel(Operation *op) {
 
 namespace {
 struct AutoParToLoopsPass : public mlir::autopar::impl::AutoParToLoopsPassBase<AutoParToLoopsPass> {
+  using Base::Base;
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    std::optional<KernelTarget> who = kernelTargetFromName(target);
+    if (!who) {
+      module.emitError() << "unknown target \"" << target << "\"; expected cpu or cuda";
+      return signalPassFailure();
+    }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     auto kernels = ModuleOp::create(builder, module.getLoc(), StringRef("kernels"));
@@ -42,7 +49,7 @@ struct AutoParToLoopsPass : public mlir::autopar::impl::AutoParToLoopsPassBase<A
           return isa<GroupOp>(op) ? WalkResult::skip() : WalkResult::advance();
         std::string name = function.getName().str() + "_" + std::to_string(count++);
         int64_t extent = 0;
-        FailureOr<func::FuncOp> kernel = emitKernel(op, kernels, name, extent);
+        FailureOr<func::FuncOp> kernel = emitKernel(op, kernels, name, extent, {}, *who);
         if (failed(kernel))
           return WalkResult::interrupt();
         (*kernel)->setAttr("autopar.extent", builder.getI64IntegerAttr(extent));

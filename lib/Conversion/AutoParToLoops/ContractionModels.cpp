@@ -77,6 +77,10 @@ struct DotGeneralModel : ElementLoweringOpInterface::ExternalModel<DotGeneralMod
                                  ValueRange accumulators, ElementLoader &) const {
     return {scalarsOf(op, builder).addRelaxed(accumulators[0], element)};
   }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t, ValueRange first,
+                                    ValueRange second) const {
+    return {scalarsOf(op, builder).addRelaxed(first[0], second[0])};
+  }
 };
 
 } // namespace

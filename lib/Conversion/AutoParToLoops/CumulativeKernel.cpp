@@ -13,7 +13,7 @@ using namespace mlir::autopar;
 namespace {
 
 struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeModel, CumulativeOp> {
-  int64_t getKernelExtent(Operation *op) const {
+  int64_t getKernelExtent(Operation *op, int64_t) const {
     return RowAddress(shapeOf(op->getOperand(0)), cast<CumulativeOp>(op).getDim()).rows;
   }
 
@@ -32,7 +32,7 @@ struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeMode
   }
 
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
-                  Value begin, Value end) const {
+                  Value begin, Value end, int64_t) const {
     auto cumulative = cast<CumulativeOp>(op);
     Location loc = op->getLoc();
     Type element = cumulative.getType().getElementType();

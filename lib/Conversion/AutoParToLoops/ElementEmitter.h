@@ -36,6 +36,12 @@ public:
 
   /// Says what loop dimension `loop` of the plan (or another atom) is from here on.
   void bind(unsigned atom, Value index);
+  /// Forgets what was emitted: from here on atoms may stand for other positions in the same block.
+  void forget() { memo.clear(); }
+  void rebind(unsigned atom, Value index) {
+    bind(atom, index);
+    forget();
+  }
   /// A further dimension of index expressions, for an index that is not a loop of the plan.
   unsigned addAtom(int64_t extent, Value index = {});
 

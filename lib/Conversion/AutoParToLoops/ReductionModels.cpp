@@ -48,6 +48,11 @@ struct ReduceModel : ElementLoweringOpInterface::ExternalModel<ReduceModel, Redu
     Scalars s(builder, op->getLoc(), elementTypeOf(op->getOperand(0)));
     return {reduceStep(s, cast<ReduceOp>(op).getKind(), accumulators[0], element)};
   }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t, ValueRange first,
+                                    ValueRange second) const {
+    Scalars s(builder, op->getLoc(), elementTypeOf(op->getOperand(0)));
+    return {reduceStep(s, cast<ReduceOp>(op).getKind(), first[0], second[0])};
+  }
 };
 
 /// Pass 0: the best value. Pass 1: the first (last) position where it stands, or where NaN stands
@@ -94,10 +99,14 @@ struct ArgReduceModel : ElementLoweringOpInterface::ExternalModel<ArgReduceModel
   }
   SmallVector<Value> emitRowStep(Operation *op, OpBuilder &builder, int64_t pass, Value element,
                                  ValueRange accumulators, ElementLoader &) const {
+    return emitRowCombine(op, builder, pass, accumulators, element);
+  }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t pass,
+                                    ValueRange first, ValueRange second) const {
     bool takesMax = pass == 0 ? isMax(op) : cast<ArgReduceOp>(op).getSelectLast();
     Type type = pass == 0 ? elementTypeOf(op->getOperand(0)) : builder.getI64Type();
     Scalars s(builder, op->getLoc(), type);
-    return {takesMax ? s.max(accumulators[0], element) : s.min(accumulators[0], element)};
+    return {takesMax ? s.max(first[0], second[0]) : s.min(first[0], second[0])};
   }
 };
 
@@ -147,6 +156,11 @@ struct SoftmaxModel : ElementLoweringOpInterface::ExternalModel<SoftmaxModel, So
       return {s.maxRelaxed(accumulators[0], element)};
     Value term = cast<SoftmaxOp>(op).getLog() ? emitExp(s, element) : element;
     return {s.addRelaxed(accumulators[0], term)};
+  }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t pass,
+                                    ValueRange first, ValueRange second) const {
+    Scalars s = scalarsOf(op, builder);
+    return {pass == 0 ? s.maxRelaxed(first[0], second[0]) : s.addRelaxed(first[0], second[0])};
   }
   SmallVector<Value> emitRowFinish(Operation *op, OpBuilder &builder, int64_t pass,
                                    ValueRange accumulators) const {
@@ -198,6 +212,10 @@ struct NormalizeModel : ElementLoweringOpInterface::ExternalModel<NormalizeModel
     Scalars s = scalarsOf(op, builder);
     Value term = isMeanPass(op, pass) ? element : s.mulRelaxed(element, element);
     return {s.addRelaxed(accumulators[0], term)};
+  }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t, ValueRange first,
+                                    ValueRange second) const {
+    return {scalarsOf(op, builder).addRelaxed(first[0], second[0])};
   }
   SmallVector<Value> emitRowFinish(Operation *op, OpBuilder &builder, int64_t pass,
                                    ValueRange accumulators) const {

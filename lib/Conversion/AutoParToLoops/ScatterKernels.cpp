@@ -12,9 +12,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Elements of a slice that one iteration takes care of.
-constexpr int64_t sliceBlock = 256;
-
 int64_t product(ArrayRef<int64_t> shape) {
   int64_t result = 1;
   for (int64_t size : shape)
@@ -116,12 +113,12 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
   static int64_t sliceSize(ScatterOp op) {
     return product(shapeOf(op.getInput()).drop_front(shapeOf(op.getIndices()).back()));
   }
-  int64_t getKernelExtent(Operation *op) const {
-    return (sliceSize(cast<ScatterOp>(op)) + sliceBlock - 1) / sliceBlock;
+  int64_t getKernelExtent(Operation *op, int64_t grain) const {
+    return (sliceSize(cast<ScatterOp>(op)) + grain - 1) / grain;
   }
   bool changesFirstOperand(Operation *) const { return true; }
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
-                  Value begin, Value end) const {
+                  Value begin, Value end, int64_t grain) const {
     auto scatter = cast<ScatterOp>(op);
     Location loc = op->getLoc();
     ArrayRef<int64_t> shape = shapeOf(scatter.getInput());
@@ -132,7 +129,7 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
     ScatterEmitter emitter(loc, scatter.getType().getElementType(), scatter.getKind(),
                            elementTypeOf(scatter.getIndices()), inputs, outputs[0]);
     // This call's part of every slice.
-    Value block = indexConstant(builder, loc, sliceBlock);
+    Value block = indexConstant(builder, loc, grain);
     Value low = arith::MulIOp::create(builder, loc, begin, block);
     Value high =
         arith::MinSIOp::create(builder, loc, arith::MulIOp::create(builder, loc, end, block),
@@ -166,11 +163,11 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
 
 struct ScatterElementsModel
     : KernelLoweringOpInterface::ExternalModel<ScatterElementsModel, ScatterElementsOp> {
-  int64_t getKernelExtent(Operation *) const { return 1; }
+  int64_t getKernelExtent(Operation *, int64_t) const { return 1; }
   bool changesFirstOperand(Operation *) const { return true; }
 
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
-                  Value begin, Value end) const {
+                  Value begin, Value end, int64_t) const {
     auto scatter = cast<ScatterElementsOp>(op);
     Location loc = op->getLoc();
     ArrayRef<int64_t> shape = shapeOf(scatter.getInput()), part = shapeOf(scatter.getIndices());

@@ -147,11 +147,11 @@ void HeapEmitter::emitRow(OpBuilder &builder, Value row, int64_t length,
 }
 
 struct TopKModel : KernelLoweringOpInterface::ExternalModel<TopKModel, TopKOp> {
-  int64_t getKernelExtent(Operation *op) const {
+  int64_t getKernelExtent(Operation *op, int64_t) const {
     return RowAddress(shapeOf(op->getOperand(0)), cast<TopKOp>(op).getDim()).rows;
   }
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
-                  Value begin, Value end) const {
+                  Value begin, Value end, int64_t) const {
     auto topK = cast<TopKOp>(op);
     Location loc = op->getLoc();
     RowAddress address(shapeOf(topK.getInput()), topK.getDim());

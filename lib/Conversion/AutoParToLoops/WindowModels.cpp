@@ -126,6 +126,11 @@ struct PoolModel : ElementLoweringOpInterface::ExternalModel<PoolModel, PoolOp> 
     Scalars s(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
     return {reduceStep(s, cast<PoolOp>(op).getKind(), accumulators[0], element)};
   }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t, ValueRange first,
+                                    ValueRange second) const {
+    Scalars s(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
+    return {reduceStep(s, cast<PoolOp>(op).getKind(), first[0], second[0])};
+  }
 };
 
 /// Accumulators: the best element and its position, -1 before the first one inside the input.
@@ -139,6 +144,8 @@ struct ArgPoolModel : ElementLoweringOpInterface::ExternalModel<ArgPoolModel, Ar
     return windowSize(cast<ArgPoolOp>(op).getWindow());
   }
   int64_t getRowPassCount(Operation *) const { return 1; }
+  // The first of equal elements counts.
+  bool isRowDivisible(Operation *) const { return false; }
 
   Value emitElement(Operation *, OpBuilder &, unsigned, ElementLoader &loader) const {
     return loader.rowValues()[1];
@@ -277,6 +284,11 @@ struct ConvolutionModel
                                  ValueRange accumulators, ElementLoader &) const {
     Scalars s(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
     return {s.addRelaxed(accumulators[0], element)};
+  }
+  SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t, ValueRange first,
+                                    ValueRange second) const {
+    Scalars s(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
+    return {s.addRelaxed(first[0], second[0])};
   }
 };
 

@@ -2,7 +2,7 @@
 // The pass autopar-expand-narrow-floats: f16 and bf16 are storage formats on x86-64-v3. Arithmetic
 // on them is done in f32, and conversions without an instruction are spelled out, because LLVM
 // would call a runtime library for them.
-#include "Expression.h"
+#include "../KernelMath/Expression.h"
 
 #include "autopar/Conversion/KernelsToCpu.h"
 
@@ -12,7 +12,7 @@ using namespace mlir;
 
 namespace autopar {
 namespace {
-using namespace cpu;
+using namespace kernelmath;
 
 bool isNarrow(Type type) {
   Type element = getElementTypeOrSelf(type);

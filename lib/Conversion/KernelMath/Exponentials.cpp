@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 namespace {
 
 constexpr double log2e = 1.4426950408889634;
@@ -137,4 +137,4 @@ Expr tanhFormula(Expr x) {
   return x * p / q;
 }
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath

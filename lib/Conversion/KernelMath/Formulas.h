@@ -2,14 +2,14 @@
 // The math library of generated kernels: each function appends branch-free arithmetic for f32 or
 // f64 that LLVM can vectorize. All handle infinities, NaN and denormals unless the flags allow
 // less.
-#ifndef AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_FORMULAS_H
-#define AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_FORMULAS_H
+#ifndef AUTOPAR_LIB_CONVERSION_KERNELMATH_FORMULAS_H
+#define AUTOPAR_LIB_CONVERSION_KERNELMATH_FORMULAS_H
 
 #include "Expression.h"
 
 #include <utility>
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 
 /// What the op's fast-math flags allow (afn, ninf, nnan).
 struct Allowance {
@@ -59,6 +59,6 @@ Expr rsqrtFormula(Expr x);
 /// C's fmod: the remainder with the sign of x (exact while |x / y| < 2^52).
 Expr remainderFormula(Expr x, Expr y);
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath
 
-#endif // AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_FORMULAS_H
+#endif // AUTOPAR_LIB_CONVERSION_KERNELMATH_FORMULAS_H

@@ -2,8 +2,8 @@
 // A value with operators: lets the formulas of this room read like formulas. Every operator appends
 // one op at the builder's insertion point; no fast-math flags are set, so LLVM evaluates exactly
 // what is written.
-#ifndef AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_EXPRESSION_H
-#define AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_EXPRESSION_H
+#ifndef AUTOPAR_LIB_CONVERSION_KERNELMATH_EXPRESSION_H
+#define AUTOPAR_LIB_CONVERSION_KERNELMATH_EXPRESSION_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -11,7 +11,7 @@
 
 #include <initializer_list>
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 
 /// A float, integer or boolean scalar (or vector) under construction. Copies are cheap; the builder
 /// must outlive it. Operands of one operator have the same type; a plain number takes the type of
@@ -105,6 +105,6 @@ Expr clampBelow(Expr a, double limit);
 /// coefficients[0] + coefficients[1] x + ... by Horner's rule with fused multiply-adds.
 Expr polynomial(Expr x, std::initializer_list<double> coefficients);
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath
 
-#endif // AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_EXPRESSION_H
+#endif // AUTOPAR_LIB_CONVERSION_KERNELMATH_EXPRESSION_H

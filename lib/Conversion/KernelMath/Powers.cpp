@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -98,4 +98,4 @@ Expr remainderFormula(Expr x, Expr y) {
   return copySign(r.to(x.elementType()), x);
 }
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath

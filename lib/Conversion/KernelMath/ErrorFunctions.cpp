@@ -4,7 +4,7 @@
 // Laframboise (1981). Coefficients: Remez and weighted least squares fits of our own.
 #include "Formulas.h"
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 namespace {
 
 /// exp(-x^2), where the rounding error of the square is made good.
@@ -72,4 +72,4 @@ Expr erfcFormula(Expr x) {
   return x.isF64() ? select(a < 1.0, 1.0 - erfOfSmall(x), result) : result;
 }
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath

@@ -7,7 +7,7 @@
 
 #include <limits>
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 namespace {
 
 constexpr double pi = 3.14159265358979323846;
@@ -178,4 +178,4 @@ Expr atan2Formula(Expr y, Expr x) {
   return select(undefined, x + y, copySign(angle, y));
 }
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath

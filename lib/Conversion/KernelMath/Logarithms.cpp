@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -147,4 +147,4 @@ std::pair<Expr, Expr> logInTwoParts(Expr x) {
   return {sum, (high - sum) + low};
 }
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass autopar-expand-math: chooses the formula for each op of the math dialect. Ops with an
-// x86 instruction (sqrt, fma, floor, ceil, trunc, round, roundeven, absf, copysign, bit counts,
-// classification) stay.
+// The pass autopar-expand-math: chooses the formula for each op of the math dialect. Ops that are a
+// machine instruction on all targets (sqrt, fma, floor, ceil, trunc, round, roundeven, absf,
+// copysign, bit counts, classification) stay.
 #include "Formulas.h"
 
-#include "autopar/Conversion/KernelsToCpu.h"
+#include "autopar/Conversion/KernelMath.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace autopar {
 namespace {
-using namespace cpu;
+using namespace kernelmath;
 
 Allowance allowanceOf(Operation *op) {
   Allowance allow;

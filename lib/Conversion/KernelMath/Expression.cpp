@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace autopar::cpu {
+namespace autopar::kernelmath {
 
 Type Expr::withElement(Type element) const {
   if (auto shaped = dyn_cast<ShapedType>(val.getType()))
@@ -139,4 +139,4 @@ Expr polynomial(Expr x, std::initializer_list<double> coefficients) {
   return result;
 }
 
-} // namespace autopar::cpu
+} // namespace autopar::kernelmath

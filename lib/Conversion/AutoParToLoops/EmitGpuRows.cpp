@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels over rows for a GPU: a team of threads per row (RowTeam.h). Every thread reads its own
+// elements in every pass, at the same places; where a row fits, nothing is between the passes but
+// arithmetic, and LLVM keeps the elements in registers. What the members have summed up is joined
+// by shuffles within a warp and through shared memory between warps, with one barrier per stage.
+#include "GpuThreads.h"
+#include "LoopNest.h"
+#include "LoweringModels.h"
+#include "RowTeam.h"
+#include "ScalarArithmetic.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+class GpuRowEmitter {
+public:
+  GpuRowEmitter(KernelFrame &kernel, ElementEmitter &emitter)
+      : kernel(kernel), emitter(emitter), plan(emitter.plan), loc(emitter.loc) {}
+
+  GpuGrid emit();
+
+private:
+  struct Running {
+    ElementLoweringOpInterface op;
+    int64_t pass;
+    size_t firstCarried, carriedCount;
+  };
+  using EmitElement =
+      function_ref<SmallVector<Value>(OpBuilder &, Value inside, ValueRange carried)>;
+
+  void divide();
+  Value locate(OpBuilder &builder);
+  void emitRow(OpBuilder &builder);
+  void emitStage(OpBuilder &builder, int64_t stage);
+  SmallVector<Value> overRow(OpBuilder &builder, ValueRange carried, EmitElement body);
+  SmallVector<Value> emitRound(OpBuilder &builder, Value round, ValueRange carried,
+                               EmitElement body);
+  SmallVector<Value> join(OpBuilder &builder, Running &running, ValueRange sums);
+  void emitResults(OpBuilder &builder);
+  Value compare(OpBuilder &builder, Value index, int64_t limit) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index,
+                                 indexConstant(builder, loc, limit));
+  }
+  bool isShared() const { return team.members() > 1; }
+  bool throughMemory() const { return team.warps > 1 && isShared(); }
+
+  KernelFrame &kernel;
+  ElementEmitter &emitter;
+  const KernelPlan &plan;
+  Location loc;
+  SmallVector<unsigned> outerLoops, innerLoops;
+  int64_t rowLength = 1, rowCount = 1;
+  RowTeam team;
+  Value lane, warp; ///< of the thread: in its warp, and of the warp in its team
+  Value member;     ///< position of the thread in its team
+  Value hasColumn;  ///< in column teams: whether the thread's column exists; null: always
+};
+
+void GpuRowEmitter::divide() {
+  int64_t columns = 0;
+  bool isDivisible = llvm::all_of(plan.rowOps, [](const PlannedRowOp &row) -> bool {
+    return ElementLoweringOpInterface(row.op).isRowDivisible();
+  });
+  for (auto [i, loop] : llvm::enumerate(plan.loops)) {
+    (loop.isRow ? rowLength : rowCount) *= loop.extent;
+    if (loop.isRow)
+      innerLoops.push_back(i);
+    else if (static_cast<int64_t>(i) != plan.columnLoop)
+      outerLoops.push_back(i);
+    else
+      columns = loop.extent;
+  }
+  int64_t width = 1;
+  if (columns == 0 && !plan.hasStridedRows && !innerLoops.empty())
+    width = chooseVectorWidth(emitter, plan.loops[innerLoops.back()].extent, rowLength);
+  team = RowTeam::choose(rowCount, rowLength, width, columns, isDivisible);
+  if (team.kind != RowTeam::Kind::Column && plan.columnLoop >= 0)
+    outerLoops.push_back(plan.columnLoop);
+}
+
+/// Finds the thread's row and binds its loops; returns whether there is one (null: always).
+Value GpuRowEmitter::locate(OpBuilder &builder) {
+  Value thread = emitThreadIndex(builder, loc), block = emitBlockIndex(builder, loc);
+  Value warpSize = indexConstant(builder, loc, kWarpThreads);
+  lane = arith::RemUIOp::create(builder, loc, thread, warpSize);
+  warp = arith::DivUIOp::create(builder, loc, thread, warpSize);
+  SmallVector<int64_t> extents =
+      llvm::map_to_vector(outerLoops, [&](unsigned loop) { return plan.loops[loop].extent; });
+  Value row = block, exists;
+  if (team.kind == RowTeam::Kind::Column) {
+    member = warp;
+    int64_t columns = plan.loops[plan.columnLoop].extent;
+    extents.push_back((columns + kWarpThreads - 1) / kWarpThreads);
+    SmallVector<Value> indices = emitDelinearize(builder, loc, row, extents);
+    for (auto [loop, index] : llvm::zip(outerLoops, indices))
+      emitter.bind(loop, index);
+    Value first = arith::MulIOp::create(builder, loc, indices.back(), warpSize);
+    Value column = arith::AddIOp::create(builder, loc, first, lane);
+    if (columns % kWarpThreads != 0) {
+      hasColumn = compare(builder, column, columns);
+      column =
+          arith::MinUIOp::create(builder, loc, column, indexConstant(builder, loc, columns - 1));
+    }
+    emitter.bind(plan.columnLoop, column);
+    return {};
+  }
+  if (team.kind == RowTeam::Kind::Thread) {
+    row = emitGridIndex(builder, loc, team.rowsPerBlock);
+    member = indexConstant(builder, loc, 0);
+  } else if (team.kind == RowTeam::Kind::Warp) {
+    Value first =
+        arith::MulIOp::create(builder, loc, block, indexConstant(builder, loc, team.rowsPerBlock));
+    row = arith::AddIOp::create(builder, loc, first, warp);
+    member = lane;
+    warp = indexConstant(builder, loc, 0);
+  } else {
+    member = thread;
+  }
+  if (rowCount % team.rowsPerBlock != 0)
+    exists = compare(builder, row, rowCount);
+  // Where there is no row, nothing is read: positions do not matter.
+  for (auto [loop, index] : llvm::zip(outerLoops, emitDelinearize(builder, loc, row, extents)))
+    emitter.bind(loop, index);
+  return exists;
+}
+
+GpuGrid GpuRowEmitter::emit() {
+  divide();
+  // All threads of a warp have one row, or none: shuffles see the whole warp.
+  Value exists = locate(kernel.body);
+  emitWhere(kernel.body, loc, exists, [&](OpBuilder &builder) { emitRow(builder); });
+  int64_t blocks = (rowCount + team.rowsPerBlock - 1) / team.rowsPerBlock;
+  if (team.kind == RowTeam::Kind::Column) {
+    int64_t columns = plan.loops[plan.columnLoop].extent;
+    blocks =
+        rowCount / std::max<int64_t>(columns, 1) * ((columns + kWarpThreads - 1) / kWarpThreads);
+  }
+  return {std::max<int64_t>(blocks, 1), team.blockThreads()};
+}
+
+void GpuRowEmitter::emitRow(OpBuilder &builder) {
+  for (int64_t stage = 0; stage < plan.stageCount; ++stage)
+    emitStage(builder, stage);
+  emitter.forget();
+  emitResults(builder);
+}
+
+//===-- the elements of a row
+//-----------------------------------------------------------------------===//
+
+/// One round: the thread's next elements. `inside` is null where they certainly exist; elsewhere
+/// the row's last element is taken instead, and must not count.
+SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, ValueRange carried,
+                                            EmitElement body) {
+  SmallVector<Value> values(carried);
+  SmallVector<int64_t> extents =
+      llvm::map_to_vector(innerLoops, [&](unsigned loop) { return plan.loops[loop].extent; });
+  if (!extents.empty())
+    extents.back() /= team.width;
+  int64_t vectors = rowLength / team.width;
+  Value start = member;
+  if (round)
+    start = arith::AddIOp::create(
+        builder, loc, start,
+        arith::MulIOp::create(builder, loc, round,
+                              indexConstant(builder, loc, team.members() * team.perRound)));
+  for (int64_t i = 0; i < team.perRound; ++i) {
+    Value vector = start, inside;
+    if (i > 0)
+      vector = arith::AddIOp::create(builder, loc, start,
+                                     indexConstant(builder, loc, i * team.members()));
+    // Without a loop, the last members of the last vector alone may be outside.
+    bool mayLeave = !team.isExact && (round || (i + 1) * team.members() > vectors);
+    if (mayLeave) {
+      inside = compare(builder, vector, vectors);
+      vector =
+          arith::MinUIOp::create(builder, loc, vector, indexConstant(builder, loc, vectors - 1));
+    }
+    SmallVector<Value> indices = emitDelinearize(builder, loc, vector, extents);
+    for (auto [loop, index] : llvm::zip(innerLoops, indices))
+      emitter.bind(loop, index);
+    for (int64_t k = 0; k < team.width; ++k) {
+      if (team.width > 1) {
+        Value first = arith::MulIOp::create(builder, loc, indices.back(),
+                                            indexConstant(builder, loc, team.width));
+        emitter.bind(innerLoops.back(),
+                     arith::AddIOp::create(builder, loc, first, indexConstant(builder, loc, k)));
+      }
+      emitter.forget();
+      values = body(builder, inside, values);
+    }
+  }
+  return values;
+}
+
+SmallVector<Value> GpuRowEmitter::overRow(OpBuilder &builder, ValueRange carried,
+                                          EmitElement body) {
+  if (rowLength == 0)
+    return carried;
+  if (team.rounds == 1)
+    return emitRound(builder, {}, carried, body);
+  scf::ForOp loop = emitFor(
+      builder, loc, indexConstant(builder, loc, 0), indexConstant(builder, loc, team.rounds),
+      indexConstant(builder, loc, 1), carried, [&](OpBuilder &inner, Value round, ValueRange sums) {
+        return emitRound(inner, round, sums, body);
+      });
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+//===-- passes
+//------------------------------------------------------------------------------------===//
+
+void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
+  SmallVector<Running> passes;
+  SmallVector<Value> carried;
+  for (const PlannedRowOp &row : plan.rowOps) {
+    ElementLoweringOpInterface op = row.op;
+    int64_t pass = stage - row.firstStage;
+    if (pass < 0 || pass >= op.getRowPassCount())
+      continue;
+    SmallVector<Value> start = op.emitRowStart(builder, pass);
+    passes.push_back({op, pass, carried.size(), start.size()});
+    llvm::append_range(carried, start);
+  }
+  if (passes.empty())
+    return;
+  SmallVector<Value> sums =
+      overRow(builder, carried, [&](OpBuilder &inner, Value inside, ValueRange values) {
+        SmallVector<Value> next;
+        for (Running &running : passes) {
+          RowState &state = emitter.stateOf(running.op);
+          Value element =
+              emitter.emitRowElement(inner, running.op, running.pass, plan.domainIndex, state);
+          ValueRange old = values.slice(running.firstCarried, running.carriedCount);
+          SmallVector<Value> stepped = emitter.emitRowStep(inner, running.op, running.pass, element,
+                                                           old, plan.domainIndex, state);
+          for (auto [before, after] : llvm::zip(old, stepped))
+            next.push_back(inside ? arith::SelectOp::create(inner, loc, inside, after, before)
+                                  : after);
+        }
+        return next;
+      });
+  emitter.forget();
+  SmallVector<SmallVector<Value>> joined;
+  for (Running &running : passes)
+    joined.push_back(join(builder, running,
+                          ArrayRef<Value>(sums).slice(running.firstCarried, running.carriedCount)));
+  if (throughMemory()) {
+    emitBarrier(builder, loc);
+    for (auto [running, values] : llvm::zip(passes, joined)) {
+      // The buffers hold what each warp has; all threads read all of it.
+      SmallVector<Value> buffers = values, total;
+      for (int64_t part = 0; part < team.warps; ++part) {
+        SmallVector<Value> one;
+        for (auto [i, buffer] : llvm::enumerate(buffers)) {
+          Value place = indexConstant(builder, loc, part);
+          if (team.kind == RowTeam::Kind::Column)
+            place = arith::AddIOp::create(builder, loc, lane,
+                                          indexConstant(builder, loc, part * kWarpThreads));
+          one.push_back(
+              loadScalar(builder, loc, buffer, place, sums[running.firstCarried + i].getType()));
+        }
+        total = total.empty() ? one : running.op.emitRowCombine(builder, running.pass, total, one);
+      }
+      values = total;
+    }
+  }
+  for (auto [running, values] : llvm::zip(passes, joined)) {
+    SmallVector<RowValue> finished;
+    for (Value value : running.op.emitRowFinish(builder, running.pass, values))
+      finished.push_back({value, {}});
+    emitter.stateOf(running.op).values.push_back(finished);
+  }
+}
+
+/// Joins the sums of the members: the totals, or, where several warps share a row, the shared
+/// buffers into which each warp has put its own.
+SmallVector<Value> GpuRowEmitter::join(OpBuilder &builder, Running &running, ValueRange sums) {
+  SmallVector<Value> joined(sums);
+  bool isColumn = team.kind == RowTeam::Kind::Column;
+  if (isShared() && !isColumn)
+    joined =
+        emitWarpCombine(builder, loc, joined, [&](OpBuilder &inner, ValueRange a, ValueRange b) {
+          return running.op.emitRowCombine(inner, running.pass, a, b);
+        });
+  if (!throughMemory())
+    return joined;
+  SmallVector<Value> buffers;
+  for (Value value : joined)
+    buffers.push_back(
+        emitSharedBuffer(kernel, loc, team.warps * (isColumn ? kWarpThreads : 1), value.getType()));
+  Value place = warp, writes;
+  if (isColumn)
+    place = emitThreadIndex(builder, loc);
+  else
+    writes = compare(builder, lane, 1);
+  emitWhere(builder, loc, writes, [&](OpBuilder &inner) {
+    for (auto [value, buffer] : llvm::zip(joined, buffers))
+      storeScalar(inner, loc, value, buffer, place, value.getType());
+  });
+  return buffers;
+}
+
+//===-- results
+//-----------------------------------------------------------------------------------===//
+
+void GpuRowEmitter::emitResults(OpBuilder &builder) {
+  auto both = [&](OpBuilder &inner, Value a, Value b) -> Value {
+    return a && b ? arith::AndIOp::create(inner, loc, a, b).getResult() : a ? a : b;
+  };
+  auto isRowLevel = [](const PlannedOutput &output) { return output.isRowLevel; };
+  if (llvm::any_of(plan.outputs, isRowLevel)) {
+    Value first = isShared() ? compare(builder, member, 1) : Value();
+    emitWhere(builder, loc, both(builder, first, hasColumn), [&](OpBuilder &inner) {
+      for (const PlannedOutput &output : plan.outputs)
+        if (output.isRowLevel)
+          emitStore(inner, kernel, emitter, output);
+    });
+    emitter.forget();
+  }
+  if (llvm::all_of(plan.outputs, isRowLevel))
+    return;
+  overRow(builder, {}, [&](OpBuilder &inner, Value inside, ValueRange) {
+    emitWhere(inner, loc, both(inner, inside, hasColumn), [&](OpBuilder &store) {
+      for (const PlannedOutput &output : plan.outputs)
+        if (!output.isRowLevel)
+          emitStore(store, kernel, emitter, output);
+    });
+    return SmallVector<Value>();
+  });
+}
+
+} // namespace
+
+GpuGrid autopar::emitGpuRows(KernelFrame &kernel, ElementEmitter &emitter) {
+  return GpuRowEmitter(kernel, emitter).emit();
+}

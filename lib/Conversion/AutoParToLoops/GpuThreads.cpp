@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thread positions, shared memory, shuffles.
+#include "GpuThreads.h"
+#include "LoweringModels.h"
+#include "ScalarArithmetic.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+Value autopar::emitThreadIndex(OpBuilder &builder, Location loc) {
+  return gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
+}
+
+Value autopar::emitBlockIndex(OpBuilder &builder, Location loc) {
+  return gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
+}
+
+Value autopar::emitGridIndex(OpBuilder &builder, Location loc, int64_t threadsPerBlock) {
+  Value first = arith::MulIOp::create(builder, loc, emitBlockIndex(builder, loc),
+                                      indexConstant(builder, loc, threadsPerBlock));
+  return arith::AddIOp::create(builder, loc, first, emitThreadIndex(builder, loc));
+}
+
+Value autopar::emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements,
+                                Type elementType) {
+  auto space = gpu::AddressSpaceAttr::get(kernel.entry.getContext(),
+                                          gpu::GPUDialect::getWorkgroupAddressSpace());
+  auto type =
+      MemRefType::get({elements}, getStorageType(elementType), MemRefLayoutAttrInterface{}, space);
+  return memref::AllocaOp::create(kernel.entry, loc, type, kernel.entry.getI64IntegerAttr(16));
+}
+
+void autopar::emitBarrier(OpBuilder &builder, Location loc) {
+  gpu::BarrierOp::create(builder, loc);
+}
+
+void autopar::emitWhere(OpBuilder &builder, Location loc, Value condition,
+                        function_ref<void(OpBuilder &)> body) {
+  if (!condition)
+    return body(builder);
+  auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  OpBuilder inner = OpBuilder::atBlockBegin(branch.thenBlock());
+  body(inner);
+}
+
+/// The value of the thread whose number in the warp differs in `mask`.
+static Value emitShuffle(OpBuilder &builder, Location loc, Value value, int64_t mask) {
+  auto shuffle = [&](Value word) -> Value {
+    return gpu::ShuffleOp::create(builder, loc, word, mask, kWarpThreads, gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  };
+  Type type = value.getType(), i32 = builder.getI32Type(), i64 = builder.getI64Type();
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (width == 32)
+    return shuffle(value);
+  if (width < 32) { // integers and booleans: narrow floats travel as f32
+    Value wide = arith::ExtUIOp::create(builder, loc, i32, value);
+    return arith::TruncIOp::create(builder, loc, type, shuffle(wide));
+  }
+  Value bits = type.isInteger() ? value : arith::BitcastOp::create(builder, loc, i64, value);
+  Value half = arith::ConstantIntOp::create(builder, loc, i64, 32);
+  Value low = arith::TruncIOp::create(builder, loc, i32, bits);
+  Value high =
+      arith::TruncIOp::create(builder, loc, i32, arith::ShRUIOp::create(builder, loc, bits, half));
+  low = arith::ExtUIOp::create(builder, loc, i64, shuffle(low));
+  high = arith::ExtUIOp::create(builder, loc, i64, shuffle(high));
+  bits = arith::OrIOp::create(builder, loc, low, arith::ShLIOp::create(builder, loc, high, half));
+  return type.isInteger() ? bits : arith::BitcastOp::create(builder, loc, type, bits).getResult();
+}
+
+SmallVector<Value> autopar::emitWarpCombine(OpBuilder &builder, Location loc, ValueRange values,
+                                            CombineValues combine) {
+  SmallVector<Value> joined(values);
+  for (int64_t mask = kWarpThreads / 2; mask > 0; mask /= 2) {
+    SmallVector<Value> others = llvm::map_to_vector(
+        joined, [&](Value value) { return emitShuffle(builder, loc, value, mask); });
+    joined = combine(builder, joined, others);
+  }
+  return joined;
+}
+
+int64_t autopar::chooseVectorWidth(const ElementEmitter &emitter, int64_t extent,
+                                   int64_t leastElements) {
+  int64_t bytes = 4;
+  for (Value value : llvm::concat<const Value>(emitter.body.inputs, emitter.body.outputs)) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getElementType().isIntOrFloat() && type.getNumElements() >= leastElements)
+      bytes = std::min<int64_t>(bytes, std::max(2u, (type.getElementTypeBitWidth() + 7) / 8));
+  }
+  int64_t width = 16 / bytes;
+  while (extent % width != 0)
+    width /= 2;
+  return width;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads of a GPU: who a thread is, what a block shares, and how the threads of a warp join what
+// they have summed up.
+#pragma once
+
+#include "KernelBodies.h"
+
+namespace mlir::autopar {
+
+constexpr int64_t kWarpThreads = 32;
+
+/// The launch of a kernel: blocks and threads along x.
+struct GpuGrid {
+  int64_t blocks = 1, threads = 1;
+
+  /// Enough blocks for `count` threads.
+  static GpuGrid over(int64_t count, int64_t threads) {
+    return {std::max<int64_t>((count + threads - 1) / threads, 1), threads};
+  }
+};
+
+/// Position of the thread in its block, of the block in the grid, of the thread in the grid.
+Value emitThreadIndex(OpBuilder &builder, Location loc);
+Value emitBlockIndex(OpBuilder &builder, Location loc);
+Value emitGridIndex(OpBuilder &builder, Location loc, int64_t threadsPerBlock);
+
+/// Memory that all threads of a block see.
+Value emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements, Type elementType);
+/// All threads of the block have come here, and see what the others stored before.
+void emitBarrier(OpBuilder &builder, Location loc);
+
+/// Emits `body` where `condition` holds; always without a condition.
+void emitWhere(OpBuilder &builder, Location loc, Value condition,
+               function_ref<void(OpBuilder &)> body);
+
+using CombineValues = function_ref<SmallVector<Value>(OpBuilder &, ValueRange, ValueRange)>;
+/// Joins the values of all threads of a warp; each gets the result. `combine` must not care about
+/// the order of its arguments.
+SmallVector<Value> emitWarpCombine(OpBuilder &builder, Location loc, ValueRange values,
+                                   CombineValues combine);
+
+/// Neighbouring elements along a contiguous loop of `extent` that one thread takes, so that it
+/// reads or writes 16 bytes at once of the narrowest type that counts; a divisor of `extent`.
+int64_t chooseVectorWidth(const ElementEmitter &emitter, int64_t extent, int64_t leastElements);
+
+// The bodies of kernels for a GPU.
+GpuGrid emitGpuPointwise(KernelFrame &kernel, ElementEmitter &emitter);
+GpuGrid emitGpuTiled(KernelFrame &kernel, ElementEmitter &emitter);
+GpuGrid emitGpuRows(KernelFrame &kernel, ElementEmitter &emitter);
+
+} // namespace mlir::autopar

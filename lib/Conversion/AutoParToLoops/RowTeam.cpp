@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of a team: enough threads to keep the memory busy, few enough that a thread has
+// several loads under way, and the whole row in registers where that fits.
+#include "RowTeam.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Threads from which on more of them do not make a GPU faster.
+static constexpr int64_t manyThreads = 1 << 16;
+/// Elements that a thread holds at once.
+static constexpr int64_t mostHeld = 16;
+
+static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+RowTeam RowTeam::choose(int64_t rows, int64_t length, int64_t width, int64_t columns,
+                        bool isDivisible) {
+  RowTeam team;
+  bool isShort = length <= (columns > 0 ? 64 : 16);
+  if (!isDivisible || isShort || (columns > 0 && rows >= manyThreads)) {
+    team.rowsPerBlock = rows >= manyThreads ? 128 : 32;
+    team.perRound = std::clamp<int64_t>(length, 1, columns > 0 ? 4 : mostHeld);
+  } else if (columns > 0) {
+    team.kind = Kind::Column;
+    team.warps = std::clamp<int64_t>(divideUp(length, 16), 1, 16);
+    team.perRound = std::clamp<int64_t>(divideUp(length, team.warps), 1, 4);
+  } else {
+    team.width = width;
+    int64_t vectors = length / width, mostWarps = rows >= 512 ? 16 : 32;
+    int64_t most = std::max<int64_t>((rows >= 512 ? mostHeld : 4) / width, 1);
+    team.warps = std::clamp<int64_t>(divideUp(vectors, kWarp * most), 1, mostWarps);
+    // Warps that divide the row evenly need no checks.
+    for (int64_t warps = team.warps; warps <= mostWarps; ++warps)
+      if (vectors % (kWarp * warps) == 0 && vectors / (kWarp * warps) <= most) {
+        team.warps = warps;
+        break;
+      }
+    team.perRound = std::clamp<int64_t>(divideUp(vectors, kWarp * team.warps), 1, most);
+    team.kind = team.warps == 1 ? Kind::Warp : Kind::Block;
+    team.rowsPerBlock = team.kind == Kind::Warp ? 4 : 1;
+  }
+  int64_t together = team.members() * team.perRound, vectors = length / team.width;
+  team.rounds = divideUp(vectors, together);
+  team.isExact = vectors == together * team.rounds;
+  return team;
+}

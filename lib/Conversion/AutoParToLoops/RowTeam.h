@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the threads of a GPU share rows: which threads are a team that works on one row, and how many
+// elements each of them holds at once.
+#pragma once
+
+#include "KernelPlan.h"
+
+namespace mlir::autopar {
+
+struct RowTeam {
+  static constexpr int64_t kWarp = 32;
+  enum class Kind {
+    Thread, ///< a thread per row; neighbouring threads take neighbouring rows
+    Warp,   ///< a warp per row
+    Block,  ///< a block per row
+    Column, ///< a block takes 32 neighbouring columns; each warp has a part of their rows
+  };
+  Kind kind = Kind::Thread;
+  int64_t warps = 1;        ///< of a team
+  int64_t width = 1;        ///< neighbouring elements that a thread takes at once
+  int64_t perRound = 1;     ///< vectors of `width` that a thread takes before it goes on
+  int64_t rounds = 1;       ///< how often it goes on
+  bool isExact = true;      ///< whether the row ends with the last thread of the last round
+  int64_t rowsPerBlock = 1; ///< teams of a block
+
+  /// Threads that share a row.
+  int64_t members() const {
+    return kind == Kind::Thread ? 1 : kind == Kind::Column ? warps : warps * kWarp;
+  }
+  int64_t blockThreads() const {
+    return kind == Kind::Column   ? warps * kWarp
+           : kind == Kind::Thread ? rowsPerBlock
+                                  : members() * rowsPerBlock;
+  }
+
+  /// `rows` rows of `length` elements, of which `width` neighbouring ones may be taken at once;
+  /// with `columns` above 0, memory is contiguous across that many rows.
+  static RowTeam choose(int64_t rows, int64_t length, int64_t width, int64_t columns,
+                        bool isDivisible);
+};
+
+} // namespace mlir::autopar

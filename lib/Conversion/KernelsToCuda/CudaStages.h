@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of compileKernelsToPtx, one source file each: lower to the NVVM dialect -> PTX.
+#pragma once
+
+#include "autopar/Conversion/KernelsToCuda.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+#include <string>
+
+namespace autopar::cuda {
+
+/// One kernel on its way; `text` is a module of its own.
+struct Unit {
+  std::string name;
+  std::string text;
+  std::string ptx;
+  std::string error; ///< empty = compiled
+};
+
+// LowerToNvvm.cpp
+/// A context with all dialects that a kernel may use, without threads.
+std::unique_ptr<mlir::MLIRContext> createCudaKernelContext();
+/// Parses and lowers `unit`; on failure the context's diagnostics say why.
+mlir::OwningOpRef<mlir::ModuleOp> lowerToNvvm(const Unit &unit, mlir::MLIRContext &context,
+                                              const std::string &dataLayout);
+
+// EmitPtx.cpp
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createPtxMachine();
+/// Optimizes and writes PTX. Fails where a function of a library would be needed.
+llvm::Expected<std::string> emitPtx(llvm::Module &module, const std::string &kernel,
+                                    llvm::TargetMachine &machine);
+/// One module of all texts.
+std::string joinPtx(llvm::ArrayRef<Unit> units);
+
+} // namespace autopar::cuda

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// LLVM IR of one kernel to PTX: the O3 pipeline and the code generator, and the refusal of text
+// that would need a library. Texts of several kernels join to one module.
+#include "CudaStages.h"
+
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SeparateConstOffsetFromGEP.h"
+
+#include <mutex>
+
+using namespace llvm;
+
+namespace autopar::cuda {
+namespace {
+
+void initializeNvptx() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+void optimize(Module &module, TargetMachine &machine) {
+  PassBuilder builder(&machine);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager callGraph;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(callGraph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, callGraph, modules);
+  ModulePassManager passes = builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3);
+  // Neighbouring elements get one base address and constant offsets: the code generator joins
+  // accesses that it sees side by side.
+  FunctionPassManager addresses;
+  addresses.addPass(SeparateConstOffsetFromGEPPass());
+  addresses.addPass(EarlyCSEPass());
+  passes.addPass(createModuleToFunctionPassAdaptor(std::move(addresses)));
+  passes.run(module, modules);
+}
+
+/// The first function that the text declares without a body.
+StringRef externalFunction(StringRef ptx) {
+  size_t at = ptx.find(".extern");
+  if (at == StringRef::npos)
+    return {};
+  StringRef rest = ptx.substr(at);
+  return rest.take_until([](char c) { return c == '\n'; });
+}
+
+constexpr StringRef kHeaderEnd = ".address_size 64";
+
+} // namespace
+
+Expected<std::unique_ptr<TargetMachine>> createPtxMachine() {
+  initializeNvptx();
+  Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const Target *found = TargetRegistry::lookupTarget(triple, error);
+  if (!found)
+    return createStringError("this LLVM cannot compile for NVIDIA GPUs: " + error);
+  std::string chip = "sm_" + std::to_string(kPtxChip),
+              features = "+ptx" + std::to_string(kPtxMajor * 10 + kPtxMinor);
+  std::unique_ptr<TargetMachine> machine(
+      found->createTargetMachine(triple, chip, features, TargetOptions(), std::nullopt,
+                                 std::nullopt, CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return createStringError("cannot create a code generator for " + chip);
+  return machine;
+}
+
+Expected<std::string> emitPtx(Module &module, const std::string &kernel, TargetMachine &machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  module.setSourceFileName(kernel);
+  module.setModuleIdentifier(kernel);
+  std::string broken;
+  raw_string_ostream brokenStream(broken);
+  if (verifyModule(module, &brokenStream))
+    return createStringError("lowered to invalid LLVM IR: " + broken);
+  optimize(module, machine);
+  SmallString<0> text;
+  raw_svector_ostream stream(text);
+  legacy::PassManager codegen;
+  if (machine.addPassesToEmitFile(codegen, stream, nullptr, CodeGenFileType::AssemblyFile))
+    return createStringError("this LLVM cannot write PTX");
+  codegen.run(module);
+  if (StringRef function = externalFunction(text); !function.empty())
+    return createStringError("needs '" + function +
+                             "', but kernels are linked without any library; give the operation a "
+                             "formula");
+  return text.str().str();
+}
+
+std::string joinPtx(ArrayRef<Unit> units) {
+  std::string joined;
+  for (const Unit &unit : units) {
+    StringRef text(unit.ptx);
+    if (!joined.empty())
+      text = text.substr(text.find(kHeaderEnd) + kHeaderEnd.size());
+    joined += text;
+  }
+  return joined;
+}
+
+} // namespace autopar::cuda

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowers one kernel from loops and gpu operations to the LLVM and NVVM dialects. Math functions are
+// formulas before anything could make calls of NVIDIA's device library of them.
+#include "CudaStages.h"
+
+#include "autopar/Conversion/KernelMath.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+using namespace mlir;
+
+namespace autopar::cuda {
+namespace {
+
+/// Positions are within buffers: they never leave the signed range.
+void markPositions(func::FuncOp kernel) {
+  auto flags =
+      arith::IntegerOverflowFlagsAttr::get(kernel.getContext(), arith::IntegerOverflowFlags::nsw);
+  kernel.walk([&](Operation *op) {
+    if (isa<arith::AddIOp, arith::MulIOp>(op) && op->getResult(0).getType().isIndex())
+      op->setAttr("overflowFlags", flags);
+  });
+}
+
+/// Positions of 32 bits, which GPUs compute with, do where no buffer has more elements and none of
+/// them becomes a wider number (the global index that random numbers are drawn from).
+bool fitsNarrowIndex(func::FuncOp kernel) {
+  constexpr int64_t most = int64_t{1} << 30;
+  for (Type type : kernel.getArgumentTypes())
+    if (cast<MemRefType>(type).getNumElements() > most)
+      return false;
+  auto grid = kernel->getAttrOfType<DenseI64ArrayAttr>("autopar.grid").asArrayRef();
+  if (grid[0] * grid[1] > most)
+    return false;
+  return !kernel
+              .walk([](Operation *op) {
+                bool isCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
+                return isCast && op->getResult(0).getType().isInteger(64) ? WalkResult::interrupt()
+                                                                          : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
+/// Shared buffers of the kernel become globals of the module.
+void outlineShared(func::FuncOp kernel) {
+  SmallVector<memref::AllocaOp> shared;
+  kernel.walk([&](memref::AllocaOp op) {
+    if (isa_and_nonnull<gpu::AddressSpaceAttr>(op.getType().getMemorySpace()))
+      shared.push_back(op);
+  });
+  for (auto [number, op] : llvm::enumerate(shared)) {
+    OpBuilder builder(kernel);
+    std::string name = kernel.getSymName().str() + "_shared_" + std::to_string(number);
+    memref::GlobalOp::create(builder, op.getLoc(), name, builder.getStringAttr("private"),
+                             op.getType(), builder.getUnitAttr(), /*constant=*/false,
+                             op.getAlignmentAttr());
+    builder.setInsertionPoint(op);
+    op.replaceAllUsesWith(
+        memref::GetGlobalOp::create(builder, op.getLoc(), op.getType(), name).getResult());
+    op.erase();
+  }
+}
+
+LogicalResult convertControlFlow(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  populateSCFToControlFlowConversionPatterns(patterns);
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  ConversionTarget target(*module.getContext());
+  target.addIllegalDialect<scf::SCFDialect>();
+  target.addIllegalOp<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>();
+  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+  return applyPartialConversion(module, target, std::move(patterns));
+}
+
+/// What is a machine instruction and no formula: intrinsics of LLVM, before a pattern could make
+/// calls of NVIDIA's device library.
+LogicalResult convertMath(ModuleOp module) {
+  LLVMTypeConverter converter(module.getContext());
+  RewritePatternSet patterns(module.getContext());
+  populateMathToLLVMConversionPatterns(converter, patterns, /*approximateLog1p=*/false);
+  ConversionTarget target(*module.getContext());
+  target.addIllegalDialect<math::MathDialect>();
+  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+  return applyPartialConversion(module, target, std::move(patterns));
+}
+
+LogicalResult convertToNvvm(ModuleOp module, const std::string &dataLayout, unsigned indexBits) {
+  MLIRContext *context = module.getContext();
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  options.allocLowering = LowerToLLVMOptions::AllocLowering::None;
+  options.overrideIndexBitwidth(indexBits);
+  options.dataLayout = llvm::DataLayout(dataLayout);
+  LLVMTypeConverter converter(context, options);
+  configureGpuToNVVMTypeConverter(converter);
+  RewritePatternSet patterns(context);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  ub::populateUBToLLVMConversionPatterns(converter, patterns);
+  // Last, because it would also make calls of NVIDIA's device library.
+  populateGpuToNVVMConversionPatterns(converter, patterns, /*benefit=*/0);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  target.addLegalDialect<NVVM::NVVMDialect>();
+  return applyFullConversion(module, target, std::move(patterns));
+}
+
+/// What every launch promises.
+void annotateKernel(LLVM::LLVMFuncOp kernel, ArrayRef<int64_t> grid) {
+  Builder builder(kernel.getContext());
+  kernel->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  kernel->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                  builder.getDenseI32ArrayAttr({static_cast<int32_t>(grid[1])}));
+  for (unsigned index = 0; index < kernel.getNumArguments(); ++index) {
+    kernel.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+    kernel.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(64));
+  }
+}
+
+} // namespace
+
+std::unique_ptr<MLIRContext> createCudaKernelContext() {
+  DialectRegistry registry;
+  registry.insert<func::FuncDialect, scf::SCFDialect, memref::MemRefDialect, arith::ArithDialect,
+                  math::MathDialect, cf::ControlFlowDialect, gpu::GPUDialect, ub::UBDialect,
+                  LLVM::LLVMDialect, NVVM::NVVMDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  context->allowUnregisteredDialects(); // attributes of the caller's dialects may ride along
+  context->printOpOnDiagnostic(false);
+  return context;
+}
+
+OwningOpRef<ModuleOp> lowerToNvvm(const Unit &unit, MLIRContext &context,
+                                  const std::string &dataLayout) {
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(unit.text, ParserConfig(&context, /*verifyAfterParse=*/true));
+  if (!module)
+    return nullptr;
+  (*module)->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(),
+                     StringAttr::get(&context, dataLayout));
+  auto kernel = module->lookupSymbol<func::FuncOp>(unit.name);
+  unsigned indexBits = fitsNarrowIndex(kernel) ? 32 : 64;
+  SmallVector<int64_t> grid(
+      cast<DenseI64ArrayAttr>(kernel->removeAttr("autopar.grid")).asArrayRef());
+  markPositions(kernel);
+  outlineShared(kernel);
+  PassManager passes(&context);
+  passes.enableVerifier(false);
+  passes.addPass(createExpandMathPass());
+  if (failed(passes.run(*module)) || failed(convertControlFlow(*module)) ||
+      failed(convertMath(*module)) || failed(convertToNvvm(*module, dataLayout, indexBits)))
+    return nullptr;
+  annotateKernel(module->lookupSymbol<LLVM::LLVMFuncOp>(unit.name), grid);
+  return module;
+}
+
+} // namespace autopar::cuda
