@@ -49,6 +49,7 @@ Result<Launch> fromFlags(const RunOptions &options) {
     return usage("--rank and --world-size belong together");
   launch.rank = options.rank;
   launch.worldSize = options.worldSize;
+  launch.localRank = number(variable("LOCAL_RANK")).value_or(-1);
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   const std::string scheme = "file://";
   if (!options.rendezvous.empty()) {
@@ -78,6 +79,7 @@ Result<Launch> fromTorchrun() {
   launch.rank = *rank;
   launch.worldSize = *size;
   launch.ranksHere = number(variable("LOCAL_WORLD_SIZE")).value_or(0);
+  launch.localRank = number(variable("LOCAL_RANK")).value_or(-1);
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
     return usage(
@@ -108,6 +110,7 @@ Result<Launch> fromSlurm() {
   launch.rank = *rank;
   launch.worldSize = *size;
   launch.ranksHere = number(variable("SLURM_NTASKS_PER_NODE")).value_or(0);
+  launch.localRank = number(variable("SLURM_LOCALID")).value_or(-1);
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
@@ -166,6 +169,7 @@ Result<Launch> detectLaunch(const RunOptions &options) {
     launch.rank = *rank;
     launch.worldSize = *size;
     launch.ranksHere = number(variable("OMPI_COMM_WORLD_LOCAL_SIZE")).value_or(0);
+    launch.localRank = number(variable("OMPI_COMM_WORLD_LOCAL_RANK")).value_or(-1);
     return launch;
   }
   if (!variable("RANK").empty())

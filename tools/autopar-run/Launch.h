@@ -17,7 +17,8 @@ struct Launch {
   enum class Kind { InProcess, Mpi, Tcp, File } kind = Kind::InProcess;
   int32_t rank = 0;
   int32_t worldSize = 1;
-  int32_t ranksHere = 0; ///< 0 = not known
+  int32_t ranksHere = 0;  ///< 0 = not known
+  int32_t localRank = -1; ///< among them; -1 = not known
   std::string host;
   uint16_t port = 0;
   std::string folder;

@@ -41,6 +41,8 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
   runtime::SessionOptions session;
   session.threads = options.threads;
   session.ranksHere = launch.ranksHere;
+  session.localRank = launch.localRank;
+  session.cudaLibraries = options.cudaLibraries;
   session.record = options.profile || !options.trace.empty();
   if (!options.initializer.empty()) {
     auto initializer = runtime::Initializer::parse(options.initializer);
@@ -60,9 +62,8 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
   for (const runtime::RankMemory &memory : (*opened)->memory())
     if (memory.unplannedBytes > memory.arenaBytes[0] / 100 && !options.quiet)
       std::fprintf(stderr,
-                   "autopar-run: remark: rank %d uses %lld bytes beyond the plan: this CPU or "
-                   "thread count wants more "
-                   "scratch than the one it was compiled for\n",
+                   "autopar-run: remark: rank %d uses %lld bytes beyond the plan: this machine "
+                   "or thread count wants more scratch than the one it was compiled for\n",
                    memory.rank, static_cast<long long>(memory.unplannedBytes));
   return runAndReport(**opened, options, isRoot, peakBefore);
 }

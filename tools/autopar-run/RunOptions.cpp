@@ -92,6 +92,9 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
                  "seed=7\" by name pattern, or weights.safetensors; a checkpoint wins");
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
       ->check(CLI::Range(1, 4096));
+  app.add_option("--cuda-libraries", options.cudaLibraries,
+                 "folders to look for libcuda and cuBLASLt in, separated by colons, before "
+                 "those of AUTOPAR_CUDA_LIBRARIES and of the system");
   app.add_option("--steps", options.steps, "run this many steps; with checkpoints: up to this step")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--warmup", options.warmup, "steps before the measured ones")

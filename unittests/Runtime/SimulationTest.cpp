@@ -90,8 +90,8 @@ TEST(SimulatedDevice, TakesWhatTheCostModelSays) {
   VirtualClock clock;
   SimulatedDevice device(3, cluster.deviceTypes[0], clock);
   // 2 us to start; 4000 FLOPs at 1 or 4 per ns; 1000 bytes at 1 per ns.
-  auto inF32 = device.issue(instruction(4000, 1000, DataType::F32), 0);
-  auto inBf16 = device.issue(instruction(4000, 1000, DataType::BF16), 0);
+  auto inF32 = device.issue(instruction(4000, 1000, DataType::F32), 0, {});
+  auto inBf16 = device.issue(instruction(4000, 1000, DataType::BF16), 0, {});
   EXPECT_EQ(*inF32, 6000u);
   EXPECT_EQ(*inBf16, 3000u);
   EXPECT_EQ(device.busyNs(artifact::Queue::Compute), 9000);

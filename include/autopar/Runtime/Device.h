@@ -10,11 +10,24 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace autopar::runtime {
 
 class KernelLibrary;
+
+/// Copies between a device's memory and host memory that both reach, for communicators that only
+/// read and write the latter.
+class Staging {
+public:
+  virtual ~Staging() = default;
+  /// Host memory for staging; it is the device's and goes with it.
+  virtual Result<void *> allocate(int64_t bytes) = 0;
+  /// Starts a copy; the token is the device's.
+  virtual Result<Token> toHost(void *host, const void *device, int64_t bytes) = 0;
+  virtual Result<Token> toDevice(void *device, const void *host, int64_t bytes) = 0;
+};
 
 /// All calls of one device come from one thread, the one that drives its rank.
 class Device {
@@ -29,13 +42,20 @@ public:
   /// Address of a buffer for a slot. Valid until the device is destroyed.
   virtual void *address(int32_t buffer, int32_t slot) = 0;
 
-  /// Starts an instruction; its dependencies are complete. Never blocks on another rank. Token 0
-  /// says that it is complete already.
-  virtual Result<Token> issue(const artifact::Instruction &instruction, int32_t slot) = 0;
+  /// Whether instructions are given to the device before what they wait for is complete: it then
+  /// runs those of one queue in order, and each after the tokens it is issued with.
+  virtual bool ordersInstructions() const { return false; }
+
+  /// Starts an instruction; its dependencies are complete but for `after`, which is empty where the
+  /// device does not order instructions. Never blocks on another rank. Token 0 says that it is
+  /// complete already.
+  virtual Result<Token> issue(const artifact::Instruction &instruction, int32_t slot,
+                              std::span<const Token> after) = 0;
   /// True when complete; the token is then forgotten.
   virtual Result<bool> test(Token token) = 0;
 
-  /// Host access to a buffer's bytes (slot 0), for ports, control words and tests.
+  /// Host access to a buffer's bytes, for ports, control words and tests; `offset` counts from slot
+  /// 0. Called while nothing that touches the buffer is running; complete when it returns.
   virtual Status write(int32_t buffer, int64_t offset, const void *data, int64_t bytes) = 0;
   virtual Status read(int32_t buffer, int64_t offset, void *data, int64_t bytes) = 0;
 
@@ -45,6 +65,9 @@ public:
     (void)buffer;
     return nullptr;
   }
+
+  /// Where the host cannot read the device's memory: how it is reached. Null where it can.
+  virtual Staging *staging() { return nullptr; }
 
   /// Bytes allocated beyond the plan because this machine's library asked for more scratch or
   /// larger packed weights than the machine that compiled; 0 as a rule.

@@ -83,6 +83,8 @@ public:
 
   /// Whether the last whole step left the state as it was, because a guard was not finite.
   bool isHeld() const { return guardsHold.has_value() && !*guardsHold; }
+  /// Whether something is running on the device: it is soon done, and nothing else tells of it.
+  bool awaitsDevice() const;
   /// What an inspection found on this rank.
   const NonFiniteSearch &inspection() const { return search; }
 
@@ -99,6 +101,7 @@ private:
     int32_t index = 0;
     artifact::Queue queue{};
     bool isCommunication = false;
+    bool isAhead = false; ///< issued before what it waits for was complete
     Token token = 0;
     size_t event = 0; ///< where it is recorded
   };
@@ -107,6 +110,7 @@ private:
     size_t next = 0;
     int32_t awaited = -1;  ///< in the order's `after`: what `next` was seen to wait for
     int32_t issued = 0;    ///< that are not complete
+    int32_t ahead = 0;     ///< of these, what the device puts in order
     int32_t complete = -1; ///< the last one that is; says nothing where they end in any order
   };
 
@@ -131,6 +135,9 @@ private:
   QueueState queues[artifact::kQueueCount];
   std::vector<Issued> issued;
   std::vector<uint8_t> hasEnded; ///< per instruction; only of queues that end in any order
+  std::vector<uint8_t> isAhead;  ///< per instruction: issued to a device that puts it in order
+  std::vector<Token> tokens;     ///< per instruction, of those
+  std::vector<Token> awaitedTokens;
   size_t remaining = 0;
   int32_t lastEntry = -1, lastIndex = -1;
   Status failure;
@@ -151,7 +158,13 @@ private:
   /// Whether the instruction is part of this kind of step.
   bool isActive(const artifact::Instruction &instruction);
   bool areGuardsFinite();
-  Result<Token> issue(const artifact::Instruction &instruction, bool &isCommunication);
+  /// Whether an instruction may be issued before what it waits for is complete.
+  bool canRunAhead(const artifact::Instruction &instruction) const;
+  bool isSatisfied(const SharedProgram::Order::Wait &earlier, bool runsAhead) const;
+  Result<Token> issue(const artifact::Instruction &instruction, int32_t index,
+                      bool &isCommunication);
+  Status readParameter(const artifact::Port &port, const artifact::PortShard &shard, int32_t buffer,
+                       int32_t slot);
   bool isComplete(const SharedProgram::Order::Wait &earlier) const {
     return artifact::endsInAnyOrder(earlier.queue)
                ? hasEnded[size_t(earlier.index)]

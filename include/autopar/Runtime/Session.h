@@ -28,6 +28,11 @@ struct SessionOptions {
   int32_t threads = 0;
   /// Ranks on this machine when a transport is given (to divide the cores); 0 = all.
   int32_t ranksHere = 0;
+  /// Which of them this one is, which decides what GPU it takes; -1 = its rank. Without a transport
+  /// every rank is here.
+  int32_t localRank = -1;
+  /// Folders to look for NVIDIA's libraries in, separated by colons; the system's come after them.
+  std::string cudaLibraries;
   /// Threads that drive the ranks of this process; 0 = one per rank, up to 16 per core. With fewer
   /// threads than ranks each drives several, which is what makes runs with very many ranks
   /// possible.

@@ -2,7 +2,7 @@
 // The resumable executor: per queue in order, across queues by the instructions' dependencies.
 #include "autopar/Runtime/Executor.h"
 
-#include <limits>
+#include "autopar/Artifact/Verify.h"
 
 namespace autopar::runtime {
 
@@ -79,8 +79,7 @@ Status Executor::readParameters() {
     bool isStored = port.role == Role::Parameter || port.role == Role::State;
     if (!isStored || port.buffer < 0)
       continue;
-    AUTOPAR_RETURN_IF_ERROR(parameters.read(port, table.ports[i], device.address(port.buffer, 0),
-                                            program.buffers[size_t(port.buffer)].shape));
+    AUTOPAR_RETURN_IF_ERROR(readParameter(port, table.ports[i], port.buffer, 0));
   }
   return Status::ok();
 }
@@ -91,6 +90,8 @@ void Executor::beginRow() {
     queues[queue] = {&runningOrder->queues[queue]};
   issued.clear();
   hasEnded.assign(entry().instructions.size(), 0);
+  isAhead.assign(hasEnded.size(), 0);
+  tokens.assign(hasEnded.size(), 0);
   remaining = hasEnded.size();
   isRunningRow = true;
 }
@@ -124,39 +125,68 @@ Progress Executor::advance() {
 }
 
 bool Executor::completeIssued() {
-  bool moved = false;
-  for (size_t i = 0; i < issued.size() && failure.isOk();) {
-    auto done = isDone(issued[i]);
-    if (!done)
-      failure = done.status();
-    if (!done || !*done) {
-      ++i;
+  bool moved = false, isPending[kQueueCount] = {};
+  size_t kept = 0;
+  for (size_t i = 0; i < issued.size(); ++i) {
+    Issued instruction = issued[i];
+    bool &waits = isPending[size_t(instruction.queue)];
+    // What runs in order ends in order.
+    bool isDoneNow = false;
+    if (failure.isOk() && (!waits || endsInAnyOrder(instruction.queue))) {
+      auto done = isDone(instruction);
+      if (!done)
+        failure = done.status();
+      isDoneNow = done && *done;
+    }
+    if (!isDoneNow) {
+      waits = true;
+      issued[kept++] = instruction;
       continue;
     }
-    Issued instruction = issued[i];
-    issued.erase(issued.begin() + int64_t(i));
     if (kind == StepKind::Inspection)
       failure = search.visit(program, entry().instructions[size_t(instruction.index)],
                              order + instruction.index, rows[row].slot, device);
     complete(instruction);
     moved = true;
   }
+  issued.resize(kept);
   return moved;
+}
+
+bool Executor::isSatisfied(const SharedProgram::Order::Wait &earlier, bool runsAhead) const {
+  return isComplete(earlier) || (runsAhead && isAhead[size_t(earlier.index)]);
+}
+
+bool Executor::canRunAhead(const Instruction &instruction) const {
+  // One by one, results can be looked at, and it can be seen when each of them ran.
+  if (!device.ordersInstructions() || kind == StepKind::Inspection || isRecording)
+    return false;
+  const Payload &payload = instruction.payload;
+  bool isDevices = !std::holds_alternative<Collective>(payload) &&
+                   !std::holds_alternative<Permute>(payload) &&
+                   !std::holds_alternative<Send>(payload) &&
+                   !std::holds_alternative<Recv>(payload) && !std::holds_alternative<Read>(payload);
+  if (kind == StepKind::Evaluation)
+    return isDevices && instruction.evaluated;
+  // The host has to know the guards before the first that commits.
+  return isDevices && (!instruction.commits || guardsHold.value_or(false));
 }
 
 bool Executor::start(Queue name) {
   QueueState &queue = queues[size_t(name)];
-  int32_t most = endsInAnyOrder(name) ? std::numeric_limits<int32_t>::max() : 1;
   bool leftOut = false;
-  while (queue.next < queue.order->size() && queue.issued < most && failure.isOk()) {
+  while (queue.next < queue.order->size() && failure.isOk()) {
     int32_t index = (*queue.order)[queue.next];
+    const Instruction &instruction = entry().instructions[size_t(index)];
+    bool runsAhead = canRunAhead(instruction);
+    if (!endsInAnyOrder(name) && queue.issued > (runsAhead ? queue.ahead : 0))
+      break;
     // What was complete stays complete, so each of them is looked at once.
     if (queue.awaited < 0)
       queue.awaited = index == 0 ? 0 : runningOrder->afterEnd[size_t(index) - 1];
     for (; queue.awaited < runningOrder->afterEnd[size_t(index)]; ++queue.awaited)
-      if (!isComplete(runningOrder->after[size_t(queue.awaited)]))
+      if (!isSatisfied(runningOrder->after[size_t(queue.awaited)], runsAhead))
         return leftOut;
-    const Instruction &instruction = entry().instructions[size_t(index)];
     ++queue.next;
     queue.awaited = -1;
     if (!isActive(instruction)) {
@@ -166,15 +196,20 @@ bool Executor::start(Queue name) {
     }
     lastEntry = rows[row].entry;
     lastIndex = index;
-    Issued next{index, name, false, 0, recorded.size()};
+    Issued next{index, name, false, runsAhead, 0, recorded.size()};
     if (isRecording)
       recorded.push_back({rows[row].entry, index, step, clock.nowNs(), 0});
-    auto token = issue(instruction, next.isCommunication);
+    auto token = issue(instruction, index, next.isCommunication);
     if (!token) {
       failure = token.status();
       break;
     }
     next.token = *token;
+    if (runsAhead) {
+      isAhead[size_t(index)] = 1;
+      tokens[size_t(index)] = *token;
+      ++queue.ahead;
+    }
     issued.push_back(next);
     ++queue.issued;
   }
@@ -185,9 +220,16 @@ Result<bool> Executor::isDone(const Issued &instruction) {
   auto done = instruction.isCommunication ? communicator.test(instruction.token)
               : instruction.token == 0    ? Result<bool>(true)
                                           : device.test(instruction.token);
-  if (!done)
-    lastIndex = instruction.index;
-  return done;
+  if (done)
+    return done;
+  // The device tells of a failure when it is asked about the first that it has not ended.
+  std::string latest = lastInstruction();
+  lastIndex = instruction.index;
+  if (!instruction.isAhead)
+    return done;
+  return Status(done.status().code(),
+                "this one or one issued behind it, up to " + latest +
+                    " (--profile runs them one by one): " + done.status().message());
 }
 
 bool Executor::isActive(const Instruction &instruction) {
@@ -217,7 +259,9 @@ bool Executor::areGuardsFinite() {
 void Executor::complete(const Issued &instruction) {
   if (isRecording)
     recorded[instruction.event].endNs = clock.nowNs();
-  --queues[size_t(instruction.queue)].issued;
+  QueueState &queue = queues[size_t(instruction.queue)];
+  --queue.issued;
+  queue.ahead -= instruction.isAhead;
   markComplete(instruction.queue, instruction.index);
 }
 
@@ -229,7 +273,26 @@ void Executor::markComplete(Queue queue, int32_t index) {
   --remaining;
 }
 
-Result<Token> Executor::issue(const Instruction &instruction, bool &isCommunication) {
+/// The rank's part of a parameter, into memory that only the device reaches where it is such.
+Status Executor::readParameter(const Port &port, const PortShard &shard, int32_t buffer,
+                               int32_t slot) {
+  const Buffer &local = program.buffers[size_t(buffer)];
+  if (device.hostAddress(buffer))
+    return parameters.read(port, shard, device.address(buffer, slot), local.shape);
+  std::vector<uint8_t> bytes(size_t(checkedBytes(local.shape, port.dtype).value_or(0)));
+  AUTOPAR_RETURN_IF_ERROR(parameters.read(port, shard, bytes.data(), local.shape));
+  return device.write(buffer, slot * local.slotStride, bytes.data(), int64_t(bytes.size()));
+}
+
+bool Executor::awaitsDevice() const {
+  for (const Issued &instruction : issued)
+    if (!instruction.isCommunication && instruction.token != 0)
+      return true;
+  return false;
+}
+
+Result<Token> Executor::issue(const Instruction &instruction, int32_t index,
+                              bool &isCommunication) {
   int32_t slot = rows[row].slot;
   isCommunication = true;
   if (auto *p = std::get_if<Collective>(&instruction.payload)) {
@@ -256,11 +319,17 @@ Result<Token> Executor::issue(const Instruction &instruction, bool &isCommunicat
   isCommunication = false;
   if (auto *p = std::get_if<Read>(&instruction.payload)) {
     AUTOPAR_RETURN_IF_ERROR(
-        parameters.read(program.ports[size_t(p->port)], table.ports[size_t(p->port)],
-                        device.address(p->dst, slot), program.buffers[size_t(p->dst)].shape));
+        readParameter(program.ports[size_t(p->port)], table.ports[size_t(p->port)], p->dst, slot));
     return Token{0};
   }
-  return device.issue(instruction, slot);
+  awaitedTokens.clear();
+  for (int32_t i = index == 0 ? 0 : runningOrder->afterEnd[size_t(index) - 1];
+       i < runningOrder->afterEnd[size_t(index)]; ++i) {
+    const SharedProgram::Order::Wait &earlier = runningOrder->after[size_t(i)];
+    if (!isComplete(earlier) && tokens[size_t(earlier.index)] != 0)
+      awaitedTokens.push_back(tokens[size_t(earlier.index)]);
+  }
+  return device.issue(instruction, slot, awaitedTokens);
 }
 
 std::string Executor::lastInstruction() const {

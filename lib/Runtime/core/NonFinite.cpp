@@ -86,8 +86,10 @@ Result<Found> scan(const Program &program, const Floats &floats, int32_t slot, D
   if (device.hostAddress(floats.buffer)) {
     data = static_cast<const uint8_t *>(device.address(floats.buffer, slot));
   } else {
-    copy.resize(size_t(program.buffers[size_t(floats.buffer)].bytes));
-    AUTOPAR_RETURN_IF_ERROR(device.read(floats.buffer, 0, copy.data(), int64_t(copy.size())));
+    const Buffer &buffer = program.buffers[size_t(floats.buffer)];
+    copy.resize(size_t(buffer.bytes));
+    AUTOPAR_RETURN_IF_ERROR(
+        device.read(floats.buffer, slot * buffer.slotStride, copy.data(), buffer.bytes));
     data = copy.data();
   }
   scan(data, floats.dtype, floats.shape, 0, found);

@@ -3,12 +3,15 @@
 // a transport.
 #include "SessionState.h"
 
+#include "../comm/staged/StagedCommunicator.h"
 #include "autopar/Artifact/Verify.h"
+#include "autopar/Runtime/CudaDevice.h"
 #include "autopar/Runtime/KernelLibrary.h"
 
 #include <algorithm>
 #include <cstring>
 #include <sched.h>
+#include <thread>
 
 namespace autopar::runtime {
 
@@ -87,17 +90,38 @@ Status Session::State::open() {
       [this](LocalRank &rank) {
         AUTOPAR_RETURN_IF_ERROR(agree(rank));
         const Program &program = reader.programOfRank(rank.rank);
-        rank.device = createCpuDevice(kernels[size_t(reader.rank(rank.rank).rankClass)], threads);
+        AUTOPAR_RETURN_IF_ERROR(createDevice(rank).at("rank " + std::to_string(rank.rank)));
         AUTOPAR_RETURN_IF_ERROR(
             rank.device->prepare(program).at("rank " + std::to_string(rank.rank)));
+        if (rank.device->staging())
+          rank.forDevice = createStagedCommunicator(*rank.communicator, *rank.device);
         rank.executor = std::make_unique<Executor>(
             programs[size_t(reader.rank(rank.rank).rankClass)], reader.rank(rank.rank), rank.rank,
-            *rank.device, *rank.communicator, *parameters);
+            *rank.device, rank.communicatorOfSteps(), *parameters);
         rank.executor->record(options.record);
         rank.executor->startLoad();
         return Status::ok();
       },
       [](LocalRank &) { return Status::ok(); });
+}
+
+Status Session::State::createDevice(LocalRank &rank) {
+  int32_t rankClass = reader.rank(rank.rank).rankClass;
+  if (!reader.target().isCuda()) {
+    rank.device = createCpuDevice(kernels[size_t(rankClass)], threads);
+    return Status::ok();
+  }
+  CudaOptions cuda;
+  cuda.libraries = options.cudaLibraries;
+  cuda.localRank = isDistributed && options.localRank >= 0 ? options.localRank : rank.rank;
+  cuda.target = reader.target();
+  cuda.ptx = reader.ptx(rankClass);
+  cuda.cubin = reader.cubin(rankClass);
+  auto device = createCudaDevice(cuda);
+  if (!device)
+    return device.status();
+  rank.device = device.take();
+  return Status::ok();
 }
 
 /// What the programs of all ranks take and give, by name. Stages have ports of their own; where
@@ -148,7 +172,7 @@ Status Session::State::loadKernels() {
   for (const LocalRank &rank : ranks) {
     int32_t rankClass = reader.rank(rank.rank).rankClass;
     const Program &program = reader.program(rankClass);
-    if (kernels[size_t(rankClass)] || program.kernels.empty())
+    if (kernels[size_t(rankClass)] || program.kernels.empty() || reader.target().isCuda())
       continue;
     Digest digest;
     for (const SectionInfo &section : reader.sections())
@@ -289,8 +313,12 @@ void Session::State::driveRanks(const std::vector<LocalRank *> &mine,
       moved = true;
       active.erase(active.begin() + int64_t(i));
     }
-    if (!moved && !active.empty())
-      active.front()->communicator->wait(kWaitLimit);
+    bool isDeviceBusy = std::any_of(active.begin(), active.end(),
+                                    [](LocalRank *rank) { return rank->executor->awaitsDevice(); });
+    if (!moved && isDeviceBusy)
+      std::this_thread::yield();
+    else if (!moved && !active.empty())
+      active.front()->communicatorOfSteps().wait(kWaitLimit);
   }
 }
 

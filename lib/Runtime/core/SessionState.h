@@ -18,8 +18,10 @@ namespace autopar::runtime {
 struct LocalRank {
   int32_t rank = 0;
   std::unique_ptr<Device> device;
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Communicator> communicator; ///< between host memories
+  std::unique_ptr<Communicator> forDevice;    ///< between device memories, where they are apart
   std::unique_ptr<Executor> executor;
+  Communicator &communicatorOfSteps() { return forDevice ? *forDevice : *communicator; }
   Status status;
 };
 
@@ -57,6 +59,7 @@ struct Session::State {
   Status loadKernels();
   Status collectPorts();
   void createRanks();
+  Status createDevice(LocalRank &rank);
   Status agree(LocalRank &rank);
   Result<TensorSpec> inputNamed(const std::string &wanted) const;
   Status writeInput(const TensorSpec &spec, const BoxReader &read, const void *whole);

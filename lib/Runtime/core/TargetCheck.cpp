@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the artifact's target with the CPU it is about to run on.
+#include "autopar/Artifact/CudaTarget.h"
 #include "autopar/Runtime/KernelLibrary.h"
 
 #include <cpuid.h>
@@ -34,10 +35,9 @@ bool hasAmx() {
 } // namespace
 
 Status checkTarget(const artifact::Target &target) {
+  // The GPU and its driver are looked at when the device is created.
   if (target.isCuda())
-    return Status::mismatch("the artifact is for CUDA GPUs (" + target.features +
-                            "), and this program has no CUDA device; compile the model with "
-                            "--target cpu, or for a cluster of CPUs");
+    return artifact::CudaTarget::parse(target.features).status();
   if (target.architecture != "x86-64")
     return Status::mismatch("the artifact is for " + target.architecture +
                             ", this machine is x86-64; compile the model for this machine");

@@ -8,7 +8,8 @@
 
 namespace autopar::runtime {
 
-Result<Token> SimulatedDevice::issue(const artifact::Instruction &instruction, int32_t) {
+Result<Token> SimulatedDevice::issue(const artifact::Instruction &instruction, int32_t,
+                                     std::span<const Token>) {
   double us =
       opTimeUs(double(instruction.flops), double(instruction.bytes), instruction.arithmetic, type);
   int64_t ns = std::llround(us * 1e3);

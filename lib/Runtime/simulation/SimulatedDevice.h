@@ -20,7 +20,8 @@ public:
 
   Status prepare(const artifact::Program &) override { return Status::ok(); }
   void *address(int32_t, int32_t) override { return nullptr; }
-  Result<Token> issue(const artifact::Instruction &instruction, int32_t slot) override;
+  Result<Token> issue(const artifact::Instruction &instruction, int32_t slot,
+                      std::span<const Token> after) override;
   Result<bool> test(Token token) override { return clock.nowNs() >= int64_t(token); }
   Status write(int32_t, int64_t, const void *, int64_t) override { return Status::ok(); }
   Status read(int32_t buffer, int64_t offset, void *data, int64_t bytes) override;

@@ -96,7 +96,8 @@ public:
     return arenas[size_t(b.space)].data() + b.offset + (b.slots > 1 ? slot * b.slotStride : 0);
   }
 
-  Result<Token> issue(const Instruction &instruction, int32_t slot) override {
+  Result<Token> issue(const Instruction &instruction, int32_t slot,
+                      std::span<const Token>) override {
     Status status =
         std::visit([&](const auto &payload) { return run(payload, slot); }, instruction.payload);
     if (!status.isOk())

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt counts in columns: a row-major c is its transpose, the product of the transposed
+// operands in the other order.
+#include "BlasProduct.h"
+
+#include "autopar/Artifact/Verify.h"
+
+#include <algorithm>
+
+namespace autopar::runtime::cuda {
+
+using artifact::Epilogue;
+using artifact::MatmulGeometry;
+
+namespace {
+
+Status refuse(const std::string &why) {
+  return Status::mismatch("cuBLASLt has no such product: " + why +
+                          "; compile the model for this device");
+}
+
+Status check(BlasStatus status, const char *what) {
+  return status == BlasStatus::Success ? Status::ok()
+                                       : Status::internal(std::string(what) + ": cuBLAS status " +
+                                                          std::to_string(int(status)));
+}
+
+Result<int> libraryType(DataType dtype) {
+  switch (dtype) {
+  case DataType::F16:
+    return kBlasF16;
+  case DataType::BF16:
+    return kBlasBF16;
+  case DataType::F32:
+    return kBlasF32;
+  default:
+    return refuse("of " + std::string(name(dtype)));
+  }
+}
+
+/// A matrix as the library stores them: columns one after the other.
+struct Columns {
+  int64_t rows = 0, columns = 0, leading = 0;
+  bool isTransposed = false; ///< stored as the transpose of the matrix that was asked for
+};
+
+Result<Columns> columnsOf(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
+  Columns plain{rows, columns, columns == 1 ? rows : columnStride, false};
+  Columns transposed{columns, rows, rows == 1 ? columns : rowStride, true};
+  if ((rowStride == 1 || rows == 1) && plain.leading >= rows)
+    return plain;
+  if ((columnStride == 1 || columns == 1) && transposed.leading >= columns)
+    return transposed;
+  return refuse("a matrix of " + std::to_string(rows) + " x " + std::to_string(columns) +
+                " with strides " + std::to_string(rowStride) + ", " + std::to_string(columnStride));
+}
+
+int64_t productOf(const std::vector<int64_t> &dims) {
+  int64_t product = 1;
+  for (int64_t dim : dims)
+    product *= dim;
+  return product;
+}
+
+} // namespace
+
+Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &calls,
+                                                         BlasHandle handle, const MatmulGeometry &g,
+                                                         const ProductAlignment &alignment,
+                                                         int64_t mostWorkspace) {
+  AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
+  std::unique_ptr<BlasProduct> product(new BlasProduct(calls, handle));
+  product->isEmpty = productOf(g.c.dims) == 0;
+  if (product->isEmpty)
+    return product;
+  if (g.packedB)
+    return refuse("with packed weights");
+  if (g.a.dims.back() == 0)
+    return refuse("over no terms");
+  AUTOPAR_RETURN_IF_ERROR(product->describe(g));
+  AUTOPAR_RETURN_IF_ERROR(product->chooseAlgorithm(alignment, mostWorkspace));
+  if (!g.hasBias || product->biasInCall)
+    return product;
+  size_t rank = g.c.dims.size();
+  MatmulGeometry outerProduct = g;
+  outerProduct.aType = outerProduct.bType = g.biasType;
+  outerProduct.a = outerProduct.b = {std::vector<int64_t>(rank, 1), std::vector<int64_t>(rank, 1)};
+  outerProduct.a.dims[rank - 2] = g.c.dims[rank - 2];
+  outerProduct.b.dims[rank - 1] = g.c.dims[rank - 1];
+  outerProduct.hasBias = false;
+  outerProduct.epilogue = Epilogue::None;
+  ProductAlignment unknown{16, byteSize(g.biasType), alignment.c, alignment.residual};
+  auto before = create(calls, handle, outerProduct, unknown, mostWorkspace);
+  if (!before)
+    return before.status().at("adding the bias");
+  product->before = before.take();
+  product->workspace = std::max(product->workspace, product->before->workspace);
+  product->ones = g.c.dims[rank - 2];
+  return product;
+}
+
+Status BlasProduct::describe(const MatmulGeometry &g) {
+  size_t rank = g.c.dims.size();
+  int64_t m = g.c.dims[rank - 2], n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
+  auto aType = libraryType(g.aType), bType = libraryType(g.bType), cType = libraryType(g.cType);
+  for (const auto *type : {&aType, &bType, &cType})
+    if (!*type)
+      return type->status();
+  if (g.aType != g.bType || (g.cType != g.aType && g.cType != DataType::F32))
+    return refuse(std::string(name(g.aType)) + " by " + std::string(name(g.bType)) + " to " +
+                  std::string(name(g.cType)));
+  if (g.epilogue == Epilogue::GeluErf)
+    return refuse("with an exact GELU behind it");
+  aBytes = byteSize(g.aType), bBytes = byteSize(g.bType), cBytes = byteSize(g.cType);
+  scale = g.scale;
+
+  auto of = [&](const artifact::StridedShape &shape, size_t fromEnd) {
+    return shape.strides[rank - fromEnd];
+  };
+  int64_t aM = of(g.a, 2), aK = of(g.a, 1), bK = of(g.b, 2), bN = of(g.b, 1), cM = of(g.c, 2),
+          cN = of(g.c, 1);
+  isSwapped = (cN == 1 || n == 1) && (m == 1 || cM >= n);
+  auto stored = isSwapped ? columnsOf(n, m, cN, cM) : columnsOf(m, n, cM, cN);
+  auto left = isSwapped ? columnsOf(n, k, bN, bK) : columnsOf(m, k, aM, aK);
+  auto right = isSwapped ? columnsOf(k, m, aK, aM) : columnsOf(k, n, bK, bN);
+  for (const auto *columns : {&stored, &left, &right})
+    if (!*columns)
+      return columns->status();
+  if (stored->isTransposed)
+    return refuse("into rows and columns that are both strided");
+  biasInCall = g.hasBias && isSwapped && g.scale == 1.0f && g.biasType == g.cType;
+  accumulates = g.hasResidual || (g.hasBias && !biasInCall);
+
+  AUTOPAR_RETURN_IF_ERROR(check(calls.operationCreate(&operation, kBlasComputeF32, kBlasF32),
+                                "cublasLtMatmulDescCreate"));
+  auto set = [&](int attribute, auto value) {
+    return check(calls.operationSet(operation, attribute, &value, sizeof(value)),
+                 "cublasLtMatmulDescSetAttribute");
+  };
+  AUTOPAR_RETURN_IF_ERROR(
+      set(kBlasTransposeA, int32_t(left->isTransposed ? kBlasTransposed : kBlasPlain)));
+  AUTOPAR_RETURN_IF_ERROR(
+      set(kBlasTransposeB, int32_t(right->isTransposed ? kBlasTransposed : kBlasPlain)));
+  int epilogue = (biasInCall ? kBlasBias : 0) | (g.epilogue == Epilogue::Relu ? kBlasRelu : 0) |
+                 (g.epilogue == Epilogue::GeluTanh ? kBlasGelu : 0);
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasEpilogue, uint32_t(epilogue ? epilogue : kBlasNoEpilogue)));
+  if (biasInCall)
+    AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasType, int32_t(*cType)));
+
+  // Batch dimensions, outermost first; those that follow evenly on the next are one with it.
+  std::vector<Batch> batch;
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    auto stride = [&](const artifact::StridedShape &shape) {
+      return shape.dims[d] == 1 ? 0 : shape.strides[d];
+    };
+    Batch next{g.c.dims[d], stride(g.a), stride(g.b), stride(g.c)};
+    if (next.count == 1)
+      continue;
+    if (!batch.empty()) {
+      Batch &last = batch.back();
+      if (last.a == next.a * next.count && last.b == next.b * next.count &&
+          last.c == next.c * next.count) {
+        last = {last.count * next.count, next.a, next.b, next.c};
+        continue;
+      }
+    }
+    batch.push_back(next);
+  }
+  Batch inCall;
+  if (!batch.empty()) {
+    auto most = std::max_element(batch.begin(), batch.end(),
+                                 [](const Batch &x, const Batch &y) { return x.count < y.count; });
+    inCall = *most;
+    batch.erase(most);
+  }
+  outer = std::move(batch);
+
+  auto layout = [&](BlasLayout &made, int type, const Columns &columns,
+                    int64_t batchStride) -> Status {
+    AUTOPAR_RETURN_IF_ERROR(check(calls.layoutCreate(&made, type, uint64_t(columns.rows),
+                                                     uint64_t(columns.columns), columns.leading),
+                                  "cublasLtMatrixLayoutCreate"));
+    int32_t count = int32_t(inCall.count);
+    AUTOPAR_RETURN_IF_ERROR(check(calls.layoutSet(made, kBlasBatchCount, &count, sizeof(count)),
+                                  "cublasLtMatrixLayoutSetAttribute"));
+    return check(calls.layoutSet(made, kBlasBatchStride, &batchStride, sizeof(batchStride)),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  AUTOPAR_RETURN_IF_ERROR(
+      layout(first, isSwapped ? *bType : *aType, *left, isSwapped ? inCall.b : inCall.a));
+  AUTOPAR_RETURN_IF_ERROR(
+      layout(second, isSwapped ? *aType : *bType, *right, isSwapped ? inCall.a : inCall.b));
+  return layout(result, *cType, *stored, inCall.c);
+}
+
+Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostWorkspace) {
+  // Later calls of one product start further on.
+  ProductAlignment alignment = given;
+  auto lower = [](int64_t &bytes, int64_t step) {
+    bytes = step == 0 ? bytes : std::min(bytes, step & -step);
+  };
+  for (const Batch &batch : outer) {
+    lower(alignment.a, batch.a * aBytes);
+    lower(alignment.b, batch.b * bBytes);
+    lower(alignment.c, batch.c * cBytes);
+    lower(alignment.residual, batch.c * cBytes);
+  }
+  BlasPreference preference = nullptr;
+  AUTOPAR_RETURN_IF_ERROR(
+      check(calls.preferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
+  std::shared_ptr<void> cleanUp(nullptr, [&](void *) { calls.preferenceDestroy(preference); });
+  auto set = [&](int attribute, auto value) {
+    return check(calls.preferenceSet(preference, attribute, &value, sizeof(value)),
+                 "cublasLtMatmulPreferenceSetAttribute");
+  };
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasMaxWorkspace, uint64_t(mostWorkspace)));
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasMinAlignmentA, uint32_t(isSwapped ? alignment.b : alignment.a)));
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasMinAlignmentB, uint32_t(isSwapped ? alignment.a : alignment.b)));
+  AUTOPAR_RETURN_IF_ERROR(
+      set(kBlasMinAlignmentC, uint32_t(accumulates ? alignment.residual : alignment.c)));
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasMinAlignmentD, uint32_t(alignment.c)));
+  BlasHeuristic best{};
+  int found = 0;
+  BlasStatus status = calls.heuristic(handle, operation, first, second, result, result, preference,
+                                      1, &best, &found);
+  if (status == BlasStatus::NotSupported || found == 0)
+    return refuse("no algorithm for these sizes, types and alignments");
+  AUTOPAR_RETURN_IF_ERROR(check(status, "cublasLtMatmulAlgoGetHeuristic"));
+  algorithm = best.algorithm;
+  workspace = int64_t(best.workspaceBytes);
+  return Status::ok();
+}
+
+BlasProduct::~BlasProduct() {
+  for (BlasLayout layout : {first, second, result})
+    if (layout)
+      calls.layoutDestroy(layout);
+  if (operation)
+    calls.operationDestroy(operation);
+}
+
+Status BlasProduct::run(const Operands &operands, Stream stream) const {
+  if (isEmpty)
+    return Status::ok();
+  Operands own = operands;
+  if (before) {
+    Operands sum;
+    sum.a = operands.ones, sum.b = operands.bias, sum.c = operands.c;
+    sum.residual = operands.residual, sum.workspace = operands.workspace;
+    AUTOPAR_RETURN_IF_ERROR(before->run(sum, stream));
+    own.residual = own.c;
+  }
+  if (biasInCall)
+    AUTOPAR_RETURN_IF_ERROR(
+        check(calls.operationSet(operation, kBlasBiasPointer, &own.bias, sizeof(own.bias)),
+              "cublasLtMatmulDescSetAttribute"));
+  std::vector<int64_t> index(outer.size(), 0);
+  while (true) {
+    int64_t a = 0, b = 0, c = 0;
+    for (size_t d = 0; d < outer.size(); ++d)
+      a += index[d] * outer[d].a, b += index[d] * outer[d].b, c += index[d] * outer[d].c;
+    AUTOPAR_RETURN_IF_ERROR(call(own, a * aBytes, b * bBytes, c * cBytes, stream));
+    size_t d = outer.size();
+    while (d > 0 && ++index[d - 1] == outer[d - 1].count)
+      index[--d] = 0;
+    if (d == 0)
+      return Status::ok();
+  }
+}
+
+Status BlasProduct::call(const Operands &operands, int64_t aOffset, int64_t bOffset,
+                         int64_t cOffset, Stream stream) const {
+  auto at = [](DevicePointer address, int64_t offset) {
+    return reinterpret_cast<void *>(uintptr_t(address) + uintptr_t(offset));
+  };
+  void *a = at(operands.a, aOffset), *b = at(operands.b, bOffset), *c = at(operands.c, cOffset);
+  void *added = accumulates ? at(operands.residual, cOffset) : c;
+  float alpha = scale, beta = accumulates ? 1.0f : 0.0f;
+  return check(calls.matmul(handle, operation, &alpha, isSwapped ? b : a, first, isSwapped ? a : b,
+                            second, &beta, added, result, c, result, &algorithm,
+                            reinterpret_cast<void *>(uintptr_t(operands.workspace)),
+                            size_t(workspace), stream),
+               "cublasLtMatmul");
+}
+
+} // namespace autopar::runtime::cuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of the artifact's geometry by cuBLASLt: layouts and algorithm are chosen once.
+#pragma once
+
+#include "BlasLtCalls.h"
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autopar::runtime::cuda {
+
+/// What addresses are multiples of, in bytes; algorithms are chosen for it.
+struct ProductAlignment {
+  int64_t a = 256, b = 256, c = 256, residual = 256;
+};
+
+class BlasProduct {
+public:
+  /// Mismatch where cuBLASLt has no such product. Algorithms get at most `mostWorkspace` bytes.
+  static Result<std::unique_ptr<BlasProduct>> create(const BlasLtCalls &calls, BlasHandle handle,
+                                                     const artifact::MatmulGeometry &geometry,
+                                                     const ProductAlignment &alignment,
+                                                     int64_t mostWorkspace);
+  ~BlasProduct();
+  BlasProduct(const BlasProduct &) = delete;
+  BlasProduct &operator=(const BlasProduct &) = delete;
+
+  int64_t workspaceBytes() const { return workspace; }
+  /// How many ones of the bias's type run() wants in `ones`; 0 as a rule.
+  int64_t onesCount() const { return ones; }
+
+  struct Operands {
+    DevicePointer a = 0, b = 0, c = 0, bias = 0, residual = 0, ones = 0, workspace = 0;
+  };
+  Status run(const Operands &operands, Stream stream) const;
+
+private:
+  /// A dimension of the batch that is left when those that lie evenly in memory were merged.
+  struct Batch {
+    int64_t count = 1, a = 0, b = 0, c = 0; ///< strides in elements
+  };
+  BlasProduct(const BlasLtCalls &calls, BlasHandle handle) : calls(calls), handle(handle) {}
+  Status describe(const artifact::MatmulGeometry &geometry);
+  Status chooseAlgorithm(const ProductAlignment &alignment, int64_t mostWorkspace);
+  Status call(const Operands &operands, int64_t aOffset, int64_t bOffset, int64_t cOffset,
+              Stream stream) const;
+
+  const BlasLtCalls &calls;
+  BlasHandle handle;
+  BlasOperation operation = nullptr;
+  BlasLayout first = nullptr, second = nullptr, result = nullptr;
+  BlasAlgorithm algorithm{};
+  std::vector<Batch> outer; ///< one call for each of these
+  int64_t workspace = 0, ones = 0;
+  int64_t aBytes = 0, bBytes = 0, cBytes = 0; ///< of an element
+  bool isEmpty = false, isSwapped = false, biasInCall = false, accumulates = false;
+  float scale = 1;
+  /// Where the library cannot add the bias: c = scale (ones x bias) + residual, before.
+  std::unique_ptr<BlasProduct> before;
+};
+
+} // namespace autopar::runtime::cuda

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's libraries, opened by soname when an artifact wants them; nothing is linked.
+#pragma once
+
+#include "BlasLtCalls.h"
+#include "DriverCalls.h"
+#include "autopar/Base/Status.h"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autopar::runtime::cuda {
+
+/// The oldest driver whose interface is all that is used here, as cuDriverGetVersion says it.
+constexpr int kOldestDriver = 12000;
+
+/// Thread-safe. Libraries stay open until the process ends.
+class CudaLibraries {
+public:
+  /// Opens the driver and looks for devices. Libraries are looked for in `folders` (separated by
+  /// colons), then in those of AUTOPAR_CUDA_LIBRARIES, then where the system looks. NoDevice says
+  /// what is missing.
+  static Result<std::shared_ptr<CudaLibraries>> open(const std::string &folders);
+
+  const DriverCalls &driver() const { return calls; }
+  int driverVersion() const { return version; }
+  int deviceCount() const { return devices; }
+  /// NoDevice where the library is missing.
+  Result<const BlasLtCalls *> blasLt();
+
+  /// Ok, or what failed and the driver's words about it.
+  Status check(DriverError error, const std::string &what) const;
+
+private:
+  explicit CudaLibraries(std::vector<std::string> folders) : folders(std::move(folders)) {}
+  Status openDriver();
+  Result<void *> openAny(const std::vector<std::string> &sonames, const std::string &use) const;
+
+  std::vector<std::string> folders;
+  DriverCalls calls;
+  int version = 0, devices = 0;
+  std::mutex mutex;
+  std::optional<BlasLtCalls> blasCalls;
+};
+
+} // namespace autopar::runtime::cuda

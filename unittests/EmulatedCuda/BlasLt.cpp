@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt's C functions for the emulated GPUs, by definition. Strict: an algorithm serves the
+// problem and the alignments that it was asked for, matrices must lie in allocated memory, a bias
+// vector needs its pointer.
+#include "../../lib/Runtime/device/cuda/BlasLtCalls.h"
+#include "Emulation.h"
+#include "Numbers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+using namespace autopar::runtime::cuda;
+using namespace emulated;
+
+namespace autopar::runtime::cuda {
+
+struct BlasContextRecord {
+  int device;
+};
+struct BlasOperationRecord {
+  int compute = 0, scaleType = 0;
+  int32_t transposeA = 0, transposeB = 0, biasType = -1;
+  uint32_t epilogue = kBlasNoEpilogue;
+  uint64_t bias = 0;
+};
+struct BlasLayoutRecord {
+  int type = 0;
+  uint64_t rows = 0, columns = 0;
+  int64_t leading = 0, stride = 0;
+  int32_t count = 1;
+};
+struct BlasPreferenceRecord {
+  uint64_t workspace = 0;
+  uint32_t alignments[4] = {256, 256, 256, 256};
+};
+
+} // namespace autopar::runtime::cuda
+
+namespace {
+
+/// Ranks are threads.
+std::recursive_mutex lock;
+
+template <typename T>
+std::set<T *> &all() {
+  static std::set<T *> known;
+  return known;
+}
+template <typename T>
+BlasStatus make(T **made, T value) {
+  std::lock_guard guard(lock);
+  *made = new T(value);
+  all<T>().insert(*made);
+  return BlasStatus::Success;
+}
+template <typename T>
+BlasStatus drop(T *one) {
+  std::lock_guard guard(lock);
+  if (!all<T>().erase(one))
+    return BlasStatus::InvalidValue;
+  delete one;
+  return BlasStatus::Success;
+}
+template <typename T>
+bool exists(T *one) {
+  std::lock_guard guard(lock);
+  return all<T>().count(one) != 0;
+}
+
+BlasStatus refuse(const std::string &why, BlasStatus status = BlasStatus::InvalidValue) {
+  complain("cuBLASLt: " + why);
+  return status;
+}
+
+int bytesOf(int type) {
+  return type == kBlasF64                        ? 8
+         : type == kBlasF32                      ? 4
+         : type == kBlasF16 || type == kBlasBF16 ? 2
+                                                 : 0;
+}
+
+double loadNumber(int type, const uint8_t *at) {
+  switch (type) {
+  case kBlasF16: {
+    Half h;
+    std::memcpy(&h, at, 2);
+    return h;
+  }
+  case kBlasBF16: {
+    BFloat b;
+    std::memcpy(&b, at, 2);
+    return b;
+  }
+  case kBlasF32: {
+    float f;
+    std::memcpy(&f, at, 4);
+    return double(f);
+  }
+  default: {
+    double d;
+    std::memcpy(&d, at, 8);
+    return d;
+  }
+  }
+}
+void storeNumber(int type, uint8_t *at, double value) {
+  if (type == kBlasF16) {
+    Half h = Half::of(value);
+    std::memcpy(at, &h, 2);
+  } else if (type == kBlasBF16) {
+    BFloat b = BFloat::of(value);
+    std::memcpy(at, &b, 2);
+  } else if (type == kBlasF32) {
+    float f = float(value);
+    std::memcpy(at, &f, 4);
+  } else {
+    std::memcpy(at, &value, 8);
+  }
+}
+
+/// What an algorithm is for.
+struct Problem {
+  uint64_t rows = 0, columns = 0, depth = 0;
+  uint64_t key() const { return (rows * 1000003 + columns) * 1000003 + depth; }
+};
+
+/// Whether operation and layouts fit each other.
+BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const BlasLayoutRecord &b,
+                 const BlasLayoutRecord &c, const BlasLayoutRecord &d, Problem &problem) {
+  uint64_t m = o.transposeA ? a.columns : a.rows, k = o.transposeA ? a.rows : a.columns;
+  uint64_t kB = o.transposeB ? b.columns : b.rows, n = o.transposeB ? b.rows : b.columns;
+  problem = {m, n, k};
+  if (k != kB || d.rows != m || d.columns != n || c.rows != m || c.columns != n || m == 0 ||
+      n == 0 || k == 0)
+    return refuse("sizes of operands do not fit");
+  for (const BlasLayoutRecord *layout : {&a, &b, &c, &d}) {
+    if (layout->leading < int64_t(layout->rows))
+      return refuse("a leading dimension is smaller than the rows");
+    if (layout->count != d.count || layout->count < 1)
+      return refuse("batches of different size");
+    if (layout->stride < 0)
+      return refuse("a negative batch stride");
+  }
+  if (d.count > 1 && d.stride == 0)
+    return refuse("results of a batch in one place");
+  bool isDouble = o.compute == kBlasComputeF64;
+  bool fits = a.type == b.type && c.type == d.type &&
+              (isDouble ? a.type == kBlasF64 && d.type == kBlasF64 && o.scaleType == kBlasF64
+                        : a.type != kBlasF64 && (d.type == a.type || d.type == kBlasF32) &&
+                              o.scaleType == kBlasF32);
+  if (!fits)
+    return refuse("types that do not go together", BlasStatus::NotSupported);
+  if ((o.epilogue & kBlasBias) && o.biasType >= 0 && o.biasType != d.type)
+    return refuse("a bias of another type than the result", BlasStatus::NotSupported);
+  return BlasStatus::Success;
+}
+
+uint64_t spanBytes(const BlasLayoutRecord &l) {
+  return uint64_t((l.count - 1) * l.stride + int64_t(l.columns - 1) * l.leading + int64_t(l.rows)) *
+         uint64_t(bytesOf(l.type));
+}
+
+/// One product: the definition, a column of the result at a time.
+template <typename Sum>
+void multiply(const BlasOperationRecord &o, double alpha, const uint8_t *a,
+              const BlasLayoutRecord &aL, const uint8_t *b, const BlasLayoutRecord &bL, double beta,
+              const uint8_t *c, const BlasLayoutRecord &cL, uint8_t *d, const BlasLayoutRecord &dL,
+              const uint8_t *bias) {
+  size_t m = dL.rows, n = dL.columns, k = o.transposeA ? aL.rows : aL.columns;
+  std::vector<Sum> left(m * k), sums(m);
+  for (size_t j = 0; j < k; ++j)
+    for (size_t i = 0; i < m; ++i) {
+      size_t at = o.transposeA ? j + i * size_t(aL.leading) : i + j * size_t(aL.leading);
+      left[j * m + i] = Sum(loadNumber(aL.type, a + at * size_t(bytesOf(aL.type))));
+    }
+  for (size_t column = 0; column < n; ++column) {
+    std::fill(sums.begin(), sums.end(), Sum(0));
+    for (size_t j = 0; j < k; ++j) {
+      size_t at = o.transposeB ? column + j * size_t(bL.leading) : j + column * size_t(bL.leading);
+      Sum factor = Sum(loadNumber(bL.type, b + at * size_t(bytesOf(bL.type))));
+      const Sum *from = &left[j * m];
+      for (size_t i = 0; i < m; ++i)
+        sums[i] += from[i] * factor;
+    }
+    for (size_t i = 0; i < m; ++i) {
+      size_t at = (i + column * size_t(dL.leading)) * size_t(bytesOf(dL.type));
+      Sum value = Sum(alpha) * sums[i];
+      if (beta != 0)
+        value += Sum(beta) * Sum(loadNumber(cL.type, c + (i + column * size_t(cL.leading)) *
+                                                             size_t(bytesOf(cL.type))));
+      if (bias)
+        value += Sum(loadNumber(dL.type, bias + i * size_t(bytesOf(dL.type))));
+      if (o.epilogue & kBlasRelu)
+        value = value > 0 ? value : Sum(0);
+      if (o.epilogue & kBlasGelu)
+        value = Sum(0.5) * value *
+                (Sum(1) + std::tanh(Sum(0.7978845608028654) *
+                                    (value + Sum(0.044715) * value * value * value)));
+      storeNumber(dL.type, d + at, double(value));
+    }
+  }
+}
+
+uint64_t alignmentOf(const void *address) {
+  uint64_t number = uint64_t(address);
+  return number & (~number + 1);
+}
+
+} // namespace
+
+#define EXPORTED extern "C" EMULATED_API BlasStatus
+
+EXPORTED cublasLtCreate(BlasHandle *handle) {
+  return currentDevice() < 0 ? refuse("no context", BlasStatus::NotInitialized)
+                             : make(handle, BlasContextRecord{currentDevice()});
+}
+EXPORTED cublasLtDestroy(BlasHandle handle) { return drop(handle); }
+EXPORTED cublasLtMatmulDescCreate(BlasOperation *operation, int compute, int scaleType) {
+  if (compute != kBlasComputeF32 && compute != kBlasComputeF64)
+    return refuse("a compute type that is not known", BlasStatus::NotSupported);
+  BlasOperationRecord made;
+  made.compute = compute;
+  made.scaleType = scaleType;
+  return make(operation, made);
+}
+EXPORTED cublasLtMatmulDescDestroy(BlasOperation operation) { return drop(operation); }
+EXPORTED cublasLtMatmulDescSetAttribute(BlasOperation operation, int attribute, const void *value,
+                                        size_t bytes) {
+  if (!exists(operation))
+    return refuse("no such operation");
+  auto put = [&](auto &member) {
+    if (bytes != sizeof(member))
+      return refuse("attribute " + std::to_string(attribute) + " has another size");
+    std::memcpy(&member, value, bytes);
+    return BlasStatus::Success;
+  };
+  switch (attribute) {
+  case kBlasTransposeA:
+    return put(operation->transposeA);
+  case kBlasTransposeB:
+    return put(operation->transposeB);
+  case kBlasEpilogue:
+    return put(operation->epilogue);
+  case kBlasBiasPointer:
+    return put(operation->bias);
+  case kBlasBiasType:
+    return put(operation->biasType);
+  }
+  return refuse("attribute " + std::to_string(attribute) + " of operations is not known");
+}
+EXPORTED cublasLtMatrixLayoutCreate(BlasLayout *layout, int type, uint64_t rows, uint64_t columns,
+                                    int64_t leading) {
+  if (bytesOf(type) == 0)
+    return refuse("a type that is not known", BlasStatus::NotSupported);
+  BlasLayoutRecord made;
+  made.type = type, made.rows = rows, made.columns = columns, made.leading = leading;
+  return make(layout, made);
+}
+EXPORTED cublasLtMatrixLayoutDestroy(BlasLayout layout) { return drop(layout); }
+EXPORTED cublasLtMatrixLayoutSetAttribute(BlasLayout layout, int attribute, const void *value,
+                                          size_t bytes) {
+  if (!exists(layout))
+    return refuse("no such layout");
+  if (attribute == kBlasBatchCount && bytes == sizeof(layout->count)) {
+    std::memcpy(&layout->count, value, bytes);
+    return BlasStatus::Success;
+  }
+  if (attribute == kBlasBatchStride && bytes == sizeof(layout->stride)) {
+    std::memcpy(&layout->stride, value, bytes);
+    return BlasStatus::Success;
+  }
+  return refuse("attribute " + std::to_string(attribute) + " of layouts is not known");
+}
+EXPORTED cublasLtMatmulPreferenceCreate(BlasPreference *preference) {
+  return make(preference, BlasPreferenceRecord{});
+}
+EXPORTED cublasLtMatmulPreferenceDestroy(BlasPreference preference) { return drop(preference); }
+EXPORTED cublasLtMatmulPreferenceSetAttribute(BlasPreference preference, int attribute,
+                                              const void *value, size_t bytes) {
+  if (!exists(preference))
+    return refuse("no such preference");
+  if (attribute == kBlasMaxWorkspace && bytes == 8) {
+    std::memcpy(&preference->workspace, value, 8);
+    return BlasStatus::Success;
+  }
+  if (attribute >= kBlasMinAlignmentA && attribute <= kBlasMinAlignmentD && bytes == 4) {
+    std::memcpy(&preference->alignments[attribute - kBlasMinAlignmentA], value, 4);
+    return BlasStatus::Success;
+  }
+  return refuse("attribute " + std::to_string(attribute) + " of preferences is not known");
+}
+EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operation, BlasLayout a,
+                                        BlasLayout b, BlasLayout c, BlasLayout d,
+                                        BlasPreference preference, int wanted,
+                                        BlasHeuristic *results, int *found) {
+  *found = 0;
+  if (!exists(handle) || !exists(operation) || !exists(a) || !exists(b) || !exists(c) ||
+      !exists(d) || !exists(preference) || wanted < 1)
+    return refuse("a handle that does not exist");
+  Problem problem;
+  if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
+    return status;
+  for (int i = 0; i < 4; ++i) {
+    const BlasLayoutRecord *layouts[] = {a, b, c, d};
+    if (preference->alignments[i] < uint32_t(bytesOf(layouts[i]->type)))
+      return refuse("an alignment below that of an element");
+  }
+  BlasHeuristic best{};
+  best.algorithm.data[0] = problem.key();
+  for (int i = 0; i < 4; ++i)
+    best.algorithm.data[1 + i] = preference->alignments[i];
+  // Deep products are split, which takes room.
+  uint64_t workspace = problem.depth >= 64 ? problem.rows * problem.columns * 4 : 0;
+  best.workspaceBytes = best.algorithm.data[5] = workspace <= preference->workspace ? workspace : 0;
+  *results = best;
+  *found = 1;
+  return BlasStatus::Success;
+}
+EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *alpha,
+                        const void *aData, BlasLayout a, const void *bData, BlasLayout b,
+                        const void *beta, const void *cData, BlasLayout c, void *dData,
+                        BlasLayout d, const BlasAlgorithm *algorithm, void *workspace,
+                        size_t workspaceBytes, Stream stream) {
+  if (!exists(handle) || !exists(operation) || !exists(a) || !exists(b) || !exists(c) ||
+      !exists(d) || !algorithm)
+    return refuse("a handle that does not exist");
+  if (handle->device != currentDevice())
+    return refuse("a handle of another GPU");
+  Problem problem;
+  if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
+    return status;
+  if (algorithm->data[0] != problem.key())
+    return refuse("an algorithm for another product");
+  const void *operands[] = {aData, bData, cData, dData};
+  for (int i = 0; i < 4; ++i)
+    if (alignmentOf(operands[i]) < algorithm->data[1 + i])
+      return refuse("an operand that is less aligned than was promised");
+  if (workspaceBytes < algorithm->data[5] ||
+      (workspaceBytes && !deviceBytes(workspace, workspaceBytes)))
+    return refuse("too small a workspace");
+  if (workspaceBytes && alignmentOf(workspace) < 16)
+    return refuse("a workspace that is not aligned");
+  bool isDouble = operation->compute == kBlasComputeF64;
+  auto scalar = [&](const void *at) {
+    return loadNumber(isDouble ? kBlasF64 : kBlasF32, static_cast<const uint8_t *>(at));
+  };
+  double alphaValue = scalar(alpha), betaValue = scalar(beta);
+  // Descriptors may change as soon as the call is made.
+  BlasOperationRecord o = *operation;
+  BlasLayoutRecord aL = *a, bL = *b, cL = *c, dL = *d;
+  bool queued = enqueueWork(stream, [=] {
+    uint8_t *aAt = deviceBytes(aData, spanBytes(aL)), *bAt = deviceBytes(bData, spanBytes(bL)),
+            *cAt = deviceBytes(cData, spanBytes(cL)), *dAt = deviceBytes(dData, spanBytes(dL));
+    const void *biasData = reinterpret_cast<const void *>(o.bias);
+    uint8_t *biasAt = o.epilogue & kBlasBias
+                          ? deviceBytes(biasData, dL.rows * uint64_t(bytesOf(dL.type)))
+                          : nullptr;
+    if (!aAt || !bAt || !cAt || !dAt || ((o.epilogue & kBlasBias) && !biasAt)) {
+      complain("cuBLASLt: an operand is not all in allocated memory");
+      return int(DriverError::IllegalAddress);
+    }
+    // What an algorithm leaves in its workspace.
+    if (uint8_t *scratch = workspaceBytes ? deviceBytes(workspace, workspaceBytes) : nullptr)
+      std::memset(scratch, 0xff, workspaceBytes);
+    for (int32_t i = 0; i < dL.count; ++i) {
+      auto at = [&](uint8_t *base, const BlasLayoutRecord &l) {
+        return base + i * l.stride * bytesOf(l.type);
+      };
+      (o.compute == kBlasComputeF64 ? &multiply<double>
+                                    : &multiply<float>)(o, alphaValue, at(aAt, aL), aL, at(bAt, bL),
+                                                        bL, betaValue, at(cAt, cL), cL, at(dAt, dL),
+                                                        dL, biasAt);
+    }
+    return 0;
+  });
+  return queued ? BlasStatus::Success : refuse("no such stream", BlasStatus::ExecutionFailed);
+}
+
+#define EMULATED_SAME(name, symbol, parameters)                                                    \
+  static_assert(std::is_same_v<decltype(&symbol), decltype(BlasLtCalls::name)>);
+AUTOPAR_CUBLASLT_CALLS(EMULATED_SAME)

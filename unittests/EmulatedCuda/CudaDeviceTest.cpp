@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA device on an emulated GPU: products of all kinds against loops, and queues that wait for
+// each other.
+#include "autopar/Runtime/CudaDevice.h"
+#include "autopar/Artifact/CudaTarget.h"
+#include "autopar/Runtime/Executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace autopar;
+using namespace autopar::artifact;
+using namespace autopar::runtime;
+
+namespace {
+
+std::unique_ptr<Device> createDevice() {
+  CudaOptions options;
+  options.libraries = EMULATED_CUDA;
+  options.target = {"cuda", CudaTarget().toText()};
+  auto device = createCudaDevice(options);
+  EXPECT_TRUE(device.isOk()) << device.status().message();
+  return device.isOk() ? device.take() : nullptr;
+}
+
+int32_t addBuffer(Program &program, int64_t elements, DataType dtype, Space space = Space::Device) {
+  Buffer buffer;
+  buffer.name = "b" + std::to_string(program.buffers.size());
+  buffer.space = space;
+  buffer.dtype = dtype;
+  buffer.shape = {elements};
+  buffer.bytes = elements * byteSize(dtype);
+  buffer.offset = program.arenaBytes[size_t(space)];
+  program.arenaBytes[size_t(space)] += (buffer.bytes + 63) / 64 * 64;
+  program.buffers.push_back(buffer);
+  return int32_t(program.buffers.size() - 1);
+}
+
+void finish(Device &device, Result<Token> token) {
+  ASSERT_TRUE(token.isOk()) << token.status().message();
+  for (int i = 0; i < 100000; ++i) {
+    auto done = device.test(*token);
+    ASSERT_TRUE(done.isOk()) << done.status().message();
+    if (*done)
+      return;
+  }
+  FAIL() << "stuck";
+}
+
+std::vector<float> numbers(int64_t count, int seed) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(float((i * 31 + seed * 17) % 23 - 11) / 8.0f);
+  return values;
+}
+
+std::vector<uint8_t> encode(const std::vector<float> &values, DataType dtype) {
+  std::vector<uint8_t> bytes(values.size() * size_t(byteSize(dtype)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint32_t bits;
+    double wide = double(values[i]);
+    _Float16 half = _Float16(values[i]);
+    std::memcpy(&bits, &values[i], 4);
+    uint16_t brief = uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const void *from = dtype == DataType::F64   ? static_cast<void *>(&wide)
+                       : dtype == DataType::F32 ? static_cast<void *>(&bits)
+                       : dtype == DataType::F16 ? static_cast<void *>(&half)
+                                                : &brief;
+    std::memcpy(bytes.data() + i * size_t(byteSize(dtype)), from, size_t(byteSize(dtype)));
+  }
+  return bytes;
+}
+
+double decode(const uint8_t *at, DataType dtype) {
+  if (dtype == DataType::F64) {
+    double d;
+    std::memcpy(&d, at, 8);
+    return d;
+  }
+  if (dtype == DataType::F16) {
+    _Float16 h;
+    std::memcpy(&h, at, 2);
+    return double(h);
+  }
+  uint32_t bits = 0;
+  if (dtype == DataType::F32)
+    std::memcpy(&bits, at, 4);
+  else
+    std::memcpy(reinterpret_cast<uint8_t *>(&bits) + 2, at, 2);
+  float f;
+  std::memcpy(&f, &bits, 4);
+  return double(f);
+}
+
+double apply(Epilogue epilogue, double x) {
+  return epilogue == Epilogue::Relu ? std::max(x, 0.0)
+         : epilogue == Epilogue::GeluTanh
+             ? 0.5 * x * (1 + std::tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+             : x;
+}
+
+int64_t span(const StridedShape &shape) {
+  int64_t last = 0;
+  for (size_t d = 0; d < shape.dims.size(); ++d)
+    last += (shape.dims[d] - 1) * shape.strides[d];
+  return last + 1;
+}
+
+/// Runs one product on the device and compares it with its definition.
+void compareProduct(const MatmulGeometry &g, const std::string &what) {
+  Program program;
+  size_t rank = g.c.dims.size();
+  int64_t n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
+  Matmul matmul;
+  matmul.geometry = g;
+  matmul.a = addBuffer(program, span(g.a), g.aType);
+  matmul.b = addBuffer(program, span(g.b), g.bType);
+  matmul.c = addBuffer(program, span(g.c), g.cType);
+  matmul.bias = g.hasBias ? addBuffer(program, n, g.biasType) : -1;
+  matmul.residual = g.hasResidual ? addBuffer(program, span(g.c), g.cType) : -1;
+  Instruction instruction;
+  instruction.id = "product";
+  instruction.payload = matmul;
+  program.entries = {{"step", {instruction}}};
+  auto device = createDevice();
+  Status prepared = device->prepare(program);
+  ASSERT_TRUE(prepared.isOk()) << what << ": " << prepared.message();
+  auto fill = [&](int32_t buffer, int64_t count, int seed, DataType dtype) {
+    std::vector<uint8_t> bytes = encode(numbers(count, seed), dtype);
+    EXPECT_TRUE(device->write(buffer, 0, bytes.data(), int64_t(bytes.size())).isOk());
+    return bytes;
+  };
+  auto a = fill(matmul.a, span(g.a), 1, g.aType), b = fill(matmul.b, span(g.b), 2, g.bType);
+  std::vector<uint8_t> bias, residual, c(size_t(span(g.c) * byteSize(g.cType)));
+  if (g.hasBias)
+    bias = fill(matmul.bias, n, 3, g.biasType);
+  if (g.hasResidual)
+    residual = fill(matmul.residual, span(g.c), 4, g.cType);
+  finish(*device, device->issue(program.entries[0].instructions[0], 0, {}));
+  ASSERT_TRUE(device->read(matmul.c, 0, c.data(), int64_t(c.size())).isOk());
+  int64_t all = 1;
+  for (int64_t dim : g.c.dims)
+    all *= dim;
+  double tolerance = g.cType == DataType::BF16 ? 0.06 : g.cType == DataType::F16 ? 8e-3 : 1e-5;
+  for (int64_t e = 0; e < all; ++e) {
+    std::vector<int64_t> index(rank);
+    int64_t rest = e;
+    for (size_t d = rank; d-- > 0; rest /= g.c.dims[d])
+      index[d] = rest % g.c.dims[d];
+    auto batch = [&](const StridedShape &shape) {
+      int64_t at = 0;
+      for (size_t d = 0; d + 2 < rank; ++d)
+        at += shape.dims[d] == 1 ? 0 : index[d] * shape.strides[d];
+      return at;
+    };
+    double sum = 0;
+    for (int64_t j = 0; j < k; ++j)
+      sum += decode(&a[size_t((batch(g.a) + index[rank - 2] * g.a.strides[rank - 2] +
+                               j * g.a.strides[rank - 1]) *
+                              byteSize(g.aType))],
+                    g.aType) *
+             decode(&b[size_t((batch(g.b) + j * g.b.strides[rank - 2] +
+                               index[rank - 1] * g.b.strides[rank - 1]) *
+                              byteSize(g.bType))],
+                    g.bType);
+    if (g.hasBias)
+      sum += decode(&bias[size_t(index[rank - 1] * byteSize(g.biasType))], g.biasType);
+    sum *= double(g.scale);
+    int64_t at = batch(g.c) + index[rank - 2] * g.c.strides[rank - 2] +
+                 index[rank - 1] * g.c.strides[rank - 1];
+    if (g.hasResidual)
+      sum += decode(&residual[size_t(at * byteSize(g.cType))], g.cType);
+    double expected = apply(g.epilogue, sum);
+    ASSERT_NEAR(decode(&c[size_t(at * byteSize(g.cType))], g.cType), expected,
+                tolerance * (1 + std::fabs(expected)))
+        << what << ", element " << e;
+  }
+}
+
+TEST(CudaDevice, ProductsAgainstLoops) {
+  int number = 0;
+  for (bool transposedA : {false, true})
+    for (bool transposedB : {false, true})
+      for (bool transposedC : {false, true})
+        for (bool bias : {false, true})
+          for (bool residual : {false, true})
+            for (float scale : {1.0f, 0.5f})
+              for (Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::GeluTanh}) {
+                // Types and sizes take turns.
+                constexpr DataType types[][2] = {{DataType::F32, DataType::F32},
+                                                 {DataType::BF16, DataType::BF16},
+                                                 {DataType::BF16, DataType::F32},
+                                                 {DataType::F16, DataType::F16},
+                                                 {DataType::F16, DataType::F32}};
+                auto [type, result] = types[number % 5];
+                const int64_t outer = 2, inner = 3, m = number % 7 == 0 ? 1 : 5,
+                              k = number % 3 == 0 ? 70 : 7, n = number % 11 == 0 ? 1 : 9;
+                MatmulGeometry g;
+                g.aType = g.bType = type;
+                g.cType = g.biasType = result;
+                // A batch of which b takes a part; heads lie between the rows of a.
+                g.a = {{outer, inner, m, k}, {m * inner * k, k, inner * k, 1}};
+                if (transposedA)
+                  g.a.strides = {inner * m * k, m * k, 1, m};
+                g.b = {{1, inner, k, n}, {0, k * n, n, 1}};
+                if (transposedB)
+                  g.b.strides = {0, k * n, 1, k};
+                g.c = {{outer, inner, m, n}, {inner * m * n, m * n, n, 1}};
+                if (transposedC)
+                  g.c.strides = {inner * m * n, m * n, 1, m};
+                g.hasBias = bias;
+                g.hasResidual = residual;
+                g.scale = scale;
+                g.epilogue = epilogue;
+                compareProduct(g, "product " + std::to_string(number));
+                ++number;
+              }
+}
+
+TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
+  auto refusal = [](MatmulGeometry g) {
+    Program program;
+    Matmul matmul;
+    matmul.geometry = g;
+    matmul.a = addBuffer(program, 64, g.aType);
+    matmul.b = addBuffer(program, 64, g.bType);
+    matmul.c = addBuffer(program, 64, g.cType);
+    Instruction instruction;
+    instruction.id = "h.0/dot";
+    instruction.payload = matmul;
+    program.entries = {{"step", {instruction}}};
+    Status status = createDevice()->prepare(program);
+    EXPECT_EQ(status.code(), StatusCode::Mismatch);
+    return status.message();
+  };
+  MatmulGeometry g;
+  g.a = g.b = g.c = {{4, 4}, {4, 1}};
+  g.epilogue = Epilogue::GeluErf;
+  EXPECT_NE(refusal(g).find("entry step, instruction 0 (h.0/dot): GPU 0 (emulated GPU): cuBLASLt "
+                            "has no such product: with an exact GELU"),
+            std::string::npos);
+  g.epilogue = Epilogue::None;
+  g.bType = DataType::BF16;
+  EXPECT_NE(refusal(g).find("f32 by bf16"), std::string::npos);
+  g.bType = DataType::F32;
+  g.a.strides = {8, 2};
+  EXPECT_NE(refusal(g).find("strides 2, 8"), std::string::npos);
+}
+
+/// Sends what must not be needed.
+class NoCommunicator : public Communicator {
+public:
+  int32_t rank() const override { return 0; }
+  int32_t worldSize() const override { return 1; }
+  Result<Token> collective(const CollectiveCall &) override { return Status::internal("no"); }
+  Result<Token> permute(const void *, void *, int64_t, int32_t, int32_t) override {
+    return Status::internal("no");
+  }
+  Result<Token> send(int32_t, int32_t, const void *, int64_t) override {
+    return Status::internal("no");
+  }
+  Result<Token> receive(int32_t, int32_t, void *, int64_t) override {
+    return Status::internal("no");
+  }
+  Result<bool> test(Token) override { return true; }
+  void wait(std::chrono::microseconds) override {}
+  void abort(const Status &) override {}
+};
+class NoParameters : public ParameterSource {
+public:
+  Status read(const Port &, const PortShard &, void *, const std::vector<int64_t> &) override {
+    return Status::internal("no");
+  }
+};
+
+/// A byte goes through many buffers, on another queue each time; how many steps of a hundred end
+/// with another one than they began with.
+int wrongSteps(bool withWaits) {
+  Program program;
+  constexpr int length = 12;
+  std::vector<int32_t> buffers;
+  for (int i = 0; i <= length; ++i)
+    buffers.push_back(
+        addBuffer(program, 1, DataType::U8, i % 5 == 4 ? Space::PinnedHost : Space::Device));
+  Entry entry{"step", {}};
+  for (int i = 0; i < length; ++i) {
+    Instruction instruction;
+    constexpr Queue queues[] = {Queue::CopyIn, Queue::Compute, Queue::CopyOut, Queue::Host};
+    instruction.queue = queues[i % 4];
+    instruction.id = "copy" + std::to_string(i);
+    instruction.payload = Copy{buffers[size_t(i)], 0, buffers[size_t(i) + 1], 0, 1};
+    if (i > 0 && withWaits)
+      instruction.after = {i - 1};
+    entry.instructions.push_back(instruction);
+  }
+  program.entries = {entry};
+  program.timetable = {{0, 0}};
+  auto device = createDevice();
+  EXPECT_TRUE(device->prepare(program).isOk());
+  SharedProgram shared(program);
+  RankTable table;
+  NoCommunicator communicator;
+  NoParameters parameters;
+  Executor executor(shared, table, 0, *device, communicator, parameters);
+  int wrong = 0;
+  for (int step = 0; step < 100; ++step) {
+    uint8_t byte = uint8_t(step * 7 + 1), end = 0;
+    EXPECT_TRUE(device->write(buffers[0], 0, &byte, 1).isOk());
+    executor.startStep(step);
+    Progress progress = Progress::Pending;
+    while ((progress = executor.advance()) == Progress::Pending) {
+    }
+    EXPECT_EQ(progress, Progress::Done) << executor.status().message();
+    EXPECT_TRUE(device->read(buffers[length], 0, &end, 1).isOk());
+    wrong += end != byte;
+  }
+  return wrong;
+}
+
+TEST(CudaDevice, QueuesWaitForEachOther) {
+  EXPECT_EQ(wrongSteps(true), 0);
+  // The emulation shows a wait that is missing.
+  EXPECT_GT(wrongSteps(false), 50);
+}
+
+} // namespace
