@@ -23,10 +23,11 @@ GpuGrid autopar::emitGpuPointwise(KernelFrame &kernel, ElementEmitter &emitter) 
   if (!extents.empty())
     extents.back() /= width;
   int64_t count = points / width;
-  GpuGrid grid = GpuGrid::over(count, std::min(blockThreads, (count + 31) / 32 * 32));
+  GpuGrid grid =
+      GpuGrid::over(count, std::clamp((count + 31) / 32 * 32, kWarpThreads, blockThreads));
   Value position = emitGridIndex(kernel.body, loc, grid.threads);
   Value inside;
-  if (count % grid.threads != 0)
+  if (count < grid.blocks * grid.threads)
     inside = arith::CmpIOp::create(kernel.body, loc, arith::CmpIPredicate::ult, position,
                                    indexConstant(kernel.body, loc, count));
   emitWhere(kernel.body, loc, inside, [&](OpBuilder &builder) {

@@ -9,8 +9,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/SeparateConstOffsetFromGEP.h"
+#include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
 
 #include <mutex>
 
@@ -41,12 +40,9 @@ void optimize(Module &module, TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, callGraph, modules);
   ModulePassManager passes = builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3);
-  // Neighbouring elements get one base address and constant offsets: the code generator joins
-  // accesses that it sees side by side.
-  FunctionPassManager addresses;
-  addresses.addPass(SeparateConstOffsetFromGEPPass());
-  addresses.addPass(EarlyCSEPass());
-  passes.addPass(createModuleToFunctionPassAdaptor(std::move(addresses)));
+  // Joins neighbouring accesses; the code generator would try only after it has taken addresses
+  // apart, and then sees less of how they are aligned.
+  passes.addPass(createModuleToFunctionPassAdaptor(LoadStoreVectorizerPass()));
   passes.run(module, modules);
 }
 

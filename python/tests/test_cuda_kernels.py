@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs for GPUs, compiled without one: every kernel of the zoo assembles, and stays in its registers."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+import autopar
+import ptxas
+from autopar import models
+from autopar.tools import find_tool
+
+TEXT = dict(layers=2, hidden=64, heads=4, vocab=501)
+STEP = ["--train", "loss=softmax_cross_entropy(logits, labels)", "--clip-norm", "1"]
+
+#: model, its sizes, its batch, how it is compiled
+CASES = {
+    "gpt2": ("gpt2-124m", TEXT, "batch=2,seq=16", []),
+    "bert": ("bert-base", TEXT, "batch=2,seq=16", []),
+    "resnet": ("resnet50", dict(blocks="1,1,2,1", channels=8, image=64, classes=10), "batch=2", []),
+    "mixtral": ("mixtral-8x7b", TEXT, "batch=2,seq=16", ["--precision", "bf16"]),
+    "gpt2-training": ("gpt2-124m", TEXT, "batch=2,seq=16", [*STEP, "--optimizer", "adamw(lr=1e-3)", "--precision", "bf16"]),
+    "gpt2-training-fp16": ("gpt2-124m", TEXT, "batch=2,seq=16", [*STEP, "--optimizer", "sgd(lr=1e-3)", "--precision", "fp16"]),
+}
+
+
+def compile_for_gpu(folder: pathlib.Path, case: str, cluster: str = "presets:h100x1") -> pathlib.Path:
+    name, sizes, bind, options = CASES[case]
+    models.save(name, folder / "m.onnx", **sizes)
+    artifact = folder / "m.bin"
+    subprocess.run([find_tool("autopar-compile"), folder / "m.onnx", "--bind", bind, "--cluster", cluster, "--quiet", "-o", artifact, *options], check=True)
+    return artifact
+
+
+def ptx_of(artifact: pathlib.Path) -> str:
+    text = artifact.with_suffix(".ptx")
+    subprocess.run([find_tool("autopar-translate"), "--extract-kernels", artifact, "-o", text], check=True)
+    return text.read_text()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_assemble_for_all_chips(tmp_path, case):
+    ptx = ptx_of(compile_for_gpu(tmp_path, case))
+    assert ".target sm_80" in ptx and ".extern" not in ptx
+    kernels = re.findall(r"\.visible \.entry (\w+)\(", ptx)
+    for chip in ("sm_80", "sm_90", "sm_100"):
+        resources = ptxas.assemble(ptx, chip)
+        assert sorted(resources) == sorted(kernels)
+        for kernel, used in resources.items():
+            assert used.spilled == 0 and used.stack == 0 and used.registers <= 128, (chip, kernel, used)
+
+
+def test_an_artifact_holds_machine_code_of_the_cluster_s_chip(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_HOME", str(pathlib.Path(ptxas.find()).parents[1]))
+    artifact = compile_for_gpu(tmp_path, "bert")
+    dump = subprocess.run([find_tool("autopar-translate"), "--dump", artifact], check=True, capture_output=True, text=True).stdout
+    assert "for cuda ptx8.0+sm_80+sm_90" in dump and "section CUBIN class 0" in dump and "section KERNELS" not in dump
+    assert "pack " not in dump, "the library of a GPU takes weights as they are"
+
+
+@pytest.mark.parametrize("options, code, why", [
+    (["--cluster", "presets:v100x1"], 65, "kernels need GPUs from sm_80 on; the cluster's v100 is sm_70"),
+    (["--target", "tpu"], 2, "--target: expected cpu or cuda"),
+])
+def test_what_no_kernel_runs_on_is_refused(tmp_path, options, code, why):
+    models.save("gpt2-124m", tmp_path / "m.onnx", **TEXT)
+    done = subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--bind", "batch=2,seq=16", "-o", tmp_path / "m.bin", *options],
+                          capture_output=True, text=True)
+    assert (done.returncode, why in done.stderr) == (code, True), done.stderr
+
+
+def test_the_target_may_differ_from_the_cluster(tmp_path):
+    """Planned for GPUs, run here."""
+    models.save("gpt2-124m", tmp_path / "m.onnx", **TEXT)
+    artifact = tmp_path / "m.bin"
+    subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--bind", "batch=2,seq=16", "--cluster", "presets:h100x1", "--target", "cpu", "--quiet",
+                    "-o", artifact], check=True)
+    with autopar.Session(artifact):
+        pass
