@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 using namespace autopar;
@@ -152,6 +153,93 @@ TEST(MatmulCall, LargeProductsAgainstLoopsOnAnyThreads) {
             }
           }
         }
+}
+
+uint16_t toHalf(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+float fromHalf(uint16_t half) {
+  uint32_t bits = uint32_t(half) << 16;
+  float value = 0;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+std::vector<uint16_t> halves(int64_t count, int seed) {
+  std::vector<uint16_t> values;
+  for (float value : numbers(count, seed))
+    values.push_back(toHalf(value));
+  return values;
+}
+
+/// A product of bf16 with room beside the rows of c, on some threads; what c holds afterwards, in
+/// the bits of its element type.
+std::vector<uint8_t> halfProduct(const MatmulGeometry &g, int threads) {
+  ThreadCountScope scope(threads);
+  auto call = MatmulCall::create(g);
+  EXPECT_TRUE(call.isOk()) << call.status().message();
+  auto a = halves(*spanBytes(g.a, DataType::BF16) / 2, 1),
+       b = halves(*spanBytes(g.b, DataType::BF16) / 2, 2), bias = halves(g.c.dims.back(), 4);
+  std::vector<float> wideBias = numbers(g.c.dims.back(), 4);
+  std::vector<uint8_t> c(size_t(*spanBytes(g.c, g.cType)) + 64, 42);
+  auto scratch = room(call->scratchBytes());
+  void *biasData = g.biasType == DataType::F32 ? static_cast<void *>(wideBias.data()) : bias.data();
+  Status ran = call->run(a.data(), b.data(), c.data(), biasData, nullptr, scratch.get());
+  EXPECT_TRUE(ran.isOk()) << ran.message();
+  return c;
+}
+
+TEST(MatmulCall, HalfProductsAgainstLoopsOnAnyThreads) {
+  struct Extents {
+    int64_t batch, m, k, n;
+  };
+  // Rests in every direction; several blocks of depth; a left side too large to be packed at once.
+  for (Extents e : {Extents{1, 101, 597, 451}, Extents{1, 2300, 600, 70}, Extents{3, 64, 64, 64},
+                    Extents{1, 33, 256, 2500}, Extents{1, 4100, 257, 40}})
+    for (bool transposedA : {false, true})
+      for (bool transposedB : {false, true})
+        for (bool givesFloat : {false, true})
+          for (bool adds : {false, true}) {
+            int64_t width = e.n + 3;
+            MatmulGeometry g;
+            g.aType = g.bType = DataType::BF16;
+            g.cType = givesFloat ? DataType::F32 : DataType::BF16;
+            g.biasType = e.m == 101 ? DataType::F32 : DataType::BF16;
+            g.a = {{e.batch, e.m, e.k}, {e.m * e.k, transposedA ? 1 : e.k, transposedA ? e.m : 1}};
+            g.b = {{1, e.k, e.n}, {0, transposedB ? 1 : e.n, transposedB ? e.k : 1}};
+            g.c = {{e.batch, e.m, e.n}, {e.m * width, width, 1}};
+            g.hasBias = adds;
+            std::vector<uint8_t> c = halfProduct(g, 1);
+            EXPECT_EQ(c, halfProduct(g, 3));
+            auto a = halves(e.batch * e.m * e.k, 1), b = halves(e.k * e.n, 2);
+            auto bias = numbers(e.n, 4);
+            auto at = [&](int64_t place) {
+              float wide = 0;
+              std::memcpy(&wide, &c[size_t(givesFloat ? place * 4 : 0)], 4);
+              uint16_t half = 0;
+              std::memcpy(&half, &c[size_t(givesFloat ? 0 : place * 2)], 2);
+              return givesFloat ? wide : fromHalf(half);
+            };
+            for (int64_t s = 0; s < e.batch; ++s)
+              for (int64_t i = 0; i < e.m; i += i + 40 < e.m ? 13 : 1)
+                for (int64_t j = 0; j < e.n; j += j + 40 < e.n ? 17 : 3) {
+                  double sum =
+                      adds ? double(g.biasType == DataType::F32 ? bias[size_t(j)]
+                                                                : fromHalf(toHalf(bias[size_t(j)])))
+                           : 0.0;
+                  for (int64_t x = 0; x < e.k; ++x)
+                    sum += double(fromHalf(a[size_t(s * g.a.strides[0] + i * g.a.strides[1] +
+                                                    x * g.a.strides[2])])) *
+                           fromHalf(b[size_t(x * g.b.strides[1] + j * g.b.strides[2])]);
+                  double tolerance = givesFloat ? 1e-3 : 1e-3 + std::abs(sum) / 128;
+                  ASSERT_NEAR(at(s * g.c.strides[0] + i * width + j), sum, tolerance)
+                      << e.m << "x" << e.k << "x" << e.n << " at " << i << ", " << j;
+                }
+            if (e.batch == 1 && givesFloat)
+              for (int64_t j = e.n * 4; j < width * 4; ++j)
+                ASSERT_EQ(c[size_t(j)], 42);
+          }
 }
 
 TEST(MatmulCall, StridedOutputKeepsItsNeighbours) {

@@ -4,12 +4,9 @@
 // of b needs is fetched, line by line, since one pass over weights is bound by memory otherwise.
 #include "DenseProduct.h"
 #include "OpenMP.h"
+#include "Transpose.h"
 
 #include <algorithm>
-#include <immintrin.h>
-
-#define AUTOPAR_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define AUTOPAR_AVX512_INLINE AUTOPAR_AVX512 inline __attribute__((always_inline))
 
 namespace autopar::runtime {
 namespace {
@@ -133,32 +130,14 @@ AUTOPAR_AVX512 void tile(int64_t depth, const float *a, const float *b, int64_t 
 }
 
 /// to[k][j] = from[j][k] for 16 x 16 elements.
-AUTOPAR_AVX512_INLINE void transpose16(const float *from, int64_t fromStride, float *to,
+AUTOPAR_AVX512_INLINE void transposeTo(const float *from, int64_t fromStride, float *to,
                                        int64_t toStride) {
-  __m512i r[16], t[16];
+  __m512i rows[16];
   for (int i = 0; i < 16; ++i)
-    r[i] = _mm512_loadu_si512(from + i * fromStride);
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  for (int h = 0; h < 16; h += 8)
-    for (int i = 0; i < 4; ++i) {
-      t[h + i] = _mm512_shuffle_i32x4(r[h + i], r[h + 4 + i], 0x88);
-      t[h + 4 + i] = _mm512_shuffle_i32x4(r[h + i], r[h + 4 + i], 0xdd);
-    }
-  for (int i = 0; i < 8; ++i) {
-    _mm512_store_ps(to + i * toStride,
-                    _mm512_castsi512_ps(_mm512_shuffle_i32x4(t[i], t[8 + i], 0x88)));
-    _mm512_store_ps(to + (8 + i) * toStride,
-                    _mm512_castsi512_ps(_mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd)));
-  }
+    rows[i] = _mm512_loadu_si512(from + i * fromStride);
+  transpose16(rows);
+  for (int i = 0; i < 16; ++i)
+    _mm512_store_si512(to + i * toStride, rows[i]);
 }
 
 /// Columns that are contiguous along the depth: packs one panel by transposing.
@@ -168,7 +147,7 @@ AUTOPAR_AVX512 void packColumns(const float *b, int64_t columnStride, int64_t co
   if (columns == kTileColumns)
     for (; k + kLanes <= depth; k += kLanes)
       for (int j = 0; j < kVectors; ++j)
-        transpose16(b + j * kLanes * columnStride + k, columnStride,
+        transposeTo(b + j * kLanes * columnStride + k, columnStride,
                     packed + k * kTileColumns + j * kLanes, kTileColumns);
   for (; k < depth; ++k)
     for (int64_t j = 0; j < kTileColumns; ++j)

@@ -3,19 +3,14 @@
 // changes from call to call (training), so that nothing can be packed beforehand.
 #pragma once
 
+#include "ProductShape.h"
+
 #include <cstdint>
 
 namespace autopar::runtime {
 
-/// c[rows, columns] = a[rows, depth] * b[depth, columns] + bias[columns] + addend. Of the strides
-/// of a one is 1, of those of b too; that of c's columns is 1, and the addend is laid out like c.
-/// Strides count elements.
-struct DenseProduct {
-  int64_t rows = 0, columns = 0, depth = 0;
-  int64_t aRowStride = 0, aDepthStride = 0;
-  int64_t bDepthStride = 0, bColumnStride = 0;
-  int64_t cRowStride = 0;
-
+/// c = a * b + bias[columns] + addend, which is laid out like c.
+struct DenseProduct : ProductShape {
   struct Operands {
     const float *a = nullptr, *b = nullptr;
     float *c = nullptr;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, convolutions and layout changes, through oneDNN but for the products that
-// DenseProduct.h takes: descriptors from artifact
+// OwnProduct.h takes: descriptors from artifact
 // geometry, primitives created before the first step, scratch given by the caller, exceptions
 // turned into Status.
 #pragma once
 
-#include "DenseProduct.h"
+#include "OwnProduct.h"
 #include "autopar/Artifact/Program.h"
 #include "autopar/Base/Status.h"
 
@@ -32,8 +32,7 @@ private:
   Status createInLibrary(const artifact::MatmulGeometry &geometry);
   Status runInLibrary(void *a, void *b, void *c, void *bias, void *residual, void *scratch) const;
 
-  std::optional<DenseProduct> dense; ///< then nothing below is used
-  int threads = 1;
+  std::optional<OwnProduct> own; ///< then no primitive is used
   dnnl::matmul::primitive_desc descriptor;
   dnnl::primitive primitive;
   dnnl::reorder residualToC, packing;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: large plain ones of float32 by DenseProduct, all others through oneDNN's matmul
+// Matrix products: large plain ones by the runtime's own, all others through oneDNN's matmul
 // primitive.
 #include "LibraryCalls.h"
 #include "LibraryDescriptors.h"
@@ -12,23 +12,6 @@ namespace autopar::runtime {
 
 using dnnl::memory;
 
-/// The product as a DenseProduct takes it, if it does.
-static std::optional<DenseProduct> denseProduct(const artifact::MatmulGeometry &g) {
-  bool isFloat = g.aType == DataType::F32 && g.bType == DataType::F32 && g.cType == DataType::F32 &&
-                 (!g.hasBias || g.biasType == DataType::F32);
-  bool isPlain = !g.packedB && g.scale == 1.0f && g.epilogue == artifact::Epilogue::None;
-  if (!isFloat || !isPlain || g.c.dims.size() != 2)
-    return std::nullopt;
-  DenseProduct product{g.c.dims[0],    g.c.dims[1],    g.a.dims[1],    g.a.strides[0],
-                       g.a.strides[1], g.b.strides[0], g.b.strides[1], g.c.strides[0]};
-  bool hasUnitStrides = (product.aRowStride == 1 || product.aDepthStride == 1) &&
-                        (product.bDepthStride == 1 || product.bColumnStride == 1) &&
-                        g.c.strides[1] == 1;
-  if (!hasUnitStrides || !product.isWorthwhile())
-    return std::nullopt;
-  return product;
-}
-
 Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
   MatmulCall call;
@@ -38,10 +21,9 @@ Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
   call.isEmpty = call.denseBytes == 0;
   if (call.isEmpty)
     return call;
-  call.dense = denseProduct(g);
-  if (call.dense) {
-    call.threads = omp_get_max_threads();
-    call.scratch = call.dense->scratchBytes(call.threads);
+  call.own = OwnProduct::create(g);
+  if (call.own) {
+    call.scratch = call.own->scratchBytes();
     return call;
   }
   AUTOPAR_RETURN_IF_ERROR(call.createInLibrary(g));
@@ -90,12 +72,10 @@ Status MatmulCall::run(void *aData, void *bData, void *cData, void *biasData, vo
                        void *scratchData) const {
   if (isEmpty)
     return Status::ok();
-  if (!dense)
+  if (!own)
     return runInLibrary(aData, bData, cData, biasData, residualData, scratchData);
-  auto at = [](void *data) { return static_cast<float *>(data); };
-  dense->run({at(aData), at(bData), at(cData), hasBias ? at(biasData) : nullptr,
-              hasResidual ? at(residualData) : nullptr},
-             scratchData, threads);
+  own->run(aData, bData, cData, hasBias ? biasData : nullptr, hasResidual ? residualData : nullptr,
+           scratchData);
   return Status::ok();
 }
 

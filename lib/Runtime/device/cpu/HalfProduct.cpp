@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// Four tiles of 16 x 16 sums stay in the tile registers while a panel of 32 rows meets a panel of
+// 32 columns, both packed. A tile of rows holds 16 rows of 32 terms, a tile of columns 16 pairs of
+// terms of 16 columns; one is the other with its 32-bit words transposed. So an operand whose terms
+// are contiguous lies ready for the left side and any other for the right, and the two sides are
+// exchanged where that spares the larger one the transposition.
+#include "HalfProduct.h"
+#include "OpenMP.h"
+#include "Transpose.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#define AUTOPAR_HALF                                                                               \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+namespace autopar::runtime {
+namespace {
+
+constexpr int64_t kTile = 16, kTileBytes = 1024, kTileTerms = 32;
+constexpr int64_t kPanel = 2 * kTile, kPanelBytes = 2 * kTileBytes; ///< of one step of 32 terms
+/// Steps that are summed before sums go back to memory: a panel of columns then stays in the first
+/// cache.
+constexpr int64_t kBlockSteps = 8;
+/// Panels of columns in a block: it fits the second cache with its sums and the panels of rows.
+constexpr int64_t kBlockPanels = 6, kWideBlockPanels = 24;
+/// All panels of rows, if the second cache holds them.
+constexpr int64_t kWholeRowsBytes = 2 << 20;
+constexpr int64_t kRowPanelsAtOnce = 8;
+constexpr int64_t kSumsBytes = kPanel * kPanel * 4;
+constexpr int64_t kLineBytes = 64;
+/// Larger float32 results leave the caches before anybody reads them.
+constexpr int64_t kStreamedBytes = 1 << 20;
+
+int64_t ceilDiv(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+/// One operand: `outer` rows (or columns) of `depth` terms.
+struct Side {
+  const uint16_t *data;
+  int64_t outer, outerStride, depthStride;
+
+  int64_t panels() const { return ceilDiv(outer, kPanel); }
+};
+
+/// The product with its sides in the order in which they are multiplied.
+struct Problem {
+  Side left, right;
+  int64_t depth;
+  bool isExchanged; ///< left are the columns of c
+
+  Problem(const HalfProduct &p, const HalfProduct::Operands &at, bool exchanges)
+      : left{at.a, p.rows, p.aRowStride, p.aDepthStride}, right{at.b, p.columns, p.bColumnStride,
+                                                                p.bDepthStride},
+        depth(p.depth), isExchanged(exchanges) {
+    if (isExchanged)
+      std::swap(left, right);
+  }
+  explicit Problem(const HalfProduct &p) : Problem(p, {}, false) {
+    if (wordsTransposed(left, right) > wordsTransposed(right, left) + p.rows * p.columns)
+      *this = Problem(p, {}, true);
+  }
+  int64_t steps() const { return ceilDiv(depth, kTileTerms); }
+
+private:
+  /// 32-bit words of the operands that are transposed with these sides.
+  int64_t wordsTransposed(const Side &left, const Side &right) const {
+    int64_t outer =
+        (left.depthStride == 1 ? 0 : left.outer) + (right.depthStride == 1 ? right.outer : 0);
+    return outer * depth / 2;
+  }
+};
+
+/// A tile, rows of c to be or terms beyond the end being zero: of rows if the terms are contiguous,
+/// of columns otherwise.
+AUTOPAR_HALF inline void readTile(const Side &side, int64_t first, int64_t term, int64_t depth,
+                                  __m512i tile[16]) {
+  int64_t outer = std::clamp<int64_t>(side.outer - first, 0, kTile);
+  int64_t terms = std::clamp<int64_t>(depth - term, 0, kTileTerms);
+  const uint16_t *from = side.data + first * side.outerStride + term * side.depthStride;
+  if (side.depthStride == 1) {
+    auto mask = __mmask32((uint64_t(1) << terms) - 1);
+    for (int64_t i = 0; i < kTile; ++i)
+      tile[i] = i < outer ? _mm512_maskz_loadu_epi16(mask, from + i * side.outerStride)
+                          : _mm512_setzero_si512();
+    return;
+  }
+  auto mask = __mmask16((1u << outer) - 1);
+  for (int64_t pair = 0; pair < kTile; ++pair) {
+    int64_t t = 2 * pair;
+    __m256i even = _mm256_setzero_si256(), odd = even;
+    if (t < terms)
+      even = _mm256_maskz_loadu_epi16(mask, from + t * side.depthStride);
+    if (t + 1 < terms)
+      odd = _mm256_maskz_loadu_epi16(mask, from + (t + 1) * side.depthStride);
+    tile[pair] = _mm512_or_si512(_mm512_cvtepu16_epi32(even),
+                                 _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+  }
+}
+
+/// Both tiles of a step that is full, from terms that lie apart: the columns' order.
+AUTOPAR_HALF inline void interleaveTiles(const uint16_t *from, int64_t depthStride, uint8_t *to) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
+                                       39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  for (int64_t pair = 0; pair < kTile; ++pair, from += 2 * depthStride, to += kLineBytes) {
+    __m512i even = _mm512_loadu_si512(from), odd = _mm512_loadu_si512(from + depthStride);
+    _mm512_store_si512(to, _mm512_permutex2var_epi16(even, low, odd));
+    _mm512_store_si512(to + kTileBytes, _mm512_permutex2var_epi16(even, high, odd));
+  }
+}
+
+/// Both tiles of a step that is full, from contiguous terms: the rows' order.
+AUTOPAR_HALF inline void copyTiles(const uint16_t *from, int64_t outerStride, uint8_t *to) {
+  for (int64_t i = 0; i < kPanel; ++i)
+    _mm512_store_si512(to + i * kLineBytes, _mm512_loadu_si512(from + i * outerStride));
+}
+
+/// One panel of a block: per step its two tiles.
+AUTOPAR_HALF void packPanel(const Side &side, bool asColumns, int64_t panel, int64_t firstStep,
+                            int64_t steps, int64_t depth, uint8_t *packed) {
+  bool areContiguous = side.depthStride == 1, transposes = areContiguous == asColumns;
+  for (int64_t s = 0; s < steps; ++s, packed += kPanelBytes) {
+    int64_t first = panel * kPanel, term = (firstStep + s) * kTileTerms;
+    bool isFull = first + kPanel <= side.outer && term + kTileTerms <= depth;
+    const uint16_t *from = side.data + first * side.outerStride + term * side.depthStride;
+    if (isFull && !transposes && areContiguous)
+      copyTiles(from, side.outerStride, packed);
+    else if (isFull && !transposes)
+      interleaveTiles(from, side.depthStride, packed);
+    else
+      for (int64_t half = 0; half < 2; ++half) {
+        __m512i tile[16];
+        readTile(side, first + half * kTile, term, depth, tile);
+        if (transposes)
+          transpose16(tile);
+        for (int64_t i = 0; i < kTile; ++i)
+          _mm512_store_si512(packed + half * kTileBytes + i * kLineBytes, tile[i]);
+      }
+  }
+}
+
+/// Lines of the operand that the next block packs, fetched a few at a time.
+struct LineWalk {
+  const char *next = nullptr;
+  int64_t linesPerRow = 0, rowsLeft = 0, rowBytes = 0, line = 0;
+
+  LineWalk() = default;
+  LineWalk(const uint16_t *data, int64_t rows, int64_t rowStride, int64_t rowLength) {
+    auto first = reinterpret_cast<uintptr_t>(data);
+    next = reinterpret_cast<const char *>(first / kLineBytes * kLineBytes);
+    linesPerRow = ceilDiv(int64_t(first % kLineBytes) + rowLength * 2, kLineBytes);
+    rowsLeft = rows;
+    rowBytes = rowStride * 2;
+  }
+  void fetch() {
+    if (rowsLeft == 0)
+      return;
+    __builtin_prefetch(next + line * kLineBytes, 0, 2);
+    if (++line == linesPerRow) {
+      line = 0;
+      next += rowBytes;
+      --rowsLeft;
+    }
+  }
+};
+
+/// Where finished sums go.
+struct Result {
+  uint8_t *c;
+  int64_t rows, columns, rowStride;
+  bool isFloat, isStreamed, biasIsFloat;
+  const uint8_t *bias;
+};
+
+AUTOPAR_HALF inline __m512 biasOf(const Result &to, int64_t column, __mmask16 mask) {
+  if (!to.bias)
+    return _mm512_setzero_ps();
+  if (to.biasIsFloat)
+    return _mm512_maskz_loadu_ps(mask, to.bias + column * 4);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(
+      _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, to.bias + column * 2)), 16));
+}
+
+/// Writes one tile of sums whose first element is (row, column) of c.
+AUTOPAR_HALF void finishTile(const float *sums, bool transposes, const Result &to, int64_t row,
+                             int64_t column) {
+  int64_t rows = std::min(kTile, to.rows - row), columns = std::min(kTile, to.columns - column);
+  if (rows <= 0 || columns <= 0)
+    return;
+  __m512i tile[16];
+  for (int64_t i = 0; i < kTile; ++i)
+    tile[i] = _mm512_load_si512(sums + i * kTile);
+  if (transposes)
+    transpose16(tile);
+  auto mask = __mmask16((1u << columns) - 1);
+  __m512 bias = biasOf(to, column, mask);
+  for (int64_t i = 0; i < rows; ++i) {
+    __m512 sum = _mm512_add_ps(_mm512_castsi512_ps(tile[i]), bias);
+    int64_t place = (row + i) * to.rowStride + column;
+    if (!to.isFloat)
+      _mm256_mask_storeu_epi16(to.c + place * 2, mask, __m256i(_mm512_cvtneps_pbh(sum)));
+    else if (to.isStreamed && columns == kTile)
+      _mm512_stream_ps(reinterpret_cast<float *>(to.c) + place, sum);
+    else
+      _mm512_mask_storeu_ps(to.c + place * 4, mask, sum);
+  }
+}
+
+/// Writes 32 x 32 sums that all exist and lie as in c, a few rows at a time.
+class Finishing {
+public:
+  Finishing() = default;
+  AUTOPAR_HALF Finishing(const float *sums, const Result &to, int64_t row, int64_t column)
+      : sums(sums), to(&to), row(row), column(column), left(kPanel) {}
+
+  AUTOPAR_HALF void advance(int64_t rows) {
+    if (left == 0)
+      return;
+    __m512 low = biasOf(*to, column, 0xffff), high = biasOf(*to, column + kTile, 0xffff);
+    for (; rows > 0 && left > 0; --rows, --left, ++row) {
+      const float *from =
+          sums + (kPanel - left) / kTile * 2 * kTile * kTile + (kPanel - left) % kTile * kTile;
+      write(_mm512_add_ps(_mm512_load_ps(from), low),
+            _mm512_add_ps(_mm512_load_ps(from + kTile * kTile), high));
+    }
+  }
+
+private:
+  const float *sums = nullptr;
+  const Result *to = nullptr;
+  int64_t row = 0, column = 0, left = 0;
+
+  AUTOPAR_HALF void write(__m512 first, __m512 second) const {
+    int64_t place = row * to->rowStride + column;
+    auto *floats = reinterpret_cast<float *>(to->c) + place;
+    if (!to->isFloat) {
+      _mm512_storeu_si512(to->c + place * 2, __m512i(_mm512_cvtne2ps_pbh(second, first)));
+    } else if (to->isStreamed) {
+      _mm512_stream_ps(floats, first);
+      _mm512_stream_ps(floats + kTile, second);
+    } else {
+      _mm512_storeu_ps(floats, first);
+      _mm512_storeu_ps(floats + kTile, second);
+    }
+  }
+};
+
+/// What is done beside the multiplication, which keeps another unit busy.
+struct Beside {
+  Finishing finishing;
+  LineWalk next;
+  int64_t rowsPerStep = 0, linesPerStep = 0;
+
+  AUTOPAR_HALF void advance() {
+    finishing.advance(rowsPerStep);
+    for (int64_t i = 0; i < linesPerStep; ++i)
+      next.fetch();
+  }
+};
+
+/// Sums of 32 rows by 32 columns, tile by tile: of these steps, on top of what is there unless they
+/// are the first.
+AUTOPAR_HALF void multiplyPanels(const uint8_t *left, const uint8_t *right, int64_t steps,
+                                 bool isFirst, float *sums, Beside &beside) {
+  if (isFirst) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  } else {
+    _tile_loadd(0, sums, 64);
+    _tile_loadd(1, sums + 256, 64);
+    _tile_loadd(2, sums + 512, 64);
+    _tile_loadd(3, sums + 768, 64);
+  }
+  for (int64_t s = 0; s < steps; ++s) {
+    _tile_loadd(6, right + s * kPanelBytes, 64);
+    _tile_loadd(4, left + s * kPanelBytes, 64);
+    _tile_loadd(7, right + s * kPanelBytes + kTileBytes, 64);
+    _tile_loadd(5, left + s * kPanelBytes + kTileBytes, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    beside.advance();
+  }
+  _tile_stored(0, sums, 64);
+  _tile_stored(1, sums + 256, 64);
+  _tile_stored(2, sums + 512, 64);
+  _tile_stored(3, sums + 768, 64);
+}
+
+/// How a product is cut, the same for all threads, and the scratch that each of them takes.
+struct Blocking {
+  bool packsWholeLeft;
+  int64_t rowPanels, columnPanels; ///< that are packed at once
+
+  explicit Blocking(const Problem &p) {
+    int64_t wholeBytes = p.left.panels() * p.steps() * kPanelBytes;
+    packsWholeLeft = wholeBytes <= kWholeRowsBytes;
+    rowPanels = packsWholeLeft ? p.left.panels() : std::min(p.left.panels(), kRowPanelsAtOnce);
+    columnPanels = std::min(packsWholeLeft ? kBlockPanels : kWideBlockPanels, p.right.panels());
+  }
+  int64_t rightBytes() const { return columnPanels * kBlockSteps * kPanelBytes; }
+  int64_t leftBytes(const Problem &p) const {
+    return rowPanels * (packsWholeLeft ? p.steps() : kBlockSteps) * kPanelBytes;
+  }
+  /// Sums of all rows by a block of columns wait for further terms.
+  int64_t sumsBytes(const Problem &p) const {
+    return p.steps() > kBlockSteps ? p.left.panels() * columnPanels * kSumsBytes : 2 * kSumsBytes;
+  }
+  int64_t scratchBytes(const Problem &p) const {
+    return rightBytes() + leftBytes(p) + sumsBytes(p);
+  }
+};
+
+/// One thread's part of a product.
+class Worker {
+public:
+  Worker(const Problem &problem, const Result &result, const Blocking &blocking, uint8_t *scratch)
+      : p(problem), to(result), blocking(blocking), packedRight(scratch),
+        packedLeft(packedRight + blocking.rightBytes()),
+        sums(reinterpret_cast<float *>(packedLeft + blocking.leftBytes(problem))) {}
+
+  AUTOPAR_HALF void run() {
+    struct {
+      uint8_t palette = 1, startRow = 0, reserved[14] = {};
+      uint16_t rowBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } configuration;
+    _tile_loadconfig(&configuration);
+    if (blocking.packsWholeLeft)
+      for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
+        packLeft(0, p.left.panels(), s, packedLeft + s * p.left.panels() * kPanelBytes);
+    for (int64_t j = 0; j < p.right.panels(); j += blocking.columnPanels)
+      for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
+        runBlock(j, s);
+    beside.finishing.advance(kPanel);
+    _tile_release();
+  }
+
+private:
+  const Problem &p;
+  const Result &to;
+  const Blocking &blocking;
+  uint8_t *packedRight, *packedLeft;
+  float *sums;
+  Beside beside;
+  int64_t finished = 0;
+
+  int64_t stepsAt(int64_t s) const { return std::min(kBlockSteps, p.steps() - s); }
+
+  LineWalk blockOfRight(int64_t j, int64_t s) const {
+    if (s >= p.steps()) {
+      s = 0;
+      j += blocking.columnPanels;
+    }
+    int64_t first = j * kPanel, term = s * kTileTerms;
+    if (first >= p.right.outer)
+      return {};
+    int64_t outer = std::min(blocking.columnPanels * kPanel, p.right.outer - first);
+    int64_t terms = std::min(kBlockSteps * kTileTerms, p.depth - term);
+    const uint16_t *from = p.right.data + first * p.right.outerStride + term * p.right.depthStride;
+    return p.right.depthStride == 1 ? LineWalk(from, outer, p.right.outerStride, terms)
+                                    : LineWalk(from, terms, p.right.depthStride, outer);
+  }
+
+  /// Packs these steps of some panels of rows.
+  void packLeft(int64_t i, int64_t count, int64_t s, uint8_t *packed) const {
+    for (int64_t panel = 0; panel < count; ++panel)
+      packPanel(p.left, false, i + panel, s, stepsAt(s), p.depth,
+                packed + panel * stepsAt(s) * kPanelBytes);
+  }
+
+  void runBlock(int64_t j, int64_t s) {
+    int64_t columns = std::min(blocking.columnPanels, p.right.panels() - j), steps = stepsAt(s);
+    for (int64_t t = 0; t < columns; ++t)
+      packPanel(p.right, true, j + t, s, steps, p.depth, packedRight + t * steps * kPanelBytes);
+    beside.next = blockOfRight(j, s + kBlockSteps);
+    beside.linesPerStep = ceilDiv(kPanel, p.left.panels());
+    beside.rowsPerStep = ceilDiv(kPanel, steps);
+    bool isFirst = s == 0, isLast = s + kBlockSteps >= p.steps();
+    for (int64_t i = 0; i < p.left.panels(); i += blocking.rowPanels) {
+      int64_t rows = std::min(blocking.rowPanels, p.left.panels() - i);
+      uint8_t *left = packedLeft;
+      if (blocking.packsWholeLeft)
+        left += s * p.left.panels() * kPanelBytes;
+      else
+        packLeft(i, rows, s, left);
+      for (int64_t t = 0; t < columns; ++t)
+        for (int64_t r = 0; r < rows; ++r) {
+          int64_t place = isFirst && isLast ? finished % 2 : (i + r) * blocking.columnPanels + t;
+          float *here = sums + place * kSumsBytes / 4;
+          multiplyPanels(left + r * steps * kPanelBytes, packedRight + t * steps * kPanelBytes,
+                         steps, isFirst, here, beside);
+          if (isLast)
+            finish(here, i + r, j + t);
+        }
+    }
+  }
+
+  void finish(const float *here, int64_t leftPanel, int64_t rightPanel) {
+    ++finished;
+    bool isFull =
+        (leftPanel + 1) * kPanel <= p.left.outer && (rightPanel + 1) * kPanel <= p.right.outer;
+    if (isFull && !p.isExchanged) {
+      beside.finishing = Finishing(here, to, leftPanel * kPanel, rightPanel * kPanel);
+      return;
+    }
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t j = 0; j < 2; ++j) {
+        int64_t l = leftPanel * kPanel + i * kTile, r = rightPanel * kPanel + j * kTile;
+        finishTile(here + (2 * i + j) * kTile * kTile, p.isExchanged, to, p.isExchanged ? r : l,
+                   p.isExchanged ? l : r);
+      }
+  }
+};
+
+/// A product shared out by columns or rows, whichever are more.
+struct SharedProduct {
+  const HalfProduct *product;
+  HalfProduct::Operands operands;
+  uint8_t *scratch;
+
+  void run(int64_t part, int64_t parts) const {
+    HalfProduct mine = *product;
+    HalfProduct::Operands at = operands;
+    bool byColumns = mine.columns >= mine.rows;
+    int64_t &all = byColumns ? mine.columns : mine.rows;
+    int64_t panels = ceilDiv(all, kPanel);
+    int64_t begin = std::min(all, panels * part / parts * kPanel),
+            end = std::min(all, panels * (part + 1) / parts * kPanel);
+    if (begin == end)
+      return;
+    all = end - begin;
+    (byColumns ? at.b : at.a) += begin * (byColumns ? mine.bColumnStride : mine.aRowStride);
+    int64_t elementBytes = mine.givesFloat ? 4 : 2;
+    auto *c =
+        static_cast<uint8_t *>(at.c) + begin * (byColumns ? 1 : mine.cRowStride) * elementBytes;
+    auto *bias = static_cast<const uint8_t *>(at.bias);
+    if (bias && byColumns)
+      bias += begin * (mine.biasIsFloat ? 4 : 2);
+    // The scratch of a part is that of the whole, so it is cut alike.
+    Problem whole(*product), problem(mine, at, whole.isExchanged);
+    Blocking blocking(whole);
+    bool isAligned = reinterpret_cast<uintptr_t>(c) % kLineBytes == 0 && mine.cRowStride % 16 == 0;
+    Result result{c,
+                  mine.rows,
+                  mine.columns,
+                  mine.cRowStride,
+                  mine.givesFloat,
+                  isAligned && product->rows * product->columns * 4 >= kStreamedBytes,
+                  mine.biasIsFloat,
+                  bias};
+    Worker(problem, result, blocking, scratch + part * blocking.scratchBytes(whole)).run();
+  }
+};
+
+void runPart(void *data) {
+  static_cast<SharedProduct *>(data)->run(omp_get_thread_num(), omp_get_num_threads());
+}
+
+/// The system saves tiles only for processes that asked for them.
+bool askForTiles() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+} // namespace
+
+bool HalfProduct::isWorthwhile() const {
+  static const bool hasTiles = [] {
+    unsigned a = 7, b = 0, c = 0, d = 0;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return (d >> 22 & 1) && (d >> 24 & 1) && __builtin_cpu_supports("avx512bf16") && askForTiles();
+  }();
+  return hasTiles && rows >= kPanel && columns >= kPanel && depth >= kTileTerms;
+}
+
+int64_t HalfProduct::scratchBytes(int threads) const {
+  Problem whole(*this);
+  return Blocking(whole).scratchBytes(whole) * threads;
+}
+
+void HalfProduct::run(const Operands &operands, void *scratch, int threads) const {
+  SharedProduct shared{this, operands, static_cast<uint8_t *>(scratch)};
+  if (threads > 1)
+    GOMP_parallel(runPart, &shared, unsigned(threads), 0);
+  else
+    shared.run(0, 1);
+}
+
+} // namespace autopar::runtime
