@@ -177,6 +177,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     options.threads = lower.threads;
     options.packWeights = lower.packWeights;
     options.target = lower.target;
+    if (lower.target == "cpu")
+      manager.addNestedPass<func::FuncOp>(createRoundInProductsPass());
     manager.addPass(createAutoParToExecPass(options));
     return;
   }

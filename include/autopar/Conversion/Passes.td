@@ -50,6 +50,24 @@ def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::Fun
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"> {
+  let summary = "round parameters to bf16 where products read them";
+  let description = [{
+    A group that only rounds a donated f32 argument to bf16, for the right sides of products, moves into the groups of these
+    products: the library call reads f32 and rounds. Parameters that stay the same are left: they are rounded once, at load.
+
+    ```mlir
+    %r = autopar.group %w : (tensor<64x64xf32>) -> tensor<64x64xbf16> { ^bb0(%v: tensor<64x64xf32>): cast, yield }
+    %y = autopar.group %x, %r : (tensor<4x64xbf16>, tensor<64x64xbf16>) -> tensor<4x64xbf16> { dot_general, yield }
+    ```
+    becomes
+    ```mlir
+    %y = autopar.group %x, %w : (tensor<4x64xbf16>, tensor<64x64xf32>) -> tensor<4x64xbf16> { cast, dot_general, yield }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
   let summary = "show the kernels that groups and operations become";
   let description = [{

@@ -18,6 +18,9 @@ struct LibraryTail {
   }
 };
 
+/// Whether an operation only rounds the right side of one product from f32 to bf16. Such a product
+/// reads what is rounded, unless the operation was lowered by itself.
+bool isRoundedByProduct(Operation *op);
 /// Lowers a product whose result, after `tail`, is the value `output`.
 LogicalResult lowerDotGeneral(ProgramBuilder &program, DotGeneralOp op, const LibraryTail &tail,
                               Value output);

@@ -124,7 +124,7 @@ std::string profileKey(const exec::MatmulGeometryAttr &geometry) {
 /// Operands of a product, decided.
 struct Product {
   Operand a, b, c;
-  Value rhs; ///< the value that b shows, for packing
+  Value rhs; ///< the value that b shows
   std::optional<PackSource> packed;
 };
 
@@ -187,16 +187,31 @@ static LogicalResult lowerAsLoops(ProgramBuilder &program, DotGeneralOp op) {
                              {result}, {output}, build);
 }
 
+bool mlir::autopar::isRoundedByProduct(Operation *op) {
+  auto rounding = dyn_cast<CastOp>(op);
+  return rounding && rounding.getInput().getType().getElementType().isF32() &&
+         rounding.getType().getElementType().isBF16() && rounding.getType().getNumElements() > 0 &&
+         op->hasOneUse() && isa<DotGeneralOp>(*op->user_begin()) &&
+         op->use_begin()->getOperandNumber() == 1;
+}
+
+/// What a product reads as its right side.
+static Value readAsRhs(ProgramBuilder &program, DotGeneralOp op) {
+  Operation *producer = op.getRhs().getDefiningOp();
+  bool looksThrough = producer && isRoundedByProduct(producer) && !program.isLowered(op.getRhs());
+  return looksThrough ? producer->getOperand(0) : Value(op.getRhs());
+}
+
 static FailureOr<Product> decide(ProgramBuilder &program, DotGeneralOp op, Value output,
                                  bool packs) {
   Product product;
-  product.rhs = op.getRhs();
+  product.rhs = readAsRhs(program, op);
   SmallVector<int64_t> lhsFree = op.getLhsFree(), rhsFree = op.getRhsFree();
-  auto rhsType = op.getRhs().getType();
+  auto rhsType = cast<RankedTensorType>(product.rhs.getType());
   if (packs)
-    product.packed = program.packSource(op.getRhs());
+    product.packed = program.packSource(product.rhs);
   StridedView rhs =
-      product.packed ? StridedView{Value(), product.packed->strides} : program.viewOf(op.getRhs());
+      product.packed ? StridedView{Value(), product.packed->strides} : program.viewOf(product.rhs);
   product.a = operandOf(op.getLhs().getType(), program.viewOf(op.getLhs()), op.getLhsBatch(),
                         lhsFree, op.getLhsContract());
   product.b = operandOf(rhsType, rhs, op.getRhsBatch(), op.getRhsContract(), rhsFree);
@@ -210,7 +225,7 @@ static FailureOr<Product> decide(ProgramBuilder &program, DotGeneralOp op, Value
   if (!isWalkable(product.b)) {
     product.packed.reset();
     FailureOr<Operand> copy =
-        copyInOrder(program, op, op.getRhs(), op.getRhsBatch(), op.getRhsContract(), rhsFree);
+        copyInOrder(program, op, product.rhs, op.getRhsBatch(), op.getRhsContract(), rhsFree);
     if (failed(copy))
       return failure();
     product.b = *copy;
@@ -286,7 +301,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   auto geometryWith = [&](bool packed) {
     return exec::MatmulGeometryAttr::get(
         context, stridedAttr(op.getLhs().getType().getElementType(), product->a),
-        stridedAttr(op.getRhs().getType().getElementType(), product->b),
+        stridedAttr(cast<RankedTensorType>(product->rhs.getType()).getElementType(), product->b),
         stridedAttr(type.getElementType(), product->c), biasType, tail.residual != nullptr,
         tail.epilogue, scale, packed);
   };
@@ -296,7 +311,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
     b = packedOperand(program, op, product->packed->root, geometry);
     if (!b) {
       geometry = geometryWith(false);
-      b = program.viewOf(op.getRhs()).buffer;
+      b = program.viewOf(product->rhs).buffer;
     }
   }
   FailureOr<int64_t> scratchBytes = workspace(program, op, geometry);

@@ -69,6 +69,8 @@ public:
   /// Where a value lies; parameters are given a buffer now, transposes and reshapes are looked
   /// through.
   StridedView viewOf(Value value);
+  /// Whether something in memory shows the value already.
+  bool isLowered(Value value) const { return views.contains(value); }
   void setView(Value value, StridedView view) { views[value] = std::move(view); }
   /// A row-major buffer with the value's elements; inserts a copying kernel where the view is not.
   FailureOr<Value> rowMajorBuffer(Value value);

@@ -16,6 +16,7 @@
 
 #define AUTOPAR_HALF                                                                               \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define AUTOPAR_HALF_INLINE AUTOPAR_HALF inline __attribute__((always_inline))
 
 namespace autopar::runtime {
 namespace {
@@ -31,6 +32,8 @@ constexpr int64_t kBlockPanels = 6, kWideBlockPanels = 24;
 constexpr int64_t kWholeRowsBytes = 2 << 20;
 constexpr int64_t kRowPanelsAtOnce = 8;
 constexpr int64_t kSumsBytes = kPanel * kPanel * 4;
+/// Sums that wait for further terms stay in the second cache.
+constexpr int64_t kWaitingSumsBytes = 1 << 20;
 constexpr int64_t kLineBytes = 64;
 /// Larger float32 results leave the caches before anybody reads them.
 constexpr int64_t kStreamedBytes = 1 << 20;
@@ -39,10 +42,15 @@ int64_t ceilDiv(int64_t value, int64_t step) { return (value + step - 1) / step;
 
 /// One operand: `outer` rows (or columns) of `depth` terms.
 struct Side {
-  const uint16_t *data;
+  const uint8_t *data;
   int64_t outer, outerStride, depthStride;
+  bool isFloat;
 
   int64_t panels() const { return ceilDiv(outer, kPanel); }
+  int64_t elementBytes() const { return isFloat ? 4 : 2; }
+  const uint8_t *at(int64_t first, int64_t term) const {
+    return data + (first * outerStride + term * depthStride) * elementBytes();
+  }
 };
 
 /// The product with its sides in the order in which they are multiplied.
@@ -52,8 +60,9 @@ struct Problem {
   bool isExchanged; ///< left are the columns of c
 
   Problem(const HalfProduct &p, const HalfProduct::Operands &at, bool exchanges)
-      : left{at.a, p.rows, p.aRowStride, p.aDepthStride}, right{at.b, p.columns, p.bColumnStride,
-                                                                p.bDepthStride},
+      : left{static_cast<const uint8_t *>(at.a), p.rows, p.aRowStride, p.aDepthStride, false},
+        right{static_cast<const uint8_t *>(at.b), p.columns, p.bColumnStride, p.bDepthStride,
+              p.bIsFloat},
         depth(p.depth), isExchanged(exchanges) {
     if (isExchanged)
       std::swap(left, right);
@@ -73,72 +82,67 @@ private:
   }
 };
 
-/// A tile, rows of c to be or terms beyond the end being zero: of rows if the terms are contiguous,
-/// of columns otherwise.
-AUTOPAR_HALF inline void readTile(const Side &side, int64_t first, int64_t term, int64_t depth,
-                                  __m512i tile[16]) {
-  int64_t outer = std::clamp<int64_t>(side.outer - first, 0, kTile);
-  int64_t terms = std::clamp<int64_t>(depth - term, 0, kTileTerms);
-  const uint16_t *from = side.data + first * side.outerStride + term * side.depthStride;
-  if (side.depthStride == 1) {
-    auto mask = __mmask32((uint64_t(1) << terms) - 1);
-    for (int64_t i = 0; i < kTile; ++i)
-      tile[i] = i < outer ? _mm512_maskz_loadu_epi16(mask, from + i * side.outerStride)
-                          : _mm512_setzero_si512();
-    return;
-  }
-  auto mask = __mmask16((1u << outer) - 1);
+/// 32 numbers as bf16, those beyond the mask being zero.
+AUTOPAR_HALF_INLINE __m512i readHalves(const Side &side, const uint8_t *from, __mmask32 mask) {
+  if (!side.isFloat)
+    return _mm512_maskz_loadu_epi16(mask, from);
+  return __m512i(_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(__mmask16(mask >> 16), from + 64),
+                                     _mm512_maskz_loadu_ps(__mmask16(mask), from)));
+}
+
+/// Indices that interleave the lower halves of two registers, and the upper ones.
+AUTOPAR_HALF_INLINE __m512i interleaveLow() {
+  return _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
+                          6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+}
+AUTOPAR_HALF_INLINE __m512i interleaveHigh() {
+  return _mm512_add_epi16(interleaveLow(), _mm512_set1_epi16(16));
+}
+
+/// Both tiles of a step in the order of rows, from contiguous terms; what does not exist is zero.
+AUTOPAR_HALF_INLINE void copyTiles(const Side &side, int64_t first, int64_t term, int64_t depth,
+                                   __m512i tiles[2][16]) {
+  int64_t outer = std::min(kPanel, side.outer - first);
+  auto mask = __mmask32((uint64_t(1) << std::min(kTileTerms, depth - term)) - 1);
+  for (int64_t i = 0; i < kPanel; ++i)
+    tiles[i / kTile][i % kTile] =
+        i < outer ? readHalves(side, side.at(first + i, term), mask) : _mm512_setzero_si512();
+}
+
+/// The same in the order of columns, from terms that lie apart.
+AUTOPAR_HALF_INLINE void interleaveTiles(const Side &side, int64_t first, int64_t term,
+                                         int64_t depth, __m512i tiles[2][16]) {
+  auto mask = __mmask32((uint64_t(1) << std::min(kPanel, side.outer - first)) - 1);
+  int64_t terms = std::min(kTileTerms, depth - term);
   for (int64_t pair = 0; pair < kTile; ++pair) {
     int64_t t = 2 * pair;
-    __m256i even = _mm256_setzero_si256(), odd = even;
+    __m512i even = _mm512_setzero_si512(), odd = even;
     if (t < terms)
-      even = _mm256_maskz_loadu_epi16(mask, from + t * side.depthStride);
+      even = readHalves(side, side.at(first, term + t), mask);
     if (t + 1 < terms)
-      odd = _mm256_maskz_loadu_epi16(mask, from + (t + 1) * side.depthStride);
-    tile[pair] = _mm512_or_si512(_mm512_cvtepu16_epi32(even),
-                                 _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+      odd = readHalves(side, side.at(first, term + t + 1), mask);
+    tiles[0][pair] = _mm512_permutex2var_epi16(even, interleaveLow(), odd);
+    tiles[1][pair] = _mm512_permutex2var_epi16(even, interleaveHigh(), odd);
   }
-}
-
-/// Both tiles of a step that is full, from terms that lie apart: the columns' order.
-AUTOPAR_HALF inline void interleaveTiles(const uint16_t *from, int64_t depthStride, uint8_t *to) {
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8,
-                                       39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-  for (int64_t pair = 0; pair < kTile; ++pair, from += 2 * depthStride, to += kLineBytes) {
-    __m512i even = _mm512_loadu_si512(from), odd = _mm512_loadu_si512(from + depthStride);
-    _mm512_store_si512(to, _mm512_permutex2var_epi16(even, low, odd));
-    _mm512_store_si512(to + kTileBytes, _mm512_permutex2var_epi16(even, high, odd));
-  }
-}
-
-/// Both tiles of a step that is full, from contiguous terms: the rows' order.
-AUTOPAR_HALF inline void copyTiles(const uint16_t *from, int64_t outerStride, uint8_t *to) {
-  for (int64_t i = 0; i < kPanel; ++i)
-    _mm512_store_si512(to + i * kLineBytes, _mm512_loadu_si512(from + i * outerStride));
 }
 
 /// One panel of a block: per step its two tiles.
 AUTOPAR_HALF void packPanel(const Side &side, bool asColumns, int64_t panel, int64_t firstStep,
                             int64_t steps, int64_t depth, uint8_t *packed) {
   bool areContiguous = side.depthStride == 1, transposes = areContiguous == asColumns;
-  for (int64_t s = 0; s < steps; ++s, packed += kPanelBytes) {
+  for (int64_t s = 0; s < steps; ++s) {
+    __m512i tiles[2][16];
     int64_t first = panel * kPanel, term = (firstStep + s) * kTileTerms;
-    bool isFull = first + kPanel <= side.outer && term + kTileTerms <= depth;
-    const uint16_t *from = side.data + first * side.outerStride + term * side.depthStride;
-    if (isFull && !transposes && areContiguous)
-      copyTiles(from, side.outerStride, packed);
-    else if (isFull && !transposes)
-      interleaveTiles(from, side.depthStride, packed);
+    if (areContiguous)
+      copyTiles(side, first, term, depth, tiles);
     else
-      for (int64_t half = 0; half < 2; ++half) {
-        __m512i tile[16];
-        readTile(side, first + half * kTile, term, depth, tile);
-        if (transposes)
-          transpose16(tile);
-        for (int64_t i = 0; i < kTile; ++i)
-          _mm512_store_si512(packed + half * kTileBytes + i * kLineBytes, tile[i]);
-      }
+      interleaveTiles(side, first, term, depth, tiles);
+    for (auto &tile : tiles) {
+      if (transposes)
+        transpose16(tile);
+      for (int64_t i = 0; i < kTile; ++i, packed += kLineBytes)
+        _mm512_store_si512(packed, tile[i]);
+    }
   }
 }
 
@@ -148,12 +152,11 @@ struct LineWalk {
   int64_t linesPerRow = 0, rowsLeft = 0, rowBytes = 0, line = 0;
 
   LineWalk() = default;
-  LineWalk(const uint16_t *data, int64_t rows, int64_t rowStride, int64_t rowLength) {
+  LineWalk(const uint8_t *data, int64_t rows, int64_t rowBytes, int64_t rowLength)
+      : rowsLeft(rows), rowBytes(rowBytes) {
     auto first = reinterpret_cast<uintptr_t>(data);
     next = reinterpret_cast<const char *>(first / kLineBytes * kLineBytes);
-    linesPerRow = ceilDiv(int64_t(first % kLineBytes) + rowLength * 2, kLineBytes);
-    rowsLeft = rows;
-    rowBytes = rowStride * 2;
+    linesPerRow = ceilDiv(int64_t(first % kLineBytes) + rowLength, kLineBytes);
   }
   void fetch() {
     if (rowsLeft == 0)
@@ -251,13 +254,13 @@ private:
 /// What is done beside the multiplication, which keeps another unit busy.
 struct Beside {
   Finishing finishing;
-  LineWalk next;
+  LineWalk left, right; ///< what the next blocks need
   int64_t rowsPerStep = 0, linesPerStep = 0;
 
   AUTOPAR_HALF void advance() {
     finishing.advance(rowsPerStep);
     for (int64_t i = 0; i < linesPerStep; ++i)
-      next.fetch();
+      (left.rowsLeft > 0 ? left : right).fetch();
   }
 };
 
@@ -297,20 +300,24 @@ AUTOPAR_HALF void multiplyPanels(const uint8_t *left, const uint8_t *right, int6
 struct Blocking {
   bool packsWholeLeft;
   int64_t rowPanels, columnPanels; ///< that are packed at once
+  int64_t rowPanelsInTurn;         ///< whose sums wait for further terms
 
   explicit Blocking(const Problem &p) {
     int64_t wholeBytes = p.left.panels() * p.steps() * kPanelBytes;
     packsWholeLeft = wholeBytes <= kWholeRowsBytes;
     rowPanels = packsWholeLeft ? p.left.panels() : std::min(p.left.panels(), kRowPanelsAtOnce);
     columnPanels = std::min(packsWholeLeft ? kBlockPanels : kWideBlockPanels, p.right.panels());
+    int64_t blocks = kWaitingSumsBytes / (rowPanels * columnPanels * kSumsBytes);
+    rowPanelsInTurn = p.steps() > kBlockSteps
+                          ? std::min(p.left.panels(), rowPanels * std::max<int64_t>(blocks, 1))
+                          : p.left.panels();
   }
   int64_t rightBytes() const { return columnPanels * kBlockSteps * kPanelBytes; }
   int64_t leftBytes(const Problem &p) const {
     return rowPanels * (packsWholeLeft ? p.steps() : kBlockSteps) * kPanelBytes;
   }
-  /// Sums of all rows by a block of columns wait for further terms.
   int64_t sumsBytes(const Problem &p) const {
-    return p.steps() > kBlockSteps ? p.left.panels() * columnPanels * kSumsBytes : 2 * kSumsBytes;
+    return (p.steps() > kBlockSteps ? rowPanelsInTurn * columnPanels : 2) * kSumsBytes;
   }
   int64_t scratchBytes(const Problem &p) const {
     return rightBytes() + leftBytes(p) + sumsBytes(p);
@@ -335,9 +342,10 @@ public:
     if (blocking.packsWholeLeft)
       for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
         packLeft(0, p.left.panels(), s, packedLeft + s * p.left.panels() * kPanelBytes);
-    for (int64_t j = 0; j < p.right.panels(); j += blocking.columnPanels)
-      for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
-        runBlock(j, s);
+    for (int64_t i = 0; i < p.left.panels(); i += blocking.rowPanelsInTurn)
+      for (int64_t j = 0; j < p.right.panels(); j += blocking.columnPanels)
+        for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
+          runBlock(i, j, s);
     beside.finishing.advance(kPanel);
     _tile_release();
   }
@@ -358,14 +366,23 @@ private:
       s = 0;
       j += blocking.columnPanels;
     }
-    int64_t first = j * kPanel, term = s * kTileTerms;
-    if (first >= p.right.outer)
+    return blockOf(p.right, j, blocking.columnPanels, s);
+  }
+  /// The rows after those from `i` on, or the first ones of the next steps.
+  LineWalk blockOfLeft(int64_t i, int64_t begin, int64_t end, int64_t s) const {
+    bool hasMoreRows = i + blocking.rowPanels < end;
+    return blockOf(p.left, hasMoreRows ? i + blocking.rowPanels : begin, blocking.rowPanels,
+                   hasMoreRows ? s : s + kBlockSteps);
+  }
+  LineWalk blockOf(const Side &side, int64_t panel, int64_t panels, int64_t s) const {
+    int64_t first = panel * kPanel, term = s * kTileTerms, bytes = side.elementBytes();
+    if (first >= side.outer || term >= p.depth)
       return {};
-    int64_t outer = std::min(blocking.columnPanels * kPanel, p.right.outer - first);
+    int64_t outer = std::min(panels * kPanel, side.outer - first);
     int64_t terms = std::min(kBlockSteps * kTileTerms, p.depth - term);
-    const uint16_t *from = p.right.data + first * p.right.outerStride + term * p.right.depthStride;
-    return p.right.depthStride == 1 ? LineWalk(from, outer, p.right.outerStride, terms)
-                                    : LineWalk(from, terms, p.right.depthStride, outer);
+    return side.depthStride == 1
+               ? LineWalk(side.at(first, term), outer, side.outerStride * bytes, terms * bytes)
+               : LineWalk(side.at(first, term), terms, side.depthStride * bytes, outer * bytes);
   }
 
   /// Packs these steps of some panels of rows.
@@ -375,24 +392,31 @@ private:
                 packed + panel * stepsAt(s) * kPanelBytes);
   }
 
-  void runBlock(int64_t j, int64_t s) {
+  /// The rows from `begin` on whose turn it is, by a block of columns, over a block of terms.
+  void runBlock(int64_t begin, int64_t j, int64_t s) {
+    int64_t end = std::min(begin + blocking.rowPanelsInTurn, p.left.panels());
     int64_t columns = std::min(blocking.columnPanels, p.right.panels() - j), steps = stepsAt(s);
     for (int64_t t = 0; t < columns; ++t)
       packPanel(p.right, true, j + t, s, steps, p.depth, packedRight + t * steps * kPanelBytes);
-    beside.next = blockOfRight(j, s + kBlockSteps);
-    beside.linesPerStep = ceilDiv(kPanel, p.left.panels());
+    beside.right = blockOfRight(j, s + kBlockSteps);
+    beside.linesPerStep = ceilDiv(kPanel / 2 * p.right.elementBytes(), end - begin);
+    if (!blocking.packsWholeLeft)
+      beside.linesPerStep += ceilDiv(kPanel / 2 * p.left.elementBytes(), columns);
     beside.rowsPerStep = ceilDiv(kPanel, steps);
     bool isFirst = s == 0, isLast = s + kBlockSteps >= p.steps();
-    for (int64_t i = 0; i < p.left.panels(); i += blocking.rowPanels) {
-      int64_t rows = std::min(blocking.rowPanels, p.left.panels() - i);
+    for (int64_t i = begin; i < end; i += blocking.rowPanels) {
+      int64_t rows = std::min(blocking.rowPanels, end - i);
       uint8_t *left = packedLeft;
-      if (blocking.packsWholeLeft)
+      if (blocking.packsWholeLeft) {
         left += s * p.left.panels() * kPanelBytes;
-      else
+      } else {
         packLeft(i, rows, s, left);
+        beside.left = blockOfLeft(i, begin, end, s);
+      }
       for (int64_t t = 0; t < columns; ++t)
         for (int64_t r = 0; r < rows; ++r) {
-          int64_t place = isFirst && isLast ? finished % 2 : (i + r) * blocking.columnPanels + t;
+          int64_t place =
+              isFirst && isLast ? finished % 2 : (i - begin + r) * blocking.columnPanels + t;
           float *here = sums + place * kSumsBytes / 4;
           multiplyPanels(left + r * steps * kPanelBytes, packedRight + t * steps * kPanelBytes,
                          steps, isFirst, here, beside);
@@ -436,7 +460,11 @@ struct SharedProduct {
     if (begin == end)
       return;
     all = end - begin;
-    (byColumns ? at.b : at.a) += begin * (byColumns ? mine.bColumnStride : mine.aRowStride);
+    if (byColumns)
+      at.b =
+          static_cast<const uint8_t *>(at.b) + begin * mine.bColumnStride * (mine.bIsFloat ? 4 : 2);
+    else
+      at.a = static_cast<const uint8_t *>(at.a) + begin * mine.aRowStride * 2;
     int64_t elementBytes = mine.givesFloat ? 4 : 2;
     auto *c =
         static_cast<uint8_t *>(at.c) + begin * (byColumns ? 1 : mine.cRowStride) * elementBytes;

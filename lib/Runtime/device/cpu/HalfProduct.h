@@ -11,10 +11,11 @@ namespace autopar::runtime {
 
 /// c = a * b + bias[columns], summed in float32.
 struct HalfProduct : ProductShape {
-  bool givesFloat = false, biasIsFloat = false; ///< float32, else bf16
+  /// float32, else bf16; of b each number is rounded to bf16 when it is read.
+  bool givesFloat = false, biasIsFloat = false, bIsFloat = false;
 
   struct Operands {
-    const uint16_t *a = nullptr, *b = nullptr;
+    const void *a = nullptr, *b = nullptr;
     void *c = nullptr;
     const void *bias = nullptr; ///< null: none
   };

@@ -35,9 +35,9 @@ private:
   std::optional<OwnProduct> own; ///< then no primitive is used
   dnnl::matmul::primitive_desc descriptor;
   dnnl::primitive primitive;
-  dnnl::reorder residualToC, packing;
-  dnnl::memory::desc a, b, c, bias, plainB, scratchpad;
-  int64_t scratch = 0, packed = 0, denseBytes = 0;
+  dnnl::reorder residualToC, packing, rounding;
+  dnnl::memory::desc a, b, c, bias, plainB, givenB, scratchpad;
+  int64_t scratch = 0, packed = 0, denseBytes = 0, roundedBytes = 0;
   bool hasBias = false, hasResidual = false, isDense = false, isEmpty = false;
 };
 

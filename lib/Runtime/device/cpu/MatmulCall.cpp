@@ -34,9 +34,16 @@ Status MatmulCall::createInLibrary(const artifact::MatmulGeometry &g) {
   isDense = artifact::spanBytes(g.c, g.cType) == denseBytes;
   return guarded("matmul", [&] {
     a = stridedDescriptor(g.a, g.aType);
-    plainB = stridedDescriptor(g.b, g.bType);
+    givenB = stridedDescriptor(g.b, g.bType);
+    // The library wants b in the type of a: it is rounded into scratch first.
+    bool rounds = g.aType == DataType::BF16 && g.bType == DataType::F32;
+    plainB = rounds ? stridedDescriptor(g.b, g.aType) : givenB;
+    if (rounds && !g.packedB) {
+      rounding = dnnl::reorder({cpuEngine(), givenB, cpuEngine(), plainB});
+      roundedBytes = (int64_t(plainB.get_size()) + 63) / 64 * 64;
+    }
     c = stridedDescriptor(g.c, g.cType);
-    memory::desc anyB(g.b.dims, libraryType(g.bType), memory::format_tag::any);
+    memory::desc anyB(g.b.dims, plainB.data_type(), memory::format_tag::any);
     const memory::desc &weights = g.packedB ? anyB : plainB;
 
     dnnl::primitive_attr attributes;
@@ -60,9 +67,9 @@ Status MatmulCall::createInLibrary(const artifact::MatmulGeometry &g) {
     b = descriptor.weights_desc();
     packed = int64_t(b.get_size());
     scratchpad = descriptor.scratchpad_desc();
-    scratch = int64_t(scratchpad.get_size());
+    scratch = roundedBytes + int64_t(scratchpad.get_size());
     if (g.packedB)
-      packing = dnnl::reorder({cpuEngine(), plainB, cpuEngine(), b});
+      packing = dnnl::reorder({cpuEngine(), givenB, cpuEngine(), b});
     if (g.hasResidual && !isDense)
       residualToC = dnnl::reorder({cpuEngine(), c, cpuEngine(), c});
   });
@@ -93,6 +100,12 @@ Status MatmulCall::runInLibrary(void *aData, void *bData, void *cData, void *bia
         residualToC.execute(
             stream, {{DNNL_ARG_FROM, memory(c, engine, residualData)}, {DNNL_ARG_TO, cMemory}});
     }
+    if (roundedBytes > 0) {
+      rounding.execute(stream, {{DNNL_ARG_FROM, memory(givenB, engine, bData)},
+                                {DNNL_ARG_TO, memory(plainB, engine, scratchData)}});
+      bData = scratchData;
+      scratchData = static_cast<uint8_t *>(scratchData) + roundedBytes;
+    }
     std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, memory(a, engine, aData)},
                                                  {DNNL_ARG_WEIGHTS, memory(b, engine, bData)},
                                                  {DNNL_ARG_DST, cMemory}};
@@ -109,7 +122,7 @@ Status MatmulCall::pack(void *plain, void *packedData) const {
   if (isEmpty)
     return Status::ok();
   return guarded("pack", [&] {
-    packing.execute(cpuStream(), {{DNNL_ARG_FROM, memory(plainB, cpuEngine(), plain)},
+    packing.execute(cpuStream(), {{DNNL_ARG_FROM, memory(givenB, cpuEngine(), plain)},
                                   {DNNL_ARG_TO, memory(b, cpuEngine(), packedData)}});
     cpuStream().wait();
   });

@@ -22,23 +22,22 @@ std::optional<ProductShape> productShape(const MatmulGeometry &g) {
   return hasUnitStrides && isPlain ? std::optional(shape) : std::nullopt;
 }
 
-bool isOf(const MatmulGeometry &g, DataType type) { return g.aType == type && g.bType == type; }
-
-bool isResult(DataType type) { return type == DataType::F32 || type == DataType::BF16; }
+bool isFloatOrHalf(DataType type) { return type == DataType::F32 || type == DataType::BF16; }
 
 std::optional<std::variant<DenseProduct, HalfProduct>> productFor(const MatmulGeometry &g) {
   auto shape = productShape(g);
   if (!shape)
     return std::nullopt;
-  if (isOf(g, DataType::F32) && g.cType == DataType::F32 &&
+  if (g.aType == DataType::F32 && g.bType == DataType::F32 && g.cType == DataType::F32 &&
       (!g.hasBias || g.biasType == DataType::F32)) {
     DenseProduct product{*shape};
     if (product.isWorthwhile())
       return product;
   }
-  if (isOf(g, DataType::BF16) && isResult(g.cType) && (!g.hasBias || isResult(g.biasType)) &&
-      !g.hasResidual) {
-    HalfProduct product{*shape, g.cType == DataType::F32, g.biasType == DataType::F32};
+  if (g.aType == DataType::BF16 && isFloatOrHalf(g.bType) && isFloatOrHalf(g.cType) &&
+      (!g.hasBias || isFloatOrHalf(g.biasType)) && !g.hasResidual) {
+    HalfProduct product{*shape, g.cType == DataType::F32, g.biasType == DataType::F32,
+                        g.bType == DataType::F32};
     if (product.isWorthwhile())
       return product;
   }
@@ -62,9 +61,8 @@ struct OwnProduct::SharedBatches {
                  ownScratch, threads);
       return;
     }
-    auto halves = [](void *data) { return static_cast<uint16_t *>(data); };
     std::get<HalfProduct>(own.product)
-        .run({halves(a + at.a), halves(b + at.b), c + at.c, bias}, ownScratch, threads);
+        .run({a + at.a, b + at.b, c + at.c, bias}, ownScratch, threads);
   }
 
   static void runShare(void *data) {
