@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from typing import Dict, List
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -96,6 +97,25 @@ def test_transposed_results_bypass_the_cache_sooner(tmp_path: pathlib.Path) -> N
         code = disassemble(compiled(model, tmp_path / f"{op}.bin"))["k0"]
         assert any(text.startswith("vmovnt") for text in code) == streams
         assert not any(text.startswith("vpscatter") or text.startswith("vscatter") for text in code)
+
+
+@pytest.mark.parametrize("reduction, nothing", [("ReduceMax", -np.inf), ("ReduceMin", np.inf)])
+def test_masked_maxima_calculate_on_vectors(reduction: str, nothing: float, tmp_path: pathlib.Path) -> None:
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 4096]),
+              helper.make_tensor_value_info("mask", TensorProto.BOOL, [4096])]
+    constants = [helper.make_tensor("nothing", TensorProto.FLOAT, [], [nothing]), helper.make_tensor("axes", TensorProto.INT64, [1], [1])]
+    nodes = [helper.make_node("Where", ["mask", "x", "nothing"], ["masked"]),
+             helper.make_node(reduction, ["masked", "axes"], ["y"], keepdims=0)]
+    graph = helper.make_graph(nodes, "kernel", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [64])], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    artifact = compiled(model, tmp_path / "compiled.bin")
+    assert any(map(calculates_on_vectors, disassemble(artifact)["k0"]))
+    x = np.random.default_rng(0).standard_normal((64, 4096)).astype(np.float32)
+    x[3, 5], mask = np.nan, np.arange(4096) % 3 > 0
+    x[4, 6] = np.nan  # masked: 6 is a multiple of 3
+    with autopar.Session(artifact) as session:
+        y = session.run({"x": x, "mask": mask})["y"]
+    np.testing.assert_array_equal(y, getattr(np, reduction[6:].lower())(np.where(mask, x, np.float32(nothing)), axis=1))
 
 
 def test_the_check_can_fail() -> None:

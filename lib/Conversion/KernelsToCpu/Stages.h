@@ -62,6 +62,12 @@ constexpr uint64_t beyondCaches = 32 << 20;
 constexpr const char *stridedResults = "autopar-strided-results";
 constexpr uint64_t beyondCachesStrided = 4 << 20;
 
+// MaskMaxima.cpp
+/// Before loops are vectorized: maxima and minima of masked elements become ones that can be.
+struct MaskMaximaPass : llvm::PassInfoMixin<MaskMaximaPass> {
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
+};
+
 // PrefetchRows.cpp
 /// At the end of optimization: kernels with several passes over the rows of a large input fetch the
 /// next row while they work on one.
