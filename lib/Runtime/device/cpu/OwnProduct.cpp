@@ -28,8 +28,9 @@ std::optional<std::variant<DenseProduct, HalfProduct>> productFor(const MatmulGe
   auto shape = productShape(g);
   if (!shape)
     return std::nullopt;
-  if (g.aType == DataType::F32 && g.bType == DataType::F32 && g.cType == DataType::F32 &&
-      (!g.hasBias || g.biasType == DataType::F32)) {
+  // Small float32 matrices, as batches have them, the library multiplies as fast.
+  if (g.c.dims.size() == 2 && g.aType == DataType::F32 && g.bType == DataType::F32 &&
+      g.cType == DataType::F32 && (!g.hasBias || g.biasType == DataType::F32)) {
     DenseProduct product{*shape};
     if (product.isWorthwhile())
       return product;
