@@ -61,6 +61,7 @@ class Task(NamedTuple):
     case: Case
     ranks: int
     seed: int
+    target: str
 
 
 def is_sharded(plan: pathlib.Path) -> bool:
@@ -96,10 +97,10 @@ def attempt_case(task: Task, model: onnx.ModelProto, values: backend_cases.Value
     """One attempt with the named inputs bound to their values."""
     with tempfile.TemporaryDirectory(prefix="onnx-backend-") as folder:
         plan = pathlib.Path(folder, "plan.json")
-        options: List[str] = []
+        options: List[str] = ["--target", task.target]
         if task.ranks > 1:
             seed = zlib.crc32(task.case.name.encode()) ^ task.seed
-            options = ["--engine", "random", "--seed", str(seed), "--emit-plan", str(plan)]
+            options += ["--engine", "random", "--seed", str(seed), "--emit-plan", str(plan)]
         source = backend_cases.with_constants(model, values.inputs, bound) if bound else model
         inputs = {name: array for name, array in values.inputs.items() if name not in bound}
         sharded = False
@@ -149,6 +150,8 @@ def parse_arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=1, help="ranks, all in this process (default 1)")
     parser.add_argument("--filter", default="", metavar="RE", help="only tests whose suite/name matches")
+    parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu",
+                        help="cuda: on the libraries in AUTOPAR_CUDA_LIBRARIES (default: the emulated ones of the build)")
     parser.add_argument("--training", action="store_true", help="only the tests of ONNX's training vocabulary")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at a time (default: the cores)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random plans")
@@ -177,14 +180,17 @@ def main() -> int:
     except autopar.Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code
+    if arguments.target == "cuda":
+        os.environ.setdefault("AUTOPAR_CUDA_LIBRARIES", str(BUILD / "unittests" / "EmulatedCuda"))
     start, verdicts = time.monotonic(), {}
-    tasks = [Task(case, arguments.ranks, arguments.seed) for case in cases]
+    tasks = [Task(case, arguments.ranks, arguments.seed, arguments.target) for case in cases]
     for task, answer in run_isolated(run_case, tasks, arguments.jobs, CASE_TIMEOUT_S):
         verdict = Verdict("wrong", False, False, answer.reason) if isinstance(answer, Crash) else answer
         verdicts[task.case.name] = verdict
         if verdict.kind == "wrong":
             print(f"WRONG {task.case.name}: {verdict.detail}", flush=True)
-    table = BUILD / f"onnx-backend-{arguments.ranks}.tsv"
+    suffix = "" if arguments.target == "cpu" else f"-{arguments.target}"
+    table = BUILD / f"onnx-backend-{arguments.ranks}{suffix}.tsv"
     write_table(table, verdicts)
     passed = sorted(name for name, verdict in verdicts.items() if verdict.kind in OK)
     if arguments.write_list:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from typing import Callable, Dict, List, NamedTuple
+from typing import Callable, Dict, List, NamedTuple, Sequence
 
 from . import building
 from .building import BUILD, LOGS, ROOT
@@ -100,17 +100,22 @@ def run_pytest() -> Outcome:
     return with_status(read_junit(junit), "pytest", status)
 
 
-def run_backend() -> Outcome:
+def run_backend(name: str = "onnx-backend", options: Sequence[str] = ()) -> Outcome:
     """The ONNX backend models on one rank: each that is listed as passing must pass, and none at all may be wrong."""
-    status = building.run_logged("onnx-backend", [ROOT / "scripts" / "onnx-backend", "--listed", BACKEND_PASSING])
-    text = (LOGS / "onnx-backend.log").read_text(errors="replace")
+    status = building.run_logged(name, [ROOT / "scripts" / "onnx-backend", "--listed", BACKEND_PASSING, *options])
+    text = (LOGS / f"{name}.log").read_text(errors="replace")
     totals = re.findall(r"^passed (\d+), random (\d+), refused \d+, wrong \d+", text, re.M)
     if not totals:
-        building.show_log("onnx-backend")
-        return Outcome(0, [f"onnx-backend ended with exit status {status} and no totals"])
+        building.show_log(name)
+        return Outcome(0, [f"{name} ended with exit status {status} and no totals"])
     passed = sum(map(int, totals[-1]))
     failures = re.findall(r"^(?:WRONG|LOST) (\S+.*)$", text, re.M)
-    return with_status(Outcome(passed, failures), "onnx-backend", status)
+    return with_status(Outcome(passed, failures), name, status)
+
+
+def run_backend_cuda() -> Outcome:
+    """A sample of them on an emulated GPU."""
+    return run_backend("onnx-backend-cuda", ["--target", "cuda", "--filter", "s$"])
 
 
 def run_warnings() -> Outcome:
@@ -127,6 +132,7 @@ SUITES: Dict[str, Callable[[], Outcome]] = {
     "lit": run_lit,
     "pytest": run_pytest,
     "onnx-backend": run_backend,
+    "onnx-backend-cuda": run_backend_cuda,
 }
 QUICK = ("warnings", "gtest", "lit", "pytest")
 

@@ -307,6 +307,8 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
   Problem problem;
   if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
     return status;
+  if ((operation->epilogue & kBlasBias) && !operation->bias)
+    return refuse("a bias without an address");
   for (int i = 0; i < 4; ++i) {
     const BlasLayoutRecord *layouts[] = {a, b, c, d};
     if (preference->alignments[i] < uint32_t(bytesOf(layouts[i]->type)))

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 using namespace autopar;
@@ -16,9 +17,12 @@ using namespace autopar::runtime;
 
 namespace {
 
+/// A GPU machine says where its libraries are, with nothing for the system's folders.
+bool isEmulated() { return !std::getenv("AUTOPAR_CUDA_LIBRARIES"); }
+
 std::unique_ptr<Device> createDevice() {
   CudaOptions options;
-  options.libraries = EMULATED_CUDA;
+  options.libraries = isEmulated() ? EMULATED_CUDA : "";
   options.target = {"cuda", CudaTarget().toText()};
   auto device = createCudaDevice(options);
   EXPECT_TRUE(device.isOk()) << device.status().message();
@@ -238,9 +242,9 @@ TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   MatmulGeometry g;
   g.a = g.b = g.c = {{4, 4}, {4, 1}};
   g.epilogue = Epilogue::GeluErf;
-  EXPECT_NE(refusal(g).find("entry step, instruction 0 (h.0/dot): GPU 0 (emulated GPU): cuBLASLt "
-                            "has no such product: with an exact GELU"),
-            std::string::npos);
+  std::string exactGelu = refusal(g);
+  EXPECT_NE(exactGelu.find("entry step, instruction 0 (h.0/dot): GPU 0 ("), std::string::npos);
+  EXPECT_NE(exactGelu.find("cuBLASLt has no such product: with an exact GELU"), std::string::npos);
   g.epilogue = Epilogue::None;
   g.bType = DataType::BF16;
   EXPECT_NE(refusal(g).find("f32 by bf16"), std::string::npos);
@@ -322,7 +326,8 @@ int wrongSteps(bool withWaits) {
 TEST(CudaDevice, QueuesWaitForEachOther) {
   EXPECT_EQ(wrongSteps(true), 0);
   // The emulation shows a wait that is missing.
-  EXPECT_GT(wrongSteps(false), 50);
+  if (isEmulated())
+    EXPECT_GT(wrongSteps(false), 50);
 }
 
 } // namespace

@@ -53,7 +53,8 @@ bool isInitialized = false;
 thread_local ContextRecord *current = nullptr;
 
 int deviceCount() { return int(setting("AUTOPAR_EMULATED_CUDA_DEVICES", 1)); }
-int chip() { return int(setting("AUTOPAR_EMULATED_CUDA_CHIP", 90)); }
+/// A chip that no preset of clusters has: artifacts bring machine code for those.
+int chip() { return int(setting("AUTOPAR_EMULATED_CUDA_CHIP", 86)); }
 int driverVersion() { return int(setting("AUTOPAR_EMULATED_CUDA_DRIVER", 13000)); }
 constexpr int kSharedBytesPerBlock = 227 * 1024;
 

@@ -80,8 +80,11 @@ public:
 /// Follows the only uses of a product inside its group as long as the library can do what they do.
 class TailMatcher {
 public:
-  TailMatcher(Dissection &dissection, Value product, ArrayRef<int64_t> biasDims)
-      : dissection(dissection), biasDims(biasDims), current(product) {}
+  /// cuBLASLt has no exact GELU.
+  TailMatcher(Dissection &dissection, Value product, ArrayRef<int64_t> biasDims,
+              KernelTarget target)
+      : dissection(dissection), biasDims(biasDims), current(product),
+        hasExactGelu(target == KernelTarget::Cpu) {}
 
   void match() {
     while (current.hasOneUse() && tail.epilogue == exec::Epilogue::None &&
@@ -95,12 +98,14 @@ public:
   Value current;
 
 private:
+  bool hasExactGelu;
+
   bool step(Operation *user) {
     auto type = cast<RankedTensorType>(current.getType());
     if (auto unary = dyn_cast<UnaryOp>(user)) {
       if (unary.getKind() == UnaryKind::Relu)
         tail.epilogue = exec::Epilogue::Relu;
-      else if (unary.getKind() == UnaryKind::Gelu)
+      else if (unary.getKind() == UnaryKind::Gelu && hasExactGelu)
         tail.epilogue = exec::Epilogue::GeluErf;
       else if (unary.getKind() == UnaryKind::GeluTanh)
         tail.epilogue = exec::Epilogue::GeluTanh;
@@ -205,7 +210,7 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   } else {
     biasDims = {1};
   }
-  TailMatcher matcher(dissection, library->getResult(0), biasDims);
+  TailMatcher matcher(dissection, library->getResult(0), biasDims, program.settings().target);
   Type element = cast<RankedTensorType>(stored.getType()).getElementType();
   auto conv = dyn_cast<ConvolutionOp>(call);
   if (libraryKnows(element) && (!conv || libraryTakes(program, conv)))

@@ -67,7 +67,8 @@ void Executor::startStep(int64_t number, StepKind wanted) {
 
 void Executor::writeControl(ControlWord word, int64_t value) {
   if (program.controlBuffer >= 0 && failure.isOk())
-    failure = device.write(program.controlBuffer, int64_t(word) * 8, &value, 8);
+    failure = device.write(program.controlBuffer, int64_t(word) * 8, &value, 8)
+                  .at("rank " + std::to_string(rank) + ", before step " + std::to_string(step));
 }
 
 Status Executor::readParameters() {

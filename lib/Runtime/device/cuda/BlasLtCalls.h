@@ -36,8 +36,7 @@ struct BlasHeuristic {
 /// cudaDataType_t.
 constexpr int kBlasF32 = 0, kBlasF64 = 1, kBlasF16 = 2, kBlasBF16 = 14;
 constexpr int kBlasComputeF32 = 68, kBlasComputeF64 = 70;
-constexpr int kBlasOrder = 1, kBlasBatchCount = 5, kBlasBatchStride = 6; ///< of layouts
-constexpr int kBlasOrderColumn = 0;
+constexpr int kBlasBatchCount = 5, kBlasBatchStride = 6;                   ///< of layouts
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4, kBlasEpilogue = 7; ///< of operations
 constexpr int kBlasBiasPointer = 8, kBlasBiasType = 26;
 constexpr int kBlasMaxWorkspace = 1; ///< of preferences

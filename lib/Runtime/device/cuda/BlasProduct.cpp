@@ -89,7 +89,7 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
   outerProduct.b.dims[rank - 1] = g.c.dims[rank - 1];
   outerProduct.hasBias = false;
   outerProduct.epilogue = Epilogue::None;
-  ProductAlignment unknown{16, byteSize(g.biasType), alignment.c, alignment.residual};
+  ProductAlignment unknown{16, byteSize(g.biasType), alignment.c, alignment.residual, 0};
   auto before = create(calls, handle, outerProduct, unknown, mostWorkspace);
   if (!before)
     return before.status().at("adding the bias");
@@ -205,6 +205,11 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
     lower(alignment.c, batch.c * cBytes);
     lower(alignment.residual, batch.c * cBytes);
   }
+  // Heuristics look at where the bias lies.
+  if (biasInCall)
+    AUTOPAR_RETURN_IF_ERROR(
+        check(calls.operationSet(operation, kBlasBiasPointer, &given.bias, sizeof(given.bias)),
+              "cublasLtMatmulDescSetAttribute"));
   BlasPreference preference = nullptr;
   AUTOPAR_RETURN_IF_ERROR(
       check(calls.preferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));

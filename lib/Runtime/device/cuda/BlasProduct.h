@@ -15,6 +15,7 @@ namespace autopar::runtime::cuda {
 /// What addresses are multiples of, in bytes; algorithms are chosen for it.
 struct ProductAlignment {
   int64_t a = 256, b = 256, c = 256, residual = 256;
+  DevicePointer bias = 0; ///< its address in one of the slots
 };
 
 class BlasProduct {

@@ -313,9 +313,9 @@ private:
       if ((*blas)->create(&blasHandle) != BlasStatus::Success)
         return Status::internal(gpu->text() + ": cublasLtCreate failed");
     }
-    ProductAlignment alignment{alignmentOfAllSlots(p.a), alignmentOfAllSlots(p.b),
-                               alignmentOfAllSlots(p.c),
-                               alignmentOfAllSlots(p.residual < 0 ? p.c : p.residual)};
+    ProductAlignment alignment{
+        alignmentOfAllSlots(p.a), alignmentOfAllSlots(p.b), alignmentOfAllSlots(p.c),
+        alignmentOfAllSlots(p.residual < 0 ? p.c : p.residual), p.bias < 0 ? 0 : at(p.bias, 0)};
     int64_t planned = p.scratch < 0 ? 0 : program->buffers[size_t(p.scratch)].bytes;
     auto product = BlasProduct::create(**blas, blasHandle, p.geometry, alignment,
                                        std::max(planned, kMostWorkspace));

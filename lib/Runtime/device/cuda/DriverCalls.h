@@ -50,7 +50,7 @@ constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kHostAllocPortable = 1;
 constexpr int kCaptureThreadLocal = 1;
 /// Options of loading a module.
-constexpr int kJitInfoLog = 3, kJitInfoLogBytes = 4, kJitErrorLog = 5, kJitErrorLogBytes = 6;
+constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 
 // X(result-and-name without prefix, exported symbol, parameters)
 #define AUTOPAR_CUDA_DRIVER_CALLS(X)                                                               \

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scripts/gpu-pack FOLDER`: binaries, artifacts for CUDA and what the CPU computes with them, for `scripts/gpu-check FOLDER`.
+
+Models have no weights in the folder: they are drawn from a seed when they are loaded, the same on every machine.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any, Dict, List
+
+import numpy as np
+
+import autopar
+from autopar import models
+
+from .building import BUILD
+
+MOST_BYTES = 60 << 20
+INIT = "*=normal(0.05), seed=7"
+LOSS = "softmax_cross_entropy(logits, labels)"
+SMALL = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 101, "positions": 64}
+#: Of the system's C library; all other libraries go into the folder.
+SYSTEM = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so)")
+
+
+def token_inputs(batch: int, seq: int, vocab: int, names: List[str]) -> Dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    made = {"attention_mask": np.ones((batch, seq), np.int64), "token_type_ids": np.zeros((batch, seq), np.int64)}
+    return {name: made.get(name, random.integers(0, vocab, (batch, seq), dtype=np.int64)) for name in names}
+
+
+def small_cases() -> List[Dict[str, Any]]:
+    """Numerics: what is compiled, run and compared. Ranks of one case share its expected results."""
+    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-3), clip_norm=1.0)
+    gpt2 = {"model": "gpt2-124m", "sizes": SMALL, "bind": {"batch": 4, "seq": 32}, "inputs": token_inputs(4, 32, 101, ["input_ids"])}
+    step = dict(gpt2, train=train, steps=5, inputs=token_inputs(4, 32, 101, ["input_ids", "labels"]))
+    bert = {"model": "bert-base", "sizes": dict(SMALL, inner=128), "bind": {"batch": 4, "seq": 32},
+            "inputs": token_inputs(4, 32, 101, ["input_ids", "attention_mask", "token_type_ids"])}
+    images = np.random.default_rng(0).standard_normal((2, 3, 32, 32)).astype(np.float32)
+    resnet = {"model": "resnet50", "sizes": {"channels": 8, "classes": 10, "image": 32}, "bind": {"batch": 2}, "inputs": {"input": images},
+              "init": "*running_var=ones, *=normal(0.05), seed=7"}
+    return [
+        dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
+        dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
+        dict(resnet, name="resnet", ranks=[1], tolerance=1e-3),
+        dict(step, name="gpt2-training", ranks=[1, 4], tolerance=1e-3),
+        dict(step, name="gpt2-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
+    ]
+
+
+def compile_case(case: Dict[str, Any], model: pathlib.Path, artifact: pathlib.Path, target: str, ranks: int) -> None:
+    autopar.compile(model, artifact, bind=case["bind"], ranks=ranks, train=case.get("train"),
+                    options=["--quiet", "--target", target, *case.get("options", [])])
+
+
+def pack_case(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path) -> List[Dict[str, Any]]:
+    """Inputs, expected results and one artifact per number of ranks; returns the lines of cases.json."""
+    own = folder / case["name"]
+    (own / "expected").mkdir(parents=True)
+    model = scratch / f"{case['name']}.onnx"
+    models.save(case["model"], model, weights=False, **case["sizes"])
+    arguments = ["--init", case.get("init", INIT), "--steps", str(case.get("steps", 1)), "--quiet"]
+    for name, values in case["inputs"].items():
+        np.save(own / f"{name}.npy", values)
+        arguments += ["--input", f"{name}={name}.npy"]
+    compile_case(case, model, scratch / "cpu.bin", "cpu", 1)
+    subprocess.run([autopar.find_tool("autopar-run"), scratch / "cpu.bin", *arguments, "--output-dir", own / "expected"], cwd=own, check=True)
+    lines = []
+    for ranks in case["ranks"]:
+        compile_case(case, model, own / f"{ranks}.bin", "cuda", ranks)
+        name = case["name"] + (f", {ranks} ranks on one GPU" if ranks > 1 else "")
+        lines.append({"name": name, "folder": case["name"], "artifact": f"{ranks}.bin", "arguments": arguments, "tolerance": case["tolerance"]})
+    return lines
+
+
+def pack_speed(folder: pathlib.Path, scratch: pathlib.Path) -> List[Dict[str, Any]]:
+    """A training step and inference of gpt2-124m at full size; nothing to compare with but time."""
+    (folder / "speed").mkdir()
+    model = scratch / "gpt2-124m.onnx"
+    models.save("gpt2-124m", model, weights=False)
+    lines = []
+    for name, batch, train, options in [
+        ("gpt2-124m training step, bf16, 64 x 1024 tokens", 64, autopar.Train(LOSS, autopar.AdamW(lr=3e-4), clip_norm=1.0), ["--precision", "bf16"]),
+        ("gpt2-124m inference, f32, 1 x 1024 tokens", 1, None, []),
+        ("gpt2-124m inference, f32, 32 x 1024 tokens", 32, None, []),
+    ]:
+        artifact = f"speed/{len(lines)}.bin"
+        autopar.compile(model, folder / artifact, bind={"batch": batch, "seq": 1024}, cluster="presets:h200x1", train=train,
+                        options=["--quiet", "--target", "cuda", *options])
+        inputs = [word for field in (["input_ids", "labels"] if train else ["input_ids"]) for word in ("--input", f"{field}=random")]
+        lines.append({"name": name, "artifact": artifact, "tokens": batch * 1024, "arguments": ["--init", INIT, *inputs]})
+    return lines
+
+
+def copy_program(program: pathlib.Path, folder: pathlib.Path) -> None:
+    """A program, and the libraries that not every machine has."""
+    shutil.copy2(program, folder / "bin" / program.name)
+    for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
+        name, _, path = line.strip().partition(" => ")
+        if path and not SYSTEM.match(name):
+            shutil.copy2(pathlib.Path(path.split(" ")[0]).resolve(), folder / "lib" / name)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/gpu-pack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path, help="new folder")
+    parser.add_argument("--no-speed", action="store_true", help="leave the artifacts of the speed table out")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    folder: pathlib.Path = arguments.folder.resolve()
+    scratch = folder / "scratch"
+    for part in ("bin", "lib", "scratch"):
+        (folder / part).mkdir(parents=True)
+    for program in (autopar.find_tool("autopar-run"), BUILD / "unittests" / "CudaDeviceTest"):
+        copy_program(program, folder)
+    cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]
+    speed = [] if arguments.no_speed else pack_speed(folder, scratch)
+    shutil.rmtree(scratch)
+    (folder / "cases.json").write_text(json.dumps({"cases": cases, "speed": speed}, indent=1) + "\n")
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {len(cases)} cases, {len(speed)} timings, {size / 2**20:.1f} MiB")
+    if size > MOST_BYTES:
+        print(f"error: more than {MOST_BYTES >> 20} MiB", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
