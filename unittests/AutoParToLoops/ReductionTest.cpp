@@ -298,4 +298,35 @@ TEST(Reduction, PhiloxKnownAnswer) {
   EXPECT_EQ(bits[0].data[0], static_cast<double>(0x6627e8d5u));
 }
 
+/// Rows of every length and place: on a GPU, a thread, a warp, a block or a part of a block works
+/// on one, with and without elements left over. The numbers of both targets are compared by
+/// runProgram.
+TEST(Reduction, RowsOfEveryTeam) {
+  struct {
+    const char *operation, *type;
+    std::vector<int64_t> shape, result;
+  } cases[] = {
+      {"autopar.softmax %0 dim 1", "f32", {40, 9}, {40, 9}},
+      {"autopar.softmax %0 dim 1", "f32", {9, 100}, {9, 100}},
+      {"autopar.softmax %0 dim 1", "f32", {7, 1024}, {7, 1024}},
+      {"autopar.softmax %0 dim 1", "bf16", {3, 2048}, {3, 2048}},
+      {"autopar.softmax %0 dim 1", "f32", {2, 6001}, {2, 6001}},
+      {"autopar.softmax %0 dim 1", "f32", {515, 257}, {515, 257}},
+      {"autopar.softmax %0 dim 0 log", "f32", {150, 37}, {150, 37}},
+      {"autopar.reduce sum %0 dims [0]", "f32", {1000, 33}, {33}},
+      {"autopar.reduce max %0 dims [0, 1]", "i64", {70, 90}, {}},
+      {"autopar.reduce sum %0 dims [0, 1]", "f64", {130, 64}, {}},
+      {"autopar.normalize %0 dims [1] epsilon 1.0e-5", "f32", {5, 768}, {5, 768}},
+  };
+  for (auto &c : cases) {
+    Tensor x = makeTensor(c.type, c.shape, -3, 3);
+    Tensor y{c.type, c.result, {}};
+    std::string signature = " : " + x.mlirType();
+    if (c.shape != c.result)
+      signature += " -> " + y.mlirType();
+    auto result = runOperation(c.operation + signature, {x}, {y.mlirType()});
+    EXPECT_EQ(int64_t(result[0].data.size()), y.size()) << c.operation;
+  }
+}
+
 } // namespace

@@ -2,8 +2,11 @@
 // See TensorProgram.h.
 #include "TensorProgram.h"
 
+#include "EmulatedGpu.h"
+
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Conversion/KernelsToCpu.h"
+#include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/Passes.h"
@@ -132,7 +135,8 @@ private:
 
 class ProgramRunner {
 public:
-  ProgramRunner() : context(makeRegistry(), MLIRContext::Threading::DISABLED) {
+  explicit ProgramRunner(KernelTarget target = KernelTarget::Cpu)
+      : target(target), context(makeRegistry(), MLIRContext::Threading::DISABLED) {
     context.loadDialect<AutoParDialect>();
   }
 
@@ -165,13 +169,21 @@ private:
     return buffers[value] = storages.back()->data();
   }
   bool emitAll(ModuleOp kernels);
-  void execute(Operation &op, Library &library);
+  bool compile(ModuleOp kernels);
+  void execute(Operation &op);
 
+  KernelTarget target;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   std::vector<std::unique_ptr<Storage>> storages;
   DenseMap<Value, char *> buffers;
-  DenseMap<Operation *, std::pair<std::string, int64_t>> names;
+  struct Kernel {
+    std::string name;
+    int64_t extent = 0, blocks = 0, threads = 0;
+  };
+  DenseMap<Operation *, Kernel> names;
+  std::unique_ptr<Library> library;
+  std::unique_ptr<EmulatedGpu> gpu;
 };
 
 bool ProgramRunner::emitAll(ModuleOp kernels) {
@@ -180,16 +192,40 @@ bool ProgramRunner::emitAll(ModuleOp kernels) {
       continue;
     std::string name = "k" + std::to_string(names.size());
     int64_t extent = 0;
-    if (failed(emitKernel(&op, kernels, name, extent)))
+    FailureOr<func::FuncOp> function = emitKernel(&op, kernels, name, extent, {}, target);
+    if (failed(function))
       return false;
-    names[&op] = {name, extent};
+    names[&op] = {name, extent, 0, 0};
+    if (auto grid = (*function)->getAttrOfType<DenseI64ArrayAttr>(kGridAttribute)) {
+      names[&op].blocks = grid[0];
+      names[&op].threads = grid[1];
+    }
   }
   if (getenv("AUTOPAR_PRINT_KERNELS"))
     kernels->dump();
   return succeeded(verify(kernels));
 }
 
-void ProgramRunner::execute(Operation &op, Library &library) {
+bool ProgramRunner::compile(ModuleOp kernels) {
+  if (names.empty())
+    return true;
+  if (target == KernelTarget::Cuda) {
+    auto ptx = ::autopar::compileKernelsToPtx(kernels, 1);
+    if (failed(ptx))
+      return false;
+    if (getenv("AUTOPAR_PRINT_KERNELS"))
+      llvm::errs() << *ptx;
+    gpu = std::make_unique<EmulatedGpu>(*ptx);
+    return true;
+  }
+  auto compiled = ::autopar::compileKernels(kernels, {}, 1);
+  if (failed(compiled))
+    return false;
+  library = std::make_unique<Library>(*compiled);
+  return true;
+}
+
+void ProgramRunner::execute(Operation &op) {
   if (isa<ReshapeOp>(op)) {
     buffers[op.getResult(0)] = buffers.lookup(op.getOperand(0));
     return;
@@ -211,23 +247,26 @@ void ProgramRunner::execute(Operation &op, Library &library) {
     }
     return;
   }
-  auto [name, extent] = names.lookup(&op);
-  library.call(name, arguments, 0, extent / 3);
-  library.call(name, arguments, extent / 3, extent);
+  Kernel kernel = names.lookup(&op);
+  if (library) {
+    library->call(kernel.name, arguments, 0, kernel.extent / 3);
+    library->call(kernel.name, arguments, kernel.extent / 3, kernel.extent);
+    return;
+  }
+  std::vector<GpuArgument> passed;
+  for (auto [value, address] : llvm::zip(
+           llvm::concat<Value>(llvm::to_vector(op.getOperands()), llvm::to_vector(op.getResults())),
+           arguments)) {
+    auto type = cast<RankedTensorType>(value.getType());
+    passed.push_back({address, type.getNumElements() * byteWidth(type.getElementType())});
+  }
+  gpu->launch(kernel.name, kernel.blocks, kernel.threads, passed);
 }
 
 std::vector<Tensor> ProgramRunner::run(const std::vector<Tensor> &inputs) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
-  if (!emitAll(*kernels))
+  if (!emitAll(*kernels) || !compile(*kernels))
     return {};
-  std::vector<char> bytes;
-  if (!names.empty()) {
-    auto compiled = ::autopar::compileKernels(*kernels, {}, 1);
-    if (failed(compiled))
-      return {};
-    bytes = std::move(*compiled);
-  }
-  Library library(bytes);
   for (auto [argument, tensor] : llvm::zip_equal(body().getArguments(), inputs)) {
     char *data = allocate(argument);
     Type element = cast<RankedTensorType>(argument.getType()).getElementType();
@@ -235,7 +274,7 @@ std::vector<Tensor> ProgramRunner::run(const std::vector<Tensor> &inputs) {
       writeElement(data + i * byteWidth(element), element, tensor.data[i]);
   }
   for (Operation &op : body().without_terminator())
-    execute(op, library);
+    execute(op);
   std::vector<Tensor> results;
   for (Value value : body().getTerminator()->getOperands()) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -250,6 +289,26 @@ std::vector<Tensor> ProgramRunner::run(const std::vector<Tensor> &inputs) {
   return results;
 }
 
+/// How far the results of a GPU and of a CPU may be apart: sums are added in another order.
+double toleranceOf(const std::string &type) {
+  return type == "f64"    ? 1e-12
+         : type == "f32"  ? 5e-5
+         : type == "f16"  ? 2e-3
+         : type == "bf16" ? 1e-2
+                          : 0;
+}
+
+void compareWithGpu(const std::string &text, const std::vector<Tensor> &inputs, bool formGroups,
+                    const std::vector<Tensor> &results) {
+  ProgramRunner runner(KernelTarget::Cuda);
+  std::vector<Tensor> same;
+  if (runner.parse(text, formGroups))
+    same = runner.run(inputs);
+  EXPECT_EQ(same.size(), results.size()) << text;
+  for (size_t i = 0; i < std::min(same.size(), results.size()); ++i)
+    expectClose(same[i], results[i].data, toleranceOf(same[i].type), "on a GPU:\n" + text);
+}
+
 } // namespace
 
 std::vector<Tensor> runProgram(const std::string &text, const std::vector<Tensor> &inputs,
@@ -259,6 +318,7 @@ std::vector<Tensor> runProgram(const std::string &text, const std::vector<Tensor
   if (runner.parse(text, formGroups))
     results = runner.run(inputs);
   EXPECT_FALSE(results.empty()) << text;
+  compareWithGpu(text, inputs, formGroups, results);
   // Empty tensors after a failure, so that the test ends with a message instead of a crash.
   constexpr size_t mostResults = 4;
   if (results.empty())

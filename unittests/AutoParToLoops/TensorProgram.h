@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a function of autopar operations on this machine's CPU: every group or operation is emitted,
-// compiled and called in order, so that tests compare numbers.
+// Runs a function of autopar operations on this machine's CPU and on an emulated GPU: every group
+// or operation is emitted, compiled and called in order, so that tests compare numbers.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,9 @@ Tensor makeTensor(const std::string &type, std::vector<int64_t> shape, double lo
                   double high = 2, unsigned seed = 1);
 
 /// Parses `text` (one function), forms groups if asked, and runs it on `inputs`. Each kernel's
-/// range is run in two calls. A failure is a test failure and gives empty tensors.
+/// range is run in two calls. The
+/// same is then run on an emulated GPU, which must agree. A failure is a test failure and gives
+/// empty tensors.
 std::vector<Tensor> runProgram(const std::string &text, const std::vector<Tensor> &inputs,
                                bool formGroups);
 

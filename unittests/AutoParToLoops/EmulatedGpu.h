@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs kernels of PTX text on the driver in software that the build makes for tests
+// (unittests/EmulatedCuda).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace autopar::test {
+
+/// Some bytes of host memory that a kernel reads and writes.
+struct GpuArgument {
+  void *host = nullptr;
+  size_t bytes = 0;
+};
+
+/// A module, loaded. Failures are test failures.
+class EmulatedGpu {
+public:
+  explicit EmulatedGpu(const std::string &ptx);
+  ~EmulatedGpu();
+  /// Copies the arguments to the device, launches, and copies them back.
+  void launch(const std::string &kernel, int64_t blocks, int64_t threads,
+              const std::vector<GpuArgument> &arguments);
+
+private:
+  void *module = nullptr;
+};
+
+} // namespace autopar::test
