@@ -109,6 +109,8 @@ private:
     }
   }
 
+  Operation *lastOp() { return builder.getInsertionBlock()->getTerminator()->getPrevNode(); }
+
   void name(Operation *op, const std::string &wanted) {
     std::string unique = wanted;
     for (int count = 1; !taken.insert(unique).second; ++count)
@@ -161,7 +163,7 @@ private:
       if (!phase.empty())
         op.setAttr("autopar.phase", builder.getStringAttr(phase));
     }
-    lastMarked = builder.getInsertionBlock()->getTerminator()->getPrevNode();
+    lastMarked = lastOp();
   }
 
   LogicalResult findTrained(const Loss &loss) {
@@ -203,11 +205,9 @@ private:
   void scaleLoss(MutableArrayRef<std::pair<Value, Value>> seeds) {
     if (!scaling)
       return;
-    for (StringRef name : scaling->stateNames()) {
+    for (StringRef name : scaling->stateNames())
       scalingState.push_back(
-          addArgument(function, RankedTensorType::get({}, builder.getI64Type()), name));
-      donate(cast<BlockArgument>(scalingState.back()));
-    }
+          addArgument(function, RankedTensorType::get({}, builder.getI64Type()), name, donated()));
     scale = scaling->scale(b, scalingState);
     nameNew("loss_scale");
     for (auto &[value, cotangent] : seeds)
@@ -221,10 +221,11 @@ private:
     nameNew("loss_scale");
     for (Trained &parameter : trained) {
       RankedTensorType type = b.typeOf(parameter.gradient);
+      Operation *before = lastOp();
       Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
       gradient = b.mul(gradient, ofType(inverse, gradient));
       parameter.gradient = b.cast(gradient, type.getElementType());
-      nameNew(parameter.name + "/unscale", parameter.gradient.getDefiningOp());
+      nameNew(parameter.name + "/unscale", parameter.gradient.getDefiningOp(), before);
     }
     Value sum = squaredNorm();
     isFinite = b.compare(ComparePredicate::Lt, sum,
@@ -237,12 +238,13 @@ private:
     if (normSquare)
       return normSquare;
     for (Trained &parameter : trained) {
+      Operation *before = lastOp();
       Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
       int64_t rank = FormulaBuilder::typeOf(gradient).getRank();
       Value part = b.sum(b.square(gradient), llvm::to_vector(llvm::seq<int64_t>(0, rank)));
       part = b.cast(part, builder.getF32Type());
       normSquare = normSquare ? b.add(normSquare, part) : part;
-      nameNew(parameter.name + "/norm");
+      nameNew(parameter.name + "/norm", nullptr, before);
     }
     return normSquare;
   }
@@ -270,8 +272,9 @@ private:
                        /*guards=*/!isFinite});
     nameNew("clip");
     for (Trained &parameter : trained) {
+      Operation *before = lastOp();
       parameter.gradient = b.mul(parameter.gradient, ofType(factor, parameter.gradient));
-      nameNew(parameter.name + "/clip", parameter.gradient.getDefiningOp());
+      nameNew(parameter.name + "/clip", parameter.gradient.getDefiningOp(), before);
     }
   }
 
@@ -289,26 +292,21 @@ private:
   }
 
   BlockArgument control(StringRef word, Type element) {
-    BlockArgument argument =
-        addArgument(function, RankedTensorType::get({}, element), "control." + word);
-    function.setArgAttr(argument.getArgNumber(), "autopar.control", builder.getStringAttr(word));
-    return argument;
+    NamedAttribute mark(builder.getStringAttr("autopar.control"), builder.getStringAttr(word));
+    return addArgument(function, RankedTensorType::get({}, element), "control." + word, mark);
   }
 
   void update(const Optimizer &optimizer, const std::optional<LearningRateSchedule> &schedule) {
-    struct Kept {
-      SmallVector<Value> state;
-      SmallVector<std::string> names;
-    };
-    SmallVector<Kept> kept(trained.size());
-    for (auto [parameter, own] : llvm::zip_equal(trained, kept))
+    SmallVector<Type> types;
+    SmallVector<std::string> names;
+    for (const Trained &parameter : trained)
       for (StringRef state : optimizer.stateNames()) {
-        own.names.push_back(parameter.name + "/" + state.str());
-        auto type = cast<RankedTensorType>(parameter.argument.getType());
-        BlockArgument argument = addArgument(function, type, own.names.back());
-        donate(argument);
-        own.state.push_back(argument);
+        types.push_back(parameter.argument.getType());
+        names.push_back(parameter.name + "/" + state.str());
       }
+    SmallVector<Value> kept(addArguments(function, types, names, donated()));
+    size_t keptEach = optimizer.stateNames().size();
+    donateTrained();
     BlockArgument rate = control("learning_rate", builder.getF64Type());
     function.setArgAttr(rate.getArgNumber(), "autopar.initial",
                         builder.getF64FloatAttr(optimizer.learningRate));
@@ -326,22 +324,22 @@ private:
     nameNew("optimizer");
     SmallVector<StepResult> metrics = std::exchange(results, {});
     SmallVector<StepResult> states;
-    for (auto [parameter, own] : llvm::zip_equal(trained, kept)) {
-      donate(parameter.argument);
-      Operation *before = builder.getInsertionBlock()->getTerminator()->getPrevNode();
+    for (auto [number, parameter] : llvm::enumerate(trained)) {
+      ArrayRef<Value> own = ArrayRef(kept).slice(number * keptEach, keptEach);
+      Operation *before = lastOp();
       SmallVector<Value> numbers;
       for (Value number : shared)
         numbers.push_back(ofType(number, parameter.argument));
       SmallVector<Value> next =
-          optimizer.update(b, parameter.argument, parameter.gradient, own.state, numbers,
+          optimizer.update(b, parameter.argument, parameter.gradient, own, numbers,
                            parameter.decays ? optimizer.weightDecay : 0);
       next[0] = unlessSkipped(next[0], parameter.argument);
-      for (auto [value, old] :
-           llvm::zip_equal(MutableArrayRef<Value>(next).drop_front(), own.state))
+      for (auto [value, old] : llvm::zip_equal(MutableArrayRef<Value>(next).drop_front(), own))
         value = unlessSkipped(value, old);
       nameNew(parameter.name + "/update", next[0].getDefiningOp(), before);
       results.push_back({next[0], parameter.name});
-      for (auto [value, name] : llvm::zip_equal(ArrayRef<Value>(next).drop_front(), own.names))
+      for (auto [value, name] : llvm::zip_equal(ArrayRef<Value>(next).drop_front(),
+                                                ArrayRef(names).slice(number * keptEach, keptEach)))
         states.push_back({value, name});
     }
     for (StepResult &state : ownState)
@@ -388,11 +386,19 @@ private:
     }
   }
 
-  void donate(BlockArgument argument) {
-    function.setArgAttr(argument.getArgNumber(), "autopar.donated", builder.getUnitAttr());
-    if (!function.getArgAttr(argument.getArgNumber(), "autopar.name"))
-      function.setArgAttr(argument.getArgNumber(), "autopar.name",
-                          builder.getStringAttr(nameOfArgument(argument)));
+  /// The mark of what a step replaces by its next value.
+  NamedAttribute donated() {
+    return {builder.getStringAttr("autopar.donated"), builder.getUnitAttr()};
+  }
+
+  void donateTrained() {
+    auto attributes = SignatureAttributes::ofArguments(function);
+    for (const Trained &parameter : trained) {
+      unsigned number = parameter.argument.getArgNumber();
+      attributes.set(number, donated().getName(), donated().getValue());
+      attributes.set(number, "autopar.name", builder.getStringAttr(parameter.name));
+    }
+    attributes.write();
   }
 
   void finish() {

@@ -74,6 +74,7 @@ private:
     // What becomes of the parameters, and which; in the order in which they come.
     llvm::MapVector<StringRef, SmallVector<std::string>> groups;
     int64_t tensors = 0, numbers = 0;
+    auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
       if (!isParameter(argument))
@@ -93,9 +94,10 @@ private:
         continue;
       ++tensors;
       numbers += type.getNumElements();
-      function.setArgAttr(number, "autopar.trainable",
-                          StringAttr::get(&getContext(), decays ? "decay" : "no_decay"));
+      attributes.set(number, "autopar.trainable",
+                     StringAttr::get(&getContext(), decays ? "decay" : "no_decay"));
     }
+    attributes.write();
     if (failed(checkUsed("freeze", *frozen)) || failed(checkUsed("train-only", *only)))
       return failure();
     report(function, groups, tensors, numbers);
@@ -140,8 +142,8 @@ private:
 
   /// Why the default rule leaves a parameter alone; empty if it does not.
   StringRef reasonAgainst(BlockArgument argument, StringRef name) {
-    if (getOperation().lookupSymbol<func::FuncOp>("main").getArgAttr(argument.getArgNumber(),
-                                                                     "autopar.donated"))
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
       return "the model updates it itself";
     auto type = cast<RankedTensorType>(argument.getType());
     if (!isa<FloatType>(type.getElementType()))

@@ -3,6 +3,7 @@
 #include "Recompute.h"
 #include "ShardingProblem.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
@@ -198,6 +199,8 @@ private:
   }
 
   LogicalResult annotateValues(func::FuncOp function, const Plan &plan, const MeshAxes &axes) {
+    auto ofArguments = SignatureAttributes::ofArguments(function);
+    auto ofResults = SignatureAttributes::ofResults(function);
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       FailureOr<ShardingAttr> attr =
           shardingOf(function, planNameOfArgument(function, i),
@@ -205,7 +208,7 @@ private:
       if (failed(attr))
         return failure();
       if (*attr)
-        function.setArgAttr(i, "autopar.sharding", *attr);
+        ofArguments.set(i, "autopar.sharding", *attr);
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       FailureOr<ShardingAttr> attr =
@@ -214,8 +217,10 @@ private:
       if (failed(attr))
         return failure();
       if (*attr)
-        function.setResultAttr(i, "autopar.sharding", *attr);
+        ofResults.set(i, "autopar.sharding", *attr);
     }
+    ofArguments.write();
+    ofResults.write();
     return success();
   }
 };

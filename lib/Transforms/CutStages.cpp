@@ -75,10 +75,12 @@ public:
     if (failed(placeForward()))
       return failure();
     placeLater();
+    auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : function.getArguments())
       if (!isOnNone(argument))
-        function.setArgAttr(argument.getArgNumber(), kStageAttribute,
-                            builder.getI64IntegerAttr(stageOf.lookup_or(argument, 0)));
+        attributes.set(argument.getArgNumber(), kStageAttribute,
+                       builder.getI64IntegerAttr(stageOf.lookup_or(argument, 0)));
+    attributes.write();
     insertTransfers();
     return success();
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-insert-reshards.
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
@@ -31,6 +32,7 @@ public:
 
 private:
   LogicalResult readArguments() {
+    auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : function.getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (!type)
@@ -44,10 +46,11 @@ private:
           return failure();
         sharding = *given;
       } else {
-        function.setArgAttr(argument.getArgNumber(), "autopar.sharding", sharding.toAttr(mesh));
+        attributes.set(argument.getArgNumber(), "autopar.sharding", sharding.toAttr(mesh));
       }
       shardings[argument] = sharding;
     }
+    attributes.write();
     return success();
   }
 
@@ -82,6 +85,7 @@ private:
   /// Results leave the function complete: as annotated, or as they are with partial values
   /// combined.
   LogicalResult finish(Operation *terminator) {
+    auto attributes = SignatureAttributes::ofResults(function);
     for (OpOperand &operand : terminator->getOpOperands()) {
       unsigned index = operand.getOperandNumber();
       TensorSharding wanted = shardings[operand.get()];
@@ -92,7 +96,7 @@ private:
           return failure();
         wanted = *given;
       }
-      function.setResultAttr(index, "autopar.sharding", wanted.toAttr(mesh));
+      attributes.set(index, "autopar.sharding", wanted.toAttr(mesh));
       // Where the value is made, so that its old form does not wait for the end.
       if (Operation *producer = operand.get().getDefiningOp())
         builder.setInsertionPointAfter(producer);
@@ -100,6 +104,7 @@ private:
         builder.setInsertionPoint(terminator);
       reshard(operand, wanted);
     }
+    attributes.write();
     return success();
   }
 

@@ -2,6 +2,7 @@
 // The pass autopar-partition: one walk that maps every whole value to its local one.
 #include "StrategyContext.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "autopar/Transforms/MicroBatches.h"
@@ -205,7 +206,7 @@ private:
 
   LogicalResult localizeArguments() {
     Block &block = function.getBody().front();
-    Builder attributes(function.getContext());
+    auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : llvm::to_vector(block.getArguments())) {
       auto type = cast<RankedTensorType>(argument.getType());
       unsigned index = argument.getArgNumber();
@@ -214,10 +215,11 @@ private:
       if (failed(local))
         return failure();
       if (*local != type)
-        function.setArgAttr(index, "autopar.global_shape",
-                            attributes.getDenseI64ArrayAttr(type.getShape()));
+        attributes.set(index, "autopar.global_shape",
+                       builder.getDenseI64ArrayAttr(type.getShape()));
       argumentTypes.push_back(*local);
     }
+    attributes.write();
     for (auto [argument, type] : llvm::zip(llvm::to_vector(block.getArguments()), argumentTypes))
       mapping.map(argument, block.addArgument(type, argument.getLoc()));
     return success();
@@ -276,7 +278,7 @@ private:
 
   LogicalResult localizeResults(Operation *terminator) {
     SmallVector<Value> results;
-    Builder attributes(function.getContext());
+    auto attributes = SignatureAttributes::ofResults(function);
     for (OpOperand &operand : terminator->getOpOperands()) {
       auto type = cast<RankedTensorType>(operand.get().getType());
       Value local = mapping.lookup(operand.get());
@@ -290,10 +292,11 @@ private:
                                          << " on each rank, but its sharding asks for " << *expected
                                          << "; run autopar-insert-reshards first";
       if (local.getType() != type)
-        function.setResultAttr(index, "autopar.global_shape",
-                               attributes.getDenseI64ArrayAttr(type.getShape()));
+        attributes.set(index, "autopar.global_shape",
+                       builder.getDenseI64ArrayAttr(type.getShape()));
       results.push_back(local);
     }
+    attributes.write();
     func::ReturnOp::create(builder, terminator->getLoc(), results);
     function.setFunctionType(
         FunctionType::get(function.getContext(), argumentTypes, ValueRange(results).getTypes()));

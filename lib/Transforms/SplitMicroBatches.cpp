@@ -62,9 +62,11 @@ public:
       return failure();
     for (Operation *op : llvm::reverse(originals))
       op->erase();
+    auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : decided.inputs())
-      function.setArgAttr(argument.getArgNumber(), "autopar.micro_batches",
-                          builder.getI64IntegerAttr(count()));
+      attributes.set(argument.getArgNumber(), "autopar.micro_batches",
+                     builder.getI64IntegerAttr(count()));
+    attributes.write();
     block.eraseArguments(0, arguments.size());
     function.setFunctionType(
         builder.getFunctionType(block.getArgumentTypes(), returns.getOperandTypes()));
@@ -223,16 +225,18 @@ private:
   }
 
   LogicalResult rewriteResults(func::ReturnOp returns) {
+    auto attributes = SignatureAttributes::ofResults(function);
     for (OpOperand &operand : returns->getOpOperands()) {
       Value value = operand.get();
       unsigned number = operand.getOperandNumber();
       if (decided.dimOf(value) == SplitDim(0) && !isa<BlockArgument>(value)) {
         operand.set(stackOf(value, 0));
-        function.setResultAttr(number, "autopar.micro_batches", builder.getI64IntegerAttr(count()));
+        attributes.set(number, "autopar.micro_batches", builder.getI64IntegerAttr(count()));
       } else {
         operand.set(wholeOf(value));
       }
     }
+    attributes.write();
     return success();
   }
 

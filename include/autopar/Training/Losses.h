@@ -32,7 +32,12 @@ struct Loss {
 /// Whether a result is the next value of a donated argument, not an output of the model.
 bool isStateResult(func::FuncOp function, unsigned result);
 
-/// Adds an argument named `name` at the end of the signature.
-BlockArgument addArgument(func::FuncOp function, RankedTensorType type, const Twine &name);
+/// Adds an argument named `name` at the end of the signature, with more attributes where given.
+BlockArgument addArgument(func::FuncOp function, RankedTensorType type, const Twine &name,
+                          ArrayRef<NamedAttribute> attributes = {});
+/// The same for many arguments at once.
+ArrayRef<BlockArgument> addArguments(func::FuncOp function, TypeRange types,
+                                     ArrayRef<std::string> names,
+                                     ArrayRef<NamedAttribute> attributes = {});
 
 } // namespace mlir::autopar

@@ -4,6 +4,7 @@
 
 #include "Proto.h"
 #include "TensorData.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -175,22 +176,24 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
   removeUnusedParameters();
   function.setType(FunctionType::get(module.getContext(), block->getArgumentTypes(),
                                      returned.getOperandTypes()));
-  for (auto [i, argument] : llvm::enumerate(arguments)) {
-    function.setArgAttr(i, "autopar.name", ops.getStringAttr(argument.name));
-    if (!argument.symbol.empty())
-      function.setArgAttr(i, "autopar.origin",
-                          FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
-  }
   function.setAllResultAttrs(attributes);
+  auto ofArguments = SignatureAttributes::ofArguments(function);
+  auto mark = [&](Value argument, StringRef name, Attribute value) {
+    ofArguments.set(cast<BlockArgument>(argument).getArgNumber(), name, value);
+  };
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    ofArguments.set(i, "autopar.name", ops.getStringAttr(argument.name));
+    if (!argument.symbol.empty())
+      ofArguments.set(i, "autopar.origin",
+                      FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
+  }
   if (step)
-    function.setArgAttr(cast<BlockArgument>(step).getArgNumber(), "autopar.control",
-                        ops.getStringAttr("step"));
+    mark(step, "autopar.control", ops.getStringAttr("step"));
   if (evaluationWord)
-    function.setArgAttr(cast<BlockArgument>(evaluationWord).getArgNumber(), "autopar.control",
-                        ops.getStringAttr("evaluation"));
+    mark(evaluationWord, "autopar.control", ops.getStringAttr("evaluation"));
   for (auto [parameter, next] : stateUpdates)
-    function.setArgAttr(cast<BlockArgument>(parameter).getArgNumber(), "autopar.donated",
-                        ops.getUnitAttr());
+    mark(parameter, "autopar.donated", ops.getUnitAttr());
+  ofArguments.write();
   return success();
 }
 

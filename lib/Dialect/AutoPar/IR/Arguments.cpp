@@ -37,3 +37,33 @@ std::optional<int64_t> mlir::autopar::samplesOf(func::FuncOp function) {
       return type.getDimSize(0);
   return std::nullopt;
 }
+
+SignatureAttributes::SignatureAttributes(func::FuncOp function, bool areArguments)
+    : function(function), areArguments(areArguments) {
+  unsigned count = areArguments ? function.getNumArguments() : function.getNumResults();
+  for (unsigned i = 0; i < count; ++i) {
+    DictionaryAttr list = areArguments ? function.getArgAttrDict(i) : function.getResultAttrDict(i);
+    lists.push_back(list ? list : DictionaryAttr::get(function.getContext()));
+  }
+}
+
+SignatureAttributes SignatureAttributes::ofArguments(func::FuncOp function) {
+  return {function, true};
+}
+
+SignatureAttributes SignatureAttributes::ofResults(func::FuncOp function) {
+  return {function, false};
+}
+
+void SignatureAttributes::set(unsigned number, StringRef name, Attribute value) {
+  NamedAttrList list(lists[number]);
+  list.set(name, value);
+  lists[number] = list.getDictionary(function.getContext());
+}
+
+void SignatureAttributes::write() {
+  if (areArguments)
+    function.setAllArgAttrs(lists);
+  else
+    function.setAllResultAttrs(lists);
+}

@@ -20,4 +20,24 @@ bool isFed(BlockArgument argument);
 /// is split into micro-batches.
 std::optional<int64_t> samplesOf(func::FuncOp function);
 
+/// Attributes of the arguments or results of a function, changed one by one and written at once:
+/// a context keeps every list that it ever saw, so writing them one by one takes memory that grows
+/// with the square of their number.
+class SignatureAttributes {
+public:
+  static SignatureAttributes ofArguments(func::FuncOp function);
+  static SignatureAttributes ofResults(func::FuncOp function);
+
+  Attribute get(unsigned number, StringRef name) const { return lists[number].get(name); }
+  void set(unsigned number, StringRef name, Attribute value);
+  /// Until then the function says what it said before.
+  void write();
+
+private:
+  SignatureAttributes(func::FuncOp function, bool areArguments);
+  func::FuncOp function;
+  bool areArguments;
+  SmallVector<DictionaryAttr> lists;
+};
+
 } // namespace mlir::autopar
