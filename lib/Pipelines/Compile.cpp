@@ -341,7 +341,7 @@ private:
     if (shardOptions.plan.empty())
       (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
     if (!options.emitPlan.empty())
-      AUTOPAR_RETURN_IF_ERROR(plan->save(options.emitPlan));
+      AUTOPAR_RETURN_IF_ERROR(::autopar::writeWholeFile(options.emitPlan, result.plan));
     if (!options.emitOnnxPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(
           writeMultiDevice(options.input, *plan, *details, options.emitOnnxPlan));

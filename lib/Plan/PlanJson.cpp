@@ -2,6 +2,7 @@
 // Plans as JSON: written one op per line so that two plans can be compared line by line.
 #include "autopar/Plan/Plan.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "autopar/Cost/JsonFields.h"
@@ -25,13 +26,61 @@ Json toJsonValue(const Mesh &mesh) {
   return {{"axes", axes}, {"devices", mesh.devices}};
 }
 
-Json toJsonValue(const ValueSharding &sharding) {
-  if (sharding.partial.empty())
-    return sharding.dims;
-  return {{"dims", sharding.dims},
-          {"partial", sharding.partial},
-          {"partial_kind", sharding.partialKind}};
+//===-- the two long maps, written without a tree: a deep model has a million entries --------===//
+
+void append(std::string &text, const std::string &word) {
+  auto isPlain = [](unsigned char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
+  if (std::all_of(word.begin(), word.end(), isPlain))
+    text.append(1, '"').append(word).append(1, '"');
+  else
+    text += Json(word).dump();
 }
+
+template <typename T>
+void append(std::string &text, const std::vector<T> &list) {
+  text += '[';
+  for (const T &entry : list) {
+    if (&entry != &list.front())
+      text += ',';
+    append(text, entry);
+  }
+  text += ']';
+}
+
+void append(std::string &text, const OpStrategy &strategy) { append(text, strategy.factors); }
+
+void append(std::string &text, const ValueSharding &sharding) {
+  if (sharding.partial.empty())
+    return append(text, sharding.dims);
+  append(text += "{\"dims\":", sharding.dims);
+  append(text += ",\"partial\":", sharding.partial);
+  append(text += ",\"partial_kind\":", sharding.partialKind);
+  text += '}';
+}
+
+void append(std::string &text, const Mesh &mesh) { text += toJsonValue(mesh).dump(); }
+
+/// An object with one line per entry.
+template <typename Entries, typename Key, typename Value>
+void appendLines(std::string &text, const Entries &entries, Key key, Value value) {
+  text += '{';
+  bool first = true;
+  for (const auto &entry : entries) {
+    append(text += first ? "\n    " : ",\n    ", key(entry));
+    append(text += ": ", value(entry));
+    first = false;
+  }
+  text += first ? "}" : "\n  }";
+}
+
+template <typename Map>
+void appendLines(std::string &text, const Map &map) {
+  appendLines(
+      text, map, [](const auto &entry) -> auto & { return entry.first; },
+      [](const auto &entry) -> auto & { return entry.second; });
+}
+
+//===-- the rest -----------------------------------------------------------------------------===//
 
 Json toJsonValue(const PlanBelief &belief) {
   Json alternatives = Json::array();
@@ -62,17 +111,6 @@ Json toJsonValue(const PlanBelief &belief) {
     result["memory"] = memory;
   }
   return result;
-}
-
-/// An object with one line per entry.
-std::string linePerEntry(const Json &object) {
-  std::string text = "{";
-  bool first = true;
-  for (const auto &[key, value] : object.items()) {
-    text += (first ? "\n    " : ",\n    ") + Json(key).dump() + ": " + value.dump();
-    first = false;
-  }
-  return text + (first ? "}" : "\n  }");
 }
 
 /// A list of lists of axis names.
@@ -219,27 +257,22 @@ Status readMaps(JsonFields &fields, Plan &plan) {
 } // namespace
 
 std::string Plan::toJson() const {
-  Json meshMap = Json::object(), stageList = Json::array(), opMap = Json::object(),
-       valueMap = Json::object();
-  for (const Mesh &mesh : meshes)
-    meshMap[mesh.name] = toJsonValue(mesh);
+  Json stageList = Json::array();
   for (const PlanStage &stage : stages)
     stageList.push_back({{"name", stage.name}, {"mesh", stage.mesh}, {"ops", stage.ops}});
-  // Keys are distinct: no search for each among the ones before.
-  auto &opEntries = opMap.get_ref<Json::object_t &>(),
-       &valueEntries = valueMap.get_ref<Json::object_t &>();
-  for (const auto &[id, strategy] : ops)
-    opEntries.emplace_back(id, strategy.factors);
-  for (const auto &[id, sharding] : values)
-    valueEntries.emplace_back(id, toJsonValue(sharding));
   Json time = {{"micro_batches", microBatches}};
-  return "{\n  \"kind\": \"autopar.plan\", \"version\": 1,\n  \"cluster\": " +
-         Json(clusterName).dump() + ", \"devices\": " + std::to_string(deviceCount) +
-         ",\n  \"meshes\": " + linePerEntry(meshMap) + ",\n  \"stages\": " + stageList.dump() +
-         ",\n  \"time\": " + time.dump() + ", \"schedule\": " + Json(schedule).dump() +
-         ", \"recompute\": " + Json(recompute).dump() + ",\n  \"ops\": " + linePerEntry(opMap) +
-         ",\n  \"shard\": " + linePerEntry(valueMap) +
-         ",\n  \"believed\": " + toJsonValue(believed).dump() + "\n}\n";
+  std::string text = "{\n  \"kind\": \"autopar.plan\", \"version\": 1,\n  \"cluster\": ";
+  append(text, clusterName);
+  text += ", \"devices\": " + std::to_string(deviceCount) + ",\n  \"meshes\": ";
+  appendLines(
+      text, meshes, [](const Mesh &mesh) -> auto & { return mesh.name; },
+      [](const Mesh &mesh) -> auto & { return mesh; });
+  text += ",\n  \"stages\": " + stageList.dump() + ",\n  \"time\": " + time.dump();
+  append(text += ", \"schedule\": ", schedule);
+  append(text += ", \"recompute\": ", recompute);
+  appendLines(text += ",\n  \"ops\": ", ops);
+  appendLines(text += ",\n  \"shard\": ", values);
+  return text + ",\n  \"believed\": " + toJsonValue(believed).dump() + "\n}\n";
 }
 
 Result<Plan> Plan::fromJson(std::string_view text) {
