@@ -112,15 +112,12 @@ ModuleOp Chooser::split(size_t microBatches) {
   AutoShardOptions own;
   own.copyOptionValuesFrom(options);
   own.microBatches = choices.microBatches[microBatches];
-  PassManager manager(module.getContext());
-  if (own.microBatches > 1)
-    buildPhase(manager, Phase::SplitMicroBatches, own, {});
   std::string problem;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     problem += diagnostic.str();
     return success();
   });
-  if (failed(manager.run(*it->second))) {
+  if (own.microBatches > 1 && failed(runPhase(*it->second, Phase::SplitMicroBatches, own))) {
     it->second = nullptr;
     why += std::to_string(own.microBatches) + " micro-batches: " + problem + "\n";
   }
@@ -244,10 +241,9 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
       why += candidate.name + ": " + diagnostic.str() + "\n";
     return success();
   });
-  PassManager manager(module.getContext());
-  if (own.stages > 1)
-    buildPhase(manager, Phase::CutStages, own, {});
-  if (failed(manager.run(*candidate.module)) || failed(searchPlan(*candidate.module, own)))
+  if (own.stages > 1 && failed(runPhase(*candidate.module, Phase::CutStages, own)))
+    return std::nullopt;
+  if (failed(searchPlan(*candidate.module, own)))
     return std::nullopt;
   auto plan =
       Plan::fromJson((*candidate.module)->getAttrOfType<StringAttr>("autopar.plan").getValue());

@@ -299,9 +299,8 @@ private:
         return reported();
       return fit();
     }
-    PassManager manager(&context);
-    buildPhase(manager, phase, shardOptions, lowerOptions, options.train, options.precision);
-    if (failed(manager.run(*module)))
+    if (failed(mlir::autopar::runPhase(*module, phase, shardOptions, lowerOptions, options.train,
+                                       options.precision)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();

@@ -8,6 +8,8 @@
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/Training/Passes.h"
 #include "autopar/Transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -191,6 +193,17 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return;
   }
   }
+}
+
+LogicalResult mlir::autopar::runPhase(ModuleOp module, Phase phase, const AutoShardOptions &shard,
+                                      const LowerOptions &lower, const TrainOptions &train,
+                                      const PrecisionOptions &precision) {
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  buildPhase(manager, phase, shard, lower, train, precision);
+  if (failed(manager.run(module)))
+    return failure();
+  return verify(module);
 }
 
 void mlir::autopar::buildAutoShardPipeline(OpPassManager &manager,

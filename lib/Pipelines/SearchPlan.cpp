@@ -41,7 +41,7 @@ public:
   LogicalResult run() {
     // A plan that is drawn is run as it is drawn.
     if (options.recompute == "none" || !options.plan.empty() || options.engine == "random")
-      return runPasses(module, {Phase::Search}, options);
+      return runPhase(module, Phase::Search, options);
     if (failed(loadCluster()))
       return failure();
     AutoShardOptions quiet;
@@ -128,23 +128,13 @@ private:
     LowerOptions own;
     own.copyOptionValuesFrom(lower);
     own.memoryLimit = 0;
-    PassManager manager(module.getContext());
     for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
-      buildPhase(manager, phase, options, own);
-    if (failed(manager.run(**copy)))
-      return failure();
+      if (failed(runPhase(**copy, phase, options, own)))
+        return failure();
     std::vector<int64_t> bytes;
     for (auto program : (**copy).getOps<exec::ProgramOp>())
       bytes.push_back(program.getArena()->front());
     return bytes;
-  }
-
-  static LogicalResult runPasses(ModuleOp module, ArrayRef<Phase> phases,
-                                 const AutoShardOptions &options) {
-    PassManager manager(module.getContext());
-    for (Phase phase : phases)
-      buildPhase(manager, phase, options, {});
-    return manager.run(module);
   }
 
   LogicalResult loadCluster() {
@@ -170,11 +160,10 @@ private:
       why = diagnostic.str();
       return success();
     });
-    PassManager manager(module.getContext());
     if (isFirst)
-      buildPhase(manager, Phase::Search, own, {});
-    else
-      addSearchPass(manager, own);
+      return succeeded(runPhase(module, Phase::Search, own));
+    PassManager manager(module.getContext());
+    addSearchPass(manager, own);
     return succeeded(manager.run(module));
   }
 
@@ -190,11 +179,10 @@ private:
     (*copy)->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
     AutoShardOptions own;
     own.cluster = options.cluster;
-    if (failed(runPasses(*copy,
-                         {Phase::Annotate, Phase::InsertReshards, Phase::Partition,
-                          Phase::OptimizeCollectives, Phase::FormGroups},
-                         own)))
-      return failure();
+    for (Phase phase : {Phase::Annotate, Phase::InsertReshards, Phase::Partition,
+                        Phase::OptimizeCollectives, Phase::FormGroups})
+      if (failed(runPhase(*copy, phase, own)))
+        return failure();
     return copy;
   }
 

@@ -3,6 +3,7 @@
 // may add to their own pass managers.
 #pragma once
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -120,6 +121,11 @@ struct TrainOptions {
 void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
                 const LowerOptions &lower, const TrainOptions &train = {},
                 const PrecisionOptions &precision = {});
+/// Runs the passes of one phase and verifies what they leave, once: after every pass it would take
+/// a third of the time of a deep model.
+LogicalResult runPhase(ModuleOp module, Phase phase, const AutoShardOptions &shard,
+                       const LowerOptions &lower = {}, const TrainOptions &train = {},
+                       const PrecisionOptions &precision = {});
 
 /// prepare, split-micro-batches, cut-stages, search (or the given plan), annotate, insert-reshards:
 /// a module of whole tensors gets its shardings and says where data moves. This is `--auto-shard`.
