@@ -398,7 +398,8 @@ Result<PlanDetails> mlir::autopar::describePlan(func::FuncOp function, const Pla
   if (!schedule)
     return schedule.status();
   ::autopar::Mesh mesh = plan.meshes.front();
-  ShardingProblem problem(function, *schedule, mesh, cluster);
+  StepOutline outline(function);
+  ShardingProblem problem(outline, *schedule, mesh, cluster);
   Result<PlanDetails> details = Describer(function, plan, problem).run();
   if (details)
     details->memoryLimit = memoryLimit;

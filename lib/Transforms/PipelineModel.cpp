@@ -11,13 +11,12 @@ using ::autopar::ScheduleRow;
 using ::autopar::StagePhase;
 using ::autopar::VirtualTask;
 
-PipelineModel::PipelineModel(func::FuncOp function, const Schedule &schedule,
+PipelineModel::PipelineModel(const StepOutline &outline, const Schedule &schedule,
                              const ::autopar::Cluster &cluster)
-    : function(function), cluster(cluster), stages(function),
-      microBatches(function.getBody().front()), phases(function.getBody().front()),
-      table(schedule) {}
+    : outline(outline), cluster(cluster), table(schedule) {}
 
 int32_t PipelineModel::meshOf(Value value) const {
+  const Stages &stages = outline.stages();
   int64_t stage = stages.of(value);
   if (stage == Stages::kNone)
     for (Operation *user : value.getUsers())
@@ -27,7 +26,7 @@ int32_t PipelineModel::meshOf(Value value) const {
 }
 
 int64_t PipelineModel::inFlight(Operation *op) const {
-  int64_t stage = stages.of(op);
+  int64_t stage = outline.stages().of(op);
   return stage == Stages::kNone ? 1 : table.mostInFlight(static_cast<int32_t>(stage));
 }
 
@@ -45,7 +44,10 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
 
 ::autopar::Result<PipelineRun> PipelineModel::run(function_ref<double(Operation *)> timeUs,
                                                   function_ref<int64_t(Operation *)> bytes) const {
-  Block &block = function.getBody().front();
+  const Stages &stages = outline.stages();
+  const MicroBatches &microBatches = outline.microBatches();
+  const StagePhases &phases = outline.phases();
+  Block &block = outline.getFunction().getBody().front();
   int32_t meshCount = table.meshes;
   using Row = std::tuple<int32_t, int32_t, StagePhase>; // stage, micro-batch, phase
   std::map<std::pair<int32_t, StagePhase>, double> rowUs;

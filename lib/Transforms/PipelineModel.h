@@ -3,9 +3,8 @@
 // step takes when meshes work at the same time.
 #pragma once
 
-#include "StagePhases.h"
+#include "StepOutline.h"
 #include "autopar/Cost/Cluster.h"
-#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/VirtualTime/EventEngine.h"
 
 namespace mlir::autopar {
@@ -28,8 +27,9 @@ struct PipelineRun {
 
 class PipelineModel {
 public:
-  /// `schedule` is that of the function. Without stages there is one mesh and nothing is different.
-  PipelineModel(func::FuncOp function, const ::autopar::Schedule &schedule,
+  /// `outline` outlives it; `schedule` is that of its function. Without stages there is one mesh
+  /// and nothing is different.
+  PipelineModel(const StepOutline &outline, const ::autopar::Schedule &schedule,
                 const ::autopar::Cluster &cluster);
 
   int32_t meshes() const { return table.meshes; }
@@ -38,7 +38,7 @@ public:
   int32_t meshOf(Value value) const;
   /// The most micro-batches of the operation's stage whose activations wait for their gradients.
   int64_t inFlight(Operation *op) const;
-  bool isBackward(Operation *op) const { return phases.isBackward(op); }
+  bool isBackward(Operation *op) const { return outline.phases().isBackward(op); }
 
   /// A step on the event engine: rows of the schedule on their meshes, messages on
   /// the links between meshes, what runs once around them.
@@ -47,11 +47,8 @@ public:
                                      function_ref<int64_t(Operation *)> bytes) const;
 
 private:
-  mutable func::FuncOp function; ///< a handle; only read
+  const StepOutline &outline;
   const ::autopar::Cluster &cluster;
-  Stages stages;
-  MicroBatches microBatches;
-  StagePhases phases;
   ::autopar::Schedule table;
 };
 

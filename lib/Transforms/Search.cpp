@@ -137,8 +137,9 @@ private:
     limit = memoryLimit ? int64_t(memoryLimit) : machine->typeOfDevice(0).usableBytes();
     std::vector<std::optional<::autopar::Result<::autopar::Plan>>> plans(meshes->size());
     std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
+    StepOutline outline(function);
     parallelFor(module.getContext(), 0, meshes->size(), [&](size_t i) {
-      plans[i] = solve(function, (*meshes)[i], *machine, leastBytes[i]);
+      plans[i] = solve(outline, (*meshes)[i], *machine, leastBytes[i]);
     });
     std::optional<::autopar::Plan> best;
     for (std::optional<::autopar::Result<::autopar::Plan>> &plan : plans)
@@ -146,7 +147,7 @@ private:
         best = plan->take();
     if (!best) {
       size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
-      return explainFailure(function, (*meshes)[least], *machine, plans[least]->status(),
+      return explainFailure(outline, (*meshes)[least], *machine, plans[least]->status(),
                             leastBytes[least]);
     }
     module->setAttr("autopar.plan", StringAttr::get(module.getContext(), best->toJson()));
@@ -157,16 +158,16 @@ private:
   }
 
   /// What the step would take on the mesh that needs the least memory, if it had that much.
-  LogicalResult explainFailure(func::FuncOp function, const Mesh &mesh, const Cluster &machine,
+  LogicalResult explainFailure(const StepOutline &outline, const Mesh &mesh, const Cluster &machine,
                                const ::autopar::Status &problem, int64_t leastBytes) {
-    InFlightDiagnostic error = emitError(function->getParentOp()->getLoc())
+    InFlightDiagnostic error = emitError(getOperation().getLoc())
                                << "no plan found: " << problem.message();
     if (!demands.empty())
       error << "; demanded is " << demands.toText();
     if (leastBytes == std::numeric_limits<int64_t>::max())
       return error;
     limit = leastBytes;
-    ::autopar::Result<::autopar::Plan> plan = solve(function, mesh, machine, leastBytes);
+    ::autopar::Result<::autopar::Plan> plan = solve(outline, mesh, machine, leastBytes);
     if (!plan)
       return error;
     std::string axes;
@@ -179,9 +180,9 @@ private:
   }
 
   /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
-  ::autopar::Result<::autopar::Plan> solve(func::FuncOp function, const Mesh &mesh,
+  ::autopar::Result<::autopar::Plan> solve(const StepOutline &outline, const Mesh &mesh,
                                            const Cluster &machine, int64_t &leastBytes) {
-    ShardingProblem problem(function, schedule, mesh, machine);
+    ShardingProblem problem(outline, schedule, mesh, machine);
     problem.graph().memoryLimitBytes = limit;
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random")

@@ -36,8 +36,8 @@ std::pair<double, double> ShardingProblem::onceAndEachUs(ArrayRef<int32_t> choic
   size_t first = argumentLists.size(); // nodes: arguments, operations, results
   double once = 0, each = 0;
   for (auto [node, time] : llvm::enumerate(timesOf(choice))) {
-    bool isRepeated = node >= first && node - first < ids.size() &&
-                      microBatches.runsOf(ids[node - first].first) > 1;
+    bool isRepeated = node >= first && node - first < operations().size() &&
+                      outline.microBatches().runsOf(operations()[node - first].first) > 1;
     (isRepeated ? each : once) += time;
   }
   return {once, each};
@@ -55,12 +55,12 @@ std::pair<double, double> ShardingProblem::onceAndEachUs(ArrayRef<int32_t> choic
 ::autopar::Result<PipelineRun> ShardingProblem::runPipeline(ArrayRef<int32_t> choice) const {
   size_t first = argumentLists.size();
   std::vector<double> times = timesOf(choice);
-  return pipeline.run([&](Operation *op) { return times[first + timeOf.lookup(op)]; },
+  return pipeline.run([&](Operation *op) { return times[first + outline.positionOf(op)]; },
                       [&](Operation *op) {
-                        int64_t node = first + timeOf.lookup(op);
+                        int64_t position = outline.positionOf(op), node = first + position;
                         double held = static_cast<double>(
                             costGraph.nodes[node].strategies[choice[node]].liveBytes);
-                        return static_cast<int64_t>(held / copiesOf(op));
+                        return static_cast<int64_t>(held / copiesOf(position));
                       });
 }
 
@@ -81,9 +81,8 @@ void ShardingProblem::addStages(::autopar::Plan &plan) const {
   if (!hasStages())
     return;
   plan.schedule = schedule.name;
-  Stages stages(function);
-  for (auto &[op, id] : ids)
-    plan.stages[std::max<int64_t>(0, stages.of(op))].ops.push_back(id);
+  for (auto &[op, id] : operations())
+    plan.stages[std::max<int64_t>(0, outline.stages().of(op))].ops.push_back(id);
 }
 
 std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) const {
@@ -103,7 +102,7 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
   for (size_t i = 0; i < resultLists.size(); ++i)
     if (int32_t node = resultNodes[i]; choice[node] < 0)
       choice[node] = indexOf(lists[resultLists[i]], planNameOfResult(function, i));
-  for (auto [position, entry] : llvm::enumerate(ids)) {
+  for (auto [position, entry] : llvm::enumerate(operations())) {
     auto planned = plan.ops.find(entry.second);
     if (planned == plan.ops.end() || isa<HoldOp>(entry.first))
       continue; // whether a hold copies is not in its factors
@@ -131,7 +130,7 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
   for (unsigned i = 0; i < function.getNumArguments(); ++i, ++node)
     plan.values[planNameOfArgument(function, i)] =
         valueOf(lists[argumentLists[i]][choice[node]], axes);
-  for (auto &[op, id] : ids) {
+  for (auto &[op, id] : operations()) {
     ::autopar::OpStrategy strategy;
     for (const AxisList &factor : (*strategies[node])[choice[node]])
       strategy.factors.push_back(wordsOf(factor, axes));

@@ -8,38 +8,9 @@
 #include "RepeatedBlocks.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/ElementTypes.h"
-#include "autopar/Transforms/Stages.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
-
-//===-- Names
-//-------------------------------------------------------------------------------------===//
-
-SmallVector<std::pair<Operation *, std::string>> mlir::autopar::planIds(func::FuncOp function) {
-  SmallVector<std::pair<Operation *, std::string>> ids;
-  llvm::StringSet<> taken;
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    std::string id = getOpId(&op).str();
-    if (id.empty() || !taken.insert(id).second)
-      id += "#" + std::to_string(ids.size());
-    ids.emplace_back(&op, id);
-  }
-  return ids;
-}
-
-std::string mlir::autopar::planNameOfArgument(func::FuncOp function, unsigned index) {
-  if (auto name = function.getArgAttrOfType<StringAttr>(index, "autopar.name"))
-    return name.str();
-  return "arg#" + std::to_string(index);
-}
-
-std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned index) {
-  if (auto name = function.getResultAttrOfType<StringAttr>(index, "autopar.name"))
-    return "output:" + name.str();
-  return "output:#" + std::to_string(index);
-}
 
 SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType type,
                                                               const MeshAxes &mesh) {
@@ -56,33 +27,20 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 //===-- Construction
 //------------------------------------------------------------------------------===//
 
-ShardingProblem::ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule,
+ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
                                  int64_t assumedStages, double largestShare)
-    : function(function), mesh(mesh), cluster(cluster),
-      device(cluster.typeOfDevice(mesh.devices.front())), microBatches(function.getBody().front()),
-      pipeline(function, schedule, cluster), assumedStages(assumedStages),
-      largestShare(largestShare), ids(planIds(function)) {
+    : outline(outline), function(outline.getFunction()), mesh(mesh), cluster(cluster),
+      device(cluster.typeOfDevice(mesh.devices.front())), pipeline(outline, schedule, cluster),
+      assumedStages(assumedStages), largestShare(largestShare), kinds(outline.kindCount()) {
   axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
   for (const ::autopar::MeshAxis &axis : mesh.axes) {
     axes.names.push_back(axis.name);
     axes.sizes.push_back(axis.size);
   }
-  for (auto [position, entry] : llvm::enumerate(ids)) {
-    timeOf[entry.first] = position;
-    if (microBatches.runsOf(entry.first) == 1)
-      continue;
-    if (lastRepeated < 0)
-      firstRepeated = position;
-    lastRepeated = position;
-    if (firstBackward < 0 && pipeline.isBackward(entry.first))
-      firstBackward = position;
-  }
-  timeOf[function.getBody().front().getTerminator()] = ids.size();
-  findDonors();
   addArguments();
-  for (auto &[op, id] : ids)
-    addOperation(op);
+  for (size_t position = 0; position < operations().size(); ++position)
+    addOperation(position);
   addResults();
   markRepeatedBlocks();
 }
@@ -104,66 +62,10 @@ int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
   return it->second;
 }
 
-/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
-static bool livesInUsers(Operation *op) {
-  auto cost = dyn_cast<CostOpInterface>(op);
-  if (!cost || !cost.isLight())
-    return false;
-  // Kept where the result has several users or one that reads it from memory.
-  bool kept = !op->getResult(0).hasOneUse() ||
-              llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
-                auto other = dyn_cast<CostOpInterface>(user);
-                return !other || !other.isLight();
-              });
-  return !kept || op->hasTrait<OpTrait::ConstantLike>();
-}
-
-/// Whether the result takes no memory: computed inside its users, and no table of numbers.
-static bool takesNoMemory(Operation *op) {
-  return livesInUsers(op) && (!op->hasTrait<OpTrait::ConstantLike>() || isSplat(op));
-}
-
-/// When values defined at a position are held: until the last one is read, by itself or inside what
-/// is computed in its users, which is the last micro-batch for what all of them read; accumulators
-/// from the first micro-batch on. A donated argument's next value lies in the argument's memory.
-::autopar::LiveInterval ShardingProblem::liveOf(ValueRange values, int64_t defined) const {
-  ::autopar::LiveInterval live{defined, defined};
-  for (Value value : values) {
-    Operation *producer = value.getDefiningOp();
-    bool isOfOne = producer && microBatches.runsOf(producer) > 1;
-    if (isOfOne && MicroBatches::joins(producer)) {
-      live.begin = std::min(live.begin, firstRepeated);
-      live.end = std::max(live.end, lastRepeated);
-    }
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      if (user->hasTrait<OpTrait::IsTerminator>() && donorOf.contains(use.getOperandNumber()))
-        continue;
-      bool isReadByAll = !isOfOne && microBatches.runsOf(user) > 1;
-      live.end = std::max(live.end, isReadByAll ? lastRepeated : timeOf.lookup(user));
-      if (user->getNumResults() == 1 && livesInUsers(user))
-        live.end = std::max(live.end, liveOf(user->getResults(), live.end).end - 1);
-    }
-  }
-  ++live.end;
-  return live;
-}
-
 /// Meshes have a memory each: with stages, each has a stretch of time points of its own.
 ::autopar::LiveInterval ShardingProblem::onMesh(Value value, ::autopar::LiveInterval live) const {
-  int64_t shift = pipeline.meshOf(value) * static_cast<int64_t>(ids.size() + 1);
+  int64_t shift = pipeline.meshOf(value) * outline.timePoints();
   return {live.begin + shift, live.end + shift};
-}
-
-void ShardingProblem::findDonors() {
-  std::map<std::string, unsigned> donated;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (function.getArgAttr(i, "autopar.donated"))
-      donated[planNameOfArgument(function, i)] = i;
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (auto name = function.getResultAttrOfType<StringAttr>(i, "autopar.name"))
-      if (auto donor = donated.find(name.str()); donor != donated.end())
-        donorOf[i] = donor->second;
 }
 
 void ShardingProblem::addArguments() {
@@ -183,14 +85,19 @@ void ShardingProblem::addArguments() {
       node.strategies.push_back(strategy);
     }
     if (!isParameter)
-      node.live.push_back(onMesh(argument, liveOf(ValueRange(argument), 0)));
+      node.live.push_back(onMesh(argument, outline.liveOf(argument)));
     else if (pipeline.meshes() > 1)
-      node.live.push_back(onMesh(argument, {0, static_cast<int64_t>(ids.size() + 1)}));
+      node.live.push_back(onMesh(argument, {0, outline.timePoints()}));
     int32_t list = intern(std::move(shardings));
     sources[argument] = {costGraph.addNode(std::move(node)), list};
     argumentLists.push_back(list);
     strategies.push_back(nullptr);
   }
+}
+
+/// Whether the result takes no memory: computed inside its users, and no table of numbers.
+static bool takesNoMemory(Operation *op) {
+  return livesInUsers(op) && (!op->hasTrait<OpTrait::ConstantLike>() || isSplat(op));
 }
 
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
@@ -215,7 +122,7 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
     kind.choices.truncate(1);
   for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
-    strategy.timeUs = microBatches.runsOf(op) * opTimeUs(op, rule, choice);
+    strategy.timeUs = outline.microBatches().runsOf(op) * opTimeUs(op, rule, choice);
     for (OpResult result : op->getResults())
       strategy.liveBytes += bytesOf(localType(
           tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), axes));
@@ -253,74 +160,50 @@ void ShardingProblem::addUnchanged(OpKind &kind) {
   llvm::append_range(kind.strategies, copies);
 }
 
-/// Operations that differ only in their id and operands share one kind; a layer's copies do.
-const ShardingProblem::OpKind &ShardingProblem::kindOf(Operation *op) {
-  NamedAttrList attributes(op->getAttrDictionary());
-  attributes.erase("autopar.id");
-  SmallVector<const void *> key{op->getName().getAsOpaquePointer(),
-                                attributes.getDictionary(op->getContext()).getAsOpaquePointer(),
-                                livesInUsers(op) ? op->getName().getAsOpaquePointer() : nullptr,
-                                microBatches.runsOf(op) > 1 ? op->getName().getAsOpaquePointer()
-                                                            : nullptr,
-                                // A region may hold anything.
-                                op->getNumRegions() ? op : nullptr};
-  for (Type type : op->getOperandTypes())
-    key.push_back(type.getAsOpaquePointer());
-  for (Type type : op->getResultTypes())
-    key.push_back(type.getAsOpaquePointer());
-  auto it = kinds.find(key);
-  if (it == kinds.end())
-    it = kinds.emplace(std::move(key), makeKind(op)).first;
-  return it->second;
-}
-
-/// Whether a micro-batch's result of the forward pass is held until its backward pass.
-bool ShardingProblem::waitsForBackward(Operation *op) const {
-  if (firstBackward < 0 || microBatches.runsOf(op) == 1 || MicroBatches::joins(op) ||
-      timeOf.lookup(op) >= firstBackward)
-    return false;
-  return liveOf(op->getResults(), timeOf.lookup(op)).end > firstBackward;
-}
-
 /// How many times a result is held at once. Of assumed stages the first holds most: its share of
 /// what lives for a step, and of what waits for the backward pass as many shares as micro-batches
 /// are in flight; what lives within a layer is on one stage as a whole.
-double ShardingProblem::copiesOf(Operation *op) const {
+double ShardingProblem::copiesOf(size_t position) const {
+  Operation *op = operations()[position].first;
+  bool waits = outline.waitsForBackward(position);
   if (assumedStages == 1)
-    return waitsForBackward(op) ? static_cast<double>(pipeline.inFlight(op)) : 1;
+    return waits ? static_cast<double>(pipeline.inFlight(op)) : 1;
+  const MicroBatches &microBatches = outline.microBatches();
   if (microBatches.runsOf(op) == 1 || MicroBatches::joins(op))
     return largestShare;
-  return waitsForBackward(op)
-             ? largestShare * static_cast<double>(std::min(assumedStages, microBatches.count()))
-             : 1;
+  return waits ? largestShare * static_cast<double>(std::min(assumedStages, microBatches.count()))
+               : 1;
 }
 
-void ShardingProblem::addOperation(Operation *op) {
-  const OpKind &kind = kindOf(op);
+void ShardingProblem::addOperation(size_t position) {
+  auto &[op, id] = operations()[position];
+  std::optional<OpKind> &known = kinds[outline.kindOf(position)];
+  if (!known)
+    known = makeKind(op);
+  const OpKind &kind = *known;
   ::autopar::CostNode node;
-  node.id = ids[timeOf[op]].second;
+  node.id = id;
   node.strategies = kind.strategies;
-  node.live.push_back(onMesh(op->getResult(0), liveOf(op->getResults(), timeOf[op])));
-  if (double copies = copiesOf(op); copies != 1)
+  node.live.push_back(onMesh(op->getResult(0), outline.liveOf(position)));
+  if (double copies = copiesOf(position); copies != 1)
     for (::autopar::Strategy &strategy : node.strategies)
       strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(strategy.liveBytes));
   int32_t index = costGraph.addNode(std::move(node));
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
       connect(operand, index, kind.operandLists[number], kind.operands,
-              op->hasAttr(MicroBatches::everyTime) ? microBatches.runsOf(op) : 1);
+              op->hasAttr(MicroBatches::everyTime) ? outline.microBatches().runsOf(op) : 1);
   for (OpResult result : op->getResults())
     sources[result] = {index, kind.resultLists[result.getResultNumber()]};
   strategies.push_back(&kind.choices);
-  kindOfNode.push_back(&kind);
 }
 
 /// The next value of a donated argument lies as the argument does: it gets no choice of its own.
 void ShardingProblem::addResults() {
   for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     auto type = tensorTypeOf(operand.get());
-    if (auto donor = donorOf.find(operand.getOperandNumber()); donor != donorOf.end()) {
-      int32_t argument = donor->second, list = argumentLists[argument];
+    if (auto donor = outline.donorOf(operand.getOperandNumber())) {
+      int32_t argument = *donor, list = argumentLists[argument];
       if (operand.get() != function.getArgument(argument))
         connect(operand.get(), argument, list);
       resultLists.push_back(list);
@@ -454,7 +337,7 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, C
   Source source = sources.lookup(from);
   Operation *producer = from.getDefiningOp();
   if (producer && !MicroBatches::joins(producer))
-    runs = std::max(runs, microBatches.runsOf(producer));
+    runs = std::max(runs, outline.microBatches().runsOf(producer));
   if (auto hold = dyn_cast_if_present<HoldOp>(producer); hold && !hold.getUnreduced())
     change = Change::Part;
   reshards.push_back({from, source.node, source.shardings, toShardings, runs});
@@ -466,19 +349,18 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, C
 //---------------------------------------------------------------------------===//
 
 void ShardingProblem::markRepeatedBlocks() {
-  OperationSequence operations;
-  operations.firstNode = function.getNumArguments();
-  std::map<const OpKind *, size_t> numbers;
+  OperationSequence sequence;
+  sequence.firstNode = function.getNumArguments();
   StringRef phase;
-  operations.phases.push_back(0);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    Operation *op = ids[i].first;
-    operations.kinds.push_back(numbers.try_emplace(kindOfNode[i], numbers.size()).first->second);
+  sequence.phases.push_back(0);
+  for (size_t i = 0; i < operations().size(); ++i) {
+    Operation *op = operations()[i].first;
+    sequence.kinds.push_back(outline.kindOf(i));
     auto own = op->getAttrOfType<StringAttr>("autopar.phase");
     if (!own || op->getNumOperands() == 0 || own.getValue() == phase)
       continue; // constants stand in front of all phases
     phase = own.getValue();
-    operations.phases.push_back(i);
+    sequence.phases.push_back(i);
   }
-  costGraph.blocks = findRepeatedBlocks(costGraph, operations);
+  costGraph.blocks = findRepeatedBlocks(costGraph, sequence);
 }

@@ -8,20 +8,11 @@
 #include "autopar/Cost/Mesh.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Planner/CostGraph.h"
-#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/ReshardPlan.h"
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::autopar {
-
-/// Names of operations in plans: `autopar.id`, made unique by position where it is missing or given
-/// twice.
-SmallVector<std::pair<Operation *, std::string>> planIds(func::FuncOp function);
-/// Names of arguments and results in plans: `autopar.name`, else "arg#i"; results with "output:" in
-/// front.
-std::string planNameOfArgument(func::FuncOp function, unsigned index);
-std::string planNameOfResult(func::FuncOp function, unsigned index);
 
 /// All ways to lay a complete tensor on the mesh.
 SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const MeshAxes &mesh);
@@ -30,10 +21,10 @@ SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const Mesh
 /// order, results.
 class ShardingProblem {
 public:
-  /// `schedule` is that of the function; `mesh` is the one of a stage. With `assumedStages` the
-  /// function has no stages yet, and its memory is guessed as if it were cut into that many, the
-  /// first of which has `largestShare` of everything.
-  ShardingProblem(func::FuncOp function, const ::autopar::Schedule &schedule,
+  /// `outline` outlives it; `schedule` is that of its function; `mesh` is the one of a stage. With
+  /// `assumedStages` the function has no stages yet, and its memory is guessed as if it were cut
+  /// into that many, the first of which has `largestShare` of everything.
+  ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                   const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
                   int64_t assumedStages = 1, double largestShare = 1);
 
@@ -52,7 +43,7 @@ public:
   ArrayRef<FactorAxes> choicesOf(size_t position) const {
     return *strategies[argumentLists.size() + position];
   }
-  ArrayRef<std::pair<Operation *, std::string>> operations() const { return ids; }
+  ArrayRef<std::pair<Operation *, std::string>> operations() const { return outline.operations(); }
   func::FuncOp getFunction() const { return function; }
   const MeshAxes &meshAxes() const { return axes; }
   /// The resharding that edge `edge` stands for under a choice, step by step; `bytes` is what a
@@ -93,7 +84,7 @@ private:
     int32_t shardings; ///< id of the list: the value's sharding under each strategy of the node
   };
 
-  /// What operations of one name, attributes and types have in common.
+  /// What operations of one kind have in common on this mesh.
   struct OpKind {
     SmallVector<FactorAxes> choices;
     std::vector<::autopar::Strategy> strategies; ///< one per choice
@@ -103,20 +94,16 @@ private:
 
   int32_t intern(SmallVector<TensorSharding> list);
   OpKind makeKind(Operation *op);
-  const OpKind &kindOf(Operation *op);
   static void addUnchanged(OpKind &kind);
-  void findDonors();
   void addStages(::autopar::Plan &plan) const;
   void addArguments();
-  void addOperation(Operation *op);
+  void addOperation(size_t position);
   void addResults();
   void connect(Value from, int32_t toNode, int32_t toShardings, Change change = Change::Any,
                int64_t runs = 1);
   int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
                         Change change);
-  ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
-  bool waitsForBackward(Operation *op) const;
-  double copiesOf(Operation *op) const;
+  double copiesOf(size_t position) const;
   std::vector<double> timesOf(ArrayRef<int32_t> choice) const;
   ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
   double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
@@ -126,8 +113,9 @@ private:
   const ::autopar::MeshGroup &groupOf(const AxisList &axes);
   void markRepeatedBlocks();
 
-  func::FuncOp function;
-  MeshAxes axes; ///< of `mesh`
+  const StepOutline &outline;
+  mutable func::FuncOp function; ///< a handle; only read
+  MeshAxes axes;                 ///< of `mesh`
   const ::autopar::Mesh &mesh;
   const ::autopar::Cluster &cluster;
   const ::autopar::DeviceType &device;
@@ -138,18 +126,11 @@ private:
   std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change>, int32_t> matrices;
   std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
   DenseMap<Value, Source> sources;
-  MicroBatches microBatches;
   PipelineModel pipeline;
   int64_t assumedStages;
   double largestShare;
-  int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
-  int64_t firstBackward = -1;                   ///< of these; -1: none
-  DenseMap<Operation *, int64_t> timeOf;        ///< position in the block
-  DenseMap<unsigned, unsigned> donorOf;         ///< by result: the argument whose next value it is
-  SmallVector<std::pair<Operation *, std::string>> ids;
-  std::map<SmallVector<const void *>, OpKind> kinds;
+  std::vector<std::optional<OpKind>> kinds;                ///< by the outline's number
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
-  std::vector<const OpKind *> kindOfNode;                  ///< per operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
   std::vector<int32_t> resultNodes;
 

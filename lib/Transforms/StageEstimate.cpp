@@ -27,7 +27,7 @@ class Estimator {
 public:
   Estimator(func::FuncOp function, const ::autopar::Cluster &cluster,
             const StageEstimateOptions &options)
-      : function(function), cluster(cluster), options(options) {}
+      : function(function), outline(function), cluster(cluster), options(options) {}
 
   Result<StageEstimate> run();
 
@@ -45,6 +45,7 @@ private:
   Result<StageEstimate> solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const;
 
   func::FuncOp function;
+  StepOutline outline;
   const ::autopar::Cluster &cluster;
   const StageEstimateOptions &options;
   ::autopar::Schedule schedule;
@@ -79,7 +80,7 @@ double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choic
 }
 
 Result<StageEstimate> Estimator::solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const {
-  ShardingProblem problem(function, schedule, mesh, cluster, options.stages, cut.slowestShare);
+  ShardingProblem problem(outline, schedule, mesh, cluster, options.stages, cut.slowestShare);
   AUTOPAR_RETURN_IF_ERROR(constrain(problem, options.constraints));
   if (::autopar::fewestBytes(problem.graph()) > limit)
     return Status::badInput("no sharding fits");

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "StepOutline.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/CostInterface.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+SmallVector<std::pair<Operation *, std::string>> mlir::autopar::planIds(func::FuncOp function) {
+  SmallVector<std::pair<Operation *, std::string>> ids;
+  llvm::StringSet<> taken;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    std::string id = getOpId(&op).str();
+    if (id.empty() || !taken.insert(id).second)
+      id += "#" + std::to_string(ids.size());
+    ids.emplace_back(&op, id);
+  }
+  return ids;
+}
+
+std::string mlir::autopar::planNameOfArgument(func::FuncOp function, unsigned index) {
+  if (auto name = function.getArgAttrOfType<StringAttr>(index, "autopar.name"))
+    return name.str();
+  return "arg#" + std::to_string(index);
+}
+
+std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned index) {
+  if (auto name = function.getResultAttrOfType<StringAttr>(index, "autopar.name"))
+    return "output:" + name.str();
+  return "output:#" + std::to_string(index);
+}
+
+StepOutline::StepOutline(func::FuncOp function)
+    : function(function), ids(planIds(function)), batches(function.getBody().front()),
+      ownStages(function), ownPhases(function.getBody().front()) {
+  for (auto [position, entry] : llvm::enumerate(ids)) {
+    timeOf[entry.first] = position;
+    if (batches.runsOf(entry.first) == 1)
+      continue;
+    if (lastRepeated < 0)
+      firstRepeated = position;
+    lastRepeated = position;
+    if (firstBackward < 0 && ownPhases.isBackward(entry.first))
+      firstBackward = position;
+  }
+  timeOf[function.getBody().front().getTerminator()] = ids.size();
+  findDonors();
+  numberKinds();
+  for (auto [position, entry] : llvm::enumerate(ids)) {
+    lives.push_back(liveOf(entry.first->getResults(), position));
+    waits.push_back(isHeldForBackward(entry.first));
+  }
+}
+
+void StepOutline::findDonors() {
+  std::map<std::string, unsigned> donated;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, "autopar.donated"))
+      donated[planNameOfArgument(function, i)] = i;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, "autopar.name"))
+      if (auto donor = donated.find(name.str()); donor != donated.end())
+        donors[i] = donor->second;
+}
+
+std::optional<unsigned> StepOutline::donorOf(unsigned result) const {
+  auto it = donors.find(result);
+  return it == donors.end() ? std::nullopt : std::optional(it->second);
+}
+
+/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
+bool mlir::autopar::livesInUsers(Operation *op) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (!cost || !cost.isLight())
+    return false;
+  // Kept where the result has several users or one that reads it from memory.
+  bool kept = !op->getResult(0).hasOneUse() ||
+              llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
+                auto other = dyn_cast<CostOpInterface>(user);
+                return !other || !other.isLight();
+              });
+  return !kept || op->hasTrait<OpTrait::ConstantLike>();
+}
+
+/// When values defined at a position are held: until the last one is read, by itself or inside what
+/// is computed in its users, which is the last micro-batch for what all of them read; accumulators
+/// from the first micro-batch on. A donated argument's next value lies in the argument's memory.
+::autopar::LiveInterval StepOutline::liveOf(ValueRange values, int64_t defined) const {
+  ::autopar::LiveInterval live{defined, defined};
+  for (Value value : values) {
+    Operation *producer = value.getDefiningOp();
+    bool isOfOne = producer && batches.runsOf(producer) > 1;
+    if (isOfOne && MicroBatches::joins(producer)) {
+      live.begin = std::min(live.begin, firstRepeated);
+      live.end = std::max(live.end, lastRepeated);
+    }
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasTrait<OpTrait::IsTerminator>() && donors.contains(use.getOperandNumber()))
+        continue;
+      bool isReadByAll = !isOfOne && batches.runsOf(user) > 1;
+      live.end = std::max(live.end, isReadByAll ? lastRepeated : timeOf.lookup(user));
+      if (user->getNumResults() == 1 && livesInUsers(user))
+        live.end = std::max(live.end, liveOf(user->getResults(), live.end).end - 1);
+    }
+  }
+  ++live.end;
+  return live;
+}
+
+bool StepOutline::isHeldForBackward(Operation *op) const {
+  int64_t position = positionOf(op);
+  return firstBackward >= 0 && batches.runsOf(op) > 1 && !MicroBatches::joins(op) &&
+         position < firstBackward && lives[position].end > firstBackward;
+}
+
+void StepOutline::numberKinds() {
+  std::map<SmallVector<const void *>, size_t> numbers;
+  for (auto &[op, id] : ids) {
+    NamedAttrList attributes(op->getAttrDictionary());
+    attributes.erase("autopar.id");
+    const void *yes = op->getName().getAsOpaquePointer();
+    SmallVector<const void *> key{
+        yes, attributes.getDictionary(op->getContext()).getAsOpaquePointer(),
+        livesInUsers(op) ? yes : nullptr, batches.runsOf(op) > 1 ? yes : nullptr,
+        // A region may hold anything.
+        op->getNumRegions() ? op : nullptr};
+    for (Type type : op->getOperandTypes())
+      key.push_back(type.getAsOpaquePointer());
+    for (Type type : op->getResultTypes())
+      key.push_back(type.getAsOpaquePointer());
+    kinds.push_back(numbers.try_emplace(std::move(key), numbers.size()).first->second);
+  }
+  differentKinds = numbers.size();
+}
