@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions about a cluster and the rules it must keep.
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/CostModel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -182,6 +183,33 @@ Status Cluster::verify() const {
       AUTOPAR_RETURN_IF_ERROR(verifyLink(group.insideLink, indexed("nodes", i) + ".inside_link"));
   }
   return verifyLevels(*this);
+}
+
+Status Cluster::checkCollectives() const {
+  auto has = [&](CollectiveKind kind, int64_t ranks, int64_t on) {
+    for (const MeasuredCollective &one : collectives)
+      if (one.kind == kind && one.ranksPerNode == ranks && one.nodes == on)
+        return true;
+    return false;
+  };
+  int64_t most = 1;
+  for (const NodeGroup &group : nodes)
+    most = std::max(most, group.devicesPerNode);
+  for (int64_t on = 1; on <= nodeCount(); ++on)
+    for (int64_t ranks = 1; ranks <= most; ++ranks) {
+      if (nodeCount() % on || most % ranks || on * ranks == 1)
+        continue;
+      for (CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::AllGather,
+                                  CollectiveKind::ReduceScatter, CollectiveKind::AllToAll})
+        if (!has(kind, ranks, on))
+          return Status::badInput(
+              "collectives: no times of " + std::string(autopar::name(kind)) +
+              " with ranks_per_node " + std::to_string(ranks) + ", nodes " + std::to_string(on) +
+              ", which meshes of cluster \"" + name +
+              "\" can have: measure it, leave all collectives out, or say --profile-fallback "
+              "interpolate to take it from the cluster's links");
+    }
+  return Status::ok();
 }
 
 } // namespace autopar

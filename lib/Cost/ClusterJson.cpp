@@ -122,6 +122,8 @@ std::string Cluster::toJson() const {
       one["nodes"] = level.nodes;
     json["levels"].push_back(one);
   }
+  if (!collectives.empty())
+    json["collectives"] = autopar::toJson(collectives);
   return json.dump(2) + "\n";
 }
 
@@ -136,6 +138,8 @@ Result<Cluster> Cluster::fromJson(std::string_view text) {
   const nlohmann::json &types = fields.array("device_types");
   const nlohmann::json &groups = fields.array("nodes");
   const nlohmann::json &levels = fields.array("levels");
+  static const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json &measured = fields.has("collectives") ? fields.array("collectives") : none;
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
   for (size_t i = 0; i < types.size(); ++i) {
     Result<DeviceType> type = readDeviceType(types[i], placeIn("device_types", i));
@@ -155,6 +159,11 @@ Result<Cluster> Cluster::fromJson(std::string_view text) {
       return level.status();
     cluster.levels.push_back(level.take());
   }
+  Result<std::vector<MeasuredCollective>> collectives =
+      readMeasuredCollectives(measured, "collectives");
+  if (!collectives)
+    return collectives.status();
+  cluster.collectives = collectives.take();
   AUTOPAR_RETURN_IF_ERROR(cluster.verify());
   return cluster;
 }
@@ -162,6 +171,8 @@ Result<Cluster> Cluster::fromJson(std::string_view text) {
 Result<Cluster> Cluster::load(const std::string &path) {
   if (path.starts_with("presets:"))
     return preset(path);
+  if (path.starts_with("{"))
+    return fromJson(path);
   Result<std::string> text = readWholeFile(path);
   if (!text)
     return text.status();

@@ -33,7 +33,7 @@ Result<Equation> equationOf(const TimedCollective &timed) {
 } // namespace
 
 double predictedUs(const TimedCollective &timed, const Link &link) {
-  return collectiveTimeUs(timed.kind, timed.bytes, {{timed.ranks}, {link}});
+  return collectiveTimeUs(timed.kind, timed.bytes, {{timed.ranks}, {link}, {}});
 }
 
 Result<LinkFit> fitLink(std::span<const TimedCollective> timed) {

@@ -114,6 +114,14 @@ int64_t MeshGroup::size() const {
   return product;
 }
 
+/// What was measured for a group of this shape.
+static MeshGroup withMeasured(MeshGroup group, const Cluster &cluster) {
+  for (const MeasuredCollective &one : cluster.collectives)
+    if (one.ranksPerNode == group.extents[0] && one.nodes == group.size() / group.extents[0])
+      group.measured.push_back(one);
+  return group;
+}
+
 MeshGroup meshGroup(const Cluster &cluster, int64_t ranksPerNode, int64_t nodes) {
   MeshGroup group;
   for (const LinkLevel &level : cluster.levels) {
@@ -133,7 +141,7 @@ MeshGroup meshGroup(const Cluster &cluster, int64_t ranksPerNode, int64_t nodes)
     if (node.insideLink.bytesPerSecond > 0 &&
         node.insideLink.bytesPerSecond < group.links[0].bytesPerSecond)
       group.links[0] = node.insideLink;
-  return group;
+  return withMeasured(std::move(group), cluster);
 }
 
 MeshGroup meshGroup(const Cluster &cluster, const std::vector<int64_t> &devices) {
@@ -159,7 +167,7 @@ MeshGroup meshGroup(const Cluster &cluster, const std::vector<int64_t> &devices)
     group.extents.push_back(static_cast<int64_t>(widest));
     group.links.push_back(worst);
   }
-  return group;
+  return withMeasured(std::move(group), cluster);
 }
 
 MeshGroup meshGroup(const Cluster &cluster, const Mesh &mesh, std::span<const std::string> axes) {

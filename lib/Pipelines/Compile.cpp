@@ -17,6 +17,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
+#include "autopar/Import/Profile/GraphImporter.h"
 #include "autopar/Plan/Degrees.h"
 #include "autopar/Report/HtmlReport.h"
 #include "autopar/Target/ArtifactEmitter.h"
@@ -63,6 +64,7 @@ public:
       : options(options), context(context) {}
 
   Result<CompileResult> run() {
+    AUTOPAR_RETURN_IF_ERROR(readProfile());
     AUTOPAR_RETURN_IF_ERROR(chooseCluster());
     AUTOPAR_RETURN_IF_ERROR(chooseTarget());
     AUTOPAR_RETURN_IF_ERROR(readPlan());
@@ -107,6 +109,29 @@ private:
     return !isSharding || shards();
   }
 
+  Status readProfile() {
+    if (options.profile.empty())
+      return Status::ok();
+    Result<::autopar::ProfileDatabase> loaded =
+        ::autopar::ProfileDatabase::load(options.profile, options.profileFallback);
+    if (!loaded)
+      return loaded.status();
+    profile = loaded.take();
+    return Status::ok();
+  }
+
+  /// The cluster with the collectives that were measured on it.
+  Status addCollectives() {
+    if (!profile || profile->collectives.empty())
+      return Status::ok();
+    cluster->collectives = profile->collectives;
+    if (options.profileFallback == ::autopar::ProfileFallback::None)
+      if (Status status = cluster->checkCollectives(); !status.isOk())
+        return status.at(options.profile);
+    shardOptions.cluster = cluster->toJson();
+    return Status::ok();
+  }
+
   Status chooseCluster() {
     shardOptions.cluster = options.cluster;
     if (options.cluster.empty() && options.ranks > 1)
@@ -130,6 +155,7 @@ private:
     if (!loaded)
       return loaded.status();
     cluster = loaded.take();
+    AUTOPAR_RETURN_IF_ERROR(addCollectives());
     if (options.memoryLimit == 0)
       lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
     return Status::ok();
@@ -274,11 +300,26 @@ private:
       return read();
     if (!llvm::sys::fs::exists(options.input))
       return Status::noInput(options.input + ": no such file");
+    if (StringRef(options.input).ends_with(".json"))
+      return importGraph();
     ImportOptions import;
     import.bindings = options.bindings;
     import.trainingMode = options.train && !options.train.inferenceMode;
     import.ownTraining = !options.train && !options.train.inferenceMode;
     FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, import, context);
+    if (failed(imported))
+      return reported();
+    module = std::move(*imported);
+    return settleInputs();
+  }
+
+  Status importGraph() {
+    Result<::autopar::OperatorGraph> graph =
+        ::autopar::OperatorGraph::load(options.input, *profile);
+    if (!graph)
+      return graph.status();
+    FailureOr<OwningOpRef<ModuleOp>> imported =
+        importOperatorGraph(*graph, *profile, options.input, context);
     if (failed(imported))
       return reported();
     module = std::move(*imported);
@@ -521,7 +562,8 @@ private:
   std::optional<::autopar::Degrees> degrees;
   OwningOpRef<ModuleOp> module;
   std::optional<::autopar::Cluster> cluster; ///< of the search
-  int64_t samples = 0, tokens = 0;           ///< of a step
+  std::optional<::autopar::ProfileDatabase> profile;
+  int64_t samples = 0, tokens = 0; ///< of a step
   int cudaChip = ::autopar::kPtxChip;
   CompileResult result;
 };

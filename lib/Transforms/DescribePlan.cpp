@@ -128,6 +128,8 @@ private:
       if (int32_t node = problem.nodesOfResults()[i]; node >= static_cast<int32_t>(first))
         AUTOPAR_RETURN_IF_ERROR(findShardingOf(planNameOfResult(function, i),
                                                problem.shardingsOfResult(i), choice[node]));
+    for (size_t node = 0; node < choice.size(); ++node)
+      choice[node] = choice[problem.leaderOf(static_cast<int32_t>(node))];
     return Status::ok();
   }
 
@@ -254,6 +256,7 @@ private:
   }
 
   int32_t meshOfNode(size_t node) const {
+    node = problem.leaderOf(static_cast<int32_t>(node));
     const PipelineModel &pipeline = problem.pipelineModel();
     if (pipeline.meshes() == 1)
       return 0;
@@ -312,6 +315,7 @@ private:
   //-----------------------------------------------------------------------------------===//
 
   int64_t MemoryParts::*partOf(size_t node) const {
+    node = problem.leaderOf(static_cast<int32_t>(node));
     if (node < first) {
       BlockArgument argument = function.getArgument(node);
       bool isState = function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;

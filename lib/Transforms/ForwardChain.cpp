@@ -17,7 +17,7 @@ static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
       list.push_back(tensorTypeOf(value));
     return list;
   };
-  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device);
+  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device, /*mayScale=*/true);
 }
 
 ForwardChain::ForwardChain(ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster,

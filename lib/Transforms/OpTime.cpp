@@ -13,11 +13,21 @@ int64_t mlir::autopar::bytesOf(RankedTensorType type) {
   return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));
 }
 
+int64_t mlir::autopar::bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> results) {
+  if (auto cost = dyn_cast<CostOpInterface>(op))
+    if (std::optional<int64_t> measured = cost.getMeasuredBytes(index, results))
+      return *measured;
+  return bytesOf(results[index]);
+}
+
 double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
                                ArrayRef<RankedTensorType> results,
-                               const ::autopar::DeviceType &device) {
+                               const ::autopar::DeviceType &device, bool mayScale) {
   double flops = 0, written = 0, read = 0;
   auto cost = dyn_cast<CostOpInterface>(op);
+  if (cost)
+    if (std::optional<double> measured = cost.getMeasuredUs(operands, results, mayScale))
+      return *measured;
   if (cost)
     flops = cost.getFlops(operands, results);
   for (RankedTensorType type : results)

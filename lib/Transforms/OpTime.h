@@ -8,10 +8,14 @@
 namespace mlir::autopar {
 
 int64_t bytesOf(RankedTensorType type);
+/// Of result `index` of an operation with results of these types.
+int64_t bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> results);
 
 /// Microseconds, by the cost model, of an operation with operands and results of these types. A
-/// light one is a pass over its result within another operation's kernel.
+/// light one is a pass over its result within another operation's kernel. Of a measured operation
+/// what was measured: infinite where nobody did, or, if it may be scaled, a guess from other sizes.
 double opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
-                ArrayRef<RankedTensorType> results, const ::autopar::DeviceType &device);
+                ArrayRef<RankedTensorType> results, const ::autopar::DeviceType &device,
+                bool mayScale = false);
 
 } // namespace mlir::autopar

@@ -28,7 +28,14 @@ using ::autopar::RecomputeValue;
 static constexpr int64_t kAlignment = 64;
 
 static int64_t bufferBytes(Value value) {
-  return llvm::alignTo(std::max<int64_t>(bytesOf(tensorTypeOf(value)), 1), kAlignment);
+  int64_t bytes = bytesOf(tensorTypeOf(value));
+  if (auto result = dyn_cast<OpResult>(value)) {
+    SmallVector<RankedTensorType> types;
+    for (Value other : result.getOwner()->getResults())
+      types.push_back(tensorTypeOf(other));
+    bytes = bytesOf(result.getOwner(), result.getResultNumber(), types);
+  }
+  return llvm::alignTo(std::max<int64_t>(bytes, 1), kAlignment);
 }
 
 namespace {
@@ -176,6 +183,7 @@ private:
   double timeUs(Operation *op) const {
     using ::autopar::CollectiveKind;
     double read = 0, written = 0, flops = 0;
+    std::optional<double> measured;
     for (Value operand : op->getOperands())
       read += static_cast<double>(bytesOf(tensorTypeOf(operand)));
     for (Value result : op->getResults())
@@ -201,8 +209,12 @@ private:
         operands.push_back(tensorTypeOf(operand));
       for (Value result : inner->getResults())
         results.push_back(tensorTypeOf(result));
+      if (auto us = inner.getMeasuredUs(operands, results, /*mayScale=*/false))
+        measured = measured.value_or(0) + *us;
       flops += inner.getFlops(operands, results);
     });
+    if (measured)
+      return *measured;
     ::autopar::DataType type = dataTypeOf(tensorTypeOf(op->getResult(0)).getElementType());
     return ::autopar::opTimeUs(flops, read + written, type, device);
   }

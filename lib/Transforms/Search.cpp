@@ -183,6 +183,7 @@ private:
   ::autopar::Result<::autopar::Plan> solve(const StepOutline &outline, const Mesh &mesh,
                                            const Cluster &machine, int64_t &leastBytes) {
     ShardingProblem problem(outline, schedule, mesh, machine);
+    AUTOPAR_RETURN_IF_ERROR(problem.status());
     problem.graph().memoryLimitBytes = limit;
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random")

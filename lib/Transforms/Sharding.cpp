@@ -146,8 +146,10 @@ TensorSharding mlir::autopar::operandSharding(const ShardingRule &rule, const Fa
 TensorSharding mlir::autopar::resultSharding(const ShardingRule &rule, const FactorAxes &axes,
                                              unsigned index) {
   TensorSharding sharding = shardingFrom(rule.results[index], axes);
-  addPartial(sharding, rule, axes,
-             [](const Factor &factor) { return factor.kind == FactorKind::Reduction; });
+  addPartial(sharding, rule, axes, [&](const Factor &factor) {
+    return factor.kind == FactorKind::Reduction &&
+           !llvm::is_contained(factor.completeResults, index);
+  });
   return sharding;
 }
 

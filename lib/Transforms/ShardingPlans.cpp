@@ -57,10 +57,10 @@ std::pair<double, double> ShardingProblem::onceAndEachUs(ArrayRef<int32_t> choic
   std::vector<double> times = timesOf(choice);
   return pipeline.run([&](Operation *op) { return times[first + outline.positionOf(op)]; },
                       [&](Operation *op) {
-                        int64_t position = outline.positionOf(op), node = first + position;
+                        size_t node = first + outline.positionOf(op);
                         double held = static_cast<double>(
                             costGraph.nodes[node].strategies[choice[node]].liveBytes);
-                        return static_cast<int64_t>(held / copiesOf(position));
+                        return static_cast<int64_t>(held / copiesOf(op->getResult(0)));
                       });
 }
 
@@ -117,6 +117,8 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
       break;
     }
   }
+  for (size_t follower = 0; follower < followed.size(); ++follower)
+    choice[firstFollower + follower] = choice[followed[follower]];
   return choice;
 }
 

@@ -42,6 +42,7 @@ ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Sc
   for (size_t position = 0; position < operations().size(); ++position)
     addOperation(position);
   addResults();
+  addFollowers();
   markRepeatedBlocks();
 }
 
@@ -122,14 +123,20 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
     kind.choices.truncate(1);
   for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
-    strategy.timeUs = outline.microBatches().runsOf(op) * opTimeUs(op, rule, choice);
+    double us = opTimeUs(op, rule, choice);
+    strategy.timeUs =
+        std::isinf(us) ? ::autopar::kForbidden : outline.microBatches().runsOf(op) * us;
+    SmallVector<RankedTensorType> results;
     for (OpResult result : op->getResults())
-      strategy.liveBytes += bytesOf(localType(
-          tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), axes));
-    if (takesNoMemory(op))
-      strategy.liveBytes = 0;
+      results.push_back(localType(tensorTypeOf(result),
+                                  resultSharding(rule, choice, result.getResultNumber()), axes));
+    kind.resultBytes.resize(results.size());
+    for (unsigned number = 0; number < results.size(); ++number)
+      kind.resultBytes[number].push_back(takesNoMemory(op) ? 0 : bytesOf(op, number, results));
+    strategy.liveBytes = kind.resultBytes.front().back();
     kind.strategies.push_back(std::move(strategy));
   }
+  kind.fixedResults = rule.fixedResults;
   if (auto hold = dyn_cast<HoldOp>(op)) {
     kind.operands = hold.getUnreduced() ? Change::Reduction : Change::CopyOrNone;
     if (kind.operands == Change::CopyOrNone)
@@ -158,14 +165,16 @@ void ShardingProblem::addUnchanged(OpKind &kind) {
     strategy.liveBytes = 0;
   llvm::append_range(kind.choices, choices);
   llvm::append_range(kind.strategies, copies);
+  std::vector<int64_t> &bytes = kind.resultBytes.front(); // a hold has one result
+  bytes.insert(bytes.begin(), choices.size(), 0);
 }
 
 /// How many times a result is held at once. Of assumed stages the first holds most: its share of
 /// what lives for a step, and of what waits for the backward pass as many shares as micro-batches
 /// are in flight; what lives within a layer is on one stage as a whole.
-double ShardingProblem::copiesOf(size_t position) const {
-  Operation *op = operations()[position].first;
-  bool waits = outline.waitsForBackward(position);
+double ShardingProblem::copiesOf(OpResult result) const {
+  Operation *op = result.getOwner();
+  bool waits = outline.waitsForBackward(result);
   if (assumedStages == 1)
     return waits ? static_cast<double>(pipeline.inFlight(op)) : 1;
   const MicroBatches &microBatches = outline.microBatches();
@@ -175,17 +184,43 @@ double ShardingProblem::copiesOf(size_t position) const {
                : 1;
 }
 
+void ShardingProblem::checkMeasured(Operation *op, const OpKind &kind) {
+  bool isKnown = llvm::any_of(kind.strategies, [](const ::autopar::Strategy &strategy) {
+    return !::autopar::isForbidden(strategy.timeUs);
+  });
+  if (isKnown || !problem.isOk())
+    return;
+  RankedTensorType least;
+  ShardingRule rule = shardingRuleOf(op);
+  for (const FactorAxes &choice : kind.choices)
+    if (RankedTensorType type =
+            localType(tensorTypeOf(op->getOperand(0)), operandSharding(rule, choice, 0), axes);
+        !least || type.getNumElements() < least.getNumElements())
+      least = type;
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "\"" << operations()[outline.positionOf(op)].second
+      << "\" was measured on none of the sizes that it has on mesh ";
+  llvm::interleave(
+      mesh.axes, out,
+      [&](const ::autopar::MeshAxis &axis) { out << axis.name << "=" << axis.size; }, ",");
+  out << ": it reads " << least << " at the least, " << least.getDimSize(0)
+      << " samples at a time; measure that, or use more micro-batches";
+  problem = ::autopar::Status::badInput(text);
+}
+
 void ShardingProblem::addOperation(size_t position) {
   auto &[op, id] = operations()[position];
   std::optional<OpKind> &known = kinds[outline.kindOf(position)];
   if (!known)
     known = makeKind(op);
   const OpKind &kind = *known;
+  checkMeasured(op, kind);
   ::autopar::CostNode node;
   node.id = id;
   node.strategies = kind.strategies;
-  node.live.push_back(onMesh(op->getResult(0), outline.liveOf(position)));
-  if (double copies = copiesOf(position); copies != 1)
+  node.live.push_back(onMesh(op->getResult(0), outline.liveOf(op->getResult(0))));
+  if (double copies = copiesOf(op->getResult(0)); copies != 1)
     for (::autopar::Strategy &strategy : node.strategies)
       strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(strategy.liveBytes));
   int32_t index = costGraph.addNode(std::move(node));
@@ -194,7 +229,8 @@ void ShardingProblem::addOperation(size_t position) {
       connect(operand, index, kind.operandLists[number], kind.operands,
               op->hasAttr(MicroBatches::everyTime) ? outline.microBatches().runsOf(op) : 1);
   for (OpResult result : op->getResults())
-    sources[result] = {index, kind.resultLists[result.getResultNumber()]};
+    sources[result] = {index, kind.resultLists[result.getResultNumber()],
+                       llvm::is_contained(kind.fixedResults, result.getResultNumber())};
   strategies.push_back(&kind.choices);
 }
 
@@ -220,6 +256,41 @@ void ShardingProblem::addResults() {
     resultLists.push_back(list);
     resultNodes.push_back(index);
     strategies.push_back(nullptr);
+  }
+}
+
+/// Results of an operation live differently long: all but the first get nodes of their own, with no
+/// choice of their own.
+void ShardingProblem::addFollowers() {
+  firstFollower = static_cast<int32_t>(costGraph.nodes.size());
+  std::map<size_t, int32_t> diagonals; // matrices by extent
+  for (auto [position, entry] : llvm::enumerate(operations())) {
+    Operation *op = entry.first;
+    const OpKind &kind = *kinds[outline.kindOf(position)];
+    auto leader = static_cast<int32_t>(argumentLists.size() + position);
+    for (OpResult result : op->getResults().drop_front()) {
+      const std::vector<int64_t> &bytes = kind.resultBytes[result.getResultNumber()];
+      if (llvm::all_of(bytes, [](int64_t own) { return own == 0; }))
+        continue;
+      double copies = copiesOf(result);
+      ::autopar::CostNode node;
+      node.id = entry.second + "#" + std::to_string(result.getResultNumber());
+      node.live.push_back(onMesh(result, outline.liveOf(result)));
+      for (int64_t own : bytes) {
+        ::autopar::Strategy &strategy = node.strategies.emplace_back();
+        strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(own));
+      }
+      size_t count = bytes.size();
+      auto [diagonal, isNew] = diagonals.try_emplace(count, 0);
+      if (isNew) {
+        std::vector<double> matrix(count * count, ::autopar::kForbidden);
+        for (size_t i = 0; i < count; ++i)
+          matrix[i * count + i] = 0;
+        diagonal->second = costGraph.addMatrix(std::move(matrix));
+      }
+      costGraph.addEdge(leader, costGraph.addNode(std::move(node)), diagonal->second);
+      followed.push_back(leader);
+    }
   }
 }
 
@@ -282,6 +353,8 @@ const TensorSharding &ShardingProblem::sourceOfEdge(size_t edge, ArrayRef<int32_
 void ShardingProblem::forEachStep(
     size_t edge, ArrayRef<int32_t> choice,
     function_ref<void(const ReshardStep &, double bytes, double us)> call) {
+  if (edge >= reshards.size())
+    return; // to a follower
   const Reshard &reshard = reshards[edge];
   auto type = tensorTypeOf(reshard.value);
   TensorSharding current = sourceOfEdge(edge, choice);
@@ -312,9 +385,11 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
   for (size_t row = 0; row < rows.size(); ++row)
     for (size_t column = 0; column < columns.size(); ++column) {
       auto [entry, missing] = known.try_emplace({rowOf[row], columnOf[column]}, 0.0);
-      if (missing)
+      if (missing && change != Change::None)
         entry->second = runs * reshardTimeUs(type, rows[row], columns[column]);
       double cost = entry->second;
+      if (change == Change::None)
+        cost = rows[row] == columns[column] ? 0 : ::autopar::kForbidden;
       // In the first half of the strategies the value stays where it is, in the second it moves.
       if (change == Change::CopyOrNone &&
           (column < columns.size() / 2) != (rows[row] == columns[column]))
@@ -340,6 +415,8 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, C
     runs = std::max(runs, outline.microBatches().runsOf(producer));
   if (auto hold = dyn_cast_if_present<HoldOp>(producer); hold && !hold.getUnreduced())
     change = Change::Part;
+  if (source.isFixed)
+    change = Change::None;
   reshards.push_back({from, source.node, source.shardings, toShardings, runs});
   costGraph.addEdge(source.node, toNode,
                     reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs, change));

@@ -28,6 +28,8 @@ public:
                   const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
                   int64_t assumedStages = 1, double largestShare = 1);
 
+  /// BadInput where a measured operation has only sizes that nobody measured.
+  const ::autopar::Status &status() const { return problem; }
   const ::autopar::CostGraph &graph() const { return costGraph; }
   ::autopar::CostGraph &graph() { return costGraph; }
   /// The plan that a choice (one strategy per node) means; `believed` is left empty.
@@ -67,6 +69,11 @@ public:
   /// How the choices of `plan`, which may be of another cut of the same function, are called here:
   /// one per node, -1 where the plan does not say.
   std::vector<int32_t> choiceOf(const ::autopar::Plan &plan) const;
+  /// Nodes behind the results hold what operations give beside their first result; each is run as
+  /// its operation is. The node of the operation; any other node itself.
+  int32_t leaderOf(int32_t node) const {
+    return node < firstFollower ? node : followed[node - firstFollower];
+  }
 
 private:
   /// How a value may change on the way into an operation.
@@ -75,13 +82,15 @@ private:
     CopyOrNone, ///< the first half of the strategies takes it as it lies, the second half a copy
     Reduction,  ///< a partial sum may be completed here or later
     Part,       ///< as it is held or a part of it: a larger copy would be a hold's
+    None,       ///< it stays as it is made
   };
   /// Microseconds that a reduction costs more where it could also be done later: decides ties.
   static constexpr double kLastPlace = 1e-3;
 
   struct Source {
     int32_t node;
-    int32_t shardings; ///< id of the list: the value's sharding under each strategy of the node
+    int32_t shardings;    ///< id of the list: the value's sharding under each strategy of the node
+    bool isFixed = false; ///< it stays like that
   };
 
   /// What operations of one kind have in common on this mesh.
@@ -89,6 +98,9 @@ private:
     SmallVector<FactorAxes> choices;
     std::vector<::autopar::Strategy> strategies; ///< one per choice
     SmallVector<int32_t> operandLists, resultLists;
+    /// Bytes of each result under each choice.
+    SmallVector<std::vector<int64_t>> resultBytes;
+    SmallVector<int64_t, 1> fixedResults; ///< that are not resharded
     Change operands = Change::Any;
   };
 
@@ -103,7 +115,9 @@ private:
                int64_t runs = 1);
   int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
                         Change change);
-  double copiesOf(size_t position) const;
+  double copiesOf(OpResult result) const;
+  void addFollowers();
+  void checkMeasured(Operation *op, const OpKind &kind);
   std::vector<double> timesOf(ArrayRef<int32_t> choice) const;
   ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
   double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
@@ -133,6 +147,9 @@ private:
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
   std::vector<int32_t> resultNodes;
+  ::autopar::Status problem;
+  int32_t firstFollower = 0;
+  std::vector<int32_t> followed; ///< per follower the node of its operation
 
   /// What an edge of the graph stands for.
   struct Reshard {

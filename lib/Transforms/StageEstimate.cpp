@@ -81,6 +81,7 @@ double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choic
 
 Result<StageEstimate> Estimator::solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const {
   ShardingProblem problem(outline, schedule, mesh, cluster, options.stages, cut.slowestShare);
+  AUTOPAR_RETURN_IF_ERROR(problem.status());
   AUTOPAR_RETURN_IF_ERROR(constrain(problem, options.constraints));
   if (::autopar::fewestBytes(problem.graph()) > limit)
     return Status::badInput("no sharding fits");

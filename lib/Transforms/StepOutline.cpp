@@ -50,8 +50,11 @@ StepOutline::StepOutline(func::FuncOp function)
   findDonors();
   numberKinds();
   for (auto [position, entry] : llvm::enumerate(ids)) {
-    lives.push_back(liveOf(entry.first->getResults(), position));
-    waits.push_back(isHeldForBackward(entry.first));
+    firstResult.push_back(lives.size());
+    for (OpResult result : entry.first->getResults()) {
+      lives.push_back(liveOf(ValueRange(result), position));
+      waits.push_back(isHeldForBackward(result));
+    }
   }
 }
 
@@ -111,10 +114,10 @@ bool mlir::autopar::livesInUsers(Operation *op) {
   return live;
 }
 
-bool StepOutline::isHeldForBackward(Operation *op) const {
-  int64_t position = positionOf(op);
+bool StepOutline::isHeldForBackward(OpResult result) const {
+  Operation *op = result.getOwner();
   return firstBackward >= 0 && batches.runsOf(op) > 1 && !MicroBatches::joins(op) &&
-         position < firstBackward && lives[position].end > firstBackward;
+         positionOf(op) < firstBackward && liveOf(result).end > firstBackward;
 }
 
 void StepOutline::numberKinds() {

@@ -41,18 +41,21 @@ public:
   /// Operations that differ only in their id and operands share one kind; a layer's copies do.
   size_t kindOf(size_t position) const { return kinds[position]; }
   size_t kindCount() const { return differentKinds; }
-  /// When the results of an operation are held.
-  ::autopar::LiveInterval liveOf(size_t position) const { return lives[position]; }
+  /// When a value is held.
+  ::autopar::LiveInterval liveOf(OpResult result) const { return lives[indexOf(result)]; }
   ::autopar::LiveInterval liveOf(BlockArgument argument) const { return liveOf(argument, 0); }
   /// Whether a micro-batch's result of the forward pass is held until its backward pass.
-  bool waitsForBackward(size_t position) const { return waits[position]; }
+  bool waitsForBackward(OpResult result) const { return waits[indexOf(result)]; }
   /// The argument whose next value a result is.
   std::optional<unsigned> donorOf(unsigned result) const;
 
 private:
   void findDonors();
   void numberKinds();
-  bool isHeldForBackward(Operation *op) const;
+  bool isHeldForBackward(OpResult result) const;
+  size_t indexOf(OpResult result) const {
+    return firstResult[positionOf(result.getOwner())] + result.getResultNumber();
+  }
   ::autopar::LiveInterval liveOf(ValueRange values, int64_t defined) const;
 
   mutable func::FuncOp function; ///< a handle; only read
@@ -66,7 +69,8 @@ private:
   int64_t firstBackward = -1;                   ///< of these; -1: none
   std::vector<size_t> kinds;
   size_t differentKinds = 0;
-  std::vector<::autopar::LiveInterval> lives;
+  std::vector<size_t> firstResult;            ///< per operation: the place of its first result in
+  std::vector<::autopar::LiveInterval> lives; ///< these: per result of all operations
   std::vector<char> waits;
 };
 

@@ -18,12 +18,12 @@ KNOWN = {"$ref", "$schema", "$defs", "title", "description", "oneOf", "const", "
          "additionalProperties", "items"}
 
 
-def violations(value: Any, schema: Dict[str, Any], place: str = "plan") -> Iterator[str]:
+def violations(value: Any, schema: Dict[str, Any], place: str = "plan", root: Dict[str, Any] = SCHEMA) -> Iterator[str]:
     """The part of JSON Schema that the file uses."""
     assert set(schema) <= KNOWN, set(schema) - KNOWN
     if "$ref" in schema:
-        yield from violations(value, SCHEMA["$defs"][schema["$ref"].rsplit("/", 1)[1]], place)
-    if "oneOf" in schema and sum(not list(violations(value, one, place)) for one in schema["oneOf"]) != 1:
+        yield from violations(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], place, root)
+    if "oneOf" in schema and sum(not list(violations(value, one, place, root)) for one in schema["oneOf"]) != 1:
         yield f"{place}: fits not exactly one of {len(schema['oneOf'])} forms"
     if "const" in schema and value != schema["const"]:
         yield f"{place}: is not {schema['const']!r}"
@@ -39,7 +39,7 @@ def violations(value: Any, schema: Dict[str, Any], place: str = "plan") -> Itera
         if len(value) < schema.get("minItems", 0):
             yield f"{place}: is too short"
         for number, item in enumerate(value):
-            yield from violations(item, schema.get("items", {}), f"{place}[{number}]")
+            yield from violations(item, schema.get("items", {}), f"{place}[{number}]", root)
     if isinstance(value, dict):
         yield from (f"{place}: lacks {key}" for key in schema.get("required", []) if key not in value)
         for key, item in value.items():
@@ -47,7 +47,7 @@ def violations(value: Any, schema: Dict[str, Any], place: str = "plan") -> Itera
             if known is False:
                 yield f"{place}: has {key}"
             else:
-                yield from violations(item, known, f"{place}.{key}")
+                yield from violations(item, known, f"{place}.{key}", root)
 
 
 def compile_plan(model: pathlib.Path, *options: Any) -> subprocess.CompletedProcess:

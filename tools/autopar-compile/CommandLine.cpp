@@ -22,6 +22,9 @@ EXAMPLES:
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o train.bin \
       --train "loss=softmax_cross_entropy(logits, labels)" --optimizer "adamw(lr=3e-4)" --clip-norm 1
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan-only -o plan.json --report plan.html
+  autopar-compile chain.json --profile db.json --cluster presets:h100x8 --plan-only -o plan.json --explain \
+      --train "loss=loss" --optimizer "adamw(lr=3e-4)" --stages auto --micro-batches auto
+                          operations that were measured elsewhere: docs/ProfileDatabase.md
   autopar-compile --compare a.json b.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan megatron.json --plan-only -o plan.json
                           with {"kind": "degrees", "version": 1, "data": 2, "tensor": 2} in megatron.json
@@ -36,8 +39,8 @@ Exit codes: docs/ExitCodes.md. Cluster files: docs/CostModel.md. Training: docs/
 struct Options {
   cl::extrahelp exampleHelp{examples};
   cl::OptionCategory category{"autopar-compile options"};
-  cl::opt<std::string> input{cl::Positional, cl::desc("model.onnx (or module.mlir)"), cl::init(""),
-                             cl::cat(category)};
+  cl::opt<std::string> input{cl::Positional, cl::desc("model.onnx (or graph.json, module.mlir)"),
+                             cl::init(""), cl::cat(category)};
   cl::opt<std::string> output{
       "o", cl::desc("artifact to write (default compiled.bin), or the IR of --stop-after"),
       cl::value_desc("file"), cl::cat(category)};
@@ -48,6 +51,15 @@ struct Options {
                          cl::cat(category)};
   cl::opt<std::string> cluster{"cluster", cl::desc("cluster file, or presets:NAME"),
                                cl::cat(category)};
+  cl::opt<std::string> profile{
+      "profile",
+      cl::desc("profile database: the operations of a graph.json, and times of collectives"),
+      cl::value_desc("db.json"), cl::cat(category)};
+  cl::opt<std::string> profileFallback{
+      "profile-fallback",
+      cl::desc("what fills holes of the profile database: none (default: they are refused), or "
+               "interpolate"),
+      cl::init("none"), cl::value_desc("none|interpolate"), cl::cat(category)};
   cl::opt<std::string> engine{"engine",
                               cl::desc("search engine, or random for a seeded legal plan"),
                               cl::init("auto"), cl::cat(category)};
@@ -268,6 +280,17 @@ Status Options::check() const {
                  gradientType + "\"");
   if (planOnly && ranks <= 1 && cluster.empty())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
+  bool isGraph = StringRef(input).ends_with(".json");
+  if (isGraph && profile.empty())
+    return usage("a graph of measured operations: expected --profile db.json, which holds them");
+  if (isGraph && !planOnly && stopAfter.empty())
+    return usage("a graph of measured operations can be planned, not run: expected --plan-only");
+  if (isGraph && precision != "f32")
+    return usage("--precision: a graph of measured operations says its element types in the "
+                 "profile database (dtype, weight_dtype)");
+  if (!llvm::is_contained({"none", "interpolate"}, profileFallback))
+    return usage("--profile-fallback: expected none or interpolate, got \"" + profileFallback +
+                 "\"");
   if ((useOnnxShardings || !emitOnnxPlan.empty()) && !StringRef(input).ends_with(".onnx"))
     return usage("--use-onnx-shardings and --emit-onnx-plan: expected an ONNX model, got \"" +
                  input + "\"");
@@ -320,6 +343,9 @@ Result<CommandLine> Options::values() const {
   options.input = input;
   options.ranks = ranks;
   options.cluster = cluster;
+  options.profile = profile;
+  if (profileFallback == "interpolate")
+    options.profileFallback = ::autopar::ProfileFallback::Interpolate;
   options.engine = engine;
   options.seed = seed;
   if (Result<::autopar::Constraints> demands = constraints())

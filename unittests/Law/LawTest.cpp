@@ -162,6 +162,9 @@ TEST_F(Law, EveryOperationWithAShardingRuleIsDrawn) {
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.getDialectNamespace() == "autopar" &&
         name.hasInterface<mlir::autopar::ShardingRuleOpInterface>()) {
+      // Of a measured operation nobody knows what it computes.
+      if (name.stripDialect().starts_with("profiled"))
+        continue;
       ++asked;
       EXPECT_TRUE(llvm::is_contained(drawn, name.stripDialect().str()))
           << name.getStringRef().str() << " needs a maker in RandomGraph.cpp";

@@ -12,6 +12,7 @@
 
 #include "autopar/Base/DataType.h"
 #include "autopar/Base/Status.h"
+#include "autopar/Cost/MeasuredCollectives.h"
 
 namespace autopar {
 
@@ -70,6 +71,8 @@ struct Cluster {
   std::vector<DeviceType> deviceTypes;
   std::vector<NodeGroup> nodes;
   std::vector<LinkLevel> levels; ///< at least one; at least two where there are two nodes
+  /// Times that are believed in place of those that follow from the links.
+  std::vector<MeasuredCollective> collectives;
 
   int64_t deviceCount() const;
   int64_t nodeCount() const;
@@ -87,10 +90,14 @@ struct Cluster {
   /// Every rule above, with the place ("nodes[1].count") of the first violation.
   Status verify() const;
 
+  /// Whether all-reduce, all-gather, reduce-scatter and all-to-all are measured for every number of
+  /// ranks and nodes that a mesh of this cluster can have in a group; names the first that is not.
+  Status checkCollectives() const;
+
   /// JSON text with `"kind": "autopar.cluster", "version": 1` (docs/CostModel.md).
   std::string toJson() const;
   static Result<Cluster> fromJson(std::string_view text);
-  /// Reads a file, or a preset where `path` starts with "presets:".
+  /// Reads a file, a preset where `path` starts with "presets:", or the JSON text itself.
   static Result<Cluster> load(const std::string &path);
   /// "h100x8x128" = 8 devices per node on 128 nodes; "h200x1" = one node; "cpux4" = 4 ranks of this
   /// kind of machine. The leading "presets:" is optional.

@@ -49,6 +49,7 @@ struct Mesh {
 struct MeshGroup {
   std::vector<int64_t> extents;
   std::vector<Link> links;
+  std::vector<MeasuredCollective> measured; ///< collectives of so many ranks on so many nodes
 
   /// Product of the extents: the number of ranks.
   int64_t size() const;

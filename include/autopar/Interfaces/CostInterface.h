@@ -5,6 +5,8 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 
+#include <optional>
+
 namespace mlir::autopar {
 
 /// Marks operations that only rearrange or make elements and are computed inside their users.

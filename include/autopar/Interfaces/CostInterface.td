@@ -25,6 +25,21 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
       return flops;
     }]>,
     InterfaceMethod<[{
+      Microseconds that somebody measured for these local types; infinite where nobody did. Nothing for
+      an operation whose time follows from FLOPs and bytes. With `mayScale` a guess from what was measured
+      on other sizes will do.
+    }], "::std::optional<double>", "getMeasuredUs",
+      (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$results, "bool":$mayScale), "", [{
+      return ::std::nullopt;
+    }]>,
+    InterfaceMethod<[{
+      Bytes that a result with these local types holds, where they do not follow from its type.
+    }], "::std::optional<int64_t>", "getMeasuredBytes",
+      (ins "unsigned":$result, "::llvm::ArrayRef<::mlir::RankedTensorType>":$results), "", [{
+      return ::std::nullopt;
+    }]>,
+    InterfaceMethod<[{
       Whether the operation is computed inside its users' kernels, so that it costs a pass over memory
       only where its result has to be kept.
     }], "bool", "isLight", (ins), "", [{

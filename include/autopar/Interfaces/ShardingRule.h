@@ -35,6 +35,8 @@ struct Factor {
   /// Operands that are partial values themselves where a reduction factor is split: what the
   /// operation adds to (the input of a scatter).
   llvm::SmallVector<int64_t, 1> partialOperands = {};
+  /// Results that are complete although a reduction factor is split: only the others are partial.
+  llvm::SmallVector<int64_t, 1> completeResults = {};
 };
 
 /// The factors of an operation and where they appear. A tensor dimension is a list of factors,
@@ -47,6 +49,8 @@ struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<Tensor> operands;
   llvm::SmallVector<Tensor> results;
+  /// Results that stay where they are made: their readers take them as they lie.
+  llvm::SmallVector<int64_t, 1> fixedResults = {};
 
   /// Adds a factor that covers dimension `operandDims[i]` of operand i and `resultDims[j]` of
   /// result j; `absent` marks a tensor that the factor does not touch. Minor factors are added

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autopar/Base/Status.h"
+#include "autopar/Cost/ProfileDatabase.h"
 #include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Plan/Constraints.h"
 
@@ -17,12 +18,15 @@ class MLIRContext;
 namespace mlir::autopar {
 
 struct CompileOptions {
-  std::string input;  ///< an ONNX model, or MLIR text (.mlir) that enters at `startAt`
+  std::string input;  ///< an ONNX model, a graph of measured operations (.json), or MLIR text
+                      ///< (.mlir) that enters at `startAt`
   std::string output; ///< the artifact; or, with stopAfter, the MLIR text ("-": standard output,
                       ///< empty: nowhere)
   std::map<std::string, int64_t> bindings; ///< symbolic dimension -> extent
   int64_t ranks = 0;   ///< ranks of this machine; 0 where `cluster` says it; 1 without either
   std::string cluster; ///< cluster file or presets:NAME
+  std::string profile; ///< profile database: the operations of a graph, times of collectives
+  ::autopar::ProfileFallback profileFallback = ::autopar::ProfileFallback::None;
   std::string engine = "auto"; ///< search engine
   uint64_t seed = 1;
   std::string plan;     ///< plan file to replay instead of searching; in degrees: to search within

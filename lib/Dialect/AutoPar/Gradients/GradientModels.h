@@ -18,5 +18,6 @@ void attachWindowGradients(MLIRContext &context);
 void attachRowGradients(MLIRContext &context);
 void attachDataMovementGradients(MLIRContext &context);
 void attachGatherGradients(MLIRContext &context);
+void attachProfiledGradients(MLIRContext &context);
 
 } // namespace mlir::autopar

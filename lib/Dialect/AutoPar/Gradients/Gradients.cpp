@@ -20,5 +20,6 @@ void mlir::autopar::registerGradientModels(DialectRegistry &registry) {
     attachRowGradients(*context);
     attachDataMovementGradients(*context);
     attachGatherGradients(*context);
+    attachProfiledGradients(*context);
   });
 }

@@ -13,5 +13,6 @@ include "autopar/Dialect/AutoPar/IR/GenerationOps.td"
 include "autopar/Dialect/AutoPar/IR/CollectiveOps.td"
 include "autopar/Dialect/AutoPar/IR/MicroBatchOps.td"
 include "autopar/Dialect/AutoPar/IR/StageOps.td"
+include "autopar/Dialect/AutoPar/IR/ProfiledOps.td"
 
 #endif
