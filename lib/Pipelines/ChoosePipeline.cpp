@@ -63,6 +63,7 @@ private:
   struct Estimate {
     std::optional<StageEstimate> found;
     std::string whyNot;
+    double leastUs = std::numeric_limits<double>::infinity(); ///< without a memory limit
   };
   struct Candidate {
     OwningOpRef<ModuleOp> module;
@@ -152,6 +153,7 @@ void Chooser::estimate(ArrayRef<Place> places) {
       return;
     StageEstimateOptions options = common;
     options.stages = choices.stages[place.stages];
+    options.leastUs = &estimate.leastUs;
     auto found = estimateStages(own.lookupSymbol<func::FuncOp>("main"), cluster, options);
     if (found)
       estimate.found = found.take();
@@ -313,6 +315,8 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
   for (auto &[place, one] : estimates)
     if (one.found && !tried.count(place))
       rejected.push_back({nameOf(place) + " (estimated)", one.found->stepUs});
+    else if (!one.found && std::isfinite(one.leastUs))
+      rejected.push_back({nameOf(place) + " (estimated, at the least)", one.leastUs});
   llvm::append_range(chosen->plan.believed.alternatives, rejected);
   result = std::move(chosen->module);
   (*result)->setAttr("autopar.plan", StringAttr::get(module.getContext(), chosen->plan.toJson()));

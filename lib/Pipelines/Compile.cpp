@@ -370,6 +370,8 @@ private:
     if (!shardOptions.plan.empty())
       plan->believed.stepUs = details->believed.stepUs + plan->believed.recomputeUs;
     plan->believed.time = details->believed.time;
+    if (plan->believed.recomputeUs > 0)
+      plan->believed.time.push_back({"recompute", {}, plan->believed.recomputeUs, 0});
     // The parts of the memory are those of a step that keeps everything.
     if (plan->recompute.empty()) {
       plan->believed.peakBytes = details->believed.peakBytes;

@@ -137,6 +137,8 @@ Result<StageEstimate> Estimator::run() {
     order.emplace_back(
         one.unlimited ? one.unlimited->stepUs : std::numeric_limits<double>::infinity(), index);
   llvm::sort(order);
+  if (options.leastUs && !order.empty())
+    *options.leastUs = order.front().first;
   std::optional<StageEstimate> best;
   Status problem = Status::badInput("nothing is faster than what is known");
   for (auto [unlimitedUs, index] : order) {

@@ -126,7 +126,8 @@ def test_a_chain_of_24_operations_is_planned_with_stages_micro_batches_and_sched
     # At most 8 samples were measured at a time.
     assert 512 / 8 / plan["time"]["micro_batches"] <= 8
     assert "h.0.fc1" in plan["ops"] and "h.0.fc1/vjp.0" in plan["ops"]
-    assert "believed step time" in done.stdout
+    # Pipelines that were given up before they were solved are told of as well.
+    assert "rejected: 2 stages" in done.stdout and "(estimated, at the least)" in done.stdout
     assert "h.*.fc1" in (tmp_path / "plan.html").read_text()
     # Followed, it costs what was believed.
     again = planned(words, tmp_path, "--plan", tmp_path / "plan.json", "--cluster", "presets:h100x8", *chains.TRAINED)
@@ -181,6 +182,9 @@ def test_what_is_saved_is_recomputed_under_a_limit(tmp_path):
     times = {row["key"]: row["rows"][0]["forward_us"] for row in profile["ops"]}
     kinds = [name.rsplit(".", 1)[-1] for name in plan["recompute"] if "/" not in name]
     assert plan["believed"]["recompute_us"] >= sum(times[kind] for kind in kinds) > 0
+    # The parts of the step add up to it, what is computed again included.
+    assert sum(term["us"] for term in plan["believed"]["time"]) == pytest.approx(plan["believed"]["step_us"])
+    assert [term["us"] for term in plan["believed"]["time"] if term["kind"] == "recompute"] == [plan["believed"]["recompute_us"]]
     # The cheap ones first.
     assert kinds.count("norm") == 4
 

@@ -23,6 +23,9 @@ struct StageEstimateOptions {
   int64_t near = 0;
   /// Nobody is interested in a plan that takes as long as this or longer.
   double boundUs = std::numeric_limits<double>::infinity();
+  /// If given: gets what the fastest mesh takes without a memory limit, where that is known. No plan
+  /// is faster by the estimate.
+  double *leastUs = nullptr;
 };
 
 /// Extent of a mesh's axis with the fastest links; 1 for one axis, whose devices are all alike.
