@@ -50,7 +50,8 @@ struct PlanAlternative {
 
 /// A part of the believed step time. The parts of a plan add up to its step.
 struct CostTerm {
-  std::string kind; ///< "compute", "recompute", "copy", "waiting", or a collective: "all_reduce", ...
+  std::string
+      kind; ///< "compute", "recompute", "copy", "waiting", or a collective: "all_reduce", ...
   std::vector<std::string> axes; ///< of a collective
   double us = 0;
   int64_t bytes = 0; ///< that a rank of a collective holds, all of its runs together
