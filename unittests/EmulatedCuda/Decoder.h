@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns statements of one kernel into operations. One function per family of instructions; which
-// family an opcode is of stands in Decoder.cpp.
+// family an opcode is of stands in Decoder.cpp, the families in files of their own.
 #pragma once
 
 #include "Arithmetic.h"
@@ -74,6 +74,9 @@ private:
   void addAtomic(bool returns);
   void addShuffle();
   void addVote();
+  void addTestFloat();
+  void addActiveMask();
+  void addReduceAcross();
   void addBits();
   void addBranch();
   void addConvertAddress();
