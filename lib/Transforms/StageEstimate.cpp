@@ -34,15 +34,17 @@ public:
 private:
   struct Candidate {
     Mesh mesh;
-    std::optional<StageEstimate> unlimited;
-    bool fits = false;
-    Status problem;
+    std::unique_ptr<ShardingProblem> problem; ///< kept for the limit, and for the plan
+    std::vector<int32_t> choice;
+    double stepUs = std::numeric_limits<double>::infinity();
+    int64_t peakBytes = 0;
+    Status status;
   };
 
   std::vector<Mesh> meshes() const;
   double stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choice) const;
-  /// `fits` tells whether the solution keeps the limit.
-  Result<StageEstimate> solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const;
+  /// Finds the candidate's choice under `solveLimit`; 0: none.
+  Status solve(Candidate &one, int64_t solveLimit) const;
 
   func::FuncOp function;
   StepOutline outline;
@@ -79,25 +81,27 @@ double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choic
          each / parts * ((parts - 1) * cut.slowestShare + 1) + cut.messagesUs;
 }
 
-Result<StageEstimate> Estimator::solve(const Mesh &mesh, int64_t solveLimit, bool &fits) const {
-  ShardingProblem problem(outline, schedule, mesh, cluster, options.stages, cut.slowestShare);
-  AUTOPAR_RETURN_IF_ERROR(problem.status());
-  AUTOPAR_RETURN_IF_ERROR(constrain(problem, options.constraints));
-  if (::autopar::fewestBytes(problem.graph()) > limit)
-    return Status::badInput("no sharding fits");
-  problem.graph().memoryLimitBytes = solveLimit;
+Status Estimator::solve(Candidate &one, int64_t solveLimit) const {
+  if (!one.problem) {
+    one.problem = std::make_unique<ShardingProblem>(outline, schedule, one.mesh, cluster,
+                                                    options.stages, cut.slowestShare);
+    AUTOPAR_RETURN_IF_ERROR(one.problem->status());
+    AUTOPAR_RETURN_IF_ERROR(constrain(*one.problem, options.constraints));
+    if (::autopar::fewestBytes(one.problem->graph()) > limit)
+      return Status::badInput("no sharding fits");
+  }
+  one.problem->graph().memoryLimitBytes = solveLimit;
   ::autopar::SearchOptions search;
   search.seed = options.seed;
   search.workUnits = kWorkUnits;
   search.rough = true;
-  Result<std::vector<::autopar::Solution>> found = engine->search(problem.graph(), search);
+  Result<std::vector<::autopar::Solution>> found = engine->search(one.problem->graph(), search);
   if (!found)
     return found.status();
-  const ::autopar::Solution &solution = found->front();
-  fits = solution.peakBytes <= limit;
-  StageEstimate estimate{stepUs(problem, solution.choice), problem.toPlan(solution.choice)};
-  estimate.plan.believed.peakBytes = {solution.peakBytes};
-  return estimate;
+  one.choice = std::move(found->front().choice);
+  one.peakBytes = found->front().peakBytes;
+  one.stepUs = stepUs(*one.problem, one.choice);
+  return Status::ok();
 }
 
 Result<StageEstimate> Estimator::run() {
@@ -123,45 +127,41 @@ Result<StageEstimate> Estimator::run() {
   }
   std::vector<Candidate> candidates;
   for (Mesh &mesh : meshes())
-    candidates.push_back({std::move(mesh), std::nullopt, false, Status::ok()});
+    candidates.emplace_back().mesh = std::move(mesh);
   parallelFor(function->getContext(), 0, candidates.size(), [&](size_t i) {
     Candidate &one = candidates[i];
-    Result<StageEstimate> estimate = solve(one.mesh, 0, one.fits);
-    if (estimate)
-      one.unlimited = estimate.take();
-    else
-      one.problem = estimate.status();
+    one.status = solve(one, 0);
+    if (!one.status.isOk() || one.stepUs >= options.boundUs)
+      one.problem.reset();
   });
   std::vector<std::pair<double, size_t>> order; // of equally fast meshes the one with fewer axes
   for (auto [index, one] : llvm::enumerate(candidates))
-    order.emplace_back(
-        one.unlimited ? one.unlimited->stepUs : std::numeric_limits<double>::infinity(), index);
+    order.emplace_back(one.stepUs, index);
   llvm::sort(order);
   if (options.leastUs && !order.empty())
     *options.leastUs = order.front().first;
-  std::optional<StageEstimate> best;
+  Candidate *best = nullptr;
   Status problem = Status::badInput("nothing is faster than what is known");
   for (auto [unlimitedUs, index] : order) {
     Candidate &one = candidates[index];
     double bound = best ? best->stepUs : options.boundUs;
-    if (!one.unlimited || unlimitedUs >= bound) {
-      if (!one.problem.isOk() && !best)
-        problem = one.problem;
+    if (!one.status.isOk() || unlimitedUs >= bound) {
+      if (!one.status.isOk() && !best)
+        problem = one.status;
       break; // those after it are no faster
     }
-    if (one.fits) {
-      best = std::move(one.unlimited);
-      continue;
-    }
-    Result<StageEstimate> limited = solve(one.mesh, limit, one.fits);
-    if (!limited)
-      problem = limited.status();
-    else if (limited->stepUs < bound)
-      best = limited.take();
+    if (one.peakBytes > limit)
+      one.status = solve(one, limit);
+    if (!one.status.isOk())
+      problem = one.status;
+    else if (one.stepUs < bound)
+      best = &one;
   }
   if (!best)
     return problem;
-  return std::move(*best);
+  StageEstimate estimate{best->stepUs, best->problem->toPlan(best->choice)};
+  estimate.plan.believed.peakBytes = {best->peakBytes};
+  return estimate;
 }
 
 } // namespace
