@@ -138,7 +138,9 @@ private:
     std::vector<std::optional<::autopar::Result<::autopar::Plan>>> plans(meshes->size());
     std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
     StepOutline outline(function);
-    parallelFor(module.getContext(), 0, meshes->size(), [&](size_t i) {
+    // The last ones have the most axes and take longest: begun first, so that nobody waits for one.
+    parallelFor(module.getContext(), 0, meshes->size(), [&](size_t number) {
+      size_t i = meshes->size() - 1 - number;
       plans[i] = solve(outline, (*meshes)[i], *machine, leastBytes[i]);
     });
     std::optional<::autopar::Plan> best;
