@@ -46,10 +46,18 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"reshard", "made by insert-reshards, after differentiation"},
     {"group", "made by form-fusion-groups, after differentiation"},
     {"fence", "made by insert-recompute, after differentiation"},
+    {"profiled_backward", "made by the gradient of a measured operation"},
+    {"profiled_weight_gradient", "made by the gradient of a measured operation"},
     {"yield", "part of a group"},
     {"cluster", "a symbol"},
     {"mesh", "a symbol"},
     {"origin", "a symbol"},
+};
+
+/// Operations whose gradient cannot be held against differences.
+const std::map<std::string, std::string> notRun = {
+    {"profiled",
+     "nobody knows what it computes; python/tests/test_profiles.py trains graphs of it"},
 };
 
 class Gradient : public testing::Test {
@@ -73,7 +81,8 @@ TEST_F(Gradient, EveryOperationHasOneOrIsListed) {
     bool has = name.hasInterface<GradientOpInterface>();
     EXPECT_NE(has, notDifferentiable.count(op) == 1)
         << op << ": give it a gradient, or list it as not differentiable and say why";
-    EXPECT_EQ(has, tested.count(op) == 1) << op << ": has a gradient, but no case in GradientCases";
+    EXPECT_EQ(has, tested.count(op) + notRun.count(op) == 1)
+        << op << ": has a gradient, but no case in GradientCases";
   }
 }
 
