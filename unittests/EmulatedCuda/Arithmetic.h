@@ -267,33 +267,6 @@ uint32_t bytesOf(NumberType type);
 
 /// Calls f with a value of the C++ type.
 template <typename F>
-bool withType(NumberType type, F &&f) {
-  switch (type) {
-  case NumberType::U16:
-    return f(uint16_t()), true;
-  case NumberType::S16:
-    return f(int16_t()), true;
-  case NumberType::U32:
-    return f(uint32_t()), true;
-  case NumberType::S32:
-    return f(int32_t()), true;
-  case NumberType::U64:
-    return f(uint64_t()), true;
-  case NumberType::S64:
-    return f(int64_t()), true;
-  case NumberType::F16:
-    return f(Half()), true;
-  case NumberType::BF16:
-    return f(BFloat()), true;
-  case NumberType::F32:
-    return f(float()), true;
-  case NumberType::F64:
-    return f(double()), true;
-  default:
-    return false;
-  }
-}
-template <typename F>
 bool withInteger(NumberType type, F &&f) {
   switch (type) {
   case NumberType::U16:
@@ -310,6 +283,21 @@ bool withInteger(NumberType type, F &&f) {
     return f(int64_t()), true;
   default:
     return false;
+  }
+}
+template <typename F>
+bool withType(NumberType type, F &&f) {
+  switch (type) {
+  case NumberType::F16:
+    return f(Half()), true;
+  case NumberType::BF16:
+    return f(BFloat()), true;
+  case NumberType::F32:
+    return f(float()), true;
+  case NumberType::F64:
+    return f(double()), true;
+  default:
+    return withInteger(type, f);
   }
 }
 

@@ -108,7 +108,7 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
   if (target == KernelTarget::Cuda) {
     GpuGrid grid = plan.rows           ? emitGpuRows(kernel, emitter)
                    : plan.tileLoop < 0 ? emitGpuPointwise(kernel, emitter)
-                                       : emitGpuTiled(kernel, emitter);
+                                       : emitGpuTransposes(kernel, emitter);
     setGrid(function, grid);
     return grid.blocks;
   }

@@ -45,7 +45,7 @@ int64_t chooseVectorWidth(const ElementEmitter &emitter, int64_t extent, int64_t
 
 // The bodies of kernels for a GPU.
 GpuGrid emitGpuPointwise(KernelFrame &kernel, ElementEmitter &emitter);
-GpuGrid emitGpuTiled(KernelFrame &kernel, ElementEmitter &emitter);
+GpuGrid emitGpuTransposes(KernelFrame &kernel, ElementEmitter &emitter);
 GpuGrid emitGpuRows(KernelFrame &kernel, ElementEmitter &emitter);
 
 } // namespace mlir::autopar

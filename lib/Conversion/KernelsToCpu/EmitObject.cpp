@@ -80,25 +80,16 @@ void optimize(Module &module, TargetMachine &machine) {
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving =
       tuning.LoopUnrolling = true;
   PassBuilder builder(&machine, tuning);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager callGraph;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(callGraph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, callGraph, modules);
   builder.registerVectorizerStartEPCallback(
       [](FunctionPassManager &passes, OptimizationLevel) { passes.addPass(MaskMaximaPass()); });
   builder.registerOptimizerLastEPCallback(
       [](ModulePassManager &passes, OptimizationLevel, ThinOrFullLTOPhase) {
         passes.addPass(createModuleToFunctionPassAdaptor(PrefetchRowsPass()));
       });
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  optimizeKernel(module, builder);
 }
 
-Error refuseUndefinedSymbols(const ObjectBytes &bytes) {
+Error refuseUndefinedSymbols(const KernelCode &bytes) {
   auto object = object::ObjectFile::createELFObjectFile(
       MemoryBufferRef(StringRef(bytes.data(), bytes.size()), "kernel"));
   if (!object)
@@ -138,8 +129,8 @@ Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const LlvmTarget &t
   return machine;
 }
 
-Expected<ObjectBytes> emitObject(Module &module, const std::string &kernel,
-                                 const LlvmTarget &target, TargetMachine &machine) {
+Expected<KernelCode> emitObject(Module &module, const std::string &kernel, const LlvmTarget &target,
+                                TargetMachine &machine) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
   module.setSourceFileName(kernel);
@@ -156,7 +147,7 @@ Expected<ObjectBytes> emitObject(Module &module, const std::string &kernel,
   optimize(module, machine);
   streamStores(module);
 
-  ObjectBytes bytes;
+  KernelCode bytes;
   raw_svector_ostream stream(bytes);
   legacy::PassManager codegen;
   if (machine.addPassesToEmitFile(codegen, stream, nullptr, CodeGenFileType::ObjectFile))

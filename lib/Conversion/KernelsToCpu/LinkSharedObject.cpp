@@ -119,7 +119,7 @@ Expected<std::vector<char>> linkSharedObject(ArrayRef<Unit> units) {
   std::vector<std::string> paths;
   for (const Unit &unit : units) {
     MemoryFile file;
-    if (!file.write(unit.object))
+    if (!file.write(unit.code))
       return createStringError("cannot write the object of kernel '" + unit.name +
                                "' to a memory file");
     paths.push_back(file.path());

@@ -28,10 +28,7 @@
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -127,28 +124,17 @@ LogicalResult convertToLlvm(ModuleOp module, const std::string &dataLayout) {
 
 } // namespace
 
-std::unique_ptr<MLIRContext> createKernelContext() {
+std::unique_ptr<MLIRContext> createCpuKernelContext() {
   DialectRegistry registry;
-  registry.insert<func::FuncDialect, scf::SCFDialect, memref::MemRefDialect, arith::ArithDialect,
-                  math::MathDialect, affine::AffineDialect, cf::ControlFlowDialect,
-                  index::IndexDialect, ub::UBDialect, LLVM::LLVMDialect>();
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
-  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  context->loadAllAvailableDialects();
-  context->allowUnregisteredDialects(); // attributes of the caller's dialects may ride along
-  context->printOpOnDiagnostic(false);
-  return context;
+  registry.insert<affine::AffineDialect, index::IndexDialect>();
+  return createKernelContext(registry);
 }
 
 OwningOpRef<ModuleOp> lowerToLlvmDialect(const Unit &unit, MLIRContext &context,
                                          const std::string &dataLayout) {
-  OwningOpRef<ModuleOp> module =
-      parseSourceString<ModuleOp>(unit.text, ParserConfig(&context, /*verifyAfterParse=*/true));
+  OwningOpRef<ModuleOp> module = parseUnit(unit, context, dataLayout);
   if (!module)
     return nullptr;
-  (*module)->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(),
-                     StringAttr::get(&context, dataLayout));
   annotateArguments(module->lookupSymbol<func::FuncOp>(unit.name));
   if (failed(runPasses(*module)) || failed(convertControlFlow(*module)) ||
       failed(convertToLlvm(*module, dataLayout)))

@@ -4,14 +4,9 @@
 #ifndef AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_STAGES_H
 #define AUTOPAR_LIB_CONVERSION_KERNELSTOCPU_STAGES_H
 
+#include "autopar/Conversion/KernelUnits.h"
 #include "autopar/Conversion/KernelsToCpu.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/IR/Module.h"
 #include "llvm/IR/PassManager.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Target/TargetMachine.h"
 
 #include <memory>
 #include <string>
@@ -19,7 +14,7 @@
 
 namespace autopar::cpu {
 
-using ObjectBytes = llvm::SmallVector<char, 0>;
+using Unit = KernelUnit;
 
 /// A resolved target in LLVM's words.
 struct LlvmTarget {
@@ -29,21 +24,13 @@ struct LlvmTarget {
 };
 LlvmTarget toLlvm(const CpuTarget &resolved);
 
-/// One kernel on its way through the stages; `text` is a module of its own.
-struct Unit {
-  std::string name;
-  std::string text;
-  ObjectBytes object;
-  std::string error; // empty = compiled
-};
-
 // SplitKernels.cpp
 /// Checks signatures and prints each public function, with what it uses, as a module of its own.
 mlir::FailureOr<std::vector<Unit>> splitKernels(mlir::ModuleOp kernels);
 
 // LowerToLlvm.cpp
 /// A context with all dialects that a kernel may use, without threads.
-std::unique_ptr<mlir::MLIRContext> createKernelContext();
+std::unique_ptr<mlir::MLIRContext> createCpuKernelContext();
 /// Parses and lowers `unit` to the LLVM dialect; on failure the context's diagnostics say why.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToLlvmDialect(const Unit &unit, mlir::MLIRContext &context,
                                                      const std::string &dataLayout);
@@ -52,8 +39,8 @@ mlir::OwningOpRef<mlir::ModuleOp> lowerToLlvmDialect(const Unit &unit, mlir::MLI
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const LlvmTarget &target);
 /// Adds the exported wrapper, optimizes and writes the object. Fails where a library function would
 /// be needed.
-llvm::Expected<ObjectBytes> emitObject(llvm::Module &module, const std::string &kernel,
-                                       const LlvmTarget &target, llvm::TargetMachine &machine);
+llvm::Expected<KernelCode> emitObject(llvm::Module &module, const std::string &kernel,
+                                      const LlvmTarget &target, llvm::TargetMachine &machine);
 
 /// A buffer of this size has left every cache before it is touched again.
 constexpr uint64_t beyondCaches = 32 << 20;

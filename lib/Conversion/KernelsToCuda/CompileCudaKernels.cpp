@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// compileKernelsToPtx: hands the kernels to threads, each with contexts of its own, and joins what
-// comes back in the order of the module.
+// compileKernelsToPtx: checks and splits kernels, and joins what comes back of the stages in the
+// order of the module.
 #include "CudaStages.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LLVMContext.h"
-
-#include <atomic>
-#include <thread>
 
 using namespace mlir;
 
@@ -48,80 +42,14 @@ FailureOr<std::vector<Unit>> split(ModuleOp kernels) {
   return units;
 }
 
-/// What one thread needs to compile kernels, made once.
-class KernelCompiler {
-public:
-  llvm::Error prepare() {
-    auto created = createPtxMachine();
-    if (!created)
-      return created.takeError();
-    machine = std::move(*created);
-    context = createCudaKernelContext();
-    return llvm::Error::success();
-  }
-
-  void compile(Unit &unit) {
-    std::string messages;
-    ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        messages += (messages.empty() ? "" : "; ") + diagnostic.str();
-      return success();
-    });
-    auto lowered =
-        lowerToNvvm(unit, *context, machine->createDataLayout().getStringRepresentation());
-    llvm::LLVMContext llvmContext;
-    auto module = lowered ? translateModuleToLLVMIR(*lowered, llvmContext, unit.name) : nullptr;
-    if (!module) {
-      unit.error = messages.empty() ? "cannot be lowered to NVVM" : messages;
-      return;
-    }
-    auto ptx = emitPtx(*module, unit.name, *machine);
-    if (ptx)
-      unit.ptx = std::move(*ptx);
-    else
-      unit.error = llvm::toString(ptx.takeError());
-  }
-
-private:
-  std::unique_ptr<llvm::TargetMachine> machine;
-  std::unique_ptr<MLIRContext> context;
-};
-
-void compileAll(std::vector<Unit> &units, unsigned threads) {
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    KernelCompiler compiler;
-    llvm::Error error = compiler.prepare();
-    std::string unusable = error ? llvm::toString(std::move(error)) : "";
-    for (size_t index = next++; index < units.size(); index = next++) {
-      units[index].error = unusable;
-      if (unusable.empty())
-        compiler.compile(units[index]);
-    }
-  };
-  std::vector<std::thread> helpers;
-  for (unsigned count = 1; count < std::min<size_t>(threads, units.size()); ++count)
-    helpers.emplace_back(work);
-  work();
-  for (std::thread &helper : helpers)
-    helper.join();
-}
-
 } // namespace
 
 FailureOr<std::string> compileKernelsToPtx(ModuleOp kernels, unsigned threads) {
   auto units = split(kernels);
   if (failed(units))
     return failure();
-  compileAll(*units, threads);
-  bool failedAny = false;
-  for (const Unit &unit : *units) {
-    if (unit.error.empty())
-      continue;
-    failedAny = true;
-    kernels.lookupSymbol(unit.name)->emitError("kernel '") << unit.name << "': " << unit.error;
-  }
-  if (failedAny)
+  KernelStages stages{"NVVM", createPtxMachine, createCudaKernelContext, lowerToNvvm, emitPtx};
+  if (failed(compileUnits(kernels, *units, stages, threads)))
     return failure();
   return joinPtx(*units);
 }

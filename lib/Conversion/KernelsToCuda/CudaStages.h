@@ -2,24 +2,12 @@
 // The stages of compileKernelsToPtx, one source file each: lower to the NVVM dialect -> PTX.
 #pragma once
 
+#include "autopar/Conversion/KernelUnits.h"
 #include "autopar/Conversion/KernelsToCuda.h"
-#include "mlir/IR/MLIRContext.h"
-#include "llvm/IR/Module.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Target/TargetMachine.h"
-
-#include <memory>
-#include <string>
 
 namespace autopar::cuda {
 
-/// One kernel on its way; `text` is a module of its own.
-struct Unit {
-  std::string name;
-  std::string text;
-  std::string ptx;
-  std::string error; ///< empty = compiled
-};
+using Unit = KernelUnit;
 
 // LowerToNvvm.cpp
 /// A context with all dialects that a kernel may use, without threads.
@@ -31,8 +19,8 @@ mlir::OwningOpRef<mlir::ModuleOp> lowerToNvvm(const Unit &unit, mlir::MLIRContex
 // EmitPtx.cpp
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createPtxMachine();
 /// Optimizes and writes PTX. Fails where a function of a library would be needed.
-llvm::Expected<std::string> emitPtx(llvm::Module &module, const std::string &kernel,
-                                    llvm::TargetMachine &machine);
+llvm::Expected<KernelCode> emitPtx(llvm::Module &module, const std::string &kernel,
+                                   llvm::TargetMachine &machine);
 /// One module of all texts.
 std::string joinPtx(llvm::ArrayRef<Unit> units);
 

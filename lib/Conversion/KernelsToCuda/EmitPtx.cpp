@@ -30,20 +30,11 @@ void initializeNvptx() {
 
 void optimize(Module &module, TargetMachine &machine) {
   PassBuilder builder(&machine);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager callGraph;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(callGraph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, callGraph, modules);
-  ModulePassManager passes = builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3);
   // Joins neighbouring accesses; the code generator would try only after it has taken addresses
   // apart, and then sees less of how they are aligned.
-  passes.addPass(createModuleToFunctionPassAdaptor(LoadStoreVectorizerPass()));
-  passes.run(module, modules);
+  optimizeKernel(module, builder, [](ModulePassManager &passes) {
+    passes.addPass(createModuleToFunctionPassAdaptor(LoadStoreVectorizerPass()));
+  });
 }
 
 /// The first function that the text declares without a body.
@@ -76,7 +67,7 @@ Expected<std::unique_ptr<TargetMachine>> createPtxMachine() {
   return machine;
 }
 
-Expected<std::string> emitPtx(Module &module, const std::string &kernel, TargetMachine &machine) {
+Expected<KernelCode> emitPtx(Module &module, const std::string &kernel, TargetMachine &machine) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
   module.setSourceFileName(kernel);
@@ -86,23 +77,23 @@ Expected<std::string> emitPtx(Module &module, const std::string &kernel, TargetM
   if (verifyModule(module, &brokenStream))
     return createStringError("lowered to invalid LLVM IR: " + broken);
   optimize(module, machine);
-  SmallString<0> text;
+  KernelCode text;
   raw_svector_ostream stream(text);
   legacy::PassManager codegen;
   if (machine.addPassesToEmitFile(codegen, stream, nullptr, CodeGenFileType::AssemblyFile))
     return createStringError("this LLVM cannot write PTX");
   codegen.run(module);
-  if (StringRef function = externalFunction(text); !function.empty())
+  if (StringRef function = externalFunction(StringRef(text.data(), text.size())); !function.empty())
     return createStringError("needs '" + function +
                              "', but kernels are linked without any library; give the operation a "
                              "formula");
-  return text.str().str();
+  return text;
 }
 
 std::string joinPtx(ArrayRef<Unit> units) {
   std::string joined;
   for (const Unit &unit : units) {
-    StringRef text(unit.ptx);
+    StringRef text(unit.code.data(), unit.code.size());
     if (!joined.empty())
       text = text.substr(text.find(kHeaderEnd) + kHeaderEnd.size());
     joined += text;

@@ -26,10 +26,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/DialectConversion.h"
 
@@ -149,27 +146,16 @@ void annotateKernel(LLVM::LLVMFuncOp kernel, ArrayRef<int64_t> grid) {
 
 std::unique_ptr<MLIRContext> createCudaKernelContext() {
   DialectRegistry registry;
-  registry.insert<func::FuncDialect, scf::SCFDialect, memref::MemRefDialect, arith::ArithDialect,
-                  math::MathDialect, cf::ControlFlowDialect, gpu::GPUDialect, ub::UBDialect,
-                  LLVM::LLVMDialect, NVVM::NVVMDialect>();
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
+  registry.insert<gpu::GPUDialect, NVVM::NVVMDialect>();
   registerNVVMDialectTranslation(registry);
-  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  context->loadAllAvailableDialects();
-  context->allowUnregisteredDialects(); // attributes of the caller's dialects may ride along
-  context->printOpOnDiagnostic(false);
-  return context;
+  return createKernelContext(registry);
 }
 
 OwningOpRef<ModuleOp> lowerToNvvm(const Unit &unit, MLIRContext &context,
                                   const std::string &dataLayout) {
-  OwningOpRef<ModuleOp> module =
-      parseSourceString<ModuleOp>(unit.text, ParserConfig(&context, /*verifyAfterParse=*/true));
+  OwningOpRef<ModuleOp> module = parseUnit(unit, context, dataLayout);
   if (!module)
     return nullptr;
-  (*module)->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(),
-                     StringAttr::get(&context, dataLayout));
   auto kernel = module->lookupSymbol<func::FuncOp>(unit.name);
   unsigned indexBits = fitsNarrowIndex(kernel) ? 32 : 64;
   SmallVector<int64_t> grid(

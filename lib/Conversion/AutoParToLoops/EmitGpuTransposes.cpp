@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t side = 32;   ///< of a tile: a warp
 constexpr int64_t columns = 8; ///< warps of a block; each takes side / columns lines
 
-class GpuTileEmitter {
+class GpuTransposeEmitter {
 public:
-  GpuTileEmitter(KernelFrame &kernel, ElementEmitter &emitter)
+  GpuTransposeEmitter(KernelFrame &kernel, ElementEmitter &emitter)
       : kernel(kernel), emitter(emitter), plan(emitter.plan), loc(emitter.loc), read(plan.tileLoop),
         write(plan.loops.size() - 1) {}
 
@@ -39,8 +39,8 @@ private:
   Value lane, warp;
 };
 
-void GpuTileEmitter::overTile(OpBuilder &builder, unsigned along, unsigned across,
-                              function_ref<void(OpBuilder &)> body) {
+void GpuTransposeEmitter::overTile(OpBuilder &builder, unsigned along, unsigned across,
+                                   function_ref<void(OpBuilder &)> body) {
   auto place = [&](unsigned loop, Value local) -> Value {
     emitter.rebind(loop == read ? readLocal : writeLocal, local);
     Value index = arith::AddIOp::create(builder, loc, starts[loop], local);
@@ -60,7 +60,7 @@ void GpuTileEmitter::overTile(OpBuilder &builder, unsigned along, unsigned acros
   }
 }
 
-GpuGrid GpuTileEmitter::emit() {
+GpuGrid GpuTransposeEmitter::emit() {
   OpBuilder &builder = kernel.body;
   MLIRContext *context = builder.getContext();
   readLocal = emitter.addAtom(side);
@@ -106,6 +106,6 @@ GpuGrid GpuTileEmitter::emit() {
 
 } // namespace
 
-GpuGrid autopar::emitGpuTiled(KernelFrame &kernel, ElementEmitter &emitter) {
-  return GpuTileEmitter(kernel, emitter).emit();
+GpuGrid autopar::emitGpuTransposes(KernelFrame &kernel, ElementEmitter &emitter) {
+  return GpuTransposeEmitter(kernel, emitter).emit();
 }

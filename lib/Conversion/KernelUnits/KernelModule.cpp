@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kernel as a module: the context that holds it, its text read, its LLVM IR optimized.
+#include "autopar/Conversion/KernelUnits.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+
+using namespace mlir;
+
+namespace autopar {
+
+std::unique_ptr<MLIRContext> createKernelContext(DialectRegistry &registry) {
+  registry.insert<func::FuncDialect, scf::SCFDialect, memref::MemRefDialect, arith::ArithDialect,
+                  math::MathDialect, cf::ControlFlowDialect, ub::UBDialect, LLVM::LLVMDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  context->allowUnregisteredDialects(); // attributes of the caller's dialects may ride along
+  context->printOpOnDiagnostic(false);
+  return context;
+}
+
+OwningOpRef<ModuleOp> parseUnit(const KernelUnit &unit, MLIRContext &context,
+                                const std::string &dataLayout) {
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(unit.text, ParserConfig(&context, /*verifyAfterParse=*/true));
+  if (module)
+    (*module)->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(),
+                       StringAttr::get(&context, dataLayout));
+  return module;
+}
+
+void optimizeKernel(llvm::Module &module, llvm::PassBuilder &builder,
+                    llvm::function_ref<void(llvm::ModulePassManager &)> addLast) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager callGraph;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(callGraph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, callGraph, modules);
+  llvm::ModulePassManager passes =
+      builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+  if (addLast)
+    addLast(passes);
+  passes.run(module, modules);
+}
+
+} // namespace autopar
