@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole models on an emulated GPU compute what they compute on the CPU."""
 
+import json
 import pathlib
 import subprocess
 
@@ -56,3 +57,22 @@ def test_training_steps_do_what_they_do_on_the_cpu(tmp_path, options, tolerance)
               for target in ("cpu", "cuda")]
     np.testing.assert_allclose(losses[1], losses[0], rtol=tolerance)
     assert losses[0][2] != losses[0][0]
+
+
+def test_captured_steps_give_the_same_bits_as_steps_one_by_one(tmp_path):
+    """Four steps, of which the last three are graphs; parameters, moments and loss."""
+    model = small_gpt2.save(tmp_path, 1)
+    artifact = small_gpt2.compile_step(model, tmp_path / "cuda.bin", 1, 2, "--target", "cuda")
+    results = []
+    for options in ([], ["--no-capture"]):
+        folder = tmp_path / str(len(results))
+        folder.mkdir()
+        done = subprocess.run([find_tool("autopar-run"), artifact, "--input", "input_ids=random", "--input", "labels=random", "--steps", "4", "--benchmark",
+                               "--export", folder / "m.safetensors", "--metrics", folder / "metrics", "--checkpoint-dir", folder / "checkpoints", *options],
+                              check=True, capture_output=True, text=True)
+        assert json.loads(done.stdout.splitlines()[-1])["captured"] == (not options)
+        lines = [json.loads(line) for line in (folder / "metrics").read_text().splitlines()]
+        (states,) = sorted((folder / "checkpoints").glob("step-*/*.safetensors"))
+        results.append(([line["loss"] for line in lines], (folder / "m.safetensors").read_bytes(), states.read_bytes()))
+    assert results[0] == results[1]
+    assert len(set(results[0][0])) == 4

@@ -43,6 +43,7 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
   session.ranksHere = launch.ranksHere;
   session.localRank = launch.localRank;
   session.cudaLibraries = options.cudaLibraries;
+  session.captures = !options.noCapture;
   session.record = options.profile || !options.trace.empty();
   if (!options.initializer.empty()) {
     auto initializer = runtime::Initializer::parse(options.initializer);
@@ -59,6 +60,8 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
     return opened.status();
   (*opened)->setSkipNonFinite(options.onNan == "skip");
   bool isRoot = launch.rank == 0;
+  if (std::string why = (*opened)->whyUncaptured(); isRoot && !options.quiet && !why.empty())
+    std::fprintf(stderr, "autopar-run: steps are not captured as CUDA graphs: %s\n", why.c_str());
   for (const runtime::RankMemory &memory : (*opened)->memory())
     if (memory.unplannedBytes > memory.arenaBytes[0] / 100 && !options.quiet)
       std::fprintf(stderr,

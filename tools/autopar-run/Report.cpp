@@ -135,6 +135,10 @@ void reportBenchmark(const runtime::Session &session, const std::vector<double> 
                        {"median_ms", sorted[sorted.size() / 2]},
                        {"min_ms", sorted.front()},
                        {"step_ms", stepMs}};
+  if (session.captures() || !session.whyUncaptured().empty())
+    line["captured"] = session.captures();
+  if (!session.whyUncaptured().empty())
+    line["why_uncaptured"] = session.whyUncaptured();
   std::puts(line.dump().c_str());
 }
 

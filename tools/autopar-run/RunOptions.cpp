@@ -95,6 +95,9 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--cuda-libraries", options.cudaLibraries,
                  "folders to look for libcuda and cuBLASLt in, separated by colons, before "
                  "those of AUTOPAR_CUDA_LIBRARIES and of the system");
+  app.add_flag("--no-capture", options.noCapture,
+               "on GPUs, give every instruction of a step on its own instead of all as one CUDA "
+               "graph");
   app.add_option("--steps", options.steps, "run this many steps; with checkpoints: up to this step")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--warmup", options.warmup, "steps before the measured ones")

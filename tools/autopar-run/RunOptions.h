@@ -32,7 +32,7 @@ struct RunOptions {
   int64_t steps = 1;
   int64_t warmup = 0;
   bool verify = false, dryRun = false, benchmark = false, profile = false, json = false,
-       quiet = false;
+       quiet = false, noCapture = false;
   std::string trace;
   std::string cluster; ///< to simulate; empty: run
   int32_t rank = -1, worldSize = -1;

@@ -357,7 +357,7 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
   // Descriptors may change as soon as the call is made.
   BlasOperationRecord o = *operation;
   BlasLayoutRecord aL = *a, bL = *b, cL = *c, dL = *d;
-  bool queued = enqueueWork(stream, [=] {
+  bool queued = enqueueWork("products", stream, [=] {
     uint8_t *aAt = deviceBytes(aData, spanBytes(aL)), *bAt = deviceBytes(bData, spanBytes(bL)),
             *cAt = deviceBytes(cData, spanBytes(cL)), *dAt = deviceBytes(dData, spanBytes(dL));
     const void *biasData = reinterpret_cast<const void *>(o.bias);

@@ -281,7 +281,7 @@ public:
 
 /// A byte goes through many buffers, on another queue each time; how many steps of a hundred end
 /// with another one than they began with.
-int wrongSteps(bool withWaits) {
+int wrongSteps(bool withWaits, bool captures) {
   Program program;
   constexpr int length = 12;
   std::vector<int32_t> buffers;
@@ -308,6 +308,8 @@ int wrongSteps(bool withWaits) {
   NoCommunicator communicator;
   NoParameters parameters;
   Executor executor(shared, table, 0, *device, communicator, parameters);
+  if (captures)
+    EXPECT_TRUE(executor.captureSteps().isOk());
   int wrong = 0;
   for (int step = 0; step < 100; ++step) {
     uint8_t byte = uint8_t(step * 7 + 1), end = 0;
@@ -324,10 +326,12 @@ int wrongSteps(bool withWaits) {
 }
 
 TEST(CudaDevice, QueuesWaitForEachOther) {
-  EXPECT_EQ(wrongSteps(true), 0);
-  // The emulation shows a wait that is missing.
-  if (isEmulated())
-    EXPECT_GT(wrongSteps(false), 50);
+  for (bool captures : {false, true}) {
+    EXPECT_EQ(wrongSteps(true, captures), 0);
+    // The emulation shows a wait that is missing.
+    if (isEmulated())
+      EXPECT_GT(wrongSteps(false, captures), 50);
+  }
 }
 
 } // namespace

@@ -51,6 +51,14 @@ TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(int(ours::DriverError::LaunchOutOfResources), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   EXPECT_EQ(int(ours::DriverError::MisalignedAddress), CUDA_ERROR_MISALIGNED_ADDRESS);
   EXPECT_EQ(int(ours::DriverError::LaunchFailed), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_EQ(int(ours::DriverError::CaptureUnsupported), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(int(ours::DriverError::CaptureInvalidated), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(int(ours::DriverError::CaptureMerge), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  EXPECT_EQ(int(ours::DriverError::CaptureUnjoined), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  EXPECT_EQ(int(ours::DriverError::CaptureIsolation), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  EXPECT_EQ(int(ours::DriverError::CapturedEvent), CUDA_ERROR_CAPTURED_EVENT);
+  EXPECT_EQ(int(ours::DriverError::CaptureWrongThread), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  EXPECT_EQ(ours::kCaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   EXPECT_EQ(ours::kComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   EXPECT_EQ(ours::kComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   EXPECT_EQ(ours::kMaxSharedBytesPerBlock, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);

@@ -2,13 +2,13 @@
 // Whole programs on emulated GPUs, in process; and what autopar-run says where something is
 // missing.
 #include "CudaSample.h"
+#include "SampleSession.h"
 #include "autopar/Artifact/CudaTarget.h"
-#include "autopar/Runtime/Session.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
+#include <dlfcn.h>
 #include <unistd.h>
 
 using namespace autopar;
@@ -59,36 +59,75 @@ protected:
   }
 };
 
-std::vector<float> fetch(Session &session, const std::string &name, size_t count) {
-  auto data = session.output(name);
-  EXPECT_TRUE(data.isOk()) << data.status().message();
-  std::vector<float> values(count);
-  if (data.isOk())
-    std::memcpy(values.data(), *data, count * 4);
-  return values;
+TEST_F(CudaSession, ComputesWhatOneDeviceComputes) {
+  expectSampleOutputsOfAllRanks(
+      [&](int32_t ranks, SessionOptions options) {
+        return open(cudaSampleContents(ranks, "weights.bin"), std::move(options));
+      },
+      [](SessionOptions &options) { options.record = true; });
 }
 
-TEST_F(CudaSession, ComputesWhatOneDeviceComputes) {
-  for (int32_t ranks : {1, 2, 4, 8})
-    for (bool record : {false, true}) {
-      SessionOptions options;
-      options.record = record;
-      // The second round also drives all ranks from fewer threads.
-      options.workers = record ? std::max(1, ranks / 3) : 0;
-      auto session = open(cudaSampleContents(ranks, "weights.bin"), std::move(options));
-      ASSERT_TRUE(session);
-      ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
-      for (int64_t step = 0; step < 3; ++step) {
-        Status ran = session->run(step, 1);
-        ASSERT_TRUE(ran.isOk()) << ran.message();
-      }
-      ASSERT_TRUE(session->collectOutputs().isOk());
-      std::vector<float> y = fetch(*session, "y", kRows * kOut), expected = sampleOutput();
-      for (size_t i = 0; i < y.size(); ++i)
-        EXPECT_NEAR(y[i], expected[i], 1e-4f) << "ranks " << ranks << " element " << i;
-      std::vector<float> hidden = fetch(*session, "hidden", kRows * kHidden);
-      EXPECT_GT(hidden[0] + hidden[7] + hidden[31], -1.0f);
-    }
+/// One rank, which has nobody to talk to.
+artifact::Contents aloneContents() {
+  artifact::Contents contents = cudaSampleContents(1, "weights.bin");
+  artifact::Instruction &last = contents.classes[0].program.entries[1].instructions.back();
+  auto sum = std::get<artifact::Collective>(last.payload);
+  last.payload = artifact::Copy{sum.input, 0, sum.output, 0, sum.count * 4};
+  return contents;
+}
+
+/// How much was given to the emulated GPUs so far.
+uint64_t countOf(const char *kind) {
+  void *driver = dlopen(EMULATED_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto count = reinterpret_cast<uint64_t (*)(const char *)>(dlsym(driver, "emulatedCudaCount"));
+  return count(kind);
+}
+
+TEST_F(CudaSession, AStepIsOneLaunchFromTheSecondOn) {
+  std::vector<float> results[2];
+  for (bool captures : {true, false}) {
+    SessionOptions options;
+    options.captures = captures;
+    auto session = open(aloneContents(), std::move(options));
+    ASSERT_TRUE(session);
+    EXPECT_EQ(session->captures(), captures);
+    EXPECT_EQ(session->whyUncaptured(), captures ? "" : "this is asked for");
+    expectSampleOutputs(*session, captures ? "captured" : "one by one");
+    uint64_t graphs = countOf("graphs"), kernels = countOf("kernels"),
+             products = countOf("products");
+    // What a step reads is where it was, and other than when the step was recorded.
+    std::vector<float> x = sampleInput();
+    for (float &value : x)
+      value *= 1.7f;
+    ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, x.data()).isOk());
+    ASSERT_TRUE(session->run(3, 5).isOk());
+    EXPECT_EQ(countOf("graphs") - graphs, captures ? 5u : 0u);
+    EXPECT_EQ(countOf("kernels") - kernels, captures ? 0u : 5u);
+    EXPECT_EQ(countOf("products") - products, captures ? 0u : 10u);
+    ASSERT_TRUE(session->collectOutputs().isOk());
+    results[captures] = fetch(*session, "y", kRows * kOut);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST_F(CudaSession, SaysWhyAStepIsNotCaptured) {
+  auto session = open(cudaSampleContents(2, "weights.bin"));
+  ASSERT_TRUE(session);
+  EXPECT_FALSE(session->captures());
+  EXPECT_NE(session->whyUncaptured().find("fc2/all-reduce"), std::string::npos);
+  ASSERT_TRUE(artifact::writeArtifact(aloneContents(), path).isOk());
+  auto said = [&](const std::string &options) {
+    auto [code, text] = runCommand("", EMULATED_CUDA " --benchmark --steps 2 " + options);
+    EXPECT_EQ(code, 0) << text;
+    return text;
+  };
+  EXPECT_NE(said("").find("\"captured\":true"), std::string::npos);
+  EXPECT_NE(said("--no-capture").find("not captured as CUDA graphs: this is asked for"),
+            std::string::npos);
+  EXPECT_NE(said("--profile").find("not captured as CUDA graphs: the time of each instruction"),
+            std::string::npos);
+  EXPECT_NE(said("--no-capture --quiet").find("\"why_uncaptured\":\"this is asked for\""),
+            std::string::npos);
 }
 
 TEST_F(CudaSession, RunsFromTheCommandLine) {
@@ -153,6 +192,31 @@ TEST_F(CudaSession, ErrorsOfKernelsNameRankStepAndInstruction) {
   contents.classes[0].ptx = faulty;
   ASSERT_TRUE(artifact::writeArtifact(contents, path).isOk());
   refuses("", 70, {"rank ", "GPU 0 (emulated GPU)", "CUDA_ERROR_ILLEGAL_ADDRESS"});
+}
+
+TEST_F(CudaSession, ErrorsOfACapturedStepNameRankStepAndInstructions) {
+  artifact::Contents contents = aloneContents();
+  std::string &ptx = contents.classes[0].ptx;
+  size_t store = ptx.find("st.global.f32 [%rd6]");
+  // Large numbers go astray.
+  ptx.insert(store, "setp.gt.f32 %p2, %f1, 0f49742400;\n  @%p2 st.global.f32 [%rd4], %f2;\n  ");
+  EXPECT_EXIT(
+      {
+        auto session = open(contents);
+        std::vector<float> x = sampleInput();
+        auto give = [&] { (void)session->setInput("x", DataType::F32, {kRows, kIn}, x.data()); };
+        give();
+        bool isGood = session->run(0, 3).isOk() && session->captures();
+        x.assign(x.size(), 1e30f);
+        give();
+        Status status = session->run(3, 1);
+        std::fprintf(stderr, "%s", status.message().c_str());
+        std::exit(isGood ? status.exitCode() : 1);
+      },
+      ::testing::ExitedWithCode(70),
+      "rank 0, step 3: one of step.0. fc1 to step.2. fc2, or of step.3. fc2/all-reduce, which run "
+      "as one .--profile runs them one by one.: GPU 0 .emulated GPU.: "
+      ".*CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
 } // namespace

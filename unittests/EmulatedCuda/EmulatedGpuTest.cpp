@@ -9,7 +9,9 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <sstream>
+#include <thread>
 
 using namespace autopar;
 using namespace autopar::runtime::cuda;
@@ -328,6 +330,51 @@ TEST_F(EmulatedGpu, CapturesGraphs) {
   expect(calls().graphLaunch(exec, stream));
   EXPECT_EQ(take<uint8_t>(memory, 2), (std::vector<uint8_t>{5, 6}));
   expect(calls().graphExecDestroy(exec));
+}
+
+TEST_F(EmulatedGpu, RefusesWhatNoCaptureMayHold) {
+  Stream other = nullptr;
+  expect(calls().streamCreate(&other, kStreamNonBlocking));
+  Event event = nullptr;
+  expect(calls().eventCreate(&event, kEventDisableTiming));
+  DevicePointer memory = give(std::vector<uint8_t>(4)), more = 0;
+  uint8_t pageable = 0;
+  expect(calls().streamSynchronize(stream));
+  /// What a call within a capture answers; afterwards the capture is none.
+  auto within = [&](const std::function<DriverError()> &call) {
+    Graph graph = nullptr;
+    expect(calls().streamBeginCapture(stream, kCaptureThreadLocal));
+    DriverError answer = call();
+    EXPECT_EQ(calls().streamEndCapture(stream, &graph), DriverError::CaptureInvalidated);
+    EXPECT_EQ(graph, nullptr);
+    return answer;
+  };
+  EXPECT_EQ(within([&] { return calls().memAlloc(&more, 4); }), DriverError::CaptureUnsupported);
+  EXPECT_EQ(within([&] { return calls().memFree(memory); }), DriverError::CaptureUnsupported);
+  EXPECT_EQ(within([&] { return calls().streamSynchronize(stream); }),
+            DriverError::CaptureUnsupported);
+  EXPECT_EQ(
+      within([&] { return calls().memcpyAsync(DevicePointer(&pageable), memory, 1, stream); }),
+      DriverError::CaptureUnsupported);
+  EXPECT_EQ(within([&] {
+              expect(calls().eventRecord(event, other));
+              return calls().streamWaitEvent(stream, event, 0);
+            }),
+            DriverError::CaptureIsolation);
+  EXPECT_EQ(within([&] {
+              expect(calls().eventRecord(event, stream));
+              return calls().eventQuery(event);
+            }),
+            DriverError::CapturedEvent);
+  // Another thread may do as it likes.
+  Graph graph = nullptr;
+  expect(calls().streamBeginCapture(stream, kCaptureThreadLocal));
+  std::thread([&] {
+    expect(calls().contextSetCurrent(nullptr));
+    EXPECT_TRUE(gpu->select().isOk());
+    expect(calls().memAlloc(&more, 4));
+  }).join();
+  expect(calls().streamEndCapture(stream, &graph));
 }
 
 } // namespace

@@ -11,9 +11,16 @@ namespace emulated {
 
 #define EMULATED_API __attribute__((visibility("default")))
 
-/// Runs work on a stream when its turn comes; the work returns a driver error. False: the stream is
-/// none, or the calling thread has no context.
-EMULATED_API bool enqueueWork(autopar::runtime::cuda::Stream stream, std::function<int()> work);
+/// Returns the driver's number of an error.
+using Work = std::function<int()>;
+/// Whether work whose turn it is may run; asked again and again. None: at once.
+using Ready = std::function<bool()>;
+
+/// Runs work on a stream when its turn comes, again for every launch of a graph that captured it.
+/// `kind` is what it is counted as. False: the stream is none, or the calling thread has no
+/// context.
+EMULATED_API bool enqueueWork(const char *kind, autopar::runtime::cuda::Stream stream, Work work,
+                              Ready isReady = {});
 /// Where the bytes at a GPU's address are; null when not all of them are allocated there.
 EMULATED_API uint8_t *deviceBytes(const void *address, uint64_t bytes);
 /// The GPU whose context is the calling thread's; -1 without one.

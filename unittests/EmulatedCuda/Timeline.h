@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events. Nothing runs when it is enqueued: work waits until somebody asks about a
-// stream or event, and then runs in an order that is drawn at random among those that streams and
-// events allow. A missing wait shows as a wrong result.
+// Streams, events and graphs. Nothing runs when it is enqueued: work waits until somebody asks
+// about a stream or event, and then runs in an order that is drawn at random among those that
+// streams, events and graphs allow. A missing wait shows as a wrong result.
 #pragma once
+
+#include "Emulation.h"
 
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace emulated {
-
-/// A piece of work; returns the driver's number of an error.
-using Work = std::function<int()>;
 
 struct EventState;
 struct StreamState;
@@ -26,12 +26,22 @@ struct StreamState;
 struct GraphState {
   struct Node {
     Work work;
+    Ready isReady;
     std::vector<size_t> after;
   };
   std::vector<Node> nodes;
   StreamState *origin = nullptr;
   std::set<StreamState *> members;
+  std::thread::id thread; ///< whose capture it is
   bool isBroken = false;
+};
+
+/// A launch of a graph that is under way.
+struct GraphRun {
+  std::shared_ptr<const GraphState> graph;
+  std::vector<size_t> missing; ///< per node: how many before it have not run
+  std::vector<size_t> open;    ///< nodes that nothing is before
+  size_t left = 0;
 };
 
 struct EventState {
@@ -42,8 +52,10 @@ struct EventState {
 
 struct StreamState {
   struct Task {
-    Work work;                   ///< or
-    EventState *event = nullptr; ///< the event that is recorded or waited for
+    Work work;                       ///< or
+    std::shared_ptr<GraphRun> graph; ///< or
+    EventState *event = nullptr;     ///< the event that is recorded or waited for
+    Ready isReady = {};
     uint64_t version = 0;
     bool waits = false;
   };
@@ -58,25 +70,41 @@ public:
   static Timeline &get();
   std::recursive_mutex mutex; ///< guards everything of the emulation
 
-  void enqueue(StreamState &stream, Work work);
+  void enqueue(const char *kind, StreamState &stream, Work work, Ready isReady = {});
   void record(EventState &event, StreamState &stream);
-  void wait(StreamState &stream, EventState &event);
+  /// Returns the driver's number of an error.
+  int wait(StreamState &stream, EventState &event);
   /// Runs a little of what may run.
   void progress();
-  /// Runs until a stream or an event is done; false when it cannot be.
+  /// Runs until a stream is done; false when nothing more can run.
   bool finish(StreamState &stream);
   bool isDone(const EventState &event) const { return event.done >= event.recorded; }
-  void launch(const GraphState &graph, StreamState &stream);
+  /// Whether some work only waits until others are ready for it.
+  bool awaitsOthers();
+  void launch(std::shared_ptr<const GraphState> graph, StreamState &stream);
+
+  void beginCapture(StreamState &stream, GraphState *graph);
+  /// Whether every node is before the last ones of the stream where the capture began.
+  bool endCapture(GraphState &graph);
+  /// What no capture allows ends those of this thread; whether there are any.
+  bool breakCaptureOfThread();
 
   /// The first error of anything that ran: the GPU stays broken after it.
   int error = 0;
   std::set<StreamState *> streams;
   std::set<EventState *> events;
+  std::map<std::string, uint64_t> counts; ///< what was given to streams, by kind
 
 private:
+  struct Choice {
+    StreamState *stream;
+    size_t open; ///< of a graph's nodes that are open
+  };
   Timeline();
   bool runOne(StreamState *only);
-  bool canRun(const StreamState &stream) const;
+  void addChoices(StreamState &stream, std::vector<Choice> &choices, bool &awaits);
+  void runWork(const Work &work);
+  std::set<GraphState *> captures;
   std::mt19937_64 random;
 };
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole programs in process: numbers, refusals, initializers, the C interface.
 #include "autopar/Runtime/Session.h"
-#include "SampleArtifact.h"
+#include "SampleSession.h"
 #include "autopar/Artifact/PackedSize.h"
 #include "autopar/Runtime/CApi.h"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <fstream>
 #include <unistd.h>
 
@@ -45,37 +44,13 @@ protected:
   }
 };
 
-std::vector<float> fetch(Session &session, const std::string &name, size_t count) {
-  auto data = session.output(name);
-  EXPECT_TRUE(data.isOk()) << data.status().message();
-  std::vector<float> values(count);
-  if (data.isOk())
-    std::memcpy(values.data(), *data, count * 4);
-  return values;
-}
-
 TEST_F(SessionTest, ComputesWhatOneDeviceComputes) {
-  for (int32_t ranks : {1, 2, 4, 8})
-    for (int32_t threads : {1, 2}) {
-      SessionOptions options;
-      options.threads = threads;
-      // The second round also drives all ranks from fewer threads.
-      options.workers = threads == 2 ? std::max(1, ranks / 3) : 0;
-      auto session = open(contents(ranks), std::move(options));
-      ASSERT_TRUE(session);
-      ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
-      for (int64_t step = 0; step < 3; ++step) {
-        Status ran = session->run(step, 1);
-        ASSERT_TRUE(ran.isOk()) << ran.message();
-      }
-      ASSERT_TRUE(session->collectOutputs().isOk());
-      std::vector<float> y = fetch(*session, "y", kRows * kOut), expected = sampleOutput();
-      for (size_t i = 0; i < y.size(); ++i)
-        EXPECT_NEAR(y[i], expected[i], 1e-4f) << "ranks " << ranks << " element " << i;
-      // The sharded output arrives whole.
-      std::vector<float> hidden = fetch(*session, "hidden", kRows * kHidden);
-      EXPECT_GT(hidden[0] + hidden[7] + hidden[31], -1.0f);
-    }
+  expectSampleOutputsOfAllRanks(
+      [&](int32_t ranks, SessionOptions options) {
+        options.threads = std::max(options.threads, 1);
+        return open(contents(ranks), std::move(options));
+      },
+      [](SessionOptions &options) { options.threads = 2; });
 }
 
 TEST_F(SessionTest, RefusesWrongInputs) {

@@ -29,6 +29,25 @@ public:
   virtual Result<Token> toDevice(void *device, const void *host, int64_t bytes) = 0;
 };
 
+/// Records instructions that are then given to the device as one, again and again.
+class Capture {
+public:
+  virtual ~Capture() = default;
+  /// What is issued until end() is recorded and does not run. Its tokens are only good for what is
+  /// issued after it.
+  virtual Status begin() = 0;
+  /// What is issued from here on comes after everything that was issued since begin().
+  virtual Status join() = 0;
+  /// When what was issued on the queue so far has run, reached() says `count`.
+  virtual Status mark(artifact::Queue queue, int32_t count) = 0;
+  /// The number of the graph that was recorded.
+  virtual Result<int32_t> end() = 0;
+  /// Runs a graph. One at a time.
+  virtual Result<Token> launch(int32_t graph) = 0;
+  /// How far the last graph came on a queue; valid even after it failed.
+  virtual int32_t reached(artifact::Queue queue) const = 0;
+};
+
 /// All calls of one device come from one thread, the one that drives its rank.
 class Device {
 public:
@@ -68,6 +87,9 @@ public:
 
   /// Where the host cannot read the device's memory: how it is reached. Null where it can.
   virtual Staging *staging() { return nullptr; }
+
+  /// Where instructions can be recorded: how. Null where they cannot.
+  virtual Capture *capture() { return nullptr; }
 
   /// Bytes allocated beyond the plan because this machine's library asked for more scratch or
   /// larger packed weights than the machine that compiled; 0 as a rule.

@@ -64,12 +64,20 @@ private:
   std::vector<Order> orders;
 };
 
+class CapturedStep;
+
 /// One rank. All calls come from one thread at a time; nothing given to it is owned.
 class Executor {
 public:
   Executor(const SharedProgram &program, const artifact::RankTable &table, int32_t rank,
            Device &device, Communicator &communicator, ParameterSource &parameters,
            const Clock &clock = steadyClock());
+  ~Executor();
+
+  /// Whole steps and evaluations, the second and later ones of each, are recorded once and then
+  /// run as one, where program, device and communicator allow it; BadInput says what stands in the
+  /// way. An inspection, and whatever is recorded by record(), runs one by one all the same.
+  Status captureSteps();
 
   /// Begins loading: parameters into their buffers, rank values, then the entry "load" if there is
   /// one.
@@ -144,6 +152,9 @@ private:
   bool isRecording = false;
   std::vector<ExecutionEvent> recorded;
 
+  std::unique_ptr<CapturedStep> captured; ///< null: steps are not captured
+  bool isReplaying = false;
+
   const SharedProgram::Order *runningOrder = nullptr;
   const artifact::Entry &entry() const { return program.entries[size_t(rows[row].entry)]; }
   Status readParameters();
@@ -163,6 +174,7 @@ private:
   bool isSatisfied(const SharedProgram::Order::Wait &earlier, bool runsAhead) const;
   Result<Token> issue(const artifact::Instruction &instruction, int32_t index,
                       bool &isCommunication);
+  Progress replay();
   Status readParameter(const artifact::Port &port, const artifact::PortShard &shard, int32_t buffer,
                        int32_t slot);
   bool isComplete(const SharedProgram::Order::Wait &earlier) const {

@@ -46,6 +46,8 @@ struct SessionOptions {
   std::function<Status()> verdict;
   /// Records when each instruction ran.
   bool record = false;
+  /// Whether a device that can runs a step as one (see Executor::captureSteps).
+  bool captures = true;
 };
 
 /// A tensor that the program takes or gives, as a whole.
@@ -92,6 +94,11 @@ public:
   const std::vector<TensorSpec> &outputs() const; ///< outputs, then metrics
   /// Threads per rank that were chosen.
   int32_t threads() const;
+  /// Why steps run one instruction at a time on a device that could run them as one; empty where
+  /// they run as one, and for devices that cannot.
+  std::string whyUncaptured() const;
+  /// Whether a step runs as one from the second on.
+  bool captures() const;
   /// Which of the processes of the job this is, and how many there are.
   std::pair<int32_t, int32_t> process() const;
   /// True where outputs arrive: in process always, else on rank 0.

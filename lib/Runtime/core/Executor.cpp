@@ -2,6 +2,7 @@
 // The resumable executor: per queue in order, across queues by the instructions' dependencies.
 #include "autopar/Runtime/Executor.h"
 
+#include "CapturedStep.h"
 #include "autopar/Artifact/Verify.h"
 
 namespace autopar::runtime {
@@ -38,6 +39,14 @@ Executor::Executor(const SharedProgram &shared, const RankTable &table, int32_t 
     : shared(shared), program(shared.program), table(table), rank(rank), device(device),
       communicator(communicator), parameters(parameters), clock(clock) {}
 
+Executor::~Executor() = default;
+
+Status Executor::captureSteps() {
+  AUTOPAR_RETURN_IF_ERROR(CapturedStep::check(program, device));
+  captured = std::make_unique<CapturedStep>(program, device);
+  return Status::ok();
+}
+
 void Executor::startLoad() {
   rows.clear();
   for (size_t i = 0; i < program.entries.size(); ++i)
@@ -60,6 +69,7 @@ void Executor::startStep(int64_t number, StepKind wanted) {
   isRunningRow = false;
   writeControl(ControlWord::Step, number);
   writeControl(ControlWord::Evaluation, kind == StepKind::Evaluation);
+  isReplaying = captured && !isRecording && failure.isOk() && captured->start(kind);
   search = NonFiniteSearch();
   if (kind == StepKind::Inspection && failure.isOk())
     failure = search.visitBefore(program, device);
@@ -105,6 +115,8 @@ Progress Executor::advance() {
     if (Status status = readParameters(); !status.isOk())
       return fail(status);
   }
+  if (isReplaying)
+    return replay();
   while (row < rows.size()) {
     if (!isRunningRow)
       beginRow();
@@ -123,6 +135,17 @@ Progress Executor::advance() {
     ++row;
   }
   return Progress::Done;
+}
+
+Progress Executor::replay() {
+  auto done = captured->advance([this]() -> Result<bool> {
+    guardsHold = areGuardsFinite();
+    return failure.isOk() ? Result<bool>(*guardsHold) : Result<bool>(failure);
+  });
+  if (done)
+    return *done ? Progress::Done : Progress::Pending;
+  failure = done.status().at("rank " + std::to_string(rank) + ", step " + std::to_string(step));
+  return Progress::Error;
 }
 
 bool Executor::completeIssued() {
@@ -286,6 +309,8 @@ Status Executor::readParameter(const Port &port, const PortShard &shard, int32_t
 }
 
 bool Executor::awaitsDevice() const {
+  if (isReplaying)
+    return true;
   for (const Issued &instruction : issued)
     if (!instruction.isCommunication && instruction.token != 0)
       return true;
@@ -334,6 +359,8 @@ Result<Token> Executor::issue(const Instruction &instruction, int32_t index,
 }
 
 std::string Executor::lastInstruction() const {
+  if (isReplaying)
+    return captured->unfinished();
   if (lastEntry < 0)
     return "nothing yet";
   const Entry &last = program.entries[size_t(lastEntry)];

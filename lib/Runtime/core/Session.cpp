@@ -99,6 +99,7 @@ Status Session::State::open() {
             programs[size_t(reader.rank(rank.rank).rankClass)], reader.rank(rank.rank), rank.rank,
             *rank.device, rank.communicatorOfSteps(), *parameters);
         rank.executor->record(options.record);
+        capture(rank);
         rank.executor->startLoad();
         return Status::ok();
       },
@@ -122,6 +123,16 @@ Status Session::State::createDevice(LocalRank &rank) {
     return device.status();
   rank.device = device.take();
   return Status::ok();
+}
+
+void Session::State::capture(LocalRank &rank) {
+  if (!rank.device->capture())
+    return;
+  Status status = options.record ? Status::badInput("the time of each instruction is asked for")
+                  : !options.captures ? Status::badInput("this is asked for")
+                                      : rank.executor->captureSteps();
+  rank.captures = status.isOk();
+  rank.whyUncaptured = status.message();
 }
 
 /// What the programs of all ranks take and give, by name. Stages have ports of their own; where
@@ -354,6 +365,13 @@ const Reader &Session::reader() const { return state->reader; }
 const std::vector<TensorSpec> &Session::inputs() const { return state->inputs; }
 const std::vector<TensorSpec> &Session::outputs() const { return state->outputs; }
 int32_t Session::threads() const { return state->threads; }
+bool Session::captures() const { return state->ranks.front().captures; }
+std::string Session::whyUncaptured() const {
+  for (const LocalRank &rank : state->ranks)
+    if (!rank.whyUncaptured.empty())
+      return rank.whyUncaptured;
+  return "";
+}
 std::pair<int32_t, int32_t> Session::process() const {
   if (!state->isDistributed)
     return {0, 1};

@@ -21,6 +21,8 @@ struct LocalRank {
   std::unique_ptr<Communicator> communicator; ///< between host memories
   std::unique_ptr<Communicator> forDevice;    ///< between device memories, where they are apart
   std::unique_ptr<Executor> executor;
+  bool captures = false;     ///< steps run as one
+  std::string whyUncaptured; ///< where they could
   Communicator &communicatorOfSteps() { return forDevice ? *forDevice : *communicator; }
   Status status;
 };
@@ -60,6 +62,7 @@ struct Session::State {
   Status collectPorts();
   void createRanks();
   Status createDevice(LocalRank &rank);
+  void capture(LocalRank &rank);
   Status agree(LocalRank &rank);
   Result<TensorSpec> inputNamed(const std::string &wanted) const;
   Status writeInput(const TensorSpec &spec, const BoxReader &read, const void *whole);

@@ -6,6 +6,7 @@
 
 #include "BlasProduct.h"
 #include "CudaKernels.h"
+#include "CudaStreams.h"
 #include "Gpu.h"
 #include "autopar/Artifact/CudaTarget.h"
 
@@ -32,25 +33,17 @@ int64_t alignmentOf(DevicePointer address) {
 class CudaDevice : public Device, private Staging {
 public:
   CudaDevice(std::shared_ptr<Gpu> gpu, const CudaOptions &options, const CudaTarget &target)
-      : gpu(std::move(gpu)), calls(this->gpu->calls()), options(options), target(target) {}
+      : gpu(std::move(gpu)), calls(this->gpu->calls()), options(options), target(target),
+        streams(this->gpu) {}
 
   ~CudaDevice() override {
     if (!gpu->select().isOk())
       return;
-    for (Stream stream : streams)
-      if (stream)
-        calls.streamSynchronize(stream);
+    streams.finish();
     products.clear();
     if (blasHandle)
       (*blas)->destroy(blasHandle);
     kernels.reset();
-    for (auto &[token, event] : events)
-      calls.eventDestroy(event);
-    for (Event event : freeEvents)
-      calls.eventDestroy(event);
-    for (Stream stream : streams)
-      if (stream)
-        calls.streamDestroy(stream);
     for (DevicePointer address : deviceMemory)
       calls.memFree(address);
     for (void *address : hostMemory)
@@ -88,31 +81,18 @@ public:
   Result<Token> issue(const Instruction &instruction, int32_t slot,
                       std::span<const Token> after) override {
     AUTOPAR_RETURN_IF_ERROR(gpu->select());
-    auto stream = streamOf(instruction.queue);
+    auto stream = streams.behind(instruction.queue, after);
     if (!stream)
       return stream.status();
-    for (Token token : after)
-      AUTOPAR_RETURN_IF_ERROR(
-          gpu->check(calls.streamWaitEvent(*stream, events.at(token), 0), "cuStreamWaitEvent"));
     AUTOPAR_RETURN_IF_ERROR(std::visit(
         [&](const auto &payload) { return run(payload, instruction.queue, slot, *stream); },
         instruction.payload));
-    return record(*stream);
+    return streams.record(*stream);
   }
 
   Result<bool> test(Token token) override {
     AUTOPAR_RETURN_IF_ERROR(gpu->select());
-    auto found = events.find(token);
-    if (found == events.end())
-      return Status::internal("the CUDA device knows no token " + std::to_string(token));
-    DriverError state = calls.eventQuery(found->second);
-    if (state == DriverError::NotReady)
-      return false;
-    // Errors of kernels come to light here.
-    AUTOPAR_RETURN_IF_ERROR(gpu->check(state, "an instruction failed on the GPU"));
-    freeEvents.push_back(found->second);
-    events.erase(found);
-    return true;
+    return streams.test(token);
   }
 
   Status write(int32_t buffer, int64_t offset, const void *data, int64_t bytes) override {
@@ -123,6 +103,7 @@ public:
   }
 
   Staging *staging() override { return this; }
+  Capture *capture() override { return &streams; }
 
   int64_t unplannedBytes() const override { return unplanned; }
 
@@ -145,10 +126,7 @@ private:
   };
   Workspace workspaces[kQueueCount];       ///< of products whose planned scratch is too small
   std::unordered_map<int, Workspace> ones; ///< per type; addends of products
-  Stream streams[kQueueCount + 1] = {};    ///< the last one is the host's
-  std::unordered_map<Token, Event> events;
-  std::vector<Event> freeEvents;
-  Token lastToken = 0;
+  CudaStreams streams;
   int64_t unplanned = 0;
 
   DevicePointer at(int32_t buffer, int32_t slot) const {
@@ -181,7 +159,7 @@ private:
   }
 
   Status allocateArenas() {
-    auto stream = streamOfHost();
+    auto stream = streams.ofHost();
     if (!stream)
       return stream.status();
     if (int64_t bytes = program->arenaBytes[size_t(Space::Device)]; bytes > 0) {
@@ -202,34 +180,11 @@ private:
     return gpu->check(calls.streamSynchronize(*stream), "cuStreamSynchronize");
   }
 
-  Result<Stream> streamAt(size_t index) {
-    if (!streams[index])
-      AUTOPAR_RETURN_IF_ERROR(
-          gpu->check(calls.streamCreate(&streams[index], kStreamNonBlocking), "cuStreamCreate"));
-    return streams[index];
-  }
-  Result<Stream> streamOf(Queue queue) { return streamAt(size_t(queue)); }
-  Result<Stream> streamOfHost() { return streamAt(kQueueCount); }
-
-  Result<Token> record(Stream stream) {
-    Event event = nullptr;
-    if (freeEvents.empty()) {
-      AUTOPAR_RETURN_IF_ERROR(
-          gpu->check(calls.eventCreate(&event, kEventDisableTiming), "cuEventCreate"));
-    } else {
-      event = freeEvents.back();
-      freeEvents.pop_back();
-    }
-    events.emplace(++lastToken, event);
-    AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.eventRecord(event, stream), "cuEventRecord"));
-    return lastToken;
-  }
-
   Status copyNow(DevicePointer to, DevicePointer from, int64_t bytes) {
     if (bytes == 0)
       return Status::ok();
     AUTOPAR_RETURN_IF_ERROR(gpu->select());
-    auto stream = streamOfHost();
+    auto stream = streams.ofHost();
     if (!stream)
       return stream.status();
     AUTOPAR_RETURN_IF_ERROR(
@@ -260,12 +215,12 @@ private:
   }
   Result<Token> startCopy(Queue queue, DevicePointer to, DevicePointer from, int64_t bytes) {
     AUTOPAR_RETURN_IF_ERROR(gpu->select());
-    auto stream = streamOf(queue);
+    auto stream = streams.of(queue);
     if (!stream)
       return stream.status();
     AUTOPAR_RETURN_IF_ERROR(
         gpu->check(calls.memcpyAsync(to, from, size_t(bytes), *stream), "cuMemcpyAsync"));
-    return record(*stream);
+    return streams.record(*stream);
   }
 
   // ---- What instructions need before the first step

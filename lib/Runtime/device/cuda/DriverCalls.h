@@ -29,7 +29,11 @@ enum class DriverError : int {
   NotSupported = 801,
   CaptureUnsupported = 900,
   CaptureInvalidated = 901,
+  CaptureMerge = 902,
   CaptureUnjoined = 904,
+  CaptureIsolation = 905,
+  CapturedEvent = 907,
+  CaptureWrongThread = 908,
 };
 
 using DevicePointer = unsigned long long;
@@ -72,6 +76,8 @@ constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
   X(memFreeHost, cuMemFreeHost, (void *address))                                                   \
   X(memsetD8Async, cuMemsetD8Async,                                                                \
     (DevicePointer address, unsigned char value, size_t bytes, Stream stream))                     \
+  X(memsetD32Async, cuMemsetD32Async,                                                              \
+    (DevicePointer address, unsigned value, size_t count, Stream stream))                          \
   X(memcpyAsync, cuMemcpyAsync,                                                                    \
     (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))                           \
   X(streamCreate, cuStreamCreate, (Stream * stream, unsigned flags))                               \

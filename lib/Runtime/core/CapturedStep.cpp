@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records in program order: what an instruction waits for is earlier in it.
+#include "CapturedStep.h"
+
+#include <algorithm>
+
+namespace autopar::runtime {
+
+using namespace artifact;
+
+namespace {
+
+/// A mark costs the device a small launch, and narrows down what failed.
+constexpr int32_t kMostMarks = 8, kLeastPerMark = 16;
+
+bool isCommunication(const Payload &payload) {
+  return std::holds_alternative<Collective>(payload) || std::holds_alternative<Permute>(payload) ||
+         std::holds_alternative<Send>(payload) || std::holds_alternative<Recv>(payload);
+}
+
+} // namespace
+
+Status CapturedStep::check(const Program &program, Device &device) {
+  if (!device.capture())
+    return Status::badInput("this device records no steps");
+  for (const TimetableRow &row : program.timetable)
+    for (const Instruction &instruction : program.entries[size_t(row.entry)].instructions) {
+      if (isCommunication(instruction.payload))
+        return Status::badInput("communication (" + instruction.id +
+                                ") goes through memory of the host");
+      if (std::holds_alternative<Read>(instruction.payload))
+        return Status::badInput(instruction.id + " reads a file in every step");
+    }
+  return Status::ok();
+}
+
+CapturedStep::CapturedStep(const Program &program, Device &device)
+    : program(program), device(device), capture(*device.capture()) {
+  for (const Port &port : program.ports)
+    hasGuards |= port.guards;
+}
+
+bool CapturedStep::start(StepKind wanted) {
+  if (wanted == StepKind::Inspection || runs[wanted]++ == 0)
+    return false;
+  kind = wanted;
+  part = hasGuards || kind == StepKind::Evaluation ? Part::Before : Part::Committing;
+  running = nullptr;
+  return true;
+}
+
+Result<bool> CapturedStep::advance(const std::function<Result<bool>()> &areGuardsFinite) {
+  while (true) {
+    if (!running)
+      AUTOPAR_RETURN_IF_ERROR(begin());
+    if (token != 0) {
+      auto done = device.test(token);
+      if (!done)
+        return done.status().at(unfinished());
+      if (!*done)
+        return false;
+      token = 0;
+    }
+    if (part != Part::Before || kind == StepKind::Evaluation)
+      return true;
+    auto finite = areGuardsFinite();
+    if (!finite)
+      return finite.status();
+    part = *finite ? Part::Committing : Part::Held;
+    running = nullptr;
+  }
+}
+
+Status CapturedStep::begin() {
+  auto found = recorded.find({kind, part});
+  if (found == recorded.end()) {
+    auto made = record();
+    if (!made)
+      return made.status().at("recording the step (--no-capture runs it one by one)");
+    found = recorded.emplace(std::pair(kind, part), made.take()).first;
+  }
+  running = &found->second;
+  token = 0;
+  if (running->graph < 0)
+    return Status::ok();
+  auto launched = capture.launch(running->graph);
+  if (!launched)
+    return launched.status().at(unfinished());
+  token = *launched;
+  return Status::ok();
+}
+
+bool CapturedStep::isActive(const Instruction &instruction, bool isBefore) const {
+  if (kind == StepKind::Evaluation)
+    return instruction.evaluated;
+  bool isFirstPart = part == Part::Before || !hasGuards;
+  if (isBefore != isFirstPart && hasGuards)
+    return false;
+  return !instruction.commits || part == Part::Committing;
+}
+
+Result<CapturedStep::Recorded> CapturedStep::record() {
+  Recorded made;
+  std::array<int32_t, kQueueCount> counts{};
+  bool isBefore = true;
+  for (const TimetableRow &row : program.timetable)
+    for (const Instruction &instruction : program.entries[size_t(row.entry)].instructions) {
+      isBefore &= !instruction.commits;
+      counts[size_t(instruction.queue)] += isActive(instruction, isBefore);
+    }
+  int32_t most = *std::max_element(counts.begin(), counts.end());
+  if (most == 0)
+    return made;
+  made.perMark = std::max(kLeastPerMark, (most + kMostMarks - 1) / kMostMarks);
+  AUTOPAR_RETURN_IF_ERROR(capture.begin());
+  AUTOPAR_RETURN_IF_ERROR(recordRows(made));
+  auto graph = capture.end();
+  if (!graph)
+    return graph.status();
+  made.graph = *graph;
+  return made;
+}
+
+Status CapturedStep::recordRows(Recorded &made) {
+  bool isBefore = true;
+  for (size_t row = 0; row < program.timetable.size(); ++row) {
+    const TimetableRow &at = program.timetable[row];
+    const Entry &entry = program.entries[size_t(at.entry)];
+    if (row > 0)
+      AUTOPAR_RETURN_IF_ERROR(capture.join());
+    // What tells that an instruction is complete; of one that is left out, what it would have come
+    // after.
+    std::vector<std::vector<Token>> ends(entry.instructions.size());
+    std::array<const std::vector<Token> *, kQueueCount> last{};
+    for (size_t i = 0; i < entry.instructions.size(); ++i) {
+      const Instruction &instruction = entry.instructions[i];
+      size_t queue = size_t(instruction.queue);
+      isBefore &= !instruction.commits;
+      for (int32_t earlier : instruction.after)
+        ends[i].insert(ends[i].end(), ends[size_t(earlier)].begin(), ends[size_t(earlier)].end());
+      if (isActive(instruction, isBefore)) {
+        auto token = device.issue(instruction, at.slot, ends[i]);
+        if (!token)
+          return token.status().at(describe({row, int32_t(i)}));
+        ends[i] = {*token};
+        std::vector<Place> &places = made.places[queue];
+        places.push_back({row, int32_t(i)});
+        if (int32_t(places.size()) % made.perMark == 0)
+          AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, int32_t(places.size())));
+      } else if (last[queue]) {
+        ends[i].insert(ends[i].end(), last[queue]->begin(), last[queue]->end());
+      }
+      last[queue] = &ends[i];
+    }
+  }
+  for (size_t queue = 0; queue < kQueueCount; ++queue)
+    if (!made.places[queue].empty())
+      AUTOPAR_RETURN_IF_ERROR(capture.mark(Queue(queue), int32_t(made.places[queue].size())));
+  return Status::ok();
+}
+
+std::string CapturedStep::describe(const Place &place) const {
+  const Entry &entry = program.entries[size_t(program.timetable[place.row].entry)];
+  return entry.name + "[" + std::to_string(place.instruction) + "] " +
+         entry.instructions[size_t(place.instruction)].id;
+}
+
+std::string CapturedStep::unfinished() const {
+  if (!running)
+    return "nothing yet";
+  std::string text;
+  for (size_t queue = 0; queue < kQueueCount; ++queue) {
+    const std::vector<Place> &places = running->places[queue];
+    size_t first = size_t(std::max(capture.reached(Queue(queue)), 0));
+    if (first >= places.size())
+      continue;
+    size_t end = std::min(first + size_t(running->perMark), places.size());
+    text += (text.empty() ? "one of " : ", or of ") + describe(places[first]) +
+            (end - first > 1 ? " to " + describe(places[end - 1]) : "");
+  }
+  return (text.empty() ? "behind the last instruction" : text) +
+         ", which run as one (--profile runs them one by one)";
+}
+
+} // namespace autopar::runtime

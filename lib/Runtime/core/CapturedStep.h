@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step that is recorded once and then given to the device as one. Where the host has to look at
+// the guards in between, it is two: what comes before the first instruction that commits, and the
+// rest.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Runtime/Device.h"
+#include "autopar/Runtime/Executor.h"
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace autopar::runtime {
+
+class CapturedStep {
+public:
+  /// Ok, or BadInput saying why steps of this program cannot be captured.
+  static Status check(const artifact::Program &program, Device &device);
+
+  CapturedStep(const artifact::Program &program, Device &device);
+
+  /// Begins a step; false where it has to run one by one: an inspection, and the first of its kind,
+  /// in which libraries load what they need.
+  bool start(StepKind kind);
+  /// Goes on until done or until something is pending. `areGuardsFinite` is asked at most once per
+  /// step.
+  Result<bool> advance(const std::function<Result<bool>()> &areGuardsFinite);
+  /// What of the running part has not run, as far as it is known.
+  std::string unfinished() const;
+
+private:
+  enum class Part { Before, Committing, Held }; ///< Held: the rest of a step that may not commit
+  struct Place {
+    size_t row;
+    int32_t instruction;
+  };
+  struct Recorded {
+    int32_t graph = -1; ///< -1: nothing of it runs
+    int32_t perMark = 1;
+    std::array<std::vector<Place>, artifact::kQueueCount> places; ///< in the order they were issued
+  };
+
+  const artifact::Program &program;
+  Device &device;
+  Capture &capture;
+  bool hasGuards = false;
+  std::map<StepKind, int> runs;
+  std::map<std::pair<StepKind, Part>, Recorded> recorded;
+  StepKind kind = StepKind::Whole;
+  Part part = Part::Before;
+  const Recorded *running = nullptr;
+  Token token = 0;
+
+  Status begin();
+  Result<Recorded> record();
+  Status recordRows(Recorded &made);
+  bool isActive(const artifact::Instruction &instruction, bool isBefore) const;
+  std::string describe(const Place &place) const;
+};
+
+} // namespace autopar::runtime

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, events and graphs by the driver.
+#include "CudaStreams.h"
+
+#include <algorithm>
+
+namespace autopar::runtime::cuda {
+
+using artifact::kQueueCount;
+using artifact::Queue;
+
+CudaStreams::~CudaStreams() {
+  if (!gpu->select().isOk())
+    return;
+  if (isCapturing) {
+    Graph graph = nullptr;
+    if (calls.streamEndCapture(streams[size_t(kOrigin)], &graph) == DriverError::Success)
+      calls.graphDestroy(graph);
+  }
+  finish();
+  for (auto &[token, event] : events)
+    calls.eventDestroy(event);
+  for (Event event : freeEvents)
+    calls.eventDestroy(event);
+  for (Stream stream : streams)
+    if (stream)
+      calls.streamDestroy(stream);
+  if (marks)
+    calls.memFreeHost(marks);
+}
+
+void CudaStreams::finish() {
+  for (Stream stream : streams)
+    if (stream)
+      calls.streamSynchronize(stream);
+  for (GraphExec graph : graphs)
+    calls.graphExecDestroy(graph);
+  graphs.clear();
+}
+
+Result<Stream> CudaStreams::at(size_t index) {
+  if (!streams[index])
+    AUTOPAR_RETURN_IF_ERROR(
+        gpu->check(calls.streamCreate(&streams[index], kStreamNonBlocking), "cuStreamCreate"));
+  return streams[index];
+}
+
+Status CudaStreams::wait(Stream stream, Token token) {
+  auto found = events.find(token);
+  if (found == events.end())
+    return Status::internal("the CUDA device knows no token " + std::to_string(token));
+  return gpu->check(calls.streamWaitEvent(stream, found->second, 0), "cuStreamWaitEvent");
+}
+
+Result<Stream> CudaStreams::behind(Queue queue, std::span<const Token> after) {
+  auto stream = of(queue);
+  if (!stream)
+    return stream.status();
+  if (isCapturing && !hasJoined[size_t(queue)]) {
+    AUTOPAR_RETURN_IF_ERROR(wait(*stream, forked));
+    hasJoined[size_t(queue)] = true;
+  }
+  for (Token token : after)
+    AUTOPAR_RETURN_IF_ERROR(wait(*stream, token));
+  return stream;
+}
+
+Result<Event> CudaStreams::freeEvent() {
+  Event event = nullptr;
+  if (freeEvents.empty()) {
+    AUTOPAR_RETURN_IF_ERROR(
+        gpu->check(calls.eventCreate(&event, kEventDisableTiming), "cuEventCreate"));
+  } else {
+    event = freeEvents.back();
+    freeEvents.pop_back();
+  }
+  return event;
+}
+
+Result<Token> CudaStreams::record(Stream stream) {
+  auto event = freeEvent();
+  if (!event)
+    return event.status();
+  events.emplace(++lastToken, *event);
+  if (isCapturing)
+    captured.push_back(lastToken);
+  AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.eventRecord(*event, stream), "cuEventRecord"));
+  return lastToken;
+}
+
+Result<bool> CudaStreams::test(Token token) {
+  auto found = events.find(token);
+  if (found == events.end())
+    return Status::internal("the CUDA device knows no token " + std::to_string(token));
+  DriverError state = calls.eventQuery(found->second);
+  if (state == DriverError::NotReady)
+    return false;
+  // Errors of kernels come to light here.
+  AUTOPAR_RETURN_IF_ERROR(gpu->check(state, "an instruction failed on the GPU"));
+  freeEvents.push_back(found->second);
+  events.erase(found);
+  return true;
+}
+
+// ---- Capture
+
+Status CudaStreams::begin() {
+  AUTOPAR_RETURN_IF_ERROR(gpu->select());
+  if (!marks) {
+    void *address = nullptr;
+    AUTOPAR_RETURN_IF_ERROR(
+        gpu->check(calls.memHostAlloc(&address, kQueueCount * sizeof(int32_t), kHostAllocPortable),
+                   "cuMemHostAlloc"));
+    marks = static_cast<int32_t *>(address);
+  }
+  auto origin = of(kOrigin);
+  if (!origin)
+    return origin.status();
+  // Other ranks' threads may allocate meanwhile.
+  AUTOPAR_RETURN_IF_ERROR(
+      gpu->check(calls.streamBeginCapture(*origin, kCaptureThreadLocal), "cuStreamBeginCapture"));
+  isCapturing = true;
+  hasJoined.fill(false);
+  hasJoined[size_t(kOrigin)] = true;
+  auto fork = record(*origin);
+  if (!fork)
+    return fork.status();
+  forked = *fork;
+  return Status::ok();
+}
+
+Status CudaStreams::join() {
+  Stream origin = streams[size_t(kOrigin)];
+  for (size_t queue = 0; queue < kQueueCount; ++queue) {
+    if (!hasJoined[queue] || streams[queue] == origin)
+      continue;
+    auto last = record(streams[queue]);
+    if (!last)
+      return last.status();
+    AUTOPAR_RETURN_IF_ERROR(wait(origin, *last));
+    hasJoined[queue] = false;
+  }
+  auto fork = record(origin);
+  if (!fork)
+    return fork.status();
+  forked = *fork;
+  return Status::ok();
+}
+
+Status CudaStreams::mark(Queue queue, int32_t count) {
+  auto stream = behind(queue, {});
+  if (!stream)
+    return stream.status();
+  return gpu->check(calls.memsetD32Async(DevicePointer(uintptr_t(marks + size_t(queue))),
+                                         unsigned(count), 1, *stream),
+                    "cuMemsetD32Async");
+}
+
+Result<int32_t> CudaStreams::end() {
+  AUTOPAR_RETURN_IF_ERROR(join());
+  Graph graph = nullptr;
+  isCapturing = false;
+  AUTOPAR_RETURN_IF_ERROR(
+      gpu->check(calls.streamEndCapture(streams[size_t(kOrigin)], &graph), "cuStreamEndCapture"));
+  for (Token token : captured) {
+    freeEvents.push_back(events.at(token));
+    events.erase(token);
+  }
+  captured.clear();
+  GraphExec made = nullptr;
+  Status status =
+      gpu->check(calls.graphInstantiate(&made, graph, 0), "cuGraphInstantiateWithFlags");
+  calls.graphDestroy(graph);
+  AUTOPAR_RETURN_IF_ERROR(status);
+  graphs.push_back(made);
+  return int32_t(graphs.size() - 1);
+}
+
+Result<Token> CudaStreams::launch(int32_t graph) {
+  AUTOPAR_RETURN_IF_ERROR(gpu->select());
+  std::fill_n(marks, kQueueCount, 0);
+  auto origin = of(kOrigin);
+  if (!origin)
+    return origin.status();
+  AUTOPAR_RETURN_IF_ERROR(
+      gpu->check(calls.graphLaunch(graphs[size_t(graph)], *origin), "cuGraphLaunch"));
+  return record(*origin);
+}
+
+} // namespace autopar::runtime::cuda

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams of a rank on its GPU, one per queue and one for the host; events as tokens; and the
+// capture of what is given to them as CUDA graphs.
+#pragma once
+
+#include "Gpu.h"
+#include "autopar/Artifact/Program.h"
+#include "autopar/Runtime/Device.h"
+
+#include <array>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace autopar::runtime::cuda {
+
+class CudaStreams : public Capture {
+public:
+  explicit CudaStreams(std::shared_ptr<Gpu> gpu) : gpu(std::move(gpu)), calls(this->gpu->calls()) {}
+  ~CudaStreams() override;
+
+  /// Waits until all that was given to the streams has run or failed, and drops the graphs.
+  void finish();
+
+  Result<Stream> of(artifact::Queue queue) { return at(size_t(queue)); }
+  Result<Stream> ofHost() { return at(artifact::kQueueCount); }
+  /// A queue's stream, whose next work comes after all of the tokens.
+  Result<Stream> behind(artifact::Queue queue, std::span<const Token> after);
+  /// Completion of what was given to the stream so far.
+  Result<Token> record(Stream stream);
+  Result<bool> test(Token token);
+
+  Status begin() override;
+  Status join() override;
+  Status mark(artifact::Queue queue, int32_t count) override;
+  Result<int32_t> end() override;
+  Result<Token> launch(int32_t graph) override;
+  int32_t reached(artifact::Queue queue) const override {
+    return marks ? static_cast<volatile int32_t *>(marks)[size_t(queue)] : 0;
+  }
+
+private:
+  static constexpr artifact::Queue kOrigin = artifact::Queue::Compute; ///< where captures begin
+
+  std::shared_ptr<Gpu> gpu;
+  const DriverCalls &calls;
+  std::array<Stream, artifact::kQueueCount + 1> streams{}; ///< the last one is the host's
+  std::unordered_map<Token, Event> events;
+  std::vector<Event> freeEvents;
+  Token lastToken = 0;
+  std::vector<GraphExec> graphs;
+  int32_t *marks = nullptr; ///< per queue; pinned memory, which outlives a GPU's failure
+
+  bool isCapturing = false;
+  Token forked = 0; ///< what a stream waits for when it joins the capture
+  std::array<bool, artifact::kQueueCount> hasJoined{};
+  std::vector<Token> captured;
+
+  Result<Stream> at(size_t index);
+  Result<Event> freeEvent();
+  Status wait(Stream stream, Token token);
+};
+
+} // namespace autopar::runtime::cuda
