@@ -24,6 +24,8 @@ namespace {
 constexpr double kFree = 0.85;
 /// Limits, in that of the device, under which shardings are searched that recomputation makes fit.
 constexpr double kRelaxed[] = {1e3, 2, 1.4};
+/// The same where every layer is computed again.
+constexpr double kRelaxedForLayers[] = {1e3, 8, 4, 2, 1.4, 1};
 
 /// How often a plan is lowered to see whether it fits.
 constexpr int kFittings = 8;
@@ -48,12 +50,9 @@ public:
     quiet.copyOptionValuesFrom(options);
     quiet.emitPlan = "";
     std::string why;
+    if (options.recompute == "full")
+      return recomputeLayers(quiet);
     bool isFound = searched(quiet, true, why);
-    if (options.recompute == "full") {
-      if (!isFound && !searched(relaxed(quiet, kRelaxed[0]), false, why))
-        return emitError(module.getLoc()) << why;
-      return recomputeLayers();
-    }
     std::optional<Plan> tight;
     if (isFound)
       tight = plan();
@@ -309,8 +308,40 @@ private:
                   .str();
   }
 
-  LogicalResult recomputeLayers() {
-    Plan chosen = plan();
+  /// The fastest sharding that fits once every layer is computed again: the looser the limit that
+  /// it was searched under, the faster it is and the more it needs.
+  LogicalResult recomputeLayers(AutoShardOptions &own) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    double last = 0;
+    bool isFirst = true;
+    for (double factor : kRelaxedForLayers) {
+      std::string why;
+      if (!searched(relaxed(own, factor), std::exchange(isFirst, false), why)) {
+        if (last == 0)
+          return emitError(module.getLoc()) << why;
+        break; // nor under a lower one
+      }
+      Plan chosen = plan();
+      if (chosen.believed.stepUs == last)
+        continue;
+      last = chosen.believed.stepUs;
+      if (failed(believeLayers(chosen)))
+        return failure();
+      int64_t peak = chosen.believed.peakBytes.front();
+      if (static_cast<double>(peak) <= limit)
+        return finish(chosen);
+      least = std::min(least, peak);
+    }
+    return emitError(module.getLoc())
+           << llvm::formatv("with every layer computed again a device needs {0} bytes of {1:f0}: "
+                            "use more ranks, more micro-batches, or recompute=auto, which also "
+                            "computes parts of a layer again",
+                            least, limit)
+                  .str();
+  }
+
+  /// A plan under which every layer is computed again.
+  LogicalResult believeLayers(Plan &chosen) {
     FailureOr<std::vector<RecomputeProblem>> problems = programsOf(chosen);
     if (failed(problems))
       return failure();
@@ -327,7 +358,7 @@ private:
       solution.peakBytes = use.peakBytes;
     }
     believe(chosen, *problems, solutions);
-    return finish(chosen);
+    return success();
   }
 
   LogicalResult finish(const Plan &plan) {

@@ -36,6 +36,7 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   degrees.schedule = fields.text("schedule", degrees.virtualStages > 1 ? "interleaved" : "1f1b");
   degrees.sequence = fields.truth("sequence", false);
   degrees.zero = fields.integer("zero", 0, 3, 0);
+  degrees.recompute = fields.text("recompute", "");
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
   if (degrees.virtualStages > 1 && degrees.pipeline == 1)
     return Status::badInput("virtual_stages: is " + std::to_string(degrees.virtualStages) +
@@ -104,6 +105,8 @@ Result<Constraints> Degrees::constraints(int64_t batch) const {
   }
   if (data > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("zero", std::to_string(zero)));
+  if (!recompute.empty())
+    AUTOPAR_RETURN_IF_ERROR(demand("recompute", recompute));
   return result;
 }
 

@@ -84,8 +84,8 @@ def test_large_batches_of_a_convolution_network_are_data_parallel(zoo) -> None:
     assert all(set(dims) == {1} for dims in found.sharding(r".*(conv|downsample|fc).*weight"))
 
 
-def test_few_tokens_of_a_large_model_take_megatrons_column_and_row_pair(zoo) -> None:
-    found = search(zoo("gpt3-6.7b"), "batch=1,seq=64")
+def test_few_tokens_of_a_large_model_take_megatrons_column_and_row_pair(zoo, tmp_path: pathlib.Path) -> None:
+    found = search(zoo("gpt3-6.7b"), "batch=1,seq=64", cluster=one_node(tmp_path, 3.7e11))
     columns, rows = found.sharding(r".*mlp\.c_fc\.weight"), found.sharding(r".*mlp\.c_proj\.weight")
     assert len(columns) == len(rows) == 32
     for (whole, column), (row, other) in zip(columns, rows):
@@ -96,8 +96,8 @@ def test_few_tokens_of_a_large_model_take_megatrons_column_and_row_pair(zoo) -> 
     assert all(dims[0] > 1 and dims[-1] == 1 for dims in found.sharding(r".*attn\.c_proj\.weight"))
 
 
-def test_between_the_pairs_norms_are_split_along_the_sequence(zoo) -> None:
-    found = search(zoo("gpt3-6.7b"), "batch=1,seq=64")
+def test_between_the_pairs_norms_are_split_along_the_sequence(zoo, tmp_path: pathlib.Path) -> None:
+    found = search(zoo("gpt3-6.7b"), "batch=1,seq=64", cluster=one_node(tmp_path, 3.7e11))
     assert all(factors[:2] == [1, 8] for factors in found.factors(r".*/ln_[12]/LayerNormalization"))
 
 

@@ -3,6 +3,7 @@
 state costs nothing, split gradients a reduction per micro-batch, split parameters two gathers more."""
 
 import concurrent.futures
+import json
 import pathlib
 import subprocess
 
@@ -14,19 +15,28 @@ from stages import Shares, shares
 #: GiB per device, from more than enough to the least.
 LIMITS = [52, 46, 44, 42, 41, 40, 38.5, 37]
 LAYERS = 48
+#: Eight GPUs of one node that reach 0.6 of their peak.
+CLUSTER = {"kind": "autopar.cluster", "version": 1, "name": "eight",
+           "device_types": [{"name": "gpu", "peak_flops_per_s": {"f32": 6.69e13}, "compute_efficiency": 0.6, "memory_bytes_per_s": 3.35e12,
+                             "memory_efficiency": 0.8, "memory_bytes": 80_000_000_000, "reserved_bytes": 2 << 30, "launch_us": 4}],
+           "nodes": [{"count": 1, "devices_per_node": 8, "device_type": "gpu"}],
+           "levels": [{"name": "inside", "latency_us": 5, "bytes_per_s": 3.7e11}]}
+
 
 def plan(model: pathlib.Path, limit: float) -> Shares:
     """Two samples of 1024 tokens per device and micro-batch; the fourth of a batch is a micro-batch."""
     output = model.parent / f"{limit}.json"
-    subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind=batch=64,seq=1024", "--cluster=presets:h100x8",
+    subprocess.run([autopar.find_tool("autopar-compile"), model, "--bind=batch=64,seq=1024", "--cluster", model.parent / "cluster.json",
                     "--mesh=data=8", "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=3e-4)",
                     "--micro-batches=4", f"--memory-limit={int(limit * 1024)}M", "--recompute=none", "--plan-only", "-o", output, "--quiet"],
                    check=True, timeout=120)
     return shares(output, LAYERS)
 
+
 def test_stages_come_in_order_as_the_limit_falls(tmp_path: pathlib.Path) -> None:
     model = tmp_path / "gpt2.onnx"
     models.save("gpt2-1.5b", model, weights=False)
+    (tmp_path / "cluster.json").write_text(json.dumps(CLUSTER))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda limit: plan(model, limit), LIMITS))
     for limit, one in zip(LIMITS, found):

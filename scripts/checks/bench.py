@@ -16,6 +16,7 @@ TOPICS = {
     "solver": "contest problems in a FOLDER at their time limits, best known cost / ours",
     "pipeline": "a training step in two stages under every schedule, and messages hidden under compute",
     "simulation": "what plans believe of their step against the simulation of what was compiled from them",
+    "experts": "plans that experts published (docs/experts): simulated against published throughput, and our plan against theirs",
     "training": "steps of gpt2-124m on one core, and on four ranks against one",
 }
 
@@ -26,13 +27,16 @@ def main() -> int:
                                      epilog="\n".join(f"{name:10} {what}" for name, what in TOPICS.items()))
     parser.add_argument("topic", choices=list(TOPICS))
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="for solver: NAME.json.gz files and README.md with their table")
+    parser.add_argument("--only", metavar="NAME", help="for experts: rows with NAME in their name")
     arguments = parser.parse_args()
     topic, folder = arguments.topic, arguments.folder
     if (topic == "solver") != (folder is not None):
         parser.error("solver takes a folder, other topics do not")
+    if arguments.only and topic != "experts":
+        parser.error("--only is for experts")
     found = []
     try:
-        for case in importlib.import_module(f".bench_{topic}", __package__).cases(*([folder] if folder else [])):
+        for case in importlib.import_module(f".bench_{topic}", __package__).cases(*[word for word in (folder, arguments.only) if word]):
             found.append(case)
             print(f"{case['name']:44} {case['value']:10} {case['unit']:5} reference {case['reference']}, ratio {case['ratio']}",
                   flush=True)

@@ -79,15 +79,16 @@ TEST(Constraints, AMeshFromAFlagSurvivesAsText) {
 TEST(Degrees, BecomeDemands) {
   auto degrees = Degrees::fromJson(
       R"({"kind": "degrees", "version": 1, "data": 8, "tensor": 4, "pipeline": 2, "micro_batch": 2,
-          "zero": 1})");
+          "zero": 1, "recompute": "full"})");
   ASSERT_TRUE(degrees.isOk()) << degrees.status().message();
   EXPECT_TRUE(degrees->checkRanks(64).isOk());
   EXPECT_FALSE(degrees->checkRanks(32).isOk());
   auto demands = degrees->constraints(64);
   ASSERT_TRUE(demands.isOk()) << demands.status().message();
   EXPECT_EQ(demands->toText(),
-            "batch-axis=data, mesh=data=8xtensor=4, micro-batches=4, schedule=1f1b, "
-            "sequence=false, stages=2, virtual-stages=1, weight-axis=tensor, zero=1");
+            "batch-axis=data, mesh=data=8xtensor=4, micro-batches=4, recompute=full, "
+            "schedule=1f1b, sequence=false, stages=2, virtual-stages=1, weight-axis=tensor, "
+            "zero=1");
   EXPECT_FALSE(degrees->constraints(63).isOk());
   EXPECT_FALSE(degrees->constraints(8).isOk());
 }

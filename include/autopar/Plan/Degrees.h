@@ -23,7 +23,8 @@ struct Degrees {
   bool sequence = false; ///< positions are split over the tensor ranks where nothing else is
   int64_t zero =
       0; ///< 1: optimizer state is split over the data ranks, 2: gradients, 3: parameters
-  std::string source; ///< file, for messages
+  std::string recompute; ///< none, full or auto; empty: not said
+  std::string source;    ///< file, for messages
 
   /// Whether a file is of this kind.
   static Result<bool> isIn(const std::string &path);

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans that experts published (docs/experts/*.json): what the cost model says of them against what was measured, and the plan that the
+search finds for the same model, batch and cluster against theirs."""
+
+import json
+import pathlib
+import tempfile
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+import autopar
+from autopar import models
+
+from . import measuring
+from .building import ROOT
+
+FOLDER = ROOT / "docs" / "experts"
+#: A row counts where the simulated throughput is this close to the published one.
+CLOSE = 0.15
+PUBLISHED = ("tokens_per_s_per_gpu", "step_s", "tflops_per_gpu")
+KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "refused", "differs"}
+OWN = ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"]
+
+
+class Expert(NamedTuple):
+    """A row of docs/ExpertPlans.md."""
+
+    name: str
+    model: str
+    cluster: str
+    batch: int
+    sequence: int
+    published: Dict[str, float]
+    plan: Dict[str, Any]
+    refused: Optional[str]
+
+    @property
+    def devices(self) -> int:
+        degrees = [self.plan.get(key, 1) for key in ("data", "tensor", "pipeline")]
+        return degrees[0] * degrees[1] * degrees[2]
+
+    def throughput(self, step_s: float) -> float:
+        """Tokens per second and device."""
+        return self.batch * self.sequence / step_s / self.devices
+
+    @property
+    def published_throughput(self) -> float:
+        """Tokens per second and device, as published or from the time of a step."""
+        if "step_s" in self.published:
+            return self.throughput(self.published["step_s"])
+        return self.published["tokens_per_s_per_gpu"]
+
+
+def read(path: pathlib.Path) -> Expert:
+    """The row in a file; ValueError says what is wrong with it."""
+    row = json.loads(path.read_text())
+    if row.get("kind") != "expert" or row.get("version") != 1:
+        raise ValueError(f"{path}: expected \"kind\": \"expert\" and \"version\": 1")
+    unknown = sorted(set(row) - KEYS)
+    missing = sorted(KEYS - {"derived", "refused"} - set(row))
+    if unknown or missing:
+        raise ValueError(f"{path}: unknown keys {unknown}, missing keys {missing}")
+    if len(row["published"]) != 1 or not set(row["published"]) <= set(PUBLISHED):
+        raise ValueError(f"{path}: published: expected one of {', '.join(PUBLISHED)}")
+    if "tflops_per_gpu" in row["published"] and "refused" not in row:
+        raise ValueError(f"{path}: published: TFLOP/s say nothing without the FLOPs of a step; give step_s, and in derived how it was found")
+    if not row["source"].get("url", "").startswith("https://"):
+        raise ValueError(f"{path}: source: expected a url")
+    fields = {field: row.get(field) for field in Expert._fields if field != "name"}
+    return Expert(path.stem, **fields)
+
+
+def rows(only: Optional[str] = None) -> List[Expert]:
+    """All rows, or those whose name contains `only`."""
+    found = [read(path) for path in sorted(FOLDER.glob("*.json"))]
+    chosen = [row for row in found if only is None or only in row.name]
+    if not chosen:
+        raise ValueError(f"no row has {only!r} in its name; there are {', '.join(row.name for row in found)}")
+    return chosen
+
+
+def believed(row: Expert, folder: pathlib.Path, options: List[str]) -> Dict[str, Any]:
+    """What a plan that is searched under `options` believes of itself."""
+    model, plan = folder / "m.onnx", folder / "plan.json"
+    if not model.exists():
+        models.save(row.model, model, weights=False)
+    run = measuring.run_measured(
+        [autopar.find_tool("autopar-compile"), model, "--quiet", "--bind", f"batch={row.batch},seq={row.sequence}",
+         "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", "--precision", "bf16",
+         "--cluster", row.cluster, "--plan-only", "-o", plan, *options])
+    return {**json.loads(plan.read_text())["believed"], "seconds": run.seconds}
+
+
+def cases(only: Optional[str] = None) -> Iterator[Dict[str, Any]]:
+    """Two cases per row: simulated against published throughput, and our step against the expert's."""
+    for row in rows(only):
+        if row.refused:
+            print(f"{row.name}: refused: {row.refused}", flush=True)
+            continue
+        with tempfile.TemporaryDirectory(prefix="bench-") as name:
+            folder = pathlib.Path(name)
+            degrees = folder / "degrees.json"
+            degrees.write_text(json.dumps(row.plan))
+            theirs = None
+            try:
+                theirs = believed(row, folder, ["--plan", str(degrees)])
+                ratio = row.throughput(theirs["step_us"] / 1e6) / row.published_throughput
+                counts = abs(ratio - 1) <= CLOSE
+                yield measuring.case(f"{row.name}, simulated / published", row.throughput(theirs["step_us"] / 1e6), "tok/s", row.published_throughput,
+                                     counts=counts, peak_bytes=theirs["peak_bytes"], seconds=round(theirs["seconds"], 1))
+            except RuntimeError as error:
+                print(f"{row.name}: their plan: {error}", flush=True)
+            ours = believed(row, folder, OWN)
+            yield measuring.case(f"{row.name}, our step / theirs", ours["step_us"] / 1e6, "s", theirs and theirs["step_us"] / 1e6,
+                                 peak_bytes=ours["peak_bytes"], seconds=round(ours["seconds"], 1))
