@@ -28,6 +28,12 @@ Json toJsonValue(const DeviceType &type) {
                {"launch_us", type.launchUs}};
   if (type.cudaChip != 0)
     json["cuda_chip"] = type.cudaChip;
+  if (type.communicatesWhileIdle)
+    json["communicates_while_idle"] = true;
+  if (!type.measured.list.empty()) {
+    json["measured"] = autopar::toJson(type.measured.list);
+    json["estimates_others"] = type.measured.estimatesOthers;
+  }
   return json;
 }
 
@@ -55,7 +61,15 @@ Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string 
   type.reservedBytes = fields.integer("reserved_bytes", 0, kMostBytes, 0);
   type.launchUs = fields.number("launch_us", 0, kMost, 0);
   type.cudaChip = int(fields.integer("cuda_chip", 0, 1000, 0));
+  type.communicatesWhileIdle = fields.truth("communicates_while_idle", false);
+  static const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json &measured = fields.has("measured") ? fields.array("measured") : none;
+  type.measured.estimatesOthers = fields.truth("estimates_others", false);
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  auto operations = readMeasuredOperations(measured, place + ".measured");
+  if (!operations)
+    return operations.status();
+  type.measured.list = operations.take();
   return type;
 }
 

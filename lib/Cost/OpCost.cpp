@@ -14,4 +14,16 @@ double opTimeUs(double flops, double bytes, DataType type, const DeviceType &dev
   return device.launchUs + 1e6 * std::max(compute, memory);
 }
 
+Result<double> instructionTimeUs(std::string_view key, double flops, double bytes, DataType type,
+                                 const DeviceType &device) {
+  if (!device.measured.list.empty() && !key.empty()) {
+    auto measured = device.measured.timeUs(key);
+    if (!measured)
+      return measured.status();
+    if (*measured)
+      return **measured;
+  }
+  return opTimeUs(flops, bytes, type, device);
+}
+
 } // namespace autopar

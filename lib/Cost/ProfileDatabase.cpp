@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/JsonFields.h"
 
 namespace autopar {
@@ -54,12 +55,19 @@ public:
     database.dataType = dataType(fields, "dtype");
     database.weightType = dataType(fields, "weight_dtype");
     database.dimensions = fields.texts("dimensions");
-    Result<std::vector<int64_t>> batches = readCounts(fields, "batches");
-    Result<std::vector<int64_t>> degrees = readCounts(fields, "degrees");
-    const nlohmann::json &operations = fields.array("ops");
     static const nlohmann::json none = nlohmann::json::array();
-    const nlohmann::json &collectives =
-        fields.has("collectives") ? fields.array("collectives") : none;
+    auto list = [&](const char *key) -> const nlohmann::json & {
+      return fields.has(key) ? fields.array(key) : none;
+    };
+    const nlohmann::json &instructions = list("instructions");
+    bool isOfMachine = fields.has("instructions") && !fields.has("ops");
+    if (fields.has("instructions") && fields.has("ops"))
+      fields.fail("instructions", "a file holds operations (ops) or instructions, not both");
+    Result<std::vector<int64_t>> one = std::vector<int64_t>{1};
+    auto batches = isOfMachine ? one : readCounts(fields, "batches");
+    auto degrees = isOfMachine ? one : readCounts(fields, "degrees");
+    const nlohmann::json &operations = isOfMachine ? none : fields.array("ops");
+    const nlohmann::json &collectives = list("collectives");
     AUTOPAR_RETURN_IF_ERROR(fields.finish());
     if (!batches || !degrees)
       return batches ? degrees.status() : batches.status();
@@ -71,7 +79,7 @@ public:
           std::count(database.dimensions.begin(), database.dimensions.end(), word) > 1)
         return Status::badInput(placeIn("dimensions", i) +
                                 ": expected a name of its own, not whole or partial");
-    if (operations.empty())
+    if (operations.empty() && !isOfMachine)
       return Status::badInput("ops: expected at least one");
     for (size_t i = 0; i < operations.size(); ++i)
       AUTOPAR_RETURN_IF_ERROR(readOperation(operations[i], placeIn("ops", i)));
@@ -80,6 +88,10 @@ public:
     if (!measured)
       return measured.status();
     database.collectives = measured.take();
+    auto times = readMeasuredOperations(instructions, "instructions");
+    if (!times)
+      return times.status();
+    database.instructions = times.take();
     return std::move(database);
   }
 
@@ -402,6 +414,16 @@ Result<ProfileDatabase> ProfileDatabase::load(const std::string &path, ProfileFa
   if (!database)
     return database.status().at(path);
   return database;
+}
+
+Status believeProfile(Cluster &cluster, const ProfileDatabase &database, ProfileFallback fallback) {
+  for (DeviceType &type : cluster.deviceTypes)
+    if (!database.instructions.empty())
+      type.measured = {database.instructions, fallback == ProfileFallback::Analytical};
+  if (database.collectives.empty())
+    return Status::ok();
+  cluster.collectives = database.collectives;
+  return fallback == ProfileFallback::None ? cluster.checkCollectives() : Status::ok();
 }
 
 } // namespace autopar

@@ -120,14 +120,13 @@ private:
     return Status::ok();
   }
 
-  /// The cluster with the collectives that were measured on it.
-  Status addCollectives() {
-    if (!profile || profile->collectives.empty())
+  /// The cluster with what was measured on it.
+  Status believeMeasurements() {
+    if (!profile)
       return Status::ok();
-    cluster->collectives = profile->collectives;
-    if (options.profileFallback == ::autopar::ProfileFallback::None)
-      if (Status status = cluster->checkCollectives(); !status.isOk())
-        return status.at(options.profile);
+    if (Status status = ::autopar::believeProfile(*cluster, *profile, options.profileFallback);
+        !status.isOk())
+      return status.at(options.profile);
     shardOptions.cluster = cluster->toJson();
     return Status::ok();
   }
@@ -155,7 +154,7 @@ private:
     if (!loaded)
       return loaded.status();
     cluster = loaded.take();
-    AUTOPAR_RETURN_IF_ERROR(addCollectives());
+    AUTOPAR_RETURN_IF_ERROR(believeMeasurements());
     if (options.memoryLimit == 0)
       lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
     return Status::ok();

@@ -2,6 +2,7 @@
 // Instructions of the exec dialect as instructions of the artifact.
 #include "InstructionEmitter.h"
 
+#include "autopar/Artifact/ProfileKey.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -138,5 +139,9 @@ artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndic
         instruction.payload =
             artifact::Read{indices.parameters.lookup(op.getPort()), emitter.buffer(op.getDst())};
       });
+  if (std::holds_alternative<artifact::Launch>(instruction.payload))
+    instruction.profileKey = artifact::kernelProfileKey(instruction.profileKey, instruction.bytes);
+  else if (std::string key = artifact::profileKey(instruction.payload); !key.empty())
+    instruction.profileKey = std::move(key);
   return instruction;
 }

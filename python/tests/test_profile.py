@@ -11,6 +11,7 @@ from typing import Any, Dict, NamedTuple
 import pytest
 
 import autopar
+from autopar import models
 from conftest import Example
 
 RANKS = 2
@@ -139,3 +140,61 @@ def test_a_run_that_is_stopped_leaves_the_file_as_it_was(tmp_path: pathlib.Path)
         running.terminate()
     assert running.returncode != 0
     assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Path]:
+    """A cluster and a profile database of this machine, and an artifact for two ranks."""
+    folder = tmp_path_factory.mktemp("database")
+    done = profile("--quick", "--quiet", "--ranks", RANKS, "--threads", 1, "-o", folder / "cluster.json", "--database", folder / "profile.json")
+    assert done.returncode == 0, done.stderr
+    models.save("gpt2-124m", folder / "m.onnx", layers=1, hidden=128, heads=4, vocab=500)
+    return {"cluster": folder / "cluster.json", "profile": folder / "profile.json", "model": folder / "m.onnx"}
+
+
+def compiled(database: Dict[str, pathlib.Path], output: pathlib.Path, *words: object) -> pathlib.Path:
+    """The artifact of a step for the measured cluster, by the measured times."""
+    subprocess.run([autopar.find_tool("autopar-compile"), database["model"], "--bind", "batch=4,seq=64", "--cluster", database["cluster"],
+                    "--profile", database["profile"], "-o", output, "--quiet", *words], check=True, timeout=120)
+    return output
+
+
+def simulated(artifact: pathlib.Path, cluster: pathlib.Path, profile_database: pathlib.Path, *words: object) -> subprocess.CompletedProcess:
+    """A step in virtual time, by measured times."""
+    return subprocess.run([autopar.find_tool("autopar-run"), artifact, "--simulate", cluster, "--profile-database", profile_database, "--json", *words],
+                          capture_output=True, text=True, timeout=120)
+
+
+def test_a_database_of_this_machine_plans_and_predicts(database: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    artifact = compiled(database, tmp_path / "m.bin")
+    done = simulated(artifact, database["cluster"], database["profile"])
+    assert done.returncode == 0, done.stderr
+    (predicted,) = json.loads(done.stdout)["step_ms"]
+    ran = subprocess.run([autopar.find_tool("autopar-run"), artifact, "--input", "input_ids=zeros", "--threads", "1", "--benchmark", "--steps", "9",
+                          "--warmup", "2", "--quiet"], check=True, capture_output=True, text=True)
+    measured = json.loads(ran.stdout.splitlines()[-1])["median_ms"]
+    # Generous: other tests run meanwhile. How near it is on a quiet machine: scripts/bench prediction.
+    assert measured / 8 < predicted < measured * 8
+    # What was measured counts: where everything takes ten times as long, the step does.
+    profile_database = json.loads(database["profile"].read_text())
+    for instruction in profile_database["instructions"]:
+        instruction["us"] = [10 * us for us in instruction["us"]]
+    for collective in profile_database["collectives"]:
+        collective["times"] = [{"bytes": time["bytes"], "us": 10 * time["us"]} for time in collective["times"]]
+    slow = tmp_path / "slow.json"
+    slow.write_text(json.dumps(profile_database))
+    (slower,) = json.loads(simulated(artifact, database["cluster"], slow).stdout)["step_ms"]
+    assert slower == pytest.approx(10 * predicted, rel=0.02)
+
+
+def test_a_hole_is_named_and_filled_only_when_told_to(database: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    profile_database = json.loads(database["profile"].read_text())
+    profile_database["instructions"] = [one for one in profile_database["instructions"] if not one["key"].startswith("product/f32/batched")]
+    holed = tmp_path / "holed.json"
+    holed.write_text(json.dumps(profile_database))
+    artifact = compiled(database, tmp_path / "m.bin")
+    done = simulated(artifact, database["cluster"], holed)
+    assert done.returncode != 0
+    assert re.search(r'the profile database has no time for "product/f32/batched/n[nt]:\d+x64x\d+x\d+": nobody measured operations of this kind; '
+                     r"measure it, or allow formulas with --profile-fallback analytical", done.stderr), done.stderr
+    assert simulated(artifact, database["cluster"], holed, "--profile-fallback", "analytical").returncode == 0

@@ -265,7 +265,7 @@ def test_a_hole_among_collectives_is_refused(tmp_path):
 @pytest.mark.parametrize("options, message", [
     (["--cluster", "presets:h100x2", "--stages", "1"], "was measured on none of the sizes that it has on mesh x=2: it reads tensor<128x"),
     (["--cluster", "presets:h100x2", "--precision", "bf16"], "--precision: a graph of measured operations says its element types"),
-    (["--cluster", "presets:h100x2", "--profile-fallback", "guess"], "--profile-fallback: expected none or interpolate"),
+    (["--cluster", "presets:h100x2", "--profile-fallback", "guess"], "--profile-fallback: expected none, interpolate or analytical"),
 ])
 def test_refused(options, message, tmp_path):
     done = compile_words(chains.write(tmp_path, chains.chain(8, 256), chains.database()), "-o", tmp_path / "plan.json", *options)
@@ -289,6 +289,13 @@ def test_a_profile_is_what_the_schema_says():
     profile = chains.database()
     profile["collectives"] = [{"kind": "all_reduce", "ranks_per_node": 8, "nodes": 1, "times": [{"bytes": 1, "us": 1}]}]
     assert profile_violations(profile) == []
+
+
+def test_a_profile_of_instructions_is_what_the_schema_says():
+    extents = [{"name": "rows", "values": [1, 8], "reach": 4}]
+    profile = {"kind": "autopar.profile", "version": 1, "instructions": [{"key": "product", "extents": extents, "us": [1, 2.5]}]}
+    assert profile_violations(profile) == []
+    assert profile_violations({**profile, "ops": [], "batches": [1], "degrees": [1]})
 
 
 @pytest.mark.parametrize("place, value", [

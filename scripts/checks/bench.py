@@ -15,6 +15,7 @@ TOPICS = {
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
     "solver": "contest problems in a FOLDER at their time limits, best known cost / ours",
     "pipeline": "a training step in two stages under every schedule, and messages hidden under compute",
+    "prediction": "steps of ten models under three plans against what measured instructions say, and peaks of memory",
     "simulation": "what plans believe of their step against the simulation of what was compiled from them",
     "experts": "plans that experts published (docs/experts): simulated against published throughput, and our plan against theirs",
     "training": "steps of gpt2-124m on one core, and on four ranks against one",

@@ -53,13 +53,14 @@ struct Options {
                                cl::cat(category)};
   cl::opt<std::string> profile{
       "profile",
-      cl::desc("profile database: the operations of a graph.json, and times of collectives"),
+      cl::desc("profile database: the operations of a graph.json, times of instructions and "
+               "collectives"),
       cl::value_desc("db.json"), cl::cat(category)};
   cl::opt<std::string> profileFallback{
       "profile-fallback",
-      cl::desc("what fills holes of the profile database: none (default: they are refused), or "
-               "interpolate"),
-      cl::init("none"), cl::value_desc("none|interpolate"), cl::cat(category)};
+      cl::desc("what fills holes of the profile database: none (default: they are refused), "
+               "interpolate, or analytical: the formulas of the cost model"),
+      cl::init("none"), cl::value_desc("none|interpolate|analytical"), cl::cat(category)};
   cl::opt<std::string> engine{"engine",
                               cl::desc("search engine, or random for a seeded legal plan"),
                               cl::init("auto"), cl::cat(category)};
@@ -288,9 +289,9 @@ Status Options::check() const {
   if (isGraph && precision != "f32")
     return usage("--precision: a graph of measured operations says its element types in the "
                  "profile database (dtype, weight_dtype)");
-  if (!llvm::is_contained({"none", "interpolate"}, profileFallback))
-    return usage("--profile-fallback: expected none or interpolate, got \"" + profileFallback +
-                 "\"");
+  if (!llvm::is_contained({"none", "interpolate", "analytical"}, profileFallback))
+    return usage("--profile-fallback: expected none, interpolate or analytical, got \"" +
+                 profileFallback + "\"");
   if ((useOnnxShardings || !emitOnnxPlan.empty()) && !StringRef(input).ends_with(".onnx"))
     return usage("--use-onnx-shardings and --emit-onnx-plan: expected an ONNX model, got \"" +
                  input + "\"");
@@ -346,6 +347,8 @@ Result<CommandLine> Options::values() const {
   options.profile = profile;
   if (profileFallback == "interpolate")
     options.profileFallback = ::autopar::ProfileFallback::Interpolate;
+  if (profileFallback == "analytical")
+    options.profileFallback = ::autopar::ProfileFallback::Analytical;
   options.engine = engine;
   options.seed = seed;
   if (Result<::autopar::Constraints> demands = constraints())

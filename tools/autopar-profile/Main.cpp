@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // autopar-profile: measures this machine and writes a cluster file. What is timed are programs in
 // the runtime itself, on as many ranks as the cluster will have, all at once.
+#include "InstructionGrid.h"
 #include "MachineMemory.h"
 #include "Measurements.h"
 #include "ProfileOptions.h"
@@ -73,7 +74,7 @@ void warnIfBusy(const ProfileOptions &options) {
                  load, coreCount());
 }
 
-Result<Cluster> measure(const ProfileOptions &options) {
+Result<Machine> machineFor(const ProfileOptions &options) {
   auto memory = machineMemoryBytes();
   if (!memory)
     return memory.status();
@@ -84,10 +85,16 @@ Result<Cluster> measure(const ProfileOptions &options) {
   machine.bytesPerRank = *memory / machine.ranks;
   machine.quick = options.quick;
   machine.quiet = options.quiet;
+  return machine;
+}
+
+Result<Cluster> measure(const Machine &machine) {
   DeviceType device;
   device.name = "cpu";
   device.memoryBytes = machine.bytesPerRank;
   device.reservedBytes = machine.bytesPerRank / kReservedPart;
+  // The thread of a rank that computes drives its messages too.
+  device.communicatesWhileIdle = true;
   AUTOPAR_RETURN_IF_ERROR(measureProducts(machine, device));
   AUTOPAR_RETURN_IF_ERROR(measureMemory(machine, device));
   AUTOPAR_RETURN_IF_ERROR(measureLaunch(machine, device));
@@ -105,12 +112,49 @@ Result<Cluster> measure(const ProfileOptions &options) {
   return cluster;
 }
 
+/// Times of instructions and collectives, as a file.
+Result<std::string> measureDatabase(const Machine &machine) {
+  auto instructions = measureInstructions(machine);
+  if (!instructions)
+    return instructions.status();
+  for (MeasuredOperation &operation : *instructions)
+    for (double &us : operation.us)
+      us = rounded(us);
+  nlohmann::ordered_json json{{"kind", "autopar.profile"},
+                              {"version", 1},
+                              {"device", "ranks " + std::to_string(machine.ranks) +
+                                             ", threads of each " +
+                                             std::to_string(machine.threads)},
+                              {"instructions", toJson(*instructions)}};
+  if (machine.ranks > 1) {
+    auto collectives = measureCollectives(machine);
+    if (!collectives)
+      return collectives.status();
+    for (MeasuredCollective &collective : *collectives)
+      for (auto &time : collective.times)
+        time.second = rounded(time.second);
+    json["collectives"] = toJson(*collectives);
+  }
+  return json.dump(1) + "\n";
+}
+
 Status run(const ProfileOptions &options) {
   AUTOPAR_RETURN_IF_ERROR(checkCanCreate(options.output));
+  if (!options.database.empty())
+    AUTOPAR_RETURN_IF_ERROR(checkCanCreate(options.database));
   warnIfBusy(options);
-  auto cluster = measure(options);
+  auto machine = machineFor(options);
+  if (!machine)
+    return machine.status();
+  auto cluster = measure(*machine);
   if (!cluster)
     return cluster.status();
+  if (!options.database.empty()) {
+    auto database = measureDatabase(*machine);
+    if (!database)
+      return database.status();
+    AUTOPAR_RETURN_IF_ERROR(writeWholeFile(options.database, *database));
+  }
   return writeWholeFile(options.output, cluster->toJson());
 }
 

@@ -13,13 +13,15 @@ namespace {
 
 using namespace artifact;
 
-/// All ranks are alike; rank i sends to rank i + 1.
-RankTable tableOf(const Program &program, int32_t rank, int32_t ranks) {
+/// All ranks are alike; each sends to the next of its group.
+RankTable tableOf(const Program &program, int32_t rank, int32_t together) {
   RankTable table;
   table.groups.resize(1);
-  for (int32_t member = 0; member < ranks; ++member)
-    table.groups[0].members.push_back(member);
-  table.permutations = {{(rank + 1) % ranks, (rank + ranks - 1) % ranks}};
+  int32_t first = rank / together * together, place = rank - first;
+  for (int32_t member = 0; member < together; ++member)
+    table.groups[0].members.push_back(first + member);
+  table.permutations = {
+      {first + (place + 1) % together, first + (place + together - 1) % together}};
   for (const Port &port : program.ports)
     table.ports.push_back({std::vector<int64_t>(port.shape.size(), 0), port.shape, rank});
   return table;
@@ -79,8 +81,19 @@ void Probe::add(Payload payload) {
   step.instructions.push_back(std::move(instruction));
 }
 
-Result<double> Probe::secondsPerInstruction(int32_t ranks, int32_t threads,
-                                            const Effort &effort) const {
+int32_t Probe::addView(int32_t of, int64_t offset, int64_t bytes, DataType type) {
+  Buffer buffer = program.buffers[size_t(of)];
+  buffer.name = "b" + std::to_string(program.buffers.size());
+  buffer.dtype = type;
+  buffer.shape = {bytes / byteSize(type)};
+  buffer.bytes = bytes;
+  buffer.offset += offset;
+  program.buffers.push_back(std::move(buffer));
+  return int32_t(program.buffers.size() - 1);
+}
+
+Status Probe::run(int32_t ranks, int32_t threads, const Effort &effort,
+                  const std::function<void(const std::vector<runtime::RankEvents> &)> &seen) const {
   Contents contents;
   contents.target.features = "x86-64";
   contents.classes = {{program, {}}};
@@ -94,7 +107,7 @@ Result<double> Probe::secondsPerInstruction(int32_t ranks, int32_t threads,
   contents.classes[0].program.entries = {step};
   contents.classes[0].program.timetable = {{0, 0}};
   for (int32_t rank = 0; rank < ranks; ++rank)
-    contents.ranks.push_back(tableOf(program, rank, ranks));
+    contents.ranks.push_back(tableOf(program, rank, together > 0 ? together : ranks));
   auto bytes = serialize(contents);
   if (!bytes)
     return bytes.status();
@@ -113,19 +126,40 @@ Result<double> Probe::secondsPerInstruction(int32_t ranks, int32_t threads,
   auto session = runtime::Session::open(reader.take(), std::move(options));
   if (!session)
     return session.status();
-  std::vector<double> spans;
   double spent = 0;
   // Step 0 touches memory for the first time; it does not count.
   for (int64_t number = 0; number <= effort.leastSteps || spent < effort.seconds; ++number) {
     (*session)->clearEvents();
     AUTOPAR_RETURN_IF_ERROR((*session)->run(number, 1));
-    double span = longestSpan((*session)->events());
     if (number == 0)
       continue;
-    spans.push_back(span);
-    spent += span;
+    seen((*session)->events());
+    spent += longestSpan((*session)->events());
   }
+  return Status::ok();
+}
+
+Result<double> Probe::secondsPerInstruction(int32_t ranks, int32_t threads,
+                                            const Effort &effort) const {
+  std::vector<double> spans;
+  AUTOPAR_RETURN_IF_ERROR(run(ranks, threads, effort,
+                              [&](const auto &events) { spans.push_back(longestSpan(events)); }));
   return median(spans) / double(instructions());
+}
+
+Result<std::vector<double>> Probe::secondsOfEach(int32_t ranks, int32_t threads,
+                                                 const Effort &effort) const {
+  std::vector<std::vector<double>> samples(size_t(instructions() * ranks));
+  AUTOPAR_RETURN_IF_ERROR(run(ranks, threads, effort, [&](const auto &all) {
+    for (const runtime::RankEvents &rank : all)
+      for (const runtime::ExecutionEvent &event : *rank.events)
+        samples[size_t(event.instruction * ranks + rank.rank)].push_back(
+            double(event.endNs - event.beginNs) * 1e-9);
+  }));
+  std::vector<double> longest(size_t(instructions()), 0.0);
+  for (size_t i = 0; i < samples.size(); ++i)
+    longest[i / size_t(ranks)] = std::max(longest[i / size_t(ranks)], median(samples[i]));
+  return longest;
 }
 
 } // namespace autopar::tools

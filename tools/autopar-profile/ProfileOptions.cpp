@@ -14,6 +14,8 @@ Examples:
   autopar-profile -o cluster.json                     one rank per core of this machine, under half a minute
   autopar-profile --ranks 4 --quick -o cluster.json   four ranks, a few seconds
   autopar-compile model.onnx --cluster cluster.json -o compiled.bin
+  autopar-profile -o cluster.json --database profile.json      and the times of instructions, about a minute
+  autopar-run compiled.bin --simulate cluster.json --profile-database profile.json
 
 All ranks measure at the same time, as they run at the same time: leave the machine alone meanwhile.
 What is measured and how: docs/CostModel.md. Exit codes: docs/ExitCodes.md.)";
@@ -25,6 +27,9 @@ int parseCommandLine(int argc, char **argv, ProfileOptions &options) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("autopar-profile " AUTOPAR_VERSION));
   app.add_option("--output,-o", options.output, "the cluster file to write");
+  app.add_option("--database", options.database,
+                 "measure the instructions of compiled models and the collectives too, and write "
+                 "this profile database");
   app.add_option("--ranks", options.ranks, "devices of the cluster (default: one per core)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")

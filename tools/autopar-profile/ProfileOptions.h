@@ -8,9 +8,10 @@
 namespace autopar::tools {
 
 struct ProfileOptions {
-  std::string output;  ///< the cluster file
-  int32_t ranks = 0;   ///< 0: one per core
-  int32_t threads = 0; ///< per rank; 0: cores divided by ranks
+  std::string output;   ///< the cluster file
+  std::string database; ///< the profile database; empty: none
+  int32_t ranks = 0;    ///< 0: one per core
+  int32_t threads = 0;  ///< per rank; 0: cores divided by ranks
   bool quick = false, quiet = false;
 };
 

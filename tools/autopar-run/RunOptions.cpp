@@ -29,8 +29,9 @@ Examples:
 compiled.bin holds machine code: run only files that you trust. Exit codes: docs/ExitCodes.md.)";
 
 /// What goes with --simulate: it has no data, and one process simulates all ranks.
-constexpr const char *kSimulates[] = {"artifact",  "--simulate", "--steps", "--trace",
-                                      "--profile", "--json",     "--quiet"};
+constexpr const char *kSimulates[] = {"artifact", "--simulate",         "--steps",
+                                      "--trace",  "--profile",          "--json",
+                                      "--quiet",  "--profile-database", "--profile-fallback"};
 
 } // namespace
 
@@ -110,6 +111,13 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       "--simulate", options.cluster,
       "run nothing: predict the time of a step on this cluster (a file, or presets:h100x8x2) by "
       "executing all ranks in virtual time; docs/Simulation.md");
+  app.add_option("--profile-database", options.profileDatabase,
+                 "with --simulate: times of instructions and collectives that autopar-profile "
+                 "measured; docs/ProfileDatabase.md");
+  app.add_option("--profile-fallback", options.profileFallback,
+                 "what holes of the profile database are filled with: nothing (they are refused), "
+                 "or the formulas of the cost model")
+      ->check(CLI::IsMember({"none", "analytical"}));
   app.add_flag("--benchmark", options.benchmark, "print one JSON line with the time of every step");
   app.add_flag("--profile", options.profile, "print the time of every op");
   app.add_option(

@@ -34,7 +34,9 @@ struct RunOptions {
   bool verify = false, dryRun = false, benchmark = false, profile = false, json = false,
        quiet = false, noCapture = false;
   std::string trace;
-  std::string cluster; ///< to simulate; empty: run
+  std::string cluster;         ///< to simulate; empty: run
+  std::string profileDatabase; ///< times to believe in a simulation
+  std::string profileFallback = "none";
   int32_t rank = -1, worldSize = -1;
   std::string master;     ///< host:port
   std::string rendezvous; ///< file:///folder

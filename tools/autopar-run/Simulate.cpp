@@ -2,6 +2,7 @@
 #include "Simulate.h"
 
 #include "Report.h"
+#include "autopar/Cost/ProfileDatabase.h"
 #include "autopar/Runtime/Simulation.h"
 
 #include <algorithm>
@@ -96,6 +97,15 @@ Status simulate(artifact::Reader reader, const RunOptions &options) {
   auto cluster = Cluster::load(options.cluster);
   if (!cluster)
     return cluster.status();
+  if (!options.profileDatabase.empty()) {
+    using enum ProfileFallback;
+    ProfileFallback fallback = options.profileFallback == "none" ? None : Analytical;
+    auto database = ProfileDatabase::load(options.profileDatabase, fallback);
+    if (!database)
+      return database.status();
+    AUTOPAR_RETURN_IF_ERROR(
+        believeProfile(*cluster, *database, fallback).at(options.profileDatabase));
+  }
   auto begin = std::chrono::steady_clock::now();
   auto opened = Simulation::open(std::move(reader), cluster.take(),
                                  options.profile || !options.trace.empty());

@@ -48,7 +48,8 @@ class SimulatedNetworkTest : public ::testing::Test {
 protected:
   Cluster cluster = twoNodes();
   VirtualClock clock;
-  SimulatedNetwork network{cluster, 4, clock};
+  SimulatedThreads threads{{0, 0, 0, 0}};
+  SimulatedNetwork network{cluster, 4, threads, clock};
   std::vector<std::unique_ptr<Communicator>> ranks;
   std::vector<int32_t> all{0, 1, 2, 3}, pair{1, 0};
 
@@ -88,7 +89,8 @@ protected:
 TEST(SimulatedDevice, TakesWhatTheCostModelSays) {
   Cluster cluster = twoNodes();
   VirtualClock clock;
-  SimulatedDevice device(3, cluster.deviceTypes[0], clock);
+  InstructionTimes times(cluster.deviceTypes[0]);
+  SimulatedDevice device(3, times, nullptr, clock);
   // 2 us to start; 4000 FLOPs at 1 or 4 per ns; 1000 bytes at 1 per ns.
   auto inF32 = device.issue(instruction(4000, 1000, DataType::F32), 0, {});
   auto inBf16 = device.issue(instruction(4000, 1000, DataType::BF16), 0, {});
@@ -104,6 +106,43 @@ TEST(SimulatedDevice, TakesWhatTheCostModelSays) {
   double value = 1;
   EXPECT_TRUE(device.read(0, 0, &value, sizeof(value)).isOk());
   EXPECT_EQ(value, 0);
+}
+
+TEST(SimulatedDevice, TakesWhatWasMeasured) {
+  Cluster cluster = twoNodes();
+  cluster.deviceTypes[0].measured.list = {{"product", {{"rows", {1, 4}, 1}}, {3, 9}}};
+  VirtualClock clock;
+  SimulatedThreads threads{{0}};
+  InstructionTimes times(cluster.deviceTypes[0]);
+  SimulatedDevice device(0, times, &threads, clock);
+  artifact::Instruction product = instruction(4000, 1000, DataType::F32);
+  product.profileKey = "product:4";
+  EXPECT_EQ(*device.issue(product, 0, {}), 9000u);
+  EXPECT_EQ(*device.issue(product, 0, {}), 18000u) << "one after the other";
+  artifact::Instruction unknown = product;
+  unknown.profileKey = "product:5";
+  EXPECT_EQ(device.issue(unknown, 0, {}).status().code(), StatusCode::BadInput);
+}
+
+TEST_F(SimulatedNetworkTest, WhereRanksDoOneThingAtATimeTheyTakePartWhenTheyAreFree) {
+  cluster.deviceTypes[0].communicatesWhileIdle = true;
+  threads.occupy(1, 5000, clock); // computes
+  auto first = collective(0, pair, Kind::AllGather, 500);
+  auto last = collective(1, pair, Kind::AllGather, 500);
+  EXPECT_EQ(threads.freeNs[0], 3000);
+  EXPECT_EQ(threads.freeNs[1], 5000 + 3000);
+  EXPECT_EQ(end(0, first), 8000);
+  EXPECT_EQ(end(1, last), 8000);
+}
+
+TEST_F(SimulatedNetworkTest, WhereRanksDoOneThingAtATimeTheLaterSideMovesAMessage) {
+  cluster.deviceTypes[0].communicatesWhileIdle = true;
+  auto received = ranks[0]->receive(1, 7, nullptr, 4000);
+  auto sent = ranks[1]->send(0, 7, nullptr, 4000);
+  EXPECT_EQ(threads.freeNs[0], 0);
+  EXPECT_EQ(threads.freeNs[1], 1000 + 4000);
+  EXPECT_EQ(end(0, received), 5000);
+  EXPECT_EQ(end(1, sent), 5000);
 }
 
 TEST_F(SimulatedNetworkTest, ACollectiveBeginsWithItsLastMember) {

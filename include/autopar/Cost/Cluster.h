@@ -13,6 +13,7 @@
 #include "autopar/Base/DataType.h"
 #include "autopar/Base/Status.h"
 #include "autopar/Cost/MeasuredCollectives.h"
+#include "autopar/Cost/MeasuredOperation.h"
 
 namespace autopar {
 
@@ -29,6 +30,10 @@ struct DeviceType {
   int64_t reservedBytes = 0; ///< kept free for driver, runtime, fragmentation
   double launchUs = 0;       ///< floor below which no operation goes
   int cudaChip = 0;          ///< compute capability x 10 of an NVIDIA GPU (90: sm_90); 0: a CPU
+  /// What computes also communicates, so that neither goes on beside the other.
+  bool communicatesWhileIdle = false;
+  /// Times that are believed in place of those that follow from the rates; none: an empty list.
+  MeasuredOperations measured;
 
   /// What a plan may use: memoryBytes - reservedBytes.
   int64_t usableBytes() const { return memoryBytes - reservedBytes; }

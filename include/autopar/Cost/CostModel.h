@@ -30,6 +30,11 @@ std::string_view name(CollectiveKind kind);
 /// `bytes` is all memory traffic, reads and writes; `type` is the type that is multiplied.
 double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device);
 
+/// The same of an instruction of a program: what was measured for its key where the device has
+/// measurements. An error where nobody measured it and estimates are not allowed.
+Result<double> instructionTimeUs(std::string_view key, double flops, double bytes, DataType type,
+                                 const DeviceType &device);
+
 /// Time of one collective in microseconds, all groups of the mesh running it at once; 0 for a group
 /// of one rank. `bytes` is what one rank holds on its full side:
 ///   AllReduce      the buffer (input and output have this size)

@@ -11,6 +11,7 @@
 #include "autopar/Base/DataType.h"
 #include "autopar/Base/Status.h"
 #include "autopar/Cost/MeasuredCollectives.h"
+#include "autopar/Cost/MeasuredOperation.h"
 
 namespace autopar {
 
@@ -60,6 +61,7 @@ enum class ProfileFallback : uint8_t {
   None,        ///< nothing: the file is refused
   Interpolate, ///< for rows: a straight line between the next smaller and larger batch; for
                ///< collectives: the formulas of the cost model
+  Analytical,  ///< for instructions of models, and collectives: the formulas
 };
 
 struct ProfileDatabase {
@@ -69,6 +71,7 @@ struct ProfileDatabase {
   std::vector<std::string> dimensions;
   std::vector<ProfiledOperation> operations;
   std::vector<MeasuredCollective> collectives;
+  std::vector<MeasuredOperation> instructions; ///< of models, by profile key
 
   const ProfiledOperation *find(std::string_view key) const;
   /// The least number that all degrees divide.
@@ -77,5 +80,10 @@ struct ProfileDatabase {
   static Result<ProfileDatabase> fromJson(std::string_view text, ProfileFallback fallback);
   static Result<ProfileDatabase> load(const std::string &path, ProfileFallback fallback);
 };
+
+struct Cluster;
+/// Believes what was measured: times of collectives, and of instructions on every device type.
+/// Without a fallback all collectives that a mesh can need must be there.
+Status believeProfile(Cluster &cluster, const ProfileDatabase &database, ProfileFallback fallback);
 
 } // namespace autopar

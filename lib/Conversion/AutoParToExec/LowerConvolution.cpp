@@ -140,11 +140,8 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
                                              : program.createBlockedResult(output);
   auto call = exec::ConvolutionOp::create(program.step(), op.getLoc(), *x, *w, y, *bias, *residual,
                                           program.createScratch(op, *scratchBytes), geometry);
-  std::string key;
-  llvm::raw_string_ostream(key) << "conv/" << op.getInput().getType() << "/"
-                                << op.getFilter().getType() << "/" << op.getType();
   program.describe(
-      call, op, key,
+      call, op, "convolution",
       op.getFlops({op.getInput().getType(), op.getFilter().getType()}, {op.getType()}));
   return success();
 }

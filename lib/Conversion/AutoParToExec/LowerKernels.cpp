@@ -50,6 +50,15 @@ static double flopsOf(Operation *op) {
   return flops;
 }
 
+/// What the time of a kernel depends on besides bytes: "map" where every operation computes within
+/// its users' loops, "rows" where one goes through its operands by itself.
+static StringRef kindOf(Operation *op) {
+  WalkResult found = op->walk([](CostOpInterface cost) {
+    return cost.isLight() ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return found.wasInterrupted() ? "rows" : "map";
+}
+
 /// The last identified operation inside a group gives it its name where it has none.
 static StringRef idInside(Operation *op) {
   StringRef id = getOpId(op);
@@ -88,7 +97,7 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
                                             kernel.extent, kernel.grid);
   if (getOpId(named).empty() && !idInside(op).empty())
     setOpId(named, idInside(op));
-  describe(instruction, named, "kernel/" + kernel.symbol, flopsOf(op));
+  describe(instruction, named, kindOf(op), flopsOf(op));
   return success();
 }
 

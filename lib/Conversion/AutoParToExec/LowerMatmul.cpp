@@ -112,15 +112,6 @@ exec::StridedAttr stridedAttr(Type elementType, const Operand &operand) {
   return exec::StridedAttr::get(elementType.getContext(), elementType, dims, strides);
 }
 
-std::string profileKey(const exec::MatmulGeometryAttr &geometry) {
-  std::string text = "dot/";
-  llvm::raw_string_ostream out(text);
-  for (int64_t dim : geometry.getC().getDims())
-    out << dim << "x";
-  out << geometry.getA().getDims().back() << "/" << geometry.getA().getElementType();
-  return text;
-}
-
 /// Operands of a product, decided.
 struct Product {
   Operand a, b, c;
@@ -320,7 +311,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   Value scratch = program.createScratch(op, *scratchBytes);
   auto matmul = exec::MatmulOp::create(program.step(), op.getLoc(), product->a.view.buffer, b,
                                        product->c.view.buffer, *bias, *residual, scratch, geometry);
-  program.describe(matmul, op, profileKey(geometry),
+  program.describe(matmul, op, "product",
                    op.getFlops({op.getLhs().getType(), op.getRhs().getType()}, {type}));
   return success();
 }

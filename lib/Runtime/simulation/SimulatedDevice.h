@@ -7,16 +7,39 @@
 #include "autopar/VirtualTime/VirtualClock.h"
 
 #include <array>
+#include <unordered_map>
+#include <vector>
 
 namespace autopar::runtime {
+
+/// What ranks work at, where they do one thing at a time.
+struct SimulatedThreads {
+  std::vector<int64_t> freeNs; ///< by rank: computes or communicates until then
+  /// Takes `ns` of a rank's time from when it is free; gives the end.
+  int64_t occupy(int32_t rank, int64_t ns, VirtualClock &clock);
+};
+
+/// Times of the instructions of programs, which stay where they are, on devices of a type; each is
+/// looked up once.
+class InstructionTimes {
+public:
+  explicit InstructionTimes(const DeviceType &type) : type(type) {}
+  Result<int64_t> ns(const artifact::Instruction &instruction);
+
+private:
+  const DeviceType &type;
+  std::unordered_map<const artifact::Instruction *, int64_t> known;
+};
 
 /// Takes for an instruction what the cost model says of its FLOPs and bytes. Tokens are the times
 /// at which instructions end. Buffers have no addresses; what is read from them is zero.
 class SimulatedDevice : public Device {
 public:
-  /// Wakes `rank` when an instruction ends. Nothing given is owned.
-  SimulatedDevice(int32_t rank, const DeviceType &type, VirtualClock &clock)
-      : rank(rank), type(type), clock(clock) {}
+  /// Wakes `rank` when an instruction ends. Nothing given is owned. Without threads, the rank
+  /// communicates while it computes.
+  SimulatedDevice(int32_t rank, InstructionTimes &times, SimulatedThreads *threads,
+                  VirtualClock &clock)
+      : rank(rank), times(times), threads(threads), clock(clock) {}
 
   Status prepare(const artifact::Program &) override { return Status::ok(); }
   void *address(int32_t, int32_t) override { return nullptr; }
@@ -35,7 +58,8 @@ public:
 
 private:
   int32_t rank;
-  const DeviceType &type;
+  InstructionTimes &times;
+  SimulatedThreads *threads;
   VirtualClock &clock;
   std::array<int64_t, artifact::kQueueCount> busy{};
   int64_t count = 0;

@@ -65,9 +65,15 @@ private:
 
 } // namespace
 
-SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize, VirtualClock &clock)
-    : cluster(cluster), size(worldSize), clock(clock), memberships(size_t(worldSize)),
-      permutes(size_t(worldSize), 0) {}
+SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize,
+                                   SimulatedThreads &threads, VirtualClock &clock)
+    : cluster(cluster), size(worldSize), threads(threads), clock(clock),
+      memberships(size_t(worldSize)), permutes(size_t(worldSize), 0) {}
+
+/// Whether a rank communicates only while it does not compute.
+bool SimulatedNetwork::isAlone(int32_t rank) const {
+  return cluster.typeOfDevice(rank).communicatesWhileIdle;
+}
 
 std::unique_ptr<Communicator> SimulatedNetwork::connect(int32_t rank) {
   return std::make_unique<SimulatedCommunicator>(*this, rank);
@@ -146,8 +152,12 @@ Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &c
                             describe(meeting.kind, meeting.bytes));
   size_t operation = meeting.operation;
   if (++meeting.arrived == ranks) {
-    double us = collectiveTimeUs(kindOf(call.kind), double(bytes), group.place);
-    settle(operation, clock.nowNs() + nanoseconds(us), group.members);
+    int64_t ns = nanoseconds(collectiveTimeUs(kindOf(call.kind), double(bytes), group.place));
+    int64_t end = clock.nowNs() + ns;
+    for (int32_t member : group.members)
+      if (isAlone(member))
+        end = std::max(end, threads.occupy(member, ns, clock));
+    settle(operation, end, group.members);
     // Members arrive in the order of their collectives, so the first is complete first.
     group.open.pop_front();
     ++group.firstOpen;
@@ -159,7 +169,7 @@ SimulatedNetwork::Channel &SimulatedNetwork::channelBetween(int32_t from, int32_
   auto [found, isNew] =
       channels.try_emplace(uint64_t(uint32_t(from)) << 32 | uint64_t(uint32_t(to)));
   if (isNew)
-    found->second.link = cluster.linkOfDevice(from, cluster.levelBetween(from, to));
+    found->second.ends = meshGroup(cluster, {std::min(from, to), std::max(from, to)});
   return found->second;
 }
 
@@ -185,8 +195,9 @@ Status SimulatedNetwork::meet(size_t operation, int32_t rank, int32_t peer, Dire
                             ", " + std::to_string(other.bytes) + " on the other side");
   int64_t end = clock.nowNs();
   if (from != to) {
-    end = std::max(end, channel.freeNs) +
-          nanoseconds(channel.link.latencyUs + 1e6 * double(bytes) / channel.link.bytesPerSecond);
+    int64_t ns =
+        nanoseconds(collectiveTimeUs(CollectiveKind::Permute, double(bytes), channel.ends));
+    end = isAlone(rank) ? threads.occupy(rank, ns, clock) : std::max(end, channel.freeNs) + ns;
     channel.freeNs = end;
   }
   settle(operation, end, {rank});

@@ -2,6 +2,7 @@
 // The network of a simulation: who waits for whom, and how long what they do together takes.
 #pragma once
 
+#include "SimulatedDevice.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Runtime/Communicator.h"
 #include "autopar/VirtualTime/VirtualClock.h"
@@ -18,10 +19,13 @@ namespace autopar::runtime {
 
 /// A collective begins when its last member arrives and takes what the cost model says of its
 /// members' places. A message begins when both sides asked for it and the link from one to the
-/// other is free: messages of a pair of ranks go one after the other, as in the planner's model.
+/// other is free: messages of a pair of ranks go one after the other, as in the planner's model. A
+/// rank that communicates only while it does not compute takes part when it is free, and is not
+/// free until its part is done; of a message it is the later side that moves the bytes.
 class SimulatedNetwork {
 public:
-  SimulatedNetwork(const Cluster &cluster, int32_t worldSize, VirtualClock &clock);
+  SimulatedNetwork(const Cluster &cluster, int32_t worldSize, SimulatedThreads &threads,
+                   VirtualClock &clock);
 
   /// The communicator of a rank; the network outlives it. Rank i stands on device i. Tokens are
   /// places of operations; an operation is forgotten when all its holders know that it is complete.
@@ -72,13 +76,14 @@ private:
     Direction direction = Direction::Send;
   };
   struct Channel {
-    Link link;
+    MeshGroup ends;
     int64_t freeNs = 0;
     std::map<int64_t, std::deque<Side>> waiting; ///< by tag; all of the same side
   };
 
   const Cluster &cluster;
   int32_t size;
+  SimulatedThreads &threads;
   VirtualClock &clock;
   Status aborted;
   int64_t started = 0;
@@ -90,6 +95,7 @@ private:
   std::unordered_map<uint64_t, Channel> channels;
   std::vector<int64_t> permutes; ///< begun, by rank
 
+  bool isAlone(int32_t rank) const;
   size_t newOperation(int32_t missing, int32_t holders);
   void settle(size_t operation, int64_t endNs, const std::vector<int32_t> &wake);
   Membership &membershipOf(int32_t rank, const std::vector<int32_t> &members);

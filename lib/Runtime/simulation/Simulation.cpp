@@ -6,6 +6,7 @@
 #include "SimulatedNetwork.h"
 
 #include <deque>
+#include <map>
 
 namespace autopar::runtime {
 namespace {
@@ -25,9 +26,9 @@ struct Rank {
   bool isDone = false;
 
   Rank(const SharedProgram &program, const artifact::RankTable &table, int32_t rank,
-       const DeviceType &type, SimulatedNetwork &network, VirtualClock &clock,
-       ParameterSource &parameters)
-      : device(rank, type, clock), communicator(network.connect(rank)),
+       InstructionTimes &times, SimulatedThreads *threads, SimulatedNetwork &network,
+       VirtualClock &clock, ParameterSource &parameters)
+      : device(rank, times, threads, clock), communicator(network.connect(rank)),
         executor(program, table, rank, device, *communicator, parameters, clock) {}
 };
 
@@ -37,20 +38,26 @@ struct Simulation::State {
   artifact::Reader reader;
   Cluster cluster;
   VirtualClock clock;
+  SimulatedThreads threads;
   SimulatedNetwork network;
   NoParameters parameters;
-  std::vector<SharedProgram> programs; ///< per class
+  std::map<std::string, InstructionTimes> times; ///< by device type
+  std::vector<SharedProgram> programs;           ///< per class
   std::deque<Rank> ranks;
 
   State(artifact::Reader opened, Cluster given, bool record)
-      : reader(std::move(opened)), cluster(std::move(given)),
-        network(cluster, reader.worldSize(), clock) {
+      : reader(std::move(opened)),
+        cluster(std::move(given)), threads{std::vector<int64_t>(size_t(reader.worldSize()), 0)},
+        network(cluster, reader.worldSize(), threads, clock) {
     for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass)
       programs.emplace_back(reader.program(rankClass));
     for (int32_t rank = 0; rank < reader.worldSize(); ++rank) {
       const artifact::RankTable &table = reader.rank(rank);
-      ranks.emplace_back(programs[size_t(table.rankClass)], table, rank, cluster.typeOfDevice(rank),
-                         network, clock, parameters);
+      const DeviceType &type = cluster.typeOfDevice(rank);
+      InstructionTimes &typeTimes = times.try_emplace(type.name, type).first->second;
+      ranks.emplace_back(programs[size_t(table.rankClass)], table, rank, typeTimes,
+                         type.communicatesWhileIdle ? &threads : nullptr, network, clock,
+                         parameters);
       ranks.back().executor.record(record);
     }
   }
@@ -69,7 +76,8 @@ Status Simulation::State::run() {
   for (size_t running = ranks.size(); running > 0;) {
     for (int32_t index : awake) {
       Rank &rank = ranks[size_t(index)];
-      if (rank.isDone)
+      // It wakes again when it is free.
+      if (rank.isDone || threads.freeNs[size_t(index)] > clock.nowNs())
         continue;
       switch (rank.executor.advance()) {
       case Progress::Error:

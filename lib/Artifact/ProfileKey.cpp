@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "autopar/Artifact/ProfileKey.h"
+
+#include "autopar/Artifact/Layout.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace autopar::artifact {
+namespace {
+
+std::string with(std::string kind, std::initializer_list<int64_t> extents) {
+  const char *separator = ":";
+  for (int64_t extent : extents) {
+    kind += separator + std::to_string(extent);
+    separator = "x";
+  }
+  return kind;
+}
+
+/// One name where all are alike.
+std::string typesOf(std::initializer_list<DataType> types) {
+  std::string text(name(*types.begin()));
+  bool areAlike = std::all_of(types.begin(), types.end(),
+                              [&](DataType type) { return type == *types.begin(); });
+  for (auto type = types.begin() + 1; type != types.end() && !areAlike; ++type)
+    text += "," + std::string(name(*type));
+  return text;
+}
+
+/// Which way an operand lies: by rows, or by columns ("t"), as the library says it.
+char orderOf(const StridedShape &shape) {
+  return shape.strides.back() == 1 || shape.dims.back() == 1 ? 'n' : 't';
+}
+
+std::string keyOf(const MatmulGeometry &g) {
+  size_t row = g.c.dims.size() - 2;
+  int64_t matrices = 1;
+  for (size_t dim = 0; dim < row; ++dim)
+    matrices *= g.c.dims[dim];
+  // Several matrices, a scale and an activation are the library's; see OwnProduct.
+  bool isFused = g.scale != 1.0f || g.epilogue != Epilogue::None;
+  std::string form = g.packedB ? "packed" : matrices > 1 ? "batched" : isFused ? "fused" : "plain";
+  form += std::string("/") + orderOf(g.a) + (g.packedB ? 'n' : orderOf(g.b));
+  return with("product/" + typesOf({g.aType, g.bType, g.cType}) + "/" + form,
+              {matrices, g.c.dims[row], g.c.dims[row + 1], g.a.dims.back()});
+}
+
+const char *nameOf(Layout layout) {
+  switch (layout) {
+  case Layout::Plain:
+    return "plain";
+  case Layout::ChannelsLast:
+    return "channels_last";
+  case Layout::Blocked8:
+  case Layout::Blocked16:
+    return "blocked";
+  }
+  return "unknown";
+}
+
+std::string keyOf(const ConvolutionGeometry &g) {
+  int64_t pixels = 1, window = 1;
+  bool isStrided = false, isDilated = false;
+  for (size_t dim = 0; dim < g.strides.size(); ++dim) {
+    pixels *= g.y[dim + 2];
+    window *= g.w[dim + 2];
+    isStrided |= g.strides[dim] > 1;
+    isDilated |= g.dilations[dim] > 1;
+  }
+  bool isThree = std::all_of(g.w.begin() + 2, g.w.end(), [](int64_t side) { return side == 3; });
+  std::string kind = "convolution/" + typesOf({g.xType, g.wType, g.yType});
+  kind += g.algorithm == ConvolutionAlgorithm::Winograd ? "/winograd" : "/direct";
+  kind += std::string("/") + nameOf(g.xLayout) + ">" + nameOf(g.yLayout);
+  kind += window == 1 ? "/point" : isThree ? "/three" : "/wide";
+  if (isStrided)
+    kind += "/strided";
+  if (isDilated)
+    kind += "/dilated";
+  if (g.groups > 1)
+    kind += "/grouped";
+  return with(kind, {g.y[0], pixels, g.w[1] * window, g.w[0]});
+}
+
+int64_t elementsOf(const std::vector<int64_t> &dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= dim;
+  return count;
+}
+
+struct KeyOf {
+  std::string operator()(const Matmul &p) const { return keyOf(p.geometry); }
+  std::string operator()(const Convolution &p) const { return keyOf(p.geometry); }
+  std::string operator()(const Pack &p) const {
+    if (auto *g = std::get_if<MatmulGeometry>(&p.geometry))
+      return with("pack", {2 * elementsOf(g->b.dims) * byteSize(g->bType)});
+    auto &g = std::get<ConvolutionGeometry>(p.geometry);
+    return with("pack", {2 * elementsOf(g.w) * byteSize(g.wType)});
+  }
+  std::string operator()(const Reorder &p) const {
+    int64_t bytes = layoutBytes(p.dims, p.dtype, p.from).value_or(0) +
+                    layoutBytes(p.dims, p.dtype, p.to).value_or(0);
+    return with(std::string("reorder/") + nameOf(p.from) + ">" + nameOf(p.to), {bytes});
+  }
+  std::string operator()(const Copy &p) const { return with("copy", {2 * p.bytes}); }
+  template <typename T>
+  std::string operator()(const T &) const {
+    return "";
+  }
+};
+
+} // namespace
+
+std::string profileKey(const Payload &payload) { return std::visit(KeyOf(), payload); }
+
+std::string kernelProfileKey(std::string_view kind, int64_t bytes) {
+  return with("kernel/" + std::string(kind), {bytes});
+}
+
+} // namespace autopar::artifact

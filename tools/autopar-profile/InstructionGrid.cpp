@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "InstructionGrid.h"
+
+#include "Probe.h"
+#include "ProbeKernels.h"
+#include "autopar/Artifact/Layout.h"
+#include "autopar/Artifact/PackedSize.h"
+#include "autopar/Artifact/ProfileKey.h"
+#include "autopar/Artifact/Verify.h"
+#include "autopar/Cost/CostModel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <optional>
+
+namespace autopar::tools {
+namespace {
+
+using artifact::ConvolutionGeometry;
+using artifact::Layout;
+using artifact::MatmulGeometry;
+using artifact::StridedShape;
+
+using Point = std::vector<int64_t>;
+
+/// Operands lie in one area that is walked through, as the weights of layer after layer are, and
+/// results in another.
+constexpr int64_t kArea = int64_t{96} << 20;
+
+/// Where instructions of a grid find their operands.
+class Memory {
+public:
+  explicit Memory(Probe &probe)
+      : probe(probe), read(probe.addFilled({kArea / 4}, DataType::F32)),
+        written(probe.addWritten({kArea / 4}, DataType::F32)) {}
+
+  /// The next bytes that nobody read for long.
+  int32_t fresh(int64_t bytes, DataType type) { return next(read, readAt, bytes, type); }
+  int32_t result(int64_t bytes, DataType type) { return next(written, writtenAt, bytes, type); }
+  /// What was written last: the operand of a kernel mostly comes from the one before.
+  int32_t recent(int64_t bytes, DataType type) {
+    int64_t at = std::max<int64_t>(0, std::min(lastResult, kArea - bytes) / 64 * 64);
+    return probe.addView(written, at, bytes, type);
+  }
+
+private:
+  Probe &probe;
+  int32_t read, written;
+  int64_t readAt = 0, writtenAt = 0, lastResult = 0;
+
+  int32_t next(int32_t area, int64_t &at, int64_t bytes, DataType type) {
+    if (at + bytes > kArea)
+      at = 0;
+    int32_t view = probe.addView(area, at, bytes, type);
+    if (area == written)
+      lastResult = at;
+    at += (bytes + 63) / 64 * 64;
+    return view;
+  }
+};
+
+/// A class: its extents, and how an instruction of given extents is made.
+struct Grid {
+  std::vector<MeasuredExtent> extents;
+  /// Nothing for a point that is left out: it gets the time of a smaller one, in proportion.
+  std::function<std::optional<artifact::Payload>(Memory &, const Point &)> make;
+  std::string kind = {}; ///< of kernels; others name themselves
+};
+
+std::vector<double> steps(double first, double last, double factor) {
+  std::vector<double> values;
+  for (double value = first; value < last * 1.001; value *= factor)
+    values.push_back(value);
+  return values;
+}
+
+//===-- products ----------------------------------------------------------------------===//
+
+/// Products of more FLOPs are left out.
+constexpr double kMostFlops = 3e9;
+
+StridedShape matrices(int64_t count, int64_t rows, int64_t columns, bool isTransposed) {
+  StridedShape shape{{rows, columns}, {columns, 1}};
+  if (isTransposed)
+    shape.strides = {1, rows};
+  if (count > 1) {
+    shape.dims.insert(shape.dims.begin(), count);
+    shape.strides.insert(shape.strides.begin(), rows * columns);
+  }
+  return shape;
+}
+
+struct ProductKind {
+  bool isTransposedA = false, isTransposedB = false, isPacked = false, isFused = false;
+  DataType a = DataType::F32, b = DataType::F32, c = DataType::F32;
+};
+
+std::optional<artifact::Payload> makeProduct(Memory &memory, const Point &at,
+                                             const ProductKind &kind) {
+  int64_t count = at[0], m = at[1], n = at[2], k = at[3];
+  artifact::Matmul product;
+  MatmulGeometry &g = product.geometry;
+  g.aType = kind.a;
+  g.bType = kind.b;
+  g.cType = kind.c;
+  g.a = matrices(count, m, k, kind.isTransposedA);
+  g.b = matrices(count, k, n, kind.isTransposedB);
+  g.c = matrices(count, m, n, false);
+  g.packedB = kind.isPacked;
+  if (kind.isFused)
+    g.scale = 0.5f;
+  int64_t bBytes = count * k * n * byteSize(kind.b);
+  if (kind.isPacked) {
+    auto packed = artifact::packedBytes(g);
+    if (!packed)
+      return std::nullopt;
+    bBytes = *packed;
+  }
+  double flops = 2.0 * double(count) * double(m) * double(n) * double(k);
+  int64_t aBytes = count * m * k * byteSize(kind.a), cBytes = count * m * n * byteSize(kind.c);
+  if (flops > kMostFlops || std::max({aBytes, bBytes, cBytes}) > kArea)
+    return std::nullopt;
+  product.a = memory.recent(aBytes, kind.a);
+  product.b = memory.fresh(bBytes, kind.b);
+  product.c = memory.result(cBytes, kind.c);
+  return product;
+}
+
+Grid productGrid(const Machine &machine, const ProductKind &kind) {
+  double factor = machine.quick ? 8 : 4;
+  return {{{"matrices", {1}, 1},
+           {"rows", steps(machine.quick ? 4 : 8, 2048, factor), 64},
+           {"columns", steps(machine.quick ? 8 : 16, 4096, factor), 64},
+           {"depth", steps(machine.quick ? 8 : 16, 4096, factor), 64}},
+          [kind](Memory &memory, const Point &at) { return makeProduct(memory, at, kind); }};
+}
+
+Grid batchedGrid(const Machine &machine, const ProductKind &kind) {
+  double factor = machine.quick ? 8 : 4;
+  return {{{"matrices", {2, 16, 128}, 1024},
+           {"rows", steps(8, 512, factor), 64},
+           {"columns", steps(8, 512, factor), 64},
+           {"depth", steps(8, 512, factor), 64}},
+          [kind](Memory &memory, const Point &at) { return makeProduct(memory, at, kind); }};
+}
+
+//===-- convolutions ------------------------------------------------------------------===//
+
+struct ConvolutionKind {
+  int64_t window = 1, stride = 1;
+  int64_t channels = 0; ///< 0: what the depth says
+  Layout x = Layout::Blocked16;
+  artifact::ConvolutionAlgorithm algorithm = artifact::ConvolutionAlgorithm::Direct;
+};
+
+std::optional<artifact::Payload> makeConvolution(Memory &memory, const Point &at,
+                                                 ConvolutionKind kind) {
+  int64_t images = at[0], side = std::llround(std::sqrt(double(at[1]))), depth = at[2];
+  // Windows of their own size are those of a stem (few channels, overlapping) and of patches.
+  if (kind.channels > 0) {
+    kind.window = std::llround(std::sqrt(double(depth / kind.channels)));
+    kind.stride = kind.window > 8 ? kind.window : 2;
+  }
+  int64_t input = kind.channels > 0 ? kind.channels : depth / (kind.window * kind.window);
+  int64_t pad = kind.stride == kind.window ? 0 : kind.window / 2;
+  int64_t from = (side - 1) * kind.stride + kind.window - 2 * pad;
+  artifact::Convolution call;
+  ConvolutionGeometry &g = call.geometry;
+  g.x = {images, input, from, from};
+  g.w = {at[3], input, kind.window, kind.window};
+  g.y = {images, at[3], side, side};
+  g.strides = {kind.stride, kind.stride};
+  g.padsBegin = g.padsEnd = {pad, pad};
+  g.dilations = {1, 1};
+  g.xLayout = kind.x;
+  g.yLayout = Layout::Blocked16;
+  g.algorithm = kind.algorithm;
+  g.packedW = true;
+  double flops = 2.0 * double(images) * double(at[1]) * double(depth) * double(at[3]);
+  auto xBytes = artifact::layoutBytes(g.x, DataType::F32, g.xLayout);
+  auto yBytes = artifact::layoutBytes(g.y, DataType::F32, g.yLayout);
+  auto wBytes = artifact::packedBytes(g);
+  if (!wBytes || flops > kMostFlops || std::max({*xBytes, *yBytes, *wBytes}) > kArea)
+    return std::nullopt;
+  call.x = memory.recent(*xBytes, DataType::F32);
+  call.w = memory.fresh(*wBytes, DataType::F32);
+  call.y = memory.result(*yBytes, DataType::F32);
+  return call;
+}
+
+Grid convolutionGrid(const Machine &machine, const ConvolutionKind &kind) {
+  std::vector<double> pixels = {49, 196, 784, 3136}, channels = {32, 128, 512, 2048};
+  if (machine.quick) {
+    pixels = {49, 784};
+    channels = {32, 512};
+  }
+  std::vector<double> depths;
+  for (double channel : channels)
+    depths.push_back(channel * double(kind.window * kind.window));
+  if (kind.channels > 0)
+    depths = {3 * 49, 3 * 256};
+  return {{{"images", {1, 4}, 1024},
+           {"pixels", pixels, 64},
+           {"depth", depths, 16},
+           {"filters", channels, 16}},
+          [kind](Memory &memory, const Point &at) { return makeConvolution(memory, at, kind); }};
+}
+
+//===-- movement of memory ------------------------------------------------------------===//
+
+MeasuredExtent bytesExtent(const Machine &machine) {
+  return {"bytes", steps(4096, double(int64_t{64} << 20), machine.quick ? 64 : 8), 1024};
+}
+
+Grid copyGrid(const Machine &machine) {
+  return {{bytesExtent(machine)}, [](Memory &memory, const Point &at) -> artifact::Payload {
+            int64_t bytes = at[0] / 2;
+            int32_t from = memory.recent(bytes, DataType::U8);
+            return artifact::Copy{from, 0, memory.result(bytes, DataType::U8), 0, bytes};
+          }};
+}
+
+Grid reorderGrid(const Machine &machine, Layout from, Layout to) {
+  return {{bytesExtent(machine)}, [from, to](Memory &memory, const Point &at) -> artifact::Payload {
+            // Half is read: images of 16 x 16 pixels of 32 channels fill it, the smallest of 8.
+            int64_t side = at[0] < 65536 ? 4 : 16;
+            int64_t images = std::max<int64_t>(1, at[0] / 8 / (32 * side * side));
+            std::vector<int64_t> dims{images, 32, side, side};
+            int64_t bytes = images * 32 * side * side * 4;
+            int32_t source = memory.recent(bytes, DataType::F32);
+            return artifact::Reorder{
+                source, memory.result(bytes, DataType::F32), DataType::F32, dims, from, to};
+          }};
+}
+
+Grid packGrid(const Machine &machine) {
+  return {{bytesExtent(machine)},
+          [](Memory &memory, const Point &at) -> std::optional<artifact::Payload> {
+            MatmulGeometry g;
+            int64_t side = std::llround(std::sqrt(double(at[0] / 8)));
+            g.a = matrices(1, 64, side, false);
+            g.b = matrices(1, side, side, false);
+            g.c = matrices(1, 64, side, false);
+            g.packedB = true;
+            auto packed = artifact::packedBytes(g);
+            if (!packed)
+              return std::nullopt;
+            int32_t from = memory.fresh(side * side * 4, DataType::F32);
+            return artifact::Pack{from, memory.result(*packed, DataType::F32), g};
+          }};
+}
+
+/// Kernels of whole rows: `operands` that are read and one result.
+Grid kernelGrid(const Machine &machine, const char *kind, ProbeKernel kernel, int operands) {
+  return {{bytesExtent(machine)},
+          [=](Memory &memory, const Point &at) -> artifact::Payload {
+            int64_t rowBytes = kRowFloats * 4;
+            int64_t moved = kernel == SumRows ? rowBytes : rowBytes * (operands + 1);
+            int64_t rows = std::max<int64_t>(1, at[0] / moved);
+            artifact::Launch launch;
+            launch.kernel = kernel;
+            launch.extent = rows;
+            launch.args.push_back(memory.recent(rows * rowBytes, DataType::F32));
+            for (int i = 1; i < operands; ++i)
+              launch.args.push_back(memory.fresh(rows * rowBytes, DataType::F32));
+            launch.args.push_back(
+                memory.result(kernel == SumRows ? rows * 4 : rows * rowBytes, DataType::F32));
+            return launch;
+          },
+          std::string("kernel/") + kind};
+}
+
+std::vector<Grid> gridsOf(const Machine &machine) {
+  constexpr bool kTransposed = true;
+  std::vector<Grid> grids;
+  for (bool isPacked : {true, false})
+    grids.push_back(productGrid(machine, {.isPacked = isPacked}));
+  grids.push_back(productGrid(machine, {.isTransposedB = kTransposed}));
+  grids.push_back(productGrid(machine, {.isTransposedA = kTransposed}));
+  grids.push_back(productGrid(machine, {.isFused = true}));
+  grids.push_back(productGrid(machine, {.isTransposedB = kTransposed, .isFused = true}));
+  grids.push_back(batchedGrid(machine, {}));
+  grids.push_back(batchedGrid(machine, {.isTransposedB = kTransposed}));
+  grids.push_back(batchedGrid(machine, {.isTransposedA = kTransposed}));
+  grids.push_back(convolutionGrid(machine, {}));
+  grids.push_back(convolutionGrid(machine, {.stride = 2}));
+  grids.push_back(convolutionGrid(machine, {.window = 3}));
+  grids.push_back(convolutionGrid(machine, {.window = 3, .stride = 2}));
+  grids.push_back(convolutionGrid(
+      machine, {.window = 3, .algorithm = artifact::ConvolutionAlgorithm::Winograd}));
+  grids.push_back(
+      convolutionGrid(machine, {.window = 7, .stride = 2, .channels = 3, .x = Layout::Plain}));
+  grids.push_back(copyGrid(machine));
+  grids.push_back(packGrid(machine));
+  for (auto [from, to] :
+       {std::pair{Layout::Plain, Layout::Blocked16}, std::pair{Layout::Blocked16, Layout::Plain}})
+    grids.push_back(reorderGrid(machine, from, to));
+  grids.push_back(kernelGrid(machine, "map", AddRows, 2));
+  grids.push_back(kernelGrid(machine, "rows", SumRows, 1));
+  return grids;
+}
+
+//===-- measuring ---------------------------------------------------------------------===//
+
+size_t pointsOf(const Grid &grid) {
+  size_t points = 1;
+  for (const MeasuredExtent &extent : grid.extents)
+    points *= extent.values.size();
+  return points;
+}
+
+Point pointAt(const Grid &grid, size_t index) {
+  Point point(grid.extents.size());
+  for (size_t i = point.size(); i-- > 0;) {
+    const std::vector<double> &values = grid.extents[i].values;
+    point[i] = int64_t(values[index % values.size()]);
+    index /= values.size();
+  }
+  return point;
+}
+
+/// From the neighbours that are one step smaller along an extent, in proportion; their mean.
+void fillLeftOut(MeasuredOperation &operation) {
+  for (size_t i = 0; i < operation.us.size(); ++i) {
+    if (operation.us[i] > 0)
+      continue;
+    double sum = 0;
+    int count = 0;
+    size_t stride = 1;
+    for (size_t extent = operation.extents.size(); extent-- > 0;) {
+      const std::vector<double> &values = operation.extents[extent].values;
+      size_t at = i / stride % values.size();
+      if (at > 0) {
+        sum += operation.us[i - stride] * values[at] / values[at - 1];
+        ++count;
+      }
+      stride *= values.size();
+    }
+    operation.us[i] = count > 0 ? sum / count : 0;
+  }
+}
+
+Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
+  Probe probe("grid");
+  Memory memory(probe);
+  MeasuredOperation operation;
+  operation.kind = grid.kind;
+  operation.extents = grid.extents;
+  operation.us.assign(pointsOf(grid), 0);
+  std::vector<size_t> places; ///< of instructions in the grid
+  for (size_t i = 0; i < operation.us.size(); ++i) {
+    auto payload = grid.make(memory, pointAt(grid, i));
+    if (!payload)
+      continue;
+    std::string key = artifact::profileKey(*payload);
+    if (operation.kind.empty())
+      operation.kind = key.substr(0, key.rfind(':'));
+    probe.add(std::move(*payload));
+    places.push_back(i);
+  }
+  Effort effort = machine.quick ? Effort{0.05, 3} : Effort{1, 5};
+  auto seconds = probe.secondsOfEach(machine.ranks, machine.threads, effort);
+  if (!seconds)
+    return seconds.status().at(operation.kind);
+  for (size_t i = 0; i < places.size(); ++i)
+    operation.us[places[i]] = (*seconds)[i] * 1e6;
+  fillLeftOut(operation);
+  operation.makeMonotone();
+  return operation;
+}
+
+} // namespace
+
+Result<std::vector<MeasuredOperation>> measureInstructions(const Machine &machine) {
+  std::vector<MeasuredOperation> operations;
+  for (const Grid &grid : gridsOf(machine)) {
+    auto operation = measure(machine, grid);
+    if (!operation)
+      return operation.status();
+    if (!machine.quiet)
+      std::fprintf(stderr, "autopar-profile: %s: %zu sizes, %.2f to %.2f us\n",
+                   operation->kind.c_str(), operation->us.size(), operation->us.front(),
+                   operation->us.back());
+    operations.push_back(operation.take());
+  }
+  return operations;
+}
+
+namespace {
+
+struct KindOfCollective {
+  CollectiveKind kind;
+  artifact::CollectiveKind own{}; ///< of a permute: none
+};
+
+Result<MeasuredCollective> measureCollective(const Machine &machine, KindOfCollective kind,
+                                             int32_t together) {
+  constexpr int64_t kRepeats = 4;
+  Probe probe(std::string(name(kind.kind)), together);
+  Memory memory(probe);
+  MeasuredCollective measured{kind.kind, together, 1, {}};
+  std::vector<double> sizes = steps(1024, double(int64_t{32} << 20), machine.quick ? 32 : 4);
+  for (double size : sizes) {
+    int64_t bytes = int64_t(size), part = bytes / together;
+    int64_t sent = kind.kind == CollectiveKind::AllGather ? part : bytes;
+    int64_t received = kind.kind == CollectiveKind::ReduceScatter ? part : bytes;
+    for (int64_t i = 0; i < kRepeats; ++i) {
+      int32_t from = memory.fresh(sent, DataType::F32), to = memory.result(received, DataType::F32);
+      if (kind.kind == CollectiveKind::Permute)
+        probe.add(artifact::Permute{from, to, 0, bytes});
+      else
+        probe.add(artifact::Collective{kind.own, from, to, 0, artifact::Reduction::Sum,
+                                       DataType::F32, sent / byteSize(DataType::F32)});
+    }
+  }
+  Effort effort = machine.quick ? Effort{0.05, 3} : Effort{0.5, 5};
+  auto seconds = probe.secondsOfEach(machine.ranks, machine.threads, effort);
+  if (!seconds)
+    return seconds.status().at(std::string(name(kind.kind)));
+  double longest = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    // The first waits for whichever rank is late.
+    auto first = seconds->begin() + int64_t(i) * kRepeats;
+    longest = std::max(longest, median({first + 1, first + kRepeats}) * 1e6);
+    measured.times.push_back({sizes[i], longest});
+  }
+  return measured;
+}
+
+} // namespace
+
+Result<std::vector<MeasuredCollective>> measureCollectives(const Machine &machine) {
+  constexpr KindOfCollective kKinds[] = {
+      {CollectiveKind::AllReduce, artifact::CollectiveKind::AllReduce},
+      {CollectiveKind::AllGather, artifact::CollectiveKind::AllGather},
+      {CollectiveKind::ReduceScatter, artifact::CollectiveKind::ReduceScatter},
+      {CollectiveKind::AllToAll, artifact::CollectiveKind::AllToAll},
+      {CollectiveKind::Permute}};
+  std::vector<MeasuredCollective> collectives;
+  for (int32_t together = 2; together <= machine.ranks; ++together)
+    for (const KindOfCollective &kind : kKinds) {
+      if (machine.ranks % together != 0)
+        continue;
+      auto measured = measureCollective(machine, kind, together);
+      if (!measured)
+        return measured.status();
+      collectives.push_back(measured.take());
+    }
+  return collectives;
+}
+
+} // namespace autopar::tools
