@@ -57,7 +57,7 @@ public:
       : module(module), choices(choices), options(options), cluster(cluster),
         onCandidate(onCandidate) {}
 
-  LogicalResult run(OwningOpRef<ModuleOp> &result);
+  LogicalResult run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff);
 
 private:
   struct Estimate {
@@ -67,8 +67,8 @@ private:
   };
   struct Candidate {
     OwningOpRef<ModuleOp> module;
-    Plan plan;
     std::string name, schedule;
+    SearchHandoff found;
   };
 
   ModuleOp split(size_t microBatches);
@@ -217,7 +217,7 @@ std::vector<Place> Chooser::ranking() const {
 std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string &schedule,
                                                  StringRef recompute) {
   Candidate candidate{
-      OwningOpRef<ModuleOp>(split(place.microBatches).clone()), {}, nameOf(place), schedule};
+      OwningOpRef<ModuleOp>(split(place.microBatches).clone()), nameOf(place), schedule, {}};
   const Plan &start = estimates.at(place).found->plan;
   AutoShardOptions own;
   own.copyOptionValuesFrom(options);
@@ -226,13 +226,11 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
   own.stages = own.stageMeshes * turns;
   own.schedule = schedule;
   own.recompute = recompute.str();
-  own.emitPlan = "";
   std::string mesh;
   for (const ::autopar::MeshAxis &axis : start.meshes.front().axes)
     mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
   own.mesh = mesh;
-  (*candidate.module)
-      ->setAttr(kStartPlanAttribute, StringAttr::get(module.getContext(), start.toJson()));
+  candidate.found.start = start;
   if (own.stages > 1 && choices.schedules.size() > 1)
     candidate.name += ", " + schedule;
   if (recompute != options.recompute)
@@ -245,17 +243,12 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
   });
   if (own.stages > 1 && failed(runPhase(*candidate.module, Phase::CutStages, own)))
     return std::nullopt;
-  if (failed(searchPlan(*candidate.module, own)))
+  if (failed(searchPlan(*candidate.module, own, candidate.found)))
     return std::nullopt;
-  auto plan =
-      Plan::fromJson((*candidate.module)->getAttrOfType<StringAttr>("autopar.plan").getValue());
-  if (!plan)
-    return std::nullopt;
-  candidate.plan = plan.take();
   return candidate;
 }
 
-LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
+LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   if (!function || function.isExternal() || !function.getBody().hasOneBlock())
     return emitError(module.getLoc(), "expected a function @main of one block to plan");
@@ -279,17 +272,18 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
   std::optional<Candidate> chosen;
   std::vector<PlanAlternative> rejected;
   auto reject = [&](const Candidate &candidate) {
-    rejected.push_back({candidate.name, candidate.plan.believed.stepUs});
+    rejected.push_back({candidate.name, candidate.found.plan->believed.stepUs});
   };
   auto consider = [&](Place place, const std::string &schedule, StringRef recompute) {
     std::optional<Candidate> candidate = build(place, schedule, recompute);
     if (!candidate)
       return false;
-    if (!chosen || candidate->plan.believed.stepUs < chosen->plan.believed.stepUs) {
+    if (!chosen || candidate->found.plan->believed.stepUs < chosen->found.plan->believed.stepUs) {
       std::swap(chosen, candidate);
       best = place;
     }
-    bool isSame = candidate && candidate->plan.believed.stepUs == chosen->plan.believed.stepUs;
+    bool isSame =
+        candidate && candidate->found.plan->believed.stepUs == chosen->found.plan->believed.stepUs;
     if (candidate && !isSame)
       reject(*candidate);
     return true;
@@ -317,12 +311,9 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result) {
       rejected.push_back({nameOf(place) + " (estimated)", one.found->stepUs});
     else if (!one.found && std::isfinite(one.leastUs))
       rejected.push_back({nameOf(place) + " (estimated, at the least)", one.leastUs});
-  llvm::append_range(chosen->plan.believed.alternatives, rejected);
+  llvm::append_range(chosen->found.plan->believed.alternatives, rejected);
   result = std::move(chosen->module);
-  (*result)->setAttr("autopar.plan", StringAttr::get(module.getContext(), chosen->plan.toJson()));
-  if (!options.emitPlan.empty())
-    if (::autopar::Status status = chosen->plan.save(options.emitPlan); !status.isOk())
-      return emitError((*result)->getLoc()) << status.message();
+  handoff = std::move(chosen->found);
   return success();
 }
 
@@ -332,9 +323,10 @@ LogicalResult mlir::autopar::choosePipeline(OwningOpRef<ModuleOp> &module,
                                             const PipelineChoices &choices,
                                             const AutoShardOptions &options,
                                             const ::autopar::Cluster &cluster,
+                                            SearchHandoff &handoff,
                                             function_ref<void(const std::string &)> onCandidate) {
   OwningOpRef<ModuleOp> result;
-  if (failed(Chooser(*module, choices, options, cluster, onCandidate).run(result)))
+  if (failed(Chooser(*module, choices, options, cluster, onCandidate).run(result, handoff)))
     return failure();
   module = std::move(result);
   return success();

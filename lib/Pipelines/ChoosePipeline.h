@@ -5,6 +5,7 @@
 
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Transforms/SearchHandoff.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::autopar {
@@ -21,11 +22,12 @@ struct PipelineChoices {
 std::vector<int64_t> stageCounts(int64_t devices);
 std::vector<int64_t> microBatchCounts(int64_t samples);
 
-/// Replaces `module` (whole tensors) by the one that is split and cut as is best, in which the
-/// search has left its plan; what was rejected stands in the plan. `onCandidate` is told what is
-/// tried. Failure: nothing has a plan; the diagnostics say why.
+/// Replaces `module` (whole tensors) by the one that is split and cut as is best, and leaves its
+/// plan in `handoff`; what was rejected stands in the plan. `onCandidate` is told what is tried.
+/// Failure: nothing has a plan; the diagnostics say why.
 LogicalResult choosePipeline(OwningOpRef<ModuleOp> &module, const PipelineChoices &choices,
                              const AutoShardOptions &options, const ::autopar::Cluster &cluster,
+                             SearchHandoff &handoff,
                              function_ref<void(const std::string &)> onCandidate);
 
 } // namespace mlir::autopar

@@ -247,7 +247,8 @@ private:
     shardOptions.stageMeshes = demands.number("stages", 1);
     shardOptions.stages = shardOptions.stageMeshes * turns;
     std::string recompute = demands.word("recompute");
-    shardOptions.recompute = recompute.empty() ? "auto" : recompute;
+    // An inference step has nothing to compute again.
+    shardOptions.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";
     std::string schedule = demands.word("schedule");
     if (schedule.empty())
       schedule = turns > 1 ? "interleaved" : shardOptions.stages == 0 ? "auto" : "1f1b";
@@ -334,8 +335,8 @@ private:
       return choose();
     if (phase == Phase::Search && choosesPipeline())
       return fit(); // searched for what was tried
-    if (phase == Phase::Search && options.train) {
-      if (failed(searchPlan(*module, shardOptions)))
+    if (phase == Phase::Search) {
+      if (failed(searchPlan(*module, shardOptions, found)))
         return reported();
       return fit();
     }
@@ -344,29 +345,28 @@ private:
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();
-    return phase == Phase::Search ? describe() : Status::ok();
+    return Status::ok();
   }
 
   /// Takes the plan apart, found or given: its times and memory, its report, what else was
   /// possible.
   Status describe() {
-    auto function = module->lookupSymbol<func::FuncOp>("main");
-    Result<::autopar::Plan> plan = shardOptions.plan.empty()
-                                       ? ::autopar::Plan::fromJson(result.plan)
-                                       : ::autopar::Plan::load(shardOptions.plan);
-    if (!plan || !function || shardOptions.cluster.empty())
-      return plan.status(); // without a cluster nothing has a price
-    Result<::autopar::PlanDetails> details =
-        describePlan(function, *plan, *cluster, lowerOptions.memoryLimit);
-    if (!details) {
-      bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty() ||
-                      !options.emitOnnxPlan.empty();
-      if (isNeeded)
-        return details.status();
-      emitRemark(module->getLoc()) << details.status().message();
-      return Status::ok();
+    bool isGiven = !found.plan;
+    if (isGiven) {
+      Result<::autopar::Plan> given = ::autopar::Plan::load(shardOptions.plan);
+      auto function = module->lookupSymbol<func::FuncOp>("main");
+      if (!given || !function || shardOptions.cluster.empty())
+        return given.status(); // without a cluster nothing has a price
+      found.plan = given.take();
+      Result<::autopar::PlanDetails> priced = describePlan(function, *found.plan, *cluster);
+      if (!priced)
+        return cannotDescribe(priced.status());
+      found.details = priced.take();
     }
-    if (!shardOptions.plan.empty())
+    ::autopar::Plan *plan = &*found.plan;
+    ::autopar::PlanDetails *details = &found.details;
+    details->memoryLimit = lowerOptions.memoryLimit;
+    if (isGiven)
       plan->believed.stepUs = details->believed.stepUs + plan->believed.recomputeUs;
     plan->believed.time = details->believed.time;
     if (plan->believed.recomputeUs > 0)
@@ -379,7 +379,7 @@ private:
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
     result.plan = plan->toJson();
-    if (shardOptions.plan.empty())
+    if (!isGiven)
       (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
     if (!options.emitPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(::autopar::writeWholeFile(options.emitPlan, result.plan));
@@ -387,6 +387,16 @@ private:
       AUTOPAR_RETURN_IF_ERROR(
           writeMultiDevice(options.input, *plan, *details, options.emitOnnxPlan));
     return writeReport(*plan, *details);
+  }
+
+  /// A plan of somebody else's may be run all the same.
+  Status cannotDescribe(const Status &why) {
+    bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty() ||
+                    !options.emitOnnxPlan.empty();
+    if (isNeeded)
+      return why;
+    emitRemark(module->getLoc()) << why.message();
+    return Status::ok();
   }
 
   Status findAlternatives(::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
@@ -424,10 +434,8 @@ private:
   Status fit() {
     bool isLowered = options.stopAfter >= Phase::PlanMemory;
     if (options.train && isLowered && shardOptions.plan.empty() &&
-        failed(fitToMemory(*module, shardOptions, lowerOptions)))
+        failed(fitToMemory(*module, shardOptions, lowerOptions, *found.plan)))
       return reported();
-    if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
-      result.plan = plan.str();
     return describe();
   }
 
@@ -463,9 +471,8 @@ private:
       if (options.onDetail)
         options.onDetail(name);
     };
-    if (failed(choosePipeline(module, *choices, shardOptions, *cluster, onCandidate)))
+    if (failed(choosePipeline(module, *choices, shardOptions, *cluster, found, onCandidate)))
       return reported();
-    result.plan = (*module)->getAttrOfType<StringAttr>("autopar.plan").str();
     return Status::ok();
   }
 
@@ -566,6 +573,7 @@ private:
   std::optional<::autopar::ProfileDatabase> profile;
   int64_t samples = 0, tokens = 0; ///< of a step
   int cudaChip = ::autopar::kPtxChip;
+  SearchHandoff found; ///< the plan, from the search on
   CompileResult result;
 };
 } // namespace

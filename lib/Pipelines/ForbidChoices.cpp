@@ -2,9 +2,10 @@
 // See the header. A forbidden choice is a constraint like those of the command line.
 #include "ForbidChoices.h"
 
+#include "SearchPlan.h"
+
 #include "autopar/Plan/Constraints.h"
 #include "autopar/Report/FoldedNames.h"
-#include "autopar/Transforms/DescribePlan.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -93,18 +94,14 @@ static std::optional<Plan> searchWithout(ModuleOp module, const AutoShardOptions
   // Where nothing is possible without the choice, there is nothing to tell.
   ScopedDiagnosticHandler handler(module.getContext(), [](Diagnostic &) { return success(); });
   PassManager manager(module.getContext());
-  addSearchPass(manager, own);
+  SearchHandoff found;
+  manager.addPass(createSearchPass(searchOptions(own), found));
   if (failed(manager.run(*copy)))
     return std::nullopt;
-  auto found = Plan::fromJson((*copy)->getAttrOfType<StringAttr>("autopar.plan").getValue());
-  if (!found)
-    return std::nullopt;
-  if (auto own = describePlan(copy->lookupSymbol<func::FuncOp>("main"), *found, cluster, 0)) {
-    found->believed.peakBytes = own->believed.peakBytes;
-    found->believed.time = own->believed.time;
-    found->believed.memory = own->believed.memory;
-  }
-  return found.take();
+  found.plan->believed.peakBytes = found.details.believed.peakBytes;
+  found.plan->believed.time = found.details.believed.time;
+  found.plan->believed.memory = found.details.believed.memory;
+  return found.plan;
 }
 
 std::vector<Plan> mlir::autopar::forbidChoices(

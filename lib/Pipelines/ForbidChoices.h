@@ -9,9 +9,6 @@
 
 namespace mlir::autopar {
 
-/// The search itself, on a module whose values are held across phases already.
-void addSearchPass(OpPassManager &manager, const AutoShardOptions &options);
-
 /// For the choices of `plan` that cost most, equal layers together: the best plan without that
 /// choice, on the same mesh and stages. Each joins the plan's alternatives. A choice without which
 /// nothing is found gives none. `onCandidate` is told what is tried.

@@ -2,7 +2,7 @@
 // The order of things: which passes make up which phase.
 #include "autopar/Pipelines/Pipelines.h"
 
-#include "ForbidChoices.h"
+#include "SearchPlan.h"
 
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
@@ -51,7 +51,7 @@ std::optional<Phase> mlir::autopar::phaseFromName(StringRef name) {
   return std::nullopt;
 }
 
-void mlir::autopar::addSearchPass(OpPassManager &manager, const AutoShardOptions &options) {
+SearchPassOptions mlir::autopar::searchOptions(const AutoShardOptions &options) {
   SearchPassOptions search;
   search.cluster = options.cluster;
   search.engine = options.engine;
@@ -60,13 +60,13 @@ void mlir::autopar::addSearchPass(OpPassManager &manager, const AutoShardOptions
   search.memoryLimit = options.memoryLimit;
   search.seed = options.seed;
   search.planFile = options.emitPlan;
-  manager.addPass(createSearchPass(search));
+  return search;
 }
 
 static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
   manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
   if (options.plan.empty()) // else annotate reads the plan file
-    addSearchPass(manager, options);
+    manager.addPass(createSearchPass(searchOptions(options)));
 }
 
 /// Whole tensors of the forward function. What is done to parameters here is done before there are

@@ -3,12 +3,11 @@
 // until fusion groups are formed, which is what is kept or computed again.
 #include "SearchPlan.h"
 
-#include "ForbidChoices.h"
-
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
-#include "autopar/Plan/Plan.h"
+#include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/RecomputeProblem.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -32,33 +31,35 @@ constexpr int kFittings = 8;
 
 struct Candidate {
   Plan plan; ///< with its recomputation, as believed
+  ::autopar::PlanDetails details;
   bool fits = false;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
 };
 
 class PlanSearch {
 public:
-  PlanSearch(ModuleOp module, const AutoShardOptions &options) : module(module), options(options) {}
+  PlanSearch(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff)
+      : module(module), options(options), handoff(handoff) {}
 
   LogicalResult run() {
-    // A plan that is drawn is run as it is drawn.
-    if (options.recompute == "none" || !options.plan.empty() || options.engine == "random")
+    if (!options.plan.empty())
       return runPhase(module, Phase::Search, options);
+    // A plan that is drawn is run as it is drawn.
+    if (options.recompute == "none" || options.engine == "random")
+      return runPass(options, true, true);
     if (failed(loadCluster()))
       return failure();
-    AutoShardOptions quiet;
-    quiet.copyOptionValuesFrom(options);
-    quiet.emitPlan = "";
+    AutoShardOptions own;
+    own.copyOptionValuesFrom(options);
     std::string why;
     if (options.recompute == "full")
-      return recomputeLayers(quiet);
-    bool isFound = searched(quiet, true, why);
-    std::optional<Plan> tight;
-    if (isFound)
-      tight = plan();
-    if (tight && static_cast<double>(tight->believed.peakBytes.front()) <= kFree * limit)
-      return finish(*tight);
-    return chooseAmong(tight, quiet, why);
+      return recomputeLayers(own);
+    bool isFound = searched(own, true, why);
+    if (!isFound)
+      return chooseAmong(std::nullopt, own, why);
+    if (static_cast<double>(handoff.plan->believed.peakBytes.front()) <= kFree * limit)
+      return success();
+    return chooseAmong(taken(), own, why);
   }
 
   LogicalResult fit(const LowerOptions &lower) {
@@ -66,7 +67,7 @@ public:
       return success();
     if (failed(loadCluster()))
       return failure();
-    Plan now = plan();
+    Plan now = *handoff.plan;
     if (now.recompute.empty() &&
         static_cast<double>(now.believed.peakBytes.front()) <= kFree * limit)
       return success();
@@ -80,7 +81,8 @@ public:
       if (static_cast<double>(most) <= limit) {
         if (round)
           now.believed.peakBytes = {most};
-        return finish(now);
+        handoff.plan = std::move(now);
+        return success();
       }
       if (problems.empty()) {
         FailureOr<std::vector<RecomputeProblem>> found = programsOf(bare);
@@ -159,15 +161,34 @@ private:
       why = diagnostic.str();
       return success();
     });
-    if (isFirst)
-      return succeeded(runPhase(module, Phase::Search, own));
-    PassManager manager(module.getContext());
-    addSearchPass(manager, own);
-    return succeeded(manager.run(module));
+    // What would do is not asked: recomputation may do with less.
+    return succeeded(runPass(own, isFirst, false));
   }
 
-  Plan plan() const {
-    return *Plan::fromJson(module->getAttrOfType<StringAttr>("autopar.plan").getValue());
+  LogicalResult runPass(const AutoShardOptions &own, bool isFirst, bool leastMemory) {
+    PassManager manager(module.getContext());
+    manager.enableVerifier(false); // once is enough
+    if (isFirst)
+      manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
+    SearchPassOptions search = searchOptions(own);
+    search.leastMemory = leastMemory;
+    search.planFile = "";
+    manager.addPass(createSearchPass(search, handoff));
+    if (failed(manager.run(module)))
+      return failure();
+    return success(!isFirst || succeeded(verify(module)));
+  }
+
+  /// What was searched last.
+  Candidate taken() {
+    Candidate candidate{std::move(*handoff.plan), std::move(handoff.details)};
+    handoff.plan.reset();
+    return candidate;
+  }
+  LogicalResult deliver(Candidate candidate) {
+    handoff.plan = std::move(candidate.plan);
+    handoff.details = std::move(candidate.details);
+    return success();
   }
 
   //===-- judging --------------------------------------------------------------------------===//
@@ -229,11 +250,10 @@ private:
     plan.believed.peakBytes = {peak};
   }
 
-  FailureOr<Candidate> judge(Plan plan) {
-    FailureOr<std::vector<RecomputeProblem>> problems = programsOf(plan);
+  LogicalResult judge(Candidate &candidate) {
+    FailureOr<std::vector<RecomputeProblem>> problems = programsOf(candidate.plan);
     if (failed(problems))
       return failure();
-    Candidate candidate;
     candidate.fits = true;
     candidate.leastBytes = 0;
     std::vector<RecomputeSolution> solutions;
@@ -250,51 +270,52 @@ private:
       candidate.leastBytes = std::max(candidate.leastBytes, solution->peakBytes);
       solutions.push_back(solution.take());
     }
-    believe(plan, *problems, solutions);
-    candidate.plan = std::move(plan);
-    return candidate;
+    believe(candidate.plan, *problems, solutions);
+    return success();
   }
 
   //===-- choosing -------------------------------------------------------------------------===//
 
-  LogicalResult chooseAmong(const std::optional<Plan> &tight, AutoShardOptions &own,
+  LogicalResult chooseAmong(std::optional<Candidate> tight, AutoShardOptions &own,
                             const std::string &why) {
     std::optional<Candidate> best, leanest;
-    auto consider = [&](const Plan &plan) {
-      if (best && plan.believed.stepUs >= best->plan.believed.stepUs)
+    auto consider = [&](Candidate candidate) {
+      if (best && candidate.plan.believed.stepUs >= best->plan.believed.stepUs)
         return success();
-      FailureOr<Candidate> candidate = judge(plan);
-      if (failed(candidate))
+      if (failed(judge(candidate)))
         return failure();
-      if (candidate->fits &&
-          (!best || candidate->plan.believed.stepUs < best->plan.believed.stepUs))
-        best = *candidate;
-      if (!leanest || candidate->leastBytes < leanest->leastBytes)
-        leanest = *candidate;
+      if (!leanest || candidate.leastBytes < leanest->leastBytes)
+        leanest = candidate;
+      if (candidate.fits && (!best || candidate.plan.believed.stepUs < best->plan.believed.stepUs))
+        best = std::move(candidate);
       return success();
     };
     if (tight && failed(consider(*tight)))
       return failure();
-    double last = 0;
+    double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
     for (double factor : kRelaxed) {
       std::string ignored;
+      if (factor * limit >= unlimitedBytes)
+        continue; // would find the same
       if (!searched(relaxed(own, factor), false, ignored))
         break; // nor under a lower one
-      Plan found = plan();
-      // A limit that does not bind, or binds as little as the one before, gives the same plan.
-      if (found.believed.stepUs == last)
+      Candidate found = taken();
+      auto peak = static_cast<double>(found.plan.believed.peakBytes.front());
+      unlimitedBytes = std::min(unlimitedBytes, peak);
+      // A limit that binds as little as the one before gives the same plan.
+      if (found.plan.believed.stepUs == last)
         continue;
-      last = found.believed.stepUs;
-      if (failed(consider(found)))
+      last = found.plan.believed.stepUs;
+      if (failed(consider(std::move(found))))
         return failure();
-      if (static_cast<double>(found.believed.peakBytes.front()) <= limit)
+      if (peak <= limit)
         break;
     }
     if (best) {
-      if (tight && best->plan.recompute != tight->recompute)
+      if (tight && best->plan.recompute != tight->plan.recompute)
         best->plan.believed.alternatives.push_back(
-            {"within the limit without recomputation", tight->believed.stepUs});
-      return finish(best->plan);
+            {"within the limit without recomputation", tight->plan.believed.stepUs});
+      return deliver(std::move(*best));
     }
     if (!leanest)
       return emitError(module.getLoc()) << why;
@@ -312,24 +333,28 @@ private:
   /// it was searched under, the faster it is and the more it needs.
   LogicalResult recomputeLayers(AutoShardOptions &own) {
     int64_t least = std::numeric_limits<int64_t>::max();
-    double last = 0;
+    double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
     bool isFirst = true;
     for (double factor : kRelaxedForLayers) {
       std::string why;
+      if (factor * limit >= unlimitedBytes)
+        continue; // would find the same
       if (!searched(relaxed(own, factor), std::exchange(isFirst, false), why)) {
         if (last == 0)
           return emitError(module.getLoc()) << why;
         break; // nor under a lower one
       }
-      Plan chosen = plan();
-      if (chosen.believed.stepUs == last)
+      Candidate chosen = taken();
+      if (chosen.plan.believed.stepUs == last)
         continue;
-      last = chosen.believed.stepUs;
-      if (failed(believeLayers(chosen)))
+      last = chosen.plan.believed.stepUs;
+      unlimitedBytes =
+          std::min(unlimitedBytes, static_cast<double>(chosen.plan.believed.peakBytes.front()));
+      if (failed(believeLayers(chosen.plan)))
         return failure();
-      int64_t peak = chosen.believed.peakBytes.front();
+      int64_t peak = chosen.plan.believed.peakBytes.front();
       if (static_cast<double>(peak) <= limit)
-        return finish(chosen);
+        return deliver(std::move(chosen));
       least = std::min(least, peak);
     }
     return emitError(module.getLoc())
@@ -361,27 +386,25 @@ private:
     return success();
   }
 
-  LogicalResult finish(const Plan &plan) {
-    module->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
-    if (!options.emitPlan.empty())
-      if (::autopar::Status status = plan.save(options.emitPlan); !status.isOk())
-        return emitError(module.getLoc()) << status.message();
-    return success();
-  }
-
   ModuleOp module;
   const AutoShardOptions &options;
+  SearchHandoff &handoff;
   Cluster cluster;
   double limit = 0; ///< bytes per device
 };
 
 } // namespace
 
-LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options) {
-  return PlanSearch(module, options).run();
+LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
+                                        SearchHandoff &handoff) {
+  return PlanSearch(module, options, handoff).run();
 }
 
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                                         const LowerOptions &lower) {
-  return PlanSearch(module, options).fit(lower);
+                                         const LowerOptions &lower, Plan &plan) {
+  SearchHandoff handoff;
+  handoff.plan = std::move(plan);
+  LogicalResult result = PlanSearch(module, options, handoff).fit(lower);
+  plan = std::move(*handoff.plan);
+  return result;
 }

@@ -4,19 +4,24 @@
 #pragma once
 
 #include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Transforms/SearchHandoff.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::autopar {
 
-/// Leaves the best plan in the module as `autopar.plan`, and in the file that the options name.
-/// `recompute=auto` computes again what has to be for a faster plan to fit the memory limit, `full`
-/// every layer, `none` nothing. An inference step has nothing to compute again.
-LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options);
+/// What autopar-search is told.
+SearchPassOptions searchOptions(const AutoShardOptions &options);
 
-/// Lowers a copy of the module along its plan until memory is planned, and while that is over the
+/// Holds values across phases, and leaves the best plan in `handoff`; none where the options name a
+/// plan to follow. `recompute=auto` computes again what has to be for a faster plan to fit the
+/// memory limit, `full` every layer, `none` nothing. An inference step has nothing to compute
+/// again.
+LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff);
+
+/// Lowers a copy of the module along `plan` until memory is planned, and while that is over the
 /// limit lets as much more be computed again. What the program really needs (scratch of library
 /// calls, gaps between buffers) is known only then.
 LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                          const LowerOptions &lower);
+                          const LowerOptions &lower, ::autopar::Plan &plan);
 
 } // namespace mlir::autopar

@@ -18,7 +18,7 @@ public:
 
   Result<std::vector<Solution>> search(const CostGraph &graph,
                                        const SearchOptions &options) const override {
-    AUTOPAR_RETURN_IF_ERROR(graph.verify());
+    AUTOPAR_RETURN_IF_ERROR(checkPosed(graph, options));
     if (options.foldBlocks && worthFolding(graph)) {
       Result<std::optional<Solution>> folded = searchFolded(graph, options);
       if (folded && *folded)

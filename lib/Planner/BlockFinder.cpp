@@ -4,7 +4,6 @@
 #include "BlockFinder.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace autopar {
 
@@ -34,8 +33,11 @@ void BlockFinder::run(int64_t leastCopies) {
 }
 
 void BlockFinder::collect() {
-  using StrategyKey = std::vector<std::tuple<double, int64_t, int64_t>>;
-  std::map<StrategyKey, int32_t> classes;
+  auto isLess = [](const std::vector<Strategy> *a, const std::vector<Strategy> *b) {
+    return *a < *b;
+  };
+  std::map<const std::vector<Strategy> *, int32_t, decltype(isLess)> classes(isLess);
+  copyOf.assign(graph.nodes.size(), nullptr);
   std::map<std::pair<int32_t, int32_t>, std::map<int32_t, int32_t>> nodesAt;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const BlockPlace &place = graph.blocks[i];
@@ -48,11 +50,11 @@ void BlockFinder::collect() {
       // Positions must be 0, 1, ...; a hole makes a copy unlike the others.
       copy.special = copy.special || position != static_cast<int32_t>(copy.nodes.size());
       copy.nodes.push_back(node);
-      StrategyKey strategies;
-      for (const Strategy &one : graph.nodes[static_cast<size_t>(node)].strategies)
-        strategies.emplace_back(one.timeUs, one.liveBytes, one.persistentBytes);
+      copyOf[static_cast<size_t>(node)] = &copy;
       copy.signature.strategies.push_back(
-          classes.emplace(std::move(strategies), static_cast<int32_t>(classes.size()))
+          classes
+              .try_emplace(&graph.nodes[static_cast<size_t>(node)].strategies,
+                           static_cast<int32_t>(classes.size()))
               .first->second);
     }
   }
@@ -90,7 +92,7 @@ void BlockFinder::addEdge(int32_t own, int32_t other, int32_t matrix, bool rowsA
     if (edge.what == BlockEdge::Inside && !rowsAreOwn)
       return;
   }
-  copies[{place.kind, place.instance}].signature.edges.push_back(edge);
+  copyOf[static_cast<size_t>(own)]->signature.edges.push_back(edge);
 }
 
 } // namespace autopar

@@ -52,6 +52,7 @@ private:
 
   const CostGraph &graph;
   std::map<std::pair<int32_t, int32_t>, Copy> copies; ///< by (kind, instance)
+  std::vector<Copy *> copyOf;                         ///< by node; null in no block
 };
 
 } // namespace autopar

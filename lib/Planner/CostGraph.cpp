@@ -19,26 +19,26 @@ bool badCost(double cost) { return !std::isfinite(cost) || cost < 0; }
 
 Status verifyNode(const CostGraph &graph, size_t at) {
   const CostNode &node = graph.nodes[at];
-  std::string place = nodeName(graph, static_cast<int64_t>(at));
+  auto place = [&] { return nodeName(graph, static_cast<int64_t>(at)); };
   if (node.strategies.empty())
-    return Status::badInput(place + ": has no strategy, expected at least one");
+    return Status::badInput(place() + ": has no strategy, expected at least one");
   for (size_t s = 0; s < node.strategies.size(); ++s) {
     const Strategy &strategy = node.strategies[s];
     if (badCost(strategy.timeUs))
-      return Status::badInput(place + ": strategy " + std::to_string(s) +
+      return Status::badInput(place() + ": strategy " + std::to_string(s) +
                               " has a negative or infinite time");
     if (strategy.liveBytes < 0 || strategy.persistentBytes < 0)
-      return Status::badInput(place + ": strategy " + std::to_string(s) + " has negative bytes");
+      return Status::badInput(place() + ": strategy " + std::to_string(s) + " has negative bytes");
   }
   std::vector<LiveInterval> live = node.live;
   std::sort(live.begin(), live.end(),
             [](const LiveInterval &a, const LiveInterval &b) { return a.begin < b.begin; });
   for (size_t i = 0; i < live.size(); ++i) {
     if (live[i].begin < 0 || live[i].end < live[i].begin)
-      return Status::badInput(place + ": live interval [" + std::to_string(live[i].begin) + ", " +
+      return Status::badInput(place() + ": live interval [" + std::to_string(live[i].begin) + ", " +
                               std::to_string(live[i].end) + ") is not one");
     if (i > 0 && live[i].begin < live[i - 1].end)
-      return Status::badInput(place + ": live intervals overlap at " +
+      return Status::badInput(place() + ": live intervals overlap at " +
                               std::to_string(live[i].begin));
   }
   return Status::ok();
@@ -114,20 +114,20 @@ Status CostGraph::verify() const {
   auto count = static_cast<int32_t>(nodes.size());
   for (size_t e = 0; e < edges.size(); ++e) {
     const CostEdge &edge = edges[e];
-    std::string place = "edge " + std::to_string(e);
+    auto place = [e] { return "edge " + std::to_string(e); };
     if (edge.a < 0 || edge.a >= count || edge.b < 0 || edge.b >= count)
-      return Status::badInput(place + ": joins nodes " + std::to_string(edge.a) + " and " +
+      return Status::badInput(place() + ": joins nodes " + std::to_string(edge.a) + " and " +
                               std::to_string(edge.b) + ", but there are " + std::to_string(count));
     if (edge.a == edge.b)
-      return Status::badInput(place + ": joins " + nodeName(*this, edge.a) + " to itself");
+      return Status::badInput(place() + ": joins " + nodeName(*this, edge.a) + " to itself");
     if (edge.matrix < 0 || static_cast<size_t>(edge.matrix) >= matrices.size())
-      return Status::badInput(place + ": matrix " + std::to_string(edge.matrix) +
+      return Status::badInput(place() + ": matrix " + std::to_string(edge.matrix) +
                               " does not exist");
     size_t rows = nodes[static_cast<size_t>(edge.a)].strategies.size();
     size_t columns = nodes[static_cast<size_t>(edge.b)].strategies.size();
     size_t held = matrices[static_cast<size_t>(edge.matrix)].size();
     if (held != rows * columns)
-      return Status::badInput(place + " between " + nodeName(*this, edge.a) + " and " +
+      return Status::badInput(place() + " between " + nodeName(*this, edge.a) + " and " +
                               nodeName(*this, edge.b) + ": matrix has " + std::to_string(held) +
                               " entries, expected " + std::to_string(rows) + " x " +
                               std::to_string(columns));
@@ -189,7 +189,7 @@ Evaluation evaluate(const CostGraph &graph, std::span<const int32_t> choice) {
 }
 
 int64_t fewestBytes(const CostGraph &graph) {
-  std::map<int64_t, int64_t> changes; // of bytes held, by time
+  std::vector<std::pair<int64_t, int64_t>> changes; // time, bytes that are held from then on
   int64_t always = graph.constantBytes, held = 0, most = 0;
   for (const CostNode &node : graph.nodes) {
     int64_t live = std::numeric_limits<int64_t>::max(), persistent = live;
@@ -198,12 +198,16 @@ int64_t fewestBytes(const CostGraph &graph) {
       persistent = std::min(persistent, strategy.persistentBytes);
     }
     always += persistent;
+    if (live == 0)
+      continue;
     for (const LiveInterval &interval : node.live)
       if (interval.begin < interval.end) {
-        changes[interval.begin] += live;
-        changes[interval.end] -= live;
+        changes.emplace_back(interval.begin, live);
+        changes.emplace_back(interval.end, -live);
       }
   }
+  // Of one time what ends comes first.
+  std::sort(changes.begin(), changes.end());
   for (const auto &[time, change] : changes)
     most = std::max(most, held += change);
   return always + most;

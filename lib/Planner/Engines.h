@@ -34,6 +34,8 @@ bool worthFolding(const CostGraph &graph);
 /// Folds, searches the small graph, expands; nothing where there is nothing to fold.
 Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options);
 
+/// Whether the graph is well formed, and can fit as far as that is told at once.
+Status checkPosed(const CostGraph &graph, const SearchOptions &options);
 /// Why a choice that breaks a rule cannot be returned.
 Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options);
 

@@ -17,8 +17,9 @@ constexpr int64_t kSegment = 8; ///< copies per segment of the lower bound
 
 class Folder {
 public:
-  Folder(const CostGraph &graph, const SearchEngine &engine, const SearchOptions &options)
-      : graph(graph), finder(graph), engine(engine), options(options) {}
+  Folder(const CostGraph &graph, int64_t limit, const SearchEngine &engine,
+         const SearchOptions &options)
+      : graph(graph), limit(limit), finder(graph), engine(engine), options(options) {}
 
   Result<std::optional<FoldedGraph>> run(int64_t leastCopies);
 
@@ -44,6 +45,7 @@ private:
   Status addBound();
 
   const CostGraph &graph;
+  int64_t limit; ///< bytes
   BlockFinder finder;
   const SearchEngine &engine;
   const SearchOptions &options;
@@ -206,7 +208,7 @@ Status Folder::findOptions(size_t block) {
     return Status::ok();
   };
   // Where copies cannot all take one choice, the kind is not folded.
-  if (!solve(0, {}).isOk() || graph.memoryLimitBytes <= 0)
+  if (!solve(0, {}).isOk() || limit <= 0)
     return Status::ok();
   std::set<int64_t> times = {peakTime(block, folded.options.front())};
   double factor = options.rough ? 16 : 4;
@@ -226,7 +228,7 @@ Status Folder::findOptions(size_t block) {
 /// Kept nodes first, then one node per copy; nodes that carry the copies' live bytes follow them.
 void Folder::buildGraph() {
   CostGraph &small = result.graph;
-  small.memoryLimitBytes = graph.memoryLimitBytes;
+  small.memoryLimitBytes = limit;
   small.constantBytes = graph.constantBytes;
   newIndex.assign(graph.nodes.size(), -1);
   copyOf.assign(graph.nodes.size(), {-1, -1});
@@ -264,10 +266,10 @@ void Folder::addCopies(size_t block) {
     CostNode whole;
     whole.id = graph.nodes[static_cast<size_t>(nodes.front())].id + " (block)";
     for (const BlockOption &option : folded.options)
-      whole.strategies.push_back({"", option.timeUs, 0, option.persistentBytes});
+      whole.strategies.push_back({option.timeUs, 0, option.persistentBytes});
     int32_t at = small.addNode(std::move(whole));
     result.copyNodes.back().push_back(at);
-    if (graph.memoryLimitBytes <= 0)
+    if (limit <= 0)
       continue;
     std::map<std::vector<std::pair<int64_t, int64_t>>, std::vector<size_t>> byLife;
     for (size_t p = 0; p < nodes.size(); ++p) {
@@ -464,11 +466,10 @@ std::vector<int32_t> FoldedGraph::expand(const std::vector<int32_t> &choice) con
   return full;
 }
 
-Result<std::optional<FoldedGraph>> foldIdenticalBlocks(const CostGraph &graph,
-                                                       const SearchEngine &engine,
-                                                       const SearchOptions &options,
-                                                       int64_t leastCopies) {
-  return Folder(graph, engine, options).run(leastCopies);
+Result<std::optional<FoldedGraph>>
+foldIdenticalBlocks(const CostGraph &graph, int64_t memoryLimitBytes, const SearchEngine &engine,
+                    const SearchOptions &options, int64_t leastCopies) {
+  return Folder(graph, memoryLimitBytes, engine, options).run(leastCopies);
 }
 
 } // namespace autopar

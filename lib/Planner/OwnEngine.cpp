@@ -16,7 +16,7 @@ public:
 
   Result<std::vector<Solution>> search(const CostGraph &graph,
                                        const SearchOptions &options) const override {
-    AUTOPAR_RETURN_IF_ERROR(graph.verify());
+    AUTOPAR_RETURN_IF_ERROR(checkPosed(graph, options));
     if (options.foldBlocks && worthFolding(graph)) {
       Result<std::optional<Solution>> folded = searchFolded(graph, options);
       if (folded && *folded)
@@ -37,6 +37,18 @@ public:
 };
 
 } // namespace
+
+Status checkPosed(const CostGraph &graph, const SearchOptions &options) {
+  AUTOPAR_RETURN_IF_ERROR(graph.verify());
+  if (graph.memoryLimitBytes <= 0 || options.leastBytes)
+    return Status::ok();
+  int64_t fewest = fewestBytes(graph);
+  if (fewest <= graph.memoryLimitBytes)
+    return Status::ok();
+  return Status::badInput("no choice fits into " + std::to_string(graph.memoryLimitBytes) +
+                          " bytes: the smallest strategies alone hold " + std::to_string(fewest) +
+                          " bytes");
+}
 
 Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options) {
   int64_t fewest = fewestBytes(graph);
@@ -68,11 +80,11 @@ bool worthFolding(const CostGraph &graph) {
 
 namespace {
 
-/// One attempt: fold `posed`, search, and judge the expanded choice by `graph`.
-Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &posed, const CostGraph &graph,
+/// One attempt: fold and search under `limit`, and judge the expanded choice by the graph's own.
+Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &graph, int64_t limit,
                                                  const SearchOptions &options) {
   std::unique_ptr<SearchEngine> engine = makeOwnEngine();
-  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(posed, *engine, options);
+  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, limit, *engine, options);
   if (!folded)
     return folded.status();
   if (!*folded)
@@ -139,13 +151,11 @@ static void refineUnfolded(const CostGraph &graph, const SearchOptions &options,
 /// Where the best choice without a limit fits, one solution per block is enough.
 Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options) {
   if (graph.memoryLimitBytes > 0) {
-    CostGraph unlimited = graph;
-    unlimited.memoryLimitBytes = 0;
-    Result<std::optional<Solution>> found = searchFoldedOnce(unlimited, graph, options);
+    Result<std::optional<Solution>> found = searchFoldedOnce(graph, 0, options);
     if (found)
       return found;
   }
-  Result<std::optional<Solution>> found = searchFoldedOnce(graph, graph, options);
+  Result<std::optional<Solution>> found = searchFoldedOnce(graph, graph.memoryLimitBytes, options);
   if (found && *found && !options.rough)
     refineUnfolded(graph, options, **found);
   return found;

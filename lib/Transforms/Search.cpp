@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-search: for every mesh that fits the cluster, a cost graph and a solution; the
 // cheapest one becomes the plan. The IR is only read.
+#include "DescribeChoice.h"
 #include "MeshCandidates.h"
 #include "SearchConstraints.h"
 #include "ShardingProblem.h"
 #include "StagePhases.h"
 #include "autopar/Planner/SearchEngine.h"
-#include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/SearchHandoff.h"
 #include "autopar/Transforms/StageEstimate.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/Support/FileSystem.h"
 
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -47,6 +49,8 @@ constexpr int64_t kUnitsFromStart = 100;
 
 struct SearchPass : mlir::autopar::impl::SearchPassBase<SearchPass> {
   using Base::Base;
+  SearchPass(const SearchPassOptions &options, SearchHandoff &handoff)
+      : Base(options), handoff(&handoff) {}
 
   void runOnOperation() override {
     if (failed(search()))
@@ -59,7 +63,7 @@ private:
   int64_t limit = 0;     ///< bytes per device
   ::autopar::Schedule schedule;
   ::autopar::Constraints demands;
-  std::optional<::autopar::Plan> start;
+  SearchHandoff *handoff = nullptr;
 
   FailureOr<Cluster> readCluster() {
     std::string description = cluster;
@@ -95,19 +99,6 @@ private:
     return SmallVector<Mesh>{*mesh};
   }
 
-  /// The plan from which the search starts, if somebody left one.
-  LogicalResult readStart() {
-    auto text = getOperation()->getAttrOfType<StringAttr>(kStartPlanAttribute);
-    if (!text)
-      return success();
-    auto plan = ::autopar::Plan::fromJson(text.getValue());
-    if (!plan)
-      return emitError(getOperation().getLoc())
-             << kStartPlanAttribute << ": " << plan.status().message();
-    start = plan.take();
-    return success();
-  }
-
   LogicalResult search() {
     ModuleOp module = getOperation();
     auto function = module.lookupSymbol<func::FuncOp>("main");
@@ -125,7 +116,7 @@ private:
       return emitError(module.getLoc()) << demanded.status().message();
     demands = demanded.take();
     FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
-    if (failed(meshes) || failed(readStart()))
+    if (failed(meshes))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
     workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes->size()));
@@ -135,27 +126,63 @@ private:
                          : 1;
     threads = std::max<size_t>(1, cores / meshes->size());
     limit = memoryLimit ? int64_t(memoryLimit) : machine->typeOfDevice(0).usableBytes();
-    std::vector<std::optional<::autopar::Result<::autopar::Plan>>> plans(meshes->size());
+    std::vector<::autopar::Status> problems(meshes->size());
     std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
     StepOutline outline(function);
+    std::optional<Found> best;
+    size_t bestMesh = 0;
+    std::mutex mutex;
     // The last ones have the most axes and take longest: begun first, so that nobody waits for one.
     parallelFor(module.getContext(), 0, meshes->size(), [&](size_t number) {
       size_t i = meshes->size() - 1 - number;
-      plans[i] = solve(outline, (*meshes)[i], *machine, leastBytes[i]);
+      ::autopar::Result<Found> found = solve(outline, (*meshes)[i], *machine, leastBytes[i]);
+      if (!found) {
+        problems[i] = found.status();
+        return;
+      }
+      std::lock_guard lock(mutex);
+      if (best && std::pair(best->stepUs, bestMesh) < std::pair(found->stepUs, i))
+        return;
+      best = found.take();
+      bestMesh = i;
     });
-    std::optional<::autopar::Plan> best;
-    for (std::optional<::autopar::Result<::autopar::Plan>> &plan : plans)
-      if (*plan && (!best || (*plan)->believed.stepUs < best->believed.stepUs))
-        best = plan->take();
-    if (!best) {
-      size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
-      return explainFailure(outline, (*meshes)[least], *machine, plans[least]->status(),
-                            leastBytes[least]);
+    if (best)
+      return deliver(*best);
+    size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
+    return explainFailure(outline, (*meshes)[least], *machine, problems[least], leastBytes[least]);
+  }
+
+  /// A mesh's choice; what it was made of is kept to take it apart.
+  struct Found {
+    std::unique_ptr<ShardingProblem> problem;
+    ::autopar::Solution solution;
+    double stepUs = 0;
+  };
+
+  LogicalResult deliver(Found &found) {
+    ModuleOp module = getOperation();
+    const ::autopar::Solution &solution = found.solution;
+    ::autopar::Plan plan = found.problem->toPlan(solution.choice);
+    plan.believed.stepUs = found.stepUs;
+    plan.believed.engine = solution.engine;
+    if (engine != "random") {
+      // The bound is one of the sum over all stages.
+      plan.believed.lowerBoundUs = found.problem->hasStages() ? 0 : solution.lowerBoundUs;
+      plan.believed.peakBytes = {solution.peakBytes};
+      plan.believed.stoppedBy = std::string(::autopar::name(solution.stoppedBy));
     }
-    module->setAttr("autopar.plan", StringAttr::get(module.getContext(), best->toJson()));
     if (!planFile.empty())
-      if (::autopar::Status status = best->save(planFile); !status.isOk())
+      if (::autopar::Status status = plan.save(planFile); !status.isOk())
         return emitError(module.getLoc()) << status.message();
+    if (!handoff) {
+      module->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
+      return success();
+    }
+    auto details = describeChoice(*found.problem, solution.choice);
+    if (!details)
+      return emitError(module.getLoc()) << details.status().message();
+    handoff->plan = std::move(plan);
+    handoff->details = details.take();
     return success();
   }
 
@@ -169,63 +196,63 @@ private:
     if (leastBytes == std::numeric_limits<int64_t>::max())
       return error;
     limit = leastBytes;
-    ::autopar::Result<::autopar::Plan> plan = solve(outline, mesh, machine, leastBytes);
-    if (!plan)
+    ::autopar::Result<Found> found = solve(outline, mesh, machine, leastBytes);
+    if (!found)
       return error;
     std::string axes;
     for (const ::autopar::MeshAxis &axis : mesh.axes)
       axes += (axes.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
     return error << llvm::formatv("; with {0} bytes a step takes about {1:f1} ms on mesh {2}",
-                                  plan->believed.peakBytes.front(), plan->believed.stepUs / 1e3,
-                                  axes)
+                                  found->solution.peakBytes, found->stepUs / 1e3, axes)
                         .str();
   }
 
   /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
-  ::autopar::Result<::autopar::Plan> solve(const StepOutline &outline, const Mesh &mesh,
-                                           const Cluster &machine, int64_t &leastBytes) {
-    ShardingProblem problem(outline, schedule, mesh, machine);
+  ::autopar::Result<Found> solve(const StepOutline &outline, const Mesh &mesh,
+                                 const Cluster &machine, int64_t &leastBytes) {
+    Found found;
+    found.problem = std::make_unique<ShardingProblem>(outline, schedule, mesh, machine);
+    ShardingProblem &problem = *found.problem;
     AUTOPAR_RETURN_IF_ERROR(problem.status());
     problem.graph().memoryLimitBytes = limit;
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
-    if (engine == "random")
-      return drawPlan(problem);
-    ::autopar::Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(engine);
-    if (!found)
-      return found.status();
+    if (engine == "random") {
+      found.solution = draw(problem.graph());
+      if (auto stepUs = problem.stepUs(found.solution.choice))
+        found.stepUs = *stepUs;
+      return found;
+    }
+    ::autopar::Result<const ::autopar::SearchEngine *> method = ::autopar::findSearchEngine(engine);
+    if (!method)
+      return method.status();
     ::autopar::SearchOptions options;
     options.seed = seed;
     options.threads = threads;
     options.workUnits = workUnits;
-    if (start) {
-      options.start = problem.choiceOf(*start);
+    if (handoff && handoff->start) {
+      options.start = problem.choiceOf(*handoff->start);
       options.workUnits = std::min(workUnits, kUnitsFromStart);
     }
-    options.leastBytes = &leastBytes;
+    options.leastBytes = leastMemory ? &leastBytes : nullptr;
     ::autopar::Result<std::vector<::autopar::Solution>> solutions =
-        (*found)->search(problem.graph(), options);
+        (*method)->search(problem.graph(), options);
     if (!solutions)
       return solutions.status();
-    const ::autopar::Solution &solution = solutions->front();
-    ::autopar::Plan plan = problem.toPlan(solution.choice);
-    ::autopar::Result<double> stepUs = problem.stepUs(solution.choice);
+    found.solution = std::move(solutions->front());
+    ::autopar::Result<double> stepUs = problem.stepUs(found.solution.choice);
     if (!stepUs)
       return stepUs.status();
-    plan.believed.stepUs = *stepUs;
-    // The bound is one of the sum over all stages.
-    plan.believed.lowerBoundUs = problem.hasStages() ? 0 : solution.lowerBoundUs;
-    plan.believed.peakBytes = {solution.peakBytes};
-    plan.believed.engine = solution.engine;
-    plan.believed.stoppedBy = std::string(::autopar::name(solution.stoppedBy));
-    return plan;
+    found.stepUs = *stepUs;
+    return found;
   }
 
-  /// A legal plan drawn from the seed: any sharding that the rules allow, whatever it costs. For
+  /// A legal choice drawn from the seed: any sharding that the rules allow, whatever it costs. For
   /// holding arbitrary plans against a single rank.
-  ::autopar::Plan drawPlan(ShardingProblem &problem) {
+  ::autopar::Solution draw(const ::autopar::CostGraph &graph) {
     std::mt19937_64 generator(seed);
-    std::vector<int32_t> choice;
-    const ::autopar::CostGraph &graph = problem.graph();
+    ::autopar::Solution solution;
+    solution.engine = "random";
+    std::vector<int32_t> &choice = solution.choice;
     std::vector<std::vector<::autopar::CostEdge>> before(graph.nodes.size());
     for (const ::autopar::CostEdge &edge : graph.edges)
       if (edge.a < edge.b)
@@ -245,12 +272,13 @@ private:
       bool replicate = legal.size() == 1 || generator() % 8 == 0;
       choice.push_back(legal[replicate ? 0 : 1 + generator() % (legal.size() - 1)]);
     }
-    ::autopar::Plan plan = problem.toPlan(choice);
-    plan.believed.engine = "random";
-    if (auto stepUs = problem.stepUs(choice))
-      plan.believed.stepUs = *stepUs;
-    return plan;
+    return solution;
   }
 };
 
 } // namespace
+
+std::unique_ptr<Pass> mlir::autopar::createSearchPass(const SearchPassOptions &options,
+                                                      SearchHandoff &handoff) {
+  return std::make_unique<SearchPass>(options, handoff);
+}

@@ -46,20 +46,26 @@ ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Sc
   markRepeatedBlocks();
 }
 
-int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
+int32_t ShardingProblem::memberId(const TensorSharding &sharding) {
   std::string key;
-  for (const TensorSharding &sharding : list) {
-    for (const AxisList &dim : sharding.dims) {
-      key.append(dim.begin(), dim.end());
-      key += '\x7f';
-    }
-    key.append(sharding.partial.begin(), sharding.partial.end());
-    key += static_cast<char>('\x40' + static_cast<int>(sharding.reduction));
-    key += '\x7e';
+  for (const AxisList &dim : sharding.dims) {
+    key.append(dim.begin(), dim.end());
+    key += '\x7f';
   }
-  auto [it, isNew] = listIds.try_emplace(key, lists.size());
-  if (isNew)
+  key.append(sharding.partial.begin(), sharding.partial.end());
+  key += static_cast<char>('\x40' + static_cast<int>(sharding.reduction));
+  return memberIds.try_emplace(std::move(key), memberIds.size()).first->second;
+}
+
+int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
+  SmallVector<int32_t> members;
+  for (const TensorSharding &sharding : list)
+    members.push_back(memberId(sharding));
+  auto [it, isNew] = listIds.try_emplace(members, lists.size());
+  if (isNew) {
     lists.push_back(std::move(list));
+    listMembers.push_back(std::move(members));
+  }
   return it->second;
 }
 
@@ -373,29 +379,28 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
     return it->second;
   const SmallVector<TensorSharding> &rows = lists[from], &columns = lists[to];
   std::vector<double> matrix(rows.size() * columns.size());
-  // Strategies often agree in this value's sharding: compute each distinct pair once.
-  std::map<std::pair<size_t, size_t>, double> known;
-  auto firstEqual = [](const SmallVector<TensorSharding> &list) {
-    std::vector<size_t> first(list.size());
-    for (size_t i = 0; i < list.size(); ++i)
-      first[i] = std::find(list.begin(), list.begin() + i, list[i]) - list.begin();
-    return first;
+  auto bytesOfAll = [&](ArrayRef<TensorSharding> list) {
+    std::vector<int64_t> bytes;
+    for (const TensorSharding &sharding : list)
+      bytes.push_back(change == Change::Part ? bytesOf(localType(type, sharding, axes)) : 0);
+    return bytes;
   };
-  std::vector<size_t> rowOf = firstEqual(rows), columnOf = firstEqual(columns);
+  std::vector<int64_t> rowBytes = bytesOfAll(rows), columnBytes = bytesOfAll(columns);
   for (size_t row = 0; row < rows.size(); ++row)
     for (size_t column = 0; column < columns.size(); ++column) {
-      auto [entry, missing] = known.try_emplace({rowOf[row], columnOf[column]}, 0.0);
-      if (missing && change != Change::None)
-        entry->second = runs * reshardTimeUs(type, rows[row], columns[column]);
-      double cost = entry->second;
-      if (change == Change::None)
-        cost = rows[row] == columns[column] ? 0 : ::autopar::kForbidden;
+      int32_t before = listMembers[from][row], after = listMembers[to][column];
+      double cost = before == after ? 0 : ::autopar::kForbidden;
+      if (change != Change::None) {
+        auto [known, missing] =
+            reshardUs.try_emplace({type.getAsOpaquePointer(), before, after}, 0.0);
+        if (missing)
+          known->second = reshardTimeUs(type, rows[row], columns[column]);
+        cost = runs * known->second;
+      }
       // In the first half of the strategies the value stays where it is, in the second it moves.
-      if (change == Change::CopyOrNone &&
-          (column < columns.size() / 2) != (rows[row] == columns[column]))
+      if (change == Change::CopyOrNone && (column < columns.size() / 2) != (before == after))
         cost = ::autopar::kForbidden;
-      if (change == Change::Part && bytesOf(localType(type, columns[column], axes)) >
-                                        bytesOf(localType(type, rows[row], axes)))
+      if (change == Change::Part && columnBytes[column] > rowBytes[row])
         cost = ::autopar::kForbidden;
       // Of equally dear places for a reduction the last one: micro-batches may then share it.
       if (change == Change::Reduction && rows[row].partial != columns[column].partial)

@@ -123,6 +123,7 @@ private:
   double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
                     double &bytes);
   double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
+  int32_t memberId(const TensorSharding &sharding);
   double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
   const ::autopar::MeshGroup &groupOf(const AxisList &axes);
   void markRepeatedBlocks();
@@ -136,7 +137,10 @@ private:
   ::autopar::CostGraph costGraph;
 
   std::vector<SmallVector<TensorSharding>> lists; ///< by list id
-  std::map<std::string, int32_t> listIds;
+  std::vector<SmallVector<int32_t>> listMembers;  ///< the same, as numbers of different shardings
+  std::map<SmallVector<int32_t>, int32_t> listIds;
+  std::map<std::string, int32_t> memberIds;
+  DenseMap<std::tuple<const void *, int32_t, int32_t>, double> reshardUs; ///< by type and members
   std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change>, int32_t> matrices;
   std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
   DenseMap<Value, Source> sources;

@@ -120,22 +120,56 @@ bool StepOutline::isHeldForBackward(OpResult result) const {
          positionOf(op) < firstBackward && liveOf(result).end > firstBackward;
 }
 
+namespace {
+/// What operations of a kind agree in.
+struct OpLikeness {
+  Operation *op;
+  bool livesInUsers, isRepeated;
+};
+
+/// All but the name in plans.
+SmallVector<NamedAttribute> attributesOf(Operation *op) {
+  return llvm::filter_to_vector(op->getDiscardableAttrs(), [](NamedAttribute attribute) {
+    return attribute.getName() != "autopar.id";
+  });
+}
+
+struct OpLikenessInfo {
+  static OpLikeness getEmptyKey() {
+    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false};
+  }
+  static OpLikeness getTombstoneKey() {
+    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false};
+  }
+  static unsigned getHashValue(const OpLikeness &one) {
+    Operation *op = one.op;
+    return llvm::hash_combine(
+        op->getName(), op->hashProperties(), llvm::hash_combine_range(op->getOperandTypes()),
+        llvm::hash_combine_range(op->getResultTypes()), one.livesInUsers, one.isRepeated);
+  }
+  static bool isEqual(const OpLikeness &a, const OpLikeness &b) {
+    auto isReal = [](Operation *op) {
+      return op != getEmptyKey().op && op != getTombstoneKey().op;
+    };
+    if (a.op == b.op || !isReal(a.op) || !isReal(b.op))
+      return a.op == b.op;
+    // A region may hold anything.
+    return a.op->getName() == b.op->getName() && a.livesInUsers == b.livesInUsers &&
+           a.isRepeated == b.isRepeated && a.op->getNumRegions() == 0 &&
+           a.op->getOperandTypes() == b.op->getOperandTypes() &&
+           a.op->getResultTypes() == b.op->getResultTypes() &&
+           a.op->getName().compareOpProperties(a.op->getPropertiesStorage(),
+                                               b.op->getPropertiesStorage()) &&
+           attributesOf(a.op) == attributesOf(b.op);
+  }
+};
+} // namespace
+
 void StepOutline::numberKinds() {
-  std::map<SmallVector<const void *>, size_t> numbers;
+  DenseMap<OpLikeness, size_t, OpLikenessInfo> numbers;
   for (auto &[op, id] : ids) {
-    NamedAttrList attributes(op->getAttrDictionary());
-    attributes.erase("autopar.id");
-    const void *yes = op->getName().getAsOpaquePointer();
-    SmallVector<const void *> key{
-        yes, attributes.getDictionary(op->getContext()).getAsOpaquePointer(),
-        livesInUsers(op) ? yes : nullptr, batches.runsOf(op) > 1 ? yes : nullptr,
-        // A region may hold anything.
-        op->getNumRegions() ? op : nullptr};
-    for (Type type : op->getOperandTypes())
-      key.push_back(type.getAsOpaquePointer());
-    for (Type type : op->getResultTypes())
-      key.push_back(type.getAsOpaquePointer());
-    kinds.push_back(numbers.try_emplace(std::move(key), numbers.size()).first->second);
+    OpLikeness likeness{op, livesInUsers(op), batches.runsOf(op) > 1};
+    kinds.push_back(numbers.try_emplace(likeness, numbers.size()).first->second);
   }
   differentKinds = numbers.size();
 }

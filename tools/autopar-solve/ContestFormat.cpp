@@ -75,7 +75,7 @@ Status readNodes(const json &nodes, CostGraph &graph) {
     CostNode node;
     node.live = {*live};
     for (size_t k = 0; k < cost->size(); ++k)
-      node.strategies.push_back({"", (*cost)[k], static_cast<int64_t>((*usage)[k]), 0});
+      node.strategies.push_back({(*cost)[k], static_cast<int64_t>((*usage)[k]), 0});
     graph.addNode(std::move(node));
   }
   return Status::ok();

@@ -148,6 +148,8 @@ int solve(const Arguments &arguments) {
   SearchOptions options;
   options.workUnits = arguments.workUnits;
   options.seed = arguments.seed;
+  int64_t leastBytes = 0; // asked for, so that a refusal tells it
+  options.leastBytes = &leastBytes;
   options.threads = arguments.threads > 0
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

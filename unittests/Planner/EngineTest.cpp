@@ -119,7 +119,7 @@ TEST_P(EngineTest, SameAnswerOnAnyNumberOfThreads) {
 
 TEST_P(EngineTest, NamesTheLeastMemory) {
   CostGraph graph;
-  graph.addNode({"x", {{"a", 1, 100, 0}, {"b", 2, 80, 0}}, {{0, 1}}});
+  graph.addNode({"x", {{1, 100, 0}, {2, 80, 0}}, {{0, 1}}});
   graph.memoryLimitBytes = 50;
   Result<std::vector<Solution>> found = engine().search(graph, {});
   ASSERT_FALSE(found.isOk());
@@ -134,9 +134,8 @@ TEST_P(EngineTest, NamesTheLeastMemoryOfLegalChoices) {
   int32_t copyIsRead = graph.addMatrix({0, 0, kForbidden, 0}),
           change = graph.addMatrix({0, 3, 3, 0}), before = -1;
   for (int64_t i = 0; i < 40; ++i) {
-    int32_t copy = graph.addNode({"copy", {{"whole", 1, 100, 0}, {"none", 0, 0, 0}}, {{i, i + 3}}}),
-            user =
-                graph.addNode({"user", {{"whole", 1, 10, 0}, {"part", 9, 105, 0}}, {{i, i + 3}}});
+    int32_t copy = graph.addNode({"copy", {{1, 100, 0}, {0, 0, 0}}, {{i, i + 3}}}),
+            user = graph.addNode({"user", {{1, 10, 0}, {9, 105, 0}}, {{i, i + 3}}});
     graph.addEdge(copy, user, copyIsRead);
     if (before >= 0)
       graph.addEdge(before, user, change);
@@ -187,7 +186,7 @@ TEST(SearchEngineRegistry, UnknownNameListsTheKnownOnes) {
 
 TEST(SearchEngineRegistry, SearchWithoutFindsTheNextBest) {
   CostGraph graph;
-  graph.addNode({"x", {{"a", 1, 0, 0}, {"b", 2, 0, 0}, {"c", 5, 0, 0}}, {}});
+  graph.addNode({"x", {{1, 0, 0}, {2, 0, 0}, {5, 0, 0}}, {}});
   Result<const SearchEngine *> engine = findSearchEngine("auto");
   Result<Solution> second = searchWithout(**engine, graph, 0, 0, {});
   ASSERT_TRUE(second.isOk());

@@ -31,7 +31,7 @@ inline CostGraph layerChain(const LayerChainShape &shape) {
   for (auto &list : strategies)
     for (size_t k = 0; k < count; ++k) {
       int64_t share = 1 + below(8);
-      list.push_back({"", static_cast<double>(100 / share + 8 * share + below(20)),
+      list.push_back({static_cast<double>(100 / share + 8 * share + below(20)),
                       below(2) ? 400 / share : 0, 800 / (9 - share)});
     }
   std::vector<int32_t> matrices;

@@ -21,10 +21,10 @@ inline bool isForbidden(double cost) { return cost >= kForbiddenFrom; }
 
 /// One way to run a node.
 struct Strategy {
-  std::string label;           ///< for people: remarks, reports; may be empty
   double timeUs = 0;           ///< >= 0; kForbidden = never
   int64_t liveBytes = 0;       ///< held while the node is live
   int64_t persistentBytes = 0; ///< held always (parameters, optimizer state)
+  auto operator<=>(const Strategy &) const = default;
 };
 
 /// Half-open: [begin, end) in the schedule's time points. Empty intervals hold nothing.

@@ -48,10 +48,10 @@ struct FoldedGraph {
 /// Folds copies that are annotated and truly equal (strategies, inner edges, edges to the next copy
 /// and to outside nodes); the others stay as they are. Nothing when no kind has at least
 /// `leastCopies` equal copies, or when all copies together are less than half of the graph.
-/// `engine` solves one block under a row of memory prices.
-Result<std::optional<FoldedGraph>> foldIdenticalBlocks(const CostGraph &graph,
-                                                       const SearchEngine &engine,
-                                                       const SearchOptions &options,
-                                                       int64_t leastCopies = 4);
+/// `engine` solves one block under a row of memory prices. `memoryLimitBytes` stands for the
+/// graph's own.
+Result<std::optional<FoldedGraph>>
+foldIdenticalBlocks(const CostGraph &graph, int64_t memoryLimitBytes, const SearchEngine &engine,
+                    const SearchOptions &options, int64_t leastCopies = 4);
 
 } // namespace autopar

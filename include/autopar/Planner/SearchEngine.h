@@ -44,7 +44,8 @@ struct SearchOptions {
   bool rough = false;
   /// A choice to improve: one strategy per node, -1 for any; it need not fit. Empty: none.
   std::vector<int32_t> start;
-  /// Where nothing fits, gets the least memory of a choice that was found.
+  /// Where nothing fits, gets the least memory of a choice that was found. Null: what provably does
+  /// not fit is refused without looking for it.
   int64_t *leastBytes = nullptr;
   /// Called by the searching thread a few times a second, while it lasts; changes nothing. Searches
   /// of folded graphs and of solvers do not call it.

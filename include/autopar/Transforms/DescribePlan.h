@@ -10,9 +10,7 @@ namespace mlir::autopar {
 
 /// `function` is as the search saw it: stages are cut, values are held across phases, nothing is
 /// annotated. BadInput where the plan says what the operations cannot do.
-::autopar::Result<::autopar::PlanDetails> describePlan(func::FuncOp function,
-                                                       const ::autopar::Plan &plan,
-                                                       const ::autopar::Cluster &cluster,
-                                                       int64_t memoryLimit);
+::autopar::Result<::autopar::PlanDetails>
+describePlan(func::FuncOp function, const ::autopar::Plan &plan, const ::autopar::Cluster &cluster);
 
 } // namespace mlir::autopar

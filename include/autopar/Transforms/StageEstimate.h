@@ -10,9 +10,6 @@
 
 namespace mlir::autopar {
 
-/// On a module: a plan of another cut of the same function, from which autopar-search starts.
-inline constexpr StringLiteral kStartPlanAttribute = "autopar.start_plan";
-
 struct StageEstimateOptions {
   int64_t stages = 1;
   int64_t memoryLimit = 0; ///< bytes per device; 0: the cluster's

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a search and its caller in the same process hand each other. The text of a deep model's plan
+// is long: writing and reading it would cost more than the plan.
+#pragma once
+
+#include "autopar/Plan/PlanDetails.h"
+#include "autopar/Transforms/Passes.h"
+
+#include <memory>
+#include <optional>
+
+namespace mlir::autopar {
+
+struct SearchHandoff {
+  std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
+  std::optional<::autopar::Plan> plan;  ///< out: where the pass succeeds
+  ::autopar::PlanDetails details;       ///< out: of `plan`, without a memory limit
+};
+
+/// autopar-search that leaves its plan in `handoff`, which outlives it, and not in the module.
+std::unique_ptr<Pass> createSearchPass(const SearchPassOptions &options, SearchHandoff &handoff);
+
+} // namespace mlir::autopar
