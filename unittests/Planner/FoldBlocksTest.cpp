@@ -29,7 +29,8 @@ double seconds(const CostGraph &graph, Solution &solution) {
 
 TEST(FoldBlocks, FoldsTheEqualCopiesOnly) {
   CostGraph graph = layerChain({.layers = 12});
-  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
+  Result<std::optional<FoldedGraph>> folded =
+      foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
   ASSERT_TRUE(folded.isOk()) << folded.status().message();
   ASSERT_TRUE(folded->has_value());
   const FoldedGraph &small = **folded;
@@ -53,7 +54,8 @@ TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
     SearchOptions whole;
     whole.foldBlocks = false;
     Result<std::vector<Solution>> full = own().search(graph, whole);
-    Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
+    Result<std::optional<FoldedGraph>> folded =
+        foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
     ASSERT_TRUE(full.isOk() && folded.isOk() && folded->has_value());
     Result<std::vector<Solution>> found = own().search((*folded)->graph, {});
     ASSERT_TRUE(found.isOk()) << found.status().message();
@@ -68,7 +70,8 @@ TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
 TEST(FoldBlocks, AConstraintUnfoldsOneCopy) {
   CostGraph graph = layerChain({.layers = 12});
   graph.fixed.push_back({5 * testing::kLayerNodes + 1, 1});
-  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
+  Result<std::optional<FoldedGraph>> folded =
+      foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
   ASSERT_TRUE(folded.isOk() && folded->has_value());
   EXPECT_EQ((*folded)->blocks[0].copies.size(), 9u);
   Result<std::vector<Solution>> found = own().search((*folded)->graph, {});
@@ -79,7 +82,8 @@ TEST(FoldBlocks, AConstraintUnfoldsOneCopy) {
 
 TEST(FoldBlocks, NothingToFold) {
   CostGraph graph = layerChain({.layers = 3});
-  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
+  Result<std::optional<FoldedGraph>> folded =
+      foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
   ASSERT_TRUE(folded.isOk());
   EXPECT_FALSE(folded->has_value());
 }
