@@ -5,6 +5,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import autopar
 from autopar import models
 from autopar.tools import find_tool
-from emulated_cuda import LIBRARIES, assert_alike, on_both
+from emulated_cuda import LIBRARIES, assert_alike, on_both, run
 
 SMALL = {"hidden": 32, "heads": 4, "vocab": 101, "positions": 32}
 LOSS = "softmax_cross_entropy(logits, labels)"
@@ -63,7 +64,41 @@ def test_bert_with_its_exact_gelu_gives_the_same_states(tmp_path: pathlib.Path) 
     [["--micro-batches", "2"], ["--stages", "2", "--micro-batches", "4"]],
     ids=["micro-batches", "a pipeline"],
 )
-def test_training_steps_end_with_the_same_loss(gpt2: pathlib.Path, tmp_path: pathlib.Path, options: list) -> None:
+def test_training_steps_end_with_the_same_loss(gpt2: pathlib.Path, tmp_path: pathlib.Path, options: list, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = {"input_ids": tokens(8, 16), "labels": tokens(8, 16, seed=1)}
     results = on_both(gpt2, tmp_path, inputs, steps=5, bind={"batch": 8, "seq": 16}, ranks=4, train=step(), options=options)
     assert_alike(results, 1e-4)
+    # On a GPU each, by NCCL and as graphs.
+    monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "4")
+    results["cuda"] = run(tmp_path / "cuda.bin", inputs, tmp_path / "nccl", "--steps", "5", "--communication", "nccl")
+    assert_alike(results, 1e-4)
+
+
+def test_a_killed_rank_ends_those_that_wait_for_it_by_nccl(gpt2: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    artifact = tmp_path / "train.bin"
+    autopar.compile(gpt2, artifact, bind={"batch": 4, "seq": 8}, ranks=2, train=step(),
+                    options=["--quiet", "--target", "cuda", "--stages", "2", "--micro-batches", "2"])
+    metrics = tmp_path / "metrics"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [find_tool("autopar-run"), artifact, "--input", "input_ids=random", "--input", "labels=random", "--steps", "100000", "--metrics", metrics,
+               "--cuda-libraries", LIBRARIES]
+    common = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), AUTOPAR_EMULATED_CUDA_DEVICES="2",
+                  AUTOPAR_EMULATED_NCCL_FOLDER=str(tmp_path))
+    ranks = [subprocess.Popen(command, env=dict(common, RANK=str(rank), LOCAL_RANK=str(rank)), stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    try:
+        end = time.monotonic() + 60
+        while (not metrics.exists() or metrics.read_text().count("\n") < 4) and time.monotonic() < end:
+            time.sleep(0.05)
+        ranks[1].kill()
+        killed = time.monotonic()
+        said = ranks[0].communicate(timeout=30)[1]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert time.monotonic() - killed < 10
+    assert ranks[0].returncode == 75, said
+    assert "GPUs communicate by NCCL" in said and "captured" not in said
+    last = said.strip().splitlines()[-1]
+    assert "rank 0 on GPU 0 (emulated GPU), in one of step[" in last and "rank 1" in last, said

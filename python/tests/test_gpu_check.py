@@ -36,7 +36,8 @@ def test_all_rows_hold(packed: pathlib.Path) -> None:
     done = check(packed)
     assert done.returncode == 0, done.stdout + done.stderr
     names = [line for line in rows(done.stdout) if line.startswith("ok ")]
-    assert any("conformance" in line for line in names)
+    assert len([line for line in names if "conformance" in line]) == 3
+    assert any("NCCL, world size 1 only" in line and "7 tests" in line for line in names)
     cases = json.loads((packed / "cases.json").read_text())["cases"]
     assert len([line for line in names if " numerics " in line]) == len(cases) >= 8
     assert any("4 ranks on one GPU" in line for line in names)

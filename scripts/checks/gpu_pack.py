@@ -119,7 +119,7 @@ def main() -> int:
     scratch = folder / "scratch"
     for part in ("bin", "lib", "scratch"):
         (folder / part).mkdir(parents=True)
-    for program in (autopar.find_tool("autopar-run"), BUILD / "unittests" / "CudaDeviceTest"):
+    for program in (autopar.find_tool("autopar-run"), BUILD / "unittests" / "CudaDeviceTest", BUILD / "unittests" / "CudaConformanceTest"):
         copy_program(program, folder)
     cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]
     speed = [] if arguments.no_speed else pack_speed(folder, scratch)

@@ -44,6 +44,9 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
   session.localRank = launch.localRank;
   session.cudaLibraries = options.cudaLibraries;
   session.captures = !options.noCapture;
+  session.communication = options.communication == "nccl"     ? runtime::CommunicationChoice::Nccl
+                          : options.communication == "staged" ? runtime::CommunicationChoice::Staged
+                                                              : runtime::CommunicationChoice::Auto;
   session.record = options.profile || !options.trace.empty();
   if (!options.initializer.empty()) {
     auto initializer = runtime::Initializer::parse(options.initializer);
@@ -60,6 +63,8 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
     return opened.status();
   (*opened)->setSkipNonFinite(options.onNan == "skip");
   bool isRoot = launch.rank == 0;
+  if (std::string how = (*opened)->communication(); isRoot && !options.quiet && !how.empty())
+    std::fprintf(stderr, "autopar-run: GPUs communicate %s\n", how.c_str());
   if (std::string why = (*opened)->whyUncaptured(); isRoot && !options.quiet && !why.empty())
     std::fprintf(stderr, "autopar-run: steps are not captured as CUDA graphs: %s\n", why.c_str());
   for (const runtime::RankMemory &memory : (*opened)->memory())

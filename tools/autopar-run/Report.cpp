@@ -139,6 +139,8 @@ void reportBenchmark(const runtime::Session &session, const std::vector<double> 
     line["captured"] = session.captures();
   if (!session.whyUncaptured().empty())
     line["why_uncaptured"] = session.whyUncaptured();
+  if (!session.communication().empty())
+    line["communication"] = session.communication();
   std::puts(line.dump().c_str());
 }
 

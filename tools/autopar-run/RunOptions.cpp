@@ -94,8 +94,14 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--cuda-libraries", options.cudaLibraries,
-                 "folders to look for libcuda and cuBLASLt in, separated by colons, before "
+                 "folders to look for libcuda, cuBLASLt and NCCL in, separated by colons, before "
                  "those of AUTOPAR_CUDA_LIBRARIES and of the system");
+  app.add_option(
+         "--communication", options.communication,
+         "between GPUs: by NCCL, staged through memory of the host, or (auto) by NCCL where "
+         "every rank has a GPU of its own")
+      ->check(CLI::IsMember({"auto", "nccl", "staged"}))
+      ->capture_default_str();
   app.add_flag("--no-capture", options.noCapture,
                "on GPUs, give every instruction of a step on its own instead of all as one CUDA "
                "graph");

@@ -27,7 +27,8 @@ struct RunOptions {
   std::string metrics;         ///< JSON lines
   std::string outputFolder;
   std::string initializer;
-  std::string cudaLibraries; ///< folders, separated by colons
+  std::string communication = "auto"; ///< auto, nccl or staged
+  std::string cudaLibraries;          ///< folders, separated by colons
   int32_t threads = 0;
   int64_t steps = 1;
   int64_t warmup = 0;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime declares of NVIDIA's libraries is what the toolkit's headers say; built where
 // the toolkit is.
+#include "../../lib/Runtime/comm/nccl/NcclCalls.h"
 #include "../../lib/Runtime/device/cuda/BlasLtCalls.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
 #include <gtest/gtest.h>
+#ifdef AUTOPAR_HAS_NCCL_HEADER
+#include <nccl.h>
+#endif
 
 #include <type_traits>
 
@@ -93,5 +97,37 @@ TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(ours::kBlasBias | ours::kBlasGelu, CUBLASLT_EPILOGUE_GELU_BIAS);
   EXPECT_EQ(ours::kBlasTransposed, CUBLAS_OP_T);
 }
+
+#ifdef AUTOPAR_HAS_NCCL_HEADER
+#define SAME(name, symbol, parameters)                                                             \
+  static_assert(SameShape<decltype(&::symbol), decltype(ours::NcclCalls::name)>::value, #symbol);
+AUTOPAR_NCCL_CALLS(SAME)
+#undef SAME
+
+TEST(CudaHeaders, NumbersOfNcclAreTheSame) {
+  EXPECT_EQ(int(ours::NcclResult::InvalidUsage), ncclInvalidUsage);
+  EXPECT_EQ(int(ours::NcclResult::RemoteError), ncclRemoteError);
+  EXPECT_EQ(int(ours::NcclResult::InProgress), ncclInProgress);
+  EXPECT_EQ(ours::kNcclI8, ncclInt8);
+  EXPECT_EQ(ours::kNcclU8, ncclUint8);
+  EXPECT_EQ(ours::kNcclI32, ncclInt32);
+  EXPECT_EQ(ours::kNcclU32, ncclUint32);
+  EXPECT_EQ(ours::kNcclI64, ncclInt64);
+  EXPECT_EQ(ours::kNcclU64, ncclUint64);
+  EXPECT_EQ(ours::kNcclF16, ncclFloat16);
+  EXPECT_EQ(ours::kNcclF32, ncclFloat32);
+  EXPECT_EQ(ours::kNcclF64, ncclFloat64);
+  EXPECT_EQ(ours::kNcclBF16, ncclBfloat16);
+  EXPECT_EQ(ours::kNcclSum, ncclSum);
+  EXPECT_EQ(ours::kNcclProd, ncclProd);
+  EXPECT_EQ(ours::kNcclMax, ncclMax);
+  EXPECT_EQ(ours::kNcclMin, ncclMin);
+  EXPECT_EQ(sizeof(ours::NcclUniqueId), sizeof(ncclUniqueId));
+  ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(ours::NcclConfig().magic, theirs.magic);
+  EXPECT_EQ(offsetof(ours::NcclConfig, version), offsetof(ncclConfig_t, version));
+  EXPECT_EQ(offsetof(ours::NcclConfig, blocking), offsetof(ncclConfig_t, blocking));
+}
+#endif
 
 } // namespace

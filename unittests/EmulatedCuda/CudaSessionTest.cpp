@@ -17,6 +17,9 @@ using namespace autopar::testing;
 
 namespace {
 
+/// In this process; autopar-run's has one.
+[[maybe_unused]] const int eightGpus = setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "8", 1);
+
 class CudaSession : public ::testing::Test {
 protected:
   std::string folder = ::testing::TempDir() + "autopar-cuda-" + std::to_string(getpid());
@@ -40,8 +43,8 @@ protected:
   /// autopar-run on the artifact: exit code and what it said.
   std::pair<int, std::string> runCommand(const std::string &environment,
                                          const std::string &libraries = EMULATED_CUDA) {
-    std::string command = environment + " " AUTOPAR_RUN " " + path +
-                          " --input x=random --cuda-libraries " + libraries + " 2>&1";
+    std::string command = "AUTOPAR_EMULATED_CUDA_DEVICES=1 " + environment + " " AUTOPAR_RUN " " +
+                          path + " --input x=random --cuda-libraries " + libraries + " 2>&1";
     FILE *pipe = popen(command.c_str(), "r");
     std::string text;
     std::array<char, 512> part;
@@ -59,6 +62,13 @@ protected:
   }
 };
 
+/// How much was given to the emulated GPUs so far.
+uint64_t countOf(const char *kind) {
+  void *driver = dlopen(EMULATED_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  auto count = reinterpret_cast<uint64_t (*)(const char *)>(dlsym(driver, "emulatedCudaCount"));
+  return count(kind);
+}
+
 TEST_F(CudaSession, ComputesWhatOneDeviceComputes) {
   expectSampleOutputsOfAllRanks(
       [&](int32_t ranks, SessionOptions options) {
@@ -74,13 +84,6 @@ artifact::Contents aloneContents() {
   auto sum = std::get<artifact::Collective>(last.payload);
   last.payload = artifact::Copy{sum.input, 0, sum.output, 0, sum.count * 4};
   return contents;
-}
-
-/// How much was given to the emulated GPUs so far.
-uint64_t countOf(const char *kind) {
-  void *driver = dlopen(EMULATED_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  auto count = reinterpret_cast<uint64_t (*)(const char *)>(dlsym(driver, "emulatedCudaCount"));
-  return count(kind);
 }
 
 TEST_F(CudaSession, AStepIsOneLaunchFromTheSecondOn) {
@@ -111,9 +114,12 @@ TEST_F(CudaSession, AStepIsOneLaunchFromTheSecondOn) {
 }
 
 TEST_F(CudaSession, SaysWhyAStepIsNotCaptured) {
-  auto session = open(cudaSampleContents(2, "weights.bin"));
+  SessionOptions staged;
+  staged.communication = CommunicationChoice::Staged;
+  auto session = open(cudaSampleContents(2, "weights.bin"), std::move(staged));
   ASSERT_TRUE(session);
   EXPECT_FALSE(session->captures());
+  EXPECT_EQ(session->communication(), "through memory of the host, as is asked for");
   EXPECT_NE(session->whyUncaptured().find("fc2/all-reduce"), std::string::npos);
   ASSERT_TRUE(artifact::writeArtifact(aloneContents(), path).isOk());
   auto said = [&](const std::string &options) {
@@ -128,6 +134,54 @@ TEST_F(CudaSession, SaysWhyAStepIsNotCaptured) {
             std::string::npos);
   EXPECT_NE(said("--no-capture --quiet").find("\"why_uncaptured\":\"this is asked for\""),
             std::string::npos);
+}
+
+TEST_F(CudaSession, RanksWithGpusOfTheirOwnCommunicateByNccl) {
+  for (int32_t ranks : {2, 4, 8}) {
+    std::vector<float> results[2];
+    for (bool captures : {true, false}) {
+      SessionOptions options;
+      options.captures = captures;
+      auto session = open(cudaSampleContents(ranks, "weights.bin"), std::move(options));
+      ASSERT_TRUE(session);
+      EXPECT_EQ(session->communication(), "by NCCL");
+      EXPECT_EQ(session->captures(), captures) << session->whyUncaptured();
+      expectSampleOutputs(*session, std::to_string(ranks) + " ranks by NCCL");
+      uint64_t graphs = countOf("graphs"), collectives = countOf("collectives");
+      ASSERT_TRUE(session->run(3, 5).isOk());
+      EXPECT_EQ(countOf("graphs") - graphs, captures ? uint64_t(5 * ranks) : 0u);
+      EXPECT_EQ(countOf("collectives") - collectives, captures ? 0u : uint64_t(5 * ranks));
+      ASSERT_TRUE(session->collectOutputs().isOk());
+      results[captures] = fetch(*session, "y", kRows * kOut);
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
+TEST_F(CudaSession, SaysHowGpusCommunicate) {
+  ASSERT_TRUE(artifact::writeArtifact(cudaSampleContents(2, "weights.bin"), path).isOk());
+  auto said = [&](const std::string &environment) {
+    auto [code, text] = runCommand(environment);
+    EXPECT_EQ(code, 0) << text;
+    return text;
+  };
+  EXPECT_NE(said("AUTOPAR_EMULATED_CUDA_DEVICES=2").find("GPUs communicate by NCCL"),
+            std::string::npos);
+  EXPECT_NE(said("").find("GPUs communicate through memory of the host: ranks 0 and 1 share a GPU"),
+            std::string::npos);
+  refuses("", 78, {"NCCL is asked for, but ranks 0 and 1 share a GPU"},
+          EMULATED_CUDA " --communication nccl");
+  // Without the library nothing is done in another way unasked.
+  std::string lonely = folder + "/libraries";
+  (void)!system(("mkdir " + lonely +
+                 " && cp -L " EMULATED_CUDA "/libcuda.so.1 " EMULATED_CUDA "/libcublasLt.so.13 " +
+                 lonely)
+                    .c_str());
+  std::string hidden = "AUTOPAR_EMULATED_CUDA_DEVICES=2 LD_LIBRARY_PATH=" + lonely;
+  (void)!system(("echo none > " + lonely + "/libnccl.so.2").c_str());
+  refuses(hidden, 69, {"rank ", "NCCL", "libnccl.so.2", "--communication staged"}, lonely);
+  auto [code, text] = runCommand(hidden, lonely + " --communication staged");
+  EXPECT_EQ(code, 0) << text;
 }
 
 TEST_F(CudaSession, RunsFromTheCommandLine) {

@@ -3,6 +3,7 @@
 #include "DriverState.h"
 
 #include <cstdio>
+#include <cstring>
 
 namespace emulated {
 
@@ -102,6 +103,17 @@ EXPORTED cuDeviceGetName(char *name, int length, DeviceOrdinal device) {
   return call.isBad()             ? call.state
          : device < deviceCount() ? DriverError::Success
                                   : DriverError::InvalidDevice;
+}
+EXPORTED cuDeviceGetUuid_v2(unsigned char *uuid, DeviceOrdinal device) {
+  Call call(false);
+  if (call.isBad())
+    return call.state;
+  if (device < 0 || device >= deviceCount())
+    return DriverError::InvalidDevice;
+  // The same for all processes, as they are on one machine.
+  std::memcpy(uuid, "emulated GPU   ", 16);
+  uuid[15] = static_cast<unsigned char>(device);
+  return DriverError::Success;
 }
 EXPORTED cuDeviceGetAttribute(int *value, int attribute, DeviceOrdinal device) {
   Call call(false);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace autopar::runtime {
@@ -49,6 +50,12 @@ public:
   virtual Result<bool> test(Token token) = 0;
   /// Returns when something may have changed, at the latest after `limit`.
   virtual void wait(std::chrono::microseconds limit) = 0;
+  /// Ok, or why the job ends; asked now and then while a rank waits.
+  virtual Status check() { return Status::ok(); }
+  /// Whether Device::capture() of the rank's device records its operations too. captureAfter() says
+  /// what the next one comes after, tokens of the device, and its own token is the device's.
+  virtual bool isCapturable() const { return false; }
+  virtual void captureAfter(std::span<const Token> tokens) { (void)tokens; }
   /// Ends the job for all ranks: this one failed for `reason`.
   virtual void abort(const Status &reason) = 0;
 };

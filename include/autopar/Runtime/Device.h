@@ -16,6 +16,9 @@
 namespace autopar::runtime {
 
 class KernelLibrary;
+namespace cuda {
+class CudaStreams;
+}
 
 /// Copies between a device's memory and host memory that both reach, for communicators that only
 /// read and write the latter.
@@ -38,8 +41,9 @@ public:
   virtual Status begin() = 0;
   /// What is issued from here on comes after everything that was issued since begin().
   virtual Status join() = 0;
-  /// When what was issued on the queue so far has run, reached() says `count`.
-  virtual Status mark(artifact::Queue queue, int32_t count) = 0;
+  /// When what was issued on the queue so far and what `after` says have run, reached() says
+  /// `count`.
+  virtual Status mark(artifact::Queue queue, int32_t count, std::span<const Token> after) = 0;
   /// The number of the graph that was recorded.
   virtual Result<int32_t> end() = 0;
   /// Runs a graph. One at a time.
@@ -87,6 +91,13 @@ public:
 
   /// Where the host cannot read the device's memory: how it is reached. Null where it can.
   virtual Staging *staging() { return nullptr; }
+
+  /// "GPU 0 (NVIDIA H200)", for messages; empty where there is nothing to tell.
+  virtual std::string text() const { return ""; }
+  /// What tells this device from all others of a job; empty where nothing does.
+  virtual std::string identity() const { return ""; }
+  /// The streams of a CUDA device, for libraries that give them work of their own; else null.
+  virtual cuda::CudaStreams *cudaStreams() { return nullptr; }
 
   /// Where instructions can be recorded: how. Null where they cannot.
   virtual Capture *capture() { return nullptr; }

@@ -19,6 +19,13 @@
 
 namespace autopar::runtime {
 
+/// How bytes get from one device's memory to another's where the host cannot reach them.
+enum class CommunicationChoice {
+  Auto,   ///< by NCCL where every rank has a GPU of its own, else staged
+  Nccl,   ///< refuses what NCCL cannot do
+  Staged, ///< through memory of the host
+};
+
 struct SessionOptions {
   /// Whether collectOutputs() compares what ranks of this process hold of the same box of an
   /// output, bit by bit. For tests: a plan is wrong where replicas differ, though only the first is
@@ -48,6 +55,7 @@ struct SessionOptions {
   bool record = false;
   /// Whether a device that can runs a step as one (see Executor::captureSteps).
   bool captures = true;
+  CommunicationChoice communication = CommunicationChoice::Auto;
 };
 
 /// A tensor that the program takes or gives, as a whole.
@@ -99,6 +107,8 @@ public:
   std::string whyUncaptured() const;
   /// Whether a step runs as one from the second on.
   bool captures() const;
+  /// How the ranks' devices communicate, and why so; empty where nothing is to be said.
+  std::string communication() const;
   /// Which of the processes of the job this is, and how many there are.
   std::pair<int32_t, int32_t> process() const;
   /// True where outputs arrive: in process always, else on rank 0.

@@ -38,6 +38,9 @@ public:
   /// Returns when something may have changed, at the latest after `limit`.
   virtual void wait(std::chrono::microseconds limit) = 0;
 
+  /// Ok, or PeerLost where this is known without a message that fails.
+  virtual Status check() { return Status::ok(); }
+
   /// Makes every later call of every rank fail with PeerLost: this rank failed for `reason`.
   virtual void abort(const Status &reason) = 0;
 };

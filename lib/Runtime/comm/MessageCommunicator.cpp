@@ -271,6 +271,7 @@ public:
   }
 
   void wait(std::chrono::microseconds limit) override { transport->wait(limit); }
+  Status check() override { return transport->check(); }
   void abort(const Status &reason) override { transport->abort(reason); }
 
 private:

@@ -2,6 +2,8 @@
 // Records in program order: what an instruction waits for is earlier in it.
 #include "CapturedStep.h"
 
+#include "Communication.h"
+
 #include <algorithm>
 
 namespace autopar::runtime {
@@ -13,19 +15,15 @@ namespace {
 /// A mark costs the device a small launch, and narrows down what failed.
 constexpr int32_t kMostMarks = 8, kLeastPerMark = 16;
 
-bool isCommunication(const Payload &payload) {
-  return std::holds_alternative<Collective>(payload) || std::holds_alternative<Permute>(payload) ||
-         std::holds_alternative<Send>(payload) || std::holds_alternative<Recv>(payload);
-}
-
 } // namespace
 
-Status CapturedStep::check(const Program &program, Device &device) {
+Status CapturedStep::check(const Program &program, Device &device,
+                           const Communicator &communicator) {
   if (!device.capture())
     return Status::badInput("this device records no steps");
   for (const TimetableRow &row : program.timetable)
     for (const Instruction &instruction : program.entries[size_t(row.entry)].instructions) {
-      if (isCommunication(instruction.payload))
+      if (isCommunication(instruction.payload) && !communicator.isCapturable())
         return Status::badInput("communication (" + instruction.id +
                                 ") goes through memory of the host");
       if (std::holds_alternative<Read>(instruction.payload))
@@ -34,8 +32,8 @@ Status CapturedStep::check(const Program &program, Device &device) {
   return Status::ok();
 }
 
-CapturedStep::CapturedStep(const Program &program, Device &device)
-    : program(program), device(device), capture(*device.capture()) {
+CapturedStep::CapturedStep(const Program &program, Device &device, Issue issue)
+    : program(program), capture(*device.capture()), device(device), issue(std::move(issue)) {
   for (const Port &port : program.ports)
     hasGuards |= port.guards;
 }
@@ -138,24 +136,29 @@ Status CapturedStep::recordRows(Recorded &made) {
       isBefore &= !instruction.commits;
       for (int32_t earlier : instruction.after)
         ends[i].insert(ends[i].end(), ends[size_t(earlier)].begin(), ends[size_t(earlier)].end());
-      if (isActive(instruction, isBefore)) {
-        auto token = device.issue(instruction, at.slot, ends[i]);
+      // Of one queue, each comes after the one before, also where a communicator gives them streams
+      // of its own.
+      bool isActiveNow = isActive(instruction, isBefore);
+      if (last[queue] && (!isActiveNow || !endsInAnyOrder(instruction.queue)))
+        ends[i].insert(ends[i].end(), last[queue]->begin(), last[queue]->end());
+      if (isActiveNow) {
+        auto token = issue(instruction, at.slot, ends[i]);
         if (!token)
           return token.status().at(describe({row, int32_t(i)}));
         ends[i] = {*token};
         std::vector<Place> &places = made.places[queue];
         places.push_back({row, int32_t(i)});
         if (int32_t(places.size()) % made.perMark == 0)
-          AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, int32_t(places.size())));
-      } else if (last[queue]) {
-        ends[i].insert(ends[i].end(), last[queue]->begin(), last[queue]->end());
+          AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, int32_t(places.size()), ends[i]));
+        made.last[queue] = *token;
       }
       last[queue] = &ends[i];
     }
   }
   for (size_t queue = 0; queue < kQueueCount; ++queue)
     if (!made.places[queue].empty())
-      AUTOPAR_RETURN_IF_ERROR(capture.mark(Queue(queue), int32_t(made.places[queue].size())));
+      AUTOPAR_RETURN_IF_ERROR(capture.mark(Queue(queue), int32_t(made.places[queue].size()),
+                                           std::span(&made.last[queue], 1)));
   return Status::ok();
 }
 

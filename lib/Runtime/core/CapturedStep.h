@@ -19,9 +19,13 @@ namespace autopar::runtime {
 class CapturedStep {
 public:
   /// Ok, or BadInput saying why steps of this program cannot be captured.
-  static Status check(const artifact::Program &program, Device &device);
+  static Status check(const artifact::Program &program, Device &device,
+                      const Communicator &communicator);
 
-  CapturedStep(const artifact::Program &program, Device &device);
+  /// Gives an instruction to the device or the communicator while the device records.
+  using Issue = std::function<Result<Token>(const artifact::Instruction &instruction, int32_t slot,
+                                            std::span<const Token> after)>;
+  CapturedStep(const artifact::Program &program, Device &device, Issue issue);
 
   /// Begins a step; false where it has to run one by one: an inspection, and the first of its kind,
   /// in which libraries load what they need.
@@ -42,11 +46,13 @@ private:
     int32_t graph = -1; ///< -1: nothing of it runs
     int32_t perMark = 1;
     std::array<std::vector<Place>, artifact::kQueueCount> places; ///< in the order they were issued
+    std::array<Token, artifact::kQueueCount> last{};              ///< while it is recorded
   };
 
   const artifact::Program &program;
-  Device &device;
   Capture &capture;
+  Device &device;
+  Issue issue;
   bool hasGuards = false;
   std::map<StepKind, int> runs;
   std::map<std::pair<StepKind, Part>, Recorded> recorded;

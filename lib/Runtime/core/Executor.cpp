@@ -3,6 +3,7 @@
 #include "autopar/Runtime/Executor.h"
 
 #include "CapturedStep.h"
+#include "Communication.h"
 #include "autopar/Artifact/Verify.h"
 
 namespace autopar::runtime {
@@ -42,8 +43,16 @@ Executor::Executor(const SharedProgram &shared, const RankTable &table, int32_t 
 Executor::~Executor() = default;
 
 Status Executor::captureSteps() {
-  AUTOPAR_RETURN_IF_ERROR(CapturedStep::check(program, device));
-  captured = std::make_unique<CapturedStep>(program, device);
+  AUTOPAR_RETURN_IF_ERROR(CapturedStep::check(program, device, communicator));
+  captured = std::make_unique<CapturedStep>(program, device,
+                                            [this](const Instruction &instruction, int32_t slot,
+                                                   std::span<const Token> after) -> Result<Token> {
+                                              if (!isCommunication(instruction.payload))
+                                                return device.issue(instruction, slot, after);
+                                              communicator.captureAfter(after);
+                                              return communicate(instruction.payload, slot, table,
+                                                                 device, communicator);
+                                            });
   return Status::ok();
 }
 
@@ -186,10 +195,7 @@ bool Executor::canRunAhead(const Instruction &instruction) const {
   if (!device.ordersInstructions() || kind == StepKind::Inspection || isRecording)
     return false;
   const Payload &payload = instruction.payload;
-  bool isDevices = !std::holds_alternative<Collective>(payload) &&
-                   !std::holds_alternative<Permute>(payload) &&
-                   !std::holds_alternative<Send>(payload) &&
-                   !std::holds_alternative<Recv>(payload) && !std::holds_alternative<Read>(payload);
+  bool isDevices = !isCommunication(payload) && !std::holds_alternative<Read>(payload);
   if (kind == StepKind::Evaluation)
     return isDevices && instruction.evaluated;
   // The host has to know the guards before the first that commits.
@@ -317,32 +323,11 @@ bool Executor::awaitsDevice() const {
   return false;
 }
 
-Result<Token> Executor::issue(const Instruction &instruction, int32_t index,
-                              bool &isCommunication) {
+Result<Token> Executor::issue(const Instruction &instruction, int32_t index, bool &communicates) {
   int32_t slot = rows[row].slot;
-  isCommunication = true;
-  if (auto *p = std::get_if<Collective>(&instruction.payload)) {
-    CollectiveCall call{p->kind,
-                        p->reduction,
-                        p->dtype,
-                        p->count,
-                        device.address(p->input, slot),
-                        device.address(p->output, slot),
-                        &table.groups[size_t(p->group)].members};
-    return communicator.collective(call);
-  }
-  if (auto *p = std::get_if<Permute>(&instruction.payload)) {
-    const Permutation &move = table.permutations[size_t(p->permutation)];
-    return communicator.permute(device.address(p->input, slot), device.address(p->output, slot),
-                                p->bytes, move.sendTo, move.receiveFrom);
-  }
-  if (auto *p = std::get_if<Send>(&instruction.payload))
-    return communicator.send(table.peers[size_t(p->peer)], p->tag + slot,
-                             device.address(p->buffer, slot), p->bytes);
-  if (auto *p = std::get_if<Recv>(&instruction.payload))
-    return communicator.receive(table.peers[size_t(p->peer)], p->tag + slot,
-                                device.address(p->buffer, slot), p->bytes);
-  isCommunication = false;
+  communicates = isCommunication(instruction.payload);
+  if (communicates)
+    return communicate(instruction.payload, slot, table, device, communicator);
   if (auto *p = std::get_if<Read>(&instruction.payload)) {
     AUTOPAR_RETURN_IF_ERROR(
         readParameter(program.ports[size_t(p->port)], table.ports[size_t(p->port)], p->dst, slot));

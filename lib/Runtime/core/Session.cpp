@@ -3,7 +3,6 @@
 // a transport.
 #include "SessionState.h"
 
-#include "../comm/staged/StagedCommunicator.h"
 #include "autopar/Artifact/Verify.h"
 #include "autopar/Runtime/CudaDevice.h"
 #include "autopar/Runtime/KernelLibrary.h"
@@ -31,6 +30,13 @@ int32_t coreCount() {
   if (sched_getaffinity(0, sizeof(set), &set) != 0)
     return 1;
   return std::max(1, CPU_COUNT(&set));
+}
+
+/// Where a rank is, for what it says of others.
+std::string placeOf(const LocalRank &rank) {
+  std::string device = rank.device ? rank.device->text() : "";
+  return "rank " + std::to_string(rank.rank) + (device.empty() ? "" : " on " + device) +
+         (rank.executor ? ", in " + rank.executor->lastInstruction() : "");
 }
 
 } // namespace
@@ -93,8 +99,7 @@ Status Session::State::open() {
         AUTOPAR_RETURN_IF_ERROR(createDevice(rank).at("rank " + std::to_string(rank.rank)));
         AUTOPAR_RETURN_IF_ERROR(
             rank.device->prepare(program).at("rank " + std::to_string(rank.rank)));
-        if (rank.device->staging())
-          rank.forDevice = createStagedCommunicator(*rank.communicator, *rank.device);
+        AUTOPAR_RETURN_IF_ERROR(connectDevices(rank).at("rank " + std::to_string(rank.rank)));
         rank.executor = std::make_unique<Executor>(
             programs[size_t(reader.rank(rank.rank).rankClass)], reader.rank(rank.rank), rank.rank,
             *rank.device, rank.communicatorOfSteps(), *parameters);
@@ -201,27 +206,12 @@ Status Session::State::loadKernels() {
 Status Session::State::agree(LocalRank &rank) {
   if (!isDistributed)
     return Status::ok();
-  std::vector<int32_t> all(static_cast<size_t>(reader.worldSize()));
-  for (size_t i = 0; i < all.size(); ++i)
-    all[i] = int32_t(i);
-  // The own digest behind the place for all.
-  std::vector<uint8_t> &bytes = messages.emplace_back((all.size() + 1) * sizeof(Digest));
-  std::memcpy(bytes.data() + all.size() * sizeof(Digest), reader.digest().bytes.data(),
-              sizeof(Digest));
-  CollectiveCall call{CollectiveKind::AllGather,
-                      Reduction::Sum,
-                      DataType::U8,
-                      sizeof(Digest),
-                      bytes.data() + all.size() * sizeof(Digest),
-                      bytes.data(),
-                      &all};
-  auto token = rank.communicator->collective(call);
-  if (!token)
-    return token.status();
-  AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
-  std::vector<Digest> digests(all.size());
-  std::memcpy(digests.data(), bytes.data(), all.size() * sizeof(Digest));
-  messages.pop_back();
+  const auto &own = reader.digest().bytes;
+  auto gathered = gatherFromAll(rank, {own.begin(), own.end()});
+  if (!gathered)
+    return gathered.status();
+  std::vector<Digest> digests(static_cast<size_t>(reader.worldSize()));
+  std::memcpy(digests.data(), gathered->data(), gathered->size());
   for (size_t i = 0; i < digests.size(); ++i)
     if (digests[i] != digests[0])
       return Status::mismatch("ranks have different artifacts: rank 0 has " + digests[0].hex() +
@@ -241,14 +231,25 @@ Status Session::State::checkVerdict(std::chrono::steady_clock::time_point &last)
   return options.verdict();
 }
 
+/// The same, and whatever the rank's own communicator knows of the others.
+Status Session::State::checkOthers(LocalRank &rank, std::chrono::steady_clock::time_point &last) {
+  auto before = last;
+  AUTOPAR_RETURN_IF_ERROR(checkVerdict(last));
+  auto now = std::chrono::steady_clock::now();
+  if (last == before && now - last < kVerdictInterval)
+    return Status::ok();
+  last = now;
+  return rank.communicatorOfSteps().check().at(placeOf(rank));
+}
+
 /// A broken connection does not say who died; the rendezvous soon does.
-Status Session::State::explain(Status status) {
+Status Session::State::explain(LocalRank &rank, Status status) {
   if (status.code() != StatusCode::PeerLost || !options.verdict)
     return status;
   auto end = std::chrono::steady_clock::now() + kVerdictPatience;
   while (std::chrono::steady_clock::now() < end) {
     if (Status verdict = options.verdict(); !verdict.isOk())
-      return verdict;
+      return verdict.at(placeOf(rank));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return status;
@@ -259,7 +260,7 @@ Status Session::State::waitFor(LocalRank &rank, Token token) {
   while (true) {
     auto done = rank.communicator->test(token);
     if (!done)
-      return explain(done.status());
+      return explain(rank, done.status());
     if (*done)
       return Status::ok();
     AUTOPAR_RETURN_IF_ERROR(checkVerdict(last));
@@ -291,8 +292,8 @@ Result<std::vector<uint8_t>> Session::State::receiveBytes(LocalRank &rank, int32
 }
 
 void Session::State::fail(LocalRank &rank, const Status &status) {
-  rank.status = explain(status);
-  rank.communicator->abort(rank.status);
+  rank.status = explain(rank, status);
+  rank.communicatorOfSteps().abort(rank.status);
 }
 
 void Session::State::driveRanks(const std::vector<LocalRank *> &mine,
@@ -314,7 +315,7 @@ void Session::State::driveRanks(const std::vector<LocalRank *> &mine,
       Progress progress = rank.executor ? rank.executor->advance() : Progress::Done;
       Status status = progress == Progress::Error  ? rank.executor->status()
                       : progress == Progress::Done ? end(rank)
-                                                   : checkVerdict(last);
+                                                   : checkOthers(rank, last);
       if (!status.isOk())
         fail(rank, status);
       if (progress == Progress::Pending && status.isOk()) {
@@ -361,6 +362,19 @@ Status Session::State::drive(const std::function<Status(LocalRank &)> &begin,
 
 Session::Session(std::unique_ptr<State> state) : state(std::move(state)) {}
 Session::~Session() = default;
+/// NCCL's communicators end together.
+Session::State::~State() {
+  std::vector<std::thread> threads;
+  for (LocalRank &rank : ranks)
+    if (rank.forDevice)
+      threads.emplace_back([&rank] {
+        rank.executor.reset();
+        rank.forDevice.reset();
+      });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+std::string Session::communication() const { return state->ranks.front().communication; }
 const Reader &Session::reader() const { return state->reader; }
 const std::vector<TensorSpec> &Session::inputs() const { return state->inputs; }
 const std::vector<TensorSpec> &Session::outputs() const { return state->outputs; }

@@ -23,6 +23,7 @@ struct LocalRank {
   std::unique_ptr<Executor> executor;
   bool captures = false;     ///< steps run as one
   std::string whyUncaptured; ///< where they could
+  std::string communication; ///< how, and why so
   Communicator &communicatorOfSteps() { return forDevice ? *forDevice : *communicator; }
   Status status;
 };
@@ -56,12 +57,17 @@ struct Session::State {
 
   State(artifact::Reader reader, SessionOptions options)
       : reader(std::move(reader)), options(std::move(options)) {}
+  ~State();
 
   Status open();
   Status loadKernels();
   Status collectPorts();
   void createRanks();
   Status createDevice(LocalRank &rank);
+  Result<std::vector<uint8_t>> gatherFromAll(LocalRank &rank, const std::vector<uint8_t> &own);
+  Status connectDevices(LocalRank &rank);
+  Result<std::string> whyStaged(LocalRank &rank);
+  Status connectByNccl(LocalRank &rank);
   void capture(LocalRank &rank);
   Status agree(LocalRank &rank);
   Result<TensorSpec> inputNamed(const std::string &wanted) const;
@@ -91,7 +97,8 @@ struct Session::State {
   Result<std::vector<uint8_t>> receiveBytes(LocalRank &rank, int32_t from, int32_t tag,
                                             size_t count);
   Status checkVerdict(std::chrono::steady_clock::time_point &last);
-  Status explain(Status status);
+  Status checkOthers(LocalRank &rank, std::chrono::steady_clock::time_point &last);
+  Status explain(LocalRank &rank, Status status);
   /// Runs `begin` on every rank, then its executor until done.
   Status drive(const std::function<Status(LocalRank &)> &begin,
                const std::function<Status(LocalRank &)> &end);

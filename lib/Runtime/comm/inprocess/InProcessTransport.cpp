@@ -75,6 +75,10 @@ public:
     seen = world->changes;
   }
 
+  Status check() override {
+    return world->isAborted.load(std::memory_order_acquire) ? lost() : Status::ok();
+  }
+
   void abort(const Status &reason) override {
     std::lock_guard lock(world->mutex);
     if (!world->isAborted) {

@@ -76,6 +76,7 @@ public:
         return std::this_thread::yield();
     inner.wait(limit);
   }
+  Status check() override { return inner.check(); }
   void abort(const Status &reason) override { inner.abort(reason); }
 
 private:

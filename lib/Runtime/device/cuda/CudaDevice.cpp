@@ -103,6 +103,9 @@ public:
   }
 
   Staging *staging() override { return this; }
+  std::string text() const override { return gpu->text(); }
+  std::string identity() const override { return gpu->uuid(); }
+  CudaStreams *cudaStreams() override { return &streams; }
   Capture *capture() override { return &streams; }
 
   int64_t unplannedBytes() const override { return unplanned; }

@@ -25,6 +25,11 @@ std::string versionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+std::string ncclVersionText(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
 /// The address of a function as the type of the member that keeps it.
 template <typename F>
 Status find(void *library, const char *symbol, F &function) {
@@ -86,6 +91,8 @@ Status CudaLibraries::openDriver() {
       find(*library, #symbol, calls.name).at("the CUDA driver (libcuda.so.1) is too old"));
   AUTOPAR_CUDA_DRIVER_CALLS(AUTOPAR_FIND)
 #undef AUTOPAR_FIND
+  // With fewer channels to the GPU than streams, one stream may wait behind another.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   DriverError started = calls.init(0);
   if (started == DriverError::NoDevice)
     return missing(
@@ -117,6 +124,27 @@ Result<const BlasLtCalls *> CudaLibraries::blasLt() {
     blasCalls = found;
   }
   return &*blasCalls;
+}
+
+Result<const NcclCalls *> CudaLibraries::nccl() {
+  std::lock_guard lock(mutex);
+  if (!ncclCalls) {
+    auto library = openAny({"libnccl.so.2"}, "NCCL, which carries bytes between GPUs,");
+    if (!library)
+      return library.status();
+    NcclCalls found;
+#define AUTOPAR_FIND(name, symbol, parameters)                                                     \
+  AUTOPAR_RETURN_IF_ERROR(find(*library, #symbol, found.name).at("NCCL"));
+    AUTOPAR_NCCL_CALLS(AUTOPAR_FIND)
+#undef AUTOPAR_FIND
+    AUTOPAR_RETURN_IF_ERROR(find(*library, "ncclGetErrorString", found.errorText).at("NCCL"));
+    AUTOPAR_RETURN_IF_ERROR(find(*library, "ncclGetLastError", found.lastError).at("NCCL"));
+    if (found.getVersion(&found.version) != NcclResult::Success || found.version < kOldestNccl)
+      return missing("NCCL is too old: it is " + ncclVersionText(found.version) + ", needed is " +
+                     ncclVersionText(kOldestNccl) + " or newer");
+    ncclCalls = found;
+  }
+  return &*ncclCalls;
 }
 
 Status CudaLibraries::check(DriverError error, const std::string &what) const {

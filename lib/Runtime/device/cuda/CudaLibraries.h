@@ -2,6 +2,7 @@
 // NVIDIA's libraries, opened by soname when an artifact wants them; nothing is linked.
 #pragma once
 
+#include "../../comm/nccl/NcclCalls.h"
 #include "BlasLtCalls.h"
 #include "DriverCalls.h"
 #include "autopar/Base/Status.h"
@@ -30,6 +31,7 @@ public:
   int deviceCount() const { return devices; }
   /// NoDevice where the library is missing.
   Result<const BlasLtCalls *> blasLt();
+  Result<const NcclCalls *> nccl();
 
   /// Ok, or what failed and the driver's words about it.
   Status check(DriverError error, const std::string &what) const;
@@ -44,6 +46,7 @@ private:
   int version = 0, devices = 0;
   std::mutex mutex;
   std::optional<BlasLtCalls> blasCalls;
+  std::optional<NcclCalls> ncclCalls;
 };
 
 } // namespace autopar::runtime::cuda

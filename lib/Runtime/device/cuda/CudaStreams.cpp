@@ -12,7 +12,7 @@ using artifact::Queue;
 CudaStreams::~CudaStreams() {
   if (!gpu->select().isOk())
     return;
-  if (isCapturing) {
+  if (captures) {
     Graph graph = nullptr;
     if (calls.streamEndCapture(streams[size_t(kOrigin)], &graph) == DriverError::Success)
       calls.graphDestroy(graph);
@@ -52,13 +52,18 @@ Status CudaStreams::wait(Stream stream, Token token) {
   return gpu->check(calls.streamWaitEvent(stream, found->second, 0), "cuStreamWaitEvent");
 }
 
-Result<Stream> CudaStreams::behind(Queue queue, std::span<const Token> after) {
-  auto stream = of(queue);
+size_t CudaStreams::add() {
+  streams.push_back(nullptr);
+  return streams.size() - 1;
+}
+
+Result<Stream> CudaStreams::behind(size_t index, std::span<const Token> after) {
+  auto stream = at(index);
   if (!stream)
     return stream.status();
-  if (isCapturing && !hasJoined[size_t(queue)]) {
+  if (captures && !hasJoined[index]) {
     AUTOPAR_RETURN_IF_ERROR(wait(*stream, forked));
-    hasJoined[size_t(queue)] = true;
+    hasJoined[index] = true;
   }
   for (Token token : after)
     AUTOPAR_RETURN_IF_ERROR(wait(*stream, token));
@@ -82,7 +87,7 @@ Result<Token> CudaStreams::record(Stream stream) {
   if (!event)
     return event.status();
   events.emplace(++lastToken, *event);
-  if (isCapturing)
+  if (captures)
     captured.push_back(lastToken);
   AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.eventRecord(*event, stream), "cuEventRecord"));
   return lastToken;
@@ -119,8 +124,8 @@ Status CudaStreams::begin() {
   // Other ranks' threads may allocate meanwhile.
   AUTOPAR_RETURN_IF_ERROR(
       gpu->check(calls.streamBeginCapture(*origin, kCaptureThreadLocal), "cuStreamBeginCapture"));
-  isCapturing = true;
-  hasJoined.fill(false);
+  captures = true;
+  hasJoined.assign(streams.size(), false);
   hasJoined[size_t(kOrigin)] = true;
   auto fork = record(*origin);
   if (!fork)
@@ -131,14 +136,14 @@ Status CudaStreams::begin() {
 
 Status CudaStreams::join() {
   Stream origin = streams[size_t(kOrigin)];
-  for (size_t queue = 0; queue < kQueueCount; ++queue) {
-    if (!hasJoined[queue] || streams[queue] == origin)
+  for (size_t index = 0; index < hasJoined.size(); ++index) {
+    if (!hasJoined[index] || streams[index] == origin)
       continue;
-    auto last = record(streams[queue]);
+    auto last = record(streams[index]);
     if (!last)
       return last.status();
     AUTOPAR_RETURN_IF_ERROR(wait(origin, *last));
-    hasJoined[queue] = false;
+    hasJoined[index] = false;
   }
   auto fork = record(origin);
   if (!fork)
@@ -147,8 +152,8 @@ Status CudaStreams::join() {
   return Status::ok();
 }
 
-Status CudaStreams::mark(Queue queue, int32_t count) {
-  auto stream = behind(queue, {});
+Status CudaStreams::mark(Queue queue, int32_t count, std::span<const Token> after) {
+  auto stream = behind(queue, after);
   if (!stream)
     return stream.status();
   return gpu->check(calls.memsetD32Async(DevicePointer(uintptr_t(marks + size_t(queue))),
@@ -159,7 +164,7 @@ Status CudaStreams::mark(Queue queue, int32_t count) {
 Result<int32_t> CudaStreams::end() {
   AUTOPAR_RETURN_IF_ERROR(join());
   Graph graph = nullptr;
-  isCapturing = false;
+  captures = false;
   AUTOPAR_RETURN_IF_ERROR(
       gpu->check(calls.streamEndCapture(streams[size_t(kOrigin)], &graph), "cuStreamEndCapture"));
   for (Token token : captured) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams of a rank on its GPU, one per queue and one for the host; events as tokens; and the
-// capture of what is given to them as CUDA graphs.
+// The streams of a rank on its GPU, one per queue, one for the host and those that libraries ask
+// for; events as tokens; and the capture of what is given to them as CUDA graphs.
 #pragma once
 
 #include "Gpu.h"
 #include "autopar/Artifact/Program.h"
 #include "autopar/Runtime/Device.h"
 
-#include <array>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -25,14 +24,21 @@ public:
   Result<Stream> of(artifact::Queue queue) { return at(size_t(queue)); }
   Result<Stream> ofHost() { return at(artifact::kQueueCount); }
   /// A queue's stream, whose next work comes after all of the tokens.
-  Result<Stream> behind(artifact::Queue queue, std::span<const Token> after);
+  Result<Stream> behind(artifact::Queue queue, std::span<const Token> after) {
+    return behind(size_t(queue), after);
+  }
+  /// The number of a stream more.
+  size_t add();
+  Result<Stream> behind(size_t index, std::span<const Token> after);
   /// Completion of what was given to the stream so far.
   Result<Token> record(Stream stream);
   Result<bool> test(Token token);
+  bool isCapturing() const { return captures; }
+  const std::shared_ptr<Gpu> &onGpu() const { return gpu; }
 
   Status begin() override;
   Status join() override;
-  Status mark(artifact::Queue queue, int32_t count) override;
+  Status mark(artifact::Queue queue, int32_t count, std::span<const Token> after) override;
   Result<int32_t> end() override;
   Result<Token> launch(int32_t graph) override;
   int32_t reached(artifact::Queue queue) const override {
@@ -44,16 +50,17 @@ private:
 
   std::shared_ptr<Gpu> gpu;
   const DriverCalls &calls;
-  std::array<Stream, artifact::kQueueCount + 1> streams{}; ///< the last one is the host's
+  std::vector<Stream> streams =
+      std::vector<Stream>(artifact::kQueueCount + 1); ///< queues, the host, added ones
   std::unordered_map<Token, Event> events;
   std::vector<Event> freeEvents;
   Token lastToken = 0;
   std::vector<GraphExec> graphs;
   int32_t *marks = nullptr; ///< per queue; pinned memory, which outlives a GPU's failure
 
-  bool isCapturing = false;
-  Token forked = 0; ///< what a stream waits for when it joins the capture
-  std::array<bool, artifact::kQueueCount> hasJoined{};
+  bool captures = false;
+  Token forked = 0;               ///< what a stream waits for when it joins the capture
+  std::vector<uint8_t> hasJoined; ///< per stream
   std::vector<Token> captured;
 
   Result<Stream> at(size_t index);

@@ -63,6 +63,7 @@ constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
   X(deviceGetCount, cuDeviceGetCount, (int *count))                                                \
   X(deviceGet, cuDeviceGet, (DeviceOrdinal * device, int ordinal))                                 \
   X(deviceGetName, cuDeviceGetName, (char *name, int length, DeviceOrdinal device))                \
+  X(deviceGetUuid, cuDeviceGetUuid_v2, (unsigned char *uuid, DeviceOrdinal device))                \
   X(deviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, DeviceOrdinal device))   \
   X(primaryContextRetain, cuDevicePrimaryCtxRetain, (Context * context, DeviceOrdinal device))     \
   X(primaryContextRelease, cuDevicePrimaryCtxRelease_v2, (DeviceOrdinal device))                   \

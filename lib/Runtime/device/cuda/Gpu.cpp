@@ -14,6 +14,9 @@ Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<CudaLibraries> libraries,
   AUTOPAR_RETURN_IF_ERROR(
       gpu->check(calls.deviceGetName(name, sizeof(name) - 1, gpu->device), "cuDeviceGetName"));
   gpu->description += " (" + std::string(name) + ")";
+  unsigned char uuid[16] = {};
+  AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.deviceGetUuid(uuid, gpu->device), "cuDeviceGetUuid"));
+  gpu->own.assign(reinterpret_cast<char *>(uuid), sizeof(uuid));
   int major = 0, minor = 0;
   AUTOPAR_RETURN_IF_ERROR(
       gpu->check(calls.deviceGetAttribute(&major, kComputeCapabilityMajor, gpu->device),

@@ -24,6 +24,8 @@ public:
   CudaLibraries &all() const { return *libraries; }
   /// "GPU 0 (NVIDIA H200)".
   const std::string &text() const { return description; }
+  /// 16 bytes that no other GPU has.
+  const std::string &uuid() const { return own; }
   int32_t ordinal() const { return number; }
   int capability() const { return computeCapability; } ///< 90 for 9.0
   int maxSharedBytes() const { return sharedBytes; }
@@ -40,7 +42,7 @@ private:
   DeviceOrdinal device = 0;
   Context context = nullptr;
   int computeCapability = 0, sharedBytes = 0;
-  std::string description;
+  std::string description, own;
 };
 
 } // namespace autopar::runtime::cuda
