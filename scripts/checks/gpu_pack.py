@@ -78,22 +78,31 @@ def pack_case(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path)
     return lines
 
 
+#: Name, model, mode, type, batch and length of a sequence.
+SPEED = [
+    ("gpt2-124m training step", "gpt2-124m", "train", "bf16", 64, 1024),
+    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 1, 1024),
+    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 32, 1024),
+    ("bert-base inference", "bert-base", "infer", "f32", 1, 512),
+    ("bert-base inference", "bert-base", "infer", "f32", 32, 512),
+]
+
+
 def pack_speed(folder: pathlib.Path, scratch: pathlib.Path) -> List[Dict[str, Any]]:
-    """A training step and inference of gpt2-124m at full size; nothing to compare with but time."""
+    """Models at full size, with what torch_speed.py is to be asked for the same."""
     (folder / "speed").mkdir()
-    model = scratch / "gpt2-124m.onnx"
-    models.save("gpt2-124m", model, weights=False)
     lines = []
-    for name, batch, train, options in [
-        ("gpt2-124m training step, bf16, 64 x 1024 tokens", 64, autopar.Train(LOSS, autopar.AdamW(lr=3e-4), clip_norm=1.0), ["--precision", "bf16"]),
-        ("gpt2-124m inference, f32, 1 x 1024 tokens", 1, None, []),
-        ("gpt2-124m inference, f32, 32 x 1024 tokens", 32, None, []),
-    ]:
-        artifact = f"speed/{len(lines)}.bin"
-        autopar.compile(model, folder / artifact, bind={"batch": batch, "seq": 1024}, cluster="presets:h200x1", train=train,
-                        options=["--quiet", "--target", "cuda", *options])
-        inputs = [word for field in (["input_ids", "labels"] if train else ["input_ids"]) for word in ("--input", f"{field}=random")]
-        lines.append({"name": name, "artifact": artifact, "tokens": batch * 1024, "arguments": ["--init", INIT, *inputs]})
+    for title, name, mode, dtype, batch, seq in SPEED:
+        model, artifact = scratch / f"{name}.onnx", f"speed/{len(lines)}.bin"
+        if not model.exists():
+            models.save(name, model, weights=False)
+        train = autopar.Train(LOSS, autopar.AdamW(lr=3e-4), clip_norm=1.0) if mode == "train" else None
+        autopar.compile(model, folder / artifact, bind={"batch": batch, "seq": seq}, cluster="presets:h200x1", train=train,
+                        options=["--quiet", "--target", "cuda", *(["--precision", "bf16"] if dtype == "bf16" else [])])
+        fields = ["input_ids", "attention_mask", "token_type_ids"] if name == "bert-base" else ["input_ids"] + ["labels"] * bool(train)
+        inputs = [word for field in fields for word in ("--input", f"{field}={'zeros' if field == 'token_type_ids' else 'random'}")]
+        lines.append({"name": f"{title}, {dtype}, {batch} x {seq} tokens", "artifact": artifact, "tokens": batch * seq, "arguments": ["--init", INIT, *inputs],
+                      "torch": [name, mode, dtype, str(batch), str(seq)]})
     return lines
 
 
