@@ -189,8 +189,7 @@ public:
       }
     for (Operation *op : llvm::reverse(originals))
       op->erase();
-    for (unsigned i = 0, count = argumentTypes.size(); i < count; ++i)
-      block.eraseArgument(0);
+    block.eraseArguments(0, argumentTypes.size());
     return success();
   }
 
