@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 
 #include "autopar/Cost/JsonFields.h"
@@ -17,7 +16,7 @@ constexpr double kMost = 1e18;
 /// Where an extent lies between two values of the grid.
 struct Position {
   size_t low = 0, high = 0;
-  double part = 0;   ///< of the way from low to high, of logarithms
+  double part = 0;   ///< of the way from low to high
   double factor = 1; ///< for what lies beyond the grid
 };
 
@@ -32,7 +31,7 @@ std::optional<Position> locate(const MeasuredExtent &extent, double at) {
   if (above == values.end())
     return Position{high - 1, high - 1, 0, at / values.back()};
   double low = values[high - 1];
-  return Position{high - 1, high, std::log(at / low) / std::log(*above / low), 1};
+  return Position{high - 1, high, (at - low) / (*above - low), 1};
 }
 
 Result<MeasuredExtent> readExtent(const nlohmann::json &json, const std::string &place) {
@@ -155,7 +154,7 @@ std::optional<double> MeasuredOperation::timeUs(const std::vector<double> &at) c
     positions.push_back(*position);
     factor *= position->factor;
   }
-  double logarithm = 0;
+  double sum = 0;
   for (size_t corner = 0; corner < size_t{1} << at.size(); ++corner) {
     double weight = 1;
     size_t index = 0;
@@ -164,10 +163,9 @@ std::optional<double> MeasuredOperation::timeUs(const std::vector<double> &at) c
       weight *= isHigh ? positions[i].part : 1 - positions[i].part;
       index = index * extents[i].values.size() + (isHigh ? positions[i].high : positions[i].low);
     }
-    if (weight > 0)
-      logarithm += weight * std::log(us[index]);
+    sum += weight * us[index];
   }
-  return factor * std::exp(logarithm);
+  return factor * sum;
 }
 
 void MeasuredOperation::makeMonotone() {

@@ -258,16 +258,14 @@ Grid kernelGrid(const Machine &machine, const char *kind, ProbeKernel kernel, in
   return {{bytesExtent(machine)},
           [=](Memory &memory, const Point &at) -> artifact::Payload {
             int64_t rowBytes = kRowFloats * 4;
-            int64_t moved = kernel == SumRows ? rowBytes : rowBytes * (operands + 1);
-            int64_t rows = std::max<int64_t>(1, at[0] / moved);
+            int64_t rows = std::max<int64_t>(1, at[0] / (rowBytes * (operands + 1)));
             artifact::Launch launch;
             launch.kernel = kernel;
             launch.extent = rows;
             launch.args.push_back(memory.recent(rows * rowBytes, DataType::F32));
             for (int i = 1; i < operands; ++i)
               launch.args.push_back(memory.fresh(rows * rowBytes, DataType::F32));
-            launch.args.push_back(
-                memory.result(kernel == SumRows ? rows * 4 : rows * rowBytes, DataType::F32));
+            launch.args.push_back(memory.result(rows * rowBytes, DataType::F32));
             return launch;
           },
           std::string("kernel/") + kind};
@@ -299,7 +297,7 @@ std::vector<Grid> gridsOf(const Machine &machine) {
        {std::pair{Layout::Plain, Layout::Blocked16}, std::pair{Layout::Blocked16, Layout::Plain}})
     grids.push_back(reorderGrid(machine, from, to));
   grids.push_back(kernelGrid(machine, "map", AddRows, 2));
-  grids.push_back(kernelGrid(machine, "rows", SumRows, 1));
+  grids.push_back(kernelGrid(machine, "rows", NormalizeRows, 1));
   return grids;
 }
 
@@ -361,7 +359,7 @@ Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
     probe.add(std::move(*payload));
     places.push_back(i);
   }
-  Effort effort = machine.quick ? Effort{0.05, 3} : Effort{1, 5};
+  Effort effort = machine.quick ? Effort{0.05, 3} : Effort{0.3, 5};
   auto seconds = probe.secondsOfEach(machine.ranks, machine.threads, effort);
   if (!seconds)
     return seconds.status().at(operation.kind);

@@ -21,9 +21,18 @@ TEST(MeasuredOperation, PointsOfTheGridAreWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(*product().timeUs({128, 64}), 20);
 }
 
-TEST(MeasuredOperation, LogarithmsAreLinearBetweenPoints) {
+TEST(MeasuredOperation, IsLinearBetweenPoints) {
   EXPECT_NEAR(*product().timeUs({16, 16}), 2, 1e-9);
-  EXPECT_NEAR(*product().timeUs({16, 32}), 2 * std::sqrt(2), 1e-9);
+  EXPECT_NEAR(*product().timeUs({16, 32}), 2 + 2.0 / 3, 1e-9);
+}
+
+TEST(MeasuredOperation, OverheadBytesAndFlopsAreExactBetweenPoints) {
+  auto us = [](double rows, double columns) { return 5 + rows + 2 * columns + rows * columns; };
+  MeasuredOperation sums{"product", {{"rows", {1, 100}, 1}, {"columns", {10, 1000}, 1}}, {}};
+  for (double rows : sums.extents[0].values)
+    for (double columns : sums.extents[1].values)
+      sums.us.push_back(us(rows, columns));
+  EXPECT_NEAR(*sums.timeUs({17, 300}), us(17, 300), 1e-6);
 }
 
 TEST(MeasuredOperation, BelowTheSmallestItsTimeHolds) {

@@ -38,8 +38,9 @@ struct MeasuredOperation {
   std::vector<MeasuredExtent> extents;
   std::vector<double> us; ///< by extents, the last one fastest; never falling along any of them
 
-  /// The logarithm of the time is interpolated, linear in the logarithm of every extent; below the
-  /// smallest value of an extent holds the time of that. Nothing beyond the reach.
+  /// Linear in every extent between the points: exact for a time that is a sum of products of
+  /// extents, as a product's overhead, bytes and FLOPs are. Below the smallest value of an extent
+  /// holds the time of that. Nothing beyond the reach.
   std::optional<double> timeUs(const std::vector<double> &at) const;
   /// Raises what is below the time of something smaller.
   void makeMonotone();
