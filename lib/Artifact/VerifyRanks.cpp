@@ -64,7 +64,7 @@ private:
     for (size_t g = 0; g < table.groups.size(); ++g)
       AUTOPAR_RETURN_IF_ERROR(verifyGroup(rank, g).at("group " + std::to_string(g)));
     for (int32_t peer : table.peers)
-      if (!isRank(peer))
+      if (peer != kNobody && !isRank(peer))
         return bad("peer " + std::to_string(peer) + " is not a rank");
     for (size_t p = 0; p < table.permutations.size(); ++p)
       AUTOPAR_RETURN_IF_ERROR(verifyPermutation(rank, p).at("permutation " + std::to_string(p)));
@@ -166,8 +166,9 @@ private:
       return size_t(p->peer) < table.peers.size() ? Status::ok()
                                                   : bad("peer index is out of range");
     if (auto *p = std::get_if<Recv>(&instruction.payload))
-      return size_t(p->peer) < table.peers.size() ? Status::ok()
-                                                  : bad("peer index is out of range");
+      return size_t(p->peer) >= table.peers.size()     ? bad("peer index is out of range")
+             : table.peers[size_t(p->peer)] == kNobody ? bad("receives from nobody")
+                                                       : Status::ok();
     if (auto *p = std::get_if<Read>(&instruction.payload))
       return fits(table.ports[size_t(p->port)], program.buffers[size_t(p->dst)]);
     return Status::ok();

@@ -128,6 +128,31 @@ const DeviceType &Cluster::typeOfDevice(int64_t device) const {
   return deviceTypes.front();
 }
 
+const DeviceType &Cluster::slowestOf(const std::vector<int64_t> &devices) const {
+  auto rate = [](const DeviceType &type) {
+    return type.computeEfficiency * type.peakFor(DataType::F32);
+  };
+  const DeviceType *slowest = &typeOfDevice(devices.front());
+  for (int64_t device : deviceTypes.size() > 1 ? devices : std::vector<int64_t>())
+    if (rate(typeOfDevice(device)) < rate(*slowest))
+      slowest = &typeOfDevice(device);
+  return *slowest;
+}
+
+int64_t Cluster::usableBytes(const std::vector<int64_t> &devices) const {
+  int64_t least = typeOfDevice(devices.front()).usableBytes();
+  for (int64_t device : deviceTypes.size() > 1 ? devices : std::vector<int64_t>())
+    least = std::min(least, typeOfDevice(device).usableBytes());
+  return least;
+}
+
+int64_t Cluster::mostUsableBytes() const {
+  int64_t most = 0;
+  for (const NodeGroup &group : nodes)
+    most = std::max(most, findDeviceType(group.deviceType)->usableBytes());
+  return most;
+}
+
 const DeviceType *Cluster::findDeviceType(std::string_view typeName) const {
   for (const DeviceType &type : deviceTypes)
     if (type.name == typeName)

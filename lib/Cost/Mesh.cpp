@@ -39,6 +39,25 @@ bool worseThan(const MeshGroup &a, const MeshGroup &b) {
 
 } // namespace
 
+std::string shapeText(const std::vector<MeshAxis> &axes) {
+  std::string text;
+  for (const MeshAxis &axis : axes)
+    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+std::string shapeText(const std::vector<Mesh> &meshes) {
+  bool areAlike = std::all_of(meshes.begin(), meshes.end(),
+                              [&](const Mesh &mesh) { return mesh.axes == meshes.front().axes; });
+  std::string text;
+  for (const Mesh &mesh : meshes) {
+    if (areAlike && !text.empty())
+      break;
+    text += (text.empty() ? "" : "/") + shapeText(mesh.axes);
+  }
+  return text;
+}
+
 int64_t Mesh::axisIndex(std::string_view axisName) const {
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i].name == axisName)

@@ -128,8 +128,7 @@ ModuleOp Chooser::split(size_t microBatches) {
 /// All of `places` that are not known yet, side by side.
 void Chooser::estimate(ArrayRef<Place> places) {
   StageEstimateOptions common;
-  int64_t limit =
-      options.memoryLimit ? int64_t(options.memoryLimit) : cluster.typeOfDevice(0).usableBytes();
+  int64_t limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
   common.memoryLimit = limitFactor * limit;
   common.engine = options.engine;
   common.seed = options.seed;
@@ -226,10 +225,7 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
   own.stages = own.stageMeshes * turns;
   own.schedule = schedule;
   own.recompute = recompute.str();
-  std::string mesh;
-  for (const ::autopar::MeshAxis &axis : start.meshes.front().axes)
-    mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
-  own.mesh = mesh;
+  own.mesh = ::autopar::shapeText(start.meshes);
   candidate.found.start = start;
   if (own.stages > 1 && choices.schedules.size() > 1)
     candidate.name += ", " + schedule;

@@ -156,7 +156,7 @@ private:
     cluster = loaded.take();
     AUTOPAR_RETURN_IF_ERROR(believeMeasurements());
     if (options.memoryLimit == 0)
-      lowerOptions.memoryLimit = cluster->typeOfDevice(0).usableBytes();
+      lowerOptions.memoryLimit = cluster->mostUsableBytes();
     return Status::ok();
   }
 
@@ -254,8 +254,8 @@ private:
       schedule = turns > 1 ? "interleaved" : shardOptions.stages == 0 ? "auto" : "1f1b";
     shardOptions.schedule = schedule;
     std::string mesh;
-    for (const ::autopar::MeshAxis &axis : demands.mesh())
-      mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+    for (const std::vector<::autopar::MeshAxis> &axes : demands.meshes())
+      mesh += (mesh.empty() ? "" : "/") + ::autopar::shapeText(axes);
     shardOptions.mesh = mesh;
     shardOptions.constraints = demands.toText();
   }

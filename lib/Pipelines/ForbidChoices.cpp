@@ -86,10 +86,7 @@ static std::optional<Plan> searchWithout(ModuleOp module, const AutoShardOptions
   own.copyOptionValuesFrom(options);
   own.plan = own.emitPlan = "";
   own.constraints = demands->toText();
-  std::string mesh;
-  for (const ::autopar::MeshAxis &axis : plan.meshes.front().axes)
-    mesh += (mesh.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
-  own.mesh = mesh;
+  own.mesh = ::autopar::shapeText(plan.meshes);
   OwningOpRef<ModuleOp> copy = module.clone();
   // Where nothing is possible without the choice, there is nothing to tell.
   ScopedDiagnosticHandler handler(module.getContext(), [](Diagnostic &) { return success(); });

@@ -139,6 +139,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     CutStagesPassOptions cut;
     cut.stages = shard.stages;
     cut.meshes = shard.stageMeshes;
+    cut.meshShape = shard.mesh;
+    cut.memoryLimit = shard.memoryLimit;
     cut.schedule = shard.schedule;
     cut.cluster = shard.cluster;
     cut.planFile = shard.plan;

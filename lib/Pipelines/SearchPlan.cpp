@@ -121,7 +121,16 @@ private:
     return plan;
   }
 
-  /// Bytes of each mesh's program.
+  /// What devices of a mesh have less than the limit, where nobody set one.
+  int64_t missingOn(const Plan &plan, size_t mesh) const {
+    ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
+    if (options.memoryLimit || !meshes)
+      return 0;
+    return std::max<int64_t>(0, static_cast<int64_t>(limit) -
+                                    cluster.usableBytes((*meshes)[mesh].devices));
+  }
+
+  /// Bytes of each mesh's program, and what its devices have less than the limit.
   FailureOr<std::vector<int64_t>> plannedBytes(const Plan &plan, const LowerOptions &lower) {
     FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
     if (failed(copy))
@@ -134,7 +143,7 @@ private:
         return failure();
     std::vector<int64_t> bytes;
     for (auto program : (**copy).getOps<exec::ProgramOp>())
-      bytes.push_back(program.getArena()->front());
+      bytes.push_back(program.getArena()->front() + missingOn(plan, bytes.size()));
     return bytes;
   }
 
@@ -143,8 +152,7 @@ private:
     if (!loaded)
       return emitError(module.getLoc()) << "cluster: " << loaded.status().message();
     cluster = loaded.take();
-    limit =
-        options.memoryLimit ? int64_t(options.memoryLimit) : cluster.typeOfDevice(0).usableBytes();
+    limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
     return success();
   }
 
@@ -222,8 +230,8 @@ private:
         recomputeProblems((*copy)->lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
     if (!problems)
       return emitError(module.getLoc()) << problems.status().message();
-    for (RecomputeProblem &problem : *problems)
-      problem.memoryLimitBytes = limit;
+    for (auto [mesh, problem] : llvm::enumerate(*problems))
+      problem.memoryLimitBytes = static_cast<int64_t>(limit) - missingOn(plan, mesh);
     return problems.take();
   }
 

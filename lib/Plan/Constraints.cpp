@@ -66,6 +66,21 @@ std::optional<std::vector<MeshAxis>> axesOf(std::string_view text) {
   }
 }
 
+/// Meshes parted by '/'; nothing where one of them is none.
+std::optional<std::vector<std::vector<MeshAxis>>> meshesOf(std::string_view text) {
+  std::vector<std::vector<MeshAxis>> meshes;
+  while (true) {
+    size_t end = text.find('/');
+    std::optional<std::vector<MeshAxis>> axes = axesOf(text.substr(0, end));
+    if (!axes)
+      return std::nullopt;
+    meshes.push_back(*axes);
+    if (end == std::string_view::npos)
+      return meshes;
+    text.remove_prefix(end + 1);
+  }
+}
+
 /// What is wrong with a value; empty where nothing is.
 std::string whyNot(Kind kind, const std::string &value) {
   bool isFine = false;
@@ -84,8 +99,8 @@ std::string whyNot(Kind kind, const std::string &value) {
     expected = "a name";
     break;
   case Kind::Axes:
-    isFine = axesOf(value).has_value();
-    expected = "axes such as data=2xtensor=4";
+    isFine = meshesOf(value).has_value();
+    expected = "axes such as data=2xtensor=4, or data=1/data=3 for two stages";
     break;
   case Kind::Truth:
     isFine = value == "true" || value == "false";
@@ -306,9 +321,15 @@ int64_t Constraints::number(const std::string &key, int64_t absent) const {
 }
 
 std::vector<MeshAxis> Constraints::mesh() const {
+  std::vector<std::vector<MeshAxis>> all = meshes();
+  return all.size() == 1 ? all.front() : std::vector<MeshAxis>();
+}
+
+std::vector<std::vector<MeshAxis>> Constraints::meshes() const {
   auto it = settings.find("mesh");
-  return it == settings.end() ? std::vector<MeshAxis>()
-                              : axesOf(it->second.value).value_or(std::vector<MeshAxis>());
+  if (it == settings.end())
+    return {};
+  return meshesOf(it->second.value).value_or(std::vector<std::vector<MeshAxis>>());
 }
 
 std::vector<Constraints::Sharding> Constraints::shardings() const {

@@ -108,6 +108,37 @@ int64_t Plan::stageOfOp(std::string_view opId) const {
   return -1;
 }
 
+Result<std::vector<Mesh>> Plan::stageMeshes() const {
+  std::vector<Mesh> found;
+  std::vector<MeshAxis> all;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const std::string &expected = stages[s % meshes.size()].mesh;
+    if (stages[s].mesh != expected)
+      return Status::badInput("stage \"" + stages[s].name + "\" is on mesh \"" + stages[s].mesh +
+                              "\"; stages take turns, expected \"" + expected + "\"");
+    if (s >= meshes.size())
+      continue;
+    found.push_back(*findMesh(stages[s].mesh));
+    for (const MeshAxis &axis : found.back().axes)
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const MeshAxis &known) { return known.name == axis.name; }))
+        all.push_back({axis.name, 1});
+  }
+  for (Mesh &mesh : found) {
+    std::vector<MeshAxis> axes, own;
+    for (const MeshAxis &axis : all) {
+      axes.push_back({axis.name, std::max<int64_t>(1, mesh.axisSize(axis.name))});
+      if (mesh.axisIndex(axis.name) >= 0)
+        own.push_back(axes.back());
+    }
+    if (own != mesh.axes)
+      return Status::badInput("mesh \"" + mesh.name + "\" has its axes in another order than \"" +
+                              found.front().name + "\"; expected one order for all stages");
+    mesh.axes = axes;
+  }
+  return found;
+}
+
 Status Plan::verify() const {
   if (deviceCount < 1 || deviceCount > (int64_t(1) << 24))
     return Status::badInput("devices: is " + std::to_string(deviceCount) + ", expected 1 to 2^24");

@@ -31,6 +31,10 @@ Status verifyMeshes(const StageCutProblem &problem) {
                                 [](int32_t count) { return count < 0; });
     bool empty = std::all_of(mesh.devices.begin(), mesh.devices.end(),
                              [](int32_t count) { return count == 0; });
+    if (mesh.stagesAfter >= 0 && problem.mostStages <= mesh.stagesAfter)
+      return Status::badInput("sub-mesh '" + mesh.name + "': is for a stage with " +
+                              std::to_string(mesh.stagesAfter) +
+                              " behind it; expected mostStages to allow that many");
     if (negative || empty)
       return Status::badInput("sub-mesh '" + mesh.name +
                               "': expected counts of devices, not negative and not all 0");

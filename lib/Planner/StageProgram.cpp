@@ -171,6 +171,11 @@ int32_t StageProgram::levelsBehind(const StageEdge &edge, bool missing) const {
   return std::min(missing ? levels : edge.levels, lastStands ? levels : levels - 1);
 }
 
+bool StageProgram::mayHave(const StageEdge &edge, int32_t stagesAfter) const {
+  int32_t only = problem->subMeshes[static_cast<size_t>(edge.subMesh)].stagesAfter;
+  return only < 0 || only == stagesAfter;
+}
+
 double StageProgram::weight(const StageEdge &edge, int32_t level, bool missing) const {
   if (!missing)
     return edge.timeUs;
@@ -186,7 +191,7 @@ void StageProgram::lowerLayer(int32_t layer, double slowestUs, bool missing) {
     int32_t behind = levelsBehind(edge, missing);
     for (int32_t level = 0; level < behind; ++level) {
       size_t from = row(edge.end, level), to = row(layer, std::min(level + 1, levels - 1));
-      if (reach[from].last < 0)
+      if (reach[from].last < 0 || !mayHave(edge, level))
         continue;
       double added = weight(edge, level, missing);
       const double *source = value.data() + from * static_cast<size_t>(cells);
@@ -241,7 +246,7 @@ bool StageProgram::stepBack(int32_t &layer, int32_t &level, int32_t &cell, const
       continue;
     for (int32_t behind = std::max(0, level - 1); behind <= level; ++behind) {
       bool leads = std::min(behind + 1, levels - 1) == level;
-      if (!leads || behind >= levelsBehind(edge, missing))
+      if (!leads || behind >= levelsBehind(edge, missing) || !mayHave(edge, behind))
         continue;
       double added = weight(edge, behind, missing), before = held(edge.end, behind, source);
       if ((missing ? std::max(added, before) : added + before) != wanted)

@@ -64,6 +64,8 @@ private:
                 bool missing) const;
   /// Levels behind an edge that may be used.
   int32_t levelsBehind(const StageEdge &edge, bool missing) const;
+  /// Whether an edge's sub-mesh may have so many stages behind it.
+  bool mayHave(const StageEdge &edge, int32_t stagesAfter) const;
   /// What an edge adds: time, or missing bytes.
   double weight(const StageEdge &edge, int32_t level, bool missing) const;
   size_t row(int32_t layer, int32_t level) const {

@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/StageMeshes.h"
 #include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -41,11 +42,8 @@ private:
           "has no plan to apply; run autopar-search first or give the option plan=FILE");
     if (!plan)
       return emitError(module.getLoc()) << "plan: " << plan.status().message();
-    for (const ::autopar::Mesh &mesh : plan->meshes)
-      if (mesh.axes != plan->meshes.front().axes)
-        return emitError(module.getLoc())
-               << "plan: meshes \"" << plan->meshes.front().name << "\" and \"" << mesh.name
-               << "\" have different axes; stages on meshes of different shapes cannot be run yet";
+    if (auto meshes = plan->stageMeshes(); !meshes)
+      return emitError(module.getLoc()) << "plan: " << meshes.status().message();
     return plan.take();
   }
 
@@ -61,55 +59,47 @@ private:
         stages != static_cast<int64_t>(plan->stages.size()))
       return function.emitOpError() << "has " << stages << " pipeline stages, the plan has "
                                     << plan->stages.size() << "; run autopar-cut-stages first";
-    FailureOr<MeshAxes> axes = declareMesh(*plan);
-    if (failed(axes) || failed(annotateOperations(function, *plan, *axes)) ||
+    FailureOr<StageMeshes> meshes = declareMeshes(function, *plan);
+    if (failed(meshes) || failed(annotateOperations(function, *plan, *meshes)) ||
         failed(annotateRecompute(function, *plan)) ||
-        failed(annotateValues(function, *plan, *axes)))
+        failed(annotateValues(function, *plan, *meshes)))
       return failure();
     return success();
   }
 
-  FailureOr<MeshAxes> declareMesh(const Plan &plan) {
+  FailureOr<StageMeshes> declareMeshes(func::FuncOp function, const Plan &plan) {
     ModuleOp module = getOperation();
-    const ::autopar::Mesh &mesh = plan.meshes.front();
-    FailureOr<MeshOp> existing = findMesh(module);
+    std::vector<::autopar::Mesh> meshes = *plan.stageMeshes(); // readPlan asked
+    FailureOr<StageMeshes> existing = StageMeshes::of(function);
     if (failed(existing))
       return failure();
-    if (*existing) {
-      MeshAxes axes = MeshAxes::of(*existing);
-      bool same = axes.names.size() == mesh.axes.size();
-      for (size_t i = 0; same && i < mesh.axes.size(); ++i)
-        same = axes.names[i] == mesh.axes[i].name && axes.sizes[i] == mesh.axes[i].size;
+    if (!existing->empty()) {
+      bool same = existing->count() == static_cast<int64_t>(meshes.size());
+      for (int64_t number = 0; same && number < existing->count(); ++number) {
+        const MeshAxes &axes = (*existing)[number];
+        const ::autopar::Mesh &mesh = meshes[number];
+        same = axes.names.size() == mesh.axes.size();
+        for (size_t i = 0; same && i < mesh.axes.size(); ++i)
+          same = axes.names[i] == mesh.axes[i].name && axes.sizes[i] == mesh.axes[i].size;
+      }
       if (!same)
-        return existing->emitOpError("differs from the plan's mesh");
-      return axes;
+        return (*module.getOps<MeshOp>().begin()).emitOpError("differs from the plan's mesh");
+      return existing;
     }
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    SmallVector<StringRef> names;
-    SmallVector<int64_t> sizes, devices;
-    if (plan.meshes.size() > 1) {
-      names.push_back(kStageAxis);
-      sizes.push_back(plan.meshes.size());
+    for (const ::autopar::Mesh &mesh : meshes) {
+      SmallVector<StringRef> names;
+      SmallVector<int64_t> sizes;
+      bool inOrder = llvm::equal(mesh.devices, llvm::seq<int64_t>(0, mesh.devices.size()));
+      for (const ::autopar::MeshAxis &axis : mesh.axes) {
+        names.push_back(axis.name);
+        sizes.push_back(axis.size);
+      }
+      MeshOp::create(builder, module.getLoc(), builder.getStringAttr(mesh.name),
+                     builder.getStrArrayAttr(names), builder.getDenseI64ArrayAttr(sizes),
+                     inOrder ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(mesh.devices));
     }
-    // Stage s is at place s % meshes of the axis "stage".
-    for (auto [s, stage] : llvm::enumerate(plan.stages)) {
-      const std::string &expected = plan.stages[s % plan.meshes.size()].mesh;
-      if (stage.mesh != expected)
-        return emitError(module.getLoc())
-               << "plan: stage \"" << stage.name << "\" is on mesh \"" << stage.mesh
-               << "\"; stages take turns, expected \"" << expected << "\"";
-      if (s < plan.meshes.size())
-        llvm::append_range(devices, plan.findMesh(stage.mesh)->devices);
-    }
-    bool inOrder = devices == llvm::to_vector(llvm::seq<int64_t>(0, devices.size()));
-    for (const ::autopar::MeshAxis &axis : mesh.axes) {
-      names.push_back(axis.name);
-      sizes.push_back(axis.size);
-    }
-    auto op = MeshOp::create(builder, module.getLoc(), builder.getStringAttr(mesh.name),
-                             builder.getStrArrayAttr(names), builder.getDenseI64ArrayAttr(sizes),
-                             inOrder ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(devices));
-    return MeshAxes::of(op);
+    return StageMeshes::of(function);
   }
 
   FailureOr<AxisList> numbersOf(Operation *op, const ::autopar::AxisList &words,
@@ -125,13 +115,16 @@ private:
     return list;
   }
 
-  LogicalResult annotateOperations(func::FuncOp function, const Plan &plan, const MeshAxes &axes) {
+  LogicalResult annotateOperations(func::FuncOp function, const Plan &plan,
+                                   const StageMeshes &meshes) {
     size_t applied = 0;
+    Stages stages(function);
     for (auto &[op, id] : planIds(function)) {
       auto it = plan.ops.find(id);
       if (it == plan.ops.end())
         continue;
       ++applied;
+      const MeshAxes &axes = meshes.ofStage(stages.of(op));
       ShardingRule rule = shardingRuleOf(op);
       FactorAxes factors;
       for (const ::autopar::AxisList &words : it->second.factors) {
@@ -141,7 +134,7 @@ private:
         factors.push_back(*list);
       }
       std::string whyNot;
-      if (!isLegal(rule, factors, axes, &whyNot))
+      if (!meshes.isLegal(rule, factors, stages.of(op), &whyNot))
         return op->emitOpError() << "cannot take the planned strategy for \"" << id
                                  << "\": " << whyNot;
       // Whole everywhere is what an operation without a strategy is, but for a hold.
@@ -198,22 +191,26 @@ private:
     return sharding.toAttr(axes);
   }
 
-  LogicalResult annotateValues(func::FuncOp function, const Plan &plan, const MeshAxes &axes) {
+  LogicalResult annotateValues(func::FuncOp function, const Plan &plan, const StageMeshes &meshes) {
+    Stages stages(function);
     auto ofArguments = SignatureAttributes::ofArguments(function);
     auto ofResults = SignatureAttributes::ofResults(function);
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       FailureOr<ShardingAttr> attr =
           shardingOf(function, planNameOfArgument(function, i),
-                     cast<RankedTensorType>(function.getArgument(i).getType()), plan, axes);
+                     cast<RankedTensorType>(function.getArgument(i).getType()), plan,
+                     meshes.ofStage(stages.of(function.getArgument(i))));
       if (failed(attr))
         return failure();
       if (*attr)
         ofArguments.set(i, "autopar.sharding", *attr);
     }
+    OperandRange results = function.getBody().front().getTerminator()->getOperands();
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       FailureOr<ShardingAttr> attr =
           shardingOf(function, planNameOfResult(function, i),
-                     cast<RankedTensorType>(function.getResultTypes()[i]), plan, axes);
+                     cast<RankedTensorType>(function.getResultTypes()[i]), plan,
+                     meshes.ofStage(stages.of(results[i])));
       if (failed(attr))
         return failure();
       if (*attr)

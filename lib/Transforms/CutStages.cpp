@@ -57,11 +57,14 @@ namespace {
 
 class Cutter {
 public:
+  /// `devices` are those of each mesh; none: what is fastest.
   Cutter(func::FuncOp function, const Cluster &cluster, llvm::StringMap<int64_t> planned,
-         int64_t stages, int64_t meshes)
+         const ::autopar::Schedule &schedule, SmallVector<SmallVector<int64_t>> devices,
+         int64_t memoryLimit)
       : function(function), block(function.getBody().front()), cluster(cluster),
-        planned(std::move(planned)), stageCount(stages), meshes(meshes),
-        builder(function.getContext()), ops(function) {}
+        planned(std::move(planned)), schedule(schedule), stageCount(schedule.stages),
+        memoryLimit(memoryLimit), devices(std::move(devices)), builder(function.getContext()),
+        ops(function) {}
 
   LogicalResult run() {
     for (BlockArgument argument : function.getArguments())
@@ -82,6 +85,7 @@ public:
                        builder.getI64IntegerAttr(stageOf.lookup_or(argument, 0)));
     attributes.write();
     insertTransfers();
+    rememberDevices();
     return success();
   }
 
@@ -108,14 +112,18 @@ private:
       return function.emitOpError()
              << "has " << ops.forward.size() << " operations to put on " << stageCount
              << " pipeline stages; expected at least one for each";
-    if (!planned.empty())
+    if (!planned.empty() && !devices.empty())
       return placeByPlan();
-    Result<ChainCut> cut =
-        ForwardChain(ops.forward, cluster, std::max<int64_t>(1, cluster.deviceCount() / meshes),
-                     !ops.later.empty())
-            .cut(stageCount, MicroBatches(block).count());
+    ForwardChain chain(function, ops.forward, cluster, !ops.later.empty());
+    Result<ChainCut> cut = devices.empty() ? chain.choose(memoryLimit, schedule)
+                                           : chain.cut(meshesOf(devices), schedule);
     if (!cut)
       return function.emitOpError() << "stages: " << cut.status().message();
+    devices.clear();
+    for (const ChainMesh &mesh : cut->meshes)
+      devices.push_back(mesh.devices);
+    if (!planned.empty())
+      return placeByPlan();
     int64_t stage = 0;
     for (auto [position, op] : llvm::enumerate(ops.forward)) {
       if (stage < static_cast<int64_t>(cut->places.size()) &&
@@ -124,6 +132,23 @@ private:
       place(op, stage);
     }
     return success();
+  }
+
+  std::vector<ChainMesh> meshesOf(ArrayRef<SmallVector<int64_t>> parts) const {
+    return chainMeshes(cluster, parts, memoryLimit);
+  }
+
+  /// Equal parts of all devices, in order, need no mention.
+  void rememberDevices() {
+    size_t each = devices.front().size();
+    bool isDefault = true;
+    SmallVector<Attribute> lists;
+    for (auto [mesh, own] : llvm::enumerate(devices)) {
+      isDefault &= llvm::equal(own, llvm::seq<int64_t>(mesh * each, (mesh + 1) * each));
+      lists.push_back(builder.getDenseI64ArrayAttr(own));
+    }
+    if (!isDefault)
+      function->setAttr(kStageDevicesAttribute, builder.getArrayAttr(lists));
   }
 
   /// Operations that the plan does not name stay with the one before them.
@@ -239,7 +264,9 @@ private:
   Block &block;
   const Cluster &cluster;
   llvm::StringMap<int64_t> planned; ///< stages that operations are demanded on, by id
-  int64_t stageCount, meshes;
+  const ::autopar::Schedule &schedule;
+  int64_t stageCount, memoryLimit;
+  SmallVector<SmallVector<int64_t>> devices; ///< of each mesh
   OpBuilder builder;
   OpsOfStages ops;
   DenseMap<Value, int64_t> stageOf;
@@ -259,6 +286,63 @@ struct CutStagesPass : mlir::autopar::impl::CutStagesPassBase<CutStagesPass> {
 private:
   LogicalResult refuse(const Status &status) {
     return getOperation().emitError() << "stages: " << status.message();
+  }
+
+  /// The devices of each mesh as the plan or the option says, or equal parts of equal devices;
+  /// empty where neither is.
+  Result<SmallVector<SmallVector<int64_t>>> devicesOf(const std::optional<Plan> &plan,
+                                                      int64_t meshCount, const Cluster &machine) {
+    SmallVector<SmallVector<int64_t>> devices;
+    if (plan) {
+      Result<std::vector<::autopar::Mesh>> own = plan->stageMeshes();
+      if (!own)
+        return own.status();
+      for (const ::autopar::Mesh &mesh : *own)
+        devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
+      return devices;
+    }
+    SmallVector<int64_t> sizes;
+    int64_t count = machine.deviceCount(), total = 0;
+    if (StringRef(meshShape).contains('/')) {
+      SmallVector<StringRef> texts;
+      StringRef(meshShape).split(texts, '/');
+      for (StringRef text : texts)
+        total += sizes.emplace_back(sizeOf(text));
+      if (static_cast<int64_t>(sizes.size()) != meshCount || total != count)
+        return Status::badInput("mesh '" + meshShape + "' gives " + std::to_string(sizes.size()) +
+                                " meshes with " + std::to_string(total) +
+                                " devices together; expected " + std::to_string(meshCount) +
+                                " meshes with all " + std::to_string(count));
+    } else if (count < meshCount) {
+      return Status::badInput(std::to_string(count) + " devices are too few for the meshes of " +
+                              std::to_string(meshCount) + " stages");
+    } else if (count % meshCount == 0) {
+      sizes.assign(meshCount, count / meshCount);
+    }
+    int64_t next = 0;
+    for (int64_t size : sizes) {
+      devices.push_back(llvm::to_vector(llvm::seq(next, next + size)));
+      next += size;
+    }
+    bool isChosen = StringRef(meshShape).contains('/');
+    auto hasFirstType = [&](const SmallVector<int64_t> &own) {
+      return llvm::all_of(own, [&](int64_t device) {
+        return &machine.typeOfDevice(device) == &machine.typeOfDevice(0);
+      });
+    };
+    if (!isChosen && meshShape.empty() && !llvm::all_of(devices, hasFirstType))
+      devices.clear();
+    return devices;
+  }
+
+  /// The devices of "data=2,tensor=2"; 0 for what is no mesh.
+  static int64_t sizeOf(StringRef text) {
+    int64_t size = 1, extent = 0;
+    SmallVector<StringRef> parts;
+    text.split(parts, ',');
+    for (StringRef part : parts)
+      size *= part.split('=').second.getAsInteger(10, extent) ? 0 : extent;
+    return size;
   }
 
   LogicalResult cut() {
@@ -296,16 +380,21 @@ private:
     Result<Cluster> machine = Cluster::load(cluster);
     if (!machine)
       return refuse(machine.status());
-    if (machine->deviceCount() % meshCount)
-      return refuse(Status::badInput(std::to_string(machine->deviceCount()) +
-                                     " devices cannot be shared equally by the meshes of " +
-                                     std::to_string(meshCount) + " stages"));
+    Result<SmallVector<SmallVector<int64_t>>> devices = devicesOf(plan, meshCount, *machine);
+    if (!devices)
+      return refuse(devices.status());
+    if (devices->empty() && stageCount != meshCount)
+      return refuse(Status::badInput(std::to_string(machine->deviceCount()) + " devices are not " +
+                                     std::to_string(meshCount) +
+                                     " equal meshes for stages to take turns on; give the meshes "
+                                     "(data=1/data=2)"));
     Block &block = function.getBody().front();
-    if (auto table = ::autopar::makeSchedule(
-            name, stageCount, meshCount, MicroBatches(block).count(), StagePhases(block).trains());
-        !table)
+    auto table = ::autopar::makeSchedule(name, stageCount, meshCount, MicroBatches(block).count(),
+                                         StagePhases(block).trains());
+    if (!table)
       return refuse(table.status());
-    if (failed(Cutter(function, *machine, std::move(planned), stageCount, meshCount).run()))
+    if (failed(Cutter(function, *machine, std::move(planned), *table, devices.take(), memoryLimit)
+                   .run()))
       return failure();
     Builder builder(function.getContext());
     function->setAttr(kScheduleAttribute, builder.getStringAttr(name));

@@ -68,7 +68,7 @@ private:
     row.sharding.partial = wordsOf(sharding.partial, axes);
     if (!sharding.partial.empty())
       row.sharding.partialKind = stringifyReduction(sharding.reduction).str();
-    RankedTensorType local = localType(type, sharding, axes);
+    RankedTensorType local = localType(type, sharding, problem.axesOf(value));
     row.bytes = local.getNumElements() * ((local.getElementTypeBitWidth() + 7) / 8);
     return row;
   }
@@ -266,7 +266,7 @@ private:
     for (size_t node = 0; node < graph.nodes.size(); ++node)
       for (const ::autopar::LiveInterval &live : graph.nodes[node].live)
         if (int64_t bytes = graph.nodes[node].strategies[choice[node]].liveBytes;
-            bytes && live.begin < live.end) {
+            bytes && live.begin < live.end && !problem.isReserve(static_cast<int32_t>(node))) {
           int64_t mesh = std::min<int64_t>(live.begin / stretch, meshes - 1);
           change[mesh][live.begin - mesh * stretch] += bytes;
           change[mesh][std::min(stretch, live.end - mesh * stretch)] -= bytes;
@@ -282,6 +282,8 @@ private:
       }
       MemoryParts parts;
       for (size_t node = 0; node < graph.nodes.size(); ++node) {
+        if (problem.isReserve(static_cast<int32_t>(node)))
+          continue;
         const ::autopar::Strategy &strategy = graph.nodes[node].strategies[choice[node]];
         int64_t bytes = strategy.persistentBytes;
         for (const ::autopar::LiveInterval &live : graph.nodes[node].live)

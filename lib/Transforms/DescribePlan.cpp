@@ -125,9 +125,11 @@ Result<PlanDetails> mlir::autopar::describePlan(func::FuncOp function, const Pla
   Result<::autopar::Schedule> schedule = scheduleOf(function);
   if (!schedule)
     return schedule.status();
-  ::autopar::Mesh mesh = plan.meshes.front();
+  Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
+  if (!meshes)
+    return meshes.status();
   StepOutline outline(function);
-  ShardingProblem problem(outline, *schedule, mesh, cluster);
+  ShardingProblem problem(outline, *schedule, meshes.take(), cluster);
   Result<std::vector<int32_t>> choice = ChoiceFinder(plan, problem).run();
   if (!choice)
     return choice.status();

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times, bytes at every place, and the places worth asking the dynamic program about.
+// Times, bytes at every place, and the places worth asking the dynamic program about. Work and
+// memory of a stage are taken to be shared evenly by its devices: no sharding needs less, so a cut
+// that does not fit here never fits.
 #include "ForwardChain.h"
 
 #include "OpTime.h"
+#include "OpsOfStages.h"
+#include "StepOutline.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Planner/StageCut.h"
 #include "autopar/Transforms/Sharding.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
+using ::autopar::Result;
+using ::autopar::Schedule;
+
+/// Devices of a type beyond which sub-meshes are whole nodes, or equal parts of one.
+static constexpr int64_t kAllSizes = 16;
 
 static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
   auto types = [](auto values) {
@@ -20,52 +30,24 @@ static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
   return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device, /*mayScale=*/true);
 }
 
-ForwardChain::ForwardChain(ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster,
-                           int64_t ranksPerStage, bool trains)
-    : ops(ops) {
-  const ::autopar::DeviceType &device = cluster.typeOfDevice(0);
-  times.push_back(0);
-  for (Operation *op : ops)
-    times.push_back(times.back() + (trains ? 3 : 1) * wholeTimeUs(op, device) /
-                                       static_cast<double>(ranksPerStage));
+ForwardChain::ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops,
+                           const ::autopar::Cluster &cluster, bool trains)
+    : ops(ops), cluster(cluster) {
+  findTimes(trains);
   findCrossings(trains);
-  const ::autopar::Link &link = cluster.linkOfDevice(0, cluster.levels.size() - 1);
-  for (int64_t bytes : crossing)
-    transfers.push_back(bytes == 0 ? 0
-                                   : link.latencyUs + 1e6 * static_cast<double>(bytes) /
-                                                          static_cast<double>(ranksPerStage) /
-                                                          link.bytesPerSecond);
+  findMemory(function, trains);
 }
 
-::autopar::Result<ChainCut> ForwardChain::cut(int32_t stages, int64_t microBatches) const {
-  std::vector<int32_t> places = placesToCut(stages);
-  ::autopar::StageCutProblem problem;
-  problem.layers = static_cast<int32_t>(places.size()) - 1;
-  problem.devices = {stages};
-  problem.subMeshes = {{"mesh", {1}, 0}};
-  problem.useAllDevices = true;
-  problem.leastStages = problem.mostStages = stages;
-  problem.microBatches = microBatches;
-  problem.inFlight = ::autopar::inFlight1F1B(microBatches);
-  problem.cost = [&](int32_t begin, int32_t end, int32_t) {
-    int32_t first = places[begin], last = places[end];
-    return ::autopar::StageCost{times[last] - times[first] + transfers[first] + transfers[last], 0,
-                                0, 0};
-  };
-  ::autopar::Result<::autopar::StageCut> found = ::autopar::cutStages(problem);
-  if (!found)
-    return found.status();
-  ChainCut cut;
-  double slowest = 0;
-  for (const ::autopar::CutStage &stage : found->stages) {
-    slowest = std::max(slowest, times[places[stage.end]] - times[places[stage.begin]]);
-    if (stage.begin == 0)
+void ForwardChain::findTimes(bool trains) {
+  for (const ::autopar::NodeGroup &group : cluster.nodes) {
+    const ::autopar::DeviceType *device = cluster.findDeviceType(group.deviceType);
+    std::vector<double> &list = times[device];
+    if (!list.empty())
       continue;
-    cut.places.push_back(places[stage.begin]);
-    cut.messagesUs += transfers[places[stage.begin]];
+    list.push_back(0);
+    for (Operation *op : ops)
+      list.push_back(list.back() + (trains ? 3 : 1) * wholeTimeUs(op, *device));
   }
-  cut.slowestShare = times.back() > 0 ? slowest / times.back() : 1.0 / stages;
-  return cut;
 }
 
 /// What a cut in front of each operation sends: values, and their gradients.
@@ -83,6 +65,210 @@ void ForwardChain::findCrossings(bool trains) {
       for (size_t place = index + 1; place <= last; ++place)
         crossing[place] += bytesOf(tensorTypeOf(value)) * (trains ? 2 : 1);
     }
+}
+
+/// A parameter is where it is read first, with its gradient, where one adds up, and its state.
+void ForwardChain::findMemory(func::FuncOp function, bool trains) {
+  Block &block = function.getBody().front();
+  MicroBatches microBatches(block);
+  StagePhases phases(block);
+  double trained = 0, others = 0;
+  for (BlockArgument argument : function.getArguments())
+    if (isDonated(function, argument))
+      (isParameter(argument) ? trained : others) +=
+          static_cast<double>(bytesOf(tensorTypeOf(argument)));
+  double copies = 1 + (microBatches.count() > 1 ? 1 : 0) + (trained > 0 ? others / trained : 0);
+  DenseSet<Value> seen;
+  std::function<double(Value)> heldFor = [&](Value value) -> double {
+    if (!seen.insert(value).second)
+      return 0;
+    double bytes = 0;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (isParameter(argument))
+        bytes = static_cast<double>(bytesOf(tensorTypeOf(value))) *
+                (isDonated(function, argument) ? copies : 1);
+      return bytes;
+    }
+    for (Value operand : value.getDefiningOp()->getOperands())
+      bytes += heldFor(operand);
+    return bytes;
+  };
+  for (Operation *op : ops) // what is on the chain is nobody's parameter
+    seen.insert(op->getResults().begin(), op->getResults().end());
+  DenseSet<Value> isSaved;
+  std::function<int64_t(Value)> savedFor = [&](Value value) -> int64_t {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isSaved.insert(value).second)
+      return 0;
+    if (!livesInUsers(op))
+      return bytesOf(tensorTypeOf(value));
+    int64_t bytes = 0; // computed again from its operands
+    for (Value operand : op->getOperands())
+      bytes += savedFor(operand);
+    return bytes;
+  };
+  state.push_back(0);
+  saved.push_back(0);
+  for (Operation *op : ops) {
+    double held = 0;
+    int64_t waits = 0;
+    for (Value operand : op->getOperands())
+      held += heldFor(operand);
+    for (Value result : op->getResults())
+      if (trains &&
+          llvm::any_of(result.getUsers(), [&](Operation *user) { return phases.isBackward(user); }))
+        waits += savedFor(result);
+    state.push_back(state.back() + static_cast<int64_t>(held));
+    saved.push_back(saved.back() + waits);
+  }
+}
+
+double ForwardChain::messageUs(int32_t place, size_t ranks) const {
+  const ::autopar::Link &link = cluster.linkOfDevice(0, cluster.levels.size() - 1);
+  if (crossing[place] == 0)
+    return 0;
+  return link.latencyUs + 1e6 * static_cast<double>(crossing[place]) / static_cast<double>(ranks) /
+                              link.bytesPerSecond;
+}
+
+/// A problem and what its sub-meshes are.
+struct mlir::autopar::ChainProblem {
+  ::autopar::StageCutProblem problem;
+  std::vector<int32_t> places;
+  struct Shape {
+    const ::autopar::DeviceType *device;
+    size_t devices;
+  };
+  SmallVector<Shape> shapes; ///< of the sub-meshes
+};
+
+/// Micro-batches in flight: never fewer than with fewer stages behind, which the program relies on.
+static std::function<int64_t(int32_t)> inFlightOf(const Schedule &schedule) {
+  std::vector<int64_t> most;
+  for (int32_t after = 0; after < schedule.stages; ++after)
+    most.push_back(std::max<int64_t>(most.empty() ? 1 : most.back(),
+                                     schedule.mostInFlight(schedule.stages - 1 - after)));
+  return [most](int32_t after) {
+    return most[std::min<size_t>(static_cast<size_t>(after), most.size() - 1)];
+  };
+}
+
+Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedule) const {
+  ::autopar::StageCutProblem &problem = chain.problem;
+  chain.places = placesToCut(schedule.stages);
+  const std::vector<int32_t> &places = chain.places;
+  problem.layers = static_cast<int32_t>(places.size()) - 1;
+  problem.useAllDevices = true;
+  problem.leastStages = problem.mostStages = schedule.stages;
+  problem.microBatches = schedule.microBatches;
+  problem.inFlight = inFlightOf(schedule);
+  auto workUs = [&](int32_t begin, int32_t end, const ChainProblem::Shape &shape) {
+    const std::vector<double> &list = times.at(shape.device);
+    return (list[places[end]] - list[places[begin]]) / static_cast<double>(shape.devices);
+  };
+  problem.cost = [&](int32_t begin, int32_t end, int32_t mesh) {
+    const ChainProblem::Shape &shape = chain.shapes[mesh];
+    auto ranks = static_cast<int64_t>(shape.devices);
+    int32_t first = places[begin], last = places[end];
+    return ::autopar::StageCost{workUs(begin, end, shape) + messageUs(first, shape.devices) +
+                                    messageUs(last, shape.devices),
+                                (state[last] - state[first]) / ranks,
+                                (saved[last] - saved[first]) / ranks, 0};
+  };
+  Result<::autopar::StageCut> found = ::autopar::cutStages(problem);
+  if (!found)
+    return found.status();
+  ChainCut cut;
+  double slowest = 0, total = 0;
+  for (const ::autopar::CutStage &stage : found->stages) {
+    const ChainProblem::Shape &shape = chain.shapes[stage.subMesh];
+    double us = workUs(stage.begin, stage.end, shape);
+    slowest = std::max(slowest, us);
+    total += us;
+    cut.subMeshes.push_back(stage.subMesh);
+    if (stage.begin == 0)
+      continue;
+    cut.places.push_back(places[stage.begin]);
+    cut.messagesUs += messageUs(places[stage.begin], shape.devices);
+  }
+  cut.slowestShare = total > 0 ? slowest / total : 1.0 / schedule.stages;
+  cut.missingBytes = found->missingBytes;
+  return cut;
+}
+
+Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &schedule) const {
+  ChainProblem chain;
+  auto shapeOf = [&](const ChainMesh &mesh) {
+    return ChainProblem::Shape{
+        &cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end())),
+        mesh.devices.size()};
+  };
+  auto isFirst = [&](const ChainMesh &mesh) {
+    return mesh.devices.size() == meshes.front().devices.size() &&
+           shapeOf(mesh).device == shapeOf(meshes.front()).device &&
+           mesh.memoryBytes == meshes.front().memoryBytes;
+  };
+  // Each mesh counts as one device.
+  chain.problem.devices = {schedule.stages};
+  bool areEqual = llvm::all_of(meshes, isFirst);
+  for (int32_t s = 0; s < (areEqual ? 1 : schedule.stages); ++s) {
+    const ChainMesh &mesh = meshes[schedule.meshOf(s)];
+    chain.shapes.push_back(shapeOf(mesh));
+    // Stages that take turns on a mesh share its memory; their number may not be equal.
+    int64_t turns = schedule.stages / schedule.meshes;
+    chain.problem.subMeshes.push_back(
+        {"mesh", {1}, turns > 1 ? 0 : mesh.memoryBytes, areEqual ? -1 : schedule.stages - 1 - s});
+  }
+  Result<ChainCut> found = solve(chain, schedule);
+  if (found)
+    found->meshes.assign(meshes.begin(), meshes.end());
+  return found;
+}
+
+Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &schedule) const {
+  ChainProblem chain;
+  // Devices by type, in the order of the cluster.
+  std::vector<const ::autopar::DeviceType *> types;
+  std::vector<SmallVector<int64_t>> devices;
+  for (int64_t device = 0; device < cluster.deviceCount(); ++device) {
+    const ::autopar::DeviceType *type = &cluster.typeOfDevice(device);
+    size_t number = llvm::find(types, type) - types.begin();
+    if (number == types.size()) {
+      types.push_back(type);
+      devices.emplace_back();
+    }
+    devices[number].push_back(device);
+  }
+  SmallVector<size_t> typeOf;
+  for (auto [number, own] : llvm::enumerate(devices)) {
+    auto count = static_cast<int64_t>(own.size());
+    int64_t perNode = 1;
+    for (const ::autopar::NodeGroup &group : cluster.nodes)
+      if (cluster.findDeviceType(group.deviceType) == types[number])
+        perNode = group.devicesPerNode;
+    for (int64_t size = 1; size <= count; ++size) {
+      if (count > kAllSizes && size % perNode && (size > perNode || perNode % size))
+        continue;
+      std::vector<int32_t> taken(types.size(), 0);
+      taken[number] = static_cast<int32_t>(size);
+      chain.problem.subMeshes.push_back(
+          {types[number]->name, taken, memoryBytes ? memoryBytes : types[number]->usableBytes()});
+      chain.shapes.push_back({types[number], static_cast<size_t>(size)});
+      typeOf.push_back(number);
+    }
+    chain.problem.devices.push_back(static_cast<int32_t>(count));
+  }
+  Result<ChainCut> found = solve(chain, schedule);
+  if (!found)
+    return found;
+  std::vector<size_t> next(types.size(), 0);
+  for (int32_t mesh : found->subMeshes) {
+    size_t type = typeOf[mesh], count = chain.shapes[mesh].devices;
+    ArrayRef<int64_t> own = ArrayRef(devices[type]).slice(next[type], count);
+    found->meshes.push_back({llvm::to_vector(own), chain.problem.subMeshes[mesh].memoryBytes});
+    next[type] += count;
+  }
+  return found;
 }
 
 /// The ends, and the places where little is sent: no worse than those around them. At most about
@@ -108,4 +294,14 @@ std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
   places.push_back(end);
   llvm::sort(places);
   return places;
+}
+
+std::vector<ChainMesh> mlir::autopar::chainMeshes(const ::autopar::Cluster &cluster,
+                                                  ArrayRef<SmallVector<int64_t>> devices,
+                                                  int64_t memoryBytes) {
+  std::vector<ChainMesh> meshes;
+  for (ArrayRef<int64_t> own : devices)
+    meshes.push_back(
+        {llvm::to_vector(own), memoryBytes ? memoryBytes : cluster.usableBytes(own.vec())});
+  return meshes;
 }

@@ -1,38 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass as a chain that is cut into pipeline stages.
+// The forward pass as a chain that is cut into pipeline stages, on meshes of any sizes and device
+// types, under their memory limits.
 #pragma once
 
 #include "autopar/Base/Status.h"
 #include "autopar/Cost/Cluster.h"
-#include "mlir/IR/Operation.h"
+#include "autopar/Plan/Schedule.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
 
 namespace mlir::autopar {
 
-struct ChainCut {
-  std::vector<int32_t> places; ///< the first operation of each stage but the first
-  double slowestShare = 1;     ///< of the time of all stages
-  double messagesUs = 0;       ///< one micro-batch's way through all cuts
+/// Devices that share the work of a stage.
+struct ChainMesh {
+  SmallVector<int64_t> devices;
+  int64_t memoryBytes = 0; ///< per device; 0: no limit
 };
+
+struct ChainCut {
+  std::vector<int32_t> places;    ///< the first operation of each stage but the first
+  std::vector<ChainMesh> meshes;  ///< that the stages take turns on
+  std::vector<int32_t> subMeshes; ///< of each stage, in the program's numbers
+  double slowestShare = 1;        ///< of the time of all stages
+  double messagesUs = 0;          ///< one micro-batch's way through all cuts
+  int64_t missingBytes = 0;       ///< what the stage that fits worst is short of on a device
+};
+
+/// Meshes of these devices. `memoryBytes`: of every device; 0: what its type has.
+std::vector<ChainMesh> chainMeshes(const ::autopar::Cluster &cluster,
+                                   ArrayRef<SmallVector<int64_t>> devices, int64_t memoryBytes);
+
+struct ChainProblem;
 
 class ForwardChain {
 public:
-  /// `ops` in order, without those that are on no stage; `ranksPerStage` share an operation's work.
-  /// With `trains`, the backward pass takes twice the time of the forward pass, and gradients cross
-  /// where values do.
-  ForwardChain(ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster, int64_t ranksPerStage,
+  /// `ops` of `function` in order, without those that are on no stage. With `trains`, the backward
+  /// pass takes twice the time of the forward pass, and gradients cross where values do.
+  ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster,
                bool trains);
 
-  /// The cut by which a step of `microBatches` is fastest (StageCut.h), whatever its memory.
-  ::autopar::Result<ChainCut> cut(int32_t stages, int64_t microBatches) const;
+  /// The cut by which a step of the schedule is fastest (StageCut.h) where its stages take turns on
+  /// `meshes`.
+  ::autopar::Result<ChainCut> cut(ArrayRef<ChainMesh> meshes,
+                                  const ::autopar::Schedule &schedule) const;
+  /// The fastest cut over all ways to share all devices of the cluster among as many meshes as
+  /// stages, of one type each. `memoryBytes`: of every device; 0: what its type has.
+  ::autopar::Result<ChainCut> choose(int64_t memoryBytes,
+                                     const ::autopar::Schedule &schedule) const;
 
 private:
+  ::autopar::Result<ChainCut> solve(ChainProblem &chain, const ::autopar::Schedule &schedule) const;
+  void findTimes(bool trains);
   void findCrossings(bool trains);
+  void findMemory(func::FuncOp function, bool trains);
   std::vector<int32_t> placesToCut(int32_t stages) const;
+  double messageUs(int32_t place, size_t ranks) const;
 
   ArrayRef<Operation *> ops;
-  std::vector<double> times;     ///< of the operations before each place
+  const ::autopar::Cluster &cluster;
+  std::map<const ::autopar::DeviceType *, std::vector<double>>
+      times;                     ///< of the operations before each place, on one device
   std::vector<int64_t> crossing; ///< bytes at each place
-  std::vector<double> transfers; ///< microseconds at each place
+  std::vector<int64_t> state; ///< bytes that are held always, of the operations before each place
+  std::vector<int64_t> saved; ///< the same that wait for the backward pass
 };
 
 } // namespace mlir::autopar

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-insert-reshards.
+#include "OpsOfStages.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
-#include "autopar/Transforms/Sharding.h"
+#include "autopar/Transforms/StageMeshes.h"
+#include "autopar/Transforms/Stages.h"
+#include "autopar/Transforms/TransferRoute.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_INSERTRESHARDSPASS
@@ -17,8 +21,8 @@ namespace {
 
 class Inserter {
 public:
-  Inserter(func::FuncOp function, const MeshAxes &mesh)
-      : function(function), mesh(mesh), builder(function.getContext()) {}
+  Inserter(func::FuncOp function, const StageMeshes &meshes)
+      : function(function), meshes(meshes), stages(function), builder(function.getContext()) {}
 
   LogicalResult run() {
     if (failed(readArguments()))
@@ -39,6 +43,7 @@ private:
         return function.emitOpError()
                << "argument " << argument.getArgNumber() << " is not a ranked tensor";
       TensorSharding sharding = TensorSharding::replicated(type.getRank());
+      const MeshAxes &mesh = meshes.ofStage(stages.of(argument));
       if (auto attr = function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(),
                                                               "autopar.sharding")) {
         FailureOr<TensorSharding> given = TensorSharding::fromAttr(function, attr, mesh);
@@ -55,6 +60,7 @@ private:
   }
 
   LogicalResult visit(Operation *op) {
+    const MeshAxes &mesh = meshes.ofStage(stages.of(op));
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
       FailureOr<TensorSharding> to = TensorSharding::fromAttr(op, reshard.getTo(), mesh);
       if (failed(to))
@@ -74,12 +80,48 @@ private:
     FailureOr<FactorAxes> axes = strategyOf(op, rule, mesh);
     if (failed(axes))
       return failure();
+    std::string whyNot;
+    if (!meshes.isLegal(rule, *axes, stages.of(op), &whyNot))
+      return op->emitOpError() << "has an illegal strategy on a mesh that needs it: " << whyNot;
     builder.setInsertionPoint(op);
+    if (auto transfer = dyn_cast<TransferOp>(op); transfer && changesMesh(transfer)) {
+      visitTransfer(transfer, resultSharding(rule, *axes, 0));
+      return success();
+    }
+    // What is sent is resharded where it is.
+    bool sends = isa<TransferOp>(op) && stages.of(op->getOperand(0)) != Stages::kNone;
+    const MeshAxes &near = sends ? meshes.ofStage(stages.of(op->getOperand(0))) : mesh;
     for (OpOperand &operand : op->getOpOperands())
-      reshard(operand, operandSharding(rule, *axes, operand.getOperandNumber()));
+      reshard(operand, operandSharding(rule, *axes, operand.getOperandNumber()), near);
     for (OpResult result : op->getResults())
       shardings[result] = resultSharding(rule, *axes, result.getResultNumber());
     return success();
+  }
+
+  /// Whether a value goes from one mesh to another of other sizes.
+  bool changesMesh(TransferOp op) const {
+    int64_t from = stages.of(op.getInput());
+    return from != Stages::kNone &&
+           !meshes.areAlike(meshes.numberOf(from), meshes.numberOf(op.getStage()));
+  }
+
+  /// Sent as it lies where that can be cut into what the receivers want.
+  void visitTransfer(TransferOp op, const TensorSharding &wanted) {
+    const MeshAxes &near = meshes.ofStage(stages.of(op.getInput()));
+    const MeshAxes &far = meshes.ofStage(op.getStage());
+    // What never changes is read from the model's weights, in parts of any size.
+    if (auto argument = dyn_cast<BlockArgument>(op.getInput());
+        argument && !isDonated(function, argument)) {
+      op.setToAttr(wanted.toAttr(far));
+      shardings[op.getResult()] = wanted;
+      return;
+    }
+    TransferForms forms =
+        transferForms(op.getType().getShape(), shardings[op.getInput()], near, wanted, far);
+    reshard(op.getInputMutable(), forms.sent, near);
+    op.setFromAttr(forms.sent.toAttr(near));
+    op.setToAttr(forms.received.toAttr(far));
+    shardings[op.getResult()] = forms.received;
   }
 
   /// Results leave the function complete: as annotated, or as they are with partial values
@@ -88,6 +130,7 @@ private:
     auto attributes = SignatureAttributes::ofResults(function);
     for (OpOperand &operand : terminator->getOpOperands()) {
       unsigned index = operand.getOperandNumber();
+      const MeshAxes &mesh = meshes.ofStage(stageOf(operand.get()));
       TensorSharding wanted = shardings[operand.get()];
       wanted.partial.clear();
       if (auto attr = function.getResultAttrOfType<ShardingAttr>(index, "autopar.sharding")) {
@@ -96,20 +139,31 @@ private:
           return failure();
         wanted = *given;
       }
+      // Metrics go to all meshes.
+      if (function.getResultAttr(index, "autopar.metric") && !meshes.areAllAlike())
+        wanted = TensorSharding::replicated(wanted.dims.size());
       attributes.set(index, "autopar.sharding", wanted.toAttr(mesh));
       // Where the value is made, so that its old form does not wait for the end.
       if (Operation *producer = operand.get().getDefiningOp())
         builder.setInsertionPointAfter(producer);
       else
         builder.setInsertionPoint(terminator);
-      reshard(operand, wanted);
+      reshard(operand, wanted, mesh);
     }
     attributes.write();
     return success();
   }
 
-  void reshard(OpOperand &operand, const TensorSharding &wanted) {
-    const TensorSharding have = shardings[operand.get()];
+  /// Reshards that were added are where their operand is.
+  int64_t stageOf(Value value) const {
+    while (auto reshard = value.getDefiningOp<ReshardOp>())
+      value = reshard.getInput();
+    return stages.of(value);
+  }
+
+  /// `mesh` is that of the reader.
+  void reshard(OpOperand &operand, const TensorSharding &wanted, const MeshAxes &mesh) {
+    const TensorSharding have = shardings[operand.get()].on(mesh);
     if (have == wanted)
       return;
     auto key = std::make_pair(operand.get(), wanted.toAttr(mesh));
@@ -143,7 +197,8 @@ private:
   }
 
   func::FuncOp function;
-  const MeshAxes &mesh;
+  const StageMeshes &meshes;
+  Stages stages;
   OpBuilder builder;
   DenseMap<Value, TensorSharding> shardings;
   DenseMap<std::pair<Value, ShardingAttr>, Value> made;
@@ -158,12 +213,12 @@ struct InsertReshardsPass : mlir::autopar::impl::InsertReshardsPassBase<InsertRe
       function.emitOpError("has several blocks; expected one");
       return signalPassFailure();
     }
-    FailureOr<MeshOp> mesh = findMesh(function->getParentOfType<ModuleOp>());
-    if (failed(mesh))
+    FailureOr<StageMeshes> meshes = StageMeshes::of(function);
+    if (failed(meshes))
       return signalPassFailure();
-    if (!*mesh)
+    if (meshes->empty())
       return; // One device: nothing to reshard.
-    if (failed(Inserter(function, MeshAxes::of(*mesh)).run()))
+    if (failed(Inserter(function, *meshes).run()))
       signalPassFailure();
   }
 };

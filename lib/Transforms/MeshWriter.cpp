@@ -32,6 +32,34 @@ StagedFunction::StagedFunction(func::FuncOp function)
     if (isMetric && name && name.getValue() == "loss")
       addDependences(result.get().getDefiningOp(), towardsLoss, [](Operation *) { return true; });
   }
+  llvm::append_range(meshes, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
+}
+
+LogicalResult StagedFunction::findRoutes(const ::autopar::Schedule &schedule) {
+  for (auto transfer : function.getBody().front().getOps<TransferOp>()) {
+    if (!transfer.getFrom())
+      continue;
+    MeshOp near = meshes[schedule.meshOf(stages.of(transfer.getInput()))];
+    MeshOp far = meshes[schedule.meshOf(transfer.getStage())];
+    auto sent = TensorSharding::fromAttr(transfer, *transfer.getFrom(), MeshAxes::of(near));
+    auto received = TensorSharding::fromAttr(transfer, *transfer.getTo(), MeshAxes::of(far));
+    if (failed(sent) || failed(received))
+      return failure();
+    routes[transfer] =
+        transferRoute(transfer.getInput().getType().getShape(), *sent, near, *received, far);
+  }
+  return success();
+}
+
+std::optional<TransferRoute> StagedFunction::routeOfMetric(int64_t rank, int64_t from,
+                                                           int64_t to) const {
+  if (meshes.empty())
+    return std::nullopt;
+  MeshOp near = meshes[from], far = meshes[to];
+  if (near.getSizes() == far.getSizes())
+    return std::nullopt;
+  TensorSharding whole = TensorSharding::replicated(rank);
+  return transferRoute(SmallVector<int64_t>(rank, 1), whole, near, whole, far);
 }
 
 int64_t StagedFunction::tagOf(Operation *transfer, int64_t microBatch) const {
@@ -144,8 +172,13 @@ void MeshWriter::receiveFor(const ScheduleRow &row) {
     for (Value operand : op->getOperands())
       if (auto transfer = operand.getDefiningOp<TransferOp>(); transfer && isEach(transfer))
         if (int64_t from = source.stages.of(transfer.getInput());
-            from != Stages::kNone && schedule.meshOf(from) != mesh)
-          resolve(operand, row.microBatch);
+            from != Stages::kNone && schedule.meshOf(from) != mesh) {
+          if (const TransferRoute *route = source.routeOf(transfer);
+              route && route->receives.size() > 1)
+            startReceiving(transfer, row.microBatch);
+          else
+            resolve(operand, row.microBatch);
+        }
 }
 
 IRMapping &MeshWriter::mappingFor(Operation *op, int64_t microBatch) {
@@ -203,12 +236,51 @@ Value MeshWriter::make(Operation *op, Value result, int64_t microBatch) {
 }
 
 Value MeshWriter::receive(TransferOp op, int64_t microBatch) {
+  startReceiving(op, microBatch);
+  return putTogether(op, microBatch, coming.at({op, isEach(op) ? microBatch : kOnce}));
+}
+
+void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
   int64_t number = isEach(op) ? microBatch : kOnce;
-  auto received = ReceiveOp::create(builder, op.getLoc(), op.getType(),
-                                    schedule.meshOf(source.stages.of(op.getInput())),
-                                    source.tagOf(op, number), source.towardsLoss.contains(op));
-  name(received, op, number);
-  return received;
+  SmallVector<Value> &parts = coming[{op, number}];
+  if (!parts.empty())
+    return;
+  const TransferRoute *route = source.routeOf(op);
+  RankedTensorType type = op.getType();
+  if (route)
+    type = RankedTensorType::get(route->shape, type.getElementType());
+  for (size_t part = 0, count = route ? route->receives.size() : 1; part < count; ++part) {
+    auto received = ReceiveOp::create(
+        builder, op.getLoc(), type, schedule.meshOf(source.stages.of(op.getInput())),
+        source.tagOf(op, number), source.towardsLoss.contains(op),
+        route ? builder.getDenseI32ArrayAttr(route->receives[part].peers) : DenseI32ArrayAttr());
+    name(received, op, number);
+    parts.push_back(received);
+  }
+}
+
+/// Joins the innermost dimension first.
+Value MeshWriter::putTogether(TransferOp op, int64_t microBatch, ArrayRef<Value> received) {
+  SmallVector<Value> parts(received);
+  const TransferRoute *route = source.routeOf(op);
+  for (int64_t dim = op.getType().getRank(); route && dim-- > 0;) {
+    int64_t count = route->grid[dim];
+    if (count == 1)
+      continue;
+    auto type = cast<RankedTensorType>(parts.front().getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dim] *= count;
+    SmallVector<Value> joined;
+    for (size_t first = 0; first < parts.size(); first += count) {
+      auto join = ConcatOp::create(builder, op.getLoc(),
+                                   RankedTensorType::get(shape, type.getElementType()),
+                                   ValueRange(parts).slice(first, count), dim);
+      name(join, op, isEach(op) ? microBatch : kOnce);
+      joined.push_back(join);
+    }
+    parts = std::move(joined);
+  }
+  return parts.front();
 }
 
 void MeshWriter::sendOn(Value value, int64_t microBatch) {
@@ -220,11 +292,33 @@ void MeshWriter::sendOn(Value value, int64_t microBatch) {
     if (!transfer || schedule.meshOf(transfer.getStage()) == mesh)
       continue;
     int64_t number = isEach(transfer) ? microBatch : kOnce;
-    auto sent = SendOp::create(builder, transfer.getLoc(), resolve(value, microBatch),
-                               schedule.meshOf(transfer.getStage()), source.tagOf(transfer, number),
-                               source.towardsLoss.contains(transfer));
-    name(sent, transfer, number);
+    auto send = [&](Value part, DenseI32ArrayAttr peers) {
+      auto sent = SendOp::create(
+          builder, transfer.getLoc(), part, schedule.meshOf(transfer.getStage()),
+          source.tagOf(transfer, number), source.towardsLoss.contains(transfer), peers);
+      name(sent, transfer, number);
+    };
+    Value local = resolve(value, microBatch);
+    const TransferRoute *route = source.routeOf(transfer);
+    if (!route)
+      send(local, {});
+    else
+      for (const TransferRoute::Message &message : route->sends)
+        send(partOf(local, message.start, route->shape, transfer, number),
+             builder.getDenseI32ArrayAttr(message.peers));
   }
+}
+
+Value MeshWriter::partOf(Value value, ArrayRef<int64_t> start, ArrayRef<int64_t> shape,
+                         TransferOp op, int64_t number) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getShape() == shape)
+    return value;
+  auto slice =
+      SliceOp::create(builder, op.getLoc(), RankedTensorType::get(shape, type.getElementType()),
+                      value, start, SmallVector<int64_t>(type.getRank(), 1));
+  name(slice, op, number);
+  return slice;
 }
 
 Value MeshWriter::takePart(MicroBatchOp op, int64_t microBatch) {
@@ -342,6 +436,34 @@ bool MeshWriter::writeFirst(Operation *op, int64_t microBatch, IRMapping &mappin
 //===-- Results
 //-----------------------------------------------------------------------------------===//
 
+/// Tells another mesh a metric.
+void MeshWriter::tell(unsigned result, Value value, int64_t other, bool isTowardsLoss) {
+  auto send = [&](DenseI32ArrayAttr peers) {
+    auto sent = SendOp::create(builder, value.getLoc(), value, other,
+                               source.tagOfMetric(result, other), isTowardsLoss, peers);
+    setOpId(sent, "metric." + Twine(result));
+  };
+  std::optional<TransferRoute> route =
+      source.routeOfMetric(cast<RankedTensorType>(value.getType()).getRank(), mesh, other);
+  if (!route)
+    return send({});
+  for (const TransferRoute::Message &message : route->sends)
+    send(builder.getDenseI32ArrayAttr(message.peers));
+}
+
+/// What another mesh tells.
+Value MeshWriter::hear(unsigned result, Value value, int64_t other) {
+  std::optional<TransferRoute> route =
+      source.routeOfMetric(cast<RankedTensorType>(value.getType()).getRank(), other, mesh);
+  DenseI32ArrayAttr peers =
+      route ? builder.getDenseI32ArrayAttr(route->receives.front().peers) : DenseI32ArrayAttr();
+  auto received = ReceiveOp::create(builder, value.getLoc(), value.getType(), other,
+                                    source.tagOfMetric(result, mesh),
+                                    source.towardsLoss.contains(value.getDefiningOp()), peers);
+  setOpId(received, "metric." + Twine(result));
+  return received;
+}
+
 void MeshWriter::writeReturn() {
   func::FuncOp function = source.function;
   auto terminator = cast<func::ReturnOp>(function.getBody().front().getTerminator());
@@ -359,21 +481,13 @@ void MeshWriter::writeReturn() {
     if (isOwn || stage == Stages::kNone) {
       value = resolve(operand.get(), kOnce);
     } else {
-      auto received = ReceiveOp::create(builder, terminator.getLoc(), operand.get().getType(),
-                                        schedule.meshOf(stage), source.tagOfMetric(index, mesh),
-                                        source.towardsLoss.contains(operand.get().getDefiningOp()));
-      setOpId(received, "metric." + Twine(index));
-      value = received;
+      value = hear(index, operand.get(), schedule.meshOf(stage));
     }
     // Every mesh knows the metrics: they guard the state, and any rank may report them.
     for (int32_t other = 0; isMetric && isOwn && stage != Stages::kNone && other < schedule.meshes;
          ++other)
-      if (other != mesh) {
-        auto sent = SendOp::create(builder, terminator.getLoc(), value, other,
-                                   source.tagOfMetric(index, other),
-                                   source.towardsLoss.contains(operand.get().getDefiningOp()));
-        setOpId(sent, "metric." + Twine(index));
-      }
+      if (other != mesh)
+        tell(index, value, other, source.towardsLoss.contains(operand.get().getDefiningOp()));
     values.push_back(value);
     attributes.push_back(function.getResultAttrDict(index));
   }

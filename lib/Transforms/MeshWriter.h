@@ -6,6 +6,7 @@
 #include "StagePhases.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/TransferRoute.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::autopar {
@@ -13,11 +14,22 @@ namespace mlir::autopar {
 /// A function of all stages, local shapes, and what is known of its operations.
 struct StagedFunction {
   explicit StagedFunction(func::FuncOp function);
+  /// Once the schedule is known. Error where a transfer names an axis that its mesh does not have.
+  LogicalResult findRoutes(const ::autopar::Schedule &schedule);
 
   /// Numbers messages: one tag per transferred value, receiver and micro-batch (-1: once).
   int64_t tagOf(Operation *transfer, int64_t microBatch) const;
   /// The same for a metric that a mesh tells the others.
   int64_t tagOfMetric(unsigned result, int64_t mesh) const;
+  /// How a value gets to a mesh of another shape; nothing where everybody sends to the rank at its
+  /// own place.
+  const TransferRoute *routeOf(TransferOp op) const {
+    auto it = routes.find(op);
+    return it == routes.end() ? nullptr : &it->second;
+  }
+  /// The ranks that a mesh sends what all of its ranks have to, and the ranks that the other mesh
+  /// has it from; nothing between meshes of one shape.
+  std::optional<TransferRoute> routeOfMetric(int64_t rank, int64_t from, int64_t to) const;
 
   mutable func::FuncOp function; ///< a handle; only read
   MicroBatches microBatches;
@@ -26,6 +38,8 @@ struct StagedFunction {
   DenseMap<Operation *, int64_t> numbers; ///< of transfers
   DenseSet<Operation *> beforeAll;        ///< what micro-batches need of what runs once
   DenseSet<Operation *> towardsLoss;      ///< what the loss depends on
+  SmallVector<MeshOp> meshes;
+  llvm::DenseMap<Operation *, TransferRoute> routes;
 };
 
 class MeshWriter {
@@ -46,6 +60,8 @@ private:
   /// Receives what the operations of a row read, so that it is under way before they run.
   void receiveFor(const ::autopar::ScheduleRow &row);
   void writeReturn();
+  void tell(unsigned result, Value value, int64_t other, bool isTowardsLoss);
+  Value hear(unsigned result, Value value, int64_t other);
   void dropArguments();
 
   void write(Operation *op, int64_t microBatch);
@@ -57,8 +73,13 @@ private:
   Value make(Operation *op, Value result, int64_t microBatch);
   Value takePart(MicroBatchOp op, int64_t microBatch);
   Value receive(TransferOp op, int64_t microBatch);
+  /// Lets the parts of a transfer come; they are put together when somebody reads them.
+  void startReceiving(TransferOp op, int64_t microBatch);
+  Value putTogether(TransferOp op, int64_t microBatch, ArrayRef<Value> parts);
   /// Sends a value to the other meshes that it is transferred to.
   void sendOn(Value value, int64_t microBatch);
+  Value partOf(Value value, ArrayRef<int64_t> start, ArrayRef<int64_t> shape, TransferOp op,
+               int64_t number);
   Operation *clone(Operation *op, int64_t microBatch, IRMapping &operands);
   void name(Operation *made, Operation *original, int64_t microBatch);
   /// Where the results of an operation are kept: per micro-batch, or once.
@@ -78,6 +99,7 @@ private:
   DenseMap<int64_t, Value> handedOn;
   DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
   DenseMap<Operation *, SmallVector<Value>> stacks;
+  DenseMap<std::pair<Operation *, int64_t>, SmallVector<Value>> coming; ///< parts under way
 };
 
 } // namespace mlir::autopar

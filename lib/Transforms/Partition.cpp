@@ -8,6 +8,8 @@
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/ReshardPlan.h"
+#include "autopar/Transforms/StageMeshes.h"
+#include "autopar/Transforms/Stages.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_PARTITIONPASS
@@ -168,15 +170,19 @@ public:
   }
 };
 
+/// What is on no stage gets a local form for every mesh that reads it.
 class Partitioner {
 public:
-  Partitioner(func::FuncOp function, const MeshAxes &mesh)
-      : function(function), mesh(mesh), builder(function.getContext()) {}
+  Partitioner(func::FuncOp function, const StageMeshes &meshes)
+      : function(function), meshes(meshes), stages(function), builder(function.getContext()),
+        mappings(meshes.count()) {}
 
   LogicalResult run() {
     Block &block = function.getBody().front();
     SmallVector<Operation *> originals =
         llvm::map_to_vector(block, [](Operation &op) { return &op; });
+    findReaders();
+    unsigned wholeArguments = block.getNumArguments();
     builder.setInsertionPointToEnd(&block);
     if (failed(localizeArguments()))
       return failure();
@@ -184,47 +190,146 @@ public:
       if (op->hasTrait<OpTrait::IsTerminator>()) {
         if (failed(localizeResults(op)))
           return failure();
-      } else if (failed(localize(op))) {
-        return failure();
+      } else if (auto transfer = dyn_cast<TransferOp>(op)) {
+        if (failed(localizeTransfer(transfer)))
+          return failure();
+      } else {
+        for (int64_t mesh : meshesOf(op->getResults(), stages.of(op)))
+          if (failed(localize(op, mesh)))
+            return failure();
       }
     for (Operation *op : llvm::reverse(originals))
       op->erase();
-    block.eraseArguments(0, argumentTypes.size());
+    block.eraseArguments(0, wholeArguments);
+    finishSignature();
     return success();
   }
 
 private:
-  FailureOr<RankedTensorType> localFrom(ShardingAttr attr, RankedTensorType type) {
+  //===-- What is on no stage ----------------------------------------------------------------===//
+
+  void addReader(Value value, int64_t mesh) {
+    SmallVector<int64_t> &list = readers[value];
+    if (!llvm::is_contained(list, mesh))
+      list.push_back(mesh);
+  }
+
+  void findReaders() {
+    Block &block = function.getBody().front();
+    for (Value value : block.getTerminator()->getOperands())
+      addReader(value, 0);
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      for (Value operand : op.getOperands())
+        for (int64_t mesh : meshesOf(op.getResults(), stages.of(&op)))
+          addReader(operand, mesh);
+  }
+
+  /// The meshes for which values of a stage, or of none, are made.
+  SmallVector<int64_t> meshesOf(ValueRange values, int64_t stage) {
+    if (stage != Stages::kNone)
+      return {meshes.numberOf(stage)};
+    SmallVector<int64_t> found;
+    for (Value value : values)
+      for (int64_t mesh : readers.lookup(value))
+        if (!llvm::is_contained(found, mesh))
+          found.push_back(mesh);
+    if (found.empty()) // nobody reads it; an operation without results cannot be told
+      found.push_back(0);
+    return found;
+  }
+
+  //===-- Arguments --------------------------------------------------------------------------===//
+
+  FailureOr<TensorSharding> shardingFrom(ShardingAttr attr, RankedTensorType type,
+                                         const MeshAxes &mesh) {
     if (!attr)
-      return type;
-    FailureOr<TensorSharding> sharding = TensorSharding::fromAttr(function, attr, mesh);
-    if (failed(sharding))
-      return failure();
-    return localType(type, *sharding, mesh);
+      return TensorSharding::replicated(type.getRank());
+    return TensorSharding::fromAttr(function, attr, mesh);
+  }
+
+  /// A local argument with the attributes of a whole one.
+  Value addArgument(BlockArgument whole, const TensorSharding &sharding, const MeshAxes &mesh,
+                    NamedAttrList attributes) {
+    auto type = cast<RankedTensorType>(whole.getType());
+    RankedTensorType local = localType(type, sharding, mesh);
+    if (attributes.get("autopar.sharding"))
+      attributes.set("autopar.sharding", sharding.toAttr(mesh));
+    if (local != type)
+      attributes.set("autopar.global_shape", builder.getDenseI64ArrayAttr(type.getShape()));
+    argumentTypes.push_back(local);
+    argumentAttributes.push_back(attributes.getDictionary(function.getContext()));
+    return function.getBody().front().addArgument(local, whole.getLoc());
   }
 
   LogicalResult localizeArguments() {
     Block &block = function.getBody().front();
-    auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : llvm::to_vector(block.getArguments())) {
-      auto type = cast<RankedTensorType>(argument.getType());
       unsigned index = argument.getArgNumber();
-      FailureOr<RankedTensorType> local =
-          localFrom(function.getArgAttrOfType<ShardingAttr>(index, "autopar.sharding"), type);
-      if (failed(local))
-        return failure();
-      if (*local != type)
-        attributes.set(index, "autopar.global_shape",
-                       builder.getDenseI64ArrayAttr(type.getShape()));
-      argumentTypes.push_back(*local);
+      auto type = cast<RankedTensorType>(argument.getType());
+      DenseMap<int64_t, Value> made; // meshes of one shape read the same
+      for (int64_t mesh : meshesOf(argument, stages.of(argument))) {
+        auto attr = function.getArgAttrOfType<ShardingAttr>(index, "autopar.sharding");
+        FailureOr<TensorSharding> sharding = shardingFrom(attr, type, meshes[mesh]);
+        if (failed(sharding))
+          return failure();
+        Value &local = made[meshes.firstLike(mesh)];
+        if (!local)
+          local = addArgument(argument, *sharding, meshes[mesh],
+                              NamedAttrList(function.getArgAttrDict(index)));
+        mappings[mesh].map(argument, local);
+      }
     }
-    attributes.write();
-    for (auto [argument, type] : llvm::zip(llvm::to_vector(block.getArguments()), argumentTypes))
-      mapping.map(argument, block.addArgument(type, argument.getLoc()));
     return success();
   }
 
-  LogicalResult localize(Operation *op) {
+  void finishSignature() {
+    Block &block = function.getBody().front();
+    function.setFunctionType(FunctionType::get(function.getContext(), argumentTypes,
+                                               block.getTerminator()->getOperandTypes()));
+    function.setAllArgAttrs(argumentAttributes);
+  }
+
+  //===-- Operations -------------------------------------------------------------------------===//
+
+  /// A value that goes to a mesh of another shape is part of another whole there.
+  LogicalResult localizeTransfer(TransferOp op) {
+    int64_t from = stages.of(op.getInput()), target = meshes.numberOf(op.getStage());
+    int64_t source = from == Stages::kNone ? target : meshes.numberOf(from);
+    Value input = mappings[source].lookup(op.getInput());
+    RankedTensorType type = op.getType();
+    TensorSharding received;
+    if (op.getTo()) {
+      FailureOr<TensorSharding> given = TensorSharding::fromAttr(op, *op.getTo(), meshes[target]);
+      if (failed(given))
+        return failure();
+      received = *given;
+    }
+    if (op.getTo() && !op.getFrom()) { // read from the model's weights
+      auto argument = cast<BlockArgument>(op.getInput());
+      NamedAttrList attributes(function.getArgAttrDict(argument.getArgNumber()));
+      attributes.set(kStageAttribute, builder.getI64IntegerAttr(op.getStage()));
+      attributes.set("autopar.sharding", received.toAttr(meshes[target]));
+      mappings[target].map(op.getResult(),
+                           addArgument(argument, received, meshes[target], attributes));
+      return success();
+    }
+    if (op.getTo() || from == Stages::kNone) {
+      Type local = op.getTo() ? localType(type, received, meshes[target]) : input.getType();
+      auto moved = TransferOp::create(builder, op.getLoc(), local, input, op.getStageAttr(),
+                                      op.getFromAttr(), op.getToAttr());
+      if (!getOpId(op).empty())
+        setOpId(moved, getOpId(op));
+      mappings[target].map(op.getResult(), moved);
+      return success();
+    }
+    if (source != target)
+      mappings[target].map(op.getInput(), input);
+    return localize(op, target);
+  }
+
+  LogicalResult localize(Operation *op, int64_t number) {
+    const MeshAxes &mesh = meshes[number];
+    IRMapping &mapping = mappings[number];
     if (auto reshard = dyn_cast<ReshardOp>(op)) {
       FailureOr<TensorSharding> from = TensorSharding::fromAttr(op, reshard.getFrom(), mesh);
       FailureOr<TensorSharding> to = TensorSharding::fromAttr(op, reshard.getTo(), mesh);
@@ -248,8 +353,8 @@ private:
         return op->emitOpError() << "operand " << operand.getOperandNumber() << " is " << local
                                  << " on each rank, but the strategy asks for " << wanted
                                  << "; run autopar-insert-reshards first";
-      operands.push_back(
-          maskOperand(op, rule, *axes, operand.getOperandNumber(), mapping.lookup(operand.get())));
+      operands.push_back(maskOperand(op, rule, *axes, operand.getOperandNumber(),
+                                     mapping.lookup(operand.get()), mesh));
     }
     FailureOr<SmallVector<Value>> results = context.rewrite(builder, operands);
     if (failed(results))
@@ -261,7 +366,7 @@ private:
 
   /// Hides the padding of unevenly split reduction factors.
   Value maskOperand(Operation *op, const ShardingRule &rule, const FactorAxes &axes, unsigned index,
-                    Value value) {
+                    Value value, const MeshAxes &mesh) {
     for (auto [dim, dimension] : llvm::enumerate(rule.operands[index])) {
       if (dimension.size() != 1)
         continue;
@@ -280,33 +385,43 @@ private:
     auto attributes = SignatureAttributes::ofResults(function);
     for (OpOperand &operand : terminator->getOpOperands()) {
       auto type = cast<RankedTensorType>(operand.get().getType());
-      Value local = mapping.lookup(operand.get());
+      int64_t stage = stages.of(operand.get()), number = meshes.numberOf(stage);
+      const MeshAxes &mesh = meshes[number];
+      Value local = mappings[number].lookup(operand.get());
       unsigned index = operand.getOperandNumber();
-      FailureOr<RankedTensorType> expected =
-          localFrom(function.getResultAttrOfType<ShardingAttr>(index, "autopar.sharding"), type);
-      if (failed(expected))
+      auto attr = function.getResultAttrOfType<ShardingAttr>(index, "autopar.sharding");
+      FailureOr<TensorSharding> sharding = shardingFrom(attr, type, mesh);
+      if (failed(sharding))
         return failure();
-      if (*expected != local.getType())
+      RankedTensorType expected = localType(type, *sharding, mesh);
+      if (expected != local.getType())
         return terminator->emitOpError() << "result " << index << " is " << local.getType()
-                                         << " on each rank, but its sharding asks for " << *expected
+                                         << " on each rank, but its sharding asks for " << expected
                                          << "; run autopar-insert-reshards first";
       if (local.getType() != type)
         attributes.set(index, "autopar.global_shape",
                        builder.getDenseI64ArrayAttr(type.getShape()));
+      if (attr && meshes.count() > 1)
+        attributes.set(index, "autopar.sharding", sharding->toAttr(mesh));
+      // What the first mesh makes for all of them is told by it.
+      bool isMetric = function.getResultAttr(index, "autopar.metric") != nullptr;
+      if (isMetric && stage == Stages::kNone && meshes.count() > 1)
+        local = TransferOp::create(builder, terminator->getLoc(), local.getType(), local, 0);
       results.push_back(local);
     }
     attributes.write();
     func::ReturnOp::create(builder, terminator->getLoc(), results);
-    function.setFunctionType(
-        FunctionType::get(function.getContext(), argumentTypes, ValueRange(results).getTypes()));
     return success();
   }
 
   func::FuncOp function;
-  const MeshAxes &mesh;
+  const StageMeshes &meshes;
+  Stages stages;
   OpBuilder builder;
-  IRMapping mapping;
+  DenseMap<Value, SmallVector<int64_t>> readers; ///< meshes that read a value
+  SmallVector<IRMapping> mappings;               ///< per mesh: local values
   SmallVector<Type> argumentTypes;
+  SmallVector<DictionaryAttr> argumentAttributes;
 };
 
 struct PartitionPass : mlir::autopar::impl::PartitionPassBase<PartitionPass> {
@@ -314,12 +429,12 @@ struct PartitionPass : mlir::autopar::impl::PartitionPassBase<PartitionPass> {
     func::FuncOp function = getOperation();
     if (function.isExternal())
       return;
-    FailureOr<MeshOp> mesh = findMesh(function->getParentOfType<ModuleOp>());
-    if (failed(mesh))
+    FailureOr<StageMeshes> meshes = StageMeshes::of(function);
+    if (failed(meshes))
       return signalPassFailure();
-    if (!*mesh)
+    if (meshes->empty())
       return; // One device: local shapes are whole shapes.
-    if (failed(Partitioner(function, MeshAxes::of(*mesh)).run()))
+    if (failed(Partitioner(function, *meshes).run()))
       signalPassFailure();
   }
 };

@@ -12,8 +12,11 @@ using ::autopar::StagePhase;
 using ::autopar::VirtualTask;
 
 PipelineModel::PipelineModel(const StepOutline &outline, const Schedule &schedule,
-                             const ::autopar::Cluster &cluster)
-    : outline(outline), cluster(cluster), table(schedule) {}
+                             ArrayRef<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster)
+    : outline(outline), cluster(cluster), table(schedule) {
+  for (const ::autopar::Mesh &mesh : meshes)
+    places.push_back({mesh.devices.front(), mesh.deviceCount()});
+}
 
 int32_t PipelineModel::meshOf(Value value) const {
   const Stages &stages = outline.stages();
@@ -98,16 +101,19 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
       tasks[{row.stage, row.microBatch, row.phase}] = addTask(
           mesh, rowUs[{row.stage, row.phase}], {kindOf(row.phase), row.stage, row.microBatch});
   // Messages of a link in the order in which they are made.
-  int64_t perMesh = cluster.deviceCount() / meshCount;
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
         int32_t target = table.meshOf(transfer.getStage());
-        int64_t near = mesh * perMesh, far = target * perMesh;
-        ::autopar::Link link = cluster.linkOfDevice(near, cluster.levelBetween(near, far));
-        double us = mesh == target ? 0
-                                   : link.latencyUs + 1e6 * static_cast<double>(bytes(transfer)) /
-                                                          link.bytesPerSecond;
+        const Place &near = places[mesh], &far = places[target];
+        ::autopar::Link link =
+            cluster.linkOfDevice(near.first, cluster.levelBetween(near.first, far.first));
+        // The few send to several each.
+        double share = std::max(1.0, static_cast<double>(far.count) / near.count);
+        double us = mesh == target
+                        ? 0
+                        : link.latencyUs + 1e6 * share * static_cast<double>(bytes(transfer)) /
+                                               link.bytesPerSecond;
         int32_t message = addTask(linkOf(mesh, target), us,
                                   {PipelineTask::Kind::Message, row.stage, row.microBatch,
                                    static_cast<int32_t>(transfer.getStage())});

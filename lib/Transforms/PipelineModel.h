@@ -5,6 +5,7 @@
 
 #include "StepOutline.h"
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/Mesh.h"
 #include "autopar/VirtualTime/EventEngine.h"
 
 namespace mlir::autopar {
@@ -27,10 +28,10 @@ struct PipelineRun {
 
 class PipelineModel {
 public:
-  /// `outline` outlives it; `schedule` is that of its function. Without stages there is one mesh
-  /// and nothing is different.
+  /// `outline` outlives it; `schedule` is that of its function, `meshes` are where its stages are.
+  /// Without stages there is one mesh and nothing is different.
   PipelineModel(const StepOutline &outline, const ::autopar::Schedule &schedule,
-                const ::autopar::Cluster &cluster);
+                ArrayRef<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster);
 
   int32_t meshes() const { return table.meshes; }
   const ::autopar::Schedule &schedule() const { return table; }
@@ -42,7 +43,7 @@ public:
 
   /// A step on the event engine: rows of the schedule on their meshes, messages on
   /// the links between meshes, what runs once around them.
-  /// `timeUs` is an operation's time in one step, `bytes` what a transfer sends per rank.
+  /// `timeUs` is an operation's time in one step, `bytes` what a rank receives of a transfer.
   ::autopar::Result<PipelineRun> run(function_ref<double(Operation *)> timeUs,
                                      function_ref<int64_t(Operation *)> bytes) const;
 
@@ -50,6 +51,10 @@ private:
   const StepOutline &outline;
   const ::autopar::Cluster &cluster;
   ::autopar::Schedule table;
+  struct Place {
+    int64_t first, count; ///< devices of a mesh
+  };
+  SmallVector<Place> places; ///< per mesh
 };
 
 } // namespace mlir::autopar

@@ -43,12 +43,12 @@ namespace {
 class MeshProgram {
 public:
   MeshProgram(func::FuncOp function, const ::autopar::Schedule &schedule, int32_t mesh,
-              const ::autopar::Plan &plan, const ::autopar::Cluster &cluster,
+              const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
               function_ref<bool(StringRef)> isKnown)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
-        plan(plan), cluster(cluster), isKnown(isKnown),
-        device(cluster.typeOfDevice(plan.meshes[mesh].devices.front())), microBatches(block),
-        stages(function), phases(block) {}
+        devices(devices), cluster(cluster), isKnown(isKnown),
+        device(cluster.slowestOf(devices.devices)), microBatches(block), stages(function),
+        phases(block) {}
 
   RecomputeProblem run() {
     addArguments();
@@ -193,7 +193,7 @@ private:
       for (Attribute axis : axes)
         names.push_back(cast<StringAttr>(axis).str());
       return ::autopar::collectiveTimeUs(kind, bytes,
-                                         ::autopar::meshGroup(cluster, plan.meshes[mesh], names));
+                                         ::autopar::meshGroup(cluster, devices, names));
     };
     if (auto gather = dyn_cast<AllGatherOp>(op))
       return collective(CollectiveKind::AllGather, gather.getAxes(), written);
@@ -223,7 +223,7 @@ private:
   Block &block;
   const ::autopar::Schedule &schedule;
   int32_t mesh;
-  const ::autopar::Plan &plan;
+  const ::autopar::Mesh &devices;
   const ::autopar::Cluster &cluster;
   function_ref<bool(StringRef)> isKnown;
   const ::autopar::DeviceType &device;
@@ -257,9 +257,13 @@ mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &p
   ::autopar::Result<::autopar::Schedule> schedule = scheduleOf(function);
   if (!schedule)
     return schedule.status();
+  ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
+  if (!meshes)
+    return meshes.status();
   std::vector<RecomputeProblem> problems;
   for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh) {
-    problems.push_back(MeshProgram(function, *schedule, mesh, plan, cluster, isKnown).run());
+    problems.push_back(
+        MeshProgram(function, *schedule, mesh, (*meshes)[mesh], cluster, isKnown).run());
     dropUnfit(problems.back());
   }
   return problems;

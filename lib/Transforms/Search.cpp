@@ -84,19 +84,80 @@ private:
     return result.take();
   }
 
-  /// With pipeline stages: the meshes of one stage.
-  FailureOr<SmallVector<Mesh>> readMeshes(const Cluster &machine) {
-    int64_t devices = machine.deviceCount() / schedule.meshes;
-    if (meshShape.empty())
-      return meshCandidates(machine, devices);
-    FailureOr<Mesh> mesh = parseMesh(meshShape, getOperation());
-    if (failed(mesh))
-      return failure();
-    if (mesh->deviceCount() != devices)
+  /// A choice of meshes: one for each that stages take turns on.
+  using Meshes = std::vector<Mesh>;
+
+  /// The devices of `mesh` are numbers of `devices`.
+  static Mesh onDevices(Mesh mesh, ArrayRef<int64_t> devices) {
+    for (int64_t &device : mesh.devices)
+      device = devices[device];
+    return mesh;
+  }
+
+  FailureOr<SmallVector<Meshes>> readMeshes(const Cluster &machine, func::FuncOp function) {
+    SmallVector<SmallVector<int64_t>> devices = stageDevices(function, machine.deviceCount());
+    if (!meshShape.empty())
+      return parseMeshes(devices);
+    SmallVector<Meshes> found;
+    bool isEqual = llvm::all_of(
+        devices, [&](const auto &own) { return own.size() == devices.front().size(); });
+    if (!isEqual)
+      return unequalMeshes(machine, devices);
+    for (const Mesh &mesh : meshCandidates(machine, devices.front().size())) {
+      Meshes &one = found.emplace_back();
+      for (ArrayRef<int64_t> own : devices)
+        one.push_back(onDevices(mesh, own));
+    }
+    return found;
+  }
+
+  /// "data=2": of all stages; "data=1/data=2,tensor=2": of each.
+  FailureOr<SmallVector<Meshes>> parseMeshes(ArrayRef<SmallVector<int64_t>> devices) {
+    SmallVector<StringRef> texts;
+    StringRef(meshShape).split(texts, '/');
+    if (texts.size() == 1)
+      texts.resize(devices.size(), texts.front());
+    if (texts.size() != devices.size())
       return emitError(getOperation().getLoc())
-             << "mesh \"" << meshShape << "\" has " << mesh->deviceCount() << " ranks, "
-             << (schedule.meshes > 1 ? "a stage" : "the cluster") << " has " << devices;
-    return SmallVector<Mesh>{*mesh};
+             << "mesh \"" << meshShape << "\" is " << texts.size() << " meshes, the stages have "
+             << devices.size();
+    ::autopar::Plan shapes; // axes that only some of them have are of size 1 for the others
+    for (auto [text, own] : llvm::zip_equal(texts, devices)) {
+      FailureOr<Mesh> mesh = parseMesh(text, getOperation());
+      if (failed(mesh))
+        return failure();
+      if (mesh->deviceCount() != static_cast<int64_t>(own.size()))
+        return emitError(getOperation().getLoc())
+               << "mesh \"" << text << "\" has " << mesh->deviceCount() << " ranks, "
+               << (schedule.meshes > 1 ? "a stage" : "the cluster") << " has " << own.size();
+      shapes.meshes.push_back(onDevices(*mesh, own));
+      if (schedule.meshes > 1)
+        shapes.meshes.back().name = "m" + std::to_string(shapes.meshes.size() - 1);
+      shapes.stages.push_back({"", shapes.meshes.back().name, {}});
+    }
+    ::autopar::Result<Meshes> meshes = shapes.stageMeshes();
+    if (!meshes)
+      return emitError(getOperation().getLoc()) << "mesh: " << meshes.status().message();
+    return SmallVector<Meshes>{meshes.take()};
+  }
+
+  /// Meshes of two axes; the inner one is of one size wherever that divides a mesh.
+  static SmallVector<Meshes> unequalMeshes(const Cluster &machine,
+                                           ArrayRef<SmallVector<int64_t>> devices) {
+    std::set<int64_t> inner;
+    for (ArrayRef<int64_t> own : devices)
+      for (int64_t size = 1; size <= static_cast<int64_t>(own.size()); ++size)
+        if (own.size() % size == 0)
+          inner.insert(size);
+    SmallVector<Meshes> found;
+    for (int64_t size : inner) {
+      Meshes &one = found.emplace_back();
+      for (ArrayRef<int64_t> own : devices) {
+        int64_t count = own.size(), fits = count % size == 0 ? size : 1;
+        one.push_back(onDevices(Mesh::over("mesh", {{"x", count / fits}, {"y", fits}}), own));
+      }
+    }
+    return found;
   }
 
   LogicalResult search() {
@@ -115,7 +176,7 @@ private:
     if (!demanded)
       return emitError(module.getLoc()) << demanded.status().message();
     demands = demanded.take();
-    FailureOr<SmallVector<Mesh>> meshes = readMeshes(*machine);
+    FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
     if (failed(meshes))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
@@ -125,7 +186,7 @@ private:
                          ? std::max(1u, std::thread::hardware_concurrency())
                          : 1;
     threads = std::max<size_t>(1, cores / meshes->size());
-    limit = memoryLimit ? int64_t(memoryLimit) : machine->typeOfDevice(0).usableBytes();
+    limit = memoryLimit ? int64_t(memoryLimit) : machine->mostUsableBytes();
     std::vector<::autopar::Status> problems(meshes->size());
     std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
     StepOutline outline(function);
@@ -187,8 +248,9 @@ private:
   }
 
   /// What the step would take on the mesh that needs the least memory, if it had that much.
-  LogicalResult explainFailure(const StepOutline &outline, const Mesh &mesh, const Cluster &machine,
-                               const ::autopar::Status &problem, int64_t leastBytes) {
+  LogicalResult explainFailure(const StepOutline &outline, const Meshes &meshes,
+                               const Cluster &machine, const ::autopar::Status &problem,
+                               int64_t leastBytes) {
     InFlightDiagnostic error = emitError(getOperation().getLoc())
                                << "no plan found: " << problem.message();
     if (!demands.empty())
@@ -196,25 +258,27 @@ private:
     if (leastBytes == std::numeric_limits<int64_t>::max())
       return error;
     limit = leastBytes;
-    ::autopar::Result<Found> found = solve(outline, mesh, machine, leastBytes);
+    ::autopar::Result<Found> found = solve(outline, meshes, machine, leastBytes);
     if (!found)
       return error;
-    std::string axes;
-    for (const ::autopar::MeshAxis &axis : mesh.axes)
-      axes += (axes.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
     return error << llvm::formatv("; with {0} bytes a step takes about {1:f1} ms on mesh {2}",
-                                  found->solution.peakBytes, found->stepUs / 1e3, axes)
+                                  found->solution.peakBytes, found->stepUs / 1e3,
+                                  ::autopar::shapeText(meshes))
                         .str();
   }
 
   /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
-  ::autopar::Result<Found> solve(const StepOutline &outline, const Mesh &mesh,
+  ::autopar::Result<Found> solve(const StepOutline &outline, const Meshes &meshes,
                                  const Cluster &machine, int64_t &leastBytes) {
     Found found;
-    found.problem = std::make_unique<ShardingProblem>(outline, schedule, mesh, machine);
+    found.problem = std::make_unique<ShardingProblem>(outline, schedule, meshes, machine);
     ShardingProblem &problem = *found.problem;
     AUTOPAR_RETURN_IF_ERROR(problem.status());
     problem.graph().memoryLimitBytes = limit;
+    // A mesh of smaller devices has less of it.
+    for (auto [number, mesh] : llvm::enumerate(meshes))
+      if (int64_t usable = machine.usableBytes(mesh.devices); !memoryLimit && usable < limit)
+        problem.reserve(number, limit - usable);
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random") {
       found.solution = draw(problem.graph());

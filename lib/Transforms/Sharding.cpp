@@ -3,8 +3,6 @@
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/IR/Matchers.h"
 
-#include "autopar/Transforms/Stages.h"
-
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -15,8 +13,6 @@ MeshAxes MeshAxes::of(MeshOp mesh) {
   MeshAxes axes;
   axes.symbol = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
   for (auto [name, size] : llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getSizes())) {
-    if (name.getValue() == kStageAxis)
-      continue;
     axes.names.push_back(name.getValue());
     axes.sizes.push_back(size);
   }
@@ -56,22 +52,10 @@ static FailureOr<AxisList> axesFromAttr(Operation *op, ArrayAttr attr, const Mes
     if (axis < 0)
       return op->emitOpError() << "uses axis " << name << ", which mesh " << mesh.symbol
                                << " does not have";
-    axes.push_back(axis);
+    if (mesh.sizes[axis] > 1)
+      axes.push_back(axis);
   }
   return axes;
-}
-
-FailureOr<MeshOp> mlir::autopar::findMesh(ModuleOp module) {
-  MeshOp found;
-  for (MeshOp mesh : module.getOps<MeshOp>()) {
-    if (found) {
-      InFlightDiagnostic diag = mesh.emitOpError("is a second mesh; expected one per module");
-      diag.attachNote(found.getLoc()) << "the first one is here";
-      return failure();
-    }
-    found = mesh;
-  }
-  return found;
 }
 
 //===-- Tensor shardings
@@ -83,6 +67,15 @@ ShardingAttr TensorSharding::toAttr(const MeshAxes &mesh) const {
     lists.push_back(mesh.toAttr(axes));
   return ShardingAttr::get(mesh.symbol.getContext(), mesh.symbol, lists, mesh.toAttr(partial),
                            reduction);
+}
+
+TensorSharding TensorSharding::on(const MeshAxes &mesh) const {
+  TensorSharding same = *this;
+  auto splitsNothing = [&](int8_t axis) { return mesh.sizes[axis] == 1; };
+  for (AxisList &axes : same.dims)
+    llvm::erase_if(axes, splitsNothing);
+  llvm::erase_if(same.partial, splitsNothing);
+  return same;
 }
 
 FailureOr<TensorSharding> TensorSharding::fromAttr(Operation *op, ShardingAttr attr,

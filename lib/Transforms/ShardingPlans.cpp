@@ -64,17 +64,12 @@ std::pair<double, double> ShardingProblem::onceAndEachUs(ArrayRef<int32_t> choic
                       });
 }
 
-/// Meshes of one shape, one after the other over the devices; a stage is listed with its
-/// operations, what is on no stage with the first.
+/// A stage is listed with its operations, what is on no stage with the first.
 void ShardingProblem::addStages(::autopar::Plan &plan) const {
   const ::autopar::Schedule &schedule = pipeline.schedule();
-  for (int64_t i = 0; i < schedule.meshes; ++i) {
-    plan.meshes.push_back(mesh);
-    if (hasStages())
-      plan.meshes.back().name = "m" + std::to_string(i);
-    for (int64_t &device : plan.meshes.back().devices)
-      device += i * mesh.deviceCount();
-  }
+  plan.meshes = meshes;
+  for (int64_t i = 0; hasStages() && i < schedule.meshes; ++i)
+    plan.meshes[i].name = "m" + std::to_string(i);
   for (int64_t i = 0; i < schedule.stages; ++i)
     plan.stages.push_back({"s" + std::to_string(i), plan.meshes[schedule.meshOf(i)].name, {}});
   plan.microBatches = schedule.microBatches;
@@ -92,7 +87,7 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
     if (planned == plan.values.end())
       return -1;
     auto found = llvm::find_if(list, [&](const TensorSharding &sharding) {
-      return valueOf(sharding, axes) == planned->second;
+      return valueOf(sharding, meshAxes()) == planned->second;
     });
     return found == list.end() ? -1 : static_cast<int32_t>(found - list.begin());
   };
@@ -110,7 +105,7 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
     for (auto [index, candidate] : llvm::enumerate(*strategies[node])) {
       bool isEqual = candidate.size() == planned->second.factors.size();
       for (size_t f = 0; isEqual && f < candidate.size(); ++f)
-        isEqual = wordsOf(candidate[f], axes) == planned->second.factors[f];
+        isEqual = wordsOf(candidate[f], meshAxes()) == planned->second.factors[f];
       if (!isEqual)
         continue;
       choice[node] = static_cast<int32_t>(index);
@@ -131,16 +126,16 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
   size_t node = 0;
   for (unsigned i = 0; i < function.getNumArguments(); ++i, ++node)
     plan.values[planNameOfArgument(function, i)] =
-        valueOf(lists[argumentLists[i]][choice[node]], axes);
+        valueOf(lists[argumentLists[i]][choice[node]], meshAxes());
   for (auto &[op, id] : operations()) {
     ::autopar::OpStrategy strategy;
     for (const AxisList &factor : (*strategies[node])[choice[node]])
-      strategy.factors.push_back(wordsOf(factor, axes));
+      strategy.factors.push_back(wordsOf(factor, meshAxes()));
     plan.ops[id] = std::move(strategy);
     ++node;
   }
   for (size_t i = 0; i < resultLists.size(); ++i)
     plan.values[planNameOfResult(function, i)] =
-        valueOf(lists[resultLists[i]][choice[resultNodes[i]]], axes);
+        valueOf(lists[resultLists[i]][choice[resultNodes[i]]], meshAxes());
   return plan;
 }

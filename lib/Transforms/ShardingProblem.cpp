@@ -8,6 +8,7 @@
 #include "RepeatedBlocks.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/TransferRoute.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -28,22 +29,80 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 //------------------------------------------------------------------------------===//
 
 ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
-                                 const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
-                                 int64_t assumedStages, double largestShare)
-    : outline(outline), function(outline.getFunction()), mesh(mesh), cluster(cluster),
-      device(cluster.typeOfDevice(mesh.devices.front())), pipeline(outline, schedule, cluster),
-      assumedStages(assumedStages), largestShare(largestShare), kinds(outline.kindCount()) {
-  axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
-  for (const ::autopar::MeshAxis &axis : mesh.axes) {
-    axes.names.push_back(axis.name);
-    axes.sizes.push_back(axis.size);
-  }
+                                 std::vector<::autopar::Mesh> ownMeshes,
+                                 const ::autopar::Cluster &cluster, int64_t assumedStages,
+                                 double largestShare)
+    : outline(outline), function(outline.getFunction()), meshes(std::move(ownMeshes)),
+      cluster(cluster), pipeline(outline, schedule, meshes, cluster), assumedStages(assumedStages),
+      largestShare(largestShare) {
+  addSites();
   addArguments();
   for (size_t position = 0; position < operations().size(); ++position)
     addOperation(position);
   addResults();
   addFollowers();
   markRepeatedBlocks();
+}
+
+void ShardingProblem::addSites() {
+  SmallVector<MeshAxes> all;
+  auto addSite = [&](const MeshAxes &axes, const ::autopar::Mesh &mesh) {
+    Site &site = sites.emplace_back();
+    site.axes = axes;
+    site.mesh = &mesh;
+    site.device = &cluster.slowestOf(mesh.devices);
+    site.kinds.resize(outline.kindCount());
+  };
+  for (const ::autopar::Mesh &mesh : meshes) {
+    MeshAxes &axes = all.emplace_back();
+    axes.symbol = FlatSymbolRefAttr::get(function.getContext(), mesh.name);
+    for (const ::autopar::MeshAxis &axis : mesh.axes) {
+      axes.names.push_back(axis.name);
+      axes.sizes.push_back(axis.size);
+    }
+    const ::autopar::DeviceType *device = &cluster.slowestOf(mesh.devices);
+    auto found = llvm::find_if(sites, [&](const Site &site) {
+      return site.axes.sizes == axes.sizes && site.device == device;
+    });
+    siteNumbers.push_back(found - sites.begin());
+    if (found == sites.end())
+      addSite(axes, mesh);
+  }
+  stageMeshes = StageMeshes(all);
+  if (sites.size() > 1)
+    addSite(meshAxes(), meshes.front());
+}
+
+/// What is on no stage may be made on any mesh, so it has to fit all of them.
+SmallVector<TensorSharding> ShardingProblem::shardingsOf(RankedTensorType type,
+                                                         int64_t stage) const {
+  SmallVector<TensorSharding> found = enumerateShardings(type, siteOf(stage).axes);
+  auto fits = [&](const TensorSharding &sharding, const MeshAxes &mesh) {
+    return llvm::all_of(llvm::zip_equal(type.getShape(), sharding.dims), [&](auto pair) {
+      auto [extent, axes] = pair;
+      int64_t shards = mesh.shards(axes);
+      return shards == 1 || (shards - 1) * shardExtent(extent, shards) < extent;
+    });
+  };
+  if (stage == Stages::kNone)
+    llvm::erase_if(found, [&](const TensorSharding &sharding) {
+      return llvm::any_of(sites, [&](const Site &site) { return !fits(sharding, site.axes); });
+    });
+  return found;
+}
+
+bool ShardingProblem::changesShape(TransferOp op) const {
+  int64_t from = stageOf(op.getInput());
+  return from != Stages::kNone &&
+         !stageMeshes.areAlike(stageMeshes.numberOf(from), stageMeshes.numberOf(op.getStage()));
+}
+
+void ShardingProblem::reserve(int32_t mesh, int64_t bytes) {
+  ::autopar::CostNode node;
+  node.id = "reserved";
+  node.strategies.emplace_back().liveBytes = bytes;
+  node.live.push_back({mesh * outline.timePoints(), (mesh + 1) * outline.timePoints()});
+  followed.push_back(costGraph.addNode(std::move(node)));
 }
 
 int32_t ShardingProblem::memberId(const TensorSharding &sharding) {
@@ -82,9 +141,9 @@ void ShardingProblem::addArguments() {
                        function.getArgAttr(argument.getArgNumber(), "autopar.donated");
     ::autopar::CostNode node;
     node.id = planNameOfArgument(function, argument.getArgNumber());
-    SmallVector<TensorSharding> shardings = enumerateShardings(type, axes);
+    SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(argument));
     for (const TensorSharding &sharding : shardings) {
-      int64_t bytes = bytesOf(localType(type, sharding, axes));
+      int64_t bytes = bytesOf(localType(type, sharding, axesOf(argument)));
       ::autopar::Strategy strategy;
       bool isEverywhere = isParameter && pipeline.meshes() == 1;
       (isEverywhere ? strategy.persistentBytes : strategy.liveBytes) =
@@ -108,34 +167,40 @@ static bool takesNoMemory(Operation *op) {
 }
 
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
-                                 const FactorAxes &factorAxes) const {
+                                 const FactorAxes &factorAxes, const Site &site) const {
   if (livesInUsers(op) || isa<HoldOp>(op))
     return 0;
   SmallVector<RankedTensorType> operands, results;
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     operands.push_back(
-        localType(tensorTypeOf(operand), operandSharding(rule, factorAxes, index), axes));
+        localType(tensorTypeOf(operand), operandSharding(rule, factorAxes, index), site.axes));
   for (OpResult result : op->getResults())
     results.push_back(localType(tensorTypeOf(result),
-                                resultSharding(rule, factorAxes, result.getResultNumber()), axes));
-  return mlir::autopar::opTimeUs(op, operands, results, device);
+                                resultSharding(rule, factorAxes, result.getResultNumber()),
+                                site.axes));
+  return mlir::autopar::opTimeUs(op, operands, results, *site.device);
 }
 
-ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op) {
+ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op, int64_t stage) {
   OpKind kind;
   ShardingRule rule = shardingRuleOf(op);
-  kind.choices = enumerateStrategies(rule, axes);
+  const Site &site = siteOf(stage);
+  kind.choices = enumerateStrategies(rule, site.axes);
+  if (sites.size() > 1 && stage == Stages::kNone)
+    llvm::erase_if(kind.choices, [&](const FactorAxes &choice) {
+      return !stageMeshes.isLegal(rule, choice, stage);
+    });
   if (isSplat(op))
     kind.choices.truncate(1);
   for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
-    double us = opTimeUs(op, rule, choice);
+    double us = opTimeUs(op, rule, choice, site);
     strategy.timeUs =
         std::isinf(us) ? ::autopar::kForbidden : outline.microBatches().runsOf(op) * us;
     SmallVector<RankedTensorType> results;
     for (OpResult result : op->getResults())
-      results.push_back(localType(tensorTypeOf(result),
-                                  resultSharding(rule, choice, result.getResultNumber()), axes));
+      results.push_back(localType(
+          tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), site.axes));
     kind.resultBytes.resize(results.size());
     for (unsigned number = 0; number < results.size(); ++number)
       kind.resultBytes[number].push_back(takesNoMemory(op) ? 0 : bytesOf(op, number, results));
@@ -198,9 +263,10 @@ void ShardingProblem::checkMeasured(Operation *op, const OpKind &kind) {
     return;
   RankedTensorType least;
   ShardingRule rule = shardingRuleOf(op);
+  const Site &site = siteOf(outline.stages().of(op));
   for (const FactorAxes &choice : kind.choices)
     if (RankedTensorType type =
-            localType(tensorTypeOf(op->getOperand(0)), operandSharding(rule, choice, 0), axes);
+            localType(tensorTypeOf(op->getOperand(0)), operandSharding(rule, choice, 0), site.axes);
         !least || type.getNumElements() < least.getNumElements())
       least = type;
   std::string text;
@@ -208,7 +274,7 @@ void ShardingProblem::checkMeasured(Operation *op, const OpKind &kind) {
   out << "\"" << operations()[outline.positionOf(op)].second
       << "\" was measured on none of the sizes that it has on mesh ";
   llvm::interleave(
-      mesh.axes, out,
+      site.mesh->axes, out,
       [&](const ::autopar::MeshAxis &axis) { out << axis.name << "=" << axis.size; }, ",");
   out << ": it reads " << least << " at the least, " << least.getDimSize(0)
       << " samples at a time; measure that, or use more micro-batches";
@@ -217,9 +283,10 @@ void ShardingProblem::checkMeasured(Operation *op, const OpKind &kind) {
 
 void ShardingProblem::addOperation(size_t position) {
   auto &[op, id] = operations()[position];
-  std::optional<OpKind> &known = kinds[outline.kindOf(position)];
+  int64_t stage = outline.stages().of(op), near = stage;
+  std::optional<OpKind> &known = siteOf(stage).kinds[outline.kindOf(position)];
   if (!known)
-    known = makeKind(op);
+    known = makeKind(op, stage);
   const OpKind &kind = *known;
   checkMeasured(op, kind);
   ::autopar::CostNode node;
@@ -230,10 +297,22 @@ void ShardingProblem::addOperation(size_t position) {
     for (::autopar::Strategy &strategy : node.strategies)
       strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(strategy.liveBytes));
   int32_t index = costGraph.addNode(std::move(node));
+  Change change = kind.operands;
+  int64_t target = Stages::kNone;
+  if (auto transfer = dyn_cast<TransferOp>(op)) {
+    // What is sent is resharded where it is.
+    if (int64_t from = stageOf(transfer.getInput()); from != Stages::kNone)
+      near = from;
+    if (changesShape(transfer)) {
+      change = Change::Send;
+      target = stage;
+    }
+  }
+  int64_t runs = op->hasAttr(MicroBatches::everyTime) ? outline.microBatches().runsOf(op) : 1;
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
-      connect(operand, index, kind.operandLists[number], kind.operands,
-              op->hasAttr(MicroBatches::everyTime) ? outline.microBatches().runsOf(op) : 1);
+      connect(operand, index, kind.operandLists[number], near, change,
+              change == Change::Send && isFixed(operand) ? 0 : runs, target);
   for (OpResult result : op->getResults())
     sources[result] = {index, kind.resultLists[result.getResultNumber()],
                        llvm::is_contained(kind.fixedResults, result.getResultNumber())};
@@ -247,18 +326,18 @@ void ShardingProblem::addResults() {
     if (auto donor = outline.donorOf(operand.getOperandNumber())) {
       int32_t argument = *donor, list = argumentLists[argument];
       if (operand.get() != function.getArgument(argument))
-        connect(operand.get(), argument, list);
+        connect(operand.get(), argument, list, stageOf(function.getArgument(argument)));
       resultLists.push_back(list);
       resultNodes.push_back(argument);
       continue;
     }
     ::autopar::CostNode node;
     node.id = planNameOfResult(function, operand.getOperandNumber());
-    SmallVector<TensorSharding> shardings = enumerateShardings(type, axes);
+    SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(operand.get()));
     node.strategies.resize(shardings.size());
     int32_t list = intern(std::move(shardings));
     int32_t index = costGraph.addNode(std::move(node));
-    connect(operand.get(), index, list);
+    connect(operand.get(), index, list, stageOf(operand.get()));
     resultLists.push_back(list);
     resultNodes.push_back(index);
     strategies.push_back(nullptr);
@@ -272,7 +351,7 @@ void ShardingProblem::addFollowers() {
   std::map<size_t, int32_t> diagonals; // matrices by extent
   for (auto [position, entry] : llvm::enumerate(operations())) {
     Operation *op = entry.first;
-    const OpKind &kind = *kinds[outline.kindOf(position)];
+    const OpKind &kind = *siteOf(outline.stages().of(op)).kinds[outline.kindOf(position)];
     auto leader = static_cast<int32_t>(argumentLists.size() + position);
     for (OpResult result : op->getResults().drop_front()) {
       const std::vector<int64_t> &bytes = kind.resultBytes[result.getResultNumber()];
@@ -303,27 +382,27 @@ void ShardingProblem::addFollowers() {
 //===-- Edges
 //-------------------------------------------------------------------------------------===//
 
-const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list) {
+const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list, Site &site) {
   std::vector<int8_t> key(list.begin(), list.end());
-  auto it = groups.find(key);
-  if (it == groups.end()) {
+  auto it = site.groups.find(key);
+  if (it == site.groups.end()) {
     std::vector<std::string> names;
     for (int8_t axis : list)
-      names.push_back(axes.names[axis].str());
-    it = groups.emplace(key, ::autopar::meshGroup(cluster, mesh, names)).first;
+      names.push_back(site.axes.names[axis].str());
+    it = site.groups.emplace(key, ::autopar::meshGroup(cluster, *site.mesh, names)).first;
   }
   return it->second;
 }
 
 /// `bytes` gets what a rank holds of the larger side.
 double ShardingProblem::stepTimeUs(RankedTensorType type, const TensorSharding &current,
-                                   const ReshardStep &step, double &bytes) {
+                                   const ReshardStep &step, Site &site, double &bytes) {
   using Kind = ReshardStep::Kind;
   using Collective = ::autopar::CollectiveKind;
-  double before = bytesOf(localType(type, current, axes)),
-         after = bytesOf(localType(type, step.after, axes));
+  double before = bytesOf(localType(type, current, site.axes)),
+         after = bytesOf(localType(type, step.after, site.axes));
   bytes = step.kind == Kind::AllGather ? after : before;
-  const ::autopar::MeshGroup &group = groupOf(step.axes);
+  const ::autopar::MeshGroup &group = groupOf(step.axes, site);
   switch (step.kind) {
   case Kind::AllReduce:
     return ::autopar::collectiveTimeUs(Collective::AllReduce, before, group);
@@ -335,18 +414,18 @@ double ShardingProblem::stepTimeUs(RankedTensorType type, const TensorSharding &
     return ::autopar::collectiveTimeUs(Collective::AllToAll, before, group);
   case Kind::Slice:
   case Kind::Mask:
-    return ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), device) -
-           device.launchUs;
+    return ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), *site.device) -
+           site.device->launchUs;
   }
   llvm_unreachable("all kinds are listed");
 }
 
 double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorSharding &from,
-                                      const TensorSharding &to) {
+                                      const TensorSharding &to, Site &site) {
   double total = 0, bytes = 0;
   TensorSharding current = from;
-  for (const ReshardStep &step : planReshard(type.getShape(), from, to, axes)) {
-    total += stepTimeUs(type, current, step, bytes);
+  for (const ReshardStep &step : planReshard(type.getShape(), from, to, site.axes)) {
+    total += stepTimeUs(type, current, step, site, bytes);
     current = step.after;
   }
   return total;
@@ -363,38 +442,78 @@ void ShardingProblem::forEachStep(
     return; // to a follower
   const Reshard &reshard = reshards[edge];
   auto type = tensorTypeOf(reshard.value);
-  TensorSharding current = sourceOfEdge(edge, choice);
-  const TensorSharding &to = lists[reshard.to][choice[costGraph.edges[edge].b]];
-  for (const ReshardStep &step : planReshard(type.getShape(), current, to, axes)) {
-    double bytes = 0, us = stepTimeUs(type, current, step, bytes);
+  Site &site = siteOf(reshard.stage);
+  auto [current, to] = endsOf(reshard, sourceOfEdge(edge, choice),
+                              lists[reshard.to][choice[costGraph.edges[edge].b]]);
+  for (const ReshardStep &step : planReshard(type.getShape(), current, to, site.axes)) {
+    double bytes = 0, us = stepTimeUs(type, current, step, site, bytes);
     call(step, reshard.runs * bytes, reshard.runs * us);
     current = step.after;
   }
 }
 
-int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorType type,
-                                       int64_t runs, Change change) {
-  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), from, to, runs, change}, 0);
+bool ShardingProblem::isFixed(Value value) const {
+  auto argument = dyn_cast<BlockArgument>(value);
+  func::FuncOp function = this->function;
+  return argument && !function.getArgAttr(argument.getArgNumber(), "autopar.donated");
+}
+
+std::pair<TensorSharding, TensorSharding> ShardingProblem::endsOf(const Reshard &reshard,
+                                                                  const TensorSharding &from,
+                                                                  const TensorSharding &to) const {
+  const MeshAxes &near = siteOf(reshard.stage).axes;
+  TensorSharding have = from.on(near);
+  if (reshard.target == Stages::kNone)
+    return {have, to.on(near)};
+  if (isFixed(reshard.value))
+    return {have, have}; // read from the model's weights
+  TransferForms forms = transferForms(tensorTypeOf(reshard.value).getShape(), have, near, to,
+                                      siteOf(reshard.target).axes);
+  return {have, forms.sent};
+}
+
+int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
+  RankedTensorType type = tensorTypeOf(reshard.value);
+  int64_t runs = reshard.runs;
+  Site &site = siteOf(reshard.stage);
+  auto [it, isNew] =
+      matrices.try_emplace({type.getAsOpaquePointer(), reshard.from, reshard.to, runs, change,
+                            siteNumberOf(reshard.stage), siteNumberOf(reshard.target)},
+                           0);
   if (!isNew)
     return it->second;
-  const SmallVector<TensorSharding> &rows = lists[from], &columns = lists[to];
+  ArrayRef<TensorSharding> rows = lists[reshard.from], columns = lists[reshard.to];
+  ArrayRef<int32_t> rowMembers = listMembers[reshard.from];
+  SmallVector<TensorSharding> here; // without axes that split nothing on this mesh
+  SmallVector<int32_t> hereMembers;
+  if (sites.size() > 1) {
+    for (const TensorSharding &row : rows) {
+      here.push_back(row.on(site.axes));
+      hereMembers.push_back(memberId(here.back()));
+    }
+    rows = here;
+    rowMembers = hereMembers;
+  }
   std::vector<double> matrix(rows.size() * columns.size());
   auto bytesOfAll = [&](ArrayRef<TensorSharding> list) {
     std::vector<int64_t> bytes;
     for (const TensorSharding &sharding : list)
-      bytes.push_back(change == Change::Part ? bytesOf(localType(type, sharding, axes)) : 0);
+      bytes.push_back(change == Change::Part ? bytesOf(localType(type, sharding, site.axes)) : 0);
     return bytes;
   };
   std::vector<int64_t> rowBytes = bytesOfAll(rows), columnBytes = bytesOfAll(columns);
   for (size_t row = 0; row < rows.size(); ++row)
     for (size_t column = 0; column < columns.size(); ++column) {
-      int32_t before = listMembers[from][row], after = listMembers[to][column];
+      int32_t before = rowMembers[row], after = listMembers[reshard.to][column];
       double cost = before == after ? 0 : ::autopar::kForbidden;
-      if (change != Change::None) {
+      if (change == Change::Send) {
+        auto [have, sent] = endsOf(reshard, rows[row], columns[column]);
+        cost = runs * reshardTimeUs(type, have, sent, site);
+      } else if (change != Change::None) {
         auto [known, missing] =
-            reshardUs.try_emplace({type.getAsOpaquePointer(), before, after}, 0.0);
+            site.reshardUs.try_emplace({type.getAsOpaquePointer(), before, after}, 0.0);
         if (missing)
-          known->second = reshardTimeUs(type, rows[row], columns[column]);
+          known->second = reshardTimeUs(type, rows[row], columns[column], site);
         cost = runs * known->second;
       }
       // In the first half of the strategies the value stays where it is, in the second it moves.
@@ -412,8 +531,8 @@ int32_t ShardingProblem::reshardMatrix(int32_t from, int32_t to, RankedTensorTyp
 
 /// A value of one micro-batch is resharded in every micro-batch; `runs` is how often its reader
 /// asks for that.
-void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, Change change,
-                              int64_t runs) {
+void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, int64_t stage,
+                              Change change, int64_t runs, int64_t target) {
   Source source = sources.lookup(from);
   Operation *producer = from.getDefiningOp();
   if (producer && !MicroBatches::joins(producer))
@@ -422,9 +541,8 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, C
     change = Change::Part;
   if (source.isFixed)
     change = Change::None;
-  reshards.push_back({from, source.node, source.shardings, toShardings, runs});
-  costGraph.addEdge(source.node, toNode,
-                    reshardMatrix(source.shardings, toShardings, tensorTypeOf(from), runs, change));
+  reshards.push_back({from, source.node, source.shardings, toShardings, runs, stage, target});
+  costGraph.addEdge(source.node, toNode, reshardMatrix(reshards.back(), change));
 }
 
 //===-- Repeated blocks
@@ -437,7 +555,8 @@ void ShardingProblem::markRepeatedBlocks() {
   sequence.phases.push_back(0);
   for (size_t i = 0; i < operations().size(); ++i) {
     Operation *op = operations()[i].first;
-    sequence.kinds.push_back(outline.kindOf(i));
+    sequence.kinds.push_back(outline.kindOf(i) * sites.size() +
+                             siteNumberOf(outline.stages().of(op)));
     auto own = op->getAttrOfType<StringAttr>("autopar.phase");
     if (!own || op->getNumOperands() == 0 || own.getValue() == phase)
       continue; // constants stand in front of all phases

@@ -9,7 +9,7 @@
 #include "autopar/Plan/Plan.h"
 #include "autopar/Planner/CostGraph.h"
 #include "autopar/Transforms/ReshardPlan.h"
-#include "autopar/Transforms/Sharding.h"
+#include "autopar/Transforms/StageMeshes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::autopar {
@@ -21,11 +21,12 @@ SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const Mesh
 /// order, results.
 class ShardingProblem {
 public:
-  /// `outline` outlives it; `schedule` is that of its function; `mesh` is the one of a stage. With
-  /// `assumedStages` the function has no stages yet, and its memory is guessed as if it were cut
-  /// into that many, the first of which has `largestShare` of everything.
+  /// `outline` outlives it; `schedule` is that of its function; `meshes` are those that its stages
+  /// take turns on, with the same axes by name. With `assumedStages` the function has no stages
+  /// yet, and its memory is guessed as if it were cut into that many, the first of which has
+  /// `largestShare` of everything.
   ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
-                  const ::autopar::Mesh &mesh, const ::autopar::Cluster &cluster,
+                  std::vector<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster,
                   int64_t assumedStages = 1, double largestShare = 1);
 
   /// BadInput where a measured operation has only sizes that nobody measured.
@@ -47,7 +48,13 @@ public:
   }
   ArrayRef<std::pair<Operation *, std::string>> operations() const { return outline.operations(); }
   func::FuncOp getFunction() const { return function; }
-  const MeshAxes &meshAxes() const { return axes; }
+  /// The axes of all meshes, each with its largest size.
+  const MeshAxes &meshAxes() const { return stageMeshes.ofStage(Stages::kNone); }
+  /// Those of the mesh that a value is on.
+  const MeshAxes &axesOf(Value value) const { return siteOf(stageOf(value)).axes; }
+  /// Keeps a part of the memory limit free on one mesh.
+  void reserve(int32_t mesh, int64_t bytes);
+  bool isReserve(int32_t node) const { return node >= firstFollower && leaderOf(node) == node; }
   /// The resharding that edge `edge` stands for under a choice, step by step; `bytes` is what a
   /// rank's part of the collective holds, `us` the time, both for all micro-batches.
   void forEachStep(size_t edge, ArrayRef<int32_t> choice,
@@ -82,6 +89,7 @@ private:
     CopyOrNone, ///< the first half of the strategies takes it as it lies, the second half a copy
     Reduction,  ///< a partial sum may be completed here or later
     Part,       ///< as it is held or a part of it: a larger copy would be a hold's
+    Send,       ///< to a mesh of another shape, as it can be cut there
     None,       ///< it stays as it is made
   };
   /// Microseconds that a reduction costs more where it could also be done later: decides ties.
@@ -104,50 +112,79 @@ private:
     Change operands = Change::Any;
   };
 
+  /// What costs are of: meshes of the same sizes and device type share one. Of what is on no stage,
+  /// and may be made on any mesh, there is one more where there are several.
+  struct Site {
+    MeshAxes axes;
+    const ::autopar::Mesh *mesh;
+    const ::autopar::DeviceType *device;
+    std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
+    DenseMap<std::tuple<const void *, int32_t, int32_t>, double> reshardUs; ///< by type and members
+    std::vector<std::optional<OpKind>> kinds; ///< by the outline's number
+  };
+
+  void addSites();
+  int64_t stageOf(Value value) const { return outline.stages().of(value); }
+  int32_t siteNumberOf(int64_t stage) const {
+    return stage < 0 ? static_cast<int32_t>(sites.size()) - 1
+                     : siteNumbers[stageMeshes.numberOf(stage)];
+  }
+  Site &siteOf(int64_t stage) { return sites[siteNumberOf(stage)]; }
+  const Site &siteOf(int64_t stage) const { return sites[siteNumberOf(stage)]; }
+  SmallVector<TensorSharding> shardingsOf(RankedTensorType type, int64_t stage) const;
+  bool changesShape(TransferOp op) const;
+  /// Whether a value never changes, so that every mesh has it from the model.
+  bool isFixed(Value value) const;
+
   int32_t intern(SmallVector<TensorSharding> list);
-  OpKind makeKind(Operation *op);
+  OpKind makeKind(Operation *op, int64_t stage);
   static void addUnchanged(OpKind &kind);
   void addStages(::autopar::Plan &plan) const;
   void addArguments();
   void addOperation(size_t position);
   void addResults();
-  void connect(Value from, int32_t toNode, int32_t toShardings, Change change = Change::Any,
-               int64_t runs = 1);
-  int32_t reshardMatrix(int32_t from, int32_t to, RankedTensorType type, int64_t runs,
-                        Change change);
+  /// `stage` is where the value is resharded.
+  void connect(Value from, int32_t toNode, int32_t toShardings, int64_t stage,
+               Change change = Change::Any, int64_t runs = 1, int64_t target = Stages::kNone);
+  struct Reshard;
+  int32_t reshardMatrix(const Reshard &reshard, Change change);
   double copiesOf(OpResult result) const;
   void addFollowers();
   void checkMeasured(Operation *op, const OpKind &kind);
   std::vector<double> timesOf(ArrayRef<int32_t> choice) const;
   ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
   double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
-                    double &bytes);
-  double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to);
+                    Site &site, double &bytes);
+  double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to,
+                       Site &site);
+  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes,
+                  const Site &site) const;
+  const ::autopar::MeshGroup &groupOf(const AxisList &axes, Site &site);
+  /// How a value of an edge lies before and after it is resharded.
+  std::pair<TensorSharding, TensorSharding>
+  endsOf(const Reshard &reshard, const TensorSharding &from, const TensorSharding &to) const;
   int32_t memberId(const TensorSharding &sharding);
-  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes) const;
-  const ::autopar::MeshGroup &groupOf(const AxisList &axes);
   void markRepeatedBlocks();
 
   const StepOutline &outline;
   mutable func::FuncOp function; ///< a handle; only read
-  MeshAxes axes;                 ///< of `mesh`
-  const ::autopar::Mesh &mesh;
+  std::vector<::autopar::Mesh> meshes;
+  StageMeshes stageMeshes;
+  std::vector<Site> sites;
+  SmallVector<int32_t> siteNumbers; ///< per mesh
   const ::autopar::Cluster &cluster;
-  const ::autopar::DeviceType &device;
   ::autopar::CostGraph costGraph;
 
   std::vector<SmallVector<TensorSharding>> lists; ///< by list id
   std::vector<SmallVector<int32_t>> listMembers;  ///< the same, as numbers of different shardings
   std::map<SmallVector<int32_t>, int32_t> listIds;
   std::map<std::string, int32_t> memberIds;
-  DenseMap<std::tuple<const void *, int32_t, int32_t>, double> reshardUs; ///< by type and members
-  std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change>, int32_t> matrices;
-  std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
+  std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change, int32_t, int32_t>, int32_t>
+      matrices;
   DenseMap<Value, Source> sources;
   PipelineModel pipeline;
   int64_t assumedStages;
   double largestShare;
-  std::vector<std::optional<OpKind>> kinds;                ///< by the outline's number
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
   std::vector<int32_t> resultNodes;
@@ -161,6 +198,8 @@ private:
     int32_t node;     ///< that makes it
     int32_t from, to; ///< ids of lists
     int64_t runs;
+    int64_t stage;  ///< where it is resharded
+    int64_t target; ///< the stage of another mesh's shape that it is sent to; kNone: none
   };
   std::vector<Reshard> reshards; ///< one per edge
 };

@@ -83,8 +83,8 @@ double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choic
 
 Status Estimator::solve(Candidate &one, int64_t solveLimit) const {
   if (!one.problem) {
-    one.problem = std::make_unique<ShardingProblem>(outline, schedule, one.mesh, cluster,
-                                                    options.stages, cut.slowestShare);
+    one.problem = std::make_unique<ShardingProblem>(outline, schedule, std::vector<Mesh>{one.mesh},
+                                                    cluster, options.stages, cut.slowestShare);
     AUTOPAR_RETURN_IF_ERROR(one.problem->status());
     AUTOPAR_RETURN_IF_ERROR(constrain(*one.problem, options.constraints));
     if (::autopar::fewestBytes(one.problem->graph()) > limit)
@@ -105,7 +105,7 @@ Status Estimator::solve(Candidate &one, int64_t solveLimit) const {
 }
 
 Result<StageEstimate> Estimator::run() {
-  limit = options.memoryLimit ? options.memoryLimit : cluster.typeOfDevice(0).usableBytes();
+  limit = options.memoryLimit ? options.memoryLimit : cluster.mostUsableBytes();
   Result<::autopar::Schedule> own = scheduleOf(function);
   if (!own)
     return own.status();
@@ -118,9 +118,17 @@ Result<StageEstimate> Estimator::run() {
     OpsOfStages ops(function);
     if (static_cast<int64_t>(ops.forward.size()) < options.stages)
       return Status::badInput("has fewer operations than stages");
-    auto chain = ForwardChain(ops.forward, cluster, cluster.deviceCount() / options.stages,
-                              !ops.later.empty())
-                     .cut(options.stages, schedule.microBatches);
+    bool trains = !ops.later.empty();
+    auto table = ::autopar::makeSchedule("1f1b", options.stages, options.stages,
+                                         schedule.microBatches, trains);
+    if (!table)
+      return table.status();
+    SmallVector<SmallVector<int64_t>> devices(options.stages);
+    for (int64_t device = 0; device < cluster.deviceCount(); ++device)
+      devices[device * options.stages / cluster.deviceCount()].push_back(device);
+    // What is short of memory here may yet be recomputed.
+    auto chain = ForwardChain(function, ops.forward, cluster, trains)
+                     .cut(chainMeshes(cluster, devices, options.memoryLimit), *table);
     if (!chain)
       return chain.status();
     cut = chain.take();

@@ -7,6 +7,21 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
+SmallVector<SmallVector<int64_t>> mlir::autopar::stageDevices(func::FuncOp function,
+                                                              int64_t devices) {
+  SmallVector<SmallVector<int64_t>> parts;
+  if (auto own = function->getAttrOfType<ArrayAttr>(kStageDevicesAttribute)) {
+    for (auto part : own.getAsRange<DenseI64ArrayAttr>())
+      parts.emplace_back(part.asArrayRef());
+    return parts;
+  }
+  auto count = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
+  int64_t meshes = count ? count.getInt() : 1, each = devices / meshes;
+  for (int64_t mesh = 0; mesh < meshes; ++mesh)
+    parts.push_back(llvm::to_vector(llvm::seq<int64_t>(mesh * each, (mesh + 1) * each)));
+  return parts;
+}
+
 Stages::Stages(func::FuncOp function) : function(function) {
   for (BlockArgument argument : function.getArguments())
     stageCount = std::max(stageCount, of(argument) + 1);

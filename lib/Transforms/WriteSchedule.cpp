@@ -36,7 +36,7 @@ private:
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
-    if (failed(checkDirection(source)))
+    if (failed(checkDirection(source)) || failed(source.findRoutes(*schedule)))
       return failure();
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       MeshWriter(source, *schedule, mesh).write();

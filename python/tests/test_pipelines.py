@@ -49,6 +49,28 @@ def test_every_schedule_trains_like_one_rank(model, alone, tmp_path, stages, ran
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6 if ranks == stages else 1e-5)
 
 
+UNEQUAL = [
+    (3, ["--stages", "2", "--mesh", "data=1/data=2"]),
+    (3, ["--stages", "2"]),
+    (4, ["--stages", "2", "--mesh", "tensor=1/tensor=3"]),
+    (4, ["--stages", "3", "--mesh", "data=1/tensor=2/data=1", "--pipeline-schedule", "zero-bubble"]),
+]
+
+
+@pytest.mark.parametrize("ranks, options", UNEQUAL)
+def test_stages_on_meshes_of_different_sizes_train_like_one_rank(model, alone, tmp_path, ranks, options):
+    """What the stages exchange is cut anew on the way, forwards and backwards; the plan can be followed."""
+    first = build(model, tmp_path / "u.bin", ranks, *options, "--emit-plan", str(tmp_path / "plan.json"))
+    run = losses(first)
+    np.testing.assert_allclose(run, alone, rtol=1e-5)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    sizes = [len(mesh["devices"]) for mesh in plan["meshes"].values()]
+    assert len(set(sizes)) == 2 and sum(sizes) == ranks
+    assert losses(build(model, tmp_path / "r.bin", ranks, "--plan", str(tmp_path / "plan.json"))) == run
+    simulated = subprocess.run([find_tool("autopar-run"), first, "--simulate", f"presets:cpux{ranks}"], capture_output=True, text=True, timeout=60)
+    assert simulated.returncode == 0, simulated.stderr
+
+
 def test_a_loss_on_a_stage_of_its_own_sends_its_slope_with_the_backward_pass(tmp_path):
     """A vocabulary this large makes the logits a stage's work. Sent earlier, the slope would be waited for by nobody: a standstill."""
     models.save("gpt2-124m", tmp_path / "m.onnx", layers=4, hidden=32, heads=4, vocab=4000, positions=32)
@@ -114,7 +136,9 @@ def test_a_stage_is_a_program_of_its_own(model, tmp_path):
 
 
 @pytest.mark.parametrize("options, why", [
-    (["--stages", "3"], "cannot be shared equally by the meshes of 3 stages"),
+    (["--stages", "5"], "4 devices are too few for the meshes of 5 stages"),
+    (["--stages", "2", "--mesh", "data=1/data=2"], "gives 2 meshes with 3 devices together; expected 2 meshes with all 4"),
+    (["--stages", "2", "--mesh", "a=1xb=1/b=1xa=3"], "has its axes in another order"),
     (["--stages", "2", "--pipeline-schedule", "zigzag"], "there is no schedule 'zigzag'"),
     (["--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", "1f1b"], "takes one stage per mesh"),
     (["--virtual-stages", "2"], "need --stages of at least 2"),

@@ -18,8 +18,8 @@ module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, 
 
 // -----
 
-// expected-error @+1 {{plan: meshes "m0" and "m1" have different axes; stages on meshes of different shapes cannot be run yet}}
-module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux4\", \"devices\": 4, \"meshes\": {\"m0\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}, \"m1\": {\"devices\": [2, 3], \"axes\": [{\"name\": \"y\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"m0\", \"ops\": [\"a\"]}, {\"name\": \"s1\", \"mesh\": \"m1\", \"ops\": [\"b\"]}], \"schedule\": \"1f1b\", \"ops\": {}, \"shard\": {}}"} {
+// expected-error @+1 {{plan: mesh "m1" has its axes in another order than "m0"; expected one order for all stages}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux4\", \"devices\": 4, \"meshes\": {\"m0\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}, {\"name\": \"y\", \"size\": 1}]}, \"m1\": {\"devices\": [2, 3], \"axes\": [{\"name\": \"y\", \"size\": 2}, {\"name\": \"x\", \"size\": 1}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"m0\", \"ops\": [\"a\"]}, {\"name\": \"s1\", \"mesh\": \"m1\", \"ops\": [\"b\"]}], \"schedule\": \"1f1b\", \"ops\": {}, \"shard\": {}}"} {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     return %x : tensor<8xf32>
   }

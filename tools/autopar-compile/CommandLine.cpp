@@ -64,7 +64,9 @@ struct Options {
   cl::opt<std::string> engine{"engine",
                               cl::desc("search engine, or random for a seeded legal plan"),
                               cl::init("auto"), cl::cat(category)};
-  cl::opt<std::string> mesh{"mesh", cl::desc("only this mesh: data=4,tensor=2"), cl::cat(category)};
+  cl::opt<std::string> mesh{
+      "mesh", cl::desc("only this mesh: data=4,tensor=2; of each stage: data=1/data=3"),
+      cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of engines that draw"), cl::init(1),
                          cl::cat(category)};
   cl::opt<std::string> plan{"plan",

@@ -330,9 +330,10 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     if (failed(manager.run(*drawn.module)))
       continue; // too few operations
     builder.setInsertionPointToStart(drawn.module->getBody());
-    mlir::autopar::MeshOp::create(builder, function.getLoc(), "mesh",
-                                  builder.getStrArrayAttr({mlir::autopar::kStageAxis}),
-                                  ArrayRef<int64_t>{c.ranks}, DenseI64ArrayAttr());
+    for (int64_t rank = 0; rank < c.ranks; ++rank)
+      mlir::autopar::MeshOp::create(builder, function.getLoc(), "m" + std::to_string(rank),
+                                    builder.getStrArrayAttr({}), ArrayRef<int64_t>{},
+                                    builder.getDenseI64ArrayAttr({rank}));
     sent += !function.getOps<mlir::autopar::TransferOp>().empty();
     split += splits;
     ++run;
@@ -348,6 +349,66 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
   EXPECT_GE(run, 20);
   EXPECT_GE(sent, run / 2);
   EXPECT_GE(split, run / 20);
+}
+
+// Two stages, each on a mesh of its own size, under sharding plans drawn at random: what goes from
+// one to the other is cut anew on the way.
+TEST_F(Law, StagesOnMeshesOfDifferentSizesComputeWhatOneDeviceComputes) {
+  constexpr std::pair<int, const char *> shapes[] = {
+      {3, "x=1/x=2"}, {3, "x=2/x=1"}, {4, "x=1/x=3"},         {4, "x=2,y=1/x=1,y=2"},
+      {5, "x=2/x=3"}, {5, "x=4/x=1"}, {6, "x=2,y=2/x=1,y=2"},
+  };
+  std::vector<std::string> ops = makerNames();
+  int run = 0, sent = 0, trained = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    auto [ranks, shape] = shapes[attempt % std::size(shapes)];
+    Case c{500000 + attempt,
+           {ops[attempt % ops.size()], "", ""},
+           ranks,
+           1 + static_cast<int>(attempt % 4)};
+    c.trains = std::mt19937_64(attempt)() % 2;
+    DrawnModule drawn = draw(c);
+    if (!drawn.module || !drawn.target)
+      continue;
+    auto function = drawn.module->lookupSymbol<func::FuncOp>("main");
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    mlir::autopar::AutoShardOptions options;
+    options.stages = 2;
+    options.mesh = shape;
+    options.engine = "random";
+    options.seed = c.seed;
+    options.cluster = "presets:cpux" + std::to_string(ranks);
+    OpBuilder builder(&context);
+    std::mt19937_64 random(c.seed);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.setArgAttr(i, mlir::autopar::kStageAttribute,
+                          builder.getI64IntegerAttr(random() % 2));
+    PassManager cutter(&context);
+    mlir::autopar::buildPhase(cutter, mlir::autopar::Phase::CutStages, options, {});
+    if (failed(cutter.run(*drawn.module)))
+      continue; // too few operations
+    PassManager manager(&context);
+    for (auto phase : {mlir::autopar::Phase::Search, mlir::autopar::Phase::Annotate,
+                       mlir::autopar::Phase::InsertReshards})
+      mlir::autopar::buildPhase(manager, phase, options, {});
+    mlir::autopar::buildPartitionPipeline(manager);
+    ++run;
+    trained += c.trains;
+    std::string why =
+        succeeded(manager.run(*drawn.module)) ? differenceFromOneRank(c, *drawn.module) : "no plan";
+    sent += !drawn.module->lookupSymbol<func::FuncOp>("main")
+                 .getOps<mlir::autopar::TransferOp>()
+                 .empty();
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", meshes " << shape << ": " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d graphs on unequal meshes, %d with messages, %d training\n", run, sent, trained);
+  EXPECT_GE(run, 20);
+  EXPECT_GE(sent, run / 2);
+  EXPECT_GE(trained, run / 5);
 }
 
 /// Names about half of the operations of the forward pass for `autopar.recompute`; how many.

@@ -2,6 +2,8 @@
 // Plans by draw: see the header.
 #include "RandomPlan.h"
 
+#include "autopar/Transforms/StageMeshes.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 using namespace autopar_law;
@@ -104,8 +106,7 @@ bool autopar_law::drawPlan(DrawnModule &drawn, uint64_t seed, int ranks, const C
 
 std::set<Cell> autopar_law::cellsOf(func::FuncOp function) {
   std::set<Cell> cells;
-  FailureOr<MeshOp> meshOp = findMesh(function->getParentOfType<ModuleOp>());
-  MeshAxes mesh = MeshAxes::of(*meshOp);
+  MeshAxes mesh = (*StageMeshes::of(function))[0];
   for (Operation &op : function.getBody().front().without_terminator()) {
     ShardingRule rule = shardingRuleOf(&op);
     FailureOr<FactorAxes> axes = strategyOf(&op, rule, mesh);

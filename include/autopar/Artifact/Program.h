@@ -354,10 +354,13 @@ struct PortShard {
   int32_t replica = 0; ///< among ranks with the same box; replica 0 writes outputs
 };
 
+/// In place of a rank.
+constexpr int32_t kNobody = -1;
+
 struct RankTable {
   int32_t rankClass = 0;
   std::vector<Group> groups;
-  std::vector<int32_t> peers;
+  std::vector<int32_t> peers; ///< ranks, or kNobody: what is sent there is left out
   std::vector<Permutation> permutations;
   std::vector<int64_t> rankValues;
   std::vector<PortShard> ports; ///< one per port of the class's program

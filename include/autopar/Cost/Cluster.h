@@ -85,6 +85,12 @@ struct Cluster {
   int64_t nodeOfDevice(int64_t device) const;
   /// The type of a device; `device` must be in [0, deviceCount()).
   const DeviceType &typeOfDevice(int64_t device) const;
+  /// The slowest type among `devices`, which are not none: what works together waits for it.
+  const DeviceType &slowestOf(const std::vector<int64_t> &devices) const;
+  /// The least memory that a plan may use on one of `devices`.
+  int64_t usableBytes(const std::vector<int64_t> &devices) const;
+  /// The most memory that a plan may use on any device.
+  int64_t mostUsableBytes() const;
   /// Nothing for an unknown name.
   const DeviceType *findDeviceType(std::string_view typeName) const;
   /// The link at `level` as the nodes that hold `device` have it.

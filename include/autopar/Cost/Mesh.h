@@ -43,6 +43,10 @@ struct Mesh {
   bool operator==(const Mesh &) const = default;
 };
 
+/// "data=2,tensor=4"; of meshes of several shapes "data=1,tensor=4/data=2,tensor=4".
+std::string shapeText(const std::vector<MeshAxis> &axes);
+std::string shapeText(const std::vector<Mesh> &meshes);
+
 /// A set of ranks that run one collective together, as the link levels see it: extents[l] is how
 /// many parts of level l take part (extents[0] ranks per node, extents[1] nodes, ...), links[l] the
 /// slowest link among them. All groups of a mesh run at the same time.

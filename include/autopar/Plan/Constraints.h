@@ -26,7 +26,7 @@ public:
   /// ("--constrain"). Settings:
   ///   stages         a number, or auto      virtual-stages  stages of a mesh that take turns
   ///   micro-batches  a number, or auto      schedule        a name of makeSchedule, or auto
-  ///   mesh           data=2xtensor=2, of a stage
+  ///   mesh           data=2xtensor=2, of a stage; data=1/data=3: of each
   ///   batch-axis     the batch, and nothing but the batch, is split over this axis
   ///   weight-axis    matrix products and their parameters are split over this one, the batch not
   ///   sequence       true: positions are split over the weight axis where nothing else is;
@@ -49,7 +49,10 @@ public:
   std::string word(const std::string &key) const;
   /// The number; `absent` where nothing is demanded, 0 for auto.
   int64_t number(const std::string &key, int64_t absent) const;
-  /// The axes of `mesh`; empty where none is demanded.
+  /// The axes of `mesh`: of every stage, or of each that stages take turns on; empty where none is
+  /// demanded.
+  std::vector<std::vector<MeshAxis>> meshes() const;
+  /// Those of every stage; empty where none or several are demanded.
   std::vector<MeshAxis> mesh() const;
   struct Sharding {
     std::string name; ///< may have '*'

@@ -100,6 +100,11 @@ struct Plan {
   /// The stage of an op: the one that lists it, or the only stage; -1 otherwise.
   int64_t stageOfOp(std::string_view opId) const;
 
+  /// The meshes in the order in which stages take turns on them, all with the axes of all of them:
+  /// one that a mesh does not have is of size 1 there. BadInput where stages take no turns, or axes
+  /// stand in different orders.
+  Result<std::vector<Mesh>> stageMeshes() const;
+
   /// Mesh, stage and axis rules; names the first violation and its place.
   Status verify() const;
   /// verify(), and that the meshes fit `cluster`.

@@ -27,6 +27,7 @@ struct SubMesh {
   std::string name;             ///< for people
   std::vector<int32_t> devices; ///< how many of each device type it takes
   int64_t memoryBytes = 0;      ///< per device; <= 0: no limit
+  int32_t stagesAfter = -1;     ///< it is only for the stage with so many behind it; -1: for any
 };
 
 struct StageCutProblem {

@@ -83,7 +83,7 @@ def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
   let options = [
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"engine", "engine", "std::string", "\"auto\"", "search engine, or random for a seeded legal plan">,
-    Option<"meshShape", "mesh", "std::string", "\"\"", "only this mesh, e.g. data=4,tensor=2">,
+    Option<"meshShape", "mesh", "std::string", "\"\"", "only this mesh, e.g. data=4,tensor=2; of each stage: data=1/data=3">,
     Option<"constraints", "constraints", "std::string", "\"\"", "what the plan must hold (autopar/Plan/Constraints.h)">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
     Option<"seed", "seed", "uint64_t", "1", "seed of engines that draw">,
@@ -274,7 +274,8 @@ def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::Fu
 def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
   let summary = "put every operation on a pipeline stage";
   let description = [{
-    Cuts the forward pass of @main where the slowest stage is fastest and little is sent, or as a plan says. A
+    Cuts the forward pass of @main where the slowest stage is fastest and little is sent, and what a stage holds fits its devices, or as a
+    plan says. Where devices differ, or cannot be shared equally, so does the number that each stage has (`autopar.stage_devices`). A
     parameter lives where it is read first, or where `autopar.stage` on the argument says; derivatives follow their
     operation, updates their parameter; what depends on inputs alone is on no stage. A value that is read on
     another stage gets an `autopar.transfer`. The function remembers the schedule by name.
@@ -294,6 +295,8 @@ def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "1", "number of stages">,
     Option<"constraints", "constraints", "std::string", "\"\"", "operations on stages: \"fc1: stage 1\"">,
     Option<"meshes", "meshes", "int64_t", "0", "meshes that the stages take turns on; 0: one each">,
+    Option<"meshShape", "mesh", "std::string", "\"\"", "their sizes where they differ: \"data=1/data=3\"">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "name of the schedule">,
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"planFile", "plan", "std::string", "\"\"", "take stages and schedule from this plan">,

@@ -10,7 +10,7 @@ namespace mlir::autopar {
 /// Mesh axes by number, major to minor.
 using AxisList = SmallVector<int8_t, 2>;
 
-/// The axes of one mesh, by number, as an `autopar.mesh` names them; without the axis "stage".
+/// The axes of one mesh, by number, as an `autopar.mesh` names them.
 struct MeshAxes {
   FlatSymbolRefAttr symbol;
   SmallVector<StringRef> names;
@@ -41,7 +41,9 @@ struct TensorSharding {
   bool operator!=(const TensorSharding &other) const { return !(*this == other); }
 
   ShardingAttr toAttr(const MeshAxes &mesh) const;
-  /// Error at `op` for an axis that the mesh does not have.
+  /// The same on a mesh of other sizes: without axes of size 1, which split nothing.
+  TensorSharding on(const MeshAxes &mesh) const;
+  /// Without axes of size 1. Error at `op` for an axis that the mesh does not have.
   static FailureOr<TensorSharding> fromAttr(Operation *op, ShardingAttr attr, const MeshAxes &mesh);
 };
 
@@ -84,8 +86,5 @@ ShardingRule shardingRuleOf(Operation *op);
 /// where the attribute does not fit rule or mesh.
 FailureOr<FactorAxes> strategyOf(Operation *op, const ShardingRule &rule, const MeshAxes &mesh);
 StrategyAttr strategyToAttr(const FactorAxes &axes, const MeshAxes &mesh);
-
-/// The one mesh of a module; null if it has none, an error if it has several.
-FailureOr<MeshOp> findMesh(ModuleOp module);
 
 } // namespace mlir::autopar

@@ -15,8 +15,11 @@ constexpr StringLiteral kStageAttribute = "autopar.stage";
 /// the stages take turns on.
 constexpr StringLiteral kScheduleAttribute = "autopar.schedule";
 constexpr StringLiteral kStageMeshesAttribute = "autopar.stage_meshes";
-/// The mesh axis along which stages differ. Nothing is sharded over it.
-constexpr StringLiteral kStageAxis = "stage";
+/// The devices of each of these meshes, where they are not equal parts of all devices.
+constexpr StringLiteral kStageDevicesAttribute = "autopar.stage_devices";
+
+/// The devices of each mesh of a function's stages, out of `devices`.
+SmallVector<SmallVector<int64_t>> stageDevices(func::FuncOp function, int64_t devices);
 
 class Stages {
 public:

@@ -35,7 +35,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
   program = exec::ProgramOp::create(builder, loc, name, DenseI64ArrayAttr(), options.threads,
                                     kernelsName);
   if (auto stage = function->getAttrOfType<IntegerAttr>(kStageAttribute))
-    position = stage.getInt();
+    number = stage.getInt();
   Block *body = builder.createBlock(&program.getBody());
   auto entry = [&](StringRef name, OpBuilder &into) {
     builder.setInsertionPointToEnd(body);
@@ -332,9 +332,10 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
   });
   if (functions.empty())
     return module.emitOpError("expected a function @main to lower");
-  MeshOp mesh;
-  for (auto candidate : module.getOps<MeshOp>())
-    mesh = candidate;
+  SmallVector<MeshOp> meshes(module.getOps<MeshOp>());
+  if (functions.size() > 1 && meshes.size() != functions.size())
+    return module.emitOpError() << "has " << functions.size() << " functions for the meshes of "
+                                << "stages, but declares " << meshes.size() << " meshes";
   OpBuilder builder(functions.front());
   KernelPool kernels{ModuleOp::create(builder, module.getLoc(), "kernels"), {}};
   SmallVector<std::unique_ptr<ProgramBuilder>> programs;
@@ -345,10 +346,20 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
       return failure();
   }
   builder.setInsertionPoint(kernels.module);
-  for (int64_t rank = 0, ranks = mesh ? mesh.rankCount() : 1; rank < ranks; ++rank)
-    for (auto &program : programs)
-      if (program->runsOn(mesh, rank))
-        program->createRankTable(builder, mesh, rank);
+  SmallVector<std::pair<int64_t, ProgramBuilder *>> ranks; // of all meshes, in order
+  for (auto &program : programs) {
+    MeshOp mesh = meshes.empty() ? MeshOp() : meshes[program->meshNumber()];
+    for (int64_t place = 0, count = mesh ? mesh.rankCount() : 1; place < count; ++place)
+      ranks.emplace_back(mesh && mesh.getDevices() ? (*mesh.getDevices())[place] : place,
+                         program.get());
+  }
+  llvm::sort(ranks, llvm::less_first());
+  for (auto [index, entry] : llvm::enumerate(ranks))
+    if (entry.first != static_cast<int64_t>(index))
+      return module.emitOpError() << "expected the meshes to have the ranks 0 to "
+                                  << ranks.size() - 1 << ", each on one of them";
+  for (auto &[rank, program] : ranks)
+    program->createRankTable(builder, meshes, rank);
   if (options.target == KernelTarget::Cuda)
     module->setAttr(kTargetAttribute, builder.getStringAttr("cuda"));
   for (auto origin : llvm::make_early_inc_range(module.getOps<OriginOp>()))

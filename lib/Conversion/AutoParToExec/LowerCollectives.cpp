@@ -198,8 +198,8 @@ LogicalResult mlir::autopar::lowerMessage(ProgramBuilder &program, Operation *op
     auto type = cast<RankedTensorType>(receive.getType());
     Value buffer = program.createRowMajorResult(receive.getResult());
     mark(exec::RecvOp::create(program.step(), op->getLoc(), buffer,
-                              program.peerAt(receive.getPosition()), exec::tensorBytes(type),
-                              receive.getTag(), exec::Queue::Receive),
+                              program.peerAt(receive.getPosition(), receive.getPeersAttr()),
+                              exec::tensorBytes(type), receive.getTag(), exec::Queue::Receive),
          type);
     return success();
   }
@@ -209,8 +209,8 @@ LogicalResult mlir::autopar::lowerMessage(ProgramBuilder &program, Operation *op
   if (failed(buffer))
     return failure();
   mark(exec::SendOp::create(program.step(), op->getLoc(), *buffer,
-                            program.peerAt(send.getPosition()), exec::tensorBytes(type),
-                            send.getTag(), exec::Queue::Send),
+                            program.peerAt(send.getPosition(), send.getPeersAttr()),
+                            exec::tensorBytes(type), send.getTag(), exec::Queue::Send),
        type);
   return success();
 }

@@ -44,10 +44,10 @@ public:
 
   /// The whole lowering but the rank tables. Errors are emitted at the operations.
   LogicalResult lower();
-  /// Whether `rank` runs this program: it is at the function's place along the mesh axis "stage".
-  bool runsOn(MeshOp mesh, int64_t rank) const;
-  /// The table of a rank that runs this program. `mesh` is null on one rank.
-  void createRankTable(OpBuilder &builder, MeshOp mesh, int64_t rank);
+  /// Which of `meshes` runs this program; the first where there are no stages.
+  size_t meshNumber() const { return number; }
+  /// The table of a rank that runs this program. No meshes: one rank.
+  void createRankTable(OpBuilder &builder, ArrayRef<MeshOp> meshes, int64_t rank);
 
   //===-- for the lowerings of operation families -----------------------------------------===//
 
@@ -120,8 +120,9 @@ public:
   LogicalResult lowerOperation(Operation *op);
   /// Sets id, key, flops, their type and bytes of an instruction after the operation it comes from.
   void describe(Operation *instruction, Operation *op, const Twine &key, double flops);
-  /// Index of the rank at the same place of the mesh at `position` along the axis "stage".
-  int64_t peerAt(int64_t position);
+  /// Index of a peer on the mesh of that number: the one that `ranks` lists for every place of this
+  /// mesh, or the one at the same place.
+  int64_t peerAt(int64_t mesh, DenseI32ArrayAttr ranks);
   /// Index of a collective group over mesh axes.
   int64_t groupOver(MeshOp mesh, ArrayAttr axes);
   /// The mesh that a collective names; null after an error.
@@ -194,7 +195,7 @@ private:
   LowerToExecOptions options;
   exec::ProgramOp program;
   KernelPool &kernels;
-  std::optional<int64_t> position; ///< along the mesh axis "stage"; none where there are no stages
+  size_t number = 0; ///< of the mesh that runs it
   SymbolTable symbols;
   OpBuilder declarations, loadBuilder, stepBuilder;
   bool atLoad = false;
@@ -207,7 +208,7 @@ private:
   int64_t constantCount = 0;
   SmallVector<CollectiveGroup> collectiveGroups;
   SmallVector<CollectiveGroup> shardIndices;
-  SmallVector<int64_t> peers; ///< positions
+  SmallVector<std::pair<int64_t, DenseI32ArrayAttr>> peers; ///< meshes, ranks
   Value rankValues;
   Value controlWords;                      ///< the control buffer, where something reads it
   SmallVector<int64_t> initialWords;       ///< what it holds before the first step
@@ -234,9 +235,8 @@ SmallVector<int32_t> groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank);
 /// Row-major position of a rank along `axes`.
 int64_t positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank);
 /// The box of a global tensor that a rank holds under a sharding (null: all of it).
-/// Ranks that differ only on axes that it does not use are its replicas; those at other places of
-/// the axis "stage" only if `acrossStages`.
+/// Ranks that differ only on axes that it does not use are its replicas.
 exec::ShardAttr shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh, int64_t rank,
-                        bool acrossStages = true);
+                        int64_t firstReplica = 0);
 
 } // namespace mlir::autopar

@@ -2,16 +2,17 @@
 // What differs between the ranks: boxes of ports, members of groups, positions along axes.
 #include "ProgramBuilder.h"
 
-#include "autopar/Transforms/Stages.h"
-
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// Coordinates of a rank: row-major over the axes, through `devices` where the mesh lists them.
+/// The place of a rank, row-major over the axes.
+static int64_t placeOf(MeshOp mesh, int64_t rank) {
+  return mesh.getDevices() ? llvm::find(*mesh.getDevices(), rank) - mesh.getDevices()->begin()
+                           : rank;
+}
+
 static SmallVector<int64_t> coordinatesOf(MeshOp mesh, int64_t rank) {
-  int64_t position = rank;
-  if (mesh.getDevices())
-    position = llvm::find(*mesh.getDevices(), rank) - mesh.getDevices()->begin();
+  int64_t position = placeOf(mesh, rank);
   SmallVector<int64_t> coordinates(mesh.getSizes().size());
   for (size_t i = coordinates.size(); i-- > 0; position /= mesh.getSizes()[i])
     coordinates[i] = position % mesh.getSizes()[i];
@@ -56,7 +57,7 @@ SmallVector<int32_t> mlir::autopar::groupMembers(MeshOp mesh, ArrayAttr axes, in
 }
 
 exec::ShardAttr mlir::autopar::shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh,
-                                       int64_t rank, bool acrossStages) {
+                                       int64_t rank, int64_t firstReplica) {
   SmallVector<int64_t> offset(global.getRank(), 0), extent(global.getShape());
   SmallVector<bool> used(mesh ? mesh.getAxes().size() : 0, false);
   for (int64_t dim = 0; sharding && dim < global.getRank(); ++dim) {
@@ -73,13 +74,12 @@ exec::ShardAttr mlir::autopar::shardOf(RankedTensorType global, ShardingAttr sha
   if (mesh) {
     SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
     for (size_t axis = 0; axis < used.size(); ++axis)
-      if (!used[axis] &&
-          (acrossStages || cast<StringAttr>(mesh.getAxes()[axis]).getValue() != kStageAxis))
+      if (!used[axis])
         replica = replica * mesh.getSizes()[axis] + coordinates[axis];
   }
   MLIRContext *context = global.getContext();
   return exec::ShardAttr::get(context, DenseI64ArrayAttr::get(context, offset),
-                              DenseI64ArrayAttr::get(context, extent), replica);
+                              DenseI64ArrayAttr::get(context, extent), firstReplica + replica);
 }
 
 int64_t ProgramBuilder::groupOver(MeshOp mesh, ArrayAttr axes) {
@@ -104,23 +104,20 @@ MeshOp ProgramBuilder::meshOf(Operation *op, FlatSymbolRefAttr symbol, ArrayAttr
   return mesh;
 }
 
-int64_t ProgramBuilder::peerAt(int64_t other) {
-  auto it = llvm::find(peers, other);
+int64_t ProgramBuilder::peerAt(int64_t mesh, DenseI32ArrayAttr ranks) {
+  auto it = llvm::find(peers, std::pair(mesh, ranks));
   if (it != peers.end())
     return it - peers.begin();
-  peers.push_back(other);
+  peers.emplace_back(mesh, ranks);
   return peers.size() - 1;
 }
 
-static ArrayAttr stageAxes(MeshOp mesh) {
-  return Builder(mesh.getContext()).getStrArrayAttr({kStageAxis});
-}
-
-bool ProgramBuilder::runsOn(MeshOp mesh, int64_t rank) const {
-  return !position || positionAlong(mesh, stageAxes(mesh), rank) == *position;
-}
-
-void ProgramBuilder::createRankTable(OpBuilder &builder, MeshOp mesh, int64_t rank) {
+void ProgramBuilder::createRankTable(OpBuilder &builder, ArrayRef<MeshOp> meshes, int64_t rank) {
+  MeshOp mesh = meshes.empty() ? MeshOp() : meshes[number];
+  // Metrics are on all meshes, and one rank's is reported.
+  int64_t ranksBefore = 0;
+  for (MeshOp other : meshes.take_front(number))
+    ranksBefore += other.rankCount();
   SmallVector<Attribute> groups, shards;
   SmallVector<int64_t> values;
   SmallVector<int32_t> peerRanks;
@@ -129,9 +126,15 @@ void ProgramBuilder::createRankTable(OpBuilder &builder, MeshOp mesh, int64_t ra
   for (const CollectiveGroup &index : shardIndices)
     values.append({positionAlong(index.mesh, index.axes, rank), 0, 0, 0, 0, 0, 0, 0});
   for (const PortInfo &port : ports)
-    shards.push_back(shardOf(port.global, port.sharding, mesh, rank, port.isMetric));
-  for (int64_t other : peers)
-    peerRanks.push_back(groupMembers(mesh, stageAxes(mesh), rank)[other]);
+    shards.push_back(
+        shardOf(port.global, port.sharding, mesh, rank, port.isMetric ? ranksBefore : 0));
+  for (auto &[other, ranks] : peers) {
+    int64_t place = placeOf(mesh, rank);
+    MeshOp far = meshes[other];
+    peerRanks.push_back(ranks              ? ranks[place]
+                        : far.getDevices() ? (*far.getDevices())[place]
+                                           : place);
+  }
   exec::RankOp::create(builder, module.getLoc(), rank, program.getSymName(),
                        builder.getArrayAttr(groups), peerRanks, builder.getArrayAttr({}), values,
                        builder.getArrayAttr(shards));

@@ -262,7 +262,15 @@ Result<bool> Executor::isDone(const Issued &instruction) {
                     " (--profile runs them one by one): " + done.status().message());
 }
 
+/// Ranks of one program may have different numbers of peers.
+static bool isForNobody(const Instruction &instruction, const RankTable &table) {
+  auto *send = std::get_if<Send>(&instruction.payload);
+  return send && table.peers[size_t(send->peer)] == kNobody;
+}
+
 bool Executor::isActive(const Instruction &instruction) {
+  if (isForNobody(instruction, table))
+    return false;
   if (kind == StepKind::Evaluation)
     return instruction.evaluated;
   if (!instruction.commits)

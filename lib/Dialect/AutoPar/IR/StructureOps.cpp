@@ -89,6 +89,12 @@ LogicalResult GroupOp::verify() {
   return success();
 }
 
+// Of StageOps.cpp, for the syntax of all operations.
+namespace mlir::autopar {
+ParseResult parseTransferTypes(OpAsmParser &parser, Type &input, Type &result);
+void printTransferTypes(OpAsmPrinter &printer, Operation *op, Type input, Type result);
+} // namespace mlir::autopar
+
 #define GET_OP_CLASSES
 #include "autopar/Dialect/AutoPar/IR/AutoParOps.cpp.inc"
 
