@@ -31,8 +31,8 @@ private:
     StagedFunction source(function);
     if (failed(source.stages.verify()))
       return failure();
-    if (source.numbers.empty() && source.microBatches.count() == 1)
-      return success(); // neither transfers nor micro-batches
+    if (source.numbers.empty() && source.stages.count() == 1 && source.microBatches.count() == 1)
+      return success(); // neither transfers, stages that need none, nor micro-batches
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
