@@ -140,9 +140,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     cut.stages = shard.stages;
     cut.meshes = shard.stageMeshes;
     cut.meshShape = shard.mesh;
-    // What a stage keeps for its backward pass may be computed again: only the search can tell.
-    constexpr int64_t unlimited = int64_t{1} << 60;
-    cut.memoryLimit = shard.recompute == "none" ? int64_t(shard.memoryLimit) : unlimited;
+    cut.memoryLimit = shard.memoryLimit;
+    cut.recomputes = shard.recompute != "none";
     cut.schedule = shard.schedule;
     cut.cluster = shard.cluster;
     cut.planFile = shard.plan;

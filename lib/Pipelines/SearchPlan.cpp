@@ -284,6 +284,30 @@ private:
 
   //===-- choosing -------------------------------------------------------------------------===//
 
+  /// Searches under these limits, falling, in that of the device, until `visit` says that it is
+  /// enough; whether it did. Plans that are like the one before are left out; `why` is what the
+  /// search said of the limit under which nothing was found.
+  FailureOr<bool> searchRelaxed(ArrayRef<double> factors, AutoShardOptions &own, bool isFirst,
+                                std::string &why, function_ref<FailureOr<bool>(Candidate)> visit) {
+    double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
+    for (double factor : factors) {
+      if (factor * limit >= unlimitedBytes)
+        continue; // would find the same
+      if (!searched(relaxed(own, factor), std::exchange(isFirst, false), why))
+        return false; // nor under a lower one
+      Candidate found = taken();
+      unlimitedBytes =
+          std::min(unlimitedBytes, static_cast<double>(found.plan.believed.peakBytes.front()));
+      // A limit that binds as little as the one before gives the same plan.
+      if (std::exchange(last, found.plan.believed.stepUs) == found.plan.believed.stepUs)
+        continue;
+      FailureOr<bool> isEnough = visit(std::move(found));
+      if (failed(isEnough) || *isEnough)
+        return isEnough;
+    }
+    return false;
+  }
+
   LogicalResult chooseAmong(std::optional<Candidate> tight, AutoShardOptions &own,
                             const std::string &why) {
     std::optional<Candidate> best, leanest;
@@ -300,25 +324,16 @@ private:
     };
     if (tight && failed(consider(*tight)))
       return failure();
-    double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
-    for (double factor : kRelaxed) {
-      std::string ignored;
-      if (factor * limit >= unlimitedBytes)
-        continue; // would find the same
-      if (!searched(relaxed(own, factor), false, ignored))
-        break; // nor under a lower one
-      Candidate found = taken();
-      auto peak = static_cast<double>(found.plan.believed.peakBytes.front());
-      unlimitedBytes = std::min(unlimitedBytes, peak);
-      // A limit that binds as little as the one before gives the same plan.
-      if (found.plan.believed.stepUs == last)
-        continue;
-      last = found.plan.believed.stepUs;
-      if (failed(consider(std::move(found))))
-        return failure();
-      if (peak <= limit)
-        break;
-    }
+    std::string ignored;
+    FailureOr<bool> ended =
+        searchRelaxed(kRelaxed, own, false, ignored, [&](Candidate found) -> FailureOr<bool> {
+          auto peak = static_cast<double>(found.plan.believed.peakBytes.front());
+          if (failed(consider(std::move(found))))
+            return failure();
+          return peak <= limit;
+        });
+    if (failed(ended))
+      return failure();
     if (best) {
       if (tight && best->plan.recompute != tight->plan.recompute)
         best->plan.believed.alternatives.push_back(
@@ -341,30 +356,20 @@ private:
   /// it was searched under, the faster it is and the more it needs.
   LogicalResult recomputeLayers(AutoShardOptions &own) {
     int64_t least = std::numeric_limits<int64_t>::max();
-    double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
-    bool isFirst = true;
-    for (double factor : kRelaxedForLayers) {
-      std::string why;
-      if (factor * limit >= unlimitedBytes)
-        continue; // would find the same
-      if (!searched(relaxed(own, factor), std::exchange(isFirst, false), why)) {
-        if (last == 0)
-          return emitError(module.getLoc()) << why;
-        break; // nor under a lower one
-      }
-      Candidate chosen = taken();
-      if (chosen.plan.believed.stepUs == last)
-        continue;
-      last = chosen.plan.believed.stepUs;
-      unlimitedBytes =
-          std::min(unlimitedBytes, static_cast<double>(chosen.plan.believed.peakBytes.front()));
-      if (failed(believeLayers(chosen.plan)))
-        return failure();
-      int64_t peak = chosen.plan.believed.peakBytes.front();
-      if (static_cast<double>(peak) <= limit)
-        return deliver(std::move(chosen));
-      least = std::min(least, peak);
-    }
+    std::string why;
+    FailureOr<bool> fits =
+        searchRelaxed(kRelaxedForLayers, own, true, why, [&](Candidate found) -> FailureOr<bool> {
+          if (failed(believeLayers(found.plan)))
+            return failure();
+          least = std::min(least, found.plan.believed.peakBytes.front());
+          if (static_cast<double>(found.plan.believed.peakBytes.front()) > limit)
+            return false;
+          return succeeded(deliver(std::move(found)));
+        });
+    if (failed(fits) || *fits)
+      return fits;
+    if (least == std::numeric_limits<int64_t>::max())
+      return emitError(module.getLoc()) << why;
     return emitError(module.getLoc())
            << llvm::formatv("with every layer computed again a device needs {0} bytes of {1:f0}: "
                             "use more ranks, more micro-batches, or recompute=auto, which also "

@@ -60,11 +60,11 @@ public:
   /// `devices` are those of each mesh; none: what is fastest.
   Cutter(func::FuncOp function, const Cluster &cluster, llvm::StringMap<int64_t> planned,
          const ::autopar::Schedule &schedule, SmallVector<SmallVector<int64_t>> devices,
-         int64_t memoryLimit)
+         int64_t memoryLimit, bool recomputes)
       : function(function), block(function.getBody().front()), cluster(cluster),
         planned(std::move(planned)), schedule(schedule), stageCount(schedule.stages),
-        memoryLimit(memoryLimit), devices(std::move(devices)), builder(function.getContext()),
-        ops(function) {}
+        memoryLimit(memoryLimit), recomputes(recomputes), devices(std::move(devices)),
+        builder(function.getContext()), ops(function) {}
 
   LogicalResult run() {
     for (BlockArgument argument : function.getArguments())
@@ -114,7 +114,7 @@ private:
              << " pipeline stages; expected at least one for each";
     if (!planned.empty() && !devices.empty())
       return placeByPlan();
-    ForwardChain chain(function, ops.forward, cluster, !ops.later.empty());
+    ForwardChain chain(function, ops.forward, cluster, !ops.later.empty(), recomputes);
     Result<ChainCut> cut = devices.empty() ? chain.choose(memoryLimit, schedule)
                                            : chain.cut(meshesOf(devices), schedule);
     if (!cut)
@@ -266,6 +266,7 @@ private:
   llvm::StringMap<int64_t> planned; ///< stages that operations are demanded on, by id
   const ::autopar::Schedule &schedule;
   int64_t stageCount, memoryLimit;
+  bool recomputes; ///< what waits for the backward pass may be computed again
   SmallVector<SmallVector<int64_t>> devices; ///< of each mesh
   OpBuilder builder;
   OpsOfStages ops;
@@ -393,7 +394,8 @@ private:
                                          StagePhases(block).trains());
     if (!table)
       return refuse(table.status());
-    if (failed(Cutter(function, *machine, std::move(planned), *table, devices.take(), memoryLimit)
+    if (failed(Cutter(function, *machine, std::move(planned), *table, devices.take(), memoryLimit,
+                      recomputes)
                    .run()))
       return failure();
     Builder builder(function.getContext());

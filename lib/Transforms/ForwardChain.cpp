@@ -31,11 +31,11 @@ static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
 }
 
 ForwardChain::ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops,
-                           const ::autopar::Cluster &cluster, bool trains)
+                           const ::autopar::Cluster &cluster, bool trains, bool recomputes)
     : ops(ops), cluster(cluster) {
   findTimes(trains);
   findCrossings(trains);
-  findMemory(function, trains);
+  findMemory(function, trains && !recomputes);
 }
 
 void ForwardChain::findTimes(bool trains) {
@@ -68,7 +68,7 @@ void ForwardChain::findCrossings(bool trains) {
 }
 
 /// A parameter is where it is read first, with its gradient, where one adds up, and its state.
-void ForwardChain::findMemory(func::FuncOp function, bool trains) {
+void ForwardChain::findMemory(func::FuncOp function, bool keeps) {
   Block &block = function.getBody().front();
   MicroBatches microBatches(block);
   StagePhases phases(block);
@@ -115,7 +115,7 @@ void ForwardChain::findMemory(func::FuncOp function, bool trains) {
     for (Value operand : op->getOperands())
       held += heldFor(operand);
     for (Value result : op->getResults())
-      if (trains &&
+      if (keeps &&
           llvm::any_of(result.getUsers(), [&](Operation *user) { return phases.isBackward(user); }))
         waits += savedFor(result);
     state.push_back(state.back() + static_cast<int64_t>(held));

@@ -36,9 +36,10 @@ struct ChainProblem;
 class ForwardChain {
 public:
   /// `ops` of `function` in order, without those that are on no stage. With `trains`, the backward
-  /// pass takes twice the time of the forward pass, and gradients cross where values do.
+  /// pass takes twice the time of the forward pass, and gradients cross where values do. With
+  /// `recomputes`, what waits for the backward pass may be computed again and does not count.
   ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster,
-               bool trains);
+               bool trains, bool recomputes = false);
 
   /// The cut by which a step of the schedule is fastest (StageCut.h) where its stages take turns on
   /// `meshes`.
@@ -53,7 +54,7 @@ private:
   ::autopar::Result<ChainCut> solve(ChainProblem &chain, const ::autopar::Schedule &schedule) const;
   void findTimes(bool trains);
   void findCrossings(bool trains);
-  void findMemory(func::FuncOp function, bool trains);
+  void findMemory(func::FuncOp function, bool keeps);
   std::vector<int32_t> placesToCut(int32_t stages) const;
   double messageUs(int32_t place, size_t ranks) const;
 

@@ -32,7 +32,7 @@ private:
     if (failed(source.stages.verify()))
       return failure();
     if (source.numbers.empty() && source.stages.count() == 1 && source.microBatches.count() == 1)
-      return success(); // neither transfers, stages that need none, nor micro-batches
+      return success(); // nothing to write apart
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();

@@ -105,6 +105,16 @@ def test_a_step_fits_into_less_memory_and_learns_the_same(wide, tmp_path, ranks,
     assert memory(replayed) == memory(fitting)
 
 
+def test_stages_are_cut_so_that_what_they_keep_fits(wide, tmp_path):
+    """The first stage keeps most micro-batches: under a limit it gets fewer layers."""
+    options = ["--stages", "2", "--micro-batches", "4", "--recompute", "none"]
+    free = build_wide(wide, tmp_path / "free.bin", 2, *options)
+    limit = max(memory(free)) * 85 // 100
+    fitting = build_wide(wide, tmp_path / "fits.bin", 2, *options, "--memory-limit", str(limit))
+    assert max(memory(fitting)) <= limit
+    assert losses_of(fitting, 2) == pytest.approx(losses_of(free, 2), rel=1e-6)
+
+
 def test_every_layer_again_needs_less_memory_than_none(wide, tmp_path):
     whole, full = (build_wide(wide, tmp_path / f"{word}.bin", 1, "--recompute", word) for word in ("none", "full"))
     assert max(memory(full)) < 0.6 * max(memory(whole))

@@ -27,6 +27,21 @@ EXPORTED cuMemGetInfo_v2(size_t *free, size_t *total) {
   *total = DeviceMemory::get().totalBytes();
   return DriverError::Success;
 }
+namespace {
+
+/// Freeing waits for all that runs; `release` knows whether there was something to free.
+template <typename F>
+DriverError freed(F &&release) {
+  Call call;
+  if (call.isUnsafe())
+    return call.state;
+  for (StreamState *stream : Timeline::get().streams)
+    Timeline::get().finish(*stream);
+  return call.isBad() ? call.state : release() ? DriverError::Success : DriverError::InvalidValue;
+}
+
+} // namespace
+
 EXPORTED cuMemAlloc_v2(DevicePointer *address, size_t bytes) {
   Call call;
   if (call.isBad() || call.isUnsafe())
@@ -37,15 +52,7 @@ EXPORTED cuMemAlloc_v2(DevicePointer *address, size_t bytes) {
   return *address ? DriverError::Success : DriverError::OutOfMemory;
 }
 EXPORTED cuMemFree_v2(DevicePointer address) {
-  Call call;
-  if (call.isUnsafe())
-    return call.state;
-  // Freeing waits for all that runs.
-  for (StreamState *stream : Timeline::get().streams)
-    Timeline::get().finish(*stream);
-  return call.isBad()                           ? call.state
-         : DeviceMemory::get().release(address) ? DriverError::Success
-                                                : DriverError::InvalidValue;
+  return freed([&] { return DeviceMemory::get().release(address); });
 }
 EXPORTED cuMemHostAlloc(void **address, size_t bytes, unsigned) {
   Call call;
@@ -57,14 +64,7 @@ EXPORTED cuMemHostAlloc(void **address, size_t bytes, unsigned) {
   return *address ? DriverError::Success : DriverError::OutOfMemory;
 }
 EXPORTED cuMemFreeHost(void *address) {
-  Call call;
-  if (call.isUnsafe())
-    return call.state;
-  for (StreamState *stream : Timeline::get().streams)
-    Timeline::get().finish(*stream);
-  return call.isBad()                               ? call.state
-         : DeviceMemory::get().releaseHost(address) ? DriverError::Success
-                                                    : DriverError::InvalidValue;
+  return freed([&] { return DeviceMemory::get().releaseHost(address); });
 }
 namespace {
 

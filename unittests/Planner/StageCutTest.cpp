@@ -53,7 +53,8 @@ void tryCuts(const StageCutProblem &problem, int32_t begin, std::vector<int32_t>
   for (int32_t s = 0; s < count; ++s) {
     auto [first, last, k] = stages[static_cast<size_t>(s)];
     StageCost cost = problem.cost(first, last, k);
-    if (isForbidden(cost.timeUs))
+    int32_t only = problem.subMeshes[static_cast<size_t>(k)].stagesAfter;
+    if (isForbidden(cost.timeUs) || (only >= 0 && only != count - 1 - s))
       return;
     int64_t held =
         cost.stateBytes + cost.workspaceBytes + problem.inFlight(count - 1 - s) * cost.savedBytes;
@@ -103,6 +104,9 @@ StageCutProblem randomProblem(uint64_t seed) {
   problem.useAllDevices = below(4) == 0;
   problem.leastStages = below(4) == 0 ? 2 : 1;
   problem.mostStages = below(4) == 0 ? problem.leastStages + below(3) : 0;
+  if (problem.mostStages > 0)
+    for (SubMesh &mesh : problem.subMeshes)
+      mesh.stagesAfter = below(3) == 0 ? below(problem.mostStages) : -1;
   return problem;
 }
 

@@ -297,6 +297,7 @@ def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
     Option<"meshes", "meshes", "int64_t", "0", "meshes that the stages take turns on; 0: one each">,
     Option<"meshShape", "mesh", "std::string", "\"\"", "their sizes where they differ: \"data=1/data=3\"">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
+    Option<"recomputes", "recomputes", "bool", "false", "what waits for the backward pass may be computed again, and does not count">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "name of the schedule">,
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"planFile", "plan", "std::string", "\"\"", "take stages and schedule from this plan">,
