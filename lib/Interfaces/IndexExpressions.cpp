@@ -3,6 +3,7 @@
 #include "autopar/Interfaces/IndexExpressions.h"
 
 #include "mlir/IR/Builders.h"
+#include <numeric>
 #include <optional>
 
 using namespace mlir;
@@ -151,6 +152,18 @@ private:
         multiple.constant += floorDivide(range->low, divisor);
         return multiple;
       }
+    // (g * x + r) floordiv (g * c) = x floordiv c, where r is less than g
+    for (const auto &entry : rest.terms) {
+      int64_t common = std::gcd(entry.second, divisor);
+      if (common == 1)
+        continue;
+      auto [high, low] = split(rest, common);
+      std::optional<Range> range = rangeOf(low);
+      if (range && range->low >= 0 && range->high < common) {
+        addForm(multiple, quotient(high, divisor / common), 1);
+        return multiple;
+      }
+    }
     AffineExpr inner = rest.toExpr(rest.terms.front().first.getContext());
     // (x floordiv a) floordiv b = x floordiv (a * b)
     if (inner.getKind() == AffineExprKind::FloorDiv) {

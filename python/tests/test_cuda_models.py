@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 
 import numpy as np
+import onnx
 import pytest
 
 import autopar
@@ -47,6 +48,38 @@ def test_a_model_computes_what_it_computes_on_the_cpu(tmp_path, case):
             results.append(session.run(inputs))
     for key, expected in results[0].items():
         np.testing.assert_allclose(results[1][key], expected, rtol=2e-4, atol=2e-4, err_msg=key)
+
+
+def run_on_both(tmp_path, model, inputs):
+    """The results on the CPU and on the emulated GPU."""
+    onnx.save(model, tmp_path / "m.onnx")
+    results = []
+    for target in ("cpu", "cuda"):
+        artifact = tmp_path / f"{target}.bin"
+        subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--target", target, "--quiet", "-o", artifact], check=True)
+        with autopar.Session(artifact) as session:
+            results.append(session.run(inputs))
+    return results
+
+
+@pytest.mark.parametrize("shape, axes, parts", [
+    ([2, 1024, 40], [0, 1], "tensor<8x40xf32>"),   # across memory, parts smaller than a dimension
+    ([32, 1024, 3], [0, 1, 2], "tensor<6xf32>"),   # everything
+    ([16, 3, 4096], [0, 2], "tensor<4x3xf32>"),    # kept between reduced dimensions
+])
+def test_long_reductions_are_divided(tmp_path, shape, axes, parts):
+    dims = onnx.helper.make_tensor("axes", onnx.TensorProto.INT64, [len(axes)], axes)
+    value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    kept = [extent for dim, extent in enumerate(shape) if dim not in axes]
+    nodes = [onnx.helper.make_node(op, ["x", "axes"], [op], keepdims=0) for op in ("ReduceSumSquare", "ReduceMax", "ReduceMean")]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", shape)], [value(node.output[0], kept) for node in nodes], [dims])
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    cpu, cuda = run_on_both(tmp_path, onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), {"x": x})
+    for name, expected in {"ReduceSumSquare": np.square(x).sum(tuple(axes)), "ReduceMax": x.max(tuple(axes)), "ReduceMean": x.mean(tuple(axes))}.items():
+        for result in (cpu, cuda):
+            np.testing.assert_allclose(result[name], expected, rtol=1e-4, atol=1e-5, err_msg=name)
+    subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--target", "cuda", "--quiet", "-o", tmp_path / "again.bin", "--emit-mlir", tmp_path / "ir"], check=True)
+    assert parts in next((tmp_path / "ir").glob("*form-groups.mlir")).read_text()
 
 
 @pytest.mark.parametrize("options, tolerance", [([], 1e-4), (["--precision", "bf16"], 2e-2)])

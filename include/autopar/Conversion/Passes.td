@@ -68,6 +68,26 @@ def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp"> {
+  let summary = "divide reductions of many elements into few results";
+  let description = [{
+    For GPUs: a kernel gives a row at most one block of threads. A reduction whose rows are too few to fill the GPU and too
+    long for one block becomes one of parts, as many as a divisor of the extent allows, and one of their results. Parts of
+    f16 and bf16 are kept in f32.
+
+    ```mlir
+    %y = autopar.reduce sum %x dims [0] : tensor<4096x64xf32> -> tensor<64xf32>
+    ```
+    becomes
+    ```mlir
+    %d = autopar.reshape %x : tensor<4096x64xf32> -> tensor<16x256x64xf32>
+    %p = autopar.reduce sum %d dims [1] : tensor<16x256x64xf32> -> tensor<16x64xf32>
+    %y = autopar.reduce sum %p dims [0] : tensor<16x64xf32> -> tensor<64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
   let summary = "show the kernels that groups and operations become";
   let description = [{
