@@ -86,6 +86,61 @@ TEST(OwnKernels, ScatterOfWideSlices) {
   expectClose(result[0], expected, 1e-5, "scatter");
 }
 
+/// Adds updates one after the other, in f32; -1 counts from the end, what is outside is left out.
+std::vector<double> scatterAdd(const Tensor &x, const Tensor &indices, const Tensor &updates,
+                               int64_t slice) {
+  std::vector<double> sums = x.data;
+  int64_t depth = indices.shape.back(), count = indices.size() / depth;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t target = 0;
+    bool inside = true;
+    for (int64_t k = 0; k < depth; ++k) {
+      auto index = static_cast<int64_t>(indices.data[i * depth + k]);
+      index += index < 0 ? x.shape[k] : 0;
+      inside &= index >= 0 && index < x.shape[k];
+      target = target * x.shape[k] + index;
+    }
+    for (int64_t j = 0; j < slice && inside; ++j)
+      sums[target * slice + j] = static_cast<float>(sums[target * slice + j]) +
+                                 static_cast<float>(updates.data[i * slice + j]);
+  }
+  return sums;
+}
+
+TEST(OwnKernels, ScatterAddsInTheOrderOfUpdatesWhereverTheyGo) {
+  struct Case {
+    std::vector<int64_t> targets, updates;
+    int64_t slice;
+  };
+  // Ranges of several slices, rounds that end early, slices of less and more than a warp takes.
+  for (const Case &c : {Case{{9000}, {300}, 36}, Case{{7}, {2, 40}, 1100}, Case{{5, 3}, {50}, 1},
+                        Case{{4}, {1}, 33}}) {
+    std::vector<int64_t> shape = c.targets, updatesShape = c.updates, indicesShape = c.updates;
+    shape.push_back(c.slice);
+    updatesShape.push_back(c.slice);
+    indicesShape.push_back(static_cast<int64_t>(c.targets.size()));
+    Tensor x = makeTensor("f32", shape), updates = makeTensor("f32", updatesShape, -1, 1, 2);
+    // Few targets, so that many updates meet; some are outside.
+    double most = std::min<double>(static_cast<double>(c.targets.front()), 20) + 1;
+    Tensor indices = makeTensor("i64", indicesShape, -1, most, 3);
+    auto result =
+        runOperation("autopar.scatter add %0, %1, %2 : (" + x.mlirType() + ", " +
+                         indices.mlirType() + ", " + updates.mlirType() + ") -> " + x.mlirType(),
+                     {x, indices, updates}, {x.mlirType()});
+    expectClose(result[0], scatterAdd(x, indices, updates, c.slice), 0, x.mlirType().c_str());
+  }
+}
+
+TEST(OwnKernels, ScatterElementsOfFewerLinesThanTheInputHas) {
+  Tensor x{"f32", {3, 2}, {1, 2, 3, 4, 5, 6}};
+  Tensor indices{"i64", {2, 3}, {1, 1, 0, 0, -1, 7}};
+  Tensor updates{"f32", {2, 3}, {10, 20, 30, 40, 50, 60}};
+  auto result = runOperation("autopar.scatter_elements add %0, %1, %2 dim 1 : (tensor<3x2xf32>, "
+                             "tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<3x2xf32>",
+                             {x, indices, updates}, {x.mlirType()});
+  expectClose(result[0], {31, 32, 43, 54, 5, 6}, 0, "scatter_elements");
+}
+
 TEST(OwnKernels, ScatterElements) {
   Tensor x{"f32", {3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 0}};
   Tensor indices{"i32", {2, 3}, {1, 0, 2, 0, 2, -2}};

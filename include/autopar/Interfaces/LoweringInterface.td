@@ -107,6 +107,13 @@ def KernelLoweringOpInterface : OpInterface<"KernelLoweringOpInterface"> {
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$inputs,
            "::mlir::ValueRange":$outputs, "::mlir::Value":$begin, "::mlir::Value":$end, "int64_t":$grain)>,
     InterfaceMethod<[{
+      Emits a body of the operation's own for a GPU and returns its blocks and threads; nothing where each outer
+      iteration is a thread.
+    }], "::llvm::SmallVector<int64_t>", "emitGpuKernel",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$inputs, "::mlir::ValueRange":$outputs), "", [{
+      return {};
+    }]>,
+    InterfaceMethod<[{
       Number of independent outer iterations; 1 if the kernel cannot be split. `grain`: how many neighbouring
       elements one iteration takes care of, where the operation leaves that open.
     }], "int64_t", "getKernelExtent", (ins "int64_t":$grain)>,

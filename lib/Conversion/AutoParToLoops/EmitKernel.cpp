@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -66,6 +67,11 @@ static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp fun
   if (target == KernelTarget::Cpu) {
     op.emitKernel(builder, arguments.take_front(inputs), results, arguments[inputs + outputs],
                   arguments[inputs + outputs + 1], grain);
+  } else if (SmallVector<int64_t> own =
+                 op.emitGpuKernel(builder, arguments.take_front(inputs), results);
+             !own.empty()) {
+    extent = own[0];
+    setGrid(function, {own[0], own[1]});
   } else {
     // A thread per iteration: iterations are independent.
     GpuGrid grid = GpuGrid::over(extent, 64);
@@ -139,10 +145,11 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
 
 void autopar::registerLoweringModels(DialectRegistry &registry) {
   registry.insert<AutoParDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                  memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect>();
+                  memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect, NVVM::NVVMDialect>();
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
-    context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                         memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect>();
+    context
+        ->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                      memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect, NVVM::NVVMDialect>();
     attachElementwiseModels(*context);
     attachDataMovementModels(*context);
     attachGatherModels(*context);

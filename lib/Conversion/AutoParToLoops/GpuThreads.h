@@ -47,5 +47,8 @@ int64_t chooseVectorWidth(const ElementEmitter &emitter, int64_t extent, int64_t
 GpuGrid emitGpuPointwise(KernelFrame &kernel, ElementEmitter &emitter);
 GpuGrid emitGpuTransposes(KernelFrame &kernel, ElementEmitter &emitter);
 GpuGrid emitGpuRows(KernelFrame &kernel, ElementEmitter &emitter);
+class ScatterEmitter;
+struct ScatterShape;
+GpuGrid emitGpuScatter(OpBuilder &builder, ScatterEmitter &scatter, const ScatterShape &shape);
 
 } // namespace mlir::autopar

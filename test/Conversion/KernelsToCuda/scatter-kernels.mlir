@@ -1,0 +1,21 @@
+// REQUIRES: autopar-compile, autopar-translate
+// RUN: autopar-compile %s --quiet --target cuda -o %t.bin
+// RUN: autopar-translate --extract-kernels %t.bin -o %t.ptx
+// RUN: FileCheck %s --input-file %t.ptx
+// RUN: FileCheck %s --input-file %t.ptx --check-prefix=ALONE
+
+// A scatter without atomics: warps vote on which of 32 updates lie in their range of targets, and add these in their
+// order, 16 bytes per lane. Indices of 128 updates are read before the first vote.
+// CHECK: .visible .entry k0(
+// CHECK-COUNT-4: ld.global.nc.b32
+// CHECK: vote.sync.ballot.b32
+// CHECK: shfl.sync.idx.b32
+// CHECK: ld.global.v4.b32
+// CHECK: st.global.v4.b32
+// ALONE-NOT: atom.
+// ALONE-NOT: red.global
+func.func @main(%x: tensor<5000x64xf32> {autopar.name = "x"}, %i: tensor<16x128x1xi64> {autopar.name = "i"}, %u: tensor<16x128x64xf32> {autopar.name = "u"})
+    -> (tensor<5000x64xf32> {autopar.name = "y"}) {
+  %r = autopar.scatter add %x, %i, %u {autopar.id = "s"} : (tensor<5000x64xf32>, tensor<16x128x1xi64>, tensor<16x128x64xf32>) -> tensor<5000x64xf32>
+  return %r : tensor<5000x64xf32>
+}
