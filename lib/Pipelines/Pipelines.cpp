@@ -171,8 +171,10 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::FormGroups:
     manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
     manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
-    if (lower.target == "cuda")
+    if (lower.target == "cuda") {
+      manager.addNestedPass<func::FuncOp>(createAlignProductsPass());
       manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
+    }
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
     return;
   case Phase::Schedule:

@@ -50,16 +50,17 @@ def test_a_model_computes_what_it_computes_on_the_cpu(tmp_path, case):
         np.testing.assert_allclose(results[1][key], expected, rtol=2e-4, atol=2e-4, err_msg=key)
 
 
-def run_on_both(tmp_path, model, inputs):
-    """The results on the CPU and on the emulated GPU."""
+def run_on_both(tmp_path, model, inputs, *options):
+    """The results on the CPU and on the emulated GPU, whose operations after form-groups are left in ir/."""
     onnx.save(model, tmp_path / "m.onnx")
     results = []
     for target in ("cpu", "cuda"):
         artifact = tmp_path / f"{target}.bin"
-        subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--target", target, "--quiet", "-o", artifact], check=True)
+        subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--target", target, "--quiet", "-o", artifact, "--emit-mlir", tmp_path / "ir", *options],
+                       check=True)
         with autopar.Session(artifact) as session:
             results.append(session.run(inputs))
-    return results
+    return *results, next((tmp_path / "ir").glob("*form-groups.mlir")).read_text()
 
 
 @pytest.mark.parametrize("shape, axes, parts", [
@@ -74,12 +75,32 @@ def test_long_reductions_are_divided(tmp_path, shape, axes, parts):
     nodes = [onnx.helper.make_node(op, ["x", "axes"], [op], keepdims=0) for op in ("ReduceSumSquare", "ReduceMax", "ReduceMean")]
     graph = onnx.helper.make_graph(nodes, "g", [value("x", shape)], [value(node.output[0], kept) for node in nodes], [dims])
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    cpu, cuda = run_on_both(tmp_path, onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), {"x": x})
+    cpu, cuda, groups = run_on_both(tmp_path, onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), {"x": x})
     for name, expected in {"ReduceSumSquare": np.square(x).sum(tuple(axes)), "ReduceMax": x.max(tuple(axes)), "ReduceMean": x.mean(tuple(axes))}.items():
         for result in (cpu, cuda):
             np.testing.assert_allclose(result[name], expected, rtol=1e-4, atol=1e-5, err_msg=name)
-    subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--target", "cuda", "--quiet", "-o", tmp_path / "again.bin", "--emit-mlir", tmp_path / "ir"], check=True)
-    assert parts in next((tmp_path / "ir").glob("*form-groups.mlir")).read_text()
+    assert parts in groups
+
+
+def test_products_with_odd_rows_are_padded(tmp_path):
+    """A result of 515 columns, and their sum: each of the three matrices has its odd dimension padded."""
+    value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["h"]), onnx.helper.make_node("Softmax", ["h"], ["p"]),
+             onnx.helper.make_node("MatMul", ["p", "v"], ["y"])]
+    shapes = {"x": (512, 512), "w": (512, 515), "v": (515, 512)}
+    graph = onnx.helper.make_graph(nodes, "g", [value(name, *shape) for name, shape in shapes.items()], [value("p", 512, 515), value("y", 512, 512)])
+    random = np.random.default_rng(1)
+    inputs = {name: random.standard_normal(shape).astype(np.float32) / 8 for name, shape in shapes.items()}
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    cpu, cuda, groups = run_on_both(tmp_path, model, inputs, "--precision", "bf16")
+    assert "(tensor<512x512xbf16>, tensor<512x520xbf16>) -> tensor<512x520xbf16>" in groups
+    assert "(tensor<512x520xbf16>, tensor<520x512xbf16>) -> tensor<512x512xbf16>" in groups
+    h = inputs["x"] @ inputs["w"]
+    p = np.exp(h - h.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    for name, expected in {"p": p, "y": p @ inputs["v"]}.items():
+        for result in (cpu, cuda):
+            np.testing.assert_allclose(result[name], expected, atol=1e-2 * np.abs(expected).max(), err_msg=name)
 
 
 @pytest.mark.parametrize("options, tolerance", [([], 1e-4), (["--precision", "bf16"], 2e-2)])

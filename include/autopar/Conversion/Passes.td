@@ -88,6 +88,26 @@ def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp">
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def AlignProductsPass : Pass<"autopar-align-products", "mlir::func::FuncOp"> {
+  let summary = "pad matrices of f16 and bf16 whose rows are no multiple of 16 bytes";
+  let description = [{
+    For GPUs, whose tensor cores want aligned rows. A dimension along which a matrix of a product has rows of an odd size is
+    padded with zeros in all matrices that have it, where they are used often enough to pay for the copy. Products that
+    read the same matrix share the padded one.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<2048x768xbf16>, tensor<50257x768xbf16>) -> tensor<2048x50257xbf16>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.pad %w, %zero low [0, 0] : (tensor<50257x768xbf16>, tensor<bf16>) -> tensor<50264x768xbf16>
+    %q = autopar.dot_general %x, %p contract [1] x [1] : (tensor<2048x768xbf16>, tensor<50264x768xbf16>) -> tensor<2048x50264xbf16>
+    %y = autopar.slice %q starts [0, 0] steps [1, 1] : tensor<2048x50264xbf16> -> tensor<2048x50257xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
   let summary = "show the kernels that groups and operations become";
   let description = [{
