@@ -170,8 +170,9 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return;
   case Phase::FormGroups:
     manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
-    manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
-    if (lower.target == "cuda") {
+    if (lower.target == "cpu") {
+      manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
+    } else {
       manager.addNestedPass<func::FuncOp>(createAlignProductsPass());
       manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
     }

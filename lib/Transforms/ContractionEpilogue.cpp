@@ -23,7 +23,8 @@ static bool isLibraryConvolution(ConvolutionOp op) {
 bool autopar::isLibraryContraction(Operation *op) {
   auto isLibraryType = [](Value value) {
     Type element = typeOf(value).getElementType();
-    return (element.isF32() || element.isBF16()) && typeOf(value).getNumElements() != 0;
+    return (element.isF32() || element.isBF16() || element.isF16()) &&
+           typeOf(value).getNumElements() != 0;
   };
   if (!isa<DotGeneralOp, ConvolutionOp>(op) || !llvm::all_of(op->getOperands(), isLibraryType) ||
       !llvm::all_of(op->getResults(), isLibraryType) ||

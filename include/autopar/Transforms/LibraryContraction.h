@@ -9,7 +9,7 @@ class Operation;
 namespace mlir::autopar {
 
 /// Whether `op` is a dot_general or convolution that the runtime's library computes: operands and
-/// result all f32 or all bf16 (a bf16 product may have an f32 result), no empty tensors;
+/// result all f32, bf16 or f16 (of which products may have an f32 result), no empty tensors;
 /// convolutions of one to three spatial dimensions, without input dilation or negative padding.
 bool isLibraryContraction(Operation *op);
 

@@ -6,8 +6,9 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-bool mlir::autopar::libraryKnows(Type elementType) {
-  return elementType.isF32() || elementType.isBF16();
+bool mlir::autopar::libraryKnows(Type elementType, KernelTarget target) {
+  return elementType.isF32() || elementType.isBF16() ||
+         (elementType.isF16() && target == KernelTarget::Cuda);
 }
 
 /// The value of a constant that is the same everywhere, looked at through broadcasts and reshapes.
@@ -213,7 +214,7 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   TailMatcher matcher(dissection, library->getResult(0), biasDims, program.settings().target);
   Type element = cast<RankedTensorType>(stored.getType()).getElementType();
   auto conv = dyn_cast<ConvolutionOp>(call);
-  if (libraryKnows(element) && (!conv || libraryTakes(program, conv)))
+  if (libraryKnows(element, program.settings().target) && (!conv || libraryTakes(program, conv)))
     matcher.match();
 
   auto yield = cast<YieldOp>(group.getBody().front().getTerminator());

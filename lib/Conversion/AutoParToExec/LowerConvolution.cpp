@@ -13,8 +13,9 @@ bool mlir::autopar::libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
   if (program.settings().target == KernelTarget::Cuda)
     return false; // a generated kernel
   auto isPositive = [](int64_t value) { return value >= 0; };
-  return libraryKnows(op.getType().getElementType()) && op.getType().getRank() <= 5 &&
-         op.getType().getNumElements() > 0 && op.getInput().getType().getNumElements() > 0 &&
+  return libraryKnows(op.getType().getElementType(), KernelTarget::Cpu) &&
+         op.getType().getRank() <= 5 && op.getType().getNumElements() > 0 &&
+         op.getInput().getType().getNumElements() > 0 &&
          op.getFilter().getType().getNumElements() > 0 &&
          llvm::all_of(op.getInputDilation(), [](int64_t dilation) { return dilation == 1; }) &&
          llvm::all_of(op.getPadBegin(), isPositive) && llvm::all_of(op.getPadEnd(), isPositive);

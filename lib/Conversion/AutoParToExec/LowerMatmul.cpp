@@ -267,7 +267,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   bool contractsNothing = false;
   for (int64_t dim : op.getLhsContract())
     contractsNothing |= op.getLhs().getType().getDimSize(dim) == 0;
-  if (!libraryKnows(type.getElementType()) || contractsNothing) {
+  if (!libraryKnows(type.getElementType(), program.settings().target) || contractsNothing) {
     if (!tail.isEmpty())
       return op.emitOpError("cannot be lowered with an epilogue for this element type");
     return lowerAsLoops(program, op);

@@ -226,8 +226,8 @@ FailureOr<bool> lowerBlockedGroup(ProgramBuilder &program, GroupOp group);
 LogicalResult lowerCollective(ProgramBuilder &program, Operation *op);
 /// A send or a receive.
 LogicalResult lowerMessage(ProgramBuilder &program, Operation *op);
-/// The library's name for an element type; nothing if it has none.
-bool libraryKnows(Type elementType);
+/// Whether the library of the target has products with results of this type.
+bool libraryKnows(Type elementType, KernelTarget target);
 
 /// Groups of world ranks, for one rank: the ranks that differ from it on `axes` only, ordered
 /// row-major over `axes`.
