@@ -16,8 +16,6 @@ static constexpr size_t maxOps = 50;
 static constexpr int64_t cheapCost = 2;
 /// A formula that may run under a mask, for elements that are then not used.
 static constexpr int64_t maskedCost = 3;
-/// Clusters visited in the search for a cycle before it is assumed that there is one.
-static constexpr size_t maxVisited = 4000;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -101,15 +99,17 @@ std::pair<Value, Index> autopar::traceFluids(Value value, Index index) {
 //===-- the graph
 //---------------------------------------------------------------------------------===//
 
-/// Matrix products and convolutions are lowered on their own.
-static bool isFusible(Operation *op) {
-  if (isa<DotGeneralOp, ConvolutionOp>(op) || !isa<ElementLoweringOpInterface>(op))
+/// Whether an operation never joins another cluster. Matrix products and convolutions are lowered
+/// on their own.
+static bool isFixed(Operation *op) {
+  if (isFluid(op))
     return false;
-  return !op->hasTrait<OpTrait::ConstantLike>() && op->getNumResults() == 1;
+  return isa<DotGeneralOp, ConvolutionOp>(op) || !isa<ElementLoweringOpInterface>(op) ||
+         op->hasTrait<OpTrait::ConstantLike>() || op->getNumResults() != 1;
 }
 
 ClusterGraph::ClusterGraph(Block &block)
-    : phases(block), stages(cast<func::FuncOp>(block.getParentOp())),
+    : order(block, isFixed), phases(block), stages(cast<func::FuncOp>(block.getParentOp())),
       context(block.getParentOp()->getContext()) {
   int64_t position = 0;
   for (Operation &op : block.without_terminator()) {
@@ -118,8 +118,9 @@ ClusterGraph::ClusterGraph(Block &block)
       continue;
     Cluster &cluster = *clusters.emplace_back(std::make_unique<Cluster>());
     cluster.ops.push_back(&op);
-    cluster.isClosed = !isFusible(&op);
+    cluster.isClosed = isFixed(&op);
     owner[&op] = &cluster;
+    order.append(cluster, &op);
     if (cluster.isClosed)
       continue;
     auto lowering = cast<ElementLoweringOpInterface>(op);
@@ -132,18 +133,15 @@ ClusterGraph::ClusterGraph(Block &block)
 }
 
 void ClusterGraph::close(ArrayRef<Operation *> ops) {
-  Cluster &cluster = *clusterOf(ops.front());
-  cluster.ops = llvm::to_vector(ops);
+  Cluster &cluster = *clusterOf(ops.back());
   cluster.isClosed = true;
-  for (Operation *op : ops) {
-    if (Cluster *own = clusterOf(op); own != &cluster)
-      own->ops.clear();
+  for (Operation *op : ops.drop_back()) {
+    Cluster &own = *clusterOf(op);
+    order.contract(own, cluster, {});
+    own.ops.clear();
     owner[op] = &cluster;
   }
-}
-
-int64_t ClusterGraph::lastPosition(const Cluster &cluster) const {
-  return positionOf(cluster.ops.back());
+  cluster.ops = llvm::to_vector(ops);
 }
 
 /// What is on no stage may join a stage if nobody else needs it.
@@ -157,37 +155,57 @@ bool ClusterGraph::isOnSameStage(const Cluster &producer, const Cluster &consume
   int64_t from = stageOf(producer), to = stageOf(consumer);
   if (from != Stages::kNone || to == Stages::kNone)
     return from == to;
-  bool isOnlyReader = true;
-  for (Operation *op : producer.ops)
-    forEachUser(op->getResult(0), [&](Operation *user) {
-      Cluster *cluster = clusterOf(user);
-      isOnlyReader &= cluster == &producer || cluster == &consumer;
-    });
-  return isOnlyReader;
+  return llvm::none_of(producer.ops, [&](Operation *op) {
+    return isExportedFromBoth(op->getResult(0), producer, consumer);
+  });
 }
 
-void ClusterGraph::forEachUser(Value value, function_ref<void(Operation *)> visit) const {
-  for (Operation *user : value.getUsers()) {
-    if (isFluid(user))
-      forEachUser(user->getResult(0), visit);
-    else
-      visit(user);
-  }
+bool ClusterGraph::isFluidHere(Operation *op) const {
+  return positions.contains(op) && !owner.contains(op);
+}
+
+/// The operation outside of fluid ones from which a value comes; null if it comes from none.
+Operation *ClusterGraph::definingOp(Value value) const {
+  Operation *op = value.getDefiningOp();
+  while (op && isFluidHere(op))
+    op = op->getNumOperands() == 0 ? nullptr : op->getOperand(0).getDefiningOp();
+  return op;
+}
+
+/// Whether the predicate holds for one of the users, seen through fluid operations.
+bool ClusterGraph::hasUser(Value value, function_ref<bool(Operation *)> isIt) const {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return isFluidHere(user) ? hasUser(user->getResult(0), isIt) : isIt(user);
+  });
+}
+
+void ClusterGraph::forEachUser(const Cluster &cluster, Visit visit) const {
+  for (Operation *op : cluster.ops)
+    for (Value result : op->getResults())
+      hasUser(result, [&](Operation *user) {
+        if (Cluster *next = clusterOf(user))
+          visit(*next);
+        return false;
+      });
+}
+
+void ClusterGraph::forEachProducer(const Cluster &cluster, Visit visit) const {
+  for (Operation *op : cluster.ops)
+    for (Value operand : op->getOperands())
+      if (Operation *source = definingOp(operand))
+        if (Cluster *next = clusterOf(source))
+          visit(*next);
 }
 
 bool ClusterGraph::isExported(Value value, const Cluster &cluster) const {
-  bool isOutside = false;
-  forEachUser(value, [&](Operation *user) { isOutside |= clusterOf(user) != &cluster; });
-  return isOutside;
+  return hasUser(value, [&](Operation *user) { return clusterOf(user) != &cluster; });
 }
 
 bool ClusterGraph::isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const {
-  bool isOutside = false;
-  forEachUser(value, [&](Operation *user) {
+  return hasUser(value, [&](Operation *user) {
     Cluster *cluster = clusterOf(user);
-    isOutside |= cluster != &a && cluster != &b;
+    return cluster != &a && cluster != &b;
   });
-  return isOutside;
 }
 
 SmallVector<ClusterGraph::Edge> ClusterGraph::edgesBetween(Cluster &producer,
@@ -206,34 +224,6 @@ SmallVector<ClusterGraph::Edge> ClusterGraph::edgesBetween(Cluster &producer,
     }
   }
   return edges;
-}
-
-/// Whether the consumer also depends on the producer by way of a third cluster.
-bool ClusterGraph::wouldCycle(Cluster &producer, Cluster &consumer) const {
-  int64_t last = lastPosition(consumer);
-  DenseSet<Cluster *> visited;
-  SmallVector<Cluster *> worklist;
-  auto enqueueUsers = [&](Cluster &cluster) {
-    for (Operation *op : cluster.ops)
-      for (Value result : op->getResults())
-        forEachUser(result, [&](Operation *user) {
-          Cluster *next = clusterOf(user);
-          bool isNear = next && (next == &consumer || positionOf(next->ops.front()) < last);
-          if (isNear && next != &producer && visited.insert(next).second)
-            worklist.push_back(next);
-        });
-  };
-  enqueueUsers(producer);
-  // Direct edges are what the merge removes.
-  llvm::erase(worklist, &consumer);
-  visited.erase(&consumer);
-  while (!worklist.empty()) {
-    Cluster *next = worklist.pop_back_val();
-    if (next == &consumer || visited.size() > maxVisited)
-      return true;
-    enqueueUsers(*next);
-  }
-  return false;
 }
 
 //===-- merging
@@ -390,7 +380,7 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
     return false;
   // What runs once stays outside of what runs in every micro-batch.
   if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()) ||
-      !isOnSameStage(producer, consumer))
+      !isOnSameStage(producer, consumer) || order.isProvenBetween(producer, consumer))
     return false;
   // What sums up much for the update runs before it: the update stands at the end of the step, and
   // what is summed up would have to wait there.
@@ -400,13 +390,18 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);
   if (!merged)
     merged = substitute(producer, consumer, edges);
-  if (!merged || wouldCycle(producer, consumer))
+  if (!merged)
+    return false;
+  auto between = order.findBetween(producer, consumer, *this);
+  if (!between)
     return false;
   llvm::sort(merged->ops,
              [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
   for (Operation *op : producer.ops)
     owner[op] = &consumer;
   producer.ops.clear();
+  order.contract(producer, consumer, *between);
+  merged->place = consumer.place;
   consumer = std::move(*merged);
   return true;
 }
@@ -415,13 +410,10 @@ void ClusterGraph::growAt(Cluster &cluster) {
   for (bool changed = true; changed;) {
     changed = false;
     llvm::SetVector<Cluster *> producers;
-    for (Operation *op : cluster.ops)
-      for (Value operand : op->getOperands()) {
-        Operation *source = traceFluids(operand, std::nullopt).first.getDefiningOp();
-        if (Cluster *producer = source ? clusterOf(source) : nullptr;
-            producer && producer != &cluster)
-          producers.insert(producer);
-      }
+    forEachProducer(cluster, [&](Cluster &producer) {
+      if (&producer != &cluster)
+        producers.insert(&producer);
+    });
     for (Cluster *producer : producers)
       changed |= tryMerge(*producer, cluster);
   }

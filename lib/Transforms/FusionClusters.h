@@ -3,6 +3,8 @@
 // one iteration space serves all of their operations. Works on operand maps and row domains only.
 #pragma once
 
+#include "ClusterOrder.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/IndexExpressions.h"
 #include "autopar/Interfaces/LoweringInterface.h"
@@ -33,14 +35,16 @@ struct Cluster {
   /// Index of each operation's result, or of its row domain, over the iteration space.
   DenseMap<Operation *, Index> at;
   int64_t cost = 0; ///< of one point
+  ClusterPlace place;
 };
 
-class ClusterGraph {
+class ClusterGraph : private ClusterNeighbours {
 public:
   /// Numbers the operations of a block; every operation but fluid ones gets a cluster of its own.
   explicit ClusterGraph(Block &block);
 
-  /// Makes one closed cluster of `ops` (in program order).
+  /// Makes one closed cluster of `ops` (in program order), each of which but the last is read by
+  /// the next alone.
   void close(ArrayRef<Operation *> ops);
   /// Merges clusters until nothing more fits.
   void grow();
@@ -68,13 +72,16 @@ private:
   bool isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const;
   SmallVector<Edge> edgesBetween(Cluster &producer, Cluster &consumer) const;
   bool isOnSameStage(const Cluster &producer, const Cluster &consumer) const;
-  bool wouldCycle(Cluster &producer, Cluster &consumer) const;
-  void forEachUser(Value value, function_ref<void(Operation *)> visit) const;
-  int64_t lastPosition(const Cluster &cluster) const;
+  bool isFluidHere(Operation *op) const;
+  Operation *definingOp(Value value) const;
+  bool hasUser(Value value, function_ref<bool(Operation *)> isIt) const;
+  void forEachUser(const Cluster &cluster, Visit visit) const override;
+  void forEachProducer(const Cluster &cluster, Visit visit) const override;
 
   SmallVector<std::unique_ptr<Cluster>> clusters;
   DenseMap<Operation *, Cluster *> owner;
   DenseMap<Operation *, int64_t> positions;
+  ClusterOrder order;
   MicroBatches phases;
   Stages stages;
   MLIRContext *context;
