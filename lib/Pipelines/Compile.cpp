@@ -22,6 +22,7 @@
 #include "autopar/Report/HtmlReport.h"
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
+#include "autopar/Transforms/EvaluateStep.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -345,7 +346,7 @@ private:
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();
-    return Status::ok();
+    return phase == Phase::Schedule ? takeStepTime() : Status::ok();
   }
 
   /// Takes the plan apart, found or given: its times and memory, its report, what else was
@@ -378,9 +379,29 @@ private:
     }
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
+    isDescribed = true;
     result.plan = plan->toJson();
     if (!isGiven)
       (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
+    return runs(Phase::Schedule) ? Status::ok() : publish();
+  }
+
+  /// What a step takes by the kernels that the plan became.
+  Status takeStepTime() {
+    auto us = (*module)->getAttrOfType<FloatAttr>(kStepTimeAttribute);
+    if (!us || !isDescribed)
+      return Status::ok();
+    (*module)->removeAttr(kStepTimeAttribute);
+    found.plan->believed.kernelsUs = us.getValueAsDouble();
+    result.plan = found.plan->toJson();
+    (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
+    return publish();
+  }
+
+  /// Everything that is asked for about the plan, once all of it is known.
+  Status publish() {
+    ::autopar::Plan *plan = &*found.plan;
+    ::autopar::PlanDetails *details = &found.details;
     if (!options.emitPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(::autopar::writeWholeFile(options.emitPlan, result.plan));
     if (!options.emitOnnxPlan.empty())
@@ -574,6 +595,7 @@ private:
   int64_t samples = 0, tokens = 0; ///< of a step
   int cudaChip = ::autopar::kPtxChip;
   SearchHandoff found; ///< the plan, from the search on
+  bool isDescribed = false;
   CompileResult result;
 };
 } // namespace

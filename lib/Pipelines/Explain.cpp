@@ -65,6 +65,8 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
   if (plan->believed.lowerBoundUs > 0)
     out << llvm::formatv(" (nothing below {0:f1} us is possible)", plan->believed.lowerBoundUs);
   out << ", found by " << plan->believed.engine << "\n";
+  if (plan->believed.kernelsUs > 0)
+    out << llvm::formatv("the kernels that it became take {0:f1} us\n", plan->believed.kernelsUs);
   for (int64_t bytes : plan->believed.peakBytes)
     out << llvm::formatv("believed peak {0:f1} MiB per device\n", bytes / 1048576.0);
   if (!plan->recompute.empty()) {

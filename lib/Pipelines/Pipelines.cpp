@@ -180,6 +180,12 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return;
   case Phase::Schedule:
     manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
+    if (!shard.cluster.empty()) {
+      EvaluateStepPassOptions evaluate;
+      evaluate.cluster = shard.cluster;
+      evaluate.target = lower.target;
+      manager.addPass(createEvaluateStepPass(evaluate));
+    }
     manager.addPass(createWriteSchedulePass());
     return;
   case Phase::Lower: {

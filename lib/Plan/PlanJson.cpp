@@ -89,6 +89,8 @@ Json toJsonValue(const PlanBelief &belief) {
   Json result = {{"step_us", belief.stepUs},       {"lower_bound_us", belief.lowerBoundUs},
                  {"peak_bytes", belief.peakBytes}, {"engine", belief.engine},
                  {"stopped_by", belief.stoppedBy}, {"alternatives", alternatives}};
+  if (belief.kernelsUs > 0)
+    result["kernels_us"] = belief.kernelsUs;
   if (belief.recomputeUs > 0) {
     result["recompute_us"] = belief.recomputeUs;
     result["saved_bytes"] = belief.savedBytes;
@@ -211,6 +213,7 @@ Result<PlanBelief> readBelief(const nlohmann::json &json) {
   PlanBelief belief;
   belief.stepUs = fields.number("step_us", 0, kMost, 0);
   belief.lowerBoundUs = fields.number("lower_bound_us", 0, kMost, 0);
+  belief.kernelsUs = fields.number("kernels_us", 0, kMost, 0);
   belief.recomputeUs = fields.number("recompute_us", 0, kMost, 0);
   belief.savedBytes = fields.integer("saved_bytes", -kMostInteger, kMostInteger, 0);
   belief.engine = fields.text("engine", "");

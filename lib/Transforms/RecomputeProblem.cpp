@@ -2,15 +2,13 @@
 // One walk over the block in the order in which it will run.
 #include "autopar/Transforms/RecomputeProblem.h"
 
+#include "KernelTime.h"
 #include "OpTime.h"
 #include "Recompute.h"
 #include "RepeatedBlocks.h"
 #include "StagePhases.h"
 
-#include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Interfaces/CostInterface.h"
-#include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Sharding.h"
 #include "llvm/ADT/StringMap.h"
@@ -46,8 +44,7 @@ public:
               const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
               function_ref<bool(StringRef)> isKnown)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
-        devices(devices), cluster(cluster), isKnown(isKnown),
-        device(cluster.slowestOf(devices.devices)), microBatches(block), stages(function),
+        isKnown(isKnown), times(cluster, devices), microBatches(block), stages(function),
         phases(block) {}
 
   RecomputeProblem run() {
@@ -170,7 +167,7 @@ private:
                            return returned.contains(result) || inPlace.contains(result);
                          });
     if (entry.mayRecompute)
-      entry.timeUs = static_cast<double>(microBatches.runsOf(op)) * timeUs(op);
+      entry.timeUs = static_cast<double>(microBatches.runsOf(op)) * times.us(op);
     problem.ops.push_back(std::move(entry));
   }
 
@@ -180,53 +177,12 @@ private:
       entry.reads.push_back(place->second);
   }
 
-  double timeUs(Operation *op) const {
-    using ::autopar::CollectiveKind;
-    double read = 0, written = 0, flops = 0;
-    std::optional<double> measured;
-    for (Value operand : op->getOperands())
-      read += static_cast<double>(bytesOf(tensorTypeOf(operand)));
-    for (Value result : op->getResults())
-      written += static_cast<double>(bytesOf(tensorTypeOf(result)));
-    auto collective = [&](CollectiveKind kind, ArrayAttr axes, double bytes) {
-      std::vector<std::string> names;
-      for (Attribute axis : axes)
-        names.push_back(cast<StringAttr>(axis).str());
-      return ::autopar::collectiveTimeUs(kind, bytes,
-                                         ::autopar::meshGroup(cluster, devices, names));
-    };
-    if (auto gather = dyn_cast<AllGatherOp>(op))
-      return collective(CollectiveKind::AllGather, gather.getAxes(), written);
-    if (auto reduce = dyn_cast<AllReduceOp>(op))
-      return collective(CollectiveKind::AllReduce, reduce.getAxes(), read);
-    if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-      return collective(CollectiveKind::ReduceScatter, scatter.getAxes(), read);
-    if (auto exchange = dyn_cast<AllToAllOp>(op))
-      return collective(CollectiveKind::AllToAll, exchange.getAxes(), read);
-    op->walk([&](CostOpInterface inner) {
-      SmallVector<RankedTensorType> operands, results;
-      for (Value operand : inner->getOperands())
-        operands.push_back(tensorTypeOf(operand));
-      for (Value result : inner->getResults())
-        results.push_back(tensorTypeOf(result));
-      if (auto us = inner.getMeasuredUs(operands, results, /*mayScale=*/false))
-        measured = measured.value_or(0) + *us;
-      flops += inner.getFlops(operands, results);
-    });
-    if (measured)
-      return *measured;
-    ::autopar::DataType type = dataTypeOf(tensorTypeOf(op->getResult(0)).getElementType());
-    return ::autopar::opTimeUs(flops, read + written, type, device);
-  }
-
   func::FuncOp function;
   Block &block;
   const ::autopar::Schedule &schedule;
   int32_t mesh;
-  const ::autopar::Mesh &devices;
-  const ::autopar::Cluster &cluster;
   function_ref<bool(StringRef)> isKnown;
-  const ::autopar::DeviceType &device;
+  KernelTime times;
   MicroBatches microBatches;
   Stages stages;
   StagePhases phases;

@@ -29,9 +29,11 @@ StagePhases::StagePhases(Block &block) {
                                       return backward.contains(operand.getDefiningOp());
                                     })))
       backward.insert(&op);
+  // What is sent once, behind all micro-batches (a summand of the gradients' norm), waits for
+  // everything anyway: nobody waits for its part in a micro-batch.
   for (auto transfer : block.getOps<TransferOp>())
     addDependences(transfer.getInput().getDefiningOp(), sent,
-                   [](Operation *op) { return !isa<TransferOp>(op); });
+                   [](Operation *op) { return !isa<TransferOp>(op) && !MicroBatches::joins(op); });
 }
 
 ::autopar::StagePhase StagePhases::of(Operation *op) const {

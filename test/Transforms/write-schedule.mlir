@@ -94,3 +94,37 @@ module {
     return %new : tensor<4xf32>
   }
 }
+
+// -----
+
+// The gradient of a weight is no part of what a stage sends, though a sum of it is sent behind all micro-batches: it comes after the message.
+// CHECK-LABEL: func.func @main.1
+// CHECK: autopar.binary add {{.*}} {autopar.id = "f/vjp.0@0"}
+// CHECK-NEXT: autopar.send
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "v/vjp@0"}
+// CHECK: autopar.send {{.*}}"norm/to.0"
+module {
+  func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64},
+                  %v: tensor<4xf32> {autopar.name = "v", autopar.donated, autopar.stage = 1 : i64})
+      -> (tensor<4xf32> {autopar.name = "w"}, tensor<4xf32> {autopar.name = "v"})
+      attributes {autopar.schedule = "zero-bubble", autopar.stage_meshes = 2 : i64} {
+    %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
+    %f = autopar.binary mul %x, %w {autopar.id = "f"} : tensor<4xf32>
+    %there = autopar.transfer %f to 1 {autopar.id = "f/to.1"} : tensor<4xf32>
+    %e = autopar.binary mul %there, %v {autopar.id = "v/vjp"} : tensor<4xf32>
+    %g = autopar.binary add %there, %v {autopar.id = "f/vjp.0"} : tensor<4xf32>
+    %back = autopar.transfer %g to 0 {autopar.id = "f/vjp.0/to.0"} : tensor<4xf32>
+    %d = autopar.binary mul %back, %x {autopar.id = "w/vjp"} : tensor<4xf32>
+    %beforeW = autopar.carried sum 0 : tensor<4xf32>
+    %sumW = autopar.binary add %d, %beforeW {autopar.id = "sumw"} : tensor<4xf32>
+    %totalW = autopar.carry 0 %sumW : tensor<4xf32>
+    %beforeV = autopar.carried sum 1 : tensor<4xf32>
+    %sumV = autopar.binary add %e, %beforeV {autopar.id = "sumv"} : tensor<4xf32>
+    %totalV = autopar.carry 1 %sumV : tensor<4xf32>
+    %newV = autopar.binary sub %v, %totalV {autopar.id = "updatev"} : tensor<4xf32>
+    %norm = autopar.transfer %totalV to 0 {autopar.id = "norm/to.0"} : tensor<4xf32>
+    %clipped = autopar.binary mul %totalW, %norm {autopar.id = "clip"} : tensor<4xf32>
+    %newW = autopar.binary sub %w, %clipped {autopar.id = "update"} : tensor<4xf32>
+    return %newW, %newV : tensor<4xf32>, tensor<4xf32>
+  }
+}

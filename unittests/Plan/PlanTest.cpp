@@ -20,7 +20,7 @@ Plan samplePlan() {
   plan.microBatches = 2;
   plan.schedule = "1f1b";
   plan.recompute = {"act"};
-  plan.believed = {118.4, 110.0, {71680, 73728}, "auto", "optimal", {{"1 stage", 131.0}}};
+  plan.believed = {118.4, 110.0, 115.0, {71680, 73728}, "auto", "optimal", {{"1 stage", 131.0}}};
   plan.believed.recomputeUs = 7.5;
   plan.believed.savedBytes = 4096;
   return plan;

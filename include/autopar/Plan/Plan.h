@@ -73,6 +73,7 @@ struct MemoryParts {
 struct PlanBelief {
   double stepUs = 0;
   double lowerBoundUs = 0;
+  double kernelsUs = 0; ///< the step of the kernels that the plan became; 0: not lowered so far
   std::vector<int64_t> peakBytes; ///< per mesh, per device
   std::string engine;
   std::string stoppedBy;

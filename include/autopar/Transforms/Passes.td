@@ -331,6 +331,27 @@ def InsertRecomputePass : Pass<"autopar-insert-recompute", "mlir::func::FuncOp">
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
+  let summary = "how long a step of the kernels takes";
+  let description = [{
+    Stands behind form-groups and insert-recompute, where kernels, library calls and collectives are known and one
+    micro-batch is written. Each is counted as its instruction will be; collectives go on beside kernels, rows of the schedule and
+    messages follow on the event engine. The module gets `autopar.step_us`. On a cluster of one device that ends a kernel
+    within a microsecond:
+
+    ```mlir
+    module attributes {autopar.step_us = 1.0 : f64} {
+      func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = autopar.group %x : (tensor<8xf32>) -> tensor<8xf32> { ... }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+  ];
+}
+
 def WriteSchedulePass : Pass<"autopar-write-schedule", "mlir::ModuleOp"> {
   let summary = "write out what runs once per micro-batch, in the order of the schedule";
   let description = [{

@@ -313,5 +313,11 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
                                        product->c.view.buffer, *bias, *residual, scratch, geometry);
   program.describe(matmul, op, "product",
                    op.getFlops({op.getLhs().getType(), op.getRhs().getType()}, {type}));
+  // The view of a strided operand spans more than what is read.
+  int64_t bytes = 0;
+  for (Value value : {Value(op.getLhs()), product->rhs, output, tail.bias, tail.residual})
+    if (value)
+      bytes += exec::tensorBytes(cast<RankedTensorType>(value.getType()));
+  matmul->setAttr("bytes", Builder(context).getI64IntegerAttr(bytes));
   return success();
 }

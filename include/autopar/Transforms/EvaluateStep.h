@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What autopar-evaluate-step leaves in a module.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::autopar {
+
+/// Microseconds of a step.
+constexpr llvm::StringLiteral kStepTimeAttribute = "autopar.step_us";
+
+} // namespace mlir::autopar

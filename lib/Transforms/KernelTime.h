@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long what a plan becomes takes on a mesh: fusion groups, library calls and collectives on
+// local shapes, counted as lowering counts their instructions.
+#pragma once
+
+#include "autopar/Cost/Cluster.h"
+#include "autopar/Cost/CostModel.h"
+#include "autopar/Cost/Mesh.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
+
+#include <map>
+
+namespace mlir::autopar {
+
+class KernelTime {
+public:
+  /// Cluster and mesh outlive it. `convolves`: there is a library that takes convolutions with what
+  /// follows them; else they are kernels of their own.
+  KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh, bool convolves = true);
+
+  /// A collective with the kernels that put its parts in order; else only `kernelUs`.
+  struct Parts {
+    double beforeUs = 0, collectiveUs = 0, afterUs = 0;
+    double sum() const { return beforeUs + collectiveUs + afterUs; }
+  };
+  /// `isFirst`: in the first micro-batch, in which nothing is carried that could be added to.
+  Parts of(Operation *op, bool isFirst = false);
+  double us(Operation *op) { return of(op).sum(); }
+  double copyUs(RankedTensorType type) const;
+
+private:
+  double kernelUs(Operation *op, bool isFirst) const;
+  double convolutionUs(Operation *op) const;
+  double collectiveUs(::autopar::CollectiveKind kind, Operation *op, double bytes);
+
+  const ::autopar::Cluster &cluster;
+  const ::autopar::Mesh &mesh;
+  const ::autopar::DeviceType &device;
+  bool convolves;
+  std::map<std::vector<std::string>, ::autopar::MeshGroup> groups; ///< by axes
+};
+
+} // namespace mlir::autopar
