@@ -38,6 +38,9 @@ struct Case {
   bool trains = false;
 };
 
+/// As many GPUs as any case has ranks.
+[[maybe_unused]] const int sixGpus = setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "6", 1);
+
 /// Ranks round the terms of a sum that one rank rounds once.
 double toleranceOf(const Case &c) {
   return c.precision == "bf16" ? 0.03 : c.precision == "fp16" ? 0.004 : 1e-4;
@@ -104,9 +107,9 @@ protected:
 
   /// What a rewritten module of a case computes otherwise than the case on one rank; empty if
   /// nothing.
-  std::string differenceFromOneRank(const Case &c, ModuleOp module) {
+  std::string differenceFromOneRank(const Case &c, ModuleOp module, Where where = Where::Cpu) {
     ::autopar::Result<std::vector<Output>> expected = reference(c),
-                                           actual = runModule(module, c.seed);
+                                           actual = runModule(module, c.seed, where);
     if (!expected)
       return "one rank: " + expected.status().message();
     if (!actual)
@@ -253,6 +256,34 @@ TEST_F(Law, AnyPlanTrainsLikeOneDevice) {
   EXPECT_GE(run, wanted);
   std::printf("%d training steps over %zu operations, %d failures\n", run, trained.size(),
               failures);
+}
+
+// Compiled for GPUs and run by the emulated driver, products and NCCL, against one rank on the CPU:
+// every operation, a third of the graphs as training steps.
+TEST_F(Law, AnyPlanOnGpusComputesWhatOneDeviceComputes) {
+  std::vector<Cell> cells = allCells();
+  std::set<std::string> ops;
+  int wanted = std::max(20, caseCount() / 10), run = 0, trained = 0, staged = 0, failures = 0;
+  for (uint64_t attempt = 0; run < wanted && attempt < 20000 && failures < 10; ++attempt) {
+    Case c{600000 + attempt, cells[(attempt * 13) % cells.size()], rankCounts[attempt % 4],
+           1 + static_cast<int>(attempt % 3)};
+    c.trains = attempt % 3 == 2;
+    OwningOpRef<ModuleOp> module = partitioned(c);
+    if (!module)
+      continue;
+    Where where = run % 2 ? Where::GpusStaged : Where::GpusByNccl;
+    ++run;
+    trained += c.trains;
+    staged += where == Where::GpusStaged;
+    ops.insert(c.cell.op);
+    std::string why = differenceFromOneRank(c, *module, where);
+    EXPECT_EQ(why, "") << c << (where == Where::GpusStaged ? ", staged" : ", by NCCL");
+    failures += !why.empty();
+  }
+  std::printf("%d graphs on GPUs, %zu operations, %d training, %d staged\n", run, ops.size(),
+              trained, staged);
+  EXPECT_GE(run, wanted);
+  EXPECT_GE(trained, run / 6);
 }
 
 // The first input's first dimension is the batch; graphs in which samples depend on each other are

@@ -55,8 +55,8 @@ static std::string temporaryPath(const char *suffix) {
   return "/tmp/autopar-law-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + suffix;
 }
 
-Result<std::unique_ptr<::autopar::runtime::Session>>
-autopar_law::openModule(mlir::ModuleOp module) {
+Result<std::unique_ptr<::autopar::runtime::Session>> autopar_law::openModule(mlir::ModuleOp module,
+                                                                             Where where) {
   std::string text = temporaryPath(".mlir"), artifact = temporaryPath(".bin");
   std::error_code error;
   {
@@ -67,6 +67,7 @@ autopar_law::openModule(mlir::ModuleOp module) {
   options.input = text;
   options.output = artifact;
   options.startAt = mlir::autopar::Phase::FormGroups;
+  options.target = where == Where::Cpu ? "cpu" : "cuda";
   std::string diagnostics;
   mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
     diagnostics += diagnostic.str() + "\n";
@@ -80,6 +81,11 @@ autopar_law::openModule(mlir::ModuleOp module) {
   ::autopar::runtime::SessionOptions sessionOptions;
   sessionOptions.threads = 1;
   sessionOptions.checkReplicas = true;
+  sessionOptions.cudaLibraries = EMULATED_CUDA;
+  if (where != Where::Cpu)
+    sessionOptions.communication = where == Where::GpusByNccl
+                                       ? ::autopar::runtime::CommunicationChoice::Nccl
+                                       : ::autopar::runtime::CommunicationChoice::Staged;
   Result<std::unique_ptr<::autopar::runtime::Session>> session =
       ::autopar::runtime::Session::open(artifact, std::move(sessionOptions));
   llvm::sys::fs::remove(artifact);
@@ -93,8 +99,9 @@ byName(std::vector<::autopar::runtime::TensorSpec> specs) {
   return specs;
 }
 
-Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed) {
-  Result<std::unique_ptr<::autopar::runtime::Session>> session = openModule(module);
+Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed,
+                                                   Where where) {
+  Result<std::unique_ptr<::autopar::runtime::Session>> session = openModule(module, where);
   if (!session)
     return session.status();
   std::mt19937_64 random(inputSeed);

@@ -10,6 +10,10 @@
 
 namespace autopar_law {
 
+/// Who runs a module: this CPU, or emulated GPUs, one per rank, that communicate by NCCL or through
+/// pinned memory of the host.
+enum class Where { Cpu, GpusByNccl, GpusStaged };
+
 /// One output as a whole tensor.
 struct Output {
   std::string name;
@@ -22,11 +26,13 @@ inline constexpr int kInputDraws = 3;
 
 /// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it
 /// with all ranks in this process.
-::autopar::Result<std::unique_ptr<::autopar::runtime::Session>> openModule(mlir::ModuleOp module);
+::autopar::Result<std::unique_ptr<::autopar::runtime::Session>>
+openModule(mlir::ModuleOp module, Where where = Where::Cpu);
 
 /// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the
 /// outputs of all draws, one after the other.
-::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed);
+::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed,
+                                                 Where where = Where::Cpu);
 
 /// Where two results disagree beyond the tolerance: exact for integers and booleans, relative for
 /// floats (summation orders differ). Empty if they agree.
