@@ -2,6 +2,8 @@
 // Static memory: every buffer gets an offset, so that the peak is known before anything runs.
 // Greedy by size, the strategy that Pisarchyk and Lee found best among simple ones ("Efficient
 // memory management for deep neural net inference", 2020).
+#include "PlacedBuffers.h"
+
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -112,58 +114,6 @@ void continueInPlace(ProgramOp program, Intervals &intervals) {
     }
 }
 
-/// The intervals that have an offset, found by the time at which they live: a tree over intervals
-/// by their begin, each node of which knows the latest end of the placed ones under it.
-class PlacedIntervals {
-public:
-  explicit PlacedIntervals(ArrayRef<Interval *> intervals) : byFirst(llvm::to_vector(intervals)) {
-    llvm::sort(byFirst, [](Interval *a, Interval *b) { return a->first < b->first; });
-    for (auto [leaf, interval] : llvm::enumerate(byFirst))
-      leafOf[interval] = leaf;
-    leaves = llvm::PowerOf2Ceil(std::max<size_t>(byFirst.size(), 1));
-    lastUnder.assign(2 * leaves, -1);
-  }
-
-  void add(const Interval &interval) {
-    for (size_t node = leaves + leafOf.lookup(&interval); node > 0; node /= 2)
-      lastUnder[node] = std::max(lastUnder[node], interval.last);
-  }
-
-  /// The lowest free offset for `next` from `base` on.
-  int64_t lowestOffset(const Interval &next, int64_t base) const {
-    SmallVector<const Interval *> met;
-    collect(next, 1, 0, leaves, met);
-    llvm::sort(met, [](auto *a, auto *b) { return a->offset < b->offset; });
-    int64_t offset = base;
-    for (const Interval *other : met) {
-      if (other->offset >= offset + next.bytes)
-        break;
-      offset = std::max(offset, other->offset + other->bytes);
-    }
-    return offset;
-  }
-
-private:
-  /// Collects what meets `next` among the leaves [begin, end) under a node.
-  void collect(const Interval &next, size_t node, size_t begin, size_t end,
-               SmallVectorImpl<const Interval *> &met) const {
-    if (lastUnder[node] < next.first || byFirst[begin]->first > next.last)
-      return;
-    if (node >= leaves) {
-      met.push_back(byFirst[begin]);
-      return;
-    }
-    size_t middle = (begin + end) / 2;
-    collect(next, 2 * node, begin, middle, met);
-    collect(next, 2 * node + 1, middle, end, met);
-  }
-
-  SmallVector<Interval *> byFirst;
-  DenseMap<const Interval *, size_t> leafOf;
-  size_t leaves;
-  std::vector<int64_t> lastUnder; ///< node 1 is the root, those from `leaves` on are the intervals
-};
-
 struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
   using Base::Base;
 
@@ -208,22 +158,29 @@ private:
       return std::make_tuple(!lasts(interval), -interval->bytes, interval);
     };
     llvm::sort(order, [&](const Interval *a, const Interval *b) { return places(a) < places(b); });
-    for (Interval *interval : order)
-      if (interval->last < 0)
-        interval->include(0);
-    PlacedIntervals placed(order);
-    int64_t peak = 0;
     int64_t base = 0;
     for (Interval *interval : order) {
-      if (lasts(interval)) {
-        interval->offset = base;
-        base += interval->bytes;
-      } else {
-        interval->offset = placed.lowestOffset(*interval, base);
-        placed.add(*interval);
-      }
-      peak = std::max(peak, interval->offset + interval->bytes);
       ++plannedBuffers;
+      if (!lasts(interval))
+        continue;
+      interval->offset = base;
+      base += interval->bytes;
+    }
+    std::vector<Interval *> rest;
+    std::vector<Lifetime> lifetimes;
+    for (Interval *interval : order) {
+      if (interval->offset >= 0)
+        continue;
+      if (interval->last < 0)
+        interval->include(0);
+      rest.push_back(interval);
+      lifetimes.push_back({interval->first, interval->last});
+    }
+    PlacedBuffers placed(lifetimes, base);
+    int64_t peak = base;
+    for (auto [index, interval] : llvm::enumerate(rest)) {
+      interval->offset = placed.place(index, interval->bytes);
+      peak = std::max(peak, interval->offset + interval->bytes);
     }
     return peak;
   }
