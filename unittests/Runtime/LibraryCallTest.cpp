@@ -196,10 +196,11 @@ TEST(MatmulCall, HalfProductsAgainstLoopsOnAnyThreads) {
   struct Extents {
     int64_t batch, m, k, n;
   };
-  // Rests in every direction; several blocks of depth; a left side too large to be packed at once;
-  // the last one is the library's. A b of float32 is rounded on the way.
+  // Rests in every direction; one and several blocks of depth; a left side too large to be packed
+  // at once; the last one is the library's. A b of float32 is rounded on the way.
   for (Extents e : {Extents{1, 101, 597, 451}, Extents{1, 2300, 600, 70}, Extents{3, 64, 64, 64},
-                    Extents{1, 33, 256, 2500}, Extents{1, 4100, 257, 40}, Extents{2, 5, 7, 9}})
+                    Extents{1, 90, 1100, 75}, Extents{1, 1500, 1000, 40}, Extents{1, 33, 256, 2500},
+                    Extents{1, 4100, 257, 40}, Extents{2, 5, 7, 9}})
     for (bool transposedA : {false, true})
       for (bool transposedB : {false, true})
         for (bool givesFloat : {false, true})

@@ -28,9 +28,12 @@ constexpr int64_t kPanel = 2 * kTile, kPanelBytes = 2 * kTileBytes; ///< of one 
 constexpr int64_t kBlockSteps = 8;
 /// Panels of columns in a block: it fits the second cache with its sums and the panels of rows.
 constexpr int64_t kBlockPanels = 6, kWideBlockPanels = 24;
+/// The same of a product of contiguous terms that has no more steps than these: its sums never go
+/// back to memory. (Terms that lie apart by a power of two displace each other before their turn.)
+constexpr int64_t kLongBlockSteps = 24, kLongBlockPanels = 8;
 /// All panels of rows, if the second cache holds them.
 constexpr int64_t kWholeRowsBytes = 2 << 20;
-constexpr int64_t kRowPanelsAtOnce = 8;
+constexpr int64_t kRowPanelsAtOnce = 8, kLongRowPanelsAtOnce = 4;
 constexpr int64_t kSumsBytes = kPanel * kPanel * 4;
 /// Sums that wait for further terms stay in the second cache.
 constexpr int64_t kWaitingSumsBytes = 1 << 20;
@@ -301,23 +304,29 @@ struct Blocking {
   bool packsWholeLeft;
   int64_t rowPanels, columnPanels; ///< that are packed at once
   int64_t rowPanelsInTurn;         ///< whose sums wait for further terms
+  int64_t blockSteps;              ///< that are summed at once
 
   explicit Blocking(const Problem &p) {
     int64_t wholeBytes = p.left.panels() * p.steps() * kPanelBytes;
     packsWholeLeft = wholeBytes <= kWholeRowsBytes;
-    rowPanels = packsWholeLeft ? p.left.panels() : std::min(p.left.panels(), kRowPanelsAtOnce);
-    columnPanels = std::min(packsWholeLeft ? kBlockPanels : kWideBlockPanels, p.right.panels());
+    bool isLong = p.steps() > kBlockSteps && p.steps() <= kLongBlockSteps &&
+                  p.left.depthStride == 1 && p.right.depthStride == 1;
+    blockSteps = isLong ? kLongBlockSteps : kBlockSteps;
+    int64_t rowPanelsAtOnce = isLong ? kLongRowPanelsAtOnce : kRowPanelsAtOnce;
+    rowPanels = packsWholeLeft ? p.left.panels() : std::min(p.left.panels(), rowPanelsAtOnce);
+    int64_t wideBlockPanels = isLong ? kLongBlockPanels : kWideBlockPanels;
+    columnPanels = std::min(packsWholeLeft ? kBlockPanels : wideBlockPanels, p.right.panels());
     int64_t blocks = kWaitingSumsBytes / (rowPanels * columnPanels * kSumsBytes);
-    rowPanelsInTurn = p.steps() > kBlockSteps
+    rowPanelsInTurn = p.steps() > blockSteps
                           ? std::min(p.left.panels(), rowPanels * std::max<int64_t>(blocks, 1))
                           : p.left.panels();
   }
-  int64_t rightBytes() const { return columnPanels * kBlockSteps * kPanelBytes; }
+  int64_t rightBytes() const { return columnPanels * blockSteps * kPanelBytes; }
   int64_t leftBytes(const Problem &p) const {
-    return rowPanels * (packsWholeLeft ? p.steps() : kBlockSteps) * kPanelBytes;
+    return rowPanels * (packsWholeLeft ? p.steps() : blockSteps) * kPanelBytes;
   }
   int64_t sumsBytes(const Problem &p) const {
-    return (p.steps() > kBlockSteps ? rowPanelsInTurn * columnPanels : 2) * kSumsBytes;
+    return (p.steps() > blockSteps ? rowPanelsInTurn * columnPanels : 2) * kSumsBytes;
   }
   int64_t scratchBytes(const Problem &p) const {
     return rightBytes() + leftBytes(p) + sumsBytes(p);
@@ -340,11 +349,11 @@ public:
     } configuration;
     _tile_loadconfig(&configuration);
     if (blocking.packsWholeLeft)
-      for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
+      for (int64_t s = 0; s < p.steps(); s += blocking.blockSteps)
         packLeft(0, p.left.panels(), s, packedLeft + s * p.left.panels() * kPanelBytes);
     for (int64_t i = 0; i < p.left.panels(); i += blocking.rowPanelsInTurn)
       for (int64_t j = 0; j < p.right.panels(); j += blocking.columnPanels)
-        for (int64_t s = 0; s < p.steps(); s += kBlockSteps)
+        for (int64_t s = 0; s < p.steps(); s += blocking.blockSteps)
           runBlock(i, j, s);
     beside.finishing.advance(kPanel);
     _tile_release();
@@ -359,7 +368,7 @@ private:
   Beside beside;
   int64_t finished = 0;
 
-  int64_t stepsAt(int64_t s) const { return std::min(kBlockSteps, p.steps() - s); }
+  int64_t stepsAt(int64_t s) const { return std::min(blocking.blockSteps, p.steps() - s); }
 
   LineWalk blockOfRight(int64_t j, int64_t s) const {
     if (s >= p.steps()) {
@@ -372,14 +381,14 @@ private:
   LineWalk blockOfLeft(int64_t i, int64_t begin, int64_t end, int64_t s) const {
     bool hasMoreRows = i + blocking.rowPanels < end;
     return blockOf(p.left, hasMoreRows ? i + blocking.rowPanels : begin, blocking.rowPanels,
-                   hasMoreRows ? s : s + kBlockSteps);
+                   hasMoreRows ? s : s + blocking.blockSteps);
   }
   LineWalk blockOf(const Side &side, int64_t panel, int64_t panels, int64_t s) const {
     int64_t first = panel * kPanel, term = s * kTileTerms, bytes = side.elementBytes();
     if (first >= side.outer || term >= p.depth)
       return {};
     int64_t outer = std::min(panels * kPanel, side.outer - first);
-    int64_t terms = std::min(kBlockSteps * kTileTerms, p.depth - term);
+    int64_t terms = std::min(blocking.blockSteps * kTileTerms, p.depth - term);
     return side.depthStride == 1
                ? LineWalk(side.at(first, term), outer, side.outerStride * bytes, terms * bytes)
                : LineWalk(side.at(first, term), terms, side.depthStride * bytes, outer * bytes);
@@ -398,12 +407,12 @@ private:
     int64_t columns = std::min(blocking.columnPanels, p.right.panels() - j), steps = stepsAt(s);
     for (int64_t t = 0; t < columns; ++t)
       packPanel(p.right, true, j + t, s, steps, p.depth, packedRight + t * steps * kPanelBytes);
-    beside.right = blockOfRight(j, s + kBlockSteps);
+    beside.right = blockOfRight(j, s + blocking.blockSteps);
     beside.linesPerStep = ceilDiv(kPanel / 2 * p.right.elementBytes(), end - begin);
     if (!blocking.packsWholeLeft)
       beside.linesPerStep += ceilDiv(kPanel / 2 * p.left.elementBytes(), columns);
     beside.rowsPerStep = ceilDiv(kPanel, steps);
-    bool isFirst = s == 0, isLast = s + kBlockSteps >= p.steps();
+    bool isFirst = s == 0, isLast = s + blocking.blockSteps >= p.steps();
     for (int64_t i = begin; i < end; i += blocking.rowPanels) {
       int64_t rows = std::min(blocking.rowPanels, end - i);
       uint8_t *left = packedLeft;
