@@ -193,8 +193,10 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     options.threads = lower.threads;
     options.packWeights = lower.packWeights;
     options.target = lower.target;
-    if (lower.target == "cpu")
+    if (lower.target == "cpu") {
       manager.addNestedPass<func::FuncOp>(createRoundInProductsPass());
+      manager.addNestedPass<func::FuncOp>(createReduceWhileCachedPass());
+    }
     manager.addPass(createAutoParToExecPass(options));
     return;
   }

@@ -33,11 +33,11 @@ Value emitGelu(Scalars &s, Value x) {
   return s.mul(s.mul(x, s.constant(0.5)), s.add(s.constant(1), erf));
 }
 
-/// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+/// x/2 (1 + tanh(sqrt(2/pi) x (1 + 0.044715 x^2))), in the order in which the gradient has it, so
+/// that a kernel of both takes one tanh.
 Value emitGeluTanh(Scalars &s, Value x) {
-  Value cube = s.mul(s.mul(x, x), x);
-  Value inner = s.add(x, s.mul(s.constant(0.044715), cube));
-  Value tanh = s.math<math::TanhOp>(s.mul(s.constant(std::sqrt(M_2_PI)), inner));
+  Value bend = s.add(s.mul(s.mul(x, x), s.constant(0.044715)), s.constant(1));
+  Value tanh = s.math<math::TanhOp>(s.mul(s.mul(x, bend), s.constant(std::sqrt(M_2_PI))));
   return s.mul(s.mul(x, s.constant(0.5)), s.add(s.constant(1), tanh));
 }
 

@@ -73,3 +73,26 @@ func.func @types(%c: tensor<100xi1>, %x: tensor<100xbf16>, %z: tensor<100xbf16>,
 // CHECK:       arith.truncf %{{.*}} : f32 to bf16
 // CHECK-LABEL: func.func @types_1(%arg0: memref<100xi8>, %arg1: memref<100xi8>, %arg2: memref<100xi8>, %arg3: index
 // CHECK:       arith.maxui
+
+// The activation and its derivative, as the gradient writes it, share their tanh.
+// CHECK-LABEL: func.func @gelu_with_slope_0
+// CHECK:       math.tanh
+// CHECK-NOT:   math.tanh
+// CHECK:       return
+func.func @gelu_with_slope(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %y:2 = autopar.group %x {autopar.id = "y"} : (tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  ^bb0(%a: tensor<64xf32>):
+    %g = autopar.unary gelu_tanh %a : tensor<64xf32>
+    %square = autopar.binary mul %a, %a : tensor<64xf32>
+    %third = autopar.constant dense<4.471500e-02> : tensor<64xf32>
+    %scaled = autopar.binary mul %square, %third : tensor<64xf32>
+    %one = autopar.constant dense<1.000000e+00> : tensor<64xf32>
+    %bend = autopar.binary add %scaled, %one : tensor<64xf32>
+    %bent = autopar.binary mul %a, %bend : tensor<64xf32>
+    %root = autopar.constant dense<0.797884583> : tensor<64xf32>
+    %inner = autopar.binary mul %bent, %root : tensor<64xf32>
+    %t = autopar.unary tanh %inner : tensor<64xf32>
+    autopar.yield %g, %t : tensor<64xf32>, tensor<64xf32>
+  }
+  return %y#0, %y#1 : tensor<64xf32>, tensor<64xf32>
+}

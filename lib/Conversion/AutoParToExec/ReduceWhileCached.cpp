@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-reduce-while-cached: what reduces a value to almost nothing, like the norm of a
+// gradient, runs right behind what computes the value, whose end the caches still hold.
+#include "autopar/Conversion/Passes.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_REDUCEWHILECACHEDPASS
+#include "autopar/Conversion/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// A result that is smaller by this takes no room worth speaking of while it waits for its readers.
+constexpr int64_t kShrinkage = 1024;
+
+int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+/// The last operation that gives `group` an operand, if `group` reduces what it gives. What a
+/// collective brings is not waited for any earlier than before.
+GroupOp reducedSource(GroupOp group) {
+  Operation *last = nullptr;
+  for (Value input : group.getInputs())
+    if (Operation *source = input.getDefiningOp();
+        source && (!last || last->isBeforeInBlock(source)))
+      last = source;
+  int64_t read = 0, given = 0;
+  for (Value input : group.getInputs())
+    if (input.getDefiningOp() == last)
+      read = std::max(read, elementsOf(input));
+  for (Value result : group.getResults())
+    given += elementsOf(result);
+  return last && given * kShrinkage <= read ? dyn_cast<GroupOp>(last) : GroupOp();
+}
+
+struct ReduceWhileCachedPass
+    : mlir::autopar::impl::ReduceWhileCachedPassBase<ReduceWhileCachedPass> {
+  void runOnOperation() override {
+    for (GroupOp group : llvm::make_early_inc_range(getOperation().getOps<GroupOp>()))
+      if (GroupOp source = reducedSource(group))
+        group->moveAfter(source);
+  }
+};
+
+} // namespace
