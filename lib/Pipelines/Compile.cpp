@@ -15,6 +15,7 @@
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
 #include "autopar/Import/Profile/GraphImporter.h"
@@ -341,12 +342,36 @@ private:
         return reported();
       return fit();
     }
+    if (phase == Phase::Annotate && found.plan)
+      return failed(annotatePlan(*module, *found.plan)) ? reported() : Status::ok();
     if (failed(mlir::autopar::runPhase(*module, phase, shardOptions, lowerOptions, options.train,
                                        options.precision)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();
+    if (phase == Phase::PlanMemory)
+      return fitDevices();
     return phase == Phase::Schedule ? takeStepTime() : Status::ok();
+  }
+
+  /// Planning memory knows the largest device only; a rank may be on a smaller one.
+  Status fitDevices() {
+    if (!cluster || options.memoryLimit != 0)
+      return Status::ok();
+    for (auto rank : module->getOps<exec::RankOp>()) {
+      auto program = module->lookupSymbol<exec::ProgramOp>(rank.getProgram());
+      int64_t device = rank.getRank();
+      if (device >= cluster->deviceCount())
+        break; // the runtime asks for as many devices
+      int64_t needed = (*program.getArena())[0], usable = cluster->usableBytes({device});
+      if (needed > usable)
+        return Status::badInput(
+            "the program of rank " + std::to_string(device) + " needs " + std::to_string(needed) +
+            " bytes of device memory, and device " + std::to_string(device) + ", a \"" +
+            cluster->typeOfDevice(device).name + "\", has " + std::to_string(usable) +
+            " for it: give this stage less, or more devices");
+    }
+    return Status::ok();
   }
 
   /// Takes the plan apart, found or given: its times and memory, its report, what else was

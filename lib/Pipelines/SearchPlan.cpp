@@ -204,11 +204,12 @@ private:
   /// A copy of the module that is lowered along the plan until fusion groups are formed.
   FailureOr<OwningOpRef<ModuleOp>> groupsOf(const Plan &plan) {
     OwningOpRef<ModuleOp> copy(module.clone());
-    (*copy)->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
     AutoShardOptions own;
     own.cluster = options.cluster;
-    for (Phase phase : {Phase::Annotate, Phase::InsertReshards, Phase::Partition,
-                        Phase::OptimizeCollectives, Phase::FormGroups})
+    if (failed(annotatePlan(*copy, plan)))
+      return failure();
+    for (Phase phase :
+         {Phase::InsertReshards, Phase::Partition, Phase::OptimizeCollectives, Phase::FormGroups})
       if (failed(runPhase(*copy, phase, own)))
         return failure();
     return copy;
@@ -407,6 +408,13 @@ private:
 };
 
 } // namespace
+
+LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false); // once is enough
+  manager.addPass(createAnnotatePass(plan));
+  return success(succeeded(manager.run(module)) && succeeded(verify(module)));
+}
 
 LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
                                         SearchHandoff &handoff) {

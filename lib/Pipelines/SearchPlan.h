@@ -18,6 +18,9 @@ SearchPassOptions searchOptions(const AutoShardOptions &options);
 /// again.
 LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff);
 
+/// The phase that writes a plan onto the operations, for a plan at hand.
+LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan);
+
 /// Lowers a copy of the module along `plan` until memory is planned, and while that is over the
 /// limit lets as much more be computed again. What the program really needs (scratch of library
 /// calls, gaps between buffers) is known only then.

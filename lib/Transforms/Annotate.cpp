@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/SearchHandoff.h"
 #include "autopar/Transforms/StageMeshes.h"
 #include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringSet.h"
@@ -22,13 +23,23 @@ namespace {
 
 struct AnnotatePass : mlir::autopar::impl::AnnotatePassBase<AnnotatePass> {
   using Base::Base;
+  explicit AnnotatePass(const Plan &plan) : given(&plan) {}
 
   void runOnOperation() override {
-    if (failed(annotate()))
+    std::optional<Plan> read;
+    if (!given) {
+      FailureOr<Plan> plan = readPlan();
+      if (failed(plan))
+        return signalPassFailure();
+      read = std::move(*plan);
+    }
+    if (failed(annotate(given ? *given : *read)))
       signalPassFailure();
   }
 
 private:
+  const Plan *given = nullptr;
+
   FailureOr<Plan> readPlan() {
     ModuleOp module = getOperation();
     ::autopar::Result<Plan> plan = ::autopar::Status();
@@ -42,34 +53,31 @@ private:
           "has no plan to apply; run autopar-search first or give the option plan=FILE");
     if (!plan)
       return emitError(module.getLoc()) << "plan: " << plan.status().message();
-    if (auto meshes = plan->stageMeshes(); !meshes)
-      return emitError(module.getLoc()) << "plan: " << meshes.status().message();
     return plan.take();
   }
 
-  LogicalResult annotate() {
-    FailureOr<Plan> plan = readPlan();
-    if (failed(plan))
-      return failure();
+  LogicalResult annotate(const Plan &plan) {
+    if (auto meshes = plan.stageMeshes(); !meshes)
+      return emitError(getOperation().getLoc()) << "plan: " << meshes.status().message();
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return emitError(getOperation().getLoc(),
                        "expected a function @main of one block to annotate");
     if (int64_t stages = Stages(function).count();
-        stages != static_cast<int64_t>(plan->stages.size()))
+        stages != static_cast<int64_t>(plan.stages.size()))
       return function.emitOpError() << "has " << stages << " pipeline stages, the plan has "
-                                    << plan->stages.size() << "; run autopar-cut-stages first";
-    FailureOr<StageMeshes> meshes = declareMeshes(function, *plan);
-    if (failed(meshes) || failed(annotateOperations(function, *plan, *meshes)) ||
-        failed(annotateRecompute(function, *plan)) ||
-        failed(annotateValues(function, *plan, *meshes)))
+                                    << plan.stages.size() << "; run autopar-cut-stages first";
+    FailureOr<StageMeshes> meshes = declareMeshes(function, plan);
+    if (failed(meshes) || failed(annotateOperations(function, plan, *meshes)) ||
+        failed(annotateRecompute(function, plan)) ||
+        failed(annotateValues(function, plan, *meshes)))
       return failure();
     return success();
   }
 
   FailureOr<StageMeshes> declareMeshes(func::FuncOp function, const Plan &plan) {
     ModuleOp module = getOperation();
-    std::vector<::autopar::Mesh> meshes = *plan.stageMeshes(); // readPlan asked
+    std::vector<::autopar::Mesh> meshes = *plan.stageMeshes(); // annotate asked
     FailureOr<StageMeshes> existing = StageMeshes::of(function);
     if (failed(existing))
       return failure();
@@ -223,3 +231,7 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Pass> mlir::autopar::createAnnotatePass(const Plan &plan) {
+  return std::make_unique<AnnotatePass>(plan);
+}

@@ -2,7 +2,7 @@
 """A gpt2 small enough for a second, and the losses of a few steps on fixed batches."""
 
 import pathlib
-from typing import List
+from typing import List, Optional
 
 import numpy as np
 
@@ -19,8 +19,8 @@ def save(folder: pathlib.Path, layers: int) -> pathlib.Path:
     return path
 
 
-def compile_step(model: pathlib.Path, artifact: pathlib.Path, ranks: int, micro_batches: int, *options: str) -> pathlib.Path:
-    """A training step with AdamW and clipping; returns the artifact."""
+def compile_step(model: pathlib.Path, artifact: pathlib.Path, ranks: Optional[int], micro_batches: int, *options: str) -> pathlib.Path:
+    """A training step with AdamW and clipping; `ranks` is None where the options name a cluster. Returns the artifact."""
     train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, micro_batches=micro_batches)
     autopar.compile(model, artifact, bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train, options=["--quiet", *options])
     return artifact

@@ -4,7 +4,7 @@
 import json
 import pathlib
 import subprocess
-from typing import List
+from typing import List, Optional
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=4)
 
 
-def build(model: pathlib.Path, artifact: pathlib.Path, ranks: int, *options: str) -> pathlib.Path:
+def build(model: pathlib.Path, artifact: pathlib.Path, ranks: Optional[int], *options: str) -> pathlib.Path:
     return small_gpt2.compile_step(model, artifact, ranks, MICRO_BATCHES, *options)
 
 
@@ -175,6 +175,24 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
     for plan in (slow, fast):
         rejected = plan["believed"]["alternatives"]
         assert all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
+
+
+def test_a_plan_that_overfills_the_smaller_device_is_refused(model, tmp_path):
+    """The devices of the second stage have half the memory that its program needs; those of the first have plenty."""
+    plan = tmp_path / "plan.json"
+    build(model, tmp_path / "u.bin", 2, "--stages", "2", "--emit-plan", str(plan))
+    needed = json.loads(plan.read_text())["believed"]["peak_bytes"][1]
+    device = {"peak_flops_per_s": {"f32": 1.2e11}, "memory_bytes_per_s": 1.5e10}
+    cluster = {
+        "kind": "autopar.cluster", "version": 1, "name": "two kinds",
+        "device_types": [{"name": "large", **device, "memory_bytes": 8000000000}, {"name": "small", **device, "memory_bytes": needed // 2}],
+        "nodes": [{"count": 1, "devices_per_node": 1, "device_type": kind} for kind in ("large", "small")],
+        "levels": [{"name": "inside", "latency_us": 5, "bytes_per_s": 8e9}, {"name": "network", "latency_us": 20, "bytes_per_s": 1e9}],
+    }
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    with pytest.raises(autopar.Error, match='the program of rank 1 needs .* and device 1, a "small", has'):
+        build(model, tmp_path / "x.bin", None, "--cluster", str(tmp_path / "cluster.json"), "--plan", str(plan))
+    assert not (tmp_path / "x.bin").exists()
 
 
 def test_all_is_left_to_cost(model, tmp_path):

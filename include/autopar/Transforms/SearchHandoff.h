@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search and its caller in the same process hand each other. The text of a deep model's plan
-// is long: writing and reading it would cost more than the plan.
+// What a search, its caller and who follows its plan in the same process hand each other. The text
+// of a deep model's plan is long: writing and reading it would cost more than the plan.
 #pragma once
 
 #include "autopar/Plan/PlanDetails.h"
@@ -19,5 +19,7 @@ struct SearchHandoff {
 
 /// autopar-search that leaves its plan in `handoff`, which outlives it, and not in the module.
 std::unique_ptr<Pass> createSearchPass(const SearchPassOptions &options, SearchHandoff &handoff);
+/// autopar-annotate with a plan that outlives it, instead of one from a file or the module.
+std::unique_ptr<Pass> createAnnotatePass(const ::autopar::Plan &plan);
 
 } // namespace mlir::autopar
