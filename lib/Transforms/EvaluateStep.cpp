@@ -4,17 +4,13 @@
 // walk over its kernels says, and in two parts where something is sent before its end.
 #include "KernelTime.h"
 #include "OpTime.h"
-#include "StagePhases.h"
+#include "StepWork.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/EvaluateStep.h"
-#include "autopar/Transforms/LibraryContraction.h"
-#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
 #include "autopar/VirtualTime/EventEngine.h"
-#include "llvm/ADT/SmallBitVector.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_EVALUATESTEPPASS
@@ -41,165 +37,30 @@ class StepEvaluator {
 public:
   StepEvaluator(func::FuncOp function, const Schedule &schedule, std::vector<Mesh> meshes,
                 const Cluster &cluster, bool convolves)
-      : function(function), block(function.getBody().front()), schedule(schedule),
-        meshes(std::move(meshes)), cluster(cluster), microBatches(block), stages(function),
-        phases(block) {
+      : schedule(schedule), meshes(std::move(meshes)), cluster(cluster), work(function, schedule) {
     for (const Mesh &mesh : this->meshes) {
       times.emplace_back(cluster, mesh, convolves);
       isAlone.push_back(cluster.slowestOf(mesh.devices).communicatesWhileIdle);
     }
-    findFree();
-    findUpdates();
-    findPlaces();
   }
 
   ::autopar::Result<double> stepUs() {
     std::vector<Queues> queues(meshes.size());
-    walk(atStart, queues);
+    walk(work.atStart, queues);
     if (schedule.stages == 1) {
-      for (int64_t i = 0; i < microBatches.count(); ++i)
-        for (Operation *op : inEach)
+      for (int64_t i = 0; i < work.microBatches.count(); ++i)
+        for (Operation *op : work.inEach)
           visit(op, 0, queues.front(), i == 0);
     } else {
       AUTOPAR_RETURN_IF_ERROR(runRows(queues));
     }
-    walk(atEnd, queues);
-    for (Value value : copied)
+    walk(work.atEnd, queues);
+    for (Value value : work.copied)
       copyState(value, queues);
     return endOf(queues);
   }
 
 private:
-  //===-- What costs something --------------------------------------------------------------===//
-
-  /// What is read where it lies, made when parameters are read, or a word that a rank knows.
-  void findFree() {
-    DenseSet<Value> atLoad;
-    for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), "autopar.origin") &&
-          !function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
-        atLoad.insert(argument);
-    for (Operation &op : block.without_terminator()) {
-      bool isKnown = op.hasTrait<OpTrait::ConstantLike>();
-      if (!isKnown && op.getNumOperands() && isMemoryEffectFree(&op) && !callsLibrary(&op) &&
-          !isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, TransferOp>(op))
-        isKnown =
-            llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
-      if (isKnown)
-        atLoad.insert_range(op.getResults());
-      if (isKnown || isView(&op) ||
-          isa<FenceOp, CarriedOp, CarryOp, MicroBatchOp, MicroBatchIndexOp, ShardIndexOp, HoldOp>(
-              op))
-        free.insert(&op);
-    }
-  }
-
-  static bool callsLibrary(Operation *op) {
-    return op
-        ->walk([](Operation *inner) {
-          return isLibraryContraction(inner) ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
-  }
-
-  static bool feedsLibrary(Operation *op) {
-    return llvm::any_of(op->getUsers(), [](Operation *user) {
-      return isa<ReshapeOp, TransposeOp, SliceOp>(user) ? feedsLibrary(user) : callsLibrary(user);
-    });
-  }
-
-  static bool isView(Operation *op) {
-    if (isa<ReshapeOp, TransposeOp>(op))
-      return true;
-    if (isa<SliceOp>(op))
-      return feedsLibrary(op);
-    auto group = dyn_cast<GroupOp>(op);
-    return group &&
-           llvm::all_of(group.getBody().front().without_terminator(),
-                        llvm::IsaPred<ReshapeOp, TransposeOp, SliceOp>) &&
-           feedsLibrary(op);
-  }
-
-  /// State is written once it is known that no metric forbids it.
-  void findUpdates() {
-    llvm::StringMap<bool> donated;
-    auto nameOf = [](DictionaryAttr attributes) {
-      auto name = attributes ? attributes.getAs<StringAttr>("autopar.name") : StringAttr();
-      return name ? name.getValue() : StringRef();
-    };
-    for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
-        donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = true;
-    for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
-      unsigned number = operand.getOperandNumber();
-      if (donated.contains(nameOf(function.getResultAttrDict(number)))) {
-        updates.insert(operand.get().getDefiningOp());
-        if (comesFromCollective(operand.get()))
-          copied.push_back(operand.get());
-      }
-      if (function.getResultAttr(number, "autopar.guard"))
-        guards.push_back(operand.get());
-      if (function.getResultAttr(number, "autopar.metric"))
-        metrics.push_back(operand.get());
-    }
-  }
-
-  /// What a collective writes becomes state by a copy.
-  static bool comesFromCollective(Value value) {
-    while (isa_and_nonnull<ReshapeOp, TransposeOp>(value.getDefiningOp()))
-      value = value.getDefiningOp()->getOperand(0);
-    return isa_and_nonnull<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
-        value.getDefiningOp());
-  }
-
-  //===-- Where and when --------------------------------------------------------------------===//
-
-  bool isEach(Operation *op) const {
-    return microBatches.phaseOf(op) == MicroBatchPhase::Each && !MicroBatches::joins(op);
-  }
-
-  int32_t meshOf(Operation *op) const {
-    return schedule.meshOf(std::max<int64_t>(0, stages.of(op)));
-  }
-
-  /// What is on no stage is made on every mesh that reads it.
-  void findPlaces() {
-    DenseSet<Operation *> beforeAll;
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      llvm::SmallBitVector on(meshes.size());
-      if (stages.of(&op) != Stages::kNone || meshes.size() == 1) {
-        on.set(meshOf(&op));
-      } else {
-        for (Operation *user : op.getUsers())
-          if (auto it = places.find(user); it != places.end() && !isa<TransferOp>(user))
-            on |= it->second;
-      }
-      places[&op] = on;
-      if (microBatches.phaseOf(&op) == MicroBatchPhase::Before &&
-          llvm::any_of(op.getUsers(),
-                       [&](Operation *user) { return isEach(user) || beforeAll.contains(user); }))
-        beforeAll.insert(&op);
-    }
-    for (Operation &op : block.without_terminator()) {
-      if (isEach(&op)) {
-        inEach.push_back(&op);
-        if (!isa<TransferOp>(op))
-          for (unsigned mesh : places[&op].set_bits())
-            rows[{rowStage(&op, mesh), phases.of(&op)}].push_back(&op);
-        else if (Operation *producer = op.getOperand(0).getDefiningOp();
-                 producer && stages.of(producer) != Stages::kNone)
-          sent[{stages.of(producer), phases.of(producer)}].push_back(cast<TransferOp>(op));
-      } else {
-        (beforeAll.contains(&op) ? atStart : atEnd).push_back(&op);
-      }
-    }
-  }
-
-  /// A mesh that has several stages makes what is on none for the first of them.
-  int64_t rowStage(Operation *op, unsigned mesh) const {
-    return stages.of(op) == Stages::kNone ? mesh : stages.of(op);
-  }
-
   //===-- Walks -----------------------------------------------------------------------------===//
 
   double readyUs(Operation *op) const {
@@ -212,7 +73,7 @@ private:
 
   void visit(Operation *op, int32_t mesh, Queues &queues, bool isFirst) {
     double start = readyUs(op);
-    if (updates.contains(op))
+    if (work.updates.contains(op))
       start = std::max(start, guardsUs(mesh));
     double end = start;
     // The first part of a sum is not added to anything.
@@ -220,7 +81,7 @@ private:
         isFirst && isa<BinaryOp>(op) && llvm::any_of(op->getOperands(), [](Value operand) {
           return operand.getDefiningOp<CarriedOp>() != nullptr;
         });
-    if (!free.contains(op) && !isAdded) {
+    if (!work.free.contains(op) && !isAdded) {
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
       double &collectives = isAlone[mesh] ? queues.computeUs : queues.collectiveUs;
       auto run = [&](double &queue, double us) {
@@ -253,7 +114,7 @@ private:
   /// When a mesh knows what its updates wait for.
   double guardsUs(int32_t mesh) const {
     double us = 0;
-    for (Value guard : guards)
+    for (Value guard : work.guards)
       us = std::max(us, knownUs(guard, mesh));
     return us;
   }
@@ -261,7 +122,7 @@ private:
     auto known = ready.find(metric);
     if (known == ready.end() || !metric.getDefiningOp())
       return 0;
-    int32_t own = meshOf(metric.getDefiningOp());
+    int32_t own = work.meshOf(metric.getDefiningOp());
     return known->second + (own == mesh ? 0 : messageUs(own, mesh, metric.getType()));
   }
 
@@ -272,24 +133,24 @@ private:
         int32_t to = schedule.meshOf(static_cast<int32_t>(transfer.getStage()));
         Operation *producer = transfer.getInput().getDefiningOp();
         double us = readyUs(op);
-        if (producer && meshOf(producer) != to) {
+        if (producer && work.meshOf(producer) != to) {
           // Both sides have come here, and the messages before it are through.
-          double &link = linkUs[{meshOf(producer), to}];
+          double &link = linkUs[{work.meshOf(producer), to}];
           us = link = std::max({us, link, queues[to].computeUs}) +
-                      messageUs(meshOf(producer), to, transfer.getType());
+                      messageUs(work.meshOf(producer), to, transfer.getType());
           if (isAlone[to])
             queues[to].computeUs = us;
         }
         ready[transfer.getResult()] = us;
         continue;
       }
-      for (unsigned mesh : places[op].set_bits())
+      for (unsigned mesh : work.places[op].set_bits())
         visit(op, mesh, queues[mesh], false);
     }
   }
 
   void copyState(Value value, std::vector<Queues> &queues) {
-    int32_t mesh = meshOf(value.getDefiningOp());
+    int32_t mesh = work.meshOf(value.getDefiningOp());
     double &queue = queues[mesh].computeUs;
     queue = std::max(queue, ready.lookup(value)) + times[mesh].copyUs(tensorTypeOf(value));
   }
@@ -298,7 +159,7 @@ private:
     double end = 0;
     for (auto [mesh, own] : llvm::enumerate(queues)) {
       end = std::max(end, own.endUs());
-      for (Value metric : metrics)
+      for (Value metric : work.metrics)
         end = std::max(end, knownUs(metric, mesh));
     }
     return end;
@@ -320,10 +181,10 @@ private:
     ready.clear();
     Queues queues;
     int32_t mesh = schedule.meshOf(row.stage);
-    for (Operation *op : rows[{row.stage, row.phase}])
+    for (Operation *op : work.rows[{row.stage, row.phase}])
       visit(op, mesh, queues, isFirst);
     time.us = queues.endUs();
-    for (TransferOp transfer : sent[{row.stage, row.phase}])
+    for (TransferOp transfer : work.sent[{row.stage, row.phase}])
       time.sentUs = std::max(time.sentUs, ready.lookup(transfer.getInput()));
     time.sentUs = std::min(time.sentUs, time.us);
     return time;
@@ -359,7 +220,7 @@ private:
     // Messages of a link in the order in which they are made.
     for (size_t mesh = 0; mesh < meshes.size(); ++mesh)
       for (const ScheduleRow &row : schedule.rows[mesh])
-        for (TransferOp transfer : sent[{row.stage, row.phase}]) {
+        for (TransferOp transfer : work.sent[{row.stage, row.phase}]) {
           auto stage = static_cast<int32_t>(transfer.getStage());
           int32_t target = schedule.meshOf(stage);
           double us = target == static_cast<int32_t>(mesh)
@@ -367,7 +228,7 @@ private:
                           : messageUs(mesh, target, transfer.getType());
           std::set<int32_t> readers;
           for (Operation *user : transfer->getUsers())
-            if (auto reader = tasks.find({stage, row.microBatch, phases.of(user)});
+            if (auto reader = tasks.find({stage, row.microBatch, work.phases.of(user)});
                 reader != tasks.end())
               readers.insert(reader->second.begin);
           auto [link, isNew] =
@@ -399,22 +260,12 @@ private:
     return ::autopar::Status::ok();
   }
 
-  func::FuncOp function;
-  Block &block;
   const Schedule &schedule;
   std::vector<Mesh> meshes;
   const Cluster &cluster;
-  MicroBatches microBatches;
-  Stages stages;
-  StagePhases phases;
+  StepWork work;
   std::vector<KernelTime> times; ///< per mesh
   std::vector<char> isAlone;     ///< per mesh: its devices communicate while they do not compute
-  DenseSet<Operation *> free, updates;
-  SmallVector<Value> guards, metrics, copied;
-  DenseMap<Operation *, llvm::SmallBitVector> places; ///< the meshes on which an operation runs
-  std::vector<Operation *> atStart, inEach, atEnd;
-  std::map<std::pair<int64_t, StagePhase>, std::vector<Operation *>> rows;
-  std::map<std::pair<int64_t, StagePhase>, SmallVector<TransferOp>> sent;
   std::map<std::tuple<int32_t, StagePhase, bool>, RowTime> rowTimes;
   std::map<std::pair<int32_t, int32_t>, double>
       linkUs;                    ///< from mesh to mesh: until when it is busy

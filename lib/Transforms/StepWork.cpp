@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "StepWork.h"
+
+#include "autopar/Transforms/LibraryContraction.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+StepWork::StepWork(func::FuncOp function, const ::autopar::Schedule &schedule)
+    : phases(function.getBody().front()), microBatches(function.getBody().front()),
+      function(function), block(function.getBody().front()), schedule(schedule), stages(function) {
+  findFree();
+  findUpdates();
+  findPlaces();
+}
+
+//===-- What costs something -----------------------------------------------------------------===//
+
+static bool callsLibrary(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        return isLibraryContraction(inner) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+static bool feedsLibrary(Operation *op) {
+  return llvm::any_of(op->getUsers(), [](Operation *user) {
+    return isa<ReshapeOp, TransposeOp, SliceOp>(user) ? feedsLibrary(user) : callsLibrary(user);
+  });
+}
+
+static bool isView(Operation *op) {
+  if (isa<ReshapeOp, TransposeOp>(op))
+    return true;
+  if (isa<SliceOp>(op))
+    return feedsLibrary(op);
+  auto group = dyn_cast<GroupOp>(op);
+  return group &&
+         llvm::all_of(group.getBody().front().without_terminator(),
+                      llvm::IsaPred<ReshapeOp, TransposeOp, SliceOp>) &&
+         feedsLibrary(op);
+}
+
+/// What is read where it lies, made when parameters are read, or a word that a rank knows.
+void StepWork::findFree() {
+  DenseSet<Value> atLoad;
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), "autopar.origin") &&
+        !function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
+      atLoad.insert(argument);
+  for (Operation &op : block.without_terminator()) {
+    bool isKnown = op.hasTrait<OpTrait::ConstantLike>();
+    if (!isKnown && op.getNumOperands() && isMemoryEffectFree(&op) && !callsLibrary(&op) &&
+        !isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, TransferOp>(op))
+      isKnown =
+          llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
+    if (isKnown)
+      atLoad.insert_range(op.getResults());
+    if (isKnown || isView(&op) ||
+        isa<FenceOp, CarriedOp, CarryOp, MicroBatchOp, MicroBatchIndexOp, ShardIndexOp, HoldOp>(op))
+      free.insert(&op);
+  }
+}
+
+/// What a collective writes becomes state by a copy.
+static bool comesFromCollective(Value value) {
+  while (isa_and_nonnull<ReshapeOp, TransposeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return isa_and_nonnull<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
+      value.getDefiningOp());
+}
+
+/// State is written once it is known that no metric forbids it.
+void StepWork::findUpdates() {
+  llvm::StringMap<bool> donated;
+  auto nameOf = [](DictionaryAttr attributes) {
+    auto name = attributes ? attributes.getAs<StringAttr>("autopar.name") : StringAttr();
+    return name ? name.getValue() : StringRef();
+  };
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
+      donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = true;
+  for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    if (donated.contains(nameOf(function.getResultAttrDict(number)))) {
+      updates.insert(operand.get().getDefiningOp());
+      if (comesFromCollective(operand.get()))
+        copied.push_back(operand.get());
+    }
+    if (function.getResultAttr(number, "autopar.guard"))
+      guards.push_back(operand.get());
+    if (function.getResultAttr(number, "autopar.metric"))
+      metrics.push_back(operand.get());
+  }
+}
+
+//===-- Where and when --------------------------------------------------------------------===//
+
+bool StepWork::isEach(Operation *op) const {
+  return microBatches.phaseOf(op) == MicroBatchPhase::Each && !MicroBatches::joins(op);
+}
+
+int32_t StepWork::meshOf(Operation *op) const {
+  return schedule.meshOf(std::max<int64_t>(0, stages.of(op)));
+}
+
+/// What is on no stage is made on every mesh that reads it.
+void StepWork::findPlaces() {
+  DenseSet<Operation *> beforeAll;
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    llvm::SmallBitVector on(schedule.meshes);
+    if (stages.of(&op) != Stages::kNone || schedule.meshes == 1) {
+      on.set(meshOf(&op));
+    } else {
+      for (Operation *user : op.getUsers())
+        if (auto it = places.find(user); it != places.end() && !isa<TransferOp>(user))
+          on |= it->second;
+    }
+    places[&op] = on;
+    if (microBatches.phaseOf(&op) == MicroBatchPhase::Before &&
+        llvm::any_of(op.getUsers(),
+                     [&](Operation *user) { return isEach(user) || beforeAll.contains(user); }))
+      beforeAll.insert(&op);
+  }
+  for (Operation &op : block.without_terminator()) {
+    if (isEach(&op)) {
+      inEach.push_back(&op);
+      if (!isa<TransferOp>(op))
+        for (unsigned mesh : places[&op].set_bits())
+          rows[{rowStage(&op, mesh), phases.of(&op)}].push_back(&op);
+      else if (Operation *producer = op.getOperand(0).getDefiningOp();
+               producer && stages.of(producer) != Stages::kNone)
+        sent[{stages.of(producer), phases.of(producer)}].push_back(cast<TransferOp>(op));
+    } else {
+      (beforeAll.contains(&op) ? atStart : atEnd).push_back(&op);
+    }
+  }
+}
+
+/// A mesh that has several stages makes what is on none for the first of them.
+int64_t StepWork::rowStage(Operation *op, unsigned mesh) const {
+  return stages.of(op) == Stages::kNone ? mesh : stages.of(op);
+}
