@@ -3,13 +3,11 @@
 #include "autopar/Pipelines/Compile.h"
 
 #include "ChoosePipeline.h"
+#include "CompileKernels.h"
 #include "ForbidChoices.h"
 #include "SearchPlan.h"
 
-#include "autopar/Artifact/CudaTarget.h"
 #include "autopar/Artifact/Writer.h"
-#include "autopar/Conversion/AutoParToExec.h"
-#include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/JsonFields.h"
@@ -28,8 +26,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
-
-#include <thread>
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -533,62 +529,9 @@ private:
     return writeText(path, [&](llvm::raw_ostream &out) { module->print(out); });
   }
 
-  Status compileForCpu(ModuleOp kernels, EmitOptions &emit) {
-    ::autopar::CpuTarget target{options.targetCpu, 0};
-    FailureOr<::autopar::CpuTarget> resolved =
-        ::autopar::resolveCpuTarget(target, module->getLoc());
-    if (failed(resolved))
-      return reported();
-    // Artifacts name psABI levels; what lies beyond is used only where it was asked for by name.
-    if (options.targetCpu == "native")
-      resolved->level = StringRef(resolved->level).split('+').first.str();
-    emit.target.features = resolved->level;
-    if (!kernels)
-      return Status::ok();
-    FailureOr<std::vector<char>> object =
-        ::autopar::compileKernels(kernels, *resolved, compilerThreads());
-    if (failed(object))
-      return {StatusCode::Internal, ""};
-    emit.kernels = std::move(*object);
-    return Status::ok();
-  }
-
-  /// PTX, and machine code of the cluster's chip where there is an assembler; else the driver
-  /// assembles when the artifact is loaded.
-  Status compileForCuda(ModuleOp kernels, EmitOptions &emit) {
-    ::autopar::artifact::CudaTarget target{::autopar::kPtxMajor, ::autopar::kPtxMinor,
-                                           ::autopar::kPtxChip, cudaChip};
-    emit.target = {"cuda", target.toText()};
-    if (!kernels)
-      return Status::ok();
-    FailureOr<std::string> ptx = ::autopar::compileKernelsToPtx(kernels, compilerThreads());
-    if (failed(ptx))
-      return {StatusCode::Internal, ""};
-    emit.ptx = std::move(*ptx);
-    std::optional<std::string> ptxas = ::autopar::findPtxas();
-    if (!ptxas) {
-      emitRemark(module->getLoc()) << "no ptxas in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda: "
-                                      "the artifact holds PTX only, which the driver assembles "
-                                      "when it is loaded";
-      return Status::ok();
-    }
-    FailureOr<::autopar::AssembledPtx> assembled =
-        ::autopar::assemblePtx(emit.ptx, cudaChip, *ptxas, module->getLoc());
-    if (failed(assembled))
-      return {StatusCode::Internal, ""};
-    emit.cubin = std::move(assembled->cubin);
-    return Status::ok();
-  }
-
-  static unsigned compilerThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
-
   Status emit() {
     EmitOptions emit;
-    auto kernels = module->lookupSymbol<ModuleOp>("kernels");
-    if (kernels && kernels.getBody()->empty())
-      kernels = {};
-    AUTOPAR_RETURN_IF_ERROR((*module)->hasAttr(kTargetAttribute) ? compileForCuda(kernels, emit)
-                                                                 : compileForCpu(kernels, emit));
+    AUTOPAR_RETURN_IF_ERROR(compileKernels(*module, options.targetCpu, cudaChip, emit));
     emit.plan = result.plan;
     emit.folder = llvm::sys::path::parent_path(options.output).str();
     if (emit.folder.empty())
