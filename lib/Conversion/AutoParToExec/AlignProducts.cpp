@@ -2,9 +2,10 @@
 // The pass autopar-align-products: tensor cores are fed by accesses of 16 bytes, so products of
 // matrices whose rows do not begin at multiples of them run on slow kernels. Dimensions that make
 // rows of an odd size (a vocabulary of 50257) are padded with zeros.
-#include "autopar/Conversion/Passes.h"
+#include "MadeFrom.h"
 
-#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Conversion/Passes.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_ALIGNPRODUCTSPASS
@@ -78,7 +79,7 @@ private:
       changes = true;
       for (int i = 0; i < 3; ++i)
         if (factor.places[i] >= 0)
-          shapes[i][factor.places[i]] = (factor.extent + kUnit - 1) / kUnit * kUnit;
+          shapes[i][factor.places[i]] = llvm::alignTo(factor.extent, kUnit);
     }
     if (changes)
       rewrite(op, shapes);
@@ -101,12 +102,7 @@ private:
 
   void rewrite(DotGeneralOp op, const SmallVector<int64_t> *shapes) {
     OpBuilder builder(op);
-    auto named = [&](Operation *made, const Twine &suffix) {
-      for (NamedAttribute attribute : op->getDiscardableAttrs())
-        made->setDiscardableAttr(attribute.getName(), attribute.getValue());
-      setOpId(made, getOpId(op) + suffix);
-      return made->getResult(0);
-    };
+    auto named = [&](Operation *made, const Twine &suffix) { return madeFrom(op, made, suffix); };
     for (int i = 0; i < 2; ++i) {
       Value operand = op->getOperand(i);
       RankedTensorType type = typeOf(operand), padded = type.clone(shapes[i]);

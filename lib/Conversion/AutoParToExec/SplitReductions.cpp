@@ -2,9 +2,10 @@
 // The pass autopar-split-reductions: a kernel gives each row at most one block of threads, so a
 // reduction with few results and many elements would leave most of a GPU idle. It becomes one of
 // parts and one of their results.
-#include "autopar/Conversion/Passes.h"
+#include "MadeFrom.h"
 
-#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Conversion/Passes.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_SPLITREDUCTIONSPASS
@@ -21,8 +22,6 @@ constexpr int64_t manyBlocks = 1024;
 /// Elements of a row that keep one block busy: where neighbouring elements belong to one row, and
 /// where they belong to different rows, of which a block takes 32.
 constexpr int64_t partAlong = 16384, partAcross = 256;
-
-int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Neighbouring dimensions, all of them reduced or none.
 struct Run {
@@ -69,7 +68,7 @@ private:
     for (const Run &run : runs)
       (run.isReduced ? elements : results) *= run.extent;
     bool isAcross = !runs.back().isReduced;
-    int64_t blocks = isAcross ? divideUp(results, 32) : results;
+    int64_t blocks = isAcross ? static_cast<int64_t>(llvm::divideCeil(results, 32)) : results;
     if (elements == 0 || blocks == 0)
       return;
     int64_t most = std::min(elements / (isAcross ? partAcross : partAlong), manyBlocks / blocks);
@@ -112,12 +111,7 @@ private:
         ++kept;
       shape.push_back(run.extent);
     }
-    auto named = [&](Operation *made, const Twine &suffix) {
-      for (NamedAttribute attribute : op->getDiscardableAttrs())
-        made->setDiscardableAttr(attribute.getName(), attribute.getValue());
-      setOpId(made, getOpId(op) + suffix);
-      return made->getResult(0);
-    };
+    auto named = [&](Operation *made, const Twine &suffix) { return madeFrom(op, made, suffix); };
     Value value = op.getInput();
     if (wide != element)
       value =

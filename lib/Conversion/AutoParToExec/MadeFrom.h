@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes that write one operation as several give each of these.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+namespace mlir::autopar {
+
+/// Gives `made` what is known of the operation that it is part of (phase, stage) and that one's
+/// name with a suffix. Returns its result.
+inline Value madeFrom(Operation *op, Operation *made, const Twine &suffix) {
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    made->setDiscardableAttr(attribute.getName(), attribute.getValue());
+  setOpId(made, getOpId(op) + suffix);
+  return made->getResult(0);
+}
+
+} // namespace mlir::autopar
