@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention on the threads of the CPU device: each takes the next block until none is left; a block
+// is computed by one thread, in one order.
+#include "Attention.h"
+
+#include "AttentionBackward.h"
+#include "AttentionForward.h"
+#include "OpenMP.h"
+
+#include <atomic>
+
+namespace autopar::runtime {
+namespace {
+
+using namespace attention;
+
+#define AUTOPAR_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")))
+#define AUTOPAR_AVX2 __attribute__((target("avx2,fma,f16c")))
+
+/// A call shared out among threads.
+template <typename Operands>
+struct Shared {
+  const AttentionShape &shape;
+  const Operands &operands;
+  float *scratch;
+  int64_t scratchFloats; ///< of a thread
+  int64_t tasks;
+  int lanes;
+  std::atomic<int64_t> next = 0;
+
+  template <typename Worker>
+  AUTOPAR_INLINE void runWith() {
+    Worker worker(shape, operands, scratch + omp_get_thread_num() * scratchFloats);
+    for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
+      worker.run(task);
+  }
+};
+
+using SharedForward = Shared<AttentionForward>;
+using SharedBackward = Shared<AttentionBackward>;
+
+void forwardPlain(SharedForward &shared) { shared.runWith<ForwardWorker<4>>(); }
+AUTOPAR_AVX2 void forwardAvx2(SharedForward &shared) { shared.runWith<ForwardWorker<8>>(); }
+AUTOPAR_AVX512 void forwardAvx512(SharedForward &shared) { shared.runWith<ForwardWorker<16>>(); }
+void backwardPlain(SharedBackward &shared) { shared.runWith<BackwardWorker<4>>(); }
+AUTOPAR_AVX2 void backwardAvx2(SharedBackward &shared) { shared.runWith<BackwardWorker<8>>(); }
+AUTOPAR_AVX512 void backwardAvx512(SharedBackward &shared) { shared.runWith<BackwardWorker<16>>(); }
+
+void run(SharedForward &shared) {
+  auto run = shared.lanes == 16 ? forwardAvx512 : shared.lanes == 8 ? forwardAvx2 : forwardPlain;
+  run(shared);
+}
+void run(SharedBackward &shared) {
+  auto run = shared.lanes == 16 ? backwardAvx512 : shared.lanes == 8 ? backwardAvx2 : backwardPlain;
+  run(shared);
+}
+
+template <typename Call>
+void share(Call &call, int threads) {
+  int64_t useful = std::min<int64_t>(threads, call.tasks);
+  if (useful > 1)
+    GOMP_parallel([](void *data) { run(*static_cast<Call *>(data)); }, &call, unsigned(useful), 0);
+  else if (useful == 1)
+    run(call);
+}
+
+Status refuse(const std::string &why) { return Status::mismatch("attention: " + why); }
+
+} // namespace
+
+Status verifyAttention(const AttentionShape &s) {
+  auto isFloat = [](DataType type) {
+    return type == DataType::F32 || type == DataType::BF16 || type == DataType::F16;
+  };
+  if (!isFloat(s.type))
+    return refuse("of " + std::string(name(s.type)) + "; known are f32, bf16 and f16");
+  if (s.hasBias && s.biasType != DataType::F32 && s.biasType != s.type)
+    return refuse("a bias of " + std::string(name(s.biasType)) + " for " +
+                  std::string(name(s.type)));
+  for (int64_t extent : {s.batch, s.heads, s.queries, s.keys, s.depth, s.valueDepth})
+    if (extent < 0)
+      return refuse("a negative extent");
+  if (s.groups < 1 || s.heads % s.groups != 0)
+    return refuse(std::to_string(s.heads) + " heads over " + std::to_string(s.groups) +
+                  " heads of keys");
+  return Status::ok();
+}
+
+int attentionLanes() {
+  static const int lanes =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+          ? 16
+      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("f16c")
+          ? 8
+          : 4;
+  return lanes;
+}
+
+int64_t attentionScratchBytes(const AttentionShape &shape, int threads) {
+  ForwardBlocks blocks(shape);
+  return blocks.floats() * 4 * std::min<int64_t>(threads, blocks.tasks(shape));
+}
+
+int64_t attentionBackwardScratchBytes(const AttentionShape &shape, int threads) {
+  BackwardBlocks blocks(shape);
+  return blocks.floats() * 4 * std::min<int64_t>(threads, blocks.tasks(shape));
+}
+
+void attentionForward(const AttentionShape &shape, const AttentionForward &operands, void *scratch,
+                      int threads, int lanes) {
+  ForwardBlocks blocks(shape);
+  SharedForward call{shape,
+                     operands,
+                     static_cast<float *>(scratch),
+                     blocks.floats(),
+                     blocks.tasks(shape),
+                     lanes ? lanes : attentionLanes()};
+  share(call, threads);
+}
+
+void attentionBackward(const AttentionShape &shape, const AttentionBackward &operands,
+                       void *scratch, int threads, int lanes) {
+  BackwardBlocks blocks(shape);
+  SharedBackward call{shape,
+                      operands,
+                      static_cast<float *>(scratch),
+                      blocks.floats(),
+                      blocks.tasks(shape),
+                      lanes ? lanes : attentionLanes()};
+  share(call, threads);
+}
+
+} // namespace autopar::runtime

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backward attention of one head of keys and values with its heads of queries: for each block of
+// keys all queries that see them pass by, their probabilities computed again from lse. Gradients of
+// the keys and values of the block stay in the cache, those of the queries are summed over blocks.
+#pragma once
+
+#include "AttentionForward.h"
+
+namespace autopar::runtime::attention {
+
+/// The scratch of a thread and how the work is cut.
+struct BackwardBlocks {
+  static constexpr int64_t kRows = 8 * kTileRows, kMostKeys = 96;
+
+  int64_t keys;                          ///< of a block: all blocks about the same
+  int64_t keyRows;                       ///< whole tiles of them
+  int64_t queryRows;                     ///< of all heads of a group
+  int64_t depth, valueDepth, keysAcross; ///< between rows of them
+  int64_t scores; ///< between rows of probabilities: tiles of keys read on past the block
+
+  explicit BackwardBlocks(const AttentionShape &s) {
+    int64_t blocks = std::max<int64_t>(1, (s.keys + kMostKeys - 1) / kMostKeys);
+    keys = std::max<int64_t>(16, roundUp((s.keys + blocks - 1) / blocks, 16));
+    keyRows = roundUp(keys, kTileRows);
+    queryRows = s.heads / s.groups * roundUp(s.queries, kTileRows);
+    depth = strideFor(s.depth), valueDepth = strideFor(s.valueDepth);
+    keysAcross = strideFor(keys), scores = strideFor(keys + kTileRows);
+  }
+  int64_t tasks(const AttentionShape &s) const { return s.batch * s.groups; }
+  int64_t floats() const {
+    return roundUp(queryRows * (depth + 2) + kRows * (depth + valueDepth + 2 * scores) +
+                       keys * (depth + valueDepth) + (depth + valueDepth) * keysAcross +
+                       keyRows * (depth + valueDepth),
+                   16);
+  }
+};
+
+template <int Lanes>
+class BackwardWorker {
+public:
+  AUTOPAR_INLINE BackwardWorker(const AttentionShape &shape, const AttentionBackward &operands,
+                                float *scratch)
+      : s(shape), at(operands), blocks(shape) {
+    constexpr int64_t kRows = BackwardBlocks::kRows;
+    auto take = [&](int64_t rows, int64_t stride) {
+      Rows made{scratch, stride};
+      scratch += rows * stride;
+      return made;
+    };
+    dQ = take(blocks.queryRows, blocks.depth);
+    q = take(kRows, blocks.depth);
+    dO = take(kRows, blocks.valueDepth);
+    powers = take(kRows, blocks.scores);
+    dScores = take(kRows, blocks.scores);
+    keys = take(blocks.keys, blocks.depth);
+    keysAcross = take(blocks.depth, blocks.keysAcross);
+    values = take(blocks.keys, blocks.valueDepth);
+    valuesAcross = take(blocks.valueDepth, blocks.keysAcross);
+    dK = take(blocks.keyRows, blocks.depth);
+    dV = take(blocks.keyRows, blocks.valueDepth);
+    lse = take(1, blocks.queryRows).data;
+    products = take(1, blocks.queryRows).data;
+  }
+
+  AUTOPAR_INLINE void run(int64_t task) {
+    batch = task / s.groups, group = task % s.groups;
+    perGroup = s.heads / s.groups;
+    prepareQueries();
+    int64_t bytes = byteSize(s.type);
+    const uint8_t *k = headOf(at.k, s.type, s.k, batch, group),
+                  *v = headOf(at.v, s.type, s.v, batch, group);
+    for (firstKey = 0; firstKey < s.keys; firstKey += blocks.keys) {
+      here = std::min(blocks.keys, s.keys - firstKey);
+      int64_t room = roundUp(here, Lanes);
+      readRows<Lanes>(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room, s.depth,
+                      keys);
+      transpose<Lanes>(keys, room, roundUp(s.depth, Lanes), keysAcross);
+      readRows<Lanes>(s.type, v + firstKey * s.v.row * bytes, s.v.row * bytes, here, room,
+                      s.valueDepth, values);
+      transpose<Lanes>(values, room, roundUp(s.valueDepth, Lanes), valuesAcross);
+      int64_t keyRows = roundUp(here, kTileRows);
+      std::memset(dK.data, 0, size_t(keyRows * dK.stride) * 4);
+      std::memset(dV.data, 0, size_t(keyRows * dV.stride) * 4);
+      for (inGroup = 0; inGroup < perGroup; ++inGroup)
+        for (firstQuery = 0; firstQuery < s.queries; firstQuery += BackwardBlocks::kRows)
+          addBlock();
+      writeRows(dK, s.scale, firstKey, here, s.depth, at.dK, s.dK, group);
+      writeRows(dV, 1.0f, firstKey, here, s.valueDepth, at.dV, s.dV, group);
+    }
+    for (int64_t i = 0; i < perGroup; ++i)
+      writeRows({dQ.data + i * rowsPerHead() * dQ.stride, dQ.stride}, s.scale, 0, s.queries,
+                s.depth, at.dQ, s.dQ, group * perGroup + i);
+  }
+
+private:
+  const AttentionShape &s;
+  const AttentionBackward &at;
+  BackwardBlocks blocks;
+  Rows q, dO, powers, dScores, keys, keysAcross, values, valuesAcross, dQ, dK, dV;
+  float *lse, *products; ///< of each query: in powers of two; o times its gradient
+  int64_t batch = 0, group = 0, perGroup = 0, inGroup = 0;
+  int64_t firstQuery = 0, firstKey = 0, here = 0;
+
+  int64_t rowsPerHead() const { return roundUp(s.queries, kTileRows); }
+  int64_t head() const { return group * perGroup + inGroup; }
+  int64_t seen(int64_t row) const {
+    return std::clamp<int64_t>(visibleKeys(s, firstQuery + row) - firstKey, 0, here);
+  }
+
+  AUTOPAR_INLINE void prepareQueries() {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    std::memset(dQ.data, 0, size_t(blocks.queryRows * dQ.stride) * 4);
+    std::fill_n(lse, blocks.queryRows, kInfinity);
+    std::fill_n(products, blocks.queryRows, 0.0f);
+    for (inGroup = 0; inGroup < perGroup; ++inGroup) {
+      const uint8_t *o = headOf(at.o, s.type, s.o, batch, head()),
+                    *dOut = headOf(at.dO, s.type, s.dO, batch, head());
+      const float *given = at.lse + (batch * s.heads + head()) * s.queries;
+      for (int64_t i = 0; i < s.queries; ++i) {
+        int64_t row = inGroup * rowsPerHead() + i;
+        products[row] =
+            productOf(o + i * s.o.row * byteSize(s.type), dOut + i * s.dO.row * byteSize(s.type));
+        // Of a row that sees nothing all powers shall be zero.
+        if (given[i] != -kInfinity)
+          lse[row] = given[i] * kLog2E;
+      }
+    }
+  }
+
+  AUTOPAR_INLINE float productOf(const uint8_t *x, const uint8_t *y) const {
+    typename Vector<Lanes>::Floats sum{}, a, b;
+    int64_t bytes = byteSize(s.type);
+    for (int64_t i = 0; i < s.valueDepth; i += Lanes) {
+      float rest[2][Lanes];
+      int64_t count = std::min<int64_t>(Lanes, s.valueDepth - i);
+      readRow<Lanes>(s.type, x + i * bytes, count, rest[0], Lanes);
+      readRow<Lanes>(s.type, y + i * bytes, count, rest[1], Lanes);
+      load(rest[0], a);
+      load(rest[1], b);
+      sum = sum + a * b;
+    }
+    return sumOf<Lanes>(sum);
+  }
+
+  /// What a block of queries of a head adds for this block of keys.
+  AUTOPAR_INLINE void addBlock() {
+    int64_t count = std::min(BackwardBlocks::kRows, s.queries - firstQuery);
+    if (seen(count - 1) == 0)
+      return;
+    int64_t rows = roundUp(count, kTileRows), bytes = byteSize(s.type);
+    readRows<Lanes>(s.type, headOf(at.q, s.type, s.q, batch, head()) + firstQuery * s.q.row * bytes,
+                    s.q.row * bytes, count, rows, s.depth, q);
+    readRows<Lanes>(s.type,
+                    headOf(at.dO, s.type, s.dO, batch, head()) + firstQuery * s.dO.row * bytes,
+                    s.dO.row * bytes, count, rows, s.valueDepth, dO);
+    auto seenByTile = [&](int64_t row) {
+      return seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
+    };
+    multiply<Lanes>({q.data, q.stride, 1}, rows, keysAcross, powers, here, false, [&](int64_t row) {
+      return Extent{0, s.depth, seenByTile(row)};
+    });
+    multiply<Lanes>({dO.data, dO.stride, 1}, rows, valuesAcross, dScores, here, false,
+                    [&](int64_t row) {
+                      return Extent{0, s.valueDepth, seenByTile(row)};
+                    });
+    for (int64_t row = 0; row < rows; ++row)
+      finishRow(row, roundUp(seenByTile(row / kTileRows * kTileRows), Lanes));
+    int64_t place = inGroup * rowsPerHead() + firstQuery;
+    multiply<Lanes>({dScores.data, dScores.stride, 1}, rows, keys,
+                    {dQ.data + place * dQ.stride, dQ.stride}, s.depth, true, [&](int64_t row) {
+                      return Extent{0, seenByTile(row), s.depth};
+                    });
+    // Of the queries, those that see one of a tile of keys.
+    auto extentOf = [&](int64_t key) {
+      int64_t first = s.isCausal ? firstKey + key - (s.keys - s.queries) - firstQuery : 0;
+      return Extent{std::max<int64_t>(first, 0), count, s.depth + s.valueDepth};
+    };
+    multiply<Lanes>({powers.data, 1, powers.stride}, here, dO, dV, s.valueDepth, true, extentOf);
+    multiply<Lanes>({dScores.data, 1, dScores.stride}, here, q, dK, s.depth, true, extentOf);
+  }
+
+  /// Probabilities of a query and the gradients of its scores; zero where it sees no key.
+  AUTOPAR_INLINE void finishRow(int64_t row, int64_t room) {
+    using Floats = typename Vector<Lanes>::Floats;
+    float *p = powers.data + row * powers.stride, *d = dScores.data + row * dScores.stride;
+    int64_t visible = seen(row), place = inGroup * rowsPerHead() + firstQuery + row;
+    const uint8_t *bias = nullptr;
+    if (s.hasBias && visible > 0)
+      bias = headOf(at.bias, s.biasType, s.bias, batch, head()) +
+             ((firstQuery + row) * s.bias.row + firstKey) * byteSize(s.biasType);
+    Floats largest;
+    finishScores<Lanes>(s, bias, visible, room, p, largest);
+    for (int64_t j = 0; j < room; j += Lanes) {
+      Floats x, power, gradient;
+      load(p + j, x);
+      exp2Of<Lanes>(x - lse[place], power);
+      load(d + j, gradient);
+      store(power, p + j);
+      store(power * (gradient - products[place]), d + j);
+    }
+    std::fill(p + room, p + powers.stride, 0.0f);
+    std::fill(d + room, d + dScores.stride, 0.0f);
+  }
+
+  AUTOPAR_INLINE void writeRows(const Rows &from, float factor, int64_t first, int64_t count,
+                                int64_t length, void *to, const AttentionStrides &strides,
+                                int64_t toHead) const {
+    uint8_t *start = headOf(to, s.type, strides, batch, toHead);
+    for (int64_t i = 0; i < count; ++i)
+      writeRow<Lanes>(s.type, from.data + i * from.stride, factor, length,
+                      start + (first + i) * strides.row * byteSize(s.type));
+  }
+};
+
+} // namespace autopar::runtime::attention
