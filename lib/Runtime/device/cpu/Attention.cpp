@@ -39,19 +39,37 @@ struct Shared {
 using SharedForward = Shared<AttentionForward>;
 using SharedBackward = Shared<AttentionBackward>;
 
-void forwardPlain(SharedForward &shared) { shared.runWith<ForwardWorker<4>>(); }
-AUTOPAR_AVX2 void forwardAvx2(SharedForward &shared) { shared.runWith<ForwardWorker<8>>(); }
-AUTOPAR_AVX512 void forwardAvx512(SharedForward &shared) { shared.runWith<ForwardWorker<16>>(); }
-void backwardPlain(SharedBackward &shared) { shared.runWith<BackwardWorker<4>>(); }
-AUTOPAR_AVX2 void backwardAvx2(SharedBackward &shared) { shared.runWith<BackwardWorker<8>>(); }
-AUTOPAR_AVX512 void backwardAvx512(SharedBackward &shared) { shared.runWith<BackwardWorker<16>>(); }
+void forwardPlain(SharedForward &shared) { shared.runWith<ForwardWorker<Wide<4>>>(); }
+AUTOPAR_AVX2 void forwardAvx2(SharedForward &shared) { shared.runWith<ForwardWorker<Wide<8>>>(); }
+AUTOPAR_AVX512 void forwardAvx512(SharedForward &shared) {
+  shared.runWith<ForwardWorker<Wide<16>>>();
+}
+AUTOPAR_PAIRS void forwardPairs(SharedForward &shared) { shared.runWith<ForwardWorker<Paired>>(); }
+void backwardPlain(SharedBackward &shared) { shared.runWith<BackwardWorker<Wide<4>>>(); }
+AUTOPAR_AVX2 void backwardAvx2(SharedBackward &shared) {
+  shared.runWith<BackwardWorker<Wide<8>>>();
+}
+AUTOPAR_AVX512 void backwardAvx512(SharedBackward &shared) {
+  shared.runWith<BackwardWorker<Wide<16>>>();
+}
+AUTOPAR_PAIRS void backwardPairs(SharedBackward &shared) {
+  shared.runWith<BackwardWorker<Paired>>();
+}
 
 void run(SharedForward &shared) {
-  auto run = shared.lanes == 16 ? forwardAvx512 : shared.lanes == 8 ? forwardAvx2 : forwardPlain;
+  int lanes = shared.lanes;
+  auto run = lanes == 32   ? forwardPairs
+             : lanes == 16 ? forwardAvx512
+             : lanes == 8  ? forwardAvx2
+                           : forwardPlain;
   run(shared);
 }
 void run(SharedBackward &shared) {
-  auto run = shared.lanes == 16 ? backwardAvx512 : shared.lanes == 8 ? backwardAvx2 : backwardPlain;
+  int lanes = shared.lanes;
+  auto run = lanes == 32   ? backwardPairs
+             : lanes == 16 ? backwardAvx512
+             : lanes == 8  ? backwardAvx2
+                           : backwardPlain;
   run(shared);
 }
 
@@ -86,8 +104,8 @@ Status verifyAttention(const AttentionShape &s) {
   return Status::ok();
 }
 
-int attentionLanes() {
-  static const int lanes =
+int attentionLanes(DataType type) {
+  static const int floats =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
           ? 16
@@ -95,7 +113,8 @@ int attentionLanes() {
               __builtin_cpu_supports("f16c")
           ? 8
           : 4;
-  return lanes;
+  static const bool hasPairs = floats == 16 && __builtin_cpu_supports("avx512bf16");
+  return type == DataType::BF16 && hasPairs ? 32 : floats;
 }
 
 int64_t attentionScratchBytes(const AttentionShape &shape, int threads) {
@@ -116,7 +135,7 @@ void attentionForward(const AttentionShape &shape, const AttentionForward &opera
                      static_cast<float *>(scratch),
                      blocks.floats(),
                      blocks.tasks(shape),
-                     lanes ? lanes : attentionLanes()};
+                     lanes ? lanes : attentionLanes(shape.type)};
   share(call, threads);
 }
 
@@ -128,7 +147,7 @@ void attentionBackward(const AttentionShape &shape, const AttentionBackward &ope
                       static_cast<float *>(scratch),
                       blocks.floats(),
                       blocks.tasks(shape),
-                      lanes ? lanes : attentionLanes()};
+                      lanes ? lanes : attentionLanes(shape.type)};
   share(call, threads);
 }
 

@@ -55,12 +55,13 @@ Status verifyAttention(const AttentionShape &shape);
 int64_t attentionScratchBytes(const AttentionShape &shape, int threads);
 int64_t attentionBackwardScratchBytes(const AttentionShape &shape, int threads);
 
-/// Floats in the vectors of this processor that attention uses: 16, 8 or 4.
-int attentionLanes();
+/// Terms in the vectors of this processor that products of this type use: 32 where it multiplies
+/// pairs of bf16, otherwise floats: 16, 8 or 4.
+int attentionLanes(DataType type);
 
 /// On `threads` threads of the calling thread's OpenMP pool. The result is the same to the bit for
-/// any number of them. Results may not overlap what is read. `lanes`: no more than
-/// attentionLanes(), which 0 stands for.
+/// any number of them. Results may not overlap what is read. `lanes`: one of those numbers, no
+/// more than attentionLanes(), which 0 stands for.
 void attentionForward(const AttentionShape &shape, const AttentionForward &operands, void *scratch,
                       int threads, int lanes = 0);
 void attentionBackward(const AttentionShape &shape, const AttentionBackward &operands,

@@ -28,14 +28,15 @@ struct BackwardBlocks {
   }
   int64_t tasks(const AttentionShape &s) const { return s.batch * s.groups; }
   int64_t floats() const {
-    return roundUp(queryRows * (depth + 2) + kRows * (depth + valueDepth + 2 * scores) +
+    int64_t pairs = kRows / 2 * (depth + valueDepth + 2 * scores);
+    return roundUp(queryRows * (depth + 2) + kRows * (depth + valueDepth + 2 * scores) + pairs +
                        keys * (depth + valueDepth) + (depth + valueDepth) * keysAcross +
                        keyRows * (depth + valueDepth),
                    16);
   }
 };
 
-template <int Lanes>
+template <typename Numbers>
 class BackwardWorker {
 public:
   AUTOPAR_INLINE BackwardWorker(const AttentionShape &shape, const AttentionBackward &operands,
@@ -52,6 +53,14 @@ public:
     dO = take(kRows, blocks.valueDepth);
     powers = take(kRows, blocks.scores);
     dScores = take(kRows, blocks.scores);
+    if (Numbers::kTerms > 1) {
+      qTerms = take(kRows / 2, blocks.depth);
+      dOTerms = take(kRows / 2, blocks.valueDepth);
+      powerTerms = take(kRows / 2, blocks.scores);
+      dScoreTerms = take(kRows / 2, blocks.scores);
+    } else {
+      qTerms = q, dOTerms = dO, powerTerms = powers, dScoreTerms = dScores;
+    }
     keys = take(blocks.keys, blocks.depth);
     keysAcross = take(blocks.depth, blocks.keysAcross);
     values = take(blocks.keys, blocks.valueDepth);
@@ -72,12 +81,18 @@ public:
     for (firstKey = 0; firstKey < s.keys; firstKey += blocks.keys) {
       here = std::min(blocks.keys, s.keys - firstKey);
       int64_t room = roundUp(here, Lanes);
-      readRows<Lanes>(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room, s.depth,
-                      keys);
-      transpose<Lanes>(keys, room, roundUp(s.depth, Lanes), keysAcross);
-      readRows<Lanes>(s.type, v + firstKey * s.v.row * bytes, s.v.row * bytes, here, room,
-                      s.valueDepth, values);
-      transpose<Lanes>(values, room, roundUp(s.valueDepth, Lanes), valuesAcross);
+      auto across = [&](const uint8_t *from, const AttentionStrides &strides, int64_t length,
+                        const Rows &plain, const Rows &to) __attribute__((always_inline)) {
+        Numbers::readLeft(s.type, from + firstKey * strides.row * bytes, strides.row * bytes, here,
+                          room, length, plain);
+        transpose<Lanes>(plain, room, roundUp(length, Lanes * Numbers::kTerms) / Numbers::kTerms,
+                         to);
+      };
+      across(v, s.v, s.valueDepth, values, valuesAcross);
+      across(k, s.k, s.depth, keys, keysAcross);
+      if (Numbers::kTerms > 1)
+        Numbers::readRight(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room,
+                           s.depth, keys);
       int64_t keyRows = roundUp(here, kTileRows);
       std::memset(dK.data, 0, size_t(keyRows * dK.stride) * 4);
       std::memset(dV.data, 0, size_t(keyRows * dV.stride) * 4);
@@ -93,10 +108,14 @@ public:
   }
 
 private:
+  static constexpr int Lanes = Numbers::kLanes;
+
   const AttentionShape &s;
   const AttentionBackward &at;
   BackwardBlocks blocks;
   Rows q, dO, powers, dScores, keys, keysAcross, values, valuesAcross, dQ, dK, dV;
+  /// As terms: of pairs of rows, otherwise the same again.
+  Rows qTerms, dOTerms, powerTerms, dScoreTerms;
   float *lse, *products; ///< of each query: in powers of two; o times its gradient
   int64_t batch = 0, group = 0, perGroup = 0, inGroup = 0;
   int64_t firstQuery = 0, firstKey = 0, here = 0;
@@ -148,35 +167,50 @@ private:
     if (seen(count - 1) == 0)
       return;
     int64_t rows = roundUp(count, kTileRows), bytes = byteSize(s.type);
-    readRows<Lanes>(s.type, headOf(at.q, s.type, s.q, batch, head()) + firstQuery * s.q.row * bytes,
-                    s.q.row * bytes, count, rows, s.depth, q);
-    readRows<Lanes>(s.type,
-                    headOf(at.dO, s.type, s.dO, batch, head()) + firstQuery * s.dO.row * bytes,
-                    s.dO.row * bytes, count, rows, s.valueDepth, dO);
+    auto read = [&](const void *data, const AttentionStrides &strides, int64_t length,
+                    const Rows &plain, const Rows &terms) __attribute__((always_inline)) {
+      const uint8_t *from =
+          headOf(data, s.type, strides, batch, head()) + firstQuery * strides.row * bytes;
+      Numbers::readLeft(s.type, from, strides.row * bytes, count, rows, length, plain);
+      if (Numbers::kTerms > 1)
+        Numbers::readRight(s.type, from, strides.row * bytes, count, rows, length, terms);
+    };
+    read(at.q, s.q, s.depth, q, qTerms);
+    read(at.dO, s.dO, s.valueDepth, dO, dOTerms);
     auto seenByTile = [&](int64_t row) {
       return seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
     };
-    multiply<Lanes>({q.data, q.stride, 1}, rows, keysAcross, powers, here, false, [&](int64_t row) {
-      return Extent{0, s.depth, seenByTile(row)};
-    });
-    multiply<Lanes>({dO.data, dO.stride, 1}, rows, valuesAcross, dScores, here, false,
-                    [&](int64_t row) {
-                      return Extent{0, s.valueDepth, seenByTile(row)};
-                    });
+    auto roomOf = [&](int64_t row) {
+      return roundUp(seenByTile(row / kTileRows * kTileRows), Lanes);
+    };
+    multiply<Numbers>({q.data, q.stride, 1}, rows, keysAcross, powers, here, false,
+                      [&](int64_t row) {
+                        return Extent{0, s.depth, seenByTile(row)};
+                      });
+    multiply<Numbers>({dO.data, dO.stride, 1}, rows, valuesAcross, dScores, here, false,
+                      [&](int64_t row) {
+                        return Extent{0, s.valueDepth, seenByTile(row)};
+                      });
     for (int64_t row = 0; row < rows; ++row)
-      finishRow(row, roundUp(seenByTile(row / kTileRows * kTileRows), Lanes));
+      finishRow(row, roomOf(row));
+    Numbers::pairFloats(powers, rows, roundUp(here + kTileRows, Lanes), powerTerms);
+    Numbers::pairFloats(dScores, rows, roundUp(here + kTileRows, Lanes), dScoreTerms);
+    for (int64_t row = 0; row < rows; ++row)
+      Numbers::narrow(dScores.data + row * dScores.stride, roomOf(row));
     int64_t place = inGroup * rowsPerHead() + firstQuery;
-    multiply<Lanes>({dScores.data, dScores.stride, 1}, rows, keys,
-                    {dQ.data + place * dQ.stride, dQ.stride}, s.depth, true, [&](int64_t row) {
-                      return Extent{0, seenByTile(row), s.depth};
-                    });
+    multiply<Numbers>({dScores.data, dScores.stride, 1}, rows, keys,
+                      {dQ.data + place * dQ.stride, dQ.stride}, s.depth, true, [&](int64_t row) {
+                        return Extent{0, seenByTile(row), s.depth};
+                      });
     // Of the queries, those that see one of a tile of keys.
     auto extentOf = [&](int64_t key) {
       int64_t first = s.isCausal ? firstKey + key - (s.keys - s.queries) - firstQuery : 0;
-      return Extent{std::max<int64_t>(first, 0), count, s.depth + s.valueDepth};
+      return Extent{std::max<int64_t>(first, 0), count, std::max(s.depth, s.valueDepth)};
     };
-    multiply<Lanes>({powers.data, 1, powers.stride}, here, dO, dV, s.valueDepth, true, extentOf);
-    multiply<Lanes>({dScores.data, 1, dScores.stride}, here, q, dK, s.depth, true, extentOf);
+    multiply<Numbers>({powerTerms.data, 1, powerTerms.stride}, here, dOTerms, dV, s.valueDepth,
+                      true, extentOf);
+    multiply<Numbers>({dScoreTerms.data, 1, dScoreTerms.stride}, here, qTerms, dK, s.depth, true,
+                      extentOf);
   }
 
   /// Probabilities of a query and the gradients of its scores; zero where it sees no key.

@@ -88,7 +88,7 @@ struct ForwardBlocks {
   }
 };
 
-template <int Lanes>
+template <typename Numbers>
 class ForwardWorker {
 public:
   AUTOPAR_INLINE ForwardWorker(const AttentionShape &shape, const AttentionForward &operands,
@@ -118,8 +118,8 @@ public:
     int64_t count = std::min(blocks.rows, s.queries - firstQuery);
     int64_t tiles = (count + kTileRows - 1) / kTileRows, group = head / (s.heads / s.groups);
     int64_t bytes = byteSize(s.type);
-    readRows<Lanes>(s.type, headOf(at.q, s.type, s.q, batch, head) + firstQuery * s.q.row * bytes,
-                    s.q.row * bytes, count, tiles * kTileRows, s.depth, q);
+    Numbers::readLeft(s.type, headOf(at.q, s.type, s.q, batch, head) + firstQuery * s.q.row * bytes,
+                      s.q.row * bytes, count, tiles * kTileRows, s.depth, q);
     std::memset(sums.data, 0, size_t(tiles * kTileRows * sums.stride) * 4);
     std::fill_n(largest, tiles * kTileRows, -std::numeric_limits<float>::infinity());
     std::fill_n(total, tiles * kTileRows, 0.0f);
@@ -129,17 +129,20 @@ public:
     for (firstKey = 0; firstKey < visible; firstKey += ForwardBlocks::kKeys) {
       int64_t here = std::min(ForwardBlocks::kKeys, visible - firstKey);
       int64_t room = roundUp(here, Lanes);
-      readRows<Lanes>(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room, s.depth,
-                      keys);
-      transpose<Lanes>(keys, room, roundUp(s.depth, Lanes), keysAcross);
-      readRows<Lanes>(s.type, v + firstKey * s.v.row * bytes, s.v.row * bytes, here, here,
-                      s.valueDepth, values);
+      Numbers::readLeft(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room,
+                        s.depth, keys);
+      transpose<Lanes>(keys, room, roundUp(s.depth, Lanes * Numbers::kTerms) / Numbers::kTerms,
+                       keysAcross);
+      Numbers::readRight(s.type, v + firstKey * s.v.row * bytes, s.v.row * bytes, here, room,
+                         s.valueDepth, values);
       addBlock(tiles * kTileRows, here);
     }
     finish(count);
   }
 
 private:
+  static constexpr int Lanes = Numbers::kLanes;
+
   const AttentionShape &s;
   const AttentionForward &at;
   ForwardBlocks blocks;
@@ -155,16 +158,19 @@ private:
     auto seenByTile = [&](int64_t row) {
       return seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
     };
-    multiply<Lanes>({q.data, q.stride, 1}, rows, keysAcross, scores, here, false, [&](int64_t row) {
-      return Extent{0, s.depth, seenByTile(row)};
-    });
+    multiply<Numbers>({q.data, q.stride, 1}, rows, keysAcross, scores, here, false,
+                      [&](int64_t row) {
+                        return Extent{0, s.depth, seenByTile(row)};
+                      });
     for (int64_t row = 0; row < rows; ++row)
-      if (int64_t room = roundUp(seenByTile(row / kTileRows * kTileRows), Lanes))
+      if (int64_t room = roundUp(seenByTile(row / kTileRows * kTileRows), Lanes)) {
         turnIntoPowers(row, scores.data + row * scores.stride, seen(row), room);
-    multiply<Lanes>({scores.data, scores.stride, 1}, rows, values, sums, s.valueDepth, true,
-                    [&](int64_t row) {
-                      return Extent{0, seenByTile(row), s.valueDepth};
-                    });
+        Numbers::narrow(scores.data + row * scores.stride, room);
+      }
+    multiply<Numbers>({scores.data, scores.stride, 1}, rows, values, sums, s.valueDepth, true,
+                      [&](int64_t row) {
+                        return Extent{0, seenByTile(row), s.valueDepth};
+                      });
   }
 
   AUTOPAR_INLINE void turnIntoPowers(int64_t row, float *here, int64_t visible, int64_t room) {

@@ -1,160 +1,204 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention is computed with: tiles of products, exponentials and packing, on vectors of
-// `Lanes` floats. Everything is inlined into functions that say for which processors they are, so
-// that one text serves all of them; vectors go by reference since their way through calls would
-// depend on the processor.
+// Products of attention: a tile of sums stays in registers while a row of words, one per tile row,
+// meets a row of vectors. A word is one float, or two bf16 terms where the processor multiplies
+// those.
 #pragma once
 
-#include "autopar/Base/DataType.h"
+#include "AttentionVectors.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <utility>
-
-#define AUTOPAR_INLINE inline __attribute__((always_inline))
+#include <immintrin.h>
 
 namespace autopar::runtime::attention {
 
 /// Rows of a tile; its columns are as many vectors as the registers hold beside.
 constexpr int64_t kTileRows = 6;
-constexpr float kLog2E = 1.44269504089f, kLn2 = 0.693147180560f;
 
-inline int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
-template <int Lanes>
-struct Vector {
-  typedef float Floats __attribute__((vector_size(Lanes * 4)));
-  typedef int32_t Ints __attribute__((vector_size(Lanes * 4)));
-  typedef uint16_t Shorts __attribute__((vector_size(Lanes * 2)));
-  typedef _Float16 Halves __attribute__((vector_size(Lanes * 2)));
-};
-
-template <typename V>
-AUTOPAR_INLINE void load(const void *from, V &to) {
-  std::memcpy(&to, from, sizeof(V));
-}
-template <typename V>
-AUTOPAR_INLINE void store(const V &from, void *to) {
-  std::memcpy(to, &from, sizeof(V));
-}
-
-/// 2^x for x <= 127, to about one unit in the last place; 0 below -126. The exponent is the nearest
-/// integer, which adding 1.5 * 2^23 leaves in the low bits; a polynomial of least relative error
-/// gives the rest.
-template <int Lanes>
-AUTOPAR_INLINE void exp2Of(const typename Vector<Lanes>::Floats &x,
-                           typename Vector<Lanes>::Floats &result) {
-  using Floats = typename Vector<Lanes>::Floats;
-  using Ints = typename Vector<Lanes>::Ints;
-  constexpr float kRounding = 12582912.0f, kSmallest = -126.0f;
-  Floats zero{}, smallest = zero + kSmallest;
-  Floats t = x < smallest ? smallest : x;
-  Floats shifted = t + kRounding;
-  Floats f = t - (shifted - kRounding);
-  Floats p = f * 1.53533620e-4f + 1.33988739e-3f;
-  p = p * f + 9.61843692e-3f;
-  p = p * f + 5.55033237e-2f;
-  p = p * f + 0.240226477f;
-  p = p * f + 0.693147182f;
-  p = p * f + 1.0f;
-  Ints bits;
-  std::memcpy(&bits, &shifted, sizeof(bits));
-  bits = (bits << 23) + (127 << 23);
-  Floats power;
-  std::memcpy(&power, &bits, sizeof(bits));
-  result = x < smallest ? zero : p * power;
-}
-
-template <int Lanes>
-AUTOPAR_INLINE float sumOf(const typename Vector<Lanes>::Floats &x) {
-  float lanes[Lanes];
-  store(x, lanes);
-  for (int width = Lanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      lanes[i] += lanes[i + width];
-  return lanes[0];
-}
-template <int Lanes>
-AUTOPAR_INLINE float maxOf(const typename Vector<Lanes>::Floats &x) {
-  float lanes[Lanes];
-  store(x, lanes);
-  for (int width = Lanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
-  return lanes[0];
-}
-
-/// An operand of which single numbers are read.
+/// An operand of which single words are read.
 struct Left {
   const float *data;
-  int64_t rowStride, depthStride;
-};
-/// Rows of vectors.
-struct Rows {
-  float *data;
-  int64_t stride;
+  int64_t rowStride, wordStride;
 };
 
-/// c += left * right, or = where it does not add: 6 rows of so many vectors.
-template <int Lanes, int Vectors>
-AUTOPAR_INLINE void tile(const Left &left, int64_t depth, const Rows &right, const Rows &c,
-                         bool adds) {
-  using Floats = typename Vector<Lanes>::Floats;
-  Floats sums[kTileRows][Vectors];
-  for (int i = 0; i < kTileRows; ++i)
-    for (int j = 0; j < Vectors; ++j) {
-      sums[i][j] = Floats{};
-      if (adds)
-        load(c.data + i * c.stride + j * Lanes, sums[i][j]);
-    }
-  for (int64_t k = 0; k < depth; ++k) {
-    Floats v[Vectors];
-    for (int j = 0; j < Vectors; ++j)
-      load(right.data + k * right.stride + j * Lanes, v[j]);
-    const float *a = left.data + k * left.depthStride;
-    for (int i = 0; i < kTileRows; ++i) {
-      float x = a[i * left.rowStride];
+/// Words of one float: c += left * right, or = where it does not add, for 6 rows of so many
+/// vectors.
+template <int Lanes>
+struct Wide {
+  static constexpr int kLanes = Lanes, kTerms = 1;
+
+  template <int Vectors>
+  static AUTOPAR_INLINE void tile(const Left &left, int64_t words, const Rows &right, const Rows &c,
+                                  bool adds) {
+    using Floats = typename Vector<Lanes>::Floats;
+    Floats sums[kTileRows][Vectors];
+    for (int i = 0; i < kTileRows; ++i)
+      for (int j = 0; j < Vectors; ++j) {
+        sums[i][j] = Floats{};
+        if (adds)
+          load(c.data + i * c.stride + j * Lanes, sums[i][j]);
+      }
+    for (int64_t k = 0; k < words; ++k) {
+      Floats v[Vectors];
       for (int j = 0; j < Vectors; ++j)
-        sums[i][j] = sums[i][j] + x * v[j];
+        load(right.data + k * right.stride + j * Lanes, v[j]);
+      const float *a = left.data + k * left.wordStride;
+      for (int i = 0; i < kTileRows; ++i) {
+        float x = a[i * left.rowStride];
+        for (int j = 0; j < Vectors; ++j)
+          sums[i][j] = sums[i][j] + x * v[j];
+      }
+    }
+    for (int i = 0; i < kTileRows; ++i)
+      for (int j = 0; j < Vectors; ++j)
+        store(sums[i][j], c.data + i * c.stride + j * Lanes);
+  }
+
+  /// Rows whose numbers are terms, for the left.
+  static AUTOPAR_INLINE void readLeft(DataType type, const uint8_t *from, int64_t rowBytes,
+                                      int64_t count, int64_t room, int64_t length, const Rows &to) {
+    for (int64_t i = 0; i < room; ++i)
+      readRow<Lanes>(type, from + i * rowBytes, i < count ? length : 0, to.data + i * to.stride,
+                     roundUp(length, Lanes));
+  }
+  /// Rows that are terms themselves, for the right.
+  static AUTOPAR_INLINE void readRight(DataType type, const uint8_t *from, int64_t rowBytes,
+                                       int64_t count, int64_t room, int64_t length,
+                                       const Rows &to) {
+    readLeft(type, from, rowBytes, count, room, length, to);
+  }
+  /// Floats of a row for the left, where they are; of rows, as the terms of the left.
+  static AUTOPAR_INLINE void narrow(float *, int64_t) {}
+  static AUTOPAR_INLINE void pairFloats(const Rows &, int64_t, int64_t, const Rows &) {}
+};
+
+#define AUTOPAR_PAIRS                                                                              \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,f16c")))
+
+/// Words of two bf16, whose products the processor adds to a float.
+struct Paired {
+  static constexpr int kLanes = 16, kTerms = 2;
+
+  template <int Vectors>
+  AUTOPAR_PAIRS static void tile(const Left &left, int64_t words, const Rows &right, const Rows &c,
+                                 bool adds) {
+    __m512 sums[kTileRows][Vectors];
+    for (int i = 0; i < kTileRows; ++i)
+      for (int j = 0; j < Vectors; ++j)
+        sums[i][j] =
+            adds ? _mm512_loadu_ps(c.data + i * c.stride + j * kLanes) : _mm512_setzero_ps();
+    for (int64_t k = 0; k < words; ++k) {
+      __m512bh v[Vectors];
+      for (int j = 0; j < Vectors; ++j)
+        v[j] = __m512bh(_mm512_loadu_ps(right.data + k * right.stride + j * kLanes));
+      const float *a = left.data + k * left.wordStride;
+      for (int i = 0; i < kTileRows; ++i) {
+        auto x = __m512bh(_mm512_set1_ps(a[i * left.rowStride]));
+        for (int j = 0; j < Vectors; ++j)
+          sums[i][j] = _mm512_dpbf16_ps(sums[i][j], x, v[j]);
+      }
+    }
+    for (int i = 0; i < kTileRows; ++i)
+      for (int j = 0; j < Vectors; ++j)
+        _mm512_storeu_ps(c.data + i * c.stride + j * kLanes, sums[i][j]);
+  }
+
+  static AUTOPAR_INLINE void readLeft(DataType, const uint8_t *from, int64_t rowBytes,
+                                      int64_t count, int64_t room, int64_t length, const Rows &to) {
+    auto bytes = size_t(length * 2), padded = size_t(roundUp(length, 2 * kLanes) * 2);
+    for (int64_t i = 0; i < room; ++i) {
+      auto *row = reinterpret_cast<uint8_t *>(to.data + i * to.stride);
+      size_t here = i < count ? bytes : 0;
+      if (here)
+        std::memcpy(row, from + i * rowBytes, here);
+      std::memset(row + here, 0, padded - here);
     }
   }
-  for (int i = 0; i < kTileRows; ++i)
-    for (int j = 0; j < Vectors; ++j)
-      store(sums[i][j], c.data + i * c.stride + j * Lanes);
-}
+  static AUTOPAR_INLINE void readRight(DataType, const uint8_t *from, int64_t rowBytes,
+                                       int64_t count, int64_t room, int64_t length,
+                                       const Rows &to) {
+    for (int64_t i = 0; i < room; i += kTerms)
+      pairRows(from + i * rowBytes, i < count ? length : 0, from + (i + 1) * rowBytes,
+               i + 1 < count ? length : 0, to.data + i / kTerms * to.stride,
+               roundUp(length, kLanes));
+  }
+  /// Words of two rows each, from floats.
+  AUTOPAR_PAIRS static void pairFloats(const Rows &from, int64_t rows, int64_t length,
+                                       const Rows &to) {
+    for (int64_t i = 0; i < rows; i += 2)
+      for (int64_t j = 0; j < length; j += kLanes) {
+        const float *at = from.data + i * from.stride + j;
+        auto halves = [&](const float *x) __attribute__((always_inline)) AUTOPAR_PAIRS {
+          return _mm512_cvtepu16_epi32(__m256i(_mm512_cvtneps_pbh(_mm512_loadu_ps(x))));
+        };
+        _mm512_storeu_si512(
+            to.data + i / 2 * to.stride + j,
+            _mm512_or_si512(halves(at), _mm512_slli_epi32(halves(at + from.stride), 16)));
+      }
+  }
+  AUTOPAR_PAIRS static void narrow(float *row, int64_t length) {
+    for (int64_t j = 0; j < length; j += kLanes) {
+      auto halves = __m256i(_mm512_cvtneps_pbh(_mm512_loadu_ps(row + j)));
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(row + j / 2), halves);
+    }
+  }
 
-/// What of a tile exists: terms from the first to the last, and columns.
+private:
+  /// Two rows of memory as words; of neither more is read than is there.
+  static AUTOPAR_INLINE void pairRows(const uint8_t *first, int64_t firstLength,
+                                      const uint8_t *second, int64_t secondLength, float *to,
+                                      int64_t room) {
+    typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
+    auto words = [](const uint8_t *row, int64_t length, int64_t j, Words &to)
+        __attribute__((always_inline)) {
+      Vector<kLanes>::Shorts shorts{};
+      if (j + kLanes <= length)
+        load(row + j * 2, shorts);
+      else if (j < length)
+        std::memcpy(&shorts, row + j * 2, size_t(length - j) * 2);
+      to = __builtin_convertvector(shorts, Words);
+    };
+    for (int64_t j = 0; j < room; j += kLanes) {
+      Words low, high;
+      words(first, firstLength, j, low);
+      words(second, secondLength, j, high);
+      store(low | high << 16, to + j);
+    }
+  }
+};
+
+/// What of a tile exists: terms from the first to the last, and columns. (Of pairs of terms both
+/// are taken where one exists; the other one is zero.)
 struct Extent {
   int64_t firstTerm, terms, columns;
 };
 
-/// The same for many tiles of rows, of which `extentOf(row)` says what exists; whole vectors are
+/// The products of many tiles of rows, of which `extentOf(row)` says what exists; whole vectors are
 /// written. A panel of `right` stays in the first cache while all tiles pass by.
-template <int Lanes, typename ExtentOf>
+template <typename Numbers, typename ExtentOf>
 AUTOPAR_INLINE void multiply(const Left &left, int64_t rows, const Rows &right, const Rows &c,
                              int64_t columns, bool adds, const ExtentOf &extentOf) {
+  constexpr int Lanes = Numbers::kLanes, kTerms = Numbers::kTerms;
   // 32 registers with AVX-512, 16 otherwise.
   constexpr int kVectors = Lanes == 16 ? 4 : 2;
   for (int64_t j = 0; j < columns; j += kVectors * Lanes)
     for (int64_t row = 0; row < rows; row += kTileRows) {
       Extent extent = extentOf(row);
-      int64_t terms = extent.terms - extent.firstTerm;
+      int64_t firstWord = extent.firstTerm / kTerms;
+      int64_t words = (extent.terms + kTerms - 1) / kTerms - firstWord;
       int64_t vectors = (std::min(columns, extent.columns) - j + Lanes - 1) / Lanes;
-      if (vectors <= 0 || (terms <= 0 && adds))
+      if (vectors <= 0 || (words <= 0 && adds))
         continue;
-      Left leftHere{left.data + row * left.rowStride + extent.firstTerm * left.depthStride,
-                    left.rowStride, left.depthStride};
-      Rows rightHere{right.data + extent.firstTerm * right.stride + j, right.stride};
+      Left leftHere{left.data + row * left.rowStride + firstWord * left.wordStride, left.rowStride,
+                    left.wordStride};
+      Rows rightHere{right.data + firstWord * right.stride + j, right.stride};
       Rows cHere{c.data + row * c.stride + j, c.stride};
       if (vectors >= kVectors)
-        tile<Lanes, kVectors>(leftHere, terms, rightHere, cHere, adds);
+        Numbers::template tile<kVectors>(leftHere, words, rightHere, cHere, adds);
       else if (vectors == 1)
-        tile<Lanes, 1>(leftHere, terms, rightHere, cHere, adds);
+        Numbers::template tile<1>(leftHere, words, rightHere, cHere, adds);
       else if (vectors == 2)
-        tile<Lanes, 2>(leftHere, terms, rightHere, cHere, adds);
+        Numbers::template tile<2>(leftHere, words, rightHere, cHere, adds);
       else
-        tile<Lanes, 3>(leftHere, terms, rightHere, cHere, adds);
+        Numbers::template tile<3>(leftHere, words, rightHere, cHere, adds);
     }
 }
 
@@ -163,126 +207,6 @@ AUTOPAR_INLINE void multiply(const Left &left, int64_t rows, const Rows &right, 
 inline int64_t strideFor(int64_t floats) {
   int64_t vectors = (floats + 15) / 16;
   return 16 * (vectors <= 4 || vectors % 2 == 1 ? vectors : vectors + 1);
-}
-
-/// `Lanes` numbers from memory as floats.
-template <int Lanes>
-AUTOPAR_INLINE void loadAsFloats(DataType type, const uint8_t *from,
-                                 typename Vector<Lanes>::Floats &to) {
-  using V = Vector<Lanes>;
-  if (type == DataType::F32) {
-    load(from, to);
-  } else if (type == DataType::BF16) {
-    typename V::Shorts shorts;
-    load(from, shorts);
-    typename V::Ints bits = __builtin_convertvector(shorts, typename V::Ints) << 16;
-    std::memcpy(&to, &bits, sizeof(to));
-  } else {
-    typename V::Halves halves;
-    load(from, halves);
-    to = __builtin_convertvector(halves, typename V::Floats);
-  }
-}
-/// The reverse, to the nearest; bf16 that are no numbers stay so.
-template <int Lanes>
-AUTOPAR_INLINE void storeFloats(DataType type, const typename Vector<Lanes>::Floats &from,
-                                uint8_t *to) {
-  using V = Vector<Lanes>;
-  if (type == DataType::F32) {
-    store(from, to);
-  } else if (type == DataType::BF16) {
-    typedef uint32_t Words __attribute__((vector_size(Lanes * 4)));
-    Words bits;
-    std::memcpy(&bits, &from, sizeof(bits));
-    Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
-    rounded = from == from ? rounded : quiet;
-    store(__builtin_convertvector(rounded, typename V::Shorts), to);
-  } else {
-    store(__builtin_convertvector(from, typename V::Halves), to);
-  }
-}
-
-/// `count` numbers as floats, and zeros up to `room`, which is whole vectors.
-template <int Lanes>
-AUTOPAR_INLINE void readRow(DataType type, const uint8_t *from, int64_t count, float *to,
-                            int64_t room) {
-  int64_t bytes = byteSize(type), i = 0;
-  typename Vector<Lanes>::Floats v;
-  for (; i + Lanes <= count; i += Lanes) {
-    loadAsFloats<Lanes>(type, from + i * bytes, v);
-    store(v, to + i);
-  }
-  for (; i < room; i += Lanes) {
-    uint8_t rest[Lanes * 4] = {};
-    if (i < count)
-      std::memcpy(rest, from + i * bytes, size_t((count - i) * bytes));
-    loadAsFloats<Lanes>(type, rest, v);
-    store(v, to + i);
-  }
-}
-/// `count` floats times a factor.
-template <int Lanes>
-AUTOPAR_INLINE void writeRow(DataType type, const float *from, float factor, int64_t count,
-                             uint8_t *to) {
-  int64_t bytes = byteSize(type);
-  for (int64_t i = 0; i < count; i += Lanes) {
-    typename Vector<Lanes>::Floats v;
-    load(from + i, v);
-    v = v * factor;
-    if (i + Lanes <= count) {
-      storeFloats<Lanes>(type, v, to + i * bytes);
-      continue;
-    }
-    uint8_t rest[Lanes * 4];
-    storeFloats<Lanes>(type, v, rest);
-    std::memcpy(to + i * bytes, rest, size_t((count - i) * bytes));
-  }
-}
-
-/// One step of a transposition: numbers of two rows change places in blocks of `Block`.
-template <int Lanes, int Block, int... I>
-AUTOPAR_INLINE void exchange(typename Vector<Lanes>::Floats &x, typename Vector<Lanes>::Floats &y,
-                             std::integer_sequence<int, I...>) {
-  typename Vector<Lanes>::Floats low =
-      __builtin_shufflevector(x, y, (I & Block ? I - Block + Lanes : I)...);
-  y = __builtin_shufflevector(x, y, (I & Block ? I + Lanes : I + Block)...);
-  x = low;
-}
-template <int Lanes, int Block>
-AUTOPAR_INLINE void transposeBlocks(typename Vector<Lanes>::Floats (&rows)[Lanes]) {
-  if constexpr (Block > 0) {
-    for (int i = 0; i < Lanes; ++i)
-      if ((i & Block) == 0)
-        exchange<Lanes, Block>(rows[i], rows[i + Block], std::make_integer_sequence<int, Lanes>());
-    transposeBlocks<Lanes, Block / 2>(rows);
-  }
-}
-
-/// to[c][r] = from[r][c] for a multiple of `Lanes` of rows and columns.
-template <int Lanes>
-AUTOPAR_INLINE void transpose(const Rows &from, int64_t rows, int64_t columns, const Rows &to) {
-  for (int64_t r = 0; r < rows; r += Lanes)
-    for (int64_t c = 0; c < columns; c += Lanes) {
-      typename Vector<Lanes>::Floats block[Lanes];
-      for (int i = 0; i < Lanes; ++i)
-        load(from.data + (r + i) * from.stride + c, block[i]);
-      transposeBlocks<Lanes, Lanes / 2>(block);
-      for (int i = 0; i < Lanes; ++i)
-        store(block[i], to.data + (c + i) * to.stride + r);
-    }
-}
-
-/// Rows of a tensor as floats; rows that do not exist are zero.
-template <int Lanes>
-AUTOPAR_INLINE void readRows(DataType type, const uint8_t *from, int64_t rowBytes, int64_t count,
-                             int64_t room, int64_t length, const Rows &to) {
-  int64_t width = roundUp(length, Lanes);
-  for (int64_t i = 0; i < room; ++i) {
-    if (i < count)
-      readRow<Lanes>(type, from + i * rowBytes, length, to.data + i * to.stride, width);
-    else
-      std::memset(to.data + i * to.stride, 0, size_t(width) * 4);
-  }
 }
 
 } // namespace autopar::runtime::attention
