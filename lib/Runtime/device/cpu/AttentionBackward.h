@@ -149,11 +149,16 @@ private:
   AUTOPAR_INLINE float productOf(const uint8_t *x, const uint8_t *y) const {
     typename Vector<Lanes>::Floats sum{}, a, b;
     int64_t bytes = byteSize(s.type);
-    for (int64_t i = 0; i < s.valueDepth; i += Lanes) {
+    int64_t i = 0;
+    for (; i + Lanes <= s.valueDepth; i += Lanes) {
+      loadAsFloats<Lanes>(s.type, x + i * bytes, a);
+      loadAsFloats<Lanes>(s.type, y + i * bytes, b);
+      sum = sum + a * b;
+    }
+    if (i < s.valueDepth) {
       float rest[2][Lanes];
-      int64_t count = std::min<int64_t>(Lanes, s.valueDepth - i);
-      readRow<Lanes>(s.type, x + i * bytes, count, rest[0], Lanes);
-      readRow<Lanes>(s.type, y + i * bytes, count, rest[1], Lanes);
+      readRow<Lanes>(s.type, x + i * bytes, s.valueDepth - i, rest[0], Lanes);
+      readRow<Lanes>(s.type, y + i * bytes, s.valueDepth - i, rest[1], Lanes);
       load(rest[0], a);
       load(rest[1], b);
       sum = sum + a * b;

@@ -103,14 +103,9 @@ struct Paired {
 
   static AUTOPAR_INLINE void readLeft(DataType, const uint8_t *from, int64_t rowBytes,
                                       int64_t count, int64_t room, int64_t length, const Rows &to) {
-    auto bytes = size_t(length * 2), padded = size_t(roundUp(length, 2 * kLanes) * 2);
-    for (int64_t i = 0; i < room; ++i) {
-      auto *row = reinterpret_cast<uint8_t *>(to.data + i * to.stride);
-      size_t here = i < count ? bytes : 0;
-      if (here)
-        std::memcpy(row, from + i * rowBytes, here);
-      std::memset(row + here, 0, padded - here);
-    }
+    for (int64_t i = 0; i < room; ++i)
+      pairTerms(from + i * rowBytes, i < count ? length : 0, to.data + i * to.stride,
+                roundUp(length, 2 * kLanes) / 2);
   }
   static AUTOPAR_INLINE void readRight(DataType, const uint8_t *from, int64_t rowBytes,
                                        int64_t count, int64_t room, int64_t length,
@@ -142,6 +137,18 @@ struct Paired {
   }
 
 private:
+  /// A row of memory as words, and zeros.
+  static AUTOPAR_INLINE void pairTerms(const uint8_t *row, int64_t length, float *to,
+                                       int64_t room) {
+    for (int64_t j = 0; j < room; j += kLanes) {
+      Vector<kLanes>::Floats words{};
+      if (2 * (j + kLanes) <= length)
+        load(row + j * 4, words);
+      else if (2 * j < length)
+        std::memcpy(&words, row + j * 4, size_t(length - 2 * j) * 2);
+      store(words, to + j);
+    }
+  }
   /// Two rows of memory as words; of neither more is read than is there.
   static AUTOPAR_INLINE void pairRows(const uint8_t *first, int64_t firstLength,
                                       const uint8_t *second, int64_t secondLength, float *to,
