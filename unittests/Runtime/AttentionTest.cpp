@@ -310,7 +310,8 @@ TEST(Attention, SameBitsOnAnyThreads) {
   for (unsigned seed = 100; seed < 116; ++seed) {
     Case one = Case::draw(seed);
     one.run(1);
-    for (int threads : {2, 3, 7}) {
+    // With 16 there are more of them than heads of keys.
+    for (int threads : {2, 3, 16}) {
       Case many = Case::draw(seed);
       many.run(threads);
       EXPECT_EQ(std::memcmp(one.lse.data(), many.lse.data(), one.lse.size() * 4), 0);

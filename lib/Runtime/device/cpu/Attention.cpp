@@ -18,26 +18,26 @@ using namespace attention;
 #define AUTOPAR_AVX2 __attribute__((target("avx2,fma,f16c")))
 
 /// A call shared out among threads.
-template <typename Operands>
+template <typename Operands, typename Blocks>
 struct Shared {
   const AttentionShape &shape;
   const Operands &operands;
+  const Blocks &blocks;
   float *scratch;
-  int64_t scratchFloats; ///< of a thread
-  int64_t tasks;
   int lanes;
   std::atomic<int64_t> next = 0;
 
   template <typename Worker>
   AUTOPAR_INLINE void runWith() {
-    Worker worker(shape, operands, scratch + omp_get_thread_num() * scratchFloats);
+    Worker worker(shape, operands, blocks, scratch + omp_get_thread_num() * blocks.floats());
+    int64_t tasks = blocks.tasks(shape);
     for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;)
       worker.run(task);
   }
 };
 
-using SharedForward = Shared<AttentionForward>;
-using SharedBackward = Shared<AttentionBackward>;
+using SharedForward = Shared<AttentionForward, ForwardBlocks>;
+using SharedBackward = Shared<AttentionBackward, BackwardBlocks>;
 
 void forwardPlain(SharedForward &shared) { shared.runWith<ForwardWorker<Wide<4>>>(); }
 AUTOPAR_AVX2 void forwardAvx2(SharedForward &shared) { shared.runWith<ForwardWorker<Wide<8>>>(); }
@@ -75,7 +75,7 @@ void run(SharedBackward &shared) {
 
 template <typename Call>
 void share(Call &call, int threads) {
-  int64_t useful = std::min<int64_t>(threads, call.tasks);
+  int64_t useful = std::min<int64_t>(threads, call.blocks.tasks(call.shape));
   if (useful > 1)
     GOMP_parallel([](void *data) { run(*static_cast<Call *>(data)); }, &call, unsigned(useful), 0);
   else if (useful == 1)
@@ -123,30 +123,22 @@ int64_t attentionScratchBytes(const AttentionShape &shape, int threads) {
 }
 
 int64_t attentionBackwardScratchBytes(const AttentionShape &shape, int threads) {
-  BackwardBlocks blocks(shape);
+  BackwardBlocks blocks(shape, threads);
   return blocks.floats() * 4 * std::min<int64_t>(threads, blocks.tasks(shape));
 }
 
 void attentionForward(const AttentionShape &shape, const AttentionForward &operands, void *scratch,
                       int threads, int lanes) {
   ForwardBlocks blocks(shape);
-  SharedForward call{shape,
-                     operands,
-                     static_cast<float *>(scratch),
-                     blocks.floats(),
-                     blocks.tasks(shape),
+  SharedForward call{shape, operands, blocks, static_cast<float *>(scratch),
                      lanes ? lanes : attentionLanes(shape.type)};
   share(call, threads);
 }
 
 void attentionBackward(const AttentionShape &shape, const AttentionBackward &operands,
                        void *scratch, int threads, int lanes) {
-  BackwardBlocks blocks(shape);
-  SharedBackward call{shape,
-                      operands,
-                      static_cast<float *>(scratch),
-                      blocks.floats(),
-                      blocks.tasks(shape),
+  BackwardBlocks blocks(shape, threads);
+  SharedBackward call{shape, operands, blocks, static_cast<float *>(scratch),
                       lanes ? lanes : attentionLanes(shape.type)};
   share(call, threads);
 }

@@ -2,6 +2,8 @@
 // Backward attention of one head of keys and values with its heads of queries: for each block of
 // keys all queries that see them pass by, their probabilities computed again from lse. Gradients of
 // the keys and values of the block stay in the cache, those of the queries are summed over blocks.
+// Where that keeps too few threads busy, blocks of keys and blocks of queries are computed apart:
+// in seven products instead of five, each sum in the same order.
 #pragma once
 
 #include "AttentionForward.h"
@@ -17,16 +19,22 @@ struct BackwardBlocks {
   int64_t queryRows;                     ///< of all heads of a group
   int64_t depth, valueDepth, keysAcross; ///< between rows of them
   int64_t scores; ///< between rows of probabilities: tiles of keys read on past the block
+  int64_t keyBlocks, queryBlocks;
+  bool isApart; ///< one task per block of keys, then one per block of queries
 
-  explicit BackwardBlocks(const AttentionShape &s) {
+  BackwardBlocks(const AttentionShape &s, int threads) {
     int64_t blocks = std::max<int64_t>(1, (s.keys + kMostKeys - 1) / kMostKeys);
     keys = std::max<int64_t>(16, roundUp((s.keys + blocks - 1) / blocks, 16));
     keyRows = roundUp(keys, kTileRows);
+    keyBlocks = (s.keys + keys - 1) / keys, queryBlocks = (s.queries + kRows - 1) / kRows;
+    isApart = threads > s.batch * s.groups && keyBlocks * s.heads / s.groups * queryBlocks > 1;
     queryRows = s.heads / s.groups * roundUp(s.queries, kTileRows);
     depth = strideFor(s.depth), valueDepth = strideFor(s.valueDepth);
     keysAcross = strideFor(keys), scores = strideFor(keys + kTileRows);
   }
-  int64_t tasks(const AttentionShape &s) const { return s.batch * s.groups; }
+  int64_t tasks(const AttentionShape &s) const {
+    return s.batch * (isApart ? s.groups * keyBlocks + s.heads * queryBlocks : s.groups);
+  }
   int64_t floats() const {
     int64_t pairs = kRows / 2 * (depth + valueDepth + 2 * scores);
     return roundUp(queryRows * (depth + 2) + kRows * (depth + valueDepth + 2 * scores) + pairs +
@@ -40,9 +48,8 @@ template <typename Numbers>
 class BackwardWorker {
 public:
   AUTOPAR_INLINE BackwardWorker(const AttentionShape &shape, const AttentionBackward &operands,
-                                float *scratch)
-      : s(shape), at(operands), blocks(shape) {
-    constexpr int64_t kRows = BackwardBlocks::kRows;
+                                const BackwardBlocks &blocks, float *scratch)
+      : s(shape), at(operands), blocks(blocks) {
     auto take = [&](int64_t rows, int64_t stride) {
       Rows made{scratch, stride};
       scratch += rows * stride;
@@ -72,47 +79,43 @@ public:
   }
 
   AUTOPAR_INLINE void run(int64_t task) {
-    batch = task / s.groups, group = task % s.groups;
     perGroup = s.heads / s.groups;
-    prepareQueries();
-    int64_t bytes = byteSize(s.type);
-    const uint8_t *k = headOf(at.k, s.type, s.k, batch, group),
-                  *v = headOf(at.v, s.type, s.v, batch, group);
-    for (firstKey = 0; firstKey < s.keys; firstKey += blocks.keys) {
+    Part part = partOf(task);
+    prepareQueries(part);
+    for (firstKey = part.firstKey; firstKey < part.lastKey; firstKey += blocks.keys) {
       here = std::min(blocks.keys, s.keys - firstKey);
-      int64_t room = roundUp(here, Lanes);
-      auto across = [&](const uint8_t *from, const AttentionStrides &strides, int64_t length,
-                        const Rows &plain, const Rows &to) __attribute__((always_inline)) {
-        Numbers::readLeft(s.type, from + firstKey * strides.row * bytes, strides.row * bytes, here,
-                          room, length, plain);
-        transpose<Lanes>(plain, room, roundUp(length, Lanes * Numbers::kTerms) / Numbers::kTerms,
-                         to);
-      };
-      across(v, s.v, s.valueDepth, values, valuesAcross);
-      across(k, s.k, s.depth, keys, keysAcross);
-      if (Numbers::kTerms > 1)
-        Numbers::readRight(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room,
-                           s.depth, keys);
+      readKeys();
       int64_t keyRows = roundUp(here, kTileRows);
       std::memset(dK.data, 0, size_t(keyRows * dK.stride) * 4);
       std::memset(dV.data, 0, size_t(keyRows * dV.stride) * 4);
-      for (inGroup = 0; inGroup < perGroup; ++inGroup)
-        for (firstQuery = 0; firstQuery < s.queries; firstQuery += BackwardBlocks::kRows)
-          addBlock();
-      writeRows(dK, s.scale, firstKey, here, s.depth, at.dK, s.dK, group);
-      writeRows(dV, 1.0f, firstKey, here, s.valueDepth, at.dV, s.dV, group);
+      for (inGroup = part.firstHead; inGroup < part.lastHead; ++inGroup)
+        for (firstQuery = part.firstQuery; firstQuery < part.lastQuery; firstQuery += kRows)
+          addBlock(part);
+      if (part.wantsKeys) {
+        writeRows(dK, s.scale, firstKey, here, s.depth, at.dK, s.dK, group);
+        writeRows(dV, 1.0f, firstKey, here, s.valueDepth, at.dV, s.dV, group);
+      }
     }
-    for (int64_t i = 0; i < perGroup; ++i)
-      writeRows({dQ.data + i * rowsPerHead() * dQ.stride, dQ.stride}, s.scale, 0, s.queries,
-                s.depth, at.dQ, s.dQ, group * perGroup + i);
+    if (part.wantsQueries)
+      for (int64_t i = part.firstHead; i < part.lastHead; ++i)
+        writeRows({dQ.data + (i * rowsPerHead() + part.firstQuery) * dQ.stride, dQ.stride}, s.scale,
+                  part.firstQuery, part.lastQuery - part.firstQuery, s.depth, at.dQ, s.dQ,
+                  group * perGroup + i);
   }
 
 private:
   static constexpr int Lanes = Numbers::kLanes;
+  static constexpr int64_t kRows = BackwardBlocks::kRows;
+
+  /// The keys, heads of the group and queries of a task, and whose gradients it gives.
+  struct Part {
+    int64_t firstKey, lastKey, firstHead, lastHead, firstQuery, lastQuery;
+    bool wantsKeys, wantsQueries;
+  };
 
   const AttentionShape &s;
   const AttentionBackward &at;
-  BackwardBlocks blocks;
+  const BackwardBlocks &blocks;
   Rows q, dO, powers, dScores, keys, keysAcross, values, valuesAcross, dQ, dK, dV;
   /// As terms: of pairs of rows, otherwise the same again.
   Rows qTerms, dOTerms, powerTerms, dScoreTerms;
@@ -126,22 +129,63 @@ private:
     return std::clamp<int64_t>(visibleKeys(s, firstQuery + row) - firstKey, 0, here);
   }
 
-  AUTOPAR_INLINE void prepareQueries() {
+  Part partOf(int64_t task) {
+    Part part{0, s.keys, 0, perGroup, 0, s.queries, true, true};
+    int64_t ofKeys = blocks.isApart ? s.batch * s.groups * blocks.keyBlocks : 0;
+    if (!blocks.isApart) {
+      batch = task / s.groups, group = task % s.groups;
+    } else if (task < ofKeys) {
+      int64_t row = task / blocks.keyBlocks;
+      batch = row / s.groups, group = row % s.groups;
+      part.firstKey = task % blocks.keyBlocks * blocks.keys;
+      part.lastKey = std::min(part.firstKey + blocks.keys, s.keys);
+      part.wantsQueries = false;
+    } else {
+      int64_t row = (task - ofKeys) / blocks.queryBlocks, head = row % s.heads;
+      batch = row / s.heads, group = head / perGroup;
+      part.firstHead = head % perGroup, part.lastHead = part.firstHead + 1;
+      part.firstQuery = (task - ofKeys) % blocks.queryBlocks * kRows;
+      part.lastQuery = std::min(part.firstQuery + kRows, s.queries);
+      part.lastKey = visibleKeys(s, part.lastQuery - 1);
+      part.wantsKeys = false;
+    }
+    return part;
+  }
+
+  /// A block of keys and values, for the products that read it.
+  AUTOPAR_INLINE void readKeys() {
+    int64_t room = roundUp(here, Lanes), bytes = byteSize(s.type);
+    auto across = [&](const void *data, const AttentionStrides &strides, int64_t length,
+                      const Rows &plain, const Rows &to) __attribute__((always_inline)) {
+      const uint8_t *from =
+          headOf(data, s.type, strides, batch, group) + firstKey * strides.row * bytes;
+      Numbers::readLeft(s.type, from, strides.row * bytes, here, room, length, plain);
+      transpose<Lanes>(plain, room, roundUp(length, Lanes * Numbers::kTerms) / Numbers::kTerms, to);
+    };
+    across(at.v, s.v, s.valueDepth, values, valuesAcross);
+    across(at.k, s.k, s.depth, keys, keysAcross);
+    if (Numbers::kTerms > 1)
+      Numbers::readRight(s.type,
+                         headOf(at.k, s.type, s.k, batch, group) + firstKey * s.k.row * bytes,
+                         s.k.row * bytes, here, room, s.depth, keys);
+  }
+
+  AUTOPAR_INLINE void prepareQueries(const Part &part) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    std::memset(dQ.data, 0, size_t(blocks.queryRows * dQ.stride) * 4);
-    std::fill_n(lse, blocks.queryRows, kInfinity);
-    std::fill_n(products, blocks.queryRows, 0.0f);
-    for (inGroup = 0; inGroup < perGroup; ++inGroup) {
+    for (inGroup = part.firstHead; inGroup < part.lastHead; ++inGroup) {
       const uint8_t *o = headOf(at.o, s.type, s.o, batch, head()),
                     *dOut = headOf(at.dO, s.type, s.dO, batch, head());
       const float *given = at.lse + (batch * s.heads + head()) * s.queries;
-      for (int64_t i = 0; i < s.queries; ++i) {
-        int64_t row = inGroup * rowsPerHead() + i;
-        products[row] =
-            productOf(o + i * s.o.row * byteSize(s.type), dOut + i * s.dO.row * byteSize(s.type));
-        // Of a row that sees nothing all powers shall be zero.
-        if (given[i] != -kInfinity)
-          lse[row] = given[i] * kLog2E;
+      int64_t first = inGroup * rowsPerHead(), end = first + roundUp(part.lastQuery, kTileRows);
+      for (int64_t row = first + part.firstQuery; row < end; ++row) {
+        int64_t i = row - first;
+        bool exists = i < s.queries;
+        products[row] = exists ? productOf(o + i * s.o.row * byteSize(s.type),
+                                           dOut + i * s.dO.row * byteSize(s.type))
+                               : 0.0f;
+        // Where nothing is seen, and behind the last query, all powers shall be zero.
+        lse[row] = exists && given[i] != -kInfinity ? given[i] * kLog2E : kInfinity;
+        std::memset(dQ.data + row * dQ.stride, 0, size_t(dQ.stride) * 4);
       }
     }
   }
@@ -167,8 +211,8 @@ private:
   }
 
   /// What a block of queries of a head adds for this block of keys.
-  AUTOPAR_INLINE void addBlock() {
-    int64_t count = std::min(BackwardBlocks::kRows, s.queries - firstQuery);
+  AUTOPAR_INLINE void addBlock(const Part &part) {
+    int64_t count = std::min(kRows, s.queries - firstQuery);
     if (seen(count - 1) == 0)
       return;
     int64_t rows = roundUp(count, kTileRows), bytes = byteSize(s.type);
@@ -203,10 +247,13 @@ private:
     for (int64_t row = 0; row < rows; ++row)
       Numbers::narrow(dScores.data + row * dScores.stride, roomOf(row));
     int64_t place = inGroup * rowsPerHead() + firstQuery;
-    multiply<Numbers>({dScores.data, dScores.stride, 1}, rows, keys,
-                      {dQ.data + place * dQ.stride, dQ.stride}, s.depth, true, [&](int64_t row) {
-                        return Extent{0, seenByTile(row), s.depth};
-                      });
+    if (part.wantsQueries)
+      multiply<Numbers>({dScores.data, dScores.stride, 1}, rows, keys,
+                        {dQ.data + place * dQ.stride, dQ.stride}, s.depth, true, [&](int64_t row) {
+                          return Extent{0, seenByTile(row), s.depth};
+                        });
+    if (!part.wantsKeys)
+      return;
     // Of the queries, those that see one of a tile of keys.
     auto extentOf = [&](int64_t key) {
       int64_t first = s.isCausal ? firstKey + key - (s.keys - s.queries) - firstQuery : 0;

@@ -92,8 +92,8 @@ template <typename Numbers>
 class ForwardWorker {
 public:
   AUTOPAR_INLINE ForwardWorker(const AttentionShape &shape, const AttentionForward &operands,
-                               float *scratch)
-      : s(shape), at(operands), blocks(shape) {
+                               const ForwardBlocks &blocks, float *scratch)
+      : s(shape), at(operands), blocks(blocks) {
     constexpr int64_t kKeys = ForwardBlocks::kKeys;
     auto take = [&](int64_t rows, int64_t stride) {
       Rows made{scratch, stride};
@@ -145,7 +145,7 @@ private:
 
   const AttentionShape &s;
   const AttentionForward &at;
-  ForwardBlocks blocks;
+  const ForwardBlocks &blocks;
   Rows q, sums, keys, keysAcross, values, scores;
   float *largest, *total; ///< of each row: the largest score, the sum of powers
   int64_t batch = 0, head = 0, firstQuery = 0, firstKey = 0;
