@@ -53,15 +53,25 @@ void gpipe(Schedule &schedule) {
   }
 }
 
-void oneForwardOneBackward(Schedule &schedule) {
+/// `ahead`: forward rows that come first, for each mesh that follows.
+void oneForwardOneBackward(Schedule &schedule, int32_t ahead) {
   int32_t chunks = schedule.stages / schedule.meshes;
   for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
     int32_t behind = schedule.meshes - mesh - 1;
-    int32_t first = chunks == 1 ? behind : 2 * behind + (chunks - 1) * schedule.meshes;
+    int32_t first = ahead * behind + (chunks - 1) * schedule.meshes;
     schedule.rows.push_back(takeTurns(inGroups(schedule, mesh, StagePhase::Forward),
                                       inGroups(schedule, mesh, StagePhase::Backward),
                                       size_t(first)));
   }
+}
+
+void plainOneByOne(Schedule &schedule) { oneForwardOneBackward(schedule, 1); }
+void interleaved(Schedule &schedule) { oneForwardOneBackward(schedule, 2); }
+
+/// What runs ahead is of use only if it is taken early: a round of three rows before it is needed.
+void eagerOneByOne(Schedule &schedule) {
+  schedule.receivesAhead = 4;
+  oneForwardOneBackward(schedule, 2);
 }
 
 /// In unit time: first as many forward rows as 1f1b starts with, then backward rows before forward
@@ -108,8 +118,9 @@ struct Generator {
 
 constexpr Generator kGenerators[] = {
     {"gpipe", false, gpipe},
-    {"1f1b", false, oneForwardOneBackward},
-    {"interleaved", true, oneForwardOneBackward},
+    {"1f1b", false, plainOneByOne},
+    {"eager-1f1b", false, eagerOneByOne},
+    {"interleaved", true, interleaved},
     {"zero-bubble", false, zeroBubble},
 };
 

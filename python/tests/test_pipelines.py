@@ -16,7 +16,7 @@ from autopar import models
 from autopar.tools import find_tool
 
 STEPS, MICRO_BATCHES = 20, 4
-SCHEDULES = ["gpipe", "1f1b", "zero-bubble"]
+SCHEDULES = ["gpipe", "1f1b", "eager-1f1b", "zero-bubble"]
 
 
 @pytest.fixture(scope="module")

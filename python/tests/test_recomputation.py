@@ -142,7 +142,7 @@ def test_pipelined_and_recomputed_training_is_the_same_under_every_schedule(mode
     """On four ranks, against one rank with the same micro-batches."""
     alone = small_gpt2.losses(build(model, tmp_path / "1.bin", 1), STEPS)
     runs = []
-    for schedule in ("gpipe", "1f1b", "zero-bubble"):
+    for schedule in ("gpipe", "1f1b", "eager-1f1b", "zero-bubble"):
         artifact = build(model, tmp_path / f"{schedule}.bin", 4, "--stages", "4", "--pipeline-schedule", schedule, "--recompute", "full",
                          "--emit-plan", str(tmp_path / "plan.json"))
         assert len(json.loads((tmp_path / "plan.json").read_text())["recompute"]) > 5

@@ -16,7 +16,7 @@ from autopar import models
 from autopar.tools import find_tool
 
 STEPS = 5
-SCHEDULES = ("gpipe", "1f1b", "zero-bubble")
+SCHEDULES = ("gpipe", "1f1b", "eager-1f1b", "zero-bubble")
 Interval = Tuple[float, float]
 
 

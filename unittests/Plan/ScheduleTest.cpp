@@ -13,8 +13,9 @@ Schedule made(std::string_view name, int32_t stages, int32_t meshes, int32_t mic
   return schedule.take();
 }
 
-/// Time of the slowest mesh when every row takes one unit and messages take none.
-int64_t unitTime(const Schedule &schedule) {
+/// Time of the slowest mesh when a row takes `rowUnits` and a message to another stage
+/// `messageUnits`.
+int64_t unitTime(const Schedule &schedule, int64_t rowUnits = 1, int64_t messageUnits = 0) {
   std::vector<size_t> next(schedule.rows.size());
   std::vector<std::vector<std::vector<int64_t>>> end(
       3, std::vector<std::vector<int64_t>>(
@@ -26,7 +27,8 @@ int64_t unitTime(const Schedule &schedule) {
       while (next[mesh] < schedule.rows[mesh].size()) {
         const ScheduleRow &row = schedule.rows[mesh][next[mesh]];
         auto at = [&](StagePhase phase, int32_t stage) {
-          return end[size_t(phase)][size_t(stage)][size_t(row.microBatch)];
+          int64_t made = end[size_t(phase)][size_t(stage)][size_t(row.microBatch)];
+          return made < 0 ? made : made + messageUnits;
         };
         int64_t ready = 0;
         if (row.phase == StagePhase::Forward && row.stage > 0)
@@ -35,7 +37,7 @@ int64_t unitTime(const Schedule &schedule) {
           ready = at(row.phase, row.stage + 1);
         if (ready < 0)
           break;
-        now[mesh] = std::max(now[mesh], ready) + 1;
+        now[mesh] = std::max(now[mesh], ready) + rowUnits;
         end[size_t(row.phase)][size_t(row.stage)][size_t(row.microBatch)] = now[mesh];
         ++next[mesh];
         moved = true;
@@ -47,7 +49,7 @@ int64_t unitTime(const Schedule &schedule) {
 TEST(Schedule, EveryGeneratorHoldsForManySizes) {
   for (int32_t meshes = 1; meshes <= 6; ++meshes)
     for (int32_t microBatches = 1; microBatches <= 12; ++microBatches) {
-      for (const char *name : {"gpipe", "1f1b", "zero-bubble"})
+      for (const char *name : {"gpipe", "1f1b", "eager-1f1b", "zero-bubble"})
         EXPECT_TRUE(made(name, meshes, meshes, microBatches).verify().isOk());
       for (int32_t chunks = 2; chunks <= 3; ++chunks) {
         auto schedule = makeSchedule("interleaved", chunks * meshes, meshes, microBatches, true);
@@ -63,10 +65,11 @@ TEST(Schedule, OneForwardOneBackwardIsTheKnownTable) {
 
 TEST(Schedule, MemoryInFlight) {
   Schedule gpipe = made("gpipe", 4, 4, 8), oneByOne = made("1f1b", 4, 4, 8),
-           zeroBubble = made("zero-bubble", 4, 4, 8);
+           eager = made("eager-1f1b", 4, 4, 8), zeroBubble = made("zero-bubble", 4, 4, 8);
   for (int32_t stage = 0; stage < 4; ++stage) {
     EXPECT_EQ(gpipe.mostInFlight(stage), 8);
     EXPECT_EQ(oneByOne.mostInFlight(stage), 4 - stage);
+    EXPECT_EQ(eager.mostInFlight(stage), 2 * (4 - stage) - 1);
     EXPECT_LE(zeroBubble.mostInFlight(stage), 4);
   }
 }
@@ -83,6 +86,16 @@ TEST(Schedule, BubblesAreThoseOfThePapers) {
   EXPECT_EQ(bubble("interleaved", 8, 8), 6); // of chunks half as long
   EXPECT_EQ(bubble("zero-bubble", 4, 8), 3);
   EXPECT_EQ(bubble("zero-bubble", 4, 16), 3);
+}
+
+// Messages as long as two rows: 1f1b waits in every round, eager-1f1b in the first and the last.
+TEST(Schedule, EagerHidesMessages) {
+  auto waited = [](const char *name, int32_t microBatches) {
+    Schedule schedule = made(name, 4, 4, microBatches);
+    return unitTime(schedule, 1, 2) - unitTime(schedule, 1, 0);
+  };
+  EXPECT_EQ(waited("eager-1f1b", 8), waited("eager-1f1b", 32));
+  EXPECT_GT(waited("1f1b", 32), 2 * waited("1f1b", 8));
 }
 
 TEST(Schedule, RefusesWhatCannotRun) {
@@ -113,7 +126,7 @@ TEST(Schedule, RefusesWhatCannotRun) {
 TEST(Schedule, NamesWhatItKnows) {
   auto unknown = makeSchedule("zigzag", 2, 2, 2, true);
   ASSERT_FALSE(unknown.isOk());
-  EXPECT_NE(unknown.status().message().find("gpipe, 1f1b, interleaved, zero-bubble"),
+  EXPECT_NE(unknown.status().message().find("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble"),
             std::string::npos);
   EXPECT_FALSE(makeSchedule("1f1b", 4, 2, 2, true).isOk());
   EXPECT_FALSE(makeSchedule("interleaved", 4, 2, 3, true).isOk());

@@ -51,10 +51,11 @@ struct Schedule {
 std::string scheduleNames();
 
 /// gpipe: all forward, then all backward (Huang et al., 2019). 1f1b: one forward, one backward, as
-/// early as possible (PipeDream-Flush: Narayanan et al., 2021). interleaved: 1f1b with several
-/// stages per mesh (Narayanan et al., 2021). zero-bubble: weight gradients fill the gaps, with the
-/// memory of 1f1b (ZB-H1: Qi et al., 2023). Error for an unknown name and for counts that it cannot
-/// do.
+/// early as possible (PipeDream-Flush: Narayanan et al., 2021). eager-1f1b: with twice as many
+/// micro-batches in flight, so that messages pass while both sides compute (Zhuang et al., 2023).
+/// interleaved: 1f1b with several stages per mesh (Narayanan et al., 2021). zero-bubble: weight
+/// gradients fill the gaps, with the memory of 1f1b (ZB-H1: Qi et al., 2023). Error for an unknown
+/// name and for counts that it cannot do.
 Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
                               int32_t microBatches, bool trains);
 
