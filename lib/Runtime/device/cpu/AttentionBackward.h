@@ -223,6 +223,8 @@ private:
       Numbers::readLeft(s.type, from, strides.row * bytes, count, rows, length, plain);
       if (Numbers::kTerms > 1)
         Numbers::readRight(s.type, from, strides.row * bytes, count, rows, length, terms);
+      fetchRows(from + kRows * strides.row * bytes, strides.row * bytes,
+                std::min(kRows, s.queries - firstQuery - kRows), length * bytes);
     };
     read(at.q, s.q, s.depth, q, qTerms);
     read(at.dO, s.dO, s.valueDepth, dO, dOTerms);

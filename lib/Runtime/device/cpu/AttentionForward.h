@@ -135,6 +135,10 @@ public:
                        keysAcross);
       Numbers::readRight(s.type, v + firstKey * s.v.row * bytes, s.v.row * bytes, here, room,
                          s.valueDepth, values);
+      int64_t next = firstKey + ForwardBlocks::kKeys;
+      int64_t count = std::min(ForwardBlocks::kKeys, visible - next);
+      fetchRows(k + next * s.k.row * bytes, s.k.row * bytes, count, s.depth * bytes);
+      fetchRows(v + next * s.v.row * bytes, s.v.row * bytes, count, s.valueDepth * bytes);
       addBlock(tiles * kTileRows, here);
     }
     finish(count);

@@ -163,6 +163,15 @@ AUTOPAR_INLINE void writeRow(DataType type, const float *from, float factor, int
   }
 }
 
+/// Rows that will be read soon, to the second cache: they lie too far apart for the processor to
+/// see them coming.
+inline void fetchRows(const uint8_t *from, int64_t rowBytes, int64_t count, int64_t bytes) {
+  constexpr int64_t kLineBytes = 64;
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t at = 0; at < bytes; at += kLineBytes)
+      __builtin_prefetch(from + i * rowBytes + at, 0, 2);
+}
+
 /// One step of a transposition: numbers of two rows change places in blocks of `Block`.
 template <int Lanes, int Block, int... I>
 AUTOPAR_INLINE void exchange(typename Vector<Lanes>::Floats &x, typename Vector<Lanes>::Floats &y,
