@@ -306,6 +306,31 @@ TEST(Attention, AgainstItsDefinition) {
   }
 }
 
+/// Masks of the least float and of a large number, which differ from -inf where they hide all.
+TEST(Attention, RowsOfWhichAllIsMasked) {
+  for (float mask : {std::numeric_limits<float>::lowest(), -1e9f})
+    for (unsigned seed = 0, found = 0; found < 4; ++seed) {
+      Case c = Case::draw(seed);
+      const AttentionShape &s = c.shape;
+      if (!s.hasBias || s.type != DataType::F32 || s.isCausal)
+        continue;
+      ++found;
+      for (int64_t j = 0; j < s.keys; ++j)
+        c.bias.set(0, 0, 0, j, mask);
+      c.run(1);
+      for (int64_t x = 0; x < s.valueDepth; ++x) {
+        double mean = 0;
+        for (int64_t j = 0; j < s.keys; ++j)
+          mean += c.v.get(0, 0, j, x) / double(s.keys);
+        EXPECT_NEAR(c.o.get(0, 0, 0, x), mean, 1e-5);
+      }
+      for (const Tensor *t : {&c.dQ, &c.dK, &c.dV})
+        for (int64_t row = 0; row < t->rows; ++row)
+          for (int64_t x = 0; x < t->length; ++x)
+            EXPECT_LT(std::abs(t->get(0, 0, row, x)), 1e4);
+    }
+}
+
 TEST(Attention, SameBitsOnAnyThreads) {
   for (unsigned seed = 100; seed < 116; ++seed) {
     Case one = Case::draw(seed);

@@ -281,7 +281,9 @@ private:
     for (int64_t j = 0; j < room; j += Lanes) {
       Floats x, power, gradient;
       load(p + j, x);
-      exp2Of<Lanes>(x - lse[place], power);
+      // No probability is above 1, but lse of large scores is rounded.
+      x = x - lse[place];
+      exp2Of<Lanes>(x > 0.0f ? Floats{} : x, power);
       load(d + j, gradient);
       store(power, p + j);
       store(power * (gradient - products[place]), d + j);

@@ -29,6 +29,10 @@ inline uint8_t *headOf(void *data, DataType type, const AttentionStrides &stride
   return const_cast<uint8_t *>(headOf(static_cast<const void *>(data), type, strides, batch, head));
 }
 
+/// Scores below its negative are of rows without keys but hidden ones, as far as gradients go:
+/// their lse could not tell how many there are.
+constexpr float kHidden = 1e38f;
+
 /// Scores of one row in powers of two: scaled, with the bias, -inf where no key is seen.
 template <int Lanes>
 AUTOPAR_INLINE void finishScores(const AttentionShape &s, const uint8_t *bias, int64_t visible,
@@ -55,7 +59,9 @@ AUTOPAR_INLINE void finishScores(const AttentionShape &s, const uint8_t *bias, i
         std::memcpy(rest, bias + j * bytes, size_t((visible - j) * bytes));
         loadAsFloats<Lanes>(s.biasType, rest, added);
       }
-      x = x + added * kLog2E;
+      // The least float, as masks have it, stays finite: it hides a key unless all are hidden.
+      Floats power = added * kLog2E, least = Floats{} - kHidden;
+      x = x + (power < least && added > -kInfinity ? least : power);
     }
     if (j + Lanes > visible)
       x = lane + int32_t(j) < int32_t(visible) ? x : Floats{} - kInfinity;
@@ -216,8 +222,9 @@ private:
                       o + (firstQuery + i) * s.o.row * byteSize(s.type));
       if (at.lse)
         at.lse[(batch * s.heads + head) * s.queries + firstQuery + i] =
-            total[i] == 0.0f ? -std::numeric_limits<float>::infinity()
-                             : (largest[i] + std::log2(total[i])) * kLn2;
+            total[i] == 0.0f || largest[i] < -kHidden / 2
+                ? -std::numeric_limits<float>::infinity()
+                : (largest[i] + std::log2(total[i])) * kLn2;
     }
   }
 };
