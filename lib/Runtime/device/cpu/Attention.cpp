@@ -118,7 +118,7 @@ int attentionLanes(DataType type) {
 }
 
 int64_t attentionScratchBytes(const AttentionShape &shape, int threads) {
-  ForwardBlocks blocks(shape);
+  ForwardBlocks blocks(shape, threads);
   return blocks.floats() * 4 * std::min<int64_t>(threads, blocks.tasks(shape));
 }
 
@@ -129,7 +129,7 @@ int64_t attentionBackwardScratchBytes(const AttentionShape &shape, int threads) 
 
 void attentionForward(const AttentionShape &shape, const AttentionForward &operands, void *scratch,
                       int threads, int lanes) {
-  ForwardBlocks blocks(shape);
+  ForwardBlocks blocks(shape, threads);
   SharedForward call{shape, operands, blocks, static_cast<float *>(scratch),
                      lanes ? lanes : attentionLanes(shape.type)};
   share(call, threads);

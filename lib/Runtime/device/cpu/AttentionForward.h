@@ -73,17 +73,17 @@ AUTOPAR_INLINE void finishScores(const AttentionShape &s, const uint8_t *bias, i
 /// The scratch of a thread and how the work is cut.
 struct ForwardBlocks {
   static constexpr int64_t kKeys = 128;
-  /// Keys and values are packed for each block of queries: large ones, unless too few would be left
-  /// for many cores.
-  static constexpr int64_t kRows = 11 * kTileRows, kManyRows = 2 * kRows, kManyTasks = 48;
+  /// Keys and values are packed for each block of queries: large ones, unless that leaves threads
+  /// without work in the end. Rows are computed alike in both.
+  static constexpr int64_t kRows = 11 * kTileRows, kManyRows = 2 * kRows, kTasksPerThread = 4;
 
   int64_t depth, valueDepth, keys; ///< between rows of them
   int64_t rows, queryBlocks;       ///< of a block; how many blocks
 
-  explicit ForwardBlocks(const AttentionShape &s)
+  ForwardBlocks(const AttentionShape &s, int threads)
       : depth(strideFor(s.depth)), valueDepth(strideFor(s.valueDepth)), keys(strideFor(kKeys)) {
     auto blocksOf = [&](int64_t count) { return (s.queries + count - 1) / count; };
-    rows = s.batch * s.heads * blocksOf(kManyRows) >= kManyTasks ? kManyRows : kRows;
+    rows = s.batch * s.heads * blocksOf(kManyRows) >= kTasksPerThread * threads ? kManyRows : kRows;
     queryBlocks = blocksOf(rows);
   }
 
