@@ -170,6 +170,23 @@ public:
     return Convolution{decode(*p.geometry()), p.x(),      p.w(), p.y(), p.bias(),
                        p.residual(),          p.scratch()};
   }
+  StridedShape decode(const fb::StridedShape &s) { return {list(s.dims()), list(s.strides())}; }
+  Payload decode(const fb::Attention &p) {
+    Attention out;
+    out.geometry.type = dtype(p.type());
+    if (p.operands())
+      for (const fb::StridedShape *shape : *p.operands())
+        out.geometry.operands.push_back(decode(*shape));
+    out.geometry.biasType = dtype(p.bias_type());
+    if (p.bias())
+      out.geometry.bias = decode(*p.bias());
+    out.geometry.scale = p.scale();
+    out.geometry.causal = p.causal();
+    out.inputs = list(p.inputs());
+    out.outputs = list(p.outputs());
+    out.scratch = p.scratch();
+    return out;
+  }
   Payload decode(const fb::Pack &p) {
     Pack out{p.src(), p.dst(), MatmulGeometry{}};
     if (bool(p.matmul()) == bool(p.convolution()))
@@ -235,6 +252,8 @@ public:
       return payloadOf(i.payload_as_Copy());
     case fb::Payload_Read:
       return payloadOf(i.payload_as_Read());
+    case fb::Payload_Attention:
+      return payloadOf(i.payload_as_Attention());
     default:
       refuse("unknown instruction kind " + std::to_string(int(i.payload_type())));
       return Launch{};

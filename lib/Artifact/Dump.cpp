@@ -188,6 +188,16 @@ private:
         << ref(p.bias) << " residual " << ref(p.residual) << " scratch " << ref(p.scratch) << " ";
     dumpGeometry(p.geometry);
   }
+  void dumpPayload(const Attention &p) {
+    const AttentionGeometry &g = p.geometry;
+    out << "attention (" << refs(p.inputs) << ") -> (" << refs(p.outputs) << ") scratch "
+        << ref(p.scratch) << " {";
+    for (size_t i = 0; i < g.operands.size(); ++i)
+      out << (i ? ", " : "") << strided(g.operands[i], g.type);
+    if (g.hasBias())
+      out << ", bias " << strided(g.bias, g.biasType);
+    out << ", scale = " << g.scale << (g.causal ? ", causal}" : "}");
+  }
   void dumpPayload(const Pack &p) {
     out << "pack " << ref(p.src) << " -> " << ref(p.dst) << " ";
     std::visit([this](const auto &geometry) { dumpGeometry(geometry); }, p.geometry);

@@ -90,6 +90,22 @@ public:
                                  p.scratch)
         .Union();
   }
+  Offset<fb::StridedShape> encode(const StridedShape &s) {
+    auto dims = builder.CreateVector(s.dims), strides = builder.CreateVector(s.strides);
+    return fb::CreateStridedShape(builder, dims, strides);
+  }
+  Offset<void> encode(const Attention &p) {
+    const AttentionGeometry &g = p.geometry;
+    std::vector<Offset<fb::StridedShape>> shapes;
+    for (const StridedShape &shape : g.operands)
+      shapes.push_back(encode(shape));
+    auto operands = builder.CreateVector(shapes);
+    auto bias = encode(g.bias);
+    auto inputs = builder.CreateVector(p.inputs), outputs = builder.CreateVector(p.outputs);
+    return fb::CreateAttention(builder, uint8_t(g.type), operands, uint8_t(g.biasType), bias,
+                               g.scale, g.causal, inputs, outputs, p.scratch)
+        .Union();
+  }
   Offset<void> encode(const Pack &p) {
     Offset<fb::MatmulGeometry> matmul;
     Offset<fb::ConvolutionGeometry> convolution;
@@ -187,7 +203,7 @@ public:
   }
 };
 
-static_assert(size_t(fb::Payload_Read) == std::variant_size_v<Payload>);
+static_assert(size_t(fb::Payload_Attention) == std::variant_size_v<Payload>);
 static_assert(std::is_same_v<
               std::variant_alternative_t<size_t(fb::Payload_Collective) - 1, Payload>, Collective>);
 static_assert(

@@ -90,9 +90,19 @@ int64_t elementsOf(const std::vector<int64_t> &dims) {
   return count;
 }
 
+std::string keyOf(const AttentionGeometry &g) {
+  const auto &query = g.operands[0].dims, &value = g.operands[2].dims;
+  std::string kind = "attention/" + std::string(name(g.type));
+  kind += g.isGradient() ? "/gradient" : "/forward";
+  if (g.causal)
+    kind += "/causal";
+  return with(kind, {query[0] * query[1], query[2], value[2], query[3] + value[3]});
+}
+
 struct KeyOf {
   std::string operator()(const Matmul &p) const { return keyOf(p.geometry); }
   std::string operator()(const Convolution &p) const { return keyOf(p.geometry); }
+  std::string operator()(const Attention &p) const { return keyOf(p.geometry); }
   std::string operator()(const Pack &p) const {
     if (auto *g = std::get_if<MatmulGeometry>(&p.geometry))
       return with("pack", {2 * elementsOf(g->b.dims) * byteSize(g->bType)});

@@ -206,6 +206,36 @@ private:
     return useScratch(p.scratch);
   }
 
+  Status verify(const Attention &p) {
+    const AttentionGeometry &g = p.geometry;
+    AUTOPAR_RETURN_IF_ERROR(verifyGeometry(g));
+    size_t reads = (g.isGradient() ? 6 : 3) + (g.hasBias() ? 1 : 0),
+           writes = g.isGradient() ? 3 : 2;
+    if (p.inputs.size() != reads || p.outputs.size() != writes)
+      return bad("attention needs " + std::to_string(reads) + " inputs and " +
+                 std::to_string(writes) + " outputs, it has " + std::to_string(p.inputs.size()) +
+                 " and " + std::to_string(p.outputs.size()));
+    auto span = [&](size_t operand) { return spanBytes(g.operands[operand], g.type); };
+    std::vector<int64_t> rows(g.operands[0].dims.begin(), g.operands[0].dims.begin() + 3);
+    std::optional<int64_t> sums = checkedBytes(rows, DataType::F32);
+    for (size_t i = 0; i < 3; ++i)
+      AUTOPAR_RETURN_IF_ERROR(use("attention input", p.inputs[i], span(i)));
+    if (g.hasBias())
+      AUTOPAR_RETURN_IF_ERROR(
+          use("attention bias", p.inputs.back(), spanBytes(g.bias, g.biasType)));
+    if (!g.isGradient()) {
+      AUTOPAR_RETURN_IF_ERROR(use("attention output", p.outputs[0], span(3)));
+      AUTOPAR_RETURN_IF_ERROR(use("row sums", p.outputs[1], sums));
+      return useScratch(p.scratch);
+    }
+    AUTOPAR_RETURN_IF_ERROR(use("attention output", p.inputs[3], span(3)));
+    AUTOPAR_RETURN_IF_ERROR(use("row sums", p.inputs[4], sums));
+    AUTOPAR_RETURN_IF_ERROR(use("gradient of the output", p.inputs[5], span(4)));
+    for (size_t i = 0; i < 3; ++i)
+      AUTOPAR_RETURN_IF_ERROR(use("gradient", p.outputs[i], span(5 + i)));
+    return useScratch(p.scratch);
+  }
+
   Status verify(const Pack &p) {
     std::optional<int64_t> srcBytes;
     if (auto *g = std::get_if<MatmulGeometry>(&p.geometry)) {

@@ -174,6 +174,12 @@ private:
         oldest = type.name;
       }
     }
+    if (options.attention != "auto" && options.attention != "fused" &&
+        options.attention != "products")
+      return {StatusCode::Usage,
+              "--attention: expected auto, fused or products, got \"" + options.attention + "\""};
+    lowerOptions.attention = options.attention;
+    lowerOptions.planOnly = options.stopAfter == Phase::Search && !options.emitPlan.empty();
     bool isLowered = options.stopAfter >= Phase::Lower;
     if (options.target.empty() && hasGpus && hasCpus && isLowered)
       return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "

@@ -72,7 +72,7 @@ static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
 /// Whole tensors of the forward function. What is done to parameters here is done before there are
 /// derivatives and updates of them.
 static void addPrepare(OpPassManager &manager, const TrainOptions &train,
-                       const PrecisionOptions &precision) {
+                       const PrecisionOptions &precision, const LowerOptions &lower) {
   if (train) {
     ChooseTrainablePassOptions choose;
     llvm::append_range(choose.freeze, train.freeze);
@@ -90,6 +90,12 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createFoldParametersPass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  RaiseAttentionPassOptions attention;
+  attention.mode = lower.attention;
+  attention.target = lower.target;
+  attention.planOnly = lower.planOnly;
+  attention.precision = precision.compute;
+  manager.addNestedPass<func::FuncOp>(createRaiseAttentionPass(attention));
   if (precision.compute == "f32")
     return;
   MixedPrecisionPassOptions narrow;
@@ -116,6 +122,15 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createCSEPass());
 }
 
+/// As far as nothing runs attention whole.
+static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower) {
+  ExpandAttentionPassOptions options;
+  options.mode = lower.attention;
+  options.target = lower.target;
+  options.planOnly = lower.planOnly;
+  manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
+}
+
 void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
                                const LowerOptions &lower, const TrainOptions &train,
                                const PrecisionOptions &precision) {
@@ -124,10 +139,11 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::Emit:
     return;
   case Phase::Prepare:
-    return addPrepare(manager, train, precision);
+    return addPrepare(manager, train, precision, lower);
   case Phase::Train:
     return addTrain(manager, train, precision);
   case Phase::SplitMicroBatches: {
+    addExpandAttention(manager, lower); // what the model itself has whole
     SplitMicroBatchesPassOptions split;
     split.count = shard.microBatches;
     manager.addPass(createSplitMicroBatchesPass(split));
@@ -169,6 +185,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
+    addExpandAttention(manager, lower);
     manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
     if (lower.target == "cpu") {
       manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());

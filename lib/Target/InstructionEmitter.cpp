@@ -57,6 +57,16 @@ struct PayloadEmitter {
                                  buffer(op.getScratch())};
   }
 
+  artifact::Payload attention(exec::AttentionOp op) {
+    artifact::Attention attention{
+        exec::toArtifact(op.getGeometry()), {}, {}, buffer(op.getScratch())};
+    for (Value value : op.getInputs())
+      attention.inputs.push_back(buffer(value));
+    for (Value value : op.getOutputs())
+      attention.outputs.push_back(buffer(value));
+    return attention;
+  }
+
   artifact::Payload pack(exec::PackOp op) {
     artifact::Pack pack{buffer(op.getSrc()), buffer(op.getDst()), {}};
     if (auto geometry = dyn_cast<exec::MatmulGeometryAttr>(op.getGeometry()))
@@ -114,6 +124,7 @@ artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndic
       .Case([&](exec::LaunchOp op) { instruction.payload = emitter.launch(op); })
       .Case([&](exec::MatmulOp op) { instruction.payload = emitter.matmul(op); })
       .Case([&](exec::ConvolutionOp op) { instruction.payload = emitter.convolution(op); })
+      .Case([&](exec::AttentionOp op) { instruction.payload = emitter.attention(op); })
       .Case([&](exec::PackOp op) { instruction.payload = emitter.pack(op); })
       .Case([&](exec::ReorderOp op) { instruction.payload = emitter.reorder(op); })
       .Case([&](exec::CollectiveOp op) { instruction.payload = emitter.collective(op); })

@@ -29,11 +29,15 @@ FloatType mlir::autopar::precisionType(MLIRContext *context, StringRef word) {
 namespace {
 
 void computeNarrow(Operation *op, PrecisionCasts &casts, FloatType narrow) {
+  auto narrows = [&](Value value) {
+    auto known = dyn_cast<PrecisionOpInterface>(op);
+    return casts.isWide(value) && !(known && known.staysWide(value));
+  };
   for (OpOperand &operand : op->getOpOperands())
-    if (casts.isWide(operand.get()))
+    if (narrows(operand.get()))
       operand.set(casts.narrow(operand.get()));
   for (Value result : op->getResults())
-    if (casts.isWide(result))
+    if (narrows(result))
       result.setType(cast<RankedTensorType>(result.getType()).clone(narrow));
 }
 

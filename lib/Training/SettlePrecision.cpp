@@ -133,7 +133,7 @@ private:
       return true;
     if (!value.hasOneUse())
       return false;
-    return precisionOf(op) == Precision::Narrow ||
+    return (precisionOf(op) == Precision::Narrow && op->getNumResults() == 1) ||
            (precisionOf(op) == Precision::AsOperands &&
             llvm::all_of(op->getOperands(), [&](Value operand) { return mayYieldWide(operand); }));
   }

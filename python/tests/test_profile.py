@@ -190,12 +190,12 @@ def test_a_database_of_this_machine_plans_and_predicts(database: Dict[str, pathl
 
 def test_a_hole_is_named_and_filled_only_when_told_to(database: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
     profile_database = json.loads(database["profile"].read_text())
-    profile_database["instructions"] = [one for one in profile_database["instructions"] if not one["key"].startswith("product/f32/batched")]
+    profile_database["instructions"] = [one for one in profile_database["instructions"] if not one["key"].startswith("attention/f32")]
     holed = tmp_path / "holed.json"
     holed.write_text(json.dumps(profile_database))
     artifact = compiled(database, tmp_path / "m.bin")
     done = simulated(artifact, database["cluster"], holed)
     assert done.returncode != 0
-    assert re.search(r'the profile database has no time for "product/f32/batched/n[nt]:\d+x64x\d+x\d+": nobody measured operations of this kind; '
+    assert re.search(r'the profile database has no time for "attention/f32/forward/causal:\d+x64x64x\d+": nobody measured operations of this kind; '
                      r"measure it, or allow formulas with --profile-fallback analytical", done.stderr), done.stderr
     assert simulated(artifact, database["cluster"], holed, "--profile-fallback", "analytical").returncode == 0

@@ -180,6 +180,11 @@ struct Options {
       "target",
       cl::desc("who runs the program: cpu or cuda; default: what the cluster's devices are"),
       cl::value_desc("cpu|cuda"), cl::cat(category)};
+  cl::opt<std::string> attention{
+      "attention",
+      cl::desc("auto: one call where the target has one (default), fused: always, products: two "
+               "products and a softmax"),
+      cl::init("auto"), cl::value_desc("auto|fused|products"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -367,6 +372,7 @@ Result<CommandLine> Options::values() const {
   options.packWeights = packWeights;
   options.target = target;
   options.targetCpu = targetCpu;
+  options.attention = attention;
   options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;
   options.precision.gradient = gradientType;

@@ -209,6 +209,53 @@ Grid convolutionGrid(const Machine &machine, const ConvolutionKind &kind) {
           [kind](Memory &memory, const Point &at) { return makeConvolution(memory, at, kind); }};
 }
 
+//===-- attention ---------------------------------------------------------------------===//
+
+std::optional<artifact::Payload> makeAttention(Memory &memory, const Point &at, bool isGradient,
+                                               bool isCausal) {
+  int64_t heads = at[0], rows = at[1], columns = at[2], size = at[3] / 2;
+  double scores = double(heads) * double(rows) * double(columns);
+  int64_t rowBytes = heads * rows * size * 4, columnBytes = heads * columns * size * 4;
+  if ((isCausal && columns < rows) || scores * double(size) * 4 > kMostFlops ||
+      std::max(rowBytes, columnBytes) > kArea)
+    return std::nullopt;
+  auto dense = [&](int64_t length) {
+    return StridedShape{{1, heads, length, size}, {heads * length * size, length * size, size, 1}};
+  };
+  StridedShape ofRows = dense(rows), ofColumns = dense(columns);
+  artifact::Attention call;
+  call.geometry.operands = {ofRows, ofColumns, ofColumns, ofRows};
+  call.geometry.causal = isCausal;
+  call.geometry.scale = 0.125f;
+  auto read = [&](int64_t bytes) { call.inputs.push_back(memory.fresh(bytes, DataType::F32)); };
+  auto write = [&](int64_t bytes) { call.outputs.push_back(memory.result(bytes, DataType::F32)); };
+  for (int64_t bytes : {rowBytes, columnBytes, columnBytes})
+    read(bytes);
+  if (!isGradient) {
+    write(rowBytes);
+    write(heads * rows * 4);
+  } else {
+    for (const StridedShape &shape : {ofRows, ofRows, ofColumns, ofColumns})
+      call.geometry.operands.push_back(shape);
+    for (int64_t bytes : {rowBytes, heads * rows * 4, rowBytes})
+      read(bytes);
+    for (int64_t bytes : {rowBytes, columnBytes, columnBytes})
+      write(bytes);
+  }
+  return call;
+}
+
+Grid attentionGrid(const Machine &machine, bool isGradient, bool isCausal) {
+  double factor = machine.quick ? 16 : 4;
+  return {{{"heads", {1, 8, 64}, 1024},
+           {"rows", steps(16, 1024, factor), 64},
+           {"columns", steps(16, 1024, factor), 64},
+           {"sizes", {32, 128, 256}, 8}},
+          [=](Memory &memory, const Point &at) {
+            return makeAttention(memory, at, isGradient, isCausal);
+          }};
+}
+
 //===-- movement of memory ------------------------------------------------------------===//
 
 MeasuredExtent bytesExtent(const Machine &machine) {
@@ -291,6 +338,9 @@ std::vector<Grid> gridsOf(const Machine &machine) {
       machine, {.window = 3, .algorithm = artifact::ConvolutionAlgorithm::Winograd}));
   grids.push_back(
       convolutionGrid(machine, {.window = 7, .stride = 2, .channels = 3, .x = Layout::Plain}));
+  for (bool isGradient : {false, true})
+    for (bool isCausal : {false, true})
+      grids.push_back(attentionGrid(machine, isGradient, isCausal));
   grids.push_back(copyGrid(machine));
   grids.push_back(packGrid(machine));
   for (auto [from, to] :

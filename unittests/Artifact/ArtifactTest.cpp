@@ -85,6 +85,17 @@ TEST(Artifact, EveryPayloadSurvives) {
     program.entries[1].instructions.push_back(instruction);
   };
   add(Convolution{conv, 0, 1, 4, -1, -1, -1});
+  StridedShape rows{{1, 1, 2, 2}, {4, 4, 2, 1}};
+  Attention attention{{DataType::F32, {rows, rows, rows, rows}, DataType::F32, {}, 0.5f, true},
+                      {0, 1, 3},
+                      {4, 5},
+                      -1};
+  add(attention);
+  AttentionGeometry gradient = attention.geometry;
+  gradient.operands = std::vector<StridedShape>(8, rows);
+  gradient.biasType = DataType::F16;
+  gradient.bias = {{1, 1, 2, 2}, {0, 0, 0, 1}};
+  add(Attention{gradient, {0, 1, 3, 4, 5, 0, 1}, {4, 5, 7}, -1});
   add(Pack{1, 2, conv});
   add(Reorder{0, 1, DataType::F32, {1, 2, 2, 2}, Layout::Plain, Layout::ChannelsLast});
   add(Permute{0, 1, 0, 16});
@@ -99,9 +110,14 @@ TEST(Artifact, EveryPayloadSurvives) {
   for (size_t i = 0; i < instructions.size(); ++i)
     EXPECT_EQ(instructions[i].payload.index(), program.entries[1].instructions[i].payload.index());
   EXPECT_EQ(std::get<Copy>(instructions.back().payload).dstOffset, 8);
+  const auto &decoded = std::get<Attention>(instructions[instructions.size() - 7].payload);
+  EXPECT_EQ(decoded.geometry.operands.size(), 8);
+  EXPECT_EQ(decoded.geometry.bias.strides, gradient.bias.strides);
+  EXPECT_TRUE(decoded.geometry.causal);
+  EXPECT_EQ(decoded.inputs.size(), 7);
   std::string text = dumpArtifact(*reader);
-  for (const char *word :
-       {"fc2/all-reduce", "all_reduce", "convolution", "permute", "w1.packed", "relu_rows"})
+  for (const char *word : {"fc2/all-reduce", "all_reduce", "attention", "causal", "convolution",
+                           "permute", "w1.packed", "relu_rows"})
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
 }
 
@@ -180,6 +196,41 @@ TEST(CorruptArtifact, RandomMetadataUnderValidDigestsNeverCrashes) {
     refused += !Reader::fromBytes(resealed(broken), "test.bin").isOk();
   }
   EXPECT_GT(refused, 1000);
+}
+
+TEST(VerifyProgram, RefusesAttentionThatDoesNotFit) {
+  StridedShape rows{{1, 1, 2, 2}, {4, 4, 2, 1}};
+  const Attention good{{DataType::F32, {rows, rows, rows, rows}, DataType::F32, {}, 1.0f, false},
+                       {0, 1, 3},
+                       {4, 5},
+                       -1};
+  auto verify = [](const Attention &attention) {
+    Contents contents = sample(1);
+    Instruction instruction;
+    instruction.payload = attention;
+    contents.classes[0].program.entries[1].instructions.push_back(instruction);
+    return serialize(contents).status();
+  };
+  EXPECT_TRUE(verify(good).isOk()) << verify(good).message();
+  auto refuses = [&](const char *what, const std::function<void(Attention &)> &spoil) {
+    Attention spoiled = good;
+    spoil(spoiled);
+    Status status = verify(spoiled);
+    EXPECT_FALSE(status.isOk()) << what;
+    EXPECT_NE(status.message().find(what), std::string::npos) << status.message();
+  };
+  refuses("needs 4 operands", [](Attention &a) { a.geometry.operands.pop_back(); });
+  refuses("element type", [](Attention &a) { a.geometry.type = DataType::F64; });
+  refuses("last stride", [](Attention &a) { a.geometry.operands[1].strides[3] = 2; });
+  refuses("empty dim", [](Attention &a) { a.geometry.operands[1].dims[2] = 0; });
+  refuses("do not fit", [](Attention &a) { a.geometry.operands[1].dims[2] = 3; });
+  refuses("bias", [](Attention &a) { a.geometry.bias = {{1, 1, 2, 3}, {0, 0, 0, 1}}; });
+  refuses("inputs", [](Attention &a) { a.inputs.push_back(0); });
+  refuses("attention input", [](Attention &a) {
+    for (StridedShape &operand : a.geometry.operands)
+      operand.strides[2] = INT64_MAX / 2;
+  });
+  refuses("row sums", [](Attention &a) { a.outputs[1] = 99; });
 }
 
 TEST(VerifyProgram, RefusesWhatDoesNotFit) {

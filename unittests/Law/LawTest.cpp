@@ -448,7 +448,8 @@ size_t recomputeHalf(func::FuncOp function, uint64_t seed) {
   SmallVector<StringRef> names;
   for (Operation &op : function.getBody().front().without_terminator()) {
     StringRef id = mlir::autopar::getOpId(&op);
-    if (!id.empty() && !id.contains("/vjp") && op.getNumOperands() > 0 && random() % 2 == 0)
+    if (!id.empty() && !id.contains("/vjp") && op.getNumOperands() > 0 &&
+        !isa<mlir::autopar::StackMicroBatchesOp>(op) && random() % 2 == 0)
       names.push_back(id);
   }
   function->setAttr("autopar.recompute", Builder(function.getContext()).getStrArrayAttr(names));
@@ -473,7 +474,8 @@ TEST_F(Law, RecomputationDoesNotChangeABit) {
     ::autopar::Result<std::vector<Output>> kept = runModule(*module, c.seed);
     size_t named = recomputeHalf(module->lookupSymbol<func::FuncOp>("main"), c.seed);
     ::autopar::Result<std::vector<Output>> recomputed = runModule(*module, c.seed);
-    ASSERT_TRUE(kept.isOk() && recomputed.isOk()) << c;
+    ASSERT_TRUE(kept.isOk()) << c << ": " << kept.status().message();
+    ASSERT_TRUE(recomputed.isOk()) << c << ": " << recomputed.status().message();
     EXPECT_EQ(firstDifference(*kept, *recomputed, 0), "") << c;
     again += named > 0;
   }

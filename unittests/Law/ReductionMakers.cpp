@@ -98,6 +98,38 @@ std::optional<DrawnValue> makeSoftmax(Drawer &d) {
   return d.inexactly(result, log ? 2 * x.bound + 4 : 1);
 }
 
+/// Attention on new arguments: heads in groups, a bias, or a triangle.
+AttentionOp createAttention(Drawer &d) {
+  int64_t batch = d.extent(), groups = d.extent(), heads = groups * (1 + d.below(2)),
+          rows = d.extent(), columns = rows + d.below(3), size = d.extent();
+  bool causal = d.below(2);
+  Value query = d.argument({batch, heads, rows, size}, d.f32()).value,
+        key = d.argument({batch, groups, columns, size}, d.f32()).value,
+        value = d.argument({batch, groups, columns, d.extent()}, d.f32()).value, bias;
+  if (d.below(2))
+    bias =
+        d.argument({d.below(2) ? batch : 1, d.below(2) ? heads : 1, d.below(2) ? rows : 1, columns},
+                   d.f32())
+            .value;
+  return AttentionOp::create(d.builder, d.loc, query, key, value, bias, 0.25, causal);
+}
+
+std::optional<DrawnValue> makeAttention(Drawer &d) {
+  return d.inexactly(createAttention(d).getOutput(), 4);
+}
+
+std::optional<DrawnValue> makeAttentionGrad(Drawer &d) {
+  AttentionOp op = createAttention(d);
+  Value gradient = d.argument(op.getOutput().getType().getShape(), d.f32()).value;
+  auto made = AttentionGradOp::create(
+      d.builder, d.loc, op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(),
+      op.getQuery(), op.getKey(), op.getValue(), op.getOutput(), op.getLogSum(), gradient,
+      op.getBias(), op.getScaleAttr(), op.getCausalAttr());
+  d.pool.push_back(d.inexactly(made.getKeyGradient(), 256));
+  d.pool.push_back(d.inexactly(made.getValueGradient(), 256));
+  return d.inexactly(made.getQueryGradient(), 256);
+}
+
 std::optional<DrawnValue> makeNormalize(Drawer &d) {
   DrawnValue x = d.argument(d.shape(2 + d.below(2)), d.f32());
   int64_t rank = d.typeOf(x).getRank(), first = 1 + d.below(rank - 1);
@@ -130,11 +162,11 @@ std::optional<DrawnValue> makeHold(Drawer &d) {
   return x;
 }
 
-constexpr MakerRow makers[] = {{"reduce", makeReduce},        {"reduce", makeReduceLogical},
-                               {"arg_reduce", makeArgReduce}, {"pool", makePool},
-                               {"arg_pool", makeArgPool},     {"cumulative", makeCumulative},
-                               {"softmax", makeSoftmax},      {"normalize", makeNormalize},
-                               {"top_k", makeTopK},           {"hold", makeHold}};
+constexpr MakerRow makers[] = {
+    {"reduce", makeReduce},   {"reduce", makeReduceLogical}, {"arg_reduce", makeArgReduce},
+    {"pool", makePool},       {"arg_pool", makeArgPool},     {"cumulative", makeCumulative},
+    {"softmax", makeSoftmax}, {"normalize", makeNormalize},  {"top_k", makeTopK},
+    {"hold", makeHold},       {"attention", makeAttention},  {"attention_grad", makeAttentionGrad}};
 
 } // namespace
 

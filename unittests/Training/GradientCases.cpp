@@ -220,6 +220,17 @@ Value buildSoftmax(CaseBuilder &c, bool log) {
   return SoftmaxOp::create(c.builder, c.loc, x.getType(), x, c.below(3), log);
 }
 
+Value buildAttention(CaseBuilder &c, bool causal) {
+  int64_t batch = 1 + c.below(2), groups = 1 + c.below(2), heads = groups * (1 + c.below(2)),
+          rows = 1 + c.below(3), columns = rows + c.below(3), size = 1 + c.below(3),
+          valueSize = 1 + c.below(3);
+  Value query = c.argument({batch, heads, rows, size}),
+        key = c.argument({batch, groups, columns, size}),
+        value = c.argument({batch, groups, columns, valueSize}),
+        bias = causal ? Value() : c.numbers({batch, 1, 1, columns});
+  return AttentionOp::create(c.builder, c.loc, query, key, value, bias, 0.7, causal).getOutput();
+}
+
 Value buildNormalize(CaseBuilder &c, bool rms) {
   SmallVector<int64_t> shape = c.shape(3);
   shape[2] += 2;
@@ -391,6 +402,8 @@ std::vector<GradientCase> autopar_training::gradientCases() {
   for (bool flag : {false, true}) {
     cases.push_back(
         {"softmax", flag ? "log" : "", [flag](CaseBuilder &c) { return buildSoftmax(c, flag); }});
+    cases.push_back({"attention", flag ? "causal" : "",
+                     [flag](CaseBuilder &c) { return buildAttention(c, flag); }});
     cases.push_back({"normalize", flag ? "rms" : "",
                      [flag](CaseBuilder &c) { return buildNormalize(c, flag); }});
     cases.push_back({"convolution", flag ? "spread" : "",

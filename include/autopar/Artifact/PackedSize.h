@@ -20,5 +20,6 @@ Result<int64_t> packedBytes(const ConvolutionGeometry &geometry);
 /// Bytes of scratch that the instruction needs with `threads` threads per rank (0 = none).
 Result<int64_t> scratchBytes(const MatmulGeometry &geometry, int32_t threads);
 Result<int64_t> scratchBytes(const ConvolutionGeometry &geometry, int32_t threads);
+Result<int64_t> scratchBytes(const AttentionGeometry &geometry, int32_t threads);
 
 } // namespace autopar::artifact

@@ -199,6 +199,31 @@ struct Convolution {
   int32_t scratch = -1;
 };
 
+/// output = softmax(scale * query key^T + bias) value, or its gradient. `operands`: query [B, H, S,
+/// d], key [B, G, T, d], value [B, G, T, dv] and output [B, H, S, dv]; of the gradient also those
+/// of output, query, key and value. G divides H: head h reads group h / (H / G). All of one type,
+/// with a last stride of 1.
+struct AttentionGeometry {
+  DataType type = DataType::F32;
+  std::vector<StridedShape> operands;
+  DataType biasType = DataType::F32;
+  StridedShape bias; ///< [B, H, S, T], stride 0 where it is repeated; no dims: there is none
+  float scale = 1.0f;
+  bool causal = false; ///< row i of the queries sees the keys up to i + T - S
+
+  bool isGradient() const { return operands.size() == 8; }
+  bool hasBias() const { return !bias.dims.empty(); }
+};
+
+struct Attention {
+  AttentionGeometry geometry;
+  /// Query, key, value; of the gradient also output, row sums and gradient of the output; then the
+  /// bias, if there is one. Row sums are the logarithms of sums of exponentials, f32 [B, H, S].
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> outputs; ///< output and row sums; gradients of query, key and value
+  int32_t scratch = -1;
+};
+
 /// Stores a plain weight (b of a matmul, w of a convolution) in the layout that the library prefers
 /// for that geometry. dst has packedBytes(geometry) bytes.
 struct Pack {
@@ -272,7 +297,7 @@ struct Read {
 };
 
 using Payload = std::variant<Launch, Matmul, Convolution, Pack, Reorder, Collective, Permute, Send,
-                             Recv, Copy, Read>;
+                             Recv, Copy, Read, Attention>;
 
 struct Instruction {
   Queue queue = Queue::Compute;

@@ -33,9 +33,10 @@ Status verifyKernels(const Program &program, const Target &target, const Compile
 Status verifyRanks(const std::vector<RankTable> &ranks,
                    const std::vector<const Program *> &programs);
 
-/// Shapes, strides and types of a product or convolution, without buffers.
+/// Shapes, strides and types of a product, convolution or attention, without buffers.
 Status verifyGeometry(const MatmulGeometry &geometry);
 Status verifyGeometry(const ConvolutionGeometry &geometry);
+Status verifyGeometry(const AttentionGeometry &geometry);
 
 /// Product of dims times element size; nothing on overflow or a negative dim.
 std::optional<int64_t> checkedBytes(const std::vector<int64_t> &dims, DataType type);

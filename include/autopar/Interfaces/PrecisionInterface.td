@@ -17,6 +17,9 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
     InterfaceMethod<[{
       What the operation computes in where its f32 operands may be narrow.
     }], "::mlir::autopar::Precision", "getPrecision", (ins)>,
+    InterfaceMethod<[{
+      Whether this operand or result stays f32 where the operation computes in narrow floats.
+    }], "bool", "staysWide", (ins "::mlir::Value":$value), "", [{ return false; }]>,
   ];
 }
 

@@ -43,6 +43,8 @@ struct CompileOptions {
   PrecisionOptions precision;
   std::string target; ///< cpu or cuda; empty: what the devices of the cluster are, else cpu
   std::string targetCpu = "native";
+  std::string attention =
+      "auto";           ///< auto, fused or products: autopar/Transforms/LibraryAttention.h
   std::string emitMlir; ///< folder for the IR after each phase
   Phase startAt = Phase::Import;
   Phase stopAfter = Phase::Emit;

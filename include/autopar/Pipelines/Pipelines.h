@@ -96,6 +96,12 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                              llvm::cl::init("cpu")};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
                               llvm::cl::init(0)};
+  Option<std::string> attention{
+      *this, "attention",
+      llvm::cl::desc("auto (one call where the target has one), fused or products"),
+      llvm::cl::init("auto")};
+  Option<bool> planOnly{*this, "plan-only", llvm::cl::desc("nothing of it is going to run"),
+                        llvm::cl::init(false)};
 };
 
 /// What is computed in narrower floats than the model says.

@@ -183,6 +183,60 @@ def RaiseCompositesPass : Pass<"autopar-raise-composites", "mlir::func::FuncOp">
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
+  let summary = "recognize attention";
+  let description = [{
+    A product, a softmax along the last dimension of what it yields, scaled, masked or with a bias, and a second
+    product become one operation. A mask that is the lower triangle becomes `causal`; heads that share keys and values by
+    a broadcast become groups. A bias on which a gradient may be asked for is left alone, and so is attention whose
+    probabilities something else reads.
+
+    `mode`: `products` raises nothing, `fused` all, `auto` what runs as one kernel on `target` once it computes in
+    `precision`.
+
+    ```mlir
+    %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] ...
+    %p = autopar.softmax %s dim 3 ...
+    %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] ...
+    ```
+    becomes
+    ```mlir
+    %y, %l = autopar.attention %q, %k, %v scale 1.000000e+00 ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"auto\"", "auto, fused or products">,
+    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16 or fp16">,
+    Option<"planOnly", "plan-only", "bool", "false", "nothing of it is going to run">,
+  ];
+}
+
+def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp"> {
+  let summary = "write attention as two products and a softmax";
+  let description = [{
+    The inverse of autopar-raise-attention, for targets without a kernel; the gradient computes the probabilities
+    again from the row sums. With `mode` auto only attention that `target` has no kernel for.
+
+    ```mlir
+    %y, %l = autopar.attention %q, %k, %v scale 1.000000e+00 ...
+    ```
+    becomes
+    ```mlir
+    %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] ...
+    %p = autopar.softmax %s dim 3 ...
+    %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"products\"", "auto, fused or products">,
+    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"planOnly", "plan-only", "bool", "false", "nothing of it is going to run">,
+  ];
+}
+
 def UnflattenRowsPass : Pass<"autopar-unflatten-rows", "mlir::ModuleOp"> {
   let summary = "keep dimensions apart that exporters merge around a product";
   let description = [{

@@ -102,6 +102,10 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerDotGeneral(*this, dot, {}, dot.getResult());
   if (auto convolution = dyn_cast<autopar::ConvolutionOp>(op))
     return lowerConvolution(*this, convolution, {}, convolution.getResult());
+  if (auto attention = dyn_cast<autopar::AttentionOp>(op))
+    return lowerAttention(*this, attention);
+  if (auto gradient = dyn_cast<AttentionGradOp>(op))
+    return lowerAttentionGrad(*this, gradient);
   if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
     return lowerCollective(*this, op);
   if (isa<SendOp, ReceiveOp>(op))

@@ -30,6 +30,10 @@ bool libraryTakes(ProgramBuilder &program, ConvolutionOp op);
 LogicalResult lowerConvolution(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
                                Value output);
 
+/// Attention, and its gradient, as one call.
+LogicalResult lowerAttention(ProgramBuilder &program, AttentionOp op);
+LogicalResult lowerAttentionGrad(ProgramBuilder &program, AttentionGradOp op);
+
 /// A convolution that the library does not take.
 LogicalResult lowerConvolutionAsLoops(ProgramBuilder &program, ConvolutionOp op);
 

@@ -156,7 +156,7 @@ static bool feedsLibrary(Value value) {
       return feedsLibrary(user->getResult(0));
     if (auto group = dyn_cast<GroupOp>(user))
       return llvm::any_of(group.getBody().front(), llvm::IsaPred<DotGeneralOp>);
-    return isa<DotGeneralOp>(user);
+    return isa<DotGeneralOp, AttentionOp, AttentionGradOp>(user);
   });
 }
 

@@ -128,7 +128,7 @@ static LogicalResult importAttention(Node &node) {
   double root = std::sqrt(node.floating(
       "scale", 1 / std::sqrt(static_cast<double>(TensorBuilder::shapeOf(in->query)[3]))));
   Value query = b.binary(BinaryKind::Mul, in->query, root),
-        key = b.binary(BinaryKind::Mul, repeatHeads(b, in->key, groups), root);
+        key = repeatHeads(b, b.binary(BinaryKind::Mul, in->key, root), groups);
   Value scores = b.dot(query, key, {0, 1}, {0, 1}, {3}, {3}), observed = scores;
   double infinity = std::numeric_limits<double>::infinity(), softcap = node.floating("softcap", 0);
   if (softcap > 0)

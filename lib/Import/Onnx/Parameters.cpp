@@ -11,6 +11,9 @@ using namespace mlir::autopar;
 static constexpr uint64_t smallBytes = 1024;
 /// Integer tables of at most this many elements take part in constant evaluation.
 static constexpr int64_t foldedElements = 1 << 20;
+/// Masks of at most this many elements are constants: what they let through says what an operation
+/// is.
+static constexpr int64_t maskElements = 1 << 24;
 
 Value GraphImporter::addParameter(RankedTensorType type, StringRef name, const TensorPlace &place,
                                   const onnx::TensorProto &tensor) {
@@ -45,7 +48,8 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
       tensors[&tensor] = *state;
     return state;
   }
-  bool isFloat = isa<FloatType>(type->getElementType()), isSmall = bytes <= smallBytes;
+  bool isMask = type->getElementType().isInteger(1) && type->getNumElements() <= maskElements;
+  bool isFloat = isa<FloatType>(type->getElementType()), isSmall = isMask || bytes <= smallBytes;
   bool isParameter = place->kind != TensorPlace::Message &&
                      (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
                       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||

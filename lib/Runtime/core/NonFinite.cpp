@@ -38,6 +38,10 @@ std::vector<Floats> resultsOf(const Program &program, const Instruction &instruc
     results.push_back({p->c, p->geometry.cType, p->geometry.c});
   else if (auto *p = std::get_if<Convolution>(&instruction.payload))
     results.push_back(wholeOf(program, p->y));
+  else if (auto *p = std::get_if<Attention>(&instruction.payload))
+    for (size_t i = 0; i < (p->geometry.isGradient() ? 3 : 1); ++i)
+      results.push_back({p->outputs[i], p->geometry.type,
+                         p->geometry.operands[p->geometry.isGradient() ? 5 + i : 3]});
   else if (auto *p = std::get_if<Collective>(&instruction.payload))
     results.push_back(wholeOf(program, p->output));
   return results;
@@ -54,6 +58,12 @@ std::vector<Floats> operandsOf(const Program &program, const Instruction &instru
       operands.push_back({p->b, p->geometry.bType, p->geometry.b});
   } else if (auto *p = std::get_if<Convolution>(&instruction.payload)) {
     operands.push_back(wholeOf(program, p->x));
+  } else if (auto *p = std::get_if<Attention>(&instruction.payload)) {
+    // A bias forbids by infinities; row sums are checked with what they belong to.
+    for (size_t i = 0; i < 3; ++i)
+      operands.push_back({p->inputs[i], p->geometry.type, p->geometry.operands[i]});
+    if (p->geometry.isGradient())
+      operands.push_back({p->inputs[5], p->geometry.type, p->geometry.operands[4]});
   } else if (auto *p = std::get_if<Collective>(&instruction.payload)) {
     operands.push_back(wholeOf(program, p->input));
   }

@@ -48,3 +48,61 @@ func.func @f(%x: tensor<4x4xf32> {autopar.sharding = #autopar.sharding<@m, [{"t"
 
 // expected-error @+1 {{'autopar.mesh' op axis "t" is declared twice}}
 autopar.mesh @m ["t" = 2, "t" = 2]
+
+// -----
+
+func.func @attention_groups(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x5x8xf32>, %v: tensor<2x3x5x6xf32>) {
+  // expected-error @+1 {{expects query [batch, heads, rows, d], key [batch, groups, columns, d] and value [batch, groups, columns, dv] with groups that divide heads}}
+  %o, %l = autopar.attention %q, %k, %v scale 1.0 : (tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_types(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xbf16>) {
+  // expected-error @+1 {{expects query, key and value of one float type, got 'f32', 'f32' and 'bf16'}}
+  %o, %l = autopar.attention %q, %k, %v scale 1.0 : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xbf16>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_output(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xf32>) {
+  // expected-error @+1 {{expects an output [batch, heads, rows, dv] of 'f32'}}
+  %o, %l = autopar.attention %q, %k, %v scale 1.0 : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>) -> (tensor<2x4x3x7xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_bias(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xf32>, %b: tensor<2x1x1x1xf32>) {
+  // expected-error @+1 {{expects a bias that repeats to [2, 4, 3, 5]}}
+  %o, %l = autopar.attention %q, %k, %v bias %b scale 1.0 : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>, tensor<2x1x1x1xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_sums(%q: tensor<2x4x3x8xbf16>) {
+  // expected-error @+1 {{expects row sums [batch, heads, rows] of 'f32'}}
+  %o, %l = autopar.attention %q, %q, %q scale 1.0 : (tensor<2x4x3x8xbf16>, tensor<2x4x3x8xbf16>, tensor<2x4x3x8xbf16>) -> (tensor<2x4x3x8xbf16>, tensor<2x4x3xbf16>)
+  return
+}
+
+// -----
+
+func.func @attention_grad_results(%q: tensor<2x4x3x8xf32>, %l: tensor<2x4x3xf32>) {
+  // expected-error @+1 {{expects results of the types of query, key and value}}
+  %dq, %dk, %dv = autopar.attention_grad %q, %q, %q, %q, %l, %q scale 1.0
+      : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3xf32>, tensor<2x4x3x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x9xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_grad_gradient(%q: tensor<2x4x3x8xf32>, %l: tensor<2x4x3xf32>, %g: tensor<2x4x3x9xf32>) {
+  // expected-error @+1 {{expects a gradient of type 'tensor<2x4x3x8xf32>'}}
+  %dq, %dk, %dv = autopar.attention_grad %q, %q, %q, %q, %l, %g scale 1.0
+      : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3xf32>, tensor<2x4x3x9xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
+  return
+}

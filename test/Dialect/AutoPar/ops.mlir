@@ -60,3 +60,14 @@ func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tenso
   }
   return %4 : tensor<4x8xf32>
 }
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<2x4x3x8xbf16>, %k: tensor<2x2x5x8xbf16>, %v: tensor<2x2x5x6xbf16>, %b: tensor<2x1x1x5xf32>, %g: tensor<2x4x3x6xbf16>)
+    -> (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>) {
+  // CHECK: %[[O:.*]], %[[L:.*]] = autopar.attention %arg0, %arg1, %arg2 bias %arg3 scale 5.000000e-01 causal :
+  %o, %l = autopar.attention %q, %k, %v bias %b scale 0.5 causal : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>, tensor<2x1x1x5xf32>) -> (tensor<2x4x3x6xbf16>, tensor<2x4x3xf32>)
+  // CHECK: autopar.attention_grad %arg0, %arg1, %arg2, %[[O]], %[[L]], %arg4 scale 5.000000e-01 :
+  %dq, %dk, %dv = autopar.attention_grad %q, %k, %v, %o, %l, %g scale 0.5
+      : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>, tensor<2x4x3x6xbf16>, tensor<2x4x3xf32>, tensor<2x4x3x6xbf16>) -> (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>)
+  return %dq, %dk, %dv : tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>
+}

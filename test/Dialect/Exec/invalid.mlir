@@ -82,5 +82,25 @@ exec.program @p threads 1 {
 
 // -----
 
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected 4 operands, or 8 of a gradient, got 1}}
+    exec.attention(%x, %x, %x) -> (%x, %x) <[<f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>], scale = 1.0 : f64>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected 3 inputs and 2 outputs, got 2 and 2}}
+    exec.attention(%x, %x) -> (%x, %x) <[<f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>], scale = 1.0 : f64>
+  }
+}
+
+// -----
+
 // expected-error @+1 {{names the program @p, which does not exist}}
 exec.rank 0 of @p groups [] values [] ports []

@@ -16,6 +16,7 @@ void attachContractionGradients(MLIRContext &context);
 void attachReductionGradients(MLIRContext &context);
 void attachWindowGradients(MLIRContext &context);
 void attachRowGradients(MLIRContext &context);
+void attachAttentionGradients(MLIRContext &context);
 void attachDataMovementGradients(MLIRContext &context);
 void attachGatherGradients(MLIRContext &context);
 void attachProfiledGradients(MLIRContext &context);

@@ -18,6 +18,7 @@ void mlir::autopar::registerGradientModels(DialectRegistry &registry) {
     attachReductionGradients(*context);
     attachWindowGradients(*context);
     attachRowGradients(*context);
+    attachAttentionGradients(*context);
     attachDataMovementGradients(*context);
     attachGatherGradients(*context);
     attachProfiledGradients(*context);

@@ -39,6 +39,15 @@ struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision, 
   }
 };
 
+/// Sums of rows and what is added to scores are no narrower than the scores.
+struct AttentionPrecision : PrecisionOpInterface::ExternalModel<AttentionPrecision, AttentionOp> {
+  Precision getPrecision(Operation *) const { return Precision::Narrow; }
+  bool staysWide(Operation *op, Value value) const {
+    auto attention = cast<AttentionOp>(op);
+    return value == attention.getLogSum() || value == attention.getBias();
+  }
+};
+
 template <Precision precision, typename... Ops>
 void attach(MLIRContext &context) {
   (Ops::template attachInterface<PrecisionModel<Ops, precision>>(context), ...);
@@ -48,7 +57,7 @@ void attach(MLIRContext &context) {
 
 void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
-    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp>(*context);
+    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp, AttentionGradOp>(*context);
     attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, BinaryOp, SelectOp, NormalizeOp>(*context);
@@ -56,6 +65,7 @@ void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
            ArgReduceOp, ArgPoolOp, TopKOp>(*context);
     ReduceOp::attachInterface<ReducePrecision>(*context);
     SoftmaxOp::attachInterface<SoftmaxPrecision>(*context);
+    AttentionOp::attachInterface<AttentionPrecision>(*context);
     PoolOp::attachInterface<PoolPrecision>(*context);
   });
 }

@@ -32,6 +32,20 @@ artifact::MatmulGeometry mlir::exec::toArtifact(MatmulGeometryAttr attr) {
   return geometry;
 }
 
+artifact::AttentionGeometry mlir::exec::toArtifact(AttentionGeometryAttr attr) {
+  artifact::AttentionGeometry geometry;
+  geometry.type = autopar::dataTypeOf(attr.getOperands().front().getElementType());
+  for (StridedAttr operand : attr.getOperands())
+    geometry.operands.push_back(toStrided(operand));
+  if (StridedAttr bias = attr.getBias()) {
+    geometry.biasType = autopar::dataTypeOf(bias.getElementType());
+    geometry.bias = toStrided(bias);
+  }
+  geometry.scale = static_cast<float>(attr.getScale().getValueAsDouble());
+  geometry.causal = attr.getCausal();
+  return geometry;
+}
+
 artifact::ConvolutionGeometry mlir::exec::toArtifact(ConvolutionGeometryAttr attr) {
   auto list = [](auto range) { return std::vector<int64_t>(range.begin(), range.end()); };
   artifact::ConvolutionGeometry geometry;

@@ -50,6 +50,19 @@ LogicalResult ConvolutionOp::verify() {
   return success();
 }
 
+LogicalResult AttentionOp::verify() {
+  AttentionGeometryAttr geometry = getGeometry();
+  size_t operands = geometry.getOperands().size();
+  if (operands != 4 && operands != 8)
+    return emitOpError() << "expected 4 operands, or 8 of a gradient, got " << operands;
+  size_t reads = (geometry.isGradient() ? 6 : 3) + (geometry.getBias() ? 1 : 0),
+         writes = geometry.isGradient() ? 3 : 2;
+  if (getInputs().size() != reads || getOutputs().size() != writes)
+    return emitOpError() << "expected " << reads << " inputs and " << writes << " outputs, got "
+                         << getInputs().size() << " and " << getOutputs().size();
+  return success();
+}
+
 #include "autopar/Dialect/Exec/IR/ExecInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "autopar/Dialect/Exec/IR/ExecOps.cpp.inc"

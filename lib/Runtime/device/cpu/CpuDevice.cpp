@@ -2,6 +2,7 @@
 // The CPU device: one mapped arena per space, oneDNN for products and convolutions, generated
 // kernels for the rest. Instructions complete while they are issued, on the threads that this rank
 // owns.
+#include "AttentionCall.h"
 #include "LibraryCalls.h"
 #include "OpenMP.h"
 #include "autopar/Artifact/Layout.h"
@@ -128,6 +129,7 @@ private:
   Arena arenas[kSpaceCount];
   std::unordered_map<const void *, MatmulCall> matmuls; ///< by payload address
   std::unordered_map<const void *, ConvolutionCall> convolutions;
+  std::unordered_map<const void *, AttentionCall> attentions;
   std::unordered_map<const void *, ReorderCall> reorders;
   /// Packed weights and scratch that this machine wants larger than planned.
   std::map<int32_t, std::unique_ptr<Arena>> relocated;
@@ -185,6 +187,12 @@ private:
       if (p->geometry.packedW)
         AUTOPAR_RETURN_IF_ERROR(wantPacked(p->w, call->packedBytes()));
       convolutions.emplace(p, call.take());
+    } else if (auto *p = std::get_if<Attention>(&instruction.payload)) {
+      auto call = AttentionCall::create(p->geometry, threads);
+      if (!call)
+        return call.status();
+      wantScratch(p->scratch, call->scratchBytes());
+      attentions.emplace(p, call.take());
     } else if (auto *p = std::get_if<Pack>(&instruction.payload)) {
       return createPack(*p);
     } else if (auto *p = std::get_if<Reorder>(&instruction.payload)) {
@@ -249,6 +257,16 @@ private:
     return call.run(address(p.x, slot), address(p.w, slot), address(p.y, slot),
                     addressOrNull(p.bias, slot), addressOrNull(p.residual, slot),
                     scratchFor(p.scratch, call.scratchBytes(), slot));
+  }
+  Status run(const Attention &p, int32_t slot) {
+    const AttentionCall &call = attentions.at(&p);
+    void *inputs[7], *outputs[3];
+    for (size_t i = 0; i < p.inputs.size(); ++i)
+      inputs[i] = address(p.inputs[i], slot);
+    for (size_t i = 0; i < p.outputs.size(); ++i)
+      outputs[i] = address(p.outputs[i], slot);
+    call.run(inputs, outputs, scratchFor(p.scratch, call.scratchBytes(), slot));
+    return Status::ok();
   }
   Status run(const Pack &p, int32_t slot) {
     if (std::holds_alternative<MatmulGeometry>(p.geometry))

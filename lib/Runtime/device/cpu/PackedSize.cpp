@@ -2,6 +2,7 @@
 // Sizes for the compiler's memory plan, asked of the very primitives that the CPU device will run.
 #include "autopar/Artifact/PackedSize.h"
 
+#include "AttentionCall.h"
 #include "LibraryCalls.h"
 #include "OpenMP.h"
 
@@ -42,6 +43,13 @@ Result<int64_t> scratchBytes(const MatmulGeometry &geometry, int32_t threads) {
 Result<int64_t> scratchBytes(const ConvolutionGeometry &geometry, int32_t threads) {
   ThreadCountScope scope(threads);
   auto call = ConvolutionCall::create(geometry);
+  if (!call)
+    return call.status();
+  return call->scratchBytes();
+}
+
+Result<int64_t> scratchBytes(const AttentionGeometry &geometry, int32_t threads) {
+  auto call = runtime::AttentionCall::create(geometry, threads);
   if (!call)
     return call.status();
   return call->scratchBytes();

@@ -235,6 +235,10 @@ private:
       return createProduct(*p, instruction.queue);
     if (std::holds_alternative<Convolution>(instruction.payload))
       return refuse("convolutions");
+    if (std::holds_alternative<Attention>(instruction.payload))
+      return Status::mismatch(gpu->text() +
+                              ": the CUDA device has no attention; compile the model " +
+                              "with --attention products");
     if (std::holds_alternative<Pack>(instruction.payload))
       return refuse("packed weights");
     if (std::holds_alternative<Reorder>(instruction.payload))

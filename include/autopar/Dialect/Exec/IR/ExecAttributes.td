@@ -92,6 +92,24 @@ def Exec_ConvolutionAttr : Exec_Attr<"ConvolutionGeometry", "convolution"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Exec_AttentionAttr : Exec_Attr<"AttentionGeometry", "attention"> {
+  let summary = "the geometry of attention, or of its gradient";
+  let description = [{
+    `operands`: query, key, value and output, of the gradient also those of output, query, key and value; all
+    [batch, heads or groups, rows, size] and of one element type, with a last stride of 1. `bias`, where there is one,
+    is [batch, heads, rows, columns] with strides of 0 along what it is repeated over.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::exec::StridedAttr">:$operands,
+    "::mlir::FloatAttr":$scale,
+    DefaultValuedParameter<"bool", "false">:$causal,
+    OptionalParameter<"::mlir::exec::StridedAttr">:$bias);
+  let assemblyFormat = "`<` `[` $operands `]` `,` struct($scale, $causal, $bias) `>`";
+  let extraClassDeclaration = [{
+    /// Whether it is that of the gradient.
+    bool isGradient() const { return getOperands().size() == 8; }
+  }];
+}
+
 def Exec_ShardAttr : Exec_Attr<"Shard", "shard"> {
   let summary = "the box of a port's global tensor that a rank holds";
   let description = "`replica` counts ranks with the same box; replica 0 writes outputs.";

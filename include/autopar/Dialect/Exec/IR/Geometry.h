@@ -9,5 +9,6 @@ namespace mlir::exec {
 
 ::autopar::artifact::MatmulGeometry toArtifact(MatmulGeometryAttr geometry);
 ::autopar::artifact::ConvolutionGeometry toArtifact(ConvolutionGeometryAttr geometry);
+::autopar::artifact::AttentionGeometry toArtifact(AttentionGeometryAttr geometry);
 
 } // namespace mlir::exec

@@ -77,6 +77,21 @@ def Exec_ConvolutionOp : Exec_Instruction<"convolution",
   let hasVerifier = 1;
 }
 
+def Exec_AttentionOp : Exec_Instruction<"attention",
+    (ins Variadic<Exec_BufferType>:$inputs, Variadic<Exec_BufferType>:$outputs, Optional<Exec_BufferType>:$scratch,
+         Exec_AttentionAttr:$geometry),
+    "`(` $inputs `)` `->` `(` $outputs `)` (`scratch` $scratch^)? $geometry",
+    "reads.append(getInputs().begin(), getInputs().end());",
+    "writes.append(getOutputs().begin(), getOutputs().end()); if (getScratch()) writes.push_back(getScratch());",
+    [AttrSizedOperandSegments]> {
+  let summary = "attention, or its gradient, by the library";
+  let description = [{
+    Inputs: query, key, value and, of the gradient, output, row sums and the gradient of the output; then the bias, if
+    there is one. Outputs: output and row sums, or the gradients of query, key and value. Row sums are f32, row-major.
+  }];
+  let hasVerifier = 1;
+}
+
 def Exec_PackOp : Exec_Instruction<"pack",
     (ins Exec_BufferType:$src, Exec_BufferType:$dst, AnyAttrOf<[Exec_MatmulAttr, Exec_ConvolutionAttr]>:$geometry),
     "$src `->` $dst `for` $geometry", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and its gradient become one library call on strided views: transposes that split and
+// merge heads around them cost nothing, as long as the elements of a row lie side by side.
+#include "LibraryCall.h"
+
+#include "autopar/Artifact/PackedSize.h"
+#include "autopar/Dialect/Exec/IR/Geometry.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+bool hasContiguousRows(RankedTensorType type, ArrayRef<int64_t> strides) {
+  return type.getShape().back() == 1 || strides.back() == 1;
+}
+
+exec::StridedAttr stridedAttr(RankedTensorType type, const StridedView &view) {
+  SmallVector<int64_t> strides(view.strides);
+  strides.back() = 1;
+  return exec::StridedAttr::get(type.getContext(), type.getElementType(), type.getShape(), strides);
+}
+
+/// Gathers the operands of one call.
+class Call {
+public:
+  Call(ProgramBuilder &program, Operation *op) : program(program), op(op) {}
+
+  LogicalResult read(Value value) {
+    StridedView view = program.viewOf(value);
+    RankedTensorType type = typeOf(value);
+    if (!hasContiguousRows(type, view.strides)) {
+      FailureOr<Value> ordered = program.rowMajorBuffer(value);
+      if (failed(ordered))
+        return failure();
+      view = {*ordered, denseStrides(type.getShape())};
+    }
+    inputs.push_back(view.buffer);
+    operands.push_back(stridedAttr(type, view));
+    return success();
+  }
+
+  LogicalResult readRows(Value value) {
+    FailureOr<Value> buffer = program.rowMajorBuffer(value);
+    if (failed(buffer))
+      return failure();
+    inputs.push_back(*buffer);
+    return success();
+  }
+
+  LogicalResult readBias(Value value, ArrayRef<int64_t> scores) {
+    if (!value)
+      return success();
+    if (failed(read(value)))
+      return failure();
+    exec::StridedAttr attr = operands.pop_back_val();
+    SmallVector<int64_t> strides(attr.getStrides());
+    for (size_t dim = 0; dim < strides.size(); ++dim)
+      if (typeOf(value).getDimSize(dim) == 1 && scores[dim] != 1)
+        strides[dim] = 0;
+    bias = exec::StridedAttr::get(op->getContext(), attr.getElementType(), scores, strides);
+    return success();
+  }
+
+  void write(Value result) {
+    RankedTensorType type = typeOf(result);
+    StridedView view = program.createResult(
+        result, [&](ArrayRef<int64_t> strides) { return hasContiguousRows(type, strides); });
+    outputs.push_back(view.buffer);
+    operands.push_back(stridedAttr(type, view));
+  }
+  void writeRows(Value result) { outputs.push_back(program.createRowMajorResult(result)); }
+
+  LogicalResult emit(FloatAttr scale, bool causal, double flops) {
+    auto geometry =
+        exec::AttentionGeometryAttr::get(op->getContext(), operands, scale, causal, bias);
+    int64_t scratchBytes = 0;
+    if (program.settings().target == KernelTarget::Cpu) {
+      auto bytes = ::autopar::artifact::scratchBytes(
+          exec::toArtifact(geometry), static_cast<int32_t>(program.settings().threads));
+      if (!bytes)
+        return op->emitOpError() << "has no library call: " << bytes.status().message();
+      scratchBytes = *bytes;
+    }
+    Value scratch = program.createScratch(op, scratchBytes);
+    auto call =
+        exec::AttentionOp::create(program.step(), op->getLoc(), inputs, outputs, scratch, geometry);
+    program.describe(call, op, "attention", flops);
+    // The view of a strided operand spans more than what is read.
+    int64_t bytes = 0;
+    for (Value value : op->getOperands())
+      bytes += exec::tensorBytes(typeOf(value));
+    for (Value value : op->getResults())
+      bytes += exec::tensorBytes(typeOf(value));
+    call->setAttr("bytes", Builder(op->getContext()).getI64IntegerAttr(bytes));
+    return success();
+  }
+
+private:
+  ProgramBuilder &program;
+  Operation *op;
+  SmallVector<Value> inputs, outputs;
+  SmallVector<exec::StridedAttr> operands;
+  exec::StridedAttr bias;
+};
+
+SmallVector<int64_t> scoresOf(Value query, Value key) {
+  ArrayRef<int64_t> q = typeOf(query).getShape();
+  return {q[0], q[1], q[2], typeOf(key).getDimSize(2)};
+}
+
+SmallVector<RankedTensorType> typesOf(ValueRange values) {
+  return llvm::map_to_vector(values, [](Value value) { return typeOf(value); });
+}
+
+} // namespace
+
+LogicalResult mlir::autopar::lowerAttention(ProgramBuilder &program, AttentionOp op) {
+  Call call(program, op);
+  for (Value value : {op.getQuery(), op.getKey(), op.getValue()})
+    if (failed(call.read(value)))
+      return failure();
+  if (failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))))
+    return failure();
+  call.write(op.getOutput());
+  call.writeRows(op.getLogSum());
+  return call.emit(op.getScaleAttr(), op.getCausal(),
+                   op.getFlops(typesOf(op->getOperands()), typesOf(op->getResults())));
+}
+
+LogicalResult mlir::autopar::lowerAttentionGrad(ProgramBuilder &program, AttentionGradOp op) {
+  Call call(program, op);
+  for (Value value : {op.getQuery(), op.getKey(), op.getValue(), op.getOutput()})
+    if (failed(call.read(value)))
+      return failure();
+  if (failed(call.readRows(op.getLogSum())) || failed(call.read(op.getGradient())) ||
+      failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))))
+    return failure();
+  for (Value result : op->getResults())
+    call.write(result);
+  return call.emit(op.getScaleAttr(), op.getCausal(),
+                   op.getFlops(typesOf(op->getOperands()), typesOf(op->getResults())));
+}

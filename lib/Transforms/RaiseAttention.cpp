@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-raise-attention.
+#include "CompositeMatching.h"
+#include "TriangleMask.h"
+
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Transforms/LibraryAttention.h"
+#include "autopar/Transforms/Passes.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_RAISEATTENTIONPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// `value` transposed, looking through a transposition that it already is.
+Value transposed(OpBuilder &builder, Operation *root, Value value, ArrayRef<int64_t> permutation,
+                 StringRef name) {
+  SmallVector<int64_t> order(permutation);
+  if (auto inner = value.getDefiningOp<TransposeOp>()) {
+    value = inner.getInput();
+    for (int64_t &dim : order)
+      dim = inner.getPermutation()[dim];
+  }
+  if (llvm::equal(order, llvm::seq<int64_t>(0, order.size())))
+    return value;
+  auto made = TransposeOp::create(builder, root->getLoc(), value, order);
+  nameAfter(made, root, name);
+  return made;
+}
+
+/// The four-dimensional operand of a product as [batch dimensions, other, contracted].
+std::optional<SmallVector<int64_t>> rowOrder(Value value, ArrayRef<int64_t> batch,
+                                             ArrayRef<int64_t> contract, ArrayRef<int64_t> free) {
+  if (typeOf(value).getRank() != 4 || batch.size() != 2 || contract.size() != 1 || free.size() != 1)
+    return std::nullopt;
+  return SmallVector<int64_t>{batch[0], batch[1], free[0], contract[0]};
+}
+
+/// What heads share, where [b, groups, s, d] is repeated to [b, heads, s, d]; else null.
+Value sharedByHeads(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  auto broadcast = reshape ? reshape.getInput().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>({0, 1, 3, 4}))
+    return {};
+  ArrayRef<int64_t> in = broadcast.getInput().getType().getShape(),
+                    wide = broadcast.getType().getShape(), out = reshape.getType().getShape();
+  bool repeatsOnly = in[0] == wide[0] && in[1] == wide[1] && in[2] == wide[3] && in[3] == wide[4];
+  bool mergesHeads = out.size() == 4 && out[0] == wide[0] && out[1] == wide[1] * wide[2] &&
+                     out[2] == wide[3] && out[3] == wide[4];
+  return repeatsOnly && mergesHeads ? Value(broadcast.getInput()) : Value();
+}
+
+/// Whether a gradient may be asked for a value.
+bool isTrained(Value value) {
+  SmallVector<Value> worklist{value};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value current = worklist.pop_back_val();
+    if (!seen.insert(current).second || !isa<FloatType>(typeOf(current).getElementType()))
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(current)) {
+      auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      if (function.getArgAttr(argument.getArgNumber(), "autopar.trainable"))
+        return true;
+    } else {
+      llvm::append_range(worklist, current.getDefiningOp()->getOperands());
+    }
+  }
+  return false;
+}
+
+/// What stands between the first product and the softmax.
+struct Scores {
+  DotGeneralOp product;
+  double scale = 1;
+  bool causal = false;
+  Value bias; ///< as it is added, repeated to the shape of the scores
+  Value seen; ///< conditions that are no triangle, repeated alike; where one is false stands `fill`
+  double fill = 0;
+};
+
+/// What removes the rows of a softmax that may see nothing: select(max(scores) == -inf, 0,
+/// softmax).
+struct Weights {
+  SoftmaxOp softmax;
+  ReduceOp largest; ///< null where no row is removed
+};
+
+std::optional<Weights> readWeights(Value value) {
+  if (auto softmax = value.getDefiningOp<SoftmaxOp>())
+    return Weights{softmax, {}};
+  auto select = value.getDefiningOp<SelectOp>();
+  if (!select || splatValue(select.getOnTrue()) != 0 || !select->hasOneUse())
+    return std::nullopt;
+  Weights weights{select.getOnFalse().getDefiningOp<SoftmaxOp>(), {}};
+  MatchedOps matched;
+  Value condition = RowView(select.getCondition(), matched).get();
+  auto compare = condition.getDefiningOp<CompareOp>();
+  if (!weights.softmax || !compare || compare.getPredicate() != ComparePredicate::Eq ||
+      splatValue(compare.getRhs()) != -std::numeric_limits<double>::infinity())
+    return std::nullopt;
+  RowView rows(compare.getLhs(), matched);
+  weights.largest = rows.get().getDefiningOp<ReduceOp>();
+  if (!weights.largest || weights.largest.getKind() != ReduceKind::Max ||
+      weights.largest.getDims() != ArrayRef<int64_t>(3) ||
+      weights.largest.getInput() != weights.softmax.getInput())
+    return std::nullopt;
+  matched.insert(weights.largest);
+  matched.insert(condition);
+  return matched.areDeadWithout(select) ? std::optional(weights) : std::nullopt;
+}
+
+/// Walks from the softmax up to the product. What is walked over may have no other reader.
+std::optional<Scores> readScores(Weights weights) {
+  Scores scores;
+  Value value = weights.softmax.getInput();
+  auto isOwn = [&](Operation *user) { return user == weights.softmax || user == weights.largest; };
+  while (value.hasOneUse() || llvm::all_of(value.getUsers(), isOwn)) {
+    if ((scores.product = value.getDefiningOp<DotGeneralOp>()))
+      return scores;
+    auto scaled = withNumber(value, BinaryKind::Mul);
+    if (scaled) {
+      scores.scale *= scaled->second;
+    } else if ((scaled = withNumber(value, BinaryKind::Div))) {
+      scores.scale /= scaled->second;
+    }
+    if (scaled) {
+      value = scaled->first;
+      continue;
+    }
+    // A scale further down would be one of the mask, too.
+    if (scores.scale != 1)
+      return std::nullopt;
+    if (auto select = value.getDefiningOp<SelectOp>()) {
+      std::optional<double> fill = splatValue(select.getOnFalse());
+      if (!fill || *fill > kForbidden)
+        return std::nullopt;
+      if (isTriangle(select.getCondition())) {
+        scores.causal = true;
+      } else if (scores.seen || scores.bias) {
+        return std::nullopt;
+      } else {
+        scores.seen = select.getCondition();
+        scores.fill = *fill;
+      }
+      value = select.getOnTrue();
+      continue;
+    }
+    BinaryOp add = asBinary(value, BinaryKind::Add);
+    if (!add)
+      return std::nullopt;
+    auto leadsOn = [](Value side) {
+      return side.hasOneUse() &&
+             (side.getDefiningOp<DotGeneralOp>() || withNumber(side, BinaryKind::Mul) ||
+              withNumber(side, BinaryKind::Div) || asBinary(side, BinaryKind::Add) ||
+              side.getDefiningOp<SelectOp>());
+    };
+    bool first = leadsOn(add.getLhs());
+    if (first && leadsOn(add.getRhs()))
+      first =
+          add.getLhs().getDefiningOp<DotGeneralOp>() || !add.getRhs().getDefiningOp<DotGeneralOp>();
+    Value other = first ? add.getRhs() : add.getLhs();
+    if (isTriangleBias(other)) {
+      scores.causal = true;
+    } else if (scores.bias || scores.seen || isTrained(other)) {
+      return std::nullopt;
+    } else {
+      scores.bias = other;
+    }
+    value = first ? add.getLhs() : add.getRhs();
+  }
+  return std::nullopt;
+}
+
+/// A bias before it is repeated, with four dimensions.
+Value unrepeated(OpBuilder &builder, Operation *root, Value bias) {
+  auto broadcast = bias.getDefiningOp<BroadcastOp>();
+  if (!broadcast || typeOf(bias).getRank() != 4)
+    return bias;
+  RankedTensorType input = broadcast.getInput().getType();
+  SmallVector<int64_t> shape(4, 1);
+  for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
+    shape[dim] = input.getDimSize(i);
+  if (shape.back() != typeOf(bias).getShape().back())
+    return bias; // columns lie side by side
+  if (input.getShape() == ArrayRef<int64_t>(shape))
+    return broadcast.getInput();
+  auto made = ReshapeOp::create(builder, root->getLoc(), input.clone(shape), broadcast.getInput());
+  nameAfter(made, root, "bias");
+  return made;
+}
+
+/// Conditions as a bias: 0 where they hold, else `fill`.
+Value biasOf(OpBuilder &builder, Operation *root, Scores scores) {
+  Value seen = unrepeated(builder, root, scores.seen);
+  RankedTensorType type = typeOf(seen).clone(scores.product.getType().getElementType());
+  auto number = [&](double value, StringRef name) -> Value {
+    auto scalar = RankedTensorType::get({}, type.getElementType());
+    auto constant = ConstantOp::create(
+        builder, root->getLoc(),
+        DenseElementsAttr::get(scalar, builder.getFloatAttr(type.getElementType(), value)));
+    auto repeated =
+        BroadcastOp::create(builder, root->getLoc(), type, constant, ArrayRef<int64_t>{});
+    nameAfter(constant, root, (name + "/number").str());
+    nameAfter(repeated, root, name);
+    return repeated;
+  };
+  auto bias = SelectOp::create(builder, root->getLoc(), type, seen, number(0, "seen"),
+                               number(scores.fill, "hidden"));
+  nameAfter(bias, root, "mask");
+  return bias;
+}
+
+class Raising {
+public:
+  Raising(AttentionMode mode, AttentionTarget target, FloatType narrow)
+      : mode(mode), target(target), narrow(narrow) {}
+
+  void raise(DotGeneralOp root) const {
+    std::optional<Weights> weights = readWeights(root.getLhs());
+    if (!weights || weights->softmax.getLog() || weights->softmax.getDim() != 3 ||
+        !weights->softmax->hasOneUse() || root.getLhsBatch() != ArrayRef<int64_t>({0, 1}) ||
+        root.getLhsContract() != ArrayRef<int64_t>(3))
+      return;
+    std::optional<Scores> scores = readScores(*weights);
+    if (!scores)
+      return;
+    DotGeneralOp product = scores->product;
+    auto query = rowOrder(product.getLhs(), product.getLhsBatch(), product.getLhsContract(),
+                          product.getLhsFree()),
+         key = rowOrder(product.getRhs(), product.getRhsBatch(), product.getRhsContract(),
+                        product.getRhsFree()),
+         value =
+             rowOrder(root.getRhs(), root.getRhsBatch(), root.getRhsFree(), root.getRhsContract());
+    if (!query || !key || !value || !runs(root, product))
+      return;
+    OpBuilder builder(root);
+    Value q = transposed(builder, root, product.getLhs(), *query, "query"),
+          k = transposed(builder, root, product.getRhs(), *key, "key"),
+          v = transposed(builder, root, root.getRhs(), *value, "value");
+    if (Value keys = sharedByHeads(k), values = sharedByHeads(v);
+        keys && values && typeOf(keys).getDimSize(1) == typeOf(values).getDimSize(1)) {
+      k = keys;
+      v = values;
+    }
+    Value bias = scores->bias   ? unrepeated(builder, root, scores->bias)
+                 : scores->seen ? biasOf(builder, root, *scores)
+                                : Value();
+    auto attention =
+        AttentionOp::create(builder, root.getLoc(), q, k, v, bias, scores->scale, scores->causal);
+    if (StringRef id = getOpId(root); !id.empty())
+      setOpId(attention, id);
+    root.replaceAllUsesWith(attention.getOutput());
+    eraseDead(root);
+  }
+
+private:
+  bool runs(DotGeneralOp root, DotGeneralOp product) const {
+    if (mode == AttentionMode::Fused)
+      return true;
+    Type element = root.getType().getElementType();
+    if (narrow && element.isF32())
+      element = narrow;
+    return isLibraryAttention(target, element,
+                              typeOf(product.getLhs()).getDimSize(product.getLhsContract()[0]),
+                              root.getType().getShape().back());
+  }
+
+  /// Erases an operation that nobody reads, and what it alone read.
+  static void eraseDead(Operation *op) {
+    SmallVector<Operation *> worklist{op};
+    while (!worklist.empty()) {
+      Operation *current = worklist.pop_back_val();
+      if (!isOpTriviallyDead(current))
+        continue;
+      llvm::SetVector<Operation *> producers;
+      for (Value operand : current->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          producers.insert(producer);
+      current->erase();
+      worklist.append(producers.begin(), producers.end());
+    }
+  }
+
+  AttentionMode mode;
+  AttentionTarget target;
+  FloatType narrow; ///< what f32 is going to be computed in; null for f32
+};
+
+struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAttentionPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    std::optional<AttentionMode> wanted = attentionModeFromName(mode);
+    if (!wanted) {
+      getOperation().emitError() << "attention: expected auto, fused or products, got \"" << mode
+                                 << "\"";
+      return signalPassFailure();
+    }
+    if (*wanted == AttentionMode::Products)
+      return;
+    FloatType narrow;
+    if (precision == "bf16")
+      narrow = BFloat16Type::get(&getContext());
+    else if (precision == "fp16")
+      narrow = Float16Type::get(&getContext());
+    Raising raising(*wanted, {target, planOnly}, narrow);
+    SmallVector<DotGeneralOp> products;
+    getOperation().walk([&](DotGeneralOp op) {
+      if (readWeights(op.getLhs()))
+        products.push_back(op);
+    });
+    for (DotGeneralOp product : products)
+      raising.raise(product);
+  }
+};
+
+} // namespace

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention as one operation computes and learns what two products and a softmax do, under plans that split it."""
+
+import json
+import pathlib
+import subprocess
+from typing import Dict, Tuple
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import models
+from autopar.tools import find_tool
+
+#: Options of small models, extents, and how many attentions there are.
+MODELS: Dict[str, Tuple[dict, dict, int]] = {
+    "gpt2-124m": (dict(layers=2, hidden=64, heads=4, vocab=211, positions=48), dict(batch=4, seq=48), 2),
+    "llama3-8b": (dict(layers=2, hidden=64, heads=8, kv_heads=2, vocab=211, inner=96), dict(batch=4, seq=40), 2),
+    "bert-base": (dict(layers=2, hidden=64, heads=4, vocab=211, positions=48, inner=96), dict(batch=4, seq=48), 2),
+    "vit-b": (dict(layers=2, hidden=64, heads=4, inner=96, image=32, patch=8, classes=10), dict(batch=4), 2),
+    "t5-770m": (dict(layers=1, hidden=64, heads=4, head_size=16, vocab=211, inner=96), dict(batch=4, seq=24, decoder_seq=24), 3),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("models")
+    paths: Dict[str, pathlib.Path] = {}
+
+    def save(name: str) -> pathlib.Path:
+        if name not in paths:
+            paths[name] = folder / f"{name}.onnx"
+            models.save(name, paths[name], **MODELS[name][0])
+        return paths[name]
+
+    return save
+
+
+def inputs_of(session: autopar.Session) -> Dict[str, np.ndarray]:
+    random = np.random.default_rng(3)
+    arrays: Dict[str, np.ndarray] = {}
+    for spec in session.inputs:
+        if spec.name == "attention_mask":
+            arrays[spec.name] = (np.arange(spec.shape[1]) < np.arange(5, 5 + spec.shape[0])[:, None] * 3).astype(spec.dtype)
+        elif np.issubdtype(spec.dtype, np.integer):
+            arrays[spec.name] = random.integers(0, 2 if spec.name == "token_type_ids" else 10, spec.shape).astype(spec.dtype)
+        else:
+            arrays[spec.name] = random.standard_normal(spec.shape).astype(spec.dtype)
+    return arrays
+
+
+def instructions(artifact: autopar.Compiled) -> int:
+    text = subprocess.run([find_tool("autopar-translate"), "--dump", artifact], check=True, capture_output=True, text=True).stdout
+    return sum(line.split(": ", 1)[-1].startswith("attention ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_one_instruction_and_computes_the_same(saved, tmp_path, name):
+    results = {}
+    for mode, count in (("auto", MODELS[name][2]), ("products", 0)):
+        artifact = autopar.compile(saved(name), tmp_path / f"{mode}.bin", bind=MODELS[name][1], options=["--attention", mode])
+        assert instructions(artifact) == count
+        with autopar.Session(artifact) as session:
+            results[mode] = session.run(inputs_of(session))
+    for output, expected in results["products"].items():
+        np.testing.assert_allclose(results["auto"][output], expected, rtol=1e-4, atol=1e-5)
+
+
+def losses(artifact: autopar.Compiled, steps: int) -> list:
+    with autopar.Session(artifact) as session:
+        arrays = inputs_of(session)
+        return [float(session.run(arrays)["loss"]) for _ in range(steps)]
+
+
+PLANS = {
+    "one rank": ([], 1),
+    "micro-batches": (["--micro-batches", "2"], 1),
+    "computed again": (["--recompute", "full"], 1),
+    "data": (["--mesh", "data=4"], 4),
+    "tensor": (["--plan", "tensor.json"], 2),
+    "stages": (["--stages", "2", "--mesh", "x=1", "--micro-batches", "2"], 2),
+}
+
+
+@pytest.mark.parametrize("name, plan", [("llama3-8b", plan) for plan in PLANS] + [("gpt2-124m", "one rank"), ("gpt2-124m", "tensor")])
+def test_any_plan_learns_what_products_learn(saved, tmp_path, name, plan):
+    options, ranks = PLANS[plan]
+    (tmp_path / "tensor.json").write_text(json.dumps({"kind": "degrees", "version": 1, "data": 1, "tensor": 2}))
+    options = [str(tmp_path / word) if word == "tensor.json" else word for word in options]
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
+    products = autopar.compile(saved(name), tmp_path / "products.bin", bind=MODELS[name][1], train=train, options=["--attention", "products"])
+    fused = autopar.compile(saved(name), tmp_path / "fused.bin", bind=MODELS[name][1], ranks=ranks, train=train, options=options)
+    assert instructions(fused) >= 2
+    np.testing.assert_allclose(losses(fused, 5), losses(products, 5), rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
+def test_bf16_learns_nearly_what_f32_learns(saved, tmp_path, name):
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
+    narrow = autopar.compile(saved(name), tmp_path / "bf16.bin", bind=MODELS[name][1], train=train, options=["--precision", "bf16"])
+    wide = autopar.compile(saved(name), tmp_path / "f32.bin", bind=MODELS[name][1], train=train)
+    assert instructions(narrow) >= 4
+    np.testing.assert_allclose(losses(narrow, 5), losses(wide, 5), rtol=1e-2)
+
+
+def test_a_gpu_runs_products_unless_told_otherwise(saved, tmp_path):
+    """Nothing in this build calls a GPU's own attention: plans count it, programs have it only by request, for simulation."""
+    options = ["--precision", "bf16"]
+    arguments = dict(bind=MODELS["gpt2-124m"][1], cluster="presets:h100x1")
+    assert instructions(autopar.compile(saved("gpt2-124m"), tmp_path / "auto.bin", options=options, **arguments)) == 0
+    fused = autopar.compile(saved("gpt2-124m"), tmp_path / "fused.bin", options=[*options, "--attention", "fused"], **arguments)
+    assert instructions(fused) == 2
+    subprocess.run([find_tool("autopar-run"), fused, "--simulate", "presets:h100x1"], check=True, capture_output=True)
+
+
+def test_an_unknown_way_is_refused(saved, tmp_path):
+    with pytest.raises(autopar.Error, match="--attention: expected auto, fused or products, got \"flash\""):
+        autopar.compile(saved("gpt2-124m"), tmp_path / "x.bin", bind=MODELS["gpt2-124m"][1], options=["--attention", "flash"])

@@ -1,0 +1,34 @@
+// RUN: autopar-opt %s --autopar-expand-attention | FileCheck %s
+// RUN: autopar-opt %s --autopar-expand-attention=mode=auto | FileCheck %s --check-prefix=KEPT
+// RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda" | FileCheck %s
+// RUN: not autopar-opt %s --autopar-expand-attention=mode=some 2>&1 | FileCheck %s --check-prefix=MODE
+
+// MODE: error: attention: expected auto, fused or products, got "some"
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[S:.*]] = autopar.dot_general %arg0, %{{.*}} batch [0, 1] x [0, 1] contract [3] x [3] {autopar.id = "a/scores"}
+// CHECK: autopar.compare le
+// CHECK: %[[P:.*]] = autopar.softmax %{{.*}} dim 3 {autopar.id = "a/softmax"} : tensor<2x4x3x5xf32>
+// CHECK: %[[Y:.*]] = autopar.dot_general %[[P]], %{{.*}} batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "a"}
+// CHECK-NOT: autopar.attention
+// CHECK: return %[[Y]]
+// KEPT-LABEL: func.func @forward
+// KEPT: autopar.attention
+func.func @forward(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xf32>) -> tensor<2x4x3x6xf32> {
+  %y, %l = autopar.attention %q, %k, %v scale 0.5 causal {autopar.id = "a"} : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
+  return %y : tensor<2x4x3x6xf32>
+}
+
+// Row sums give the probabilities again.
+// CHECK-LABEL: func.func @backward
+// CHECK: autopar.unary exp
+// CHECK-NOT: autopar.attention_grad
+// CHECK: return
+// KEPT-LABEL: func.func @backward
+// KEPT: autopar.attention_grad
+func.func @backward(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xf32>, %b: tensor<2x1x1x5xf32>, %o: tensor<2x4x3x6xf32>, %l: tensor<2x4x3xf32>, %g: tensor<2x4x3x6xf32>)
+    -> (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>) {
+  %dq, %dk, %dv = autopar.attention_grad %q, %k, %v, %o, %l, %g bias %b scale 0.5
+      : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>, tensor<2x4x3x6xf32>, tensor<2x4x3xf32>, tensor<2x4x3x6xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>)
+  return %dq, %dk, %dv : tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>
+}

@@ -1,0 +1,160 @@
+// RUN: autopar-opt %s --autopar-raise-attention --split-input-file | FileCheck %s
+// RUN: autopar-opt %s --autopar-raise-attention=mode=products --split-input-file | FileCheck %s --check-prefix=PRODUCTS
+// RUN: autopar-opt %s --autopar-raise-attention=target=cuda --split-input-file | FileCheck %s --check-prefix=PRODUCTS
+// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16" --split-input-file | FileCheck %s --check-prefix=PRODUCTS
+// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16 plan-only" --split-input-file | FileCheck %s --check-prefix=PLANNED
+// RUN: not autopar-opt %s --autopar-raise-attention=mode=flash --split-input-file 2>&1 | FileCheck %s --check-prefix=MODE
+
+// MODE: error: attention: expected auto, fused or products, got "flash"
+// PRODUCTS-NOT: autopar.attention
+// PLANNED: autopar.attention
+
+// As GPT-2 writes it: a scale, then a constant triangle that selects; the key is transposed already.
+// CHECK-LABEL: func.func @gpt2
+// CHECK: %[[Q:.*]] = autopar.transpose %arg0 permutation [0, 2, 1, 3]
+// CHECK: %[[K:.*]] = autopar.transpose %arg1 permutation [0, 2, 1, 3] {autopar.id = "y/key"}
+// CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %[[Q]], %[[K]], %arg2 scale 1.250000e-01 causal {autopar.id = "y"}
+// CHECK-NEXT: return %[[Y]]
+func.func @gpt2(%query: tensor<2x3x4x8xf32>, %key: tensor<2x3x4x8xf32>, %v: tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32> {
+  %q = autopar.transpose %query permutation [0, 2, 1, 3] : tensor<2x3x4x8xf32> -> tensor<2x4x3x8xf32>
+  %k = autopar.transpose %key permutation [0, 2, 3, 1] : tensor<2x3x4x8xf32> -> tensor<2x4x8x3xf32>
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x8xf32>, tensor<2x4x8x3xf32>) -> tensor<2x4x3x3xf32>
+  %number = autopar.constant dense<0.125> : tensor<f32>
+  %scale = autopar.broadcast %number dims [] : tensor<f32> -> tensor<2x4x3x3xf32>
+  %scaled = autopar.binary mul %s, %scale : tensor<2x4x3x3xf32>
+  %triangle = autopar.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %seen = autopar.broadcast %triangle dims [0, 1, 2, 3] : tensor<1x1x3x3xi1> -> tensor<2x4x3x3xi1>
+  %lowest = autopar.constant dense<-3.40282347E+38> : tensor<f32>
+  %fill = autopar.broadcast %lowest dims [] : tensor<f32> -> tensor<2x4x3x3xf32>
+  %masked = autopar.select %seen, %scaled, %fill : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x3x3xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// PLANNED: autopar.attention
+
+// As Llama writes it: heads share keys and values, the triangle is made of positions and added.
+// CHECK-LABEL: func.func @llama
+// CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg2 scale 5.000000e-01 causal : (tensor<2x4x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>)
+func.func @llama(%q: tensor<2x4x3x8xf32>, %key: tensor<2x2x3x8xf32>, %value: tensor<2x2x3x8xf32>) -> tensor<2x4x3x8xf32> {
+  %k0 = autopar.broadcast %key dims [0, 1, 3, 4] : tensor<2x2x3x8xf32> -> tensor<2x2x2x3x8xf32>
+  %k = autopar.reshape %k0 : tensor<2x2x2x3x8xf32> -> tensor<2x4x3x8xf32>
+  %v0 = autopar.broadcast %value dims [0, 1, 3, 4] : tensor<2x2x3x8xf32> -> tensor<2x2x2x3x8xf32>
+  %v = autopar.reshape %v0 : tensor<2x2x2x3x8xf32> -> tensor<2x4x3x8xf32>
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %number = autopar.constant dense<0.5> : tensor<f32>
+  %scale = autopar.broadcast %number dims [] : tensor<f32> -> tensor<2x4x3x3xf32>
+  %scaled = autopar.binary mul %s, %scale : tensor<2x4x3x3xf32>
+  %positions = autopar.constant dense<[0, 1, 2]> : tensor<3xi64>
+  %column = autopar.broadcast %positions dims [1] : tensor<3xi64> -> tensor<3x3xi64>
+  %row = autopar.broadcast %positions dims [0] : tensor<3xi64> -> tensor<3x3xi64>
+  %seen = autopar.compare le %column, %row : (tensor<3x3xi64>, tensor<3x3xi64>) -> tensor<3x3xi1>
+  %zero = autopar.constant dense<0.0> : tensor<f32>
+  %zeros = autopar.broadcast %zero dims [] : tensor<f32> -> tensor<3x3xf32>
+  %lowest = autopar.constant dense<-3.40282347E+38> : tensor<f32>
+  %fill = autopar.broadcast %lowest dims [] : tensor<f32> -> tensor<3x3xf32>
+  %mask = autopar.select %seen, %zeros, %fill : (tensor<3x3xi1>, tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %masks = autopar.broadcast %mask dims [2, 3] : tensor<3x3xf32> -> tensor<2x4x3x3xf32>
+  %masked = autopar.binary add %scaled, %masks : tensor<2x4x3x3xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x3x3xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// PLANNED: autopar.attention
+
+// As BERT writes it: a mask of the columns is added.
+// CHECK-LABEL: func.func @bert
+// CHECK: autopar.attention %arg0, %arg1, %arg2 bias %arg3 scale 1.000000e+00 : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x1x1x5xf32>)
+func.func @bert(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %mask: tensor<2x1x1x5xf32>) -> tensor<2x4x3x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x5xf32>
+  %masks = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x1x5xf32> -> tensor<2x4x3x5xf32>
+  %masked = autopar.binary add %s, %masks : tensor<2x4x3x5xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x3x5xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// PLANNED: autopar.attention
+
+// As the importer writes Attention with a mask of booleans: rows that may see nothing are zero.
+// CHECK-LABEL: func.func @onnx
+// CHECK: %[[B:.*]] = autopar.select %arg3, %{{.*}}, %{{.*}} {autopar.id = "y/mask"} : (tensor<2x1x3x5xi1>, tensor<2x1x3x5xf32>, tensor<2x1x3x5xf32>) -> tensor<2x1x3x5xf32>
+// CHECK: autopar.attention %arg0, %arg1, %arg2 bias %[[B]] scale 1.000000e+00 {autopar.id = "y"}
+// CHECK-NOT: autopar.reduce
+func.func @onnx(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %mask: tensor<2x1x3x5xi1>) -> tensor<2x4x3x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x5xf32>
+  %seen = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x3x5xi1> -> tensor<2x4x3x5xi1>
+  %infinity = autopar.constant dense<0xFF800000> : tensor<f32>
+  %fill = autopar.broadcast %infinity dims [] : tensor<f32> -> tensor<2x4x3x5xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<2x4x3x5xi1>, tensor<2x4x3x5xf32>, tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x3x5xf32>
+  %largest = autopar.reduce max %masked dims [3] : tensor<2x4x3x5xf32> -> tensor<2x4x3xf32>
+  %column = autopar.reshape %largest : tensor<2x4x3xf32> -> tensor<2x4x3x1xf32>
+  %fills = autopar.broadcast %infinity dims [] : tensor<f32> -> tensor<2x4x3x1xf32>
+  %empty = autopar.compare eq %column, %fills : (tensor<2x4x3x1xf32>, tensor<2x4x3x1xf32>) -> tensor<2x4x3x1xi1>
+  %rows = autopar.broadcast %empty dims [0, 1, 2, 3] : tensor<2x4x3x1xi1> -> tensor<2x4x3x5xi1>
+  %zero = autopar.constant dense<0.0> : tensor<f32>
+  %zeros = autopar.broadcast %zero dims [] : tensor<f32> -> tensor<2x4x3x5xf32>
+  %w = autopar.select %rows, %zeros, %p : (tensor<2x4x3x5xi1>, tensor<2x4x3x5xf32>, tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %y = autopar.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x3x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// The probabilities are an output, too.
+// PLANNED-NOT: autopar.attention
+// CHECK-LABEL: func.func @observed
+// CHECK-NOT: autopar.attention
+// CHECK: return
+func.func @observed(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x3xf32>) {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %p = autopar.softmax %s dim 3 : tensor<2x4x3x3xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y, %p : tensor<2x4x3x8xf32>, tensor<2x4x3x3xf32>
+}
+
+// -----
+
+// A bias that is trained needs a gradient.
+// CHECK-LABEL: func.func @trained
+// CHECK-NOT: autopar.attention
+// CHECK: return
+func.func @trained(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %bias: tensor<4x3x3xf32> {autopar.trainable = "decay"}) -> tensor<2x4x3x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %biases = autopar.broadcast %bias dims [1, 2, 3] : tensor<4x3x3xf32> -> tensor<2x4x3x3xf32>
+  %biased = autopar.binary add %s, %biases : tensor<2x4x3x3xf32>
+  %p = autopar.softmax %biased dim 3 : tensor<2x4x3x3xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// A strict triangle leaves the first row without a column: it is no causal mask, but a bias.
+// CHECK-LABEL: func.func @strict
+// PLANNED: autopar.attention
+// CHECK: autopar.attention
+// CHECK-SAME: bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @strict(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %row = autopar.iota dim 2 : tensor<2x4x3x3xi64>
+  %column = autopar.iota dim 3 : tensor<2x4x3x3xi64>
+  %seen = autopar.compare lt %column, %row : (tensor<2x4x3x3xi64>, tensor<2x4x3x3xi64>) -> tensor<2x4x3x3xi1>
+  %lowest = autopar.constant dense<0xFF800000> : tensor<f32>
+  %fill = autopar.broadcast %lowest dims [] : tensor<f32> -> tensor<2x4x3x3xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x3x3xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y : tensor<2x4x3x8xf32>
+}
