@@ -17,7 +17,7 @@ FOLDER = ROOT / "docs" / "experts"
 #: A row counts where the simulated throughput is this close to the published one.
 CLOSE = 0.15
 PUBLISHED = ("tokens_per_s_per_gpu", "step_s", "tflops_per_gpu")
-KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "refused", "differs"}
+KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "refused", "differs"}
 OWN = ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"]
 
 
@@ -31,6 +31,7 @@ class Expert(NamedTuple):
     sequence: int
     published: Dict[str, float]
     plan: Dict[str, Any]
+    attention: Optional[str]
     refused: Optional[str]
 
     @property
@@ -56,7 +57,7 @@ def read(path: pathlib.Path) -> Expert:
     if row.get("kind") != "expert" or row.get("version") != 1:
         raise ValueError(f"{path}: expected \"kind\": \"expert\" and \"version\": 1")
     unknown = sorted(set(row) - KEYS)
-    missing = sorted(KEYS - {"derived", "refused"} - set(row))
+    missing = sorted(KEYS - {"derived", "attention", "refused"} - set(row))
     if unknown or missing:
         raise ValueError(f"{path}: unknown keys {unknown}, missing keys {missing}")
     if len(row["published"]) != 1 or not set(row["published"]) <= set(PUBLISHED):
@@ -102,7 +103,7 @@ def cases(only: Optional[str] = None) -> Iterator[Dict[str, Any]]:
             degrees.write_text(json.dumps(row.plan))
             theirs = None
             try:
-                theirs = believed(row, folder, ["--plan", str(degrees)])
+                theirs = believed(row, folder, ["--plan", str(degrees), "--attention", row.attention or "auto"])
                 ratio = row.throughput(theirs["step_us"] / 1e6) / row.published_throughput
                 counts = abs(ratio - 1) <= CLOSE
                 yield measuring.case(f"{row.name}, simulated / published", row.throughput(theirs["step_us"] / 1e6), "tok/s", row.published_throughput,
