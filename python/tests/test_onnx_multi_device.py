@@ -27,7 +27,7 @@ def plan_of(model: pathlib.Path, path: pathlib.Path, ranks: int, *options: str, 
 
 
 @pytest.mark.parametrize("demands", ["mesh=data=2xtensor=2, batch-axis=data, weight-axis=tensor", "mesh=tensor=4, weight-axis=tensor", "stages=2, mesh=data=2, batch-axis=data",
-                                     "stages=2, micro-batches=4, mesh=tensor=2, weight-axis=tensor"])
+                                     "stages=2, micro-batches=4, mesh=tensor=2, weight-axis=tensor", "stages=2, mesh=data=1/data=3"])
 def test_a_plan_survives_the_way_through_onnx(model, tmp_path, demands):
     written = model.parent / "written.onnx"
     plan = plan_of(model, tmp_path / "a.json", 4, "--constrain", demands, "--emit-onnx-plan", str(written))
@@ -38,9 +38,11 @@ def test_a_plan_survives_the_way_through_onnx(model, tmp_path, demands):
     again = plan_of(written, tmp_path / "b.json", 4, "--use-onnx-shardings", *more)
     assert again["meshes"] == plan["meshes"]
     assert [stage["ops"] for stage in again["stages"]] == [stage["ops"] for stage in plan["stages"]]
-    read = {spec.tensor_name for node in proto.graph.node for own in node.device_configurations for spec in own.sharding_spec}
-    assert {"transformer.h.0.mlp.c_fc.weight", "transformer.wte.weight", "input_ids"} <= read
-    assert {name: again["shard"][name] for name in read} == {name: plan["shard"][name] for name in read}
+    stages = {spec.tensor_name: own.pipeline_stage for node in proto.graph.node for own in node.device_configurations for spec in own.sharding_spec}
+    assert {"transformer.h.0.mlp.c_fc.weight", "transformer.wte.weight", "input_ids"} <= set(stages)
+    for name, stage in stages.items():
+        split = {axis["name"] for axis in plan["meshes"][plan["stages"][stage]["mesh"]]["axes"] if axis["size"] > 1}
+        assert again["shard"][name] == [[axis for axis in axes if axis in split] for axes in plan["shard"][name]]
     with autopar.Session(tmp_path / "b.bin") as one, autopar.Session(tmp_path / "a.bin") as other:
         ids = np.random.default_rng(0).integers(0, small_gpt2.VOCAB, (small_gpt2.BATCH, small_gpt2.SEQ), dtype=np.int64)
         np.testing.assert_allclose(one.run({"input_ids": ids})["logits"], other.run({"input_ids": ids})["logits"], rtol=1e-4, atol=1e-5)
@@ -112,7 +114,9 @@ def test_foreign_stages_are_kept(tmp_path):
     ({"specs": {"w1": ([1, 4], [3, 1, 2, 0])}}, r"no mesh of 4 devices with up to three axes fits"),
     ({"specs": {"w1": ([3], [0, 1, 2])}}, r"\"w1\" is not on all 4 devices"),
     ({"specs": {"w1": ([4], [0, 1, 2, 3])}}, r"\"w1\" has 2 dimensions or factors, the sharding has 1"),
-    ({"stages": (0, 1, 2)}, r"has 3 pipeline stages, which cannot share 4 devices equally"),
+    ({"stages": (0, 1, 2)}, r"has 3 pipeline stages, which do not share 4 devices: 4 are left for 3 of them"),
+    ({"stages": (0, 1, 1), "specs": {"w1": ([1, 2], [0, 1]), "w2": ([1, 2], [1, 2])}}, r"has device 1 in stage 0 and in stage 1"),
+    ({"stages": (0, 1, 1), "specs": {"w1": ([1, 2], [0, 1]), "w2": ([1, 1], [2])}}, r"which do not share 4 devices: 1 are left for 0 of them"),
     ({"stages": (1, 0, 0)}, r"is planned on stage 0, but reads"),
 ])
 def test_fields_that_say_nothing_possible_are_refused(tmp_path, more, why):

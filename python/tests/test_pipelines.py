@@ -45,7 +45,7 @@ def test_every_schedule_trains_like_one_rank(model, alone, tmp_path, stages, ran
         losses(build(model, tmp_path / f"{name}.bin", ranks, "--stages", str(stages), "--pipeline-schedule", name, *options))
         for name in SCHEDULES
     ]
-    assert runs[0] == runs[1] == runs[2], "schedules differ in order only: not in a bit"
+    assert all(run == runs[0] for run in runs), "schedules differ in order only: not in a bit"
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6 if ranks == stages else 1e-5)
 
 
@@ -99,11 +99,12 @@ def test_stages_serve_too(model, tmp_path):
     np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-4, atol=1e-5)
 
 
-def test_a_pipeline_trains_from_files_evaluates_and_resumes(model, tmp_path):
+@pytest.mark.parametrize("ranks, options", [(4, []), UNEQUAL[0]])
+def test_a_pipeline_trains_from_files_evaluates_and_resumes(model, tmp_path, ranks, options):
     """The command line with everything: data files, evaluation, checkpoints that another plan continues."""
     tokens = np.random.default_rng(5).integers(0, VOCAB, 4000).astype(np.uint16)
     tokens.tofile(tmp_path / "train.bin")
-    pipelined = build(model, tmp_path / "p.bin", 4, "--stages", "2")
+    pipelined = build(model, tmp_path / "p.bin", ranks, "--stages", "2", *options)
     alone = build(model, tmp_path / "a.bin", 1)
 
     def run(artifact: pathlib.Path, steps: int, folder: str, *more: str) -> List[dict]:
@@ -118,7 +119,10 @@ def test_a_pipeline_trains_from_files_evaluates_and_resumes(model, tmp_path):
     run(pipelined, 3, "two")
     resumed = run(alone, 6, "two")
     both = run(pipelined, 6, "three")
-    for other in (resumed[-3:], both):
+    run(alone, 3, "four")
+    handed_over = run(pipelined, 6, "four")
+    assert [line["step"] for line in handed_over if "loss" in line] == [3, 4, 5]
+    for other in (resumed[-3:], both, handed_over):
         for line in other:
             twin = [known for known in straight if known["step"] == line["step"] and ("loss" in known) == ("loss" in line)]
             key = "loss" if "loss" in line else "eval_loss"
@@ -175,6 +179,24 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
     for plan in (slow, fast):
         rejected = plan["believed"]["alternatives"]
         assert all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
+
+
+@pytest.mark.parametrize("faster", [0, 1])
+def test_the_faster_device_gets_more_layers(tmp_path, faster):
+    """Two stages on a device each, one of them three times as fast: the cut follows it."""
+    models.save("gpt2-124m", tmp_path / "m.onnx", weights=False, layers=8, hidden=256, heads=8, vocab=101)
+    speeds = [3.6e11 if device == faster else 1.2e11 for device in range(2)]
+    cluster = {
+        "kind": "autopar.cluster", "version": 1, "name": "two speeds",
+        "device_types": [{"name": f"d{i}", "peak_flops_per_s": {"f32": speed}, "memory_bytes_per_s": speed / 8, "memory_bytes": 8000000000} for i, speed in enumerate(speeds)],
+        "nodes": [{"count": 1, "devices_per_node": 1, "device_type": f"d{i}"} for i in range(2)],
+        "levels": [{"name": "inside", "latency_us": 5, "bytes_per_s": 8e9}, {"name": "network", "latency_us": 20, "bytes_per_s": 8e9}],
+    }
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    build(tmp_path / "m.onnx", tmp_path / "p.json", None, "--cluster", str(tmp_path / "cluster.json"), "--stages", "2", "--plan-only")
+    plan = json.loads((tmp_path / "p.json").read_text())
+    layers = {plan["meshes"][stage["mesh"]]["devices"][0]: sum(op.endswith("/mlp/c_fc/Gemm") for op in stage["ops"]) for stage in plan["stages"]}
+    assert sum(layers.values()) == 8 and layers[faster] >= 2 * layers[1 - faster] > 0
 
 
 def test_a_plan_that_overfills_the_smaller_device_is_refused(model, tmp_path):

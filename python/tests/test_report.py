@@ -69,7 +69,8 @@ def check_belief(believed: Dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--micro-batches", "2"], ["--stages", "2", "--micro-batches", "4"],
-                                     ["--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "zero-bubble", "--mesh", "data=2"]])
+                                     ["--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "zero-bubble", "--mesh", "data=2"],
+                                     ["--stages", "2", "--micro-batches", "4", "--mesh", "data=1/tensor=3"]])
 def test_a_report_tells_the_plan(model, tmp_path, options):
     plan = plan_of(model, tmp_path / "plan.json", "--report", tmp_path / "plan.html", *options)
     text = (tmp_path / "plan.html").read_text()

@@ -11,6 +11,8 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -36,6 +38,15 @@ static std::string textOf(const Axes &axes) {
   std::string text;
   for (const MeshAxis &axis : axes)
     text += (text.empty() ? "" : "x") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+/// One text where all are alike: "data=1/data=3" otherwise.
+static std::string textOf(const std::vector<Axes> &meshes) {
+  std::string text = textOf(meshes.front());
+  if (std::adjacent_find(meshes.begin(), meshes.end(), std::not_equal_to<>()) != meshes.end())
+    for (const Axes &axes : llvm::drop_begin(meshes))
+      text += "/" + textOf(axes);
   return text;
 }
 
@@ -86,22 +97,20 @@ public:
     int64_t stages = 1;
     for (const auto &[node, stage] : stageOf)
       stages = std::max(stages, stage + 1);
-    if (devices % stages)
-      return bad("has " + std::to_string(stages) + " pipeline stages, which cannot share " +
-                 std::to_string(devices) + " devices equally");
     Constraints demands;
     AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "stages", std::to_string(stages)));
     if (stages > 1)
       for (const auto &[node, stage] : stageOf)
         demands.demandStage(path, node, stage);
-    AUTOPAR_RETURN_IF_ERROR(findMesh(devices / stages));
-    AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "mesh", textOf(mesh)));
+    AUTOPAR_RETURN_IF_ERROR(shareDevices(static_cast<size_t>(stages)));
+    AUTOPAR_RETURN_IF_ERROR(findMeshes());
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "mesh", textOf(meshes)));
     std::map<std::string, std::vector<AxisList>> found;
     for (const Spec &spec : specs) {
-      std::optional<std::vector<AxisList>> lists = axesOf(spec, mesh);
+      std::optional<std::vector<AxisList>> lists = axesOf(spec, meshOf(spec));
       if (!lists)
         return bad("node \"" + spec.node + "\": the sharding of \"" + spec.tensor +
-                   "\" does not fit the mesh " + textOf(mesh) + " of the others");
+                   "\" does not fit the mesh " + textOf(meshOf(spec)) + " of the others");
       auto [it, isNew] = found.try_emplace(spec.tensor, *lists);
       if (!isNew && it->second != *lists)
         return bad("node \"" + spec.node + "\" has \"" + spec.tensor +
@@ -198,35 +207,84 @@ private:
     return Status::ok();
   }
 
-  /// The mesh that the configuration is named by, or the one with the fewest axes that all specs
-  /// fit.
-  Status findMesh(int64_t size) {
+  /// How many devices each stage has: those of its specs, which lie side by side; stages without
+  /// specs share the rest. Counts the devices of specs from the first of their stage.
+  Status shareDevices(size_t stages) {
+    sizes.assign(stages, 0);
+    std::vector<int64_t> first(stages, 0), ownerOf(static_cast<size_t>(devices), -1);
+    auto refuse = [&](const Spec &spec, int64_t size) {
+      return bad("node \"" + spec.node + "\": \"" + spec.tensor + "\" is not on all " +
+                 std::to_string(size) + " devices of its stage, and on no other");
+    };
+    for (const Spec &spec : specs) {
+      auto stage = static_cast<size_t>(spec.stage);
+      auto size = static_cast<int64_t>(spec.shardOf.size());
+      if (sizes[stage] == 0) {
+        sizes[stage] = stages == 1 ? devices : size;
+        first[stage] = spec.shardOf.begin()->first;
+        for (auto [device, shard] : spec.shardOf)
+          if (int64_t &owner = ownerOf[static_cast<size_t>(device)]; owner < 0)
+            owner = spec.stage;
+          else
+            return bad("has device " + std::to_string(device) + " in stage " +
+                       std::to_string(owner) + " and in stage " + std::to_string(spec.stage));
+      }
+      if (size != sizes[stage] || spec.shardOf.begin()->first != first[stage] ||
+          spec.shardOf.rbegin()->first != first[stage] + size - 1)
+        return refuse(spec, sizes[stage]);
+    }
+    int64_t rest = devices, open = 0;
+    for (int64_t size : sizes) {
+      rest -= size;
+      open += size == 0;
+    }
+    if (open > 0 ? rest < open || rest % open : rest != 0)
+      return bad("has " + std::to_string(stages) + " pipeline stages, which do not share " +
+                 std::to_string(devices) + " devices: " + std::to_string(rest) + " are left for " +
+                 std::to_string(open) + " of them");
+    for (int64_t &size : sizes)
+      size = size == 0 ? rest / open : size;
     for (Spec &spec : specs) {
       std::map<int64_t, int64_t> within;
       for (auto [device, shard] : spec.shardOf)
-        within[device - spec.stage * size] = shard;
-      if (static_cast<int64_t>(within.size()) != size || within.begin()->first != 0)
-        return bad("node \"" + spec.node + "\": \"" + spec.tensor + "\" is not on all " +
-                   std::to_string(size) + " devices of its stage, and on no other");
+        within[device - first[static_cast<size_t>(spec.stage)]] = shard;
       spec.shardOf = std::move(within);
     }
+    return Status::ok();
+  }
+
+  /// The meshes that the configuration is named by, or those with the fewest axes that all specs
+  /// fit: for stages of different sizes, one axis.
+  Status findMeshes() {
     Constraints named;
-    if (named.demand("", "mesh", name).isOk() && sizeOf(named.mesh()) == size) {
-      mesh = named.mesh();
+    if (named.demand("", "mesh", name).isOk()) {
+      meshes = named.meshes();
+      if (meshes.size() == 1)
+        meshes.resize(sizes.size(), Axes(meshes.front()));
+      if (std::equal(meshes.begin(), meshes.end(), sizes.begin(), sizes.end(),
+                     [](const Axes &axes, int64_t size) { return sizeOf(axes) == size; }))
+        return Status::ok();
+    }
+    meshes.clear();
+    if (std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) != sizes.end()) {
+      for (int64_t size : sizes)
+        meshes.push_back({{"x", size}});
       return Status::ok();
     }
     for (size_t count = 1; count <= 3; ++count) {
       Axes axes;
-      if (tryMeshes(size, count, axes)) {
-        mesh = axes;
+      if (tryMeshes(sizes.front(), count, axes)) {
+        meshes.assign(sizes.size(), axes);
         return Status::ok();
       }
     }
-    return bad("no mesh of " + std::to_string(size) +
+    return bad("no mesh of " + std::to_string(sizes.front()) +
                " devices with up to three axes fits all "
                "shardings of configuration \"" +
                name + "\"");
   }
+
+  const Axes &meshOf(const Spec &spec) const { return meshes[static_cast<size_t>(spec.stage)]; }
 
   bool tryMeshes(int64_t rest, size_t count, Axes &axes) const {
     const char *names[] = {"x", "y", "z"};
@@ -278,8 +336,9 @@ private:
 
   std::string path, name;
   int64_t devices;
-  Axes mesh;
-  llvm::StringSet<> tensors; ///< parameters and inputs
+  std::vector<int64_t> sizes; ///< of the stages
+  std::vector<Axes> meshes;   ///< per stage
+  llvm::StringSet<> tensors;  ///< parameters and inputs
   std::map<std::string, int64_t> stageOf;
   std::vector<Spec> specs;
   size_t unreadSpecs = 0;
@@ -312,7 +371,10 @@ public:
   void write(onnx::ModelProto &model) {
     constexpr int64_t firstVersion = 11; // with fields for several devices
     model.set_ir_version(std::max<int64_t>(model.ir_version(), firstVersion));
-    std::string name = textOf(plan.meshes.front().axes);
+    std::vector<Axes> meshes;
+    for (const auto &stage : plan.stages)
+      meshes.push_back(plan.findMesh(stage.mesh)->axes);
+    std::string name = textOf(meshes);
     model.clear_configuration();
     auto *configuration = model.add_configuration();
     configuration->set_name(name);
