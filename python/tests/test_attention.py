@@ -7,7 +7,10 @@ import subprocess
 from typing import Dict, Tuple
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import autopar
 from autopar import models
@@ -117,3 +120,35 @@ def test_a_gpu_runs_products_unless_told_otherwise(saved, tmp_path):
 def test_an_unknown_way_is_refused(saved, tmp_path):
     with pytest.raises(autopar.Error, match="--attention: expected auto, fused or products, got \"flash\""):
         autopar.compile(saved("gpt2-124m"), tmp_path / "x.bin", bind=MODELS["gpt2-124m"][1], options=["--attention", "flash"])
+
+
+SEEN = np.random.default_rng(5).random((2, 1, 6, 9)) > 0.4
+SEEN[0, 0, 2] = False
+OPERATORS = {
+    "plain": ({}, None, 1),
+    "causal": ({"is_causal": 1}, None, 1),
+    "conditions": ({}, SEEN, 1),
+    "conditions and causal": ({"is_causal": 1}, SEEN, 1),
+    "numbers": ({"scale": 0.3}, np.random.default_rng(6).standard_normal((6, 9)).astype(np.float32), 1),
+    "infinities": ({}, np.where(SEEN, 0, -np.inf).astype(np.float32), 1),
+    "capped scores": ({"softcap": 5.0}, None, 0),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_operator_of_onnx_is_one_call(tmp_path, name):
+    """Rows that may see nothing are zero; where nothing says how many columns came before, row i sees columns up to i."""
+    attributes, mask, count = OPERATORS[name]
+    random = np.random.default_rng(7)
+    arrays = {key: random.standard_normal((2, heads, length, 8)).astype(np.float32) for key, heads, length in (("q", 4, 6), ("k", 2, 9), ("v", 2, 9))}
+    if mask is not None:
+        arrays["mask"] = mask
+    inputs = [helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for key, array in arrays.items()]
+    graph = helper.make_graph([helper.make_node("Attention", list(arrays), ["y"], **attributes)], "g", inputs,
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    artifact = autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin")
+    assert instructions(artifact) == count
+    with autopar.Session(artifact) as session:
+        np.testing.assert_allclose(session.run(arrays)["y"], ReferenceEvaluator(model).run(None, arrays)[0], rtol=1e-5, atol=1e-5)
