@@ -127,7 +127,7 @@ ClusterGraph::ClusterGraph(Block &block)
     cluster.rows = lowering.getRowDomain();
     cluster.shape =
         cluster.rows ? cluster.rows.shape : llvm::to_vector(typeOf(op.getResult(0)).getShape());
-    cluster.at[&op] = identityIndex(cluster.shape, context);
+    cluster.at.push_back({&op, identityIndex(cluster.shape, context)});
     cluster.cost = lowering.getElementCost();
   }
 }
@@ -214,7 +214,7 @@ SmallVector<ClusterGraph::Edge> ClusterGraph::edgesBetween(Cluster &producer,
   for (Operation *op : consumer.ops) {
     auto lowering = cast<ElementLoweringOpInterface>(op);
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      const Index &at = consumer.at.find(op)->second;
+      const Index &at = consumer.indexOf(op);
       AffineMap map = lowering.getOperandMap(i);
       Index index = at && map ? Index(applyMap(map, *at)) : std::nullopt;
       auto [source, sourceIndex] = traceFluids(operand, index);
@@ -278,7 +278,7 @@ bool ClusterGraph::exportsFit(const Cluster &merged, const Cluster &producer,
     Value result = op->getResult(0);
     if (!isExportedFromBoth(result, producer, consumer))
       continue;
-    Index index = resultIndex(op, merged.at.find(op)->second);
+    Index index = resultIndex(op, merged.indexOf(op));
     if (!index)
       return false;
     ArrayRef<int64_t> shape = typeOf(result).getShape();
@@ -309,15 +309,15 @@ std::optional<Cluster> ClusterGraph::mergeAtSamePoint(Cluster &producer, Cluster
   for (const Edge &edge : edges) {
     Operation *op = edge.source.getDefiningOp();
     Index read = compose(edge.index, fromConsumer);
-    Index made = compose(resultIndex(op, producer.at.find(op)->second), fromProducer);
+    Index made = compose(resultIndex(op, producer.indexOf(op)), fromProducer);
     ArrayRef<int64_t> shape = typeOf(edge.source).getShape();
     if (!read || !made || !isSamePosition(*read, shape, *made, shape, merged.shape))
       return std::nullopt;
   }
   for (auto &[op, index] : producer.at)
-    merged.at[op] = compose(index, fromProducer);
+    merged.at.push_back({op, compose(index, fromProducer)});
   for (auto &[op, index] : consumer.at)
-    merged.at[op] = compose(index, fromConsumer);
+    merged.at.push_back({op, compose(index, fromConsumer)});
   if (!exportsFit(merged, producer, consumer))
     return std::nullopt;
   return merged;
@@ -359,12 +359,12 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
   if (isUniform && product(shape) == product(producer.shape))
     base = applyMap(reshapeMap(producer.shape, shape, context), *read);
   Operation *last = source.getDefiningOp();
-  Index made = producer.at.find(last)->second;
+  Index made = producer.indexOf(last);
   SmallVector<AffineExpr> here = identityIndex(producer.shape, context);
   if (!made || !isSamePosition(*made, shape, here, producer.shape, producer.shape))
     base = std::nullopt;
   for (auto &[op, index] : producer.at)
-    merged.at[op] = compose(index, base);
+    merged.at.push_back({op, compose(index, base)});
   if (!exportsFit(merged, producer, consumer))
     return std::nullopt;
   return merged;
@@ -400,6 +400,7 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   for (Operation *op : producer.ops)
     owner[op] = &consumer;
   producer.ops.clear();
+  producer.at.clear();
   order.contract(producer, consumer, *between);
   merged->place = consumer.place;
   consumer = std::move(*merged);

@@ -33,9 +33,13 @@ struct Cluster {
   SmallVector<int64_t> shape;   ///< iteration space
   RowDomain rows;               ///< false for pointwise clusters
   /// Index of each operation's result, or of its row domain, over the iteration space.
-  DenseMap<Operation *, Index> at;
+  SmallVector<std::pair<Operation *, Index>, 1> at;
   int64_t cost = 0; ///< of one point
   ClusterPlace place;
+
+  const Index &indexOf(Operation *op) const {
+    return llvm::find_if(at, [&](const auto &entry) { return entry.first == op; })->second;
+  }
 };
 
 class ClusterGraph : private ClusterNeighbours {

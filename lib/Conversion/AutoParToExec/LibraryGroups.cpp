@@ -227,7 +227,7 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   }
   if (!getOpId(group).empty() && getOpId(call).empty())
     setOpId(call, getOpId(group));
-  group.erase();
+  program.erase(group);
   if (failed(dissection.lowerCopies()))
     return failure();
   LogicalResult done =

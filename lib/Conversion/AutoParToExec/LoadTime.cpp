@@ -29,6 +29,17 @@ bool ProgramBuilder::isLoadTime(Value value) const {
     return argument.getOwner()->getParentOp() == func::FuncOp(function) &&
            arguments[argument.getArgNumber()].isFixed();
   Operation *op = value.getDefiningOp();
+  // Not of what groups hold: they go away with them.
+  if (op->getBlock() != &func::FuncOp(function).getBody().front())
+    return runsAtLoad(op);
+  if (auto known = loadTimes.find(op); known != loadTimes.end())
+    return known->second;
+  bool runs = runsAtLoad(op);
+  loadTimes[op] = runs;
+  return runs;
+}
+
+bool ProgramBuilder::runsAtLoad(Operation *op) const {
   if (!mayRunOnce(op))
     return false;
   // Results stay in memory for good: they may not be much larger than what they are made of.

@@ -123,7 +123,7 @@ ProgramBuilder::launchGroup(Operation *named, ArrayRef<RankedTensorType> inputTy
   YieldOp::create(builder, loc, yielded);
   LogicalResult done =
       launch(group, inputs, outputs, named == function ? group.getOperation() : named);
-  group.erase();
+  erase(group);
   standIns.erase();
   return done;
 }

@@ -197,7 +197,7 @@ LogicalResult ProgramBuilder::dissolveViews(GroupOp group) {
   auto yield = cast<YieldOp>(group.getBody().front().getTerminator());
   for (auto [value, result] : llvm::zip(yield.getValues(), group.getResults()))
     result.replaceAllUsesWith(mapping.lookup(value));
-  group.erase();
+  erase(group);
   return success();
 }
 

@@ -100,6 +100,11 @@ public:
   /// Whether a value depends on parameters and constants only, and does not take much more room
   /// than they do: it is computed once, in `load`.
   bool isLoadTime(Value value) const;
+  /// Erases a group of the function, whose results nothing reads any more.
+  void erase(GroupOp group) {
+    loadTimes.erase(group);
+    group.erase();
+  }
   /// While the returned object lives, instructions go to `load` if `value` is known then.
   llvm::SaveAndRestore<bool> placeWith(Value value) {
     return llvm::SaveAndRestore<bool>(atLoad, atLoad || isLoadTime(value));
@@ -182,6 +187,8 @@ private:
   void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
   StridedView viewOfSlice(SliceOp slice);
   bool liesRowMajor(Value value);
+  /// isLoadTime() of what an operation computes, asked for once.
+  bool runsAtLoad(Operation *op) const;
   /// A kernel that repeats the views between a row-major value and `value`.
   LogicalResult copyThroughViews(Value value, Value copy);
   /// Puts the operations of a group into the function.
@@ -214,6 +221,7 @@ private:
   SmallVector<int64_t> initialWords;       ///< what it holds before the first step
   llvm::DenseSet<Value> taken;             ///< buffers that belong to arguments, constants, outputs
   llvm::StringMap<unsigned> donatedByName; ///< donated arguments
+  mutable DenseMap<Operation *, bool> loadTimes; ///< of operations of the function
 };
 
 /// The lowerings of operation families.
