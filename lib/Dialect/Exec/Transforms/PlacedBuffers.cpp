@@ -80,17 +80,45 @@ PlacedBuffers::PlacedBuffers(const std::vector<Lifetime> &lifetimes, int64_t bas
   }
 }
 
+/// Whether one of the leaves [begin, end) may live at the same time as the buffer.
+bool PlacedBuffers::mayMeet(const Group &group, size_t begin, size_t end,
+                            const Placed &buffer) const {
+  if (begin >= group.byFirst.size())
+    return false;
+  size_t back = std::min(end, group.byFirst.size()) - 1;
+  return buffers[group.byFirst[begin]].first <= buffer.last &&
+         buffers[group.byFirst[back]].first + group.longest > buffer.first;
+}
+
+/// Raises `offset` over what `bytes` there meet on the way through the leaves [begin, end) under a
+/// node.
+void PlacedBuffers::climb(const Group &group, size_t node, size_t begin, size_t end,
+                          const Placed &buffer, int64_t bytes, bool backwards,
+                          int64_t &offset) const {
+  const Bytes &under = group.bytes[node];
+  if (under.end <= offset || under.offset >= offset + bytes || !mayMeet(group, begin, end, buffer))
+    return;
+  if (node >= group.leaves) {
+    const Placed &other = buffers[group.byFirst[begin]];
+    if (other.last >= buffer.first)
+      offset = other.end;
+    return;
+  }
+  size_t middle = (begin + end) / 2;
+  if (backwards)
+    climb(group, 2 * node + 1, middle, end, buffer, bytes, backwards, offset);
+  climb(group, 2 * node, begin, middle, buffer, bytes, backwards, offset);
+  if (!backwards)
+    climb(group, 2 * node + 1, middle, end, buffer, bytes, backwards, offset);
+}
+
 /// Collects what meets the buffer and has bytes within `range`, among the leaves [begin, end) under
 /// a node.
 void PlacedBuffers::collect(const Group &group, size_t node, size_t begin, size_t end,
                             const Placed &buffer, Bytes range,
                             std::vector<const Placed *> &met) const {
   const Bytes &under = group.bytes[node];
-  if (under.end <= range.offset || under.offset >= range.end || begin >= group.byFirst.size())
-    return;
-  size_t back = std::min(end, group.byFirst.size()) - 1;
-  if (buffers[group.byFirst[begin]].first > buffer.last ||
-      buffers[group.byFirst[back]].first + group.longest <= buffer.first)
+  if (under.end <= range.offset || under.offset >= range.end || !mayMeet(group, begin, end, buffer))
     return;
   if (node >= group.leaves) {
     const Placed &other = buffers[group.byFirst[begin]];
@@ -120,9 +148,20 @@ int64_t PlacedBuffers::place(size_t index, int64_t bytes) {
   if (threshold == 0 || bytes < threshold)
     renewGround(bytes);
   Placed &buffer = buffers[index];
-  // What is met is looked at in windows, as most of it lies above the first hole that fits.
   int64_t offset = ground.highest(buffer.first, buffer.last);
-  for (int64_t window = 4 * bytes; true; window *= 4) {
+  // No hole is skipped: below the end of what is met nothing fits. Walks in both directions of time
+  // climb most stacks at once.
+  constexpr int kWalks = 4;
+  bool isFree = false;
+  for (int walk = 0; walk < kWalks && !isFree; ++walk) {
+    int64_t before = offset;
+    for (const Group &group : groups)
+      climb(group, 1, 0, group.leaves, buffer, bytes, walk % 2 == 1, offset);
+    isFree = offset == before;
+  }
+  // The rest of what is met is looked at in windows, as most of it lies above the first hole that
+  // fits.
+  for (int64_t window = 4 * bytes; !isFree; window *= 4) {
     Bytes range{offset, offset + window};
     std::vector<const Placed *> met;
     for (const Group &group : groups)
@@ -133,8 +172,7 @@ int64_t PlacedBuffers::place(size_t index, int64_t bytes) {
         break;
       offset = std::max(offset, other->end);
     }
-    if (offset + bytes <= range.end)
-      break;
+    isFree = offset + bytes <= range.end;
   }
   buffer.offset = offset;
   buffer.end = offset + bytes;

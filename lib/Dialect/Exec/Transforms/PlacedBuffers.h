@@ -66,6 +66,9 @@ private:
     size_t leaves = 1;
     std::vector<Bytes> bytes; ///< from the lowest to the highest under a node; 1 is the root
   };
+  bool mayMeet(const Group &group, size_t begin, size_t end, const Placed &buffer) const;
+  void climb(const Group &group, size_t node, size_t begin, size_t end, const Placed &buffer,
+             int64_t bytes, bool backwards, int64_t &offset) const;
   void collect(const Group &group, size_t node, size_t begin, size_t end, const Placed &buffer,
                Bytes range, std::vector<const Placed *> &met) const;
   void renewGround(int64_t bytes);
