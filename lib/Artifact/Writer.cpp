@@ -5,6 +5,7 @@
 #include "Encode.h"
 #include "Format.h"
 #include "autopar/Artifact/Verify.h"
+#include "autopar/Base/OutputFile.h"
 
 #include <cerrno>
 #include <cstring>
@@ -79,7 +80,7 @@ Status writeAll(int fd, const std::vector<uint8_t> &bytes, const std::string &pa
       return Status::ioError("cannot write " + path + ": " + std::strerror(errno));
     done += size_t(n);
   }
-  if (fsync(fd) != 0)
+  if (fsync(fd) != 0 && errno != EINVAL) // a device keeps nothing
     return Status::ioError("cannot write " + path + ": " + std::strerror(errno));
   return Status::ok();
 }
@@ -135,16 +136,17 @@ Status writeArtifact(const Contents &contents, const std::string &path) {
   auto bytes = serialize(contents);
   if (!bytes)
     return bytes.status();
-  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  std::string temporary = placeBeside(path, ".tmp." + std::to_string(getpid()));
+  bool isMoved = temporary != path;
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0)
     return {StatusCode::CannotCreate, "cannot create " + temporary + ": " + std::strerror(errno)};
   Status status = writeAll(fd, *bytes, temporary);
   if (close(fd) != 0 && status.isOk())
     status = Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
-  if (status.isOk() && rename(temporary.c_str(), path.c_str()) != 0)
+  if (status.isOk() && isMoved && rename(temporary.c_str(), path.c_str()) != 0)
     status = {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
-  if (!status.isOk())
+  if (!status.isOk() && isMoved)
     unlink(temporary.c_str());
   return status;
 }

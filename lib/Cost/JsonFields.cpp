@@ -2,6 +2,7 @@
 // Checked access to JSON objects and whole-file input and output.
 #include "autopar/Cost/JsonFields.h"
 
+#include "autopar/Base/OutputFile.h"
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -49,7 +50,7 @@ Result<std::string> readWholeFile(const std::string &path) {
 }
 
 Status writeWholeFile(const std::string &path, std::string_view bytes) {
-  std::string partial = path + ".partial";
+  std::string partial = placeBeside(path, ".partial");
   {
     std::ofstream out(partial, std::ios::binary | std::ios::trunc);
     if (!out)
@@ -57,11 +58,12 @@ Status writeWholeFile(const std::string &path, std::string_view bytes) {
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     out.close();
     if (!out) {
-      std::remove(partial.c_str());
+      if (partial != path)
+        std::remove(partial.c_str());
       return Status::ioError("cannot write '" + path + "'");
     }
   }
-  if (std::rename(partial.c_str(), path.c_str()) != 0) {
+  if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) {
     std::string why = std::strerror(errno);
     std::remove(partial.c_str());
     return {StatusCode::CannotCreate, "cannot create '" + path + "': " + why};

@@ -8,6 +8,7 @@
 #include "SearchPlan.h"
 
 #include "autopar/Artifact/Writer.h"
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/JsonFields.h"
@@ -42,14 +43,15 @@ Status writeText(StringRef path, function_ref<void(llvm::raw_ostream &)> write) 
     write(llvm::outs());
     return Status::ok();
   }
-  std::string temporary = (path + ".part").str();
+  std::string temporary = ::autopar::placeBeside(path.str(), ".part");
   std::error_code error;
   llvm::ToolOutputFile file(temporary, error, llvm::sys::fs::OF_None);
   if (error)
     return {StatusCode::CannotCreate, path.str() + ": " + error.message()};
   write(file.os());
   file.os().close();
-  if (file.os().has_error() || llvm::sys::fs::rename(temporary, path))
+  bool isMoved = temporary == path || !llvm::sys::fs::rename(temporary, path);
+  if (file.os().has_error() || !isMoved)
     return {StatusCode::IoError, path.str() + ": writing failed"};
   file.keep();
   return Status::ok();

@@ -6,8 +6,12 @@
 // RUN: autopar-translate --dump %t.again.bin | FileCheck %s --check-prefix=AGAIN
 // RUN: not autopar-compile %s -o %t.small.bin --memory-limit 1K 2>&1 | FileCheck %s --check-prefix=LIMIT
 // RUN: not test -e %t.small.bin
+// RUN: rm -f %t.null && ln -s /dev/null %t.null && autopar-compile %s --stop-after=plan-memory -o %t.null
+// RUN: autopar-compile %s -o %t.null --quiet && test -c %t.null
+// RUN: autopar-compile %s --ranks 2 --plan-only -o %t.null --quiet && test -c %t.null
 
-// The whole way from MLIR text; the artifact prints back; a plan over the limit leaves nothing behind.
+// The whole way from MLIR text; the artifact prints back; a plan over the limit leaves nothing
+// behind; a device is written to, not replaced.
 
 // CHECK: x86-64-v3, 1 ranks, 1 classes
 // CHECK: program @class0
