@@ -431,6 +431,11 @@ private:
   Status publish() {
     ::autopar::Plan *plan = &*found.plan;
     ::autopar::PlanDetails *details = &found.details;
+    if (lowerOptions.planOnly && lowerOptions.target == "cuda" && options.attention == "auto" &&
+        module->walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted())
+      emitWarning(FileLineColLoc::get(&context, options.input, 0, 0))
+          << "attention is planned as one kernel, which compiled programs for CUDA do not have "
+             "yet; --attention products plans what they run";
     if (!options.emitPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(::autopar::writeWholeFile(options.emitPlan, result.plan));
     if (!options.emitOnnxPlan.empty())

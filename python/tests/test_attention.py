@@ -152,3 +152,10 @@ def test_the_operator_of_onnx_is_one_call(tmp_path, name):
     assert instructions(artifact) == count
     with autopar.Session(artifact) as session:
         np.testing.assert_allclose(session.run(arrays)["y"], ReferenceEvaluator(model).run(None, arrays)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("more, is_said", [([], True), (["--attention", "products"], False), (["--attention", "fused"], False)])
+def test_a_plan_that_no_program_follows_says_so(saved, tmp_path, more, is_said):
+    done = subprocess.run([find_tool("autopar-compile"), saved("gpt2-124m"), "--bind", "batch=2,seq=16", "--cluster", "presets:h100x1", "--precision", "bf16", "--plan-only",
+                           "-o", tmp_path / "p.json", "--quiet", *more], check=True, capture_output=True, text=True)
+    assert ("compiled programs for CUDA do not have yet" in done.stderr) == is_said
