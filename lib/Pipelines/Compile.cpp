@@ -401,9 +401,8 @@ private:
     plan->believed.time = details->believed.time;
     if (plan->believed.recomputeUs > 0)
       plan->believed.time.push_back({"recompute", {}, plan->believed.recomputeUs, 0});
-    // The parts of the memory are those of a step that keeps everything, operation by operation:
-    // what a plan becomes holds less than their sum.
-    if (plan->recompute.empty() && !found.isJudged) {
+    // The parts of the memory are those of a step that keeps everything.
+    if (plan->recompute.empty()) {
       plan->believed.peakBytes = details->believed.peakBytes;
       plan->believed.memory = details->believed.memory;
     }
@@ -490,7 +489,7 @@ private:
   Status fit() {
     bool isLowered = options.stopAfter >= Phase::PlanMemory;
     if (options.train && isLowered && shardOptions.plan.empty() &&
-        failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
+        failed(fitToMemory(*module, shardOptions, lowerOptions, *found.plan)))
       return reported();
     return describe();
   }
@@ -508,7 +507,7 @@ private:
     if (shardOptions.stages == 0)
       choices.stages = stageCounts(cluster->deviceCount());
     if (shardOptions.schedule == "auto")
-      choices.schedules = {"1f1b", "zero-bubble", "interleaved"};
+      choices.schedules = {"1f1b", "zero-bubble"};
     if (shardOptions.microBatches > 0)
       return choices;
     auto function = module->lookupSymbol<func::FuncOp>("main");

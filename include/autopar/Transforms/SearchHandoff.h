@@ -4,7 +4,6 @@
 #pragma once
 
 #include "autopar/Plan/PlanDetails.h"
-#include "autopar/Transforms/ComputesAgain.h"
 #include "autopar/Transforms/Passes.h"
 
 #include <memory>
@@ -14,10 +13,8 @@ namespace mlir::autopar {
 
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
-  std::optional<ComputesAgain> again;   ///< in: what `start` was searched with, with recomputation
   std::optional<::autopar::Plan> plan;  ///< out: where the pass succeeds
-  bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
-  ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
+  ::autopar::PlanDetails details;       ///< out: of `plan`, without a memory limit
 };
 
 /// autopar-search that leaves its plan in `handoff`, which outlives it, and not in the module.
