@@ -239,6 +239,9 @@ private:
       return value;
     if (Value moved = elsewhere.lookup({value, stage}))
       return moved;
+    // What came from elsewhere is not sent on, but asked for where it was made.
+    if (auto sent = value.getDefiningOp<TransferOp>())
+      return on(sent.getInput(), stage, loc);
     Operation *made;
     if (Operation *op = value.getDefiningOp(); isExpansion(op)) {
       IRMapping mapping;
