@@ -239,8 +239,11 @@ private:
       return value;
     if (Value moved = elsewhere.lookup({value, stage}))
       return moved;
-    // What came from elsewhere is not sent on, but asked for where it was made.
-    if (auto sent = value.getDefiningOp<TransferOp>())
+    // What came from elsewhere, held or not, is not sent on, but asked for where it was made.
+    Value source = value;
+    while (auto hold = source.getDefiningOp<HoldOp>())
+      source = hold.getInput();
+    if (auto sent = source.getDefiningOp<TransferOp>())
       return on(sent.getInput(), stage, loc);
     Operation *made;
     if (Operation *op = value.getDefiningOp(); isExpansion(op)) {
