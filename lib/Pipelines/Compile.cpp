@@ -23,6 +23,7 @@
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
+#include "autopar/Transforms/LibraryAttention.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -176,8 +177,7 @@ private:
         oldest = type.name;
       }
     }
-    if (options.attention != "auto" && options.attention != "fused" &&
-        options.attention != "products")
+    if (!attentionModeFromName(options.attention))
       return {StatusCode::Usage,
               "--attention: expected auto, fused or products, got \"" + options.attention + "\""};
     lowerOptions.attention = options.attention;

@@ -183,12 +183,9 @@ struct ExpandAttentionPass : mlir::autopar::impl::ExpandAttentionPassBase<Expand
   using Base::Base;
 
   void runOnOperation() override {
-    std::optional<AttentionMode> wanted = attentionModeFromName(mode);
-    if (!wanted) {
-      getOperation().emitError() << "attention: expected auto, fused or products, got \"" << mode
-                                 << "\"";
+    FailureOr<AttentionMode> wanted = readAttentionMode(getOperation(), mode);
+    if (failed(wanted))
       return signalPassFailure();
-    }
     if (*wanted == AttentionMode::Fused)
       return;
     auto stays = [&](Value query, Value value) {

@@ -15,6 +15,12 @@ std::optional<AttentionMode> mlir::autopar::attentionModeFromName(StringRef name
       .Default(std::nullopt);
 }
 
+FailureOr<AttentionMode> mlir::autopar::readAttentionMode(Operation *op, StringRef name) {
+  if (std::optional<AttentionMode> mode = attentionModeFromName(name))
+    return *mode;
+  return op->emitError() << "attention: expected auto, fused or products, got \"" << name << "\"";
+}
+
 bool mlir::autopar::isLibraryAttention(const AttentionTarget &target, Type element, int64_t size,
                                        int64_t valueSize) {
   bool isHalf = element.isBF16() || element.isF16();

@@ -298,12 +298,9 @@ struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAtt
   using Base::Base;
 
   void runOnOperation() override {
-    std::optional<AttentionMode> wanted = attentionModeFromName(mode);
-    if (!wanted) {
-      getOperation().emitError() << "attention: expected auto, fused or products, got \"" << mode
-                                 << "\"";
+    FailureOr<AttentionMode> wanted = readAttentionMode(getOperation(), mode);
+    if (failed(wanted))
       return signalPassFailure();
-    }
     if (*wanted == AttentionMode::Products)
       return;
     FloatType narrow;

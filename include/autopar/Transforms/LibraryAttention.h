@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
 
 #include <optional>
 
@@ -13,6 +14,8 @@ namespace mlir::autopar {
 enum class AttentionMode { Automatic, Fused, Products };
 /// auto, fused, products.
 std::optional<AttentionMode> attentionModeFromName(llvm::StringRef name);
+/// The same for the option of a pass; other names are an error of `op`.
+FailureOr<AttentionMode> readAttentionMode(Operation *op, llvm::StringRef name);
 
 /// Where a plan is going to run.
 struct AttentionTarget {

@@ -56,21 +56,23 @@ AUTOPAR_PAIRS void backwardPairs(SharedBackward &shared) {
   shared.runWith<BackwardWorker<Paired>>();
 }
 
-void run(SharedForward &shared) {
-  int lanes = shared.lanes;
-  auto run = lanes == 32   ? forwardPairs
-             : lanes == 16 ? forwardAvx512
-             : lanes == 8  ? forwardAvx2
-                           : forwardPlain;
-  run(shared);
+template <typename Call>
+using Run = void (*)(Call &);
+
+/// Of four ways to run a call, the one for its lanes.
+template <typename Call>
+void runWide(Call &call, Run<Call> pairs, Run<Call> avx512, Run<Call> avx2, Run<Call> plain) {
+  Run<Call> run = call.lanes == 32   ? pairs
+                  : call.lanes == 16 ? avx512
+                  : call.lanes == 8  ? avx2
+                                     : plain;
+  run(call);
 }
-void run(SharedBackward &shared) {
-  int lanes = shared.lanes;
-  auto run = lanes == 32   ? backwardPairs
-             : lanes == 16 ? backwardAvx512
-             : lanes == 8  ? backwardAvx2
-                           : backwardPlain;
-  run(shared);
+void run(SharedForward &call) {
+  runWide<SharedForward>(call, forwardPairs, forwardAvx512, forwardAvx2, forwardPlain);
+}
+void run(SharedBackward &call) {
+  runWide<SharedBackward>(call, backwardPairs, backwardAvx512, backwardAvx2, backwardPlain);
 }
 
 template <typename Call>
