@@ -181,7 +181,6 @@ private:
       return {StatusCode::Usage,
               "--attention: expected auto, fused or products, got \"" + options.attention + "\""};
     lowerOptions.attention = options.attention;
-    lowerOptions.planOnly = options.stopAfter == Phase::Search && !options.emitPlan.empty();
     bool isLowered = options.stopAfter >= Phase::Lower;
     if (options.target.empty() && hasGpus && hasCpus && isLowered)
       return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "
@@ -431,11 +430,6 @@ private:
   Status publish() {
     ::autopar::Plan *plan = &*found.plan;
     ::autopar::PlanDetails *details = &found.details;
-    if (lowerOptions.planOnly && lowerOptions.target == "cuda" && options.attention == "auto" &&
-        module->walk([](AttentionOp) { return WalkResult::interrupt(); }).wasInterrupted())
-      emitWarning(FileLineColLoc::get(&context, options.input, 0, 0))
-          << "attention is planned as one kernel, which compiled programs for CUDA do not have "
-             "yet; --attention products plans what they run";
     if (!options.emitPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(::autopar::writeWholeFile(options.emitPlan, result.plan));
     if (!options.emitOnnxPlan.empty())

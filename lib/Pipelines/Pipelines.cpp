@@ -93,7 +93,6 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   RaiseAttentionPassOptions attention;
   attention.mode = lower.attention;
   attention.target = lower.target;
-  attention.planOnly = lower.planOnly;
   attention.precision = precision.compute;
   manager.addNestedPass<func::FuncOp>(createRaiseAttentionPass(attention));
   if (precision.compute == "f32")
@@ -127,7 +126,6 @@ static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower
   ExpandAttentionPassOptions options;
   options.mode = lower.attention;
   options.target = lower.target;
-  options.planOnly = lower.planOnly;
   manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
 }
 

@@ -188,19 +188,13 @@ struct ExpandAttentionPass : mlir::autopar::impl::ExpandAttentionPassBase<Expand
       return signalPassFailure();
     if (*wanted == AttentionMode::Fused)
       return;
-    auto stays = [&](Value query, Value value) {
-      return *wanted == AttentionMode::Automatic &&
-             isLibraryAttention({target, planOnly}, typeOf(query).getElementType(),
-                                typeOf(query).getShape().back(), typeOf(value).getShape().back());
-    };
     getOperation().walk([&](Operation *op) {
-      if (auto attention = dyn_cast<AttentionOp>(op)) {
-        if (!stays(attention.getQuery(), attention.getValue()))
-          Expansion(op).expand(attention);
-      } else if (auto gradient = dyn_cast<AttentionGradOp>(op)) {
-        if (!stays(gradient.getQuery(), gradient.getValue()))
-          Expansion(op).expand(gradient);
-      }
+      if (*wanted == AttentionMode::Automatic && isLibraryAttention(target, op))
+        return;
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        Expansion(op).expand(attention);
+      else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+        Expansion(op).expand(gradient);
     });
   }
 };

@@ -2,6 +2,8 @@
 // See the header.
 #include "autopar/Transforms/LibraryAttention.h"
 
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -21,13 +23,36 @@ FailureOr<AttentionMode> mlir::autopar::readAttentionMode(Operation *op, StringR
   return op->emitError() << "attention: expected auto, fused or products, got \"" << name << "\"";
 }
 
-bool mlir::autopar::isLibraryAttention(const AttentionTarget &target, Type element, int64_t size,
-                                       int64_t valueSize) {
+bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
+                                       const AttentionShape &shape) {
   bool isHalf = element.isBF16() || element.isF16();
-  if (target.name == "cpu")
+  if (target == "cpu")
     return isHalf || element.isF32();
-  // cuDNN: half precision, rows of whole 16 bytes, at most 256 elements. The runtime does not call
-  // it.
-  auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 256; };
-  return target.planOnly && isHalf && fits(size) && fits(valueSize);
+  // cuDNN: half precision, rows of whole 16 bytes, as many elements as its gradients take on GPUs
+  // of any generation. Of masks it gets the one that hides no row, and no bias: what it makes of a
+  // row that a bias hides is not ours to say.
+  auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 128; };
+  return isHalf && fits(shape.size) && fits(shape.valueSize) && !shape.hasBias &&
+         (!shape.causal || shape.queries == shape.keys) && shape.queries * shape.keys > 1;
+}
+
+bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
+  auto ask = [&](auto attention) {
+    auto query = cast<RankedTensorType>(attention.getQuery().getType()),
+         key = cast<RankedTensorType>(attention.getKey().getType()),
+         value = cast<RankedTensorType>(attention.getValue().getType());
+    AttentionShape shape;
+    shape.queries = query.getDimSize(2);
+    shape.keys = key.getDimSize(2);
+    shape.size = query.getDimSize(3);
+    shape.valueSize = value.getDimSize(3);
+    shape.causal = attention.getCausal();
+    shape.hasBias = attention.getBias() != nullptr;
+    return isLibraryAttention(target, query.getElementType(), shape);
+  };
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return ask(attention);
+  if (auto gradient = dyn_cast<AttentionGradOp>(op))
+    return ask(gradient);
+  return false;
 }

@@ -220,7 +220,7 @@ Value biasOf(OpBuilder &builder, Operation *root, Scores scores) {
 
 class Raising {
 public:
-  Raising(AttentionMode mode, AttentionTarget target, FloatType narrow)
+  Raising(AttentionMode mode, StringRef target, FloatType narrow)
       : mode(mode), target(target), narrow(narrow) {}
 
   void raise(DotGeneralOp root) const {
@@ -239,7 +239,7 @@ public:
                         product.getRhsFree()),
          value =
              rowOrder(root.getRhs(), root.getRhsBatch(), root.getRhsFree(), root.getRhsContract());
-    if (!query || !key || !value || !runs(root, product))
+    if (!query || !key || !value || !runs(root, *scores))
       return;
     OpBuilder builder(root);
     Value q = transposed(builder, root, product.getLhs(), *query, "query"),
@@ -262,15 +262,21 @@ public:
   }
 
 private:
-  bool runs(DotGeneralOp root, DotGeneralOp product) const {
+  bool runs(DotGeneralOp root, const Scores &scores) const {
     if (mode == AttentionMode::Fused)
       return true;
     Type element = root.getType().getElementType();
     if (narrow && element.isF32())
       element = narrow;
-    return isLibraryAttention(target, element,
-                              typeOf(product.getLhs()).getDimSize(product.getLhsContract()[0]),
-                              root.getType().getShape().back());
+    DotGeneralOp product = scores.product;
+    AttentionShape shape;
+    shape.queries = product.getType().getDimSize(2);
+    shape.keys = product.getType().getDimSize(3);
+    shape.size = typeOf(product.getLhs()).getDimSize(product.getLhsContract()[0]);
+    shape.valueSize = root.getType().getShape().back();
+    shape.causal = scores.causal;
+    shape.hasBias = scores.bias || scores.seen;
+    return isLibraryAttention(target, element, shape);
   }
 
   /// Erases an operation that nobody reads, and what it alone read.
@@ -290,7 +296,7 @@ private:
   }
 
   AttentionMode mode;
-  AttentionTarget target;
+  StringRef target;
   FloatType narrow; ///< what f32 is going to be computed in; null for f32
 };
 
@@ -308,7 +314,7 @@ struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAtt
       narrow = BFloat16Type::get(&getContext());
     else if (precision == "fp16")
       narrow = Float16Type::get(&getContext());
-    Raising raising(*wanted, {target, planOnly}, narrow);
+    Raising raising(*wanted, target, narrow);
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp op) {
       if (readWeights(op.getLhs()))

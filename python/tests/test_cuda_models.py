@@ -113,10 +113,11 @@ def test_training_steps_do_what_they_do_on_the_cpu(tmp_path, options, tolerance)
     assert losses[0][2] != losses[0][0]
 
 
-def test_captured_steps_give_the_same_bits_as_steps_one_by_one(tmp_path):
-    """Four steps, of which the last three are graphs; parameters, moments and loss."""
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_captured_steps_give_the_same_bits_as_steps_one_by_one(tmp_path, precision):
+    """Four steps, of which the last three are graphs; parameters, moments and loss. In bf16 attention is cuDNN's."""
     model = small_gpt2.save(tmp_path, 1)
-    artifact = small_gpt2.compile_step(model, tmp_path / "cuda.bin", 1, 2, "--target", "cuda")
+    artifact = small_gpt2.compile_step(model, tmp_path / "cuda.bin", 1, 2, "--target", "cuda", "--precision", precision)
     results = []
     for options in ([], ["--no-capture"]):
         folder = tmp_path / str(len(results))

@@ -41,6 +41,9 @@ def small_cases() -> List[Dict[str, Any]]:
     step = dict(gpt2, train=train, steps=5, inputs=token_inputs(4, 32, 101, ["input_ids", "labels"]))
     bert = {"model": "bert-base", "sizes": dict(SMALL, inner=128), "bind": {"batch": 4, "seq": 32},
             "inputs": token_inputs(4, 32, 101, ["input_ids", "attention_mask", "token_type_ids"])}
+    # Heads share keys and values.
+    llama = {"model": "llama3-8b", "sizes": {"layers": 1, "hidden": 128, "heads": 4, "kv_heads": 2, "vocab": 101, "inner": 128}, "bind": {"batch": 4, "seq": 40},
+             "inputs": token_inputs(4, 40, 101, ["input_ids"])}
     # Wide enough that reductions are divided, and odd, so that products are padded.
     odd = {"layers": 1, "hidden": 512, "heads": 8, "vocab": 515, "positions": 64, "inner": 512}
     images = np.random.default_rng(0).standard_normal((2, 3, 32, 32)).astype(np.float32)
@@ -49,6 +52,7 @@ def small_cases() -> List[Dict[str, Any]]:
     return [
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
+        dict(llama, name="llama-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(resnet, name="resnet", ranks=[1], tolerance=1e-3),
         dict(step, name="gpt2-training", ranks=[1, 4], tolerance=1e-3),
         dict(step, name="gpt2-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
@@ -133,7 +137,8 @@ def main() -> int:
     scratch = folder / "scratch"
     for part in ("bin", "lib", "scratch"):
         (folder / part).mkdir(parents=True)
-    for program in (autopar.find_tool("autopar-run"), BUILD / "unittests" / "CudaDeviceTest", BUILD / "unittests" / "CudaConformanceTest"):
+    tests = [BUILD / "unittests" / name for name in ("CudaDeviceTest", "CudaAttentionTest", "CudaConformanceTest")]
+    for program in (autopar.find_tool("autopar-run"), *tests):
         copy_program(program, folder)
     cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]
     speed = [] if arguments.no_speed else pack_speed(folder)

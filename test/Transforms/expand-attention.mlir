@@ -1,6 +1,6 @@
 // RUN: autopar-opt %s --autopar-expand-attention | FileCheck %s
 // RUN: autopar-opt %s --autopar-expand-attention=mode=auto | FileCheck %s --check-prefix=KEPT
-// RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda" | FileCheck %s
+// RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDNN
 // RUN: not autopar-opt %s --autopar-expand-attention=mode=some 2>&1 | FileCheck %s --check-prefix=MODE
 
 // MODE: error: attention: expected auto, fused or products, got "some"
@@ -31,4 +31,14 @@ func.func @backward(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor
   %dq, %dk, %dv = autopar.attention_grad %q, %k, %v, %o, %l, %g bias %b scale 0.5
       : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>, tensor<2x4x3x6xf32>, tensor<2x4x3xf32>, tensor<2x4x3x6xf32>, tensor<2x1x1x5xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>)
   return %dq, %dk, %dv : tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>
+}
+
+// What cuDNN takes stays on a GPU; a triangle that is not square does not.
+// CUDNN-LABEL: func.func @half
+// CUDNN: autopar.attention %arg0, %arg0, %arg0 scale 1.000000e+00 causal
+// CUDNN-NOT: autopar.attention
+func.func @half(%x: tensor<2x4x16x8xbf16>, %long: tensor<2x4x24x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) {
+  %y, %l = autopar.attention %x, %x, %x scale 1.0 causal {autopar.id = "a"} : (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+  %z, %m = autopar.attention %x, %long, %long scale 1.0 causal {autopar.id = "b"} : (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x4x24x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+  return %y, %z : tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>
 }

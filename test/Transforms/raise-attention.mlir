@@ -1,16 +1,15 @@
 // RUN: autopar-opt %s --autopar-raise-attention --split-input-file | FileCheck %s
 // RUN: autopar-opt %s --autopar-raise-attention=mode=products --split-input-file | FileCheck %s --check-prefix=PRODUCTS
 // RUN: autopar-opt %s --autopar-raise-attention=target=cuda --split-input-file | FileCheck %s --check-prefix=PRODUCTS
-// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16" --split-input-file | FileCheck %s --check-prefix=PRODUCTS
-// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16 plan-only" --split-input-file | FileCheck %s --check-prefix=PLANNED
+// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16" --split-input-file | FileCheck %s --check-prefix=CUDNN
 // RUN: not autopar-opt %s --autopar-raise-attention=mode=flash --split-input-file 2>&1 | FileCheck %s --check-prefix=MODE
 
 // MODE: error: attention: expected auto, fused or products, got "flash"
 // PRODUCTS-NOT: autopar.attention
-// PLANNED: autopar.attention
 
 // As GPT-2 writes it: a scale, then a constant triangle that selects; the key is transposed already.
 // CHECK-LABEL: func.func @gpt2
+// CUDNN: autopar.attention %{{.*}} causal
 // CHECK: %[[Q:.*]] = autopar.transpose %arg0 permutation [0, 2, 1, 3]
 // CHECK: %[[K:.*]] = autopar.transpose %arg1 permutation [0, 2, 1, 3] {autopar.id = "y/key"}
 // CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %[[Q]], %[[K]], %arg2 scale 1.250000e-01 causal {autopar.id = "y"}
@@ -34,10 +33,9 @@ func.func @gpt2(%query: tensor<2x3x4x8xf32>, %key: tensor<2x3x4x8xf32>, %v: tens
 
 // -----
 
-// PLANNED: autopar.attention
-
 // As Llama writes it: heads share keys and values, the triangle is made of positions and added.
 // CHECK-LABEL: func.func @llama
+// CUDNN: autopar.attention %{{.*}} causal
 // CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg2 scale 5.000000e-01 causal : (tensor<2x4x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>)
 func.func @llama(%q: tensor<2x4x3x8xf32>, %key: tensor<2x2x3x8xf32>, %value: tensor<2x2x3x8xf32>) -> tensor<2x4x3x8xf32> {
   %k0 = autopar.broadcast %key dims [0, 1, 3, 4] : tensor<2x2x3x8xf32> -> tensor<2x2x2x3x8xf32>
@@ -66,9 +64,9 @@ func.func @llama(%q: tensor<2x4x3x8xf32>, %key: tensor<2x2x3x8xf32>, %value: ten
 
 // -----
 
-// PLANNED: autopar.attention
-
 // As BERT writes it: a mask of the columns is added.
+// A GPU's library gets no bias: from here on there are products.
+// CUDNN-NOT: autopar.attention
 // CHECK-LABEL: func.func @bert
 // CHECK: autopar.attention %arg0, %arg1, %arg2 bias %arg3 scale 1.000000e+00 : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x1x1x5xf32>)
 func.func @bert(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %mask: tensor<2x1x1x5xf32>) -> tensor<2x4x3x8xf32> {
@@ -81,8 +79,6 @@ func.func @bert(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4
 }
 
 // -----
-
-// PLANNED: autopar.attention
 
 // As the importer writes Attention with a mask of booleans: rows that may see nothing are zero.
 // CHECK-LABEL: func.func @onnx
@@ -111,7 +107,6 @@ func.func @onnx(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4
 // -----
 
 // The probabilities are an output, too.
-// PLANNED-NOT: autopar.attention
 // CHECK-LABEL: func.func @observed
 // CHECK-NOT: autopar.attention
 // CHECK: return
@@ -141,7 +136,6 @@ func.func @trained(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<
 
 // A strict triangle leaves the first row without a column: it is no causal mask, but a bias.
 // CHECK-LABEL: func.func @strict
-// PLANNED: autopar.attention
 // CHECK: autopar.attention
 // CHECK-SAME: bias
 // CHECK-NOT: causal

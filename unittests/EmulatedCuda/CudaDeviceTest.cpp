@@ -223,21 +223,6 @@ TEST(CudaDevice, ProductsAgainstLoops) {
               }
 }
 
-TEST(CudaDevice, RefusesAttention) {
-  Program program;
-  program.entries.push_back({"step", {}});
-  Instruction &instruction = program.entries[0].instructions.emplace_back();
-  StridedShape rows{{1, 1, 8, 8}, {64, 64, 8, 1}};
-  int32_t x = addBuffer(program, 64, DataType::F16);
-  instruction.payload = Attention{{DataType::F16, {rows, rows, rows, rows}}, {x, x, x}, {x, x}, -1};
-  Status status = createDevice()->prepare(program);
-  EXPECT_EQ(status.code(), StatusCode::Mismatch);
-  EXPECT_NE(status.message().find("the CUDA device has no attention; compile the model with "
-                                  "--attention products"),
-            std::string::npos)
-      << status.message();
-}
-
 TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   auto refusal = [](MatmulGeometry g) {
     Program program;

@@ -3,10 +3,14 @@
 // the toolkit is.
 #include "../../lib/Runtime/comm/nccl/NcclCalls.h"
 #include "../../lib/Runtime/device/cuda/BlasLtCalls.h"
+#include "../../lib/Runtime/device/cuda/CudnnCalls.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
 #include <gtest/gtest.h>
+#ifdef AUTOPAR_HAS_CUDNN_HEADER
+#include <cudnn.h>
+#endif
 #ifdef AUTOPAR_HAS_NCCL_HEADER
 #include <nccl.h>
 #endif
@@ -97,6 +101,96 @@ TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(ours::kBlasBias | ours::kBlasGelu, CUBLASLT_EPILOGUE_GELU_BIAS);
   EXPECT_EQ(ours::kBlasTransposed, CUBLAS_OP_T);
 }
+
+#ifdef AUTOPAR_HAS_CUDNN_HEADER
+#define SAME(name, symbol, parameters)                                                             \
+  static_assert(SameShape<decltype(&::symbol), decltype(ours::CudnnCalls::name)>::value, #symbol);
+AUTOPAR_CUDNN_CALLS(SAME)
+#undef SAME
+
+TEST(CudaHeaders, NumbersOfCudnnAreTheSame) {
+  EXPECT_EQ(int(ours::CudnnKind::Pointwise), CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::EngineConfig), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Heuristic), CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Plan), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::PointwiseOperation), CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Graph), CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::VariantPack), CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Tensor), CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Matmul), CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::MatmulOperation), CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Reduction), CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::ReductionOperation), CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::ReshapeOperation), CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnAttributeType::Handle), CUDNN_TYPE_HANDLE);
+  EXPECT_EQ(int(ours::CudnnAttributeType::DataType), CUDNN_TYPE_DATA_TYPE);
+  EXPECT_EQ(int(ours::CudnnAttributeType::Boolean), CUDNN_TYPE_BOOLEAN);
+  EXPECT_EQ(int(ours::CudnnAttributeType::Int64), CUDNN_TYPE_INT64);
+  EXPECT_EQ(int(ours::CudnnAttributeType::Pointer), CUDNN_TYPE_VOID_PTR);
+  EXPECT_EQ(int(ours::CudnnAttributeType::HeuristicMode), CUDNN_TYPE_HEUR_MODE);
+  EXPECT_EQ(int(ours::CudnnAttributeType::PointwiseMode), CUDNN_TYPE_POINTWISE_MODE);
+  EXPECT_EQ(int(ours::CudnnAttributeType::Descriptor), CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnAttributeType::ReductionOperator), CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseMode), CUDNN_ATTR_POINTWISE_MODE);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseComputeType), CUDNN_ATTR_POINTWISE_MATH_PREC);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseAxis), CUDNN_ATTR_POINTWISE_AXIS);
+  EXPECT_EQ(int(ours::CudnnAttribute::HeuristicMode), CUDNN_ATTR_ENGINEHEUR_MODE);
+  EXPECT_EQ(int(ours::CudnnAttribute::HeuristicGraph), CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+  EXPECT_EQ(int(ours::CudnnAttribute::HeuristicResults), CUDNN_ATTR_ENGINEHEUR_RESULTS);
+  EXPECT_EQ(int(ours::CudnnAttribute::PlanHandle), CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+  EXPECT_EQ(int(ours::CudnnAttribute::PlanEngineConfig), CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  EXPECT_EQ(int(ours::CudnnAttribute::PlanWorkspaceSize), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseOperationMode),
+            CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseOperationX), CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseOperationB), CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseOperationY), CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::PointwiseOperationT), CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::GraphHandle), CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+  EXPECT_EQ(int(ours::CudnnAttribute::GraphOperations), CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorAlignment), CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorDataType), CUDNN_ATTR_TENSOR_DATA_TYPE);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorDims), CUDNN_ATTR_TENSOR_DIMENSIONS);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorStrides), CUDNN_ATTR_TENSOR_STRIDES);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorId), CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorIsVirtual), CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  EXPECT_EQ(int(ours::CudnnAttribute::TensorIsByValue), CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+  EXPECT_EQ(int(ours::CudnnAttribute::PackIds), CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  EXPECT_EQ(int(ours::CudnnAttribute::PackPointers), CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  EXPECT_EQ(int(ours::CudnnAttribute::PackWorkspace), CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  EXPECT_EQ(int(ours::CudnnAttribute::MatmulComputeType), CUDNN_ATTR_MATMUL_COMP_TYPE);
+  EXPECT_EQ(int(ours::CudnnAttribute::MatmulOperationA), CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::MatmulOperationB), CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::MatmulOperationC), CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::MatmulOperationMode), CUDNN_ATTR_OPERATION_MATMUL_DESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReductionOperator), CUDNN_ATTR_REDUCTION_OPERATOR);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReductionComputeType), CUDNN_ATTR_REDUCTION_COMP_TYPE);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReductionOperationX), CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReductionOperationY), CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReductionOperationMode), CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReshapeOperationX), CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::ReshapeOperationY), CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+  EXPECT_EQ(int(ours::CudnnType::F32), CUDNN_DATA_FLOAT);
+  EXPECT_EQ(int(ours::CudnnType::F16), CUDNN_DATA_HALF);
+  EXPECT_EQ(int(ours::CudnnType::I32), CUDNN_DATA_INT32);
+  EXPECT_EQ(int(ours::CudnnType::BF16), CUDNN_DATA_BFLOAT16);
+  EXPECT_EQ(int(ours::CudnnType::Boolean), CUDNN_DATA_BOOLEAN);
+  EXPECT_EQ(int(ours::CudnnPointwise::Add), CUDNN_POINTWISE_ADD);
+  EXPECT_EQ(int(ours::CudnnPointwise::Mul), CUDNN_POINTWISE_MUL);
+  EXPECT_EQ(int(ours::CudnnPointwise::Div), CUDNN_POINTWISE_DIV);
+  EXPECT_EQ(int(ours::CudnnPointwise::Sub), CUDNN_POINTWISE_SUB);
+  EXPECT_EQ(int(ours::CudnnPointwise::Exp), CUDNN_POINTWISE_EXP);
+  EXPECT_EQ(int(ours::CudnnPointwise::Log), CUDNN_POINTWISE_LOG);
+  EXPECT_EQ(int(ours::CudnnPointwise::Identity), CUDNN_POINTWISE_IDENTITY);
+  EXPECT_EQ(int(ours::CudnnPointwise::GreaterOrEqual), CUDNN_POINTWISE_CMP_GE);
+  EXPECT_EQ(int(ours::CudnnPointwise::Index), CUDNN_POINTWISE_GEN_INDEX);
+  EXPECT_EQ(int(ours::CudnnPointwise::Select), CUDNN_POINTWISE_BINARY_SELECT);
+  EXPECT_EQ(int(ours::CudnnReduction::Add), CUDNN_REDUCE_TENSOR_ADD);
+  EXPECT_EQ(int(ours::CudnnReduction::Max), CUDNN_REDUCE_TENSOR_MAX);
+  EXPECT_EQ(int(ours::CudnnHeuristicMode::Fallback), CUDNN_HEUR_MODE_FALLBACK);
+  EXPECT_EQ(int(ours::CudnnHeuristicMode::A), CUDNN_HEUR_MODE_A);
+}
+#endif
 
 #ifdef AUTOPAR_HAS_NCCL_HEADER
 #define SAME(name, symbol, parameters)                                                             \

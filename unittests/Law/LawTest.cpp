@@ -10,6 +10,7 @@
 #include "autopar/InitAll.h"
 #include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Training/Passes.h"
+#include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Pass/PassManager.h"
 #include <gtest/gtest.h>
@@ -20,6 +21,7 @@
 
 using namespace mlir;
 using namespace autopar_law;
+using mlir::autopar::isLibraryAttention;
 
 namespace {
 
@@ -50,6 +52,13 @@ std::ostream &operator<<(std::ostream &out, const Case &c) {
   return out << "seed " << c.seed << ", " << c.cell.op << " / " << c.cell.factor << " / "
              << c.cell.collective << ", " << c.ranks << " ranks, size " << c.size << ", "
              << c.precision << (c.trains ? ", training" : "");
+}
+
+/// Attention that runs as one call on a GPU.
+int libraryCalls(ModuleOp module) {
+  int calls = 0;
+  module.walk([&](Operation *op) { calls += isLibraryAttention("cuda", op); });
+  return calls;
 }
 
 class Law : public testing::Test {
@@ -284,6 +293,27 @@ TEST_F(Law, AnyPlanOnGpusComputesWhatOneDeviceComputes) {
               trained, staged);
   EXPECT_GE(run, wanted);
   EXPECT_GE(trained, run / 6);
+}
+
+// In half precision attention that a library has is one call on a GPU.
+TEST_F(Law, AnyPlanOfAttentionOnGpusComputesWhatOneDeviceComputes) {
+  int run = 0, calls = 0;
+  for (const Cell &cell : allCells()) {
+    if (cell.op != "attention")
+      continue;
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Case c{700000 + seed, cell, rankCounts[seed / 2 % 4], 1, seed % 2 ? "fp16" : "bf16"};
+      OwningOpRef<ModuleOp> module = partitioned(c);
+      int here = module ? libraryCalls(*module) : 0;
+      if (here == 0)
+        continue;
+      EXPECT_EQ(differenceFromOneRank(c, *module, Where::GpusStaged), "") << c;
+      calls += here;
+      ++run;
+    }
+  }
+  std::printf("%d cases, %d calls\n", run, calls);
+  EXPECT_GE(run, 10);
 }
 
 // The first input's first dimension is the batch; graphs in which samples depend on each other are

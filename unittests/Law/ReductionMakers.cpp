@@ -98,15 +98,18 @@ std::optional<DrawnValue> makeSoftmax(Drawer &d) {
   return d.inexactly(result, log ? 2 * x.bound + 4 : 1);
 }
 
-/// Attention on new arguments: heads in groups, a bias, or a triangle.
+/// Attention on new arguments: heads in groups, a bias, or a triangle; half of it as GPUs have it
+/// as one call in half precision.
 AttentionOp createAttention(Drawer &d) {
+  bool isPlain = d.below(2);
+  auto drawSize = [&] { return isPlain ? 8 * (1 + d.below(3)) : d.extent(); };
   int64_t batch = d.extent(), groups = d.extent(), heads = groups * (1 + d.below(2)),
-          rows = d.extent(), columns = rows + d.below(3), size = d.extent();
+          rows = d.extent(), columns = isPlain ? rows : rows + d.below(3), size = drawSize();
   bool causal = d.below(2);
   Value query = d.argument({batch, heads, rows, size}, d.f32()).value,
         key = d.argument({batch, groups, columns, size}, d.f32()).value,
-        value = d.argument({batch, groups, columns, d.extent()}, d.f32()).value, bias;
-  if (d.below(2))
+        value = d.argument({batch, groups, columns, drawSize()}, d.f32()).value, bias;
+  if (!isPlain && d.below(2))
     bias =
         d.argument({d.below(2) ? batch : 1, d.below(2) ? heads : 1, d.below(2) ? rows : 1, columns},
                    d.f32())

@@ -100,8 +100,6 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
       *this, "attention",
       llvm::cl::desc("auto (one call where the target has one), fused or products"),
       llvm::cl::init("auto")};
-  Option<bool> planOnly{*this, "plan-only", llvm::cl::desc("nothing of it is going to run"),
-                        llvm::cl::init(false)};
 };
 
 /// What is computed in narrower floats than the model says.

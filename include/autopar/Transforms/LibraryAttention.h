@@ -17,16 +17,17 @@ std::optional<AttentionMode> attentionModeFromName(llvm::StringRef name);
 /// The same for the option of a pass; other names are an error of `op`.
 FailureOr<AttentionMode> readAttentionMode(Operation *op, llvm::StringRef name);
 
-/// Where a plan is going to run.
-struct AttentionTarget {
-  llvm::StringRef name = "cpu"; ///< cpu or cuda
-  /// Nothing is going to run: a machine is planned for that has kernels which this build cannot
-  /// call.
-  bool planOnly = false;
+/// What decides whether a library has attention as one call.
+struct AttentionShape {
+  int64_t queries = 0, keys = 0;   ///< rows and columns of the scores
+  int64_t size = 0, valueSize = 0; ///< of a row of queries and keys, of values
+  bool causal = false, hasBias = false;
 };
 
-/// Whether attention on elements of this type, of rows of these sizes, is one call on the target.
-bool isLibraryAttention(const AttentionTarget &target, Type element, int64_t size,
-                        int64_t valueSize);
+/// Whether attention on elements of this type, and its gradient, is one call on the target (cpu or
+/// cuda).
+bool isLibraryAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
+/// The same for an operation; false where it is neither attention nor its gradient.
+bool isLibraryAttention(llvm::StringRef target, Operation *op);
 
 } // namespace mlir::autopar

@@ -209,7 +209,6 @@ def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
     Option<"mode", "mode", "std::string", "\"auto\"", "auto, fused or products">,
     Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
     Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16 or fp16">,
-    Option<"planOnly", "plan-only", "bool", "false", "nothing of it is going to run">,
   ];
 }
 
@@ -233,7 +232,6 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   let options = [
     Option<"mode", "mode", "std::string", "\"products\"", "auto, fused or products">,
     Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
-    Option<"planOnly", "plan-only", "bool", "false", "nothing of it is going to run">,
   ];
 }
 

@@ -3,7 +3,9 @@
 // merge heads around them cost nothing, as long as the elements of a row lie side by side.
 #include "LibraryCall.h"
 
+#include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Artifact/PackedSize.h"
+#include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
 using namespace mlir;
@@ -15,6 +17,15 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 
 bool hasContiguousRows(RankedTensorType type, ArrayRef<int64_t> strides) {
   return type.getShape().back() == 1 || strides.back() == 1;
+}
+
+/// Whether every row starts at a multiple of 16 bytes, from which a GPU's library reads it.
+bool hasAlignedRows(RankedTensorType type, ArrayRef<int64_t> strides) {
+  int64_t bytes = exec::tensorBytes(RankedTensorType::get({1}, type.getElementType()));
+  for (auto [dim, stride] : llvm::drop_end(llvm::zip(type.getShape(), strides)))
+    if (dim > 1 && (stride == 0 || stride * bytes % 16 != 0))
+      return false;
+  return true;
 }
 
 exec::StridedAttr stridedAttr(RankedTensorType type, const StridedView &view) {
@@ -31,7 +42,7 @@ public:
   LogicalResult read(Value value) {
     StridedView view = program.viewOf(value);
     RankedTensorType type = typeOf(value);
-    if (!hasContiguousRows(type, view.strides)) {
+    if (!isReadable(type, view)) {
       FailureOr<Value> ordered = program.rowMajorBuffer(value);
       if (failed(ordered))
         return failure();
@@ -67,7 +78,7 @@ public:
   void write(Value result) {
     RankedTensorType type = typeOf(result);
     StridedView view = program.createResult(
-        result, [&](ArrayRef<int64_t> strides) { return hasContiguousRows(type, strides); });
+        result, [&](ArrayRef<int64_t> strides) { return isWritable(type, strides); });
     outputs.push_back(view.buffer);
     operands.push_back(stridedAttr(type, view));
   }
@@ -77,7 +88,9 @@ public:
     auto geometry =
         exec::AttentionGeometryAttr::get(op->getContext(), operands, scale, causal, bias);
     int64_t scratchBytes = 0;
-    if (program.settings().target == KernelTarget::Cpu) {
+    if (isForCuda()) {
+      scratchBytes = ::autopar::artifact::cudaScratchBytes(exec::toArtifact(geometry));
+    } else {
       auto bytes = ::autopar::artifact::scratchBytes(
           exec::toArtifact(geometry), static_cast<int32_t>(program.settings().threads));
       if (!bytes)
@@ -99,6 +112,15 @@ public:
   }
 
 private:
+  bool isForCuda() const { return program.settings().target == KernelTarget::Cuda; }
+  bool isWritable(RankedTensorType type, ArrayRef<int64_t> strides) const {
+    return hasContiguousRows(type, strides) && (!isForCuda() || hasAlignedRows(type, strides));
+  }
+  bool isReadable(RankedTensorType type, const StridedView &view) const {
+    return isWritable(type, view.strides) &&
+           (!isForCuda() || exec::rootOf(view.buffer).second % 16 == 0);
+  }
+
   ProgramBuilder &program;
   Operation *op;
   SmallVector<Value> inputs, outputs;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA device: one arena per space, a stream per queue, events where one queue waits for
-// another and as tokens, generated kernels, cuBLASLt for products. Nothing is allocated in a step
-// and nothing waits but write() and read().
+// another and as tokens, generated kernels, cuBLASLt for products, cuDNN for attention. Nothing is
+// allocated in a step and nothing waits but write() and read().
 #include "autopar/Runtime/CudaDevice.h"
 
 #include "BlasProduct.h"
 #include "CudaKernels.h"
 #include "CudaStreams.h"
+#include "CudnnAttention.h"
 #include "Gpu.h"
 #include "autopar/Artifact/CudaTarget.h"
 
@@ -43,6 +44,9 @@ public:
     products.clear();
     if (blasHandle)
       (*blas)->destroy(blasHandle);
+    attentions.clear();
+    if (cudnnHandle)
+      (*cudnn)->destroy(cudnnHandle);
     kernels.reset();
     for (DevicePointer address : deviceMemory)
       calls.memFree(address);
@@ -123,11 +127,14 @@ private:
   std::optional<const BlasLtCalls *> blas;
   BlasHandle blasHandle = nullptr;
   std::unordered_map<const void *, std::unique_ptr<BlasProduct>> products; ///< by payload address
+  std::optional<const CudnnCalls *> cudnn;
+  CudnnHandle cudnnHandle = nullptr;
+  std::unordered_map<const void *, std::unique_ptr<CudnnAttention>> attentions; ///< likewise
   struct Workspace {
     DevicePointer address = 0;
     int64_t bytes = 0;
   };
-  Workspace workspaces[kQueueCount];       ///< of products whose planned scratch is too small
+  Workspace workspaces[kQueueCount];       ///< of calls whose planned scratch is too small
   std::unordered_map<int, Workspace> ones; ///< per type; addends of products
   CudaStreams streams;
   int64_t unplanned = 0;
@@ -235,10 +242,8 @@ private:
       return createProduct(*p, instruction.queue);
     if (std::holds_alternative<Convolution>(instruction.payload))
       return refuse("convolutions");
-    if (std::holds_alternative<Attention>(instruction.payload))
-      return Status::mismatch(gpu->text() +
-                              ": the CUDA device has no attention; compile the model " +
-                              "with --attention products");
+    if (auto *p = std::get_if<Attention>(&instruction.payload))
+      return createAttention(*p, instruction.queue);
     if (std::holds_alternative<Pack>(instruction.payload))
       return refuse("packed weights");
     if (std::holds_alternative<Reorder>(instruction.payload))
@@ -278,19 +283,53 @@ private:
     ProductAlignment alignment{
         alignmentOfAllSlots(p.a), alignmentOfAllSlots(p.b), alignmentOfAllSlots(p.c),
         alignmentOfAllSlots(p.residual < 0 ? p.c : p.residual), p.bias < 0 ? 0 : at(p.bias, 0)};
-    int64_t planned = p.scratch < 0 ? 0 : program->buffers[size_t(p.scratch)].bytes;
     auto product = BlasProduct::create(**blas, blasHandle, p.geometry, alignment,
-                                       std::max(planned, kMostWorkspace));
+                                       std::max(plannedScratch(p.scratch), kMostWorkspace));
     if (!product)
       return product.status().at(gpu->text());
-    if (int64_t bytes = (*product)->workspaceBytes(); bytes > planned)
-      workspaces[size_t(queue)].bytes = std::max(workspaces[size_t(queue)].bytes, bytes);
+    wantWorkspace((*product)->workspaceBytes(), p.scratch, queue);
     if (int64_t count = (*product)->onesCount(); count > 0) {
       Workspace &own = ones[int(p.geometry.biasType)];
       own.bytes = std::max(own.bytes, count * byteSize(p.geometry.biasType));
     }
     products.emplace(&p, product.take());
     return Status::ok();
+  }
+
+  Status createAttention(const Attention &p, Queue queue) {
+    if (!cudnn) {
+      auto found = gpu->all().cudnn();
+      if (!found)
+        return found.status().at(gpu->text());
+      cudnn = *found;
+      AUTOPAR_RETURN_IF_ERROR(
+          checkCudnn(**cudnn, (*cudnn)->create(&cudnnHandle), gpu->text() + ": cudnnCreate"));
+    }
+    for (const std::vector<int32_t> *buffers : {&p.inputs, &p.outputs})
+      for (int32_t buffer : *buffers)
+        if (alignmentOfAllSlots(buffer) < 16)
+          return Status::mismatch(gpu->text() + ": buffer " +
+                                  program->buffers[size_t(buffer)].name +
+                                  " of attention does not start at a multiple of 16 bytes; compile "
+                                  "the model with --attention products");
+    auto attention = CudnnAttention::create(**cudnn, cudnnHandle, p.geometry);
+    if (!attention)
+      return attention.status().at(gpu->text());
+    wantWorkspace((*attention)->workspaceBytes(), p.scratch, queue);
+    attentions.emplace(&p, attention.take());
+    return Status::ok();
+  }
+
+  int64_t plannedScratch(int32_t scratch) const {
+    return scratch < 0 ? 0 : program->buffers[size_t(scratch)].bytes;
+  }
+  void wantWorkspace(int64_t bytes, int32_t scratch, Queue queue) {
+    if (bytes > plannedScratch(scratch))
+      workspaces[size_t(queue)].bytes = std::max(workspaces[size_t(queue)].bytes, bytes);
+  }
+  DevicePointer workspaceOf(int64_t bytes, int32_t scratch, Queue queue, int32_t slot) const {
+    return scratch >= 0 && bytes <= plannedScratch(scratch) ? at(scratch, slot)
+                                                            : workspaces[size_t(queue)].address;
   }
 
   int64_t alignmentOfAllSlots(int32_t buffer) const {
@@ -357,12 +396,20 @@ private:
     BlasProduct::Operands operands;
     operands.a = at(p.a, slot), operands.b = at(p.b, slot), operands.c = at(p.c, slot);
     operands.bias = atOrNull(p.bias), operands.residual = atOrNull(p.residual);
-    bool isPlanned =
-        p.scratch >= 0 && program->buffers[size_t(p.scratch)].bytes >= product.workspaceBytes();
-    operands.workspace = isPlanned ? at(p.scratch, slot) : workspaces[size_t(queue)].address;
+    operands.workspace = workspaceOf(product.workspaceBytes(), p.scratch, queue, slot);
     if (product.onesCount() > 0)
       operands.ones = ones.at(int(p.geometry.biasType)).address;
     return product.run(operands, stream).at(gpu->text());
+  }
+  Status run(const Attention &p, Queue queue, int32_t slot, Stream stream) {
+    const CudnnAttention &attention = *attentions.at(&p);
+    std::vector<DevicePointer> inputs, outputs;
+    for (int32_t buffer : p.inputs)
+      inputs.push_back(at(buffer, slot));
+    for (int32_t buffer : p.outputs)
+      outputs.push_back(at(buffer, slot));
+    DevicePointer workspace = workspaceOf(attention.workspaceBytes(), p.scratch, queue, slot);
+    return attention.run(inputs, outputs, workspace, stream).at(gpu->text());
   }
   Status run(const Copy &p, Queue, int32_t slot, Stream stream) {
     if (p.bytes == 0)

@@ -25,7 +25,8 @@ std::string versionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-std::string ncclVersionText(int version) {
+/// Of NCCL and cuDNN.
+std::string threePartText(int version) {
   return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
          std::to_string(version % 100);
 }
@@ -126,6 +127,37 @@ Result<const BlasLtCalls *> CudaLibraries::blasLt() {
   return &*blasCalls;
 }
 
+Result<const CudnnCalls *> CudaLibraries::cudnn() {
+  std::lock_guard lock(mutex);
+  if (!cudnnCalls) {
+    // Its graphs are compiled when they are loaded. cuDNN looks for the compiler by its soname,
+    // which finds what is open already.
+    for (const char *compiler : {"libnvrtc.so.13", "libnvrtc.so.12"})
+      if (openAny({compiler}, "NVRTC"))
+        break;
+    auto library = openAny({"libcudnn.so.9"}, "cuDNN, which computes attention,");
+    if (!library)
+      return Status(library.status().code(),
+                    library.status().message() +
+                        "; or compile the model with --attention products");
+    CudnnCalls found;
+#define AUTOPAR_FIND(name, symbol, parameters)                                                     \
+  AUTOPAR_RETURN_IF_ERROR(find(*library, #symbol, found.name).at("cuDNN"));
+    AUTOPAR_CUDNN_CALLS(AUTOPAR_FIND)
+#undef AUTOPAR_FIND
+    AUTOPAR_RETURN_IF_ERROR(find(*library, "cudnnGetVersion", found.getVersion).at("cuDNN"));
+    AUTOPAR_RETURN_IF_ERROR(find(*library, "cudnnGetErrorString", found.errorText).at("cuDNN"));
+    AUTOPAR_RETURN_IF_ERROR(find(*library, "cudnnGetLastErrorString", found.lastError).at("cuDNN"));
+    found.version = found.getVersion();
+    if (found.version < kOldestCudnn)
+      return missing("cuDNN is too old: it is " + threePartText(int(found.version)) +
+                     ", needed is " + threePartText(int(kOldestCudnn)) +
+                     " or newer; or compile the model with --attention products");
+    cudnnCalls = found;
+  }
+  return &*cudnnCalls;
+}
+
 Result<const NcclCalls *> CudaLibraries::nccl() {
   std::lock_guard lock(mutex);
   if (!ncclCalls) {
@@ -140,8 +172,8 @@ Result<const NcclCalls *> CudaLibraries::nccl() {
     AUTOPAR_RETURN_IF_ERROR(find(*library, "ncclGetErrorString", found.errorText).at("NCCL"));
     AUTOPAR_RETURN_IF_ERROR(find(*library, "ncclGetLastError", found.lastError).at("NCCL"));
     if (found.getVersion(&found.version) != NcclResult::Success || found.version < kOldestNccl)
-      return missing("NCCL is too old: it is " + ncclVersionText(found.version) + ", needed is " +
-                     ncclVersionText(kOldestNccl) + " or newer");
+      return missing("NCCL is too old: it is " + threePartText(found.version) + ", needed is " +
+                     threePartText(kOldestNccl) + " or newer");
     ncclCalls = found;
   }
   return &*ncclCalls;

@@ -4,6 +4,7 @@
 
 #include "../../comm/nccl/NcclCalls.h"
 #include "BlasLtCalls.h"
+#include "CudnnCalls.h"
 #include "DriverCalls.h"
 #include "autopar/Base/Status.h"
 
@@ -31,6 +32,7 @@ public:
   int deviceCount() const { return devices; }
   /// NoDevice where the library is missing.
   Result<const BlasLtCalls *> blasLt();
+  Result<const CudnnCalls *> cudnn();
   Result<const NcclCalls *> nccl();
 
   /// Ok, or what failed and the driver's words about it.
@@ -46,6 +48,7 @@ private:
   int version = 0, devices = 0;
   std::mutex mutex;
   std::optional<BlasLtCalls> blasCalls;
+  std::optional<CudnnCalls> cudnnCalls;
   std::optional<NcclCalls> ncclCalls;
 };
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scratch of library calls on GPUs: the compiler plans it, the CUDA device uses it.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+
+#include <cstdint>
+
+namespace autopar::artifact {
+
+/// What the gradient of attention sums up in f32 on a GPU, one after the other at the start of its
+/// scratch. Nothing of attention itself.
+struct CudaGradientSums {
+  int64_t queryGradient = 0; ///< bytes of the queries' gradient
+  int64_t rows = 0;          ///< bytes of a number per row
+
+  int64_t total() const { return queryGradient + rows; }
+};
+CudaGradientSums cudaGradientSums(const AttentionGeometry &geometry);
+
+/// Bytes of scratch that are planned for attention: those sums, and as much as cuDNN 9.19 asks for
+/// on GPUs of any generation. Where a version asks for more, the device adds to it.
+int64_t cudaScratchBytes(const AttentionGeometry &geometry);
+
+} // namespace autopar::artifact

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "autopar/Artifact/CudaScratch.h"
+
+namespace autopar::artifact {
+
+static int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+CudaGradientSums cudaGradientSums(const AttentionGeometry &geometry) {
+  if (!geometry.isGradient())
+    return {};
+  const std::vector<int64_t> &query = geometry.operands[0].dims;
+  int64_t rows = query[0] * query[1] * query[2];
+  return {aligned(rows * query[3] * 4), aligned(rows * 4)};
+}
+
+int64_t cudaScratchBytes(const AttentionGeometry &geometry) {
+  constexpr int64_t kAlways = 256;
+  if (!geometry.isGradient())
+    return kAlways;
+  const std::vector<int64_t> &query = geometry.operands[0].dims, &key = geometry.operands[1].dims,
+                             &value = geometry.operands[2].dims;
+  // Before Hopper, and where sequences are short, engines sum the queries' gradient in blocks of
+  // their own.
+  int64_t heads = query[0] * query[1], block = heads * ((query[2] + 15) / 16 * 16) * query[3] * 4;
+  int64_t perHead = query[1] == key[1] ? 0 : heads * key[2] * (key[3] + value[3]) * 2;
+  return cudaGradientSums(geometry).total() + kAlways + aligned(block + perHead);
+}
+
+} // namespace autopar::artifact

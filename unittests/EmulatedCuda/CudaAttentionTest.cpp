@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention on an emulated GPU against the kernel of the CPU, and what is refused.
+#include "../../lib/Runtime/device/cpu/AttentionCall.h"
+#include "autopar/Artifact/CudaScratch.h"
+#include "autopar/Artifact/CudaTarget.h"
+#include "autopar/Runtime/CudaDevice.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+using namespace autopar;
+using namespace autopar::artifact;
+using namespace autopar::runtime;
+
+namespace {
+
+/// A GPU machine says where its libraries are, with nothing for the system's folders.
+bool isEmulated() { return !std::getenv("AUTOPAR_CUDA_LIBRARIES"); }
+
+std::unique_ptr<Device> createDevice() {
+  CudaOptions options;
+  options.libraries = isEmulated() ? EMULATED_CUDA : "";
+  options.target = {"cuda", CudaTarget().toText()};
+  auto device = createCudaDevice(options);
+  EXPECT_TRUE(device.isOk()) << device.status().message();
+  return device.isOk() ? device.take() : nullptr;
+}
+
+struct Sizes {
+  int64_t batch = 2, heads = 4, groups = 4, queries = 16, keys = 16, depth = 16, valueDepth = 16;
+  bool causal = false;
+};
+
+/// Heads lie between the rows, as they do after a product with all of them.
+StridedShape shapeOf(int64_t batch, int64_t heads, int64_t rows, int64_t depth) {
+  return {{batch, heads, rows, depth}, {heads * rows * depth, depth, heads * depth, 1}};
+}
+
+AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
+  AttentionGeometry g;
+  g.type = type;
+  g.scale = 0.25f;
+  g.causal = s.causal;
+  StridedShape query = shapeOf(s.batch, s.heads, s.queries, s.depth),
+               key = shapeOf(s.batch, s.groups, s.keys, s.depth),
+               value = shapeOf(s.batch, s.groups, s.keys, s.valueDepth),
+               output = shapeOf(s.batch, s.heads, s.queries, s.valueDepth);
+  g.operands = {query, key, value, output};
+  if (isGradient)
+    g.operands.insert(g.operands.end(), {output, query, key, value});
+  return g;
+}
+
+int64_t count(const StridedShape &shape) {
+  return shape.dims[0] * shape.dims[1] * shape.dims[2] * shape.dims[3];
+}
+
+using Bytes = std::vector<uint8_t>;
+
+uint16_t narrow(float value, DataType type) {
+  uint16_t brief;
+  if (type == DataType::F16) {
+    _Float16 half = _Float16(value);
+    std::memcpy(&brief, &half, 2);
+    return brief;
+  }
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float wide(uint16_t brief, DataType type) {
+  if (type == DataType::F16) {
+    _Float16 half;
+    std::memcpy(&half, &brief, 2);
+    return float(half);
+  }
+  uint32_t bits = uint32_t(brief) << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+Bytes numbers(int64_t count, int seed, DataType type) {
+  Bytes bytes(size_t(count) * 2);
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t brief = narrow(float((i * 37 + seed * 17) % 41 - 20) / 16.0f, type);
+    std::memcpy(&bytes[size_t(i) * 2], &brief, 2);
+  }
+  return bytes;
+}
+
+/// The same call on either device.
+struct Call {
+  Attention attention;
+  std::vector<Bytes> inputs;
+  std::vector<int64_t> outputBytes;
+};
+
+std::vector<Bytes> onCpu(const Call &call) {
+  auto kernel = AttentionCall::create(call.attention.geometry, 1);
+  EXPECT_TRUE(kernel.isOk()) << kernel.status().message();
+  std::vector<Bytes> outputs;
+  for (int64_t bytes : call.outputBytes)
+    outputs.emplace_back(size_t(bytes));
+  std::vector<void *> in, out;
+  for (const Bytes &bytes : call.inputs)
+    in.push_back(const_cast<uint8_t *>(bytes.data()));
+  for (Bytes &bytes : outputs)
+    out.push_back(bytes.data());
+  std::unique_ptr<void, decltype(&std::free)> scratch(
+      std::aligned_alloc(64, size_t(kernel->scratchBytes() / 64 * 64 + 64)), &std::free);
+  kernel->run(in.data(), out.data(), scratch.get());
+  return outputs;
+}
+
+int32_t addBuffer(Program &program, int64_t bytes) {
+  Buffer buffer;
+  buffer.name = "b" + std::to_string(program.buffers.size());
+  buffer.space = Space::Device;
+  buffer.dtype = DataType::U8;
+  buffer.shape = {bytes};
+  buffer.bytes = bytes;
+  buffer.offset = program.arenaBytes[size_t(Space::Device)];
+  program.arenaBytes[size_t(Space::Device)] += (bytes + 63) / 64 * 64;
+  program.buffers.push_back(buffer);
+  return int32_t(program.buffers.size() - 1);
+}
+
+std::vector<Bytes> onGpu(const Call &call, bool isPlanned, int64_t *unplanned) {
+  Program program;
+  Attention attention = call.attention;
+  for (const Bytes &bytes : call.inputs)
+    attention.inputs.push_back(addBuffer(program, int64_t(bytes.size())));
+  for (int64_t bytes : call.outputBytes)
+    attention.outputs.push_back(addBuffer(program, bytes));
+  if (isPlanned)
+    attention.scratch = addBuffer(program, cudaScratchBytes(attention.geometry));
+  Instruction instruction;
+  instruction.id = "attention";
+  instruction.payload = attention;
+  program.entries = {{"step", {instruction}}};
+  auto device = createDevice();
+  Status prepared = device->prepare(program);
+  EXPECT_TRUE(prepared.isOk()) << prepared.message();
+  if (!prepared.isOk())
+    return {};
+  *unplanned = device->unplannedBytes();
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    EXPECT_TRUE(
+        device->write(attention.inputs[i], 0, call.inputs[i].data(), int64_t(call.inputs[i].size()))
+            .isOk());
+  auto token = device->issue(program.entries[0].instructions[0], 0, {});
+  EXPECT_TRUE(token.isOk()) << token.status().message();
+  std::vector<Bytes> outputs;
+  for (size_t i = 0; token && i < attention.outputs.size(); ++i) {
+    for (auto done = device->test(*token); done && !*done;)
+      done = device->test(*token);
+    Bytes &bytes = outputs.emplace_back(size_t(call.outputBytes[i]));
+    EXPECT_TRUE(device->read(attention.outputs[i], 0, bytes.data(), int64_t(bytes.size())).isOk());
+  }
+  return outputs;
+}
+
+void compare(const Bytes &is, const Bytes &expected, DataType type, const std::string &what) {
+  ASSERT_EQ(is.size(), expected.size()) << what;
+  for (size_t i = 0; i < is.size() / size_t(byteSize(type)); ++i) {
+    float left, right;
+    if (type == DataType::F32) {
+      std::memcpy(&left, &is[i * 4], 4);
+      std::memcpy(&right, &expected[i * 4], 4);
+    } else {
+      uint16_t a, b;
+      std::memcpy(&a, &is[i * 2], 2);
+      std::memcpy(&b, &expected[i * 2], 2);
+      left = wide(a, type), right = wide(b, type);
+    }
+    float tolerance = type == DataType::BF16 ? 0.04f : type == DataType::F16 ? 5e-3f : 1e-3f;
+    ASSERT_NEAR(left, right, tolerance * (1 + std::fabs(right))) << what << ", element " << i;
+  }
+}
+
+void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
+  std::string what = std::string(name(type)) + " " + std::to_string(s.queries) + "x" +
+                     std::to_string(s.keys) + (s.causal ? " causal" : "");
+  Call forward;
+  forward.attention.geometry = geometryOf(s, type, false);
+  const auto &operands = forward.attention.geometry.operands;
+  for (int i = 0; i < 3; ++i)
+    forward.inputs.push_back(numbers(count(operands[size_t(i)]), i, type));
+  int64_t rows = s.batch * s.heads * s.queries;
+  forward.outputBytes = {count(operands[3]) * 2, rows * 4};
+  int64_t unplanned = -1;
+  auto made = onGpu(forward, isPlanned, &unplanned), expected = onCpu(forward);
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_TRUE(unplanned == 0 || !isPlanned) << what;
+  compare(made[0], expected[0], type, what);
+  compare(made[1], expected[1], DataType::F32, what + ", sums");
+
+  Call gradient;
+  gradient.attention.geometry = geometryOf(s, type, true);
+  gradient.inputs = forward.inputs;
+  gradient.inputs.insert(gradient.inputs.end(),
+                         {expected[0], expected[1], numbers(count(operands[3]), 5, type)});
+  gradient.outputBytes = {count(operands[0]) * 2, count(operands[1]) * 2, count(operands[2]) * 2};
+  made = onGpu(gradient, isPlanned, &unplanned), expected = onCpu(gradient);
+  ASSERT_EQ(made.size(), 3u);
+  EXPECT_EQ(unplanned == 0, isPlanned) << what;
+  for (size_t i = 0; i < 3; ++i)
+    compare(made[i], expected[i], type, what + ", gradient " + std::to_string(i));
+}
+
+TEST(CudaAttention, IsThatOfTheCpu) {
+  for (DataType type : {DataType::BF16, DataType::F16})
+    for (Sizes sizes : {Sizes{}, Sizes{.causal = true}, Sizes{.groups = 2, .causal = true},
+                        Sizes{.groups = 1, .queries = 5, .keys = 33, .depth = 24, .valueDepth = 8},
+                        Sizes{.batch = 1, .queries = 1, .keys = 24},
+                        Sizes{.batch = 1, .queries = 77, .keys = 77, .depth = 64, .causal = true}})
+      compareOnBoth(sizes, type, true);
+}
+
+TEST(CudaAttention, TakesAWorkspaceThatIsNotPlanned) {
+  compareOnBoth({.groups = 2, .causal = true}, DataType::BF16, false);
+}
+
+std::string refusal(AttentionGeometry g, StatusCode code = StatusCode::Mismatch) {
+  Program program;
+  int32_t x = addBuffer(program, 1 << 16);
+  Instruction instruction;
+  instruction.id = "h.0/attention";
+  std::vector<int32_t> inputs(g.hasBias() ? 4 : 3, x), outputs(2, x);
+  instruction.payload = Attention{std::move(g), inputs, outputs, -1};
+  program.entries = {{"step", {instruction}}};
+  Status status = createDevice()->prepare(program);
+  EXPECT_EQ(status.code(), code) << status.message();
+  return status.message();
+}
+
+void expectPart(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(CudaAttention, RefusesWhatTheLibraryDoesNotHave) {
+  AttentionGeometry g = geometryOf({}, DataType::F32, false);
+  expectPart(refusal(g), "instruction 0 (h.0/attention)");
+  expectPart(refusal(g), "cuDNN has no such attention: of f32; compile the model with --attention "
+                         "products");
+  g = geometryOf({}, DataType::BF16, false);
+  g.biasType = DataType::F32;
+  g.bias = {{2, 4, 16, 16}, {0, 0, 16, 1}};
+  expectPart(refusal(g), "with a bias");
+  expectPart(refusal(geometryOf({.keys = 32, .causal = true}, DataType::BF16, false)),
+             "a causal mask over 16 x 32 scores");
+  expectPart(refusal(geometryOf({.depth = 12}, DataType::BF16, false)),
+             "rows that do not start at multiples of 16 bytes");
+  g = geometryOf({}, DataType::BF16, false);
+  g.operands[0].strides[0] += 4;
+  expectPart(refusal(g), "rows that do not start at multiples of 16 bytes");
+}
+
+[[noreturn]] void prepareIn(const std::string &folder) {
+  CudaOptions options;
+  options.libraries = folder;
+  options.target = {"cuda", CudaTarget().toText()};
+  Program program;
+  int32_t x = addBuffer(program, 1 << 16);
+  Instruction instruction;
+  instruction.payload = Attention{geometryOf({}, DataType::BF16, false), {x, x, x}, {x, x}, -1};
+  program.entries = {{"step", {instruction}}};
+  auto device = createCudaDevice(options);
+  Status status = device ? (*device)->prepare(program) : device.status();
+  std::fprintf(stderr, "%s", status.message().c_str());
+  std::exit(status.exitCode());
+}
+
+TEST(CudaAttention, SaysThatTheLibraryIsMissing) {
+  if (!isEmulated())
+    GTEST_SKIP() << "with the emulated driver only";
+  namespace fs = std::filesystem;
+  fs::path folder = fs::path(::testing::TempDir()) / "autopar-no-cudnn";
+  fs::create_directories(folder);
+  fs::copy_file(EMULATED_CUDA "/libcuda.so.1", folder / "libcuda.so.1",
+                fs::copy_options::overwrite_existing);
+  std::ofstream(folder / "libcudnn.so.9") << "none";
+  EXPECT_EXIT(
+      prepareIn(folder.string()), ::testing::ExitedWithCode(69),
+      "cuDNN, which computes attention, cannot be opened: .*libcudnn.so.9.*--attention products");
+}
+
+} // namespace
