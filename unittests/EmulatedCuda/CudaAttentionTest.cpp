@@ -230,7 +230,7 @@ TEST(CudaAttention, TakesAWorkspaceThatIsNotPlanned) {
 
 std::string refusal(AttentionGeometry g, StatusCode code = StatusCode::Mismatch) {
   Program program;
-  int32_t x = addBuffer(program, 1 << 16);
+  int32_t x = addBuffer(program, 1 << 20);
   Instruction instruction;
   instruction.id = "h.0/attention";
   std::vector<int32_t> inputs(g.hasBias() ? 4 : 3, x), outputs(2, x);
@@ -258,6 +258,8 @@ TEST(CudaAttention, RefusesWhatTheLibraryDoesNotHave) {
              "a causal mask over 16 x 32 scores");
   expectPart(refusal(geometryOf({.depth = 12}, DataType::BF16, false)),
              "rows that do not start at multiples of 16 bytes");
+  expectPart(refusal(geometryOf({.depth = 264}, DataType::BF16, false)),
+             "cuDNN has no such attention: it suggests no engine: ");
   g = geometryOf({}, DataType::BF16, false);
   g.operands[0].strides[0] += 4;
   expectPart(refusal(g), "rows that do not start at multiples of 16 bytes");

@@ -24,6 +24,8 @@ constexpr CudnnStatus kBadParam = CudnnStatus(2000), kNotSupported = CudnnStatus
                       kExecutionFailed = CudnnStatus(5000);
 constexpr size_t kVersion = 91900;
 constexpr uint64_t kAlignment = 16;
+/// Of rows that its kernels know.
+constexpr int64_t kLongestRow = 256;
 /// Of every plan.
 constexpr uint64_t kWorkspaceBytes = 256;
 
@@ -367,6 +369,14 @@ EXPORTED cudnnBackendGetAttribute(CudnnDescriptor descriptor, CudnnAttribute att
   if (descriptor->kind != Kind::Heuristic || attribute != Attribute::HeuristicResults ||
       type != Type::Descriptor)
     return refuse("attribute " + std::to_string(int(attribute)) + " is not one to ask for");
+  cudnn::Graph graph;
+  describe(partOf(descriptor, Attribute::HeuristicGraph), graph);
+  for (const auto &[id, tensor] : graph.tensors)
+    if (!tensor.isVirtual && tensor.strides[3] == 1 && tensor.dims[3] > kLongestRow) {
+      lastComplaint = "rows of more than " + std::to_string(kLongestRow) + " elements";
+      *count = 0;
+      return CudnnStatus::Success;
+    }
   auto *configs = static_cast<CudnnDescriptor *>(values);
   *count = std::min<int64_t>(wanted, 2);
   for (int64_t i = 0; i < *count; ++i) {

@@ -43,9 +43,11 @@ struct Case {
 /// As many GPUs as any case has ranks.
 [[maybe_unused]] const int sixGpus = setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "6", 1);
 
-/// Ranks round the terms of a sum that one rank rounds once.
+/// Ranks round the terms of a sum that one rank rounds once; where large terms of a gradient
+/// cancel, it shows more.
 double toleranceOf(const Case &c) {
-  return c.precision == "bf16" ? 0.03 : c.precision == "fp16" ? 0.004 : 1e-4;
+  double more = c.cell.op == "attention_grad" ? 4 : 1;
+  return c.precision == "bf16" ? more * 0.03 : c.precision == "fp16" ? more * 0.004 : 1e-4;
 }
 
 std::ostream &operator<<(std::ostream &out, const Case &c) {
@@ -295,13 +297,13 @@ TEST_F(Law, AnyPlanOnGpusComputesWhatOneDeviceComputes) {
   EXPECT_GE(trained, run / 6);
 }
 
-// In half precision attention that a library has is one call on a GPU.
+// In half precision attention that a library has is one call on a GPU, as is its gradient.
 TEST_F(Law, AnyPlanOfAttentionOnGpusComputesWhatOneDeviceComputes) {
   int run = 0, calls = 0;
   for (const Cell &cell : allCells()) {
-    if (cell.op != "attention")
+    if (cell.op != "attention" && cell.op != "attention_grad")
       continue;
-    for (uint64_t seed = 0; seed < 8; ++seed) {
+    for (uint64_t seed = 0; seed < 6; ++seed) {
       Case c{700000 + seed, cell, rankCounts[seed / 2 % 4], 1, seed % 2 ? "fp16" : "bf16"};
       OwningOpRef<ModuleOp> module = partitioned(c);
       int here = module ? libraryCalls(*module) : 0;

@@ -40,10 +40,11 @@ struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision, 
 };
 
 /// Sums of rows and what is added to scores are no narrower than the scores.
-struct AttentionPrecision : PrecisionOpInterface::ExternalModel<AttentionPrecision, AttentionOp> {
+template <typename Op>
+struct AttentionPrecision : PrecisionOpInterface::ExternalModel<AttentionPrecision<Op>, Op> {
   Precision getPrecision(Operation *) const { return Precision::Narrow; }
   bool staysWide(Operation *op, Value value) const {
-    auto attention = cast<AttentionOp>(op);
+    auto attention = cast<Op>(op);
     return value == attention.getLogSum() || value == attention.getBias();
   }
 };
@@ -57,7 +58,7 @@ void attach(MLIRContext &context) {
 
 void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
-    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp, AttentionGradOp>(*context);
+    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp>(*context);
     attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, BinaryOp, SelectOp, NormalizeOp>(*context);
@@ -65,7 +66,8 @@ void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
            ArgReduceOp, ArgPoolOp, TopKOp>(*context);
     ReduceOp::attachInterface<ReducePrecision>(*context);
     SoftmaxOp::attachInterface<SoftmaxPrecision>(*context);
-    AttentionOp::attachInterface<AttentionPrecision>(*context);
+    AttentionOp::attachInterface<AttentionPrecision<AttentionOp>>(*context);
+    AttentionGradOp::attachInterface<AttentionPrecision<AttentionGradOp>>(*context);
     PoolOp::attachInterface<PoolPrecision>(*context);
   });
 }

@@ -2,6 +2,8 @@
 // See the header.
 #include "CudnnGraph.h"
 
+#include <algorithm>
+
 namespace autopar::runtime::cuda {
 
 using Attribute = CudnnAttribute;
@@ -10,13 +12,19 @@ using Type = CudnnAttributeType;
 /// What vector loads of the library's kernels want of addresses.
 static constexpr int64_t kAlignment = 16;
 
+std::string lastWords(const CudnnCalls &calls) {
+  char text[1024] = {};
+  calls.lastError(text, sizeof(text));
+  std::string line = text;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
 Status checkCudnn(const CudnnCalls &calls, CudnnStatus status, const std::string &what) {
   if (status == CudnnStatus::Success)
     return Status::ok();
-  std::string text = what + ": " + calls.errorText(status);
-  char more[1024] = {};
-  calls.lastError(more, sizeof(more));
-  return Status::internal(more[0] ? text + " (" + more + ")" : text);
+  std::string text = what + ": " + calls.errorText(status), more = lastWords(calls);
+  return Status::internal(more.empty() ? text : text + " (" + more + ")");
 }
 
 CudnnGraph::Dims CudnnGraph::dense(const Dims &dims) {

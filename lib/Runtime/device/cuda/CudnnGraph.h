@@ -103,7 +103,9 @@ private:
   int64_t workspace = 0;
 };
 
-/// Ok, or what failed and the library's words about it.
+/// What the library says about what it refused last, on one line; empty if nothing.
+std::string lastWords(const CudnnCalls &calls);
+/// Ok, or what failed and those words.
 Status checkCudnn(const CudnnCalls &calls, CudnnStatus status, const std::string &what);
 
 } // namespace autopar::runtime::cuda

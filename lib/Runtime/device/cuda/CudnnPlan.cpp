@@ -50,7 +50,7 @@ public:
     return made;
   }
 
-  /// Engine configurations, best first; none where the library finds none.
+  /// Engine configurations, best first; Mismatch where the library finds none.
   Result<std::vector<OwnedDescriptor>> suggestions(const OwnedDescriptor &graph,
                                                    CudnnHeuristicMode mode) const {
     auto heuristic = make(CudnnKind::Heuristic);
@@ -75,6 +75,8 @@ public:
         calls.getAttribute(heuristic->get(), Attribute::HeuristicResults, Type::Descriptor,
                            int64_t(places.size()), &count, places.data()),
         "the choice of an engine"));
+    if (count == 0)
+      return Status::mismatch("it suggests no engine: " + lastWords(calls));
     made.resize(std::min<size_t>(size_t(count), made.size()));
     return made;
   }
@@ -104,11 +106,11 @@ Result<std::unique_ptr<CudnnPlan>> CudnnPlan::create(const CudnnCalls &calls, Cu
   if (!graph)
     return graph.status();
   plan->graph = graph.take();
-  std::string why = "it suggests no engine";
+  std::string why;
   for (CudnnHeuristicMode mode : {CudnnHeuristicMode::A, CudnnHeuristicMode::Fallback}) {
     auto configs = maker.suggestions(plan->graph, mode);
     if (!configs) {
-      why = configs.status().message();
+      why = why.empty() ? configs.status().message() : why;
       continue;
     }
     for (OwnedDescriptor &config : *configs) {
