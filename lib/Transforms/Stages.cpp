@@ -49,8 +49,13 @@ int64_t Stages::of(Value value) const {
 
 LogicalResult Stages::verify() const {
   for (Operation &op : function.getBody().front().without_terminator()) {
-    if (isa<TransferOp>(op))
+    if (auto transfer = dyn_cast<TransferOp>(op)) {
+      if (auto first = transfer.getInput().getDefiningOp<TransferOp>())
+        return op.emitOpError() << "sends on what stage " << first.getStage()
+                                << " was sent; expected a transfer of the value from the stage "
+                                   "that makes it";
       continue;
+    }
     for (Value operand : op.getOperands())
       if (of(operand) != kNone && of(operand) != of(&op))
         return op.emitOpError() << "reads values of stages " << of(operand) << " and " << of(&op)

@@ -27,3 +27,14 @@ func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 1 : i6
   %3 = autopar.stack_micro_batches %2 : tensor<4xf32> -> tensor<2x4xf32>
   return %3 : tensor<2x4xf32>
 }
+
+// -----
+
+// Nobody waits for what has to be received before it could be sent.
+func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<4xf32> attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 3 : i64} {
+  %0 = autopar.unary neg %x : tensor<4xf32>
+  %1 = autopar.transfer %0 to 1 : tensor<4xf32>
+  // expected-error @+1 {{sends on what stage 1 was sent; expected a transfer of the value from the stage that makes it}}
+  %2 = autopar.transfer %1 to 2 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}

@@ -35,7 +35,7 @@ public:
     return it == stages.end() ? kNone : it->second;
   }
   int64_t of(Value value) const;
-  /// Error at the first operation that reads values of two stages.
+  /// Error at the first operation that reads values of two stages, or sends on what it was sent.
   LogicalResult verify() const;
 
 private:
