@@ -69,6 +69,14 @@ static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
     manager.addPass(createSearchPass(searchOptions(options)));
 }
 
+/// As far as nothing runs attention whole.
+static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower) {
+  ExpandAttentionPassOptions options;
+  options.mode = lower.attention;
+  options.target = lower.target;
+  manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
+}
+
 /// Whole tensors of the forward function. What is done to parameters here is done before there are
 /// derivatives and updates of them.
 static void addPrepare(OpPassManager &manager, const TrainOptions &train,
@@ -95,12 +103,13 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   attention.target = lower.target;
   attention.precision = precision.compute;
   manager.addNestedPass<func::FuncOp>(createRaiseAttentionPass(attention));
-  if (precision.compute == "f32")
-    return;
-  MixedPrecisionPassOptions narrow;
-  narrow.precision = precision.compute;
-  manager.addPass(createMixedPrecisionPass(narrow));
-  manager.addPass(createCanonicalizerPass());
+  if (precision.compute != "f32") {
+    MixedPrecisionPassOptions narrow;
+    narrow.precision = precision.compute;
+    manager.addPass(createMixedPrecisionPass(narrow));
+    manager.addPass(createCanonicalizerPass());
+  }
+  addExpandAttention(manager, lower); // what the model itself has whole
 }
 
 static void addTrain(OpPassManager &manager, const TrainOptions &train,
@@ -121,14 +130,6 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createCSEPass());
 }
 
-/// As far as nothing runs attention whole.
-static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower) {
-  ExpandAttentionPassOptions options;
-  options.mode = lower.attention;
-  options.target = lower.target;
-  manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
-}
-
 void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
                                const LowerOptions &lower, const TrainOptions &train,
                                const PrecisionOptions &precision) {
@@ -141,7 +142,6 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::Train:
     return addTrain(manager, train, precision);
   case Phase::SplitMicroBatches: {
-    addExpandAttention(manager, lower); // what the model itself has whole
     SplitMicroBatchesPassOptions split;
     split.count = shard.microBatches;
     manager.addPass(createSplitMicroBatchesPass(split));
@@ -183,7 +183,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
-    addExpandAttention(manager, lower);
+    addExpandAttention(manager, lower); // a shard may be what no library takes
     manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
     if (lower.target == "cpu") {
       manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
