@@ -189,6 +189,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
       manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
     } else {
       manager.addNestedPass<func::FuncOp>(createAlignProductsPass());
+      manager.addNestedPass<func::FuncOp>(createComputePaddedPass());
       manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
     }
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());

@@ -103,6 +103,33 @@ def test_products_with_odd_rows_are_padded(tmp_path):
             np.testing.assert_allclose(result[name], expected, atol=1e-2 * np.abs(expected).max(), err_msg=name)
 
 
+def test_the_loss_of_an_odd_vocabulary_is_computed_in_padding(tmp_path):
+    """515 classes: logits and their gradient are 520 wide, and only the weights are padded by a kernel. The second loss is of what the gradient made."""
+    random = np.random.default_rng(1)
+    x, labels = random.standard_normal((512, 512)).astype(np.float32), random.integers(0, 515, 512)
+    w = random.standard_normal((512, 515)).astype(np.float32) / 16
+    value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["logits"])], "g", [value("x", 512, 512)], [value("logits", 512, 515)],
+                                   [onnx.numpy_helper.from_array(w, "w")])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    expected, rate = [], 8.0
+    for _ in range(2):
+        h = x @ w
+        p = np.exp(h - h.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        expected.append(-np.log(p[np.arange(512), labels]).mean())
+        p[np.arange(512), labels] -= 1
+        w = w - rate * x.T @ p / 512
+    for target in ("cpu", "cuda"):
+        autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", train=autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=rate)),
+                        options=["--quiet", "--precision", "bf16", "--target", target, "--emit-mlir", str(tmp_path / target)])
+        with autopar.Session(tmp_path / "m.bin") as session:
+            losses = [float(session.run({"x": x, "labels": labels})["loss"]) for _ in range(2)]
+        np.testing.assert_allclose(losses, expected, rtol=1e-2)
+    groups = next((tmp_path / "cuda").glob("*form-groups.mlir")).read_text()
+    assert groups.count("autopar.pad ") == 1 and "-> tensor<512x520xbf16>" in groups
+
+
 @pytest.mark.parametrize("options, tolerance", [([], 1e-4), (["--precision", "bf16"], 2e-2), (["--precision", "fp16"], 5e-3)])
 def test_training_steps_do_what_they_do_on_the_cpu(tmp_path, options, tolerance):
     """Three steps of AdamW with clipping; the gradient of the tied embedding is a scatter."""

@@ -108,6 +108,27 @@ def AlignProductsPass : Pass<"autopar-align-products", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def ComputePaddedPass : Pass<"autopar-compute-padded", "mlir::func::FuncOp"> {
+  let summary = "compute element by element in padding what is going to be padded";
+  let description = [{
+    Behind autopar-align-products: a value that is computed from a part of a padded value, and then padded, is computed of
+    the padded value as a whole. Reductions on the way see their identity in the padding. So the kernel of a loss reads and
+    writes aligned rows, and nothing is copied. Regions of which somebody reads an unpadded value stay.
+
+    ```mlir
+    %x = autopar.slice %logits starts [0, 0] steps [1, 1] : tensor<2048x50264xbf16> -> tensor<2048x50257xbf16>
+    %g = autopar.unary exp %x : tensor<2048x50257xbf16>
+    %p = autopar.pad %g, %zero low [0, 0] : (tensor<2048x50257xbf16>, tensor<bf16>) -> tensor<2048x50264xbf16>
+    ```
+    becomes
+    ```mlir
+    %g = autopar.unary exp %logits : tensor<2048x50264xbf16>
+    %p = autopar.select %inside, %g, %zeros : (tensor<2048x50264xi1>, tensor<2048x50264xbf16>, tensor<2048x50264xbf16>) -> tensor<2048x50264xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ReduceWhileCachedPass : Pass<"autopar-reduce-while-cached", "mlir::func::FuncOp"> {
   let summary = "reduce values right behind what computes them";
   let description = [{
