@@ -2,6 +2,8 @@
 // A table of what may be demanded, and a parser that points at characters.
 #include "autopar/Plan/Constraints.h"
 
+#include "autopar/Base/TextCursor.h"
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -142,37 +144,16 @@ std::string keyOf(const Constraints::Sharding &sharding) {
   return sharding.isForbidden ? textOf(sharding) : sharding.name;
 }
 
-class Parser {
+class Parser : public TextCursor {
 public:
-  Parser(const std::string &what, const std::string &text) : what(what), text(text) {}
+  Parser(const std::string &what, const std::string &text)
+      : TextCursor(text), what(what), text(text) {}
 
   Status error(size_t position, const std::string &message) const {
     return Status::badInput(source(position) + ": " + message);
   }
   std::string source(size_t position) const {
     return what + " \"" + text + "\" at character " + std::to_string(position + 1);
-  }
-  void skipSpace() {
-    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])))
-      ++at;
-  }
-  bool isAtEnd() {
-    skipSpace();
-    return at == text.size();
-  }
-  bool accept(char c) {
-    skipSpace();
-    if (at >= text.size() || text[at] != c)
-      return false;
-    ++at;
-    return true;
-  }
-  bool acceptWord(std::string_view word) {
-    skipSpace();
-    if (std::string_view(text).substr(at, word.size()) != word)
-      return false;
-    at += word.size();
-    return true;
   }
   /// Up to one of `stops`; a ':' stops only before a space or '[', since names have colons.
   std::string word(std::string_view stops) {
@@ -209,8 +190,6 @@ public:
         return error(at, "expected ',' or ']'");
     }
   }
-
-  size_t at = 0;
 
 private:
   const std::string &what, &text;

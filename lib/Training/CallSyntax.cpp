@@ -2,41 +2,18 @@
 // A recursive-free parser: names, numbers, and what separates them.
 #include "autopar/Training/CallSyntax.h"
 
+#include "autopar/Base/TextCursor.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 
 using namespace autopar;
 
-namespace {
-struct Cursor {
-  const std::string &text;
-  size_t at = 0;
-
-  void skipSpace() {
-    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])))
-      ++at;
-  }
-  bool accept(char c) {
-    skipSpace();
-    if (at >= text.size() || text[at] != c)
-      return false;
-    ++at;
-    return true;
-  }
-  static bool belongs(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' ||
-           c == ':' || c == '-' || c == '+';
-  }
-  std::string word() {
-    skipSpace();
-    size_t begin = at;
-    while (at < text.size() && belongs(text[at]))
-      ++at;
-    return text.substr(begin, at - begin);
-  }
-};
-} // namespace
+static bool belongsToWord(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) ||
+         std::string_view("_./:-+").find(c) != std::string_view::npos;
+}
 
 Status Call::errorAt(size_t position, const std::string &message) const {
   return Status::badInput(what + " \"" + text + "\": " + message + " at character " +
@@ -47,23 +24,23 @@ Result<Call> Call::parse(const std::string &what, const std::string &text) {
   Call call;
   call.what = what;
   call.text = text;
-  Cursor cursor{call.text};
+  TextCursor cursor(call.text);
   cursor.skipSpace();
   call.namePosition = cursor.at;
-  call.name = cursor.word();
+  call.name = cursor.word(belongsToWord);
   if (call.name.empty())
     return call.errorAt(cursor.at, "expected a name");
   if (cursor.accept('(') && !cursor.accept(')')) {
     while (true) {
       cursor.skipSpace();
       size_t begin = cursor.at;
-      std::string word = cursor.word();
+      std::string word = cursor.word(belongsToWord);
       if (word.empty())
         return call.errorAt(cursor.at, "expected a name");
       if (cursor.accept('=')) {
         cursor.skipSpace();
         size_t valueAt = cursor.at;
-        std::string value = cursor.word();
+        std::string value = cursor.word(belongsToWord);
         char *end = nullptr;
         double number = value == "true"    ? 1
                         : value == "false" ? 0
@@ -81,8 +58,7 @@ Result<Call> Call::parse(const std::string &what, const std::string &text) {
         return call.errorAt(cursor.at, "expected ',' or ')'");
     }
   }
-  cursor.skipSpace();
-  if (cursor.at != call.text.size())
+  if (!cursor.isAtEnd())
     return call.errorAt(cursor.at, "expected nothing more");
   return call;
 }

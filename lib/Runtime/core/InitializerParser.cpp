@@ -25,29 +25,13 @@ Status InitializerParser::wrong(const std::string &expected) const {
                                  std::string(at, ' ') + "^"};
 }
 
-void InitializerParser::skip() {
-  while (at < text.size() && std::isspace(uint8_t(text[at])))
-    ++at;
-}
-
-bool InitializerParser::take(char c) {
-  skip();
-  if (at == text.size() || text[at] != c)
-    return false;
-  ++at;
-  return true;
-}
-
 std::string InitializerParser::word() {
-  skip();
-  size_t begin = at;
-  while (at < text.size() && !std::isspace(uint8_t(text[at])) && !std::strchr("=(),", text[at]))
-    ++at;
-  return text.substr(begin, at - begin);
+  return TextCursor::word(
+      [](char c) { return !std::isspace(uint8_t(c)) && !std::strchr("=(),", c); });
 }
 
 Status InitializerParser::number(double &value) {
-  skip();
+  skipSpace();
   const char *begin = text.c_str() + at;
   char *end = nullptr;
   value = std::strtod(begin, &end);
@@ -58,14 +42,14 @@ Status InitializerParser::number(double &value) {
 }
 
 Status InitializerParser::arguments(Arguments &given) {
-  if (!take('(') || take(')'))
+  if (!accept('(') || accept(')'))
     return Status::ok();
   do {
-    skip();
+    skipSpace();
     double value = 0;
     if (text.compare(at, 2, "in") == 0) {
       at += 2;
-      if (!take('='))
+      if (!accept('='))
         return wrong("'='");
       AUTOPAR_RETURN_IF_ERROR(number(value));
       given.inputDim = value;
@@ -73,8 +57,8 @@ Status InitializerParser::arguments(Arguments &given) {
       AUTOPAR_RETURN_IF_ERROR(number(value));
       given.numbers.push_back(value);
     }
-  } while (take(','));
-  return take(')') ? Status::ok() : wrong("',' or ')'");
+  } while (accept(','));
+  return accept(')') ? Status::ok() : wrong("',' or ')'");
 }
 
 Status InitializerParser::rule(Initializer::Rule &rule, size_t begin, const std::string &kind) {
@@ -131,16 +115,16 @@ Status InitializerParser::rule(Initializer::Rule &rule, size_t begin, const std:
 }
 
 Status InitializerParser::item(Initializer &result) {
-  skip();
+  skipSpace();
   size_t begin = at;
   std::string first = word();
   if (first.empty())
     return wrong("a pattern of names, or one of " + std::string(kKinds));
-  if (!take('=')) {
+  if (!accept('=')) {
     result.rules.emplace_back();
     return rule(result.rules.back(), begin, first);
   }
-  skip();
+  skipSpace();
   if (first == "seed") {
     const char *digits = text.c_str() + at;
     char *end = nullptr;
@@ -160,9 +144,8 @@ Result<Initializer> InitializerParser::run() {
   Initializer result;
   do {
     AUTOPAR_RETURN_IF_ERROR(item(result));
-  } while (take(','));
-  skip();
-  if (at != text.size())
+  } while (accept(','));
+  if (!isAtEnd())
     return wrong("',' or the end");
   if (result.rules.empty())
     return wrong(std::string("one of ") + kKinds);

@@ -2,26 +2,24 @@
 // The words of an initializer.
 #pragma once
 
+#include "autopar/Base/TextCursor.h"
 #include "autopar/Runtime/Initializer.h"
 
 namespace autopar::runtime {
 
-class InitializerParser {
+class InitializerParser : private TextCursor {
 public:
-  explicit InitializerParser(const std::string &text) : text(text) {}
+  explicit InitializerParser(const std::string &text) : TextCursor(text), text(text) {}
   Result<Initializer> run();
 
 private:
   const std::string &text;
-  size_t at = 0;
 
   struct Arguments {
     std::vector<double> numbers;
     std::optional<double> inputDim;
   };
 
-  void skip();
-  bool take(char c);
   std::string word();
   Status number(double &value);
   Status arguments(Arguments &given);
