@@ -18,16 +18,11 @@ public:
 
   Result<std::vector<Solution>> search(const CostGraph &graph,
                                        const SearchOptions &options) const override {
-    AUTOPAR_RETURN_IF_ERROR(checkPosed(graph, options));
-    if (options.foldBlocks && worthFolding(graph)) {
-      Result<std::optional<Solution>> folded = searchFolded(graph, options);
-      if (folded && *folded)
-        return std::vector<Solution>{**folded};
-      if (!folded && graph.memoryLimitBytes > 0 && fewestBytes(graph) > graph.memoryLimitBytes)
-        return folded.status();
-    } else if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options)) {
-      return std::vector<Solution>{std::move(*unlimited)};
-    }
+    Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
+    if (!easier)
+      return easier.status();
+    if (*easier)
+      return std::vector<Solution>{**easier};
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();

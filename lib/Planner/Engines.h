@@ -25,17 +25,12 @@ int64_t exactColumns(const ReducedProblem &problem);
 void improveExactly(const CostGraph &graph, const Reduction &reduction, double seconds,
                     const SearchOptions &options, Solution &solution);
 
-/// What the engine finds without the memory limit, where that keeps it; nothing without a limit.
-std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const CostGraph &graph,
-                                           const SearchOptions &options);
+/// What the engine finds on an easier graph: with blocks folded where that pays, else without the
+/// memory limit; nothing where the graph itself has to be searched. Error for a graph that is
+/// malformed or cannot fit.
+Result<std::optional<Solution>> searchEasier(const SearchEngine &engine, const CostGraph &graph,
+                                             const SearchOptions &options);
 
-/// Whether searchFolded should be tried.
-bool worthFolding(const CostGraph &graph);
-/// Folds, searches the small graph, expands; nothing where there is nothing to fold.
-Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options);
-
-/// Whether the graph is well formed, and can fit as far as that is told at once.
-Status checkPosed(const CostGraph &graph, const SearchOptions &options);
 /// Why a choice that breaks a rule cannot be returned.
 Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options);
 

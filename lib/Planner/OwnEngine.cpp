@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine that needs no solver: folds where copies of blocks make a graph large, else reduces
-// and searches.
-#include <algorithm>
-
+// The engine that needs no solver: reduces the graph and searches.
 #include "Engines.h"
 #include "ReducedProblem.h"
-#include "autopar/Planner/FoldBlocks.h"
 
 namespace autopar::planner {
 namespace {
@@ -16,16 +12,11 @@ public:
 
   Result<std::vector<Solution>> search(const CostGraph &graph,
                                        const SearchOptions &options) const override {
-    AUTOPAR_RETURN_IF_ERROR(checkPosed(graph, options));
-    if (options.foldBlocks && worthFolding(graph)) {
-      Result<std::optional<Solution>> folded = searchFolded(graph, options);
-      if (folded && *folded)
-        return std::vector<Solution>{**folded};
-      if (!folded && graph.memoryLimitBytes > 0 && fewestBytes(graph) > graph.memoryLimitBytes)
-        return folded.status();
-    } else if (std::optional<Solution> unlimited = searchWithoutLimit(*this, graph, options)) {
-      return std::vector<Solution>{std::move(*unlimited)};
-    }
+    Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
+    if (!easier)
+      return easier.status();
+    if (*easier)
+      return std::vector<Solution>{**easier};
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();
@@ -37,18 +28,6 @@ public:
 };
 
 } // namespace
-
-Status checkPosed(const CostGraph &graph, const SearchOptions &options) {
-  AUTOPAR_RETURN_IF_ERROR(graph.verify());
-  if (graph.memoryLimitBytes <= 0 || options.leastBytes)
-    return Status::ok();
-  int64_t fewest = fewestBytes(graph);
-  if (fewest <= graph.memoryLimitBytes)
-    return Status::ok();
-  return Status::badInput("no choice fits into " + std::to_string(graph.memoryLimitBytes) +
-                          " bytes: the smallest strategies alone hold " + std::to_string(fewest) +
-                          " bytes");
-}
 
 Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options) {
   int64_t fewest = fewestBytes(graph);
@@ -68,97 +47,6 @@ Status refuse(const CostGraph &graph, const Evaluation &evaluation, const Search
     return Status::badInput("no choice that fits into " + limit + " was found; " + found);
   return Status::badInput("no choice fits into " + limit + ": the smallest strategies alone hold " +
                           std::to_string(fewest) + " bytes; " + found);
-}
-
-/// Copies are worth folding where the whole graph is too large to be searched in a second or two.
-bool worthFolding(const CostGraph &graph) {
-  double entries = 0;
-  for (const CostEdge &edge : graph.edges)
-    entries += static_cast<double>(graph.matrices[static_cast<size_t>(edge.matrix)].size());
-  return !graph.blocks.empty() && (entries > 2e6 || graph.nodes.size() > 8000);
-}
-
-namespace {
-
-/// One attempt: fold and search under `limit`, and judge the expanded choice by the graph's own.
-Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &graph, int64_t limit,
-                                                 const SearchOptions &options) {
-  std::unique_ptr<SearchEngine> engine = makeOwnEngine();
-  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, limit, *engine, options);
-  if (!folded)
-    return folded.status();
-  if (!*folded)
-    return std::optional<Solution>();
-  const FoldedGraph &small = **folded;
-  SearchOptions inner = options;
-  inner.foldBlocks = false;
-  inner.onProgress = nullptr; // its choices are of another graph
-  inner.start.clear();
-  Result<std::vector<Solution>> found = engine->search(small.graph, inner);
-  if (!found)
-    return found.status();
-  Solution solution = found->front();
-  solution.choice = small.expand(solution.choice);
-  Evaluation evaluation = evaluate(graph, solution.choice);
-  if (!evaluation.legal || !evaluation.fits)
-    return refuse(graph, evaluation, options);
-  solution.timeUs = evaluation.timeUs;
-  solution.peakBytes = evaluation.peakBytes;
-  solution.lowerBoundUs = std::min(small.lowerBoundUs, solution.timeUs);
-  solution.workUnits += small.workUnits;
-  // What is optimal among block solutions need not be optimal.
-  bool proven = solution.timeUs - solution.lowerBoundUs <= options.optimalGap * solution.timeUs;
-  if (solution.stoppedBy == StopReason::Optimal && !proven)
-    solution.stoppedBy = StopReason::Converged;
-  return std::optional<Solution>(std::move(solution));
-}
-
-} // namespace
-
-/// Without a limit far more nodes can be eliminated, and often the answer fits all the same.
-std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const CostGraph &graph,
-                                           const SearchOptions &options) {
-  if (graph.memoryLimitBytes <= 0 || options.timeGuardSeconds > 0)
-    return std::nullopt;
-  CostGraph unlimited = graph;
-  unlimited.memoryLimitBytes = 0;
-  SearchOptions inner = options;
-  inner.foldBlocks = false;
-  inner.onProgress = nullptr; // what it finds need not fit
-  Result<std::vector<Solution>> found = engine.search(unlimited, inner);
-  if (!found || found->front().peakBytes > graph.memoryLimitBytes)
-    return std::nullopt;
-  return found->front();
-}
-
-/// Under a limit copies gain from choices of their own: few per block are known to the small graph.
-static void refineUnfolded(const CostGraph &graph, const SearchOptions &options,
-                           Solution &solution) {
-  Result<Reduction> reduction = Reduction::of(graph);
-  if (!reduction)
-    return;
-  SearchOptions inner = options;
-  inner.start = solution.choice;
-  inner.workUnits = std::max<int64_t>(options.workUnits / 16, 50);
-  Result<Solution> refined = searchReduced(graph, *reduction, inner);
-  if (!refined || refined->timeUs >= solution.timeUs)
-    return;
-  refined->lowerBoundUs = std::max(refined->lowerBoundUs, solution.lowerBoundUs);
-  refined->workUnits += solution.workUnits;
-  solution = refined.take();
-}
-
-/// Where the best choice without a limit fits, one solution per block is enough.
-Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options) {
-  if (graph.memoryLimitBytes > 0) {
-    Result<std::optional<Solution>> found = searchFoldedOnce(graph, 0, options);
-    if (found)
-      return found;
-  }
-  Result<std::optional<Solution>> found = searchFoldedOnce(graph, graph.memoryLimitBytes, options);
-  if (found && *found && !options.rough)
-    refineUnfolded(graph, options, **found);
-  return found;
 }
 
 std::unique_ptr<SearchEngine> makeOwnEngine() { return std::make_unique<OwnEngine>(); }
