@@ -87,6 +87,45 @@ def test_data_that_does_not_fit_is_refused(program: pathlib.Path, tmp_path: path
     assert "cannot open" in refusal(program, tmp_path, "--data", tmp_path / "none.npz")
 
 
+def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "input_ids.npy"
+    np.save(file, np.zeros((4, SEQ), np.int64))
+    whole = file.read_bytes()
+    faults = {"element type '<c8' is not known": np.zeros((4, SEQ), np.complex64), "arrays in Fortran order": np.asfortranarray(np.zeros((4, SEQ), np.int64))}
+    for says, array in faults.items():
+        np.save(file, array)
+        assert says in refusal(program, tmp_path, "--input", f"input_ids={file}")
+    for says, size in {"the header is cut off": 40, "the data does not have the size that the header says": len(whole) - 8}.items():
+        file.write_bytes(whole[:size])
+        assert says in refusal(program, tmp_path, "--input", f"input_ids={file}")
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64))
+    archive = bytearray((tmp_path / "rows.npz").read_bytes())
+    archive[0] = 0
+    (tmp_path / "rows.npz").write_bytes(archive)
+    assert "its header is damaged" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--input", "input_ids"], "--input 'input_ids' is not name=file.npy"),
+    (["--input", "ids=zeros"], "there is no input 'ids'; the inputs are"),
+    (["--fields", FIELDS], "--fields speaks of the arrays of --data, which is missing"),
+    (["--eval-every", "2"], "--eval-every and --eval-steps need --eval-data"),
+    (["--eval-data", "t.bin"], "--eval-data goes with --data"),
+])
+def test_words_that_do_not_go_together_are_refused(program: pathlib.Path, tmp_path: pathlib.Path, words: List[str], says: str) -> None:
+    assert says in refusal(program, tmp_path, *words)
+
+
+@pytest.mark.parametrize("preset, says", [
+    ("cpux2x2", "cpu ranks live on one machine; use cpux2 or a cluster file"),
+    ("z80x4", "unknown cluster preset"),
+])
+def test_machines_that_nobody_knows_are_refused(gpt2: Example, tmp_path: pathlib.Path, preset: str, says: str) -> None:
+    with pytest.raises(autopar.Error) as raised:
+        autopar.compile(gpt2.path, tmp_path / "x.bin", bind=gpt2.bind, options=["--cluster", f"presets:{preset}"])
+    assert says in str(raised.value)
+
+
 @pytest.mark.parametrize("words, says", [
     (["loss=softmax_cross_entropy(scores, labels)", "sgd(lr=0.1)"], 'the model has no output "scores"; its outputs are logits'),
     (["loss=softmax_cross_entropy(logits labels)", "sgd(lr=0.1)"], "at character"),

@@ -55,34 +55,51 @@ TEST(Plan, FilesAreWrittenWhole) {
 }
 
 TEST(Plan, ErrorsNameThePlace) {
-  nlohmann::json json = sampleJson();
-  json["ops"]["fc1"][1] = {"z"};
-  EXPECT_NE(errorOf(json).find("ops.fc1.factors[1]: unknown axis 'z'"), std::string::npos)
-      << errorOf(json);
-  json = sampleJson();
-  json["shard"]["w1"][0] = {"t"};
-  EXPECT_NE(errorOf(json).find("used twice"), std::string::npos) << errorOf(json);
-  json = sampleJson();
-  json["meshes"]["m1"]["devices"] = {1, 2};
-  EXPECT_NE(errorOf(json).find("stages[1].mesh"), std::string::npos) << errorOf(json);
-  json = sampleJson();
-  json["stages"][0]["mesh"] = "nix";
-  EXPECT_NE(errorOf(json).find("stages[0].mesh"), std::string::npos);
-  json = sampleJson();
-  json["stages"][1]["ops"].push_back("fc1");
-  EXPECT_NE(errorOf(json).find("already in a stage"), std::string::npos);
-  json = sampleJson();
-  json["ops"]["ghost"] = nlohmann::json::array();
-  EXPECT_NE(errorOf(json).find("ops.ghost"), std::string::npos);
-  json = sampleJson();
-  json["meshes"]["m0"]["devices"] = {0, 9};
-  EXPECT_NE(errorOf(json).find("device 9"), std::string::npos);
-  json = sampleJson();
-  json["surprise"] = 1;
-  EXPECT_NE(errorOf(json).find("surprise: unknown key"), std::string::npos);
-  json = sampleJson();
-  json["kind"] = "autopar.cluster";
-  EXPECT_NE(errorOf(json).find("kind"), std::string::npos);
+  struct Case {
+    const char *place, *value; ///< JSON pointer and JSON
+    const char *says;
+  };
+  const Case cases[] = {
+      {"/kind", R"("autopar.cluster")", "kind"},
+      {"/surprise", "1", "surprise: unknown key"},
+      {"/devices", "0", "devices: "},
+      {"/time/micro_batches", "0", "micro_batches"},
+      {"/ops/fc1/1", R"(["z"])", "ops.fc1.factors[1]: unknown axis 'z'"},
+      {"/ops/ghost", "[]", "ops.ghost: is in no stage"},
+      {"/shard/w1/0", R"(["t"])", "used twice"},
+      {"/shard/w1", R"({"dims": [[], []], "partial": ["t"], "partial_kind": ""})",
+       "shard.w1.partial_kind: goes with a list of partial axes"},
+      {"/recompute", R"(["ghost"])", "recompute: op 'ghost' is in no stage"},
+      {"/stages", "[]", "stages: is empty, expected at least one"},
+      {"/stages/0/mesh", R"("nix")", "stages[0].mesh: 'nix' is not among meshes"},
+      {"/stages/1/name", R"("s0")", "stages[1].name: 's0' appears twice"},
+      {"/stages/1/ops", "[]", "stages[1].ops: is empty, but there are several stages"},
+      {"/stages/1/ops/0", R"("fc1")", "stages[1].ops: op 'fc1' is already in a stage"},
+      {"/meshes/m1/devices", "[1, 2]",
+       "stages[1].mesh: shares some but not all devices with the mesh of stage 's0'"},
+      {"/meshes/m0/devices", "[0, 9]", "mesh 'm0': device 9 is not in the cluster of 4 devices"},
+      {"/meshes/m0/devices", "[1, 1]", "mesh 'm0': device 1 is listed twice"},
+      {"/meshes/m0/devices", "[1]", "axes make 2 points, but 1 devices are listed"},
+      {"/meshes/m0/axes/0/name", R"("time")", "'time' is not a name for an axis"},
+      {"/meshes/m0/axes/1", R"({"name": "t", "size": 1})", "axis 't' appears twice"},
+  };
+  for (const Case &c : cases) {
+    nlohmann::json json = sampleJson();
+    json[nlohmann::json::json_pointer(c.place)] = nlohmann::json::parse(c.value);
+    EXPECT_NE(errorOf(json).find(c.says), std::string::npos)
+        << c.place << " = " << c.value << ": " << errorOf(json);
+  }
+}
+
+TEST(Plan, StagesTakeTurnsOnMeshesOfAlikeAxes) {
+  Plan plan = samplePlan();
+  plan.stages.push_back({"s2", "m1", {"last"}});
+  EXPECT_EQ(plan.stageMeshes().status().message(),
+            "stage \"s2\" is on mesh \"m1\"; stages take turns, expected \"m0\"");
+  plan = samplePlan();
+  plan.meshes = {{"m0", {{"t", 2}, {"d", 1}}, {0, 1}}, {"m1", {{"d", 2}, {"t", 1}}, {2, 3}}};
+  EXPECT_NE(plan.stageMeshes().status().message().find("has its axes in another order than"),
+            std::string::npos);
 }
 
 TEST(Plan, MustFitTheCluster) {
