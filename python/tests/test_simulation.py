@@ -4,6 +4,7 @@
 import json
 import pathlib
 import subprocess
+import sys
 from typing import Any, Dict, List, Tuple
 
 import pytest
@@ -13,6 +14,10 @@ from small_gpt2 import BATCH, SEQ, VOCAB
 import autopar
 from autopar import models
 from autopar.tools import find_tool
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+
+from checks import bench_simulation  # noqa: E402
 
 SYNTHETIC = f"synthetic(vocab={VOCAB})"
 
@@ -136,21 +141,10 @@ def test_a_wrong_cluster_file_is_refused_with_the_place(model, tmp_path):
     assert done.returncode == 65 and "c.json: nodes: missing" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("name, cluster, sizes, bind, micro_batches, options", [
-    ("llama3-1b", "presets:h100x4", {"layers": 2}, {"batch": 32, "seq": 512}, 0, []),
-    ("gpt2-1.5b", "presets:a100x4", {"layers": 4}, {"batch": 16, "seq": 512}, 2, []),
-    ("llama3-1b", "presets:a100x4", {"layers": 4}, {"batch": 32, "seq": 512}, 8, ["--stages", "2", "--pipeline-schedule", "gpipe"]),
-    ("gpt2-124m", "presets:h100x1", {"layers": 2}, {"batch": 8, "seq": 512}, 0, []),
-    ("resnet50", "presets:h100x2", {}, {"batch": 64}, 0, []),
-])
-def test_the_kernels_of_a_plan_take_what_the_simulation_of_its_artifact_finds(tmp_path, name, cluster, sizes, bind, micro_batches, options):
-    """`scripts/bench simulation` has more of them."""
-    models.save(name, tmp_path / "m.onnx", weights=False, **sizes)
-    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-4), clip_norm=1.0, micro_batches=micro_batches) if micro_batches else None
-    autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind=bind, cluster=cluster, train=train,
-                    options=["--quiet", "--emit-plan", str(tmp_path / "plan.json"), *options])
-    believed = json.loads((tmp_path / "plan.json").read_text())["believed"]["kernels_us"] / 1e3
-    assert simulate(tmp_path / "m.bin", cluster)["step_ms"][0] == pytest.approx(believed, rel=0.03)
+@pytest.mark.parametrize("planned", bench_simulation.PLANS, ids=str)
+def test_the_kernels_of_a_plan_take_what_the_simulation_of_its_artifact_finds(tmp_path, planned):
+    found = bench_simulation.compare(planned, tmp_path)
+    assert found["simulated"] == pytest.approx(found["believed"], rel=0.03)
 
 
 def test_weight_gradients_fill_the_gaps_of_a_pipeline_although_their_norm_is_clipped(tmp_path):

@@ -59,3 +59,47 @@ exec.program @in_place threads 1 {
     exec.matmul %next, %x -> %y residual %x <a = <f32 [8, 8] strides [8, 1]>, b = <f32 [8, 8] strides [8, 1]>, c = <f32 [8, 8] strides [8, 1]>, residual = true>
   }
 }
+
+// Who gets the bytes of a message waits for it: while a message is under way its bytes are left
+// alone ("next" has others), but only where that takes no memory ("tight" has the same).
+
+// CHECK: exec.program @messages arena [448, 0, 0]
+// CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]
+// CHECK-NOT: "next" device bytes 64 at [[SENT]] :
+// CHECK: "next" device bytes 64 at
+exec.program @messages threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %sent = exec.buffer "sent" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %last = exec.buffer "last" device bytes 64 : tensor<16xf32>
+  %large = exec.buffer "large" device bytes 256 : tensor<64xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%sent) extent 1 {bytes = 128 : i64}
+    exec.send %sent to 0 bytes 64 queue send
+    exec.launch @k(%x) -> (%next) extent 1 {bytes = 4096 : i64}
+    exec.launch @k(%next) -> (%last) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%last) -> (%large) extent 1 {bytes = 320 : i64}
+    exec.launch @k(%large) -> (%y) extent 1 {bytes = 320 : i64}
+  }
+}
+
+// CHECK: exec.program @tight arena [192, 0, 0]
+// CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]
+// CHECK: "next" device bytes 64 at [[SENT]] :
+exec.program @tight threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %sent = exec.buffer "sent" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%sent) extent 1 {bytes = 128 : i64}
+    exec.send %sent to 0 bytes 64 queue send
+    exec.launch @k(%x) -> (%next) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%next) -> (%y) extent 1 {bytes = 128 : i64}
+  }
+}

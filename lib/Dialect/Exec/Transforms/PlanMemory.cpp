@@ -20,11 +20,18 @@ using namespace mlir::exec;
 namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+/// Kernels move so many bytes while a message moves one, about. Memory of an accelerator is 10
+/// times as fast as links inside a node and 60 times as fast as its share of a network, but
+/// products, which take most of the time, move far fewer bytes than memory could.
+constexpr int64_t kBytesPerSentByte = 16;
+/// One part in so many of the memory may go into not waiting for messages.
+constexpr int64_t kWorthOfWaiting = 64;
 
 /// A buffer and the instructions, counted through all entries, between which its bytes matter.
 struct Interval {
   BufferOp buffer;
   int64_t first = kForever, last = -1;
+  int64_t sent = -1; ///< until when a message that reads it is under way, about
   int64_t bytes = 0;
   int64_t offset = -1;
   Operation *within = nullptr; ///< the buffer whose bytes this one continues
@@ -114,6 +121,31 @@ void continueInPlace(ProgramOp program, Intervals &intervals) {
     }
 }
 
+/// A message reads its bytes long after it began, one behind the other; who gets them meanwhile
+/// waits for it.
+void findMessages(ProgramOp program, Intervals &intervals) {
+  int64_t time = 1;
+  for (auto entry : program.getOps<EntryOp>()) {
+    std::vector<int64_t> moved; // by kernels, up to each instruction of the entry
+    for (Operation &op : entry.getBody().front()) {
+      auto bytes = op.getAttrOfType<IntegerAttr>("bytes");
+      bool isKernel = cast<InstructionOpInterface>(op).getQueue() == Queue::Compute;
+      moved.push_back((moved.empty() ? 0 : moved.back()) +
+                      (isKernel && bytes ? bytes.getInt() : 0));
+    }
+    int64_t through = 0; // what kernels have moved when the messages so far are
+    for (auto [index, op] : llvm::enumerate(entry.getBody().front()))
+      if (auto send = dyn_cast<SendOp>(op)) {
+        Interval &read = intervals[rootOf(send.getBuffer()).first];
+        Interval &interval = read.within ? intervals[read.within] : read;
+        through = std::max(through, moved[index]) + kBytesPerSentByte * send.getSize();
+        interval.sent = std::max<int64_t>(
+            interval.sent, time + (llvm::lower_bound(moved, through) - moved.begin()));
+      }
+    time += static_cast<int64_t>(moved.size());
+  }
+}
+
 struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
   using Base::Base;
 
@@ -121,6 +153,7 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
     ProgramOp program = getOperation();
     Intervals intervals = liveIntervals(program);
     continueInPlace(program, intervals);
+    findMessages(program, intervals);
     SmallVector<int64_t> arena(3, 0);
     for (size_t space = 0; space < arena.size(); ++space)
       arena[space] = planSpace(intervals, static_cast<Space>(space));
@@ -144,6 +177,23 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
   }
 
 private:
+  /// Where buffers are, and the end of the highest. One that gets bytes of a message `waits` for
+  /// it, or none does.
+  static int64_t place(ArrayRef<Interval *> rest, int64_t base, bool waits,
+                       std::vector<int64_t> &offsets) {
+    std::vector<Lifetime> lifetimes;
+    for (const Interval *interval : rest)
+      lifetimes.push_back(
+          {interval->first, waits ? interval->last : std::max(interval->last, interval->sent)});
+    PlacedBuffers placed(lifetimes, base);
+    int64_t peak = base;
+    for (auto [index, interval] : llvm::enumerate(rest)) {
+      offsets.push_back(placed.place(index, interval->bytes));
+      peak = std::max(peak, offsets.back() + interval->bytes);
+    }
+    return peak;
+  }
+
   int64_t planSpace(Intervals &intervals, Space space) {
     SmallVector<Interval *> order;
     for (auto &[op, interval] : intervals)
@@ -167,21 +217,27 @@ private:
       base += interval->bytes;
     }
     std::vector<Interval *> rest;
-    std::vector<Lifetime> lifetimes;
     for (Interval *interval : order) {
       if (interval->offset >= 0)
         continue;
       if (interval->last < 0)
         interval->include(0);
       rest.push_back(interval);
-      lifetimes.push_back({interval->first, interval->last});
     }
-    PlacedBuffers placed(lifetimes, base);
-    int64_t peak = base;
-    for (auto [index, interval] : llvm::enumerate(rest)) {
-      interval->offset = placed.place(index, interval->bytes);
-      peak = std::max(peak, interval->offset + interval->bytes);
-    }
+    std::vector<int64_t> offsets;
+    int64_t peak = place(rest, base, /*waits=*/true, offsets);
+    // Bytes that messages read are spared where that takes next to no memory.
+    bool isSent = llvm::any_of(
+        rest, [](const Interval *interval) { return interval->sent > interval->last; });
+    if (std::vector<int64_t> spared; isSent)
+      if (int64_t end = place(rest, base, /*waits=*/false, spared);
+          end <= peak + peak / kWorthOfWaiting &&
+          (limit == 0 || end <= std::max(peak, int64_t(limit)))) {
+        offsets = std::move(spared);
+        peak = end;
+      }
+    for (auto [interval, offset] : llvm::zip_equal(rest, offsets))
+      interval->offset = offset;
     return peak;
   }
 };
