@@ -33,11 +33,24 @@ Value ProgramBuilder::createRowMajorResult(Value result) {
   return buffer;
 }
 
+/// Who reads a value, where only one does; the gradient of attention reads its output as it lies.
+static Operation *onlyReader(Value value) {
+  Operation *reader = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    auto gradient = dyn_cast<AttentionGradOp>(use.getOwner());
+    if (gradient && use.get() == gradient.getOutput() && value.getDefiningOp<AttentionOp>())
+      continue;
+    if (reader)
+      return nullptr;
+    reader = use.getOwner();
+  }
+  return reader;
+}
+
 /// The strides that make the first transpose behind `value` row-major; nothing if there is none.
 static std::optional<SmallVector<int64_t>> stridesBeforeTranspose(Value value) {
   SmallVector<Value> chain{value};
-  while (chain.back().hasOneUse()) {
-    Operation *user = *chain.back().user_begin();
+  while (Operation *user = onlyReader(chain.back())) {
     if (auto transpose = dyn_cast<TransposeOp>(user)) {
       SmallVector<int64_t> after = denseStrides(transpose.getType().getShape()),
                            before(after.size());
