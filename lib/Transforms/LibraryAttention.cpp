@@ -33,7 +33,7 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
   // row that a bias hides is not ours to say.
   auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 128; };
   return isHalf && fits(shape.size) && fits(shape.valueSize) && !shape.hasBias &&
-         (!shape.causal || shape.queries == shape.keys) && shape.queries * shape.keys > 1;
+         (!shape.causal || shape.queries <= shape.keys) && shape.queries * shape.keys > 1;
 }
 
 bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {

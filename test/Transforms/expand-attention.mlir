@@ -33,12 +33,12 @@ func.func @backward(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor
   return %dq, %dk, %dv : tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>
 }
 
-// What cuDNN takes stays on a GPU; a triangle that is not square does not.
+// What cuDNN takes stays on a GPU; a triangle that leaves rows without a column does not.
 // CUDNN-LABEL: func.func @half
-// CUDNN: autopar.attention %arg0, %arg0, %arg0 scale 1.000000e+00 causal
+// CUDNN: autopar.attention %arg0, %arg1, %arg1 scale 1.000000e+00 causal
 // CUDNN-NOT: autopar.attention
-func.func @half(%x: tensor<2x4x16x8xbf16>, %long: tensor<2x4x24x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) {
-  %y, %l = autopar.attention %x, %x, %x scale 1.0 causal {autopar.id = "a"} : (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
-  %z, %m = autopar.attention %x, %long, %long scale 1.0 causal {autopar.id = "b"} : (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x4x24x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
-  return %y, %z : tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>
+func.func @half(%x: tensor<2x4x16x8xbf16>, %long: tensor<2x4x24x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>) {
+  %y, %l = autopar.attention %x, %long, %long scale 1.0 causal {autopar.id = "a"} : (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x4x24x8xbf16>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+  %z, %m = autopar.attention %long, %x, %x scale 1.0 causal {autopar.id = "b"} : (tensor<2x4x24x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) -> (tensor<2x4x24x8xbf16>, tensor<2x4x24xf32>)
+  return %y, %z : tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>
 }

@@ -220,6 +220,8 @@ TEST(CudaAttention, IsThatOfTheCpu) {
     for (Sizes sizes : {Sizes{}, Sizes{.causal = true}, Sizes{.groups = 2, .causal = true},
                         Sizes{.groups = 1, .queries = 5, .keys = 33, .depth = 24, .valueDepth = 8},
                         Sizes{.batch = 1, .queries = 1, .keys = 24},
+                        Sizes{.groups = 2, .queries = 9, .keys = 24, .causal = true},
+                        Sizes{.batch = 1, .queries = 1, .keys = 24, .causal = true},
                         Sizes{.batch = 1, .queries = 77, .keys = 77, .depth = 64, .causal = true}})
       compareOnBoth(sizes, type, true);
 }
@@ -254,8 +256,8 @@ TEST(CudaAttention, RefusesWhatTheLibraryDoesNotHave) {
   g.biasType = DataType::F32;
   g.bias = {{2, 4, 16, 16}, {0, 0, 16, 1}};
   expectPart(refusal(g), "with a bias");
-  expectPart(refusal(geometryOf({.keys = 32, .causal = true}, DataType::BF16, false)),
-             "a causal mask over 16 x 32 scores");
+  expectPart(refusal(geometryOf({.queries = 32, .causal = true}, DataType::BF16, false)),
+             "a causal mask over 32 x 16 scores, which leaves rows without a key");
   expectPart(refusal(geometryOf({.depth = 12}, DataType::BF16, false)),
              "rows that do not start at multiples of 16 bytes");
   expectPart(refusal(geometryOf({.depth = 264}, DataType::BF16, false)),

@@ -56,7 +56,8 @@ std::string textOf(const Gpu &gpu) {
          R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,)"
          R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,)"
          R"("supportCoopLaunch":1,"smClockRateKHz":1700000,"memClockRateKHz":2600000,)"
-         R"("l2CacheSize":41943040,"totalGlobalMem":80000000000})";
+         R"("l2CacheSize":41943040,"totalGlobalMem":80000000000,"oversizedSharedMemoryPerBlock":0,)"
+         R"("memoryBusWidth":5120,"smCountOrigin":0})";
 }
 
 struct Sizes {

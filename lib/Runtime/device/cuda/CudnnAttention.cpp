@@ -31,9 +31,9 @@ Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
   if (g.hasBias())
     return refuse("with a bias");
   int64_t queries = g.operands[0].dims[2], keys = g.operands[1].dims[2];
-  if (g.causal && queries != keys)
+  if (g.causal && queries > keys)
     return refuse("a causal mask over " + std::to_string(queries) + " x " + std::to_string(keys) +
-                  " scores");
+                  " scores, which leaves rows without a key");
   for (const artifact::StridedShape &operand : g.operands)
     for (size_t dim = 0; dim < 4; ++dim)
       if (dim == 3 ? operand.dims[dim] % 8 != 0
@@ -86,8 +86,8 @@ CudnnGraph::Tensor CudnnAttentionGraph::rows(Place place, size_t at) {
   return tensor;
 }
 
-CudnnGraph::Tensor CudnnAttentionGraph::number(Place place) {
-  Tensor tensor = described.scalar(CudnnType::F32);
+CudnnGraph::Tensor CudnnAttentionGraph::number(Place place, CudnnType numberType) {
+  Tensor tensor = described.scalar(numberType);
   all.push_back({tensor.id, place, 0});
   return tensor;
 }
@@ -107,6 +107,14 @@ CudnnGraph::Tensor CudnnAttentionGraph::hidden(const Tensor &x) {
          y = described.passed(CudnnType::F32, scoreDims);
   described.index(2, x, row);
   described.index(3, x, column);
+  // The last row sees all keys.
+  if (queries != keys) {
+    Tensor more = described.passed(CudnnType::I32, scoreDims),
+           last = described.passed(CudnnType::I32, scoreDims);
+    described.binary(Pointwise::Add, row, number(Place::Keys, CudnnType::I32), more);
+    described.binary(Pointwise::Sub, more, number(Place::Queries, CudnnType::I32), last);
+    row = last;
+  }
   described.binary(Pointwise::GreaterOrEqual, row, column, isSeen);
   described.select(x, number(Place::Hidden), isSeen, y);
   return y;
@@ -204,6 +212,8 @@ CudnnAttention::create(const CudnnCalls &calls, CudnnHandle handle, const Attent
     attention->ids.push_back(address.id);
   attention->own = artifact::cudaGradientSums(g);
   attention->scale = g.scale;
+  attention->queries = int32_t(g.operands[0].dims[2]);
+  attention->keys = int32_t(g.operands[1].dims[2]);
   return attention;
 }
 
@@ -212,7 +222,7 @@ Status CudnnAttention::run(const std::vector<DevicePointer> &inputs,
                            Stream stream) const {
   using Place = CudnnAttentionGraph::Place;
   auto pointer = [](DevicePointer address) { return reinterpret_cast<void *>(uintptr_t(address)); };
-  auto host = [](const float &value) {
+  auto host = [](const auto &value) {
     return const_cast<void *>(static_cast<const void *>(&value));
   };
   std::vector<void *> at;
@@ -238,6 +248,12 @@ Status CudnnAttention::run(const std::vector<DevicePointer> &inputs,
       break;
     case Place::One:
       at.push_back(host(kOne));
+      break;
+    case Place::Queries:
+      at.push_back(host(queries));
+      break;
+    case Place::Keys:
+      at.push_back(host(keys));
       break;
     }
   return plan->run(ids, at, pointer(workspace + DevicePointer(own.total())), stream);

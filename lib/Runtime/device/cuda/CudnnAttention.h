@@ -20,7 +20,7 @@ public:
   CudnnGraph &graph() { return described; }
 
   /// Where a tensor of the graph lies when it runs.
-  enum class Place { Input, Output, QueryGradient, RowSums, Scale, Hidden, One };
+  enum class Place { Input, Output, QueryGradient, RowSums, Scale, Hidden, One, Queries, Keys };
   struct Address {
     int64_t id;
     Place place;
@@ -34,7 +34,7 @@ private:
   void backward();
   Tensor operand(size_t number, Place place, size_t at, bool isTransposed = false);
   Tensor rows(Place place, size_t at);
-  Tensor number(Place place);
+  Tensor number(Place place, CudnnType numberType = CudnnType::F32);
   Tensor scaled(const Tensor &x);
   /// -inf where no key is seen.
   Tensor hidden(const Tensor &x);
@@ -67,6 +67,7 @@ private:
   std::unique_ptr<CudnnPlan> plan;
   artifact::CudaGradientSums own; ///< at the start of the workspace
   float scale = 1;
+  int32_t queries = 0, keys = 0;
 };
 
 } // namespace autopar::runtime::cuda
