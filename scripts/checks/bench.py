@@ -17,6 +17,7 @@ TOPICS = {
     "pipeline": "a training step in two stages under every schedule, and messages hidden under compute",
     "prediction": "steps of ten models under three plans against what measured instructions say, and peaks of memory",
     "simulation": "what plans believe of their step against the simulation of what was compiled from them",
+    "recompute": "operations computed again against the best choice of layers, gpt3-1.3b under three memory limits",
     "experts": "plans that experts published (docs/experts): simulated against published throughput, and our plan against theirs",
     "training": "steps of gpt2-124m on one core, and on four ranks against one",
 }

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a choice of operations to compute again gains over the best choice of layers, under the same memory limit and sharding. Both are
+compiled; the memory plan says what they need, the simulation of what was compiled how long a step takes."""
+
+import json
+import pathlib
+import re
+import tempfile
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence
+
+import autopar
+from autopar import models
+
+from . import measuring
+
+#: Of the memory between that of every layer computed again and that of none.
+SHARES = (1 / 4, 1 / 2, 3 / 4)
+
+
+class Job(NamedTuple):
+    """A training step of a model of the zoo on a cluster."""
+
+    model: str
+    cluster: str
+    bind: str
+    mesh: str
+    precision: str = "f32"
+    sizes: Dict[str, int] = {}
+
+
+GPT3 = Job("gpt3-1.3b", "presets:h100x4", "batch=8,seq=2048", "data=4", "bf16")
+
+
+class Judged(NamedTuple):
+    """A compiled step."""
+
+    bytes: int
+    us: float
+
+
+class Judge:
+    """Plans, compiles and simulates steps of a job in a folder."""
+
+    def __init__(self, job: Job, folder: pathlib.Path) -> None:
+        self._job, self._folder = job, folder
+        models.save(job.model, folder / "m.onnx", weights=False, **job.sizes)
+
+    def _compile(self, *options: Any) -> None:
+        measuring.run_measured(
+            [autopar.find_tool("autopar-compile"), self._folder / "m.onnx", "--quiet", "--bind", self._job.bind, "--cluster", self._job.cluster,
+             "--precision", self._job.precision, "--attention", "fused", "--train", "loss=softmax_cross_entropy(logits, labels)",
+             "--optimizer", "adamw(lr=1e-4)", *options])
+
+    def searched(self, *options: str) -> Dict[str, Any]:
+        """The plan that is found under these options."""
+        self._compile("--mesh", self._job.mesh, "--plan-only", "-o", self._folder / "found.json", *options)
+        return json.loads((self._folder / "found.json").read_text())
+
+    def recomputing(self, plan: Dict[str, Any], operations: List[str]) -> Judged:
+        """A plan, but that it computes these operations again."""
+        given, artifact = self._folder / "given.json", self._folder / "m.bin"
+        given.write_text(json.dumps({**plan, "recompute": operations}))
+        self._compile("--plan", given, "-o", artifact)
+        run = measuring.run_measured([autopar.find_tool("autopar-run"), artifact, "--simulate", self._job.cluster, "--json", "--quiet"])
+        simulated = measuring.last_json(run.output)
+        return Judged(max(rank["device_bytes"] for rank in simulated["ranks"]), 1e3 * simulated["step_ms"][0])
+
+
+def layers_of(operations: List[str]) -> List[List[str]]:
+    """What `--recompute full` computes again, a list for each layer, in the order of the forward pass. It stands there in that of the
+    backward pass, each layer like the others but for its number."""
+    kinds = [re.sub(r"\d+", "N", name, count=1) for name in operations]
+    begins = [i for i, kind in enumerate(kinds) if kind == kinds[0]]
+    ends = [*begins[1:], len(operations)]
+    if any(len(set(kinds[begin:end])) != end - begin for begin, end in zip(begins, ends)):
+        raise ValueError(f"no layers that are alike: {operations[:3]}...")
+    layers = [operations[begin:end] for begin, end in zip(begins, ends)]
+    return layers[::-1]
+
+
+def is_of_parameters(name: str) -> bool:
+    """Whether an operation gives what layers read of parameters: converted, gathered."""
+    return not name.startswith("/")
+
+
+def rules(layers: List[List[str]]) -> Dict[str, Callable[[int], List[str]]]:
+    """Ways to compute the first of the layers again: those free their memory before it is needed a second time."""
+    def names(count: int, wanted: Callable[[str], bool] = lambda name: True) -> List[str]:
+        return [name for layer in layers[:count] for name in layer if wanted(name)]
+
+    return {"all of it": names,
+            "parameters stay gathered": lambda count: names(count, lambda name: not is_of_parameters(name)),
+            "all parameters gathered again": lambda count: sorted({*names(count), *names(len(layers), is_of_parameters)})}
+
+
+def fewest(most: int, fits: Callable[[int], bool]) -> int:
+    """The smallest count up to `most` that fits, where all that are larger do; `most` + 1 where none does."""
+    low, high = 0, most + 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return low
+
+
+def compare(judge: Judge, shares: Sequence[float] = SHARES) -> Iterator[Dict[str, Any]]:
+    """For each limit of the search: `limit`, the bytes that its choice of operations needs once compiled, which layers may need too, steps
+    in microseconds of `operations` and of `layers`, and what the latter are in `rule` and `count`."""
+    full = judge.searched("--recompute", "full")
+    layers = layers_of(full["recompute"])
+    least, none = full["believed"]["peak_bytes"][0], judge.recomputing(full, [])
+    known: Dict[Any, Judged] = {}
+
+    def judged(rule: str, count: int) -> Judged:
+        if (rule, count) not in known:
+            known[rule, count] = judge.recomputing(full, rules(layers)[rule](count))
+        return known[rule, count]
+
+    for share in shares:
+        limit = int(least + share * (none.bytes - least))
+        plan = judge.searched("--memory-limit", str(limit))
+        if any(plan[key] != full[key] for key in ("ops", "shard")):
+            raise ValueError(f"under {limit} bytes the search shards otherwise: layers and operations cannot be compared")
+        ours = judge.recomputing(full, plan["recompute"])
+        room = max(limit, ours.bytes)
+        found = []
+        for rule in rules(layers):
+            count = fewest(len(layers), lambda count, rule=rule: judged(rule, count).bytes <= room)
+            if count <= len(layers):
+                found.append((judged(rule, count).us, count, rule))
+        us, count, rule = min(found)
+        yield {"limit": limit, "bytes": room, "operations": ours.us, "layers": us, "count": count, "of": len(layers), "rule": rule,
+               "kept": none.us}
+
+
+def cases() -> Iterator[Dict[str, Any]]:
+    """Milliseconds of a step by operations, against the best by layers."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        for row in compare(Judge(GPT3, pathlib.Path(name))):
+            yield measuring.case(f"{row['bytes'] / 1e9:.2f} GB; layers: {row['count']} of {row['of']}, {row['rule']}", row["operations"] / 1e3,
+                                 "ms", row["layers"] / 1e3, **{key: row[key] for key in ("limit", "bytes", "kept")})
