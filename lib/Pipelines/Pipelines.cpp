@@ -192,6 +192,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
       manager.addNestedPass<func::FuncOp>(createComputePaddedPass());
       manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
     }
+    manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient
     manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
     return;
   case Phase::Schedule:

@@ -10,6 +10,7 @@
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
+#include "autopar/Training/UpdateFormulas.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace mlir::autopar {
@@ -86,7 +87,7 @@ public:
     enter("backward");
     results.push_back({loss->value, "loss", true, true});
     clip();
-    update(**optimizer, schedule);
+    update(optimizerCall->name, **optimizer, schedule);
     enter("update");
     finish();
     return success();
@@ -270,12 +271,8 @@ private:
     // A skipped step is none that must not happen: its norm is shown as 0.
     results.push_back({isFinite ? b.where(isFinite, norm) : norm, "gradient_norm", true,
                        /*guards=*/!isFinite});
+    clipFactor = factor;
     nameNew("clip");
-    for (Trained &parameter : trained) {
-      Operation *before = lastOp();
-      parameter.gradient = b.mul(parameter.gradient, ofType(factor, parameter.gradient));
-      nameNew(parameter.name + "/clip", parameter.gradient.getDefiningOp(), before);
-    }
   }
 
   Value repeat(Value scalar, ArrayRef<int64_t> shape) {
@@ -296,7 +293,8 @@ private:
     return addArgument(function, RankedTensorType::get({}, element), "control." + word, mark);
   }
 
-  void update(const Optimizer &optimizer, const std::optional<LearningRateSchedule> &schedule) {
+  void update(StringRef optimizerName, const Optimizer &optimizer,
+              const std::optional<LearningRateSchedule> &schedule) {
     SmallVector<Type> types;
     SmallVector<std::string> names;
     for (const Trained &parameter : trained)
@@ -324,21 +322,15 @@ private:
     nameNew("optimizer");
     SmallVector<StepResult> metrics = std::exchange(results, {});
     SmallVector<StepResult> states;
+    UpdateFormulas formulas(function, optimizerName, optimizer);
     for (auto [number, parameter] : llvm::enumerate(trained)) {
-      ArrayRef<Value> own = ArrayRef(kept).slice(number * keptEach, keptEach);
       Operation *before = lastOp();
-      SmallVector<Value> numbers;
-      for (Value number : shared)
-        numbers.push_back(ofType(number, parameter.argument));
-      SmallVector<Value> next =
-          optimizer.update(b, parameter.argument, parameter.gradient, own, numbers,
-                           parameter.decays ? optimizer.weightDecay : 0);
-      next[0] = unlessSkipped(next[0], parameter.argument);
-      for (auto [value, old] : llvm::zip_equal(MutableArrayRef<Value>(next).drop_front(), own))
-        value = unlessSkipped(value, old);
-      nameNew(parameter.name + "/update", next[0].getDefiningOp(), before);
-      results.push_back({next[0], parameter.name});
-      for (auto [value, name] : llvm::zip_equal(ArrayRef<Value>(next).drop_front(),
+      UpdateOp next = formulas.apply(b, parameter.argument, parameter.gradient,
+                                     ArrayRef(kept).slice(number * keptEach, keptEach), shared,
+                                     {clipFactor, isFinite}, parameter.decays);
+      nameNew(parameter.name + "/update", next, before);
+      results.push_back({next.getResult(0), parameter.name});
+      for (auto [value, name] : llvm::zip_equal(next.getResults().drop_front(),
                                                 ArrayRef(names).slice(number * keptEach, keptEach)))
         states.push_back({value, name});
     }
@@ -440,6 +432,7 @@ private:
   std::optional<LossScaling> scaling;
   SmallVector<Value> scalingState;
   Value scale, isFinite; ///< scalars; null without scaling
+  Value clipFactor;      ///< scalar; null without clipping
   Value normSquare;
   Operation *lastMarked = nullptr;
 };

@@ -99,9 +99,7 @@ std::pair<Value, Index> autopar::traceFluids(Value value, Index index) {
 //===-- the graph
 //---------------------------------------------------------------------------------===//
 
-/// Whether an operation never joins another cluster. Matrix products and convolutions are lowered
-/// on their own.
-static bool isFixed(Operation *op) {
+bool autopar::isFixed(Operation *op) {
   if (isFluid(op))
     return false;
   return isa<DotGeneralOp, ConvolutionOp>(op) || !isa<ElementLoweringOpInterface>(op) ||

@@ -21,6 +21,9 @@ using Index = std::optional<SmallVector<AffineExpr>>;
 /// repetition (broadcast), views (reshape) and casts to wider floats. They belong to no cluster;
 /// groups clone what they read.
 bool isFluid(Operation *op);
+/// Whether an operation never joins another cluster. Matrix products and convolutions are lowered
+/// on their own.
+bool isFixed(Operation *op);
 /// Follows fluid operations upwards. Returns the value where they end, and its index given the
 /// index of `value`.
 std::pair<Value, Index> traceFluids(Value value, Index index);

@@ -13,9 +13,9 @@ LOSS = "softmax_cross_entropy(logits, labels, ignore_index=-100)"
 VOCAB, BATCH, SEQ = 101, 8, 16
 
 
-def save(folder: pathlib.Path, layers: int) -> pathlib.Path:
+def save(folder: pathlib.Path, layers: int, hidden: int = 32) -> pathlib.Path:
     path = folder / "gpt2.onnx"
-    models.save("gpt2-124m", path, layers=layers, hidden=32, heads=4, vocab=VOCAB, positions=32)
+    models.save("gpt2-124m", path, layers=layers, hidden=hidden, heads=4, vocab=VOCAB, positions=32)
     return path
 
 

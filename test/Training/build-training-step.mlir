@@ -3,6 +3,14 @@
 
 // The step takes and returns parameters and state; the rate and the number of the step are values.
 
+// What happens to an element of a parameter stands in a formula of parameter, gradient, state, rate and clip factor.
+
+// CHECK: autopar.formula @momentum {
+// CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[G:.*]]: tensor<f32>, %[[V:.*]]: tensor<f32>, %[[R:.*]]: tensor<f32>, %[[C:.*]]: tensor<f32>):
+// CHECK-NEXT: autopar.binary mul %[[G]], %[[C]]
+// CHECK: autopar.binary sub %[[P]]
+// CHECK-NEXT: autopar.yield
+
 // CHECK-LABEL: func.func @main(%arg0: tensor<2x4xf32> {autopar.name = "x"},
 // CHECK-SAME: %arg1: tensor<4x4xf32> {autopar.donated, autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"}
 // CHECK-SAME: %arg2: tensor<2x4xf32> {autopar.name = "target"}
@@ -27,18 +35,20 @@
 // CHECK: autopar.dot_general %arg0, {{.*}} contract [0] x [0] {autopar.id = "fc1/vjp.1"
 // CHECK: autopar.binary add {{.*}} {autopar.id = "w/vjp.sum"
 // CHECK: autopar.unary sqrt {{.*}} {autopar.id = "clip/unary"
-// CHECK: autopar.binary mul {{.*}} {autopar.id = "w/clip"
+// CHECK: %[[CLIP:.*]] = autopar.binary min {{.*}} {autopar.id = "clip/binary
 // CHECK: %[[RATE:.*]] = autopar.cast %arg4 {{.*}} : tensor<f64> -> tensor<f32>
-// CHECK: %[[NEW:.*]] = autopar.binary sub %arg1, {{.*}} {autopar.id = "w/update"
-// CHECK: return %[[NEW]], {{.*}}, %[[LOSS]], {{.*}}, %arg4 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>, tensor<f64>
+// CHECK: %[[NEW:.*]]:2 = autopar.update @momentum %arg1, {{.*}}, %arg3, %[[RATE]], %[[CLIP]] {autopar.id = "w/update"
+// CHECK: return %[[NEW]]#0, %[[NEW]]#1, %[[LOSS]], {{.*}}, %arg4 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>, tensor<f64>
 
+// ADAMW: autopar.formula @adamw {
+// ADAMW: autopar.unary sqrt
 // ADAMW-LABEL: func.func @main
 // ADAMW-SAME: autopar.name = "w/mean"
 // ADAMW-SAME: autopar.name = "w/square"
 // ADAMW-SAME: autopar.initial = 3.000000e-04 : f64
 // ADAMW: autopar.cast %arg{{.*}} {autopar.id = "optimizer/cast"{{.*}} : tensor<i64> -> tensor<f64>
 // ADAMW: autopar.binary pow
-// ADAMW: {autopar.id = "w/update"
+// ADAMW: autopar.update @adamw {{.*}} {autopar.id = "w/update"
 autopar.origin @w : tensor<4x4xf32>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"})

@@ -4,6 +4,11 @@
 // The scale is a state of the step; cotangents are multiplied by it, gradients divided, and what lasts keeps its value
 // where the sum of their squares is no number. Skipped steps do not count for the optimizer.
 
+// CHECK: autopar.formula @adam {
+// CHECK: %[[NEXT:.*]] = autopar.select %[[COUNTS:.*]], {{.*}}, %{{.*}} :
+// CHECK: %[[NEXTM:.*]] = autopar.select %[[COUNTS]]
+// CHECK: %[[NEXTS:.*]] = autopar.select %[[COUNTS]]
+// CHECK: autopar.yield %[[NEXT]], %[[NEXTM]], %[[NEXTS]]
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[SKIPPED:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "loss_scale/skipped_steps"}
 // CHECK-SAME: %[[DOUBLINGS:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "loss_scale/doublings"}
@@ -22,17 +27,16 @@
 // CHECK: %[[FINITE:.*]] = autopar.compare lt %[[SQUARE]], %[[INF]]
 // CHECK: %[[DONE:.*]] = autopar.cast %[[SKIPPED]] {{.*}} : tensor<i64> -> tensor<f64>
 // CHECK: autopar.binary sub {{.*}}, %[[DONE]]
-// CHECK: %[[W:.*]] = autopar.select {{.*}}, {{.*}}, %arg1 {autopar.id = "w/update"{{.*}}
-// CHECK: %[[M:.*]] = autopar.select {{.*}}, {{.*}}, %[[MEAN]]
+// CHECK: %[[W:.*]]:3 = autopar.update @adam %arg1, {{.*}}, %[[MEAN]], {{.*}}, %[[FINITE]] {autopar.id = "w/update"{{.*}}
 // CHECK: autopar.binary max {{.*}} : tensor<i64>
-// CHECK: return %[[W]], %[[M]]
+// CHECK: return %[[W]]#0, %[[W]]#1, %[[W]]#2
 
 // STATIC: func.func @main{{.*}}autopar.name = "loss_scale/skipped_steps"
 // STATIC-NOT: doublings
 // STATIC: autopar.constant {{.*}} dense<8.000000e+00> : tensor<f32>
 // STATIC: autopar.unary sqrt
 // STATIC: autopar.select {{.*}} : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
-// STATIC: autopar.select {{.*}} {autopar.id = "w/update"{{.*}}
+// STATIC: autopar.update @sgd {{.*}} {autopar.id = "w/update"{{.*}}
 autopar.origin @w : tensor<4x4xf32>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"})

@@ -17,11 +17,11 @@
 // CHECK: autopar.binary mul %[[AW]], %[[AW]]
 // CHECK: %[[G1:.*]] = autopar.dot_general {{.*}} {autopar.id = "fc1/vjp.1"{{.*}} : (tensor<2x4xbf16>, tensor<2x4xbf16>) -> tensor<4x4xf32>
 // CHECK: autopar.binary add %[[G2]], %[[G1]] {{.*}} : tensor<4x4xf32>
-// CHECK: autopar.binary sub %arg1, {{.*}} {autopar.id = "w/update"{{.*}} : tensor<4x4xf32>
+// CHECK: autopar.update @sgd %arg1, {{.*}} {autopar.id = "w/update"{{.*}} -> tensor<4x4xf32>
 
 // NARROW: %[[G2:.*]] = autopar.dot_general {{.*}} {autopar.id = "fc2/vjp.1"{{.*}} -> tensor<4x4xbf16>
 // NARROW: %[[G1:.*]] = autopar.dot_general {{.*}} {autopar.id = "fc1/vjp.1"{{.*}} -> tensor<4x4xbf16>
-// NARROW: autopar.binary sub %arg1, {{.*}} {autopar.id = "w/update"{{.*}} : tensor<4x4xf32>
+// NARROW: autopar.update @sgd %arg1, {{.*}} {autopar.id = "w/update"{{.*}} -> tensor<4x4xf32>
 autopar.origin @w : tensor<4x4xf32>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"})

@@ -278,7 +278,7 @@ TEST_F(Law, AnyPlanOnGpusComputesWhatOneDeviceComputes) {
   for (uint64_t attempt = 0; run < wanted && attempt < 20000 && failures < 10; ++attempt) {
     Case c{600000 + attempt, cells[(attempt * 13) % cells.size()], rankCounts[attempt % 4],
            1 + static_cast<int>(attempt % 3)};
-    c.trains = attempt % 3 == 2;
+    c.trains = run % 3 == 2;
     OwningOpRef<ModuleOp> module = partitioned(c);
     if (!module)
       continue;
@@ -294,7 +294,7 @@ TEST_F(Law, AnyPlanOnGpusComputesWhatOneDeviceComputes) {
   std::printf("%d graphs on GPUs, %zu operations, %d training, %d staged\n", run, ops.size(),
               trained, staged);
   EXPECT_GE(run, wanted);
-  EXPECT_GE(trained, run / 6);
+  EXPECT_GE(trained, run / 3);
 }
 
 // In half precision attention that a library has is one call on a GPU, as is its gradient.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Micro-batches and what becomes of them; what changes stage.
+// Micro-batches and what becomes of them; what changes stage; updates.
 #include "Drawer.h"
 
 using namespace autopar_law;
@@ -69,10 +69,33 @@ std::optional<DrawnValue> makeFence(Drawer &d) {
   return x;
 }
 
+/// a - rate * b by a formula of its own.
+std::optional<DrawnValue> makeUpdate(Drawer &d) {
+  SmallVector<int64_t> shape = d.shape(1 + d.below(2));
+  DrawnValue a = d.argument(shape, d.f32()), b = d.argument(shape, d.f32()),
+             rate = d.argument({}, d.f32());
+  auto module = d.function->getParentOfType<ModuleOp>();
+  std::string name = "formula." + std::to_string(d.function.getNumArguments());
+  {
+    OpBuilder::InsertionGuard guard(d.builder);
+    d.builder.setInsertionPointToStart(module.getBody());
+    Block &body = FormulaOp::create(d.builder, d.loc, name).getBody().emplaceBlock();
+    body.addArguments(SmallVector<Type>(3, d.type({}, d.f32())), SmallVector<Location>(3, d.loc));
+    d.builder.setInsertionPointToEnd(&body);
+    Value step = d.binary(BinaryKind::Mul, body.getArgument(2), body.getArgument(1));
+    YieldOp::create(d.builder, d.loc, d.binary(BinaryKind::Sub, body.getArgument(0), step));
+  }
+  auto next = UpdateOp::create(d.builder, d.loc, a.value.getType(), name,
+                               ValueRange{a.value, b.value, rate.value});
+  return d.exactly(next.getResult(0), a.bound + b.bound * rate.bound,
+                   std::max(a.fractionBits, b.fractionBits + rate.fractionBits));
+}
+
 constexpr MakerRow makers[] = {
     {"micro_batch", makeMicroBatch}, {"micro_batch_index", makeMicroBatchIndex},
     {"accumulate", makeAccumulate},  {"stack_micro_batches", makeStack},
-    {"transfer", makeTransfer},      {"fence", makeFence}};
+    {"transfer", makeTransfer},      {"fence", makeFence},
+    {"update", makeUpdate}};
 
 } // namespace
 

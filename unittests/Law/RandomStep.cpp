@@ -5,6 +5,7 @@
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/Optimizers.h"
+#include "autopar/Training/UpdateFormulas.h"
 
 #include <random>
 
@@ -40,9 +41,11 @@ public:
     results.push_back(loss);
     auto call = ::autopar::Call::parse("optimizer", optimizers[random() % std::size(optimizers)]);
     auto optimizer = makeOptimizer(*call);
+    (*optimizer)->weightDecay = 0.01;
+    UpdateFormulas formulas(function, call->name, **optimizer);
     for (auto [value, gradient] : llvm::zip_equal(values, *gradients))
       if (gradient)
-        update(**optimizer, value, gradient);
+        update(**optimizer, formulas, value, gradient);
     finish();
     return true;
   }
@@ -68,21 +71,16 @@ private:
     return loss;
   }
 
-  void update(const Optimizer &optimizer, Value parameter, Value gradient) {
+  void update(const Optimizer &optimizer, UpdateFormulas &formulas, Value parameter,
+              Value gradient) {
     auto scalar = RankedTensorType::get({}, builder.getF64Type());
-    SmallVector<Value> numbers, state;
-    for (Value number : optimizer.shared(b, b.splat(scalar, 0.1), b.splat(scalar, 3))) {
-      Value one = b.cast(number, builder.getF32Type());
-      RankedTensorType type = b.typeOf(parameter);
-      numbers.push_back(
-          type.getRank()
-              ? BroadcastOp::create(builder, b.loc, type, one, ArrayRef<int64_t>{}).getResult()
-              : one);
-    }
+    SmallVector<Value> state;
     for ([[maybe_unused]] StringRef name : optimizer.stateNames())
       state.push_back(b.square(
           addArgument(function, b.typeOf(parameter), "s" + Twine(function.getNumArguments()))));
-    llvm::append_range(results, optimizer.update(b, parameter, gradient, state, numbers, 0.01));
+    SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, 0.1), b.splat(scalar, 3));
+    UpdateOp next = formulas.apply(b, parameter, gradient, state, shared, {}, /*decays=*/true);
+    llvm::append_range(results, next.getResults());
   }
 
   void nameNew() {

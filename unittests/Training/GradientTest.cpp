@@ -51,6 +51,8 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"attention_grad", "made by the gradient of attention"},
     {"profiled_backward", "made by the gradient of a measured operation"},
     {"profiled_weight_gradient", "made by the gradient of a measured operation"},
+    {"update", "made by build-training-step, after differentiation"},
+    {"formula", "of updates, after differentiation"},
     {"yield", "part of a group"},
     {"cluster", "a symbol"},
     {"mesh", "a symbol"},

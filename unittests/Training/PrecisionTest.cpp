@@ -16,7 +16,7 @@ TEST(Precision, EveryOperationSaysWhatItDoesOrIsListed) {
       "micro_batch", "micro_batch_index", "accumulate", "stack_micro_batches", "carried", "carry",
       "transfer", "send", "receive", "hold", "shard_index", "all_reduce", "all_gather",
       "reduce_scatter", "all_to_all", "reshard", "group", "yield", "cluster", "mesh", "origin",
-      "fence",
+      "fence", "update", "formula",
       // A profile database says their element types.
       "profiled", "profiled_backward", "profiled_weight_gradient"};
   DialectRegistry registry;

@@ -235,6 +235,25 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   ];
 }
 
+def ExpandUpdatesPass : Pass<"autopar-expand-updates", "mlir::ModuleOp"> {
+  let summary = "write updates of parameters as the operations of their formulas";
+  let description = [{
+    Until here an update is one operation, so that no pass walks its arithmetic once per parameter. Formulas are erased. An update
+    that nothing could fuse with becomes an `autopar.group` at once.
+
+    ```mlir
+    %next = autopar.update @sgd %w, %g, %rate : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+    ```
+    becomes
+    ```mlir
+    %r = autopar.broadcast %rate dims [] : tensor<f32> -> tensor<4x4xf32>
+    %s = autopar.binary mul %r, %g : tensor<4x4xf32>
+    %next = autopar.binary sub %w, %s : tensor<4x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def UnflattenRowsPass : Pass<"autopar-unflatten-rows", "mlir::ModuleOp"> {
   let summary = "keep dimensions apart that exporters merge around a product";
   let description = [{

@@ -106,3 +106,73 @@ func.func @attention_grad_gradient(%q: tensor<2x4x3x8xf32>, %l: tensor<2x4x3xf32
       : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3xf32>, tensor<2x4x3x9xf32>) -> (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>)
   return
 }
+
+// -----
+
+autopar.formula @f {
+// expected-error @-1 {{'autopar.formula' op expects arguments of rank 0}}
+^bb0(%w: tensor<4xf32>):
+  autopar.yield %w : tensor<4xf32>
+}
+
+// -----
+
+autopar.formula @f {
+^bb0(%w: tensor<f32>):
+  // expected-error @+1 {{'autopar.broadcast' op stands in a formula and is not elementwise}}
+  %0 = autopar.broadcast %w dims [] : tensor<f32> -> tensor<4xf32>
+  autopar.yield %w : tensor<f32>
+}
+
+// -----
+
+autopar.formula @f {
+^bb0(%w: tensor<f32>):
+  // expected-error @+1 {{'autopar.constant' op stands in a formula and is not of rank 0}}
+  %0 = autopar.constant dense<1.0> : tensor<4xf32>
+  autopar.yield %w : tensor<f32>
+}
+
+// -----
+
+func.func @f(%w: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'autopar.update' op follows @f, which is no formula}}
+  %0 = autopar.update @f %w : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+autopar.formula @keep {
+^bb0(%w: tensor<f32>, %g: tensor<f32>):
+  autopar.yield %w : tensor<f32>
+}
+func.func @f(%w: tensor<4xf32>, %g: tensor<4xf64>) -> tensor<4xf32> {
+  // expected-error @+1 {{'autopar.update' op expects the element types of @keep, ('tensor<f32>', 'tensor<f32>') -> ('tensor<f32>')}}
+  %0 = autopar.update @keep %w, %g : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%w: tensor<4xf32>, %g: tensor<5xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'autopar.update' op expects operands of the parameter's shape or of rank 0, got 'tensor<5xf32>' beside 'tensor<4xf32>'}}
+  %0 = autopar.update @keep %w, %g : (tensor<4xf32>, tensor<5xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%w: tensor<4xf32>) -> tensor<5xf32> {
+  // expected-error @+1 {{'autopar.update' op expects results of the parameter's shape, got 'tensor<5xf32>' for 'tensor<4xf32>'}}
+  %0 = autopar.update @keep %w : (tensor<4xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
+
+// -----
+
+func.func @f() -> tensor<5xf32> {
+  // expected-error @+1 {{'autopar.update' op expects at least a parameter and its next value}}
+  %0 = "autopar.update"() {formula = @keep} : () -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}

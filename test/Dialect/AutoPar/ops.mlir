@@ -61,6 +61,22 @@ func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tenso
   return %4 : tensor<4x8xf32>
 }
 
+// CHECK: autopar.formula @sgd {
+// CHECK: autopar.yield %{{.*}} : tensor<f32>
+autopar.formula @sgd {
+^bb0(%w: tensor<f32>, %g: tensor<f32>, %rate: tensor<f32>):
+  %step = autopar.binary mul %rate, %g : tensor<f32>
+  %next = autopar.binary sub %w, %step : tensor<f32>
+  autopar.yield %next : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @update
+func.func @update(%w: tensor<4x8xf32>, %g: tensor<4x8xf32>, %rate: tensor<f32>) -> tensor<4x8xf32> {
+  // CHECK: autopar.update @sgd %arg0, %arg1, %arg2 : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+  %0 = autopar.update @sgd %w, %g, %rate : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<2x4x3x8xbf16>, %k: tensor<2x2x5x8xbf16>, %v: tensor<2x2x5x6xbf16>, %b: tensor<2x1x1x5xf32>, %g: tensor<2x4x3x6xbf16>)
     -> (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>) {

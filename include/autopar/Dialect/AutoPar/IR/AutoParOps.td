@@ -14,6 +14,7 @@ include "autopar/Dialect/AutoPar/IR/GenerationOps.td"
 include "autopar/Dialect/AutoPar/IR/CollectiveOps.td"
 include "autopar/Dialect/AutoPar/IR/MicroBatchOps.td"
 include "autopar/Dialect/AutoPar/IR/StageOps.td"
+include "autopar/Dialect/AutoPar/IR/UpdateOps.td"
 include "autopar/Dialect/AutoPar/IR/ProfiledOps.td"
 
 #endif

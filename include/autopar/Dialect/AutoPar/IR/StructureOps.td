@@ -70,8 +70,9 @@ def AutoPar_FenceOp : AutoPar_ValueOp<"fence", [AutoPar_Light, AttrSizedOperandS
   let hasVerifier = 1;
 }
 
-def AutoPar_YieldOp : AutoPar_Op<"yield", [Pure, Terminator, HasParent<"::mlir::autopar::GroupOp">]> {
-  let summary = "results of a group";
+def AutoPar_YieldOp : AutoPar_Op<"yield", [Pure, Terminator,
+    ParentOneOf<["::mlir::autopar::GroupOp", "::mlir::autopar::FormulaOp"]>]> {
+  let summary = "results of a group or formula";
   let arguments = (ins Variadic<AutoPar_Tensor>:$values);
   let builders = [OpBuilder<(ins)>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
