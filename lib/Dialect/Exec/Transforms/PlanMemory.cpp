@@ -227,8 +227,11 @@ private:
     std::vector<int64_t> offsets;
     int64_t peak = place(rest, base, /*waits=*/true, offsets);
     // Bytes that messages read are spared where that takes next to no memory.
-    bool isSent = llvm::any_of(
-        rest, [](const Interval *interval) { return interval->sent > interval->last; });
+    // Small messages are through soon: they are not worth the time that it takes to place all
+    // again.
+    bool isSent = llvm::any_of(rest, [&](const Interval *interval) {
+      return interval->sent > interval->last && interval->bytes >= peak / kWorthOfWaiting;
+    });
     if (std::vector<int64_t> spared; isSent)
       if (int64_t end = place(rest, base, /*waits=*/false, spared);
           end <= peak + peak / kWorthOfWaiting &&
