@@ -538,7 +538,8 @@ private:
 
   Status emit() {
     EmitOptions emit;
-    AUTOPAR_RETURN_IF_ERROR(compileKernels(*module, options.targetCpu, cudaChip, emit));
+    AUTOPAR_RETURN_IF_ERROR(
+        compileKernels(*module, options.targetCpu, options.optimizesKernels, cudaChip, emit));
     emit.plan = result.plan;
     emit.folder = llvm::sys::path::parent_path(options.output).str();
     if (emit.folder.empty())

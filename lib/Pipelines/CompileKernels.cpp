@@ -16,9 +16,9 @@ using ::autopar::StatusCode;
 static unsigned compilerThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 static Status compileForCpu(ModuleOp module, ModuleOp kernels, const std::string &targetCpu,
-                            EmitOptions &emit) {
+                            bool optimizes, EmitOptions &emit) {
   FailureOr<::autopar::CpuTarget> resolved =
-      ::autopar::resolveCpuTarget({targetCpu, 0}, module.getLoc());
+      ::autopar::resolveCpuTarget({targetCpu, 0, optimizes}, module.getLoc());
   if (failed(resolved))
     return Status::badInput("");
   // Artifacts name psABI levels; what lies beyond is used only where it was asked for by name.
@@ -62,11 +62,12 @@ static Status compileForCuda(ModuleOp module, ModuleOp kernels, int cudaChip, Em
   return Status::ok();
 }
 
-Status mlir::autopar::compileKernels(ModuleOp module, const std::string &targetCpu, int cudaChip,
-                                     EmitOptions &emit) {
+Status mlir::autopar::compileKernels(ModuleOp module, const std::string &targetCpu, bool optimizes,
+                                     int cudaChip, EmitOptions &emit) {
   auto kernels = module.lookupSymbol<ModuleOp>("kernels");
   if (kernels && kernels.getBody()->empty())
     kernels = {};
-  return module->hasAttr(kTargetAttribute) ? compileForCuda(module, kernels, cudaChip, emit)
-                                           : compileForCpu(module, kernels, targetCpu, emit);
+  return module->hasAttr(kTargetAttribute)
+             ? compileForCuda(module, kernels, cudaChip, emit)
+             : compileForCpu(module, kernels, targetCpu, optimizes, emit);
 }

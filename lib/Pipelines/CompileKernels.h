@@ -9,9 +9,9 @@
 namespace mlir::autopar {
 
 /// Fills in the target of an artifact and the code of its kernels, if it has any: an object file
-/// for `targetCpu`, or PTX and, where there is an assembler, machine code for GPUs of `cudaChip`.
-/// An error without a text has been said by diagnostics.
-::autopar::Status compileKernels(ModuleOp module, const std::string &targetCpu, int cudaChip,
-                                 EmitOptions &emit);
+/// for `targetCpu` (optimized or not), or PTX and, where there is an assembler, machine code for
+/// GPUs of `cudaChip`. An error without a text has been said by diagnostics.
+::autopar::Status compileKernels(ModuleOp module, const std::string &targetCpu, bool optimizes,
+                                 int cudaChip, EmitOptions &emit);
 
 } // namespace mlir::autopar

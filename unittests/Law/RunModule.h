@@ -27,10 +27,11 @@ inline constexpr int kInputDraws = 3;
 /// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it
 /// with all ranks in this process.
 ::autopar::Result<std::unique_ptr<::autopar::runtime::Session>>
-openModule(mlir::ModuleOp module, Where where = Where::Cpu);
+openModule(mlir::ModuleOp module, Where where = Where::Cpu, bool optimizesKernels = true);
 
 /// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the
-/// outputs of all draws, one after the other.
+/// outputs of all draws, one after the other. Optimizing the kernels takes most of the time and is
+/// tested elsewhere: of four seeds one does.
 ::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed,
                                                  Where where = Where::Cpu);
 

@@ -26,6 +26,9 @@ struct CpuTarget {
   /// Vector width in bits that LLVM should prefer: 128, 256 or 512; 0 takes the widest of the
   /// level.
   unsigned preferVectorWidth = 0;
+  /// Off: kernels are compiled in a quarter of the time and run slowly; for tests of what is around
+  /// them.
+  bool optimizes = true;
 };
 
 /// The same target with "native" replaced by the level found and a vector width that is never 0.

@@ -43,6 +43,7 @@ struct CompileOptions {
   PrecisionOptions precision;
   std::string target; ///< cpu or cuda; empty: what the devices of the cluster are, else cpu
   std::string targetCpu = "native";
+  bool optimizesKernels = true; ///< of the CPU; false: compiled in a quarter of the time, slow
   std::string attention =
       "auto";           ///< auto, fused or products: autopar/Transforms/LibraryAttention.h
   std::string emitMlir; ///< folder for the IR after each phase

@@ -72,14 +72,14 @@ FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, Location loc) {
   if (width > level->widestVector)
     return emitError(loc, "preferred vector width of ")
            << width << " bits, but " << level->name << " has " << level->widestVector;
-  return CpuTarget{level->name, width};
+  return CpuTarget{level->name, width, target.optimizes};
 }
 
 namespace cpu {
 
 LlvmTarget toLlvm(const CpuTarget &resolved) {
   const Level *level = findLevel(resolved.level);
-  return {level->cpu, level->features, resolved.preferVectorWidth};
+  return {level->cpu, level->features, resolved.preferVectorWidth, resolved.optimizes};
 }
 
 } // namespace cpu

@@ -121,9 +121,9 @@ Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const LlvmTarget &t
   if (!found)
     return createStringError("this LLVM cannot compile for x86-64: " + error);
   TargetOptions options;
-  std::unique_ptr<TargetMachine> machine(
-      found->createTargetMachine(triple, target.cpu, target.features, options, Reloc::PIC_,
-                                 std::nullopt, CodeGenOptLevel::Default));
+  std::unique_ptr<TargetMachine> machine(found->createTargetMachine(
+      triple, target.cpu, target.features, options, Reloc::PIC_, std::nullopt,
+      target.optimizes ? CodeGenOptLevel::Default : CodeGenOptLevel::None));
   if (!machine)
     return createStringError("cannot create a code generator for " + target.cpu);
   return machine;
@@ -144,8 +144,10 @@ Expected<KernelCode> emitObject(Module &module, const std::string &kernel, const
   raw_string_ostream brokenStream(broken);
   if (verifyModule(module, &brokenStream))
     return createStringError("lowered to invalid LLVM IR: " + broken);
-  optimize(module, machine);
-  streamStores(module);
+  if (target.optimizes) {
+    optimize(module, machine);
+    streamStores(module);
+  }
 
   KernelCode bytes;
   raw_svector_ostream stream(bytes);

@@ -21,6 +21,7 @@ struct LlvmTarget {
   std::string cpu;
   std::string features;
   unsigned vectorWidth;
+  bool optimizes;
 };
 LlvmTarget toLlvm(const CpuTarget &resolved);
 
