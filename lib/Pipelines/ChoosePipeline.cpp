@@ -19,8 +19,15 @@ using ::autopar::PlanAlternative;
 static constexpr int64_t kMostStages = 64;
 /// How many of the estimated pipelines are cut, searched and timed.
 static constexpr size_t kFinalists = 2;
-/// Of the memory limit: what a plan may need that recomputation is expected to make fit.
-static constexpr int64_t kRecomputable = 4;
+/// Of 1F1B's bubble: what is left of it where the schedule is free.
+static constexpr double kBubble = 1.0 / 3;
+/// Of the memory limit: by what estimates get less where nothing holds, and the least that they
+/// get.
+static constexpr double kShareStep = 0.75, kLeastShare = 0.4;
+/// Micro-batches per stage at which estimates begin: no bubble is large then.
+static constexpr int64_t kFilled = 4;
+/// Stages of a mesh that are tried.
+static constexpr int64_t kTurns[] = {2, 4};
 
 std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
   std::vector<int64_t> counts;
@@ -77,7 +84,9 @@ private:
   void climb();
   SmallVector<Place> neighbours(Place place) const;
   std::vector<Place> ranking() const;
-  std::optional<Candidate> build(Place place, const std::string &schedule, StringRef recompute);
+  std::optional<Candidate> build(Place place, const std::string &schedule, int64_t turns);
+  std::optional<double> consider(Place place, const std::string &schedule, int64_t turns);
+  void considerTurns(Place place);
   std::string nameOf(Place place) const;
   bool isFound(Place place) const { return estimates.at(place).found.has_value(); }
 
@@ -90,8 +99,10 @@ private:
   std::map<Place, Estimate> estimates;
   std::optional<Place> best;
   ::autopar::Constraints demands;
-  int64_t limitFactor = 1; ///< of the memory limit, that of estimates
-  std::string why;         ///< what was tried in vain
+  double limitShare = 1; ///< of the memory limit, what estimates have
+  std::string why;       ///< what was tried in vain
+  std::optional<Candidate> chosen;
+  std::vector<PlanAlternative> rejected;
 };
 
 std::string Chooser::nameOf(Place place) const {
@@ -129,7 +140,10 @@ ModuleOp Chooser::split(size_t microBatches) {
 void Chooser::estimate(ArrayRef<Place> places) {
   StageEstimateOptions common;
   int64_t limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
-  common.memoryLimit = limitFactor * limit;
+  common.memoryLimit = static_cast<int64_t>(limitShare * static_cast<double>(limit));
+  common.recomputes = options.recompute != "none";
+  if (llvm::any_of(choices.schedules, [](StringRef name) { return name == "zero-bubble"; }))
+    common.bubble = kBubble;
   common.engine = options.engine;
   common.seed = options.seed;
   common.constraints = demands;
@@ -165,18 +179,25 @@ void Chooser::estimate(ArrayRef<Place> places) {
       best = place;
 }
 
-/// The fewest stages that fit, and the fewest micro-batches with them: what does not fit is told
-/// fast. False: nothing does.
+/// Every number of stages with as many micro-batches as fill it; many stages fit easily, and what
+/// is slower than they are is told fast. Where none of them fits, the fewest stages that do, and
+/// the fewest micro-batches with them. False: nothing does.
 bool Chooser::findStart() {
-  for (size_t stages = 0; stages < choices.stages.size(); ++stages)
-    for (size_t microBatches = 0; microBatches < choices.microBatches.size(); ++microBatches) {
-      Place place{microBatches, stages};
-      estimate(place);
-      if (best)
-        return true;
-      why += nameOf(place) + ": " + estimates.at(place).whyNot + "\n";
-    }
-  return false;
+  for (size_t stages = choices.stages.size(); stages-- > 0;) {
+    size_t microBatches = 0;
+    while (microBatches + 1 < choices.microBatches.size() && choices.stages[stages] > 1 &&
+           choices.microBatches[microBatches] < kFilled * choices.stages[stages])
+      ++microBatches;
+    estimate(Place{microBatches, stages});
+  }
+  for (size_t stages = 0; !best && stages < choices.stages.size(); ++stages)
+    for (size_t microBatches = 0; !best && microBatches < choices.microBatches.size();
+         ++microBatches)
+      estimate(Place{microBatches, stages});
+  for (auto &[place, one] : estimates)
+    if (!best)
+      why += nameOf(place) + ": " + one.whyNot + "\n";
+  return best.has_value();
 }
 
 /// More stages want more micro-batches.
@@ -214,23 +235,22 @@ std::vector<Place> Chooser::ranking() const {
 
 /// Cuts, and searches from the estimate's plan on the estimate's mesh.
 std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string &schedule,
-                                                 StringRef recompute) {
+                                                 int64_t turns) {
   Candidate candidate{
       OwningOpRef<ModuleOp>(split(place.microBatches).clone()), nameOf(place), schedule, {}};
-  const Plan &start = estimates.at(place).found->plan;
+  const StageEstimate &estimate = *estimates.at(place).found;
   AutoShardOptions own;
   own.copyOptionValuesFrom(options);
-  int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
   own.stageMeshes = choices.stages[place.stages];
   own.stages = own.stageMeshes * turns;
   own.schedule = schedule;
-  own.recompute = recompute.str();
-  own.mesh = ::autopar::shapeText(start.meshes);
-  candidate.found.start = start;
+  own.mesh = ::autopar::shapeText(estimate.plan.meshes);
+  candidate.found.start = estimate.plan;
+  candidate.found.again = estimate.again;
   if (own.stages > 1 && choices.schedules.size() > 1)
     candidate.name += ", " + schedule;
-  if (recompute != options.recompute)
-    candidate.name += ", without recomputation";
+  if (turns > 1)
+    candidate.name += ", " + counted(turns, "turn", "turns");
   onCandidate(candidate.name);
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -244,6 +264,35 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
   return candidate;
 }
 
+/// What its step takes, if it has a plan: the best one is kept.
+std::optional<double> Chooser::consider(Place place, const std::string &schedule, int64_t turns) {
+  std::optional<Candidate> candidate = build(place, schedule, turns);
+  if (!candidate)
+    return std::nullopt;
+  double us = candidate->found.plan->believed.stepUs;
+  if (!chosen || us < chosen->found.plan->believed.stepUs) {
+    std::swap(chosen, candidate);
+    best = place;
+  }
+  if (candidate && candidate->found.plan->believed.stepUs != chosen->found.plan->believed.stepUs)
+    rejected.push_back({candidate->name, candidate->found.plan->believed.stepUs});
+  return us;
+}
+
+/// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
+/// flight: from few to many, while that is faster.
+void Chooser::considerTurns(Place place) {
+  if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
+    return; // the schedule asks for it
+  double before = std::numeric_limits<double>::infinity();
+  for (int64_t turns : kTurns) {
+    std::optional<double> us = consider(place, "interleaved", turns);
+    if (!us || *us >= before)
+      return;
+    before = *us;
+  }
+}
+
 LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   if (!function || function.isExternal() || !function.getBody().hasOneBlock())
@@ -252,54 +301,33 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   if (!parsed)
     return emitError(module.getLoc()) << parsed.status().message();
   demands = parsed.take();
-  // What is computed again is left out while pipelines are compared, unless nothing fits so.
-  StringRef recompute = "none";
-  bool fits = findStart();
-  if (!fits && options.recompute != "none") {
-    recompute = options.recompute;
-    limitFactor = kRecomputable;
-    estimates.clear();
-    fits = findStart();
-  }
-  if (!fits)
-    return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
-  why.clear();
-  climb();
-  std::optional<Candidate> chosen;
-  std::vector<PlanAlternative> rejected;
-  auto reject = [&](const Candidate &candidate) {
-    rejected.push_back({candidate.name, candidate.found.plan->believed.stepUs});
-  };
-  auto consider = [&](Place place, const std::string &schedule, StringRef recompute) {
-    std::optional<Candidate> candidate = build(place, schedule, recompute);
-    if (!candidate)
-      return false;
-    if (!chosen || candidate->found.plan->believed.stepUs < chosen->found.plan->believed.stepUs) {
-      std::swap(chosen, candidate);
-      best = place;
-    }
-    bool isSame =
-        candidate && candidate->found.plan->believed.stepUs == chosen->found.plan->believed.stepUs;
-    if (candidate && !isSame)
-      reject(*candidate);
-    return true;
-  };
-  // An estimate may promise what does not fit: then the next one has its turn.
+  int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
+  // Estimates may promise what does not fit: where none holds, they get less to promise.
   std::set<Place> tried;
-  size_t built = 0;
-  for (Place place : ranking()) {
-    if (built == kFinalists)
+  for (limitShare = 1; !chosen && limitShare >= kLeastShare; limitShare *= kShareStep) {
+    estimates.clear();
+    best.reset();
+    tried.clear();
+    if (!findStart())
       break;
-    tried.insert(place);
-    built += consider(place, choices.schedules.front(), recompute);
+    climb();
+    size_t built = 0;
+    for (Place place : ranking()) {
+      if (built == kFinalists)
+        break;
+      tried.insert(place);
+      built += consider(place, choices.schedules.front(), turns).has_value();
+    }
   }
-  if (Place place = *best; choices.stages[place.stages] > 1)
-    for (const std::string &schedule : ArrayRef(choices.schedules).drop_front())
-      consider(place, schedule, recompute);
-  if (chosen && recompute != options.recompute)
-    consider(*best, chosen->schedule, options.recompute);
   if (!chosen)
     return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
+  if (Place place = *best; choices.stages[place.stages] > 1)
+    for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
+      if (schedule == "interleaved")
+        considerTurns(place);
+      else
+        consider(place, schedule, turns);
+    }
   if (!why.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << why;
   for (auto &[place, one] : estimates)

@@ -400,8 +400,9 @@ private:
     plan->believed.time = details->believed.time;
     if (plan->believed.recomputeUs > 0)
       plan->believed.time.push_back({"recompute", {}, plan->believed.recomputeUs, 0});
-    // The parts of the memory are those of a step that keeps everything.
-    if (plan->recompute.empty()) {
+    // The parts of the memory are those of a step that keeps everything, operation by operation:
+    // what a plan becomes holds less than their sum.
+    if (plan->recompute.empty() && !found.isJudged) {
       plan->believed.peakBytes = details->believed.peakBytes;
       plan->believed.memory = details->believed.memory;
     }
@@ -483,7 +484,7 @@ private:
   Status fit() {
     bool isLowered = options.stopAfter >= Phase::PlanMemory;
     if (options.train && isLowered && shardOptions.plan.empty() &&
-        failed(fitToMemory(*module, shardOptions, lowerOptions, *found.plan)))
+        failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
       return reported();
     return describe();
   }
@@ -501,7 +502,7 @@ private:
     if (shardOptions.stages == 0)
       choices.stages = stageCounts(cluster->deviceCount());
     if (shardOptions.schedule == "auto")
-      choices.schedules = {"1f1b", "zero-bubble"};
+      choices.schedules = {"1f1b", "zero-bubble", "interleaved"};
     if (shardOptions.microBatches > 0)
       return choices;
     auto function = module->lookupSymbol<func::FuncOp>("main");

@@ -19,12 +19,20 @@ using ::autopar::RecomputeSolution;
 
 namespace {
 
+/// A plan whose search counts less than this share of the limit fits: the search knows neither
+/// copies that are resharded nor scratch.
+constexpr double kFree = 0.6;
 /// A plan whose search counts less than this share of the limit is not held up by it.
-constexpr double kFree = 0.85;
-/// Limits, in that of the device, under which shardings are searched that recomputation makes fit.
-constexpr double kRelaxed[] = {1e3, 2, 1.4};
-/// The same where every layer is computed again.
+constexpr double kUnbound = 0.85;
+/// Limits, in that of the device, under which shardings are searched for which every layer is
+/// computed again.
 constexpr double kRelaxedForLayers[] = {1e3, 8, 4, 2, 1.4, 1};
+
+/// With what shardings are searched that recomputation makes fit.
+constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::Layers};
+
+/// Limits, in that of the device, under which shardings are searched where nothing is found in it.
+constexpr double kRelaxed[] = {2, 1e3};
 
 /// How often a plan is lowered to see whether it fits.
 constexpr int kFittings = 8;
@@ -32,7 +40,7 @@ constexpr int kFittings = 8;
 struct Candidate {
   Plan plan; ///< with its recomputation, as believed
   ::autopar::PlanDetails details;
-  bool fits = false;
+  bool fits = false, isJudged = false;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
 };
 
@@ -46,7 +54,7 @@ public:
       return runPhase(module, Phase::Search, options);
     // A plan that is drawn is run as it is drawn.
     if (options.recompute == "none" || options.engine == "random")
-      return runPass(options, true, true);
+      return runPass(options, ComputesAgain::Nothing, true);
     if (failed(loadCluster()))
       return failure();
     AutoShardOptions own;
@@ -54,12 +62,14 @@ public:
     std::string why;
     if (options.recompute == "full")
       return recomputeLayers(own);
-    bool isFound = searched(own, true, why);
-    if (!isFound)
-      return chooseAmong(std::nullopt, own, why);
+    if (handoff.again && *handoff.again != ComputesAgain::Nothing)
+      return chooseAmong(std::nullopt, *handoff.again, own, why);
+    ArrayRef<ComputesAgain> others = kRecomputed;
+    if (!searched(own, ComputesAgain::Nothing, why))
+      return chooseAmong(std::nullopt, handoff.again ? others.take_back(1) : others, own, why);
     if (static_cast<double>(handoff.plan->believed.peakBytes.front()) <= kFree * limit)
       return success();
-    return chooseAmong(taken(), own, why);
+    return chooseAmong(taken(), handoff.again ? others.take_front(0) : others, own, why);
   }
 
   LogicalResult fit(const LowerOptions &lower) {
@@ -69,7 +79,7 @@ public:
       return failure();
     Plan now = *handoff.plan;
     if (now.recompute.empty() &&
-        static_cast<double>(now.believed.peakBytes.front()) <= kFree * limit)
+        static_cast<double>(*llvm::max_element(now.believed.peakBytes)) <= kFree * limit)
       return success();
     Plan bare = withoutRecomputation(now);
     std::vector<RecomputeProblem> problems;
@@ -79,9 +89,9 @@ public:
         return failure();
       int64_t most = *llvm::max_element(*planned);
       if (static_cast<double>(most) <= limit) {
-        if (round)
-          now.believed.peakBytes = {most};
+        now.believed.peakBytes = std::move(*planned);
         handoff.plan = std::move(now);
+        handoff.isJudged = true;
         return success();
       }
       if (problems.empty()) {
@@ -162,7 +172,7 @@ private:
   }
 
   /// Whether there is a plan under these options; `why` gets what the search said where not.
-  bool searched(const AutoShardOptions &own, bool isFirst, std::string &why) {
+  bool searched(const AutoShardOptions &own, ComputesAgain what, std::string &why) {
     ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
         return failure();
@@ -170,16 +180,18 @@ private:
       return success();
     });
     // What would do is not asked: recomputation may do with less.
-    return succeeded(runPass(own, isFirst, false));
+    return succeeded(runPass(own, what, false));
   }
 
-  LogicalResult runPass(const AutoShardOptions &own, bool isFirst, bool leastMemory) {
+  LogicalResult runPass(const AutoShardOptions &own, ComputesAgain what, bool leastMemory) {
+    bool isFirst = !std::exchange(isHeld, true);
     PassManager manager(module.getContext());
     manager.enableVerifier(false); // once is enough
     if (isFirst)
       manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
     SearchPassOptions search = searchOptions(own);
     search.leastMemory = leastMemory;
+    search.computesAgain = nameOf(what).str();
     search.planFile = "";
     manager.addPass(createSearchPass(search, handoff));
     if (failed(manager.run(module)))
@@ -196,6 +208,7 @@ private:
   LogicalResult deliver(Candidate candidate) {
     handoff.plan = std::move(candidate.plan);
     handoff.details = std::move(candidate.details);
+    handoff.isJudged = candidate.isJudged;
     return success();
   }
 
@@ -242,8 +255,10 @@ private:
                       ArrayRef<RecomputeSolution> solutions) {
     double slowest = 0;
     int64_t peak = 0, without = 0;
+    plan.believed.peakBytes.clear();
     for (auto [problem, solution] : llvm::zip_equal(problems, solutions)) {
       slowest = std::max(slowest, solution.timeUs);
+      plan.believed.peakBytes.push_back(solution.peakBytes);
       peak = std::max(peak, solution.peakBytes);
       without = std::max(
           without, ::autopar::useOf(problem, std::vector<char>(problem.ops.size(), 0)).peakBytes);
@@ -256,7 +271,16 @@ private:
     plan.believed.recomputeUs = slowest * fill;
     plan.believed.stepUs += plan.believed.recomputeUs;
     plan.believed.savedBytes = without - peak;
-    plan.believed.peakBytes = {peak};
+  }
+
+  /// Operations from a database say themselves what they save and how much they work with, which
+  /// the search counts; groups know tensors alone.
+  bool isMeasured() const {
+    return module
+        ->walk([](Operation *op) {
+          return isa<ProfiledOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   LogicalResult judge(Candidate &candidate) {
@@ -280,6 +304,7 @@ private:
       solutions.push_back(solution.take());
     }
     believe(candidate.plan, *problems, solutions);
+    candidate.isJudged = true;
     return success();
   }
 
@@ -288,13 +313,13 @@ private:
   /// Searches under these limits, falling, in that of the device, until `visit` says that it is
   /// enough; whether it did. Plans that are like the one before are left out; `why` is what the
   /// search said of the limit under which nothing was found.
-  FailureOr<bool> searchRelaxed(ArrayRef<double> factors, AutoShardOptions &own, bool isFirst,
-                                std::string &why, function_ref<FailureOr<bool>(Candidate)> visit) {
+  FailureOr<bool> searchRelaxed(ArrayRef<double> factors, AutoShardOptions &own, std::string &why,
+                                function_ref<FailureOr<bool>(Candidate)> visit) {
     double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
     for (double factor : factors) {
       if (factor * limit >= unlimitedBytes)
         continue; // would find the same
-      if (!searched(relaxed(own, factor), std::exchange(isFirst, false), why))
+      if (!searched(relaxed(own, factor), ComputesAgain::Nothing, why))
         return false; // nor under a lower one
       Candidate found = taken();
       unlimitedBytes =
@@ -309,9 +334,13 @@ private:
     return false;
   }
 
-  LogicalResult chooseAmong(std::optional<Candidate> tight, AutoShardOptions &own,
-                            const std::string &why) {
+  /// The fastest whole of the plan that fits without recomputation, if there is one, and those
+  /// whose shardings are searched with it.
+  LogicalResult chooseAmong(std::optional<Candidate> tight, ArrayRef<ComputesAgain> recomputed,
+                            const AutoShardOptions &own, std::string &why) {
     std::optional<Candidate> best, leanest;
+    bool isUnbound =
+        tight && static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
     auto consider = [&](Candidate candidate) {
       if (best && candidate.plan.believed.stepUs >= best->plan.believed.stepUs)
         return success();
@@ -323,18 +352,24 @@ private:
         best = std::move(candidate);
       return success();
     };
-    if (tight && failed(consider(*tight)))
+    if (tight && isMeasured())
+      best = *tight;
+    else if (tight && failed(consider(*tight)))
       return failure();
-    std::string ignored;
-    FailureOr<bool> ended =
-        searchRelaxed(kRelaxed, own, false, ignored, [&](Candidate found) -> FailureOr<bool> {
-          auto peak = static_cast<double>(found.plan.believed.peakBytes.front());
-          if (failed(consider(std::move(found))))
-            return failure();
-          return peak <= limit;
-        });
-    if (failed(ended))
-      return failure();
+    if (best && best->plan.recompute.empty() && isUnbound)
+      return deliver(std::move(*best));
+    for (ComputesAgain what : recomputed)
+      if (searched(own, what, why) && failed(consider(taken())))
+        return failure();
+    // What the search cannot fit may fit as the program that it becomes; else it says what it
+    // takes.
+    for (double factor : kRelaxed)
+      if (AutoShardOptions loose; !leanest && !handoff.again) {
+        loose.copyOptionValuesFrom(own);
+        if (searched(relaxed(loose, factor), ComputesAgain::Layers, why) &&
+            failed(consider(taken())))
+          return failure();
+      }
     if (best) {
       if (tight && best->plan.recompute != tight->plan.recompute)
         best->plan.believed.alternatives.push_back(
@@ -359,11 +394,13 @@ private:
     int64_t least = std::numeric_limits<int64_t>::max();
     std::string why;
     FailureOr<bool> fits =
-        searchRelaxed(kRelaxedForLayers, own, true, why, [&](Candidate found) -> FailureOr<bool> {
+        searchRelaxed(kRelaxedForLayers, own, why, [&](Candidate found) -> FailureOr<bool> {
           if (failed(believeLayers(found.plan)))
             return failure();
-          least = std::min(least, found.plan.believed.peakBytes.front());
-          if (static_cast<double>(found.plan.believed.peakBytes.front()) > limit)
+          found.isJudged = true;
+          int64_t peak = *llvm::max_element(found.plan.believed.peakBytes);
+          least = std::min(least, peak);
+          if (static_cast<double>(peak) > limit)
             return false;
           return succeeded(deliver(std::move(found)));
         });
@@ -403,6 +440,7 @@ private:
   ModuleOp module;
   const AutoShardOptions &options;
   SearchHandoff &handoff;
+  bool isHeld = false; ///< values have their holds
   Cluster cluster;
   double limit = 0; ///< bytes per device
 };
@@ -422,10 +460,6 @@ LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions 
 }
 
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                                         const LowerOptions &lower, Plan &plan) {
-  SearchHandoff handoff;
-  handoff.plan = std::move(plan);
-  LogicalResult result = PlanSearch(module, options, handoff).fit(lower);
-  plan = std::move(*handoff.plan);
-  return result;
+                                         const LowerOptions &lower, SearchHandoff &handoff) {
+  return PlanSearch(module, options, handoff).fit(lower);
 }

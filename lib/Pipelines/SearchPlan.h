@@ -13,18 +13,18 @@ namespace mlir::autopar {
 SearchPassOptions searchOptions(const AutoShardOptions &options);
 
 /// Holds values across phases, and leaves the best plan in `handoff`; none where the options name a
-/// plan to follow. `recompute=auto` computes again what has to be for a faster plan to fit the
-/// memory limit, `full` every layer, `none` nothing. An inference step has nothing to compute
-/// again.
+/// plan to follow. `handoff.again` leaves out searches that are known to find nothing better.
+/// `recompute=auto` computes again what has to be for a faster plan to fit the memory limit, `full`
+/// every layer, `none` nothing. An inference step has nothing to compute again.
 LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff);
 
 /// The phase that writes a plan onto the operations, for a plan at hand.
 LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan);
 
-/// Lowers a copy of the module along `plan` until memory is planned, and while that is over the
-/// limit lets as much more be computed again. What the program really needs (scratch of library
-/// calls, gaps between buffers) is known only then.
+/// Lowers a copy of the module along the plan of `handoff` until memory is planned, and while that
+/// is over the limit lets as much more be computed again. What the program really needs (scratch of
+/// library calls, gaps between buffers) is known only then.
 LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                          const LowerOptions &lower, ::autopar::Plan &plan);
+                          const LowerOptions &lower, SearchHandoff &handoff);
 
 } // namespace mlir::autopar

@@ -92,6 +92,13 @@ public:
     return solution;
   }
 
+  Choice cheapestAt(double usPerByte) {
+    Choice choice(problem.ops.size(), 0);
+    if (turn >= 0)
+      cut(usPerByte, weightsAt({{turn, 1.0}}), nullptr, nullptr, choice, false);
+    return choice;
+  }
+
 private:
   //===-- judging --------------------------------------------------------------------------===//
 
@@ -482,6 +489,10 @@ private:
 };
 
 } // namespace
+
+std::vector<char> cheapestAt(const RecomputeProblem &problem, double usPerByte) {
+  return Chooser(problem).cheapestAt(usPerByte);
+}
 
 Result<RecomputeSolution> chooseRecomputation(const RecomputeProblem &problem,
                                               int64_t *leastBytes) {

@@ -45,7 +45,7 @@ static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
 namespace {
 
 /// From a start there is less to search.
-constexpr int64_t kUnitsFromStart = 100;
+constexpr int64_t kUnitsFromStart = 25;
 
 struct SearchPass : mlir::autopar::impl::SearchPassBase<SearchPass> {
   using Base::Base;
@@ -63,6 +63,7 @@ private:
   int64_t limit = 0;     ///< bytes per device
   ::autopar::Schedule schedule;
   ::autopar::Constraints demands;
+  std::optional<ComputedAgain> again;
   SearchHandoff *handoff = nullptr;
 
   FailureOr<Cluster> readCluster() {
@@ -190,6 +191,13 @@ private:
     std::vector<::autopar::Status> problems(meshes->size());
     std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
     StepOutline outline(function);
+    std::optional<ComputesAgain> what = computesAgainFromName(computesAgain);
+    if (!what)
+      return emitError(module.getLoc())
+             << "computes-again: expected nothing, cheap or layers, got \"" << computesAgain
+             << "\"";
+    if (*what != ComputesAgain::Nothing)
+      again.emplace(outline, machine->typeOfDevice(0), *what);
     std::optional<Found> best;
     size_t bestMesh = 0;
     std::mutex mutex;
@@ -267,18 +275,26 @@ private:
                         .str();
   }
 
+  std::unique_ptr<ShardingProblem> makeProblem(const StepOutline &outline, const Meshes &meshes,
+                                               const Cluster &machine,
+                                               const ComputedAgain *recomputed) {
+    auto problem =
+        std::make_unique<ShardingProblem>(outline, schedule, meshes, machine, 1, 1.0, recomputed);
+    problem->graph().memoryLimitBytes = limit;
+    // A mesh of smaller devices has less of it.
+    for (auto [number, mesh] : llvm::enumerate(meshes))
+      if (int64_t usable = machine.usableBytes(mesh.devices); !memoryLimit && usable < limit)
+        problem->reserve(number, limit - usable);
+    return problem;
+  }
+
   /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
   ::autopar::Result<Found> solve(const StepOutline &outline, const Meshes &meshes,
                                  const Cluster &machine, int64_t &leastBytes) {
     Found found;
-    found.problem = std::make_unique<ShardingProblem>(outline, schedule, meshes, machine);
+    found.problem = makeProblem(outline, meshes, machine, again ? &*again : nullptr);
     ShardingProblem &problem = *found.problem;
     AUTOPAR_RETURN_IF_ERROR(problem.status());
-    problem.graph().memoryLimitBytes = limit;
-    // A mesh of smaller devices has less of it.
-    for (auto [number, mesh] : llvm::enumerate(meshes))
-      if (int64_t usable = machine.usableBytes(mesh.devices); !memoryLimit && usable < limit)
-        problem.reserve(number, limit - usable);
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random") {
       found.solution = draw(problem.graph());
@@ -303,7 +319,13 @@ private:
     if (!solutions)
       return solutions.status();
     found.solution = std::move(solutions->front());
-    ::autopar::Result<double> stepUs = problem.stepUs(found.solution.choice);
+    if (again) { // what it is when nothing is
+      found.problem = makeProblem(outline, meshes, machine, nullptr);
+      found.solution.peakBytes =
+          ::autopar::evaluate(found.problem->graph(), found.solution.choice).peakBytes;
+      found.solution.lowerBoundUs = 0;
+    }
+    ::autopar::Result<double> stepUs = found.problem->stepUs(found.solution.choice);
     if (!stepUs)
       return stepUs.status();
     found.stepUs = *stepUs;

@@ -31,10 +31,10 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                                  std::vector<::autopar::Mesh> ownMeshes,
                                  const ::autopar::Cluster &cluster, int64_t assumedStages,
-                                 double largestShare)
+                                 double largestShare, const ComputedAgain *again)
     : outline(outline), function(outline.getFunction()), meshes(std::move(ownMeshes)),
       cluster(cluster), pipeline(outline, schedule, meshes, cluster), assumedStages(assumedStages),
-      largestShare(largestShare) {
+      largestShare(largestShare), again(again) {
   addSites();
   addArguments();
   for (size_t position = 0; position < operations().size(); ++position)
@@ -245,7 +245,7 @@ void ShardingProblem::addUnchanged(OpKind &kind) {
 /// are in flight; what lives within a layer is on one stage as a whole.
 double ShardingProblem::copiesOf(OpResult result) const {
   Operation *op = result.getOwner();
-  bool waits = outline.waitsForBackward(result);
+  bool waits = again ? again->waitsForBackward(result) : outline.waitsForBackward(result);
   if (assumedStages == 1)
     return waits ? static_cast<double>(pipeline.inFlight(op)) : 1;
   const MicroBatches &microBatches = outline.microBatches();
@@ -253,6 +253,15 @@ double ShardingProblem::copiesOf(OpResult result) const {
     return largestShare;
   return waits ? largestShare * static_cast<double>(std::min(assumedStages, microBatches.count()))
                : 1;
+}
+
+void ShardingProblem::addLives(::autopar::CostNode &node, OpResult result) const {
+  if (!again) {
+    node.live.push_back(onMesh(result, outline.liveOf(result)));
+    return;
+  }
+  for (::autopar::LiveInterval live : again->livesOf(result))
+    node.live.push_back(onMesh(result, live));
 }
 
 void ShardingProblem::checkMeasured(Operation *op, const OpKind &kind) {
@@ -292,10 +301,13 @@ void ShardingProblem::addOperation(size_t position) {
   ::autopar::CostNode node;
   node.id = id;
   node.strategies = kind.strategies;
-  node.live.push_back(onMesh(op->getResult(0), outline.liveOf(op->getResult(0))));
+  addLives(node, op->getResult(0));
   if (double copies = copiesOf(op->getResult(0)); copies != 1)
     for (::autopar::Strategy &strategy : node.strategies)
       strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(strategy.liveBytes));
+  if (isAgain(op))
+    for (::autopar::Strategy &strategy : node.strategies)
+      strategy.timeUs = std::min(2 * strategy.timeUs, ::autopar::kForbidden);
   int32_t index = costGraph.addNode(std::move(node));
   Change change = kind.operands;
   int64_t target = Stages::kNone;
@@ -312,7 +324,7 @@ void ShardingProblem::addOperation(size_t position) {
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
       connect(operand, index, kind.operandLists[number], near, change,
-              change == Change::Send && isFixed(operand) ? 0 : runs, target);
+              change == Change::Send && isFixed(operand) ? 0 : runs, target, isAgain(op));
   for (OpResult result : op->getResults())
     sources[result] = {index, kind.resultLists[result.getResultNumber()],
                        llvm::is_contained(kind.fixedResults, result.getResultNumber())};
@@ -360,7 +372,7 @@ void ShardingProblem::addFollowers() {
       double copies = copiesOf(result);
       ::autopar::CostNode node;
       node.id = entry.second + "#" + std::to_string(result.getResultNumber());
-      node.live.push_back(onMesh(result, outline.liveOf(result)));
+      addLives(node, result);
       for (int64_t own : bytes) {
         ::autopar::Strategy &strategy = node.strategies.emplace_back();
         strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(own));
@@ -530,13 +542,15 @@ int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
 }
 
 /// A value of one micro-batch is resharded in every micro-batch; `runs` is how often its reader
-/// asks for that.
+/// asks for that. A reader that is computed again asks for it a second time.
 void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, int64_t stage,
-                              Change change, int64_t runs, int64_t target) {
+                              Change change, int64_t runs, int64_t target, bool isAgain) {
   Source source = sources.lookup(from);
   Operation *producer = from.getDefiningOp();
   if (producer && !MicroBatches::joins(producer))
     runs = std::max(runs, outline.microBatches().runsOf(producer));
+  if (isAgain && producer && again->isForward(producer) && !isa<HoldOp>(producer))
+    runs *= 2;
   if (auto hold = dyn_cast_if_present<HoldOp>(producer); hold && !hold.getUnreduced())
     change = Change::Part;
   if (source.isFixed)
@@ -555,8 +569,9 @@ void ShardingProblem::markRepeatedBlocks() {
   sequence.phases.push_back(0);
   for (size_t i = 0; i < operations().size(); ++i) {
     Operation *op = operations()[i].first;
-    sequence.kinds.push_back(outline.kindOf(i) * sites.size() +
-                             siteNumberOf(outline.stages().of(op)));
+    sequence.kinds.push_back(
+        (outline.kindOf(i) * sites.size() + siteNumberOf(outline.stages().of(op))) * 2 +
+        (isAgain(op) ? 1 : 0));
     auto own = op->getAttrOfType<StringAttr>("autopar.phase");
     if (!own || op->getNumOperands() == 0 || own.getValue() == phase)
       continue; // constants stand in front of all phases

@@ -3,6 +3,7 @@
 // a choice of strategies as a plan.
 #pragma once
 
+#include "ComputedAgain.h"
 #include "PipelineModel.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/Mesh.h"
@@ -24,10 +25,12 @@ public:
   /// `outline` outlives it; `schedule` is that of its function; `meshes` are those that its stages
   /// take turns on, with the same axes by name. With `assumedStages` the function has no stages
   /// yet, and its memory is guessed as if it were cut into that many, the first of which has
-  /// `largestShare` of everything.
+  /// `largestShare` of everything. What is computed `again`, which outlives it too, takes its time
+  /// twice and is not kept.
   ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                   std::vector<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster,
-                  int64_t assumedStages = 1, double largestShare = 1);
+                  int64_t assumedStages = 1, double largestShare = 1,
+                  const ComputedAgain *again = nullptr);
 
   /// BadInput where a measured operation has only sizes that nobody measured.
   const ::autopar::Status &status() const { return problem; }
@@ -145,10 +148,13 @@ private:
   void addResults();
   /// `stage` is where the value is resharded.
   void connect(Value from, int32_t toNode, int32_t toShardings, int64_t stage,
-               Change change = Change::Any, int64_t runs = 1, int64_t target = Stages::kNone);
+               Change change = Change::Any, int64_t runs = 1, int64_t target = Stages::kNone,
+               bool isAgain = false);
   struct Reshard;
   int32_t reshardMatrix(const Reshard &reshard, Change change);
   double copiesOf(OpResult result) const;
+  void addLives(::autopar::CostNode &node, OpResult result) const;
+  bool isAgain(Operation *op) const { return again && again->isAgain(outline.positionOf(op)); }
   void addFollowers();
   void checkMeasured(Operation *op, const OpKind &kind);
   std::vector<double> timesOf(ArrayRef<int32_t> choice) const;
@@ -185,6 +191,7 @@ private:
   PipelineModel pipeline;
   int64_t assumedStages;
   double largestShare;
+  const ComputedAgain *again;                              ///< null: nothing
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids
   std::vector<int32_t> resultNodes;

@@ -2,6 +2,8 @@
 // See the header.
 #include "StepOutline.h"
 
+#include "FusionClusters.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "llvm/ADT/StringSet.h"
@@ -74,8 +76,10 @@ std::optional<unsigned> StepOutline::donorOf(unsigned result) const {
   return it == donors.end() ? std::nullopt : std::optional(it->second);
 }
 
-/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
+/// What groups clone is never stored. Other cheap operations are where all users compute too.
 bool mlir::autopar::livesInUsers(Operation *op) {
+  if (op->getNumOperands() > 0 && isFluid(op))
+    return true;
   auto cost = dyn_cast<CostOpInterface>(op);
   if (!cost || !cost.isLight())
     return false;
@@ -90,7 +94,8 @@ bool mlir::autopar::livesInUsers(Operation *op) {
 
 /// When values defined at a position are held: until the last one is read, by itself or inside what
 /// is computed in its users, which is the last micro-batch for what all of them read; accumulators
-/// from the first micro-batch on. A donated argument's next value lies in the argument's memory.
+/// from the first micro-batch on, and what is made of them behind the last one, wherever it stands.
+/// A donated argument's next value lies in the argument's memory.
 ::autopar::LiveInterval StepOutline::liveOf(ValueRange values, int64_t defined) const {
   ::autopar::LiveInterval live{defined, defined};
   for (Value value : values) {
@@ -100,6 +105,8 @@ bool mlir::autopar::livesInUsers(Operation *op) {
       live.begin = std::min(live.begin, firstRepeated);
       live.end = std::max(live.end, lastRepeated);
     }
+    if (producer && defined < lastRepeated && batches.phaseOf(producer) == MicroBatchPhase::After)
+      live = {lastRepeated + 1, lastRepeated + 1};
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (user->hasTrait<OpTrait::IsTerminator>() && donors.contains(use.getOperandNumber()))

@@ -174,7 +174,7 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
         done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
         found[network] = json.loads(done.stdout)
     slow, fast = found[1.2e8], found[8e9]
-    assert (len(slow["stages"]), len(fast["stages"])) == (2, 1)
+    assert (len(slow["meshes"]), len(fast["meshes"])) == (2, 1)
     assert any(other["change"].startswith("1 stage") for other in slow["believed"]["alternatives"])
     for plan in (slow, fast):
         rejected = plan["believed"]["alternatives"]

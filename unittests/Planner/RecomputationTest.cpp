@@ -145,6 +145,52 @@ std::pair<double, int64_t> plainUse(const RecomputeProblem &problem,
 
 } // namespace
 
+/// What a choice costs at a price per byte that is kept at the turn from forward to backward.
+double pricedCost(const RecomputeProblem &problem, const std::vector<char> &chosen, double price) {
+  double cost = 0;
+  std::vector<int32_t> producer(problem.values.size(), -1);
+  std::vector<char> isKept(problem.values.size(), 0);
+  bool isOver = false;
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const RecomputeOp &op = problem.ops[i];
+    isOver |= op.isBackward;
+    if (!isOver)
+      for (int32_t value : op.writes)
+        producer[value] = static_cast<int32_t>(i);
+    cost += chosen[i] ? op.timeUs : 0;
+    for (int32_t value : op.reads)
+      isKept[value] |= op.isBackward || chosen[i];
+  }
+  for (size_t v = 0; v < problem.values.size(); ++v) {
+    const RecomputeValue &value = problem.values[v];
+    if (producer[v] >= 0 && isKept[v] && !chosen[producer[v]] && !value.fromStart && !value.toEnd)
+      cost += price * static_cast<double>(value.bytes * value.copies);
+  }
+  return cost;
+}
+
+TEST(RecomputationTest, APriceGivesTheCheapestOfAllSubsets) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 60; ++round) {
+    RecomputeProblem problem = randomProgram(random, 3 + static_cast<int>(random() % 8));
+    std::vector<size_t> free;
+    for (size_t i = 0; i < problem.ops.size() && !problem.ops[i].isBackward; ++i)
+      if (problem.ops[i].mayRecompute)
+        free.push_back(i);
+    for (double price : {0.0, 0.1, 0.5, 2.0, 50.0}) {
+      double least = std::numeric_limits<double>::infinity();
+      for (size_t subset = 0; subset < size_t{1} << free.size(); ++subset) {
+        std::vector<char> chosen(problem.ops.size(), 0);
+        for (size_t bit = 0; bit < free.size(); ++bit)
+          chosen[free[bit]] = subset >> bit & 1;
+        least = std::min(least, pricedCost(problem, chosen, price));
+      }
+      std::vector<char> found = cheapestAt(problem, price);
+      EXPECT_NEAR(pricedCost(problem, found, price), least, 1e-9 * (1 + least)) << round << price;
+    }
+  }
+}
+
 TEST(Recomputation, IsOptimalOnSmallPrograms) {
   int feasible = 0, refused = 0, recomputed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {

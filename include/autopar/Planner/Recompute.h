@@ -55,6 +55,10 @@ struct RecomputeUse {
 /// serves later readers too.
 RecomputeUse useOf(const RecomputeProblem &problem, const std::vector<char> &chosen);
 
+/// What is best computed again where keeping a byte from the forward to the backward pass costs
+/// `usPerByte`, by operation. What a choice holds while it runs again does not count.
+std::vector<char> cheapestAt(const RecomputeProblem &problem, double usPerByte);
+
 struct RecomputeSolution {
   std::vector<int32_t> recomputed; ///< operations, in order
   double timeUs = 0;

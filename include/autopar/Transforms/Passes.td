@@ -88,6 +88,7 @@ def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
     Option<"seed", "seed", "uint64_t", "1", "seed of engines that draw">,
     Option<"planFile", "emit-plan", "std::string", "\"\"", "write the plan to this file too">,
+    Option<"computesAgain", "computes-again", "std::string", "\"nothing\"", "what recomputation is taken to free the memory of, while shardings are searched: nothing, cheap or layers">,
     Option<"leastMemory", "least-memory", "bool", "true", "where nothing fits, find the least memory that would do">,
   ];
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "autopar/Plan/PlanDetails.h"
+#include "autopar/Transforms/ComputesAgain.h"
 #include "autopar/Transforms/Passes.h"
 
 #include <memory>
@@ -13,8 +14,10 @@ namespace mlir::autopar {
 
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
+  std::optional<ComputesAgain> again;   ///< in: what `start` was searched with, with recomputation
   std::optional<::autopar::Plan> plan;  ///< out: where the pass succeeds
-  ::autopar::PlanDetails details;       ///< out: of `plan`, without a memory limit
+  bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
+  ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
 };
 
 /// autopar-search that leaves its plan in `handoff`, which outlives it, and not in the module.

@@ -6,6 +6,7 @@
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Plan/Constraints.h"
 #include "autopar/Plan/Plan.h"
+#include "autopar/Transforms/ComputesAgain.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::autopar {
@@ -13,6 +14,8 @@ namespace mlir::autopar {
 struct StageEstimateOptions {
   int64_t stages = 1;
   int64_t memoryLimit = 0; ///< bytes per device; 0: the cluster's
+  bool recomputes = false; ///< what does not fit may be computed again
+  double bubble = 1;       ///< what the schedule leaves of 1F1B's
   std::string engine = "auto";
   uint64_t seed = 1;
   ::autopar::Constraints constraints;
@@ -29,9 +32,12 @@ struct StageEstimateOptions {
 int64_t innermost(const ::autopar::Mesh &mesh);
 
 struct StageEstimate {
-  double stepUs = 0; ///< under 1F1B, by the slowest of stages that are cut by their compute
+  double stepUs = 0; ///< by the slowest of stages that are cut by their compute
   /// Of the uncut function on the mesh of one stage; its mesh is the best for that many stages.
   ::autopar::Plan plan;
+  /// What its sharding was searched with. As much of that is computed again, in the step's time
+  /// too, as makes it fit.
+  ComputesAgain again = ComputesAgain::Nothing;
 };
 
 /// The best mesh of a stage and the sharding on it, by the memory of the first stage if that were
