@@ -29,11 +29,23 @@ StagePhases::StagePhases(Block &block) {
                                       return backward.contains(operand.getDefiningOp());
                                     })))
       backward.insert(&op);
+  addWhatOnlyBackwardReads(block);
   // What is sent once, behind all micro-batches (a summand of the gradients' norm), waits for
   // everything anyway: nobody waits for its part in a micro-batch.
   for (auto transfer : block.getOps<TransferOp>())
     addDependences(transfer.getInput().getDefiningOp(), sent,
                    [](Operation *op) { return !isa<TransferOp>(op) && !MicroBatches::joins(op); });
+}
+
+/// A reshard for the weight gradient stands where that is computed and stays there: made in the
+/// forward pass its result would wait for it, which is as a rule more than what it is made of.
+void StagePhases::addWhatOnlyBackwardReads(Block &block) {
+  auto isBehind = [&](Operation *user) { return isBackward(user) && !isa<TransferOp>(user); };
+  auto first = llvm::find_if(block, [&](Operation &op) { return isBackward(&op); });
+  for (Operation &op : llvm::reverse(llvm::make_range(first, block.end())))
+    if (op.getNumOperands() > 0 && !op.use_empty() && !isa<TransferOp>(op) &&
+        llvm::all_of(op.getUsers(), isBehind))
+      backward.insert(&op);
 }
 
 ::autopar::StagePhase StagePhases::of(Operation *op) const {

@@ -14,12 +14,15 @@ public:
   explicit StagePhases(Block &block);
 
   ::autopar::StagePhase of(Operation *op) const;
-  /// Whether it is a derivative or reads one. What has no operands is on either side.
+  /// Whether it is a derivative or reads one, or stands behind the first of them and only they read
+  /// it. What has no operands is on either side.
   bool isBackward(Operation *op) const { return backward.contains(op); }
   /// Whether there is a backward pass.
   bool trains() const { return !backward.empty(); }
 
 private:
+  void addWhatOnlyBackwardReads(Block &block);
+
   DenseSet<Operation *> backward;
   DenseSet<Operation *> sent; ///< what transferred values are made of on their stage
 };
