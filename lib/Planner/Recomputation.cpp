@@ -12,7 +12,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace autopar {
 namespace {
@@ -55,6 +57,7 @@ public:
       if (op.isBackward && turn < 0)
         turn = index;
     }
+    countWaiting();
   }
 
   Result<RecomputeSolution> run(int64_t *leastBytes) {
@@ -121,6 +124,59 @@ private:
     return use;
   }
 
+  //===-- what waits -----------------------------------------------------------------------===//
+
+  /// Of how many micro-batches a value of row `from` waits for row `to` where `runs` is how often
+  /// rows ran.
+  static int64_t waiting(const std::map<int32_t, int64_t> &runs, int32_t from, int32_t to) {
+    auto a = runs.find(from), b = runs.find(to);
+    if (from == to || a == runs.end() || b == runs.end())
+      return 1; // not between rows
+    return std::max<int64_t>(0, a->second - b->second);
+  }
+
+  /// How many micro-batches' values wait when the backward pass of one begins, where most
+  /// micro-batches are in flight: at least as many as their own readers say, of any reader where
+  /// only what runs again reads.
+  void countWaiting() {
+    waits.assign(problem.values.size(), 1);
+    if (turn < 0 || problem.order.empty())
+      return;
+    std::map<int32_t, int64_t> runs, atTurn;
+    for (int32_t row : problem.order)
+      runs[row] = 0;
+    std::set<int32_t> backward;
+    for (const RecomputeOp &op : problem.ops)
+      if (op.isBackward && runs.count(op.row))
+        backward.insert(op.row);
+    int64_t inFlight = 0, most = -1;
+    for (int32_t row : problem.order) {
+      if (row == problem.ops[turn].row && inFlight > most) {
+        most = inFlight;
+        atTurn = runs;
+      }
+      ++runs[row];
+      inFlight += backward.count(row) ? -1 : 1;
+    }
+    for (size_t v = 0; v < waits.size(); ++v)
+      waits[v] = waitsAt(atTurn, backward, static_cast<int32_t>(v));
+  }
+
+  int64_t waitsAt(const std::map<int32_t, int64_t> &runs, const std::set<int32_t> &backward,
+                  int32_t value) const {
+    if (producer[value] < 0 || problem.ops[producer[value]].isBackward)
+      return 0;
+    int32_t made = problem.ops[producer[value]].row;
+    int64_t count = std::numeric_limits<int64_t>::max();
+    for (int32_t reader : readers[value])
+      if (problem.ops[reader].isBackward)
+        count = std::min(count, waiting(runs, made, problem.ops[reader].row));
+    if (firstRead[value] < 0)
+      for (int32_t row : backward)
+        count = std::min(count, waiting(runs, made, row));
+    return count == std::numeric_limits<int64_t>::max() ? 1 : count;
+  }
+
   //===-- cuts -----------------------------------------------------------------------------===//
 
   /// How much a place of the program weighs when bytes are held there; they add up to 1.
@@ -168,10 +224,9 @@ private:
       double bytes = static_cast<double>(value.bytes);
       // What waits is there from the turn on; how long at least, its own readers say.
       int32_t last = isRead ? lastRead[v] : turn;
-      double keep =
-          value.fromStart || value.toEnd
-              ? 0
-              : price * bytes * static_cast<double>(value.copies) * weights.between(turn, last);
+      double keep = value.fromStart || value.toEnd ? 0
+                                                   : price * bytes * static_cast<double>(waits[v]) *
+                                                         weights.between(turn, last);
       int32_t begins = firstRead[v];
       if (runsFor && (*runsFor)[made] >= 0)
         begins = (*runsFor)[made];
@@ -476,7 +531,8 @@ private:
   std::vector<int32_t> producer;
   std::vector<std::vector<int32_t>> readers;
   std::vector<int32_t> firstRead, lastRead; ///< by operations of the backward pass; -1: none
-  int32_t turn = -1;                        ///< the first operation of the backward pass
+  std::vector<int64_t> waits; ///< by value: micro-batches of which it waits at the turn
+  int32_t turn = -1;          ///< the first operation of the backward pass
   int64_t walks = 0;
 
   Choice best, leanest;

@@ -21,6 +21,7 @@ using namespace mlir::autopar;
 using ::autopar::RecomputeOp;
 using ::autopar::RecomputeProblem;
 using ::autopar::RecomputeValue;
+using ::autopar::StagePhase;
 
 /// Buffers are placed at multiples of this.
 static constexpr int64_t kAlignment = 64;
@@ -50,8 +51,10 @@ public:
   RecomputeProblem run() {
     addArguments();
     findNextValues();
+    findWhatIsForAll();
     for (Operation &op : block.without_terminator())
       add(&op);
+    order();
     return std::move(problem);
   }
 
@@ -109,13 +112,104 @@ private:
     }
   }
 
+  /// What runs once and is read in every micro-batch, or by something that is.
+  void findWhatIsForAll() {
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      if (microBatches.phaseOf(&op) == MicroBatchPhase::Before &&
+          llvm::any_of(op.getUsers(), [&](Operation *user) {
+            return microBatches.phaseOf(user) == MicroBatchPhase::Each || forAll.contains(user);
+          }))
+        forAll.insert(&op);
+  }
+
+  /// Rows of the schedule by stage and phase, and those that receive for them ahead. Without stages
+  /// a micro-batch is one row.
+  int32_t rowOf(int32_t stage, StagePhase phase) const {
+    return schedule.stages == 1 ? 0 : 3 * stage + static_cast<int32_t>(phase);
+  }
+  static constexpr int32_t kUnknown = -2;       ///< until it is known who reads it
+  static constexpr int32_t kReceived = 1 << 20; ///< and the row that reads it, once that is known
+
+  int32_t rowOf(Operation *op) const {
+    if (microBatches.count() == 1 && schedule.stages == 1)
+      return RecomputeOp::kBefore;
+    if (microBatches.phaseOf(op) == MicroBatchPhase::After)
+      return RecomputeOp::kAfter;
+    if (microBatches.phaseOf(op) == MicroBatchPhase::Before && microBatches.count() > 1)
+      return forAll.contains(op) ? RecomputeOp::kBefore : RecomputeOp::kAfter;
+    int64_t stage = stages.of(op);
+    if (stage == Stages::kNone)
+      return schedule.stages == 1 ? 0 : kUnknown;
+    auto own = static_cast<int32_t>(stage);
+    return isa<TransferOp>(op) ? kReceived : rowOf(own, phases.of(op));
+  }
+
+  /// The rows of the schedule that have work, each behind what is received by then; operations in
+  /// the order in which their rows first run.
+  void order() {
+    std::set<int32_t> used;
+    for (const RecomputeOp &op : problem.ops)
+      used.insert(op.row);
+    std::vector<int32_t> rows;
+    for (const ::autopar::ScheduleRow &row : schedule.rows[mesh])
+      if (int32_t number = rowOf(row.stage, row.phase); used.count(number))
+        if (schedule.stages > 1 || row.phase == StagePhase::Forward)
+          rows.push_back(number);
+    placeByReaders(turnsOf(rows));
+    for (const RecomputeOp &op : problem.ops)
+      used.insert(op.row);
+    size_t received = 0;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      for (; received < std::min(rows.size(), row + 1 + schedule.receivesAhead); ++received)
+        if (int32_t ahead = kReceived + rows[received]; used.count(ahead))
+          problem.order.push_back(ahead);
+      problem.order.push_back(rows[row]);
+    }
+    std::map<int32_t, size_t> turns = turnsOf(problem.order);
+    std::vector<std::pair<size_t, size_t>> places;
+    for (auto [index, op] : llvm::enumerate(problem.ops))
+      places.emplace_back(turns.at(op.row), index);
+    llvm::sort(places);
+    std::vector<RecomputeOp> ops;
+    for (auto [turn, index] : places)
+      ops.push_back(std::move(problem.ops[index]));
+    problem.ops = std::move(ops);
+  }
+
+  static std::map<int32_t, size_t> turnsOf(ArrayRef<int32_t> rows) {
+    std::map<int32_t, size_t> turns{{RecomputeOp::kBefore, 0}, {RecomputeOp::kAfter, SIZE_MAX}};
+    for (int32_t row : rows)
+      turns.try_emplace(row, turns.size());
+    return turns;
+  }
+
+  /// What is on no stage is made in the first row that reads it, what another mesh sends is
+  /// received for that row.
+  void placeByReaders(const std::map<int32_t, size_t> &turns) {
+    std::vector<int32_t> firstReader(problem.values.size(), RecomputeOp::kAfter);
+    auto makeEarlier = [&](int32_t &row, int32_t other) {
+      if (turns.at(other) < turns.at(row))
+        row = other;
+    };
+    for (RecomputeOp &op : llvm::reverse(problem.ops)) {
+      if (bool isReceived = op.row == kReceived; isReceived || op.row == kUnknown) {
+        op.row = RecomputeOp::kAfter;
+        for (int32_t value : op.writes)
+          makeEarlier(op.row, firstReader[value]);
+        bool isScheduled = op.row != RecomputeOp::kBefore && op.row != RecomputeOp::kAfter;
+        if (isReceived) {
+          op.row += isScheduled ? kReceived : 0;
+          continue;
+        }
+      }
+      for (int32_t value : op.reads)
+        makeEarlier(firstReader[value], op.row);
+    }
+  }
+
   int32_t addValue(Value value, bool fromStart = false, bool toEnd = false) {
     RecomputeValue entry;
     entry.bytes = bufferBytes(value);
-    Operation *op = value.getDefiningOp();
-    if (schedule.meshes > 1 && !fromStart && microBatches.runsOf(op) > 1 &&
-        stages.of(op) != Stages::kNone)
-      entry.copies = schedule.mostInFlight(static_cast<int32_t>(stages.of(op)));
     entry.fromStart = fromStart;
     entry.toEnd = toEnd;
     problem.values.push_back(entry);
@@ -129,14 +223,16 @@ private:
           transfer && places.contains(transfer.getInput())) {
         RecomputeOp send;
         read(transfer.getInput(), send);
-        send.isBackward = phases.isBackward(transfer.getInput().getDefiningOp());
+        Operation *producer = transfer.getInput().getDefiningOp();
+        send.isBackward = phases.isBackward(producer);
+        send.row = rowOf(producer);
         problem.ops.push_back(send);
       }
       return;
     }
     if (op->hasTrait<OpTrait::ConstantLike>())
       return;
-    if (isLookedThrough(op)) {
+    if (isLookedThrough(op) || (isa<TransferOp>(op) && places.contains(op->getOperand(0)))) {
       if (auto place = places.find(op->getOperand(0)); place != places.end())
         for (Value result : op->getResults())
           places[result] = place->second;
@@ -144,7 +240,8 @@ private:
     }
     RecomputeOp entry;
     entry.id = getOpId(op).str();
-    entry.isBackward = phases.isBackward(op);
+    entry.isBackward = phases.isBackward(op) && !forAll.contains(op);
+    entry.row = rowOf(op);
     for (Value operand : op->getOperands())
       read(operand, entry);
     for (Value result : op->getResults()) {
@@ -152,11 +249,7 @@ private:
         continue;
       bool isSum = llvm::any_of(result.getUsers(), llvm::IsaPred<CarryOp>);
       bool fromStart = isa<CarriedOp, StackMicroBatchesOp>(op);
-      bool isForAll = microBatches.count() > 1 &&
-                      microBatches.phaseOf(op) == MicroBatchPhase::Before &&
-                      llvm::any_of(result.getUsers(),
-                                   [&](Operation *user) { return microBatches.runsOf(user) > 1; });
-      bool toEnd = isSum || isForAll || isa<StackMicroBatchesOp>(op) || returned.contains(result);
+      bool toEnd = isSum || isa<StackMicroBatchesOp>(op) || returned.contains(result);
       if (isa<CarryOp>(op))
         continue; // the sum that it hands on
       entry.writes.push_back(addValue(result, fromStart, toEnd));
@@ -189,6 +282,7 @@ private:
   RecomputeProblem problem;
   DenseMap<Value, int32_t> places;
   DenseSet<Value> returned, inPlace;
+  DenseSet<Operation *> forAll;
 };
 
 } // namespace

@@ -153,6 +153,27 @@ def test_pipelined_and_recomputed_training_is_the_same_under_every_schedule(mode
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6)
 
 
+@pytest.mark.parametrize("pipeline", [["1f1b", "--stages=4"], ["gpipe", "--stages=4"], ["zero-bubble", "--stages=4"],
+                                      ["interleaved", "--stages=2", "--virtual-stages=2"]])
+def test_memory_that_a_schedule_is_thought_to_need_is_what_its_programs_need(tmp_path, pipeline):
+    """gpt3-1.3b under a limit that asks for recomputation: planned memory of every stage against what the choice was judged by."""
+    path = tmp_path / "gpt3.onnx"
+    models.save("gpt3-1.3b", path, weights=False)
+    command = [find_tool("autopar-compile"), path, "--bind=batch=32,seq=1024", "--cluster=presets:a100x4", "--precision=bf16", "--micro-batches=16", "--memory-limit=9G",
+               "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=1e-4)", "--quiet", "--pipeline-schedule", *pipeline]
+
+    def peaks(*options: str) -> np.ndarray:
+        subprocess.run([*map(str, command), *options], check=True)
+        believed = json.loads((tmp_path / "plan.json").read_text())["believed"]
+        assert believed["recompute_us"] > 0
+        return np.array(believed["peak_bytes"])
+
+    judged = peaks("--plan-only", f"-o={tmp_path / 'plan.json'}")
+    planned = peaks("--stop-after=plan-memory", f"--emit-plan={tmp_path / 'plan.json'}")
+    assert max(planned) <= 9 << 30
+    np.testing.assert_allclose(planned, judged, rtol=0.08)
+
+
 def test_operations_are_a_finer_choice_than_layers(tmp_path):
     """gpt3-1.3b by the cost model: at the memory of every layer recomputed, where no fewer layers fit, a step is 3 % faster and more."""
     path = tmp_path / "gpt3.onnx"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,23 +15,30 @@ namespace autopar {
 
 /// One instruction of the program.
 struct RecomputeOp {
+  static constexpr int32_t kBefore = -1, kAfter = std::numeric_limits<int32_t>::max();
+
   std::string id;
-  double timeUs = 0; ///< of computing it again, in a whole step
+  int32_t row = kBefore; ///< of RecomputeProblem::order; or once, before or after all rows
+  double timeUs = 0;     ///< of computing it again, in a whole step
   std::vector<int32_t> reads, writes;
   int64_t scratchBytes = 0; ///< while it runs
   bool isBackward = false;
   bool mayRecompute = false; ///< only of the forward pass
 };
 
-/// What an operation writes. A value is written once.
+/// What an operation writes, in every micro-batch anew if it is of a row. A sum over micro-batches
+/// is a value that is held to the end, beside one of as many bytes that is held from the start and
+/// read where the sum is written.
 struct RecomputeValue {
   int64_t bytes = 0;
-  int64_t copies = 1; ///< how many are kept at a time where it waits for the backward pass
   bool fromStart = false, toEnd = false; ///< held before it is written, after it was last read
 };
 
 struct RecomputeProblem {
-  std::vector<RecomputeOp> ops; ///< in the order in which they run
+  std::vector<RecomputeOp> ops; ///< in the order in which they run for the first micro-batch
+  /// The schedule: rows, each once per micro-batch, micro-batches of a row in order. Empty where
+  /// everything runs once.
+  std::vector<int32_t> order;
   std::vector<RecomputeValue> values;
   int64_t constantBytes = 0;
   int64_t memoryLimitBytes = 0;
@@ -50,13 +58,14 @@ struct RecomputeUse {
   std::vector<int32_t> runsFor; ///< by operation: the one before which it runs again; -1: never
 };
 
-/// Runs the program in mind. An operation of the backward pass that reads a value of a chosen one
-/// has that computed again right before, with everything chosen that this reads in turn; the result
-/// serves later readers too.
+/// Runs the program in mind, every row of the schedule. An operation of the backward pass that
+/// reads a value of a chosen one has that computed again right before, with everything chosen that
+/// this reads in turn; the result serves later readers too.
 RecomputeUse useOf(const RecomputeProblem &problem, const std::vector<char> &chosen);
 
 /// What is best computed again where keeping a byte from the forward to the backward pass costs
-/// `usPerByte`, by operation. What a choice holds while it runs again does not count.
+/// `usPerByte`, by operation; a byte of each micro-batch that waits for it. What a choice holds
+/// while it runs again does not count.
 std::vector<char> cheapestAt(const RecomputeProblem &problem, double usPerByte);
 
 struct RecomputeSolution {
