@@ -60,8 +60,9 @@ struct Place {
 class Chooser {
 public:
   Chooser(ModuleOp module, const PipelineChoices &choices, const AutoShardOptions &options,
-          const ::autopar::Cluster &cluster, function_ref<void(const std::string &)> onCandidate)
-      : module(module), choices(choices), options(options), cluster(cluster),
+          const LowerOptions &lower, const ::autopar::Cluster &cluster,
+          function_ref<void(const std::string &)> onCandidate)
+      : module(module), choices(choices), options(options), lower(lower), cluster(cluster),
         onCandidate(onCandidate) {}
 
   LogicalResult run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff);
@@ -93,6 +94,7 @@ private:
   ModuleOp module;
   const PipelineChoices &choices;
   const AutoShardOptions &options;
+  const LowerOptions &lower;
   const ::autopar::Cluster &cluster;
   function_ref<void(const std::string &)> onCandidate;
   std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
@@ -259,7 +261,7 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
   });
   if (own.stages > 1 && failed(runPhase(*candidate.module, Phase::CutStages, own)))
     return std::nullopt;
-  if (failed(searchPlan(*candidate.module, own, candidate.found)))
+  if (failed(searchPlan(*candidate.module, own, lower, candidate.found)))
     return std::nullopt;
   return candidate;
 }
@@ -343,14 +345,13 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
 
 } // namespace
 
-LogicalResult mlir::autopar::choosePipeline(OwningOpRef<ModuleOp> &module,
-                                            const PipelineChoices &choices,
-                                            const AutoShardOptions &options,
-                                            const ::autopar::Cluster &cluster,
-                                            SearchHandoff &handoff,
-                                            function_ref<void(const std::string &)> onCandidate) {
+LogicalResult
+mlir::autopar::choosePipeline(OwningOpRef<ModuleOp> &module, const PipelineChoices &choices,
+                              const AutoShardOptions &options, const LowerOptions &lower,
+                              const ::autopar::Cluster &cluster, SearchHandoff &handoff,
+                              function_ref<void(const std::string &)> onCandidate) {
   OwningOpRef<ModuleOp> result;
-  if (failed(Chooser(*module, choices, options, cluster, onCandidate).run(result, handoff)))
+  if (failed(Chooser(*module, choices, options, lower, cluster, onCandidate).run(result, handoff)))
     return failure();
   module = std::move(result);
   return success();

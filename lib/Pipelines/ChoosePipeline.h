@@ -26,8 +26,8 @@ std::vector<int64_t> microBatchCounts(int64_t samples);
 /// plan in `handoff`; what was rejected stands in the plan. `onCandidate` is told what is tried.
 /// Failure: nothing has a plan; the diagnostics say why.
 LogicalResult choosePipeline(OwningOpRef<ModuleOp> &module, const PipelineChoices &choices,
-                             const AutoShardOptions &options, const ::autopar::Cluster &cluster,
-                             SearchHandoff &handoff,
+                             const AutoShardOptions &options, const LowerOptions &lower,
+                             const ::autopar::Cluster &cluster, SearchHandoff &handoff,
                              function_ref<void(const std::string &)> onCandidate);
 
 } // namespace mlir::autopar

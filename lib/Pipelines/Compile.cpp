@@ -340,8 +340,12 @@ private:
       return choose();
     if (phase == Phase::Search && choosesPipeline())
       return fit(); // searched for what was tried
+    if (isLowered && phase < Phase::PlanMemory)
+      return phase == Phase::Schedule ? takeStepTime() : Status::ok();
+    if (isLowered && phase == Phase::PlanMemory)
+      return fitDevices();
     if (phase == Phase::Search) {
-      if (failed(searchPlan(*module, shardOptions, found)))
+      if (failed(searchPlan(*module, shardOptions, lowerOptions, found)))
         return reported();
       return fit();
     }
@@ -480,13 +484,21 @@ private:
     return ::autopar::writeWholeFile(options.report, ::autopar::htmlReport(input));
   }
 
-  /// The plan that was found becomes one that fits when it runs.
+  /// The plan that was found becomes one that fits when it runs. It is lowered to know that: what
+  /// comes of it takes the module's place, unless somebody wants to see how.
   Status fit() {
-    bool isLowered = options.stopAfter >= Phase::PlanMemory;
-    if (options.train && isLowered && shardOptions.plan.empty() &&
-        failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
+    bool mustFit =
+        options.train && options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
+    if (mustFit && failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
       return reported();
-    return describe();
+    AUTOPAR_RETURN_IF_ERROR(describe());
+    isLowered = found.lowered && options.emitMlir.empty();
+    if (isLowered) {
+      if (auto plan = (*module)->getAttr("autopar.plan"))
+        (*found.lowered)->setAttr("autopar.plan", plan);
+      module = std::move(found.lowered);
+    }
+    return Status::ok();
   }
 
   /// Whether micro-batches, stages or their schedule are left to cost.
@@ -521,7 +533,8 @@ private:
       if (options.onDetail)
         options.onDetail(name);
     };
-    if (failed(choosePipeline(module, *choices, shardOptions, *cluster, found, onCandidate)))
+    if (failed(choosePipeline(module, *choices, shardOptions, lowerOptions, *cluster, found,
+                              onCandidate)))
       return reported();
     return Status::ok();
   }
@@ -573,6 +586,7 @@ private:
   int cudaChip = ::autopar::kPtxChip;
   SearchHandoff found; ///< the plan, from the search on
   bool isDescribed = false;
+  bool isLowered = false; ///< the search left programs with their memory planned
   CompileResult result;
 };
 } // namespace

@@ -46,8 +46,9 @@ struct Candidate {
 
 class PlanSearch {
 public:
-  PlanSearch(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff)
-      : module(module), options(options), handoff(handoff) {}
+  PlanSearch(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
+             SearchHandoff &handoff)
+      : module(module), options(options), lower(lower), handoff(handoff) {}
 
   LogicalResult run() {
     if (!options.plan.empty())
@@ -72,7 +73,7 @@ public:
     return chooseAmong(taken(), handoff.again ? others.take_front(0) : others, own, why);
   }
 
-  LogicalResult fit(const LowerOptions &lower) {
+  LogicalResult fit() {
     if (options.recompute != "auto" || options.engine == "random")
       return success();
     if (failed(loadCluster()))
@@ -84,12 +85,13 @@ public:
     Plan bare = withoutRecomputation(now);
     std::vector<RecomputeProblem> problems;
     for (int round = 0; round < kFittings; ++round) {
-      FailureOr<std::vector<int64_t>> planned = plannedBytes(now, lower);
-      if (failed(planned))
+      FailureOr<OwningOpRef<ModuleOp>> lowered = programsOfRanks(now);
+      if (failed(lowered))
         return failure();
-      int64_t most = *llvm::max_element(*planned);
-      if (static_cast<double>(most) <= limit) {
-        now.believed.peakBytes = std::move(*planned);
+      std::vector<int64_t> planned = plannedBytes(**lowered, now);
+      if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
+        now.believed.peakBytes = std::move(planned);
+        handoff.lowered = std::move(*lowered);
         handoff.plan = std::move(now);
         handoff.isJudged = true;
         return success();
@@ -101,7 +103,7 @@ public:
         problems = *found;
       }
       std::vector<RecomputeSolution> solutions;
-      for (auto [problem, bytes] : llvm::zip_equal(problems, *planned)) {
+      for (auto [problem, bytes] : llvm::zip_equal(problems, planned)) {
         int64_t missing = bytes - static_cast<int64_t>(limit), least = 0;
         // A little more than is missing: buffers do not fit each other exactly.
         if (missing > 0)
@@ -140,8 +142,8 @@ private:
                                     cluster.usableBytes((*meshes)[mesh].devices));
   }
 
-  /// Bytes of each mesh's program, and what its devices have less than the limit.
-  FailureOr<std::vector<int64_t>> plannedBytes(const Plan &plan, const LowerOptions &lower) {
+  /// A copy of the module that is lowered along the plan until memory is planned.
+  FailureOr<OwningOpRef<ModuleOp>> programsOfRanks(const Plan &plan) {
     FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
     if (failed(copy))
       return failure();
@@ -151,8 +153,13 @@ private:
     for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
       if (failed(runPhase(**copy, phase, options, own)))
         return failure();
+    return copy;
+  }
+
+  /// Bytes of each mesh's program, and what its devices have less than the limit.
+  std::vector<int64_t> plannedBytes(ModuleOp programs, const Plan &plan) const {
     std::vector<int64_t> bytes;
-    for (auto program : (**copy).getOps<exec::ProgramOp>())
+    for (auto program : programs.getOps<exec::ProgramOp>())
       bytes.push_back(program.getArena()->front() + missingOn(plan, bytes.size()));
     return bytes;
   }
@@ -223,7 +230,7 @@ private:
       return failure();
     for (Phase phase :
          {Phase::InsertReshards, Phase::Partition, Phase::OptimizeCollectives, Phase::FormGroups})
-      if (failed(runPhase(*copy, phase, own)))
+      if (failed(runPhase(*copy, phase, own, lower)))
         return failure();
     return copy;
   }
@@ -439,6 +446,7 @@ private:
 
   ModuleOp module;
   const AutoShardOptions &options;
+  const LowerOptions &lower;
   SearchHandoff &handoff;
   bool isHeld = false; ///< values have their holds
   Cluster cluster;
@@ -455,11 +463,11 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
 }
 
 LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
-                                        SearchHandoff &handoff) {
-  return PlanSearch(module, options, handoff).run();
+                                        const LowerOptions &lower, SearchHandoff &handoff) {
+  return PlanSearch(module, options, lower, handoff).run();
 }
 
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
                                          const LowerOptions &lower, SearchHandoff &handoff) {
-  return PlanSearch(module, options, handoff).fit(lower);
+  return PlanSearch(module, options, lower, handoff).fit();
 }

@@ -16,7 +16,8 @@ SearchPassOptions searchOptions(const AutoShardOptions &options);
 /// plan to follow. `handoff.again` leaves out searches that are known to find nothing better.
 /// `recompute=auto` computes again what has to be for a faster plan to fit the memory limit, `full`
 /// every layer, `none` nothing. An inference step has nothing to compute again.
-LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff);
+LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
+                         const LowerOptions &lower, SearchHandoff &handoff);
 
 /// The phase that writes a plan onto the operations, for a plan at hand.
 LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan);

@@ -6,6 +6,8 @@
 #include "autopar/Plan/PlanDetails.h"
 #include "autopar/Transforms/ComputesAgain.h"
 #include "autopar/Transforms/Passes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 
 #include <memory>
 #include <optional>
@@ -18,6 +20,7 @@ struct SearchHandoff {
   std::optional<::autopar::Plan> plan;  ///< out: where the pass succeeds
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
   ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
+  OwningOpRef<ModuleOp> lowered; ///< out: the programs of `plan` with their memory planned, or null
 };
 
 /// autopar-search that leaves its plan in `handoff`, which outlives it, and not in the module.
