@@ -108,7 +108,17 @@ FailureOr<bool> TimeSplit::decide(Operation *op) {
   ShardingRule rule = shardingRuleOf(op);
   SmallVector<FactorAxes> possible = enumerateStrategies(rule, mesh);
   const FactorAxes *best = cheapest(op, rule, ArrayRef(possible).drop_front());
-  if (!best)
+  auto isSame = [&](OpResult result) {
+    TensorSharding sharding = resultSharding(rule, *best, result.getResultNumber());
+    return !splitOf(sharding) && sharding.partial.empty();
+  };
+  int64_t same = best ? llvm::count_if(op->getResults(), isSame) : 0;
+  // What every micro-batch would compute alike (a fence waits for a part) is computed once.
+  if (same > 0 && same == op->getNumResults()) {
+    late.insert(op->result_begin(), op->result_end());
+    return true;
+  }
+  if (!best || same > 0)
     return op->emitOpError() << "couples the samples of a batch (or " << count()
                              << " does not divide an extent): micro-batches would change what \""
                              << getOpId(op) << "\" computes";
