@@ -272,7 +272,8 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
 }
 
 /// The ends, and the places where little is sent: no worse than those around them. At most about
-/// 200 of them, the cheapest first.
+/// 200 of them, the cheapest first; of those that cost the same, as the layers of a deep model, some
+/// everywhere.
 std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
   constexpr size_t most = 200;
   int32_t end = static_cast<int32_t>(ops.size());
@@ -288,8 +289,15 @@ std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
   llvm::sort(places, [&](int32_t a, int32_t b) {
     return std::pair(crossing[a], a) < std::pair(crossing[b], b);
   });
-  if (places.size() > std::max<size_t>(most, stages))
-    places.resize(std::max<size_t>(most, stages));
+  if (size_t room = std::max<size_t>(most, stages); places.size() > room) {
+    auto isCheaper = [&](int32_t place) { return crossing[place] < crossing[places[room]]; };
+    auto isNoDearer = [&](int32_t place) { return crossing[place] <= crossing[places[room]]; };
+    size_t first = llvm::partition_point(places, isCheaper) - places.begin();
+    size_t equal = llvm::partition_point(places, isNoDearer) - places.begin() - first;
+    for (size_t i = first; i < room; ++i)
+      places[i] = places[first + (i - first) * equal / (room - first)];
+    places.resize(room);
+  }
   places.push_back(0);
   places.push_back(end);
   llvm::sort(places);

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 from typing import List, Optional
 
@@ -179,6 +180,17 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
     for plan in (slow, fast):
         rejected = plan["believed"]["alternatives"]
         assert all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
+
+
+def test_a_deep_model_is_cut_everywhere(tmp_path):
+    """More places to cut than are tried, all alike: the stages of 160 layers are of the same length all the same."""
+    path = tmp_path / "gpt2.onnx"
+    models.save("gpt2-124m", path, weights=False, layers=160, hidden=64, heads=2, vocab=100)
+    command = [find_tool("autopar-compile"), path, "--bind=batch=8,seq=64", "--ranks=4", "--stages=4", "--micro-batches=4", "--stop-after=cut-stages", "-o", tmp_path / "cut.mlir", "--quiet"]
+    subprocess.run([str(word) for word in command], check=True)
+    cuts = sorted({int(layer) for layer in re.findall(r'autopar\.transfer .*?"/transformer/h\.(\d+)/', (tmp_path / "cut.mlir").read_text())})
+    assert len(cuts) == 3
+    assert all(abs(cut - wanted) <= 3 for cut, wanted in zip(cuts, [39, 79, 119])), cuts
 
 
 @pytest.mark.parametrize("faster", [0, 1])
