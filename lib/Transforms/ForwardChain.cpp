@@ -272,8 +272,8 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
 }
 
 /// The ends, and the places where little is sent: no worse than those around them. At most about
-/// 200 of them, the cheapest first; of those that cost the same, as the layers of a deep model, some
-/// everywhere.
+/// 200 of them, the cheapest first; of those that cost the same, as the layers of a deep model,
+/// some everywhere.
 std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
   constexpr size_t most = 200;
   int32_t end = static_cast<int32_t>(ops.size());
