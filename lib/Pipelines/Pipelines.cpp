@@ -220,6 +220,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::PlanMemory: {
     exec::PlanMemoryPassOptions options;
     options.limit = lower.memoryLimit;
+    options.refuse = lower.refuse;
     manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
     manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
     manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());

@@ -149,7 +149,8 @@ private:
       return failure();
     LowerOptions own;
     own.copyOptionValuesFrom(lower);
-    own.memoryLimit = 0;
+    own.memoryLimit = limit;
+    own.refuse = false; // who fits the plan wants to know by how much
     for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
       if (failed(runPhase(**copy, phase, options, own)))
         return failure();

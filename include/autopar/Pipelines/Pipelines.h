@@ -96,6 +96,9 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                              llvm::cl::init("cpu")};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
                               llvm::cl::init(0)};
+  Option<bool> refuse{*this, "refuse",
+                      llvm::cl::desc("whether a program over the memory limit is an error"),
+                      llvm::cl::init(true)};
   Option<std::string> attention{
       *this, "attention",
       llvm::cl::desc("auto (one call where the target has one), fused or products"),

@@ -167,7 +167,7 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
     }
     program.setArena(arena);
     plannedBytes += arena[0];
-    if (limit > 0 && arena[0] > limit) {
+    if (refuse && limit > 0 && arena[0] > limit) {
       program.emitError() << "the program needs " << arena[0]
                           << " bytes of device memory per rank, " << arena[0] - int64_t(limit)
                           << " over the limit of " << int64_t(limit)

@@ -12,7 +12,7 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
     A buffer lives from its first to its last instruction, `load` before `step`; parameters, constants and whatever
     `load` leaves for `step` live on, inputs and outputs live through the whole step. Large buffers are
     placed first, each at the lowest offset (a multiple of 64) that is free for as long as it lives. The arena's
-    size is the exact peak. With a limit, a plan over it is refused. Who gets bytes that a message still reads waits
+    size is the exact peak. With a limit, a plan over it is refused, unless the caller only asks for its size. Who gets bytes that a message still reads waits
     for it, so those are left alone for about as long as the message takes, where the arena grows by no more than a
     64th and stays within the limit.
 
@@ -22,6 +22,7 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
   }];
   let options = [
     Option<"limit", "limit", "int64_t", "0", "bytes of device memory that the plan may use; 0 = any">,
+    Option<"refuse", "refuse", "bool", "true", "whether a plan over the limit is an error">,
   ];
   let statistics = [
     Statistic<"plannedBytes", "planned-bytes", "bytes of the device arena">,
