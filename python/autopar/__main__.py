@@ -13,6 +13,8 @@ COMMANDS = {
     "run": "run, verify or measure a compiled.bin",
     "translate": "ONNX to MLIR, compiled.bin to text",
     "opt": "any pass or pipeline on a module",
+    "profile": "this machine, measured, into cluster.json",
+    "solve": "a cost graph from a file",
     "models": "write a model of the zoo",
 }
 EXIT_USAGE = 2

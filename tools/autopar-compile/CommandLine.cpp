@@ -417,6 +417,7 @@ Result<CommandLine> mlir::autopar::parseCommandLine(int argc, char **argv) {
   cl::ResetCommandLineParser();
   static Options options; // the parser keeps pointers to them, and the linker asks it later
   cl::HideUnrelatedOptions(options.category);
+  cl::SetVersionPrinter([](raw_ostream &out) { out << "autopar-compile " AUTOPAR_VERSION "\n"; });
   std::string errors;
   llvm::raw_string_ostream stream(errors);
   if (!cl::ParseCommandLineOptions(

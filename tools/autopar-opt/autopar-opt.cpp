@@ -3,8 +3,12 @@
 #include "autopar/InitAll.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter(
+      [](llvm::raw_ostream &out) { out << "autopar-opt " AUTOPAR_VERSION "\n"; });
   mlir::DialectRegistry registry;
   mlir::autopar::registerAllDialects(registry);
   mlir::autopar::registerAllPasses();

@@ -152,6 +152,12 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
     std::cerr << "autopar-run: which compiled.bin? Run with --help for more information.\n";
     return 2;
   }
+  if (options.cluster.empty() &&
+      app.count("--profile-database") + app.count("--profile-fallback") > 0) {
+    std::cerr << "autopar-run: --profile-database and --profile-fallback go with --simulate; a "
+                 "program that runs takes its own time\n";
+    return 2;
+  }
   for (const CLI::Option *option : app.get_options())
     if (!options.cluster.empty() && option->count() > 0 &&
         std::find(std::begin(kSimulates), std::end(kSimulates), option->get_name()) ==

@@ -172,7 +172,8 @@ int main(int argc, char **argv) {
   CLI::App app("Solves one intra-operator parallelism problem (public contest format, JSON or "
                "gzipped JSON).");
   app.footer(kExamples);
-  app.add_option("problem", arguments.problem, "problem file")->required();
+  app.set_version_flag("--version", std::string("autopar-solve " AUTOPAR_VERSION));
+  app.add_option("problem", arguments.problem, "problem file");
   app.add_option("-o,--output", arguments.output, "where to write {\"solution\": [...]}");
   app.add_option("--time-limit", arguments.timeLimit, "seconds in all; 0: by work units")
       ->check(CLI::NonNegativeNumber);
@@ -188,5 +189,8 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(StatusCode::Usage);
   }
+  // Checked here, after unknown flags were named.
+  if (arguments.problem.empty())
+    return fail({StatusCode::Usage, "which problem? autopar-solve problem.json -o solution.json"});
   return solve(arguments);
 }

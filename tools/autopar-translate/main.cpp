@@ -42,8 +42,28 @@ EXAMPLES:
                                   llvm::cl::desc("module of the exec dialect to write as artifact"),
                                   llvm::cl::value_desc("exec.mlir"), llvm::cl::cat(category));
   llvm::cl::HideUnrelatedOptions(category);
-  llvm::cl::ParseCommandLineOptions(
-      argc, argv, "translates between AutoPar's representations and other formats\n");
+  llvm::cl::SetVersionPrinter(
+      [](llvm::raw_ostream &out) { out << "autopar-translate " AUTOPAR_VERSION "\n"; });
+  if (!llvm::cl::ParseCommandLineOptions(
+          argc, argv, "translates between AutoPar's representations and other formats\n",
+          &llvm::errs()))
+    return usage;
+  if (int modes = !onnx.empty() + operators + !dump.empty() + !extract.empty() + !exec.empty();
+      modes != 1) {
+    llvm::errs() << "autopar-translate: expected one of --import-onnx MODEL, --onnx-operators, "
+                    "--dump ARTIFACT, --extract-kernels ARTIFACT and --exec-to-artifact MODULE, "
+                    "got "
+                 << modes << " (see --help)\n";
+    return usage;
+  }
+  if (!bindings.empty() && onnx.empty()) {
+    llvm::errs() << "autopar-translate: --bind goes with --import-onnx\n";
+    return usage;
+  }
+  if (withText && dump.empty()) {
+    llvm::errs() << "autopar-translate: --with-text goes with --dump\n";
+    return usage;
+  }
   if (!onnx.empty())
     return importOnnxFile(onnx, bindings, output);
   if (operators)
@@ -52,9 +72,5 @@ EXAMPLES:
     return dumpArtifactFile(dump, withText, output);
   if (!extract.empty())
     return extractKernelsFile(extract, output);
-  if (!exec.empty())
-    return emitArtifactFile(exec, output);
-  llvm::errs() << "autopar-translate: no mode given, add --import-onnx MODEL, --dump ARTIFACT, "
-                  "--extract-kernels ARTIFACT or --exec-to-artifact MODULE (see --help)\n";
-  return usage;
+  return emitArtifactFile(exec, output);
 }
