@@ -89,7 +89,9 @@ Result<NodeGroup> readNodeGroup(const nlohmann::json &json, const std::string &p
   group.devicesPerNode = fields.integer("devices_per_node", 1, int64_t(1) << 24);
   group.deviceType = fields.text("device_type");
   if (fields.has("inside_link")) {
-    Result<Link> link = readLink(fields.object("inside_link"), fields.placeOf("inside_link"));
+    const nlohmann::json &inside = fields.object("inside_link");
+    AUTOPAR_RETURN_IF_ERROR(fields.status());
+    Result<Link> link = readLink(inside, fields.placeOf("inside_link"));
     if (!link)
       return link.status();
     group.insideLink = *link;

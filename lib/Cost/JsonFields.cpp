@@ -44,8 +44,9 @@ Result<std::string> readWholeFile(const std::string &path) {
     return Status::noInput("cannot open '" + path + "': " + std::strerror(errno));
   std::ostringstream bytes;
   bytes << in.rdbuf();
-  if (in.bad() || (bytes.fail() && in.peek() != std::ifstream::traits_type::eof()))
-    return Status::ioError("cannot read '" + path + "'");
+  // A folder opens; the next read says that it is one.
+  if (in.peek() != std::ifstream::traits_type::eof() || in.bad())
+    return Status::ioError("cannot read '" + path + "': " + std::strerror(errno));
   return bytes.str();
 }
 

@@ -303,13 +303,17 @@ Result<Plan> Plan::fromJson(std::string_view text) {
     plan.stages.push_back(stage.take());
   }
   if (fields.has("time")) {
-    JsonFields time(fields.object("time"), "time");
+    const nlohmann::json &times = fields.object("time");
+    AUTOPAR_RETURN_IF_ERROR(fields.status());
+    JsonFields time(times, "time");
     plan.microBatches = time.integer("micro_batches", 1, kMostInteger, 1);
     AUTOPAR_RETURN_IF_ERROR(time.finish());
   }
   AUTOPAR_RETURN_IF_ERROR(readMaps(fields, plan));
   if (fields.has("believed")) {
-    Result<PlanBelief> belief = readBelief(fields.object("believed"));
+    const nlohmann::json &believed = fields.object("believed");
+    AUTOPAR_RETURN_IF_ERROR(fields.status());
+    Result<PlanBelief> belief = readBelief(believed);
     if (!belief)
       return belief.status();
     plan.believed = belief.take();

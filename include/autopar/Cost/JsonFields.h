@@ -48,6 +48,9 @@ public:
   std::string placeOf(std::string_view key) const;
   /// Records an error at place.key unless there is one already.
   void fail(std::string_view key, const std::string &what);
+  /// The first error so far.
+  const Status &status() const { return first; }
+
   /// The first error, or one about the first unknown key.
   Status finish() const;
 
