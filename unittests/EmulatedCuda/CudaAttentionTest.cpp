@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on an emulated GPU against the kernel of the CPU, and what is refused.
 #include "../../lib/Runtime/device/cpu/AttentionCall.h"
+#include "TestDevice.h"
 #include "autopar/Artifact/CudaScratch.h"
-#include "autopar/Artifact/CudaTarget.h"
-#include "autopar/Runtime/CudaDevice.h"
 
 #include <gtest/gtest.h>
 
@@ -16,20 +15,9 @@
 using namespace autopar;
 using namespace autopar::artifact;
 using namespace autopar::runtime;
+using namespace autopar::testing;
 
 namespace {
-
-/// A GPU machine says where its libraries are, with nothing for the system's folders.
-bool isEmulated() { return !std::getenv("AUTOPAR_CUDA_LIBRARIES"); }
-
-std::unique_ptr<Device> createDevice() {
-  CudaOptions options;
-  options.libraries = isEmulated() ? EMULATED_CUDA : "";
-  options.target = {"cuda", CudaTarget().toText()};
-  auto device = createCudaDevice(options);
-  EXPECT_TRUE(device.isOk()) << device.status().message();
-  return device.isOk() ? device.take() : nullptr;
-}
 
 struct Sizes {
   int64_t batch = 2, heads = 4, groups = 4, queries = 16, keys = 16, depth = 16, valueDepth = 16;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA device on an emulated GPU: products of all kinds against loops, and queues that wait for
 // each other.
-#include "autopar/Runtime/CudaDevice.h"
-#include "autopar/Artifact/CudaTarget.h"
+#include "TestDevice.h"
 #include "autopar/Runtime/Executor.h"
 
 #include <gtest/gtest.h>
@@ -14,20 +13,9 @@
 using namespace autopar;
 using namespace autopar::artifact;
 using namespace autopar::runtime;
+using namespace autopar::testing;
 
 namespace {
-
-/// A GPU machine says where its libraries are, with nothing for the system's folders.
-bool isEmulated() { return !std::getenv("AUTOPAR_CUDA_LIBRARIES"); }
-
-std::unique_ptr<Device> createDevice() {
-  CudaOptions options;
-  options.libraries = isEmulated() ? EMULATED_CUDA : "";
-  options.target = {"cuda", CudaTarget().toText()};
-  auto device = createCudaDevice(options);
-  EXPECT_TRUE(device.isOk()) << device.status().message();
-  return device.isOk() ? device.take() : nullptr;
-}
 
 int32_t addBuffer(Program &program, int64_t elements, DataType dtype, Space space = Space::Device) {
   Buffer buffer;

@@ -4,12 +4,8 @@
 
 #include "../../lib/Runtime/comm/nccl/NcclCommunicator.h"
 #include "../../lib/Runtime/comm/staged/StagedCommunicator.h"
-#include "autopar/Artifact/CudaTarget.h"
-#include "autopar/Runtime/CudaDevice.h"
+#include "TestDevice.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
 #include <map>
 
 namespace autopar::testing {
@@ -20,9 +16,6 @@ using namespace runtime;
 namespace {
 
 constexpr int64_t kBytes = int64_t{48} << 20;
-
-bool isEmulated() { return !std::getenv("AUTOPAR_CUDA_LIBRARIES"); }
-std::string libraries() { return isEmulated() ? EMULATED_CUDA : ""; }
 
 /// What the suite asks a rank's NCCL for.
 NcclPlan planOfSuite(int32_t rank, int32_t size) {
@@ -70,7 +63,7 @@ public:
   }
   Status open(bool byNccl) {
     CudaOptions options;
-    options.libraries = libraries();
+    options.libraries = cudaLibraries();
     options.localRank = rank();
     options.target = {"cuda", CudaTarget().toText()};
     auto made = createCudaDevice(options);
@@ -168,7 +161,7 @@ private:
 int32_t gpuCount() {
   if (isEmulated())
     setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "4", 0);
-  auto count = countCudaDevices(libraries());
+  auto count = countCudaDevices(cudaLibraries());
   EXPECT_TRUE(count.isOk()) << count.status().message();
   return count.isOk() ? *count : 0;
 }
