@@ -49,12 +49,13 @@ def load() -> ctypes.CDLL:
     except OSError as error:
         raise Error(EXIT_MISSING, f"{FILE} cannot be opened ({error}); build it (cmake --build build) or set AUTOPAR_LIB "
                                   "to the folder that holds it") from None
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
     if library.autoparApiVersion() < API_VERSION:
         raise Error(EXIT_MISMATCH, f"{path} offers version {library.autoparApiVersion()} of the interface, this package "
                                    f"needs {API_VERSION}; build both from one tree")
+    # Only now: an older library does not have them all.
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
     return library
 
 

@@ -111,9 +111,47 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
     (["--fields", FIELDS], "--fields speaks of the arrays of --data, which is missing"),
     (["--eval-every", "2"], "--eval-every and --eval-steps need --eval-data"),
     (["--eval-data", "t.bin"], "--eval-data goes with --data"),
+    (["--checkpoint-every", "2"], "--checkpoint-every needs --checkpoint-dir"),
+    (["--steps", "0"], "--steps 0 runs nothing; it goes with --export"),
+    (["--data", "synthetic(words=3)"], "data 'synthetic(words=3)': expected synthetic or synthetic(vocab=N)"),
 ])
 def test_words_that_do_not_go_together_are_refused(program: pathlib.Path, tmp_path: pathlib.Path, words: List[str], says: str) -> None:
     assert says in refusal(program, tmp_path, *words)
+
+
+def test_a_program_that_does_not_train_has_no_checkpoints_and_no_loss(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    forward = autopar.compile(gpt2.path, tmp_path / "forward.bin", bind=gpt2.bind).path
+    for option in ("--checkpoint-dir", "--export"):
+        said = refusal(forward, tmp_path, option, tmp_path / "kept")
+        assert "this program keeps nothing from step to step, so there is nothing to checkpoint or export; compile it with --train" in said
+    said = refusal(forward, tmp_path, "--data", "synthetic", "--eval-data", "synthetic")
+    assert "--eval-data: this program has no loss that it can evaluate without changing its state; compile the model with --train" in said
+
+
+def test_evaluation_data_must_feed_the_same_inputs(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    rows = np.zeros((8, SEQ), np.int64)
+    np.savez(tmp_path / "both.npz", input_ids=rows, labels=rows)
+    np.savez(tmp_path / "one.npz", labels=rows)
+    said = refusal(program, tmp_path, "--data", tmp_path / "both.npz", "--eval-data", tmp_path / "one.npz")
+    assert f"{tmp_path}/one.npz does not feed the inputs that {tmp_path}/both.npz feeds; give both the same arrays, or --fields" in said
+    np.savez(tmp_path / "few.npz", input_ids=rows[:1], labels=rows[:1])
+    said = refusal(program, tmp_path, "--data", tmp_path / "both.npz", "--eval-data", tmp_path / "few.npz")
+    assert f"few.npz has 1 samples, one batch takes {BATCH}" in said
+
+
+def test_archives_that_cannot_be_read_in_place_are_refused(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.npz"
+    np.savez_compressed(file, input_ids=np.zeros((8, SEQ), np.int64))
+    said = refusal(program, tmp_path, "--data", file)
+    assert f"{file}: input_ids.npy: compressed; save it with numpy.savez, whose arrays can be read in place" in said
+    np.savez(file, input_ids=np.zeros((8, SEQ), np.int64))
+    archive = bytearray(file.read_bytes())
+    central = archive.rindex(b"PK\x01\x02")
+    archive[central + 20:central + 28] = b"\xff\xff\xff\x0f" * 2
+    file.write_bytes(archive)
+    assert f"{file}: input_ids.npy: it reaches past the end of the file" in refusal(program, tmp_path, "--data", file)
+    file.write_bytes(archive[:-30])
+    assert f"{file}: not a .npz file, or cut off" in refusal(program, tmp_path, "--data", file)
 
 
 @pytest.mark.parametrize("preset, says", [

@@ -170,6 +170,12 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
       {{file, "ids=tokens[:-1], labels=tokens[2:]"}, "windows of 10 tokens"},
       {{file, "ids=tokens[:], ids=tokens[:]"}, "fed twice"},
       {{file, "ids=tokens[:1]"}, "expected a negative number of places to leave out at the end"},
+      {{file, "=tokens"}, "fields: expected the name of an input at character 1"},
+      {{file, "ids="}, "fields: expected the name of an array at character 5"},
+      {{file, "ids=tokens[x:]"}, "fields: expected ':' at character 12"},
+      {{file, "ids=tokens[99999999999:]"},
+       "fields: expected a number of places to leave out, or ':' at character"},
+      {{file, "ids=tokens[:] labels=tokens[:]"}, "fields: expected ',' or the end at character 15"},
       {{file, "ids tokens"}, "expected '=' at character 5"},
       {{write("x.npz", "PK", 2), "ids=a"}, "not a .npz file"},
       {{write("x.npy", "no", 2), "ids=array"}, "not a .npy file"},
@@ -179,6 +185,15 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
     EXPECT_NE(why(c.options, {ids, labels}).find(c.says), std::string::npos)
         << c.says << ": " << why(c.options, {ids, labels});
   }
+  std::string none = folder + "/none.npy";
+  ASSERT_TRUE(writeNpy(none, DataType::I64, {0, 8}, nullptr, 0).isOk());
+  EXPECT_EQ(why({none, "ids=array"}, {ids}), none + ": field ids: array 'array' has no samples");
+  EXPECT_EQ(why({none, "rate=array"}, {spec("rate", DataType::I64, {})}),
+            none + ": field rate: a scalar has no samples; give it with --input");
+  EXPECT_EQ(why({file, "ids=tokens[:], ids=tokens[:]"}, {ids}),
+            file + ": field ids: it is fed twice");
+  EXPECT_EQ(why({file, "ids=tokens[:-1], labels=tokens[2:]"}, {ids, labels}),
+            file + ": the part of labels means windows of 10 tokens, that of ids windows of 9");
 }
 
 } // namespace

@@ -119,6 +119,21 @@ TEST(Initializer, RefusesWhatItCannotDo) {
               std::string::npos)
         << text << ": " << status.message();
   }
+  auto expects = [](const char *text) {
+    std::string message = Initializer::parse(text).status().message();
+    return message.substr(0, message.find(" at character "));
+  };
+  const std::string kinds = "zeros, ones, constant(value), normal(deviation, mean), uniform(limit) "
+                            "or uniform(least, most), xavier_uniform(gain), xavier_normal(gain), "
+                            "kaiming_uniform(gain), kaiming_normal(gain)";
+  EXPECT_EQ(expects("=ones"), "initializer: expected a pattern of names, or one of " + kinds);
+  EXPECT_EQ(expects("gauss(1)"), "initializer: expected " + kinds);
+  EXPECT_EQ(expects("zeros(1)"), "initializer: expected other arguments: " + kinds +
+                                     "; in=0 where the first dimension of a weight counts its "
+                                     "inputs, not the second");
+  EXPECT_EQ(expects("seed=3"), "initializer: expected one of " + kinds);
+  EXPECT_EQ(expects("seed=x"), "initializer: expected a whole number");
+  EXPECT_EQ(expects("*=ones *=ones"), "initializer: expected ',' or the end");
   artifact::Port w = absent("w", {4, 4}), bias = absent("bias", {4}), given = w;
   given.source.kind = artifact::SourceKind::File;
   auto says = [](const Status &status, const char *what) {

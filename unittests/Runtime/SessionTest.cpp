@@ -166,4 +166,72 @@ TEST_F(SessionTest, CInterface) {
   autoparClose(session);
 }
 
+TEST_F(SessionTest, CInterfaceSaysWhatIsWrong) {
+  ASSERT_TRUE(artifact::writeArtifact(contents(2), path).isOk());
+  AutoParSession *session = nullptr;
+  AutoParTensor tensor;
+  int64_t shape[] = {kRows, kIn};
+  std::vector<float> x = sampleInput();
+  auto errorOf = [](int32_t code) {
+    EXPECT_EQ(code, 65);
+    return std::string(autoparLastError());
+  };
+  EXPECT_EQ(errorOf(autoparOpen(nullptr, 0, nullptr, &session)),
+            "path and session must not be null");
+  ASSERT_EQ(autoparOpen(path.c_str(), 0, nullptr, &session), 0) << autoparLastError();
+  EXPECT_EQ(errorOf(autoparInput(session, 1, &tensor)), "there is no tensor 1, the program has 1");
+  EXPECT_EQ(errorOf(autoparSetInput(session, "x", 99, 2, shape, x.data())),
+            "name, shape and data must not be null, and the element type must be 0 to 12");
+  EXPECT_EQ(errorOf(autoparRun(session, 0)), "steps must be at least 1");
+  EXPECT_EQ(errorOf(autoparEvaluate(session, nullptr)), "loss must not be null");
+  double loss = 0;
+  EXPECT_EQ(errorOf(autoparEvaluate(session, &loss)),
+            path + " has no loss to evaluate: compile the model with --train");
+  ASSERT_EQ(autoparSetInput(session, "x", int32_t(DataType::F32), 2, shape, x.data()), 0);
+  ASSERT_EQ(autoparRun(session, 1), 0) << autoparLastError();
+  EXPECT_EQ(errorOf(autoparGetOutput(session, nullptr, x.data(), 4)),
+            "name and data must not be null");
+  EXPECT_EQ(errorOf(autoparGetOutput(session, "y", x.data(), 4)),
+            "output y has 80 bytes, there is room for 4");
+  EXPECT_EQ(errorOf(autoparGetOutput(session, "z", x.data(), 4)),
+            "there is no output 'z' here; the outputs are y: f32 [4,5], hidden: f32 [4,8]");
+  autoparClose(session);
+}
+
+TEST_F(SessionTest, ForeignTargetsAreNamed) {
+  auto errorOf = [&](const std::string &architecture, const std::string &features) {
+    artifact::Contents foreign = contents(1);
+    foreign.target = {architecture, features};
+    EXPECT_TRUE(artifact::writeArtifact(foreign, path).isOk());
+    Status status = Session::open(path, {}).status();
+    EXPECT_EQ(status.code(), StatusCode::Mismatch);
+    EXPECT_EQ(status.message().rfind(path + ": ", 0), 0u) << status.message();
+    return status.message().substr(path.size() + 2);
+  };
+  EXPECT_EQ(errorOf("arm64", "v9"),
+            "the artifact is for arm64, this machine is x86-64; compile the "
+            "model for this machine");
+  for (const char *features : {"x86-64-v9", "x86-64-v4+fpu"})
+    EXPECT_EQ(errorOf("x86-64", features),
+              "the artifact wants CPU features '" + std::string(features) +
+                  "', which this program does not know; use a newer autopar-run");
+}
+
+TEST_F(SessionTest, WeightsOfAnotherSizeAreNamed) {
+  ASSERT_TRUE(artifact::writeArtifact(contents(2), path).isOk());
+  std::string weights = folder + "/weights.bin";
+  const std::string where = "rank 0, loading, load[0] w1/read: parameter w1: ";
+  auto errorOf = [&] { return Session::open(path, {}).status().message(); };
+  {
+    std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(20);
+    file.put('x');
+  }
+  EXPECT_EQ(errorOf(), where + "the digest of its bytes in weights.bin does not match; the file "
+                               "was changed since the model was compiled");
+  ASSERT_EQ(truncate(weights.c_str(), 100), 0);
+  EXPECT_EQ(errorOf(), where + "weights.bin has 100 bytes, needed are 272; the file is not the one "
+                               "the model was compiled with");
+}
+
 } // namespace

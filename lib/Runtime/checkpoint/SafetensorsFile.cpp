@@ -81,16 +81,19 @@ Result<std::map<std::string, SafetensorsEntry>> readSafetensors(const uint8_t *b
   for (const auto &[name, value] : json.items()) {
     if (name == "__metadata__")
       continue;
-    auto bad = [&](const char *what) { return Status::badInput("tensor " + name + ": " + what); };
+    auto bad = [&](const std::string &what) {
+      return Status::badInput("tensor " + name + ": " + what);
+    };
     if (!value.is_object() || !value.contains("dtype") || !value["dtype"].is_string() ||
         !value.contains("shape") || !value["shape"].is_array() || !value.contains("data_offsets") ||
         !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
       return bad("expected dtype, shape and data_offsets");
     SafetensorsEntry entry;
     entry.name = name;
-    auto dtype = typeFromWord(value["dtype"].get<std::string>());
+    auto word = value["dtype"].get<std::string>();
+    auto dtype = typeFromWord(word);
     if (!dtype)
-      return bad("unknown dtype");
+      return bad("unknown dtype " + word);
     entry.dtype = *dtype;
     for (const auto &extent : value["shape"]) {
       if (!extent.is_number_unsigned())

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package itself refuses, before or after the native code: each message, whole."""
+
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import compiler, element_types, models, runtime_library
+from conftest import Example
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def refusal(code: int, act: Any, *words: Any, **options: Any) -> str:
+    """The message of the Error that the call raises with this code."""
+    with pytest.raises(autopar.Error) as raised:
+        act(*words, **options)
+    assert raised.value.code == code, raised.value
+    return str(raised.value)
+
+
+def test_names_that_the_package_does_not_have() -> None:
+    with pytest.raises(AttributeError, match="^module 'autopar' has no attribute 'bake'$"):
+        autopar.bake
+
+
+def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
+    assert refusal(2, autopar.compile, "x.onnx", ranks=2, cluster="presets:cpux2") == (
+        "ranks and cluster exclude each other; a cluster says how many ranks there are")
+    assert refusal(2, autopar.compile, 3, tmp_path / "x.bin") == "model must be a path or an onnx.ModelProto, not int"
+    with pytest.raises(TimeoutError, match="^sleep ran longer than 0 s$"):
+        compiler.run_tool(["sleep", "5"], timeout_s=0.1)
+
+
+def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    done = autopar.compile(gpt2.path, tmp_path / "compiled.bin", bind=gpt2.bind)
+    assert refusal(2, autopar.Session, done, on_nan="hope") == "on_nan is 'stop' or 'skip', not 'hope'"
+    with autopar.Session(done) as session:
+        assert refusal(65, session.run, {}) == "no value for input input_ids"
+        assert refusal(65, session.run, {"input_ids": np.zeros((4, 16), np.complex64)}).startswith(
+            "input 'input_ids': arrays of complex64 cannot enter a program; there are bool, int8")
+        assert refusal(65, session.run, gpt2.inputs, steps=0) == "steps must be at least 1"
+    assert refusal(2, session.run, gpt2.inputs) == "the session is closed; open the artifact again"
+
+
+def test_libraries_that_do_not_fit(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library of an older interface is told by its version, not by the function that it lacks."""
+    source = tmp_path / "old.c"
+    source.write_text("int autoparApiVersion(void) { return 1; }\n")
+    library = tmp_path / runtime_library.FILE
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+    monkeypatch.setenv("AUTOPAR_LIB", str(tmp_path))
+    load = runtime_library.load.__wrapped__
+    assert refusal(78, load) == (f"{library} offers version 1 of the interface, this package needs {runtime_library.API_VERSION}; "
+                                 "build both from one tree")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / library.name).write_text("no library")
+    monkeypatch.setenv("AUTOPAR_LIB", str(tmp_path / "text"))
+    said = refusal(69, load)
+    assert said.startswith(f"{runtime_library.FILE} cannot be opened (")
+    assert said.endswith("; build it (cmake --build build) or set AUTOPAR_LIB to the folder that holds it")
+
+
+def test_bfloat16_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    assert refusal(69, element_types.to_numpy, element_types.BFLOAT16) == (
+        "bfloat16 arrays need the Python package ml_dtypes; install it")
+
+
+def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert refusal(69, autopar.find_tool, "autopar-bake") == (
+        "autopar-bake was not found; build it (cmake --preset default && cmake --build build) or set AUTOPAR_BIN to the folder "
+        "that holds it")
+
+
+@pytest.mark.parametrize("name, options, says", [
+    ("gpt2-124m", {"batch": -1}, "batch and seq must be >= 0 (0 is symbolic), got batch=-1, seq=0"),
+    ("resnet50", {"seq": 8}, "model 'resnet50' has no sequence dimension, leave seq out"),
+    ("gpt2-124m", {"opset": 3}, "operator set 3 is not available, expected "),
+    ("gpt2-124m", {"dtype": "float8"}, "unknown data type 'float8', expected one of: float32, float16, bfloat16"),
+    ("gpt2-124m", {"dtype": "bfloat16", "opset": 13}, "bfloat16 needs operator set "),
+    ("gpt2-124m", {"seq": 4096}, "seq=4096 is longer than positions=1024, lower seq or raise positions"),
+    ("resnet50", {"blocks": "3,x"}, "blocks='3,x' must be positive numbers with commas, such as 3,4,6,3"),
+    ("llama3-8b", {"hidden": 96, "heads": 32, "kv_heads": 32}, "rotary attention needs an even head size, got 3, change hidden or heads"),
+    ("llama3-8b", {"positions": 1 << 24}, "'llama3-8b' would keep a table of "),
+    ("t5-770m", {"buckets": 6}, "buckets must be a multiple of 4 and distance more than half of it, got buckets=6, distance=128"),
+])
+def test_models_that_cannot_be_described(name: str, options: Dict[str, Any], says: str) -> None:
+    with pytest.raises(models.ModelError) as raised:
+        models.describe(name, **options)
+    assert str(raised.value).startswith(says), raised.value
+
+
+def test_models_that_cannot_be_built(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(models.ModelError, match=r"^seed must be >= 0, got -1$"):
+        models.save("gpt2-124m", tmp_path / "x.onnx", seed=-1)
+    with pytest.raises(models.ModelError, match=r"^weights of 'llama3-8b' take [\d.]+ GB, more than one message holds, write them "
+                                                r"with save\(\)$"):
+        models.build("llama3-8b")
+
+
+@pytest.mark.parametrize("words, code, says", [
+    ([], 2, "autopar.models: no model given, add a name (--list shows all)"),
+    (["gpt2-124m"], 2, "autopar.models: no output file given, add -o FILE"),
+    (["gpt2-124m", "--no-weights", "-o", "/no/such/folder/x.onnx"], 74, "autopar.models: cannot write '/no/such/folder/x.onnx"),
+])
+def test_words_that_the_zoo_refuses(words: List[str], code: int, says: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "autopar.models", *words], capture_output=True, text=True, timeout=60, check=False,
+                          env=dict(os.environ, PYTHONPATH=str(ROOT / "python")))
+    assert done.returncode == code and done.stderr.startswith(says), done

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks are told when others do not come, come twice, expect another world, stop or vanish.
+// The others are files, or a socket that says what a rank would say.
+#include "autopar/Runtime/Rendezvous.h"
+#include "Wire.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace autopar;
+using namespace autopar::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What the rendezvous ends with, within seconds.
+std::string verdictOf(Rendezvous &rendezvous) {
+  auto end = std::chrono::steady_clock::now() + 5s;
+  while (rendezvous.verdict().isOk() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(10ms);
+  return rendezvous.verdict().message();
+}
+
+template <typename T>
+std::string message(const Result<T> &result) {
+  return result ? "" : result.status().message();
+}
+
+TEST(InProcessRendezvous, NobodyPublishes) {
+  auto ranks = createInProcessRendezvous(2);
+  EXPECT_EQ(message(ranks[0]->get("key", 1ms)), "no rank published 'key' within 1 ms");
+  ranks[1]->fail(Status::badInput("disk on fire"));
+  EXPECT_EQ(message(ranks[0]->get("key", 1ms)), "rank 1 failed: disk on fire");
+}
+
+class FileRendezvousTest : public ::testing::Test {
+protected:
+  std::string folder = ::testing::TempDir() + "autopar-meet-" + std::to_string(getpid());
+  RendezvousOptions options{0, 2, 60s, 60s};
+
+  void SetUp() override { (void)!system(("rm -rf " + folder + "; mkdir -p " + folder).c_str()); }
+  void TearDown() override { (void)!system(("rm -r " + folder).c_str()); }
+
+  void write(const std::string &name, const std::string &text) {
+    std::ofstream(folder + "/" + name) << text;
+  }
+  std::string verdict() {
+    auto rendezvous = createFileRendezvous(folder, options);
+    return rendezvous ? verdictOf(**rendezvous) : rendezvous.status().message();
+  }
+};
+
+TEST_F(FileRendezvousTest, AFolderThatWasUsed) {
+  write("rank.0", "2");
+  EXPECT_EQ(verdict(), folder + "/rank.0 exists: rank 0 came twice, or the folder holds an earlier "
+                                "job; give an empty folder");
+  EXPECT_EQ(message(createFileRendezvous("/no/such/folder", options)),
+            "cannot create /no/such/folder: No such file or directory");
+}
+
+TEST_F(FileRendezvousTest, NobodyPublishes) {
+  auto rendezvous = createFileRendezvous(folder, options);
+  ASSERT_TRUE(rendezvous.isOk());
+  EXPECT_EQ(message((*rendezvous)->get("key", 1ms)), "no rank published 'key' within 1 ms");
+}
+
+TEST_F(FileRendezvousTest, ARankThatDoesNotCome) {
+  options.arrivalTimeout = 0s;
+  EXPECT_EQ(verdict(), "rank 1 did not arrive within 0 s");
+}
+
+TEST_F(FileRendezvousTest, ARankOfAnotherWorld) {
+  write("rank.1", "3");
+  write("alive.1", "elsewhere 7 0");
+  EXPECT_EQ(verdict(), "rank 1 expects a world of 3 ranks, this rank one of 2");
+}
+
+TEST_F(FileRendezvousTest, ARankThatFails) {
+  write("fail.1", "on elsewhere failed: disk on fire");
+  EXPECT_EQ(verdict(), "rank 1 on elsewhere failed: disk on fire");
+}
+
+TEST_F(FileRendezvousTest, ARankThatIsStuck) {
+  write("alive.1", "elsewhere 7 0");
+  options.hangTimeout = 0s;
+  EXPECT_EQ(verdict(), "rank 1 on elsewhere is stuck (no heartbeat for 0 s)");
+}
+
+TEST_F(FileRendezvousTest, ARankThatEnded) {
+  pid_t child = fork();
+  if (child == 0)
+    _exit(0);
+  waitpid(child, nullptr, 0);
+  write("alive.1", ownHostName() + " " + std::to_string(child) + " 0");
+  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is gone (its process " +
+                           std::to_string(child) + " ended)");
+}
+
+/// A port on which nobody listens now.
+uint16_t freePort() {
+  int fd = *listenOn(0);
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length);
+  close(fd);
+  // The port lies at the same place in addresses of both families.
+  return uint16_t(uint8_t(address.__ss_padding[0]) << 8 | uint8_t(address.__ss_padding[1]));
+}
+
+class TcpRendezvousTest : public ::testing::Test {
+protected:
+  uint16_t port = freePort();
+  RendezvousOptions options{0, 2, 5s, 60s};
+
+  std::unique_ptr<Rendezvous> rankZero() {
+    auto rendezvous = createTcpRendezvous("localhost", port, options);
+    EXPECT_TRUE(rendezvous.isOk()) << rendezvous.status().message();
+    return rendezvous.isOk() ? rendezvous.take() : nullptr;
+  }
+  /// A connection that greets as a rank.
+  std::unique_ptr<WireSocket> greet(int32_t rank, int32_t worldSize) {
+    auto fd = connectTo("localhost", port, 1000);
+    EXPECT_TRUE(fd.isOk()) << fd.status().message();
+    auto socket = std::make_unique<WireSocket>(fd.isOk() ? *fd : -1);
+    EXPECT_TRUE(socket->send({WireKind::Hello, rank, worldSize, "", "elsewhere"}));
+    return socket;
+  }
+};
+
+TEST_F(TcpRendezvousTest, RankZeroDoesNotListen) {
+  EXPECT_EQ(message(connectTo("localhost", port, 0)),
+            "cannot reach rank 0 at localhost:" + std::to_string(port) + ": Connection refused");
+}
+
+TEST_F(TcpRendezvousTest, ThePortIsTaken) {
+  int fd = *listenOn(port);
+  EXPECT_EQ(message(createTcpRendezvous("localhost", port, options)),
+            "rank 0 cannot listen on port " + std::to_string(port) +
+                ": Address already in use; is another rank 0 running? choose a free MASTER_PORT");
+  close(fd);
+}
+
+TEST_F(TcpRendezvousTest, NobodyPublishes) {
+  options.worldSize = 1;
+  EXPECT_EQ(message(rankZero()->get("key", 1ms)), "no rank published 'key' within 1 ms");
+}
+
+TEST_F(TcpRendezvousTest, ARankThatDoesNotCome) {
+  options.arrivalTimeout = 100ms;
+  EXPECT_EQ(verdictOf(*rankZero()), "only 1 of 2 ranks arrived; missing is rank 1");
+}
+
+TEST_F(TcpRendezvousTest, ARankOfAnotherWorld) {
+  auto rendezvous = rankZero();
+  auto other = greet(1, 3);
+  EXPECT_EQ(verdictOf(*rendezvous),
+            "rank 1 on elsewhere expects a world of 3 ranks, rank 0 one of 2");
+}
+
+TEST_F(TcpRendezvousTest, ARankThatComesTwice) {
+  auto rendezvous = rankZero();
+  auto other = greet(0, 2);
+  EXPECT_EQ(verdictOf(*rendezvous), "rank 0 came twice or is out of range (world of 2)");
+}
+
+TEST_F(TcpRendezvousTest, ARankThatIsGone) {
+  auto rendezvous = rankZero();
+  greet(1, 2).reset();
+  EXPECT_EQ(verdictOf(*rendezvous), "rank 1 on elsewhere is gone (its connection closed)");
+}
+
+TEST_F(TcpRendezvousTest, ARankThatFails) {
+  auto rendezvous = rankZero();
+  auto other = greet(1, 2);
+  other->send({WireKind::Fail, 65, 0, "", "disk on fire"});
+  EXPECT_EQ(verdictOf(*rendezvous), "rank 1 on elsewhere failed: disk on fire");
+}
+
+TEST_F(TcpRendezvousTest, ARankThatIsStuck) {
+  options.hangTimeout = 1s; // rank 0 itself says something every half of it
+  auto rendezvous = rankZero();
+  auto other = greet(1, 2);
+  EXPECT_EQ(verdictOf(*rendezvous), "rank 1 on elsewhere is stuck (no heartbeat for 1 s)");
+}
+
+TEST_F(TcpRendezvousTest, RankZeroIsGone) {
+  int listener = *listenOn(port);
+  options.rank = 1;
+  auto rendezvous = createTcpRendezvous("localhost", port, options);
+  ASSERT_TRUE(rendezvous.isOk());
+  close(accept(listener, nullptr, nullptr));
+  close(listener);
+  std::string gone = "rank 0 at localhost:" + std::to_string(port) +
+                     " is gone (its connection "
+                     "closed)";
+  EXPECT_EQ(verdictOf(**rendezvous), gone);
+  EXPECT_EQ((*rendezvous)->put("key", "value").message(), gone);
+}
+
+} // namespace
