@@ -103,7 +103,8 @@ static LogicalResult importMish(Node &node) {
 static LogicalResult importGelu(Node &node) {
   std::string approximate = node.string("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
-    return node.error("attribute 'approximate' must be none or tanh");
+    return node.error("attribute 'approximate' must be none or tanh, not '" + Twine(approximate) +
+                      "'");
   return node.result(
       node.b.unary(approximate == "tanh" ? UnaryKind::GeluTanh : UnaryKind::Gelu, node.input(0)));
 }

@@ -274,7 +274,8 @@ static LogicalResult importCausalConvWithState(Node &node) {
   if (activation == "silu" || activation == "swish")
     y = b.unary(UnaryKind::Silu, y);
   else if (activation != "none")
-    return node.error("attribute 'activation' must be none, silu or swish");
+    return node.error("attribute 'activation' must be none, silu or swish, not '" +
+                      Twine(activation) + "'");
   node.setOutput(0, y);
   node.setOutput(1, b.sliceDim(padded, 2, TensorBuilder::shapeOf(padded)[2] - kept, kept));
   return success();
@@ -291,7 +292,8 @@ static LogicalResult importLinearAttention(Node &node) {
   bool gated = rule == "gated" || rule == "gated_delta",
        corrects = rule == "delta" || rule == "gated_delta";
   if (!gated && !corrects && rule != "linear")
-    return node.error("attribute 'update_rule' must be linear, gated, delta or gated_delta");
+    return node.error("attribute 'update_rule' must be linear, gated, delta or gated_delta, not '" +
+                      Twine(rule) + "'");
   if (gated != node.hasInput(4) || corrects != node.hasInput(5))
     return node.error("update_rule '" + Twine(rule) + "' does not fit the given decay and beta");
   int64_t heads = node.integer("q_num_heads", 0), kvHeads = node.integer("kv_num_heads", 0);

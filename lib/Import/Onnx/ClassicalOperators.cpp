@@ -56,7 +56,7 @@ static LogicalResult importNormalizer(Node &node) {
     norm =
         b.unary(UnaryKind::Sqrt, b.reduce(ReduceKind::Sum, b.mul(x, x), {last}, /*keepDims=*/true));
   else
-    return node.error("attribute 'norm' must be MAX, L1 or L2");
+    return node.error("attribute 'norm' must be MAX, L1 or L2, not '" + Twine(kind) + "'");
   Value isZero =
       b.compare(ComparePredicate::Eq, norm, b.scalar(TensorBuilder::elementOf(norm), 0.0));
   return node.result(b.div(x, b.select(isZero, b.splatLike(norm, 1), norm)));

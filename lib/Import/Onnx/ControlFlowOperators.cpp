@@ -3,6 +3,7 @@
 // is known only at run time computes both branches and selects.
 #include "Node.h"
 
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -63,7 +64,7 @@ static FailureOr<Value> stack(Node &node, ArrayRef<Value> parts, Value example, 
 static LogicalResult importLoop(Node &node) {
   TensorBuilder &b = node.b;
   Type i64 = b.opBuilder().getI64Type(), i1 = b.opBuilder().getI1Type();
-  int64_t trips = mostIterations;
+  int64_t trips = std::numeric_limits<int64_t>::max();
   bool bounded = node.hasInput(0), goesOn = true;
   if (bounded) {
     FailureOr<SmallVector<int64_t>> given = node.constantIntegers(0);

@@ -101,7 +101,8 @@ static LogicalResult importNot(Node &node) {
 static LogicalResult importBitShift(Node &node) {
   std::string direction = node.string("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
-    return node.error("attribute 'direction' must be LEFT or RIGHT");
+    return node.error("attribute 'direction' must be LEFT or RIGHT, not '" + Twine(direction) +
+                      "'");
   return node.result(
       node.b.binary(direction == "LEFT" ? BinaryKind::ShiftLeft : BinaryKind::ShiftRight,
                     node.input(0), node.input(1)));

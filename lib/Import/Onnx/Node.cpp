@@ -34,12 +34,16 @@ LogicalResult Node::inputError(size_t i, const Twine &message) {
 //===-- inputs -------------------------------------------------------------------------------===//
 
 FailureOr<SmallVector<int64_t>> Node::constantIntegers(size_t i) {
+  if (!input(i)) // a sequence or optional
+    return inputError(i, "must be a tensor");
   if (std::optional<SmallVector<int64_t>> values = b.integersOf(input(i)))
     return *values;
   return inputError(i, "must be known at compile time and of integers: shapes are static");
 }
 
 FailureOr<SmallVector<double>> Node::constantFloats(size_t i) {
+  if (!input(i)) // a sequence or optional
+    return inputError(i, "must be a tensor");
   if (std::optional<SmallVector<double>> values = b.floatsOf(input(i)))
     return *values;
   return inputError(i, "must be known at compile time and of floats: shapes are static");

@@ -217,6 +217,8 @@ static LogicalResult importLpNormalization(Node &node) {
 static LogicalResult importMeanVarianceNormalization(Node &node) {
   TensorBuilder &b = node.b;
   RankedTensorType input = node.inputType(0);
+  if (!isa<FloatType>(input.getElementType()))
+    return node.inputError(0, "must be of floats");
   SmallVector<int64_t> given{0, 2, 3};
   if (auto axes = node.integers("axes"))
     given = *axes;

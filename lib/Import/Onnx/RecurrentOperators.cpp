@@ -57,7 +57,8 @@ LogicalResult Recurrent::read(StringRef firstActivation) {
     return node.error("X, W and R must have 3 dimensions");
   std::string direction = node.string("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-    return node.error("attribute 'direction' must be forward, reverse or bidirectional");
+    return node.error("attribute 'direction' must be forward, reverse or bidirectional, not '" +
+                      Twine(direction) + "'");
   directions = direction == "bidirectional" ? 2 : 1;
   reverseOnly = direction == "reverse";
   batchFirst = node.integer("layout", 0) != 0;

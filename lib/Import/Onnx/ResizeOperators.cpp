@@ -162,7 +162,9 @@ static LogicalResult applyPolicy(Node &node, MutableArrayRef<Line> lines) {
     return success();
   if (policy != "not_larger" && policy != "not_smaller")
     return node.error(
-        "attribute 'keep_aspect_ratio_policy' must be stretch, not_larger or not_smaller");
+        "attribute 'keep_aspect_ratio_policy' must be stretch, not_larger or not_smaller, "
+        "not '" +
+        Twine(policy) + "'");
   double scale = lines[0].scale;
   for (const Line &line : lines)
     scale = policy == "not_larger" ? std::min(scale, line.scale) : std::max(scale, line.scale);

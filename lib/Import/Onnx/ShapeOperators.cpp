@@ -199,6 +199,9 @@ static LogicalResult importSplit(Node &node) {
   SmallVector<int64_t> sizes;
   if (*given) {
     sizes = **given;
+  } else if (node.version < 18 && extent % count) {
+    return node.error("extent " + Twine(extent) + " does not split evenly into " + Twine(count) +
+                      "; only from operator set 18 on may the last part be smaller");
   } else {
     int64_t chunk = (extent + count - 1) / count; // the last one may be smaller
     for (int64_t i = 0; i < count; ++i)
@@ -234,7 +237,7 @@ static LogicalResult importDepthToSpace(Node &node) {
   else if (mode == "CRD")
     blocks = b.transpose(b.reshape(node.input(0), {n, c, block, block, h, w}), {0, 1, 4, 2, 5, 3});
   else
-    return node.error("attribute 'mode' must be DCR or CRD");
+    return node.error("attribute 'mode' must be DCR or CRD, not '" + Twine(mode) + "'");
   return node.result(b.reshape(blocks, {n, c, h * block, w * block}));
 }
 
@@ -249,7 +252,7 @@ static LogicalResult importSpaceToDepth(Node &node) {
   TensorBuilder &b = node.b;
   std::string mode = node.string("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
-    return node.error("attribute 'mode' must be DCR or CRD");
+    return node.error("attribute 'mode' must be DCR or CRD, not '" + Twine(mode) + "'");
   SmallVector<int64_t> permutation = mode == "DCR" ? SmallVector<int64_t>{0, 3, 5, 1, 2, 4}
                                                    : SmallVector<int64_t>{0, 1, 3, 5, 2, 4};
   Value blocks = b.transpose(b.reshape(node.input(0), {n, c, h, block, w, block}), permutation);

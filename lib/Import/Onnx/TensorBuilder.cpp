@@ -365,6 +365,10 @@ Value TensorBuilder::concat(ArrayRef<Value> inputs, int64_t dim) {
                  Twine(rankOf(input)));
       return inputs.front();
     }
+    if (elementOf(input) != elementOf(inputs.front())) {
+      (void)fail("operands of concat differ in element type");
+      return inputs.front();
+    }
     extent += typeOf(input).getDimSize(dim);
   }
   shape[dim] = extent;

@@ -82,7 +82,7 @@ static LogicalResult importMomentum(Node &node) {
   if (failed(optimizer.read()))
     return failure();
   if (mode != "standard" && mode != "nesterov")
-    return node.error("attribute 'mode' must be standard or nesterov");
+    return node.error("attribute 'mode' must be standard or nesterov, not '" + Twine(mode) + "'");
   double alpha = node.floating("alpha", 0), beta = node.floating("beta", 1);
   for (size_t i = 0; i < optimizer.tensors; ++i) {
     Value x = optimizer.of(0, i), gradient = optimizer.gradient(i);

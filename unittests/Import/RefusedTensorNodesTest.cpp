@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that import refuses, from indexing on: for each way to be wrong one line, and what is said
+// of it.
+#include "ImportTest.h"
+#include "NodeText.h"
+
+using namespace autopar::test;
+
+TEST(RefusedNodes, Indexing) {
+  expectRefusals({
+      {"GatherND f[2,3] i[2,3]", "input 1 'x1' indexes 3 dimensions, input 0 has 2"},
+      {"GatherND f[2,3] i[1,3]", "input 1 'x1' indexes 3 dimensions, input 0 has 2"},
+      {"Gather f[3] i{5}", "input 1 'x1' holds 5, but the gathered extent is 3"},
+      {"Gather f[3] i{-4}", "input 1 'x1' holds -4, but the gathered extent is 3"},
+      {"ScatterElements f[3] i[3] f[3] reduction='sum'",
+       "attribute 'reduction' must be none, add, mul, max or min, not 'sum'"},
+      {"ScatterND f[3] i[1,1] f[1] reduction='sum'",
+       "attribute 'reduction' must be none, add, mul, max or min, not 'sum'"},
+      {"Slice f[4] i{0} i{1,2}", "needs as many ends as starts"},
+      {"Slice f[4] i{0} i{2} i{0,1}", "needs as many axes and steps as starts"},
+      {"Slice f[4] i{0} i{2} i{0} i{1,1}", "needs as many axes and steps as starts"},
+      {"Slice f[4] i{0} i{2} i{0} i{0}", "step is zero"},
+      {"Slice f[4] i{0} i{2} i{3}", "axis 3 is out of range for rank 1"},
+      {"Slice f[4,4] i{0,0} i{2,2} i{0,0}", "an axis is repeated"},
+      {"Pad f[4] i{5000000,0} mode='edge'", "pads a dimension of extent 4 that cannot be repeated"},
+      {"Pad f[4] i{-9223372036854775808,0}", "pads are too large"},
+      {"Pad f[4] mode='edge' @10", "has no pads"},
+      {"Pad f[4] i{9223372036854775807,1}", "pads are too large"},
+      {"Pad f[4] i{-3,-3}", "pads cut more than dimension 0 holds"},
+      {"Pad f[4] i{1,1} mode='mirror'",
+       "attribute 'mode' must be constant, edge, reflect or wrap, not 'mirror'"},
+      {"Pad f[4]", "has 1 inputs, expected 2 to 4"},
+      {"Pad f[4] i{1}", "needs 2 pads, has 1"},
+      {"Pad f[4] i{1,1} f{1.0,2.0}", "input 2 'x2' must be one element of the type of input 0"},
+      {"CenterCropPad f[4,4] i{2}", "needs one extent per axis"},
+      {"CenterCropPad f[4,4] i{2,-1}", "shape [2, -1] is negative or too large"},
+      {"Trilu f[4]", "input 0 'x0' must have at least 2 dimensions"},
+      {"Trilu f[4,4] i{1,2}", "input 1 'x1' must be a scalar"},
+      {"OneHot i[3] i{2,2} f{0.0,1.0}",
+       "input 1 'x1' must be one positive number known at compile time"},
+      {"OneHot i[3] i=4 f{0.0}", "input 2 'x2' must hold two values, off and on"},
+      {"ReverseSequence f[4,2] i[2] batch_axis=0 time_axis=0",
+       "needs different batch and time axes, and one length per batch entry"},
+      {"ReverseSequence f[4,2] i[3]",
+       "needs different batch and time axes, and one length per batch entry"},
+  });
+}
+
+TEST(RefusedNodes, Losses) {
+  expectRefusals({
+      {"SoftmaxCrossEntropyLoss f[4,10] i[5]", "labels [5] do not fit scores [4, 10]"},
+      {"SoftmaxCrossEntropyLoss f[4,10] i[4] f[9]", "input 2 'x2' must hold one weight per class"},
+      {"SoftmaxCrossEntropyLoss f[4,10] i[4] reduction='total'",
+       "attribute 'reduction' must be none, sum or mean, not 'total'"},
+      {"NegativeLogLikelihoodLoss f[4] i[4]", "labels [4] do not fit scores [4]"},
+  });
+}
+
+TEST(RefusedNodes, Normalizations) {
+  expectRefusals({
+      {"BatchNormalization f[4] f[4] f[4] f[4] f[4]",
+       "input 0 'x0' must have at least 2 dimensions"},
+      {"BatchNormalization f[2,4] f[3] f[4] f[4] f[4]",
+       "input 1 'x1' must hold one number per channel (4)"},
+      {"BatchNormalization f[2,4] f[4] f[4] f[4] f[4] spatial=0 @7",
+       "attribute 'spatial' = 0 is not supported"},
+      {"LayerNormalization i[2,4] i[4]", "input 0 'x0' must be of floats"},
+      {"LayerNormalization f[2,4] f[5]",
+       "operands tensor<2x4xf32> and tensor<5xf32> do not broadcast to each other"},
+      {"InstanceNormalization f[2,4] f[4] f[4]", "input 0 'x0' must have at least 3 dimensions"},
+      {"GroupNormalization f[2,4,3] f[4] f[4] num_groups=3",
+       "num_groups 3 must divide the channels of input [2, 4, 3]"},
+      {"LpNormalization f[2,4] p=3", "attribute 'p' must be 1 or 2"},
+      {"LRN f[2,4] size=0", "needs a positive size and an input of at least 2 dimensions"},
+      {"MeanVarianceNormalization i[2,3,4,4]", "input 0 'x0' must be of floats"},
+      {"RMSNormalization i[2,4] i[4]", "input 0 'x0' must be of floats"},
+  });
+}
+
+TEST(RefusedNodes, Pooling) {
+  expectRefusals({
+      {"MaxPool f[2,4] kernel_shape=[2]", "input 0 'x0' must have at least 3 dimensions"},
+      {"MaxPool f[2,4,8,8]", "attribute 'kernel_shape' is missing"},
+      {"AveragePool f[1,1,1000000] kernel_shape=[900000]", "the window is too large"},
+      {"AveragePool f[1,1,4294967296] kernel_shape=[2]",
+       "spatial extents or window are too large or empty"},
+      {"MaxPool f[2,4,8,8] kernel_shape=[0,2]",
+       "attribute 'kernel_shape' must hold 2 positive numbers"},
+      {"GlobalLpPool f[2,4,8,8] p=0.0 @1", "attribute 'p' must be positive"},
+      {"LpPool f[2,4,8,8] kernel_shape=[2,2] p=0", "attribute 'p' must be positive"},
+      {"LpPool f[2,4,8,8] p=0", "attribute 'kernel_shape' is missing"},
+      {"MaxUnpool f[1,1] i[1,1] kernel_shape=[2]",
+       "needs an input of at least 3 dimensions and an index for each element"},
+      {"AveragePool f[2,4] kernel_shape=[2]", "input 0 'x0' must have at least 3 dimensions"},
+  });
+}
+
+TEST(RefusedNodes, Quantization) {
+  expectRefusals({
+      {"DequantizeLinear u[2,4] f[3] axis=1", "input 1 'x1' must hold 4 numbers, one along axis 1"},
+      {"DequantizeLinear u[2,4] f[2,3] axis=1 block_size=2",
+       "input 1 'x1' of shape [2, 3] does not fit input [2, 4]"},
+      {"QuantizeLinear f[2,4] f[] output_dtype=1", "quantizes to integers of 8 to 32 bits only"},
+      {"DequantizeLinear f[2,4] f[]", "input 0 'x0' must be of integers of 8 to 32 bits"},
+      {"QLinearMatMul u[2,3] f[] u[] u[3,4] f[] u[] f[] f[]",
+       "input 7 'x7' must be of integers of 8 to 32 bits"},
+      {"DequantizeLinear u[2,33554432] f[2,16777216] axis=1 block_size=2",
+       "the quantized axis is too long"},
+  });
+}
+
+TEST(RefusedNodes, Recurrent) {
+  expectRefusals({
+      {"LSTM f[4,2] f[1,20,3] f[1,20,5] hidden_size=5 >3", "X, W and R must have 3 dimensions"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] hidden_size=5 direction='up' >3",
+       "attribute 'direction' must be forward, reverse or bidirectional, not 'up'"},
+      {"LSTM f[4,2,3] f[1,20,4] f[1,20,5] hidden_size=5 >3",
+       "W [1, 20, 4] and R [1, 20, 5] do not fit input [4, 2, 3]"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] f[1,30] hidden_size=5 >3",
+       "input 3 'x3' must be of shape [1, 40]"},
+      {"LSTM f[9000,2,3] f[1,20,3] f[1,20,5] hidden_size=5 >3",
+       "sequence of 9000 steps cannot be unrolled (1 to 8192)"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] - j[3] hidden_size=5 >3",
+       "input 4 'x4' must hold one length per batch entry"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] hidden_size=5 activations=['Tanh'] >3",
+       "attribute 'activations' must have 3 entries"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] hidden_size=5 activations=['Sigmoid','Tanh','Sine'] >3",
+       "activation 'Sine' is unknown"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] - - f[1,2,4] hidden_size=5 >3",
+       "input 5 'x5' must be of shape [1, 2, 5]"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] - - - - f[1,10] hidden_size=5 >3",
+       "input 7 'x7' must be of shape [1, 15]"},
+  });
+}
+
+TEST(RefusedNodes, Reductions) {
+  expectRefusals({
+      {"CumSum f[4] i{0,1}", "input 1 'x1' must be a scalar"},
+      {"CumSum f[4] i[1]",
+       "input 1 'x1' must be known at compile time and of integers: shapes are static"},
+      {"TopK f[4] i{1,2} >2", "k must be one number from 0 to 4"},
+      {"TopK f[4] i{5} >2", "k must be one number from 0 to 4"},
+      {"ReduceSum f[4] i{0,0}", "an axis is repeated"},
+      {"ReduceSum f[4] i{1}", "axis 1 is out of range for rank 1"},
+      {"ReduceSum f[4] f{1.0}",
+       "input 1 'x1' must be known at compile time and of integers: shapes are static"},
+      {"TopK f[4] f{1.0} >2",
+       "input 1 'x1' must be known at compile time and of integers: shapes are static"},
+  });
+}
+
+TEST(RefusedNodes, Resize) {
+  expectRefusals({
+      {"Resize f[1,1,4,4] - f{1.0,1.0,1e12,1.0}", "scales must be positive"},
+      {"Resize f[1,1,4,4] - - i{1,1,8,8} keep_aspect_ratio_policy='wide'",
+       "attribute 'keep_aspect_ratio_policy' must be stretch, not_larger or not_smaller, not "
+       "'wide'"},
+      {"Resize f[1,1,4,4]", "has neither scales nor sizes"},
+      {"Resize f[1,1,4,4] - f{2.0,2.0}", "needs one scale or size per dimension"},
+      {"Resize f[1,1,4,4] - f{1.0,1.0,0.0,2.0}", "scales must be positive"},
+      {"Resize f[1,1,4,4] - f{1.0,1.0,2.0,2.0} mode='area'",
+       "attribute 'mode' must be nearest, linear or cubic, not 'area'"},
+      {"Resize f[1,1,4,4] - f{1.0,1.0,2.0,2.0} coordinate_transformation_mode='tf_crop_and_resize'",
+       "input 1 '' is needed for tf_crop_and_resize"},
+      {"Resize f[1,1,4,4] f{0.0,0.0,1.0} f{1.0,1.0,2.0,2.0} "
+       "coordinate_transformation_mode='tf_crop_and_resize'",
+       "input 1 'x1' must hold a start and an end per dimension"},
+      {"Resize f[1,1,4,4] - - i{1,1,0,8}", "cannot resize extent 4 to 0"},
+      {"Upsample f[1,1,4,4] scales=[2.0,2.0] @7", "needs one scale per dimension"},
+      {"Upsample f[1,1,4,4] f{0.0,1.0,1.0,1.0} @9", "scales must be positive"},
+  });
+}
+
+TEST(RefusedNodes, Sampling) {
+  expectRefusals({
+      {"GridSample f[1,1,4,4] f[1,4,4,3]", "grid [1, 4, 4, 3] does not fit image [1, 1, 4, 4]"},
+      {"RoiAlign f[1,1,4,4] f[2,4] i[2] sampling_ratio=0",
+       "needs sampling_ratio from 1 to 64: with 0 the number of samples depends on run-time "
+       "values"},
+      {"RoiAlign f[1,1,4,4] f[2,5] i[2] sampling_ratio=1",
+       "needs an image [n, c, h, w], regions [k, 4] and k batch indices, mode avg or max"},
+      {"AffineGrid f[1,2,4] i{1,1,4,4}",
+       "needs matrices [n, 2, 3] or [n, 3, 4] and a size to match"},
+      {"MaxRoiPool f[1,1,4,4] f[2,5] pooled_shape=[2,2]",
+       "unsupported: ai.onnx::MaxRoiPool version 27 (its bins depend on run-time values; RoiAlign "
+       "is supported)"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2]",
+       "unsupported: ai.onnx::DeformConv version 27 (its sampling positions differ per filter "
+       "element; no operation of the dialect does that well)"},
+  });
+}
+
+TEST(RefusedNodes, Sequences) {
+  expectRefusals({
+      {"SequenceLength f[3]", "input 0 'x0' must be a sequence"},
+      {"SequenceAt f[3] i=0", "input 0 'x0' must be a sequence"},
+      {"SplitToSequence f[4] i=0", "input 1 'x1' must be positive"},
+      {"SplitToSequence f[4] i{1,2}", "split [1, 2] does not fit extent 4"},
+      {"ConcatFromSequence f[3] axis=0", "input 0 'x0' must be a sequence"},
+      {"SequenceConstruct", "has 0 inputs, expected 1 to any number"},
+      {"OptionalGetElement", "has 0 inputs, expected 1 to 1"},
+  });
+}
+
+TEST(RefusedNodes, Shapes) {
+  expectRefusals({
+      {"Reshape f[4] i{0,0}", "shape copies dimension 1, which the input does not have"},
+      {"Reshape f[4]", "has 1 inputs, expected 2 to 2"},
+      {"Reshape f[4] i{-1,-1}", "shape [-1, -1] is no shape"},
+      {"Reshape f[4] i{-2,2}", "shape [-2, 2] is no shape"},
+      {"Reshape f[4] i{3}", "shape [3] does not fit input of shape [4]"},
+      {"Reshape f[4] i{3,-1}", "shape [3, -1] does not fit input of shape [4]"},
+      {"Reshape f[4] i{4294967296,4294967296}", "shape [4294967296, 4294967296] is too large"},
+      {"Flatten f[4] axis=3", "axis 3 is out of range for rank 1"},
+      {"Unsqueeze f[4]", "has 1 inputs, expected 2 to 2"},
+      {"Unsqueeze f[4] @11", "has no axes"},
+      {"Reshape f[4] @1", "has no shape"},
+      {"Transpose f[4,2] perm=[0]", "attribute 'perm' must have 2 entries"},
+      {"Expand f[4] i{3}", "shape [4] does not broadcast to [3]"},
+      {"Tile f[4] i{2,2}", "repeats [2, 2] must be 1 numbers that are not negative"},
+      {"Tile f[4] i{2,3} i{0} @1", "tiles and axis must be scalars"},
+      {"Tile f[4] i{4611686018427387904}", "repetition of shape [4] is too large"},
+      {"Concat f[4] f[4]", "attribute 'axis' is missing"},
+      {"Concat f[4] f[4,2] axis=0", "operands of concat have ranks 1 and 2"},
+      {"Split f[4] num_outputs=2 i{1,2} >2", "split [1, 2] does not divide extent 4 into 2"},
+      {"Split f[4] axis=0 >3 @13", "extent 4 does not split evenly into 3; only from operator set "
+                                   "18 on may the last part be smaller"},
+      {"Split f[4] axis=0 >3 @11", "extent 4 does not split evenly into 3; only from operator set "
+                                   "18 on may the last part be smaller"},
+      {"Split f[4] i{1,1} >2", "split [1, 1] does not divide extent 4 into 2"},
+      {"Squeeze f[4] i{0}", "dimension 0 of shape [4] is not 1"},
+      {"SpaceToDepth f[1,2,3,4] blocksize=2",
+       "needs an input [n, c, h, w] with h and w multiples of blocksize"},
+      {"DepthToSpace f[1,3,4,4] blocksize=2",
+       "needs an input [n, c, h, w] with c a multiple of blocksize squared"},
+      {"DepthToSpace f[1,4,4,4] blocksize=2 mode='ROW'",
+       "attribute 'mode' must be DCR or CRD, not 'ROW'"},
+  });
+}
+
+TEST(RefusedNodes, Signals) {
+  expectRefusals({
+      {"DFT f[1,8,1] i=9000000", "a transform of 9000000 samples is empty or too long"},
+      {"DFT f[1,8,3]", "input 0 'x0' must be floats [..., 1] or [..., 2]"},
+      {"DFT f[1,8,1] - i{1,2}", "input 2 'x2' must be a scalar"},
+      {"STFT f[1,8,1] i{1,2} - i=4", "input 1 'x1' must be a scalar"},
+      {"DFT f[1,8,1] - i=2", "the last dimension cannot be transformed"},
+      {"DFT f[1,8,1] i{1,2}", "input 1 'x1' must be a scalar"},
+      {"DFT f[1,8,1] i=0", "a transform of 0 samples is empty or too long"},
+      {"STFT f[8] i=2", "input 0 'x0' must be floats [batch, samples, 1 or 2]"},
+      {"STFT f[1,8,1] i=0 - i=4", "frame step 0 and length 4 do not fit 8 samples"},
+      {"STFT f[1,8,1] i=2 f[3] i=4", "input 2 'x2' must hold 4 numbers"},
+      {"STFT f[1,8,1] i=2 - i=9", "frame step 2 and length 9 do not fit 8 samples"},
+      {"HannWindow i{1,2}", "size must be one number, from 0 to 1048576, of floats"},
+      {"MelWeightMatrix i=4 i=8 i=100 f{0.0,1.0} f=10",
+       "sizes must be positive, and not too large, edges scalars"},
+      {"MelWeightMatrix i=0 i=8 i=100 f=0 f=10",
+       "sizes must be positive, and not too large, edges scalars"},
+      {"MelWeightMatrix i=4 i=8 i=100 f=0 f=99999", "an edge lies outside the spectrum"},
+  });
+}
+
+TEST(RefusedNodes, Training) {
+  expectRefusals({
+      {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3]",
+       "has 3 inputs, expected 5 to any number"},
+      {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3] f[4] f[3] >2",
+       "input 3 'x3' must be floats of its tensor's shape"},
+      {"ai.onnx.preview.training::Adagrad f[2] i=1 f[3] f[3] f[3] >2",
+       "rate and step must be scalars"},
+      {"ai.onnx.preview.training::Momentum f=0.1 i=1 f[3] f[3] f[3] mode='fast' alpha=0.1 beta=0.1 "
+       "norm_coefficient=0.1 >2",
+       "attribute 'mode' must be standard or nesterov, not 'fast'"},
+  });
+}
+
+TEST(RefusedNodes, ValueDependent) {
+  expectRefusals({
+      {"NonMaxSuppression f{1,1,4:0,0,1,1} f{1,1,2:0,0}",
+       "boxes [1, 1, 4] and scores [1, 1, 2] do not fit"},
+      {"NonMaxSuppression f[1,2,4] f[1,1,2]",
+       "input 0 'x0' must be known at compile time: the result's shape depends on its values"},
+      {"Det f[9,9]", "input 0 'x0' must hold square matrices of at most 5 rows: larger ones need "
+                     "pivoting, which has no operation"},
+      {"TfIdfVectorizer i[3] mode='TF'",
+       "attributes do not describe n-grams, or the input is no vector or matrix"},
+      {"TfIdfVectorizer f[3] mode='TF'",
+       "counts integers only, strings have no type in the dialect"},
+      {"TfIdfVectorizer i[3] mode='TF' ngram_counts=[0] ngram_indexes=[-1] pool_int64s=[1]",
+       "attribute 'ngram_indexes' is out of range"},
+      {"TfIdfVectorizer i[3] mode='TF' ngram_counts=[2] ngram_indexes=[0] pool_int64s=[1]",
+       "attribute 'ngram_counts' does not fit the pool"},
+      {"TfIdfVectorizer i[3] mode='TF' ngram_counts=[0] ngram_indexes=[0,1] pool_int64s=[1]",
+       "needs one index and weight per n-gram"},
+      {"BitCast f[3]", "unsupported: ai.onnx::BitCast version 27 (reinterprets bits, which no "
+                       "operation of the dialect does)"},
+      {"ImageDecoder u[3]", "unsupported: ai.onnx::ImageDecoder version 27 (decodes files, which "
+                            "is no tensor operation)"},
+      {"NonZero f[3]",
+       "input 0 'x0' must be known at compile time: the result's shape depends on its values"},
+      {"Unique f[3] >4",
+       "input 0 'x0' must be known at compile time: the result's shape depends on its values"},
+      {"Compress f[3] b[3]",
+       "input 1 'x1' must be known at compile time and of integers: shapes are static"},
+  });
+}
