@@ -89,7 +89,8 @@ Status verifyGeometry(const MatmulGeometry &g) {
       return Status::badInput("matmul of element type " + std::string(name(type)) +
                               " is not a library call; expected f32, bf16 or f16");
   if (g.hasBias && !isFloatForProducts(g.biasType))
-    return Status::badInput("matmul bias of element type " + std::string(name(g.biasType)));
+    return Status::badInput("matmul bias of element type " + std::string(name(g.biasType)) +
+                            " is not a library call; expected f32, bf16 or f16");
   return Status::ok();
 }
 
