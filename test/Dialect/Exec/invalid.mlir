@@ -104,3 +104,146 @@ exec.program @p threads 1 {
 
 // expected-error @+1 {{names the program @p, which does not exist}}
 exec.rank 0 of @p groups [] values [] ports []
+
+// -----
+
+// expected-error @+1 {{'exec.program' op expected arena bytes of 3 spaces, got 2}}
+exec.program @p arena [64, 0] threads 1 {
+
+}
+
+// -----
+
+// expected-error @+1 {{'exec.program' op expected at least one thread, got 0}}
+exec.program @p threads 0 {
+
+}
+
+// -----
+
+exec.program @p threads 1 {
+  // expected-error @+1 {{'exec.buffer' op expected a static tensor type, got 'tensor<?xf32>'}}
+  %x = exec.buffer "x" device bytes 64 : tensor<?xf32>
+}
+
+// -----
+
+exec.program @p threads 1 {
+  // expected-error @+1 {{'exec.buffer' op has the negative offset -4}}
+  %x = exec.buffer "x" device bytes 64 at -4 : tensor<16xf32>
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{'exec.port' op "x": only a parameter has a source}}
+  exec.port input "x" %x : tensor<16xf32> {file = "f"}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{'exec.port' op "w": expected a file or a value, not both}}
+  exec.port parameter "w" %x : tensor<16xf32> {file = "f", value = dense<0.0> : tensor<16xf32>}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{'exec.port' op "w": value of type 'tensor<8xf32>' for a port of type 'tensor<16xf32>'}}
+  exec.port parameter "w" %x : tensor<16xf32> {value = dense<0.0> : tensor<8xf32>}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{'exec.port' op "x": 2 micro-batches do not fit 'tensor<16xf32>'}}
+  exec.port input "x" %x : tensor<16xf32> {microBatches = 2 : i64}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  exec.entry @step {
+    // expected-error @+1 {{'autopar.constant' op is no instruction, but stands in an entry}}
+    %c = autopar.constant dense<1.0> : tensor<f32>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  exec.entry @step {
+  }
+  // expected-error @+1 {{'exec.timetable' op expected one slot per row, got 1 rows and 2 slots}}
+  exec.timetable [@step] slots [0, 1]
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{'exec.matmul' op expected operands of one rank, got 2, 2 and 3}}
+    exec.matmul %x, %x -> %x <a = <f32 [2, 2] strides [2, 1]>, b = <f32 [2, 2] strides [2, 1]>, c = <f32 [1, 2, 2] strides [4, 2, 1]>>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{'exec.matmul' op batch sizes do not fit: [3, 1, 1] x [2, 1, 1] -> [2, 1, 1]}}
+    exec.matmul %x, %x -> %x <a = <f32 [3, 1, 1] strides [1, 1, 1]>, b = <f32 [2, 1, 1] strides [1, 1, 1]>, c = <f32 [2, 1, 1] strides [1, 1, 1]>>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{'exec.matmul' op expected a bias buffer exactly where the geometry has a bias}}
+    exec.matmul %x, %x -> %x bias %x <a = <f32 [2, 2] strides [2, 1]>, b = <f32 [2, 2] strides [2, 1]>, c = <f32 [2, 2] strides [2, 1]>>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{'exec.matmul' op expected a residual buffer exactly where the geometry has a residual}}
+    exec.matmul %x, %x -> %x <a = <f32 [2, 2] strides [2, 1]>, b = <f32 [2, 2] strides [2, 1]>, c = <f32 [2, 2] strides [2, 1]>, residual = true>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+2 {{failed to parse Exec_MatmulAttr parameter 'a'}}
+    // expected-error @+1 {{expected one stride per size and at least two sizes, got 2 sizes and 1 strides}}
+    exec.matmul %x, %x -> %x <a = <f32 [2, 2] strides [2]>, b = <f32 [2, 2] strides [2, 1]>, c = <f32 [2, 2] strides [2, 1]>>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+}
+// expected-error @+1 {{'exec.rank' op expected groups of ranks (array<i32>), got 1 : i64}}
+exec.rank 0 of @p groups [1] values [] ports []
+
+// -----
+
+exec.program @p threads 1 {
+}
+// expected-error @+1 {{'exec.rank' op expected #exec.shard per port, got 1 : i64}}
+exec.rank 0 of @p groups [] values [] ports [1]
