@@ -143,6 +143,9 @@ def test_demands_are_held(model, alone, tmp_path):
     ("stages=2, fc: stage 2", [], r"at character 11: \"fc\" is on stage 2 of 2"),
     ("stages=2, fc: stage x", [], r"at character 20: expected the number of a stage"),
     ("sequence=true", [], r"sequence.*needs a weight-axis"),
+    (", stages=2", [], r"at character 1: expected key=value or name: \[sharding\]"),
+    ("mesh=a=4, batch-axis=a, weight-axis=a", [], r"at character 25: is the batch axis too"),
+    ("mesh=a=4, weight-axis=a, transformer.wte.weight: [a, a]", [], r"\"transformer.wte.weight\" cannot be split like that"),
 ])
 def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):
     with pytest.raises(autopar.Error, match=why):

@@ -44,3 +44,32 @@ module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, 
     return %a : tensor<8xf32>
   }
 }
+
+// -----
+
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"mesh\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"mesh\", \"ops\": []}], \"ops\": {}, \"shard\": {}}"} {
+  // expected-error @+1 {{'autopar.mesh' op differs from the plan's mesh}}
+  autopar.mesh @mesh ["t" = 2]
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"mesh\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"mesh\", \"ops\": []}], \"ops\": {\"a\": [[\"x\"]]}, \"shard\": {}}"} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error @+1 {{'autopar.softmax' op cannot take the planned strategy for "a": factor 0 of extent 8 needs replication}}
+    %a = autopar.softmax %x dim 0 {autopar.id = "a"} : tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}
+
+// -----
+
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"mesh\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"mesh\", \"ops\": []}], \"ops\": {}, \"shard\": {\"x\": [[\"x\"], []]}}"} {
+  // expected-error @+1 {{'func.func' op plan: "x" has 2 dimensions, the value is 'tensor<8xf32>'}}
+  func.func @main(%x: tensor<8xf32> {autopar.name = "x"}) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}
