@@ -16,7 +16,7 @@ struct Equation {
 };
 
 Result<Equation> equationOf(const TimedCollective &timed) {
-  std::string what = std::string(name(timed.kind)) + " of " + std::to_string(timed.bytes) +
+  std::string what = std::string(name(timed.kind)) + " of " + std::to_string(int64_t(timed.bytes)) +
                      " bytes among " + std::to_string(timed.ranks) + " ranks";
   if (timed.kind == CollectiveKind::AllToAll || timed.kind == CollectiveKind::Broadcast)
     return Status::badInput(what + " is the cheaper of two ways; fit all_reduce, all_gather, "

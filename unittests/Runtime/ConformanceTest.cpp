@@ -15,8 +15,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace autopar;
 using namespace autopar::runtime;
@@ -314,6 +317,37 @@ TEST(InProcess, AbortNamesTheRank) {
   ASSERT_FALSE(done.isOk());
   EXPECT_EQ(done.status().code(), StatusCode::PeerLost);
   EXPECT_NE(done.status().message().find("rank 1 failed: disk on fire"), std::string::npos);
+}
+
+TEST(InProcess, SizesThatDisagreeAreNamed) {
+  auto transports = createInProcessTransports(2);
+  int64_t word = 0;
+  ASSERT_TRUE(transports[0]->send(1, 0, &word, 8).isOk());
+  EXPECT_EQ(transports[1]->receive(0, 0, &word, 4).status().message(),
+            "ranks 0 and 1 disagree about a message's size");
+}
+
+TEST(TransportPlugins, WhatIsNoPluginIsNamed) {
+  auto errorOf = [](const char *name) { return loadTransport(name, {}).status(); };
+  EXPECT_EQ(errorOf("pigeon").code(), StatusCode::NoDevice);
+  std::string absent = errorOf("pigeon").message();
+  EXPECT_EQ(absent.rfind("the pigeon plugin libautopar_pigeon.so is not in ", 0), 0u) << absent;
+  EXPECT_NE(absent.find(" nor in AUTOPAR_PLUGIN_PATH; it is built where the library's development "
+                        "package is installed"),
+            std::string::npos)
+      << absent;
+  std::string folder = ::testing::TempDir() + "autopar-plugins-" + std::to_string(getpid()),
+              before = std::getenv("AUTOPAR_PLUGIN_PATH") ? std::getenv("AUTOPAR_PLUGIN_PATH") : "";
+  mkdir(folder.c_str(), 0755);
+  std::ofstream(folder + "/libautopar_text.so") << "no library";
+  ASSERT_EQ(symlink("/lib/x86_64-linux-gnu/libm.so.6", (folder + "/libautopar_math.so").c_str()),
+            0);
+  setenv("AUTOPAR_PLUGIN_PATH", folder.c_str(), 1);
+  EXPECT_EQ(errorOf("math").message(), "libautopar_math.so is not a transport plugin");
+  EXPECT_NE(errorOf("text").message().find("libautopar_text.so: file too short"), std::string::npos)
+      << errorOf("text").message();
+  setenv("AUTOPAR_PLUGIN_PATH", before.c_str(), 1);
+  (void)!system(("rm -r " + folder).c_str());
 }
 
 } // namespace

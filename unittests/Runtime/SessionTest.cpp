@@ -234,4 +234,44 @@ TEST_F(SessionTest, WeightsOfAnotherSizeAreNamed) {
                                "the model was compiled with");
 }
 
+TEST_F(SessionTest, MemoryThatIsNotThereIsNamed) {
+  auto errorOf = [&](size_t space) {
+    artifact::Contents large = contents(1);
+    large.classes[0].program.arenaBytes[space] = int64_t{1} << 60;
+    EXPECT_TRUE(artifact::writeArtifact(large, path).isOk());
+    return Session::open(path, {}).status();
+  };
+  EXPECT_EQ(errorOf(0).code(), StatusCode::NoDevice);
+  EXPECT_NE(errorOf(0).message().find(
+                "cannot allocate an arena of 1152921504606846976 bytes: Cannot allocate memory"),
+            std::string::npos)
+      << errorOf(0).message();
+  EXPECT_NE(errorOf(2).message().find(
+                "the program wants disk buffers, which the cpu device does not offer"),
+            std::string::npos)
+      << errorOf(2).message();
+}
+
+TEST_F(SessionTest, AbsentWeightsSayWhereTheyMayComeFrom) {
+  artifact::Contents absent = contents(1);
+  for (artifact::Port &port : absent.classes[0].program.ports)
+    if (port.role == artifact::Role::Parameter)
+      port.source = {artifact::SourceKind::Absent, "", 0, 0, {}, {}};
+  ASSERT_TRUE(artifact::writeArtifact(absent, path).isOk());
+  EXPECT_NE(Session::open(path, {}).status().message().find(
+                " has no weights: the model was compiled without them; give --init "
+                "\"normal(0.02)\" for random ones, or --init weights.safetensors"),
+            std::string::npos);
+}
+
+TEST_F(SessionTest, ProgramsThatDisagreeAboutATensorAreRefused) {
+  artifact::Contents two = contents(2);
+  two.classes.push_back(two.classes[0]);
+  two.ranks[1].rankClass = 1;
+  two.classes[1].program.ports[1].shape = {kRows, kOut + 1};
+  ASSERT_TRUE(artifact::writeArtifact(two, path).isOk());
+  EXPECT_EQ(Session::open(path, {}).status().message(),
+            path + ": programs disagree about 'y': y: f32 [4,5], y: f32 [4,6]");
+}
+
 } // namespace

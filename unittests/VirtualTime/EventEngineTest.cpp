@@ -84,14 +84,17 @@ TEST(EventEngine, DeadlockNamesTheTasks) {
 TEST(EventEngine, BadPrograms) {
   VirtualProgram program;
   program.queues = {"q"};
-  program.tasks = {task("a", {1}, 1)};
-  EXPECT_FALSE(runVirtualTime(program).isOk());
-  program.tasks = {task("a", {0}, -1)};
-  EXPECT_FALSE(runVirtualTime(program).isOk());
-  program.tasks = {task("a", {0}, 1, {5})};
-  EXPECT_FALSE(runVirtualTime(program).isOk());
-  program.tasks = {task("a", {}, 1)};
-  EXPECT_FALSE(runVirtualTime(program).isOk());
+  auto errorOf = [&](VirtualTask one) {
+    program.tasks = {std::move(one)};
+    return runVirtualTime(program).status().message();
+  };
+  EXPECT_EQ(errorOf(task("a", {1}, 1)), "task 0 'a': queue 1 does not exist");
+  EXPECT_EQ(errorOf(task("a", {0}, -1)), "task 0 'a': duration is negative or infinite");
+  EXPECT_EQ(errorOf(task("a", {0}, 1, {5})), "task 0 'a': waits for task 5, which does not exist");
+  EXPECT_EQ(errorOf(task("a", {}, 1)), "task 0 'a': is on no queue");
+  VirtualTask holds = task("a", {0}, 1);
+  holds.memory = 3;
+  EXPECT_EQ(errorOf(holds), "task 0 'a': memory 3 does not exist");
 }
 
 } // namespace
