@@ -118,9 +118,25 @@ def test_foreign_stages_are_kept(tmp_path):
     ({"stages": (0, 1, 1), "specs": {"w1": ([1, 2], [0, 1]), "w2": ([1, 2], [1, 2])}}, r"has device 1 in stage 0 and in stage 1"),
     ({"stages": (0, 1, 1), "specs": {"w1": ([1, 2], [0, 1]), "w2": ([1, 1], [2])}}, r"which do not share 4 devices: 1 are left for 0 of them"),
     ({"stages": (1, 0, 0)}, r"is planned on stage 0, but reads"),
+    ({"stages": (0, 1, -1)}, r"node \"fc2\": a pipeline stage wants a name and a number that is not negative"),
 ])
 def test_fields_that_say_nothing_possible_are_refused(tmp_path, more, why):
     path = two_layers(tmp_path / "m.onnx", **{"specs": {}, **more})
+    with pytest.raises(autopar.Error, match=why):
+        plan_of(path, tmp_path / "p.json", 4, "--use-onnx-shardings", bind={})
+
+
+@pytest.mark.parametrize("change, why", [
+    (lambda proto: proto.graph.node[0].device_configurations[0].__setattr__("configuration_id", "theirs"),
+     r"node \"fc1\" names configuration \"theirs\", which the model does not have"),
+    (lambda proto: proto.graph.node[0].device_configurations[0].sharding_spec[0].sharded_dim[0].__setattr__("axis", -2),
+     r"node \"fc1\": the sharding of \"w1\" leaves axes out or counts them from the back; expected one entry for each axis, in order"),
+])
+def test_fields_that_were_damaged_are_refused(tmp_path, change, why):
+    path = two_layers(tmp_path / "m.onnx", {"w1": ([1, 4], [0, 1, 2, 3])})
+    proto = onnx.load(path)
+    change(proto)
+    onnx.save(proto, path)
     with pytest.raises(autopar.Error, match=why):
         plan_of(path, tmp_path / "p.json", 4, "--use-onnx-shardings", bind={})
 

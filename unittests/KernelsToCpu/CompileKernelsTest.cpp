@@ -360,7 +360,16 @@ TEST(CompileKernels, RefusesWhatItCannotCompile) {
               "kernel 'k': needs the function 'f'");
   expectError("func.func @k(%b: index, %e: index) { \"other.op\"() : () -> () return }",
               "other.op");
-  expectError("", "at least one");
+  expectError("", "expected at least one public function to compile as a kernel");
+  expectError("func.func @k(%b: index, %e: index) -> index { return %b : index }",
+              "expected a kernel without results, got 1");
+  expectError("func.func @k(%a: memref<4xi4>, %b: index, %e: index) { return }",
+              "kernel argument 0: expected elements of i8, i16, i32, i64, index, f16, bf16, f32 or "
+              "f64 (booleans are i8), got 'i4'");
+  expectError(axpy, "preferred vector width of 100 bits; expected 128, 256 or 512",
+              {"x86-64-v3", 100});
+  expectError(axpy, "preferred vector width of 512 bits, but x86-64-v3 has 256",
+              {"x86-64-v3", 512});
   expectError(axpy, "unknown CPU level", {"pentium", 0});
   expectError(axpy, "x86-64-v3 has 256", {"x86-64-v3", 512});
 }

@@ -71,3 +71,25 @@ func.func @main(%x: tensor<5x4xf32>) -> tensor<3x8xf32> {
   %0 = autopar.all_to_all %x split 0 concat 1 over @mesh ["t"] : tensor<5x4xf32> -> tensor<3x8xf32>
   return %0 : tensor<3x8xf32>
 }
+
+// -----
+
+autopar.mesh @mesh ["t" = 2]
+func.func @main() -> tensor<2xi64> {
+  // expected-error @+1 {{'autopar.shard_index' op expected an i64 scalar, got 'tensor<2xi64>'}}
+  %0 = autopar.shard_index @mesh ["t"] : tensor<2xi64>
+  return %0 : tensor<2xi64>
+}
+
+// -----
+
+// expected-error @+1 {{'builtin.module' op has 2 functions for the meshes of stages, but declares 1 meshes}}
+module {
+  autopar.mesh @mesh ["t" = 2]
+  func.func @first(%x: tensor<8xf32>) attributes {autopar.stage = 0 : i64} {
+    return
+  }
+  func.func @second(%x: tensor<8xf32>) attributes {autopar.stage = 1 : i64} {
+    return
+  }
+}
