@@ -112,3 +112,14 @@ def test_inference_mode_keeps_dropout_out(tmp_path: pathlib.Path) -> None:
     compiled = compile_step(dropout_model(tmp_path / "net.onnx"), inference_mode=True)
     expected = [float(np.mean((one * WEIGHTS["bn.weight"][:, None])**2)) for one in X.astype(np.float64)]
     np.testing.assert_allclose(losses(compiled, X), expected, rtol=1e-5)
+
+
+def test_what_exporters_did_for_inference_is_told(tmp_path: pathlib.Path) -> None:
+    gone = helper.make_node("Identity", ["x"], ["y"], "block.0/Dropout")
+    for model, says in ((save(tmp_path / "gone.onnx", gone), "1 dropout was exported as Identity: the model is trained without"),
+                        (save(tmp_path / "net.onnx", BATCH_NORM), "1 BatchNormalization node exported for inference: read in training "
+                                                                  "mode (--inference-mode keeps inference)")):
+        done = subprocess.run([autopar.find_tool("autopar-compile"), model, "-o", tmp_path / "out", "--bind", f"batch={ROWS}", "--train",
+                               "loss=mse(y, target)", "--optimizer", "sgd(lr=0)", "--explain", "--stop-after", "import"],
+                              capture_output=True, text=True, timeout=60, check=True)
+        assert says in done.stderr, done.stderr

@@ -237,8 +237,19 @@ TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   g.bType = DataType::BF16;
   EXPECT_NE(refusal(g).find("f32 by bf16"), std::string::npos);
   g.bType = DataType::F32;
+  auto says = [&](const std::string &what) {
+    std::string said = refusal(g); // the name of the GPU is the machine's
+    EXPECT_EQ(said.substr(said.find("): cuBLASLt") + 3),
+              "cuBLASLt has no such product: " + what + "; compile the model for this device");
+  };
   g.a.strides = {8, 2};
-  EXPECT_NE(refusal(g).find("strides 2, 8"), std::string::npos);
+  says("a matrix of 4 x 4 with strides 2, 8");
+  g.a.strides = {4, 1};
+  g.packedB = true;
+  says("with packed weights");
+  g.packedB = false;
+  g.a.dims[1] = g.b.dims[0] = 0;
+  says("over no terms");
 }
 
 /// Sends what must not be needed.
