@@ -3,48 +3,32 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
-#include <limits>
 
 using namespace mlir::exec;
 
-//===-- ground -----------------------------------------------------------------------------===//
+//===-- taken bytes ------------------------------------------------------------------------===//
 
-SolidGround::SolidGround(size_t times, int64_t base, int64_t threshold)
-    : leaves(llvm::PowerOf2Ceil(std::max<size_t>(times, 1))), threshold(threshold),
-      nodes(2 * leaves, Range{base, base}) {}
-
-int64_t SolidGround::highest(size_t node, size_t begin, size_t end, size_t first,
-                             size_t last) const {
-  const Range &range = nodes[node];
-  if (range.low == range.high || (first <= begin && end <= last + 1))
-    return range.high;
-  size_t middle = (begin + end) / 2;
-  if (last < middle)
-    return highest(2 * node, begin, middle, first, last);
-  if (first >= middle)
-    return highest(2 * node + 1, middle, end, first, last);
-  return std::max(highest(2 * node, begin, middle, first, last),
-                  highest(2 * node + 1, middle, end, first, last));
+size_t TakenBytes::firstUpTo(int64_t offset) const {
+  auto isBelow = [](const Range &range, int64_t offset) { return range.end < offset; };
+  return std::lower_bound(ranges.begin(), ranges.end(), offset, isBelow) - ranges.begin();
 }
 
-void SolidGround::add(size_t node, size_t begin, size_t end, size_t first, size_t last,
-                      int64_t offset, int64_t top) {
-  Range &range = nodes[node];
-  bool isApart = end <= first || last < begin;
-  if (isApart || range.high + threshold <= offset || range.low >= top)
-    return;
-  bool isWithin = first <= begin && end <= last + 1;
-  if (isWithin && range.low + threshold > offset && range.high <= top) {
-    range = {top, top};
+void TakenBytes::add(Range range) {
+  auto first = ranges.begin() + firstUpTo(range.offset), last = first;
+  if (first == ranges.end() || first->offset > range.end) {
+    ranges.insert(first, range);
     return;
   }
-  if (range.low == range.high)
-    nodes[2 * node] = nodes[2 * node + 1] = range;
-  size_t middle = (begin + end) / 2;
-  add(2 * node, begin, middle, first, last, offset, top);
-  add(2 * node + 1, middle, end, first, last, offset, top);
-  const Range &left = nodes[2 * node], &right = nodes[2 * node + 1];
-  range = {std::min(left.low, right.low), std::max(left.high, right.high)};
+  while (last != ranges.end() && last->offset <= range.end)
+    ++last;
+  *first = {std::min(first->offset, range.offset), std::max(std::prev(last)->end, range.end)};
+  ranges.erase(std::next(first), last);
+}
+
+int64_t TakenBytes::lowestFree(int64_t offset, int64_t bytes) const {
+  for (size_t i = firstUpTo(offset); i < ranges.size() && ranges[i].offset < offset + bytes; ++i)
+    offset = std::max(offset, ranges[i].end);
+  return offset;
 }
 
 //===-- buffers ----------------------------------------------------------------------------===//
@@ -57,132 +41,56 @@ PlacedBuffers::PlacedBuffers(const std::vector<Lifetime> &lifetimes, int64_t bas
     begins.push_back(lifetime.first);
   llvm::sort(begins);
   begins.erase(llvm::unique(begins), begins.end());
-  times = begins.size();
-  placeIn.resize(lifetimes.size());
-  for (auto [index, lifetime] : llvm::enumerate(lifetimes)) {
+  for (const Lifetime &lifetime : lifetimes) {
     size_t first = llvm::lower_bound(begins, lifetime.first) - begins.begin();
     size_t last = llvm::upper_bound(begins, lifetime.last) - begins.begin() - 1;
-    buffers.push_back({first, last});
-    size_t number = llvm::Log2_64(last - first + 1);
-    if (groups.size() <= number)
-      groups.resize(number + 1);
-    groups[number].byFirst.push_back(index);
-    groups[number].longest = std::max(groups[number].longest, last - first + 1);
+    lives.push_back({first, last});
   }
-  for (auto [number, group] : llvm::enumerate(groups)) {
-    llvm::sort(group.byFirst, [&](size_t a, size_t b) {
-      return std::make_pair(buffers[a].first, a) < std::make_pair(buffers[b].first, b);
-    });
-    for (auto [leaf, index] : llvm::enumerate(group.byFirst))
-      placeIn[index] = {number, leaf};
-    group.leaves = llvm::PowerOf2Ceil(std::max<size_t>(group.byFirst.size(), 1));
-    group.bytes.assign(2 * group.leaves, {std::numeric_limits<int64_t>::max(), base});
-  }
+  leaves = llvm::PowerOf2Ceil(std::max<size_t>(begins.size(), 1));
+  nodes.resize(2 * leaves);
 }
 
-/// Whether one of the leaves [begin, end) may live at the same time as the buffer.
-bool PlacedBuffers::mayMeet(const Group &group, size_t begin, size_t end,
-                            const Placed &buffer) const {
-  if (begin >= group.byFirst.size())
-    return false;
-  size_t back = std::min(end, group.byFirst.size()) - 1;
-  return buffers[group.byFirst[begin]].first <= buffer.last &&
-         buffers[group.byFirst[back]].first + group.longest > buffer.first;
-}
-
-/// Raises `offset` over what `bytes` there meet on the way through the leaves [begin, end) under a
+/// Collects what all that live at the same time as `life` take, from the times [begin, end) of a
 /// node.
-void PlacedBuffers::climb(const Group &group, size_t node, size_t begin, size_t end,
-                          const Placed &buffer, int64_t bytes, bool backwards,
-                          int64_t &offset) const {
-  const Bytes &under = group.bytes[node];
-  if (under.end <= offset || under.offset >= offset + bytes || !mayMeet(group, begin, end, buffer))
+void PlacedBuffers::collect(size_t node, size_t begin, size_t end, Span life,
+                            std::vector<const TakenBytes *> &met) const {
+  if (end <= life.first || life.last < begin)
     return;
-  if (node >= group.leaves) {
-    const Placed &other = buffers[group.byFirst[begin]];
-    if (other.last >= buffer.first)
-      offset = other.end;
+  bool isAll = life.first <= begin && end <= life.last + 1;
+  const TakenBytes &taken = isAll ? nodes[node].within : nodes[node].across;
+  if (!taken.empty())
+    met.push_back(&taken);
+  if (isAll)
+    return;
+  size_t middle = (begin + end) / 2;
+  collect(2 * node, begin, middle, life, met);
+  collect(2 * node + 1, middle, end, life, met);
+}
+
+void PlacedBuffers::add(size_t node, size_t begin, size_t end, Span life, TakenBytes::Range range) {
+  if (end <= life.first || life.last < begin)
+    return;
+  nodes[node].within.add(range);
+  if (life.first <= begin && end <= life.last + 1) {
+    nodes[node].across.add(range);
     return;
   }
   size_t middle = (begin + end) / 2;
-  if (backwards)
-    climb(group, 2 * node + 1, middle, end, buffer, bytes, backwards, offset);
-  climb(group, 2 * node, begin, middle, buffer, bytes, backwards, offset);
-  if (!backwards)
-    climb(group, 2 * node + 1, middle, end, buffer, bytes, backwards, offset);
-}
-
-/// Collects what meets the buffer and has bytes within `range`, among the leaves [begin, end) under
-/// a node.
-void PlacedBuffers::collect(const Group &group, size_t node, size_t begin, size_t end,
-                            const Placed &buffer, Bytes range,
-                            std::vector<const Placed *> &met) const {
-  const Bytes &under = group.bytes[node];
-  if (under.end <= range.offset || under.offset >= range.end || !mayMeet(group, begin, end, buffer))
-    return;
-  if (node >= group.leaves) {
-    const Placed &other = buffers[group.byFirst[begin]];
-    if (other.last >= buffer.first)
-      met.push_back(&other);
-    return;
-  }
-  size_t middle = (begin + end) / 2;
-  collect(group, 2 * node, begin, middle, buffer, range, met);
-  collect(group, 2 * node + 1, middle, end, buffer, range, met);
-}
-
-/// A smaller buffer fits where no larger one did, so that the ground is another one; it is computed
-/// anew where sizes fall below a power of two.
-void PlacedBuffers::renewGround(int64_t bytes) {
-  threshold = int64_t(1) << llvm::Log2_64(std::max<int64_t>(bytes, 1));
-  ground = SolidGround(times, base, threshold);
-  std::vector<size_t> byOffset = placed;
-  llvm::sort(byOffset, [&](size_t a, size_t b) { return buffers[a].offset < buffers[b].offset; });
-  for (size_t index : byOffset) {
-    const Placed &buffer = buffers[index];
-    ground.add(buffer.first, buffer.last, buffer.offset, buffer.end);
-  }
+  add(2 * node, begin, middle, life, range);
+  add(2 * node + 1, middle, end, life, range);
 }
 
 int64_t PlacedBuffers::place(size_t index, int64_t bytes) {
-  if (threshold == 0 || bytes < threshold)
-    renewGround(bytes);
-  Placed &buffer = buffers[index];
-  int64_t offset = ground.highest(buffer.first, buffer.last);
-  // No hole is skipped: below the end of what is met nothing fits. Walks in both directions of time
-  // climb most stacks at once.
-  constexpr int kWalks = 4;
-  bool isFree = false;
-  for (int walk = 0; walk < kWalks && !isFree; ++walk) {
+  Span life = lives[index];
+  std::vector<const TakenBytes *> met;
+  collect(1, 0, leaves, life, met);
+  int64_t offset = base;
+  for (bool isMoved = true; isMoved;) {
     int64_t before = offset;
-    for (const Group &group : groups)
-      climb(group, 1, 0, group.leaves, buffer, bytes, walk % 2 == 1, offset);
-    isFree = offset == before;
+    for (const TakenBytes *taken : met)
+      offset = taken->lowestFree(offset, bytes);
+    isMoved = offset != before;
   }
-  // The rest of what is met is looked at in windows, as most of it lies above the first hole that
-  // fits.
-  for (int64_t window = 4 * bytes; !isFree; window *= 4) {
-    Bytes range{offset, offset + window};
-    std::vector<const Placed *> met;
-    for (const Group &group : groups)
-      collect(group, 1, 0, group.leaves, buffer, range, met);
-    llvm::sort(met, [](const Placed *a, const Placed *b) { return a->offset < b->offset; });
-    for (const Placed *other : met) {
-      if (other->offset >= offset + bytes)
-        break;
-      offset = std::max(offset, other->end);
-    }
-    isFree = offset + bytes <= range.end;
-  }
-  buffer.offset = offset;
-  buffer.end = offset + bytes;
-  placed.push_back(index);
-  auto [number, leaf] = placeIn[index];
-  Group &group = groups[number];
-  for (size_t node = group.leaves + leaf; node > 0; node /= 2) {
-    Bytes &under = group.bytes[node];
-    under = {std::min(under.offset, buffer.offset), std::max(under.end, buffer.end)};
-  }
-  ground.add(buffer.first, buffer.last, buffer.offset, buffer.end);
+  add(1, 0, leaves, life, {offset, offset + bytes});
   return offset;
 }

@@ -14,73 +14,51 @@ struct Lifetime {
   int64_t first = 0, last = 0;
 };
 
-/// For every time an offset below which nothing of at least `threshold` bytes fits any more.
-class SolidGround {
+/// Bytes that are taken, as ranges that do not touch, from low to high.
+class TakenBytes {
 public:
-  SolidGround() = default;
-  SolidGround(size_t times, int64_t base, int64_t threshold);
-
-  /// The highest ground from time `first` to `last`.
-  int64_t highest(size_t first, size_t last) const { return highest(1, 0, leaves, first, last); }
-  /// Raises the ground where the bytes from `offset` to `end` leave too little below them.
-  void add(size_t first, size_t last, int64_t offset, int64_t end) {
-    add(1, 0, leaves, first, last, offset, end);
-  }
+  struct Range {
+    int64_t offset, end;
+  };
+  void add(Range range);
+  bool empty() const { return ranges.empty(); }
+  /// The lowest offset from `offset` on at which `bytes` are free.
+  int64_t lowestFree(int64_t offset, int64_t bytes) const;
 
 private:
-  int64_t highest(size_t node, size_t begin, size_t end, size_t first, size_t last) const;
-  void add(size_t node, size_t begin, size_t end, size_t first, size_t last, int64_t offset,
-           int64_t top);
-
-  size_t leaves = 1;
-  int64_t threshold = 1;
-  struct Range {
-    int64_t low, high;
-  };
-  /// Node 1 is the root; where low is high, the nodes below are not kept.
-  std::vector<Range> nodes;
+  /// The first range that ends at `offset` or above.
+  size_t firstUpTo(int64_t offset) const;
+  std::vector<Range> ranges;
 };
 
-/// Buffers that are placed one by one, from large to small as first fit wants it.
+/// Buffers that are placed one by one. A tree over time keeps what is taken: as first fit packs
+/// buffers densely, what many of them take together is a few ranges.
 class PlacedBuffers {
 public:
   /// All the buffers that are to be placed, at offsets from `base` on.
   PlacedBuffers(const std::vector<Lifetime> &lifetimes, int64_t base);
 
   /// Gives buffer number `index` the lowest `bytes` that are free during its life. Returns the
-  /// offset. Fast where no buffer is larger than the one before.
+  /// offset.
   int64_t place(size_t index, int64_t bytes);
 
 private:
-  struct Placed {
+  struct Span {
     size_t first, last; ///< times, numbered by the buffers that begin in them
-    int64_t offset = 0, end = 0;
   };
-  struct Bytes {
-    int64_t offset, end;
+  /// A part of time.
+  struct Node {
+    TakenBytes within; ///< by buffers that live in this part and not in all of the one above it
+    TakenBytes across; ///< by those of them that live in all of this part
   };
-  /// Buffers that live about equally long, by the time at which they begin.
-  struct Group {
-    size_t longest = 0;
-    std::vector<size_t> byFirst;
-    size_t leaves = 1;
-    std::vector<Bytes> bytes; ///< from the lowest to the highest under a node; 1 is the root
-  };
-  bool mayMeet(const Group &group, size_t begin, size_t end, const Placed &buffer) const;
-  void climb(const Group &group, size_t node, size_t begin, size_t end, const Placed &buffer,
-             int64_t bytes, bool backwards, int64_t &offset) const;
-  void collect(const Group &group, size_t node, size_t begin, size_t end, const Placed &buffer,
-               Bytes range, std::vector<const Placed *> &met) const;
-  void renewGround(int64_t bytes);
+  void collect(size_t node, size_t begin, size_t end, Span life,
+               std::vector<const TakenBytes *> &met) const;
+  void add(size_t node, size_t begin, size_t end, Span life, TakenBytes::Range range);
 
   int64_t base;
-  std::vector<Placed> buffers;
-  std::vector<Group> groups;
-  std::vector<std::pair<size_t, size_t>> placeIn; ///< group and leaf of each buffer
-  std::vector<size_t> placed;
-  SolidGround ground;
-  size_t times = 0;
-  int64_t threshold = 0; ///< of the ground
+  std::vector<Span> lives;
+  size_t leaves = 1;
+  std::vector<Node> nodes; ///< 1 is the root, below number i are 2 i and 2 i + 1
 };
 
 } // namespace mlir::exec
