@@ -277,6 +277,12 @@ AffineMap autopar::reshapeMap(ArrayRef<int64_t> from, ArrayRef<int64_t> to, MLIR
   SmallVector<AffineExpr> results(from.size(), getAffineConstantExpr(0, context));
   if (llvm::is_contained(from, 0))
     return AffineMap::get(to.size(), 0, results, context);
+  if (from == to) {
+    for (auto [dim, size] : llvm::enumerate(to))
+      if (size != 1)
+        results[dim] = indices[dim];
+    return AffineMap::get(to.size(), 0, results, context);
+  }
   AffineExpr position = simplifyIndex(flatten(indices, to, context), to);
   int64_t stride = 1;
   for (int64_t dim = static_cast<int64_t>(from.size()) - 1; dim >= 0; --dim) {

@@ -118,7 +118,7 @@ std::optional<Weights> readWeights(Value value) {
 }
 
 /// Walks from the softmax up to the product. What is walked over may have no other reader.
-std::optional<Scores> readScores(Weights weights) {
+std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
   Scores scores;
   Value value = weights.softmax.getInput();
   auto isOwn = [&](Operation *user) { return user == weights.softmax || user == weights.largest; };
@@ -142,7 +142,7 @@ std::optional<Scores> readScores(Weights weights) {
       std::optional<double> fill = splatValue(select.getOnFalse());
       if (!fill || *fill > kForbidden)
         return std::nullopt;
-      if (isTriangle(select.getCondition())) {
+      if (masks.isTriangle(select.getCondition())) {
         scores.causal = true;
       } else if (scores.seen || scores.bias) {
         return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<Scores> readScores(Weights weights) {
       first =
           add.getLhs().getDefiningOp<DotGeneralOp>() || !add.getRhs().getDefiningOp<DotGeneralOp>();
     Value other = first ? add.getRhs() : add.getLhs();
-    if (isTriangleBias(other)) {
+    if (masks.isTriangleBias(other)) {
       scores.causal = true;
     } else if (scores.bias || scores.seen || isTrained(other)) {
       return std::nullopt;
@@ -223,13 +223,13 @@ public:
   Raising(AttentionMode mode, StringRef target, FloatType narrow)
       : mode(mode), target(target), narrow(narrow) {}
 
-  void raise(DotGeneralOp root) const {
+  void raise(DotGeneralOp root) {
     std::optional<Weights> weights = readWeights(root.getLhs());
     if (!weights || weights->softmax.getLog() || weights->softmax.getDim() != 3 ||
         !weights->softmax->hasOneUse() || root.getLhsBatch() != ArrayRef<int64_t>({0, 1}) ||
         root.getLhsContract() != ArrayRef<int64_t>(3))
       return;
-    std::optional<Scores> scores = readScores(*weights);
+    std::optional<Scores> scores = readScores(*weights, masks);
     if (!scores)
       return;
     DotGeneralOp product = scores->product;
@@ -298,6 +298,7 @@ private:
   AttentionMode mode;
   StringRef target;
   FloatType narrow; ///< what f32 is going to be computed in; null for f32
+  TriangleMasks masks;
 };
 
 struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAttentionPass> {

@@ -109,9 +109,31 @@ Value withoutLeading(Value value) {
   }
 }
 
+/// Whether a constant of conditions is such a triangle.
+bool holdsOnTriangle(DenseElementsAttr condition) {
+  ArrayRef<int64_t> shape = condition.getType().getShape().take_back(2);
+  int64_t reach = shape[1] - shape[0];
+  return condition.getElementType().isInteger(1) &&
+         allElements<bool>(condition, [&](int64_t row, int64_t column, bool seen) {
+           return seen == (column <= row + reach);
+         });
+}
+
+/// Whether a constant of floats is such a bias.
+bool forbidsOffTriangle(DenseElementsAttr bias) {
+  ArrayRef<int64_t> shape = bias.getType().getShape().take_back(2);
+  int64_t reach = shape[1] - shape[0];
+  return reach >= 0 && isa<FloatType>(bias.getElementType()) &&
+         allElements<APFloat>(bias, [&](int64_t row, int64_t column, const APFloat &element) {
+           return column <= row + reach
+                      ? element.isZero()
+                      : !element.isNaN() && element.convertToDouble() <= kForbidden;
+         });
+}
+
 } // namespace
 
-bool mlir::autopar::isTriangle(Value condition) {
+bool TriangleMasks::isTriangle(Value condition) {
   condition = withoutLeading(condition);
   RankedTensorType type = typeOf(condition);
   int64_t rank = type.getRank();
@@ -122,11 +144,10 @@ bool mlir::autopar::isTriangle(Value condition) {
   if (reach < 0) // some rows would see nothing
     return false;
   if (auto constant = condition.getDefiningOp<ConstantOp>()) {
-    auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
-    return dense && dense.getElementType().isInteger(1) &&
-           allElements<bool>(dense, [&](int64_t row, int64_t column, bool seen) {
-             return seen == (column <= row + reach);
-           });
+    auto [known, isNew] = constants.try_emplace(constant.getValue(), false);
+    if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue()); isNew && dense)
+      known->second = holdsOnTriangle(dense);
+    return known->second;
   }
   auto compare = condition.getDefiningOp<CompareOp>();
   if (!compare || !isa<IntegerType>(typeOf(compare.getLhs()).getElementType()))
@@ -148,7 +169,7 @@ bool mlir::autopar::isTriangle(Value condition) {
          (predicate == ComparePredicate::Lt && seen - 1 == reach);
 }
 
-bool mlir::autopar::isTriangleBias(Value bias) {
+bool TriangleMasks::isTriangleBias(Value bias) {
   bias = withoutLeading(bias);
   if (auto select = bias.getDefiningOp<SelectOp>()) {
     std::optional<double> fill = splatValue(select.getOnFalse()),
@@ -157,14 +178,10 @@ bool mlir::autopar::isTriangleBias(Value bias) {
   }
   auto constant = bias.getDefiningOp<ConstantOp>();
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  if (!dense || !isa<FloatType>(dense.getElementType()) || typeOf(bias).getRank() < 2)
+  if (!dense || typeOf(bias).getRank() < 2)
     return false;
-  ArrayRef<int64_t> shape = typeOf(bias).getShape().take_back(2);
-  int64_t reach = shape[1] - shape[0];
-  return reach >= 0 &&
-         allElements<APFloat>(dense, [&](int64_t row, int64_t column, const APFloat &element) {
-           return column <= row + reach
-                      ? element.isZero()
-                      : !element.isNaN() && element.convertToDouble() <= kForbidden;
-         });
+  auto [known, isNew] = constants.try_emplace(dense, false);
+  if (isNew)
+    known->second = forbidsOffTriangle(dense);
+  return known->second;
 }
