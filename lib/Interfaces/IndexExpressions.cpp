@@ -306,7 +306,7 @@ SmallVector<AffineExpr> autopar::applyMap(AffineMap map, ArrayRef<AffineExpr> in
 bool autopar::isSamePosition(ArrayRef<AffineExpr> a, ArrayRef<int64_t> shapeA,
                              ArrayRef<AffineExpr> b, ArrayRef<int64_t> shapeB,
                              ArrayRef<int64_t> extents) {
-  if (a.empty() && b.empty())
+  if ((a.empty() && b.empty()) || (a == b && shapeA == shapeB))
     return true;
   MLIRContext *context = (a.empty() ? b : a).front().getContext();
   AffineExpr difference = flatten(a, shapeA, context) - flatten(b, shapeB, context);

@@ -63,6 +63,12 @@ SearchPassOptions mlir::autopar::searchOptions(const AutoShardOptions &options) 
   return search;
 }
 
+/// Functions have one block: what is done to blocks finds nothing.
+static std::unique_ptr<Pass> createCanonicalize() {
+  return createCanonicalizerPass(
+      GreedyRewriteConfig().setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled));
+}
+
 static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
   manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
   if (options.plan.empty()) // else annotate reads the plan file
@@ -88,7 +94,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
     manager.addPass(createChooseTrainablePass(choose));
   }
   manager.addNestedPass<func::FuncOp>(createLimitInputsPass());
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCanonicalize());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
   // A scale that is trained has a gradient of its own and stays where it is.
   if (!train)
@@ -96,7 +102,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createUnflattenRowsPass());
   manager.addPass(createSplitFusedProjectionsPass());
   manager.addPass(createFoldParametersPass());
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCanonicalize());
   manager.addPass(createCSEPass());
   RaiseAttentionPassOptions attention;
   attention.mode = lower.attention;
@@ -107,7 +113,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
     MixedPrecisionPassOptions narrow;
     narrow.precision = precision.compute;
     manager.addPass(createMixedPrecisionPass(narrow));
-    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCanonicalize());
   }
   addExpandAttention(manager, lower); // what the model itself has whole
 }
@@ -124,9 +130,9 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   options.gradientType = precision.gradient;
   options.lossScale = precision.lossScale;
   manager.addPass(createBuildTrainingStepPass(options));
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCanonicalize());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCanonicalize());
   manager.addPass(createCSEPass());
 }
 
@@ -145,7 +151,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     SplitMicroBatchesPassOptions split;
     split.count = shard.microBatches;
     manager.addPass(createSplitMicroBatchesPass(split));
-    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCanonicalize());
     manager.addPass(createCSEPass());
     return;
   }
@@ -176,7 +182,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return;
   case Phase::Partition:
     manager.addNestedPass<func::FuncOp>(createPartitionPass());
-    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCanonicalize());
     manager.addPass(createCSEPass());
     return;
   case Phase::OptimizeCollectives:

@@ -9,6 +9,7 @@ ClusterOrder::ClusterOrder(Block &block, llvm::function_ref<bool(Operation *)> i
   constexpr int64_t none = std::numeric_limits<int64_t>::max();
   // The longest chain of fixed operations that ends at an operation; a chain's n-th is link n.
   DenseMap<Operation *, int64_t> chain;
+  chain.reserve(block.getOperations().size());
   Operation *last = nullptr;
   auto longestOf = [&](Operation *op) {
     Operation *longest = nullptr;
@@ -28,6 +29,7 @@ ClusterOrder::ClusterOrder(Block &block, llvm::function_ref<bool(Operation *)> i
     if (isFixed(op))
       spine.insert(op);
 
+  links.reserve(block.getOperations().size());
   for (Operation &op : block) {
     Links &own = links.try_emplace(&op, Links{none, 0}).first->second;
     if (spine.contains(&op))

@@ -99,7 +99,7 @@ private:
 /// on more than views of something outside.
 bool BlockWriter::readsInside(Value value, const Cluster &cluster) const {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isFluid(op))
+    if (!graph.isFluidHere(op))
       return graph.clusterOf(op) == &cluster;
     if (!isa<ReshapeOp>(op))
       return true;
@@ -112,7 +112,7 @@ void BlockWriter::collectInputs(Value value, const Cluster &cluster,
                                 llvm::SetVector<Value> &inputs) const {
   if (!readsInside(value, cluster)) {
     inputs.insert(value);
-  } else if (Operation *op = value.getDefiningOp(); isFluid(op)) {
+  } else if (Operation *op = value.getDefiningOp(); graph.isFluidHere(op)) {
     for (Value operand : op->getOperands())
       collectInputs(operand, cluster, inputs);
   }

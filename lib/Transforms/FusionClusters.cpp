@@ -109,6 +109,8 @@ bool autopar::isFixed(Operation *op) {
 ClusterGraph::ClusterGraph(Block &block)
     : order(block, isFixed), phases(block), stages(cast<func::FuncOp>(block.getParentOp())),
       context(block.getParentOp()->getContext()) {
+  positions.reserve(block.getOperations().size());
+  owner.reserve(block.getOperations().size());
   int64_t position = 0;
   for (Operation &op : block.without_terminator()) {
     positions[&op] = position++;
@@ -156,10 +158,6 @@ bool ClusterGraph::isOnSameStage(const Cluster &producer, const Cluster &consume
   return llvm::none_of(producer.ops, [&](Operation *op) {
     return isExportedFromBoth(op->getResult(0), producer, consumer);
   });
-}
-
-bool ClusterGraph::isFluidHere(Operation *op) const {
-  return positions.contains(op) && !owner.contains(op);
 }
 
 /// The operation outside of fluid ones from which a value comes; null if it comes from none.
@@ -212,13 +210,14 @@ SmallVector<ClusterGraph::Edge> ClusterGraph::edgesBetween(Cluster &producer,
   for (Operation *op : consumer.ops) {
     auto lowering = cast<ElementLoweringOpInterface>(op);
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      Operation *defining = definingOp(operand);
+      if (!defining || clusterOf(defining) != &producer)
+        continue;
       const Index &at = consumer.indexOf(op);
       AffineMap map = lowering.getOperandMap(i);
       Index index = at && map ? Index(applyMap(map, *at)) : std::nullopt;
       auto [source, sourceIndex] = traceFluids(operand, index);
-      Operation *defining = source.getDefiningOp();
-      if (defining && clusterOf(defining) == &producer)
-        edges.push_back({op, source, sourceIndex});
+      edges.push_back({op, source, sourceIndex});
     }
   }
   return edges;

@@ -59,6 +59,8 @@ public:
   /// The cluster of an operation; null for fluid operations and the terminator.
   Cluster *clusterOf(Operation *op) const { return owner.lookup(op); }
   int64_t positionOf(Operation *op) const { return positions.lookup(op); }
+  /// Whether an operation of the block is fluid.
+  bool isFluidHere(Operation *op) const { return positions.contains(op) && !owner.contains(op); }
   /// Whether the value has uses, seen through fluid operations, outside of `cluster`.
   bool isExported(Value value, const Cluster &cluster) const;
 
@@ -79,7 +81,6 @@ private:
   bool isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const;
   SmallVector<Edge> edgesBetween(Cluster &producer, Cluster &consumer) const;
   bool isOnSameStage(const Cluster &producer, const Cluster &consumer) const;
-  bool isFluidHere(Operation *op) const;
   Operation *definingOp(Value value) const;
   bool hasUser(Value value, function_ref<bool(Operation *)> isIt) const;
   void forEachUser(const Cluster &cluster, Visit visit) const override;

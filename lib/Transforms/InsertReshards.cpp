@@ -36,6 +36,8 @@ public:
 
 private:
   LogicalResult readArguments() {
+    shardings.reserve(function.getNumArguments() +
+                      function.getBody().front().getOperations().size());
     auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : function.getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
