@@ -119,8 +119,10 @@ TEST(MatmulCall, LargeProductsAgainstLoopsOnAnyThreads) {
   struct Extents {
     int64_t m, k, n;
   };
-  // Rests in every direction; more than one block in each; an a too large to be packed at once.
-  for (Extents e : {Extents{101, 597, 451}, Extents{299, 3600, 97}, Extents{64, 64, 96}})
+  // Rests in every direction; more than one block in each; an a too large to be packed at once;
+  // seven products of quarters, with rests, with an a of each kind.
+  for (Extents e : {Extents{101, 597, 451}, Extents{299, 8200, 97}, Extents{64, 64, 96},
+                    Extents{277, 1103, 901}, Extents{261, 2600, 777}})
     for (bool transposedA : {false, true})
       for (bool transposedB : {false, true})
         for (bool adds : {false, true}) {
@@ -148,7 +150,7 @@ TEST(MatmulCall, LargeProductsAgainstLoopsOnAnyThreads) {
               for (int64_t x = 0; x < e.k; ++x)
                 sum += double(a[size_t(i * g.a.strides[0] + x * g.a.strides[1])]) *
                        b[size_t(x * g.b.strides[0] + j * g.b.strides[1])];
-              ASSERT_NEAR(c[size_t(i * width + j)], sum, 1e-3)
+              ASSERT_NEAR(c[size_t(i * width + j)], sum, 1e-3 + 2e-6 * std::abs(sum))
                   << e.m << "x" << e.k << "x" << e.n << " at " << i << ", " << j;
             }
           }
