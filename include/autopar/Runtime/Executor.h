@@ -163,9 +163,13 @@ private:
   /// Finds out what is complete of what was issued. Where this or the next fails, `failure` says
   /// why.
   bool completeIssued();
-  /// Issues the next instructions of a queue that nothing holds back. True when some were left out,
-  /// on which others may wait.
+  /// Issues the next instructions of a queue that nothing holds back. True when some were left out
+  /// or are complete already, on which others may wait.
   bool start(artifact::Queue queue);
+  /// Where the sender came first, a message is here once it is asked for; if so, this says so
+  /// before a computation that does not wait for it keeps the thread. Little waits for what is
+  /// sent.
+  bool completeLatest();
   /// Whether the instruction is part of this kind of step.
   bool isActive(const artifact::Instruction &instruction);
   bool areGuardsFinite();

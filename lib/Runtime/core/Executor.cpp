@@ -204,7 +204,7 @@ bool Executor::canRunAhead(const Instruction &instruction) const {
 
 bool Executor::start(Queue name) {
   QueueState &queue = queues[size_t(name)];
-  bool leftOut = false;
+  bool ended = false;
   while (queue.next < queue.order->size() && failure.isOk()) {
     int32_t index = (*queue.order)[queue.next];
     const Instruction &instruction = entry().instructions[size_t(index)];
@@ -216,12 +216,12 @@ bool Executor::start(Queue name) {
       queue.awaited = index == 0 ? 0 : runningOrder->afterEnd[size_t(index) - 1];
     for (; queue.awaited < runningOrder->afterEnd[size_t(index)]; ++queue.awaited)
       if (!isSatisfied(runningOrder->after[size_t(queue.awaited)], runsAhead))
-        return leftOut;
+        return ended;
     ++queue.next;
     queue.awaited = -1;
     if (!isActive(instruction)) {
       markComplete(name, index);
-      leftOut = true;
+      ended = true;
       continue;
     }
     lastEntry = rows[row].entry;
@@ -242,8 +242,22 @@ bool Executor::start(Queue name) {
     }
     issued.push_back(next);
     ++queue.issued;
+    if (name == Queue::Receive)
+      ended |= completeLatest();
   }
-  return leftOut;
+  return ended;
+}
+
+bool Executor::completeLatest() {
+  Issued latest = issued.back();
+  auto done = kind == StepKind::Inspection ? Result<bool>(false) : isDone(latest);
+  if (!done)
+    failure = done.status();
+  if (!done || !*done)
+    return false;
+  issued.pop_back();
+  complete(latest);
+  return true;
 }
 
 Result<bool> Executor::isDone(const Issued &instruction) {
