@@ -46,6 +46,9 @@ public:
   /// no data. With `digests`, also compares every digest.
   Status check(const artifact::Program &program, bool digests);
 
+  /// Gives back the memory through which files were read; it comes again where they are.
+  void releaseFiles();
+
 private:
   struct File;
   artifact::Reader reader;

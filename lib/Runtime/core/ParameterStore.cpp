@@ -21,6 +21,19 @@ using artifact::PortShard;
 using artifact::Source;
 using artifact::SourceKind;
 
+namespace {
+
+/// Gives the pages of a read-only file mapping back, so that reading weights costs no memory beyond
+/// the plan; they stay in the page cache.
+void releasePages(const uint8_t *data, int64_t bytes) {
+  uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
+  uintptr_t begin = reinterpret_cast<uintptr_t>(data) / page * page;
+  uintptr_t end = reinterpret_cast<uintptr_t>(data) + uintptr_t(bytes);
+  madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+} // namespace
+
 struct ParameterStore::File {
   void *mapping = nullptr;
   int64_t bytes = 0;
@@ -39,8 +52,7 @@ struct ParameterStore::File {
       return true;
     bool same = Digest::of(at(offset), size_t(length)) == digest;
     if (length > artifact::kChunkBytes / 4)
-      madvise(static_cast<uint8_t *>(mapping) + offset / 4096 * 4096, size_t(length),
-              MADV_DONTNEED);
+      releasePages(at(offset), length);
     if (!same)
       return false;
     verified.insert({offset, length});
@@ -130,15 +142,6 @@ Result<const uint8_t *> ParameterStore::bytesOf(const Port &port, std::optional<
 
 namespace {
 
-/// Gives the pages of a read-only file mapping back, so that reading weights costs no memory beyond
-/// the plan; they stay in the page cache.
-void releasePages(const uint8_t *data, int64_t bytes) {
-  uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
-  uintptr_t begin = reinterpret_cast<uintptr_t>(data) / page * page;
-  uintptr_t end = reinterpret_cast<uintptr_t>(data) + uintptr_t(bytes);
-  madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
-}
-
 /// Copies the box a few rows of the outermost dim at a time and releases what was read.
 void copyInPieces(const uint8_t *data, const Port &port, const Box &box, void *local,
                   const std::vector<int64_t> &localShape) {
@@ -200,6 +203,13 @@ Status ParameterStore::check(const artifact::Program &program, bool digests) {
       return data.status();
   }
   return Status::ok();
+}
+
+void ParameterStore::releaseFiles() {
+  std::lock_guard lock(mutex);
+  for (const auto &[path, file] : files)
+    if (file && file->mapping)
+      releasePages(file->at(0), file->bytes);
 }
 
 } // namespace autopar::runtime

@@ -92,7 +92,7 @@ Status Session::State::open() {
   int32_t most =
       options.workers > 0 ? options.workers : std::max(1, coreCount() * kMaxWorkersPerCore);
   workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), most));
-  return drive(
+  AUTOPAR_RETURN_IF_ERROR(drive(
       [this](LocalRank &rank) {
         AUTOPAR_RETURN_IF_ERROR(agree(rank));
         const Program &program = reader.programOfRank(rank.rank);
@@ -108,7 +108,9 @@ Status Session::State::open() {
         rank.executor->startLoad();
         return Status::ok();
       },
-      [](LocalRank &) { return Status::ok(); });
+      [](LocalRank &) { return Status::ok(); }));
+  parameters->releaseFiles();
+  return Status::ok();
 }
 
 Status Session::State::createDevice(LocalRank &rank) {
