@@ -77,3 +77,26 @@ exec.program @mixed threads 1 {
   }
   exec.timetable [@step] slots [0]
 }
+
+// -----
+
+// What computes the guard and keeps a state at once commits where it stands; what comes before it moves behind it.
+
+// CHECK-LABEL: exec.program @both
+// CHECK: exec.launch @loss_and_count({{.*}}) extent 1 {commits}
+// CHECK-NEXT: exec.launch @mean({{.*}}) extent 1 {commits}
+exec.program @both threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %m = exec.buffer "m" device bytes 64 : tensor<16xf32>
+  %n = exec.buffer "n" device bytes 4 : tensor<f32>
+  %l = exec.buffer "loss" device bytes 4 : tensor<f32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port state "m" %m : tensor<16xf32>
+  exec.port state "n" %n : tensor<f32>
+  exec.port metric "loss" %l : tensor<f32> {guards}
+  exec.entry @step {
+    exec.launch @mean(%x) -> (%m) extent 1
+    exec.launch @loss_and_count(%x) -> (%l, %n) extent 1
+  }
+  exec.timetable [@step] slots [0]
+}

@@ -69,16 +69,16 @@ private:
       if (first < known)
         continue; // what earlier rows write cannot wait
       Block &body = entry.getBody().front();
-      Operation *lastGuard = nullptr;
-      for (Operation &op : body)
-        if (writesAny(op, guards))
-          lastGuard = &op;
       SmallVector<Operation *> commits;
-      for (Operation &op : body)
+      size_t early = 0; // so many of them before the last guard
+      for (Operation &op : body) {
+        if (writesAny(op, guards))
+          early = commits.size();
         if (writesAny(op, states))
           commits.push_back(&op);
-      for (Operation *op : commits) {
-        if (lastGuard && op->isBeforeInBlock(lastGuard) && !moveToEnd(op))
+      }
+      for (auto [number, op] : llvm::enumerate(commits)) {
+        if (number < early && !moveToEnd(op))
           continue;
         op->setAttr("commits", UnitAttr::get(op->getContext()));
       }
