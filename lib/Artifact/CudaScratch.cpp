@@ -27,4 +27,20 @@ int64_t cudaScratchBytes(const AttentionGeometry &geometry) {
   return cudaGradientSums(geometry).total() + kAlways + aligned(block + perHead);
 }
 
+int64_t cudaScratchBytes(const ConvolutionGeometry &geometry) {
+  constexpr int64_t kPartialSums = int64_t{4} << 20;
+  // Engines of f32 read tensors as they lie.
+  if (geometry.xType == DataType::F32)
+    return kPartialSums;
+  auto inEights = [](std::vector<int64_t> dims, size_t first) {
+    int64_t elements = 1;
+    for (size_t dim = 0; dim < dims.size(); ++dim)
+      elements *= dim >= first && dim < 2 ? (dims[dim] + 7) / 8 * 8 : dims[dim];
+    return elements;
+  };
+  int64_t elements = inEights(geometry.input(), 1) + inEights(geometry.filter(), 0) +
+                     inEights(geometry.output(), 1);
+  return kPartialSums + aligned(elements * byteSize(geometry.xType));
+}
+
 } // namespace autopar::artifact

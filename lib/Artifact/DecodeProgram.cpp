@@ -148,6 +148,7 @@ public:
     out.epilogue = epilogue(g.epilogue());
     out.packedW = g.packed_w();
     out.algorithm = enumeration(g.algorithm(), ConvolutionAlgorithm::Winograd, "algorithm");
+    out.kind = enumeration(g.kind(), ConvolutionKind::FilterGradient, "kind of convolution");
     return out;
   }
 

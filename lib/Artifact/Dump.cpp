@@ -167,6 +167,9 @@ private:
       out << ", residual";
     if (g.algorithm == ConvolutionAlgorithm::Winograd)
       out << ", winograd";
+    if (g.kind != ConvolutionKind::Forward)
+      out << (g.kind == ConvolutionKind::InputGradient ? ", gradient of the input"
+                                                       : ", gradient of the filter");
     if (g.epilogue != Epilogue::None)
       out << ", epilogue = " << kEpilogues[size_t(g.epilogue)];
     out << "}";

@@ -72,7 +72,7 @@ public:
     return fb::CreateConvolutionGeometry(
         builder, uint8_t(g.xType), uint8_t(g.wType), uint8_t(g.yType), uint8_t(g.biasType), x, w, y,
         strides, begin, end, dilations, g.groups, uint8_t(g.xLayout), uint8_t(g.yLayout), g.hasBias,
-        g.hasResidual, uint8_t(g.epilogue), g.packedW, uint8_t(g.algorithm));
+        g.hasResidual, uint8_t(g.epilogue), g.packedW, uint8_t(g.algorithm), uint8_t(g.kind));
   }
 
   Offset<void> encode(const Launch &p) {

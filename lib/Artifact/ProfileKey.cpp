@@ -61,16 +61,21 @@ const char *nameOf(Layout layout) {
 }
 
 std::string keyOf(const ConvolutionGeometry &g) {
+  const std::vector<int64_t> &filter = g.filter(), &output = g.output();
   int64_t pixels = 1, window = 1;
   bool isStrided = false, isDilated = false;
   for (size_t dim = 0; dim < g.strides.size(); ++dim) {
-    pixels *= g.y[dim + 2];
-    window *= g.w[dim + 2];
+    pixels *= output[dim + 2];
+    window *= filter[dim + 2];
     isStrided |= g.strides[dim] > 1;
     isDilated |= g.dilations[dim] > 1;
   }
-  bool isThree = std::all_of(g.w.begin() + 2, g.w.end(), [](int64_t side) { return side == 3; });
-  std::string kind = "convolution/" + typesOf({g.xType, g.wType, g.yType});
+  bool isThree =
+      std::all_of(filter.begin() + 2, filter.end(), [](int64_t side) { return side == 3; });
+  std::string kind = g.kind == ConvolutionKind::Forward         ? "convolution/"
+                     : g.kind == ConvolutionKind::InputGradient ? "convolution_input_gradient/"
+                                                                : "convolution_filter_gradient/";
+  kind += typesOf({g.xType, g.wType, g.yType});
   kind += g.algorithm == ConvolutionAlgorithm::Winograd ? "/winograd" : "/direct";
   kind += std::string("/") + nameOf(g.xLayout) + ">" + nameOf(g.yLayout);
   kind += window == 1 ? "/point" : isThree ? "/three" : "/wide";
@@ -80,7 +85,7 @@ std::string keyOf(const ConvolutionGeometry &g) {
     kind += "/dilated";
   if (g.groups > 1)
     kind += "/grouped";
-  return with(kind, {g.y[0], pixels, g.w[1] * window, g.w[0]});
+  return with(kind, {output[0], pixels, filter[1] * window, filter[0]});
 }
 
 int64_t elementsOf(const std::vector<int64_t> &dims) {

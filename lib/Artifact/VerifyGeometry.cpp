@@ -107,21 +107,28 @@ Status verifyGeometry(const ConvolutionGeometry &g) {
     for (int64_t dim : *dims)
       if (dim < 0 || dim > INT32_MAX)
         return Status::badInput("convolution dim out of range: " + list(*dims));
-  if (g.groups < 1 || g.groups > INT32_MAX || g.w[1] * g.groups != g.x[1] || g.w[0] != g.y[1] ||
-      g.w[0] % g.groups != 0 || g.x[0] != g.y[0])
-    return Status::badInput("convolution channels do not fit: x " + list(g.x) + ", w " + list(g.w) +
-                            ", y " + list(g.y) + ", groups " + std::to_string(g.groups));
+  const std::vector<int64_t> &input = g.input(), &filter = g.filter(), &output = g.output();
+  if (g.groups < 1 || g.groups > INT32_MAX || filter[1] * g.groups != input[1] ||
+      filter[0] != output[1] || filter[0] % g.groups != 0 || input[0] != output[0])
+    return Status::badInput("convolution channels do not fit: input " + list(input) + ", filter " +
+                            list(filter) + ", output " + list(output) + ", groups " +
+                            std::to_string(g.groups));
   for (size_t i = 0; i < spatial; ++i) {
     int64_t s = g.strides[i], d = g.dilations[i], b = g.padsBegin[i], e = g.padsEnd[i];
     if (s < 1 || d < 1 || s > INT32_MAX || d > INT32_MAX || b < INT32_MIN || e < INT32_MIN ||
         b > INT32_MAX || e > INT32_MAX)
       return Status::badInput("convolution strides, dilations or pads out of range");
-    int64_t reach = (g.w[i + 2] - 1) * d + 1;
-    int64_t room = g.x[i + 2] + b + e - reach;
-    if (room < 0 || room / s + 1 != g.y[i + 2])
+    int64_t reach = (filter[i + 2] - 1) * d + 1;
+    int64_t room = input[i + 2] + b + e - reach;
+    if (room < 0 || room / s + 1 != output[i + 2])
       return Status::badInput("convolution spatial dim " + std::to_string(i) + ": expected " +
-                              std::to_string(room < 0 ? 0 : room / s + 1) + ", y is " + list(g.y));
+                              std::to_string(room < 0 ? 0 : room / s + 1) + ", output is " +
+                              list(output));
   }
+  if (g.kind != ConvolutionKind::Forward &&
+      (g.xLayout != Layout::Plain || g.yLayout != Layout::Plain || g.packedW || g.hasBias ||
+       g.hasResidual || g.epilogue != Epilogue::None))
+    return Status::badInput("the gradient of a convolution has another layout, or an epilogue");
   for (DataType type : {g.xType, g.wType, g.yType})
     if (!isFloatForProducts(type))
       return Status::badInput("convolution of element type " + std::string(name(type)) +

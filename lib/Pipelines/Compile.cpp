@@ -24,6 +24,7 @@
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/LibraryAttention.h"
+#include "autopar/Transforms/LibraryConvolution.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -181,6 +182,10 @@ private:
       return {StatusCode::Usage,
               "--attention: expected auto, fused or products, got \"" + options.attention + "\""};
     lowerOptions.attention = options.attention;
+    if (!convolutionModeFromName(options.convolutions))
+      return {StatusCode::Usage,
+              "--convolutions: expected auto or kernels, got \"" + options.convolutions + "\""};
+    lowerOptions.convolutions = options.convolutions;
     bool isLowered = options.stopAfter >= Phase::Lower;
     if (options.target.empty() && hasGpus && hasCpus && isLowered)
       return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "

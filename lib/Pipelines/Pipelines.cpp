@@ -83,6 +83,14 @@ static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower
   manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
 }
 
+/// As far as no library computes them.
+static void addExpandConvolutionGradients(OpPassManager &manager, const LowerOptions &lower) {
+  ExpandConvolutionGradientsPassOptions options;
+  options.mode = lower.convolutions;
+  options.target = lower.target;
+  manager.addNestedPass<func::FuncOp>(createExpandConvolutionGradientsPass(options));
+}
+
 /// Whole tensors of the forward function. What is done to parameters here is done before there are
 /// derivatives and updates of them.
 static void addPrepare(OpPassManager &manager, const TrainOptions &train,
@@ -119,7 +127,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
 }
 
 static void addTrain(OpPassManager &manager, const TrainOptions &train,
-                     const PrecisionOptions &precision) {
+                     const PrecisionOptions &precision, const LowerOptions &lower) {
   if (!train)
     return;
   BuildTrainingStepPassOptions options;
@@ -130,6 +138,7 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   options.gradientType = precision.gradient;
   options.lossScale = precision.lossScale;
   manager.addPass(createBuildTrainingStepPass(options));
+  addExpandConvolutionGradients(manager, lower);
   manager.addPass(createCanonicalize());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
   manager.addPass(createCanonicalize());
@@ -146,7 +155,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::Prepare:
     return addPrepare(manager, train, precision, lower);
   case Phase::Train:
-    return addTrain(manager, train, precision);
+    return addTrain(manager, train, precision, lower);
   case Phase::SplitMicroBatches: {
     SplitMicroBatchesPassOptions split;
     split.count = shard.microBatches;
@@ -190,6 +199,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return;
   case Phase::FormGroups:
     addExpandAttention(manager, lower); // a shard may be what no library takes
+    addExpandConvolutionGradients(manager, lower);
     manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
     if (lower.target == "cpu") {
       manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
@@ -216,6 +226,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     options.threads = lower.threads;
     options.packWeights = lower.packWeights;
     options.target = lower.target;
+    options.convolutions = lower.convolutions;
     if (lower.target == "cpu") {
       manager.addNestedPass<func::FuncOp>(createRoundInProductsPass());
       manager.addNestedPass<func::FuncOp>(createReduceWhileCachedPass());

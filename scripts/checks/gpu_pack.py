@@ -49,11 +49,17 @@ def small_cases() -> List[Dict[str, Any]]:
     images = np.random.default_rng(0).standard_normal((2, 3, 32, 32)).astype(np.float32)
     resnet = {"model": "resnet50", "sizes": {"channels": 8, "classes": 10, "image": 32}, "bind": {"batch": 2}, "inputs": {"input": images},
               "init": "*running_var=ones, *=normal(0.05), seed=7"}
+    # Gradients of convolutions; without running statistics, the batch is normalized by its own.
+    labels = np.random.default_rng(1).integers(0, 10, (2,), dtype=np.int64)
+    images_step = dict(resnet, sizes=dict(resnet["sizes"], blocks="1,1,1,1"), steps=3, inputs={"input": images, "labels": labels},
+                       train=autopar.Train("softmax_cross_entropy(output, labels)", autopar.AdamW(lr=1e-3)))
     return [
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
         dict(llama, name="llama-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(resnet, name="resnet", ranks=[1], tolerance=1e-3),
+        dict(resnet, name="resnet-bf16", ranks=[1], tolerance=5e-2, options=["--precision", "bf16"]),
+        dict(images_step, name="resnet-training", ranks=[1], tolerance=1e-3),
         dict(step, name="gpt2-training", ranks=[1, 4], tolerance=1e-3),
         dict(step, name="gpt2-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(step, name="gpt2-training-fp16", ranks=[1], tolerance=1e-2, options=["--precision", "fp16"]),
@@ -137,7 +143,7 @@ def main() -> int:
     scratch = folder / "scratch"
     for part in ("bin", "lib", "scratch"):
         (folder / part).mkdir(parents=True)
-    tests = [BUILD / "unittests" / name for name in ("CudaDeviceTest", "CudaAttentionTest", "CudaConformanceTest")]
+    tests = [BUILD / "unittests" / name for name in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest", "CudaConformanceTest")]
     for program in (autopar.find_tool("autopar-run"), *tests):
         copy_program(program, folder)
     cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]

@@ -185,6 +185,10 @@ struct Options {
       cl::desc("auto: one call where the target has one (default), fused: always, products: two "
                "products and a softmax"),
       cl::init("auto"), cl::value_desc("auto|fused|products"), cl::cat(category)};
+  cl::opt<std::string> convolutions{
+      "convolutions",
+      cl::desc("on GPUs: auto: calls of cuDNN where it has them (default), kernels: generated"),
+      cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -373,6 +377,7 @@ Result<CommandLine> Options::values() const {
   options.target = target;
   options.targetCpu = targetCpu;
   options.attention = attention;
+  options.convolutions = convolutions;
   options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;
   options.precision.gradient = gradientType;

@@ -85,6 +85,9 @@ TEST(Artifact, EveryPayloadSurvives) {
     program.entries[1].instructions.push_back(instruction);
   };
   add(Convolution{conv, 0, 1, 4, -1, -1, -1});
+  conv.kind = ConvolutionKind::InputGradient;
+  add(Convolution{conv, 0, 1, 4, -1, -1, -1});
+  conv.kind = ConvolutionKind::Forward;
   StridedShape rows{{1, 1, 2, 2}, {4, 4, 2, 1}};
   Attention attention{{DataType::F32, {rows, rows, rows, rows}, DataType::F32, {}, 0.5f, true},
                       {0, 1, 3},
@@ -117,7 +120,7 @@ TEST(Artifact, EveryPayloadSurvives) {
   EXPECT_EQ(decoded.inputs.size(), 7);
   std::string text = dumpArtifact(*reader);
   for (const char *word : {"fc2/all-reduce", "all_reduce", "attention", "causal", "convolution",
-                           "permute", "w1.packed", "relu_rows"})
+                           "gradient of the input", "permute", "w1.packed", "relu_rows"})
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
 }
 

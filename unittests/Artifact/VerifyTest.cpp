@@ -277,11 +277,23 @@ TEST(Verify, Convolutions) {
             "convolution ranks do not fit: x [1,2,4,4], w [2,2,3], y [1,2,2,2]");
   EXPECT_EQ(problemOf([](G &g) { g.x[0] = -1; }), "convolution dim out of range: [-1,2,4,4]");
   EXPECT_EQ(problemOf([](G &g) { g.groups = 2; }),
-            "convolution channels do not fit: x [1,2,4,4], w [2,2,3,3], y [1,2,2,2], groups 2");
+            "convolution channels do not fit: input [1,2,4,4], filter [2,2,3,3], output [1,2,2,2], "
+            "groups 2");
   EXPECT_EQ(problemOf([](G &g) { g.strides[0] = 0; }),
             "convolution strides, dilations or pads out of range");
   EXPECT_EQ(problemOf([](G &g) { g.y[3] = 3; }),
-            "convolution spatial dim 1: expected 2, y is [1,2,2,3]");
+            "convolution spatial dim 1: expected 2, output is [1,2,2,3]");
+  EXPECT_EQ(problemOf([](G &g) {
+              g.kind = ConvolutionKind::InputGradient;
+              std::swap(g.x, g.y);
+            }),
+            "");
+  EXPECT_EQ(problemOf([](G &g) {
+              g.kind = ConvolutionKind::FilterGradient;
+              std::swap(g.w, g.y);
+              g.hasBias = true;
+            }),
+            "the gradient of a convolution has another layout, or an epilogue");
   EXPECT_EQ(problemOf([](G &g) { g.wType = DataType::F64; }),
             "convolution of element type f64 is not a library call; expected f32, bf16 or f16");
 }

@@ -110,6 +110,14 @@ AUTOPAR_CUDNN_CALLS(SAME)
 
 TEST(CudaHeaders, NumbersOfCudnnAreTheSame) {
   EXPECT_EQ(int(ours::CudnnKind::Pointwise), CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Convolution), CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::Engine), CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::ConvolutionOperation),
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::InputGradientOperation),
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+  EXPECT_EQ(int(ours::CudnnKind::FilterGradientOperation),
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
   EXPECT_EQ(int(ours::CudnnKind::EngineConfig), CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   EXPECT_EQ(int(ours::CudnnKind::Heuristic), CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   EXPECT_EQ(int(ours::CudnnKind::Plan), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -126,6 +134,9 @@ TEST(CudaHeaders, NumbersOfCudnnAreTheSame) {
   EXPECT_EQ(int(ours::CudnnAttributeType::DataType), CUDNN_TYPE_DATA_TYPE);
   EXPECT_EQ(int(ours::CudnnAttributeType::Boolean), CUDNN_TYPE_BOOLEAN);
   EXPECT_EQ(int(ours::CudnnAttributeType::Int64), CUDNN_TYPE_INT64);
+  EXPECT_EQ(int(ours::CudnnAttributeType::Float), CUDNN_TYPE_FLOAT);
+  EXPECT_EQ(int(ours::CudnnAttributeType::ConvolutionMode), CUDNN_TYPE_CONVOLUTION_MODE);
+  EXPECT_EQ(int(ours::CudnnAttributeType::NumericalNote), CUDNN_TYPE_NUMERICAL_NOTE);
   EXPECT_EQ(int(ours::CudnnAttributeType::Pointer), CUDNN_TYPE_VOID_PTR);
   EXPECT_EQ(int(ours::CudnnAttributeType::HeuristicMode), CUDNN_TYPE_HEUR_MODE);
   EXPECT_EQ(int(ours::CudnnAttributeType::PointwiseMode), CUDNN_TYPE_POINTWISE_MODE);
@@ -134,6 +145,50 @@ TEST(CudaHeaders, NumbersOfCudnnAreTheSame) {
   EXPECT_EQ(int(ours::CudnnAttribute::PointwiseMode), CUDNN_ATTR_POINTWISE_MODE);
   EXPECT_EQ(int(ours::CudnnAttribute::PointwiseComputeType), CUDNN_ATTR_POINTWISE_MATH_PREC);
   EXPECT_EQ(int(ours::CudnnAttribute::PointwiseAxis), CUDNN_ATTR_POINTWISE_AXIS);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionComputeType), CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionMode), CUDNN_ATTR_CONVOLUTION_CONV_MODE);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionDilations), CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionStrides), CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionPadsEnd), CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionPadsBegin), CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionSpatialDims), CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConfigEngine), CUDNN_ATTR_ENGINECFG_ENGINE);
+  EXPECT_EQ(int(ours::CudnnAttribute::EngineNotes), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionOperationAlpha),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionOperationBeta),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionOperationMode),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionOperationX),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionOperationW),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+  EXPECT_EQ(int(ours::CudnnAttribute::ConvolutionOperationY),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+  EXPECT_EQ(int(ours::CudnnAttribute::InputGradientAlpha),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
+  EXPECT_EQ(int(ours::CudnnAttribute::InputGradientBeta),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
+  EXPECT_EQ(int(ours::CudnnAttribute::InputGradientMode),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::InputGradientX),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+  EXPECT_EQ(int(ours::CudnnAttribute::InputGradientW), CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+  EXPECT_EQ(int(ours::CudnnAttribute::InputGradientY),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
+  EXPECT_EQ(int(ours::CudnnAttribute::FilterGradientAlpha),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
+  EXPECT_EQ(int(ours::CudnnAttribute::FilterGradientBeta),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA);
+  EXPECT_EQ(int(ours::CudnnAttribute::FilterGradientMode),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
+  EXPECT_EQ(int(ours::CudnnAttribute::FilterGradientX),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
+  EXPECT_EQ(int(ours::CudnnAttribute::FilterGradientW),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+  EXPECT_EQ(int(ours::CudnnAttribute::FilterGradientY),
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
   EXPECT_EQ(int(ours::CudnnAttribute::HeuristicMode), CUDNN_ATTR_ENGINEHEUR_MODE);
   EXPECT_EQ(int(ours::CudnnAttribute::HeuristicGraph), CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   EXPECT_EQ(int(ours::CudnnAttribute::HeuristicResults), CUDNN_ATTR_ENGINEHEUR_RESULTS);
@@ -187,6 +242,12 @@ TEST(CudaHeaders, NumbersOfCudnnAreTheSame) {
   EXPECT_EQ(int(ours::CudnnPointwise::Select), CUDNN_POINTWISE_BINARY_SELECT);
   EXPECT_EQ(int(ours::CudnnReduction::Add), CUDNN_REDUCE_TENSOR_ADD);
   EXPECT_EQ(int(ours::CudnnReduction::Max), CUDNN_REDUCE_TENSOR_MAX);
+  EXPECT_EQ(int(ours::CudnnConvolutionMode::Correlation), CUDNN_CROSS_CORRELATION);
+  EXPECT_EQ(int(ours::CudnnNote::TensorCore), CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  EXPECT_EQ(int(ours::CudnnNote::DownConvertInputs), CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  EXPECT_EQ(int(ours::CudnnNote::ReducedPrecisionReduction),
+            CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+  EXPECT_EQ(int(ours::CudnnNote::Nondeterministic), CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
   EXPECT_EQ(int(ours::CudnnHeuristicMode::Fallback), CUDNN_HEUR_MODE_FALLBACK);
   EXPECT_EQ(int(ours::CudnnHeuristicMode::A), CUDNN_HEUR_MODE_A);
 }

@@ -14,6 +14,11 @@
 
 using namespace autopar::runtime::cuda;
 using namespace emulated;
+using cudnn::describe;
+using cudnn::isKnown;
+using cudnn::partOf;
+using cudnn::Rule;
+using cudnn::ruleOf;
 using Attribute = CudnnAttribute;
 using Type = CudnnAttributeType;
 using Kind = CudnnKind;
@@ -26,8 +31,31 @@ constexpr size_t kVersion = 91900;
 constexpr uint64_t kAlignment = 16;
 /// Of rows that its kernels know.
 constexpr int64_t kLongestRow = 256;
-/// Of every plan.
-constexpr uint64_t kWorkspaceBytes = 256;
+/// Of pixels for which it has an engine that adds in one order.
+constexpr int64_t kLongestLine = 4096;
+
+/// What the heuristics suggest, best first. That it cannot be built is no mistake of anybody's.
+struct Engine {
+  std::vector<CudnnNote> notes;
+  uint64_t workspaceBytes = 256;
+  bool isBuilt = true;
+};
+const std::vector<Engine> &enginesFor(const cudnn::Graph &graph) {
+  static const std::vector<Engine> ofConvolutions{{{CudnnNote::TensorCore}},
+                                                  {{CudnnNote::ReducedPrecisionReduction}},
+                                                  {{CudnnNote::Nondeterministic}},
+                                                  {{}, uint64_t{1} << 40},
+                                                  {{}, 0, false},
+                                                  {{}, 4096}},
+      ofHalfConvolutions(ofConvolutions.begin() + 1, ofConvolutions.end()),
+      ofLongLines{{{CudnnNote::Nondeterministic}}}, ofOthers{{{}, 0, false}, {}};
+  if (!graph.convolves())
+    return ofOthers;
+  for (const auto &[id, tensor] : graph.tensors)
+    if (tensor.dims.back() > kLongestLine)
+      return ofLongLines;
+  return graph.tensors.begin()->second.type == CudnnType::F32 ? ofConvolutions : ofHalfConvolutions;
+}
 
 /// Ranks are threads.
 std::recursive_mutex lock;
@@ -55,6 +83,9 @@ int64_t sizeOf(Type type) {
   case Type::Boolean:
     return 1;
   case Type::DataType:
+  case Type::Float:
+  case Type::ConvolutionMode:
+  case Type::NumericalNote:
   case Type::HeuristicMode:
   case Type::PointwiseMode:
   case Type::ReductionOperator:
@@ -64,74 +95,12 @@ int64_t sizeOf(Type type) {
   }
 }
 
-struct Rule {
-  Kind kind;
-  Attribute attribute;
-  Type type;
-  bool isNeeded = true, isList = false;
-};
-const Rule kRules[] = {
-    {Kind::Tensor, Attribute::TensorDataType, Type::DataType},
-    {Kind::Tensor, Attribute::TensorDims, Type::Int64, true, true},
-    {Kind::Tensor, Attribute::TensorStrides, Type::Int64, true, true},
-    {Kind::Tensor, Attribute::TensorId, Type::Int64},
-    {Kind::Tensor, Attribute::TensorAlignment, Type::Int64},
-    {Kind::Tensor, Attribute::TensorIsVirtual, Type::Boolean, false},
-    {Kind::Tensor, Attribute::TensorIsByValue, Type::Boolean, false},
-    {Kind::Pointwise, Attribute::PointwiseMode, Type::PointwiseMode},
-    {Kind::Pointwise, Attribute::PointwiseComputeType, Type::DataType},
-    {Kind::Pointwise, Attribute::PointwiseAxis, Type::Int64, false},
-    {Kind::PointwiseOperation, Attribute::PointwiseOperationMode, Type::Descriptor},
-    {Kind::PointwiseOperation, Attribute::PointwiseOperationX, Type::Descriptor},
-    {Kind::PointwiseOperation, Attribute::PointwiseOperationB, Type::Descriptor, false},
-    {Kind::PointwiseOperation, Attribute::PointwiseOperationT, Type::Descriptor, false},
-    {Kind::PointwiseOperation, Attribute::PointwiseOperationY, Type::Descriptor},
-    {Kind::Matmul, Attribute::MatmulComputeType, Type::DataType},
-    {Kind::MatmulOperation, Attribute::MatmulOperationMode, Type::Descriptor},
-    {Kind::MatmulOperation, Attribute::MatmulOperationA, Type::Descriptor},
-    {Kind::MatmulOperation, Attribute::MatmulOperationB, Type::Descriptor},
-    {Kind::MatmulOperation, Attribute::MatmulOperationC, Type::Descriptor},
-    {Kind::Reduction, Attribute::ReductionComputeType, Type::DataType},
-    {Kind::Reduction, Attribute::ReductionOperator, Type::ReductionOperator},
-    {Kind::ReductionOperation, Attribute::ReductionOperationMode, Type::Descriptor},
-    {Kind::ReductionOperation, Attribute::ReductionOperationX, Type::Descriptor},
-    {Kind::ReductionOperation, Attribute::ReductionOperationY, Type::Descriptor},
-    {Kind::ReshapeOperation, Attribute::ReshapeOperationX, Type::Descriptor},
-    {Kind::ReshapeOperation, Attribute::ReshapeOperationY, Type::Descriptor},
-    {Kind::Graph, Attribute::GraphHandle, Type::Handle},
-    {Kind::Graph, Attribute::GraphOperations, Type::Descriptor, true, true},
-    {Kind::Heuristic, Attribute::HeuristicGraph, Type::Descriptor},
-    {Kind::Heuristic, Attribute::HeuristicMode, Type::HeuristicMode},
-    {Kind::Plan, Attribute::PlanHandle, Type::Handle},
-    {Kind::Plan, Attribute::PlanEngineConfig, Type::Descriptor},
-    {Kind::VariantPack, Attribute::PackIds, Type::Int64, true, true},
-    {Kind::VariantPack, Attribute::PackPointers, Type::Pointer, true, true},
-    {Kind::VariantPack, Attribute::PackWorkspace, Type::Pointer},
-};
-
-const Rule *ruleOf(Kind kind, Attribute attribute) {
-  for (const Rule &rule : kRules)
-    if (rule.kind == kind && rule.attribute == attribute)
-      return &rule;
-  return nullptr;
-}
-
-bool isKnown(Kind kind) {
-  return kind == Kind::EngineConfig ||
-         std::any_of(std::begin(kRules), std::end(kRules),
-                     [&](const Rule &rule) { return rule.kind == kind; });
-}
-
-CudnnDescriptor partOf(CudnnDescriptor whole, Attribute attribute) {
-  return whole->one<CudnnDescriptor>(attribute);
-}
-
 CudnnStatus finalizeTensor(CudnnDescriptor tensor) {
   auto dims = tensor->list<int64_t>(Attribute::TensorDims),
        strides = tensor->list<int64_t>(Attribute::TensorStrides);
-  if (dims.size() != 4 || strides.size() != 4)
-    return refuse("a tensor without 4 dims and strides", kNotSupported);
-  for (size_t d = 0; d < 4; ++d)
+  if ((dims.size() != 4 && dims.size() != 5) || strides.size() != dims.size())
+    return refuse("a tensor without 4 or 5 dims and strides", kNotSupported);
+  for (size_t d = 0; d < dims.size(); ++d)
     if (dims[d] < 1 || strides[d] < 1)
       return refuse("a tensor with an empty dim or without a stride");
   if (tensor->one<int64_t>(Attribute::TensorAlignment) != int64_t(kAlignment))
@@ -144,63 +113,10 @@ CudnnStatus finalizeTensor(CudnnDescriptor tensor) {
   return CudnnStatus::Success;
 }
 
-/// What a graph's descriptors say.
-std::string describe(CudnnDescriptor graph, cudnn::Graph &described) {
-  std::string why;
-  auto tensorOf = [&](CudnnDescriptor operation, Attribute attribute) -> int64_t {
-    if (!operation->has(attribute))
-      return -1;
-    CudnnDescriptor d = partOf(operation, attribute);
-    auto flag = [&](Attribute name) { return d->has(name) && d->one<bool>(name); };
-    cudnn::Tensor tensor{
-        d->one<int64_t>(Attribute::TensorId),    d->one<CudnnType>(Attribute::TensorDataType),
-        d->list<int64_t>(Attribute::TensorDims), d->list<int64_t>(Attribute::TensorStrides),
-        flag(Attribute::TensorIsVirtual),        flag(Attribute::TensorIsByValue)};
-    auto [found, isNew] = described.tensors.try_emplace(tensor.id, tensor);
-    if (!isNew && (found->second.dims != tensor.dims || found->second.strides != tensor.strides ||
-                   found->second.type != tensor.type))
-      why = "two tensors of one identity";
-    return tensor.id;
-  };
-  for (CudnnDescriptor d : graph->list<CudnnDescriptor>(Attribute::GraphOperations)) {
-    cudnn::Operation operation{};
-    switch (d->kind) {
-    case Kind::MatmulOperation:
-      operation.kind = cudnn::Operation::Kind::Matmul;
-      operation.inputs[0] = tensorOf(d, Attribute::MatmulOperationA);
-      operation.inputs[1] = tensorOf(d, Attribute::MatmulOperationB);
-      operation.output = tensorOf(d, Attribute::MatmulOperationC);
-      break;
-    case Kind::PointwiseOperation: {
-      CudnnDescriptor mode = partOf(d, Attribute::PointwiseOperationMode);
-      operation.kind = cudnn::Operation::Kind::Pointwise;
-      operation.mode = mode->one<CudnnPointwise>(Attribute::PointwiseMode);
-      if (mode->has(Attribute::PointwiseAxis))
-        operation.axis = mode->one<int64_t>(Attribute::PointwiseAxis);
-      operation.inputs[0] = tensorOf(d, Attribute::PointwiseOperationX);
-      operation.inputs[1] = tensorOf(d, Attribute::PointwiseOperationB);
-      operation.inputs[2] = tensorOf(d, Attribute::PointwiseOperationT);
-      operation.output = tensorOf(d, Attribute::PointwiseOperationY);
-      break;
-    }
-    case Kind::ReductionOperation:
-      operation.kind = cudnn::Operation::Kind::Reduction;
-      operation.reduction = partOf(d, Attribute::ReductionOperationMode)
-                                ->one<CudnnReduction>(Attribute::ReductionOperator);
-      operation.inputs[0] = tensorOf(d, Attribute::ReductionOperationX);
-      operation.output = tensorOf(d, Attribute::ReductionOperationY);
-      break;
-    case Kind::ReshapeOperation:
-      operation.kind = cudnn::Operation::Kind::Reshape;
-      operation.inputs[0] = tensorOf(d, Attribute::ReshapeOperationX);
-      operation.output = tensorOf(d, Attribute::ReshapeOperationY);
-      break;
-    default:
-      return "an operation that is none";
-    }
-    described.operations.push_back(operation);
-  }
-  return why.empty() ? described.verify() : why;
+Engine engineOf(CudnnDescriptor config) {
+  cudnn::Graph graph;
+  describe(partOf(config, Attribute::HeuristicGraph), graph);
+  return enginesFor(graph).at(config->number);
 }
 
 /// How many operands a pointwise operation has beside x.
@@ -241,9 +157,7 @@ CudnnStatus finalize(CudnnDescriptor d) {
   case Kind::EngineConfig:
     return refuse("an engine configuration that no heuristic has filled");
   case Kind::Plan: {
-    CudnnDescriptor config = partOf(d, Attribute::PlanEngineConfig);
-    // Heuristics also suggest what cannot be built; that is no mistake of anybody's.
-    if (config->number != 0)
+    if (engineOf(partOf(d, Attribute::PlanEngineConfig)).isBuilt)
       return CudnnStatus::Success;
     lastComplaint = "this engine cannot be built here";
     return kNotSupported;
@@ -347,7 +261,7 @@ EXPORTED cudnnBackendFinalize(CudnnDescriptor descriptor) {
     return refuse("no such descriptor");
   if (descriptor->isFinal)
     return refuse("a descriptor is made final twice");
-  for (const Rule &rule : kRules)
+  for (const Rule &rule : cudnn::rules())
     if (rule.kind == descriptor->kind && rule.isNeeded && !descriptor->has(rule.attribute))
       return refuse("attribute " + std::to_string(int(rule.attribute)) + " is missing");
   CudnnStatus status = finalize(descriptor);
@@ -361,9 +275,28 @@ EXPORTED cudnnBackendGetAttribute(CudnnDescriptor descriptor, CudnnAttribute att
     return refuse("a descriptor that does not exist or is not final is asked");
   if (descriptor->kind == Kind::Plan && attribute == Attribute::PlanWorkspaceSize &&
       type == Type::Int64 && wanted == 1) {
-    int64_t bytes = int64_t(kWorkspaceBytes);
+    int64_t bytes =
+        int64_t(engineOf(partOf(descriptor, Attribute::PlanEngineConfig)).workspaceBytes);
     std::memcpy(values, &bytes, sizeof(bytes));
     *count = 1;
+    return CudnnStatus::Success;
+  }
+  if (descriptor->kind == Kind::EngineConfig && attribute == Attribute::ConfigEngine &&
+      type == Type::Descriptor && wanted == 1) {
+    CudnnDescriptor engine = *static_cast<CudnnDescriptor *>(values);
+    if (!exists(engine) || engine->kind != Kind::Engine)
+      return refuse("no room for an engine");
+    engine->isFinal = true;
+    engine->number = descriptor->number;
+    engine->values = descriptor->values;
+    *count = 1;
+    return CudnnStatus::Success;
+  }
+  if (descriptor->kind == Kind::Engine && attribute == Attribute::EngineNotes &&
+      type == Type::NumericalNote) {
+    std::vector<CudnnNote> notes = engineOf(descriptor).notes;
+    *count = std::min<int64_t>(wanted, int64_t(notes.size()));
+    std::copy_n(notes.begin(), *count, static_cast<CudnnNote *>(values));
     return CudnnStatus::Success;
   }
   if (descriptor->kind != Kind::Heuristic || attribute != Attribute::HeuristicResults ||
@@ -372,13 +305,14 @@ EXPORTED cudnnBackendGetAttribute(CudnnDescriptor descriptor, CudnnAttribute att
   cudnn::Graph graph;
   describe(partOf(descriptor, Attribute::HeuristicGraph), graph);
   for (const auto &[id, tensor] : graph.tensors)
-    if (!tensor.isVirtual && tensor.strides[3] == 1 && tensor.dims[3] > kLongestRow) {
+    if (!graph.convolves() && !tensor.isVirtual && tensor.strides[3] == 1 &&
+        tensor.dims[3] > kLongestRow) {
       lastComplaint = "rows of more than " + std::to_string(kLongestRow) + " elements";
       *count = 0;
       return CudnnStatus::Success;
     }
   auto *configs = static_cast<CudnnDescriptor *>(values);
-  *count = std::min<int64_t>(wanted, 2);
+  *count = std::min<int64_t>(wanted, int64_t(enginesFor(graph).size()));
   for (int64_t i = 0; i < *count; ++i) {
     if (!exists(configs[i]) || configs[i]->kind != Kind::EngineConfig)
       return refuse("no room for an engine configuration");
@@ -399,6 +333,8 @@ EXPORTED cudnnBackendExecute(CudnnHandle handle, CudnnDescriptor plan, CudnnDesc
   auto graph = std::make_shared<cudnn::Graph>();
   CudnnDescriptor config = partOf(plan, Attribute::PlanEngineConfig);
   describe(partOf(config, Attribute::HeuristicGraph), *graph);
+  Engine engine = engineOf(config);
+  graph->isCoarse = !engine.notes.empty();
   auto ids = pack->list<int64_t>(Attribute::PackIds);
   auto pointers = pack->list<void *>(Attribute::PackPointers);
   std::map<int64_t, void *> addresses;
@@ -421,7 +357,7 @@ EXPORTED cudnnBackendExecute(CudnnHandle handle, CudnnDescriptor plan, CudnnDesc
     if (!tensor.isVirtual && !addresses.count(id))
       return refuse("a tensor in memory without an address");
   void *workspace = pack->one<void *>(Attribute::PackWorkspace);
-  if (alignmentOf(workspace) < kAlignment || !deviceBytes(workspace, kWorkspaceBytes))
+  if (alignmentOf(workspace) < kAlignment || !deviceBytes(workspace, engine.workspaceBytes))
     return refuse("too small a workspace, or one that is not aligned");
   bool queued = enqueueWork("graphs of cuDNN", handle->stream, [=] {
     cudnn::Places places;
@@ -438,8 +374,8 @@ EXPORTED cudnnBackendExecute(CudnnHandle handle, CudnnDescriptor plan, CudnnDesc
       }
     }
     // What an engine leaves in its workspace.
-    if (uint8_t *scratch = deviceBytes(workspace, kWorkspaceBytes))
-      std::memset(scratch, 0xff, kWorkspaceBytes);
+    if (uint8_t *scratch = deviceBytes(workspace, engine.workspaceBytes))
+      std::memset(scratch, 0xff, engine.workspaceBytes);
     cudnn::run(*graph, places);
     return 0;
   });

@@ -13,9 +13,6 @@
 namespace emulated::cudnn {
 namespace {
 
-/// Elements row-major, whatever the strides are.
-using Values = std::vector<float>;
-
 void advance(Dims &index, const Dims &dims) {
   for (size_t d = dims.size(); d-- > 0;) {
     if (++index[d] < dims[d])
@@ -132,6 +129,11 @@ public:
       case Operation::Kind::Reshape:
         reshape(operation, y, result);
         break;
+      case Operation::Kind::Convolution:
+      case Operation::Kind::InputGradient:
+      case Operation::Kind::FilterGradient:
+        convolve(operation, y, result);
+        break;
       }
       write(y, std::move(result));
     }
@@ -219,6 +221,16 @@ private:
     });
   }
 
+  void convolve(const Operation &operation, const Tensor &y, Values &result) {
+    const Tensor &first = graph.tensors.at(operation.inputs[0]),
+                 &second = graph.tensors.at(operation.inputs[1]);
+    Values a = read(first.id), b = read(second.id);
+    for (Values *values : {&a, &b})
+      for (float &value : *values)
+        value = graph.isCoarse ? bitCast<float>(bitCast<uint32_t>(value) & 0xfff80000u) : value;
+    cudnn::convolve(operation, first, second, y, a, b, result);
+  }
+
   /// The same memory with other dims.
   void reshape(const Operation &operation, const Tensor &y, Values &result) {
     const Tensor &x = graph.tensors.at(operation.inputs[0]);
@@ -257,6 +269,11 @@ std::string verify(const Operation &operation, const Tensor *inputs[3], const Te
   const Tensor *x = inputs[0], *b = inputs[1];
   if (y.isByValue)
     return "a result that lies with the host";
+  if (operation.convolves())
+    return verifyConvolution(operation, *x, *b, y);
+  for (const Tensor *tensor : {x, b, inputs[2], &y})
+    if (tensor && tensor->dims.size() != 4)
+      return "a tensor without 4 dims";
   switch (operation.kind) {
   case Operation::Kind::Matmul:
     if (x->dims[3] != b->dims[2] || x->dims[2] != y.dims[2] || b->dims[3] != y.dims[3])
@@ -281,8 +298,9 @@ std::string verify(const Operation &operation, const Tensor *inputs[3], const Te
     return divides(y, *x) ? "" : "sizes of a reduction do not fit";
   case Operation::Kind::Reshape:
     return y.count() == x->count() && y.span() == x->span() ? "" : "a reshape of another size";
+  default:
+    return "an operation that is none";
   }
-  return "";
 }
 
 } // namespace

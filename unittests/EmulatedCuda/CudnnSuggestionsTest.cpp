@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the real cuDNN has engines for the graphs that attention is described by. It says so
-// without a GPU, for one that is described to it; built where the library is.
+// Whether the real cuDNN has engines for the graphs that attention and convolutions are described
+// by. It says so without a GPU, for one that is described to it; built where the library is.
 #include "../../lib/Runtime/device/cuda/CudnnAttention.h"
+#include "../../lib/Runtime/device/cuda/CudnnConvolution.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -82,9 +83,9 @@ AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
   return g;
 }
 
-/// Bytes of workspace of each engine that the library suggests, best first.
-std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu,
-                                 const AttentionGeometry &geometry) {
+/// Bytes of workspace of each engine that the library suggests and `choice` allows, best first.
+std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu, CudnnGraph &described,
+                                 CudnnHeuristicMode mode, const CudnnChoice &choice = {}) {
   std::vector<OwnedDescriptor> owned;
   auto make = [&](CudnnKind kind) {
     CudnnDescriptor made = nullptr;
@@ -103,9 +104,8 @@ std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu,
     Status status = checkCudnn(calls, calls.finalize(descriptor), "finalize");
     EXPECT_TRUE(status.isOk()) << status.message();
   };
-  CudnnAttentionGraph described(calls, geometry);
-  EXPECT_TRUE(described.graph().status().isOk()) << described.graph().status().message();
-  const auto &operations = described.graph().operations();
+  EXPECT_TRUE(described.status().isOk()) << described.status().message();
+  const auto &operations = described.operations();
   CudnnDescriptor graph = make(CudnnKind::Graph);
   set(graph, CudnnAttribute::GraphOperations, CudnnAttributeType::Descriptor,
       int64_t(operations.size()), operations.data());
@@ -115,13 +115,12 @@ std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu,
   set(properties, kPropertiesText, kText, int64_t(text.size()), text.data());
   finalize(properties);
   CudnnDescriptor heuristic = make(CudnnKind::Heuristic);
-  CudnnHeuristicMode mode = CudnnHeuristicMode::A;
   set(heuristic, CudnnAttribute::HeuristicGraph, CudnnAttributeType::Descriptor, 1, &graph);
   set(heuristic, kHeuristicDevice, CudnnAttributeType::Descriptor, 1, &properties);
   set(heuristic, CudnnAttribute::HeuristicMode, CudnnAttributeType::HeuristicMode, 1, &mode);
   finalize(heuristic);
   std::vector<CudnnDescriptor> configs;
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 64; ++i)
     configs.push_back(make(CudnnKind::EngineConfig));
   int64_t count = 0;
   EXPECT_EQ(calls.getAttribute(heuristic, CudnnAttribute::HeuristicResults,
@@ -130,6 +129,10 @@ std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu,
             CudnnStatus::Success);
   std::vector<int64_t> workspaces;
   for (int64_t i = 0; i < count; ++i) {
+    auto refused = isRefused(calls, configs[size_t(i)], choice);
+    EXPECT_TRUE(refused.isOk()) << refused.status().message();
+    if (refused.isOk() && *refused)
+      continue;
     int64_t one = 0;
     EXPECT_EQ(calls.getAttribute(configs[size_t(i)], kConfigWorkspace, CudnnAttributeType::Int64, 1,
                                  &one, &workspaces.emplace_back()),
@@ -138,13 +141,23 @@ std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu,
   return workspaces;
 }
 
+std::vector<int64_t> suggestions(const CudnnCalls &calls, const Gpu &gpu,
+                                 const AttentionGeometry &geometry) {
+  CudnnAttentionGraph described(calls, geometry);
+  return suggestions(calls, gpu, described.graph(), CudnnHeuristicMode::A);
+}
+
+const Gpu kGpus[] = {{"A100", 800, 108, 166912},
+                     {"L40", 890, 142, 101376},
+                     {"H100", 900, 132, 232448},
+                     {"B200", 1000, 148, 232448}};
+
 TEST(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
   const CudnnCalls *calls = library();
   ASSERT_TRUE(calls) << dlerror();
   if (calls->version < kOldestCudnn)
     GTEST_SKIP() << "cuDNN " << calls->version;
-  for (const Gpu &gpu : {Gpu{"A100", 800, 108, 166912}, Gpu{"L40", 890, 142, 101376},
-                         Gpu{"H100", 900, 132, 232448}, Gpu{"B200", 1000, 148, 232448}})
+  for (const Gpu &gpu : kGpus)
     for (DataType type : {DataType::BF16, DataType::F16})
       for (const Sizes &s :
            {Sizes{2, 8, 8, 1024, 1024, 64, 64, true}, Sizes{2, 8, 2, 1024, 1024, 128, 128, true},
@@ -171,7 +184,87 @@ TEST(CudnnSuggestions, LongerRowsHaveNoGradientEverywhere) {
   if (calls->version < kOldestCudnn)
     GTEST_SKIP() << "cuDNN " << calls->version;
   AttentionGeometry g = geometryOf({2, 8, 8, 128, 128, 136, 136, true}, DataType::BF16, true);
-  EXPECT_TRUE(suggestions(*calls, Gpu{"A100", 800, 108, 166912}, g).empty());
+  EXPECT_TRUE(suggestions(*calls, kGpus[0], g).empty());
+}
+
+struct Convolved {
+  const char *name;
+  std::vector<int64_t> input, filter, strides, padsBegin, padsEnd, dilations;
+  int64_t groups;
+};
+const Convolved kConvolutions[] = {
+    {"3x3", {32, 64, 56, 56}, {64, 64, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {"an image", {32, 3, 224, 224}, {64, 3, 7, 7}, {2, 2}, {3, 3}, {3, 3}, {1, 1}, 1},
+    {"1x1", {32, 256, 56, 56}, {64, 256, 1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1},
+    {"strided", {32, 128, 56, 56}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {"deep", {32, 512, 7, 7}, {512, 512, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},
+    {"odd", {2, 5, 9, 7}, {6, 5, 3, 2}, {2, 1}, {1, 0}, {1, 0}, {1, 2}, 1},
+    {"padded behind", {2, 8, 9, 7}, {8, 8, 3, 3}, {2, 2}, {0, 0}, {1, 1}, {1, 1}, 1},
+    {"by channel", {8, 32, 28, 28}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 32},
+    {"groups", {4, 6, 11, 9}, {4, 3, 3, 2}, {2, 1}, {2, 1}, {2, 1}, {2, 3}, 2},
+    {"a line", {4, 16, 100}, {32, 16, 5}, {1}, {2}, {2}, {1}, 1},
+    {"a volume", {2, 3, 8, 7, 6}, {4, 3, 3, 2, 3}, {2, 1, 1}, {1, 0, 1}, {1, 0, 1}, {1, 1, 2}, 1},
+    {"grouped volume",
+     {2, 8, 8, 14, 14},
+     {8, 2, 3, 3, 3},
+     {1, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1},
+     4},
+    {"one number", {1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1},
+    {"more border than filter", {1, 2, 3, 3}, {2, 2, 2, 2}, {1, 1}, {3, 3}, {3, 3}, {1, 1}, 1},
+};
+
+ConvolutionGeometry geometryOf(const Convolved &c, DataType type, ConvolutionKind kind) {
+  ConvolutionGeometry g;
+  g.xType = g.wType = g.yType = type;
+  g.kind = kind;
+  g.strides = c.strides, g.padsBegin = c.padsBegin, g.padsEnd = c.padsEnd;
+  g.dilations = c.dilations, g.groups = c.groups;
+  std::vector<int64_t> output{c.input[0], c.filter[0]};
+  for (size_t i = 0; i < c.strides.size(); ++i)
+    output.push_back((c.input[i + 2] + c.padsBegin[i] + c.padsEnd[i] -
+                      (c.filter[i + 2] - 1) * c.dilations[i] - 1) /
+                         c.strides[i] +
+                     1);
+  g.x = kind == ConvolutionKind::InputGradient ? output : c.input;
+  g.w = kind == ConvolutionKind::FilterGradient ? output : c.filter;
+  g.y = kind == ConvolutionKind::Forward         ? output
+        : kind == ConvolutionKind::InputGradient ? c.input
+                                                 : c.filter;
+  return g;
+}
+
+// Of f32 none in TF32, of none one that adds in another order every time.
+TEST(CudnnSuggestions, ConvolutionsHaveEnginesWithinThePlannedWorkspace) {
+  const CudnnCalls *calls = library();
+  ASSERT_TRUE(calls) << dlerror();
+  if (calls->version < kOldestCudnn)
+    GTEST_SKIP() << "cuDNN " << calls->version;
+  int all = 0, byHeuristic = 0;
+  for (const Gpu &gpu : kGpus)
+    for (DataType type : {DataType::F32, DataType::BF16, DataType::F16})
+      for (const Convolved &c : kConvolutions)
+        for (ConvolutionKind kind : {ConvolutionKind::Forward, ConvolutionKind::InputGradient,
+                                     ConvolutionKind::FilterGradient}) {
+          ConvolutionGeometry g = geometryOf(c, type, kind);
+          int64_t planned = cudaScratchBytes(g);
+          CudnnChoice choice = convolutionChoice(g, planned);
+          bool isFound = false;
+          for (CudnnHeuristicMode mode : {CudnnHeuristicMode::A, CudnnHeuristicMode::Fallback}) {
+            CudnnGraph graph = describeConvolution(*calls, g);
+            for (int64_t bytes : suggestions(*calls, gpu, graph, mode, choice))
+              if (bytes <= planned && !isFound) {
+                isFound = true;
+                byHeuristic += mode == CudnnHeuristicMode::A;
+              }
+          }
+          EXPECT_TRUE(isFound) << gpu.name << " " << name(type) << ", " << c.name << ", kind "
+                               << int(kind);
+          ++all;
+        }
+  std::printf("%d convolutions, %d of them by the heuristic\n", all, byHeuristic);
 }
 
 } // namespace

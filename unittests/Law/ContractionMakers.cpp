@@ -21,7 +21,13 @@ std::optional<DrawnValue> makeDotGeneral(Drawer &d) {
   return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits, x.exact);
 }
 
-std::optional<DrawnValue> makeConvolution(Drawer &d) {
+/// A convolution on new arguments.
+struct DrawnConvolution {
+  DrawnValue x, w;
+  ConvolutionOp op;
+};
+
+DrawnConvolution drawConvolution(Drawer &d) {
   int64_t groups = 1 + d.below(2) * 3; // 1 or 4
   int64_t channels = groups == 1 ? d.extent() : 4 * (1 + d.below(2)),
           out = groups == 1 ? d.extent() : 4 * (1 + d.below(3));
@@ -32,14 +38,51 @@ std::optional<DrawnValue> makeConvolution(Drawer &d) {
   int64_t result = (side + 2 * pad - kernel) / stride + 1;
   auto list = [&](int64_t value) { return d.builder.getDenseI64ArrayAttr({value, value}); };
   auto resultType = d.type({d.typeOf(x).getDimSize(0), out, result, result}, d.f32());
-  Value conv =
+  auto op =
       ConvolutionOp::create(d.builder, d.loc, resultType, x.value, w.value, list(stride), list(pad),
                             list(pad), list(1), list(1), d.builder.getI64IntegerAttr(groups));
-  return d.exactly(conv, x.bound * w.bound * (channels / groups) * kernel * kernel,
-                   x.fractionBits + w.fractionBits);
+  return {x, w, op};
 }
 
-constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral}, {"convolution", makeConvolution}};
+std::optional<DrawnValue> makeConvolution(Drawer &d) {
+  auto [x, w, op] = drawConvolution(d);
+  int64_t terms =
+      op.getFilter().getType().getNumElements() / op.getFilter().getType().getDimSize(0);
+  return d.exactly(op, x.bound * w.bound * terms, x.fractionBits + w.fractionBits);
+}
+
+/// `terms`: how many products an element of the result sums at most.
+template <typename Op>
+std::optional<DrawnValue> makeGradient(Drawer &d, ConvolutionOp of, const DrawnValue &sought,
+                                       const DrawnValue &other, bool isFirst, int64_t terms) {
+  DrawnValue g = d.argument(of.getType().getShape(), d.f32());
+  Value gradient =
+      Op::create(d.builder, d.loc, sought.value.getType(), isFirst ? g.value : other.value,
+                 isFirst ? other.value : g.value, of.getStridesAttr(), of.getPadBeginAttr(),
+                 of.getPadEndAttr(), of.getInputDilationAttr(), of.getFilterDilationAttr(),
+                 of.getGroupsAttr());
+  of.erase();
+  return d.exactly(gradient, g.bound * other.bound * terms, g.fractionBits + other.fractionBits);
+}
+
+std::optional<DrawnValue> makeConvolutionInputGrad(Drawer &d) {
+  auto [x, w, op] = drawConvolution(d);
+  RankedTensorType filter = op.getFilter().getType();
+  return makeGradient<ConvolutionInputGradOp>(d, op, x, w, true,
+                                              filter.getNumElements() / filter.getDimSize(1));
+}
+
+std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
+  auto [x, w, op] = drawConvolution(d);
+  RankedTensorType result = op.getType();
+  return makeGradient<ConvolutionFilterGradOp>(d, op, w, x, false,
+                                               result.getNumElements() / result.getDimSize(1));
+}
+
+constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
+                               {"convolution", makeConvolution},
+                               {"convolution_input_grad", makeConvolutionInputGrad},
+                               {"convolution_filter_grad", makeConvolutionFilterGrad}};
 
 } // namespace
 

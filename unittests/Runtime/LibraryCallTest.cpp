@@ -398,6 +398,18 @@ TEST(ConvolutionCall, WinogradIsForStrideOne) {
   EXPECT_FALSE(ConvolutionCall::create(g).isOk());
 }
 
+TEST(ConvolutionCall, HasNoGradients) {
+  ConvolutionGeometry g;
+  g.x = g.w = g.y = {1, 1, 1};
+  g.strides = g.dilations = {1};
+  g.padsBegin = g.padsEnd = {0};
+  g.kind = ConvolutionKind::InputGradient;
+  auto call = ConvolutionCall::create(g);
+  ASSERT_FALSE(call.isOk());
+  EXPECT_EQ(call.status().message(), "the CPU device has no gradients of convolutions; compile "
+                                     "the model for this device");
+}
+
 TEST(LibraryCalls, RefuseWhatDoesNotFit) {
   MatmulGeometry g;
   g.a = {{4, 3}, {3, 1}};

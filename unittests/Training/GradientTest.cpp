@@ -49,6 +49,8 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"group", "made by form-fusion-groups, after differentiation"},
     {"fence", "made by insert-recompute, after differentiation"},
     {"attention_grad", "made by the gradient of attention"},
+    {"convolution_input_grad", "made by the gradient of a convolution"},
+    {"convolution_filter_grad", "made by the gradient of a convolution"},
     {"profiled_backward", "made by the gradient of a measured operation"},
     {"profiled_weight_gradient", "made by the gradient of a measured operation"},
     {"update", "made by build-training-step, after differentiation"},
@@ -155,6 +157,7 @@ OwningOpRef<ModuleOp> buildModule(MLIRContext &context, const GradientCase &c, u
   // There is no kernel of f64.
   PassManager expansion(&context);
   expansion.addNestedPass<func::FuncOp>(createExpandAttentionPass());
+  expansion.addNestedPass<func::FuncOp>(createExpandConvolutionGradientsPass());
   if (failed(expansion.run(*module)))
     return {};
   return module;

@@ -22,4 +22,9 @@ CudaGradientSums cudaGradientSums(const AttentionGeometry &geometry);
 /// on GPUs of any generation. Where a version asks for more, the device adds to it.
 int64_t cudaScratchBytes(const AttentionGeometry &geometry);
 
+/// The same for a convolution: room for what engines on tensor cores do first, which is to copy all
+/// tensors into another order with channels in eights, and some for partial sums. The device takes
+/// no engine that wants more.
+int64_t cudaScratchBytes(const ConvolutionGeometry &geometry);
+
 } // namespace autopar::artifact

@@ -175,6 +175,9 @@ enum class Layout : uint8_t { Plain = 0, ChannelsLast = 1, Blocked8 = 2, Blocked
 /// Winograd: F(2x2, 3x3), 2.25 times fewer multiplications than the definition and a few roundings
 /// more.
 enum class ConvolutionAlgorithm : uint8_t { Direct = 0, Winograd = 1 };
+/// The gradient of the input reads that of the output as x and the filter as w, the gradient of the
+/// filter reads the input as x and the gradient of the output as w; y is the gradient.
+enum class ConvolutionKind : uint8_t { Forward = 0, InputGradient = 1, FilterGradient = 2 };
 
 struct ConvolutionGeometry {
   DataType xType = DataType::F32, wType = DataType::F32, yType = DataType::F32;
@@ -189,6 +192,18 @@ struct ConvolutionGeometry {
   Epilogue epilogue = Epilogue::None;
   ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::Direct;
   bool packedW = false; ///< w is in the layout that a Pack with this same geometry wrote
+  ConvolutionKind kind = ConvolutionKind::Forward;
+
+  /// What x, w and y are to the convolution, of whatever kind.
+  const std::vector<int64_t> &input() const {
+    return kind == ConvolutionKind::InputGradient ? y : x;
+  }
+  const std::vector<int64_t> &filter() const {
+    return kind == ConvolutionKind::FilterGradient ? y : w;
+  }
+  const std::vector<int64_t> &output() const {
+    return kind == ConvolutionKind::Forward ? y : kind == ConvolutionKind::InputGradient ? x : w;
+  }
 };
 
 struct Convolution {

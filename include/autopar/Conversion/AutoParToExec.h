@@ -5,6 +5,7 @@
 #pragma once
 
 #include "autopar/Conversion/AutoParToLoops.h"
+#include "autopar/Transforms/LibraryConvolution.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
 
@@ -23,6 +24,7 @@ struct LowerToExecOptions {
   /// Channels per block in which convolutions store activations: 8, 16, 1 for plain row-major, 0
   /// for what this machine's vectors hold (16 with AVX-512, else 8).
   int64_t channelBlock = 0;
+  ConvolutionMode convolutions = ConvolutionMode::Automatic;
 };
 
 /// Replaces `@main` of the module by an `exec.program`, its kernels and the rank tables. Errors are

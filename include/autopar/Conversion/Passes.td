@@ -27,6 +27,7 @@ def AutoParToExecPass : Pass<"autopar-to-exec", "mlir::ModuleOp"> {
     Option<"packWeights", "pack-weights", "bool", "true", "store weights in the library's own layout at load">,
     Option<"channelBlock", "channel-block", "int64_t", "0", "channels per block of convolutions' activations: 8, 16, 1 (plain), 0 (this machine's)">,
     Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"convolutions", "convolutions", "std::string", "\"auto\"", "on GPUs: auto (calls where the library has them) or kernels">,
   ];
 }
 

@@ -45,7 +45,9 @@ struct CompileOptions {
   std::string targetCpu = "native";
   bool optimizesKernels = true; ///< of the CPU; false: compiled in a quarter of the time, slow
   std::string attention =
-      "auto";           ///< auto, fused or products: autopar/Transforms/LibraryAttention.h
+      "auto"; ///< auto, fused or products: autopar/Transforms/LibraryAttention.h
+  std::string convolutions =
+      "auto";           ///< on GPUs, auto or kernels: autopar/Transforms/LibraryConvolution.h
   std::string emitMlir; ///< folder for the IR after each phase
   Phase startAt = Phase::Import;
   Phase stopAfter = Phase::Emit;

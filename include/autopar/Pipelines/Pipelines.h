@@ -103,6 +103,10 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
       *this, "attention",
       llvm::cl::desc("auto (one call where the target has one), fused or products"),
       llvm::cl::init("auto")};
+  Option<std::string> convolutions{
+      *this, "convolutions",
+      llvm::cl::desc("on GPUs: auto (calls where the library has them) or kernels"),
+      llvm::cl::init("auto")};
 };
 
 /// What is computed in narrower floats than the model says.

@@ -236,6 +236,30 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   ];
 }
 
+def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients", "mlir::func::FuncOp"> {
+  let summary = "write gradients of convolutions as convolutions and products";
+  let description = [{
+    The gradient of the input is a convolution of the spread gradient by the filter turned around; that of the filter is
+    a product for every position in it, or a convolution of the input by the gradient where they are many. With `mode`
+    auto only what `target` has no library call for.
+
+    ```mlir
+    %dx = autopar.convolution_input_grad %g, %w {strides = array<i64: 2, 2>, ...}
+    ```
+    becomes
+    ```mlir
+    %t = autopar.transpose %grouped permutation [0, 2, 1, 3, 4] ...
+    %r = autopar.slice %joined starts [0, 0, 2, 2] steps [1, 1, -1, -1] ...
+    %dx = autopar.convolution %g, %r {inputDilation = array<i64: 2, 2>, ...}
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"kernels\"", "auto or kernels">,
+    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+  ];
+}
+
 def ExpandUpdatesPass : Pass<"autopar-expand-updates", "mlir::ModuleOp"> {
   let summary = "write updates of parameters as the operations of their formulas";
   let description = [{

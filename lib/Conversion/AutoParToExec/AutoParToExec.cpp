@@ -102,6 +102,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerDotGeneral(*this, dot, {}, dot.getResult());
   if (auto convolution = dyn_cast<autopar::ConvolutionOp>(op))
     return lowerConvolution(*this, convolution, {}, convolution.getResult());
+  if (isa<ConvolutionInputGradOp, ConvolutionFilterGradOp>(op))
+    return lowerConvolutionGradient(*this, op);
   if (auto attention = dyn_cast<autopar::AttentionOp>(op))
     return lowerAttention(*this, attention);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
@@ -385,6 +387,13 @@ struct AutoParToExecPass : autopar::impl::AutoParToExecPassBase<AutoParToExecPas
       return signalPassFailure();
     }
     options.target = *who;
+    std::optional<ConvolutionMode> mode = convolutionModeFromName(convolutions);
+    if (!mode) {
+      getOperation().emitError() << "convolutions: expected auto or kernels, got \"" << convolutions
+                                 << "\"";
+      return signalPassFailure();
+    }
+    options.convolutions = *mode;
     if (failed(lowerToExec(getOperation(), options)))
       signalPassFailure();
   }

@@ -26,9 +26,15 @@ LogicalResult lowerDotGeneral(ProgramBuilder &program, DotGeneralOp op, const Li
                               Value output);
 /// Whether the library does this convolution as it stands.
 bool libraryTakes(ProgramBuilder &program, ConvolutionOp op);
-/// The same as lowerDotGeneral for a convolution; a tail only where libraryTakes.
+/// Whether it also takes what follows a convolution; that of GPUs has none of it for tensors as
+/// they lie.
+bool libraryTakesTail(ProgramBuilder &program, ConvolutionOp op);
+/// The same as lowerDotGeneral for a convolution; a tail only where libraryTakesTail.
 LogicalResult lowerConvolution(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
                                Value output);
+
+/// The gradient of a convolution's input or filter, as a call of the GPU's library.
+LogicalResult lowerConvolutionGradient(ProgramBuilder &program, Operation *op);
 
 /// Attention, and its gradient, as one call.
 LogicalResult lowerAttention(ProgramBuilder &program, AttentionOp op);

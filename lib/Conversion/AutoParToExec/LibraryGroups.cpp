@@ -214,7 +214,8 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   TailMatcher matcher(dissection, library->getResult(0), biasDims, program.settings().target);
   Type element = cast<RankedTensorType>(stored.getType()).getElementType();
   auto conv = dyn_cast<ConvolutionOp>(call);
-  if (libraryKnows(element, program.settings().target) && (!conv || libraryTakes(program, conv)))
+  if (libraryKnows(element, program.settings().target) &&
+      (!conv || libraryTakesTail(program, conv)))
     matcher.match();
 
   auto yield = cast<YieldOp>(group.getBody().front().getTerminator());

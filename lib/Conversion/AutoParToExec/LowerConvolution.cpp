@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution becomes a library call; filters are packed at load time. What the library does not do
-// (spread input, negative padding, other element types) is rewritten to what it does, or to loops.
+// convolution becomes a library call; filters are packed at load time on CPUs and read as they lie
+// on GPUs. What the library does not do (spread input, negative padding, other element types) is
+// rewritten to what it does, to loops, or is a generated kernel on GPUs.
 #include "LibraryCall.h"
 
+#include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Artifact/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
@@ -11,7 +13,7 @@ using namespace mlir::autopar;
 
 bool mlir::autopar::libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
   if (program.settings().target == KernelTarget::Cuda)
-    return false; // a generated kernel
+    return program.settings().convolutions == ConvolutionMode::Automatic && isCudnnConvolution(op);
   auto isPositive = [](int64_t value) { return value >= 0; };
   return libraryKnows(op.getType().getElementType(), KernelTarget::Cpu) &&
          op.getType().getRank() <= 5 && op.getType().getNumElements() > 0 &&
@@ -19,6 +21,10 @@ bool mlir::autopar::libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
          op.getFilter().getType().getNumElements() > 0 &&
          llvm::all_of(op.getInputDilation(), [](int64_t dilation) { return dilation == 1; }) &&
          llvm::all_of(op.getPadBegin(), isPositive) && llvm::all_of(op.getPadEnd(), isPositive);
+}
+
+bool mlir::autopar::libraryTakesTail(ProgramBuilder &program, ConvolutionOp op) {
+  return program.settings().target == KernelTarget::Cpu && libraryTakes(program, op);
 }
 
 namespace {
@@ -113,7 +119,7 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
         context, op.getInput().getType(), op.getFilter().getType(), op.getType(),
         op.getStridesAttr(), op.getPadBeginAttr(), op.getPadEndAttr(), op.getFilterDilationAttr(),
         op.getGroups(), layouts.x, layouts.y, biasType, tail.residual != nullptr, tail.epilogue,
-        algorithm, packed);
+        algorithm, packed, exec::ConvolutionKind::Forward);
   };
   using Algorithm = exec::ConvolutionAlgorithm;
   exec::ConvolutionGeometryAttr geometry = geometryWith(Algorithm::Winograd, true);
@@ -147,10 +153,45 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
   return success();
 }
 
+/// A convolution or a gradient of one on row-major operands.
+template <typename Op>
+static LogicalResult callCudnn(ProgramBuilder &program, Op op, exec::ConvolutionKind kind,
+                               Value output) {
+  Value first = op->getOperand(0), second = op->getOperand(1);
+  FailureOr<Value> x = program.rowMajorBuffer(first), w = program.rowMajorBuffer(second);
+  if (failed(x) || failed(w))
+    return failure();
+  auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  auto geometry = exec::ConvolutionGeometryAttr::get(
+      op.getContext(), typeOf(first), typeOf(second), op.getType(), op.getStridesAttr(),
+      op.getPadBeginAttr(), op.getPadEndAttr(), op.getFilterDilationAttr(), op.getGroups(),
+      exec::Layout::Plain, exec::Layout::Plain, Type(), /*residual=*/false, exec::Epilogue::None,
+      exec::ConvolutionAlgorithm::Direct, /*packedW=*/false, kind);
+  Value scratch =
+      program.createScratch(op, ::autopar::artifact::cudaScratchBytes(exec::toArtifact(geometry)));
+  auto call = exec::ConvolutionOp::create(program.step(), op.getLoc(), *x, *w,
+                                          program.createRowMajorResult(output), Value(), Value(),
+                                          scratch, geometry);
+  program.describe(call, op, "convolution",
+                   op.getFlops({typeOf(first), typeOf(second)}, {op.getType()}));
+  return success();
+}
+
+LogicalResult mlir::autopar::lowerConvolutionGradient(ProgramBuilder &program, Operation *op) {
+  if (program.settings().target == KernelTarget::Cpu || !isCudnnConvolution(op))
+    return op->emitOpError("has no library call: run autopar-expand-convolution-gradients first");
+  if (auto gradient = dyn_cast<ConvolutionInputGradOp>(op))
+    return callCudnn(program, gradient, exec::ConvolutionKind::InputGradient, gradient.getResult());
+  auto gradient = cast<ConvolutionFilterGradOp>(op);
+  return callCudnn(program, gradient, exec::ConvolutionKind::FilterGradient, gradient.getResult());
+}
+
 LogicalResult mlir::autopar::lowerConvolution(ProgramBuilder &program, ConvolutionOp op,
                                               const LibraryTail &tail, Value output) {
   if (libraryTakes(program, op))
-    return callLibrary(program, op, tail, output);
+    return program.settings().target == KernelTarget::Cpu
+               ? callLibrary(program, op, tail, output)
+               : callCudnn(program, op, exec::ConvolutionKind::Forward, output);
   if (!tail.isEmpty())
     return op.emitOpError("cannot be lowered with an epilogue for this element type");
   if (program.settings().target == KernelTarget::Cpu)

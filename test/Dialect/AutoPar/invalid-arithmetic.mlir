@@ -263,3 +263,19 @@ func.func @f(%0: tensor<1x2x4x4xf32>, %1: tensor<3x2x2x2xf32>) {
   %r = autopar.convolution %0, %1 {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x2x4x4xf32>, tensor<3x2x2x2xf32>) -> tensor<1x3x3x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%0: tensor<1x3x3x4xf32>, %1: tensor<3x2x2x2xf32>) {
+  // expected-error @+1 {{'autopar.convolution_input_grad' op spatial dimension 1 of the result should be 3, got 4}}
+  %r = autopar.convolution_input_grad %0, %1 {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x3x4xf32>, tensor<3x2x2x2xf32>) -> tensor<1x2x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<1x2x4x4xf32>, %1: tensor<1x3x3x3xf32>) {
+  // expected-error @+1 {{'autopar.convolution_filter_grad' op channels do not fit: input 2, filter 3 x 1 groups, 3 out channels}}
+  %r = autopar.convolution_filter_grad %0, %1 {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x2x4x4xf32>, tensor<1x3x3x3xf32>) -> tensor<3x3x2x2xf32>
+  return
+}

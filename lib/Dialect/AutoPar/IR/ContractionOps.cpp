@@ -101,70 +101,136 @@ static int64_t dilated(int64_t extent, int64_t dilation) {
   return extent == 0 ? 0 : (extent - 1) * dilation + 1;
 }
 
-LogicalResult ConvolutionOp::verify() {
-  RankedTensorType input = getInput().getType(), filter = getFilter().getType(), result = getType();
+/// Of a convolution or one of its gradients: what it reads, filters and yields.
+struct ConvolutionTypes {
+  RankedTensorType input, filter, result;
+};
+
+template <typename Op>
+static LogicalResult verifyConvolution(Op op, const ConvolutionTypes &types) {
+  auto [input, filter, result] = types;
   int64_t spatial = input.getRank() - 2;
   if (spatial < 1 || filter.getRank() != input.getRank() || result.getRank() != input.getRank())
-    return emitOpError("expects input, filter and result of one rank of at least 3");
-  for (ArrayRef<int64_t> list :
-       {getStrides(), getPadBegin(), getPadEnd(), getInputDilation(), getFilterDilation()})
+    return op.emitOpError("expects input, filter and result of one rank of at least 3");
+  for (ArrayRef<int64_t> list : {op.getStrides(), op.getPadBegin(), op.getPadEnd(),
+                                 op.getInputDilation(), op.getFilterDilation()})
     if (static_cast<int64_t>(list.size()) != spatial)
-      return emitOpError() << "expects " << spatial << " entries per spatial attribute, got "
-                           << list.size();
-  int64_t groups = getGroups();
+      return op.emitOpError() << "expects " << spatial << " entries per spatial attribute, got "
+                              << list.size();
+  int64_t groups = op.getGroups();
   if (groups < 1 || input.getDimSize(1) != filter.getDimSize(1) * groups ||
       filter.getDimSize(0) % groups)
-    return emitOpError() << "channels do not fit: input " << input.getDimSize(1) << ", filter "
-                         << filter.getDimSize(1) << " x " << groups << " groups, "
-                         << filter.getDimSize(0) << " out channels";
+    return op.emitOpError() << "channels do not fit: input " << input.getDimSize(1) << ", filter "
+                            << filter.getDimSize(1) << " x " << groups << " groups, "
+                            << filter.getDimSize(0) << " out channels";
   if (result.getDimSize(0) != input.getDimSize(0) || result.getDimSize(1) != filter.getDimSize(0))
-    return emitOpError("batch or out channels of the result do not fit");
+    return op.emitOpError("batch or out channels of the result do not fit");
   for (int64_t i = 0; i < spatial; ++i) {
-    if (getStrides()[i] < 1 || getInputDilation()[i] < 1 || getFilterDilation()[i] < 1)
-      return emitOpError("expects positive strides and dilations");
-    int64_t padded =
-        dilated(input.getDimSize(i + 2), getInputDilation()[i]) + getPadBegin()[i] + getPadEnd()[i];
-    int64_t window = dilated(filter.getDimSize(i + 2), getFilterDilation()[i]);
-    int64_t expected = padded < window ? 0 : (padded - window) / getStrides()[i] + 1;
+    if (op.getStrides()[i] < 1 || op.getInputDilation()[i] < 1 || op.getFilterDilation()[i] < 1)
+      return op.emitOpError("expects positive strides and dilations");
+    int64_t padded = dilated(input.getDimSize(i + 2), op.getInputDilation()[i]) +
+                     op.getPadBegin()[i] + op.getPadEnd()[i];
+    int64_t window = dilated(filter.getDimSize(i + 2), op.getFilterDilation()[i]);
+    int64_t expected = padded < window ? 0 : (padded - window) / op.getStrides()[i] + 1;
     if (result.getDimSize(i + 2) != expected)
-      return emitOpError() << "spatial dimension " << i << " of the result should be " << expected
-                           << ", got " << result.getDimSize(i + 2);
+      return op.emitOpError() << "spatial dimension " << i << " of the result should be "
+                              << expected << ", got " << result.getDimSize(i + 2);
   }
   return success();
 }
 
-ShardingRule ConvolutionOp::getShardingRule() {
-  constexpr int64_t absent = ShardingRule::absent;
-  ShardingRule rule = ShardingRule::emptyFor(*this);
-  RankedTensorType input = getInput().getType(), filter = getFilter().getType();
-  int64_t groups = getGroups();
-  rule.addFactor({0, absent}, {0}, input.getDimSize(0));
+/// Where an operation has the dimensions of a factor: of its two operands, of its result.
+struct FactorPlaces {
+  int64_t first = ShardingRule::absent, second = ShardingRule::absent,
+          result = ShardingRule::absent;
+};
+
+/// The factors of samples, groups, out channels and channels. A channel of some group is of no use
+/// to another: only whole groups are distributed.
+static ShardingRule channelFactors(Operation *op, int64_t samples, int64_t groups,
+                                   RankedTensorType filter, FactorPlaces sample, FactorPlaces group,
+                                   FactorPlaces out, FactorPlaces channel) {
+  ShardingRule rule = ShardingRule::emptyFor(op);
+  auto add = [&](FactorPlaces at, int64_t extent, bool isWithinGroup) {
+    FactorKind kind = groups > 1 && isWithinGroup         ? FactorKind::NeedsReplication
+                      : at.result == ShardingRule::absent ? FactorKind::Reduction
+                                                          : FactorKind::PassThrough;
+    rule.addFactor({at.first, at.second}, {at.result}, extent, kind);
+  };
+  add(sample, samples, false);
   if (groups > 1)
-    rule.addFactor({1, 0}, {1}, groups);
-  int64_t outPerGroup = filter.getDimSize(0) / groups;
-  if (groups == 1) {
-    rule.addFactor({absent, 0}, {1}, outPerGroup);
-    rule.addFactor({1, 1}, {absent}, filter.getDimSize(1), FactorKind::Reduction);
-  } else {
-    // Channels within a group stay together: only whole groups are distributed.
-    rule.addFactor({absent, 0}, {1}, outPerGroup, FactorKind::NeedsReplication);
-    rule.addFactor({1, 1}, {absent}, filter.getDimSize(1), FactorKind::NeedsReplication);
-  }
-  rule.complete(*this);
+    add(group, groups, false);
+  add(out, filter.getDimSize(0) / groups, true);
+  add(channel, filter.getDimSize(1), true);
+  rule.complete(op);
   return rule;
+}
+
+template <typename Op>
+static FailureOr<SmallVector<Value>> partitionConvolution(Op op, OpBuilder &builder,
+                                                          ValueRange localOperands,
+                                                          PartitionContext &context) {
+  SmallVector<Value> results = context.cloneLocal(op, builder, localOperands);
+  if (op.getGroups() > 1)
+    cast<Op>(results[0].getDefiningOp()).setGroups(op.getGroups() / context.shardCount(1));
+  return results;
+}
+
+static double convolutionFlops(RankedTensorType output, RankedTensorType filter) {
+  return 2.0 * output.getNumElements() * filter.getNumElements() /
+         std::max<int64_t>(filter.getDimSize(0), 1);
+}
+
+LogicalResult ConvolutionOp::verify() {
+  return verifyConvolution(*this, {getInput().getType(), getFilter().getType(), getType()});
+}
+LogicalResult ConvolutionInputGradOp::verify() {
+  return verifyConvolution(*this, {getType(), getFilter().getType(), getGradient().getType()});
+}
+LogicalResult ConvolutionFilterGradOp::verify() {
+  return verifyConvolution(*this, {getInput().getType(), getType(), getGradient().getType()});
+}
+
+constexpr int64_t kAbsent = ShardingRule::absent;
+
+ShardingRule ConvolutionOp::getShardingRule() {
+  return channelFactors(*this, getInput().getType().getDimSize(0), getGroups(),
+                        getFilter().getType(), {0, kAbsent, 0}, {1, 0, 1}, {kAbsent, 0, 1},
+                        {1, 1, kAbsent});
+}
+ShardingRule ConvolutionInputGradOp::getShardingRule() {
+  return channelFactors(*this, getType().getDimSize(0), getGroups(), getFilter().getType(),
+                        {0, kAbsent, 0}, {1, 0, 1}, {1, 0, kAbsent}, {kAbsent, 1, 1});
+}
+ShardingRule ConvolutionFilterGradOp::getShardingRule() {
+  return channelFactors(*this, getInput().getType().getDimSize(0), getGroups(), getType(),
+                        {0, 0, kAbsent}, {1, 1, 0}, {kAbsent, 1, 0}, {1, kAbsent, 1});
 }
 
 FailureOr<SmallVector<Value>> ConvolutionOp::partition(OpBuilder &builder, ValueRange localOperands,
                                                        PartitionContext &context) {
-  SmallVector<Value> results = context.cloneLocal(*this, builder, localOperands);
-  if (getGroups() > 1)
-    cast<ConvolutionOp>(results[0].getDefiningOp()).setGroups(getGroups() / context.shardCount(1));
-  return results;
+  return partitionConvolution(*this, builder, localOperands, context);
+}
+FailureOr<SmallVector<Value>> ConvolutionInputGradOp::partition(OpBuilder &builder,
+                                                                ValueRange localOperands,
+                                                                PartitionContext &context) {
+  return partitionConvolution(*this, builder, localOperands, context);
+}
+FailureOr<SmallVector<Value>> ConvolutionFilterGradOp::partition(OpBuilder &builder,
+                                                                 ValueRange localOperands,
+                                                                 PartitionContext &context) {
+  return partitionConvolution(*this, builder, localOperands, context);
 }
 
 double ConvolutionOp::getFlops(ArrayRef<RankedTensorType> operands,
                                ArrayRef<RankedTensorType> results) {
-  RankedTensorType filter = operands[1];
-  return 2.0 * results[0].getNumElements() * filter.getNumElements() /
-         std::max<int64_t>(filter.getDimSize(0), 1);
+  return convolutionFlops(results[0], operands[1]);
+}
+double ConvolutionInputGradOp::getFlops(ArrayRef<RankedTensorType> operands,
+                                        ArrayRef<RankedTensorType>) {
+  return convolutionFlops(operands[0], operands[1]);
+}
+double ConvolutionFilterGradOp::getFlops(ArrayRef<RankedTensorType> operands,
+                                         ArrayRef<RankedTensorType> results) {
+  return convolutionFlops(operands[1], results[0]);
 }

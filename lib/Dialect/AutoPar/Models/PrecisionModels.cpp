@@ -58,7 +58,8 @@ void attach(MLIRContext &context) {
 
 void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
-    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp>(*context);
+    attach<Precision::Narrow, DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp,
+           ConvolutionFilterGradOp>(*context);
     attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, BinaryOp, SelectOp, NormalizeOp>(*context);

@@ -69,5 +69,6 @@ artifact::ConvolutionGeometry mlir::exec::toArtifact(ConvolutionGeometryAttr att
   geometry.epilogue = static_cast<artifact::Epilogue>(attr.getEpilogue());
   geometry.algorithm = static_cast<artifact::ConvolutionAlgorithm>(attr.getAlgorithm());
   geometry.packedW = attr.getPackedW();
+  geometry.kind = static_cast<artifact::ConvolutionKind>(attr.getKind());
   return geometry;
 }

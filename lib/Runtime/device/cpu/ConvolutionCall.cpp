@@ -50,6 +50,9 @@ implementation(const dnnl::convolution_forward::desc &wanted,
 
 Result<ConvolutionCall> ConvolutionCall::create(const artifact::ConvolutionGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
+  if (g.kind != artifact::ConvolutionKind::Forward)
+    return Status::mismatch("the CPU device has no gradients of convolutions; compile the model "
+                            "for this device");
   ConvolutionCall call;
   call.hasBias = g.hasBias;
   call.hasResidual = g.hasResidual;

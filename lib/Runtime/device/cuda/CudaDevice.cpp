@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA device: one arena per space, a stream per queue, events where one queue waits for
-// another and as tokens, generated kernels, cuBLASLt for products, cuDNN for attention. Nothing is
-// allocated in a step and nothing waits but write() and read().
+// another and as tokens, generated kernels, cuBLASLt for products, cuDNN for attention and
+// convolutions. Nothing is allocated in a step and nothing waits but write() and read().
 #include "autopar/Runtime/CudaDevice.h"
 
 #include "BlasProduct.h"
 #include "CudaKernels.h"
 #include "CudaStreams.h"
 #include "CudnnAttention.h"
+#include "CudnnConvolution.h"
 #include "Gpu.h"
 #include "autopar/Artifact/CudaTarget.h"
 
@@ -45,6 +46,7 @@ public:
     if (blasHandle)
       (*blas)->destroy(blasHandle);
     attentions.clear();
+    convolutions.clear();
     if (cudnnHandle)
       (*cudnn)->destroy(cudnnHandle);
     kernels.reset();
@@ -129,7 +131,8 @@ private:
   std::unordered_map<const void *, std::unique_ptr<BlasProduct>> products; ///< by payload address
   std::optional<const CudnnCalls *> cudnn;
   CudnnHandle cudnnHandle = nullptr;
-  std::unordered_map<const void *, std::unique_ptr<CudnnAttention>> attentions; ///< likewise
+  std::unordered_map<const void *, std::unique_ptr<CudnnAttention>> attentions;     ///< likewise
+  std::unordered_map<const void *, std::unique_ptr<CudnnConvolution>> convolutions; ///< likewise
   struct Workspace {
     DevicePointer address = 0;
     int64_t bytes = 0;
@@ -240,8 +243,8 @@ private:
       return createLaunch(*p);
     if (auto *p = std::get_if<Matmul>(&instruction.payload))
       return createProduct(*p, instruction.queue);
-    if (std::holds_alternative<Convolution>(instruction.payload))
-      return refuse("convolutions");
+    if (auto *p = std::get_if<Convolution>(&instruction.payload))
+      return createConvolution(*p);
     if (auto *p = std::get_if<Attention>(&instruction.payload))
       return createAttention(*p, instruction.queue);
     if (std::holds_alternative<Pack>(instruction.payload))
@@ -297,27 +300,45 @@ private:
   }
 
   Status createAttention(const Attention &p, Queue queue) {
-    if (!cudnn) {
-      auto found = gpu->all().cudnn();
-      if (!found)
-        return found.status().at(gpu->text());
-      cudnn = *found;
-      AUTOPAR_RETURN_IF_ERROR(
-          checkCudnn(**cudnn, (*cudnn)->create(&cudnnHandle), gpu->text() + ": cudnnCreate"));
-    }
+    AUTOPAR_RETURN_IF_ERROR(openCudnn("attention", "--attention products"));
     for (const std::vector<int32_t> *buffers : {&p.inputs, &p.outputs})
       for (int32_t buffer : *buffers)
-        if (alignmentOfAllSlots(buffer) < 16)
-          return Status::mismatch(gpu->text() + ": buffer " +
-                                  program->buffers[size_t(buffer)].name +
-                                  " of attention does not start at a multiple of 16 bytes; compile "
-                                  "the model with --attention products");
+        AUTOPAR_RETURN_IF_ERROR(checkAlignment(buffer, "attention", "--attention products"));
     auto attention = CudnnAttention::create(**cudnn, cudnnHandle, p.geometry);
     if (!attention)
       return attention.status().at(gpu->text());
     wantWorkspace((*attention)->workspaceBytes(), p.scratch, queue);
     attentions.emplace(&p, attention.take());
     return Status::ok();
+  }
+
+  Status createConvolution(const Convolution &p) {
+    AUTOPAR_RETURN_IF_ERROR(openCudnn("convolutions", "--convolutions kernels"));
+    for (int32_t buffer : {p.x, p.w, p.y})
+      AUTOPAR_RETURN_IF_ERROR(checkAlignment(buffer, "a convolution", "--convolutions kernels"));
+    auto convolution =
+        CudnnConvolution::create(**cudnn, cudnnHandle, p.geometry, plannedScratch(p.scratch));
+    if (!convolution)
+      return convolution.status().at(gpu->text());
+    convolutions.emplace(&p, convolution.take());
+    return Status::ok();
+  }
+
+  Status openCudnn(const std::string &what, const std::string &without) {
+    if (cudnn)
+      return Status::ok();
+    auto found = gpu->all().cudnn(what, without);
+    if (!found)
+      return found.status().at(gpu->text());
+    cudnn = *found;
+    return checkCudnn(**cudnn, (*cudnn)->create(&cudnnHandle), gpu->text() + ": cudnnCreate");
+  }
+  Status checkAlignment(int32_t buffer, const std::string &what, const std::string &without) const {
+    if (alignmentOfAllSlots(buffer) >= 16)
+      return Status::ok();
+    return Status::mismatch(
+        gpu->text() + ": buffer " + program->buffers[size_t(buffer)].name + " of " + what +
+        " does not start at a multiple of 16 bytes; compile the model with " + without);
   }
 
   int64_t plannedScratch(int32_t scratch) const {
@@ -410,6 +431,12 @@ private:
       outputs.push_back(at(buffer, slot));
     DevicePointer workspace = workspaceOf(attention.workspaceBytes(), p.scratch, queue, slot);
     return attention.run(inputs, outputs, workspace, stream).at(gpu->text());
+  }
+  Status run(const Convolution &p, Queue, int32_t slot, Stream stream) {
+    DevicePointer workspace = p.scratch < 0 ? 0 : at(p.scratch, slot);
+    return convolutions.at(&p)
+        ->run(at(p.x, slot), at(p.w, slot), at(p.y, slot), workspace, stream)
+        .at(gpu->text());
   }
   Status run(const Copy &p, Queue, int32_t slot, Stream stream) {
     if (p.bytes == 0)

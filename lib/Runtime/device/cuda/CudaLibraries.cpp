@@ -127,7 +127,8 @@ Result<const BlasLtCalls *> CudaLibraries::blasLt() {
   return &*blasCalls;
 }
 
-Result<const CudnnCalls *> CudaLibraries::cudnn() {
+Result<const CudnnCalls *> CudaLibraries::cudnn(const std::string &what,
+                                                const std::string &without) {
   std::lock_guard lock(mutex);
   if (!cudnnCalls) {
     // Its graphs are compiled when they are loaded. cuDNN looks for the compiler by its soname,
@@ -135,11 +136,10 @@ Result<const CudnnCalls *> CudaLibraries::cudnn() {
     for (const char *compiler : {"libnvrtc.so.13", "libnvrtc.so.12"})
       if (openAny({compiler}, "NVRTC"))
         break;
-    auto library = openAny({"libcudnn.so.9"}, "cuDNN, which computes attention,");
+    auto library = openAny({"libcudnn.so.9"}, "cuDNN, which computes " + what + ",");
     if (!library)
       return Status(library.status().code(),
-                    library.status().message() +
-                        "; or compile the model with --attention products");
+                    library.status().message() + "; or compile the model with " + without);
     CudnnCalls found;
 #define AUTOPAR_FIND(name, symbol, parameters)                                                     \
   AUTOPAR_RETURN_IF_ERROR(find(*library, #symbol, found.name).at("cuDNN"));
@@ -152,7 +152,7 @@ Result<const CudnnCalls *> CudaLibraries::cudnn() {
     if (found.version < kOldestCudnn)
       return missing("cuDNN is too old: it is " + threePartText(int(found.version)) +
                      ", needed is " + threePartText(int(kOldestCudnn)) +
-                     " or newer; or compile the model with --attention products");
+                     " or newer; or compile the model with " + without);
     cudnnCalls = found;
   }
   return &*cudnnCalls;

@@ -32,7 +32,8 @@ public:
   int deviceCount() const { return devices; }
   /// NoDevice where the library is missing.
   Result<const BlasLtCalls *> blasLt();
-  Result<const CudnnCalls *> cudnn();
+  /// `what` it is for and the option to do `without` it are named where it cannot be opened.
+  Result<const CudnnCalls *> cudnn(const std::string &what, const std::string &without);
   Result<const NcclCalls *> nccl();
 
   /// Ok, or what failed and the driver's words about it.

@@ -22,9 +22,14 @@ using CudnnDescriptor = struct CudnnDescriptorRecord *; ///< cudnnBackendDescrip
 /// cudnnBackendDescriptorType_t.
 enum class CudnnKind : int {
   Pointwise = 0,
+  Convolution = 1,
+  Engine = 2,
   EngineConfig = 3,
   Heuristic = 4,
   Plan = 5,
+  ConvolutionOperation = 10,
+  FilterGradientOperation = 11,
+  InputGradientOperation = 12,
   PointwiseOperation = 13,
   Graph = 15,
   VariantPack = 16,
@@ -42,8 +47,11 @@ enum class CudnnAttributeType : int {
   DataType = 1,
   Boolean = 2,
   Int64 = 3,
+  Float = 4,
   Pointer = 6,
+  ConvolutionMode = 7,
   HeuristicMode = 8,
+  NumericalNote = 11,
   PointwiseMode = 14,
   Descriptor = 15,
   ReductionOperator = 18,
@@ -54,12 +62,38 @@ enum class CudnnAttribute : int {
   PointwiseMode = 0,
   PointwiseComputeType = 1,
   PointwiseAxis = 9,
+  ConvolutionComputeType = 100,
+  ConvolutionMode = 101,
+  ConvolutionDilations = 102,
+  ConvolutionStrides = 103,
+  ConvolutionPadsEnd = 104,
+  ConvolutionPadsBegin = 105,
+  ConvolutionSpatialDims = 106,
   HeuristicMode = 200,
   HeuristicGraph = 201,
   HeuristicResults = 202,
+  ConfigEngine = 300,
   PlanHandle = 400,
   PlanEngineConfig = 401,
   PlanWorkspaceSize = 402,
+  ConvolutionOperationAlpha = 700,
+  ConvolutionOperationBeta = 701,
+  ConvolutionOperationMode = 702,
+  ConvolutionOperationW = 703,
+  ConvolutionOperationX = 704,
+  ConvolutionOperationY = 705,
+  InputGradientAlpha = 706,
+  InputGradientBeta = 707,
+  InputGradientMode = 708,
+  InputGradientW = 709,
+  InputGradientX = 710,
+  InputGradientY = 711,
+  FilterGradientAlpha = 712,
+  FilterGradientBeta = 713,
+  FilterGradientMode = 714,
+  FilterGradientW = 715,
+  FilterGradientX = 716,
+  FilterGradientY = 717,
   PointwiseOperationMode = 750,
   PointwiseOperationX = 751,
   PointwiseOperationB = 752,
@@ -77,6 +111,7 @@ enum class CudnnAttribute : int {
   PackIds = 1000,
   PackPointers = 1001,
   PackWorkspace = 1003,
+  EngineNotes = 1303,
   MatmulComputeType = 1500,
   MatmulOperationA = 1520,
   MatmulOperationB = 1521,
@@ -105,6 +140,14 @@ enum class CudnnPointwise : int {
   Select = 601,
 };
 enum class CudnnReduction : int { Add = 0, Max = 3 };
+enum class CudnnConvolutionMode : int { Correlation = 1 };
+/// What an engine does to numbers.
+enum class CudnnNote : int {
+  TensorCore = 0, ///< of f32: TF32
+  DownConvertInputs = 1,
+  ReducedPrecisionReduction = 2,
+  Nondeterministic = 4,
+};
 enum class CudnnHeuristicMode : int { Fallback = 2, A = 3 };
 
 #define AUTOPAR_CUDNN_CALLS(X)                                                                     \

@@ -79,6 +79,56 @@ CudnnGraph::Tensor CudnnGraph::describe(CudnnType type, const Dims &dims, const 
   return tensor;
 }
 
+namespace {
+struct ConvolutionAttributes {
+  Attribute alpha, beta, mode, w, x, y;
+};
+} // namespace
+
+static ConvolutionAttributes attributesOf(CudnnKind operation) {
+  switch (operation) {
+  case CudnnKind::InputGradientOperation:
+    return {Attribute::InputGradientAlpha, Attribute::InputGradientBeta,
+            Attribute::InputGradientMode,  Attribute::InputGradientW,
+            Attribute::InputGradientX,     Attribute::InputGradientY};
+  case CudnnKind::FilterGradientOperation:
+    return {Attribute::FilterGradientAlpha, Attribute::FilterGradientBeta,
+            Attribute::FilterGradientMode,  Attribute::FilterGradientW,
+            Attribute::FilterGradientX,     Attribute::FilterGradientY};
+  default:
+    return {Attribute::ConvolutionOperationAlpha, Attribute::ConvolutionOperationBeta,
+            Attribute::ConvolutionOperationMode,  Attribute::ConvolutionOperationW,
+            Attribute::ConvolutionOperationX,     Attribute::ConvolutionOperationY};
+  }
+}
+
+void CudnnGraph::convolve(CudnnKind operationKind, const Window &window, const Tensor &input,
+                          const Tensor &filter, const Tensor &output) {
+  CudnnDescriptor how = make(CudnnKind::Convolution, "a convolution");
+  CudnnType compute = CudnnType::F32;
+  CudnnConvolutionMode mode = CudnnConvolutionMode::Correlation;
+  int64_t spatial = int64_t(window.strides.size());
+  set(how, Attribute::ConvolutionComputeType, Type::DataType, 1, &compute);
+  set(how, Attribute::ConvolutionMode, Type::ConvolutionMode, 1, &mode);
+  set(how, Attribute::ConvolutionSpatialDims, Type::Int64, 1, &spatial);
+  set(how, Attribute::ConvolutionStrides, Type::Int64, spatial, window.strides.data());
+  set(how, Attribute::ConvolutionPadsBegin, Type::Int64, spatial, window.padsBegin.data());
+  set(how, Attribute::ConvolutionPadsEnd, Type::Int64, spatial, window.padsEnd.data());
+  set(how, Attribute::ConvolutionDilations, Type::Int64, spatial, window.dilations.data());
+  finalize(how, "a convolution");
+  CudnnDescriptor operation = make(operationKind, "a convolution");
+  ConvolutionAttributes names = attributesOf(operationKind);
+  float one = 1, zero = 0;
+  set(operation, names.mode, how);
+  set(operation, names.x, input.descriptor);
+  set(operation, names.w, filter.descriptor);
+  set(operation, names.y, output.descriptor);
+  set(operation, names.alpha, Type::Float, 1, &one);
+  set(operation, names.beta, Type::Float, 1, &zero);
+  finalize(operation, "a convolution");
+  all.push_back(operation);
+}
+
 void CudnnGraph::matmul(const Tensor &a, const Tensor &b, const Tensor &c) {
   CudnnDescriptor mode = make(CudnnKind::Matmul, "a product");
   CudnnType compute = CudnnType::F32;

@@ -6,6 +6,7 @@
 #include "autopar/Base/Status.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,14 @@ public:
     return describe(type, dims, strides, Place::Nowhere);
   }
 
+  /// How a filter moves over an input; an entry per spatial dimension.
+  struct Window {
+    Dims strides, padsBegin, padsEnd, dilations;
+  };
+  /// `operation` is ConvolutionOperation, or one of the two gradients: which of the three tensors
+  /// is written.
+  void convolve(CudnnKind operation, const Window &window, const Tensor &input,
+                const Tensor &filter, const Tensor &output);
   void matmul(const Tensor &a, const Tensor &b, const Tensor &c);
   void reduce(CudnnReduction what, const Tensor &x, const Tensor &y);
   void reshape(const Tensor &x, const Tensor &y);
@@ -79,12 +88,22 @@ private:
   Status failure = Status::ok();
 };
 
+/// Which of the library's engines will not do.
+struct CudnnChoice {
+  std::vector<CudnnNote> refused;
+  int64_t mostWorkspace = std::numeric_limits<int64_t>::max();
+};
+
+/// Whether the engine of a configuration has a note that `choice` refuses.
+Result<bool> isRefused(const CudnnCalls &calls, CudnnDescriptor config, const CudnnChoice &choice);
+
 /// The first of the ways that the library suggests for a graph that it can build.
 class CudnnPlan {
 public:
-  /// Mismatch with the library's words where it has no way.
+  /// Mismatch with the library's words where it has no way, or none that `choice` allows.
   static Result<std::unique_ptr<CudnnPlan>> create(const CudnnCalls &calls, CudnnHandle handle,
-                                                   CudnnGraph described);
+                                                   CudnnGraph described,
+                                                   const CudnnChoice &choice = {});
 
   int64_t workspaceBytes() const { return workspace; }
   /// `addresses` in the order in which the graph's tensors were described, where they have one:

@@ -14,7 +14,9 @@ using Type = CudnnAttributeType;
 namespace {
 
 /// How many suggestions are tried.
-constexpr size_t kMostSuggestions = 16;
+constexpr size_t kMostSuggestions = 64;
+/// More than there are.
+constexpr size_t kMostNotes = 32;
 
 class Maker {
 public:
@@ -81,6 +83,26 @@ public:
     return made;
   }
 
+  Result<std::vector<CudnnNote>> notesOf(CudnnDescriptor config) const {
+    auto engine = make(CudnnKind::Engine);
+    if (!engine)
+      return engine.status();
+    CudnnDescriptor place = engine->get();
+    int64_t count = 0;
+    AUTOPAR_RETURN_IF_ERROR(checkCudnn(
+        calls,
+        calls.getAttribute(config, Attribute::ConfigEngine, Type::Descriptor, 1, &count, &place),
+        "the engine of a configuration"));
+    std::vector<CudnnNote> notes(kMostNotes);
+    AUTOPAR_RETURN_IF_ERROR(
+        checkCudnn(calls,
+                   calls.getAttribute(place, Attribute::EngineNotes, Type::NumericalNote,
+                                      int64_t(notes.size()), &count, notes.data()),
+                   "the notes of an engine"));
+    notes.resize(std::min<size_t>(size_t(count), notes.size()));
+    return notes;
+  }
+
   Result<OwnedDescriptor> plan(CudnnHandle handle, const OwnedDescriptor &config) const {
     auto made = make(CudnnKind::Plan);
     if (!made)
@@ -97,8 +119,19 @@ private:
 
 } // namespace
 
+Result<bool> isRefused(const CudnnCalls &calls, CudnnDescriptor config, const CudnnChoice &choice) {
+  if (choice.refused.empty())
+    return false;
+  auto notes = Maker(calls).notesOf(config);
+  if (!notes)
+    return notes.status();
+  return std::find_first_of(notes->begin(), notes->end(), choice.refused.begin(),
+                            choice.refused.end()) != notes->end();
+}
+
 Result<std::unique_ptr<CudnnPlan>> CudnnPlan::create(const CudnnCalls &calls, CudnnHandle handle,
-                                                     CudnnGraph described) {
+                                                     CudnnGraph described,
+                                                     const CudnnChoice &choice) {
   AUTOPAR_RETURN_IF_ERROR(described.status());
   std::unique_ptr<CudnnPlan> plan(new CudnnPlan(calls, handle, std::move(described)));
   Maker maker(calls);
@@ -114,19 +147,32 @@ Result<std::unique_ptr<CudnnPlan>> CudnnPlan::create(const CudnnCalls &calls, Cu
       continue;
     }
     for (OwnedDescriptor &config : *configs) {
+      auto refused = isRefused(calls, config.get(), choice);
+      if (!refused)
+        return refused.status();
+      if (*refused) {
+        why = why.empty() ? "its engines would change the numbers" : why;
+        continue;
+      }
       auto built = maker.plan(handle, config);
       if (!built) {
         why = built.status().message();
         continue;
       }
-      plan->config = std::move(config);
-      plan->plan = built.take();
-      int64_t count = 0;
+      int64_t count = 0, workspace = 0;
       AUTOPAR_RETURN_IF_ERROR(
           checkCudnn(calls,
-                     calls.getAttribute(plan->plan.get(), Attribute::PlanWorkspaceSize, Type::Int64,
-                                        1, &count, &plan->workspace),
+                     calls.getAttribute(built->get(), Attribute::PlanWorkspaceSize, Type::Int64, 1,
+                                        &count, &workspace),
                      "the workspace of an execution plan"));
+      if (workspace > choice.mostWorkspace) {
+        why = "its engines want " + std::to_string(workspace) +
+              " bytes of workspace, planned are " + std::to_string(choice.mostWorkspace);
+        continue;
+      }
+      plan->config = std::move(config);
+      plan->plan = built.take();
+      plan->workspace = workspace;
       return plan;
     }
   }

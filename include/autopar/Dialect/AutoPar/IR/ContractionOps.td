@@ -51,4 +51,31 @@ def AutoPar_ConvolutionOp : AutoPar_Op<"convolution", [Pure,
   let hasVerifier = 1;
 }
 
+class AutoPar_ConvolutionGradient<string mnemonic> : AutoPar_Op<mnemonic, [Pure,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["partition"]>, DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_ConvolutionInputGradOp : AutoPar_ConvolutionGradient<"convolution_input_grad"> {
+  let summary = "the gradient of a convolution's input";
+  let description = [{
+    `gradient` is that of the result of a convolution with these attributes, whose input has the type of `result`.
+  }];
+  let arguments = (ins AutoPar_Tensor:$gradient, AutoPar_Tensor:$filter,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$padBegin, DenseI64ArrayAttr:$padEnd,
+    DenseI64ArrayAttr:$inputDilation, DenseI64ArrayAttr:$filterDilation, I64Attr:$groups);
+}
+
+def AutoPar_ConvolutionFilterGradOp : AutoPar_ConvolutionGradient<"convolution_filter_grad"> {
+  let summary = "the gradient of a convolution's filter";
+  let description = [{
+    `gradient` is that of the result of a convolution with these attributes, whose filter has the type of `result`.
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, AutoPar_Tensor:$gradient,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$padBegin, DenseI64ArrayAttr:$padEnd,
+    DenseI64ArrayAttr:$inputDilation, DenseI64ArrayAttr:$filterDilation, I64Attr:$groups);
+}
+
 #endif

@@ -36,6 +36,8 @@ def Exec_Binding : Exec_Enum<"Binding", [["None", "none"], ["Control", "control"
 def Exec_BindingAttr : Exec_EnumAttr<Exec_Binding, "binding">;
 def Exec_Epilogue : Exec_Enum<"Epilogue", [["None", "none"], ["Relu", "relu"], ["GeluErf", "gelu_erf"], ["GeluTanh", "gelu_tanh"]]>;
 def Exec_Algorithm : Exec_Enum<"ConvolutionAlgorithm", [["Direct", "direct"], ["Winograd", "winograd"]]>;
+def Exec_ConvolutionKind : Exec_Enum<"ConvolutionKind", [["Forward", "forward"], ["InputGradient", "input_gradient"],
+    ["FilterGradient", "filter_gradient"]]>;
 def Exec_Layout : Exec_Enum<"Layout", [["Plain", "plain"], ["ChannelsLast", "channels_last"],
     ["Blocked8", "blocked8"], ["Blocked16", "blocked16"]]>;
 def Exec_LayoutAttr : Exec_EnumAttr<Exec_Layout, "layout">;
@@ -76,7 +78,9 @@ def Exec_ConvolutionAttr : Exec_Attr<"ConvolutionGeometry", "convolution"> {
   let summary = "the geometry of a convolution";
   let description = [{
     y = epilogue(conv(x, w) + bias + residual) on logical shapes [N, C, spatial...]; one entry per spatial
-    dimension in strides, pads and dilations (1 = dense).
+    dimension in strides, pads and dilations (1 = dense). Of the gradient of the input, x is that of the output and y
+    that of the input; of the gradient of the filter, x is the input, w the gradient of the output and y that of the
+    filter.
   }];
   let parameters = (ins "::mlir::RankedTensorType":$x, "::mlir::RankedTensorType":$w, "::mlir::RankedTensorType":$y,
     "::mlir::DenseI64ArrayAttr":$strides, "::mlir::DenseI64ArrayAttr":$padsBegin,
@@ -88,7 +92,8 @@ def Exec_ConvolutionAttr : Exec_Attr<"ConvolutionGeometry", "convolution"> {
     DefaultValuedParameter<"bool", "false">:$residual,
     DefaultValuedParameter<"::mlir::exec::Epilogue", "::mlir::exec::Epilogue::None">:$epilogue,
     DefaultValuedParameter<"::mlir::exec::ConvolutionAlgorithm", "::mlir::exec::ConvolutionAlgorithm::Direct">:$algorithm,
-    DefaultValuedParameter<"bool", "false">:$packedW);
+    DefaultValuedParameter<"bool", "false">:$packedW,
+    DefaultValuedParameter<"::mlir::exec::ConvolutionKind", "::mlir::exec::ConvolutionKind::Forward">:$kind);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

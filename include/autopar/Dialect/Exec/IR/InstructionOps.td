@@ -73,7 +73,7 @@ def Exec_ConvolutionOp : Exec_Instruction<"convolution",
     "$x `,` $w `->` $y (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
     "reads.append({getX(), getW()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
     "writes.push_back(getY()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments], "getResidual()"> {
-  let summary = "a convolution by the library";
+  let summary = "a convolution, or one of its gradients, by the library";
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "autopar/Transforms/LibraryConvolution.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+std::optional<ConvolutionMode> mlir::autopar::convolutionModeFromName(StringRef name) {
+  return llvm::StringSwitch<std::optional<ConvolutionMode>>(name)
+      .Case("auto", ConvolutionMode::Automatic)
+      .Case("kernels", ConvolutionMode::Kernels)
+      .Default(std::nullopt);
+}
+
+static bool fitsLibrary(Value value, Type element) {
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t elements = type.getNumElements();
+  return type.getElementType() == element && type.getRank() <= 5 && elements > 0 &&
+         elements <= INT32_MAX;
+}
+
+bool mlir::autopar::isCudnnConvolution(Operation *op) {
+  auto ask = [&](auto convolution) {
+    Type element = convolution.getType().getElementType();
+    auto fits = [&](Value value) { return fitsLibrary(value, element); };
+    auto isNegative = [](int64_t pad) { return pad < 0; };
+    return (element.isF32() || element.isBF16() || element.isF16()) &&
+           llvm::all_of(op->getOperands(), fits) && fits(convolution.getResult()) &&
+           llvm::all_of(convolution.getInputDilation(), [](int64_t step) { return step == 1; }) &&
+           llvm::none_of(convolution.getPadBegin(), isNegative) &&
+           llvm::none_of(convolution.getPadEnd(), isNegative);
+  };
+  if (auto convolution = dyn_cast<ConvolutionOp>(op))
+    return ask(convolution);
+  if (auto gradient = dyn_cast<ConvolutionInputGradOp>(op))
+    return ask(gradient);
+  if (auto gradient = dyn_cast<ConvolutionFilterGradOp>(op))
+    return ask(gradient);
+  return false;
+}
