@@ -200,6 +200,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::FormGroups:
     addExpandAttention(manager, lower); // a shard may be what no library takes
     addExpandConvolutionGradients(manager, lower);
+    if (lower.target == "cuda")
+      manager.addNestedPass<func::FuncOp>(createBoundAttentionBiasPass());
     manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
     if (lower.target == "cpu") {
       manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());

@@ -29,12 +29,15 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
   if (target == "cpu")
     return isHalf || element.isF32();
   // cuDNN: half precision, rows of whole 16 bytes, as many elements as its gradients take on GPUs
-  // of any generation. Of masks it gets the one that hides no row, and no bias: what it makes of a
-  // row that a bias hides is not ours to say.
+  // of any generation. Of masks it gets the one that hides no row; beside a bias, which its own
+  // frontend gives it with a triangle of squares only, the same.
   auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 128; };
-  return isHalf && fits(shape.size) && fits(shape.valueSize) && !shape.hasBias &&
-         (!shape.causal || shape.queries <= shape.keys) && shape.queries * shape.keys > 1;
+  bool isSeen = shape.hasBias ? shape.queries == shape.keys : shape.queries <= shape.keys;
+  return isHalf && fits(shape.size) && fits(shape.valueSize) && (!shape.causal || isSeen) &&
+         shape.queries * shape.keys > 1;
 }
+
+bool mlir::autopar::clearsHiddenRows(StringRef target) { return target == "cpu"; }
 
 bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
   auto ask = [&](auto attention) {

@@ -239,7 +239,8 @@ public:
                         product.getRhsFree()),
          value =
              rowOrder(root.getRhs(), root.getRhsBatch(), root.getRhsFree(), root.getRhsContract());
-    if (!query || !key || !value || !runs(root, *scores))
+    if (!query || !key || !value || !runs(root, *scores) ||
+        (weights->largest && !clearsHiddenRows(target)))
       return;
     OpBuilder builder(root);
     Value q = transposed(builder, root, product.getLhs(), *query, "query"),

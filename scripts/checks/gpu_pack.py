@@ -30,7 +30,9 @@ SYSTEM = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so)")
 
 def token_inputs(batch: int, seq: int, vocab: int, names: List[str]) -> Dict[str, np.ndarray]:
     random = np.random.default_rng(0)
-    made = {"attention_mask": np.ones((batch, seq), np.int64), "token_type_ids": np.zeros((batch, seq), np.int64)}
+    mask = np.ones((batch, seq), np.int64)
+    mask[1:, seq - seq // 4:] = 0
+    made = {"attention_mask": mask, "token_type_ids": np.zeros((batch, seq), np.int64)}
     return {name: made.get(name, random.integers(0, vocab, (batch, seq), dtype=np.int64)) for name in names}
 
 
@@ -56,6 +58,7 @@ def small_cases() -> List[Dict[str, Any]]:
     return [
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
+        dict(bert, name="bert-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(llama, name="llama-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(resnet, name="resnet", ranks=[1], tolerance=1e-3),
         dict(resnet, name="resnet-bf16", ranks=[1], tolerance=5e-2, options=["--precision", "bf16"]),

@@ -42,3 +42,16 @@ func.func @half(%x: tensor<2x4x16x8xbf16>, %long: tensor<2x4x24x8xbf16>) -> (ten
   %z, %m = autopar.attention %long, %x, %x scale 1.0 causal {autopar.id = "b"} : (tensor<2x4x24x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) -> (tensor<2x4x24x8xbf16>, tensor<2x4x24xf32>)
   return %y, %z : tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>
 }
+
+// With a bias only a triangle of a square stays.
+// CUDNN-LABEL: func.func @biased
+// CUDNN: autopar.attention %arg0, %arg0, %arg0 bias %arg2 scale 1.000000e+00 causal
+// CUDNN: autopar.attention %arg0, %arg1, %arg1 bias %arg3 scale 1.000000e+00 {
+// CUDNN-NOT: autopar.attention
+func.func @biased(%x: tensor<2x4x16x8xbf16>, %long: tensor<2x4x24x8xbf16>, %square: tensor<2x1x1x16xf32>, %wide: tensor<2x1x1x24xf32>)
+    -> (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>) {
+  %a, %l = autopar.attention %x, %x, %x bias %square scale 1.0 causal {autopar.id = "a"} : (tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x1x1x16xf32>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+  %b, %m = autopar.attention %x, %long, %long bias %wide scale 1.0 {autopar.id = "b"} : (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x1x1x24xf32>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+  %c, %n = autopar.attention %x, %long, %long bias %wide scale 1.0 causal {autopar.id = "c"} : (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x1x1x24xf32>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
+  return %a, %b, %c : tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>
+}

@@ -65,9 +65,8 @@ func.func @llama(%q: tensor<2x4x3x8xf32>, %key: tensor<2x2x3x8xf32>, %value: ten
 // -----
 
 // As BERT writes it: a mask of the columns is added.
-// A GPU's library gets no bias: from here on there are products.
-// CUDNN-NOT: autopar.attention
 // CHECK-LABEL: func.func @bert
+// CUDNN: autopar.attention %arg0, %arg1, %arg2 bias %arg3
 // CHECK: autopar.attention %arg0, %arg1, %arg2 bias %arg3 scale 1.000000e+00 : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5x8xf32>, tensor<2x1x1x5xf32>)
 func.func @bert(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %mask: tensor<2x1x1x5xf32>) -> tensor<2x4x3x8xf32> {
   %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x5xf32>
@@ -80,7 +79,10 @@ func.func @bert(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4
 
 // -----
 
-// As the importer writes Attention with a mask of booleans: rows that may see nothing are zero.
+// As the importer writes Attention with a mask of booleans: rows that may see nothing are zero, which
+// they are not in a GPU's library.
+// CUDNN-LABEL: func.func @onnx
+// CUDNN-NOT: autopar.attention
 // CHECK-LABEL: func.func @onnx
 // CHECK: %[[B:.*]] = autopar.select %arg3, %{{.*}}, %{{.*}} {autopar.id = "y/mask"} : (tensor<2x1x3x5xi1>, tensor<2x1x3x5xf32>, tensor<2x1x3x5xf32>) -> tensor<2x1x3x5xf32>
 // CHECK: autopar.attention %arg0, %arg1, %arg2 bias %[[B]] scale 1.000000e+00 {autopar.id = "y"}
@@ -135,6 +137,8 @@ func.func @trained(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<
 // -----
 
 // A strict triangle leaves the first row without a column: it is no causal mask, but a bias.
+// CUDNN-LABEL: func.func @strict
+// CUDNN: autopar.attention {{.*}} bias
 // CHECK-LABEL: func.func @strict
 // CHECK: autopar.attention
 // CHECK-SAME: bias

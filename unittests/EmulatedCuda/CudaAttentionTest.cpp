@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 using namespace autopar;
 using namespace autopar::artifact;
@@ -22,6 +23,9 @@ namespace {
 struct Sizes {
   int64_t batch = 2, heads = 4, groups = 4, queries = 16, keys = 16, depth = 16, valueDepth = 16;
   bool causal = false;
+  /// Which of batch, heads, queries and keys a bias has, as "bhqk"; others it repeats.
+  std::string_view bias = "";
+  DataType biasType = DataType::F32;
 };
 
 /// Heads lie between the rows, as they do after a product with all of them.
@@ -41,7 +45,24 @@ AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
   g.operands = {query, key, value, output};
   if (isGradient)
     g.operands.insert(g.operands.end(), {output, query, key, value});
+  if (s.bias.empty())
+    return g;
+  g.biasType = s.biasType;
+  g.bias = {{s.batch, s.heads, s.queries, s.keys}, {0, 0, 0, 0}};
+  int64_t stride = 1;
+  for (size_t dim = 4; dim-- > 0;)
+    if (s.bias.find("bhqk"[dim]) != s.bias.npos) {
+      g.bias.strides[dim] = stride;
+      stride *= g.bias.dims[dim];
+    }
   return g;
+}
+
+int64_t biasCount(const AttentionGeometry &g) {
+  int64_t elements = 1;
+  for (size_t dim = 0; dim < 4; ++dim)
+    elements *= g.bias.strides[dim] == 0 ? 1 : g.bias.dims[dim];
+  return elements;
 }
 
 int64_t count(const StridedShape &shape) {
@@ -79,6 +100,22 @@ Bytes numbers(int64_t count, int seed, DataType type) {
   for (int64_t i = 0; i < count; ++i) {
     uint16_t brief = narrow(float((i * 37 + seed * 17) % 41 - 20) / 16.0f, type);
     std::memcpy(&bytes[size_t(i) * 2], &brief, 2);
+  }
+  return bytes;
+}
+
+/// Of every fifth column, and of the first row all, a bias as masks have it.
+Bytes biases(const AttentionGeometry &g) {
+  Bytes bytes(size_t(biasCount(g) * byteSize(g.biasType)));
+  for (int64_t i = 0; i < biasCount(g); ++i) {
+    bool isHidden = i % 5 == 3 || i < g.bias.dims[3];
+    float bias = isHidden ? (g.biasType == DataType::F16 ? -65504.0f : -1e30f)
+                          : float(i * 29 % 31 - 15) / 8.0f;
+    uint16_t brief = narrow(bias, g.biasType);
+    if (g.biasType == DataType::F32)
+      std::memcpy(&bytes[size_t(i) * 4], &bias, 4);
+    else
+      std::memcpy(&bytes[size_t(i) * 2], &brief, 2);
   }
   return bytes;
 }
@@ -175,12 +212,16 @@ void compare(const Bytes &is, const Bytes &expected, DataType type, const std::s
 
 void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
   std::string what = std::string(name(type)) + " " + std::to_string(s.queries) + "x" +
-                     std::to_string(s.keys) + (s.causal ? " causal" : "");
+                     std::to_string(s.keys) + (s.causal ? " causal" : "") +
+                     (s.bias.empty() ? "" : " bias " + std::string(s.bias));
   Call forward;
   forward.attention.geometry = geometryOf(s, type, false);
   const auto &operands = forward.attention.geometry.operands;
   for (int i = 0; i < 3; ++i)
     forward.inputs.push_back(numbers(count(operands[size_t(i)]), i, type));
+  bool hasBias = forward.attention.geometry.hasBias();
+  if (hasBias)
+    forward.inputs.push_back(biases(forward.attention.geometry));
   int64_t rows = s.batch * s.heads * s.queries;
   forward.outputBytes = {count(operands[3]) * 2, rows * 4};
   int64_t unplanned = -1;
@@ -192,9 +233,11 @@ void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
 
   Call gradient;
   gradient.attention.geometry = geometryOf(s, type, true);
-  gradient.inputs = forward.inputs;
+  gradient.inputs.assign(forward.inputs.begin(), forward.inputs.begin() + 3);
   gradient.inputs.insert(gradient.inputs.end(),
                          {expected[0], expected[1], numbers(count(operands[3]), 5, type)});
+  if (hasBias)
+    gradient.inputs.push_back(forward.inputs[3]);
   gradient.outputBytes = {count(operands[0]) * 2, count(operands[1]) * 2, count(operands[2]) * 2};
   made = onGpu(gradient, isPlanned, &unplanned), expected = onCpu(gradient);
   ASSERT_EQ(made.size(), 3u);
@@ -212,6 +255,20 @@ TEST(CudaAttention, IsThatOfTheCpu) {
                         Sizes{.batch = 1, .queries = 1, .keys = 24, .causal = true},
                         Sizes{.batch = 1, .queries = 77, .keys = 77, .depth = 64, .causal = true}})
       compareOnBoth(sizes, type, true);
+}
+
+TEST(CudaAttention, AddsABias) {
+  for (DataType type : {DataType::BF16, DataType::F16})
+    for (DataType biasType : {DataType::F32, type})
+      for (Sizes sizes :
+           {Sizes{.bias = "bk"}, Sizes{.groups = 2, .bias = "qk"},
+            Sizes{.groups = 1, .queries = 5, .keys = 33, .depth = 24, .valueDepth = 8, .bias = "k"},
+            Sizes{.batch = 1, .queries = 1, .keys = 24, .bias = "bhqk"},
+            Sizes{.groups = 2, .causal = true, .bias = "hqk"},
+            Sizes{.queries = 7, .keys = 301, .bias = "bqk"}}) {
+        sizes.biasType = biasType;
+        compareOnBoth(sizes, type, true);
+      }
 }
 
 TEST(CudaAttention, TakesAWorkspaceThatIsNotPlanned) {
@@ -240,10 +297,10 @@ TEST(CudaAttention, RefusesWhatTheLibraryDoesNotHave) {
   expectPart(refusal(g), "instruction 0 (h.0/attention)");
   expectPart(refusal(g), "cuDNN has no such attention: of f32; compile the model with --attention "
                          "products");
-  g = geometryOf({}, DataType::BF16, false);
-  g.biasType = DataType::F32;
-  g.bias = {{2, 4, 16, 16}, {0, 0, 16, 1}};
-  expectPart(refusal(g), "with a bias");
+  expectPart(refusal(geometryOf({.bias = "k", .biasType = DataType::F16}, DataType::BF16, false)),
+             "with a bias of f16");
+  expectPart(refusal(geometryOf({.keys = 24, .causal = true, .bias = "k"}, DataType::BF16, false)),
+             "with a bias beside a causal mask over 16 x 24 scores");
   expectPart(refusal(geometryOf({.queries = 32, .causal = true}, DataType::BF16, false)),
              "a causal mask over 32 x 16 scores, which leaves rows without a key");
   expectPart(refusal(geometryOf({.depth = 12}, DataType::BF16, false)),

@@ -304,13 +304,11 @@ EXPORTED cudnnBackendGetAttribute(CudnnDescriptor descriptor, CudnnAttribute att
     return refuse("attribute " + std::to_string(int(attribute)) + " is not one to ask for");
   cudnn::Graph graph;
   describe(partOf(descriptor, Attribute::HeuristicGraph), graph);
-  for (const auto &[id, tensor] : graph.tensors)
-    if (!graph.convolves() && !tensor.isVirtual && tensor.strides[3] == 1 &&
-        tensor.dims[3] > kLongestRow) {
-      lastComplaint = "rows of more than " + std::to_string(kLongestRow) + " elements";
-      *count = 0;
-      return CudnnStatus::Success;
-    }
+  if (graph.multipliesLongRows(kLongestRow)) {
+    lastComplaint = "rows of more than " + std::to_string(kLongestRow) + " elements";
+    *count = 0;
+    return CudnnStatus::Success;
+  }
   auto *configs = static_cast<CudnnDescriptor *>(values);
   *count = std::min<int64_t>(wanted, int64_t(enginesFor(graph).size()));
   for (int64_t i = 0; i < *count; ++i) {

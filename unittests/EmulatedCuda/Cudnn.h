@@ -90,6 +90,8 @@ struct Graph {
   bool isCoarse = false; ///< operands of convolutions lose most of their digits
 
   bool convolves() const { return operations.size() == 1 && operations[0].convolves(); }
+  /// Whether a product has an operand in memory with rows of more than `most` elements.
+  bool multipliesLongRows(int64_t most) const;
   /// Empty, or why it makes no sense.
   std::string verify() const;
 };

@@ -305,6 +305,16 @@ std::string verify(const Operation &operation, const Tensor *inputs[3], const Te
 
 } // namespace
 
+bool Graph::multipliesLongRows(int64_t most) const {
+  for (const Operation &operation : operations)
+    for (int64_t id : operation.inputs)
+      if (operation.kind == Operation::Kind::Matmul && id >= 0)
+        if (const Tensor &tensor = tensors.at(id);
+            !tensor.isVirtual && tensor.strides[3] == 1 && tensor.dims[3] > most)
+          return true;
+  return false;
+}
+
 int64_t bytesOf(CudnnType type) {
   return type == CudnnType::F16 || type == CudnnType::BF16 ? 2 : type == CudnnType::Boolean ? 1 : 4;
 }

@@ -178,6 +178,34 @@ TEST(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
         }
 }
 
+// With less or more of it repeated, and rows that start anywhere.
+TEST(CudnnSuggestions, AttentionWithABiasHasEnginesToo) {
+  const CudnnCalls *calls = library();
+  ASSERT_TRUE(calls) << dlerror();
+  if (calls->version < kCudnnForAnyKeys)
+    GTEST_SKIP() << "cuDNN " << calls->version;
+  for (const Gpu &gpu : kGpus)
+    for (DataType type : {DataType::BF16, DataType::F16})
+      for (DataType biasType : {DataType::F32, type})
+        for (const Sizes &s :
+             {Sizes{2, 8, 8, 1024, 1024, 64, 64, true}, Sizes{2, 8, 2, 1024, 1024, 128, 128, false},
+              Sizes{2, 8, 4, 100, 77, 24, 40, false}, Sizes{2, 4, 4, 1, 64, 64, 64, false}})
+          for (const std::vector<int64_t> &strides :
+               {std::vector<int64_t>{s.keys, 0, 0, 1}, {0, s.queries * s.keys, s.keys, 1}})
+            for (bool isGradient : {false, true}) {
+              AttentionGeometry g = geometryOf(s, type, isGradient);
+              g.biasType = biasType;
+              g.bias = {{s.batch, s.heads, s.queries, s.keys}, strides};
+              std::string what = std::string(gpu.name) + " " + std::string(name(type)) + " + " +
+                                 std::string(name(biasType)) + " " + std::to_string(s.queries) +
+                                 "x" + std::to_string(s.keys) + (isGradient ? ", gradient" : "");
+              std::vector<int64_t> workspaces = suggestions(*calls, gpu, g);
+              EXPECT_FALSE(workspaces.empty()) << what;
+              for (int64_t bytes : workspaces)
+                EXPECT_LE(cudaGradientSums(g).total() + bytes, cudaScratchBytes(g)) << what;
+            }
+}
+
 TEST(CudnnSuggestions, LongerRowsHaveNoGradientEverywhere) {
   const CudnnCalls *calls = library();
   ASSERT_TRUE(calls) << dlerror();

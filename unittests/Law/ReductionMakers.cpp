@@ -98,7 +98,7 @@ std::optional<DrawnValue> makeSoftmax(Drawer &d) {
   return d.inexactly(result, log ? 2 * x.bound + 4 : 1);
 }
 
-/// Attention on new arguments: heads in groups, a bias, or a triangle; half of it as GPUs have it
+/// Attention on new arguments: heads in groups, a bias, a triangle; half of it as GPUs have it
 /// as one call in half precision.
 AttentionOp createAttention(Drawer &d) {
   bool isPlain = d.below(2);
@@ -109,7 +109,7 @@ AttentionOp createAttention(Drawer &d) {
   Value query = d.argument({batch, heads, rows, size}, d.f32()).value,
         key = d.argument({batch, groups, columns, size}, d.f32()).value,
         value = d.argument({batch, groups, columns, drawSize()}, d.f32()).value, bias;
-  if (!isPlain && d.below(2))
+  if (d.below(2))
     bias =
         d.argument({d.below(2) ? batch : 1, d.below(2) ? heads : 1, d.below(2) ? rows : 1, columns},
                    d.f32())

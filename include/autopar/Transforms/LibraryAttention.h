@@ -29,5 +29,8 @@ struct AttentionShape {
 bool isLibraryAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
 /// The same for an operation; false where it is neither attention nor its gradient.
 bool isLibraryAttention(llvm::StringRef target, Operation *op);
+/// Whether a row all of whose biases are -inf is zero in that call. Elsewhere biases are bounded
+/// (autopar-bound-attention-bias), and such a row is the mean of its values.
+bool clearsHiddenRows(llvm::StringRef target);
 
 } // namespace mlir::autopar

@@ -236,6 +236,25 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   ];
 }
 
+def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::FuncOp"> {
+  let summary = "keep what is added to scores of attention finite";
+  let description = [{
+    A GPU's library computes exponentials in powers of two: a bias of -inf, or near the least float, may leave a row that
+    it hides whole without a number. Biases are at least -1e30, or the least f16: a column so hidden still has the weight 0
+    beside one that is seen, and a row of hidden columns is their mean.
+
+    ```mlir
+    %y, %sums = autopar.attention %q, %k, %v bias %mask scale 1.0 ...
+    ```
+    becomes
+    ```mlir
+    %bound = autopar.binary max %mask, %least
+    %y, %sums = autopar.attention %q, %k, %v bias %bound scale 1.0 ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients", "mlir::func::FuncOp"> {
   let summary = "write gradients of convolutions as convolutions and products";
   let description = [{

@@ -39,10 +39,11 @@ class Call {
 public:
   Call(ProgramBuilder &program, Operation *op) : program(program), op(op) {}
 
-  LogicalResult read(Value value) {
+  /// Rows of a bias may start anywhere.
+  LogicalResult read(Value value, bool isBias = false) {
     StridedView view = program.viewOf(value);
     RankedTensorType type = typeOf(value);
-    if (!isReadable(type, view)) {
+    if (!isReadable(type, view, isBias)) {
       FailureOr<Value> ordered = program.rowMajorBuffer(value);
       if (failed(ordered))
         return failure();
@@ -64,7 +65,7 @@ public:
   LogicalResult readBias(Value value, ArrayRef<int64_t> scores) {
     if (!value)
       return success();
-    if (failed(read(value)))
+    if (failed(read(value, /*isBias=*/true)))
       return failure();
     exec::StridedAttr attr = operands.pop_back_val();
     SmallVector<int64_t> strides(attr.getStrides());
@@ -116,8 +117,8 @@ private:
   bool isWritable(RankedTensorType type, ArrayRef<int64_t> strides) const {
     return hasContiguousRows(type, strides) && (!isForCuda() || hasAlignedRows(type, strides));
   }
-  bool isReadable(RankedTensorType type, const StridedView &view) const {
-    return isWritable(type, view.strides) &&
+  bool isReadable(RankedTensorType type, const StridedView &view, bool isBias) const {
+    return (isBias ? hasContiguousRows(type, view.strides) : isWritable(type, view.strides)) &&
            (!isForCuda() || exec::rootOf(view.buffer).second % 16 == 0);
   }
 

@@ -16,6 +16,12 @@ using Pointwise = CudnnPointwise;
 
 namespace {
 
+CudnnType typeOf(DataType type) {
+  return type == DataType::F32   ? CudnnType::F32
+         : type == DataType::F16 ? CudnnType::F16
+                                 : CudnnType::BF16;
+}
+
 constexpr float kHidden = -std::numeric_limits<float>::infinity(), kOne = 1;
 
 Status refuse(const std::string &why) {
@@ -28,9 +34,12 @@ Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
   if (g.type != DataType::BF16 && g.type != DataType::F16)
     return refuse("of " + std::string(name(g.type)));
-  if (g.hasBias())
-    return refuse("with a bias");
   int64_t queries = g.operands[0].dims[2], keys = g.operands[1].dims[2];
+  if (g.hasBias() && g.biasType != DataType::F32 && g.biasType != g.type)
+    return refuse("with a bias of " + std::string(name(g.biasType)));
+  if (g.hasBias() && g.causal && queries != keys)
+    return refuse("with a bias beside a causal mask over " + std::to_string(queries) + " x " +
+                  std::to_string(keys) + " scores");
   if (g.causal && queries > keys)
     return refuse("a causal mask over " + std::to_string(queries) + " x " + std::to_string(keys) +
                   " scores, which leaves rows without a key");
@@ -49,10 +58,9 @@ Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
 } // namespace
 
 CudnnAttentionGraph::CudnnAttentionGraph(const CudnnCalls &calls, const AttentionGeometry &geometry)
-    : g(geometry), described(calls),
-      type(g.type == DataType::F16 ? CudnnType::F16 : CudnnType::BF16),
-      batch(g.operands[0].dims[0]), heads(g.operands[0].dims[1]), groups(g.operands[1].dims[1]),
-      queries(g.operands[0].dims[2]), keys(g.operands[1].dims[2]), depth(g.operands[0].dims[3]),
+    : g(geometry), described(calls), type(typeOf(g.type)), batch(g.operands[0].dims[0]),
+      heads(g.operands[0].dims[1]), groups(g.operands[1].dims[1]), queries(g.operands[0].dims[2]),
+      keys(g.operands[1].dims[2]), depth(g.operands[0].dims[3]),
       valueDepth(g.operands[2].dims[3]), scoreDims{batch, heads, queries, keys}, rowDims{batch,
                                                                                          heads,
                                                                                          queries,
@@ -98,6 +106,22 @@ CudnnGraph::Tensor CudnnAttentionGraph::scaled(const Tensor &x) {
   return y;
 }
 
+CudnnGraph::Tensor CudnnAttentionGraph::biased(const Tensor &x, size_t at) {
+  if (!g.hasBias())
+    return x;
+  Dims dims = g.bias.dims, strides = g.bias.strides;
+  for (size_t dim = 4; dim-- > 0;)
+    if (dims[dim] == 1 || strides[dim] == 0) { // repeated, or of one element
+      dims[dim] = 1;
+      strides[dim] = dim == 3 ? 1 : strides[dim + 1] * dims[dim + 1];
+    }
+  Tensor bias = described.stored(typeOf(g.biasType), dims, strides),
+         y = described.passed(CudnnType::F32, scoreDims);
+  all.push_back({bias.id, Place::Input, at});
+  described.binary(Pointwise::Add, x, bias, y);
+  return y;
+}
+
 CudnnGraph::Tensor CudnnAttentionGraph::hidden(const Tensor &x) {
   if (!g.causal)
     return x;
@@ -132,7 +156,7 @@ void CudnnAttentionGraph::forward() {
          sum = described.passed(CudnnType::F32, rowDims),
          logarithm = described.passed(CudnnType::F32, rowDims);
   described.matmul(query, keyAcross, scores);
-  Tensor seen = hidden(scaled(scores));
+  Tensor seen = hidden(biased(scaled(scores), 3));
   described.reduce(CudnnReduction::Max, seen, largest);
   described.binary(Pointwise::Sub, seen, largest, shifted);
   described.unary(Pointwise::Exp, shifted, powers);
@@ -174,7 +198,7 @@ void CudnnAttentionGraph::backward() {
   // The weights of the forward pass, and the values' gradient.
   Tensor scores = inRows(), shifted = inRows(), weights = inRows();
   described.matmul(query, keyAcross, scores);
-  described.binary(Pointwise::Sub, scaled(scores), logSum, shifted);
+  described.binary(Pointwise::Sub, biased(scaled(scores), 6), logSum, shifted);
   described.unary(Pointwise::Exp, hidden(shifted), weights);
   productForGroups(weights, gradient, valueGradient);
 

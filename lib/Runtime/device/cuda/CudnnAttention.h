@@ -36,6 +36,8 @@ private:
   Tensor rows(Place place, size_t at);
   Tensor number(Place place, CudnnType numberType = CudnnType::F32);
   Tensor scaled(const Tensor &x);
+  /// With the bias, which is input `at`.
+  Tensor biased(const Tensor &x, size_t at);
   /// -inf where no key is seen.
   Tensor hidden(const Tensor &x);
   /// The weights' product with rows of queries, summed over the heads that share keys and values.

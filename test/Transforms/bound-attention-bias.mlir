@@ -1,0 +1,27 @@
+// RUN: autopar-opt %s --autopar-bound-attention-bias | FileCheck %s
+
+// All that read a bias read the same bound.
+// CHECK-LABEL: func.func @layers
+// CHECK: %[[N:.*]] = autopar.constant {autopar.id = "a/least"} dense<-1.000000e+30> : tensor<f32>
+// CHECK: %[[L:.*]] = autopar.broadcast %[[N]] dims [] {autopar.id = "a/least.repeated"} : tensor<f32> -> tensor<2x1x1x8xf32>
+// CHECK: %[[B:.*]] = autopar.binary max %arg1, %[[L]] {autopar.id = "a/bound"}
+// CHECK: %[[Y:.*]], %[[S:.*]] = autopar.attention %arg0, %arg0, %arg0 bias %[[B]] scale
+// CHECK: autopar.attention_grad %arg0, %arg0, %arg0, %[[Y]], %[[S]], %arg0 bias %[[B]] scale
+func.func @layers(%x: tensor<2x4x8x8xbf16>, %mask: tensor<2x1x1x8xf32>) -> tensor<2x4x8x8xbf16> {
+  %y, %l = autopar.attention %x, %x, %x bias %mask scale 1.0 {autopar.id = "a"} : (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x1x1x8xf32>) -> (tensor<2x4x8x8xbf16>, tensor<2x4x8xf32>)
+  %dq, %dk, %dv = autopar.attention_grad %x, %x, %x, %y, %l, %x bias %mask scale 1.0 {autopar.id = "a/vjp"}
+      : (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x8xbf16>, tensor<2x1x1x8xf32>) -> (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>)
+  return %dq : tensor<2x4x8x8xbf16>
+}
+
+// The least f16 is what the type has. Attention without a bias stays.
+// CHECK-LABEL: func.func @half
+// CHECK: autopar.constant dense<-6.550400e+04> : tensor<f16>
+// CHECK: autopar.attention %{{.*}} bias
+// CHECK-NOT: autopar.constant
+// CHECK: autopar.attention %arg0, %arg0, %arg0 scale
+func.func @half(%x: tensor<2x4x8x8xf16>, %mask: tensor<2x4x8x8xf16>) -> (tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>) {
+  %y, %l = autopar.attention %x, %x, %x bias %mask scale 1.0 : (tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>) -> (tensor<2x4x8x8xf16>, tensor<2x4x8xf32>)
+  %z, %m = autopar.attention %x, %x, %x scale 1.0 : (tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>) -> (tensor<2x4x8x8xf16>, tensor<2x4x8xf32>)
+  return %y, %z : tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>
+}
