@@ -48,8 +48,8 @@ Result<StageProgram> StageProgram::of(const StageCutProblem &problem) {
   double size = (problem.layers + 1.0) * program.levels * program.cells;
   if (size > kMostCells)
     return Status::badInput("stage cut: " + std::to_string(problem.layers) + " layers, " +
-                            std::to_string(program.levels) + " stages and " +
-                            std::to_string(program.cells) +
+                            std::to_string(program.levels - (problem.mostStages > 0)) +
+                            " stages and " + std::to_string(program.cells) +
                             " numbers of devices are too many together; merge layers, or use "
                             "larger sub-meshes");
   program.loadEdges();

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import autopar
+from autopar import models
 from conftest import BATCH, SEQ, VOCAB, Example
 
 FIELDS = "input_ids=tokens[:-1], labels=tokens[1:]"
@@ -126,6 +127,14 @@ def test_a_program_that_does_not_train_has_no_checkpoints_and_no_loss(gpt2: Exam
         assert "this program keeps nothing from step to step, so there is nothing to checkpoint or export; compile it with --train" in said
     said = refusal(forward, tmp_path, "--data", "synthetic", "--eval-data", "synthetic")
     assert "--eval-data: this program has no loss that it can evaluate without changing its state; compile the model with --train" in said
+
+
+def test_weights_that_were_moved_are_missed(tmp_path: pathlib.Path) -> None:
+    models.save("gpt2-124m", tmp_path / "m.onnx", layers=1, hidden=32, heads=2, vocab=VOCAB)
+    forward = autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind={"batch": BATCH, "seq": SEQ}).path
+    (tmp_path / "m.onnx").rename(tmp_path / "moved.onnx")
+    said = refusal(forward, tmp_path, "--data", "synthetic")
+    assert f"cannot open {tmp_path}/m.onnx: No such file or directory; the weights stay where they were when the model was compiled" in said
 
 
 def test_evaluation_data_must_feed_the_same_inputs(program: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import small_gpt2
 
 import autopar
+from autopar import models
 
 STEPS, LAYERS = 5, 2
 #: Matrices of a layer and the dimension that Megatron splits: columns of what goes into a nonlinearity, rows of what comes out of it.
@@ -150,3 +151,9 @@ def test_demands_are_held(model, alone, tmp_path):
 def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):
     with pytest.raises(autopar.Error, match=why):
         build(model, tmp_path, 4, "--constrain", text, *more)
+
+
+def test_positions_are_split_where_there_are_some(tmp_path):
+    models.save("resnet50", tmp_path / "m.onnx", blocks="1,1,1,1", image=32, classes=8)
+    with pytest.raises(autopar.Error, match=r"sequence=true.* at character 11: no operation's positions can be split over axis \"t\""):
+        autopar.compile(tmp_path / "m.onnx", tmp_path / "c.bin", bind={"batch": 4}, ranks=2, options=["--quiet", "--constrain", "mesh=t=2, weight-axis=t, sequence=true"])

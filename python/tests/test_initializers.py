@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import struct
 import subprocess
 from typing import Dict, List
@@ -122,6 +123,12 @@ def test_own_weights_are_replaced_and_a_checkpoint_wins(programs, data: List[str
     parts = [losses(programs[1], data, tmp_path, "--init", init, "--checkpoint-dir", tmp_path / "ckpt", steps=steps)
              for init, steps in ((INIT, 4), ("normal(9)", 10))]
     assert parts[0] + parts[1] == straight
+
+
+def test_a_rule_with_a_fan_wants_a_matrix(programs, data: List[str]) -> None:
+    refused = run(programs[1], *data, "--init", "*=xavier_uniform")
+    assert refused.returncode == 65 and re.search(r"parameter \S+: xavier_uniform needs a weight of at least two dimensions, it is f32 \[32\]",
+                                                  refused.stderr), refused.stderr
 
 
 def test_python_takes_the_same_words(programs) -> None:

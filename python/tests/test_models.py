@@ -7,6 +7,7 @@ meaning is checked by properties (causality, padding, dense against dispatched e
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -320,6 +321,19 @@ def test_bad_requests_are_explained(arguments, code, message, tmp_path, monkeypa
     assert done.returncode == code
     assert message in done.stderr and "Traceback" not in done.stderr
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name, options, why", [
+    ("llama3-8b", {"tied": 1}, "option 'tied' of model 'llama3-8b' must be true or false, got 1"),
+    ("gpt2-124m", {"layers": True}, "option 'layers' of model 'gpt2-124m' must be a whole number >= 0, got True"),
+    ("gpt2-124m", {"layers": -1}, "must be a whole number >= 0, got -1"),
+    ("llama3-8b", {"epsilon": float("inf")}, "option 'epsilon' of model 'llama3-8b' must be a number >= 0, got inf"),
+    ("resnet50", {"blocks": 3}, "option 'blocks' of model 'resnet50' must be text, got 3"),
+    ("mixtral-8x7b", {"dispatch": "none"}, "option 'dispatch' of model 'mixtral-8x7b' must be one of"),
+])
+def test_options_of_another_kind_are_refused(tmp_path, name, options, why):
+    with pytest.raises(models.ModelError, match=re.escape(why)):
+        models.save(name, tmp_path / "m.onnx", weights=False, **options)
 
 
 def test_list_shows_every_model():

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import small_gpt2
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import autopar
 
@@ -117,6 +117,7 @@ def test_foreign_stages_are_kept(tmp_path):
     ({"stages": (0, 1, 2)}, r"has 3 pipeline stages, which do not share 4 devices: 4 are left for 3 of them"),
     ({"stages": (0, 1, 1), "specs": {"w1": ([1, 2], [0, 1]), "w2": ([1, 2], [1, 2])}}, r"has device 1 in stage 0 and in stage 1"),
     ({"stages": (0, 1, 1), "specs": {"w1": ([1, 2], [0, 1]), "w2": ([1, 1], [2])}}, r"which do not share 4 devices: 1 are left for 0 of them"),
+    ({"stages": (0, 1, 1), "specs": {"w1": ([1, 3], [2, 1, 0]), "w2": ([1, 1], [3])}}, r"node \"fc1\": the sharding of \"w1\" does not fit the mesh x=3 of the others"),
     ({"stages": (1, 0, 0)}, r"is planned on stage 0, but reads"),
     ({"stages": (0, 1, -1)}, r"node \"fc2\": a pipeline stage wants a name and a number that is not negative"),
 ])
@@ -126,11 +127,20 @@ def test_fields_that_say_nothing_possible_are_refused(tmp_path, more, why):
         plan_of(path, tmp_path / "p.json", 4, "--use-onnx-shardings", bind={})
 
 
+def disagree(proto: onnx.ModelProto) -> None:
+    """The relu has the weights before it split by rows, not by columns."""
+    spec = proto.graph.node[1].device_configurations[0].sharding_spec.add()
+    spec.CopyFrom(proto.graph.node[0].device_configurations[0].sharding_spec[0])
+    for dim, shards in zip(spec.sharded_dim, (4, 1)):
+        dim.simple_sharding[0].num_shards = shards
+
+
 @pytest.mark.parametrize("change, why", [
     (lambda proto: proto.graph.node[0].device_configurations[0].__setattr__("configuration_id", "theirs"),
      r"node \"fc1\" names configuration \"theirs\", which the model does not have"),
     (lambda proto: proto.graph.node[0].device_configurations[0].sharding_spec[0].sharded_dim[0].__setattr__("axis", -2),
      r"node \"fc1\": the sharding of \"w1\" leaves axes out or counts them from the back; expected one entry for each axis, in order"),
+    (disagree, r"node \"act\" has \"w1\" lie differently than another node has it"),
 ])
 def test_fields_that_were_damaged_are_refused(tmp_path, change, why):
     path = two_layers(tmp_path / "m.onnx", {"w1": ([1, 4], [0, 1, 2, 3])})
@@ -144,3 +154,16 @@ def test_fields_that_were_damaged_are_refused(tmp_path, change, why):
 def test_flags_want_an_onnx_model_and_ranks(model, tmp_path):
     with pytest.raises(autopar.Error, match="expected --ranks or --cluster"):
         autopar.compile(model, tmp_path / "c.bin", bind=BIND, options=["--emit-onnx-plan", str(tmp_path / "o.onnx")])
+
+
+def test_a_model_beside_its_weights_is_written_beside_them(tmp_path):
+    path = two_layers(tmp_path / "m.onnx", {})
+    proto = onnx.load(path)
+    for weight in proto.graph.initializer:
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight), weight.name))
+    onnx.save(proto, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(autopar.Error, match="names files with its weights by their place beside it; expected a file in the folder of"):
+        plan_of(path, tmp_path / "p.json", 4, "--emit-onnx-plan", str(tmp_path / "elsewhere" / "o.onnx"), bind={})
+    plan_of(path, tmp_path / "p.json", 4, "--emit-onnx-plan", str(tmp_path / "o.onnx"), bind={})
+    onnx.checker.check_model(str(tmp_path / "o.onnx"))

@@ -95,9 +95,13 @@ def test_gradient_by_an_initializer(tmp_path: pathlib.Path) -> None:
     (gradient(["a", "a"], "y", ["a", "a"], ["da", "db"]), "'a' is the same tensor as another one in xs and zs"),
     (gradient(["a"], "y", ["k"], ["da"]), "must be of the type of 'a'"),
     (gradient(["n"], "y", ["n"], ["da"]), "cannot be differentiated"),
-], ids=["count", "unknown", "twice", "type", "step"])
+    (gradient(["a"], "whole", ["a"], ["da"]), "y must hold floats"),
+    (gradient(["one"], "y", ["one"], ["da"]), "'one' is a constant: store it as raw_data"),
+], ids=["count", "unknown", "twice", "type", "step", "integers", "constant"])
 def test_gradients_that_make_no_sense_are_refused(tmp_path: pathlib.Path, node: onnx.NodeProto, message: str) -> None:
     nodes = [helper.make_node("Abs", ["a"], ["n"], "abs"), helper.make_node("Floor", ["n"], ["f"], "floor"),
+             helper.make_node("Cast", ["f"], ["whole"], "cast", to=TensorProto.INT64),
+             helper.make_node("Constant", [], ["one"], "one", value_float=1.0),
              helper.make_node("Mul", ["f", "b"], ["y"], "times"), node]
     with pytest.raises(autopar.Error, match=message):
         run(nodes, {"a": A, "b": B, "k": np.float32(1).reshape(1)}, list(node.output), tmp_path)

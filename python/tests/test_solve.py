@@ -110,6 +110,7 @@ def test_a_limit_below_the_smallest_strategies_is_refused_with_the_proof(tmp_pat
 
 @pytest.mark.parametrize("change, message", [
     (lambda p: p["edges"]["costs"][1].pop(), "edge 1 between node"),
+    (lambda p: p["edges"]["costs"].pop(), "problem.edges: nodes and costs differ in length"),
     (lambda p: p["nodes"]["usages"].pop(), "problem.nodes: intervals, costs and usages differ in length"),
     (lambda p: p["nodes"]["usages"][2].append(1), "problem.nodes.usages[2]: has"),
     (lambda p: p["edges"]["nodes"].__setitem__(0, [0, 99]), "problem.edges.nodes[0]: names a node that is not one"),

@@ -73,3 +73,20 @@ module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, 
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+// expected-error @+1 {{expected a function @main of one block to annotate}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"mesh\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"mesh\", \"ops\": []}], \"ops\": {}, \"shard\": {}}"} {
+}
+
+// -----
+
+// Where a plan speaks of micro-batches, its axis is time; the operations of a stage have none.
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"mesh\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s0\", \"mesh\": \"mesh\", \"ops\": []}], \"ops\": {\"a\": [[\"time\"]]}, \"shard\": {}}"} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    // expected-error @+1 {{'autopar.unary' op is planned over axis "time", which mesh @mesh does not have}}
+    %a = autopar.unary exp %x {autopar.id = "a"} : tensor<8xf32>
+    return %a : tensor<8xf32>
+  }
+}

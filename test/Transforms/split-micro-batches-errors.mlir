@@ -40,3 +40,9 @@ func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"}) -> tensor<2x4xf32> {
   %z = autopar.stack_micro_batches %y : tensor<4xf32> -> tensor<2x4xf32>
   return %z : tensor<2x4xf32>
 }
+
+// -----
+
+// expected-error@+1 {{expected a function @main of one block to split}}
+module {
+}

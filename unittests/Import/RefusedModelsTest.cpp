@@ -70,6 +70,9 @@ TEST(RefusedModels, Files) {
   EXPECT_EQ(errorOfBytes(nested).rfind(is + "messages are nested too deeply at byte ", 0), 0u);
   importFile(folder.file(""), context, error);
   EXPECT_EQ(error, "model '" + folder.file("") + "' is no file\n");
+  error.clear();
+  importFile(folder.file("absent.onnx"), context, error);
+  EXPECT_EQ(error, "model '" + folder.file("absent.onnx") + "' does not exist\n");
 }
 
 TEST(RefusedModels, Weights) {
@@ -118,6 +121,7 @@ TEST(RefusedModels, InputsAndOutputs) {
             "input 's': shape [4611686018427387904] is negative or too large");
   EXPECT_EQ(errorOf("output { name: 'y' }"),
             "output 'y' is neither an input, an initializer nor the output of an earlier node");
+  EXPECT_EQ(errorOf(x), "input 'x' has no name or is defined twice");
   EXPECT_EQ(
       errorOf("node { op_type: 'SequenceConstruct' input: 'x' output: 's' } output { name: 's' }"),
       "output 's' is a sequence or optional: only tensors leave a model");
@@ -177,6 +181,14 @@ TEST(RefusedModels, ControlFlow) {
                     scan = "op_type: 'Scan' output: 'y' ";
   EXPECT_EQ(errorOfNode("op_type: 'If' input: 's' output: 'y'"),
             "node 'n' (If): input 0 's' must be one boolean");
+  EXPECT_EQ(errorOfNode("op_type: 'If' input: 'yes' output: 'y' attribute { name: 'then_branch' "
+                        "type: INT i: 1 }"),
+            "node 'n' (If): attribute 'then_branch' must be a graph");
+  EXPECT_EQ(errorOfNode("op_type: 'If' input: 'run' output: 'y' attribute { name: 'then_branch' "
+                        "type: GRAPH g { name: 'a' output { name: 'x' } } } attribute { name: "
+                        "'else_branch' type: GRAPH g { name: 'b' output { name: 'one' } } }"),
+            "node 'n' (If): input 0 'run' must be known at compile time: the branches yield "
+            "different shapes or types");
   EXPECT_EQ(errorOfNode(loop + "input: 'ones' input: 'yes'" + body(turn)),
             "node 'n' (Loop): input 0 'ones' must be a scalar");
   EXPECT_EQ(errorOfNode(loop + "input: 's' input: 'yes'" + body(turn)),

@@ -88,6 +88,7 @@ TEST(RefusedNodes, Classical) {
 TEST(RefusedNodes, Constants) {
   expectRefusals({
       {"Constant", "has no value of a supported kind (strings and sparse tensors are none)"},
+      {"Constant value_floats=[1,2]", "attribute 'value_floats' must be a list of floats"},
       {"ConstantOfShape i{2,-1}", "input 0 'x0' has a negative extent"},
       {"ConstantOfShape i[2]",
        "input 0 'x0' must be known at compile time and of integers: shapes are static"},
@@ -108,6 +109,7 @@ TEST(RefusedNodes, Constants) {
 
 TEST(RefusedNodes, Contractions) {
   expectRefusals({
+      {"MatMul f[2,3,4] f[3,4,5]", "batch dimensions of [2, 3, 4] and [3, 4, 5] do not broadcast"},
       {"MatMul f[] f[3]", "needs operands of at least one dimension"},
       {"MatMul f[2,3] f[4,2]", "cannot multiply [2, 3] by [4, 2]"},
       {"Gemm f[2,3,4] f[3,4]", "needs matrices, got [2, 3, 4] and [3, 4]"},
@@ -125,6 +127,7 @@ TEST(RefusedNodes, Contractions) {
 
 TEST(RefusedNodes, Convolutions) {
   expectRefusals({
+      {"Conv f[1,3,8,8] f[4,3,3,3] group=2", "attribute 'group' = 2 does not divide 3 channels"},
       {"Conv f[2,3] f[4,3]",
        "needs an image and a filter of one rank of at least 3, got [2, 3] and [4, 3]"},
       {"Conv f[1,3,8,8] f[4,2,3,3]",
@@ -156,6 +159,7 @@ TEST(RefusedNodes, Elementwise) {
       {"Max f[3] d[3]", "operands tensor<3xf32> and tensor<3xf64> differ in element type"},
       {"Concat f[3] d[3] axis=0", "operands of concat differ in element type"},
       {"Add f[2] f[3]", "operands tensor<2xf32> and tensor<3xf32> do not broadcast to each other"},
+      {"Less f[2] i[2]", "inputs differ in element type"},
       {"BitShift u[3] u[3] direction='UP'",
        "attribute 'direction' must be LEFT or RIGHT, not 'UP'"},
       {"Where b[3] f[3] d[3]", "inputs 1 and 2 differ in element type"},

@@ -122,6 +122,8 @@ TEST(RefusedNodes, Recurrent) {
        "sequence of 9000 steps cannot be unrolled (1 to 8192)"},
       {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] - j[3] hidden_size=5 >3",
        "input 4 'x4' must hold one length per batch entry"},
+      {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] hidden_size=5 activations=1 >3",
+       "attribute 'activations' must be a list of strings"},
       {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] hidden_size=5 activations=['Tanh'] >3",
        "attribute 'activations' must have 3 entries"},
       {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] hidden_size=5 activations=['Sigmoid','Tanh','Sine'] >3",
@@ -147,10 +149,21 @@ TEST(RefusedNodes, Reductions) {
       {"TopK f[4] f{1.0} >2",
        "input 1 'x1' must be known at compile time and of integers: shapes are static"},
   });
+  std::string boxes = "NonMaxSuppression f{1,16385,4:0,0,0,0", scores = " f{1,1,16385:0";
+  for (int i = 1; i < 16385; ++i)
+    boxes += ",0,0,0,0", scores += ",0";
+  const std::string line = boxes + "}" + scores + "}";
+  expectRefusals({{line.c_str(), "has more than 16384 boxes"}});
 }
 
 TEST(RefusedNodes, Resize) {
   expectRefusals({
+      {"Resize f[1,1,4,4] - - i{1,1,8,8} coordinate_transformation_mode='centre'",
+       "attribute 'coordinate_transformation_mode' = 'centre' is unknown"},
+      {"Resize f[1,1,4,4] - - i{1,1,8,8} nearest_mode='round'",
+       "attribute 'nearest_mode' = 'round' is unknown"},
+      {"Resize f[1,1,4,4] - f[4]",
+       "input 2 'x2' must be known at compile time and of floats: shapes are static"},
       {"Resize f[1,1,4,4] - f{1.0,1.0,1e12,1.0}", "scales must be positive"},
       {"Resize f[1,1,4,4] - - i{1,1,8,8} keep_aspect_ratio_policy='wide'",
        "attribute 'keep_aspect_ratio_policy' must be stretch, not_larger or not_smaller, not "
@@ -173,6 +186,8 @@ TEST(RefusedNodes, Resize) {
 
 TEST(RefusedNodes, Sampling) {
   expectRefusals({
+      {"GridSample f[1,1,4,4] f[1,2,2,2] padding_mode='wrap'",
+       "mode 'linear' or padding_mode 'wrap' is unknown"},
       {"GridSample f[1,1,4,4] f[1,4,4,3]", "grid [1, 4, 4, 3] does not fit image [1, 1, 4, 4]"},
       {"RoiAlign f[1,1,4,4] f[2,4] i[2] sampling_ratio=0",
        "needs sampling_ratio from 1 to 64: with 0 the number of samples depends on run-time "
@@ -196,6 +211,7 @@ TEST(RefusedNodes, Sequences) {
       {"SequenceAt f[3] i=0", "input 0 'x0' must be a sequence"},
       {"SplitToSequence f[4] i=0", "input 1 'x1' must be positive"},
       {"SplitToSequence f[4] i{1,2}", "split [1, 2] does not fit extent 4"},
+      {"SplitToSequence f[2000000] i=1", "makes a sequence of more than 1048576"},
       {"ConcatFromSequence f[3] axis=0", "input 0 'x0' must be a sequence"},
       {"SequenceConstruct", "has 0 inputs, expected 1 to any number"},
       {"OptionalGetElement", "has 0 inputs, expected 1 to 1"},
@@ -251,6 +267,7 @@ TEST(RefusedNodes, Signals) {
       {"STFT f[1,8,1] i=0 - i=4", "frame step 0 and length 4 do not fit 8 samples"},
       {"STFT f[1,8,1] i=2 f[3] i=4", "input 2 'x2' must hold 4 numbers"},
       {"STFT f[1,8,1] i=2 - i=9", "frame step 2 and length 9 do not fit 8 samples"},
+      {"STFT f[1,100000,1] i=1 - i=1000", "has too many frames"},
       {"HannWindow i{1,2}", "size must be one number, from 0 to 1048576, of floats"},
       {"MelWeightMatrix i=4 i=8 i=100 f{0.0,1.0} f=10",
        "sizes must be positive, and not too large, edges scalars"},
@@ -264,6 +281,8 @@ TEST(RefusedNodes, Training) {
   expectRefusals({
       {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3]",
        "has 3 inputs, expected 5 to any number"},
+      {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3] f[3] f[3] f[3]",
+       "needs 3 inputs per tensor after rate and step"},
       {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3] f[4] f[3] >2",
        "input 3 'x3' must be floats of its tensor's shape"},
       {"ai.onnx.preview.training::Adagrad f[2] i=1 f[3] f[3] f[3] >2",
@@ -303,4 +322,9 @@ TEST(RefusedNodes, ValueDependent) {
       {"Compress f[3] b[3]",
        "input 1 'x1' must be known at compile time and of integers: shapes are static"},
   });
+  std::string boxes = "NonMaxSuppression f{1,16385,4:0,0,0,0", scores = " f{1,1,16385:0";
+  for (int i = 1; i < 16385; ++i)
+    boxes += ",0,0,0,0", scores += ",0";
+  const std::string line = boxes + "}" + scores + "}";
+  expectRefusals({{line.c_str(), "has more than 16384 boxes"}});
 }

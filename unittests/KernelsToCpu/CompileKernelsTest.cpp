@@ -363,6 +363,12 @@ TEST(CompileKernels, RefusesWhatItCannotCompile) {
   expectError("", "expected at least one public function to compile as a kernel");
   expectError("func.func @k(%b: index, %e: index) -> index { return %b : index }",
               "expected a kernel without results, got 1");
+  expectError("func.func @k(%b: index) { return }",
+              "expected the kernel's last two arguments to be its range, both of type index");
+  expectError("func.func @k(%a: memref<4xf32>, %b: index, %e: index) { %d = memref.cast %a : "
+              "memref<4xf32> to memref<?xf32> memref.copy %d, %d : memref<?xf32> to memref<?xf32> "
+              "return }",
+              "expected a source of static shape, got 'memref<?xf32>'");
   expectError("func.func @k(%a: memref<4xi4>, %b: index, %e: index) { return }",
               "kernel argument 0: expected elements of i8, i16, i32, i64, index, f16, bf16, f32 or "
               "f64 (booleans are i8), got 'i4'");

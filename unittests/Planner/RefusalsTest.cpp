@@ -97,6 +97,27 @@ TEST(Refusals, Searches) {
   auto found = (*findSearchEngine("own"))->search(graph, {});
   EXPECT_EQ(found.status().message(),
             "node 0 'a': no strategy is left that is legal with its neighbours");
+  // Seven nodes that all want to differ, three strategies each.
+  auto wired = [](int32_t nodes, int32_t strategies, double whenEqual) {
+    CostGraph all;
+    std::vector<double> matrix;
+    for (int32_t i = 0; i < strategies; ++i)
+      for (int32_t j = 0; j < strategies; ++j)
+        matrix.push_back(i == j ? whenEqual : 1 + (i * 7 + j * 13) % 101);
+    for (int32_t node = 0; node < nodes; ++node)
+      all.addNode({std::to_string(node), std::vector<Strategy>(strategies, {1, 0, 0}), {{0, 1}}});
+    for (int32_t b = 0; b < nodes; ++b)
+      for (int32_t a = 0; a < b; ++a)
+        all.addEdge(a, b, matrix);
+    return all;
+  };
+  found = (*findSearchEngine("own"))->search(wired(7, 3, kForbidden), {});
+  EXPECT_EQ(found.status().message().rfind("no legal choice was found: node ", 0), 0u)
+      << found.status().message();
+  found = (*findSearchEngine("exact"))->search(wired(4, 600, 1), {});
+  EXPECT_EQ(found.status().message(),
+            "the exact engine takes up to 2000000 legal pairs of strategies after reduction, this "
+            "graph has 2160000; use the engine 'own' or 'auto'");
 }
 
 class Twin final : public SearchEngine {
@@ -174,6 +195,12 @@ TEST(Refusals, StageCuts) {
               p.subMeshes[0].devices.assign(8, 1);
             }),
             "stage cut: too many device types with too many devices each");
+  EXPECT_EQ(errorOf([](P &p) {
+              p.devices = {16384};
+              p.layers = p.mostStages = 1000;
+            }),
+            "stage cut: 1000 layers, 1000 stages and 16385 numbers of devices are too many "
+            "together; merge layers, or use larger sub-meshes");
 }
 
 TEST(Refusals, Recomputation) {

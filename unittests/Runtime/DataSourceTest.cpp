@@ -154,6 +154,9 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
   std::vector<float> floats(40);
   std::string rows = folder + "/rows.npy";
   ASSERT_TRUE(writeNpy(rows, DataType::F32, {5, 8}, floats.data(), 160).isOk());
+  std::string table = folder + "/table.npy";
+  std::vector<int64_t> words(40);
+  ASSERT_TRUE(writeNpy(table, DataType::I64, {5, 8}, words.data(), 320).isOk());
   struct Case {
     DataOptions options;
     const char *says;
@@ -167,6 +170,9 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
       {{rows, "x=array"}, "there is no such input; the inputs are ids: i64 [4,8], labels"},
       {{rows, ""}, "say with --fields"},
       {{file, "ids=tokens"}, "take windows with tokens[a:b]"},
+      {{table, "ids=array[:]"},
+       "a part [a:b] is taken from a stream of one dimension for an input of two, [batch, length]; "
+       "array 'array' has shape [5,8], the input [4,8]"},
       {{file, "ids=tokens[:-1], labels=tokens[2:]"}, "windows of 10 tokens"},
       {{file, "ids=tokens[:], ids=tokens[:]"}, "fed twice"},
       {{file, "ids=tokens[:1]"}, "expected a negative number of places to leave out at the end"},

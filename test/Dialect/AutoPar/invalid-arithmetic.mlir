@@ -279,3 +279,19 @@ func.func @f(%0: tensor<1x2x4x4xf32>, %1: tensor<1x3x3x3xf32>) {
   %r = autopar.convolution_filter_grad %0, %1 {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x2x4x4xf32>, tensor<1x3x3x3xf32>) -> tensor<3x3x2x2xf32>
   return
 }
+
+// -----
+
+func.func @f(%0: tensor<2x3xf32>, %1: tensor<3x4xf32>) {
+  // expected-error @+1 {{'autopar.dot_general' op expects as many contracted dimensions on both sides, got 1 and 2}}
+  %r = autopar.dot_general %0, %1 contract [1] x [0, 1] : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<2x3xf32>, %1: tensor<3x4xf32>) {
+  // expected-error @+1 {{'autopar.dot_general' op contracted dimensions 2 x 0 are out of range}}
+  %r = autopar.dot_general %0, %1 contract [2] x [0] : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return
+}

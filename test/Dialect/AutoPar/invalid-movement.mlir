@@ -215,3 +215,11 @@ func.func @f(%0: tensor<4x2xf32>, %1: tensor<3x3xi64>, %2: tensor<3x3xf32>) {
   %r = autopar.scatter_elements add %0, %1, %2 dim 0 : (tensor<4x2xf32>, tensor<3x3xi64>, tensor<3x3xf32>) -> tensor<4x2xf32>
   return
 }
+
+// -----
+
+func.func @f(%0: tensor<2x3xf32>) {
+  // expected-error @+1 {{'autopar.transpose' op expects a permutation of 2 dimensions}}
+  %r = autopar.transpose %0 permutation [0, 0] : tensor<2x3xf32> -> tensor<2x2xf32>
+  return
+}

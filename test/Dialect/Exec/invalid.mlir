@@ -247,3 +247,23 @@ exec.program @p threads 1 {
 }
 // expected-error @+1 {{'exec.rank' op expected #exec.shard per port, got 1 : i64}}
 exec.rank 0 of @p groups [] values [] ports [1]
+
+// -----
+
+func.func @f(%x: !exec.buffer) {
+  // expected-error @+1 {{expected a view of a buffer or of another view}}
+  %v = exec.view "v" %x at 0 bytes 64 : tensor<16xf32>
+  return
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 256 : tensor<1x1x8x8xf32>
+  %w = exec.buffer "w" device bytes 4 : tensor<1x1x1x1xf32>
+  %y = exec.buffer "y" device bytes 256 : tensor<1x1x8x8xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected 2 entries per spatial list, got 1}}
+    exec.convolution %x, %w -> %y <x = tensor<1x1x8x8xf32>, w = tensor<1x1x1x1xf32>, y = tensor<1x1x8x8xf32>, strides = [1], padsBegin = [0, 0], padsEnd = [0, 0], dilations = [1, 1]>
+  }
+}
