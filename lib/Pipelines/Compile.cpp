@@ -400,12 +400,16 @@ private:
       if (!priced)
         return cannotDescribe(priced.status());
       found.details = priced.take();
+      if (failed(priceRecomputation(*module, shardOptions, lowerOptions, *found.plan)))
+        return reported();
     }
     ::autopar::Plan *plan = &*found.plan;
     ::autopar::PlanDetails *details = &found.details;
     details->memoryLimit = lowerOptions.memoryLimit;
-    if (isGiven)
+    if (isGiven) { // what its file says of times may be of another plan
       plan->believed.stepUs = details->believed.stepUs + plan->believed.recomputeUs;
+      plan->believed.kernelsUs = 0;
+    }
     plan->believed.time = details->believed.time;
     if (plan->believed.recomputeUs > 0)
       plan->believed.time.push_back({"recompute", {}, plan->believed.recomputeUs, 0});

@@ -125,10 +125,48 @@ public:
     return success(); // plan-memory says by how much it does not fit
   }
 
+  /// Believes of a plan what it takes to compute again what it names: whole groups, as the
+  /// backward pass will.
+  LogicalResult price(Plan &plan) {
+    Plan priced = withoutRecomputation(plan);
+    if (plan.recompute.empty()) {
+      plan = std::move(priced);
+      return success();
+    }
+    if (failed(loadCluster()))
+      return failure();
+    FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(priced);
+    if (failed(copy))
+      return failure();
+    llvm::StringSet<> named, again;
+    named.insert_range(plan.recompute);
+    for (Operation &op : (*copy)->lookupSymbol<func::FuncOp>("main").getBody().front())
+      op.walk([&](Operation *inner) {
+        if (named.contains(getOpId(inner)))
+          again.insert(getOpId(&op));
+      });
+    FailureOr<std::vector<RecomputeProblem>> problems =
+        programsOf(**copy, priced, [&](StringRef id) { return again.contains(id); });
+    if (failed(problems))
+      return failure();
+    std::vector<RecomputeSolution> solutions;
+    for (const RecomputeProblem &problem : *problems) {
+      std::vector<char> choice;
+      for (const ::autopar::RecomputeOp &op : problem.ops)
+        choice.push_back(op.mayRecompute);
+      solutions.push_back(solutionOf(problem, choice));
+    }
+    believe(priced, *problems, solutions);
+    priced.recompute = std::move(plan.recompute);
+    plan = std::move(priced);
+    return success();
+  }
+
 private:
   static Plan withoutRecomputation(Plan plan) {
     plan.believed.stepUs -= plan.believed.recomputeUs;
     plan.believed.recomputeUs = 0;
+    plan.believed.savedBytes = 0;
     plan.recompute.clear();
     return plan;
   }
@@ -248,13 +286,28 @@ private:
     FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
     if (failed(copy))
       return failure();
+    return programsOf(**copy, plan, isKnown);
+  }
+
+  FailureOr<std::vector<RecomputeProblem>> programsOf(ModuleOp groups, const Plan &plan,
+                                                      function_ref<bool(StringRef)> isKnown) {
     auto problems =
-        recomputeProblems((*copy)->lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
+        recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
     if (!problems)
       return emitError(module.getLoc()) << problems.status().message();
     for (auto [mesh, problem] : llvm::enumerate(*problems))
       problem.memoryLimitBytes = static_cast<int64_t>(limit) - missingOn(plan, mesh);
     return problems.take();
+  }
+
+  static RecomputeSolution solutionOf(const RecomputeProblem &problem,
+                                      const std::vector<char> &choice) {
+    ::autopar::RecomputeUse use = ::autopar::useOf(problem, choice);
+    RecomputeSolution solution;
+    solution.recomputed = std::move(use.again);
+    solution.timeUs = use.timeUs;
+    solution.peakBytes = use.peakBytes;
+    return solution;
   }
 
   /// What a plan takes when meshes compute again what `chosen` says: a mesh does so in every
@@ -435,11 +488,7 @@ private:
       for (const std::vector<int32_t> &layer : layersOf(problem))
         for (int32_t op : layer)
           choice[op] = 1;
-      ::autopar::RecomputeUse use = ::autopar::useOf(problem, choice);
-      RecomputeSolution &solution = solutions.emplace_back();
-      solution.recomputed = use.again;
-      solution.timeUs = use.timeUs;
-      solution.peakBytes = use.peakBytes;
+      solutions.push_back(solutionOf(problem, choice));
     }
     believe(chosen, *problems, solutions);
     return success();
@@ -466,6 +515,12 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
 LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
                                         const LowerOptions &lower, SearchHandoff &handoff) {
   return PlanSearch(module, options, lower, handoff).run();
+}
+
+LogicalResult mlir::autopar::priceRecomputation(ModuleOp module, const AutoShardOptions &options,
+                                                const LowerOptions &lower, Plan &plan) {
+  SearchHandoff none;
+  return PlanSearch(module, options, lower, none).price(plan);
 }
 
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,

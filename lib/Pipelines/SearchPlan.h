@@ -22,6 +22,11 @@ LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
 /// The phase that writes a plan onto the operations, for a plan at hand.
 LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan);
 
+/// What a plan takes for what it names to be computed again, as its `believed` then says: time, and
+/// the memory of each mesh.
+LogicalResult priceRecomputation(ModuleOp module, const AutoShardOptions &options,
+                                 const LowerOptions &lower, ::autopar::Plan &plan);
+
 /// Lowers a copy of the module along the plan of `handoff` until memory is planned, and while that
 /// is over the limit lets as much more be computed again. What the program really needs (scratch of
 /// library calls, gaps between buffers) is known only then.

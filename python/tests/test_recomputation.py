@@ -6,7 +6,7 @@ import pathlib
 import random
 import re
 import subprocess
-from typing import List
+from typing import Any, Dict, List
 
 import numpy as np
 import pytest
@@ -130,6 +130,29 @@ def test_what_cannot_fit_is_refused_with_what_it_would_take(wide, tmp_path):
 def test_nothing_is_computed_again_where_memory_suffices(wide, tmp_path):
     build_wide(wide, tmp_path / "a.bin", 2, "--memory-limit", "1G", "--emit-plan", str(tmp_path / "plan.json"))
     assert json.loads((tmp_path / "plan.json").read_text())["recompute"] == []
+
+
+def test_what_an_edited_plan_computes_again_is_priced_anew(wide, tmp_path):
+    """What its file says of another list does not count: neither time nor memory."""
+    options = ["--stages", "2", "--micro-batches", "4"]
+
+    def believed(plan: pathlib.Path, *more: str) -> Dict[str, Any]:
+        build_wide(wide, tmp_path / "x.json", 2, "--plan-only", *more)
+        (tmp_path / "x.json").rename(plan)
+        return json.loads(plan.read_text())
+
+    full = believed(tmp_path / "full.json", *options, "--recompute", "full")
+    replayed = believed(tmp_path / "again.json", "--plan", str(tmp_path / "full.json"))["believed"]
+    for key in ("recompute_us", "step_us", "saved_bytes", "peak_bytes"):
+        assert replayed[key] == pytest.approx(full["believed"][key]), key
+    edited = dict(full, recompute=full["recompute"][::2])
+    (tmp_path / "edited.json").write_text(json.dumps(edited))
+    half = believed(tmp_path / "half.json", "--plan", str(tmp_path / "edited.json"))["believed"]
+    assert 0.2 * replayed["recompute_us"] < half["recompute_us"] < 0.8 * replayed["recompute_us"]
+    assert max(half["peak_bytes"]) > max(replayed["peak_bytes"])
+    assert half["step_us"] - half["recompute_us"] == pytest.approx(replayed["step_us"] - replayed["recompute_us"])
+    (tmp_path / "edited.json").write_text(json.dumps(dict(full, recompute=[])))
+    assert "recompute_us" not in believed(tmp_path / "none.json", "--plan", str(tmp_path / "edited.json"))["believed"]
 
 
 @pytest.mark.parametrize("option, why", [("some", "recompute: expected none, auto or full")])
