@@ -79,6 +79,18 @@ bool areTrailing(ArrayRef<int64_t> dims, int64_t rank) {
   return llvm::equal(dims, llvm::seq<int64_t>(rank - static_cast<int64_t>(dims.size()), rank));
 }
 
+/// `raise` of a quotient, or of a product with an inverted divisor on either side.
+LogicalResult
+raiseQuotient(BinaryOp root,
+              function_ref<LogicalResult(Value over, Value divisor, bool inverted)> raise) {
+  Value lhs = root.getLhs(), rhs = root.getRhs();
+  if (root.getKind() == BinaryKind::Div)
+    return raise(lhs, rhs, false);
+  if (root.getKind() != BinaryKind::Mul)
+    return failure();
+  return success(succeeded(raise(lhs, rhs, true)) || succeeded(raise(rhs, lhs, true)));
+}
+
 /// (x - mean) / sqrt(variance + epsilon): Ba et al., "Layer Normalization" (2016); without mean
 /// Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
 struct RaiseNormalize : OpRewritePattern<BinaryOp> {
@@ -87,12 +99,9 @@ struct RaiseNormalize : OpRewritePattern<BinaryOp> {
   LogicalResult matchAndRewrite(BinaryOp root, PatternRewriter &rewriter) const override {
     if (!isa<FloatType>(root.getType().getElementType()))
       return failure();
-    if (root.getKind() == BinaryKind::Div)
-      return raise(root, root.getLhs(), root.getRhs(), false, rewriter);
-    if (root.getKind() != BinaryKind::Mul)
-      return failure();
-    return success(succeeded(raise(root, root.getLhs(), root.getRhs(), true, rewriter)) ||
-                   succeeded(raise(root, root.getRhs(), root.getLhs(), true, rewriter)));
+    return raiseQuotient(root, [&](Value over, Value divisor, bool inverted) {
+      return raise(root, over, divisor, inverted, rewriter);
+    });
   }
 
 private:
@@ -180,12 +189,9 @@ struct RaiseSoftmax : OpRewritePattern<BinaryOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(BinaryOp root, PatternRewriter &rewriter) const override {
-    if (root.getKind() == BinaryKind::Div)
-      return raise(root, root.getLhs(), root.getRhs(), false, rewriter);
-    if (root.getKind() != BinaryKind::Mul)
-      return failure();
-    return success(succeeded(raise(root, root.getLhs(), root.getRhs(), true, rewriter)) ||
-                   succeeded(raise(root, root.getRhs(), root.getLhs(), true, rewriter)));
+    return raiseQuotient(root, [&](Value over, Value divisor, bool inverted) {
+      return raise(root, over, divisor, inverted, rewriter);
+    });
   }
 
 private:

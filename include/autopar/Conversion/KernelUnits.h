@@ -54,6 +54,8 @@ std::unique_ptr<mlir::MLIRContext> createKernelContext(mlir::DialectRegistry &re
 /// The unit as a module with a data layout; null, with diagnostics, if it does not parse.
 mlir::OwningOpRef<mlir::ModuleOp> parseUnit(const KernelUnit &unit, mlir::MLIRContext &context,
                                             const std::string &dataLayout);
+/// Loops and branches become blocks, and divisions that round up or down what machines have.
+mlir::LogicalResult convertControlFlow(mlir::ModuleOp module);
 /// LLVM's O3 as `builder` is set up, and then what `addLast` adds.
 void optimizeKernel(llvm::Module &module, llvm::PassBuilder &builder,
                     llvm::function_ref<void(llvm::ModulePassManager &)> addLast = {});

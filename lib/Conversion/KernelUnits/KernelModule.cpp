@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel as a module: the context that holds it, its text read, its LLVM IR optimized.
+// One kernel as a module: the context that holds it, its text read, its loops lowered to blocks,
+// its LLVM IR optimized.
 #include "autopar/Conversion/KernelUnits.h"
 
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -13,6 +16,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/DialectConversion.h"
 
 using namespace mlir;
 
@@ -38,6 +42,17 @@ OwningOpRef<ModuleOp> parseUnit(const KernelUnit &unit, MLIRContext &context,
     (*module)->setAttr(LLVM::LLVMDialect::getDataLayoutAttrName(),
                        StringAttr::get(&context, dataLayout));
   return module;
+}
+
+LogicalResult convertControlFlow(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  populateSCFToControlFlowConversionPatterns(patterns);
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  ConversionTarget target(*module.getContext());
+  target.addIllegalDialect<scf::SCFDialect>();
+  target.addIllegalOp<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>();
+  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+  return applyPartialConversion(module, target, std::move(patterns));
 }
 
 void optimizeKernel(llvm::Module &module, llvm::PassBuilder &builder,

@@ -14,11 +14,9 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/Passes.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Index/IR/IndexDialect.h"
@@ -26,7 +24,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/DialectConversion.h"
@@ -88,17 +85,6 @@ LogicalResult runPasses(ModuleOp module) {
   passes.addPass(createExpandNarrowFloatsPass());
   passes.addPass(createExpandMathPass());
   return passes.run(module);
-}
-
-LogicalResult convertControlFlow(ModuleOp module) {
-  RewritePatternSet patterns(module.getContext());
-  populateSCFToControlFlowConversionPatterns(patterns);
-  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
-  ConversionTarget target(*module.getContext());
-  target.addIllegalDialect<scf::SCFDialect>();
-  target.addIllegalOp<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>();
-  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
-  return applyPartialConversion(module, target, std::move(patterns));
 }
 
 LogicalResult convertToLlvm(ModuleOp module, const std::string &dataLayout) {

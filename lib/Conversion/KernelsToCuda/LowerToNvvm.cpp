@@ -13,10 +13,8 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/Passes.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -24,7 +22,6 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
@@ -82,17 +79,6 @@ void outlineShared(func::FuncOp kernel) {
         memref::GetGlobalOp::create(builder, op.getLoc(), op.getType(), name).getResult());
     op.erase();
   }
-}
-
-LogicalResult convertControlFlow(ModuleOp module) {
-  RewritePatternSet patterns(module.getContext());
-  populateSCFToControlFlowConversionPatterns(patterns);
-  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
-  ConversionTarget target(*module.getContext());
-  target.addIllegalDialect<scf::SCFDialect>();
-  target.addIllegalOp<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>();
-  target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
-  return applyPartialConversion(module, target, std::move(patterns));
 }
 
 /// What is a machine instruction and no formula: intrinsics of LLVM, before a pattern could make

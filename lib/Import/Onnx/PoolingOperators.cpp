@@ -14,14 +14,11 @@ static FailureOr<WindowGeometry> poolingWindow(Node &node, Shape &pads) {
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   if (shape.size() < 3)
     return node.inputError(0, "must have at least 3 dimensions");
-  FailureOr<Shape> kernel = kernelShape(node, shape.size() - 2);
-  if (failed(kernel))
-    return failure();
-  FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2), *kernel);
+  FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2));
   if (failed(window))
     return failure();
   pads = window->padEnd;
-  for (size_t i = 0; window->ceilMode && i < kernel->size(); ++i) {
+  for (size_t i = 0; window->ceilMode && i < window->kernel.size(); ++i) {
     int64_t extent = shape[i + 2],
             padded = extent + window->padBegin[i] + window->padEnd[i] - window->extent(i);
     if (padded < 0)
@@ -170,14 +167,11 @@ static LogicalResult importMaxUnpool(Node &node) {
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   if (shape.size() < 3 || node.inputType(1).getShape() != shape)
     return node.error("needs an input of at least 3 dimensions and an index for each element");
-  FailureOr<Shape> kernel = kernelShape(node, shape.size() - 2);
-  if (failed(kernel))
-    return failure();
-  FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2), *kernel);
+  FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2));
   if (failed(window))
     return failure();
   Shape inferred(shape.take_front(2));
-  for (size_t i = 0; i < kernel->size(); ++i)
+  for (size_t i = 0; i < window->kernel.size(); ++i)
     inferred.push_back((shape[i + 2] - 1) * window->strides[i] + window->extent(i) -
                        window->padBegin[i] - window->padEnd[i]);
   RankedTensorType type = b.type(inferred, node.inputType(0).getElementType());

@@ -18,12 +18,6 @@ static FailureOr<Shape> positiveList(Node &node, StringRef attribute, size_t cou
   return values;
 }
 
-FailureOr<Shape> mlir::autopar::kernelShape(Node &node, size_t rank) {
-  if (!node.hasAttribute("kernel_shape"))
-    return node.error("attribute 'kernel_shape' is missing");
-  return positiveList(node, "kernel_shape", rank);
-}
-
 /// SAME pads so that the result has ceil(extent / stride) positions.
 static void padSame(WindowGeometry &window, size_t i, int64_t extent) {
   int64_t positions = (extent + window.strides[i] - 1) / window.strides[i];
@@ -71,4 +65,13 @@ FailureOr<WindowGeometry> mlir::autopar::readWindow(Node &node, ArrayRef<int64_t
   for (size_t i = 0; same && !keepAutoPad && i < rank; ++i)
     padSame(window, i, spatial[i]);
   return window;
+}
+
+FailureOr<WindowGeometry> mlir::autopar::readWindow(Node &node, ArrayRef<int64_t> spatial) {
+  if (!node.hasAttribute("kernel_shape"))
+    return node.error("attribute 'kernel_shape' is missing");
+  FailureOr<Shape> kernel = positiveList(node, "kernel_shape", spatial.size());
+  if (failed(kernel))
+    return failure();
+  return readWindow(node, spatial, *kernel);
 }

@@ -23,7 +23,7 @@ struct WindowGeometry {
 FailureOr<WindowGeometry> readWindow(Node &node, ArrayRef<int64_t> spatial,
                                      ArrayRef<int64_t> kernel, bool keepAutoPad = false);
 
-/// The attribute `kernel_shape`, which must have `rank` entries.
-FailureOr<Shape> kernelShape(Node &node, size_t rank);
+/// The same under the kernel of attribute `kernel_shape`, which must be there.
+FailureOr<WindowGeometry> readWindow(Node &node, ArrayRef<int64_t> spatial);
 
 } // namespace mlir::autopar

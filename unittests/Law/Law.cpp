@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "Law.h"
+
+#include "autopar/InitAll.h"
+#include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Training/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdlib>
+#include <ostream>
+
+using namespace mlir;
+
+namespace autopar_law {
+
+int caseCount() {
+  const char *text = std::getenv("AUTOPAR_LAW_CASES");
+  return text ? std::atoi(text) : 520;
+}
+
+/// Ranks round the terms of a sum that one rank rounds once; where large terms of a gradient
+/// cancel, it shows more.
+static double toleranceOf(const Case &c) {
+  double more = c.cell.op == "attention_grad" ? 4 : 1;
+  return c.precision == "bf16" ? more * 0.03 : c.precision == "fp16" ? more * 0.004 : 1e-4;
+}
+
+std::ostream &operator<<(std::ostream &out, const Case &c) {
+  return out << "seed " << c.seed << ", " << c.cell.op << " / " << c.cell.factor << " / "
+             << c.cell.collective << ", " << c.ranks << " ranks, size " << c.size << ", "
+             << c.precision << (c.trains ? ", training" : "");
+}
+
+std::vector<Cell> allCells() {
+  std::vector<Cell> cells;
+  for (const std::string &op : makerNames())
+    for (auto &[factor, collective] : cellKinds())
+      cells.push_back({op, factor.str(), collective.str()});
+  return cells;
+}
+
+Law::Law() {
+  DialectRegistry registry;
+  mlir::autopar::registerAllDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  context.disableMultithreading();
+}
+
+DrawnModule Law::draw(const Case &c) {
+  DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
+  if (c.trains && !addTrainingStep(*drawn.module, c.seed)) {
+    drawn.module = nullptr;
+    return drawn;
+  }
+  PassManager manager(&context);
+  mlir::autopar::MixedPrecisionPassOptions options;
+  options.precision = c.precision;
+  manager.addPass(mlir::autopar::createMixedPrecisionPass(options));
+  EXPECT_TRUE(succeeded(manager.run(*drawn.module))) << c;
+  return drawn;
+}
+
+OwningOpRef<ModuleOp> Law::partitioned(const Case &c, std::set<Cell> *cells) {
+  DrawnModule drawn = draw(c);
+  if (!drawn.module || !drawPlan(drawn, c.seed * 7919 + 1, c.ranks, c.cell))
+    return {};
+  if (cells)
+    *cells = cellsOf(drawn.module->lookupSymbol<func::FuncOp>("main"));
+  PassManager manager(&context);
+  mlir::autopar::buildPhase(manager, mlir::autopar::Phase::InsertReshards, {}, {});
+  mlir::autopar::buildPartitionPipeline(manager);
+  EXPECT_TRUE(succeeded(manager.run(*drawn.module))) << c;
+  return std::move(drawn.module);
+}
+
+::autopar::Result<std::vector<Output>> Law::reference(const Case &c) {
+  DrawnModule drawn = draw(c);
+  return runModule(*drawn.module, c.seed);
+}
+
+std::string Law::violation(const Case &c, std::set<Cell> *cells) {
+  OwningOpRef<ModuleOp> module = partitioned(c, cells);
+  if (!module)
+    return "";
+  return differenceFromOneRank(c, *module);
+}
+
+std::string Law::differenceFromOneRank(const Case &c, ModuleOp module, Where where) {
+  ::autopar::Result<std::vector<Output>> expected = reference(c),
+                                         actual = runModule(module, c.seed, where);
+  if (!expected)
+    return "one rank: " + expected.status().message();
+  if (!actual)
+    return actual.status().message();
+  return firstDifference(*expected, *actual, toleranceOf(c));
+}
+
+Case Law::shrink(Case c) {
+  for (int size = 1; size < c.size; ++size) {
+    Case smaller = c;
+    smaller.size = size;
+    if (!violation(smaller).empty())
+      return smaller;
+  }
+  return c;
+}
+
+} // namespace autopar_law

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law on GPUs: programs of random plans, run by the emulated driver, against one rank on the
+// CPU.
+#include "Law.h"
+
+#include "autopar/Transforms/LibraryAttention.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace mlir;
+using namespace autopar_law;
+using mlir::autopar::isLibraryAttention;
+
+namespace {
+
+/// As many GPUs as any case has ranks.
+[[maybe_unused]] const int sixGpus = setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "6", 1);
+
+/// Attention that runs as one call on a GPU.
+int libraryCalls(ModuleOp module) {
+  int calls = 0;
+  module.walk([&](Operation *op) { calls += isLibraryAttention("cuda", op); });
+  return calls;
+}
+
+// Compiled for GPUs and run by the emulated driver, products and NCCL, against one rank on the CPU:
+// every operation, a third of the graphs as training steps.
+TEST_F(Law, AnyPlanOnGpusComputesWhatOneDeviceComputes) {
+  std::vector<Cell> cells = allCells();
+  std::set<std::string> ops;
+  int wanted = std::max(20, caseCount() / 10), run = 0, trained = 0, staged = 0, failures = 0;
+  for (uint64_t attempt = 0; run < wanted && attempt < 20000 && failures < 10; ++attempt) {
+    Case c{600000 + attempt, cells[(attempt * 13) % cells.size()], rankCounts[attempt % 4],
+           1 + static_cast<int>(attempt % 3)};
+    c.trains = run % 3 == 2;
+    OwningOpRef<ModuleOp> module = partitioned(c);
+    if (!module)
+      continue;
+    Where where = run % 2 ? Where::GpusStaged : Where::GpusByNccl;
+    ++run;
+    trained += c.trains;
+    staged += where == Where::GpusStaged;
+    ops.insert(c.cell.op);
+    std::string why = differenceFromOneRank(c, *module, where);
+    EXPECT_EQ(why, "") << c << (where == Where::GpusStaged ? ", staged" : ", by NCCL");
+    failures += !why.empty();
+  }
+  std::printf("%d graphs on GPUs, %zu operations, %d training, %d staged\n", run, ops.size(),
+              trained, staged);
+  EXPECT_GE(run, wanted);
+  EXPECT_GE(trained, run / 3);
+}
+
+// In half precision attention that a library has is one call on a GPU, as is its gradient.
+TEST_F(Law, AnyPlanOfAttentionOnGpusComputesWhatOneDeviceComputes) {
+  int run = 0, calls = 0;
+  for (const Cell &cell : allCells()) {
+    if (cell.op != "attention" && cell.op != "attention_grad")
+      continue;
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      Case c{700000 + seed, cell, rankCounts[seed / 2 % 4], 1, seed % 2 ? "fp16" : "bf16"};
+      OwningOpRef<ModuleOp> module = partitioned(c);
+      int here = module ? libraryCalls(*module) : 0;
+      if (here == 0)
+        continue;
+      EXPECT_EQ(differenceFromOneRank(c, *module, Where::GpusStaged), "") << c;
+      calls += here;
+      ++run;
+    }
+  }
+  std::printf("%d cases, %d calls\n", run, calls);
+  EXPECT_GE(run, 10);
+}
+
+} // namespace

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law through time: steps in micro-batches, in stages, and with parts computed again give what
+// the whole step gives on one rank.
+#include "Law.h"
+
+#include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Transforms/Stages.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdio>
+#include <random>
+
+using namespace mlir;
+using namespace autopar_law;
+
+namespace {
+
+// The first input's first dimension is the batch; graphs in which samples depend on each other are
+// refused and do not count.
+TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
+  std::vector<std::string> ops = makerNames();
+  int run = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    Case c{200000 + attempt,
+           {ops[attempt % ops.size()], "", ""},
+           1,
+           1 + static_cast<int>(attempt % 4)};
+    DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
+    if (!drawn.target)
+      continue;
+    mlir::autopar::AutoShardOptions options;
+    options.microBatches = 2 + static_cast<int>(attempt % 2);
+    PassManager manager(&context);
+    mlir::autopar::buildPhase(manager, mlir::autopar::Phase::SplitMicroBatches, options, {});
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    if (failed(manager.run(*drawn.module)))
+      continue;
+    ++run;
+    std::string why = differenceFromOneRank(c, *drawn.module);
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", " << options.microBatches.getValue() << " micro-batches: " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d graphs in micro-batches\n", run);
+  EXPECT_GE(run, 20);
+}
+
+// Arguments lie on stages drawn at random, so that values and derivatives go to and fro between
+// them; half of the graphs are training steps, some of the others go in micro-batches.
+TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
+  std::vector<std::string> ops = makerNames();
+  std::vector<std::string> schedules = {"gpipe", "1f1b", "eager-1f1b", "zero-bubble"};
+  int run = 0, sent = 0, split = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    Case c{300000 + attempt,
+           {ops[attempt % ops.size()], "", ""},
+           2 + static_cast<int>(attempt % 3),
+           1 + static_cast<int>(attempt % 4)};
+    // Drawn, so that every operation meets every kind.
+    uint64_t kind = std::mt19937_64(attempt)();
+    bool splits = kind % 4 == 2 || kind % 8 == 0;
+    c.trains = kind % 2;
+    DrawnModule drawn = draw(c);
+    if (!drawn.module || !drawn.target)
+      continue;
+    auto function = drawn.module->lookupSymbol<func::FuncOp>("main");
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    mlir::autopar::AutoShardOptions options;
+    options.stages = c.ranks;
+    options.schedule = schedules[attempt % schedules.size()];
+    options.cluster = "presets:cpux" + std::to_string(c.ranks);
+    OpBuilder builder(&context);
+    if (splits) {
+      options.microBatches = 2;
+      PassManager splitter(&context);
+      mlir::autopar::buildPhase(splitter, mlir::autopar::Phase::SplitMicroBatches, options, {});
+      if (failed(splitter.run(*drawn.module)))
+        continue;
+    }
+    // Stages are anchored at what is the same in all micro-batches; without them, anywhere.
+    std::mt19937_64 random(c.seed);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (!splits || !function.getArgAttr(i, "autopar.micro_batches"))
+        function.setArgAttr(i, mlir::autopar::kStageAttribute,
+                            builder.getI64IntegerAttr(splits ? 0 : random() % c.ranks));
+    PassManager manager(&context);
+    mlir::autopar::buildPhase(manager, mlir::autopar::Phase::CutStages, options, {});
+    if (failed(manager.run(*drawn.module)))
+      continue; // too few operations
+    builder.setInsertionPointToStart(drawn.module->getBody());
+    for (int64_t rank = 0; rank < c.ranks; ++rank)
+      mlir::autopar::MeshOp::create(builder, function.getLoc(), "m" + std::to_string(rank),
+                                    builder.getStrArrayAttr({}), ArrayRef<int64_t>{},
+                                    builder.getDenseI64ArrayAttr({rank}));
+    sent += !function.getOps<mlir::autopar::TransferOp>().empty();
+    split += splits;
+    ++run;
+    std::string why = differenceFromOneRank(c, *drawn.module);
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", " << options.schedule.getValue() << ", "
+                  << options.microBatches.getValue() << " micro-batches: " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d graphs in stages, %d with messages, %d in micro-batches\n", run, sent, split);
+  EXPECT_GE(run, 20);
+  EXPECT_GE(sent, run / 2);
+  EXPECT_GE(split, run / 20);
+}
+
+// Two stages, each on a mesh of its own size, under sharding plans drawn at random: what goes from
+// one to the other is cut anew on the way.
+TEST_F(Law, StagesOnMeshesOfDifferentSizesComputeWhatOneDeviceComputes) {
+  constexpr std::pair<int, const char *> shapes[] = {
+      {3, "x=1/x=2"}, {3, "x=2/x=1"}, {4, "x=1/x=3"},         {4, "x=2,y=1/x=1,y=2"},
+      {5, "x=2/x=3"}, {5, "x=4/x=1"}, {6, "x=2,y=2/x=1,y=2"},
+  };
+  std::vector<std::string> ops = makerNames();
+  int run = 0, sent = 0, trained = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    auto [ranks, shape] = shapes[attempt % std::size(shapes)];
+    Case c{500000 + attempt,
+           {ops[attempt % ops.size()], "", ""},
+           ranks,
+           1 + static_cast<int>(attempt % 4)};
+    c.trains = std::mt19937_64(attempt)() % 2;
+    DrawnModule drawn = draw(c);
+    if (!drawn.module || !drawn.target)
+      continue;
+    auto function = drawn.module->lookupSymbol<func::FuncOp>("main");
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    mlir::autopar::AutoShardOptions options;
+    options.stages = 2;
+    options.mesh = shape;
+    options.engine = "random";
+    options.seed = c.seed;
+    options.cluster = "presets:cpux" + std::to_string(ranks);
+    OpBuilder builder(&context);
+    std::mt19937_64 random(c.seed);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.setArgAttr(i, mlir::autopar::kStageAttribute,
+                          builder.getI64IntegerAttr(random() % 2));
+    PassManager cutter(&context);
+    mlir::autopar::buildPhase(cutter, mlir::autopar::Phase::CutStages, options, {});
+    if (failed(cutter.run(*drawn.module)))
+      continue; // too few operations
+    PassManager manager(&context);
+    for (auto phase : {mlir::autopar::Phase::Search, mlir::autopar::Phase::Annotate,
+                       mlir::autopar::Phase::InsertReshards})
+      mlir::autopar::buildPhase(manager, phase, options, {});
+    mlir::autopar::buildPartitionPipeline(manager);
+    ++run;
+    trained += c.trains;
+    std::string why =
+        succeeded(manager.run(*drawn.module)) ? differenceFromOneRank(c, *drawn.module) : "no plan";
+    sent += !drawn.module->lookupSymbol<func::FuncOp>("main")
+                 .getOps<mlir::autopar::TransferOp>()
+                 .empty();
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", meshes " << shape << ": " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d graphs on unequal meshes, %d with messages, %d training\n", run, sent, trained);
+  EXPECT_GE(run, 20);
+  EXPECT_GE(sent, run / 2);
+  EXPECT_GE(trained, run / 5);
+}
+
+/// Names about half of the operations of the forward pass for `autopar.recompute`; how many.
+size_t recomputeHalf(func::FuncOp function, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  SmallVector<StringRef> names;
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    StringRef id = mlir::autopar::getOpId(&op);
+    if (!id.empty() && !id.contains("/vjp") && op.getNumOperands() > 0 &&
+        !isa<mlir::autopar::StackMicroBatchesOp>(op) && random() % 2 == 0)
+      names.push_back(id);
+  }
+  function->setAttr("autopar.recompute", Builder(function.getContext()).getStrArrayAttr(names));
+  return names.size();
+}
+
+// Training steps under random plans; what is computed again is the same to the last bit.
+TEST_F(Law, RecomputationDoesNotChangeABit) {
+  std::vector<Cell> cells = allCells();
+  int wanted = std::max(8, caseCount() / 40), run = 0, again = 0;
+  for (uint64_t attempt = 0; run < wanted && attempt < 20000; ++attempt) {
+    Case c{400000 + attempt, cells[(attempt * 11) % cells.size()],
+           1 + static_cast<int>(attempt % 3), 2 + static_cast<int>(attempt % 3)};
+    c.trains = true;
+    OwningOpRef<ModuleOp> module = c.ranks == 1 ? draw(c).module.release() : partitioned(c);
+    if (!module)
+      continue;
+    ++run;
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &diagnostic) {
+      return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+    });
+    ::autopar::Result<std::vector<Output>> kept = runModule(*module, c.seed);
+    size_t named = recomputeHalf(module->lookupSymbol<func::FuncOp>("main"), c.seed);
+    ::autopar::Result<std::vector<Output>> recomputed = runModule(*module, c.seed);
+    ASSERT_TRUE(kept.isOk()) << c << ": " << kept.status().message();
+    ASSERT_TRUE(recomputed.isOk()) << c << ": " << recomputed.status().message();
+    EXPECT_EQ(firstDifference(*kept, *recomputed, 0), "") << c;
+    again += named > 0;
+  }
+  std::printf("%d training steps, %d of them with recomputation\n", run, again);
+  EXPECT_GE(run, wanted);
+  EXPECT_GE(again, run / 2);
+}
+
+} // namespace
