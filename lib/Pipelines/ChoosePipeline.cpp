@@ -5,8 +5,10 @@
 #include "SearchPlan.h"
 
 #include "autopar/Plan/Plan.h"
+#include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/StageEstimate.h"
 #include "mlir/IR/Threading.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <set>
 
@@ -80,6 +82,7 @@ private:
   };
 
   ModuleOp split(size_t microBatches);
+  ModuleOp held(size_t microBatches);
   void estimate(ArrayRef<Place> places);
   bool findStart();
   void climb();
@@ -98,6 +101,7 @@ private:
   const ::autopar::Cluster &cluster;
   function_ref<void(const std::string &)> onCandidate;
   std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
+  std::map<size_t, OwningOpRef<ModuleOp>> holds;  ///< the same, for estimates
   std::map<Place, Estimate> estimates;
   std::optional<Place> best;
   ::autopar::Constraints demands;
@@ -138,6 +142,21 @@ ModuleOp Chooser::split(size_t microBatches) {
   return it->second.get();
 }
 
+/// The same where values may change their sharding between phases, as in the search that follows.
+ModuleOp Chooser::held(size_t microBatches) {
+  ModuleOp own = split(microBatches);
+  OwningOpRef<ModuleOp> &copy = holds[microBatches];
+  if (!own || copy)
+    return copy.get();
+  copy = own.clone();
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
+  if (failed(manager.run(*copy)))
+    copy = nullptr;
+  return copy.get();
+}
+
 /// All of `places` that are not known yet, side by side.
 void Chooser::estimate(ArrayRef<Place> places) {
   StageEstimateOptions common;
@@ -158,7 +177,7 @@ void Chooser::estimate(ArrayRef<Place> places) {
   for (Place place : places)
     if (!estimates.count(place)) {
       onCandidate(nameOf(place));
-      wanted.emplace_back(place, split(place.microBatches));
+      wanted.emplace_back(place, held(place.microBatches));
       estimates[place];
     }
   parallelFor(module.getContext(), 0, wanted.size(), [&](size_t i) {

@@ -26,7 +26,7 @@ constexpr double kFree = 0.6;
 constexpr double kUnbound = 0.85;
 /// Limits, in that of the device, under which shardings are searched for which every layer is
 /// computed again.
-constexpr double kRelaxedForLayers[] = {1e3, 8, 4, 2, 1.4, 1};
+constexpr double kRelaxedForLayers[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
 
 /// With what shardings are searched that recomputation makes fit.
 constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::Layers};
@@ -380,7 +380,7 @@ private:
     for (double factor : factors) {
       if (factor * limit >= unlimitedBytes)
         continue; // would find the same
-      if (!searched(relaxed(own, factor), ComputesAgain::Nothing, why))
+      if (!searched(relaxed(own, factor), ComputesAgain::Layers, why))
         return false; // nor under a lower one
       Candidate found = taken();
       unlimitedBytes =

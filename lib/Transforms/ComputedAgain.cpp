@@ -39,21 +39,14 @@ StringRef mlir::autopar::nameOf(ComputesAgain what) {
 
 ComputedAgain::ComputedAgain(const StepOutline &outline, const ::autopar::DeviceType &device,
                              ComputesAgain what)
-    : outline(outline), secondRuns(outline.operations().size(), -1) {
+    : outline(outline), ofParameters(madeOfParameters(outline.getFunction())),
+      secondRuns(outline.operations().size(), -1) {
   auto operations = outline.operations();
   while (forwardEnd < static_cast<int64_t>(operations.size()) &&
          !outline.phases().isBackward(operations[forwardEnd].first))
     ++forwardEnd;
   if (what == ComputesAgain::Nothing || forwardEnd == static_cast<int64_t>(operations.size()))
     forwardEnd = 0;
-  for (auto [op, id] : operations) {
-    bool isOfParameters = llvm::all_of(op->getOperands(), [&](Value operand) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      return argument ? isParameter(argument) : ofParameters.contains(operand.getDefiningOp());
-    });
-    if (isOfParameters)
-      ofParameters.insert(op);
-  }
   int64_t stages = outline.stages().count();
   for (int64_t stage = 0; stage < stages && forwardEnd > 0; ++stage)
     addStage(stages > 1 ? stage : Stages::kNone, device, what);
@@ -68,8 +61,8 @@ bool ComputedAgain::runsInEach(Operation *op) const {
 }
 
 bool ComputedAgain::isForward(Operation *op) const {
-  return outline.positionOf(op) < forwardEnd && runsInEach(op) && !MicroBatches::joins(op) &&
-         !ofParameters.contains(op);
+  return outline.positionOf(op) < forwardEnd && runsInEach(op) && op->getNumOperands() > 0 &&
+         !MicroBatches::joins(op) && (isa<HoldOp>(op) || !ofParameters.contains(op));
 }
 
 static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {

@@ -38,8 +38,8 @@ private:
   Reads readsOf(Value value) const;
 
   const StepOutline &outline;
-  int64_t forwardEnd = 0;             ///< the first operation of the backward pass
-  DenseSet<Operation *> ofParameters; ///< made of parameters and constants alone
+  llvm::SetVector<Operation *> ofParameters;
+  int64_t forwardEnd = 0; ///< the first operation of the backward pass
   /// By position: the operation of the backward pass right before which it runs again; -1: never.
   std::vector<int64_t> secondRuns;
   DenseMap<Value, Reads> reads; ///< of results of the forward pass

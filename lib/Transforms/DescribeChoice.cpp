@@ -33,7 +33,8 @@ class Describer {
 public:
   explicit Describer(ShardingProblem &problem)
       : function(problem.getFunction()), problem(problem), axes(problem.meshAxes()),
-        graph(problem.graph()), first(function.getNumArguments()), roles(function) {}
+        graph(problem.graph()), first(function.getNumArguments()), roles(function),
+        ofParameters(madeOfParameters(function)) {}
 
   Result<PlanDetails> run(std::vector<int32_t> chosen) {
     choice = std::move(chosen);
@@ -242,10 +243,10 @@ private:
       return &MemoryParts::workspace;
     Operation *op = problem.operations()[node - first].first;
     bool hasSamples = !roles.of(op->getResult(0)).empty();
+    if (ofParameters.contains(op))
+      return &MemoryParts::parameters;
     if (phaseOf.lookup(op) == "forward")
-      return hasSamples        ? &MemoryParts::activations
-             : isa<HoldOp>(op) ? &MemoryParts::parameters
-                               : &MemoryParts::workspace;
+      return hasSamples ? &MemoryParts::activations : &MemoryParts::workspace;
     bool isGradient = phaseOf.lookup(op) == "backward" && !hasSamples && op->getNumOperands() > 0;
     return isGradient ? &MemoryParts::gradients : &MemoryParts::workspace;
   }
@@ -302,6 +303,7 @@ private:
   const ::autopar::CostGraph &graph;
   size_t first; ///< node of the first operation
   DimensionRoles roles;
+  llvm::SetVector<Operation *> ofParameters;
   std::vector<int32_t> choice;
   std::vector<double> before; ///< per node: microseconds of reshards that are its
   DenseMap<Operation *, StringRef> phaseOf;

@@ -94,7 +94,8 @@ private:
       choice[node] = found - choices.begin();
       // A hold has each strategy twice: for a value that lies so already, and for a copy.
       auto hold = dyn_cast<HoldOp>(entry.first);
-      if (auto edge = edgeInto.find(node); hold && !hold.getUnreduced() && edge != edgeInto.end()) {
+      if (auto edge = edgeInto.find(node);
+          hold && !hold.getUnreduced() && !takesOver(hold) && edge != edgeInto.end()) {
         TensorSharding held = operandSharding(shardingRuleOf(hold), wanted, 0);
         if (problem.sourceOfEdge(edge->second, choice) != held)
           choice[node] += choices.size() / 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-hold-across-phases: in a training step, values that one phase hands to another
 // get an operation at which they may change their sharding.
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
@@ -26,9 +27,14 @@ public:
     findPhases();
     if (phases.size() < 2)
       return; // Not a training step.
+    llvm::SetVector<Operation *> made = madeOfParameters(function);
     for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), "autopar.origin"))
-        holdParameter(argument);
+      if (isParameter(argument))
+        holdReads(argument, nameOfArgument(argument));
+    for (Operation *op : made)
+      if (phaseOf.lookup(op) + 1 < phases.size())
+        for (OpResult result : op->getResults())
+          holdMadeOfParameters(result);
     for (Operation &op :
          llvm::make_early_inc_range(function.getBody().front().without_terminator()))
       if (phaseOf.lookup(&op) + 1 < phases.size() && !isa<HoldOp>(op) && op.getNumOperands() > 0)
@@ -49,21 +55,39 @@ private:
     }
   }
 
-  /// Each phase but the last, which updates the parameter where it lies, reads it in a way of its
+  /// A copy of a parameter in bf16, above all. Where micro-batches read it, it may also be gathered
+  /// once for all of them.
+  void holdMadeOfParameters(OpResult made) {
+    if (!isa<RankedTensorType>(made.getType()))
+      return;
+    std::string name = getOpId(made.getOwner()).str();
+    Value held = made;
+    if (llvm::any_of(made.getUsers(), [&](Operation *op) { return microBatches.runsOf(op) > 1; })) {
+      builder.setInsertionPointAfter(made.getOwner());
+      auto hold = HoldOp::create(builder, made.getLoc(), made.getType(), false, made);
+      setOpId(hold, name + "/step");
+      phaseOf[hold] = phaseOf.lookup(made.getOwner());
+      made.replaceAllUsesExcept(hold, hold);
+      held = hold;
+    }
+    holdReads(held, name);
+  }
+
+  /// Each phase but the last, which updates a parameter where it lies, reads it in a way of its
   /// own: what is gathered for the forward phase need not wait for the backward phase, and not for
   /// the next micro-batch either.
-  void holdParameter(BlockArgument parameter) {
+  void holdReads(Value value, const std::string &name) {
     for (size_t phase = 0; phase + 1 < phases.size(); ++phase)
       for (bool isEach : {false, true})
-        holdParameter(parameter, phase, isEach);
+        holdReads(value, name, phase, isEach);
   }
-  void holdParameter(BlockArgument parameter, size_t phase, bool isEach) {
+  void holdReads(Value value, const std::string &name, size_t phase, bool isEach) {
     SmallVector<OpOperand *> uses;
     Operation *first = nullptr;
-    for (OpOperand &use : parameter.getUses()) {
+    for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (phaseOf.lookup(user) != phase || isa<HoldOp>(user) ||
-          (microBatches.runsOf(user) > 1) != isEach)
+          user->hasTrait<OpTrait::IsTerminator>() || (microBatches.runsOf(user) > 1) != isEach)
         continue;
       uses.push_back(&use);
       if (!first || user->isBeforeInBlock(first))
@@ -72,9 +96,8 @@ private:
     if (!first)
       return;
     builder.setInsertionPoint(first);
-    auto hold = HoldOp::create(builder, first->getLoc(), parameter.getType(), false, parameter);
-    auto name = function.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), "autopar.name");
-    setOpId(hold, (name ? name.getValue() : "arg") + "/" + phases[phase]);
+    auto hold = HoldOp::create(builder, first->getLoc(), value.getType(), false, value);
+    setOpId(hold, name + "/" + phases[phase]);
     if (isEach)
       hold->setAttr(MicroBatches::everyTime, builder.getUnitAttr());
     phaseOf[hold] = phase;

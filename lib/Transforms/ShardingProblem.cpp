@@ -210,6 +210,8 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op, int64_t stage) 
   kind.fixedResults = rule.fixedResults;
   if (auto hold = dyn_cast<HoldOp>(op)) {
     kind.operands = hold.getUnreduced() ? Change::Reduction : Change::CopyOrNone;
+    if (kind.operands == Change::CopyOrNone && takesOver(hold))
+      kind.operands = Change::Any;
     if (kind.operands == Change::CopyOrNone)
       addUnchanged(kind);
   }
@@ -321,6 +323,8 @@ void ShardingProblem::addOperation(size_t position) {
     }
   }
   int64_t runs = op->hasAttr(MicroBatches::everyTime) ? outline.microBatches().runsOf(op) : 1;
+  if (isa<HoldOp>(op) && isAgain(op))
+    runs *= 2;
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
       connect(operand, index, kind.operandLists[number], near, change,
@@ -533,8 +537,10 @@ int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
         cost = ::autopar::kForbidden;
       if (change == Change::Part && columnBytes[column] > rowBytes[row])
         cost = ::autopar::kForbidden;
-      // Of equally dear places for a reduction the last one: micro-batches may then share it.
-      if (change == Change::Reduction && rows[row].partial != columns[column].partial)
+      // Of equally dear places for a reduction the last one where micro-batches share it, else the
+      // first: less waits.
+      if (change == Change::Reduction &&
+          (rows[row].partial != columns[column].partial) == (outline.microBatches().count() > 1))
         cost += kLastPlace;
       matrix[row * columns.size() + column] = cost;
     }
@@ -551,7 +557,8 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, i
     runs = std::max(runs, outline.microBatches().runsOf(producer));
   if (isAgain && producer && again->isForward(producer) && !isa<HoldOp>(producer))
     runs *= 2;
-  if (auto hold = dyn_cast_if_present<HoldOp>(producer); hold && !hold.getUnreduced())
+  if (auto hold = dyn_cast_if_present<HoldOp>(producer);
+      hold && !hold.getUnreduced() && change == Change::Any)
     change = Change::Part;
   if (source.isFixed)
     change = Change::None;

@@ -92,6 +92,11 @@ bool mlir::autopar::livesInUsers(Operation *op) {
   return !kept || op->hasTrait<OpTrait::ConstantLike>();
 }
 
+bool mlir::autopar::takesOver(HoldOp hold) {
+  return !hold.getUnreduced() && !hold->hasAttr(MicroBatches::everyTime) &&
+         hold.getInput().hasOneUse() && hold.getInput().getDefiningOp();
+}
+
 /// When values defined at a position are held: until the last one is read, by itself or inside what
 /// is computed in its users, which is the last micro-batch for what all of them read; accumulators
 /// from the first micro-batch on, and what is made of them behind the last one, wherever it stands.
@@ -113,7 +118,9 @@ bool mlir::autopar::livesInUsers(Operation *op) {
         continue;
       bool isReadByAll = !isOfOne && batches.runsOf(user) > 1;
       live.end = std::max(live.end, isReadByAll ? lastRepeated : timeOf.lookup(user));
-      if (user->getNumResults() == 1 && livesInUsers(user))
+      auto hold = dyn_cast<HoldOp>(user);
+      bool mayPassOn = hold && !hold.getUnreduced() && !takesOver(hold);
+      if (mayPassOn || (user->getNumResults() == 1 && livesInUsers(user)))
         live.end = std::max(live.end, liveOf(user->getResults(), live.end).end - 1);
     }
   }
@@ -131,7 +138,7 @@ namespace {
 /// What operations of a kind agree in.
 struct OpLikeness {
   Operation *op;
-  bool livesInUsers, isRepeated;
+  bool livesInUsers, isRepeated, takesOver;
 };
 
 /// All but the name in plans.
@@ -143,10 +150,10 @@ SmallVector<NamedAttribute> attributesOf(Operation *op) {
 
 struct OpLikenessInfo {
   static OpLikeness getEmptyKey() {
-    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false};
+    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false, false};
   }
   static OpLikeness getTombstoneKey() {
-    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false};
+    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false, false};
   }
   static unsigned getHashValue(const OpLikeness &one) {
     Operation *op = one.op;
@@ -162,8 +169,8 @@ struct OpLikenessInfo {
       return a.op == b.op;
     // A region may hold anything.
     return a.op->getName() == b.op->getName() && a.livesInUsers == b.livesInUsers &&
-           a.isRepeated == b.isRepeated && a.op->getNumRegions() == 0 &&
-           a.op->getOperandTypes() == b.op->getOperandTypes() &&
+           a.isRepeated == b.isRepeated && a.takesOver == b.takesOver &&
+           a.op->getNumRegions() == 0 && a.op->getOperandTypes() == b.op->getOperandTypes() &&
            a.op->getResultTypes() == b.op->getResultTypes() &&
            a.op->getName().compareOpProperties(a.op->getPropertiesStorage(),
                                                b.op->getPropertiesStorage()) &&
@@ -175,7 +182,8 @@ struct OpLikenessInfo {
 void StepOutline::numberKinds() {
   DenseMap<OpLikeness, size_t, OpLikenessInfo> numbers;
   for (auto &[op, id] : ids) {
-    OpLikeness likeness{op, livesInUsers(op), batches.runsOf(op) > 1};
+    auto hold = dyn_cast<HoldOp>(op);
+    OpLikeness likeness{op, livesInUsers(op), batches.runsOf(op) > 1, hold && takesOver(hold)};
     kinds.push_back(numbers.try_emplace(likeness, numbers.size()).first->second);
   }
   differentKinds = numbers.size();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "StagePhases.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Planner/CostGraph.h"
 #include "autopar/Transforms/MicroBatches.h"
 
@@ -21,6 +22,10 @@ std::string planNameOfResult(func::FuncOp function, unsigned index);
 
 /// A cheap operation whose result is computed inside its users: no memory traffic of its own.
 bool livesInUsers(Operation *op);
+
+/// Whether the operand, which nobody else reads, is gone once it is held: held as it lies it is in
+/// its bytes.
+bool takesOver(HoldOp hold);
 
 /// Does not change with the function; to be made anew when that changes.
 class StepOutline {

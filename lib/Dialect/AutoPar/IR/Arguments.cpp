@@ -22,6 +22,22 @@ bool mlir::autopar::isParameter(Value value) {
   return function && function.getArgAttr(argument.getArgNumber(), "autopar.origin");
 }
 
+llvm::SetVector<Operation *> mlir::autopar::madeOfParameters(func::FuncOp function) {
+  llvm::SetVector<Operation *> made;
+  auto isOfParameters = [&](Value value) {
+    return isParameter(value) || made.contains(value.getDefiningOp());
+  };
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (llvm::any_of(op.getOperands(), isOfParameters) &&
+        llvm::all_of(op.getOperands(), [&](Value operand) {
+          Operation *producer = operand.getDefiningOp();
+          return isOfParameters(operand) ||
+                 (producer && producer->hasTrait<OpTrait::ConstantLike>());
+        }))
+      made.insert(&op);
+  return made;
+}
+
 bool mlir::autopar::isFed(BlockArgument argument) {
   func::FuncOp function = functionOf(argument);
   return function && llvm::none_of(ArrayRef{"autopar.origin", "autopar.donated", "autopar.control"},

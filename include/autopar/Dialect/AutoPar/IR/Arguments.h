@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <optional>
 #include <string>
@@ -13,6 +14,9 @@ namespace mlir::autopar {
 std::string nameOfArgument(BlockArgument argument);
 /// Whether it has its values from the model.
 bool isParameter(Value value);
+/// The operations of a function that read parameters, or what is made of them, and constants alone:
+/// a copy in another type.
+llvm::SetVector<Operation *> madeOfParameters(func::FuncOp function);
 /// Whether whoever runs the program gives it at each step: neither a parameter, nor state, nor
 /// something the runtime sets.
 bool isFed(BlockArgument argument);
