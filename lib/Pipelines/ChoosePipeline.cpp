@@ -5,6 +5,7 @@
 #include "SearchPlan.h"
 
 #include "autopar/Plan/Plan.h"
+#include "autopar/Plan/Schedule.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/StageEstimate.h"
 #include "mlir/IR/Threading.h"
@@ -86,11 +87,12 @@ private:
   void estimate(ArrayRef<Place> places);
   bool findStart();
   void climb();
+  bool tryBest(int64_t turns, std::set<Place> &tried);
   SmallVector<Place> neighbours(Place place) const;
   std::vector<Place> ranking() const;
   std::optional<Candidate> build(Place place, const std::string &schedule, int64_t turns);
   std::optional<double> consider(Place place, const std::string &schedule, int64_t turns);
-  void considerTurns(Place place);
+  void considerTurns(Place place, const std::string &schedule);
   std::string nameOf(Place place) const;
   bool isFound(Place place) const { return estimates.at(place).found.has_value(); }
 
@@ -103,6 +105,7 @@ private:
   std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
   std::map<size_t, OwningOpRef<ModuleOp>> holds;  ///< the same, for estimates
   std::map<Place, Estimate> estimates;
+  std::set<Place> leftOut; ///< estimates of these do not hold
   std::optional<Place> best;
   ::autopar::Constraints demands;
   double limitShare = 1; ///< of the memory limit, what estimates have
@@ -302,16 +305,36 @@ std::optional<double> Chooser::consider(Place place, const std::string &schedule
 
 /// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
 /// flight: from few to many, while that is faster.
-void Chooser::considerTurns(Place place) {
+void Chooser::considerTurns(Place place, const std::string &schedule) {
   if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
     return; // the schedule asks for it
   double before = std::numeric_limits<double>::infinity();
   for (int64_t turns : kTurns) {
-    std::optional<double> us = consider(place, "interleaved", turns);
+    std::optional<double> us = consider(place, schedule, turns);
     if (!us || *us >= before)
       return;
     before = *us;
   }
+}
+
+/// Estimates all anew and builds the best; false where no estimate fits.
+bool Chooser::tryBest(int64_t turns, std::set<Place> &tried) {
+  estimates.clear();
+  best.reset();
+  tried.clear();
+  for (Place place : leftOut)
+    estimates[place].whyNot = "its program does not fit";
+  if (!findStart())
+    return false;
+  climb();
+  size_t built = 0;
+  for (Place place : ranking()) {
+    if (built == kFinalists)
+      break;
+    tried.insert(place);
+    built += consider(place, choices.schedules.front(), turns).has_value();
+  }
+  return true;
 }
 
 LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff) {
@@ -323,29 +346,27 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
     return emitError(module.getLoc()) << parsed.status().message();
   demands = parsed.take();
   int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
-  // Estimates may promise what does not fit: where none holds, they get less to promise.
-  std::set<Place> tried;
+  // Estimates may promise what does not fit: where none holds, they get less to promise, and where
+  // that does not help, what is slower than they are, and was left out for it, has its turn.
+  std::set<Place> tried, broken;
   for (limitShare = 1; !chosen && limitShare >= kLeastShare; limitShare *= kShareStep) {
-    estimates.clear();
-    best.reset();
-    tried.clear();
-    if (!findStart())
+    if (!tryBest(turns, tried))
       break;
-    climb();
-    size_t built = 0;
-    for (Place place : ranking()) {
-      if (built == kFinalists)
-        break;
-      tried.insert(place);
-      built += consider(place, choices.schedules.front(), turns).has_value();
-    }
+    broken.insert(tried.begin(), tried.end());
+  }
+  limitShare = 1;
+  while (!chosen && !broken.empty()) {
+    leftOut = broken;
+    if (!tryBest(turns, tried))
+      break;
+    broken.insert(tried.begin(), tried.end());
   }
   if (!chosen)
     return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
   if (Place place = *best; choices.stages[place.stages] > 1)
     for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
-      if (schedule == "interleaved")
-        considerTurns(place);
+      if (::autopar::isInterleaved(schedule))
+        considerTurns(place, schedule);
       else
         consider(place, schedule, turns);
     }

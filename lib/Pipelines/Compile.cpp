@@ -523,7 +523,7 @@ private:
     if (shardOptions.stages == 0)
       choices.stages = stageCounts(cluster->deviceCount());
     if (shardOptions.schedule == "auto")
-      choices.schedules = {"1f1b", "zero-bubble", "interleaved"};
+      choices.schedules = {"1f1b", "zero-bubble", "interleaved", "interleaved-zero-bubble"};
     if (shardOptions.microBatches > 0)
       return choices;
     auto function = module->lookupSymbol<func::FuncOp>("main");

@@ -9,17 +9,19 @@ namespace autopar {
 namespace {
 
 /// The rows of a mesh under schedules that have an order of forward rows, an order of backward rows
-/// and a number of forward rows that come first; then they take turns. Weight gradients follow at
-/// once.
+/// and a number of forward rows that come first; then they take turns. Weight gradients that are
+/// apart follow at once.
 std::vector<ScheduleRow> takeTurns(const std::vector<ScheduleRow> &forward,
-                                   const std::vector<ScheduleRow> &backward, size_t first) {
+                                   const std::vector<ScheduleRow> &backward, size_t first,
+                                   bool splitsBackward) {
   std::vector<ScheduleRow> rows;
   size_t done = 0;
   auto goBack = [&] {
     ScheduleRow row = backward[done++];
     rows.push_back(row);
     row.phase = StagePhase::Weight;
-    rows.push_back(row);
+    if (splitsBackward)
+      rows.push_back(row);
   };
   for (size_t i = 0; i < forward.size(); ++i) {
     rows.push_back(forward[i]);
@@ -48,8 +50,8 @@ std::vector<ScheduleRow> inGroups(const Schedule &schedule, int32_t mesh, StageP
 void gpipe(Schedule &schedule) {
   for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
     auto forward = inGroups(schedule, mesh, StagePhase::Forward);
-    schedule.rows.push_back(
-        takeTurns(forward, inGroups(schedule, mesh, StagePhase::Backward), forward.size()));
+    schedule.rows.push_back(takeTurns(forward, inGroups(schedule, mesh, StagePhase::Backward),
+                                      forward.size(), schedule.splitsBackward));
   }
 }
 
@@ -60,17 +62,17 @@ void oneForwardOneBackward(Schedule &schedule, int32_t ahead) {
     int32_t behind = schedule.meshes - mesh - 1;
     int32_t first = ahead * behind + (chunks - 1) * schedule.meshes;
     schedule.rows.push_back(takeTurns(inGroups(schedule, mesh, StagePhase::Forward),
-                                      inGroups(schedule, mesh, StagePhase::Backward),
-                                      size_t(first)));
+                                      inGroups(schedule, mesh, StagePhase::Backward), size_t(first),
+                                      schedule.splitsBackward));
   }
 }
 
 void plainOneByOne(Schedule &schedule) { oneForwardOneBackward(schedule, 1); }
-void interleaved(Schedule &schedule) { oneForwardOneBackward(schedule, 2); }
+void severalPerMesh(Schedule &schedule) { oneForwardOneBackward(schedule, 2); }
 
-/// What runs ahead is of use only if it is taken early: a round of three rows before it is needed.
+/// What runs ahead is of use only if it is taken early: a round of two rows before it is needed.
 void eagerOneByOne(Schedule &schedule) {
-  schedule.receivesAhead = 4;
+  schedule.receivesAhead = 3;
   oneForwardOneBackward(schedule, 2);
 }
 
@@ -113,16 +115,25 @@ void zeroBubble(Schedule &schedule) {
 struct Generator {
   std::string_view name;
   bool isInterleaved; ///< several stages per mesh
+  bool splitsBackward;
   void (*generate)(Schedule &);
 };
 
 constexpr Generator kGenerators[] = {
-    {"gpipe", false, gpipe},
-    {"1f1b", false, plainOneByOne},
-    {"eager-1f1b", false, eagerOneByOne},
-    {"interleaved", true, interleaved},
-    {"zero-bubble", false, zeroBubble},
+    {"gpipe", false, false, gpipe},
+    {"1f1b", false, false, plainOneByOne},
+    {"eager-1f1b", false, false, eagerOneByOne},
+    {"interleaved", true, false, severalPerMesh},
+    {"zero-bubble", false, true, zeroBubble},
+    {"interleaved-zero-bubble", true, true, severalPerMesh},
 };
+
+const Generator *find(std::string_view name) {
+  for (const Generator &generator : kGenerators)
+    if (generator.name == name)
+      return &generator;
+  return nullptr;
+}
 
 } // namespace
 
@@ -133,48 +144,56 @@ std::string scheduleNames() {
   return names;
 }
 
+bool isInterleaved(std::string_view name) {
+  const Generator *generator = find(name);
+  return generator && generator->isInterleaved;
+}
+
+bool splitsBackward(std::string_view name) {
+  const Generator *generator = find(name);
+  return generator && generator->splitsBackward;
+}
+
 Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
                               int32_t microBatches, bool trains) {
-  for (const Generator &generator : kGenerators) {
-    if (generator.name != name)
-      continue;
-    std::string place = "schedule '" + std::string(name) + "': ";
-    if (stages < 1 || meshes < 1 || microBatches < 1 || stages % meshes)
-      return Status::badInput(place + std::to_string(stages) + " stages on " +
-                              std::to_string(meshes) + " meshes; expected a multiple");
-    if ((stages > meshes) != generator.isInterleaved)
-      return Status::badInput(
-          place + (generator.isInterleaved
-                       ? "needs several stages per mesh, got " + std::to_string(stages) +
-                             " stages on " + std::to_string(meshes) + " meshes"
-                       : "takes one stage per mesh, got " + std::to_string(stages) + " stages on " +
-                             std::to_string(meshes) + " meshes; 'interleaved' takes several"));
-    if (generator.isInterleaved && microBatches % meshes)
-      return Status::badInput(place + "needs a number of micro-batches that " +
-                              std::to_string(meshes) + " meshes divide, got " +
-                              std::to_string(microBatches));
-    Schedule schedule;
-    schedule.name = name;
-    schedule.stages = stages;
-    schedule.meshes = meshes;
-    schedule.microBatches = microBatches;
-    generator.generate(schedule);
-    schedule.trains = trains;
-    if (!trains)
-      for (std::vector<ScheduleRow> &rows : schedule.rows)
-        std::erase_if(rows,
-                      [](const ScheduleRow &row) { return row.phase != StagePhase::Forward; });
-    // Where stages of a mesh wait for each other, receives must begin earlier.
-    Status status = schedule.verify();
-    while (!status.isOk() && size_t(schedule.receivesAhead) < schedule.rows.front().size()) {
-      schedule.receivesAhead *= 2;
-      status = schedule.verify();
-    }
-    AUTOPAR_RETURN_IF_ERROR(status);
-    return schedule;
+  const Generator *generator = find(name);
+  if (!generator)
+    return Status::badInput("there is no schedule '" + std::string(name) + "'; there are " +
+                            scheduleNames());
+  std::string place = "schedule '" + std::string(name) + "': ";
+  if (stages < 1 || meshes < 1 || microBatches < 1 || stages % meshes)
+    return Status::badInput(place + std::to_string(stages) + " stages on " +
+                            std::to_string(meshes) + " meshes; expected a multiple");
+  if ((stages > meshes) != generator->isInterleaved)
+    return Status::badInput(
+        place + (generator->isInterleaved
+                     ? "needs several stages per mesh, got " + std::to_string(stages) +
+                           " stages on " + std::to_string(meshes) + " meshes"
+                     : "takes one stage per mesh, got " + std::to_string(stages) + " stages on " +
+                           std::to_string(meshes) + " meshes; 'interleaved' takes several"));
+  if (generator->isInterleaved && microBatches % meshes)
+    return Status::badInput(place + "needs a number of micro-batches that " +
+                            std::to_string(meshes) + " meshes divide, got " +
+                            std::to_string(microBatches));
+  Schedule schedule;
+  schedule.name = name;
+  schedule.stages = stages;
+  schedule.meshes = meshes;
+  schedule.microBatches = microBatches;
+  schedule.splitsBackward = generator->splitsBackward;
+  generator->generate(schedule);
+  schedule.trains = trains;
+  if (!trains)
+    for (std::vector<ScheduleRow> &rows : schedule.rows)
+      std::erase_if(rows, [](const ScheduleRow &row) { return row.phase != StagePhase::Forward; });
+  // Where stages of a mesh wait for each other, receives must begin earlier.
+  Status status = schedule.verify();
+  while (!status.isOk() && size_t(schedule.receivesAhead) < schedule.rows.front().size()) {
+    schedule.receivesAhead *= 2;
+    status = schedule.verify();
   }
-  return Status::badInput("there is no schedule '" + std::string(name) + "'; there are " +
-                          scheduleNames());
+  AUTOPAR_RETURN_IF_ERROR(status);
+  return schedule;
 }
 
 } // namespace autopar

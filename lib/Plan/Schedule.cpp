@@ -117,7 +117,8 @@ Status Schedule::verify() const {
   for (size_t mesh = 0; mesh < rows.size(); ++mesh)
     for (const ScheduleRow &row : rows[mesh]) {
       if (row.stage < 0 || row.stage >= stages || row.microBatch < 0 ||
-          row.microBatch >= microBatches || (!trains && row.phase != StagePhase::Forward))
+          row.microBatch >= microBatches || (!trains && row.phase != StagePhase::Forward) ||
+          (!splitsBackward && row.phase == StagePhase::Weight))
         return bad("has no place for " + textOf(row));
       if (meshOf(row.stage) != int32_t(mesh))
         return bad(textOf(row) + " is on mesh " + std::to_string(mesh) + ", expected " +
@@ -128,17 +129,18 @@ Status Schedule::verify() const {
         return bad(textOf(row) + " comes where micro-batch " + std::to_string(turn - 1) +
                    " was expected");
     }
-  size_t all = size_t(stages) * size_t(microBatches) * (trains ? 3 : 1);
+  size_t all = size_t(stages) * size_t(microBatches) * (!trains ? 1 : splitsBackward ? 3 : 2);
   if (seen.size() != all)
     return bad("has " + std::to_string(seen.size()) + " rows, expected " + std::to_string(all));
   return Simulation(*this).run();
 }
 
 int32_t Schedule::mostInFlight(int32_t stage) const {
+  StagePhase last = splitsBackward ? StagePhase::Weight : StagePhase::Backward;
   int32_t now = 0, most = 0;
   for (const ScheduleRow &row : rows[size_t(meshOf(stage))]) {
     if (row.stage == stage)
-      now += row.phase == StagePhase::Forward ? 1 : row.phase == StagePhase::Weight ? -1 : 0;
+      now += row.phase == StagePhase::Forward ? 1 : row.phase == last ? -1 : 0;
     most = std::max(most, now);
   }
   return most;

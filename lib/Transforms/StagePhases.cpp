@@ -20,7 +20,13 @@ void mlir::autopar::addDependences(Operation *wanted, DenseSet<Operation *> &fou
   }
 }
 
-StagePhases::StagePhases(Block &block) {
+static StringRef scheduleNameOf(Operation *function) {
+  auto name = function->getAttrOfType<StringAttr>(kScheduleAttribute);
+  return name ? name.getValue() : "1f1b";
+}
+
+StagePhases::StagePhases(Block &block)
+    : splitsBackward(::autopar::splitsBackward(scheduleNameOf(block.getParentOp()))) {
   // Constants are shared by both passes, whoever they are named after. What is behind a fence is
   // computed again for the backward pass.
   for (Operation &op : block.without_terminator())
@@ -53,14 +59,13 @@ void StagePhases::addWhatOnlyBackwardReads(Block &block) {
   if (!isBackward(op))
     return StagePhase::Forward;
   // The gradient of the stage's input is what is sent; nobody waits for the rest.
-  return sent.contains(op) ? StagePhase::Backward : StagePhase::Weight;
+  return splitsBackward && !sent.contains(op) ? StagePhase::Weight : StagePhase::Backward;
 }
 
 ::autopar::Result<::autopar::Schedule> mlir::autopar::scheduleOf(func::FuncOp function) {
   Block &block = function.getBody().front();
-  auto name = function->getAttrOfType<StringAttr>(kScheduleAttribute);
   auto meshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
-  return ::autopar::makeSchedule(name ? name.getValue() : "1f1b", Stages(function).count(),
+  return ::autopar::makeSchedule(scheduleNameOf(function), Stages(function).count(),
                                  meshes ? meshes.getInt() : 1, MicroBatches(block).count(),
                                  StagePhases(block).trains());
 }

@@ -23,6 +23,7 @@ public:
 private:
   void addWhatOnlyBackwardReads(Block &block);
 
+  bool splitsBackward; ///< as the function's schedule does
   DenseSet<Operation *> backward;
   DenseSet<Operation *> sent; ///< what transferred values are made of on their stage
 };

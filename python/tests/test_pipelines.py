@@ -83,8 +83,9 @@ def test_a_loss_on_a_stage_of_its_own_sends_its_slope_with_the_backward_pass(tmp
         assert done.returncode == 0, done.stderr
 
 
-def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path):
-    interleaved = losses(build(model, tmp_path / "i.bin", 2, "--stages", "2", "--virtual-stages", "2"))
+@pytest.mark.parametrize("schedule", ["interleaved", "interleaved-zero-bubble"])
+def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path, schedule):
+    interleaved = losses(build(model, tmp_path / "i.bin", 2, "--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", schedule))
     np.testing.assert_allclose(interleaved, alone, rtol=1e-6)
 
 

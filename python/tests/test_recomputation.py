@@ -176,8 +176,22 @@ def test_pipelined_and_recomputed_training_is_the_same_under_every_schedule(mode
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6)
 
 
+def test_a_backward_pass_that_is_not_split_holds_one_layer_at_a_time(tmp_path):
+    """Split, all layers of a stage that were computed again wait for the weight gradients."""
+    path = tmp_path / "gpt3.onnx"
+    models.save("gpt3-1.3b", path, weights=False)
+    plan, peaks = tmp_path / "plan.json", {}
+    for schedule in ("1f1b", "zero-bubble"):
+        subprocess.run([find_tool("autopar-compile"), path, "--bind=batch=32,seq=1024", "--cluster=presets:a100x4", "--precision=bf16", "--micro-batches=8", "--stages=4",
+                        "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=1e-4)", "--quiet", "--recompute=full",
+                        "--pipeline-schedule", schedule, "--plan-only", "-o", plan], check=True)
+        peaks[schedule] = json.loads(plan.read_text())["believed"]["peak_bytes"]
+    assert all(whole < 0.9 * split for whole, split in list(zip(peaks["1f1b"], peaks["zero-bubble"]))[1:])
+
+
 @pytest.mark.parametrize("pipeline", [["1f1b", "--stages=4"], ["gpipe", "--stages=4"], ["zero-bubble", "--stages=4"],
-                                      ["interleaved", "--stages=2", "--virtual-stages=2"]])
+                                      ["interleaved", "--stages=2", "--virtual-stages=2"],
+                                      ["interleaved-zero-bubble", "--stages=2", "--virtual-stages=2"]])
 def test_memory_that_a_schedule_is_thought_to_need_is_what_its_programs_need(tmp_path, pipeline):
     """gpt3-1.3b under a limit that asks for recomputation: planned memory of every stage against what the choice was judged by."""
     path = tmp_path / "gpt3.onnx"

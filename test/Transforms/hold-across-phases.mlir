@@ -32,3 +32,27 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x16xf32> {autopar.origin = @w
   %y = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "fc"} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
   return %y : tensor<8x16xf32>
 }
+
+// -----
+
+// What is made of a parameter alone is held as the parameter is; where micro-batches read it, also once for
+// all of them.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[C:.*]] = autopar.cast %{{.*}} {autopar.id = "w/bf16"}
+// CHECK: %[[S:.*]] = autopar.hold %[[C]] {autopar.id = "w/bf16/step"}
+// CHECK: %[[F:.*]] = autopar.hold %[[S]] {autopar.each_micro_batch, autopar.id = "w/bf16/forward"}
+// CHECK: autopar.dot_general %{{.*}}, %[[F]] {{.*}}"fc"
+// CHECK: %[[B:.*]] = autopar.hold %[[S]] {autopar.each_micro_batch, autopar.id = "w/bf16/backward"}
+// CHECK: autopar.dot_general %{{.*}}, %[[B]] {{.*}}"dx"
+autopar.origin @w : tensor<16x16xf32>
+func.func @main(%x: tensor<2x8x16xbf16>, %w: tensor<16x16xf32> {autopar.donated, autopar.name = "w", autopar.origin = @w})
+    -> (tensor<16x16xf32> {autopar.name = "w"}) {
+  %c = autopar.cast %w {autopar.id = "w/bf16"} : tensor<16x16xf32> -> tensor<16x16xbf16>
+  %part = autopar.micro_batch %x {autopar.id = "x"} : tensor<2x8x16xbf16> -> tensor<8x16xbf16>
+  %y = autopar.dot_general %part, %c contract [1] x [0] {autopar.id = "fc"} : (tensor<8x16xbf16>, tensor<16x16xbf16>) -> tensor<8x16xbf16>
+  %dx = autopar.dot_general %y, %c contract [1] x [1] {autopar.id = "dx", autopar.phase = "backward"} : (tensor<8x16xbf16>, tensor<16x16xbf16>) -> tensor<8x16xbf16>
+  %dw = autopar.dot_general %part, %dx contract [0] x [0] {autopar.id = "dw", autopar.phase = "backward"} : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<16x16xf32>
+  %sum = autopar.accumulate sum %dw {autopar.id = "sum", autopar.phase = "backward"} : tensor<16x16xf32>
+  %next = autopar.binary sub %w, %sum {autopar.id = "w/update", autopar.phase = "update"} : tensor<16x16xf32>
+  return %next : tensor<16x16xf32>
+}

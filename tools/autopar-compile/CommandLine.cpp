@@ -167,9 +167,9 @@ struct Options {
       cl::value_desc("number"), cl::cat(category)};
   cl::opt<std::string> pipelineSchedule{
       "pipeline-schedule",
-      cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, or auto: the faster of 1f1b and "
-               "zero-bubble; default: 1f1b, interleaved with --virtual-stages, auto with --stages "
-               "auto"),
+      cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, or "
+               "auto: the fastest, gpipe and eager-1f1b left out; default: 1f1b, interleaved with "
+               "--virtual-stages, auto with --stages auto"),
       cl::cat(category)};
   cl::opt<std::string> recompute{
       "recompute",

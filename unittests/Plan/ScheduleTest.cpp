@@ -13,8 +13,8 @@ Schedule made(std::string_view name, int32_t stages, int32_t meshes, int32_t mic
   return schedule.take();
 }
 
-/// Time of the slowest mesh when a row takes `rowUnits` and a message to another stage
-/// `messageUnits`.
+/// Time of the slowest mesh when a forward row takes `rowUnits`, as does each half of the backward
+/// pass, and a message to another stage `messageUnits`.
 int64_t unitTime(const Schedule &schedule, int64_t rowUnits = 1, int64_t messageUnits = 0) {
   std::vector<size_t> next(schedule.rows.size());
   std::vector<std::vector<std::vector<int64_t>>> end(
@@ -37,7 +37,8 @@ int64_t unitTime(const Schedule &schedule, int64_t rowUnits = 1, int64_t message
           ready = at(row.phase, row.stage + 1);
         if (ready < 0)
           break;
-        now[mesh] = std::max(now[mesh], ready) + rowUnits;
+        bool isWhole = row.phase == StagePhase::Backward && !schedule.splitsBackward;
+        now[mesh] = std::max(now[mesh], ready) + (isWhole ? 2 : 1) * rowUnits;
         end[size_t(row.phase)][size_t(row.stage)][size_t(row.microBatch)] = now[mesh];
         ++next[mesh];
         moved = true;
@@ -52,15 +53,17 @@ TEST(Schedule, EveryGeneratorHoldsForManySizes) {
       for (const char *name : {"gpipe", "1f1b", "eager-1f1b", "zero-bubble"})
         EXPECT_TRUE(made(name, meshes, meshes, microBatches).verify().isOk());
       for (int32_t chunks = 2; chunks <= 3; ++chunks) {
-        auto schedule = makeSchedule("interleaved", chunks * meshes, meshes, microBatches, true);
-        EXPECT_EQ(schedule.isOk(), microBatches % meshes == 0);
+        for (const char *name : {"interleaved", "interleaved-zero-bubble"}) {
+          auto schedule = makeSchedule(name, chunks * meshes, meshes, microBatches, true);
+          EXPECT_EQ(schedule.isOk(), microBatches % meshes == 0);
+        }
       }
     }
 }
 
 TEST(Schedule, OneForwardOneBackwardIsTheKnownTable) {
-  EXPECT_EQ(made("1f1b", 2, 2, 3).toText(), "F0 F1 B0 W0 F2 B1 W1 B2 W2\n"
-                                            "F0 B0 W0 F1 B1 W1 F2 B2 W2\n");
+  EXPECT_EQ(made("1f1b", 2, 2, 3).toText(), "F0 F1 B0 F2 B1 B2\n"
+                                            "F0 B0 F1 B1 F2 B2\n");
 }
 
 TEST(Schedule, MemoryInFlight) {
@@ -74,25 +77,27 @@ TEST(Schedule, MemoryInFlight) {
   }
 }
 
-// With the weight gradients apart nobody waits for them: bubbles of 1f1b and gpipe are
-// (meshes - 1) * (F + B), interleaving divides them by the stages per mesh, ZB-H1 leaves
-// (meshes - 1) * (F + B - W).
+// Bubbles of 1f1b and gpipe are (meshes - 1) * (F + B + W), interleaving divides them by the stages
+// per mesh. With the weight gradients apart nobody waits for them; ZB-H1 leaves (meshes - 1) *
+// (F + B - W).
 TEST(Schedule, BubblesAreThoseOfThePapers) {
   auto bubble = [](std::string_view name, int32_t stages, int32_t microBatches) {
     return unitTime(made(name, stages, 4, microBatches)) - 3 * microBatches * stages / 4;
   };
-  EXPECT_EQ(bubble("gpipe", 4, 8), 6);
-  EXPECT_EQ(bubble("1f1b", 4, 8), 6);
-  EXPECT_EQ(bubble("interleaved", 8, 8), 6); // of chunks half as long
+  EXPECT_EQ(bubble("gpipe", 4, 8), 9);
+  EXPECT_EQ(bubble("1f1b", 4, 8), 9);
+  EXPECT_EQ(bubble("interleaved", 8, 8), 9); // of chunks half as long
+  EXPECT_EQ(bubble("interleaved-zero-bubble", 8, 8), 6);
   EXPECT_EQ(bubble("zero-bubble", 4, 8), 3);
   EXPECT_EQ(bubble("zero-bubble", 4, 16), 3);
 }
 
-// Messages as long as two rows: 1f1b waits in every round, eager-1f1b in the first and the last.
+// Messages as long as a forward row: 1f1b waits in every round, eager-1f1b in the first and the
+// last.
 TEST(Schedule, EagerHidesMessages) {
   auto waited = [](const char *name, int32_t microBatches) {
     Schedule schedule = made(name, 4, 4, microBatches);
-    return unitTime(schedule, 1, 2) - unitTime(schedule, 1, 0);
+    return unitTime(schedule, 1, 1) - unitTime(schedule, 1, 0);
   };
   EXPECT_EQ(waited("eager-1f1b", 8), waited("eager-1f1b", 32));
   EXPECT_GT(waited("1f1b", 32), 2 * waited("1f1b", 8));
@@ -111,7 +116,10 @@ TEST(Schedule, RefusesWhatCannotRun) {
   refused(waits, "comes to a standstill: mesh 0 waits at B of stage 0, micro-batch 0");
   Schedule short_ = schedule;
   short_.rows[1].pop_back();
-  refused(short_, "has 11 rows, expected 12");
+  refused(short_, "has 7 rows, expected 8");
+  Schedule apart = schedule;
+  apart.rows[0].back().phase = StagePhase::Weight;
+  refused(apart, "has no place for W of stage 0, micro-batch 1");
   Schedule twice = schedule;
   twice.rows[1].back() = twice.rows[1].front();
   refused(twice, "F of stage 1, micro-batch 0 appears twice");
@@ -126,7 +134,8 @@ TEST(Schedule, RefusesWhatCannotRun) {
 TEST(Schedule, NamesWhatItKnows) {
   auto unknown = makeSchedule("zigzag", 2, 2, 2, true);
   ASSERT_FALSE(unknown.isOk());
-  EXPECT_NE(unknown.status().message().find("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble"),
+  EXPECT_NE(unknown.status().message().find("gpipe, 1f1b, eager-1f1b, interleaved, "
+                                            "zero-bubble, interleaved-zero-bubble"),
             std::string::npos);
   EXPECT_FALSE(makeSchedule("1f1b", 4, 2, 2, true).isOk());
   EXPECT_FALSE(makeSchedule("interleaved", 4, 2, 3, true).isOk());

@@ -77,7 +77,9 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
       llvm::cl::desc("meshes that the stages take turns on; 0: one for each stage"),
       llvm::cl::init(0)};
   Option<std::string> schedule{
-      *this, "schedule", llvm::cl::desc("gpipe, 1f1b, eager-1f1b, interleaved or zero-bubble"),
+      *this, "schedule",
+      llvm::cl::desc(
+          "gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble or interleaved-zero-bubble"),
       llvm::cl::init("1f1b")};
   Option<std::string> recompute{
       *this, "recompute",

@@ -12,8 +12,9 @@
 
 namespace autopar {
 
-/// What a stage does with one micro-batch. Backward is the gradient of the stage's input, for which
-/// the stage before it waits; Weight is the rest of the backward pass, for which nobody does.
+/// What a stage does with one micro-batch. Where the backward pass is split, Backward is the
+/// gradient of the stage's input, for which the stage before it waits, and Weight the rest, for
+/// which nobody does; elsewhere Backward is all of it.
 enum class StagePhase : uint8_t { Forward, Backward, Weight };
 
 /// "F", "B", "W".
@@ -32,7 +33,9 @@ struct Schedule {
   int32_t stages = 1;
   int32_t meshes = 1;
   int32_t microBatches = 1;
-  bool trains = true;        ///< false: forward rows only
+  bool trains = true; ///< false: forward rows only
+  /// Weight rows exist: what they read waits for them from the Backward rows on.
+  bool splitsBackward = false;
   int32_t receivesAhead = 1; ///< rows before its own in which a row's inputs are received
   std::vector<std::vector<ScheduleRow>> rows; ///< per mesh, in order
 
@@ -49,13 +52,18 @@ struct Schedule {
 
 /// The names that makeSchedule knows, for messages: "gpipe", "1f1b", ...
 std::string scheduleNames();
+/// Whether the schedule of that name is for several stages per mesh, and whether it splits the
+/// backward pass; false for a name that nobody knows.
+bool isInterleaved(std::string_view name);
+bool splitsBackward(std::string_view name);
 
 /// gpipe: all forward, then all backward (Huang et al., 2019). 1f1b: one forward, one backward, as
 /// early as possible (PipeDream-Flush: Narayanan et al., 2021). eager-1f1b: with twice as many
 /// micro-batches in flight, so that messages pass while both sides compute (Zhuang et al., 2023).
 /// interleaved: 1f1b with several stages per mesh (Narayanan et al., 2021). zero-bubble: weight
-/// gradients fill the gaps, with the memory of 1f1b (ZB-H1: Qi et al., 2023). Error for an unknown
-/// name and for counts that it cannot do.
+/// gradients fill the gaps, with as many micro-batches in flight as 1f1b (ZB-H1: Qi et al., 2023).
+/// interleaved-zero-bubble: interleaved, weight gradients behind the gradient that the stage before
+/// waits for. Error for an unknown name and for counts that it cannot do.
 Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
                               int32_t microBatches, bool trains);
 
