@@ -103,3 +103,25 @@ exec.program @tight threads 1 {
     exec.launch @k(%next) -> (%y) extent 1 {bytes = 128 : i64}
   }
 }
+
+// A collective reads its bytes like a message: "next" does not wait for it.
+// CHECK: exec.program @collective arena [448, 0, 0]
+// CHECK: "part" device bytes 64 at [[PART:[0-9]+]]
+// CHECK-NOT: "next" device bytes 64 at [[PART]] :
+// CHECK: "next" device bytes 64 at
+exec.program @collective threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %part = exec.buffer "part" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %large = exec.buffer "large" device bytes 256 : tensor<64xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%part) extent 1 {bytes = 128 : i64}
+    exec.collective all_reduce %part -> %y group 0 count 16 : f32 queue communication
+    exec.launch @k(%x) -> (%next) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%next) -> (%large) extent 1 {bytes = 4096 : i64}
+    exec.launch @k(%large, %y) -> (%y) extent 1 {bytes = 320 : i64}
+  }
+}

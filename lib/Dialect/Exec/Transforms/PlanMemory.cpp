@@ -31,7 +31,7 @@ constexpr int64_t kWorthOfWaiting = 64;
 struct Interval {
   BufferOp buffer;
   int64_t first = kForever, last = -1;
-  int64_t sent = -1; ///< until when a message that reads it is under way, about
+  int64_t sent = -1; ///< until when what it is sent by is under way, about
   int64_t bytes = 0;
   int64_t offset = -1;
   Operation *within = nullptr; ///< the buffer whose bytes this one continues
@@ -121,8 +121,8 @@ void continueInPlace(ProgramOp program, Intervals &intervals) {
     }
 }
 
-/// A message reads its bytes long after it began, one behind the other; who gets them meanwhile
-/// waits for it.
+/// A message or a collective reads its bytes long after it began, one behind the other; who gets
+/// them meanwhile waits for it.
 void findMessages(ProgramOp program, Intervals &intervals) {
   int64_t time = 1;
   for (auto entry : program.getOps<EntryOp>()) {
@@ -134,14 +134,22 @@ void findMessages(ProgramOp program, Intervals &intervals) {
                       (isKernel && bytes ? bytes.getInt() : 0));
     }
     int64_t through = 0; // what kernels have moved when the messages so far are
-    for (auto [index, op] : llvm::enumerate(entry.getBody().front()))
-      if (auto send = dyn_cast<SendOp>(op)) {
-        Interval &read = intervals[rootOf(send.getBuffer()).first];
-        Interval &interval = read.within ? intervals[read.within] : read;
-        through = std::max(through, moved[index]) + kBytesPerSentByte * send.getSize();
-        interval.sent = std::max<int64_t>(
-            interval.sent, time + (llvm::lower_bound(moved, through) - moved.begin()));
+    for (auto [index, op] : llvm::enumerate(entry.getBody().front())) {
+      auto instruction = cast<InstructionOpInterface>(op);
+      if (instruction.getQueue() == Queue::Compute)
+        continue;
+      SmallVector<Interval *, 1> read;
+      int64_t bytes = 0;
+      for (Value value : instruction.getReads()) {
+        Interval &own = intervals[rootOf(value).first];
+        read.push_back(own.within ? &intervals[own.within] : &own);
+        bytes += own.bytes;
       }
+      through = std::max(through, moved[index]) + kBytesPerSentByte * bytes;
+      for (Interval *interval : read)
+        interval->sent = std::max<int64_t>(
+            interval->sent, time + (llvm::lower_bound(moved, through) - moved.begin()));
+    }
     time += static_cast<int64_t>(moved.size());
   }
 }
@@ -227,11 +235,8 @@ private:
     std::vector<int64_t> offsets;
     int64_t peak = place(rest, base, /*waits=*/true, offsets);
     // Bytes that messages read are spared where that takes next to no memory.
-    // Small messages are through soon: they are not worth the time that it takes to place all
-    // again.
-    bool isSent = llvm::any_of(rest, [&](const Interval *interval) {
-      return interval->sent > interval->last && interval->bytes >= peak / kWorthOfWaiting;
-    });
+    bool isSent = llvm::any_of(
+        rest, [&](const Interval *interval) { return interval->sent > interval->last; });
     if (std::vector<int64_t> spared; isSent)
       if (int64_t end = place(rest, base, /*waits=*/false, spared);
           end <= peak + peak / kWorthOfWaiting &&
