@@ -26,13 +26,10 @@ constexpr double kFree = 0.6;
 constexpr double kUnbound = 0.85;
 /// Limits, in that of the device, under which shardings are searched for which every layer is
 /// computed again.
-constexpr double kRelaxedForLayers[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
+constexpr double kRelaxed[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
 
 /// With what shardings are searched that recomputation makes fit.
 constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::Layers};
-
-/// Limits, in that of the device, under which shardings are searched where nothing is found in it.
-constexpr double kRelaxed[] = {2, 1e3};
 
 /// How often a plan is lowered to see whether it fits.
 constexpr int kFittings = 8;
@@ -318,7 +315,8 @@ private:
     int64_t peak = 0, without = 0;
     plan.believed.peakBytes.clear();
     for (auto [problem, solution] : llvm::zip_equal(problems, solutions)) {
-      slowest = std::max(slowest, solution.timeUs);
+      if (!solution.recomputed.empty())
+        slowest = std::max(slowest, solution.timeUs - problem.sharedUs);
       plan.believed.peakBytes.push_back(solution.peakBytes);
       peak = std::max(peak, solution.peakBytes);
       without = std::max(
@@ -371,13 +369,13 @@ private:
 
   //===-- choosing -------------------------------------------------------------------------===//
 
-  /// Searches under these limits, falling, in that of the device, until `visit` says that it is
-  /// enough; whether it did. Plans that are like the one before are left out; `why` is what the
+  /// Searches under the relaxed limits, falling, in that of the device, until `visit` says that it
+  /// is enough; whether it did. Plans that are like the one before are left out; `why` is what the
   /// search said of the limit under which nothing was found.
-  FailureOr<bool> searchRelaxed(ArrayRef<double> factors, AutoShardOptions &own, std::string &why,
+  FailureOr<bool> searchRelaxed(AutoShardOptions &own, std::string &why,
                                 function_ref<FailureOr<bool>(Candidate)> visit) {
     double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
-    for (double factor : factors) {
+    for (double factor : kRelaxed) {
       if (factor * limit >= unlimitedBytes)
         continue; // would find the same
       if (!searched(relaxed(own, factor), ComputesAgain::Layers, why))
@@ -424,13 +422,16 @@ private:
         return failure();
     // What the search cannot fit may fit as the program that it becomes; else it says what it
     // takes.
-    for (double factor : kRelaxed)
-      if (AutoShardOptions loose; !leanest && !handoff.again) {
-        loose.copyOptionValuesFrom(own);
-        if (searched(relaxed(loose, factor), ComputesAgain::Layers, why) &&
-            failed(consider(taken())))
-          return failure();
-      }
+    if (!best && !handoff.again) {
+      AutoShardOptions loose;
+      loose.copyOptionValuesFrom(own);
+      if (failed(searchRelaxed(loose, why, [&](Candidate found) -> FailureOr<bool> {
+            if (failed(consider(std::move(found))))
+              return failure();
+            return best.has_value();
+          })))
+        return failure();
+    }
     if (best) {
       if (tight && best->plan.recompute != tight->plan.recompute)
         best->plan.believed.alternatives.push_back(
@@ -454,17 +455,16 @@ private:
   LogicalResult recomputeLayers(AutoShardOptions &own) {
     int64_t least = std::numeric_limits<int64_t>::max();
     std::string why;
-    FailureOr<bool> fits =
-        searchRelaxed(kRelaxedForLayers, own, why, [&](Candidate found) -> FailureOr<bool> {
-          if (failed(believeLayers(found.plan)))
-            return failure();
-          found.isJudged = true;
-          int64_t peak = *llvm::max_element(found.plan.believed.peakBytes);
-          least = std::min(least, peak);
-          if (static_cast<double>(peak) > limit)
-            return false;
-          return succeeded(deliver(std::move(found)));
-        });
+    FailureOr<bool> fits = searchRelaxed(own, why, [&](Candidate found) -> FailureOr<bool> {
+      if (failed(believeLayers(found.plan)))
+        return failure();
+      found.isJudged = true;
+      int64_t peak = *llvm::max_element(found.plan.believed.peakBytes);
+      least = std::min(least, peak);
+      if (static_cast<double>(peak) > limit)
+        return false;
+      return succeeded(deliver(std::move(found)));
+    });
     if (failed(fits) || *fits)
       return fits;
     if (least == std::numeric_limits<int64_t>::max())
@@ -485,7 +485,7 @@ private:
     std::vector<RecomputeSolution> solutions;
     for (const RecomputeProblem &problem : *problems) {
       std::vector<char> choice(problem.ops.size(), 0);
-      for (const std::vector<int32_t> &layer : layersOf(problem))
+      for (const std::vector<int32_t> &layer : problem.layers)
         for (int32_t op : layer)
           choice[op] = 1;
       solutions.push_back(solutionOf(problem, choice));

@@ -65,6 +65,7 @@ public:
     bool isComplete = hasBest(); // nothing has to be computed again
     if (!isComplete && turn >= 0) {
       findBound();
+      takeLayers();
       for (int round = 0; round <= kRounds && !isCloseEnough(); ++round)
         searchPrices(round);
       walks = 0;
@@ -379,6 +380,24 @@ private:
         use = next;
       else
         flip(now, part);
+    }
+  }
+
+  /// As few layers as fit, from the first on, whose values wait longest.
+  void takeLayers() {
+    auto fits = [&](size_t count) {
+      Choice choice(problem.ops.size(), 0);
+      for (const std::vector<int32_t> &layer : std::span(problem.layers).first(count))
+        for (int32_t op : layer)
+          choice[op] = 1;
+      return consider(choice).peakBytes <= problem.memoryLimitBytes;
+    };
+    size_t tooFew = 0, enough = problem.layers.size();
+    if (!fits(enough))
+      return;
+    while (enough - tooFew > 1) {
+      size_t count = (tooFew + enough) / 2;
+      (fits(count) ? enough : tooFew) = count;
     }
   }
 

@@ -37,6 +37,11 @@ Status RecomputeProblem::verify() const {
       written[value] = 1;
     }
   }
+  for (const std::vector<int32_t> &layer : layers)
+    for (int32_t op : layer)
+      if (op < 0 || op >= static_cast<int32_t>(ops.size()))
+        return Status::badInput("a layer has operation " + std::to_string(op) +
+                                ", which does not exist");
   for (size_t v = 0; v < values.size(); ++v)
     if (values[v].bytes < 0)
       return Status::badInput("value " + std::to_string(v) + ": bytes are negative");

@@ -6,7 +6,6 @@
 #include "OpTime.h"
 #include "Recompute.h"
 
-#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/RecomputeProblem.h"
 #include "autopar/Transforms/Sharding.h"
 
@@ -39,8 +38,7 @@ StringRef mlir::autopar::nameOf(ComputesAgain what) {
 
 ComputedAgain::ComputedAgain(const StepOutline &outline, const ::autopar::DeviceType &device,
                              ComputesAgain what)
-    : outline(outline), ofParameters(madeOfParameters(outline.getFunction())),
-      secondRuns(outline.operations().size(), -1) {
+    : outline(outline), secondRuns(outline.operations().size(), -1) {
   auto operations = outline.operations();
   while (forwardEnd < static_cast<int64_t>(operations.size()) &&
          !outline.phases().isBackward(operations[forwardEnd].first))
@@ -62,7 +60,7 @@ bool ComputedAgain::runsInEach(Operation *op) const {
 
 bool ComputedAgain::isForward(Operation *op) const {
   return outline.positionOf(op) < forwardEnd && runsInEach(op) && op->getNumOperands() > 0 &&
-         !MicroBatches::joins(op) && (isa<HoldOp>(op) || !ofParameters.contains(op));
+         !MicroBatches::joins(op);
 }
 
 static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
@@ -143,6 +141,12 @@ ComputedAgain::Reads ComputedAgain::readsOf(Value value) const {
     }
   }
   return found;
+}
+
+bool ComputedAgain::isGatheredAnyway(HoldOp hold) const {
+  return llvm::any_of(hold.getInput().getUsers(), [&](Operation *user) {
+    return isa<HoldOp>(user) && outline.positionOf(user) >= forwardEnd && runsInEach(user);
+  });
 }
 
 bool ComputedAgain::waitsForBackward(OpResult result) const {

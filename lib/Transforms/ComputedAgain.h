@@ -24,6 +24,9 @@ public:
   /// When a result is held: what is computed again until the forward pass has read it, and from its
   /// second run on.
   SmallVector<::autopar::LiveInterval, 2> livesOf(OpResult result) const;
+  /// Whether the backward pass itself reads what is held: what it gathers for that serves what is
+  /// computed again.
+  bool isGatheredAnyway(HoldOp hold) const;
   /// Whether a micro-batch's result of the forward pass is kept until its backward pass.
   bool waitsForBackward(OpResult result) const;
 
@@ -38,7 +41,6 @@ private:
   Reads readsOf(Value value) const;
 
   const StepOutline &outline;
-  llvm::SetVector<Operation *> ofParameters;
   int64_t forwardEnd = 0; ///< the first operation of the backward pass
   /// By position: the operation of the backward pass right before which it runs again; -1: never.
   std::vector<int64_t> secondRuns;

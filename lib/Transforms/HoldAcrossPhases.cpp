@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-hold-across-phases: in a training step, values that one phase hands to another
 // get an operation at which they may change their sharding.
+#include "StepOutline.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
@@ -32,7 +34,7 @@ public:
       if (isParameter(argument))
         holdReads(argument, nameOfArgument(argument));
     for (Operation *op : made)
-      if (phaseOf.lookup(op) + 1 < phases.size())
+      if (phaseOf.lookup(op) + 1 < phases.size() && !livesInUsers(op))
         for (OpResult result : op->getResults())
           holdMadeOfParameters(result);
     for (Operation &op :

@@ -5,8 +5,10 @@
 // clone runs the same kernel and gives the same bits; random numbers depend on seed and position,
 // not on who draws them.
 #include "Recompute.h"
+#include "ShareGathers.h"
 #include "StagePhases.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/MicroBatches.h"
@@ -58,7 +60,7 @@ class Inserter {
 public:
   explicit Inserter(func::FuncOp function)
       : function(function), block(function.getBody().front()), phases(block), stages(function),
-        builder(function.getContext()) {
+        ofParameters(madeOfParameters(function)), builder(function.getContext()) {
     for (Operation &op : block)
       positions[&op] = positions.size();
   }
@@ -135,8 +137,8 @@ private:
     });
     builder.setInsertionPoint(user);
     Value gradient = wanted.empty() ? Value() : gradientOf(user);
-    for (Operation *op : wanted)
-      clone(op, gradient, clones);
+    for (Operation *op : wanted) // parameters are gathered ahead of the gradient
+      clone(op, ofParameters.contains(op) ? Value() : gradient, clones);
     for (OpOperand &operand : user->getOpOperands())
       operand.set(clones.lookupOrDefault(operand.get()));
   }
@@ -179,6 +181,7 @@ private:
   Block &block;
   StagePhases phases;
   Stages stages;
+  llvm::SetVector<Operation *> ofParameters;
   OpBuilder builder;
   DenseMap<Operation *, int64_t> positions;
   DenseSet<Operation *> marked;
@@ -197,6 +200,8 @@ struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<Insert
       return signalPassFailure();
     }
     function->removeAttr(kRecomputeAttribute);
+    if (!names.empty())
+      shareGathers(function);
     if (failed(Inserter(function).run(names)))
       signalPassFailure();
   }

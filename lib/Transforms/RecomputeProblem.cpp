@@ -6,6 +6,7 @@
 #include "OpTime.h"
 #include "Recompute.h"
 #include "RepeatedBlocks.h"
+#include "ShareGathers.h"
 #include "StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -43,10 +44,10 @@ class MeshProgram {
 public:
   MeshProgram(func::FuncOp function, const ::autopar::Schedule &schedule, int32_t mesh,
               const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
-              function_ref<bool(StringRef)> isKnown)
+              function_ref<bool(StringRef)> isKnown, ArrayRef<Operation *> shared)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
         isKnown(isKnown), times(cluster, devices), microBatches(block), stages(function),
-        phases(block) {}
+        phases(block), shared(shared) {}
 
   RecomputeProblem run() {
     addArguments();
@@ -259,8 +260,12 @@ private:
                          llvm::none_of(op->getResults(), [&](Value result) {
                            return returned.contains(result) || inPlace.contains(result);
                          });
-    if (entry.mayRecompute)
-      entry.timeUs = static_cast<double>(microBatches.runsOf(op)) * times.us(op);
+    bool isShared = llvm::is_contained(shared, op);
+    double us = entry.mayRecompute || isShared
+                    ? static_cast<double>(microBatches.runsOf(op)) * times.us(op)
+                    : 0;
+    entry.timeUs = entry.mayRecompute ? us : 0;
+    problem.sharedUs += isShared ? us : 0;
     problem.ops.push_back(std::move(entry));
   }
 
@@ -279,6 +284,7 @@ private:
   MicroBatches microBatches;
   Stages stages;
   StagePhases phases;
+  ArrayRef<Operation *> shared; ///< gathers that serve both passes
   RecomputeProblem problem;
   DenseMap<Value, int32_t> places;
   DenseSet<Value> returned, inPlace;
@@ -310,11 +316,13 @@ mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &p
   ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
   if (!meshes)
     return meshes.status();
+  SmallVector<Operation *> shared = shareGathers(function);
   std::vector<RecomputeProblem> problems;
   for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh) {
     problems.push_back(
-        MeshProgram(function, *schedule, mesh, (*meshes)[mesh], cluster, isKnown).run());
+        MeshProgram(function, *schedule, mesh, (*meshes)[mesh], cluster, isKnown, shared).run());
     dropUnfit(problems.back());
+    problems.back().layers = layersOf(problems.back());
   }
   return problems;
 }

@@ -323,7 +323,7 @@ void ShardingProblem::addOperation(size_t position) {
     }
   }
   int64_t runs = op->hasAttr(MicroBatches::everyTime) ? outline.microBatches().runsOf(op) : 1;
-  if (isa<HoldOp>(op) && isAgain(op))
+  if (auto hold = dyn_cast<HoldOp>(op); hold && isAgain(op) && !again->isGatheredAnyway(hold))
     runs *= 2;
   for (auto [number, operand] : llvm::enumerate(op->getOperands()))
     if (!isSplat(operand.getDefiningOp()))
@@ -539,9 +539,10 @@ int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
         cost = ::autopar::kForbidden;
       // Of equally dear places for a reduction the last one where micro-batches share it, else the
       // first: less waits.
-      if (change == Change::Reduction &&
-          (rows[row].partial != columns[column].partial) == (outline.microBatches().count() > 1))
-        cost += kLastPlace;
+      bool isShared = outline.microBatches().count() > 1;
+      if (change == Change::Reduction && (isShared ? rows[row].partial != columns[column].partial
+                                                   : !columns[column].partial.empty()))
+        cost += kOtherPlace;
       matrix[row * columns.size() + column] = cost;
     }
   return it->second = costGraph.addMatrix(std::move(matrix));

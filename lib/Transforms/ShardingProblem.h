@@ -96,7 +96,7 @@ private:
     None,       ///< it stays as it is made
   };
   /// Microseconds that a reduction costs more where it could also be done later: decides ties.
-  static constexpr double kLastPlace = 1e-3;
+  static constexpr double kOtherPlace = 1e-3;
 
   struct Source {
     int32_t node;

@@ -196,23 +196,25 @@ def test_memory_that_a_schedule_is_thought_to_need_is_what_its_programs_need(tmp
     """gpt3-1.3b under a limit that asks for recomputation: planned memory of every stage against what the choice was judged by."""
     path = tmp_path / "gpt3.onnx"
     models.save("gpt3-1.3b", path, weights=False)
-    command = [find_tool("autopar-compile"), path, "--bind=batch=32,seq=1024", "--cluster=presets:a100x4", "--precision=bf16", "--micro-batches=16", "--memory-limit=9G",
+    limit = 8 if "interleaved" in pipeline else 9
+    command = [find_tool("autopar-compile"), path, "--bind=batch=32,seq=1024", "--cluster=presets:a100x4", "--precision=bf16", "--micro-batches=16", f"--memory-limit={limit}G",
                "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=1e-4)", "--quiet", "--pipeline-schedule", *pipeline]
 
     def peaks(*options: str) -> np.ndarray:
         subprocess.run([*map(str, command), *options], check=True)
         believed = json.loads((tmp_path / "plan.json").read_text())["believed"]
-        assert believed["recompute_us"] > 0
+        assert json.loads((tmp_path / "plan.json").read_text())["recompute"]
         return np.array(believed["peak_bytes"])
 
     judged = peaks("--plan-only", f"-o={tmp_path / 'plan.json'}")
     planned = peaks("--stop-after=plan-memory", f"--emit-plan={tmp_path / 'plan.json'}")
-    assert max(planned) <= 9 << 30
+    assert max(planned) <= limit << 30
     np.testing.assert_allclose(planned, judged, rtol=0.08)
 
 
 def test_operations_are_a_finer_choice_than_layers(tmp_path):
-    """gpt3-1.3b by the cost model: at the memory of every layer recomputed, where no fewer layers fit, a step is 3 % faster and more."""
+    """gpt3-1.3b by the cost model, half way between the memory of every layer recomputed and that of none: a step is 3 % faster than with half
+    of the layers, and more."""
     path = tmp_path / "gpt3.onnx"
     models.save("gpt3-1.3b", path, weights=False)
 
@@ -223,6 +225,7 @@ def test_operations_are_a_finer_choice_than_layers(tmp_path):
         return json.loads((tmp_path / "plan.json").read_text())["believed"]
 
     layers = plan("--recompute", "full")
-    operations = plan("--memory-limit", str(layers["peak_bytes"][0]))
-    assert operations["peak_bytes"][0] <= layers["peak_bytes"][0]
-    assert operations["step_us"] <= 0.97 * layers["step_us"]
+    half = layers["peak_bytes"][0] + layers["saved_bytes"] // 2
+    operations = plan("--memory-limit", str(half))
+    assert operations["peak_bytes"][0] <= half
+    assert operations["step_us"] <= 0.97 * (layers["step_us"] - layers["recompute_us"] / 2)

@@ -69,3 +69,44 @@ func.func @random(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) attribute
   %g = autopar.binary mul %x, %r {autopar.id = "drop/vjp.0"} : tensor<8xf32>
   return %y, %g : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// What both passes gather alike is gathered again once for both, ahead of the gradient: it is made of
+// a parameter alone. A gather of another kind stays, and nothing is shared where nothing runs again.
+// CHECK-LABEL: func.func @gathered
+// CHECK: autopar.all_gather %arg0 dim 0 {{.*}} {autopar.id = "w/forward/reshard"}
+// CHECK: %[[D:.*]] = autopar.unary cos
+// CHECK-NEXT: %[[W:.*]] = autopar.fence %arg0 {autopar.id = "w/forward/reshard/fence"} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[G:.*]] = autopar.all_gather %[[W]] dim 0 {{.*}} {autopar.id = "w/forward/reshard/recompute"}
+// CHECK-NEXT: %[[X:.*]] = autopar.fence %arg1 after %[[D]]
+// CHECK-NEXT: %[[Y:.*]] = autopar.binary mul %[[X]], %[[G]] {autopar.id = "y/recompute"}
+// CHECK-NEXT: autopar.binary mul %[[D]], %[[Y]]
+// CHECK-NEXT: autopar.binary mul %[[D]], %[[G]]
+// CHECK: autopar.all_gather %arg0 dim 0 over @mesh ["other"] {autopar.id = "w/other/reshard"}
+// CHECK-LABEL: func.func @kept
+// CHECK: autopar.all_gather {{.*}} {autopar.id = "w/forward/reshard"}
+// CHECK: autopar.all_gather {{.*}} {autopar.id = "w/backward/reshard"}
+module {
+  autopar.mesh @mesh ["data" = 2, "other" = 2]
+  func.func @gathered(%w: tensor<4xf32> {autopar.origin = "parameter"}, %x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+      attributes {autopar.recompute = ["w/forward/reshard", "y"]} {
+    %0 = autopar.all_gather %w dim 0 over @mesh ["data"] {autopar.id = "w/forward/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %y = autopar.binary mul %x, %0 {autopar.id = "y"} : tensor<8xf32>
+    %d = autopar.unary cos %x {autopar.id = "y/vjp.0"} : tensor<8xf32>
+    %g = autopar.binary mul %d, %y {autopar.id = "y/vjp.1"} : tensor<8xf32>
+    %1 = autopar.all_gather %w dim 0 over @mesh ["data"] {autopar.id = "w/backward/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %h = autopar.binary mul %d, %1 {autopar.id = "y/vjp.2"} : tensor<8xf32>
+    %2 = autopar.all_gather %w dim 0 over @mesh ["other"] {autopar.id = "w/other/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %i = autopar.binary mul %d, %2 {autopar.id = "y/vjp.3"} : tensor<8xf32>
+    return %g, %h, %i : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+  func.func @kept(%w: tensor<4xf32> {autopar.origin = "parameter"}, %x: tensor<8xf32>) -> tensor<8xf32> attributes {autopar.recompute = []} {
+    %0 = autopar.all_gather %w dim 0 over @mesh ["data"] {autopar.id = "w/forward/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %y = autopar.binary mul %x, %0 {autopar.id = "y"} : tensor<8xf32>
+    %d = autopar.unary cos %y {autopar.id = "y/vjp.0"} : tensor<8xf32>
+    %1 = autopar.all_gather %w dim 0 over @mesh ["data"] {autopar.id = "w/backward/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %h = autopar.binary mul %d, %1 {autopar.id = "y/vjp.1"} : tensor<8xf32>
+    return %h : tensor<8xf32>
+  }
+}

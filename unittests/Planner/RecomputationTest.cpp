@@ -385,6 +385,29 @@ TEST(Recomputation, IsCloseToItsBoundOnManyLayersInSeconds) {
   EXPECT_LT(seconds, 30);
 }
 
+TEST(Recomputation, WhatLayersReachIsFound) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 40; ++i) {
+    RecomputeProblem problem = layers(2 + static_cast<int>(random() % 20));
+    for (RecomputeValue &value : problem.values) // a few large ones, as logits are
+      value.bytes *= random() % 4 ? 1 : 1 + static_cast<int64_t>(random() % 40);
+    std::vector<char> choice(problem.ops.size(), 0);
+    for (int32_t op = 1; !problem.ops[op].isBackward; ++op) {
+      if (op % 4 == 1)
+        problem.layers.emplace_back();
+      if (op % 4 != 0) {
+        problem.layers.back().push_back(op);
+        choice[op] = 1;
+      }
+    }
+    RecomputeUse use = useOf(problem, choice);
+    problem.memoryLimitBytes = use.peakBytes;
+    Result<RecomputeSolution> solution = chooseRecomputation(problem);
+    ASSERT_TRUE(solution.isOk()) << i << ": " << solution.status().message();
+    EXPECT_LE(solution->timeUs, use.timeUs);
+  }
+}
+
 TEST(Recomputation, NothingIsComputedAgainWhereEverythingFits) {
   RecomputeProblem problem = layers(3);
   problem.memoryLimitBytes = 1 << 20;
@@ -403,6 +426,10 @@ TEST(Recomputation, BrokenProgramsAreRefused) {
   problem.ops.back().mayRecompute = true;
   EXPECT_NE(chooseRecomputation(problem).status().message().find("cannot be computed again"),
             std::string::npos);
+  problem = layers(1);
+  problem.layers = {{0, 99}};
+  EXPECT_EQ(chooseRecomputation(problem).status().message(),
+            "a layer has operation 99, which does not exist");
 }
 
 TEST(MinimumCut, IsThatOfAllSubsets) {

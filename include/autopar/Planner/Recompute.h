@@ -40,8 +40,11 @@ struct RecomputeProblem {
   /// everything runs once.
   std::vector<int32_t> order;
   std::vector<RecomputeValue> values;
+  /// Operations that a person would compute again together: where a choice may start from.
+  std::vector<std::vector<int32_t>> layers;
   int64_t constantBytes = 0;
   int64_t memoryLimitBytes = 0;
+  double sharedUs = 0; ///< what a step saves once anything is computed again, whatever that is
 
   /// Ranges, signs, order; names the operation.
   Status verify() const;

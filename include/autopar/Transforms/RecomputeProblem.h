@@ -12,6 +12,7 @@
 namespace mlir::autopar {
 
 /// One problem for each mesh that stages take turns on; `plan` is what the function was lowered by.
+/// What both passes gather alike is gathered once in the function from then on.
 /// Only operations whose id `isKnown` may be computed again. The limit is left to the caller.
 ::autopar::Result<std::vector<::autopar::RecomputeProblem>>
 recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
