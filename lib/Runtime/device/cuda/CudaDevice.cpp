@@ -90,10 +90,12 @@ public:
     auto stream = streams.behind(instruction.queue, after);
     if (!stream)
       return stream.status();
-    AUTOPAR_RETURN_IF_ERROR(std::visit(
+    Status issued = std::visit(
         [&](const auto &payload) { return run(payload, instruction.queue, slot, *stream); },
-        instruction.payload));
-    return streams.record(*stream);
+        instruction.payload);
+    // Where a kernel has failed, a library only says that it cannot; the driver says why.
+    auto token = streams.record(*stream);
+    return issued.isOk() || !token ? token : Result<Token>(issued);
   }
 
   Result<bool> test(Token token) override {
