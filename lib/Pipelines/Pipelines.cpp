@@ -234,6 +234,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
       manager.addNestedPass<func::FuncOp>(createReduceWhileCachedPass());
     }
     manager.addPass(createAutoParToExecPass(options));
+    if (lower.target == "cuda")
+      manager.addPass(createJoinLaunchesPass());
     return;
   }
   case Phase::PlanMemory: {

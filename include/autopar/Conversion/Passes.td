@@ -150,6 +150,25 @@ def ReduceWhileCachedPass : Pass<"autopar-reduce-while-cached", "mlir::func::Fun
   }];
 }
 
+def JoinLaunchesPass : Pass<"autopar-join-launches", "mlir::ModuleOp"> {
+  let summary = "update several parameters by one launch";
+  let description = [{
+    For GPUs: launches that follow one another, write nothing but states of the program, each in place, and do not read what
+    another one writes become one. Its kernel has the blocks of all of them, and a block runs the body of the launch that it
+    belongs to. A launch takes as many as 512 buffers.
+
+    ```mlir
+    exec.launch @k0(%w, %dw) -> (%w) extent 4 grid [4, 256, 0]
+    exec.launch @k1(%b, %db) -> (%b) extent 1 grid [1, 32, 0]
+    ```
+    becomes
+    ```mlir
+    exec.launch @joined0(%w, %dw, %b, %db) -> (%w, %b) extent 5 grid [5, 256, 0]
+    ```
+  }];
+  let dependentDialects = ["mlir::exec::ExecDialect", "mlir::gpu::GPUDialect", "mlir::scf::SCFDialect", "mlir::arith::ArithDialect"];
+}
+
 def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
   let summary = "show the kernels that groups and operations become";
   let description = [{
