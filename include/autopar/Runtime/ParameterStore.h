@@ -28,6 +28,8 @@ void copyBoxToGlobal(const void *local, const std::vector<int64_t> &localShape, 
 class ParameterSource {
 public:
   virtual ~ParameterSource() = default;
+  /// Whether there is anything to read: in a simulation nobody looks at what tensors hold.
+  virtual bool holdsBytes() const { return true; }
   /// Writes the rank's box of a parameter into `local`, padding zeroed. NoInput / BadInput name the
   /// parameter and the file.
   virtual Status read(const artifact::Port &port, const artifact::PortShard &shard, void *local,

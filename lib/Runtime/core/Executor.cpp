@@ -328,6 +328,8 @@ void Executor::markComplete(Queue queue, int32_t index) {
 /// The rank's part of a parameter, into memory that only the device reaches where it is such.
 Status Executor::readParameter(const Port &port, const PortShard &shard, int32_t buffer,
                                int32_t slot) {
+  if (!parameters.holdsBytes())
+    return Status::ok();
   const Buffer &local = program.buffers[size_t(buffer)];
   if (device.hostAddress(buffer))
     return parameters.read(port, shard, device.address(buffer, slot), local.shape);

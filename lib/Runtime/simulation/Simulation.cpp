@@ -13,6 +13,7 @@ namespace {
 
 class NoParameters : public ParameterSource {
 public:
+  bool holdsBytes() const override { return false; }
   Status read(const artifact::Port &, const artifact::PortShard &, void *,
               const std::vector<int64_t> &) override {
     return Status::ok();
