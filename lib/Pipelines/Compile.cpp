@@ -398,7 +398,7 @@ private:
       found.plan = given.take();
       Result<::autopar::PlanDetails> priced = describePlan(function, *found.plan, *cluster);
       if (!priced)
-        return cannotDescribe(priced.status());
+        return cannotDescribe(priced.status().at(shardOptions.plan));
       found.details = priced.take();
       if (failed(priceRecomputation(*module, shardOptions, lowerOptions, *found.plan)))
         return reported();
@@ -455,7 +455,7 @@ private:
   /// A plan of somebody else's may be run all the same.
   Status cannotDescribe(const Status &why) {
     bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty() ||
-                    !options.emitOnnxPlan.empty();
+                    !options.emitOnnxPlan.empty() || !options.emitPlan.empty();
     if (isNeeded)
       return why;
     emitRemark(module->getLoc()) << why.message();

@@ -65,7 +65,8 @@ private:
         chosen = k;
         return Status::ok();
       }
-    return Status::badInput("shard." + name + ": the value cannot lie like that");
+    return Status::badInput("shard." + name +
+                            ": has no price: no search has the value lie like that");
   }
 
   Status find() {
@@ -90,7 +91,8 @@ private:
       }
       auto found = llvm::find(choices, wanted);
       if (found == choices.end())
-        return Status::badInput("ops." + entry.second + ": the operation cannot be run like that");
+        return Status::badInput("ops." + entry.second +
+                                ": has no price: no search splits the operation like that");
       choice[node] = found - choices.begin();
       // A hold has each strategy twice: for a value that lies so already, and for a copy.
       auto hold = dyn_cast<HoldOp>(entry.first);

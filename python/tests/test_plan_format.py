@@ -111,3 +111,20 @@ def test_degrees_are_refused_alike(model, tmp_path, keys):
     (tmp_path / "bad.json").write_text(json.dumps({**good, **keys}))
     done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")
     assert done.returncode == 65 and next(iter(keys)) in done.stderr, done.stderr
+
+
+def test_a_plan_without_a_price_is_not_written(model, tmp_path):
+    """No search splits a dimension over the axes of a mesh in this order."""
+    weight = "transformer.h.0.mlp.c_fc.weight"
+    done = compile_plan(model, "-o", tmp_path / "plan.json", "--constrain", "mesh=x=2xy=2, batch-axis=x, weight-axis=y")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    for part, name, value, why in (("shard", weight, [["y", "x"], []], "no search has the value lie like that"),
+                                   ("ops", f"{weight}/forward", [["y", "x"], []], "no search splits the operation like that")):
+        bad = copy.deepcopy(plan)
+        assert name in bad[part]
+        bad[part][name] = value
+        (tmp_path / "bad.json").write_text(json.dumps(bad))
+        done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")
+        assert done.returncode == 65 and f"bad.json: {part}.{name}: has no price: {why}" in done.stderr, done.stderr
+        assert not (tmp_path / "out.json").exists()
