@@ -135,7 +135,7 @@ def test_a_chain_of_24_operations_is_planned_with_stages_micro_batches_and_sched
 
 
 def test_less_memory_costs_time_and_is_kept(tmp_path):
-    words = chains.write(tmp_path, chains.chain(24, 512), chains.database())
+    words = chains.write(tmp_path, chains.chain(24, 64), chains.database())
     options = ["--cluster", "presets:h100x8", *chains.TRAINED, "--stages", "auto", "--micro-batches", "auto"]
     free = planned(words, tmp_path, *options)["believed"]
     limit = int(0.7 * max(free["peak_bytes"]))
