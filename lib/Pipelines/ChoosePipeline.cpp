@@ -8,6 +8,7 @@
 #include "autopar/Plan/Schedule.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/StageEstimate.h"
+#include "autopar/Transforms/Stages.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -18,10 +19,13 @@ using namespace mlir::autopar;
 using ::autopar::Plan;
 using ::autopar::PlanAlternative;
 
-/// More stages than this have bubbles that no batch fills.
-static constexpr int64_t kMostStages = 64;
-/// How many of the estimated pipelines are cut, searched and timed.
+/// How many of the estimated pipelines with equal stages, and how many others, are cut, searched
+/// and timed.
 static constexpr size_t kFinalists = 2;
+/// How many are where estimates still promise more than what the best turned out to be.
+static constexpr size_t kMostFinalists = 6;
+/// In times of the best: up to this, other schedules of what is second are timed too.
+static constexpr double kClose = 1.1;
 /// Of 1F1B's bubble: what is left of it where the schedule is free.
 static constexpr double kBubble = 1.0 / 3;
 /// Of the memory limit: by what estimates get less where nothing holds, and the least that they
@@ -32,33 +36,7 @@ static constexpr int64_t kFilled = 4;
 /// Stages of a mesh that are tried.
 static constexpr int64_t kTurns[] = {2, 4};
 
-std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
-  std::vector<int64_t> counts;
-  for (int64_t stages = 1; stages <= std::min(devices, kMostStages); ++stages)
-    if (devices % stages == 0)
-      counts.push_back(stages);
-  return counts;
-}
-
-std::vector<int64_t> mlir::autopar::microBatchCounts(int64_t samples) {
-  std::vector<int64_t> counts{1};
-  for (int64_t count = 2; count <= samples; ++count)
-    if (samples % count == 0 && count >= 2 * counts.back())
-      counts.push_back(count);
-  return counts;
-}
-
-static std::string counted(int64_t count, const char *one, const char *several) {
-  return std::to_string(count) + " " + (count == 1 ? one : several);
-}
-
 namespace {
-
-/// Indices into the lists of choices.
-struct Place {
-  size_t microBatches = 0, stages = 0;
-  auto operator<=>(const Place &) const = default;
-};
 
 class Chooser {
 public:
@@ -84,17 +62,18 @@ private:
 
   ModuleOp split(size_t microBatches);
   ModuleOp held(size_t microBatches);
-  void estimate(ArrayRef<Place> places);
+  void estimate(ArrayRef<PipelinePlace> places);
   bool findStart();
   void climb();
-  bool tryBest(int64_t turns, std::set<Place> &tried);
-  SmallVector<Place> neighbours(Place place) const;
-  std::vector<Place> ranking() const;
-  std::optional<Candidate> build(Place place, const std::string &schedule, int64_t turns);
-  std::optional<double> consider(Place place, const std::string &schedule, int64_t turns);
-  void considerTurns(Place place, const std::string &schedule);
-  std::string nameOf(Place place) const;
-  bool isFound(Place place) const { return estimates.at(place).found.has_value(); }
+  bool tryBest(int64_t turns);
+  std::vector<PipelinePlace> ranking() const;
+  std::optional<Candidate> build(PipelinePlace place, const std::string &schedule, int64_t turns);
+  std::optional<double> consider(PipelinePlace place, const std::string &schedule, int64_t turns);
+  void considerTurns(PipelinePlace place, const std::string &schedule);
+  void considerSchedules(PipelinePlace place, int64_t turns);
+  void considerKeptOut(int64_t turns, double closeUs);
+  double chosenUs() const { return chosen->found.plan->believed.stepUs; }
+  bool isFound(PipelinePlace place) const { return estimates.at(place).found.has_value(); }
 
   ModuleOp module;
   const PipelineChoices &choices;
@@ -102,25 +81,20 @@ private:
   const LowerOptions &lower;
   const ::autopar::Cluster &cluster;
   function_ref<void(const std::string &)> onCandidate;
+  ::autopar::Constraints demands;
+  PipelinePlaces offered{choices, cluster, demands};
   std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
   std::map<size_t, OwningOpRef<ModuleOp>> holds;  ///< the same, for estimates
-  std::map<Place, Estimate> estimates;
-  std::set<Place> leftOut; ///< estimates of these do not hold
-  std::optional<Place> best;
-  ::autopar::Constraints demands;
+  std::map<PipelinePlace, Estimate> estimates;
+  std::set<PipelinePlace> leftOut;                         ///< estimates of these do not hold
+  std::set<PipelinePlace> tried;                           ///< to build, of the estimates
+  SmallVector<std::pair<PipelinePlace, double>> finalists; ///< what was built, and its time
+  std::optional<PipelinePlace> best, bestEqual;
   double limitShare = 1; ///< of the memory limit, what estimates have
   std::string why;       ///< what was tried in vain
   std::optional<Candidate> chosen;
   std::vector<PlanAlternative> rejected;
 };
-
-std::string Chooser::nameOf(Place place) const {
-  std::string name = counted(choices.stages[place.stages], "stage", "stages");
-  if (choices.microBatches.size() > 1)
-    name +=
-        ", " + counted(choices.microBatches[place.microBatches], "micro-batch", "micro-batches");
-  return name;
-}
 
 /// Null where the batch cannot be split so.
 ModuleOp Chooser::split(size_t microBatches) {
@@ -161,28 +135,26 @@ ModuleOp Chooser::held(size_t microBatches) {
 }
 
 /// All of `places` that are not known yet, side by side.
-void Chooser::estimate(ArrayRef<Place> places) {
+void Chooser::estimate(ArrayRef<PipelinePlace> places) {
   StageEstimateOptions common;
-  int64_t limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
-  common.memoryLimit = static_cast<int64_t>(limitShare * static_cast<double>(limit));
+  common.memoryLimit = options.memoryLimit;
+  common.memoryShare = limitShare;
   common.recomputes = options.recompute != "none";
   if (llvm::any_of(choices.schedules, [](StringRef name) { return name == "zero-bubble"; }))
     common.bubble = kBubble;
   common.engine = options.engine;
   common.seed = options.seed;
   common.constraints = demands;
-  if (best) {
-    const StageEstimate &known = *estimates.at(*best).found;
-    common.boundUs = known.stepUs;
-    common.near = innermost(known.plan.meshes.front());
-  }
-  SmallVector<std::pair<Place, ModuleOp>> wanted;
-  for (Place place : places)
+  if (best)
+    common.near = innermost(estimates.at(*best).found->plan.meshes.front());
+  SmallVector<std::pair<PipelinePlace, ModuleOp>> wanted;
+  for (PipelinePlace place : places)
     if (!estimates.count(place)) {
-      onCandidate(nameOf(place));
+      onCandidate(offered.nameOf(place));
       wanted.emplace_back(place, held(place.microBatches));
       estimates[place];
     }
+  std::pair bounds(bestEqual, best);
   parallelFor(module.getContext(), 0, wanted.size(), [&](size_t i) {
     auto [place, own] = wanted[i];
     Estimate &estimate = estimates.at(place);
@@ -190,6 +162,11 @@ void Chooser::estimate(ArrayRef<Place> places) {
       return;
     StageEstimateOptions options = common;
     options.stages = choices.stages[place.stages];
+    options.shares = place.shares;
+    // What shares that are not equal promise keeps no equal ones out: it is rougher.
+    if (const std::optional<PipelinePlace> &known =
+            place.shares == DeviceShares::Equal ? bounds.first : bounds.second)
+      options.boundUs = chosen ? chosenUs() : estimates.at(*known).found->stepUs;
     options.leastUs = &estimate.leastUs;
     auto found = estimateStages(own.lookupSymbol<func::FuncOp>("main"), cluster, options);
     if (found)
@@ -197,10 +174,16 @@ void Chooser::estimate(ArrayRef<Place> places) {
     else
       estimate.whyNot = found.status().message();
   });
+  auto keep = [&](std::optional<PipelinePlace> &known, PipelinePlace place) {
+    if (!known || estimates.at(place).found->stepUs < estimates.at(*known).found->stepUs)
+      known = place;
+  };
   for (auto &[place, own] : wanted)
-    if (isFound(place) &&
-        (!best || estimates.at(place).found->stepUs < estimates.at(*best).found->stepUs))
-      best = place;
+    if (isFound(place)) {
+      keep(best, place);
+      if (place.shares == DeviceShares::Equal)
+        keep(bestEqual, place);
+    }
 }
 
 /// Every number of stages with as many micro-batches as fill it; many stages fit easily, and what
@@ -208,73 +191,78 @@ void Chooser::estimate(ArrayRef<Place> places) {
 /// the fewest micro-batches with them. False: nothing does.
 bool Chooser::findStart() {
   for (size_t stages = choices.stages.size(); stages-- > 0;) {
-    size_t microBatches = 0;
-    while (microBatches + 1 < choices.microBatches.size() && choices.stages[stages] > 1 &&
-           choices.microBatches[microBatches] < kFilled * choices.stages[stages])
-      ++microBatches;
-    estimate(Place{microBatches, stages});
+    SmallVector<PipelinePlace> places = offered.startsOf(stages);
+    for (PipelinePlace &place : places)
+      while (place.microBatches + 1 < choices.microBatches.size() && choices.stages[stages] > 1 &&
+             choices.microBatches[place.microBatches] < kFilled * choices.stages[stages])
+        ++place.microBatches;
+    estimate(places);
   }
   for (size_t stages = 0; !best && stages < choices.stages.size(); ++stages)
     for (size_t microBatches = 0; !best && microBatches < choices.microBatches.size();
-         ++microBatches)
-      estimate(Place{microBatches, stages});
+         ++microBatches) {
+      SmallVector<PipelinePlace> places = offered.startsOf(stages);
+      for (PipelinePlace &place : places)
+        place.microBatches = microBatches;
+      estimate(places);
+    }
   for (auto &[place, one] : estimates)
     if (!best)
-      why += nameOf(place) + ": " + one.whyNot + "\n";
+      why += offered.nameOf(place) + ": " + one.whyNot + "\n";
   return best.has_value();
 }
 
-/// More stages want more micro-batches.
-SmallVector<Place> Chooser::neighbours(Place place) const {
-  SmallVector<Place> found;
-  for (auto [microBatches, stages] :
-       std::initializer_list<std::pair<int, int>>{{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}}) {
-    Place other{place.microBatches + microBatches, place.stages + stages}; // below 0: very large
-    if (other.microBatches < choices.microBatches.size() && other.stages < choices.stages.size())
-      found.push_back(other);
-  }
-  return found;
-}
-
 void Chooser::climb() {
-  std::optional<Place> at;
-  while (at != best) {
-    at = best;
-    estimate(neighbours(*at));
-  }
+  std::set<PipelinePlace> left;
+  for (bool isNew = true; std::exchange(isNew, false);)
+    for (std::optional<PipelinePlace> at : {bestEqual, best})
+      if (at && left.insert(*at).second) {
+        estimate(offered.neighbours(*at));
+        isNew = true;
+      }
 }
 
 /// By their estimates, the best first.
-std::vector<Place> Chooser::ranking() const {
-  std::vector<std::pair<double, Place>> order;
+std::vector<PipelinePlace> Chooser::ranking() const {
+  std::vector<std::pair<double, PipelinePlace>> order;
   for (auto &[place, one] : estimates)
     if (one.found)
       order.emplace_back(one.found->stepUs, place);
   llvm::sort(order);
-  std::vector<Place> ranked;
+  std::vector<PipelinePlace> ranked;
   for (auto &[us, place] : order)
     ranked.push_back(place);
   return ranked;
 }
 
 /// Cuts, and searches from the estimate's plan on the estimate's mesh.
-std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string &schedule,
+std::optional<Chooser::Candidate> Chooser::build(PipelinePlace place, const std::string &schedule,
                                                  int64_t turns) {
-  Candidate candidate{
-      OwningOpRef<ModuleOp>(split(place.microBatches).clone()), nameOf(place), schedule, {}};
+  Candidate candidate{OwningOpRef<ModuleOp>(split(place.microBatches).clone()),
+                      offered.nameOf(place),
+                      schedule,
+                      {}};
   const StageEstimate &estimate = *estimates.at(place).found;
   AutoShardOptions own;
   own.copyOptionValuesFrom(options);
   own.stageMeshes = choices.stages[place.stages];
   own.stages = own.stageMeshes * turns;
   own.schedule = schedule;
-  own.mesh = ::autopar::shapeText(estimate.plan.meshes);
+  own.mesh = ::autopar::shapeText(estimate.meshes);
+  SmallVector<SmallVector<int64_t>> devices;
+  for (const ::autopar::Mesh &mesh : estimate.meshes)
+    devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
+  auto function = candidate.module->lookupSymbol<func::FuncOp>("main");
+  setStageDevices(function, devices);
+  if (!estimate.paces.empty())
+    function->setAttr(kStagePaceAttribute,
+                      DenseF64ArrayAttr::get(function.getContext(), estimate.paces));
   candidate.found.start = estimate.plan;
   candidate.found.again = estimate.again;
   if (own.stages > 1 && choices.schedules.size() > 1)
     candidate.name += ", " + schedule;
   if (turns > 1)
-    candidate.name += ", " + counted(turns, "turn", "turns");
+    candidate.name += ", " + std::to_string(turns) + " turns";
   onCandidate(candidate.name);
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -289,23 +277,22 @@ std::optional<Chooser::Candidate> Chooser::build(Place place, const std::string 
 }
 
 /// What its step takes, if it has a plan: the best one is kept.
-std::optional<double> Chooser::consider(Place place, const std::string &schedule, int64_t turns) {
+std::optional<double> Chooser::consider(PipelinePlace place, const std::string &schedule,
+                                        int64_t turns) {
   std::optional<Candidate> candidate = build(place, schedule, turns);
   if (!candidate)
     return std::nullopt;
   double us = candidate->found.plan->believed.stepUs;
-  if (!chosen || us < chosen->found.plan->believed.stepUs) {
+  if (!chosen || us < chosenUs())
     std::swap(chosen, candidate);
-    best = place;
-  }
-  if (candidate && candidate->found.plan->believed.stepUs != chosen->found.plan->believed.stepUs)
+  if (candidate && candidate->found.plan->believed.stepUs != chosenUs())
     rejected.push_back({candidate->name, candidate->found.plan->believed.stepUs});
   return us;
 }
 
 /// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
 /// flight: from few to many, while that is faster.
-void Chooser::considerTurns(Place place, const std::string &schedule) {
+void Chooser::considerTurns(PipelinePlace place, const std::string &schedule) {
   if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
     return; // the schedule asks for it
   double before = std::numeric_limits<double>::infinity();
@@ -317,22 +304,65 @@ void Chooser::considerTurns(Place place, const std::string &schedule) {
   }
 }
 
+/// All schedules but the first.
+void Chooser::considerSchedules(PipelinePlace place, int64_t turns) {
+  if (choices.stages[place.stages] == 1)
+    return;
+  for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
+    if (::autopar::isInterleaved(schedule))
+      considerTurns(place, schedule);
+    else
+      consider(place, schedule, turns);
+  }
+}
+
+/// Estimates that promised more than they held may have kept out what is faster than the best has
+/// turned out to be. Those that take up to `closeUs` by the first schedule are tried by the others.
+void Chooser::considerKeptOut(int64_t turns, double closeUs) {
+  SmallVector<PipelinePlace> keptOut;
+  for (auto &[place, one] : estimates)
+    if (!one.found && one.leastUs < chosenUs())
+      keptOut.push_back(place);
+  for (PipelinePlace place : keptOut)
+    estimates.erase(place);
+  estimate(keptOut);
+  size_t built = 0;
+  for (PipelinePlace place : ranking()) {
+    if (built == kFinalists || estimates.at(place).found->stepUs >= chosenUs())
+      break;
+    if (!llvm::is_contained(keptOut, place) || !tried.insert(place).second)
+      continue;
+    std::optional<double> us = consider(place, choices.schedules.front(), turns);
+    if (us && *us <= closeUs)
+      considerSchedules(place, turns);
+    built += us.has_value();
+  }
+}
+
 /// Estimates all anew and builds the best; false where no estimate fits.
-bool Chooser::tryBest(int64_t turns, std::set<Place> &tried) {
+bool Chooser::tryBest(int64_t turns) {
   estimates.clear();
   best.reset();
+  bestEqual.reset();
   tried.clear();
-  for (Place place : leftOut)
+  for (PipelinePlace place : leftOut)
     estimates[place].whyNot = "its program does not fit";
   if (!findStart())
     return false;
   climb();
-  size_t built = 0;
-  for (Place place : ranking()) {
-    if (built == kFinalists)
-      break;
+  size_t equal = 0;
+  for (PipelinePlace place : ranking()) {
+    bool isEqual = place.shares == DeviceShares::Equal;
+    bool promisesMore = chosen && finalists.size() < kMostFinalists &&
+                        estimates.at(place).found->stepUs < chosenUs();
+    if ((isEqual ? equal : finalists.size() - equal) >= kFinalists && !promisesMore)
+      continue;
     tried.insert(place);
-    built += consider(place, choices.schedules.front(), turns).has_value();
+    std::optional<double> us = consider(place, choices.schedules.front(), turns);
+    if (!us)
+      continue;
+    finalists.emplace_back(place, *us);
+    equal += isEqual;
   }
   return true;
 }
@@ -348,35 +378,36 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
   // Estimates may promise what does not fit: where none holds, they get less to promise, and where
   // that does not help, what is slower than they are, and was left out for it, has its turn.
-  std::set<Place> tried, broken;
+  std::set<PipelinePlace> broken;
   for (limitShare = 1; !chosen && limitShare >= kLeastShare; limitShare *= kShareStep) {
-    if (!tryBest(turns, tried))
+    if (!tryBest(turns))
       break;
     broken.insert(tried.begin(), tried.end());
   }
   limitShare = 1;
   while (!chosen && !broken.empty()) {
     leftOut = broken;
-    if (!tryBest(turns, tried))
+    if (!tryBest(turns))
       break;
     broken.insert(tried.begin(), tried.end());
   }
   if (!chosen)
     return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
-  if (Place place = *best; choices.stages[place.stages] > 1)
-    for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
-      if (::autopar::isInterleaved(schedule))
-        considerTurns(place, schedule);
-      else
-        consider(place, schedule, turns);
-    }
+  // Estimates of shares that are not equal are rough: who is behind may be first in the end.
+  bool areRough = llvm::any_of(
+      finalists, [](const auto &finalist) { return finalist.first.shares != DeviceShares::Equal; });
+  double first = chosenUs();
+  for (auto &[place, us] : finalists)
+    if (us <= (areRough ? kClose : 1) * first)
+      considerSchedules(place, turns);
+  considerKeptOut(turns, kClose * first);
   if (!why.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << why;
   for (auto &[place, one] : estimates)
     if (one.found && !tried.count(place))
-      rejected.push_back({nameOf(place) + " (estimated)", one.found->stepUs});
+      rejected.push_back({offered.nameOf(place) + " (estimated)", one.found->stepUs});
     else if (!one.found && std::isfinite(one.leastUs))
-      rejected.push_back({nameOf(place) + " (estimated, at the least)", one.leastUs});
+      rejected.push_back({offered.nameOf(place) + " (estimated, at the least)", one.leastUs});
   llvm::append_range(chosen->found.plan->believed.alternatives, rejected);
   result = std::move(chosen->module);
   handoff = std::move(chosen->found);

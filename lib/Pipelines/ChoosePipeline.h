@@ -3,24 +3,14 @@
 // few that are cut, searched and timed on the event engine.
 #pragma once
 
+#include "PipelinePlaces.h"
+
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Transforms/SearchHandoff.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::autopar {
-
-/// What may be chosen; each list has at least one entry.
-struct PipelineChoices {
-  std::vector<int64_t> microBatches; ///< rising; one entry: `module` is split already
-  std::vector<int64_t> stages;       ///< rising; meshes, where several stages take turns on one
-  std::vector<std::string> schedules;
-};
-
-/// Every number that the devices can be shared by, and powers of two or little else that divide the
-/// batch.
-std::vector<int64_t> stageCounts(int64_t devices);
-std::vector<int64_t> microBatchCounts(int64_t samples);
 
 /// Replaces `module` (whole tensors) by the one that is split and cut as is best, and leaves its
 /// plan in `handoff`; what was rejected stands in the plan. `onCandidate` is told what is tried.

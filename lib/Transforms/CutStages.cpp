@@ -85,7 +85,8 @@ public:
                        builder.getI64IntegerAttr(stageOf.lookup_or(argument, 0)));
     attributes.write();
     insertTransfers();
-    rememberDevices();
+    setStageDevices(function, devices);
+    function->removeAttr(kStagePaceAttribute);
     return success();
   }
 
@@ -135,20 +136,11 @@ private:
   }
 
   std::vector<ChainMesh> meshesOf(ArrayRef<SmallVector<int64_t>> parts) const {
-    return chainMeshes(cluster, parts, memoryLimit);
-  }
-
-  /// Equal parts of all devices, in order, need no mention.
-  void rememberDevices() {
-    size_t each = devices.front().size();
-    bool isDefault = true;
-    SmallVector<Attribute> lists;
-    for (auto [mesh, own] : llvm::enumerate(devices)) {
-      isDefault &= llvm::equal(own, llvm::seq<int64_t>(mesh * each, (mesh + 1) * each));
-      lists.push_back(builder.getDenseI64ArrayAttr(own));
-    }
-    if (!isDefault)
-      function->setAttr(kStageDevicesAttribute, builder.getArrayAttr(lists));
+    std::vector<ChainMesh> meshes = chainMeshes(cluster, parts, memoryLimit);
+    if (auto paces = function->getAttrOfType<DenseF64ArrayAttr>(kStagePaceAttribute))
+      for (auto [mesh, pace] : llvm::zip(meshes, paces.asArrayRef()))
+        mesh.pace = pace;
+    return meshes;
   }
 
   /// Operations that the plan does not name stay with the one before them.
@@ -295,11 +287,20 @@ private:
     return getOperation().emitError() << "stages: " << status.message();
   }
 
-  /// The devices of each mesh as the plan or the option says, or equal parts of equal devices;
-  /// empty where neither is.
-  Result<SmallVector<SmallVector<int64_t>>> devicesOf(const std::optional<Plan> &plan,
+  /// The devices of each mesh as the function, the plan or the option says, or equal parts of equal
+  /// devices; empty where neither is.
+  Result<SmallVector<SmallVector<int64_t>>> devicesOf(func::FuncOp function,
+                                                      const std::optional<Plan> &plan,
                                                       int64_t meshCount, const Cluster &machine) {
     SmallVector<SmallVector<int64_t>> devices;
+    if (function->hasAttr(kStageDevicesAttribute)) {
+      devices = stageDevices(function, machine.deviceCount());
+      if (static_cast<int64_t>(devices.size()) != meshCount)
+        return Status::badInput("the function says the devices of " +
+                                std::to_string(devices.size()) + " meshes; expected " +
+                                std::to_string(meshCount));
+      return devices;
+    }
     if (plan) {
       Result<std::vector<::autopar::Mesh>> own = plan->stageMeshes();
       if (!own)
@@ -387,7 +388,8 @@ private:
     Result<Cluster> machine = Cluster::load(cluster);
     if (!machine)
       return refuse(machine.status());
-    Result<SmallVector<SmallVector<int64_t>>> devices = devicesOf(plan, meshCount, *machine);
+    Result<SmallVector<SmallVector<int64_t>>> devices =
+        devicesOf(function, plan, meshCount, *machine);
     if (!devices)
       return refuse(devices.status());
     if (devices->empty() && stageCount != meshCount)

@@ -19,6 +19,8 @@ using ::autopar::Schedule;
 
 /// Devices of a type beyond which sub-meshes are whole nodes, or equal parts of one.
 static constexpr int64_t kAllSizes = 16;
+/// What part of the devices of a type the smallest mesh has where sizes are parts.
+static constexpr int64_t kMostParts = 16;
 
 static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
   auto types = [](auto values) {
@@ -138,6 +140,7 @@ struct mlir::autopar::ChainProblem {
   struct Shape {
     const ::autopar::DeviceType *device;
     size_t devices;
+    double pace = 1;
   };
   SmallVector<Shape> shapes; ///< of the sub-meshes
 };
@@ -164,7 +167,8 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
   problem.inFlight = inFlightOf(schedule);
   auto workUs = [&](int32_t begin, int32_t end, const ChainProblem::Shape &shape) {
     const std::vector<double> &list = times.at(shape.device);
-    return (list[places[end]] - list[places[begin]]) / static_cast<double>(shape.devices);
+    return shape.pace * (list[places[end]] - list[places[begin]]) /
+           static_cast<double>(shape.devices);
   };
   problem.cost = [&](int32_t begin, int32_t end, int32_t mesh) {
     const ChainProblem::Shape &shape = chain.shapes[mesh];
@@ -179,19 +183,19 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
   if (!found)
     return found.status();
   ChainCut cut;
-  double slowest = 0, total = 0;
   for (const ::autopar::CutStage &stage : found->stages) {
     const ChainProblem::Shape &shape = chain.shapes[stage.subMesh];
-    double us = workUs(stage.begin, stage.end, shape);
-    slowest = std::max(slowest, us);
-    total += us;
+    double us = workUs(stage.begin, stage.end, {shape.device, 1});
+    double all = times.at(shape.device).back();
+    cut.shares.push_back(all > 0 ? us / all : 1.0 / schedule.stages);
+    cut.wholeUs.push_back(all / static_cast<double>(shape.devices));
     cut.subMeshes.push_back(stage.subMesh);
     if (stage.begin == 0)
       continue;
     cut.places.push_back(places[stage.begin]);
     cut.messagesUs += messageUs(places[stage.begin], shape.devices);
   }
-  cut.slowestShare = total > 0 ? slowest / total : 1.0 / schedule.stages;
+  cut.timeUs = found->timeUs;
   cut.missingBytes = found->missingBytes;
   return cut;
 }
@@ -201,12 +205,12 @@ Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &s
   auto shapeOf = [&](const ChainMesh &mesh) {
     return ChainProblem::Shape{
         &cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end())),
-        mesh.devices.size()};
+        mesh.devices.size(), mesh.pace};
   };
   auto isFirst = [&](const ChainMesh &mesh) {
     return mesh.devices.size() == meshes.front().devices.size() &&
            shapeOf(mesh).device == shapeOf(meshes.front()).device &&
-           mesh.memoryBytes == meshes.front().memoryBytes;
+           mesh.memoryBytes == meshes.front().memoryBytes && mesh.pace == meshes.front().pace;
   };
   // Each mesh counts as one device.
   chain.problem.devices = {schedule.stages};
@@ -225,7 +229,49 @@ Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &s
   return found;
 }
 
-Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &schedule) const {
+/// Whether a mesh of `size` of the `count` devices of a type may be.
+static bool isSize(const ::autopar::Cluster &cluster, const ::autopar::DeviceType *type,
+                   int64_t size, int64_t count, MeshSizes sizes) {
+  if (sizes == MeshSizes::Any && count <= kAllSizes)
+    return true;
+  if (sizes == MeshSizes::Parts && size * kMostParts < count)
+    return false;
+  return llvm::any_of(cluster.nodes, [&](const ::autopar::NodeGroup &group) {
+    int64_t perNode = group.devicesPerNode;
+    if (cluster.findDeviceType(group.deviceType) != type)
+      return false;
+    bool isNodes = size % perNode == 0 && (sizes == MeshSizes::Any || count % size == 0);
+    return isNodes || perNode % size == 0;
+  });
+}
+
+/// Takes `size` of the free devices of each node: of the node with the least room for all of them,
+/// or of those with the most.
+static SmallVector<int64_t> takeDevices(std::map<int64_t, SmallVector<int64_t>> &freeOf,
+                                        size_t size) {
+  SmallVector<SmallVector<int64_t> *> nodes;
+  for (auto &[node, own] : freeOf)
+    nodes.push_back(&own);
+  std::sort(nodes.begin(), nodes.end(), [&](const auto *a, const auto *b) {
+    bool holdsA = a->size() >= size, holdsB = b->size() >= size;
+    if (holdsA != holdsB)
+      return holdsA;
+    if (a->size() != b->size())
+      return holdsA ? a->size() < b->size() : a->size() > b->size();
+    return !a->empty() && a->front() < b->front();
+  });
+  SmallVector<int64_t> taken;
+  for (SmallVector<int64_t> *own : nodes) {
+    size_t count = std::min(own->size(), size - taken.size());
+    taken.append(own->begin(), own->begin() + count);
+    own->erase(own->begin(), own->begin() + count);
+  }
+  llvm::sort(taken);
+  return taken;
+}
+
+Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &schedule,
+                                      MeshSizes sizes) const {
   ChainProblem chain;
   // Devices by type, in the order of the cluster.
   std::vector<const ::autopar::DeviceType *> types;
@@ -242,12 +288,8 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
   SmallVector<size_t> typeOf;
   for (auto [number, own] : llvm::enumerate(devices)) {
     auto count = static_cast<int64_t>(own.size());
-    int64_t perNode = 1;
-    for (const ::autopar::NodeGroup &group : cluster.nodes)
-      if (cluster.findDeviceType(group.deviceType) == types[number])
-        perNode = group.devicesPerNode;
     for (int64_t size = 1; size <= count; ++size) {
-      if (count > kAllSizes && size % perNode && (size > perNode || perNode % size))
+      if (!isSize(cluster, types[number], size, count, sizes))
         continue;
       std::vector<int32_t> taken(types.size(), 0);
       taken[number] = static_cast<int32_t>(size);
@@ -261,13 +303,13 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
   Result<ChainCut> found = solve(chain, schedule);
   if (!found)
     return found;
-  std::vector<size_t> next(types.size(), 0);
-  for (int32_t mesh : found->subMeshes) {
-    size_t type = typeOf[mesh], count = chain.shapes[mesh].devices;
-    ArrayRef<int64_t> own = ArrayRef(devices[type]).slice(next[type], count);
-    found->meshes.push_back({llvm::to_vector(own), chain.problem.subMeshes[mesh].memoryBytes});
-    next[type] += count;
-  }
+  std::vector<std::map<int64_t, SmallVector<int64_t>>> freeOf(types.size()); // by node
+  for (auto [number, own] : llvm::enumerate(devices))
+    for (int64_t device : own)
+      freeOf[number][cluster.nodeOfDevice(device)].push_back(device);
+  for (int32_t mesh : found->subMeshes)
+    found->meshes.push_back({takeDevices(freeOf[typeOf[mesh]], chain.shapes[mesh].devices),
+                             chain.problem.subMeshes[mesh].memoryBytes});
   return found;
 }
 

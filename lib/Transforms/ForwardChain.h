@@ -16,13 +16,22 @@ namespace mlir::autopar {
 struct ChainMesh {
   SmallVector<int64_t> devices;
   int64_t memoryBytes = 0; ///< per device; 0: no limit
+  double pace = 1;         ///< how many times as long it takes as its work shared evenly
+};
+
+/// Numbers of devices that a mesh may have.
+enum class MeshSizes {
+  Any,  ///< of up to 16 devices of a type; of more, equal parts of a node or whole nodes
+  Parts ///< equal parts of a node, or a number of nodes that divides all: no fewer than a 16th
 };
 
 struct ChainCut {
   std::vector<int32_t> places;    ///< the first operation of each stage but the first
   std::vector<ChainMesh> meshes;  ///< that the stages take turns on
   std::vector<int32_t> subMeshes; ///< of each stage, in the program's numbers
-  double slowestShare = 1;        ///< of the time of all stages
+  std::vector<double> shares;     ///< of all work, that of each stage
+  std::vector<double> wholeUs;    ///< all work shared evenly on each stage's mesh
+  double timeUs = 0;              ///< of a step, by which cuts are compared
   double messagesUs = 0;          ///< one micro-batch's way through all cuts
   int64_t missingBytes = 0;       ///< what the stage that fits worst is short of on a device
 };
@@ -47,8 +56,8 @@ public:
                                   const ::autopar::Schedule &schedule) const;
   /// The fastest cut over all ways to share all devices of the cluster among as many meshes as
   /// stages, of one type each. `memoryBytes`: of every device; 0: what its type has.
-  ::autopar::Result<ChainCut> choose(int64_t memoryBytes,
-                                     const ::autopar::Schedule &schedule) const;
+  ::autopar::Result<ChainCut> choose(int64_t memoryBytes, const ::autopar::Schedule &schedule,
+                                     MeshSizes sizes = MeshSizes::Any) const;
 
 private:
   ::autopar::Result<ChainCut> solve(ChainProblem &chain, const ::autopar::Schedule &schedule) const;

@@ -56,13 +56,30 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
   std::map<std::pair<int32_t, StagePhase>, double> rowUs;
   std::map<std::pair<int32_t, StagePhase>, SmallVector<TransferOp>> sent;
   std::vector<double> beforeUs(meshCount, 0), afterUs(meshCount, 0);
+  SmallVector<TransferOp> sentBefore, sentAfter;
+  auto messageUs = [&](int32_t mesh, int32_t target, TransferOp transfer) {
+    if (mesh == target)
+      return 0.0;
+    const Place &near = places[mesh], &far = places[target];
+    ::autopar::Link link =
+        cluster.linkOfDevice(near.first, cluster.levelBetween(near.first, far.first));
+    // The few send to several each.
+    double share = std::max(1.0, static_cast<double>(far.count) / near.count);
+    return link.latencyUs +
+           1e6 * share * static_cast<double>(bytes(transfer)) / link.bytesPerSecond;
+  };
   for (Operation &op : block.without_terminator()) {
     int64_t stage = stages.of(&op);
     if (auto transfer = dyn_cast<TransferOp>(op)) {
       Operation *producer = transfer.getInput().getDefiningOp();
       int64_t from = stages.of(transfer.getInput());
-      if (microBatches.phaseOf(&op) == MicroBatchPhase::Each && from != Stages::kNone)
+      if (from == Stages::kNone)
+        continue;
+      MicroBatchPhase phase = microBatches.phaseOf(&op);
+      if (phase == MicroBatchPhase::Each)
         sent[{from, phases.of(producer)}].push_back(transfer);
+      else if (table.meshOf(from) != table.meshOf(transfer.getStage()))
+        (phase == MicroBatchPhase::Before ? sentBefore : sentAfter).push_back(transfer);
       continue;
     }
     if (stage == Stages::kNone)
@@ -100,23 +117,25 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
     for (const ScheduleRow &row : table.rows[mesh])
       tasks[{row.stage, row.microBatch, row.phase}] = addTask(
           mesh, rowUs[{row.stage, row.phase}], {kindOf(row.phase), row.stage, row.microBatch});
+  auto addMessage = [&](TransferOp transfer, int32_t microBatch) {
+    auto from = static_cast<int32_t>(stages.of(transfer.getInput())),
+         to = static_cast<int32_t>(transfer.getStage());
+    int32_t mesh = table.meshOf(from), target = table.meshOf(to);
+    return addTask(linkOf(mesh, target), messageUs(mesh, target, transfer),
+                   {PipelineTask::Kind::Message, from, microBatch, to});
+  };
   // Messages of a link in the order in which they are made.
+  for (TransferOp transfer : sentBefore) {
+    int32_t message = addMessage(transfer, -1);
+    program.tasks[message].after.push_back(table.meshOf(stages.of(transfer.getInput())));
+    for (auto &[row, task] : tasks)
+      if (std::get<0>(row) == static_cast<int32_t>(transfer.getStage()))
+        program.tasks[task].after.push_back(message);
+  }
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
-        int32_t target = table.meshOf(transfer.getStage());
-        const Place &near = places[mesh], &far = places[target];
-        ::autopar::Link link =
-            cluster.linkOfDevice(near.first, cluster.levelBetween(near.first, far.first));
-        // The few send to several each.
-        double share = std::max(1.0, static_cast<double>(far.count) / near.count);
-        double us = mesh == target
-                        ? 0
-                        : link.latencyUs + 1e6 * share * static_cast<double>(bytes(transfer)) /
-                                               link.bytesPerSecond;
-        int32_t message = addTask(linkOf(mesh, target), us,
-                                  {PipelineTask::Kind::Message, row.stage, row.microBatch,
-                                   static_cast<int32_t>(transfer.getStage())});
+        int32_t message = addMessage(transfer, row.microBatch);
         program.tasks[message].after.push_back(tasks.at({row.stage, row.microBatch, row.phase}));
         for (Operation *user : transfer->getUsers())
           if (auto reader = tasks.find(
@@ -124,9 +143,18 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
               reader != tasks.end())
             program.tasks[reader->second].after.push_back(message);
       }
+  std::vector<std::vector<int32_t>> lastMessages(meshCount);
+  for (TransferOp transfer : sentAfter) {
+    int32_t message = addMessage(transfer, -1);
+    for (auto &[row, task] : tasks)
+      if (std::get<0>(row) == stages.of(transfer.getInput()))
+        program.tasks[message].after.push_back(task);
+    lastMessages[table.meshOf(transfer.getStage())].push_back(message);
+  }
   // Norms and updates need every gradient.
   for (int32_t mesh = 0; mesh < meshCount; ++mesh) {
     int32_t task = addTask(mesh, afterUs[mesh], {PipelineTask::Kind::After});
+    program.tasks[task].after = lastMessages[mesh];
     for (auto &[row, rowTask] : tasks)
       program.tasks[task].after.push_back(rowTask);
   }

@@ -103,6 +103,8 @@ void ShardingProblem::reserve(int32_t mesh, int64_t bytes) {
   node.strategies.emplace_back().liveBytes = bytes;
   node.live.push_back({mesh * outline.timePoints(), (mesh + 1) * outline.timePoints()});
   followed.push_back(costGraph.addNode(std::move(node)));
+  if (!costGraph.blocks.empty())
+    costGraph.blocks.emplace_back(); // in none
 }
 
 int32_t ShardingProblem::memberId(const TensorSharding &sharding) {
@@ -406,6 +408,15 @@ const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list, Site 
     for (int8_t axis : list)
       names.push_back(site.axes.names[axis].str());
     it = site.groups.emplace(key, ::autopar::meshGroup(cluster, *site.mesh, names)).first;
+    // What is on no stage may be made on any mesh: the dearest counts.
+    bool isOnAny = sites.size() > 1 && &site == &sites.back();
+    auto timeUs = [](const ::autopar::MeshGroup &group) {
+      return ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllReduce, 1 << 20, group);
+    };
+    for (const ::autopar::Mesh &mesh : isOnAny ? ArrayRef(meshes) : ArrayRef<::autopar::Mesh>())
+      if (::autopar::MeshGroup group = ::autopar::meshGroup(cluster, mesh, names);
+          timeUs(group) > timeUs(it->second))
+        it->second = std::move(group);
   }
   return it->second;
 }

@@ -26,6 +26,10 @@ namespace {
 
 /// What is searched per mesh, in the units of SearchOptions.
 constexpr int64_t kWorkUnits = 60;
+/// Equal stages whose slowest takes this much longer than their mean are balanced.
+constexpr double kBalanced = 1.03;
+/// Of a step of equal stages, what others have to be faster than.
+constexpr double kWorth = 0.98;
 
 class Estimator {
 public:
@@ -36,10 +40,19 @@ public:
   Result<StageEstimate> run();
 
 private:
+  /// Stages on as many devices of the same type; the slowest stands for all of them.
+  struct Group {
+    std::vector<int64_t> devices; ///< of the slowest
+    SmallVector<size_t> stages;
+    double largestShare = 1, share = 1; ///< of all work: the slowest's, and of all together
+    int64_t behind = 1;                 ///< stages from the first of them to the last of all
+    int64_t limit = 0;                  ///< bytes per device
+  };
   /// A mesh's sharding.
   struct Found {
     std::vector<int32_t> choice;
-    double stepUs = std::numeric_limits<double>::infinity();
+    double onceUs = 0, eachUs = 0;                           ///< of the whole function
+    double stepUs = std::numeric_limits<double>::infinity(); ///< if no other group took any time
     int64_t peakBytes = 0;
     ComputesAgain again = ComputesAgain::Nothing;
   };
@@ -50,14 +63,23 @@ private:
     Status status;
   };
 
-  std::vector<Mesh> meshes() const;
-  double stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choice) const;
+  std::vector<ChainMesh> equalMeshes() const;
+  void scaleMemory(std::vector<ChainMesh> &meshes) const;
+  Status cutChain();
+  Result<ChainCut> shareDevices() const;
+  std::vector<Group> groupsOf(const ChainCut &own) const;
+  std::vector<Mesh> meshes(const Group &group) const;
+  double stepUs(const Group &group, const Found &found) const;
+  double stepUs(ArrayRef<Group> groups, ArrayRef<Candidate> best) const;
   const ComputedAgain *againOf(ComputesAgain what) const; ///< null: of nothing
-  Result<std::unique_ptr<ShardingProblem>> makeProblem(const Mesh &mesh, ComputesAgain what) const;
-  Result<Found> search(ShardingProblem &problem, int64_t searchLimit) const;
-  Status solveUnlimited(Candidate &one) const;
-  Status solveLimited(Candidate &one) const;
-  Result<Found> solveRecomputed(const Candidate &one, ComputesAgain what) const;
+  Result<std::unique_ptr<ShardingProblem>> makeProblem(const Group &group, const Mesh &mesh,
+                                                       ComputesAgain what) const;
+  Result<Found> search(const Group &group, ShardingProblem &problem, int64_t searchLimit) const;
+  Status solveUnlimited(const Group &group, Candidate &one) const;
+  Status solveLimited(const Group &group, Candidate &one) const;
+  Result<Found> solveRecomputed(const Group &group, const Candidate &one, ComputesAgain what) const;
+  Result<Candidate> solve(const Group &group) const;
+  void keepPace(std::vector<Group> &groups, ArrayRef<Candidate> best);
 
   func::FuncOp function;
   StepOutline outline;
@@ -65,17 +87,19 @@ private:
   const StageEstimateOptions &options;
   ::autopar::Schedule schedule;
   const ::autopar::SearchEngine *engine = nullptr;
+  std::optional<OpsOfStages> ops;
+  std::optional<ForwardChain> chain; ///< of several stages
+  ::autopar::Schedule table;         ///< of them
   ChainCut cut;
-  int64_t limit = 0;
   /// By what is computed again, made when it is asked for.
   mutable std::array<std::optional<ComputedAgain>, 3> again;
   mutable std::array<std::once_flag, 3> isMade;
 };
 
-std::vector<Mesh> Estimator::meshes() const {
+std::vector<Mesh> Estimator::meshes(const Group &group) const {
   if (std::vector<::autopar::MeshAxis> axes = options.constraints.mesh(); !axes.empty())
     return {Mesh::over("mesh", axes)};
-  int64_t devices = cluster.deviceCount() / options.stages;
+  auto devices = static_cast<int64_t>(group.devices.size());
   std::vector<Mesh> found;
   auto isNear = [&](const Mesh &mesh) {
     double ratio = static_cast<double>(innermost(mesh)) / static_cast<double>(options.near);
@@ -84,19 +108,37 @@ std::vector<Mesh> Estimator::meshes() const {
   for (Mesh &mesh : meshCandidates(cluster, devices))
     if (devices <= 16 || (mesh.axes.size() <= 2 && isNear(mesh)))
       found.push_back(std::move(mesh));
+  for (Mesh &mesh : found)
+    for (int64_t &device : mesh.devices)
+      device = group.devices[device];
   return found;
 }
 
 /// The slowest stage sets the pace; under 1F1B it waits while the first micro-batch goes through
 /// all others.
-double Estimator::stepUs(const ShardingProblem &problem, ArrayRef<int32_t> choice) const {
-  auto [once, each] = problem.onceAndEachUs(choice);
+double Estimator::stepUs(const Group &group, const Found &found) const {
   auto parts = static_cast<double>(schedule.microBatches);
   if (parts == 1) // one stage after the other
-    return once + cut.messagesUs;
-  return once / static_cast<double>(options.stages) +
-         each / parts * (parts * cut.slowestShare + options.bubble * (1 - cut.slowestShare)) +
+    return found.onceUs * group.share + cut.messagesUs;
+  return found.onceUs / static_cast<double>(options.stages) +
+         found.eachUs / parts *
+             (parts * group.largestShare + options.bubble * (group.share - group.largestShare)) +
          cut.messagesUs;
+}
+
+double Estimator::stepUs(ArrayRef<Group> groups, ArrayRef<Candidate> best) const {
+  auto parts = static_cast<double>(schedule.microBatches);
+  double once = 0, slowest = 0, all = 0, inOrder = 0;
+  for (auto [group, one] : llvm::zip_equal(groups, best)) {
+    once = std::max(once, one.found.onceUs);
+    inOrder += one.found.onceUs * group.share;
+    slowest = std::max(slowest, one.found.eachUs / parts * group.largestShare);
+    all += one.found.eachUs / parts * group.share;
+  }
+  if (parts == 1)
+    return inOrder + cut.messagesUs;
+  return once / static_cast<double>(options.stages) + parts * slowest +
+         options.bubble * (all - slowest) + cut.messagesUs;
 }
 
 const ComputedAgain *Estimator::againOf(ComputesAgain what) const {
@@ -108,17 +150,18 @@ const ComputedAgain *Estimator::againOf(ComputesAgain what) const {
   return &*again[index];
 }
 
-Result<std::unique_ptr<ShardingProblem>> Estimator::makeProblem(const Mesh &mesh,
-                                                                ComputesAgain what) const {
+Result<std::unique_ptr<ShardingProblem>>
+Estimator::makeProblem(const Group &group, const Mesh &mesh, ComputesAgain what) const {
   auto problem =
       std::make_unique<ShardingProblem>(outline, schedule, std::vector<Mesh>{mesh}, cluster,
-                                        options.stages, cut.slowestShare, againOf(what));
+                                        group.behind, group.largestShare, againOf(what));
   AUTOPAR_RETURN_IF_ERROR(problem->status());
   AUTOPAR_RETURN_IF_ERROR(constrain(*problem, options.constraints));
   return problem;
 }
 
-Result<Estimator::Found> Estimator::search(ShardingProblem &problem, int64_t searchLimit) const {
+Result<Estimator::Found> Estimator::search(const Group &group, ShardingProblem &problem,
+                                           int64_t searchLimit) const {
   problem.graph().memoryLimitBytes = searchLimit;
   ::autopar::SearchOptions search;
   search.seed = options.seed;
@@ -130,26 +173,27 @@ Result<Estimator::Found> Estimator::search(ShardingProblem &problem, int64_t sea
   Found found;
   found.choice = std::move(solutions->front().choice);
   found.peakBytes = solutions->front().peakBytes;
-  found.stepUs = stepUs(problem, found.choice);
+  std::tie(found.onceUs, found.eachUs) = problem.onceAndEachUs(found.choice);
+  found.stepUs = stepUs(group, found);
   return found;
 }
 
 /// What can never fit is not searched.
-Status Estimator::solveUnlimited(Candidate &one) const {
-  auto problem = makeProblem(one.mesh, ComputesAgain::Nothing);
+Status Estimator::solveUnlimited(const Group &group, Candidate &one) const {
+  auto problem = makeProblem(group, one.mesh, ComputesAgain::Nothing);
   if (!problem)
     return problem.status();
   one.problem = problem.take();
-  bool fits = ::autopar::fewestBytes(one.problem->graph()) <= limit;
+  bool fits = ::autopar::fewestBytes(one.problem->graph()) <= group.limit;
   if (!fits && options.recomputes) {
-    auto least = makeProblem(one.mesh, ComputesAgain::Layers);
+    auto least = makeProblem(group, one.mesh, ComputesAgain::Layers);
     if (!least)
       return least.status();
-    fits = ::autopar::fewestBytes((*least)->graph()) <= limit;
+    fits = ::autopar::fewestBytes((*least)->graph()) <= group.limit;
   }
   if (!fits)
     return Status::badInput("no sharding fits");
-  Result<Found> found = search(*one.problem, 0);
+  Result<Found> found = search(group, *one.problem, 0);
   if (!found)
     return found.status();
   one.found = found.take();
@@ -157,12 +201,12 @@ Status Estimator::solveUnlimited(Candidate &one) const {
 }
 
 /// The fastest that fits.
-Status Estimator::solveLimited(Candidate &one) const {
-  Result<Found> best = search(*one.problem, limit);
+Status Estimator::solveLimited(const Group &group, Candidate &one) const {
+  Result<Found> best = search(group, *one.problem, group.limit);
   for (ComputesAgain what : {ComputesAgain::Cheap, ComputesAgain::Layers}) {
     if (!options.recomputes)
       break;
-    Result<Found> found = solveRecomputed(one, what);
+    Result<Found> found = solveRecomputed(group, one, what);
     if (found && (!best || found->stepUs < best->stepUs))
       best = std::move(found);
   }
@@ -174,60 +218,131 @@ Status Estimator::solveLimited(Candidate &one) const {
 
 /// Of what the sharding was searched with, the part that makes it fit is computed again: as if all
 /// of it freed as much for its time.
-Result<Estimator::Found> Estimator::solveRecomputed(const Candidate &one,
+Result<Estimator::Found> Estimator::solveRecomputed(const Group &group, const Candidate &one,
                                                     ComputesAgain what) const {
-  auto problem = makeProblem(one.mesh, what);
+  auto problem = makeProblem(group, one.mesh, what);
   if (!problem)
     return problem.status();
-  Result<Found> found = search(**problem, limit);
+  Result<Found> found = search(group, **problem, group.limit);
   if (!found)
     return found;
-  double keptUs = stepUs(*one.problem, found->choice);
+  auto [onceUs, eachUs] = one.problem->onceAndEachUs(found->choice);
   auto kept =
       static_cast<double>(::autopar::evaluate(one.problem->graph(), found->choice).peakBytes);
-  double missing = kept - static_cast<double>(limit),
+  double missing = kept - static_cast<double>(group.limit),
          freed = kept - static_cast<double>(found->peakBytes);
   double share = missing <= 0 ? 0 : std::min(1.0, missing / freed);
-  found->stepUs = keptUs + share * (found->stepUs - keptUs);
+  found->onceUs = onceUs + share * (found->onceUs - onceUs);
+  found->eachUs = eachUs + share * (found->eachUs - eachUs);
+  found->stepUs = stepUs(group, *found);
   found->again = what;
   return found;
 }
 
-Result<StageEstimate> Estimator::run() {
-  limit = options.memoryLimit ? options.memoryLimit : cluster.mostUsableBytes();
-  Result<::autopar::Schedule> own = scheduleOf(function);
-  if (!own)
-    return own.status();
-  schedule = own.take();
-  Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(options.engine);
+/// As the dynamic program shares them. BadInput where equal stages, or parts, are as good.
+Result<ChainCut> Estimator::shareDevices() const {
+  std::optional<ChainCut> equal;
+  if (cluster.nodes.size() == 1 && cluster.deviceCount() % options.stages == 0) {
+    auto found = chain->cut(equalMeshes(), table);
+    if (!found)
+      return found.status();
+    equal = found.take();
+    double slowest = *llvm::max_element(equal->shares);
+    if (slowest * static_cast<double>(options.stages) < kBalanced)
+      return Status::badInput("equal stages are balanced");
+  }
+  bool isAny = options.shares == DeviceShares::Any;
+  auto found = chain->choose(options.memoryLimit, table, isAny ? MeshSizes::Any : MeshSizes::Parts);
   if (!found)
     return found.status();
-  engine = *found;
-  if (options.stages > 1) {
-    OpsOfStages ops(function);
-    if (static_cast<int64_t>(ops.forward.size()) < options.stages)
-      return Status::badInput("has fewer operations than stages");
-    bool trains = !ops.later.empty();
-    auto table = ::autopar::makeSchedule("1f1b", options.stages, options.stages,
-                                         schedule.microBatches, trains);
-    if (!table)
-      return table.status();
-    SmallVector<SmallVector<int64_t>> devices(options.stages);
-    for (int64_t device = 0; device < cluster.deviceCount(); ++device)
-      devices[device * options.stages / cluster.deviceCount()].push_back(device);
-    // What is short of memory here may yet be recomputed.
-    auto chain = ForwardChain(function, ops.forward, cluster, trains)
-                     .cut(chainMeshes(cluster, devices, options.memoryLimit), *table);
-    if (!chain)
-      return chain.status();
-    cut = chain.take();
+  if (equal && found->missingBytes >= equal->missingBytes && found->timeUs > kWorth * equal->timeUs)
+    return Status::badInput("equal stages are as fast");
+  scaleMemory(found->meshes);
+  if (isAny) {
+    auto parts = chain->choose(options.memoryLimit, table, MeshSizes::Parts);
+    if (parts && parts->timeUs == found->timeUs)
+      return Status::badInput("parts of nodes are as fast");
   }
+  return found;
+}
+
+std::vector<ChainMesh> Estimator::equalMeshes() const {
+  SmallVector<SmallVector<int64_t>> devices(options.stages);
+  for (int64_t device = 0; device < cluster.deviceCount(); ++device)
+    devices[device * options.stages / cluster.deviceCount()].push_back(device);
+  std::vector<ChainMesh> meshes = chainMeshes(cluster, devices, options.memoryLimit);
+  scaleMemory(meshes);
+  return meshes;
+}
+
+void Estimator::scaleMemory(std::vector<ChainMesh> &meshes) const {
+  for (ChainMesh &mesh : meshes)
+    mesh.memoryBytes =
+        static_cast<int64_t>(options.memoryShare * static_cast<double>(mesh.memoryBytes));
+}
+
+Status Estimator::cutChain() {
+  if (options.stages == 1) {
+    cut.shares = {1};
+    cut.meshes = equalMeshes();
+    return Status::ok();
+  }
+  ops.emplace(function);
+  if (static_cast<int64_t>(ops->forward.size()) < options.stages)
+    return Status::badInput("has fewer operations than stages");
+  bool trains = !ops->later.empty();
+  auto rows = ::autopar::makeSchedule("1f1b", options.stages, options.stages, schedule.microBatches,
+                                      trains);
+  if (!rows)
+    return rows.status();
+  table = rows.take();
+  bool isEqual = options.shares == DeviceShares::Equal;
+  // What is short of memory here may yet be recomputed.
+  chain.emplace(function, ops->forward, cluster, trains, !isEqual && options.recomputes);
+  Result<ChainCut> found = isEqual ? chain->cut(equalMeshes(), table) : shareDevices();
+  if (!found)
+    return found.status();
+  cut = found.take();
+  return Status::ok();
+}
+
+/// In the order of their first stages.
+std::vector<Estimator::Group> Estimator::groupsOf(const ChainCut &own) const {
+  std::vector<Group> groups;
+  std::map<std::tuple<const ::autopar::DeviceType *, size_t, int64_t>, size_t> numbers;
+  for (auto [stage, mesh] : llvm::enumerate(own.meshes)) {
+    std::vector<int64_t> devices(mesh.devices.begin(), mesh.devices.end());
+    int64_t level = cluster.levelBetween(devices.front(), devices.back());
+    auto [it, isNew] =
+        numbers.try_emplace({&cluster.slowestOf(devices), devices.size(), level}, groups.size());
+    double share = own.shares[stage];
+    if (isNew) {
+      Group &group = groups.emplace_back();
+      group.largestShare = group.share = 0;
+      group.behind = options.stages - static_cast<int64_t>(stage);
+      if (options.stages > 1) // one alone would be a whole function
+        group.behind = std::max<int64_t>(2, group.behind);
+      group.limit = mesh.memoryBytes;
+    }
+    Group &group = groups[it->second];
+    if (share > group.largestShare) {
+      group.largestShare = share;
+      group.devices = devices;
+    }
+    group.share += share;
+    group.stages.push_back(stage);
+  }
+  return groups;
+}
+
+/// The fastest mesh for which something fits.
+Result<Estimator::Candidate> Estimator::solve(const Group &group) const {
   std::vector<Candidate> candidates;
-  for (Mesh &mesh : meshes())
+  for (Mesh &mesh : meshes(group))
     candidates.emplace_back().mesh = std::move(mesh);
   parallelFor(function->getContext(), 0, candidates.size(), [&](size_t i) {
     Candidate &one = candidates[i];
-    one.status = solveUnlimited(one);
+    one.status = solveUnlimited(group, one);
     if (!one.status.isOk() || one.found.stepUs >= options.boundUs)
       one.problem.reset();
   });
@@ -236,7 +351,9 @@ Result<StageEstimate> Estimator::run() {
     order.emplace_back(one.found.stepUs, index);
   llvm::sort(order);
   if (options.leastUs && !order.empty())
-    *options.leastUs = order.front().first;
+    *options.leastUs = std::isfinite(*options.leastUs)
+                           ? std::max(*options.leastUs, order.front().first)
+                           : order.front().first;
   Candidate *best = nullptr;
   Status problem = Status::badInput("nothing is faster than what is known");
   for (auto [unlimitedUs, index] : order) {
@@ -247,8 +364,8 @@ Result<StageEstimate> Estimator::run() {
         problem = one.status;
       break; // those after it are no faster
     }
-    if (one.found.peakBytes > limit)
-      one.status = solveLimited(one);
+    if (one.found.peakBytes > group.limit)
+      one.status = solveLimited(group, one);
     if (!one.status.isOk())
       problem = one.status;
     else if (one.found.stepUs < bound)
@@ -256,9 +373,75 @@ Result<StageEstimate> Estimator::run() {
   }
   if (!best)
     return problem;
-  const Found &chosen = best->found;
-  StageEstimate estimate{chosen.stepUs, best->problem->toPlan(chosen.choice), chosen.again};
-  estimate.plan.believed.peakBytes = {chosen.peakBytes};
+  return std::move(*best);
+}
+
+/// Cuts again where meshes take as long as was found, if that is faster.
+void Estimator::keepPace(std::vector<Group> &groups, ArrayRef<Candidate> best) {
+  std::vector<ChainMesh> meshes = cut.meshes;
+  auto parts = static_cast<double>(schedule.microBatches);
+  for (auto [group, one] : llvm::zip_equal(groups, best))
+    for (size_t stage : group.stages)
+      meshes[stage].pace = one.found.eachUs / parts / cut.wholeUs[stage];
+  Result<ChainCut> found = chain->cut(meshes, table);
+  if (!found || found->missingBytes > cut.missingBytes)
+    return;
+  std::vector<Group> again = groupsOf(*found);
+  double before = stepUs(groups, best);
+  double messagesUs = std::exchange(cut.messagesUs, found->messagesUs);
+  if (stepUs(again, best) >= before) {
+    cut.messagesUs = messagesUs;
+    return;
+  }
+  groups = std::move(again);
+  cut = found.take();
+}
+
+Result<StageEstimate> Estimator::run() {
+  Result<::autopar::Schedule> own = scheduleOf(function);
+  if (!own)
+    return own.status();
+  schedule = own.take();
+  Result<const ::autopar::SearchEngine *> found = ::autopar::findSearchEngine(options.engine);
+  if (!found)
+    return found.status();
+  engine = *found;
+  AUTOPAR_RETURN_IF_ERROR(cutChain());
+  std::vector<Group> groups = groupsOf(cut);
+  std::vector<Candidate> best;
+  for (const Group &group : groups) {
+    Result<Candidate> one = solve(group);
+    if (!one)
+      return one.status();
+    best.push_back(one.take());
+  }
+  if (groups.size() > 1 && schedule.microBatches > 1)
+    keepPace(groups, best);
+  StageEstimate estimate;
+  estimate.stepUs = stepUs(groups, best);
+  if (estimate.stepUs >= options.boundUs) {
+    if (options.leastUs)
+      *options.leastUs = estimate.stepUs;
+    return Status::badInput("nothing is faster than what is known");
+  }
+  estimate.meshes.resize(cut.meshes.size());
+  if (groups.size() > 1)
+    for (const ChainMesh &mesh : cut.meshes)
+      estimate.paces.push_back(mesh.pace);
+  size_t slowest = 0;
+  for (auto [number, group] : llvm::enumerate(groups)) {
+    const Candidate &one = best[number];
+    if (one.found.stepUs > best[slowest].found.stepUs)
+      slowest = number;
+    estimate.again = std::max(estimate.again, one.found.again);
+    for (size_t stage : group.stages) {
+      Mesh &mesh = estimate.meshes[stage] = one.mesh;
+      mesh.devices.assign(cut.meshes[stage].devices.begin(), cut.meshes[stage].devices.end());
+    }
+  }
+  const Candidate &chosen = best[slowest];
+  estimate.plan = chosen.problem->toPlan(chosen.found.choice);
+  estimate.plan.believed.peakBytes = {chosen.found.peakBytes};
   return estimate;
 }
 

@@ -22,6 +22,21 @@ SmallVector<SmallVector<int64_t>> mlir::autopar::stageDevices(func::FuncOp funct
   return parts;
 }
 
+void mlir::autopar::setStageDevices(func::FuncOp function, ArrayRef<SmallVector<int64_t>> meshes) {
+  Builder builder(function.getContext());
+  int64_t each = meshes.front().size();
+  bool isDefault = true;
+  SmallVector<Attribute> lists;
+  for (auto [mesh, own] : llvm::enumerate(meshes)) {
+    isDefault &= llvm::equal(own, llvm::seq<int64_t>(mesh * each, (mesh + 1) * each));
+    lists.push_back(builder.getDenseI64ArrayAttr(own));
+  }
+  if (isDefault)
+    function->removeAttr(kStageDevicesAttribute);
+  else
+    function->setAttr(kStageDevicesAttribute, builder.getArrayAttr(lists));
+}
+
 Stages::Stages(func::FuncOp function) : function(function) {
   for (BlockArgument argument : function.getArguments())
     stageCount = std::max(stageCount, of(argument) + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step would take if the function were cut into equal pipeline stages, without cutting it:
+// What a step would take if the function were cut into pipeline stages, without cutting it:
 // fast enough to ask for every number of stages and micro-batches.
 #pragma once
 
@@ -11,9 +11,18 @@
 
 namespace mlir::autopar {
 
+/// How stages share the devices of a cluster.
+enum class DeviceShares {
+  Equal, ///< as many each, in order
+  Parts, ///< what is fastest by the dynamic program, in equal parts of nodes and in whole nodes
+  Any    ///< the same in any number
+};
+
 struct StageEstimateOptions {
   int64_t stages = 1;
+  DeviceShares shares = DeviceShares::Equal;
   int64_t memoryLimit = 0; ///< bytes per device; 0: the cluster's
+  double memoryShare = 1;  ///< what of it may be used
   bool recomputes = false; ///< what does not fit may be computed again
   double bubble = 1;       ///< what the schedule leaves of 1F1B's
   std::string engine = "auto";
@@ -33,15 +42,20 @@ int64_t innermost(const ::autopar::Mesh &mesh);
 
 struct StageEstimate {
   double stepUs = 0; ///< by the slowest of stages that are cut by their compute
-  /// Of the uncut function on the mesh of one stage; its mesh is the best for that many stages.
+  /// Of the uncut function on the mesh of the slowest stage.
   ::autopar::Plan plan;
+  std::vector<::autopar::Mesh> meshes; ///< the best for each stage, on its devices
+  /// How many times as long each mesh takes as its work shared evenly; none: all the same.
+  std::vector<double> paces;
   /// What its sharding was searched with. As much of that is computed again, in the step's time
   /// too, as makes it fit.
   ComputesAgain again = ComputesAgain::Nothing;
 };
 
-/// The best mesh of a stage and the sharding on it, by the memory of the first stage if that were
-/// the largest. BadInput where none fits or is faster than the bound.
+/// The best meshes of stages and the sharding on them, by the memory of the first stage of equal
+/// ones if that were the largest. BadInput where none fits or is faster than the bound, or where
+/// devices that are not shared equally would give nothing else, or nothing faster, than those that
+/// are.
 ::autopar::Result<StageEstimate> estimateStages(func::FuncOp function,
                                                 const ::autopar::Cluster &cluster,
                                                 const StageEstimateOptions &options);

@@ -20,6 +20,12 @@ constexpr StringLiteral kStageDevicesAttribute = "autopar.stage_devices";
 
 /// The devices of each mesh of a function's stages, out of `devices`.
 SmallVector<SmallVector<int64_t>> stageDevices(func::FuncOp function, int64_t devices);
+/// Says which devices each mesh has; autopar-cut-stages takes its word. Equal parts of all devices,
+/// in order, need no mention.
+void setStageDevices(func::FuncOp function, ArrayRef<SmallVector<int64_t>> meshes);
+/// How many times as long each of these meshes takes as its work shared evenly: what they give
+/// up to sharding differs. autopar-cut-stages cuts by it; 1 where nobody says.
+constexpr StringLiteral kStagePaceAttribute = "autopar.stage_pace";
 
 class Stages {
 public:

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "PipelinePlaces.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// More stages than this have bubbles that no batch fills.
+static constexpr int64_t kMostStages = 64;
+/// Devices up to which numbers of stages are tried that do not divide them.
+static constexpr int64_t kFewDevices = 16;
+/// Devices up to which estimates begin with such numbers too.
+static constexpr int64_t kVeryFewDevices = 8;
+/// The ways to share devices that are tried, those that estimates begin with first.
+static constexpr DeviceShares kShares[] = {DeviceShares::Equal, DeviceShares::Parts,
+                                           DeviceShares::Any};
+
+std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
+  std::vector<int64_t> counts;
+  for (int64_t stages = 1; stages <= std::min(devices, kMostStages); ++stages)
+    if (devices % stages == 0 || devices <= kFewDevices)
+      counts.push_back(stages);
+  return counts;
+}
+
+std::vector<int64_t> mlir::autopar::microBatchCounts(int64_t samples) {
+  std::vector<int64_t> counts{1};
+  for (int64_t count = 2; count <= samples; ++count)
+    if (samples % count == 0 && count >= 2 * counts.back())
+      counts.push_back(count);
+  return counts;
+}
+
+static std::string counted(int64_t count, const char *one, const char *several) {
+  return std::to_string(count) + " " + (count == 1 ? one : several);
+}
+
+std::string PipelinePlaces::nameOf(PipelinePlace place) const {
+  std::string name = counted(choices.stages[place.stages], "stage", "stages");
+  if (choices.microBatches.size() > 1)
+    name +=
+        ", " + counted(choices.microBatches[place.microBatches], "micro-batch", "micro-batches");
+  if (place.shares == DeviceShares::Parts)
+    name += ", on parts of nodes";
+  else if (place.shares == DeviceShares::Any)
+    name += ", on any numbers of devices";
+  return name;
+}
+
+/// Stages are equal where all devices are alike, or somebody says what their meshes are. Of many
+/// equal devices other shares differ by too little to look for.
+bool PipelinePlaces::isOffered(PipelinePlace place) const {
+  if (place.microBatches >= choices.microBatches.size() || place.stages >= choices.stages.size())
+    return false;
+  int64_t stages = choices.stages[place.stages], devices = cluster.deviceCount();
+  bool isGiven = !demands.meshes().empty(), divides = devices % stages == 0;
+  bool areAlike = llvm::all_of(cluster.nodes, [&](const ::autopar::NodeGroup &group) {
+    return group.deviceType == cluster.nodes.front().deviceType;
+  });
+  if (place.shares == DeviceShares::Equal)
+    return divides && (stages == 1 || isGiven || areAlike);
+  return stages > 1 && !isGiven && (devices <= kFewDevices || !areAlike || !divides);
+}
+
+/// With one part of the batch. Numbers that do not divide the devices are begun with where devices
+/// are few, and else only tried beside better ones.
+SmallVector<PipelinePlace> PipelinePlaces::startsOf(size_t stages) const {
+  bool divides = cluster.deviceCount() % choices.stages[stages] == 0;
+  SmallVector<PipelinePlace> found;
+  if (!divides && choices.stages.size() > 1 && cluster.deviceCount() > kVeryFewDevices)
+    return found;
+  for (DeviceShares shares : kShares)
+    if (PipelinePlace place{0, stages, shares}; isOffered(place) && (found.empty() || !divides))
+      found.push_back(place);
+  return found;
+}
+
+/// More stages want more micro-batches. Devices may be shared in another way by as many stages, or
+/// by one more or less.
+SmallVector<PipelinePlace> PipelinePlaces::neighbours(PipelinePlace place) const {
+  SmallVector<PipelinePlace> found;
+  for (auto [microBatches, stages] :
+       std::initializer_list<std::pair<int, int>>{{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}}) {
+    PipelinePlace other = place; // below 0: very large
+    other.microBatches += microBatches;
+    do
+      other.stages += stages;
+    while (stages != 0 && other.stages < choices.stages.size() && !isOffered(other));
+    if (isOffered(other))
+      found.push_back(other);
+  }
+  for (DeviceShares shares : kShares)
+    for (int stages : {0, 1, -1})
+      if (PipelinePlace other{place.microBatches, place.stages + stages, shares};
+          shares != place.shares && isOffered(other))
+        found.push_back(other);
+  return found;
+}
