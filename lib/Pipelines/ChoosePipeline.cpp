@@ -376,21 +376,14 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
     return emitError(module.getLoc()) << parsed.status().message();
   demands = parsed.take();
   int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
-  // Estimates may promise what does not fit: where none holds, they get less to promise, and where
-  // that does not help, what is slower than they are, and was left out for it, has its turn.
-  std::set<PipelinePlace> broken;
-  for (limitShare = 1; !chosen && limitShare >= kLeastShare; limitShare *= kShareStep) {
+  // Estimates may promise what does not fit: where none holds, what is slower than they are, and
+  // was left out for it, has its turn, and where that does not help, they get less to promise.
+  while (tryBest(turns) && !chosen && !tried.empty())
+    leftOut.insert(tried.begin(), tried.end());
+  leftOut.clear();
+  for (limitShare = kShareStep; !chosen && limitShare >= kLeastShare; limitShare *= kShareStep)
     if (!tryBest(turns))
       break;
-    broken.insert(tried.begin(), tried.end());
-  }
-  limitShare = 1;
-  while (!chosen && !broken.empty()) {
-    leftOut = broken;
-    if (!tryBest(turns))
-      break;
-    broken.insert(tried.begin(), tried.end());
-  }
   if (!chosen)
     return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
   // Estimates of shares that are not equal are rough: who is behind may be first in the end.
