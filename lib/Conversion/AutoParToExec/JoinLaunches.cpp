@@ -12,6 +12,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_JOINLAUNCHESPASS
@@ -65,6 +66,20 @@ struct Run {
 class JoinedKernel {
 public:
   JoinedKernel(const Run &run, ModuleOp kernels) : run(run), kernels(kernels) {}
+
+  /// Runs of the same, as those of layers that are alike, have one kernel.
+  std::string key() const {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    for (exec::LaunchOp launch : run.launches) {
+      out << launch.getKernel() << ' ' << (*launch.getGrid())[0];
+      for (size_t number = 0; number < launch.getInputs().size() + launch.getOutputs().size();
+           ++number)
+        out << ' ' << placeOf(launch, number);
+      out << ';';
+    }
+    return text;
+  }
 
   func::FuncOp write(StringRef name) {
     firstBlocks.push_back(0);
@@ -165,7 +180,10 @@ struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunches
     for (auto program : getOperation().getOps<exec::ProgramOp>()) {
       if (!program.getKernelsAttr())
         continue;
-      kernels = getOperation().lookupSymbol<ModuleOp>(program.getKernelsAttr());
+      auto own = getOperation().lookupSymbol<ModuleOp>(program.getKernelsAttr());
+      if (kernels != own)
+        known.clear();
+      kernels = own;
       states.clear();
       for (auto port : program.getOps<exec::PortOp>())
         if (port.getRole() == exec::Role::State && port.getBuffer())
@@ -178,6 +196,7 @@ struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunches
 
 private:
   ModuleOp kernels;
+  llvm::StringMap<func::FuncOp> known; ///< joined kernels
   Roots states;
   llvm::SmallSetVector<func::FuncOp, 8> replaced;
   int64_t made = 0;
@@ -221,7 +240,10 @@ private:
       return;
     exec::LaunchOp first = run.launches.front();
     int64_t extent = 0, flops = 0, bytes = 0;
-    func::FuncOp kernel = JoinedKernel(run, kernels).write("joined" + std::to_string(made++));
+    JoinedKernel joint(run, kernels);
+    func::FuncOp &kernel = known[joint.key()];
+    if (!kernel)
+      kernel = joint.write("joined" + std::to_string(made++));
     for (exec::LaunchOp launch : run.launches) {
       extent += launch.getExtent();
       flops += launch.getFlops();
