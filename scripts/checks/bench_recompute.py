@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a choice of operations to compute again gains over the best choice of layers, under the same memory limit and sharding. Both are
+"""What a choice of operations to compute again gains over the best choice of layers, under the same memory limit. Both are
 compiled; the memory plan says what they need, the simulation of what was compiled how long a step takes."""
 
+import itertools
 import json
 import pathlib
 import re
@@ -110,23 +111,23 @@ def compare(judge: Judge, shares: Sequence[float] = SHARES) -> Iterator[Dict[str
     least, none = full["believed"]["peak_bytes"][0], judge.recomputing(full, [])
     known: Dict[Any, Judged] = {}
 
-    def judged(rule: str, count: int) -> Judged:
-        if (rule, count) not in known:
-            known[rule, count] = judge.recomputing(full, rules(layers)[rule](count))
-        return known[rule, count]
+    def judged(sharded: Dict[str, Any], rule: str, count: int) -> Judged:
+        key = (json.dumps([sharded["ops"], sharded["shard"]]), rule, count)
+        if key not in known:
+            known[key] = judge.recomputing(sharded, rules(layers)[rule](count))
+        return known[key]
 
     for share in shares:
         limit = int(least + share * (none.bytes - least))
         plan = judge.searched("--memory-limit", str(limit))
-        if any(plan[key] != full[key] for key in ("ops", "shard")):
-            raise ValueError(f"under {limit} bytes the search shards otherwise: layers and operations cannot be compared")
-        ours = judge.recomputing(full, plan["recompute"])
+        ours = judge.recomputing(plan, plan["recompute"])
         room = max(limit, ours.bytes)
         found = []
-        for rule in rules(layers):
-            count = fewest(len(layers), lambda count, rule=rule: judged(rule, count).bytes <= room)
+        # Layers may have the sharding that was found with operations, too.
+        for sharded, rule in itertools.product((full, plan), rules(layers)):
+            count = fewest(len(layers), lambda count, sharded=sharded, rule=rule: judged(sharded, rule, count).bytes <= room)
             if count <= len(layers):
-                found.append((judged(rule, count).us, count, rule))
+                found.append((judged(sharded, rule, count).us, count, rule))
         us, count, rule = min(found)
         yield {"limit": limit, "bytes": room, "operations": ours.us, "layers": us, "count": count, "of": len(layers), "rule": rule,
                "kept": none.us}
