@@ -63,16 +63,6 @@ bool ComputedAgain::isForward(Operation *op) const {
          !MicroBatches::joins(op);
 }
 
-static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
-  auto types = [](auto values) {
-    SmallVector<RankedTensorType> list;
-    for (Value value : values)
-      list.push_back(tensorTypeOf(value));
-    return list;
-  };
-  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device, /*mayScale=*/true);
-}
-
 void ComputedAgain::addStage(int64_t stage, const ::autopar::DeviceType &device,
                              ComputesAgain what) {
   RecomputeProblem problem;

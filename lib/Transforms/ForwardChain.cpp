@@ -22,16 +22,6 @@ static constexpr int64_t kAllSizes = 16;
 /// What part of the devices of a type the smallest mesh has where sizes are parts.
 static constexpr int64_t kMostParts = 16;
 
-static double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
-  auto types = [](auto values) {
-    SmallVector<RankedTensorType> list;
-    for (Value value : values)
-      list.push_back(tensorTypeOf(value));
-    return list;
-  };
-  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device, /*mayScale=*/true);
-}
-
 ForwardChain::ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops,
                            const ::autopar::Cluster &cluster, bool trains, bool recomputes)
     : ops(ops), cluster(cluster) {

@@ -5,6 +5,7 @@
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/Sharding.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -39,4 +40,14 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
   if (cost && cost.isLight())
     return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
   return ::autopar::opTimeUs(flops, read + written, type, device);
+}
+
+double mlir::autopar::wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {
+  auto types = [](auto values) {
+    SmallVector<RankedTensorType> list;
+    for (Value value : values)
+      list.push_back(tensorTypeOf(value));
+    return list;
+  };
+  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device, /*mayScale=*/true);
 }

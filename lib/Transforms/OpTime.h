@@ -17,5 +17,7 @@ int64_t bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> result
 double opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
                 ArrayRef<RankedTensorType> results, const ::autopar::DeviceType &device,
                 bool mayScale = false);
+/// Of an operation on the tensors that it has; what nobody measured is guessed from other sizes.
+double wholeTimeUs(Operation *op, const ::autopar::DeviceType &device);
 
 } // namespace mlir::autopar
