@@ -4,13 +4,12 @@
 
 #include "ChoosePipeline.h"
 #include "CompileKernels.h"
+#include "CompileSettings.h"
 #include "ForbidChoices.h"
 #include "SearchPlan.h"
 
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Base/OutputFile.h"
-#include "autopar/Conversion/KernelsToCuda.h"
-#include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -18,13 +17,10 @@
 #include "autopar/Import/Onnx/MultiDevice.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
 #include "autopar/Import/Profile/GraphImporter.h"
-#include "autopar/Plan/Degrees.h"
 #include "autopar/Report/HtmlReport.h"
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
-#include "autopar/Transforms/LibraryAttention.h"
-#include "autopar/Transforms/LibraryConvolution.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -63,13 +59,10 @@ Status writeText(StringRef path, function_ref<void(llvm::raw_ostream &)> write) 
 class Compilation {
 public:
   Compilation(const CompileOptions &options, MLIRContext &context)
-      : options(options), context(context) {}
+      : options(options), context(context), settings(options) {}
 
   Result<CompileResult> run() {
-    AUTOPAR_RETURN_IF_ERROR(readProfile());
-    AUTOPAR_RETURN_IF_ERROR(chooseCluster());
-    AUTOPAR_RETURN_IF_ERROR(chooseTarget());
-    AUTOPAR_RETURN_IF_ERROR(readPlan());
+    AUTOPAR_RETURN_IF_ERROR(settings.read(context));
     size_t count = 0;
     for (const PhaseInfo &info : allPhases())
       count += runs(info.phase);
@@ -94,180 +87,19 @@ public:
 private:
   bool shards() const { return !shardOptions.cluster.empty() || !shardOptions.plan.empty(); }
 
-  int64_t deviceCount() const { return cluster ? cluster->deviceCount() : 1; }
-
   /// Sharding phases are skipped on one rank.
   bool runs(Phase phase) const {
     if (phase < options.startAt || phase > options.stopAfter)
       return false;
     if (phase == Phase::Train && !options.train)
       return false;
-    if (phase == Phase::SplitMicroBatches && shardOptions.microBatches <= 1 && !degrees)
+    if (phase == Phase::SplitMicroBatches && shardOptions.microBatches <= 1 && !settings.degrees)
       return false;
     if (phase == Phase::CutStages && shardOptions.stages == 1 && shardOptions.plan.empty() &&
-        !choosesPipeline() && !degrees)
+        !choosesPipeline() && !settings.degrees)
       return false;
     bool isSharding = phase >= Phase::CutStages && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
-  }
-
-  Status readProfile() {
-    if (options.profile.empty())
-      return Status::ok();
-    Result<::autopar::ProfileDatabase> loaded =
-        ::autopar::ProfileDatabase::load(options.profile, options.profileFallback);
-    if (!loaded)
-      return loaded.status();
-    profile = loaded.take();
-    return Status::ok();
-  }
-
-  /// The cluster with what was measured on it.
-  Status believeMeasurements() {
-    if (!profile)
-      return Status::ok();
-    if (Status status = ::autopar::believeProfile(*cluster, *profile, options.profileFallback);
-        !status.isOk())
-      return status.at(options.profile);
-    shardOptions.cluster = cluster->toJson();
-    return Status::ok();
-  }
-
-  Status chooseCluster() {
-    shardOptions.cluster = options.cluster;
-    if (options.cluster.empty() && options.ranks > 1)
-      shardOptions.cluster = "presets:cpux" + std::to_string(options.ranks);
-    // What one rank computes again is searched for too.
-    bool mayRecompute = options.train && options.constraints.word("recompute") != "none" &&
-                        (options.memoryLimit || options.constraints.has("recompute"));
-    if (options.cluster.empty() && options.ranks <= 1 && mayRecompute)
-      shardOptions.cluster = "presets:cpux1";
-    shardOptions.engine = options.engine;
-    shardOptions.seed = options.seed;
-    shardOptions.plan = options.plan;
-    shardOptions.emitPlan = options.emitPlan;
-    shardOptions.memoryLimit = options.memoryLimit;
-    lowerOptions.threads = options.threads;
-    lowerOptions.packWeights = options.packWeights;
-    lowerOptions.memoryLimit = options.memoryLimit;
-    if (shardOptions.cluster.empty())
-      return Status::ok();
-    Result<::autopar::Cluster> loaded = ::autopar::Cluster::load(shardOptions.cluster);
-    if (!loaded)
-      return loaded.status();
-    cluster = loaded.take();
-    AUTOPAR_RETURN_IF_ERROR(believeMeasurements());
-    if (options.memoryLimit == 0)
-      lowerOptions.memoryLimit = cluster->mostUsableBytes();
-    return Status::ok();
-  }
-
-  /// Programs are for what the cluster's devices are, unless the caller says otherwise.
-  Status chooseTarget() {
-    if (!options.target.empty() && options.target != "cpu" && options.target != "cuda")
-      return {StatusCode::Usage, "--target: expected cpu or cuda, got \"" + options.target + "\""};
-    bool hasGpus = false, hasCpus = !cluster;
-    int chip = INT_MAX;
-    std::string oldest;
-    for (int64_t device = 0; cluster && device < cluster->deviceCount(); ++device) {
-      const ::autopar::DeviceType &type = cluster->typeOfDevice(device);
-      hasGpus |= type.cudaChip != 0;
-      hasCpus |= type.cudaChip == 0;
-      if (type.cudaChip != 0 && type.cudaChip < chip) {
-        chip = type.cudaChip;
-        oldest = type.name;
-      }
-    }
-    if (!attentionModeFromName(options.attention))
-      return {StatusCode::Usage,
-              "--attention: expected auto, fused or products, got \"" + options.attention + "\""};
-    lowerOptions.attention = options.attention;
-    if (!convolutionModeFromName(options.convolutions))
-      return {StatusCode::Usage,
-              "--convolutions: expected auto or kernels, got \"" + options.convolutions + "\""};
-    lowerOptions.convolutions = options.convolutions;
-    bool isLowered = options.stopAfter >= Phase::Lower;
-    if (options.target.empty() && hasGpus && hasCpus && isLowered)
-      return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "
-                              "program: say --target cpu or --target cuda");
-    lowerOptions.target = !options.target.empty() ? options.target
-                          : hasGpus && !hasCpus   ? "cuda"
-                                                  : "cpu";
-    if (!hasGpus || lowerOptions.target == "cpu")
-      return Status::ok();
-    if (chip < ::autopar::kPtxChip && isLowered)
-      return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +
-                              " on; the cluster's " + oldest + " is sm_" + std::to_string(chip));
-    cudaChip = std::max(chip, ::autopar::kPtxChip);
-    return Status::ok();
-  }
-
-  /// A plan in degrees becomes constraints, once the batch is known; a full one says into how many
-  /// micro-batches the batch is split.
-  Status readPlan() {
-    demands = options.constraints;
-    if (options.useOnnxShardings) {
-      if (!llvm::sys::fs::exists(options.input))
-        return Status::noInput(options.input + ": no such file");
-      size_t unread = 0;
-      Result<::autopar::Constraints> own =
-          readMultiDevice(options.input, deviceCount(), context, unread);
-      if (!own)
-        return own.status();
-      AUTOPAR_RETURN_IF_ERROR(demands.demand(*own));
-      if (unread)
-        emitRemark(FileLineColLoc::get(&context, options.input, 0, 0))
-            << unread << " shardings of values that are no parameters or inputs are left to the "
-            << "search";
-    }
-    if (!options.plan.empty()) {
-      Result<bool> isInDegrees = ::autopar::Degrees::isIn(options.plan);
-      if (!isInDegrees)
-        return isInDegrees.status();
-      if (*isInDegrees)
-        return readDegrees();
-      Result<::autopar::Plan> plan = ::autopar::Plan::load(options.plan);
-      if (!plan)
-        return plan.status();
-      if (plan->microBatches > 1)
-        AUTOPAR_RETURN_IF_ERROR(
-            demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));
-    }
-    settleDemands();
-    return Status::ok();
-  }
-
-  Status readDegrees() {
-    Result<::autopar::Degrees> read = ::autopar::Degrees::load(options.plan);
-    if (!read)
-      return read.status();
-    AUTOPAR_RETURN_IF_ERROR(read->checkRanks(deviceCount()));
-    if (options.startAt > Phase::SplitMicroBatches)
-      return Status::badInput(options.plan + ": a plan in degrees says how the batch is split; "
-                                             "start at split-micro-batches or before");
-    shardOptions.plan = "";
-    degrees = read.take();
-    return Status::ok();
-  }
-
-  /// What the demands mean for the passes.
-  void settleDemands() {
-    shardOptions.microBatches = demands.number("micro-batches", 1);
-    int64_t turns = demands.number("virtual-stages", 1);
-    shardOptions.stageMeshes = demands.number("stages", 1);
-    shardOptions.stages = shardOptions.stageMeshes * turns;
-    std::string recompute = demands.word("recompute");
-    // An inference step has nothing to compute again.
-    shardOptions.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";
-    std::string schedule = demands.word("schedule");
-    if (schedule.empty())
-      schedule = turns > 1 ? "interleaved" : shardOptions.stages == 0 ? "auto" : "1f1b";
-    shardOptions.schedule = schedule;
-    std::string mesh;
-    for (const std::vector<::autopar::MeshAxis> &axes : demands.meshes())
-      mesh += (mesh.empty() ? "" : "/") + ::autopar::shapeText(axes);
-    shardOptions.mesh = mesh;
-    shardOptions.constraints = demands.toText();
   }
 
   /// Reports tell how many samples a step takes, and how many words where they are numbers.
@@ -284,17 +116,7 @@ private:
     auto function = module->lookupSymbol<func::FuncOp>("main");
     if (function)
       countSamples(function);
-    if (!degrees)
-      return Status::ok();
-    std::optional<int64_t> batch = function ? samplesOf(function) : std::nullopt;
-    if (!batch)
-      return Status::badInput(options.plan + ": the model has no input with a batch dimension");
-    Result<::autopar::Constraints> demanded = degrees->constraints(*batch);
-    if (!demanded)
-      return demanded.status();
-    AUTOPAR_RETURN_IF_ERROR(demands.demand(*demanded));
-    settleDemands();
-    return Status::ok();
+    return settings.settleBatch(function ? samplesOf(function) : std::nullopt);
   }
 
   Status read() {
@@ -325,11 +147,11 @@ private:
 
   Status importGraph() {
     Result<::autopar::OperatorGraph> graph =
-        ::autopar::OperatorGraph::load(options.input, *profile);
+        ::autopar::OperatorGraph::load(options.input, *settings.profile);
     if (!graph)
       return graph.status();
     FailureOr<OwningOpRef<ModuleOp>> imported =
-        importOperatorGraph(*graph, *profile, options.input, context);
+        importOperatorGraph(*graph, *settings.profile, options.input, context);
     if (failed(imported))
       return reported();
     module = std::move(*imported);
@@ -561,8 +383,8 @@ private:
 
   Status emit() {
     EmitOptions emit;
-    AUTOPAR_RETURN_IF_ERROR(
-        compileKernels(*module, options.targetCpu, options.optimizesKernels, cudaChip, emit));
+    AUTOPAR_RETURN_IF_ERROR(compileKernels(*module, options.targetCpu, options.optimizesKernels,
+                                           settings.cudaChip, emit));
     emit.plan = result.plan;
     emit.folder = llvm::sys::path::parent_path(options.output).str();
     if (emit.folder.empty())
@@ -584,16 +406,13 @@ private:
 
   const CompileOptions &options;
   MLIRContext &context;
-  AutoShardOptions shardOptions;
-  LowerOptions lowerOptions;
-  ::autopar::Constraints demands;
-  std::optional<::autopar::Degrees> degrees;
+  CompileSettings settings;
+  const AutoShardOptions &shardOptions = settings.shard;
+  const LowerOptions &lowerOptions = settings.lower;
+  const std::optional<::autopar::Cluster> &cluster = settings.cluster;
   OwningOpRef<ModuleOp> module;
-  std::optional<::autopar::Cluster> cluster; ///< of the search
-  std::optional<::autopar::ProfileDatabase> profile;
   int64_t samples = 0, tokens = 0; ///< of a step
-  int cudaChip = ::autopar::kPtxChip;
-  SearchHandoff found; ///< the plan, from the search on
+  SearchHandoff found;             ///< the plan, from the search on
   bool isDescribed = false;
   bool isLowered = false; ///< the search left programs with their memory planned
   CompileResult result;

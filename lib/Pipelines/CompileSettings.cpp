@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header. What cannot go together is refused before anything is read of the model.
+#include "CompileSettings.h"
+
+#include "autopar/Conversion/KernelsToCuda.h"
+#include "autopar/Import/Onnx/MultiDevice.h"
+#include "autopar/Transforms/LibraryAttention.h"
+#include "autopar/Transforms/LibraryConvolution.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Result;
+using ::autopar::Status;
+using ::autopar::StatusCode;
+
+CompileSettings::CompileSettings(const CompileOptions &options)
+    : cudaChip(::autopar::kPtxChip), options(options) {}
+
+Status CompileSettings::read(MLIRContext &context) {
+  AUTOPAR_RETURN_IF_ERROR(readProfile());
+  AUTOPAR_RETURN_IF_ERROR(chooseCluster());
+  AUTOPAR_RETURN_IF_ERROR(chooseTarget());
+  return readPlan(context);
+}
+
+int64_t CompileSettings::deviceCount() const { return cluster ? cluster->deviceCount() : 1; }
+
+Status CompileSettings::readProfile() {
+  if (options.profile.empty())
+    return Status::ok();
+  Result<::autopar::ProfileDatabase> loaded =
+      ::autopar::ProfileDatabase::load(options.profile, options.profileFallback);
+  if (!loaded)
+    return loaded.status();
+  profile = loaded.take();
+  return Status::ok();
+}
+
+/// The cluster with what was measured on it.
+Status CompileSettings::believeMeasurements() {
+  if (!profile)
+    return Status::ok();
+  if (Status status = ::autopar::believeProfile(*cluster, *profile, options.profileFallback);
+      !status.isOk())
+    return status.at(options.profile);
+  shard.cluster = cluster->toJson();
+  return Status::ok();
+}
+
+Status CompileSettings::chooseCluster() {
+  shard.cluster = options.cluster;
+  if (options.cluster.empty() && options.ranks > 1)
+    shard.cluster = "presets:cpux" + std::to_string(options.ranks);
+  // What one rank computes again is searched for too.
+  bool mayRecompute = options.train && options.constraints.word("recompute") != "none" &&
+                      (options.memoryLimit || options.constraints.has("recompute"));
+  if (options.cluster.empty() && options.ranks <= 1 && mayRecompute)
+    shard.cluster = "presets:cpux1";
+  shard.engine = options.engine;
+  shard.seed = options.seed;
+  shard.plan = options.plan;
+  shard.emitPlan = options.emitPlan;
+  shard.memoryLimit = options.memoryLimit;
+  lower.threads = options.threads;
+  lower.packWeights = options.packWeights;
+  lower.memoryLimit = options.memoryLimit;
+  if (shard.cluster.empty())
+    return Status::ok();
+  Result<::autopar::Cluster> loaded = ::autopar::Cluster::load(shard.cluster);
+  if (!loaded)
+    return loaded.status();
+  cluster = loaded.take();
+  AUTOPAR_RETURN_IF_ERROR(believeMeasurements());
+  if (options.memoryLimit == 0)
+    lower.memoryLimit = cluster->mostUsableBytes();
+  return Status::ok();
+}
+
+/// Programs are for what the cluster's devices are, unless the caller says otherwise.
+Status CompileSettings::chooseTarget() {
+  if (!options.target.empty() && options.target != "cpu" && options.target != "cuda")
+    return {StatusCode::Usage, "--target: expected cpu or cuda, got \"" + options.target + "\""};
+  bool hasGpus = false, hasCpus = !cluster;
+  int chip = INT_MAX;
+  std::string oldest;
+  for (int64_t device = 0; cluster && device < cluster->deviceCount(); ++device) {
+    const ::autopar::DeviceType &type = cluster->typeOfDevice(device);
+    hasGpus |= type.cudaChip != 0;
+    hasCpus |= type.cudaChip == 0;
+    if (type.cudaChip != 0 && type.cudaChip < chip) {
+      chip = type.cudaChip;
+      oldest = type.name;
+    }
+  }
+  if (!attentionModeFromName(options.attention))
+    return {StatusCode::Usage,
+            "--attention: expected auto, fused or products, got \"" + options.attention + "\""};
+  lower.attention = options.attention;
+  if (!convolutionModeFromName(options.convolutions))
+    return {StatusCode::Usage,
+            "--convolutions: expected auto or kernels, got \"" + options.convolutions + "\""};
+  lower.convolutions = options.convolutions;
+  bool isLowered = options.stopAfter >= Phase::Lower;
+  if (options.target.empty() && hasGpus && hasCpus && isLowered)
+    return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "
+                            "program: say --target cpu or --target cuda");
+  lower.target = !options.target.empty() ? options.target : hasGpus && !hasCpus ? "cuda" : "cpu";
+  if (!hasGpus || lower.target == "cpu")
+    return Status::ok();
+  if (chip < ::autopar::kPtxChip && isLowered)
+    return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +
+                            " on; the cluster's " + oldest + " is sm_" + std::to_string(chip));
+  cudaChip = std::max(chip, ::autopar::kPtxChip);
+  return Status::ok();
+}
+
+/// A plan in degrees becomes constraints, once the batch is known; a full one says into how many
+/// micro-batches the batch is split.
+Status CompileSettings::readPlan(MLIRContext &context) {
+  demands = options.constraints;
+  if (options.useOnnxShardings) {
+    if (!llvm::sys::fs::exists(options.input))
+      return Status::noInput(options.input + ": no such file");
+    size_t unread = 0;
+    Result<::autopar::Constraints> own =
+        readMultiDevice(options.input, deviceCount(), context, unread);
+    if (!own)
+      return own.status();
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(*own));
+    if (unread)
+      emitRemark(FileLineColLoc::get(&context, options.input, 0, 0))
+          << unread << " shardings of values that are no parameters or inputs are left to the "
+          << "search";
+  }
+  if (!options.plan.empty()) {
+    Result<bool> isInDegrees = ::autopar::Degrees::isIn(options.plan);
+    if (!isInDegrees)
+      return isInDegrees.status();
+    if (*isInDegrees)
+      return readDegrees();
+    Result<::autopar::Plan> plan = ::autopar::Plan::load(options.plan);
+    if (!plan)
+      return plan.status();
+    if (plan->microBatches > 1)
+      AUTOPAR_RETURN_IF_ERROR(
+          demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));
+  }
+  settleDemands();
+  return Status::ok();
+}
+
+Status CompileSettings::readDegrees() {
+  Result<::autopar::Degrees> read = ::autopar::Degrees::load(options.plan);
+  if (!read)
+    return read.status();
+  AUTOPAR_RETURN_IF_ERROR(read->checkRanks(deviceCount()));
+  if (options.startAt > Phase::SplitMicroBatches)
+    return Status::badInput(options.plan + ": a plan in degrees says how the batch is split; "
+                                           "start at split-micro-batches or before");
+  shard.plan = "";
+  degrees = read.take();
+  return Status::ok();
+}
+
+/// What the demands mean for the passes.
+void CompileSettings::settleDemands() {
+  shard.microBatches = demands.number("micro-batches", 1);
+  int64_t turns = demands.number("virtual-stages", 1);
+  shard.stageMeshes = demands.number("stages", 1);
+  shard.stages = shard.stageMeshes * turns;
+  std::string recompute = demands.word("recompute");
+  // An inference step has nothing to compute again.
+  shard.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";
+  std::string schedule = demands.word("schedule");
+  if (schedule.empty())
+    schedule = turns > 1 ? "interleaved" : shard.stages == 0 ? "auto" : "1f1b";
+  shard.schedule = schedule;
+  std::string mesh;
+  for (const std::vector<::autopar::MeshAxis> &axes : demands.meshes())
+    mesh += (mesh.empty() ? "" : "/") + ::autopar::shapeText(axes);
+  shard.mesh = mesh;
+  shard.constraints = demands.toText();
+}
+
+Status CompileSettings::settleBatch(std::optional<int64_t> samples) {
+  if (!degrees)
+    return Status::ok();
+  if (!samples)
+    return Status::badInput(options.plan + ": the model has no input with a batch dimension");
+  Result<::autopar::Constraints> demanded = degrees->constraints(*samples);
+  if (!demanded)
+    return demanded.status();
+  AUTOPAR_RETURN_IF_ERROR(demands.demand(*demanded));
+  settleDemands();
+  return Status::ok();
+}
