@@ -149,11 +149,6 @@ TEST(RefusedNodes, Reductions) {
       {"TopK f[4] f{1.0} >2",
        "input 1 'x1' must be known at compile time and of integers: shapes are static"},
   });
-  std::string boxes = "NonMaxSuppression f{1,16385,4:0,0,0,0", scores = " f{1,1,16385:0";
-  for (int i = 1; i < 16385; ++i)
-    boxes += ",0,0,0,0", scores += ",0";
-  const std::string line = boxes + "}" + scores + "}";
-  expectRefusals({{line.c_str(), "has more than 16384 boxes"}});
 }
 
 TEST(RefusedNodes, Resize) {
