@@ -76,6 +76,7 @@ private:
   void collectInputs(Value value, const Cluster &cluster, llvm::SetVector<Value> &inputs) const;
   llvm::SetVector<Value> readsOf(Operation *op) const;
   void createUnits(ArrayRef<Operation *> ops);
+  int64_t positionOf(const Cluster &cluster) const;
   bool isKept(BlockArgument argument) const;
   void findLazyUnits();
   /// Operations of one unit have one key.
@@ -141,6 +142,18 @@ llvm::SetVector<Value> BlockWriter::readsOf(Operation *op) const {
   return reads;
 }
 
+/// Behind the last operation: in the forward pass behind the last that it needs itself, whatever
+/// the same kernel makes for the backward pass.
+int64_t BlockWriter::positionOf(const Cluster &cluster) const {
+  auto isForward = [&](Operation *op) {
+    auto phase = op->getAttrOfType<StringAttr>("autopar.phase");
+    return !(phase && phase.getValue() == "backward") &&
+           graph.isExported(op->getResult(0), cluster);
+  };
+  auto last = llvm::find_if(llvm::reverse(cluster.ops), isForward);
+  return graph.positionOf(last == cluster.ops.rend() ? cluster.ops.back() : *last);
+}
+
 /// Creates the units that the block's results and effects need, and their dependences.
 void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
   DenseSet<void *> needed;
@@ -163,7 +176,7 @@ void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
     Unit &unit = units.emplace_back();
     unit.cluster = graph.clusterOf(op);
     unit.fluid = unit.cluster ? nullptr : op;
-    unit.position = graph.positionOf(unit.cluster ? unit.cluster->ops.back() : op);
+    unit.position = unit.cluster ? positionOf(*unit.cluster) : graph.positionOf(op);
   }
   for (auto [number, unit] : llvm::enumerate(units))
     for (Value value : readsOf(unit.cluster ? unit.cluster->ops.front() : unit.fluid)) {

@@ -26,12 +26,6 @@ StagedFunction::StagedFunction(func::FuncOp function)
           return microBatches.phaseOf(user) == MicroBatchPhase::Each || beforeAll.contains(user);
         }))
       beforeAll.insert(&op);
-  for (OpOperand &result : block.getTerminator()->getOpOperands()) {
-    auto name = function.getResultAttrOfType<StringAttr>(result.getOperandNumber(), "autopar.name");
-    bool isMetric = function.getResultAttr(result.getOperandNumber(), "autopar.metric") != nullptr;
-    if (isMetric && name && name.getValue() == "loss")
-      addDependences(result.get().getDefiningOp(), towardsLoss, [](Operation *) { return true; });
-  }
   llvm::append_range(meshes, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
 }
 
@@ -252,7 +246,7 @@ void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
   for (size_t part = 0, count = route ? route->receives.size() : 1; part < count; ++part) {
     auto received = ReceiveOp::create(
         builder, op.getLoc(), type, schedule.meshOf(source.stages.of(op.getInput())),
-        source.tagOf(op, number), source.towardsLoss.contains(op),
+        source.tagOf(op, number), source.phases.isTowardsLoss(op),
         route ? builder.getDenseI32ArrayAttr(route->receives[part].peers) : DenseI32ArrayAttr());
     name(received, op, number);
     parts.push_back(received);
@@ -295,7 +289,7 @@ void MeshWriter::sendOn(Value value, int64_t microBatch) {
     auto send = [&](Value part, DenseI32ArrayAttr peers) {
       auto sent = SendOp::create(
           builder, transfer.getLoc(), part, schedule.meshOf(transfer.getStage()),
-          source.tagOf(transfer, number), source.towardsLoss.contains(transfer), peers);
+          source.tagOf(transfer, number), source.phases.isTowardsLoss(transfer), peers);
       name(sent, transfer, number);
     };
     Value local = resolve(value, microBatch);
@@ -459,7 +453,7 @@ Value MeshWriter::hear(unsigned result, Value value, int64_t other) {
       route ? builder.getDenseI32ArrayAttr(route->receives.front().peers) : DenseI32ArrayAttr();
   auto received = ReceiveOp::create(builder, value.getLoc(), value.getType(), other,
                                     source.tagOfMetric(result, mesh),
-                                    source.towardsLoss.contains(value.getDefiningOp()), peers);
+                                    source.phases.isTowardsLoss(value.getDefiningOp()), peers);
   setOpId(received, "metric." + Twine(result));
   return received;
 }
@@ -487,7 +481,7 @@ void MeshWriter::writeReturn() {
     for (int32_t other = 0; isMetric && isOwn && stage != Stages::kNone && other < schedule.meshes;
          ++other)
       if (other != mesh)
-        tell(index, value, other, source.towardsLoss.contains(operand.get().getDefiningOp()));
+        tell(index, value, other, source.phases.isTowardsLoss(operand.get().getDefiningOp()));
     values.push_back(value);
     attributes.push_back(function.getResultAttrDict(index));
   }

@@ -37,7 +37,6 @@ struct StagedFunction {
   StagePhases phases;
   DenseMap<Operation *, int64_t> numbers; ///< of transfers
   DenseSet<Operation *> beforeAll;        ///< what micro-batches need of what runs once
-  DenseSet<Operation *> towardsLoss;      ///< what the loss depends on
   SmallVector<MeshOp> meshes;
   llvm::DenseMap<Operation *, TransferRoute> routes;
 };

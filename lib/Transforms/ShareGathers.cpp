@@ -21,7 +21,7 @@ SmallVector<Operation *> mlir::autopar::shareGathers(func::FuncOp function) {
       continue;
     auto isSame = [&](Operation *user) {
       auto other = dyn_cast<AllGatherOp>(user);
-      return other && !phases.isBackward(other) &&
+      return other && !phases.isBackward(other) && other->isBeforeInBlock(gather) &&
              stages.of(user) == stages.of(gather.getOperation()) &&
              microBatches.runsOf(other) == microBatches.runsOf(gather) &&
              (microBatches.count() == 1 || microBatches.runsOf(gather) > 1) &&

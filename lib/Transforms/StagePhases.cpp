@@ -27,13 +27,14 @@ static StringRef scheduleNameOf(Operation *function) {
 
 StagePhases::StagePhases(Block &block)
     : splitsBackward(::autopar::splitsBackward(scheduleNameOf(block.getParentOp()))) {
+  findWhatLossNeeds(block);
   // Constants are shared by both passes, whoever they are named after. What is behind a fence is
   // computed again for the backward pass.
   for (Operation &op : block.without_terminator())
-    if (op.getNumOperands() > 0 && (isa<FenceOp>(op) || getOpId(&op).contains("/vjp") ||
-                                    llvm::any_of(op.getOperands(), [&](Value operand) {
-                                      return backward.contains(operand.getDefiningOp());
-                                    })))
+    if (op.getNumOperands() > 0 && !isTowardsLoss(&op) &&
+        (isa<FenceOp>(op) || getOpId(&op).contains("/vjp") ||
+         llvm::any_of(op.getOperands(),
+                      [&](Value operand) { return backward.contains(operand.getDefiningOp()); })))
       backward.insert(&op);
   addWhatOnlyBackwardReads(block);
   // What is sent once, behind all micro-batches (a summand of the gradients' norm), waits for
@@ -41,6 +42,18 @@ StagePhases::StagePhases(Block &block)
   for (auto transfer : block.getOps<TransferOp>())
     addDependences(transfer.getInput().getDefiningOp(), sent,
                    [](Operation *op) { return !isa<TransferOp>(op) && !MicroBatches::joins(op); });
+}
+
+void StagePhases::findWhatLossNeeds(Block &block) {
+  auto function = dyn_cast<func::FuncOp>(block.getParentOp());
+  if (!function)
+    return;
+  for (OpOperand &result : block.getTerminator()->getOpOperands()) {
+    unsigned number = result.getOperandNumber();
+    auto name = function.getResultAttrOfType<StringAttr>(number, "autopar.name");
+    if (name && name.getValue() == "loss" && function.getResultAttr(number, "autopar.metric"))
+      addDependences(result.get().getDefiningOp(), towardsLoss, [](Operation *) { return true; });
+  }
 }
 
 /// A reshard for the weight gradient stands where that is computed and stays there: made in the

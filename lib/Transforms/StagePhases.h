@@ -15,15 +15,19 @@ public:
 
   ::autopar::StagePhase of(Operation *op) const;
   /// Whether it is a derivative or reads one, or stands behind the first of them and only they read
-  /// it. What has no operands is on either side.
+  /// it. What has no operands is on either side, what the loss depends on is forward: a kernel of
+  /// the forward pass may read what is made for derivatives, if it also makes something for them.
   bool isBackward(Operation *op) const { return backward.contains(op); }
+  bool isTowardsLoss(Operation *op) const { return towardsLoss.contains(op); }
   /// Whether there is a backward pass.
   bool trains() const { return !backward.empty(); }
 
 private:
+  void findWhatLossNeeds(Block &block);
   void addWhatOnlyBackwardReads(Block &block);
 
   bool splitsBackward; ///< as the function's schedule does
+  DenseSet<Operation *> towardsLoss;
   DenseSet<Operation *> backward;
   DenseSet<Operation *> sent; ///< what transferred values are made of on their stage
 };

@@ -109,3 +109,19 @@ func.func @read_twice(%x: tensor<100x16xf32>, %ids: tensor<32x1xi64>, %g: tensor
   %y = autopar.binary add %x, %s : tensor<100x16xf32>
   return %y, %s : tensor<100x16xf32>, tensor<100x16xf32>
 }
+
+// What a kernel of the forward pass makes for the backward pass besides does not hold it up.
+
+// CHECK-LABEL: func.func @early
+// CHECK:      %[[Y:.*]]:2 = autopar.group %arg0 {autopar.id = "y"}
+// CHECK:      autopar.group %[[Y]]#0, %arg1 {autopar.id = "z"}
+// CHECK:      autopar.group %arg2 {autopar.id = "w/vjp.0"}
+func.func @early(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>, %u: tensor<4x8xf32>)
+    -> (tensor<8x4xf32>, tensor<8x8xf32>) {
+  %y = autopar.unary exp %x {autopar.id = "y"} : tensor<8x4xf32>
+  %z = autopar.dot_general %y, %w contract [1] x [0] {autopar.id = "z"} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %v = autopar.unary neg %u {autopar.id = "w/vjp.0", autopar.phase = "backward"} : tensor<4x8xf32>
+  %s = autopar.unary tanh %y {autopar.id = "y/vjp.0", autopar.phase = "backward"} : tensor<8x4xf32>
+  %g = autopar.dot_general %s, %v contract [1] x [0] {autopar.id = "y/vjp.1", autopar.phase = "backward"} : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  return %z, %g : tensor<8x4xf32>, tensor<8x8xf32>
+}

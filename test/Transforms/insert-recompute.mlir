@@ -110,3 +110,24 @@ module {
     return %h : tensor<8xf32>
   }
 }
+
+// -----
+
+// A gather of the forward pass that stands behind that of the backward pass cannot serve it.
+// CHECK-LABEL: func.func @later
+// CHECK: %[[B:.*]] = autopar.all_gather %arg0 {{.*}} {autopar.id = "w/backward/reshard"}
+// CHECK-NEXT: autopar.binary mul %{{.*}}, %[[B]] {autopar.id = "loss/vjp.1"}
+// CHECK: autopar.all_gather %arg0 {{.*}} {autopar.id = "w/forward/reshard"}
+module {
+  autopar.mesh @mesh ["data" = 2]
+  func.func @later(%w: tensor<4xf32> {autopar.origin = "parameter"}, %x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+      attributes {autopar.recompute = ["y"]} {
+    %y = autopar.unary tanh %x {autopar.id = "y"} : tensor<8xf32>
+    %d = autopar.unary cos %y {autopar.id = "loss/vjp.0"} : tensor<8xf32>
+    %0 = autopar.all_gather %w dim 0 over @mesh ["data"] {autopar.id = "w/backward/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %g = autopar.binary mul %d, %0 {autopar.id = "loss/vjp.1"} : tensor<8xf32>
+    %1 = autopar.all_gather %w dim 0 over @mesh ["data"] {autopar.id = "w/forward/reshard"} : tensor<4xf32> -> tensor<8xf32>
+    %z = autopar.binary mul %y, %1 {autopar.id = "z"} : tensor<8xf32>
+    return %g, %z : tensor<8xf32>, tensor<8xf32>
+  }
+}

@@ -97,6 +97,37 @@ module {
 
 // -----
 
+// What the loss depends on is forward as well, though it is named after the derivative for which the
+// same kernel makes something.
+// CHECK-LABEL: func.func @main.0
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "f@0"}
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "f@1"}
+// CHECK: autopar.binary mul {{.*}} {autopar.id = "f/vjp.0@0"}
+module {
+  func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64})
+      -> (tensor<4xf32> {autopar.name = "w"}, tensor<4xf32> {autopar.name = "loss", autopar.metric})
+      attributes {autopar.schedule = "gpipe", autopar.stage_meshes = 2 : i64} {
+    %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
+    %e = autopar.unary exp %x {autopar.id = "f/vjp.0/unary"} : tensor<4xf32>
+    %v = autopar.binary mul %w, %e {autopar.id = "v"} : tensor<4xf32>
+    %f = autopar.binary mul %x, %v {autopar.id = "f"} : tensor<4xf32>
+    %there = autopar.transfer %f to 1 {autopar.id = "f/to.1"} : tensor<4xf32>
+    %first = autopar.carried sum 0 : tensor<4xf32>
+    %l = autopar.binary add %there, %first {autopar.id = "loss"} : tensor<4xf32>
+    %loss = autopar.carry 0 %l : tensor<4xf32>
+    %g = autopar.binary add %there, %x {autopar.id = "loss/vjp"} : tensor<4xf32>
+    %back = autopar.transfer %g to 0 {autopar.id = "loss/vjp/to.0"} : tensor<4xf32>
+    %d = autopar.binary mul %back, %e {autopar.id = "f/vjp.0"} : tensor<4xf32>
+    %before = autopar.carried sum 1 : tensor<4xf32>
+    %sum = autopar.binary add %d, %before {autopar.id = "sum"} : tensor<4xf32>
+    %total = autopar.carry 1 %sum : tensor<4xf32>
+    %new = autopar.binary sub %w, %total {autopar.id = "update"} : tensor<4xf32>
+    return %new, %loss : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
 // The gradient of a weight is no part of what a stage sends, though a sum of it is sent behind all micro-batches: it comes after the message.
 // CHECK-LABEL: func.func @main.1
 // CHECK: autopar.binary add {{.*}} {autopar.id = "f/vjp.0@0"}
