@@ -24,7 +24,8 @@ struct Window {
   SmallVector<int64_t> strides, padBegin, padEnd, inputDilation, filterDilation;
 };
 
-Value convolve(FormulaBuilder &b, Value input, Value filter, const Window &window, int64_t groups) {
+Value convolve(FormulaBuilder &b, Value input, Value filter, const Window &window, int64_t groups,
+               Type element) {
   ArrayRef<int64_t> in = b.typeOf(input).getShape(), kernel = b.typeOf(filter).getShape();
   SmallVector<int64_t> shape{in[0], kernel[0]};
   for (size_t i = 0; i < window.strides.size(); ++i) {
@@ -33,9 +34,9 @@ Value convolve(FormulaBuilder &b, Value input, Value filter, const Window &windo
     shape.push_back((spread + window.padBegin[i] + window.padEnd[i] - reach) / window.strides[i] +
                     1);
   }
-  return ConvolutionOp::create(b.builder, b.loc, b.typeOf(input).clone(shape), input, filter,
-                               window.strides, window.padBegin, window.padEnd, window.inputDilation,
-                               window.filterDilation, groups);
+  return ConvolutionOp::create(b.builder, b.loc, RankedTensorType::get(shape, element), input,
+                               filter, window.strides, window.padBegin, window.padEnd,
+                               window.inputDilation, window.filterDilation, groups);
 }
 
 /// Splits dimension `dim` of `x` into (groups, rest) and swaps the outer one of the two with the
@@ -80,7 +81,7 @@ Value expand(FormulaBuilder &b, ConvolutionInputGradOp op) {
     window.inputDilation.push_back(op.getStrides()[i]);
     window.filterDilation.push_back(op.getFilterDilation()[i]);
   }
-  return convolve(b, g, filter, window, groups);
+  return convolve(b, g, filter, window, groups, op.getType().getElementType());
 }
 
 // Channels become the batch and samples the channels; the cotangent is the filter, and strides and
@@ -106,7 +107,8 @@ Value asConvolution(FormulaBuilder &b, ConvolutionFilterGradOp op) {
     window.inputDilation.push_back(op.getInputDilation()[i]);
     window.filterDilation.push_back(op.getStrides()[i]);
   }
-  Value gradient = convolve(b, input, filter, window, groups); // [in, out, kernel...]
+  // [in, out, kernel...]
+  Value gradient = convolve(b, input, filter, window, groups, op.getType().getElementType());
   assert(b.typeOf(gradient).getDimSize(1) == out);
   (void)out;
   return b.transpose(gradient, swap);
@@ -150,8 +152,10 @@ Value asProducts(FormulaBuilder &b, ConvolutionFilterGradOp op) {
     Value part =
         b.reshape(b.slice(input, starts, steps, seen), withSpatial({samples, groups, w[1]}, y));
     SmallVector<int64_t> group{1};
-    Value product =
+    auto product =
         DotGeneralOp::create(b.builder, b.loc, cotangent, part, group, group, summed, summed);
+    // Gradients of parameters may be wider than what they are products of.
+    product.getResult().setType(product.getType().clone(op.getType().getElementType()));
     parts.push_back(b.reshape(product, {w[0], w[1], 1}));
   }
   Value all = parts.front();

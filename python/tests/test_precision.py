@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import autopar
+from autopar import models
 from conftest import BATCH, SEQ, VOCAB, Example
 
 LOSS = "softmax_cross_entropy(logits, labels)"
@@ -47,6 +48,22 @@ def test_ranks_train_like_one(gpt2: Example, tmp_path: pathlib.Path, ranks: int,
     alone = metrics(gpt2, tmp_path, 10, precision=precision)
     together = metrics(gpt2, tmp_path, 10, ranks=ranks, precision=precision)
     np.testing.assert_allclose([step["loss"] for step in together], [step["loss"] for step in alone], rtol=TOLERANCE[precision])
+
+
+@pytest.mark.parametrize("precision, scale", [("bf16", "none"), ("fp16", "static(scale=128)")])
+def test_convolutions_follow_f32(tmp_path: pathlib.Path, precision: str, scale: str) -> None:
+    models.save("vit-b", tmp_path / "vit.onnx", layers=1, hidden=32, heads=2, image=32, patch=8, classes=10)
+    draw = np.random.default_rng(1)
+    feeds = {"pixel_values": draw.standard_normal((8, 3, 32, 32), np.float32), "labels": draw.integers(0, 10, 8)}
+
+    def losses(**narrow: str) -> List[float]:
+        step = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=0.1), **narrow)
+        with autopar.Session(autopar.compile(tmp_path / "vit.onnx", tmp_path / "step.bin", bind={"batch": 8}, train=step)) as session:
+            return [float(session.run(feeds)["loss"]) for _ in range(4)]
+
+    expected = losses()
+    assert expected[-1] < expected[0]
+    np.testing.assert_allclose(losses(precision=precision, loss_scale=scale), expected, rtol=10 * TOLERANCE[precision])
 
 
 def test_the_scale_falls_until_nothing_overflows_and_grows_again(gpt2: Example, tmp_path: pathlib.Path) -> None:

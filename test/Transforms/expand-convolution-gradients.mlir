@@ -37,3 +37,13 @@ func.func @others(%g: tensor<1x4x9x9xf32>, %w: tensor<4x2x2x2xf32>, %h: tensor<1
   %2 = autopar.convolution_input_grad %d, %v {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x4x4x4xf64>, tensor<4x2x2x2xf64>) -> tensor<1x2x5x5xf64>
   return %0, %1, %2 : tensor<1x2x5x5xf32>, tensor<1x2x5x5xf32>, tensor<1x2x5x5xf64>
 }
+
+// The gradient of a parameter is summed in f32: so are the products that it is made of.
+// CHECK-LABEL: func @wide
+// ALL: autopar.dot_general {{.*}} : (tensor<1x1x4x16x16xbf16>, tensor<1x1x2x16x16xbf16>) -> tensor<1x4x2xf32>
+// ALL: autopar.convolution %{{.*}} -> tensor<2x4x9x9xf32>
+func.func @wide(%x: tensor<1x2x17x17xbf16>, %g: tensor<1x4x16x16xbf16>, %h: tensor<1x4x9x9xbf16>) -> (tensor<4x2x2x2xf32>, tensor<4x2x9x9xf32>) {
+  %0 = autopar.convolution_filter_grad %x, %g {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x2x17x17xbf16>, tensor<1x4x16x16xbf16>) -> tensor<4x2x2x2xf32>
+  %1 = autopar.convolution_filter_grad %x, %h {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x2x17x17xbf16>, tensor<1x4x9x9xbf16>) -> tensor<4x2x9x9xf32>
+  return %0, %1 : tensor<4x2x2x2xf32>, tensor<4x2x9x9xf32>
+}
