@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "ReducedProblem.h"
+#include "Reduction.h"
 #include "autopar/Planner/SearchEngine.h"
 
 namespace autopar::planner {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine that needs no solver: reduces the graph and searches.
 #include "Engines.h"
-#include "ReducedProblem.h"
+#include "Reduction.h"
 
 namespace autopar::planner {
 namespace {

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses what is computed again. For a price per byte that is kept the best choice is a minimum
-// cut: a value is kept unless its producer runs again, and only if the backward pass or something
-// that runs again reads it. Over all prices the cuts give the lower hull of time against bytes, so
-// a bound; their differences fall into parts that do not touch, each of which is taken or left by
-// what useOf() says of the peak. Few operations are searched completely.
+// cut. Over all prices the cuts give the lower hull of time against bytes, so a bound; their
+// differences fall into parts that do not touch, each of which is taken or left by what useOf()
+// says of the peak. Few operations are searched completely.
 #include "autopar/Planner/Recompute.h"
 
-#include "MinimumCut.h"
+#include "RecomputeCut.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
 
 namespace autopar {
 namespace {
 
-using Choice = std::vector<char>;
+using Choice = RecomputeCut::Choice;
 
 /// Problems of at most this many operations are searched to the end.
 constexpr size_t kSmall = 24;
@@ -39,26 +36,7 @@ constexpr int64_t kMostWalks = 2000;
 class Chooser {
 public:
   explicit Chooser(const RecomputeProblem &problem)
-      : problem(problem), producer(problem.values.size(), -1), readers(problem.values.size()),
-        firstRead(problem.values.size(), -1), lastRead(problem.values.size(), -1) {
-    for (size_t i = 0; i < problem.ops.size(); ++i) {
-      const RecomputeOp &op = problem.ops[i];
-      auto index = static_cast<int32_t>(i);
-      for (int32_t value : op.writes)
-        producer[value] = index;
-      for (int32_t value : op.reads) {
-        readers[value].push_back(index);
-        if (!op.isBackward || problem.ops[producer[value]].isBackward)
-          continue;
-        if (firstRead[value] < 0)
-          firstRead[value] = index;
-        lastRead[value] = index;
-      }
-      if (op.isBackward && turn < 0)
-        turn = index;
-    }
-    countWaiting();
-  }
+      : problem(problem), cut(problem), turn(cut.turn()) {}
 
   Result<RecomputeSolution> run(int64_t *leastBytes) {
     consider(Choice(problem.ops.size(), 0));
@@ -99,7 +77,7 @@ public:
   Choice cheapestAt(double usPerByte) {
     Choice choice(problem.ops.size(), 0);
     if (turn >= 0)
-      cut(usPerByte, weightsAt({{turn, 1.0}}), nullptr, nullptr, choice, false);
+      cut.cheapest(usPerByte, cut.weightsAt({{turn, 1.0}}), nullptr, nullptr, choice, false);
     return choice;
   }
 
@@ -125,140 +103,7 @@ private:
     return use;
   }
 
-  //===-- what waits -----------------------------------------------------------------------===//
-
-  /// Of how many micro-batches a value of row `from` waits for row `to` where `runs` is how often
-  /// rows ran.
-  static int64_t waiting(const std::map<int32_t, int64_t> &runs, int32_t from, int32_t to) {
-    auto a = runs.find(from), b = runs.find(to);
-    if (from == to || a == runs.end() || b == runs.end())
-      return 1; // not between rows
-    return std::max<int64_t>(0, a->second - b->second);
-  }
-
-  /// How many micro-batches' values wait when the backward pass of one begins, where most
-  /// micro-batches are in flight: at least as many as their own readers say, of any reader where
-  /// only what runs again reads.
-  void countWaiting() {
-    waits.assign(problem.values.size(), 1);
-    if (turn < 0 || problem.order.empty())
-      return;
-    std::map<int32_t, int64_t> runs, atTurn;
-    for (int32_t row : problem.order)
-      runs[row] = 0;
-    std::set<int32_t> backward;
-    for (const RecomputeOp &op : problem.ops)
-      if (op.isBackward && runs.count(op.row))
-        backward.insert(op.row);
-    int64_t inFlight = 0, most = -1;
-    for (int32_t row : problem.order) {
-      if (row == problem.ops[turn].row && inFlight > most) {
-        most = inFlight;
-        atTurn = runs;
-      }
-      ++runs[row];
-      inFlight += backward.count(row) ? -1 : 1;
-    }
-    for (size_t v = 0; v < waits.size(); ++v)
-      waits[v] = waitsAt(atTurn, backward, static_cast<int32_t>(v));
-  }
-
-  int64_t waitsAt(const std::map<int32_t, int64_t> &runs, const std::set<int32_t> &backward,
-                  int32_t value) const {
-    if (producer[value] < 0 || problem.ops[producer[value]].isBackward)
-      return 0;
-    int32_t made = problem.ops[producer[value]].row;
-    int64_t count = std::numeric_limits<int64_t>::max();
-    for (int32_t reader : readers[value])
-      if (problem.ops[reader].isBackward)
-        count = std::min(count, waiting(runs, made, problem.ops[reader].row));
-    if (firstRead[value] < 0)
-      for (int32_t row : backward)
-        count = std::min(count, waiting(runs, made, row));
-    return count == std::numeric_limits<int64_t>::max() ? 1 : count;
-  }
-
-  //===-- cuts -----------------------------------------------------------------------------===//
-
-  /// How much a place of the program weighs when bytes are held there; they add up to 1.
-  struct Weights {
-    std::vector<double> before; ///< of all places before
-    double between(int32_t first, int32_t last) const { return before[last + 1] - before[first]; }
-  };
-
-  Weights weightsAt(const std::vector<std::pair<int32_t, double>> &places) const {
-    Weights weights;
-    weights.before.assign(problem.ops.size() + 1, 0);
-    for (auto [place, weight] : places)
-      weights.before[place + 1] += weight;
-    std::partial_sum(weights.before.begin(), weights.before.end(), weights.before.begin());
-    return weights;
-  }
-
-  /// The cheapest choice at a price per weighted byte. `fixed`: 0, 1, or -1 for free, by operation;
-  /// `runsFor` is where operations ran again in a choice like this one.
-  double cut(double price, const Weights &weights, const std::vector<int32_t> *runsFor,
-             const std::vector<signed char> *fixed, Choice &choice,
-             bool countsClones = true) const {
-    MinimumCut graph(2);
-    std::vector<int32_t> nodes(problem.ops.size(), -1);
-    std::vector<double> clones(problem.ops.size(), 0);
-    auto nodeOf = [&](int32_t op) {
-      if (nodes[op] < 0) {
-        nodes[op] = graph.addNode();
-        int fix = fixed ? (*fixed)[op] : -1;
-        if (fix == 1)
-          graph.addEdge(MinimumCut::kSource, nodes[op], MinimumCut::kUncuttable);
-        if (fix == 0)
-          graph.addEdge(nodes[op], MinimumCut::kSink, MinimumCut::kUncuttable);
-      }
-      return nodes[op];
-    };
-    double constant = 0;
-    for (size_t v = 0; v < problem.values.size(); ++v) {
-      const RecomputeValue &value = problem.values[v];
-      int32_t made = producer[v];
-      if (made < 0 || made > turn || problem.ops[made].isBackward)
-        continue; // not kept from forward to backward
-      bool mayRunAgain = problem.ops[made].mayRecompute;
-      bool isRead = firstRead[v] >= 0;
-      double bytes = static_cast<double>(value.bytes);
-      // What waits is there from the turn on; how long at least, its own readers say.
-      int32_t last = isRead ? lastRead[v] : turn;
-      double keep = value.fromStart || value.toEnd ? 0
-                                                   : price * bytes * static_cast<double>(waits[v]) *
-                                                         weights.between(turn, last);
-      int32_t begins = firstRead[v];
-      if (runsFor && (*runsFor)[made] >= 0)
-        begins = (*runsFor)[made];
-      if (isRead && mayRunAgain && countsClones)
-        clones[made] += price * bytes * weights.between(begins, last);
-      if (isRead) {
-        if (mayRunAgain)
-          graph.addEdge(MinimumCut::kSource, nodeOf(made), keep);
-        else
-          constant += keep;
-        continue;
-      }
-      int32_t readAgain = -1;
-      for (int32_t reader : readers[v])
-        if (problem.ops[reader].mayRecompute) {
-          if (readAgain < 0) {
-            readAgain = graph.addNode();
-            graph.addEdge(readAgain, mayRunAgain ? nodeOf(made) : MinimumCut::kSink, keep);
-          }
-          graph.addEdge(nodeOf(reader), readAgain, MinimumCut::kUncuttable);
-        }
-    }
-    for (size_t op = 0; op < problem.ops.size(); ++op)
-      if (problem.ops[op].mayRecompute)
-        graph.addEdge(nodeOf(op), MinimumCut::kSink, problem.ops[op].timeUs + clones[op]);
-    double cost = constant + graph.solve();
-    choice.assign(problem.ops.size(), 0);
-    for (size_t op = 0; op < problem.ops.size(); ++op)
-      choice[op] = nodes[op] >= 0 && graph.isAtSource(nodes[op]);
-    return cost;
-  }
+  //===-- prices ---------------------------------------------------------------------------===//
 
   /// From the price at which one operation pays for its own bytes to that at which all do for one
   /// value.
@@ -287,7 +132,7 @@ private:
   void searchPrices(int round) {
     std::vector<std::pair<int32_t, double>> places = peaks;
     places.emplace_back(turn, std::pow(0.5, round));
-    Weights weights = weightsAt(places);
+    RecomputeCut::Weights weights = cut.weightsAt(places);
     const std::vector<int32_t> *runs = round ? &runsFor : nullptr;
     RecomputeUse nearest;
     Choice choice, below(problem.ops.size(), 0);
@@ -300,7 +145,7 @@ private:
       return use.peakBytes <= problem.memoryLimitBytes;
     };
     for (int step = 0; step < kSteps && !fits; ++step) {
-      cut(price, weights, runs, nullptr, choice);
+      cut.cheapest(price, weights, runs, nullptr, choice);
       fits = judge();
       if (fits)
         break;
@@ -313,7 +158,7 @@ private:
     double high = price;
     for (int i = 0; fits && low > 0 && i < kBisections && high / low > 1.001; ++i) {
       price = std::sqrt(low * high);
-      cut(price, weights, runs, nullptr, choice);
+      cut.cheapest(price, weights, runs, nullptr, choice);
       bool isFitting = choice == above || (choice != below && judge());
       (isFitting ? high : low) = price;
       (isFitting ? above : below) = choice;
@@ -338,8 +183,8 @@ private:
       return op;
     };
     for (size_t v = 0; v < problem.values.size(); ++v)
-      if (int32_t made = producer[v]; made >= 0 && a[made] != b[made])
-        for (int32_t reader : readers[v])
+      if (int32_t made = cut.producerOf(v); made >= 0 && a[made] != b[made])
+        for (int32_t reader : cut.readersOf(v))
           if (a[reader] != b[reader])
             owner[find(reader)] = find(made);
     std::vector<std::vector<int32_t>> parts;
@@ -435,9 +280,9 @@ private:
   bool isReadBehind(int32_t op, const Choice &choice) const {
     return std::any_of(
         problem.ops[op].writes.begin(), problem.ops[op].writes.end(), [&](int32_t value) {
-          return std::any_of(readers[value].begin(), readers[value].end(), [&](int32_t reader) {
-            return problem.ops[reader].isBackward || choice[reader];
-          });
+          return std::any_of(
+              cut.readersOf(value).begin(), cut.readersOf(value).end(),
+              [&](int32_t reader) { return problem.ops[reader].isBackward || choice[reader]; });
         });
   }
 
@@ -461,7 +306,7 @@ private:
         isBetter |= bestUse.timeUs < before;
         // Readers that made it necessary may fall with it.
         for (int32_t value : problem.ops[op].writes)
-          for (int32_t reader : readers[value])
+          for (int32_t reader : cut.readersOf(value))
             next[reader] = 0;
         before = bestUse.timeUs;
         consider(next);
@@ -478,9 +323,9 @@ private:
     int64_t bytes = problem.constantBytes;
     for (size_t v = 0; v < problem.values.size(); ++v) {
       const RecomputeValue &value = problem.values[v];
-      bool begins = value.fromStart || producer[v] < turn,
-           ends = value.toEnd || producer[v] >= turn;
-      if (producer[v] >= 0 && (value.fromStart || value.toEnd) && begins && ends)
+      bool begins = value.fromStart || cut.producerOf(v) < turn,
+           ends = value.toEnd || cut.producerOf(v) >= turn;
+      if (cut.producerOf(v) >= 0 && (value.fromStart || value.toEnd) && begins && ends)
         bytes += value.bytes;
     }
     return bytes;
@@ -489,12 +334,12 @@ private:
   /// What is kept at the turn has to fit: relaxed by a price, every price gives a bound.
   double boundAt(double price, const std::vector<signed char> *fixed, Choice &choice) const {
     double room = static_cast<double>(problem.memoryLimitBytes - bytesAtTurn());
-    return cut(price, weightsAtTurn, nullptr, fixed, choice, false) - price * room;
+    return cut.cheapest(price, weightsAtTurn, nullptr, fixed, choice, false) - price * room;
   }
 
   /// The bound is concave in the price; where more is kept than there is room for, it rises.
   void findBound() {
-    weightsAtTurn = weightsAt({{turn, 1.0}});
+    weightsAtTurn = cut.weightsAt({{turn, 1.0}});
     auto [low, high] = priceRange();
     Choice choice, below(problem.ops.size(), 0), above;
     boundPrice = low;
@@ -547,11 +392,8 @@ private:
   }
 
   const RecomputeProblem &problem;
-  std::vector<int32_t> producer;
-  std::vector<std::vector<int32_t>> readers;
-  std::vector<int32_t> firstRead, lastRead; ///< by operations of the backward pass; -1: none
-  std::vector<int64_t> waits; ///< by value: micro-batches of which it waits at the turn
-  int32_t turn = -1;          ///< the first operation of the backward pass
+  RecomputeCut cut;
+  int32_t turn; ///< the first operation of the backward pass; -1: none
   int64_t walks = 0;
 
   Choice best, leanest;
@@ -559,7 +401,7 @@ private:
   int64_t least = std::numeric_limits<int64_t>::max();
   std::vector<std::pair<int32_t, double>> peaks; ///< places that weigh besides the turn
   std::vector<int32_t> runsFor;                  ///< of the leanest choice of the round before
-  Weights weightsAtTurn;
+  RecomputeCut::Weights weightsAtTurn;
   double boundUs = 0, boundPrice = 0;
 };
 

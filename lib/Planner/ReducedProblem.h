@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost graph as the engines work on it: forbidden strategies gone, nodes that follow another
-// node merged into it, free nodes eliminated, memory reduced to the few time points that can
-// matter. Every step is exact: the best choice here is the best choice there.
+// The cost graph as the engines work on it (Reduction.h makes it): nodes and edges with their
+// costs, memory at the few time points that can matter.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "autopar/Base/Status.h"
 #include "autopar/Planner/CostGraph.h"
 
 #include "MemoryReduction.h"
@@ -23,6 +21,8 @@ struct Matrix {
   std::vector<double> byColumn; ///< [column * rows + row]
 };
 using MatrixRef = std::shared_ptr<const Matrix>;
+/// From `values` by row.
+MatrixRef makeMatrix(int32_t rows, int32_t columns, std::vector<double> values);
 
 /// One end of an edge as its node sees it: `rows` = own strategies.
 struct Arc {
@@ -67,38 +67,8 @@ struct ReducedProblem {
   double costOf(const std::vector<int32_t> &choice) const;
   /// Number of matrix entries: the elementary steps of one sweep.
   int64_t sweepWork() const;
-};
-
-/// A cost graph, reduced, and the way back.
-class Reduction {
-public:
-  /// BadInput when some node has no legal strategy left (names it). `graph` must outlive this.
-  static Result<Reduction> of(const CostGraph &graph);
-
-  const ReducedProblem &problem() const { return reduced; }
-  /// One strategy per node of the original graph.
-  std::vector<int32_t> expand(const std::vector<int32_t> &choice) const;
-  /// The reduced choice that expands to `choice`, as far as one exists (-1 where none does).
-  std::vector<int32_t> shrink(const std::vector<int32_t> &choice) const;
-
-private:
-  friend class Reducer;
-
-  /// A node that was minimised away. Later steps renumber strategies, so neighbours' strategies are
-  /// kept in the original numbering.
-  struct Elimination {
-    int32_t node = 0;
-    std::vector<int32_t> neighbours;             ///< 0, 1 or 2 original nodes
-    std::vector<std::vector<int32_t>> originals; ///< their strategies then, originally numbered
-    std::vector<int32_t> best;                   ///< [x0 * size1 + x1] own strategy
-  };
-
-  ReducedProblem reduced;
-  size_t originalCount = 0;
-  std::vector<Elimination> eliminations;        ///< in the order they were made
-  std::vector<int32_t> follows;                 ///< per original node: whom, or itself
-  std::vector<std::vector<int32_t>> toOriginal; ///< per original node: strategy per leader's
-  std::vector<int32_t> indexOf;                 ///< per original node: reduced index or -1
+  /// Sums of 1e18 would swallow real costs: any number above the dearest legal choice does as well.
+  void priceForbidden();
 };
 
 } // namespace autopar::planner

@@ -10,7 +10,7 @@
 #include "Lanes.h"
 #include "MemoryPrices.h"
 #include "Recombine.h"
-#include "ReducedProblem.h"
+#include "Reduction.h"
 #include "SmallSearch.h"
 
 namespace autopar::planner {

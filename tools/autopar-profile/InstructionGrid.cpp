@@ -2,8 +2,8 @@
 // See the header.
 #include "InstructionGrid.h"
 
-#include "Probe.h"
 #include "ProbeKernels.h"
+#include "ProbeMemory.h"
 #include "autopar/Artifact/Layout.h"
 #include "autopar/Artifact/PackedSize.h"
 #include "autopar/Artifact/ProfileKey.h"
@@ -26,56 +26,13 @@ using artifact::StridedShape;
 
 using Point = std::vector<int64_t>;
 
-/// Operands lie in one area that is walked through, as the weights of layer after layer are, and
-/// results in another.
-constexpr int64_t kArea = int64_t{96} << 20;
-
-/// Where instructions of a grid find their operands.
-class Memory {
-public:
-  explicit Memory(Probe &probe)
-      : probe(probe), read(probe.addFilled({kArea / 4}, DataType::F32)),
-        written(probe.addWritten({kArea / 4}, DataType::F32)) {}
-
-  /// The next bytes that nobody read for long.
-  int32_t fresh(int64_t bytes, DataType type) { return next(read, readAt, bytes, type); }
-  int32_t result(int64_t bytes, DataType type) { return next(written, writtenAt, bytes, type); }
-  /// What was written last: the operand of a kernel mostly comes from the one before.
-  int32_t recent(int64_t bytes, DataType type) {
-    int64_t at = std::max<int64_t>(0, std::min(lastResult, kArea - bytes) / 64 * 64);
-    return probe.addView(written, at, bytes, type);
-  }
-
-private:
-  Probe &probe;
-  int32_t read, written;
-  int64_t readAt = 0, writtenAt = 0, lastResult = 0;
-
-  int32_t next(int32_t area, int64_t &at, int64_t bytes, DataType type) {
-    if (at + bytes > kArea)
-      at = 0;
-    int32_t view = probe.addView(area, at, bytes, type);
-    if (area == written)
-      lastResult = at;
-    at += (bytes + 63) / 64 * 64;
-    return view;
-  }
-};
-
 /// A class: its extents, and how an instruction of given extents is made.
 struct Grid {
   std::vector<MeasuredExtent> extents;
   /// Nothing for a point that is left out: it gets the time of a smaller one, in proportion.
-  std::function<std::optional<artifact::Payload>(Memory &, const Point &)> make;
+  std::function<std::optional<artifact::Payload>(ProbeMemory &, const Point &)> make;
   std::string kind = {}; ///< of kernels; others name themselves
 };
-
-std::vector<double> steps(double first, double last, double factor) {
-  std::vector<double> values;
-  for (double value = first; value < last * 1.001; value *= factor)
-    values.push_back(value);
-  return values;
-}
 
 //===-- products ----------------------------------------------------------------------===//
 
@@ -98,7 +55,7 @@ struct ProductKind {
   DataType a = DataType::F32, b = DataType::F32, c = DataType::F32;
 };
 
-std::optional<artifact::Payload> makeProduct(Memory &memory, const Point &at,
+std::optional<artifact::Payload> makeProduct(ProbeMemory &memory, const Point &at,
                                              const ProductKind &kind) {
   int64_t count = at[0], m = at[1], n = at[2], k = at[3];
   artifact::Matmul product;
@@ -135,7 +92,7 @@ Grid productGrid(const Machine &machine, const ProductKind &kind) {
            {"rows", steps(machine.quick ? 4 : 8, 2048, factor), 64},
            {"columns", steps(machine.quick ? 8 : 16, 4096, factor), 64},
            {"depth", steps(machine.quick ? 8 : 16, 4096, factor), 64}},
-          [kind](Memory &memory, const Point &at) { return makeProduct(memory, at, kind); }};
+          [kind](ProbeMemory &memory, const Point &at) { return makeProduct(memory, at, kind); }};
 }
 
 Grid batchedGrid(const Machine &machine, const ProductKind &kind) {
@@ -144,7 +101,7 @@ Grid batchedGrid(const Machine &machine, const ProductKind &kind) {
            {"rows", steps(8, 512, factor), 64},
            {"columns", steps(8, 512, factor), 64},
            {"depth", steps(8, 512, factor), 64}},
-          [kind](Memory &memory, const Point &at) { return makeProduct(memory, at, kind); }};
+          [kind](ProbeMemory &memory, const Point &at) { return makeProduct(memory, at, kind); }};
 }
 
 //===-- convolutions ------------------------------------------------------------------===//
@@ -156,7 +113,7 @@ struct ConvolutionKind {
   artifact::ConvolutionAlgorithm algorithm = artifact::ConvolutionAlgorithm::Direct;
 };
 
-std::optional<artifact::Payload> makeConvolution(Memory &memory, const Point &at,
+std::optional<artifact::Payload> makeConvolution(ProbeMemory &memory, const Point &at,
                                                  ConvolutionKind kind) {
   int64_t images = at[0], side = std::llround(std::sqrt(double(at[1]))), depth = at[2];
   // Windows of their own size are those of a stem (few channels, overlapping) and of patches.
@@ -202,17 +159,18 @@ Grid convolutionGrid(const Machine &machine, const ConvolutionKind &kind) {
     depths.push_back(channel * double(kind.window * kind.window));
   if (kind.channels > 0)
     depths = {3 * 49, 3 * 256};
-  return {{{"images", {1, 4}, 1024},
-           {"pixels", pixels, 64},
-           {"depth", depths, 16},
-           {"filters", channels, 16}},
-          [kind](Memory &memory, const Point &at) { return makeConvolution(memory, at, kind); }};
+  return {
+      {{"images", {1, 4}, 1024},
+       {"pixels", pixels, 64},
+       {"depth", depths, 16},
+       {"filters", channels, 16}},
+      [kind](ProbeMemory &memory, const Point &at) { return makeConvolution(memory, at, kind); }};
 }
 
 //===-- attention ---------------------------------------------------------------------===//
 
-std::optional<artifact::Payload> makeAttention(Memory &memory, const Point &at, bool isGradient,
-                                               bool isCausal) {
+std::optional<artifact::Payload> makeAttention(ProbeMemory &memory, const Point &at,
+                                               bool isGradient, bool isCausal) {
   int64_t heads = at[0], rows = at[1], columns = at[2], size = at[3] / 2;
   double scores = double(heads) * double(rows) * double(columns);
   int64_t rowBytes = heads * rows * size * 4, columnBytes = heads * columns * size * 4;
@@ -251,7 +209,7 @@ Grid attentionGrid(const Machine &machine, bool isGradient, bool isCausal) {
            {"rows", steps(16, 1024, factor), 64},
            {"columns", steps(16, 1024, factor), 64},
            {"sizes", {32, 128, 256}, 8}},
-          [=](Memory &memory, const Point &at) {
+          [=](ProbeMemory &memory, const Point &at) {
             return makeAttention(memory, at, isGradient, isCausal);
           }};
 }
@@ -263,7 +221,7 @@ MeasuredExtent bytesExtent(const Machine &machine) {
 }
 
 Grid copyGrid(const Machine &machine) {
-  return {{bytesExtent(machine)}, [](Memory &memory, const Point &at) -> artifact::Payload {
+  return {{bytesExtent(machine)}, [](ProbeMemory &memory, const Point &at) -> artifact::Payload {
             int64_t bytes = at[0] / 2;
             int32_t from = memory.recent(bytes, DataType::U8);
             return artifact::Copy{from, 0, memory.result(bytes, DataType::U8), 0, bytes};
@@ -271,7 +229,8 @@ Grid copyGrid(const Machine &machine) {
 }
 
 Grid reorderGrid(const Machine &machine, Layout from, Layout to) {
-  return {{bytesExtent(machine)}, [from, to](Memory &memory, const Point &at) -> artifact::Payload {
+  return {{bytesExtent(machine)},
+          [from, to](ProbeMemory &memory, const Point &at) -> artifact::Payload {
             // Half is read: images of 16 x 16 pixels of 32 channels fill it, the smallest of 8.
             int64_t side = at[0] < 65536 ? 4 : 16;
             int64_t images = std::max<int64_t>(1, at[0] / 8 / (32 * side * side));
@@ -285,7 +244,7 @@ Grid reorderGrid(const Machine &machine, Layout from, Layout to) {
 
 Grid packGrid(const Machine &machine) {
   return {{bytesExtent(machine)},
-          [](Memory &memory, const Point &at) -> std::optional<artifact::Payload> {
+          [](ProbeMemory &memory, const Point &at) -> std::optional<artifact::Payload> {
             MatmulGeometry g;
             int64_t side = std::llround(std::sqrt(double(at[0] / 8)));
             g.a = matrices(1, 64, side, false);
@@ -303,7 +262,7 @@ Grid packGrid(const Machine &machine) {
 /// Kernels of whole rows: `operands` that are read and one result.
 Grid kernelGrid(const Machine &machine, const char *kind, ProbeKernel kernel, int operands) {
   return {{bytesExtent(machine)},
-          [=](Memory &memory, const Point &at) -> artifact::Payload {
+          [=](ProbeMemory &memory, const Point &at) -> artifact::Payload {
             int64_t rowBytes = kRowFloats * 4;
             int64_t rows = std::max<int64_t>(1, at[0] / (rowBytes * (operands + 1)));
             artifact::Launch launch;
@@ -393,7 +352,7 @@ void fillLeftOut(MeasuredOperation &operation) {
 
 Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
   Probe probe("grid");
-  Memory memory(probe);
+  ProbeMemory memory(probe);
   MeasuredOperation operation;
   operation.kind = grid.kind;
   operation.extents = grid.extents;
@@ -435,69 +394,6 @@ Result<std::vector<MeasuredOperation>> measureInstructions(const Machine &machin
     operations.push_back(operation.take());
   }
   return operations;
-}
-
-namespace {
-
-struct KindOfCollective {
-  CollectiveKind kind;
-  artifact::CollectiveKind own{}; ///< of a permute: none
-};
-
-Result<MeasuredCollective> measureCollective(const Machine &machine, KindOfCollective kind,
-                                             int32_t together) {
-  constexpr int64_t kRepeats = 4;
-  Probe probe(std::string(name(kind.kind)), together);
-  Memory memory(probe);
-  MeasuredCollective measured{kind.kind, together, 1, {}};
-  std::vector<double> sizes = steps(1024, double(int64_t{32} << 20), machine.quick ? 32 : 4);
-  for (double size : sizes) {
-    int64_t bytes = int64_t(size), part = bytes / together;
-    int64_t sent = kind.kind == CollectiveKind::AllGather ? part : bytes;
-    int64_t received = kind.kind == CollectiveKind::ReduceScatter ? part : bytes;
-    for (int64_t i = 0; i < kRepeats; ++i) {
-      int32_t from = memory.fresh(sent, DataType::F32), to = memory.result(received, DataType::F32);
-      if (kind.kind == CollectiveKind::Permute)
-        probe.add(artifact::Permute{from, to, 0, bytes});
-      else
-        probe.add(artifact::Collective{kind.own, from, to, 0, artifact::Reduction::Sum,
-                                       DataType::F32, sent / byteSize(DataType::F32)});
-    }
-  }
-  Effort effort = machine.quick ? Effort{0.05, 3} : Effort{0.5, 5};
-  auto seconds = probe.secondsOfEach(machine.ranks, machine.threads, effort);
-  if (!seconds)
-    return seconds.status().at(std::string(name(kind.kind)));
-  double longest = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    // The first waits for whichever rank is late.
-    auto first = seconds->begin() + int64_t(i) * kRepeats;
-    longest = std::max(longest, median({first + 1, first + kRepeats}) * 1e6);
-    measured.times.push_back({sizes[i], longest});
-  }
-  return measured;
-}
-
-} // namespace
-
-Result<std::vector<MeasuredCollective>> measureCollectives(const Machine &machine) {
-  constexpr KindOfCollective kKinds[] = {
-      {CollectiveKind::AllReduce, artifact::CollectiveKind::AllReduce},
-      {CollectiveKind::AllGather, artifact::CollectiveKind::AllGather},
-      {CollectiveKind::ReduceScatter, artifact::CollectiveKind::ReduceScatter},
-      {CollectiveKind::AllToAll, artifact::CollectiveKind::AllToAll},
-      {CollectiveKind::Permute}};
-  std::vector<MeasuredCollective> collectives;
-  for (int32_t together = 2; together <= machine.ranks; ++together)
-    for (const KindOfCollective &kind : kKinds) {
-      if (machine.ranks % together != 0)
-        continue;
-      auto measured = measureCollective(machine, kind, together);
-      if (!measured)
-        return measured.status();
-      collectives.push_back(measured.take());
-    }
-  return collectives;
 }
 
 } // namespace autopar::tools

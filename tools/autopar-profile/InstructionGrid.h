@@ -5,7 +5,6 @@
 
 #include "Measurements.h"
 
-#include "autopar/Cost/MeasuredCollectives.h"
 #include "autopar/Cost/MeasuredOperation.h"
 
 #include <vector>
@@ -14,7 +13,5 @@ namespace autopar::tools {
 
 /// Products, convolutions, kernels, copies and changes of layout, of all ranks at once.
 Result<std::vector<MeasuredOperation>> measureInstructions(const Machine &machine);
-/// Collectives and messages among groups of every size that divides the ranks, all groups at once.
-Result<std::vector<MeasuredCollective>> measureCollectives(const Machine &machine);
 
 } // namespace autopar::tools

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // autopar-profile: measures this machine and writes a cluster file. What is timed are programs in
 // the runtime itself, on as many ranks as the cluster will have, all at once.
+#include "CollectiveTimes.h"
 #include "InstructionGrid.h"
 #include "MachineMemory.h"
 #include "Measurements.h"

@@ -8,6 +8,7 @@
 
 #include "MemoryPrices.h"
 #include "RandomGraphs.h"
+#include "Reduction.h"
 
 namespace autopar::planner {
 namespace {

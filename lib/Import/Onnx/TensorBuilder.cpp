@@ -63,39 +63,6 @@ Value TensorBuilder::finish(Operation *op) {
   return op->getResult(0);
 }
 
-//===-- known values -------------------------------------------------------------------------===//
-
-std::optional<DenseElementsAttr> TensorBuilder::constantOf(Value value, int depth,
-                                                           KnownValues &known) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return lookUpValue ? lookUpValue(value) : std::nullopt;
-  if (auto constant = dyn_cast<ConstantOp>(op)) {
-    auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
-    return dense ? std::optional(dense) : std::nullopt;
-  }
-  if (depth == 0 || hasFailed || op->getNumResults() != 1 ||
-      !isa_and_nonnull<AutoParDialect>(op->getDialect()))
-    return std::nullopt;
-  if (auto found = known.find(value); found != known.end())
-    return found->second;
-  SmallVector<DenseElementsAttr> operands;
-  for (Value operand : op->getOperands()) {
-    std::optional<DenseElementsAttr> dense = constantOf(operand, depth - 1, known);
-    if (!dense)
-      return known[value] = std::nullopt;
-    operands.push_back(*dense);
-  }
-  constexpr int64_t most = 1 << 22;
-  auto values = evaluateConstant(op, operands, {most, most, most, most});
-  return known[value] = values ? std::optional(values->front()) : std::nullopt;
-}
-
-std::optional<DenseElementsAttr> TensorBuilder::constantOf(Value value) {
-  KnownValues known;
-  return constantOf(value, 16, known);
-}
-
 bool TensorBuilder::hasDims(Value value, ArrayRef<int64_t> dims) {
   if (llvm::all_of(dims, [&](int64_t dim) { return dim >= 0 && dim < rankOf(value); }))
     return true;
@@ -104,30 +71,18 @@ bool TensorBuilder::hasDims(Value value, ArrayRef<int64_t> dims) {
   return false;
 }
 
+std::optional<DenseElementsAttr> TensorBuilder::constantOf(Value value) {
+  return knownValue(value, lookUpValue, !hasFailed);
+}
+
 std::optional<SmallVector<int64_t>> TensorBuilder::integersOf(Value value) {
-  std::optional<DenseElementsAttr> dense = constantOf(value);
-  if (!dense || !isa<IntegerType>(dense->getElementType()))
-    return std::nullopt;
-  bool zeroExtend =
-      dense->getElementType().isUnsignedInteger() || dense->getElementType().isInteger(1);
-  SmallVector<int64_t> values;
-  for (const APInt &element : dense->getValues<APInt>())
-    values.push_back(zeroExtend ? static_cast<int64_t>(element.getZExtValue())
-                                : element.getSExtValue());
-  return values;
+  std::optional<DenseElementsAttr> known = constantOf(value);
+  return known ? integersIn(*known) : std::nullopt;
 }
 
 std::optional<SmallVector<double>> TensorBuilder::floatsOf(Value value) {
-  std::optional<DenseElementsAttr> dense = constantOf(value);
-  if (!dense || !isa<FloatType>(dense->getElementType()))
-    return std::nullopt;
-  SmallVector<double> values;
-  for (APFloat element : dense->getValues<APFloat>()) {
-    bool lossy;
-    element.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-    values.push_back(element.convertToDouble());
-  }
-  return values;
+  std::optional<DenseElementsAttr> known = constantOf(value);
+  return known ? floatsIn(*known) : std::nullopt;
 }
 
 RankedTensorType TensorBuilder::type(ArrayRef<int64_t> shape, Type element) {

@@ -3,6 +3,8 @@
 // operands are known. Operator importers speak only this language.
 #pragma once
 
+#include "KnownValue.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Dialect/AutoPar/IR/ConstantFolding.h"
 
@@ -10,7 +12,6 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
-#include <functional>
 #include <optional>
 
 namespace mlir::autopar {
@@ -46,7 +47,7 @@ public:
   void requeue(std::vector<Operation *> operations);
 
   /// Values whose tensors can be had on demand although they are no constants (parameters).
-  std::function<std::optional<DenseElementsAttr>(Value)> lookUpValue;
+  LookUpValue lookUpValue;
   /// The value of `value` if it is known at compile time, evaluating what folding left to run time.
   std::optional<DenseElementsAttr> constantOf(Value value);
   /// As integers; nothing if unknown or not of integer type.
@@ -136,8 +137,6 @@ private:
   }
   /// Verifies and folds an operation.
   Value finish(Operation *op);
-  using KnownValues = DenseMap<Value, std::optional<DenseElementsAttr>>;
-  std::optional<DenseElementsAttr> constantOf(Value value, int depth, KnownValues &known);
   /// Do `dims` exist in `value`? Fails the builder otherwise.
   bool hasDims(Value value, ArrayRef<int64_t> dims);
 

@@ -4,6 +4,7 @@
 // columns).
 #pragma once
 
+#include "LineWalk.h"
 #include "Transpose.h"
 
 #include <algorithm>
@@ -13,36 +14,9 @@ namespace autopar::runtime {
 
 constexpr int kLanes = 16, kVectors = 3;
 constexpr int64_t kTileRows = 8, kTileColumns = kLanes * kVectors;
-constexpr int64_t kLineBytes = 64, kFloatsPerLine = 16;
+constexpr int64_t kFloatsPerLine = 16;
 /// Steps of depth per line fetched for the next block, and how far panels are fetched ahead.
 constexpr int64_t kStepsPerLine = 8, kStepsAhead = 2;
-
-/// Walks the lines of a strided block, one per call.
-struct LineWalk {
-  const char *next = nullptr;
-  int64_t linesPerRow = 0, rowsLeft = 0, rowBytes = 0, line = 0;
-
-  LineWalk() = default;
-  LineWalk(const float *data, int64_t rows, int64_t rowStride, int64_t rowLength) {
-    auto first = reinterpret_cast<uintptr_t>(data);
-    next = reinterpret_cast<const char *>(first / kLineBytes * kLineBytes);
-    linesPerRow = int64_t(first % kLineBytes + size_t(rowLength) * 4 + kLineBytes - 1) / kLineBytes;
-    rowsLeft = rows;
-    rowBytes = rowStride * 4;
-  }
-  /// To the second cache, or to the first in order to write.
-  template <bool ToWrite>
-  void fetch() {
-    if (rowsLeft == 0)
-      return;
-    __builtin_prefetch(next + line * kLineBytes, ToWrite, ToWrite ? 3 : 2);
-    if (++line == linesPerRow) {
-      line = 0;
-      next += rowBytes;
-      --rowsLeft;
-    }
-  }
-};
 
 /// What the next blocks need: of b, and of a where it is packed in parts.
 struct Fetches {

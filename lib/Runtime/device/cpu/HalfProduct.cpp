@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four tiles of 16 x 16 sums stay in the tile registers while a panel of 32 rows meets a panel of
-// 32 columns, both packed. A tile of rows holds 16 rows of 32 terms, a tile of columns 16 pairs of
-// terms of 16 columns; one is the other with its 32-bit words transposed. So an operand whose terms
-// are contiguous lies ready for the left side and any other for the right, and the two sides are
-// exchanged where that spares the larger one the transposition.
+// 32 columns, both packed (HalfPanels.h). The two sides are exchanged where that spares the larger
+// one the transposition.
 #include "HalfProduct.h"
+#include "HalfPanels.h"
+#include "LineWalk.h"
 #include "OpenMP.h"
-#include "Transpose.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,15 +13,9 @@
 #include <unistd.h>
 #include <utility>
 
-#define AUTOPAR_HALF                                                                               \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
-#define AUTOPAR_HALF_INLINE AUTOPAR_HALF inline __attribute__((always_inline))
-
 namespace autopar::runtime {
 namespace {
 
-constexpr int64_t kTile = 16, kTileBytes = 1024, kTileTerms = 32;
-constexpr int64_t kPanel = 2 * kTile, kPanelBytes = 2 * kTileBytes; ///< of one step of 32 terms
 /// Steps that are summed before sums go back to memory: a panel of columns then stays in the first
 /// cache.
 constexpr int64_t kBlockSteps = 8;
@@ -37,24 +30,8 @@ constexpr int64_t kRowPanelsAtOnce = 8, kLongRowPanelsAtOnce = 4;
 constexpr int64_t kSumsBytes = kPanel * kPanel * 4;
 /// Sums that wait for further terms stay in the second cache.
 constexpr int64_t kWaitingSumsBytes = 1 << 20;
-constexpr int64_t kLineBytes = 64;
 /// Larger float32 results leave the caches before anybody reads them.
 constexpr int64_t kStreamedBytes = 1 << 20;
-
-int64_t ceilDiv(int64_t value, int64_t step) { return (value + step - 1) / step; }
-
-/// One operand: `outer` rows (or columns) of `depth` terms.
-struct Side {
-  const uint8_t *data;
-  int64_t outer, outerStride, depthStride;
-  bool isFloat;
-
-  int64_t panels() const { return ceilDiv(outer, kPanel); }
-  int64_t elementBytes() const { return isFloat ? 4 : 2; }
-  const uint8_t *at(int64_t first, int64_t term) const {
-    return data + (first * outerStride + term * depthStride) * elementBytes();
-  }
-};
 
 /// The product with its sides in the order in which they are multiplied.
 struct Problem {
@@ -82,94 +59,6 @@ private:
     int64_t outer =
         (left.depthStride == 1 ? 0 : left.outer) + (right.depthStride == 1 ? right.outer : 0);
     return outer * depth / 2;
-  }
-};
-
-/// 32 numbers as bf16, those beyond the mask being zero.
-AUTOPAR_HALF_INLINE __m512i readHalves(const Side &side, const uint8_t *from, __mmask32 mask) {
-  if (!side.isFloat)
-    return _mm512_maskz_loadu_epi16(mask, from);
-  return __m512i(_mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(__mmask16(mask >> 16), from + 64),
-                                     _mm512_maskz_loadu_ps(__mmask16(mask), from)));
-}
-
-/// Indices that interleave the lower halves of two registers, and the upper ones.
-AUTOPAR_HALF_INLINE __m512i interleaveLow() {
-  return _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38,
-                          6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-}
-AUTOPAR_HALF_INLINE __m512i interleaveHigh() {
-  return _mm512_add_epi16(interleaveLow(), _mm512_set1_epi16(16));
-}
-
-/// Both tiles of a step in the order of rows, from contiguous terms; what does not exist is zero.
-AUTOPAR_HALF_INLINE void copyTiles(const Side &side, int64_t first, int64_t term, int64_t depth,
-                                   __m512i tiles[2][16]) {
-  int64_t outer = std::min(kPanel, side.outer - first);
-  auto mask = __mmask32((uint64_t(1) << std::min(kTileTerms, depth - term)) - 1);
-  for (int64_t i = 0; i < kPanel; ++i)
-    tiles[i / kTile][i % kTile] =
-        i < outer ? readHalves(side, side.at(first + i, term), mask) : _mm512_setzero_si512();
-}
-
-/// The same in the order of columns, from terms that lie apart.
-AUTOPAR_HALF_INLINE void interleaveTiles(const Side &side, int64_t first, int64_t term,
-                                         int64_t depth, __m512i tiles[2][16]) {
-  auto mask = __mmask32((uint64_t(1) << std::min(kPanel, side.outer - first)) - 1);
-  int64_t terms = std::min(kTileTerms, depth - term);
-  for (int64_t pair = 0; pair < kTile; ++pair) {
-    int64_t t = 2 * pair;
-    __m512i even = _mm512_setzero_si512(), odd = even;
-    if (t < terms)
-      even = readHalves(side, side.at(first, term + t), mask);
-    if (t + 1 < terms)
-      odd = readHalves(side, side.at(first, term + t + 1), mask);
-    tiles[0][pair] = _mm512_permutex2var_epi16(even, interleaveLow(), odd);
-    tiles[1][pair] = _mm512_permutex2var_epi16(even, interleaveHigh(), odd);
-  }
-}
-
-/// One panel of a block: per step its two tiles.
-AUTOPAR_HALF void packPanel(const Side &side, bool asColumns, int64_t panel, int64_t firstStep,
-                            int64_t steps, int64_t depth, uint8_t *packed) {
-  bool areContiguous = side.depthStride == 1, transposes = areContiguous == asColumns;
-  for (int64_t s = 0; s < steps; ++s) {
-    __m512i tiles[2][16];
-    int64_t first = panel * kPanel, term = (firstStep + s) * kTileTerms;
-    if (areContiguous)
-      copyTiles(side, first, term, depth, tiles);
-    else
-      interleaveTiles(side, first, term, depth, tiles);
-    for (auto &tile : tiles) {
-      if (transposes)
-        transpose16(tile);
-      for (int64_t i = 0; i < kTile; ++i, packed += kLineBytes)
-        _mm512_store_si512(packed, tile[i]);
-    }
-  }
-}
-
-/// Lines of the operand that the next block packs, fetched a few at a time.
-struct LineWalk {
-  const char *next = nullptr;
-  int64_t linesPerRow = 0, rowsLeft = 0, rowBytes = 0, line = 0;
-
-  LineWalk() = default;
-  LineWalk(const uint8_t *data, int64_t rows, int64_t rowBytes, int64_t rowLength)
-      : rowsLeft(rows), rowBytes(rowBytes) {
-    auto first = reinterpret_cast<uintptr_t>(data);
-    next = reinterpret_cast<const char *>(first / kLineBytes * kLineBytes);
-    linesPerRow = ceilDiv(int64_t(first % kLineBytes) + rowLength, kLineBytes);
-  }
-  void fetch() {
-    if (rowsLeft == 0)
-      return;
-    __builtin_prefetch(next + line * kLineBytes, 0, 2);
-    if (++line == linesPerRow) {
-      line = 0;
-      next += rowBytes;
-      --rowsLeft;
-    }
   }
 };
 
@@ -263,7 +152,7 @@ struct Beside {
   AUTOPAR_HALF void advance() {
     finishing.advance(rowsPerStep);
     for (int64_t i = 0; i < linesPerStep; ++i)
-      (left.rowsLeft > 0 ? left : right).fetch();
+      (left.rowsLeft > 0 ? left : right).fetch<false>();
   }
 };
 
