@@ -39,9 +39,19 @@ StagePhases::StagePhases(Block &block)
   addWhatOnlyBackwardReads(block);
   // What is sent once, behind all micro-batches (a summand of the gradients' norm), waits for
   // everything anyway: nobody waits for its part in a micro-batch.
+  auto isPart = [](Operation *op) { return !isa<TransferOp>(op) && !MicroBatches::joins(op); };
   for (auto transfer : block.getOps<TransferOp>())
-    addDependences(transfer.getInput().getDefiningOp(), sent,
-                   [](Operation *op) { return !isa<TransferOp>(op) && !MicroBatches::joins(op); });
+    addDependences(transfer.getInput().getDefiningOp(), sent, isPart);
+  // Where the kernel also adds to a sum, the next micro-batch's is to find it there.
+  DenseSet<int64_t> sums;
+  for (auto carried : block.getOps<CarriedOp>())
+    if (llvm::any_of(carried->getUsers(), [&](Operation *user) { return sent.contains(user); }))
+      sums.insert(carried.getNumber());
+  for (auto carry : block.getOps<CarryOp>())
+    if (sums.contains(carry.getNumber())) {
+      addDependences(carry.getInput().getDefiningOp(), sent, isPart);
+      sent.insert(carry);
+    }
 }
 
 void StagePhases::findWhatLossNeeds(Block &block) {

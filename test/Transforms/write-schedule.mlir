@@ -159,3 +159,40 @@ module {
     return %newW, %newV : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// A kernel of the backward pass that also adds to a sum finds there what the micro-batch before has
+// added, though weight gradients come later.
+// CHECK-LABEL: func.func @main.1(%arg0: tensor<4xf32> {autopar.donated, autopar.name = "u"
+// CHECK: %[[G0:.*]]:2 = autopar.group {{.*}} {autopar.id = "f/vjp.0@0"}
+// CHECK: autopar.send %[[G0]]#0
+// CHECK: %[[G1:.*]]:2 = autopar.group %{{.*}}, %[[G0]]#1 {autopar.id = "f/vjp.0@1"}
+// CHECK: autopar.send %[[G1]]#0
+// CHECK: autopar.binary sub %{{.*}}, %[[G1]]#1 {autopar.id = "update"}
+module {
+  func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64},
+                  %v: tensor<4xf32> {autopar.name = "u", autopar.donated, autopar.stage = 1 : i64})
+      -> (tensor<4xf32> {autopar.name = "w"}, tensor<4xf32> {autopar.name = "u"})
+      attributes {autopar.schedule = "zero-bubble", autopar.stage_meshes = 2 : i64} {
+    %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
+    %f = autopar.binary mul %x, %w {autopar.id = "f"} : tensor<4xf32>
+    %there = autopar.transfer %f to 1 {autopar.id = "f/to.1"} : tensor<4xf32>
+    %before = autopar.carried sum 0 : tensor<4xf32>
+    %g:2 = autopar.group %there, %before {autopar.id = "f/vjp.0"} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+      %c = autopar.unary neg %a {autopar.id = "f/vjp.0"} : tensor<4xf32>
+      %d = autopar.binary add %c, %b : tensor<4xf32>
+      autopar.yield %c, %d : tensor<4xf32>, tensor<4xf32>
+    }
+    %total = autopar.carry 0 %g#1 : tensor<4xf32>
+    %back = autopar.transfer %g#0 to 0 {autopar.id = "f/vjp.0/to.0"} : tensor<4xf32>
+    %e = autopar.binary mul %back, %x {autopar.id = "w/vjp"} : tensor<4xf32>
+    %beforeW = autopar.carried sum 1 : tensor<4xf32>
+    %sumW = autopar.binary add %e, %beforeW {autopar.id = "sumw"} : tensor<4xf32>
+    %totalW = autopar.carry 1 %sumW : tensor<4xf32>
+    %newV = autopar.binary sub %v, %total {autopar.id = "update"} : tensor<4xf32>
+    %newW = autopar.binary sub %w, %totalW {autopar.id = "updatew"} : tensor<4xf32>
+    return %newW, %newV : tensor<4xf32>, tensor<4xf32>
+  }
+}
