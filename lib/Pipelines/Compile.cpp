@@ -18,6 +18,7 @@
 #include "autopar/Import/Onnx/OnnxImporter.h"
 #include "autopar/Import/Profile/GraphImporter.h"
 #include "autopar/Report/HtmlReport.h"
+#include "autopar/Report/PlanTrace.h"
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
@@ -271,13 +272,14 @@ private:
     if (!options.emitOnnxPlan.empty())
       AUTOPAR_RETURN_IF_ERROR(
           writeMultiDevice(options.input, *plan, *details, options.emitOnnxPlan));
-    return writeReport(*plan, *details);
+    return writePictures(*plan, *details);
   }
 
   /// A plan of somebody else's may be run all the same.
   Status cannotDescribe(const Status &why) {
-    bool isNeeded = !options.report.empty() || !options.emitAlternatives.empty() ||
-                    !options.emitOnnxPlan.empty() || !options.emitPlan.empty();
+    bool isNeeded = !options.report.empty() || !options.trace.empty() ||
+                    !options.emitAlternatives.empty() || !options.emitOnnxPlan.empty() ||
+                    !options.emitPlan.empty();
     if (isNeeded)
       return why;
     emitRemark(module->getLoc()) << why.message();
@@ -303,16 +305,20 @@ private:
     return Status::ok();
   }
 
-  Status writeReport(const ::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
-    if (options.report.empty())
-      return Status::ok();
+  /// What people look at.
+  Status writePictures(const ::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
     ::autopar::ReportInput input{llvm::sys::path::filename(options.input).str(),
                                  static_cast<bool>(options.train),
                                  samples,
                                  tokens,
                                  plan,
                                  details};
-    return ::autopar::writeWholeFile(options.report, ::autopar::htmlReport(input));
+    if (!options.report.empty())
+      AUTOPAR_RETURN_IF_ERROR(
+          ::autopar::writeWholeFile(options.report, ::autopar::htmlReport(input)));
+    return options.trace.empty()
+               ? Status::ok()
+               : ::autopar::writeWholeFile(options.trace, ::autopar::planTrace(input));
   }
 
   /// The plan that was found becomes one that fits when it runs. It is lowered to know that: what

@@ -76,9 +76,33 @@ Json rowsOf(const std::vector<PlanRow> &rows) {
   return list;
 }
 
+/// Neighbours of a kind, of no stage, as one where they are too short to be seen.
+std::vector<TimelineSlice> joined(const std::vector<TimelineSlice> &slices) {
+  constexpr double shortest = 1.0 / 1500; // of the step
+  double end = 0;
+  for (const TimelineSlice &slice : slices)
+    end = std::max(end, slice.endUs);
+  std::vector<TimelineSlice> seen;
+  for (const TimelineSlice &slice : slices) {
+    bool joins =
+        !seen.empty() && slice.stage < 0 && seen.back().stage < 0 &&
+        seen.back().queue == slice.queue && seen.back().kind == slice.kind &&
+        seen.back().endUs - seen.back().startUs + slice.endUs - slice.startUs < shortest * end;
+    if (!joins) {
+      seen.push_back(slice);
+      continue;
+    }
+    TimelineSlice &last = seen.back();
+    last.endUs = slice.endUs;
+    if (!last.name.ends_with(" ..."))
+      last.name += " ...";
+  }
+  return seen;
+}
+
 Json timelineOf(const std::vector<TimelineSlice> &slices) {
   Json list = Json::array();
-  for (const TimelineSlice &slice : slices)
+  for (const TimelineSlice &slice : joined(slices))
     list.push_back(Json::array({slice.queue, slice.kind, slice.name, slice.stage, slice.microBatch,
                                 slice.startUs, slice.endUs}));
   return list;

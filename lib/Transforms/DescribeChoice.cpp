@@ -116,26 +116,14 @@ private:
   //===-- Time
   //-------------------------------------------------------------------------------------===//
 
-  /// Without stages everything follows everything; neighbours of a kind are one slice where they
-  /// are too short to be seen.
+  /// Without stages everything follows everything.
   Status addSequence() {
     details.queues = {"compute", "collectives"};
-    double now = 0, total = ::autopar::evaluate(graph, choice).timeUs;
+    double now = 0;
     auto add = [&](int32_t queue, StringRef kind, const std::string &name, double us) {
-      constexpr double shortest = 1.0 / 1500;
       if (us <= 0)
         return;
-      bool joins =
-          !details.timeline.empty() && details.timeline.back().queue == queue &&
-          details.timeline.back().kind == kind &&
-          details.timeline.back().endUs - details.timeline.back().startUs + us < shortest * total;
-      if (joins) {
-        details.timeline.back().endUs = now + us;
-        if (!StringRef(details.timeline.back().name).ends_with(" ..."))
-          details.timeline.back().name += " ...";
-      } else {
-        details.timeline.push_back({queue, kind.str(), name, -1, -1, now, now + us});
-      }
+      details.timeline.push_back({queue, kind.str(), name, -1, -1, now, now + us});
       now += us;
     };
     StringRef phase = "forward";
@@ -150,7 +138,7 @@ private:
     }
     for (size_t node = first + problem.operations().size(); node < graph.nodes.size(); ++node)
       add(1, "collective", graph.nodes[node].id, before[node]);
-    details.believed.stepUs = total;
+    details.believed.stepUs = ::autopar::evaluate(graph, choice).timeUs;
     return Status::ok();
   }
 

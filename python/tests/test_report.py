@@ -100,6 +100,23 @@ def test_an_empty_queue_never_overlaps_itself(model, tmp_path):
         assert all(end <= start + 1e-6 for (_, end), (start, _) in zip(slices, slices[1:]))
 
 
+@pytest.mark.parametrize("options", [[], ["--stages", "2", "--micro-batches", "4"]])
+def test_a_trace_has_the_step_of_the_plan(model, tmp_path, options):
+    plan = plan_of(model, tmp_path / "plan.json", "--trace", tmp_path / "trace.json", *options)
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    believed = plan["believed"]["step_us"]
+    assert trace["otherData"]["step_us"] == believed
+    assert max(slice["ts"] + slice["dur"] for slice in slices) == pytest.approx(believed)
+    named = {event["tid"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+    assert {slice["tid"] for slice in slices} <= named
+    names = {slice["name"] for slice in slices}
+    if options:
+        assert {f"F, stage {stage}, micro-batch {number}" for stage in range(2) for number in range(4)} <= names
+    else:
+        assert set(names) > {name for name in plan["ops"] if name.endswith("mlp.c_fc/MatMul")}, "no operation is folded away"
+
+
 def test_rejected_plans_can_be_followed(model, tmp_path):
     plan = plan_of(model, tmp_path / "plan.json", "--emit-alternatives", tmp_path / "others")
     rejected = plan["believed"]["alternatives"]

@@ -21,7 +21,7 @@ EXAMPLES:
   autopar-compile gpt3-175b.onnx --bind batch=64,seq=2048 --cluster presets:h100x8x8 --plan-only -o plan.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o train.bin \
       --train "loss=softmax_cross_entropy(logits, labels)" --optimizer "adamw(lr=3e-4)" --clip-norm 1
-  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan-only -o plan.json --report plan.html
+  autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --plan-only -o plan.json --report plan.html --trace plan.trace.json
   autopar-compile chain.json --profile db.json --cluster presets:h100x8 --plan-only -o plan.json --explain \
       --train "loss=loss" --optimizer "adamw(lr=3e-4)" --stages auto --micro-batches auto
                           operations that were measured elsewhere: docs/ProfileDatabase.md
@@ -79,6 +79,11 @@ struct Options {
       "report",
       cl::desc("write the plan as one HTML page: timeline, memory, costs, what was rejected"),
       cl::value_desc("plan.html"), cl::cat(category)};
+  cl::opt<std::string> trace{
+      "trace",
+      cl::desc("write the step that the search believes in as a trace for ui.perfetto.dev; that of "
+               "an artifact, instruction by instruction: autopar-run --simulate"),
+      cl::value_desc("trace.json"), cl::cat(category)};
   cl::opt<std::string> emitOnnxPlan{
       "emit-onnx-plan",
       cl::desc("write the model with the plan in ONNX's own fields for several devices (IR 11)"),
@@ -309,9 +314,11 @@ Status Options::check() const {
                  input + "\"");
   if ((useOnnxShardings || !emitOnnxPlan.empty()) && ranks <= 1 && cluster.empty())
     return usage("--use-onnx-shardings and --emit-onnx-plan: expected --ranks or --cluster");
-  if (!(report.empty() && emitAlternatives.empty()) && ranks <= 1 && cluster.empty())
-    return usage("--report and --emit-alternatives: expected --ranks or --cluster, nothing is "
-                 "planned for one rank");
+  if (!(report.empty() && trace.empty() && emitAlternatives.empty()) && ranks <= 1 &&
+      cluster.empty())
+    return usage(
+        "--report, --trace and --emit-alternatives: expected --ranks or --cluster, nothing is "
+        "planned for one rank");
   bool mayRecompute =
       !train.empty() && (memoryLimit.getNumOccurrences() || recompute.getNumOccurrences());
   if (!emitPlan.empty() && ranks <= 1 && cluster.empty() && plan.empty() && !mayRecompute)
@@ -368,6 +375,7 @@ Result<CommandLine> Options::values() const {
   options.plan = plan;
   options.emitPlan = emitPlan;
   options.report = report;
+  options.trace = trace;
   options.emitAlternatives = emitAlternatives;
   options.emitOnnxPlan = emitOnnxPlan;
   options.useOnnxShardings = useOnnxShardings;

@@ -32,6 +32,7 @@ struct CompileOptions {
   std::string plan;     ///< plan file to replay instead of searching; in degrees: to search within
   std::string emitPlan; ///< where to write the plan
   std::string report;   ///< where to write the plan as an HTML page
+  std::string trace;    ///< where to write its step as a Chrome/Perfetto trace
   std::string emitOnnxPlan;      ///< where to write the model with the plan in ONNX's own fields
   bool useOnnxShardings = false; ///< ONNX's own fields for several devices are demands
   std::string emitAlternatives;  ///< folder for the best plans without the dearest choices
