@@ -86,6 +86,7 @@ private:
   }
   void writeUnit(Unit &unit);
   void writeGroup(Cluster &cluster);
+  void writeFluid(Operation *op);
   Operation *wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs, ArrayRef<Value> outputs);
   Value cloneInto(OpBuilder &builder, Value value, IRMapping &mapping);
 
@@ -94,6 +95,10 @@ private:
   const DenseSet<Operation *> &contractions;
   std::vector<Unit> units;
   DenseMap<void *, unsigned> unitNumbers;
+  /// Of fluid operations that were written on their own. Others still read the first version: what
+  /// a group repeats of them does not depend on what was written before it.
+  DenseMap<Value, Value> written;
+  SmallVector<Operation *> writtenFluids;
 };
 
 /// Whether a fluid value is made inside the group: it depends on one of the group's operations, or
@@ -235,7 +240,9 @@ Operation *BlockWriter::wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
   auto typesOf = [](ArrayRef<Value> values) {
     return llvm::map_to_vector(values, [](Value value) { return value.getType(); });
   };
-  auto group = GroupOp::create(builder, loc, typesOf(outputs), inputs);
+  auto group = GroupOp::create(
+      builder, loc, typesOf(outputs),
+      llvm::map_to_vector(inputs, [&](Value input) { return written.lookup_or(input, input); }));
   SmallVector<Type> types = typesOf(inputs);
   Block *body =
       builder.createBlock(&group.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
@@ -249,8 +256,6 @@ Operation *BlockWriter::wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
   for (Operation *op : ops)
     if (StringRef id = getOpId(op); !id.empty() && getOpId(group).empty())
       setOpId(group, id);
-  for (auto [value, result] : llvm::zip(outputs, group.getResults()))
-    Value(value).replaceAllUsesWith(result);
   return group;
 }
 
@@ -262,7 +267,27 @@ void BlockWriter::writeGroup(Cluster &cluster) {
     if (graph.isExported(op->getResult(0), cluster))
       outputs.push_back(op->getResult(0));
   }
-  wrap(cluster.ops, inputs.getArrayRef(), outputs);
+  Operation *group = wrap(cluster.ops, inputs.getArrayRef(), outputs);
+  for (auto [value, result] : llvm::zip_equal(outputs, group->getResults()))
+    value.replaceAllUsesWith(result);
+}
+
+void BlockWriter::writeFluid(Operation *op) {
+  Operation *copy;
+  if (isa<ReshapeOp>(op) || op->hasTrait<OpTrait::ConstantLike>()) {
+    copy = OpBuilder(block.getTerminator()).clone(*op);
+    for (OpOperand &operand : copy->getOpOperands())
+      operand.set(written.lookup_or(operand.get(), operand.get()));
+  } else {
+    copy =
+        wrap(op, llvm::to_vector(op->getOperands()), llvm::to_vector_of<Value>(op->getResults()));
+  }
+  writtenFluids.push_back(copy);
+  for (auto [value, result] : llvm::zip_equal(op->getResults(), copy->getResults())) {
+    written[value] = result;
+    value.replaceUsesWithIf(result,
+                            [&](OpOperand &use) { return !graph.isFluidHere(use.getOwner()); });
+  }
 }
 
 /// Writes a unit behind the lazy ones that it reads.
@@ -273,11 +298,9 @@ void BlockWriter::writeUnit(Unit &unit) {
     writeUnit(units[input]);
   if (unit.cluster && isGroup(*unit.cluster))
     return writeGroup(*unit.cluster);
-  Operation *op = unit.cluster ? unit.cluster->ops.front() : unit.fluid;
-  bool staysAlone = unit.cluster || isa<ReshapeOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
-  if (staysAlone)
-    return op->moveBefore(block.getTerminator());
-  wrap(op, llvm::to_vector(op->getOperands()), llvm::to_vector_of<Value>(op->getResults()));
+  if (unit.fluid)
+    return writeFluid(unit.fluid);
+  unit.cluster->ops.front()->moveBefore(block.getTerminator());
 }
 
 void BlockWriter::write() {
@@ -301,12 +324,10 @@ void BlockWriter::write() {
   }
   for (Unit &unit : units)
     writeUnit(unit); // what only the results of the function read
-  for (Unit &unit : units) {
+  for (Unit &unit : units)
     if (unit.cluster && !isGroup(*unit.cluster))
       kept.insert(unit.cluster->ops.front());
-    if (unit.fluid)
-      kept.insert(unit.fluid);
-  }
+  llvm::append_range(old, writtenFluids);
   for (Operation *op : llvm::reverse(old))
     if (op->use_empty() && (!kept.contains(op) || isFluid(op)) && isMemoryEffectFree(op))
       op->erase();
