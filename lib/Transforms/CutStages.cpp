@@ -179,14 +179,15 @@ private:
   }
 
   /// A derivative is where its operation is; anything else where most of its data is, of equals the
-  /// first stage.
+  /// first stage. Derivatives only go back: a sum of them is on the first of their stages.
   int64_t stageByData(Operation *op) {
     StringRef id = getOpId(op);
     StringRef base = id.take_front(id.find("/vjp"));
+    bool isDerivative = base.size() < id.size();
     auto known = byId.find(base);
-    if (base.size() < id.size() && !id.contains("/vjp.sum") && known != byId.end())
+    if (isDerivative && !id.contains("/vjp.sum") && known != byId.end())
       return known->second;
-    int64_t best = Stages::kNone, most = -1;
+    int64_t best = Stages::kNone, most = -1, last = stageCount;
     for (Value operand : op->getOperands()) {
       auto it = stageOf.find(operand);
       if (it == stageOf.end())
@@ -196,8 +197,11 @@ private:
         best = it->second;
         most = bytes;
       }
+      Operation *producer = operand.getDefiningOp();
+      if (isDerivative && producer && getOpId(producer).contains("/vjp"))
+        last = std::min(last, it->second);
     }
-    return best;
+    return std::min(best, last);
   }
 
   void insertTransfers() {
