@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <sstream>
 #include <unistd.h>
 
@@ -127,15 +128,27 @@ Result<const BlasLtCalls *> CudaLibraries::blasLt() {
   return &*blasCalls;
 }
 
+void CudaLibraries::openWhatCudnnWants() const {
+  for (const char *soname :
+       {"libcublasLt.so.13", "libcublasLt.so.12", "libnvrtc.so.13", "libnvrtc.so.12"}) {
+    auto library = openAny({soname}, soname);
+    void *symbol = library ? dlsym(*library, "nvrtcVersion") : nullptr;
+    Dl_info found;
+    if (!symbol || !dladdr(symbol, &found))
+      continue;
+    std::error_code error;
+    auto folder = std::filesystem::path(found.dli_fname).parent_path();
+    for (const auto &entry : std::filesystem::directory_iterator(folder, error))
+      if (entry.path().filename().string().starts_with("libnvrtc-builtins.so."))
+        dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+}
+
 Result<const CudnnCalls *> CudaLibraries::cudnn(const std::string &what,
                                                 const std::string &without) {
   std::lock_guard lock(mutex);
   if (!cudnnCalls) {
-    // Its graphs are compiled when they are loaded. cuDNN looks for the compiler by its soname,
-    // which finds what is open already.
-    for (const char *compiler : {"libnvrtc.so.13", "libnvrtc.so.12"})
-      if (openAny({compiler}, "NVRTC"))
-        break;
+    openWhatCudnnWants();
     auto library = openAny({"libcudnn.so.9"}, "cuDNN, which computes " + what + ",");
     if (!library)
       return Status(library.status().code(),

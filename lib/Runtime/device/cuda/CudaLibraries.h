@@ -42,6 +42,9 @@ public:
 private:
   explicit CudaLibraries(std::vector<std::string> folders) : folders(std::move(folders)) {}
   Status openDriver();
+  /// cuDNN looks for cuBLASLt and for NVRTC, which compiles its graphs, by their sonames, and NVRTC
+  /// so for its builtins, which lie beside it. That finds what is open already, wherever it lies.
+  void openWhatCudnnWants() const;
   Result<void *> openAny(const std::vector<std::string> &sonames, const std::string &use) const;
 
   std::vector<std::string> folders;
