@@ -25,9 +25,9 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def check(folder: pathlib.Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+def check(folder: pathlib.Path, *options: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     libraries = os.path.relpath(LIBRARIES)  # from here, although programs run in the folder
-    return subprocess.run([sys.executable, SCRIPTS / "gpu-check", folder, "--cuda-libraries", libraries], capture_output=True, text=True,
+    return subprocess.run([sys.executable, SCRIPTS / "gpu-check", folder, "--cuda-libraries", libraries, *options], capture_output=True, text=True,
                           env=dict(os.environ, **environment))
 
 
@@ -68,3 +68,31 @@ def test_another_result_is_a_failure(packed: pathlib.Path, tmp_path: pathlib.Pat
     assert done.returncode == 1
     failed = [line for line in rows(done.stdout) if line.startswith("FAILED")]
     assert [line.split()[2].rstrip(":,") for line in failed] == ["gpt2", "gpt2", "resnet"], done.stdout
+
+
+def test_what_cannot_be_run_or_has_no_time_hides_nothing_behind_it(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """An output of another shape ends its part alone; the folder is not written to; once time is up every row is still there."""
+    folder = tmp_path / "gpu"
+    shutil.copytree(packed, folder)
+    cases = json.loads((packed / "cases.json").read_text())["cases"]
+    np.save(folder / "gpt2" / "expected" / "logits.npy", np.zeros(7, np.float32))
+    (folder / "cases.json").write_text(json.dumps({"cases": cases[:3], "speed": []}))
+    before = sorted(folder.rglob("*"))
+    done = check(folder)
+    assert done.returncode == 1
+    assert sorted(folder.rglob("*")) == before
+    assert [line.split()[0] for line in rows(done.stdout) if " numerics " in line] == ["FAILED", "FAILED", "ok"], done.stdout
+    assert "ValueError: operands could not be broadcast" in done.stdout
+    late = check(folder, "--limit", "1")
+    assert late.returncode == 0, late.stdout + late.stderr
+    assert len([line for line in rows(late.stdout) if line.endswith("not measured: no time was left")]) >= 7, late.stdout
+
+
+def test_libraries_lie_in_packages(tmp_path: pathlib.Path) -> None:
+    """Of CUDA 13 all in one folder but cuDNN and NCCL, of CUDA 12 each in one of its own."""
+    for name in ("cu13", "cudnn", "nccl", "cublas", "cuda_nvrtc"):
+        (tmp_path / "nvidia" / name / "lib").mkdir(parents=True)
+    words = [sys.executable, "-c", "import runpy, sys; print(runpy.run_path(sys.argv[1])['library_folders']())", SCRIPTS / "gpu-check"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(tmp_path))).stdout
+    for name in ("cu13", "cudnn", "nccl", "cublas", "cuda_nvrtc"):
+        assert str(tmp_path / "nvidia" / name / "lib") in said

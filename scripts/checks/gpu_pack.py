@@ -26,6 +26,8 @@ LOSS = "softmax_cross_entropy(logits, labels)"
 SMALL = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 101, "positions": 64}
 #: Of the system's C library; all other libraries go into the folder.
 SYSTEM = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so)")
+#: Taken where a machine's own are missing or too old, since newer ones serve older programs, not the other way round.
+GNU = re.compile(r"^lib(stdc\+\+|gcc_s|gomp)\.so")
 
 
 def token_inputs(batch: int, seq: int, vocab: int, names: List[str]) -> Dict[str, np.ndarray]:
@@ -130,7 +132,7 @@ def copy_program(program: pathlib.Path, folder: pathlib.Path) -> None:
     for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
         name, _, path = line.strip().partition(" => ")
         if path and not SYSTEM.match(name):
-            shutil.copy2(pathlib.Path(path.split(" ")[0]).resolve(), folder / "lib" / name)
+            shutil.copy2(pathlib.Path(path.split(" ")[0]).resolve(), folder / ("lib-gnu" if GNU.match(name) else "lib") / name)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -144,7 +146,7 @@ def main() -> int:
     arguments = parse_arguments()
     folder: pathlib.Path = arguments.folder.resolve()
     scratch = folder / "scratch"
-    for part in ("bin", "lib", "scratch"):
+    for part in ("bin", "lib", "lib-gnu", "scratch"):
         (folder / part).mkdir(parents=True)
     tests = [BUILD / "unittests" / name for name in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest", "CudaConformanceTest")]
     for program in (autopar.find_tool("autopar-run"), *tests):
