@@ -3,6 +3,7 @@
 #include "autopar/Training/Passes.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -22,7 +23,30 @@ struct Pattern {
   std::string text;
   llvm::GlobPattern glob;
   bool isUsed = false;
+
+  bool isName() const { return StringRef(text).find_first_of("*?[{\\") == StringRef::npos; }
 };
+
+/// Where a value comes from, or goes to, that is only shaped or rounded on the way.
+bool keepsNumbers(Operation *op) { return isa<BroadcastOp, ReshapeOp, TransposeOp, CastOp>(op); }
+
+bool isOfProduct(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && keepsNumbers(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op && isa<DotGeneralOp, ConvolutionOp>(op);
+}
+
+/// Whether a product or convolution reads the value, or it is added to the result of one.
+bool isWeightOrBias(Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (keepsNumbers(user))
+      return isWeightOrBias(user->getResult(0));
+    if (auto binary = dyn_cast<BinaryOp>(user); binary && binary.getKind() == BinaryKind::Add)
+      return llvm::any_of(binary->getOperands(), isOfProduct);
+    return isa<DotGeneralOp, ConvolutionOp>(user);
+  });
+}
 
 struct ChooseTrainablePass : mlir::autopar::impl::ChooseTrainablePassBase<ChooseTrainablePass> {
   using Base::Base;
@@ -46,11 +70,15 @@ private:
     return patterns;
   }
 
-  static bool matches(MutableArrayRef<Pattern> patterns, StringRef name) {
-    bool found = false;
+  enum class Match { None, Pattern, Name };
+
+  static Match match(MutableArrayRef<Pattern> patterns, StringRef name) {
+    Match found = Match::None;
     for (Pattern &pattern : patterns)
-      if (pattern.glob.match(name))
-        found = pattern.isUsed = true;
+      if (pattern.glob.match(name)) {
+        pattern.isUsed = true;
+        found = std::max(found, pattern.isName() ? Match::Name : Match::Pattern);
+      }
     return found;
   }
 
@@ -80,10 +108,16 @@ private:
       if (!isParameter(argument))
         continue;
       std::string name = nameOfArgument(argument);
-      bool isFrozen = matches(*frozen, name), isNamed = matches(*only, name);
-      StringRef why = isFrozen                     ? "frozen by name"
-                      : !only->empty() && !isNamed ? "not among those to be trained"
-                                                   : reasonAgainst(argument, name);
+      bool isFrozen = match(*frozen, name) != Match::None;
+      Match asked = match(*only, name);
+      StringRef cannot = reasonWhyNever(argument);
+      if (!isFrozen && asked == Match::Name && !cannot.empty())
+        return getOperation().emitError()
+               << "train-only: \"" << name << "\" cannot be trained: " << cannot;
+      StringRef why = isFrozen                                  ? "frozen by name"
+                      : !only->empty() && asked == Match::None  ? "not among those to be trained"
+                      : !cannot.empty() || asked == Match::Name ? cannot
+                                                                : reasonAgainst(argument, name);
       auto type = cast<RankedTensorType>(argument.getType());
       bool decays = type.getRank() >= 2;
       groups[!why.empty() ? why
@@ -100,6 +134,11 @@ private:
     attributes.write();
     if (failed(checkUsed("freeze", *frozen)) || failed(checkUsed("train-only", *only)))
       return failure();
+    if (tensors == 0 && !groups.empty()) {
+      InFlightDiagnostic error = getOperation().emitError("nothing is left to train");
+      describe(error, groups);
+      return error;
+    }
     report(function, groups, tensors, numbers);
     return success();
   }
@@ -124,31 +163,43 @@ private:
     InFlightDiagnostic remark = emitRemark(function.getLoc())
                                 << "trains " << tensors << " parameter" << (tensors == 1 ? "" : "s")
                                 << ", " << numbers << " numbers";
+    describe(remark, groups);
+  }
+
+  static void describe(InFlightDiagnostic &to,
+                       const llvm::MapVector<StringRef, SmallVector<std::string>> &groups) {
     for (const auto &[what, names] : groups) {
       llvm::MapVector<StringRef, int64_t> counts;
       for (const std::string &name : names)
         ++counts[name];
-      remark << "\n  " << what << ": ";
+      to << "\n  " << what << ": ";
       llvm::interleave(
           counts,
           [&](const auto &entry) {
-            remark << entry.first;
+            to << entry.first;
             if (entry.second > 1)
-              remark << " (" << entry.second << ")";
+              to << " (" << entry.second << ")";
           },
-          [&] { remark << ", "; });
+          [&] { to << ", "; });
     }
   }
 
-  /// Why the default rule leaves a parameter alone; empty if it does not.
-  StringRef reasonAgainst(BlockArgument argument, StringRef name) {
+  /// Why no rule trains a parameter; empty if one may.
+  static StringRef reasonWhyNever(BlockArgument argument) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
       return "the model updates it itself";
     auto type = cast<RankedTensorType>(argument.getType());
     if (!isa<FloatType>(type.getElementType()))
       return "it holds no floats";
-    if (type.getNumElements() <= 1)
+    return "";
+  }
+
+  /// Why the default rule leaves a parameter alone that could be trained; empty if it does not.
+  static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
+    StringRef last = name.substr(name.find_last_of("./") + 1);
+    if (cast<RankedTensorType>(argument.getType()).getNumElements() <= 1 && last != "weight" &&
+        last != "bias" && !isWeightOrBias(argument))
       return "it is a single number";
     if (name.ends_with("running_mean") || name.ends_with("running_var"))
       return "it is a running statistic";

@@ -3,6 +3,15 @@
 // RUN: autopar-opt %s --autopar-choose-trainable="freeze=embed*" 2>&1 | FileCheck %s --check-prefix=FREEZE
 // RUN: autopar-opt %s --autopar-choose-trainable="train-only=*.weight" 2>&1 | FileCheck %s --check-prefix=ONLY
 
+// RUN: not autopar-opt %s --autopar-choose-trainable="freeze=*" 2>&1 | FileCheck %s --check-prefix=ALL
+// RUN: autopar-opt %s --autopar-choose-trainable="train-only=scale" 2>&1 | FileCheck %s --check-prefix=NAMED
+// RUN: not autopar-opt %s --autopar-choose-trainable="train-only=positions" 2>&1 | FileCheck %s --check-prefix=NEVER
+
+// ALL: error: nothing is left to train
+// ALL-NEXT: frozen by name: embed.weight
+// NAMED: trained without weight decay: scale
+// NEVER: error: train-only: "positions" cannot be trained: it holds no floats
+
 // Floats are trained; weight decay is for matrices.
 
 // CHECK-LABEL: func.func @main
@@ -12,9 +21,13 @@
 // CHECK-SAME: %arg4: tensor<f32> {autopar.name = "scale", autopar.origin = @s}
 // CHECK-SAME: %arg5: tensor<4xf32> {autopar.name = "bn.running_mean", autopar.origin = @r}
 
-// WHY: remark: trains 2 parameters, 20 numbers
-// WHY-NEXT: trained: embed.weight
-// WHY-NEXT: trained without weight decay: bias
+// CHECK-SAME: %arg11: tensor<1x4xf32> {autopar.name = "head.w", autopar.origin = @h, autopar.trainable = "decay"}
+// CHECK-SAME: %arg12: tensor<1xf32> {autopar.name = "offset", autopar.origin = @o, autopar.trainable = "no_decay"}
+// CHECK-SAME: %arg13: tensor<1xf32> {autopar.name = "prelu.weight", autopar.origin = @a, autopar.trainable = "no_decay"}
+
+// WHY: remark: trains 5 parameters, 26 numbers
+// WHY-NEXT: trained: embed.weight, head.w
+// WHY-NEXT: trained without weight decay: bias, offset, prelu.weight
 // WHY-NEXT: it holds no floats: positions
 // WHY-NEXT: it is a single number: scale
 // WHY-NEXT: it is a running statistic: bn.running_mean, bn.*.running_mean (2)
@@ -22,7 +35,7 @@
 // WHY-NEXT: it is a mask: layers.*.attn_mask
 // WHY-NEXT: the model updates it itself: statistic
 
-// FREEZE: remark: trains 1 parameter, 4 numbers
+// FREEZE: remark: trains 4 parameters, 10 numbers
 // FREEZE: frozen by name: embed.weight
 // FREEZE: trained without weight decay: bias
 
@@ -38,6 +51,9 @@ autopar.origin @r2 : tensor<4xf32>
 autopar.origin @t : tensor<4xf32>
 autopar.origin @c : tensor<4x2xf32>
 autopar.origin @m : tensor<4x4xf32>
+autopar.origin @h : tensor<1x4xf32>
+autopar.origin @o : tensor<1xf32>
+autopar.origin @a : tensor<1xf32>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "embed.weight", autopar.origin = @w},
                 %b: tensor<4xf32> {autopar.name = "bias", autopar.origin = @b},
@@ -48,6 +64,12 @@ func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %r2: tensor<4xf32> {autopar.name = "bn.1.running_mean", autopar.origin = @r2},
                 %c: tensor<4x2xf32> {autopar.name = "rotary_emb.cos_cached", autopar.origin = @c},
                 %m: tensor<4x4xf32> {autopar.name = "layers.0.attn_mask", autopar.origin = @m},
-                %t: tensor<4xf32> {autopar.donated, autopar.name = "statistic", autopar.origin = @t}) -> tensor<2x4xf32> {
-  return %x : tensor<2x4xf32>
+                %t: tensor<4xf32> {autopar.donated, autopar.name = "statistic", autopar.origin = @t},
+                %h: tensor<1x4xf32> {autopar.name = "head.w", autopar.origin = @h},
+                %o: tensor<1xf32> {autopar.name = "offset", autopar.origin = @o},
+                %a: tensor<1xf32> {autopar.name = "prelu.weight", autopar.origin = @a}) -> tensor<2x1xf32> {
+  %product = autopar.dot_general %x, %h contract [1] x [1] : (tensor<2x4xf32>, tensor<1x4xf32>) -> tensor<2x1xf32>
+  %wide = autopar.broadcast %o dims [1] : tensor<1xf32> -> tensor<2x1xf32>
+  %y = autopar.binary add %product, %wide : tensor<2x1xf32>
+  return %y : tensor<2x1xf32>
 }
