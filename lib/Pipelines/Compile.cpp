@@ -23,6 +23,7 @@
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -71,6 +72,9 @@ public:
     for (const PhaseInfo &info : allPhases()) {
       if (info.phase == options.startAt && options.startAt != Phase::Import)
         AUTOPAR_RETURN_IF_ERROR(read());
+      if (info.phase == Phase::CutStages && options.startAt <= info.phase &&
+          options.stopAfter >= info.phase)
+        AUTOPAR_RETURN_IF_ERROR(checkDemandedStages());
       if (!runs(info.phase))
         continue;
       ++number;
@@ -101,6 +105,26 @@ private:
       return false;
     bool isSharding = phase >= Phase::CutStages && phase <= Phase::OptimizeCollectives;
     return !isSharding || shards();
+  }
+
+  /// Operations whose stage somebody demands are there, and there are stages. A model's own fields
+  /// may name nodes that are folded.
+  Status checkDemandedStages() {
+    const ::autopar::Constraints &demands = options.constraints;
+    llvm::StringSet<> known;
+    module->walk([&](Operation *op) {
+      for (StringRef id = getOpId(op); !id.empty(); id = id.take_front(id.rfind('/')))
+        if (!known.insert(id).second || !id.contains('/'))
+          break;
+    });
+    for (const auto &[op, stage] : demands.stages()) {
+      if (!known.contains(op))
+        return demands.errorAt(op, "there is no operation \"" + op + "\"");
+      if (shardOptions.stages == 1 && shardOptions.plan.empty())
+        return demands.errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
+                                       ", which needs --stages of at least 2");
+    }
+    return Status::ok();
   }
 
   /// Reports tell how many samples a step takes, and how many words where they are numbers.

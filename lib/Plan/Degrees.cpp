@@ -3,6 +3,7 @@
 #include "autopar/Plan/Degrees.h"
 
 #include "autopar/Cost/JsonFields.h"
+#include "autopar/Plan/Schedule.h"
 
 namespace autopar {
 
@@ -38,6 +39,12 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   degrees.zero = fields.integer("zero", 0, 3, 0);
   degrees.recompute = fields.text("recompute", "");
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  if (!isSchedule(degrees.schedule))
+    return Status::badInput("schedule: there is no schedule '" + degrees.schedule +
+                            "'; there are " + scheduleNames());
+  if (const std::string &word = degrees.recompute;
+      fields.has("recompute") && word != "none" && word != "full" && word != "auto")
+    return Status::badInput("recompute: expected none, auto or full, found \"" + word + "\"");
   if (degrees.virtualStages > 1 && degrees.pipeline == 1)
     return Status::badInput("virtual_stages: is " + std::to_string(degrees.virtualStages) +
                             ", which needs a \"pipeline\" of at least 2");

@@ -144,6 +144,8 @@ std::string scheduleNames() {
   return names;
 }
 
+bool isSchedule(std::string_view name) { return find(name); }
+
 bool isInterleaved(std::string_view name) {
   const Generator *generator = find(name);
   return generator && generator->isInterleaved;

@@ -59,12 +59,12 @@ class Cutter {
 public:
   /// `devices` are those of each mesh; none: what is fastest.
   Cutter(func::FuncOp function, const Cluster &cluster, llvm::StringMap<int64_t> planned,
-         const ::autopar::Schedule &schedule, SmallVector<SmallVector<int64_t>> devices,
-         int64_t memoryLimit, bool recomputes)
+         llvm::StringMap<int64_t> demanded, const ::autopar::Schedule &schedule,
+         SmallVector<SmallVector<int64_t>> devices, int64_t memoryLimit, bool recomputes)
       : function(function), block(function.getBody().front()), cluster(cluster),
-        planned(std::move(planned)), schedule(schedule), stageCount(schedule.stages),
-        memoryLimit(memoryLimit), recomputes(recomputes), devices(std::move(devices)),
-        builder(function.getContext()), ops(function) {}
+        planned(std::move(planned)), demanded(std::move(demanded)), schedule(schedule),
+        stageCount(schedule.stages), memoryLimit(memoryLimit), recomputes(recomputes),
+        devices(std::move(devices)), builder(function.getContext()), ops(function) {}
 
   LogicalResult run() {
     for (BlockArgument argument : function.getArguments())
@@ -113,11 +113,24 @@ private:
       return function.emitOpError()
              << "has " << ops.forward.size() << " operations to put on " << stageCount
              << " pipeline stages; expected at least one for each";
+    ForwardChain chain(function, ops.forward, cluster, !ops.later.empty(), recomputes);
+    if (!demanded.empty()) {
+      std::vector<int32_t> stages = demandedStages();
+      std::vector<int32_t> known;
+      llvm::copy_if(stages, std::back_inserter(known), [](int32_t stage) { return stage >= 0; });
+      if (llvm::is_sorted(known))
+        chain.demandStages(std::move(stages));
+      else
+        takeDemands(stages);
+    }
     if (!planned.empty() && !devices.empty())
       return placeByPlan();
-    ForwardChain chain(function, ops.forward, cluster, !ops.later.empty(), recomputes);
     Result<ChainCut> cut = devices.empty() ? chain.choose(memoryLimit, schedule)
                                            : chain.cut(meshesOf(devices), schedule);
+    if (!cut && !demanded.empty())
+      return function.emitOpError() << "stages: no cut into " << stageCount
+                                    << " stages, each with an operation, has every operation on "
+                                       "the stage that is demanded";
     if (!cut)
       return function.emitOpError() << "stages: " << cut.status().message();
     devices.clear();
@@ -141,6 +154,29 @@ private:
       for (auto [mesh, pace] : llvm::zip(meshes, paces.asArrayRef()))
         mesh.pace = pace;
     return meshes;
+  }
+
+  /// The stage that is demanded of each operation of the forward pass; -1: none. What a demand
+  /// names has its parts with it: `fc/add` goes with `fc`.
+  std::vector<int32_t> demandedStages() const {
+    std::vector<int32_t> stages;
+    for (Operation *op : ops.forward) {
+      StringRef id = getOpId(op);
+      auto known = demanded.find(id);
+      while (known == demanded.end() && id.contains('/')) {
+        id = id.take_front(id.rfind('/'));
+        known = demanded.find(id);
+      }
+      stages.push_back(known == demanded.end() ? -1 : static_cast<int32_t>(known->second));
+    }
+    return stages;
+  }
+
+  /// Branches beside each other are no chain: what is demanded is followed like a plan.
+  void takeDemands(ArrayRef<int32_t> stages) {
+    for (auto [op, stage] : llvm::zip_equal(ops.forward, stages))
+      if (stage >= 0)
+        planned[getOpId(op)] = stage;
   }
 
   /// Operations that the plan does not name stay with the one before them.
@@ -265,7 +301,8 @@ private:
   func::FuncOp function;
   Block &block;
   const Cluster &cluster;
-  llvm::StringMap<int64_t> planned; ///< stages that operations are demanded on, by id
+  llvm::StringMap<int64_t> planned;  ///< stages of operations by a plan, by id
+  llvm::StringMap<int64_t> demanded; ///< those that are demanded, whatever is best for others
   const ::autopar::Schedule &schedule;
   int64_t stageCount, memoryLimit;
   bool recomputes; ///< what waits for the backward pass may be computed again
@@ -381,11 +418,12 @@ private:
         ::autopar::Constraints::parse("constraints", constraints);
     if (!demands)
       return refuse(demands.status());
+    llvm::StringMap<int64_t> demanded;
     for (const auto &[op, stage] : demands->stages()) {
       if (stage >= stageCount)
         return refuse(demands->errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
                                                " of " + std::to_string(stageCount)));
-      planned[op] = stage;
+      (plan ? planned : demanded)[op] = stage;
     }
     if (stageCount < 2)
       return success();
@@ -406,8 +444,8 @@ private:
                                          StagePhases(block).trains());
     if (!table)
       return refuse(table.status());
-    if (failed(Cutter(function, *machine, std::move(planned), *table, devices.take(), memoryLimit,
-                      recomputes)
+    if (failed(Cutter(function, *machine, std::move(planned), std::move(demanded), *table,
+                      devices.take(), memoryLimit, recomputes)
                    .run()))
       return failure();
     Builder builder(function.getContext());

@@ -146,8 +146,35 @@ static std::function<int64_t(int32_t)> inFlightOf(const Schedule &schedule) {
   };
 }
 
+/// A sub-mesh for each stage, so that a stage can be told from others: those of the first stage
+/// before those of the second.
+static void tellStages(ChainProblem &chain, int32_t stages) {
+  std::vector<::autopar::SubMesh> any = std::move(chain.problem.subMeshes);
+  SmallVector<ChainProblem::Shape> shapes = chain.shapes;
+  chain.problem.subMeshes.clear();
+  chain.shapes.clear();
+  for (int32_t stage = 0; stage < stages; ++stage) {
+    for (::autopar::SubMesh mesh : any) {
+      mesh.stagesAfter = stages - 1 - stage;
+      chain.problem.subMeshes.push_back(std::move(mesh));
+    }
+    chain.shapes.append(shapes);
+  }
+}
+
+/// Whether operations [begin, end) may be all of the stage: all that is demanded of it is there.
+bool ForwardChain::mayBe(int32_t begin, int32_t end, int32_t stage) const {
+  for (int32_t i = 0; i < static_cast<int32_t>(demanded.size()); ++i)
+    if (demanded[i] >= 0 && (begin <= i && i < end) != (demanded[i] == stage))
+      return false;
+  return true;
+}
+
 Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedule) const {
   ::autopar::StageCutProblem &problem = chain.problem;
+  size_t kinds = problem.subMeshes.size();
+  if (!demanded.empty() && problem.subMeshes.front().stagesAfter < 0)
+    tellStages(chain, schedule.stages);
   chain.places = placesToCut(schedule.stages);
   const std::vector<int32_t> &places = chain.places;
   problem.layers = static_cast<int32_t>(places.size()) - 1;
@@ -164,6 +191,9 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
     const ChainProblem::Shape &shape = chain.shapes[mesh];
     auto ranks = static_cast<int64_t>(shape.devices);
     int32_t first = places[begin], last = places[end];
+    if (!demanded.empty() &&
+        !mayBe(first, last, schedule.stages - 1 - problem.subMeshes[mesh].stagesAfter))
+      return ::autopar::StageCost{::autopar::kForbidden, 0, 0, 0};
     return ::autopar::StageCost{workUs(begin, end, shape) + messageUs(first, shape.devices) +
                                     messageUs(last, shape.devices),
                                 (state[last] - state[first]) / ranks,
@@ -179,7 +209,7 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
     double all = times.at(shape.device).back();
     cut.shares.push_back(all > 0 ? us / all : 1.0 / schedule.stages);
     cut.wholeUs.push_back(all / static_cast<double>(shape.devices));
-    cut.subMeshes.push_back(stage.subMesh);
+    cut.subMeshes.push_back(stage.subMesh % static_cast<int32_t>(kinds));
     if (stage.begin == 0)
       continue;
     cut.places.push_back(places[stage.begin]);
@@ -305,7 +335,7 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
 
 /// The ends, and the places where little is sent: no worse than those around them. At most about
 /// 200 of them, the cheapest first; of those that cost the same, as the layers of a deep model,
-/// some everywhere.
+/// some everywhere. And beside operations whose stage is demanded.
 std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
   constexpr size_t most = 200;
   int32_t end = static_cast<int32_t>(ops.size());
@@ -330,9 +360,13 @@ std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
       places[i] = places[first + (i - first) * equal / (room - first)];
     places.resize(room);
   }
+  for (int32_t i = 0; i < static_cast<int32_t>(demanded.size()); ++i)
+    if (demanded[i] >= 0)
+      places.insert(places.end(), {i, i + 1});
   places.push_back(0);
   places.push_back(end);
   llvm::sort(places);
+  places.erase(llvm::unique(places), places.end());
   return places;
 }
 

@@ -50,6 +50,10 @@ public:
   ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops, const ::autopar::Cluster &cluster,
                bool trains, bool recomputes = false);
 
+  /// Demands the stage of each operation; -1: any. They must not decrease. Where they leave no cut,
+  /// there is none.
+  void demandStages(std::vector<int32_t> stages) { demanded = std::move(stages); }
+
   /// The cut by which a step of the schedule is fastest (StageCut.h) where its stages take turns on
   /// `meshes`.
   ::autopar::Result<ChainCut> cut(ArrayRef<ChainMesh> meshes,
@@ -61,6 +65,7 @@ public:
 
 private:
   ::autopar::Result<ChainCut> solve(ChainProblem &chain, const ::autopar::Schedule &schedule) const;
+  bool mayBe(int32_t begin, int32_t end, int32_t stage) const;
   void findTimes(bool trains);
   void findCrossings(bool trains);
   void findMemory(func::FuncOp function, bool keeps);
@@ -74,6 +79,7 @@ private:
   std::vector<int64_t> crossing; ///< bytes at each place
   std::vector<int64_t> state; ///< bytes that are held always, of the operations before each place
   std::vector<int64_t> saved; ///< the same that wait for the backward pass
+  std::vector<int32_t> demanded; ///< the stage of each operation, -1: any; empty: nothing is
 };
 
 } // namespace mlir::autopar

@@ -101,6 +101,8 @@ def test_sequence_splits_positions_of_the_norms(model, tmp_path):
     ({"data": "4"}, r"data: expected an integer, found string"),
     ({"data": 4, "sequence": True}, r"sequence: is true, which needs \"tensor\" ranks"),
     ({"pipeline": 4, "schedule": "zigzag"}, r"there is no schedule 'zigzag'"),
+    ({"data": 4, "schedule": "zigzag"}, r"megatron.json: schedule: there is no schedule 'zigzag'"),
+    ({"data": 4, "recompute": "some"}, r"megatron.json: recompute: expected none, auto or full, found \"some\""),
     ({"tensor": 2, "pipeline": 2, "virtual_stages": 2, "schedule": "1f1b", "micro_batch": 1}, r"takes one stage per mesh"),
 ])
 def test_degrees_that_cannot_be_are_refused(model, tmp_path, keys, why):
@@ -141,7 +143,9 @@ def test_demands_are_held(model, alone, tmp_path):
     ("mesh=a=4, input_ids: [a]", [], r"\"input_ids\" has 2 dimensions or factors, the sharding has 1"),
     ("mesh=a=4, input_ids: a", [], r"expected '=' and a value, or ': \[' and a sharding"),
     ("mesh=a=4, batch-axis=b", [], r"the mesh has no axis \"b\""),
-    ("stages=2, fc: stage 2", [], r"at character 11: \"fc\" is on stage 2 of 2"),
+    ("stages=2, /transformer/wte/Gather: stage 2", [], r"at character \d+: \"/transformer/wte/Gather\" is on stage 2 of 2"),
+    ("stages=2, fc: stage 1", [], r"at character 11: there is no operation \"fc\""),
+    ("mesh=a=4, /transformer/wte/Gather: stage 0", [], r"at character 11: \"/transformer/wte/Gather\" is on stage 0, which needs --stages of at least 2"),
     ("stages=2, fc: stage x", [], r"at character 20: expected the number of a stage"),
     ("sequence=true", [], r"sequence.*needs a weight-axis"),
     (", stages=2", [], r"at character 1: expected key=value or name: \[sharding\]"),

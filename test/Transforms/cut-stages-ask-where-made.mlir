@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --autopar-cut-stages="stages=3 cluster=presets:cpux3 constraints='second: stage 1,held: stage 1,third: stage 2'" | FileCheck %s
+// RUN: autopar-opt %s --autopar-cut-stages="stages=3 cluster=presets:cpux3 constraints='second: stage 1,held: stage 1,sum: stage 1,third: stage 2'" | FileCheck %s
 
 // A cheap result that is larger than what it is made of is made again on the next stage. What it is
 // made of came from the first stage: it is asked for there, held in between or not, and not sent on.

@@ -52,6 +52,7 @@ struct Schedule {
 
 /// The names that makeSchedule knows, for messages: "gpipe", "1f1b", ...
 std::string scheduleNames();
+bool isSchedule(std::string_view name);
 /// Whether the schedule of that name is for several stages per mesh, and whether it splits the
 /// backward pass; false for a name that nobody knows.
 bool isInterleaved(std::string_view name);
