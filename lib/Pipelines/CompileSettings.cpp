@@ -143,6 +143,8 @@ Status CompileSettings::readPlan(MLIRContext &context) {
     Result<::autopar::Plan> plan = ::autopar::Plan::load(options.plan);
     if (!plan)
       return plan.status();
+    if (cluster)
+      AUTOPAR_RETURN_IF_ERROR(plan->verify(*cluster).at(options.plan));
     if (plan->microBatches > 1)
       AUTOPAR_RETURN_IF_ERROR(
           demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));

@@ -150,15 +150,24 @@ private:
           llvm::any_of(factors, [](const AxisList &list) { return !list.empty(); }))
         op->setAttr("autopar.strategy", strategyToAttr(factors, axes));
     }
-    if (applied == plan.ops.size())
+    bool areListed =
+        llvm::any_of(plan.stages, [](const auto &stage) { return !stage.ops.empty(); });
+    if (applied == plan.ops.size() && !areListed)
       return success();
     llvm::StringSet<> known;
     for (auto &[op, id] : planIds(function))
       known.insert(id);
+    auto refuse = [&](const std::string &place, StringRef id) {
+      return emitError(getOperation().getLoc())
+             << "plan: " << place << "names operation \"" << id << "\", which @main does not have";
+    };
     for (auto &[id, strategy] : plan.ops)
       if (!known.contains(id))
-        return emitError(getOperation().getLoc())
-               << "plan: names operation \"" << id << "\", which @main does not have";
+        return refuse("", id);
+    for (const ::autopar::PlanStage &stage : plan.stages)
+      for (const std::string &id : stage.ops)
+        if (!known.contains(id))
+          return refuse("stage " + stage.name + ": ", id);
     return success();
   }
 
@@ -203,11 +212,13 @@ private:
     Stages stages(function);
     auto ofArguments = SignatureAttributes::ofArguments(function);
     auto ofResults = SignatureAttributes::ofResults(function);
+    llvm::StringSet<> known;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      std::string name = planNameOfArgument(function, i);
+      known.insert(name);
       FailureOr<ShardingAttr> attr =
-          shardingOf(function, planNameOfArgument(function, i),
-                     cast<RankedTensorType>(function.getArgument(i).getType()), plan,
-                     meshes.ofStage(stages.of(function.getArgument(i))));
+          shardingOf(function, name, cast<RankedTensorType>(function.getArgument(i).getType()),
+                     plan, meshes.ofStage(stages.of(function.getArgument(i))));
       if (failed(attr))
         return failure();
       if (*attr)
@@ -215,15 +226,21 @@ private:
     }
     OperandRange results = function.getBody().front().getTerminator()->getOperands();
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      std::string name = planNameOfResult(function, i);
+      known.insert(name);
       FailureOr<ShardingAttr> attr =
-          shardingOf(function, planNameOfResult(function, i),
-                     cast<RankedTensorType>(function.getResultTypes()[i]), plan,
+          shardingOf(function, name, cast<RankedTensorType>(function.getResultTypes()[i]), plan,
                      meshes.ofStage(stages.of(results[i])));
       if (failed(attr))
         return failure();
       if (*attr)
         ofResults.set(i, "autopar.sharding", *attr);
     }
+    for (auto &[name, sharding] : plan.values)
+      if (!known.contains(name))
+        return emitError(getOperation().getLoc())
+               << "plan: shard names \"" << name
+               << "\", which is no parameter, input or output:NAME of @main";
     ofArguments.write();
     ofResults.write();
     return success();

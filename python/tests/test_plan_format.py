@@ -103,6 +103,12 @@ def test_schema_and_compiler_refuse_alike(model, plan, tmp_path, path, value):
     assert done.returncode == 65 and path.split(".")[0].replace("size", "size") in done.stderr, done.stderr
 
 
+def test_a_plan_for_other_devices_is_refused(model, plan, tmp_path):
+    (tmp_path / "bad.json").write_text(json.dumps({**plan, "devices": 8}))
+    done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")
+    assert done.returncode == 78 and "bad.json: plan is for 8 devices, cluster" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("keys", [{"data": 0}, {"micro_batch": 0}, {"zero": 4}, {"sequence": 1}, {"expert": 2}, {"version": 0}])
 def test_degrees_are_refused_alike(model, tmp_path, keys):
     good = {"kind": "degrees", "version": 1, "data": 4}

@@ -90,3 +90,21 @@ module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, 
     return %a : tensor<8xf32>
   }
 }
+
+// -----
+
+// expected-error @+1 {{plan: shard names "y", which is no parameter, input or output:NAME of @main}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"m\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s\", \"mesh\": \"m\", \"ops\": []}], \"ops\": {}, \"shard\": {\"y\": [[\"x\"]]}}"} {
+  func.func @main(%x: tensor<8xf32> {autopar.name = "x"}) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{plan: stage s: names operation "ghost", which @main does not have}}
+module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"m\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s\", \"mesh\": \"m\", \"ops\": [\"ghost\"]}], \"ops\": {}, \"shard\": {}}"} {
+  func.func @main(%x: tensor<8xf32> {autopar.name = "x"}) -> tensor<8xf32> {
+    return %x : tensor<8xf32>
+  }
+}
