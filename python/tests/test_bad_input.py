@@ -27,7 +27,7 @@ def refusal(program: pathlib.Path, folder: pathlib.Path, *words: object) -> str:
     metrics = folder / "metrics.jsonl"
     done = subprocess.run([autopar.find_tool("autopar-run"), program, "--metrics", metrics, *map(str, words)], capture_output=True,
                           text=True, timeout=120, check=False)
-    assert done.returncode in (2, 65, 66), done.stderr
+    assert done.returncode in (2, 65, 66, 73), done.stderr
     assert not metrics.exists() or not metrics.read_text()
     return done.stderr
 
@@ -86,6 +86,17 @@ def test_data_that_does_not_fit_is_refused(program: pathlib.Path, tmp_path: path
     np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64), labels=np.zeros((7, SEQ), np.int64))
     assert "input_ids has 8 samples, labels has 7" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
     assert "cannot open" in refusal(program, tmp_path, "--data", tmp_path / "none.npz")
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((1, SEQ), np.int64), labels=np.zeros((1, SEQ), np.int64))
+    assert f"too short: 1 sample, one batch takes {BATCH}" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
+
+
+@pytest.mark.parametrize("flag", ["--checkpoint-dir", "--output-dir", "--export", "--trace"])
+def test_places_that_cannot_be_written_are_refused_before_the_first_step(program: pathlib.Path, tmp_path: pathlib.Path, flag: str) -> None:
+    (tmp_path / "file").write_text("")
+    said = refusal(program, tmp_path, "--data", "synthetic", flag, tmp_path / "file" / "x")
+    assert f"{flag}: cannot make the folder" in said and "step" not in said
+    if flag in ("--export", "--trace"):
+        assert f"{flag}: {tmp_path} is a folder" in refusal(program, tmp_path, "--data", "synthetic", flag, tmp_path)
 
 
 def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -88,6 +88,10 @@ def test_another_plan_goes_on_from_the_same_state(job: Job, straight: pathlib.Pa
     assert (tmp_path / "2.safetensors").read_bytes() == (tmp_path / "4.safetensors").read_bytes()
 
 
+def test_a_run_that_has_all_its_steps_says_so(job: Job, straight: pathlib.Path) -> None:
+    assert f"it has all {STEPS} steps already" in run(job, 4, "--steps", STEPS, "--checkpoint-dir", straight)
+
+
 def test_an_export_holds_the_trained_parameters(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "weights.safetensors"
     run(job, 2, "--checkpoint-dir", straight, "--steps", 0, "--export", file)

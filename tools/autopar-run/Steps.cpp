@@ -2,6 +2,7 @@
 // The loop over steps.
 #include "Steps.h"
 
+#include "Destinations.h"
 #include "Inputs.h"
 #include "Metrics.h"
 #include "ProgressLine.h"
@@ -82,6 +83,10 @@ Status Run::prepareData() {
           input.shape.size() == 2 && input.dtype >= DataType::I8 && input.dtype <= DataType::U64;
       tokensPerStep = isText ? input.shape[0] * input.shape[1] : 0;
     }
+  if (data->samples() < samplesPerStep)
+    return Status::badInput(options.data + ": too short: " + std::to_string(data->samples()) +
+                            (data->samples() == 1 ? " sample" : " samples") + ", one batch takes " +
+                            std::to_string(samplesPerStep));
   AUTOPAR_RETURN_IF_ERROR(prepareEvaluation());
   return setBatch(session, *data, 0);
 }
@@ -171,6 +176,10 @@ Status Run::resume() {
                             "; the samples would come in another order with --seed " +
                             std::to_string(options.seed));
   say("going on from " + loaded->path);
+  if (options.steps > 0 && options.steps <= first)
+    say("remark: it has all " + std::to_string(options.steps) +
+        " steps already; --steps says how "
+        "many there are in the end");
   return Status::ok();
 }
 
@@ -242,6 +251,8 @@ Status Run::run(std::vector<double> &stepMs) {
   AUTOPAR_RETURN_IF_ERROR(resume());
   if (options.data.size() > 0 && options.steps > 0)
     AUTOPAR_RETURN_IF_ERROR(checkValues());
+  if (isRoot)
+    AUTOPAR_RETURN_IF_ERROR(prepareDestinations(options));
   if (trains && !options.checkpointFolder.empty()) {
     std::signal(SIGTERM, askToStop);
     std::signal(SIGINT, askToStop);

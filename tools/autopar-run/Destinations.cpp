@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders are made, files are not touched before they are written.
+#include "Destinations.h"
+
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
+
+namespace autopar::tools {
+
+namespace fs = std::filesystem;
+
+static Status cannotCreate(const std::string &what, const std::string &why) {
+  return {StatusCode::CannotCreate, what + ": " + why};
+}
+
+static Status prepareFolder(const std::string &what, const fs::path &folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    return cannotCreate(what, "cannot make the folder " + folder.string() + ": " + error.message());
+  if (!fs::is_directory(folder, error))
+    return cannotCreate(what, folder.string() + " is no folder");
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return cannotCreate(what, "no file can be made in the folder " + folder.string());
+  return Status::ok();
+}
+
+static Status prepareFile(const std::string &what, const fs::path &file) {
+  std::error_code error;
+  if (fs::is_directory(file, error))
+    return cannotCreate(what, file.string() + " is a folder, expected the name of a file");
+  fs::path folder = file.parent_path();
+  return folder.empty() ? Status::ok() : prepareFolder(what, folder);
+}
+
+Status prepareDestinations(const RunOptions &options) {
+  if (!options.checkpointFolder.empty())
+    AUTOPAR_RETURN_IF_ERROR(prepareFolder("--checkpoint-dir", options.checkpointFolder));
+  if (!options.outputFolder.empty())
+    AUTOPAR_RETURN_IF_ERROR(prepareFolder("--output-dir", options.outputFolder));
+  if (!options.exportFile.empty())
+    AUTOPAR_RETURN_IF_ERROR(prepareFile("--export", options.exportFile));
+  return options.trace.empty() ? Status::ok() : prepareFile("--trace", options.trace);
+}
+
+} // namespace autopar::tools
