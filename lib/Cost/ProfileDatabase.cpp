@@ -73,6 +73,9 @@ public:
       return batches ? degrees.status() : batches.status();
     database.batches = batches.take();
     database.degrees = degrees.take();
+    if (database.degrees.front() != 1)
+      return Status::badInput("degrees[0]: expected 1, the operation on one rank, found " +
+                              std::to_string(database.degrees.front()));
     for (size_t i = 0; i < database.dimensions.size(); ++i)
       if (const std::string &word = database.dimensions[i];
           word.empty() || word == "whole" || word == "partial" ||

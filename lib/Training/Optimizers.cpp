@@ -3,6 +3,8 @@
 // compared with.
 #include "autopar/Training/Optimizers.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Call;
@@ -150,13 +152,16 @@ const Row rows[] = {{"sgd", [](Call &call) { return makeSgd(call, 0); }},
                     {"adagrad", makeAdagrad},
                     {"lion", makeLion}};
 
-/// Betas and momentum are fractions, everything else is not negative.
-Status checkRanges(const Call &call) {
+/// Betas and momentum are fractions, everything else is finite and not negative.
+Status checkRanges(const Call &call, const Optimizer &optimizer) {
   for (const auto &[key, option] : call.options) {
     bool fraction = key == "momentum" || StringRef(key).starts_with("beta");
-    if (!(option.number >= 0) || (fraction && option.number >= 1))
-      return call.errorAt(option.position, fraction ? "expected " + key + " in [0, 1)"
-                                                    : "expected " + key + " not to be negative");
+    if (!(option.number >= 0) || !std::isfinite(option.number) || (fraction && option.number >= 1))
+      return call.errorAt(option.position,
+                          "expected " + key +
+                              (fraction ? " in [0, 1)" : " to be finite and not negative"));
+    if (key == "nesterov" && option.number != 0 && optimizer.stateNames().empty())
+      return call.errorAt(option.position, "expected momentum=N for nesterov to look ahead along");
   }
   return Status::ok();
 }
@@ -173,7 +178,7 @@ Result<std::unique_ptr<Optimizer>> mlir::autopar::makeOptimizer(Call &call) {
       return call.errorAt(call.namePosition, call.name + " takes options (lr=0.1) only,");
     std::unique_ptr<Optimizer> optimizer = row.make(call);
     AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
-    AUTOPAR_RETURN_IF_ERROR(checkRanges(call));
+    AUTOPAR_RETURN_IF_ERROR(checkRanges(call, *optimizer));
     return optimizer;
   }
   return call.errorAt(call.namePosition, "unknown optimizer; expected " + known);

@@ -45,7 +45,13 @@
 // FRACTION: error: optimizer "adamw(beta1=1)": expected beta1 in [0, 1) at character 7
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=sgd(lr=-1)" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: optimizer "sgd(lr=-1)": expected lr not to be negative at character 5
+// NEGATIVE: error: optimizer "sgd(lr=-1)": expected lr to be finite and not negative at character 5
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(eps=1,lr=1e400)" 2>&1 | FileCheck %s --check-prefix=INFINITE
+// INFINITE: error: optimizer "adamw(eps=1,lr=1e400)": expected lr to be finite and not negative at character 13
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=sgd(nesterov=1)" 2>&1 | FileCheck %s --check-prefix=NESTEROV
+// NESTEROV: error: optimizer "sgd(nesterov=1)": expected momentum=N for nesterov to look ahead along at character 5
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=sgd(fast)" 2>&1 | FileCheck %s --check-prefix=ARGUMENT
 // ARGUMENT: error: optimizer "sgd(fast)": sgd takes options (lr=0.1) only, at character 1

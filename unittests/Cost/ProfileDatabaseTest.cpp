@@ -112,6 +112,7 @@ TEST(ProfileDatabase, EveryMistakeHasItsPlace) {
       {"/dtype", "i8", "dtype: expected f32, f16 or bf16"},
       {"/batches", Json::array({2, 1}), "batches[1]: expected more than the number before"},
       {"/degrees", Json::array(), "degrees: expected at least one"},
+      {"/degrees", Json::array({2}), "degrees[0]: expected 1, the operation on one rank, found 2"},
       {"/dimensions/0", "whole", "dimensions[0]: expected a name of its own"},
       {"/ops", Json::array(), "ops: expected at least one"},
       {"/ops/0/key", "", "ops[0].key: expected a name"},

@@ -134,6 +134,10 @@ TEST(Initializer, RefusesWhatItCannotDo) {
   EXPECT_EQ(expects("seed=3"), "initializer: expected one of " + kinds);
   EXPECT_EQ(expects("seed=x"), "initializer: expected a whole number");
   EXPECT_EQ(expects("*=ones *=ones"), "initializer: expected ',' or the end");
+  std::string order = "initializer: expected a deviation, limit or gain that is not negative, and "
+                      "uniform(least, most) in this order,";
+  for (const char *text : {"normal(-0.1)", "uniform(3, 1)", "uniform(-1)", "xavier_normal(-2)"})
+    EXPECT_EQ(expects(text), order) << text;
   artifact::Port w = absent("w", {4, 4}), bias = absent("bias", {4}), given = w;
   given.source.kind = artifact::SourceKind::File;
   auto says = [](const Status &status, const char *what) {
@@ -144,6 +148,9 @@ TEST(Initializer, RefusesWhatItCannotDo) {
   says(problem("v=zeros, *=normal(1)", {w, bias}), "no parameter is called \"v\"");
   says(problem("kaiming_normal", {w, bias}), "bias: kaiming_normal needs a weight of at least two");
   says(problem("normal(1)", {given}), "nothing to fill");
+  says(problem("q*=normal(1)", {w, bias}), "has no weights");
+  given.role = artifact::Role::State;
+  says(problem("q*=normal(1)", {given}), "no parameter is called \"q*\"");
   EXPECT_EQ(Initializer::parse("/no/such.safetensors").status().code(), StatusCode::NoInput);
 }
 

@@ -11,6 +11,7 @@
 #include "autopar/Runtime/ParameterStore.h"
 #include "autopar/Runtime/Session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -154,11 +155,12 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
     if (auto drawn = scaled(*rule, port); !drawn)
       return drawn.status();
   }
-  if (!any)
-    return Status::badInput(
-        files ? "no parameter is in the file: " + files->describe()
-              : std::string("the initializer has nothing to fill: all parameters have weights, and "
-                            "only those that a training step trains are drawn anew"));
+  if (files && !any)
+    return Status::badInput("no parameter is in the file: " + files->describe());
+  if (!files &&
+      std::none_of(ports.begin(), ports.end(), [](const Port *port) { return isDrawn(*port); }))
+    return Status::badInput("the initializer has nothing to fill: all parameters have weights, and "
+                            "only those that a training step trains are drawn anew");
   for (size_t i = 0; i < rules.size(); ++i)
     if (!used[i])
       return {StatusCode::Usage, "initializer: no parameter is called \"" + rules[i].pattern +

@@ -110,6 +110,14 @@ Status InitializerParser::rule(Initializer::Rule &rule, size_t begin, const std:
     rule.a = numbers.size() > 1 ? numbers[1] : 0, rule.b = numbers[0];
   else
     rule.a = numbers.size() > 1 ? numbers[0] : -numbers[0], rule.b = numbers.back();
+  bool isWide = found->fan != Rule::Fan::None     ? rule.a >= 0
+                : rule.kind == Rule::Kind::Normal ? rule.b >= 0
+                                                  : rule.b >= rule.a;
+  if (found->kind != Rule::Kind::Constant && !isWide) {
+    at = begin;
+    return wrong(
+        "a deviation, limit or gain that is not negative, and uniform(least, most) in this order,");
+  }
   rule.text = text.substr(begin, at - begin);
   return Status::ok();
 }
