@@ -6,6 +6,7 @@ Models have no weights in the folder: they are drawn from a seed when they are l
 
 import argparse
 import json
+import lzma
 import pathlib
 import re
 import shutil
@@ -127,12 +128,13 @@ def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
 
 
 def copy_program(program: pathlib.Path, folder: pathlib.Path) -> None:
-    """A program, and the libraries that not every machine has."""
+    """A program, and the libraries that not every machine has, compressed: one of them is larger than all else together."""
     shutil.copy2(program, folder / "bin" / program.name)
     for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
         name, _, path = line.strip().partition(" => ")
-        if path and not SYSTEM.match(name):
-            shutil.copy2(pathlib.Path(path.split(" ")[0]).resolve(), folder / ("lib-gnu" if GNU.match(name) else "lib") / name)
+        packed = folder / ("lib-gnu" if GNU.match(name) else "lib") / f"{name}.xz"
+        if path and not SYSTEM.match(name) and not packed.exists():
+            packed.write_bytes(lzma.compress(pathlib.Path(path.split(" ")[0]).read_bytes(), preset=0))
 
 
 def parse_arguments() -> argparse.Namespace:
