@@ -2,7 +2,8 @@
 // A climb over estimates, then the real thing for the best of them.
 #include "ChoosePipeline.h"
 
-#include "SearchPlan.h"
+#include "BalanceStages.h"
+#include "PlanJudge.h"
 
 #include "autopar/Plan/Plan.h"
 #include "autopar/Plan/Schedule.h"
@@ -24,7 +25,8 @@ using ::autopar::PlanAlternative;
 static constexpr size_t kFinalists = 2;
 /// How many are where estimates still promise more than what the best turned out to be.
 static constexpr size_t kMostFinalists = 6;
-/// In times of the best: up to this, other schedules of what is second are timed too.
+/// In times of the best: up to this, what is slower by the first schedule is timed by the others
+/// too, and what is slower by the search's count by its kernels.
 static constexpr double kClose = 1.1;
 /// Of 1F1B's bubble: what is left of it where the schedule is free.
 static constexpr double kBubble = 1.0 / 3;
@@ -33,6 +35,8 @@ static constexpr double kBubble = 1.0 / 3;
 static constexpr double kShareStep = 0.75, kLeastShare = 0.4;
 /// Micro-batches per stage at which estimates begin: no bubble is large then.
 static constexpr int64_t kFilled = 4;
+/// How many plans are judged by the kernels that they become, of those that are close to the best.
+static constexpr size_t kJudged = 3;
 /// Stages of a mesh that are tried.
 static constexpr int64_t kTurns[] = {2, 4};
 
@@ -54,10 +58,22 @@ private:
     std::string whyNot;
     double leastUs = std::numeric_limits<double>::infinity(); ///< without a memory limit
   };
+  struct Times {
+    double us, workUs; ///< of a step, and of what its busiest mesh does in it
+    /// By a schedule that is free.
+    double leastUs() const { return workUs + kBubble * (us - workUs); }
+  };
   struct Candidate {
-    OwningOpRef<ModuleOp> module;
-    std::string name, schedule;
-    SearchHandoff found;
+    CutPlan cut;
+    std::string name;
+    double us() const { return cut.found.plan->believed.stepUs; }
+    double workUs() const {
+      double most = 0;
+      for (const MeshLoad &load : cut.found.loads)
+        most = std::max(most, load.workUs + load.againUs);
+      return most > 0 ? most : us();
+    }
+    double kernelsUs() const { return cut.found.plan->believed.kernelsUs; }
   };
 
   ModuleOp split(size_t microBatches);
@@ -68,11 +84,14 @@ private:
   bool tryBest(int64_t turns);
   std::vector<PipelinePlace> ranking() const;
   std::optional<Candidate> build(PipelinePlace place, const std::string &schedule, int64_t turns);
-  std::optional<double> consider(PipelinePlace place, const std::string &schedule, int64_t turns);
-  void considerTurns(PipelinePlace place, const std::string &schedule);
-  void considerSchedules(PipelinePlace place, int64_t turns);
+  std::optional<Times> consider(PipelinePlace place, const std::string &schedule, int64_t turns);
+  bool considerTurns(PipelinePlace place, const std::string &schedule, double beforeUs);
+  void considerSchedules(PipelinePlace place, int64_t turns, double us);
   void considerKeptOut(int64_t turns, double closeUs);
-  double chosenUs() const { return chosen->found.plan->believed.stepUs; }
+  bool hasPlan() const { return !built.empty(); }
+  double bestUs() const { return built.front().us(); }
+  void keep(Candidate candidate);
+  LogicalResult judge();
   bool isFound(PipelinePlace place) const { return estimates.at(place).found.has_value(); }
 
   ModuleOp module;
@@ -86,13 +105,13 @@ private:
   std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
   std::map<size_t, OwningOpRef<ModuleOp>> holds;  ///< the same, for estimates
   std::map<PipelinePlace, Estimate> estimates;
-  std::set<PipelinePlace> leftOut;                         ///< estimates of these do not hold
-  std::set<PipelinePlace> tried;                           ///< to build, of the estimates
-  SmallVector<std::pair<PipelinePlace, double>> finalists; ///< what was built, and its time
+  std::set<PipelinePlace> leftOut;                        ///< estimates of these do not hold
+  std::set<PipelinePlace> tried;                          ///< to build, of the estimates
+  SmallVector<std::pair<PipelinePlace, Times>> finalists; ///< what was built by the first schedule
   std::optional<PipelinePlace> best, bestEqual;
-  double limitShare = 1; ///< of the memory limit, what estimates have
-  std::string why;       ///< what was tried in vain
-  std::optional<Candidate> chosen;
+  double limitShare = 1;        ///< of the memory limit, what estimates have
+  std::string why;              ///< what was tried in vain
+  std::vector<Candidate> built; ///< the best, by what the search believes
   std::vector<PlanAlternative> rejected;
 };
 
@@ -166,7 +185,7 @@ void Chooser::estimate(ArrayRef<PipelinePlace> places) {
     // What shares that are not equal promise keeps no equal ones out: it is rougher.
     if (const std::optional<PipelinePlace> &known =
             place.shares == DeviceShares::Equal ? bounds.first : bounds.second)
-      options.boundUs = chosen ? chosenUs() : estimates.at(*known).found->stepUs;
+      options.boundUs = hasPlan() ? bestUs() : estimates.at(*known).found->stepUs;
     options.leastUs = &estimate.leastUs;
     auto found = estimateStages(own.lookupSymbol<func::FuncOp>("main"), cluster, options);
     if (found)
@@ -238,10 +257,6 @@ std::vector<PipelinePlace> Chooser::ranking() const {
 /// Cuts, and searches from the estimate's plan on the estimate's mesh.
 std::optional<Chooser::Candidate> Chooser::build(PipelinePlace place, const std::string &schedule,
                                                  int64_t turns) {
-  Candidate candidate{OwningOpRef<ModuleOp>(split(place.microBatches).clone()),
-                      offered.nameOf(place),
-                      schedule,
-                      {}};
   const StageEstimate &estimate = *estimates.at(place).found;
   AutoShardOptions own;
   own.copyOptionValuesFrom(options);
@@ -252,67 +267,111 @@ std::optional<Chooser::Candidate> Chooser::build(PipelinePlace place, const std:
   SmallVector<SmallVector<int64_t>> devices;
   for (const ::autopar::Mesh &mesh : estimate.meshes)
     devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
-  auto function = candidate.module->lookupSymbol<func::FuncOp>("main");
+  OwningOpRef<ModuleOp> uncut(split(place.microBatches).clone());
+  auto function = uncut->lookupSymbol<func::FuncOp>("main");
   setStageDevices(function, devices);
   if (!estimate.paces.empty())
     function->setAttr(kStagePaceAttribute,
                       DenseF64ArrayAttr::get(function.getContext(), estimate.paces));
-  candidate.found.start = estimate.plan;
-  candidate.found.again = estimate.again;
+  std::string name = offered.nameOf(place);
   if (own.stages > 1 && choices.schedules.size() > 1)
-    candidate.name += ", " + schedule;
+    name += ", " + schedule;
   if (turns > 1)
-    candidate.name += ", " + std::to_string(turns) + " turns";
-  onCandidate(candidate.name);
+    name += ", " + std::to_string(turns) + " turns";
+  onCandidate(name);
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      why += candidate.name + ": " + diagnostic.str() + "\n";
+      why += name + ": " + diagnostic.str() + "\n";
     return success();
   });
-  if (own.stages > 1 && failed(runPhase(*candidate.module, Phase::CutStages, own)))
+  // Of one stage, the whole search is over the same function as the estimate, and goes further:
+  // what is computed again counts by operations, on every mesh.
+  SearchHandoff start;
+  if (own.stages == 1 && estimate.again != ComputesAgain::Nothing) {
+    own.mesh = options.mesh;
+  } else {
+    start.start = estimate.plan;
+    start.again = estimate.again;
+  }
+  double boundUs = hasPlan() ? bestUs() : HUGE_VAL;
+  FailureOr<CutPlan> cut = cutAndSearch(*uncut, own, lower, std::move(start), {boundUs, boundUs});
+  if (failed(cut))
     return std::nullopt;
-  if (failed(searchPlan(*candidate.module, own, lower, candidate.found)))
-    return std::nullopt;
-  return candidate;
+  return Candidate{std::move(*cut), name};
 }
 
-/// What its step takes, if it has a plan: the best one is kept.
-std::optional<double> Chooser::consider(PipelinePlace place, const std::string &schedule,
-                                        int64_t turns) {
+/// What its step takes, if it has a plan.
+std::optional<Chooser::Times> Chooser::consider(PipelinePlace place, const std::string &schedule,
+                                                int64_t turns) {
   std::optional<Candidate> candidate = build(place, schedule, turns);
   if (!candidate)
     return std::nullopt;
-  double us = candidate->found.plan->believed.stepUs;
-  if (!chosen || us < chosenUs())
-    std::swap(chosen, candidate);
-  if (candidate && candidate->found.plan->believed.stepUs != chosenUs())
-    rejected.push_back({candidate->name, candidate->found.plan->believed.stepUs});
-  return us;
+  Times times{candidate->us(), candidate->workUs()};
+  keep(std::move(*candidate));
+  return times;
 }
 
-/// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
-/// flight: from few to many, while that is faster.
-void Chooser::considerTurns(PipelinePlace place, const std::string &schedule) {
-  if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
-    return; // the schedule asks for it
-  double before = std::numeric_limits<double>::infinity();
-  for (int64_t turns : kTurns) {
-    std::optional<double> us = consider(place, schedule, turns);
-    if (!us || *us >= before)
-      return;
-    before = *us;
+void Chooser::keep(Candidate candidate) {
+  auto isSlower = [&](const Candidate &other) { return other.us() > candidate.us(); };
+  built.insert(llvm::find_if(built, isSlower), std::move(candidate));
+  while (built.size() > kJudged || built.back().us() > kClose * bestUs()) {
+    rejected.push_back({built.back().name, built.back().us()});
+    built.pop_back();
   }
 }
 
-/// All schedules but the first.
-void Chooser::considerSchedules(PipelinePlace place, int64_t turns) {
+/// The search counts operations one by one; what is close by that is told apart by kernels, and by
+/// what runs beside them. The best comes to the front.
+LogicalResult Chooser::judge() {
+  if (built.size() < 2)
+    return success();
+  for (Candidate &candidate : built) {
+    onCandidate(candidate.name + ": its kernels");
+    PlanJudge judge(*candidate.cut.module, options, lower);
+    if (failed(judge.load()))
+      return failure();
+    FailureOr<double> us = judge.kernelsUs(*candidate.cut.found.plan);
+    if (failed(us))
+      return failure();
+    candidate.cut.found.plan->believed.kernelsUs = *us;
+  }
+  std::sort(built.begin(), built.end(),
+            [](const Candidate &a, const Candidate &b) { return a.kernelsUs() < b.kernelsUs(); });
+  for (; built.size() > 1; built.pop_back())
+    rejected.push_back(
+        {built.back().name +
+             llvm::formatv(" ({0:f1} ms by its kernels)", built.back().kernelsUs() / 1e3).str(),
+         built.back().us()});
+  return success();
+}
+
+/// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
+/// flight: from few to many, while that is faster than `beforeUs`. Whether there was a plan.
+bool Chooser::considerTurns(PipelinePlace place, const std::string &schedule, double beforeUs) {
+  if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
+    return false; // the schedule asks for it
+  bool hasAny = false;
+  for (int64_t turns : kTurns) {
+    std::optional<Times> times = consider(place, schedule, turns);
+    hasAny |= times.has_value();
+    if (!times || times->us >= beforeUs)
+      break;
+    beforeUs = times->us;
+  }
+  return hasAny;
+}
+
+/// All schedules but the first, by which a step takes `us`. One that takes turns is left out where
+/// the one before it, which is faster and holds more, has a plan.
+void Chooser::considerSchedules(PipelinePlace place, int64_t turns, double us) {
   if (choices.stages[place.stages] == 1)
     return;
+  bool hasTurns = false;
   for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
     if (::autopar::isInterleaved(schedule))
-      considerTurns(place, schedule);
-    else
-      consider(place, schedule, turns);
+      hasTurns = hasTurns || considerTurns(place, schedule, us);
+    else if (std::optional<Times> times = consider(place, schedule, turns))
+      us = std::min(us, times->us);
   }
 }
 
@@ -321,21 +380,21 @@ void Chooser::considerSchedules(PipelinePlace place, int64_t turns) {
 void Chooser::considerKeptOut(int64_t turns, double closeUs) {
   SmallVector<PipelinePlace> keptOut;
   for (auto &[place, one] : estimates)
-    if (!one.found && one.leastUs < chosenUs())
+    if (!one.found && one.leastUs < bestUs())
       keptOut.push_back(place);
   for (PipelinePlace place : keptOut)
     estimates.erase(place);
   estimate(keptOut);
-  size_t built = 0;
+  size_t count = 0;
   for (PipelinePlace place : ranking()) {
-    if (built == kFinalists || estimates.at(place).found->stepUs >= chosenUs())
+    if (count == kFinalists || estimates.at(place).found->stepUs >= bestUs())
       break;
     if (!llvm::is_contained(keptOut, place) || !tried.insert(place).second)
       continue;
-    std::optional<double> us = consider(place, choices.schedules.front(), turns);
-    if (us && *us <= closeUs)
-      considerSchedules(place, turns);
-    built += us.has_value();
+    std::optional<Times> times = consider(place, choices.schedules.front(), turns);
+    if (times && times->us <= closeUs)
+      considerSchedules(place, turns, times->us);
+    count += times.has_value();
   }
 }
 
@@ -353,15 +412,15 @@ bool Chooser::tryBest(int64_t turns) {
   size_t equal = 0;
   for (PipelinePlace place : ranking()) {
     bool isEqual = place.shares == DeviceShares::Equal;
-    bool promisesMore = chosen && finalists.size() < kMostFinalists &&
-                        estimates.at(place).found->stepUs < chosenUs();
+    bool promisesMore = hasPlan() && finalists.size() < kMostFinalists &&
+                        estimates.at(place).found->stepUs < bestUs();
     if ((isEqual ? equal : finalists.size() - equal) >= kFinalists && !promisesMore)
       continue;
     tried.insert(place);
-    std::optional<double> us = consider(place, choices.schedules.front(), turns);
-    if (!us)
+    std::optional<Times> times = consider(place, choices.schedules.front(), turns);
+    if (!times)
       continue;
-    finalists.emplace_back(place, *us);
+    finalists.emplace_back(place, *times);
     equal += isEqual;
   }
   return true;
@@ -378,21 +437,20 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
   // Estimates may promise what does not fit: where none holds, what is slower than they are, and
   // was left out for it, has its turn, and where that does not help, they get less to promise.
-  while (tryBest(turns) && !chosen && !tried.empty())
+  while (tryBest(turns) && !hasPlan() && !tried.empty())
     leftOut.insert(tried.begin(), tried.end());
   leftOut.clear();
-  for (limitShare = kShareStep; !chosen && limitShare >= kLeastShare; limitShare *= kShareStep)
+  for (limitShare = kShareStep; !hasPlan() && limitShare >= kLeastShare; limitShare *= kShareStep)
     if (!tryBest(turns))
       break;
-  if (!chosen)
+  if (!hasPlan())
     return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
-  // Estimates of shares that are not equal are rough: who is behind may be first in the end.
-  bool areRough = llvm::any_of(
-      finalists, [](const auto &finalist) { return finalist.first.shares != DeviceShares::Equal; });
-  double first = chosenUs();
-  for (auto &[place, us] : finalists)
-    if (us <= (areRough ? kClose : 1) * first)
-      considerSchedules(place, turns);
+  double first = bestUs();
+  std::sort(finalists.begin(), finalists.end(),
+            [](const auto &a, const auto &b) { return a.second.leastUs() < b.second.leastUs(); });
+  for (auto &[place, times] : finalists)
+    if (times.us <= kClose * first && times.leastUs() < bestUs())
+      considerSchedules(place, turns, times.us);
   considerKeptOut(turns, kClose * first);
   if (!why.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << why;
@@ -401,9 +459,12 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
       rejected.push_back({offered.nameOf(place) + " (estimated)", one.found->stepUs});
     else if (!one.found && std::isfinite(one.leastUs))
       rejected.push_back({offered.nameOf(place) + " (estimated, at the least)", one.leastUs});
-  llvm::append_range(chosen->found.plan->believed.alternatives, rejected);
-  result = std::move(chosen->module);
-  handoff = std::move(chosen->found);
+  if (failed(judge()))
+    return failure();
+  CutPlan &chosen = built.front().cut;
+  llvm::append_range(chosen.found.plan->believed.alternatives, rejected);
+  result = std::move(chosen.module);
+  handoff = std::move(chosen.found);
   return success();
 }
 

@@ -2,6 +2,7 @@
 // The whole way from a model file to compiled.bin, phase by phase.
 #include "autopar/Pipelines/Compile.h"
 
+#include "BalanceStages.h"
 #include "ChoosePipeline.h"
 #include "CompileKernels.h"
 #include "CompileSettings.h"
@@ -190,7 +191,9 @@ private:
       return emit();
     if (phase == Phase::CutStages && choosesPipeline())
       return choose();
-    if (phase == Phase::Search && choosesPipeline())
+    if (phase == Phase::CutStages && fitsCut())
+      return cut();
+    if (phase == Phase::Search && (choosesPipeline() || fitsCut()))
       return fit(); // searched for what was tried
     if (isLowered && phase < Phase::PlanMemory)
       return phase == Phase::Schedule ? takeStepTime() : Status::ok();
@@ -247,7 +250,8 @@ private:
       if (!priced)
         return cannotDescribe(priced.status().at(shardOptions.plan));
       found.details = priced.take();
-      if (failed(priceRecomputation(*module, shardOptions, lowerOptions, *found.plan)))
+      if (failed(
+              priceRecomputation(*module, shardOptions, lowerOptions, found.details, *found.plan)))
         return reported();
     }
     ::autopar::Plan *plan = &*found.plan;
@@ -369,13 +373,28 @@ private:
             shardOptions.schedule == "auto");
   }
 
+  /// Whether stages are cut as memory needs it, which the search knows.
+  bool fitsCut() const {
+    return shardOptions.plan.empty() && !settings.degrees && shardOptions.stages > 1 &&
+           options.stopAfter > Phase::CutStages;
+  }
+
+  Status cut() {
+    FailureOr<CutPlan> cut = cutAndSearch(*module, shardOptions, lowerOptions, {}, {HUGE_VAL, 0});
+    if (failed(cut))
+      return reported();
+    module = std::move(cut->module);
+    found = std::move(cut->found);
+    return Status::ok();
+  }
+
   Result<PipelineChoices> pipelineChoices() {
     PipelineChoices choices{
         {shardOptions.microBatches}, {shardOptions.stageMeshes}, {shardOptions.schedule}};
     if (shardOptions.stages == 0)
       choices.stages = stageCounts(cluster->deviceCount());
     if (shardOptions.schedule == "auto")
-      choices.schedules = {"1f1b", "zero-bubble", "interleaved", "interleaved-zero-bubble"};
+      choices.schedules = {"1f1b", "zero-bubble", "interleaved-zero-bubble", "interleaved"};
     if (shardOptions.microBatches > 0)
       return choices;
     auto function = module->lookupSymbol<func::FuncOp>("main");

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// See the header. A plan is judged by what it becomes: a copy of the module is lowered along it
-// until fusion groups are formed, which is what is kept or computed again.
+// See the header. What a plan takes is PlanJudge's to say.
 #include "SearchPlan.h"
 
+#include "PlanJudge.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Transforms/Passes.h"
-#include "autopar/Transforms/RecomputeProblem.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
-using ::autopar::Cluster;
 using ::autopar::Plan;
-using ::autopar::RecomputeProblem;
-using ::autopar::RecomputeSolution;
 
 namespace {
 
@@ -31,16 +26,6 @@ constexpr double kRelaxed[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
 /// With what shardings are searched that recomputation makes fit.
 constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::Layers};
 
-/// How often a plan is lowered to see whether it fits.
-constexpr int kFittings = 8;
-
-struct Candidate {
-  Plan plan; ///< with its recomputation, as believed
-  ::autopar::PlanDetails details;
-  bool fits = false, isJudged = false;
-  int64_t leastBytes = std::numeric_limits<int64_t>::max();
-};
-
 class PlanSearch {
 public:
   PlanSearch(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
@@ -53,8 +38,9 @@ public:
     // A plan that is drawn is run as it is drawn.
     if (options.recompute == "none" || options.engine == "random")
       return runPass(options, ComputesAgain::Nothing, true);
-    if (failed(loadCluster()))
+    if (failed(judge.load()))
       return failure();
+    limit = judge.limitBytes();
     AutoShardOptions own;
     own.copyOptionValuesFrom(options);
     std::string why;
@@ -64,151 +50,13 @@ public:
       return chooseAmong(std::nullopt, *handoff.again, own, why);
     ArrayRef<ComputesAgain> others = kRecomputed;
     if (!searched(own, ComputesAgain::Nothing, why))
-      return chooseAmong(std::nullopt, handoff.again ? others.take_back(1) : others, own, why);
+      return chooseAmong(std::nullopt, others, own, why);
     if (static_cast<double>(handoff.plan->believed.peakBytes.front()) <= kFree * limit)
       return success();
-    return chooseAmong(taken(), handoff.again ? others.take_front(0) : others, own, why);
-  }
-
-  LogicalResult fit() {
-    if (options.recompute != "auto" || options.engine == "random")
-      return success();
-    if (failed(loadCluster()))
-      return failure();
-    Plan now = *handoff.plan;
-    if (now.recompute.empty() &&
-        static_cast<double>(*llvm::max_element(now.believed.peakBytes)) <= kFree * limit)
-      return success();
-    Plan bare = withoutRecomputation(now);
-    std::vector<RecomputeProblem> problems;
-    for (int round = 0; round < kFittings; ++round) {
-      FailureOr<OwningOpRef<ModuleOp>> lowered = programsOfRanks(now);
-      if (failed(lowered))
-        return failure();
-      std::vector<int64_t> planned = plannedBytes(**lowered, now);
-      if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
-        now.believed.peakBytes = std::move(planned);
-        handoff.lowered = std::move(*lowered);
-        handoff.plan = std::move(now);
-        handoff.isJudged = true;
-        return success();
-      }
-      if (problems.empty()) {
-        FailureOr<std::vector<RecomputeProblem>> found = programsOf(bare);
-        if (failed(found))
-          return failure();
-        problems = *found;
-      }
-      std::vector<RecomputeSolution> solutions;
-      for (auto [problem, bytes] : llvm::zip_equal(problems, planned)) {
-        int64_t missing = bytes - static_cast<int64_t>(limit), least = 0;
-        // A little more than is missing: buffers do not fit each other exactly.
-        if (missing > 0)
-          problem.memoryLimitBytes -= missing + static_cast<int64_t>(limit / 256);
-        auto solution = ::autopar::chooseRecomputation(problem, &least);
-        if (!solution)
-          return emitError(module.getLoc())
-                 << llvm::formatv("no plan fits {0:f0} bytes per device: the program of the best "
-                                  "one needs {1}, and with recomputation not below about {2}: "
-                                  "raise the limit, use more ranks, or more micro-batches",
-                                  limit, bytes,
-                                  least + static_cast<int64_t>(limit) - problem.memoryLimitBytes)
-                        .str();
-        solutions.push_back(solution.take());
-      }
-      now = bare;
-      believe(now, problems, solutions);
-    }
-    return success(); // plan-memory says by how much it does not fit
-  }
-
-  /// Believes of a plan what it takes to compute again what it names: whole groups, as the
-  /// backward pass will.
-  LogicalResult price(Plan &plan) {
-    Plan priced = withoutRecomputation(plan);
-    if (plan.recompute.empty()) {
-      plan = std::move(priced);
-      return success();
-    }
-    if (failed(loadCluster()))
-      return failure();
-    FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(priced);
-    if (failed(copy))
-      return failure();
-    llvm::StringSet<> named, again;
-    named.insert_range(plan.recompute);
-    for (Operation &op : (*copy)->lookupSymbol<func::FuncOp>("main").getBody().front())
-      op.walk([&](Operation *inner) {
-        if (named.contains(getOpId(inner)))
-          again.insert(getOpId(&op));
-      });
-    FailureOr<std::vector<RecomputeProblem>> problems =
-        programsOf(**copy, priced, [&](StringRef id) { return again.contains(id); });
-    if (failed(problems))
-      return failure();
-    std::vector<RecomputeSolution> solutions;
-    for (const RecomputeProblem &problem : *problems) {
-      std::vector<char> choice;
-      for (const ::autopar::RecomputeOp &op : problem.ops)
-        choice.push_back(op.mayRecompute);
-      solutions.push_back(solutionOf(problem, choice));
-    }
-    believe(priced, *problems, solutions);
-    priced.recompute = std::move(plan.recompute);
-    plan = std::move(priced);
-    return success();
+    return chooseAmong(taken(), others, own, why);
   }
 
 private:
-  static Plan withoutRecomputation(Plan plan) {
-    plan.believed.stepUs -= plan.believed.recomputeUs;
-    plan.believed.recomputeUs = 0;
-    plan.believed.savedBytes = 0;
-    plan.recompute.clear();
-    return plan;
-  }
-
-  /// What devices of a mesh have less than the limit, where nobody set one.
-  int64_t missingOn(const Plan &plan, size_t mesh) const {
-    ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
-    if (options.memoryLimit || !meshes)
-      return 0;
-    return std::max<int64_t>(0, static_cast<int64_t>(limit) -
-                                    cluster.usableBytes((*meshes)[mesh].devices));
-  }
-
-  /// A copy of the module that is lowered along the plan until memory is planned.
-  FailureOr<OwningOpRef<ModuleOp>> programsOfRanks(const Plan &plan) {
-    FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
-    if (failed(copy))
-      return failure();
-    LowerOptions own;
-    own.copyOptionValuesFrom(lower);
-    own.memoryLimit = limit;
-    own.refuse = false; // who fits the plan wants to know by how much
-    for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
-      if (failed(runPhase(**copy, phase, options, own)))
-        return failure();
-    return copy;
-  }
-
-  /// Bytes of each mesh's program, and what its devices have less than the limit.
-  std::vector<int64_t> plannedBytes(ModuleOp programs, const Plan &plan) const {
-    std::vector<int64_t> bytes;
-    for (auto program : programs.getOps<exec::ProgramOp>())
-      bytes.push_back(program.getArena()->front() + missingOn(plan, bytes.size()));
-    return bytes;
-  }
-
-  LogicalResult loadCluster() {
-    ::autopar::Result<Cluster> loaded = Cluster::load(options.cluster);
-    if (!loaded)
-      return emitError(module.getLoc()) << "cluster: " << loaded.status().message();
-    cluster = loaded.take();
-    limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
-    return success();
-  }
-
   AutoShardOptions &relaxed(AutoShardOptions &own, double factor) const {
     own.memoryLimit = static_cast<int64_t>(std::min(factor * limit, 9e18));
     return own;
@@ -243,93 +91,17 @@ private:
   }
 
   /// What was searched last.
-  Candidate taken() {
-    Candidate candidate{std::move(*handoff.plan), std::move(handoff.details)};
+  JudgedPlan taken() {
+    JudgedPlan candidate{std::move(*handoff.plan), std::move(handoff.details), {}};
     handoff.plan.reset();
     return candidate;
   }
-  LogicalResult deliver(Candidate candidate) {
+  LogicalResult deliver(JudgedPlan candidate) {
     handoff.plan = std::move(candidate.plan);
     handoff.details = std::move(candidate.details);
+    handoff.loads = std::move(candidate.loads);
     handoff.isJudged = candidate.isJudged;
     return success();
-  }
-
-  //===-- judging --------------------------------------------------------------------------===//
-
-  /// A copy of the module that is lowered along the plan until fusion groups are formed.
-  FailureOr<OwningOpRef<ModuleOp>> groupsOf(const Plan &plan) {
-    OwningOpRef<ModuleOp> copy(module.clone());
-    AutoShardOptions own;
-    own.cluster = options.cluster;
-    if (failed(annotatePlan(*copy, plan)))
-      return failure();
-    for (Phase phase :
-         {Phase::InsertReshards, Phase::Partition, Phase::OptimizeCollectives, Phase::FormGroups})
-      if (failed(runPhase(*copy, phase, own, lower)))
-        return failure();
-    return copy;
-  }
-
-  /// The program of each mesh under a plan.
-  FailureOr<std::vector<RecomputeProblem>> programsOf(const Plan &plan) {
-    llvm::StringSet<> known;
-    for (Operation &op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
-      known.insert(getOpId(&op));
-    auto isKnown = [&](StringRef id) {
-      return !id.empty() &&
-             (known.contains(id) || (id.consume_back("/reshard") && known.contains(id)));
-    };
-    FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
-    if (failed(copy))
-      return failure();
-    return programsOf(**copy, plan, isKnown);
-  }
-
-  FailureOr<std::vector<RecomputeProblem>> programsOf(ModuleOp groups, const Plan &plan,
-                                                      function_ref<bool(StringRef)> isKnown) {
-    auto problems =
-        recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
-    if (!problems)
-      return emitError(module.getLoc()) << problems.status().message();
-    for (auto [mesh, problem] : llvm::enumerate(*problems))
-      problem.memoryLimitBytes = static_cast<int64_t>(limit) - missingOn(plan, mesh);
-    return problems.take();
-  }
-
-  static RecomputeSolution solutionOf(const RecomputeProblem &problem,
-                                      const std::vector<char> &choice) {
-    ::autopar::RecomputeUse use = ::autopar::useOf(problem, choice);
-    RecomputeSolution solution;
-    solution.recomputed = std::move(use.again);
-    solution.timeUs = use.timeUs;
-    solution.peakBytes = use.peakBytes;
-    return solution;
-  }
-
-  /// What a plan takes when meshes compute again what `chosen` says: a mesh does so in every
-  /// micro-batch, and the first result waits for all of them.
-  static void believe(Plan &plan, ArrayRef<RecomputeProblem> problems,
-                      ArrayRef<RecomputeSolution> solutions) {
-    double slowest = 0;
-    int64_t peak = 0, without = 0;
-    plan.believed.peakBytes.clear();
-    for (auto [problem, solution] : llvm::zip_equal(problems, solutions)) {
-      if (!solution.recomputed.empty())
-        slowest = std::max(slowest, solution.timeUs - problem.sharedUs);
-      plan.believed.peakBytes.push_back(solution.peakBytes);
-      peak = std::max(peak, solution.peakBytes);
-      without = std::max(
-          without, ::autopar::useOf(problem, std::vector<char>(problem.ops.size(), 0)).peakBytes);
-      for (int32_t op : solution.recomputed)
-        plan.recompute.push_back(problem.ops[op].id);
-    }
-    double fill =
-        static_cast<double>(plan.microBatches + static_cast<int64_t>(problems.size()) - 1) /
-        static_cast<double>(plan.microBatches);
-    plan.believed.recomputeUs = slowest * fill;
-    plan.believed.stepUs += plan.believed.recomputeUs;
-    plan.believed.savedBytes = without - peak;
   }
 
   /// Operations from a database say themselves what they save and how much they work with, which
@@ -342,45 +114,18 @@ private:
         .wasInterrupted();
   }
 
-  LogicalResult judge(Candidate &candidate) {
-    FailureOr<std::vector<RecomputeProblem>> problems = programsOf(candidate.plan);
-    if (failed(problems))
-      return failure();
-    candidate.fits = true;
-    candidate.leastBytes = 0;
-    std::vector<RecomputeSolution> solutions;
-    for (RecomputeProblem &problem : *problems) {
-      int64_t least = 0;
-      auto solution = ::autopar::chooseRecomputation(problem, &least);
-      if (!solution) {
-        candidate.fits = false;
-        problem.memoryLimitBytes = least;
-        solution = ::autopar::chooseRecomputation(problem);
-      }
-      if (!solution)
-        return emitError(module.getLoc()) << solution.status().message();
-      candidate.leastBytes = std::max(candidate.leastBytes, solution->peakBytes);
-      solutions.push_back(solution.take());
-    }
-    believe(candidate.plan, *problems, solutions);
-    candidate.isJudged = true;
-    return success();
-  }
-
-  //===-- choosing -------------------------------------------------------------------------===//
-
   /// Searches under the relaxed limits, falling, in that of the device, until `visit` says that it
   /// is enough; whether it did. Plans that are like the one before are left out; `why` is what the
   /// search said of the limit under which nothing was found.
   FailureOr<bool> searchRelaxed(AutoShardOptions &own, std::string &why,
-                                function_ref<FailureOr<bool>(Candidate)> visit) {
+                                function_ref<FailureOr<bool>(JudgedPlan)> visit) {
     double last = 0, unlimitedBytes = std::numeric_limits<double>::infinity();
     for (double factor : kRelaxed) {
       if (factor * limit >= unlimitedBytes)
         continue; // would find the same
       if (!searched(relaxed(own, factor), ComputesAgain::Layers, why))
         return false; // nor under a lower one
-      Candidate found = taken();
+      JudgedPlan found = taken();
       unlimitedBytes =
           std::min(unlimitedBytes, static_cast<double>(found.plan.believed.peakBytes.front()));
       // A limit that binds as little as the one before gives the same plan.
@@ -395,15 +140,15 @@ private:
 
   /// The fastest whole of the plan that fits without recomputation, if there is one, and those
   /// whose shardings are searched with it.
-  LogicalResult chooseAmong(std::optional<Candidate> tight, ArrayRef<ComputesAgain> recomputed,
+  LogicalResult chooseAmong(std::optional<JudgedPlan> tight, ArrayRef<ComputesAgain> recomputed,
                             const AutoShardOptions &own, std::string &why) {
-    std::optional<Candidate> best, leanest;
+    std::optional<JudgedPlan> best, leanest;
     bool isUnbound =
         tight && static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
-    auto consider = [&](Candidate candidate) {
+    auto consider = [&](JudgedPlan candidate) {
       if (best && candidate.plan.believed.stepUs >= best->plan.believed.stepUs)
         return success();
-      if (failed(judge(candidate)))
+      if (failed(judge.judge(candidate)))
         return failure();
       if (!leanest || candidate.leastBytes < leanest->leastBytes)
         leanest = candidate;
@@ -417,15 +162,18 @@ private:
       return failure();
     if (best && best->plan.recompute.empty() && isUnbound)
       return deliver(std::move(*best));
-    for (ComputesAgain what : recomputed)
+    for (ComputesAgain what : recomputed) {
+      if (best && handoff.again)
+        break; // one of many that are tried
       if (searched(own, what, why) && failed(consider(taken())))
         return failure();
+    }
     // What the search cannot fit may fit as the program that it becomes; else it says what it
     // takes.
     if (!best && !handoff.again) {
       AutoShardOptions loose;
       loose.copyOptionValuesFrom(own);
-      if (failed(searchRelaxed(loose, why, [&](Candidate found) -> FailureOr<bool> {
+      if (failed(searchRelaxed(loose, why, [&](JudgedPlan found) -> FailureOr<bool> {
             if (failed(consider(std::move(found))))
               return failure();
             return best.has_value();
@@ -440,6 +188,8 @@ private:
     }
     if (!leanest)
       return emitError(module.getLoc()) << why;
+    handoff.loads = leanest->loads;
+    handoff.leanestUs = leanest->plan.believed.stepUs;
     return emitError(module.getLoc())
            << llvm::formatv(
                   "no plan fits {0:f0} bytes per device; with recomputation {1} bytes are "
@@ -455,10 +205,9 @@ private:
   LogicalResult recomputeLayers(AutoShardOptions &own) {
     int64_t least = std::numeric_limits<int64_t>::max();
     std::string why;
-    FailureOr<bool> fits = searchRelaxed(own, why, [&](Candidate found) -> FailureOr<bool> {
-      if (failed(believeLayers(found.plan)))
+    FailureOr<bool> fits = searchRelaxed(own, why, [&](JudgedPlan found) -> FailureOr<bool> {
+      if (failed(judge.believeLayers(found)))
         return failure();
-      found.isJudged = true;
       int64_t peak = *llvm::max_element(found.plan.believed.peakBytes);
       least = std::min(least, peak);
       if (static_cast<double>(peak) > limit)
@@ -477,30 +226,13 @@ private:
                   .str();
   }
 
-  /// A plan under which every layer is computed again.
-  LogicalResult believeLayers(Plan &chosen) {
-    FailureOr<std::vector<RecomputeProblem>> problems = programsOf(chosen);
-    if (failed(problems))
-      return failure();
-    std::vector<RecomputeSolution> solutions;
-    for (const RecomputeProblem &problem : *problems) {
-      std::vector<char> choice(problem.ops.size(), 0);
-      for (const std::vector<int32_t> &layer : problem.layers)
-        for (int32_t op : layer)
-          choice[op] = 1;
-      solutions.push_back(solutionOf(problem, choice));
-    }
-    believe(chosen, *problems, solutions);
-    return success();
-  }
-
   ModuleOp module;
   const AutoShardOptions &options;
   const LowerOptions &lower;
   SearchHandoff &handoff;
+  PlanJudge judge{module, options, lower};
   bool isHeld = false; ///< values have their holds
-  Cluster cluster;
-  double limit = 0; ///< bytes per device
+  double limit = 0;    ///< bytes per device
 };
 
 } // namespace
@@ -514,16 +246,9 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
 
 LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
                                         const LowerOptions &lower, SearchHandoff &handoff) {
-  return PlanSearch(module, options, lower, handoff).run();
-}
-
-LogicalResult mlir::autopar::priceRecomputation(ModuleOp module, const AutoShardOptions &options,
-                                                const LowerOptions &lower, Plan &plan) {
-  SearchHandoff none;
-  return PlanSearch(module, options, lower, none).price(plan);
-}
-
-LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                                         const LowerOptions &lower, SearchHandoff &handoff) {
-  return PlanSearch(module, options, lower, handoff).fit();
+  if (failed(PlanSearch(module, options, lower, handoff).run()))
+    return failure();
+  if (handoff.plan && handoff.loads.empty())
+    handoff.loads = loadsOf(*handoff.plan, handoff.details);
+  return success();
 }

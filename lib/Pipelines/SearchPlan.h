@@ -23,9 +23,10 @@ LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
 LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan);
 
 /// What a plan takes for what it names to be computed again, as its `believed` then says: time, and
-/// the memory of each mesh.
+/// the memory of each mesh. `details` are the plan's without recomputation.
 LogicalResult priceRecomputation(ModuleOp module, const AutoShardOptions &options,
-                                 const LowerOptions &lower, ::autopar::Plan &plan);
+                                 const LowerOptions &lower, const ::autopar::PlanDetails &details,
+                                 ::autopar::Plan &plan);
 
 /// Lowers a copy of the module along the plan of `handoff` until memory is planned, and while that
 /// is over the limit lets as much more be computed again. What the program really needs (scratch of

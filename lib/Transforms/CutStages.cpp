@@ -87,6 +87,7 @@ public:
     insertTransfers();
     setStageDevices(function, devices);
     function->removeAttr(kStagePaceAttribute);
+    function->removeAttr(kStageBytesAttribute);
     return success();
   }
 
@@ -133,6 +134,10 @@ private:
                                        "the stage that is demanded";
     if (!cut)
       return function.emitOpError() << "stages: " << cut.status().message();
+    SmallVector<double> workUs(schedule.meshes, 0);
+    for (auto [stage, share] : llvm::enumerate(cut->shares))
+      workUs[schedule.meshOf(stage)] += share * cut->wholeUs[stage];
+    function->setAttr(kStageWorkAttribute, builder.getDenseF64ArrayAttr(workUs));
     devices.clear();
     for (const ChainMesh &mesh : cut->meshes)
       devices.push_back(mesh.devices);
@@ -153,6 +158,9 @@ private:
     if (auto paces = function->getAttrOfType<DenseF64ArrayAttr>(kStagePaceAttribute))
       for (auto [mesh, pace] : llvm::zip(meshes, paces.asArrayRef()))
         mesh.pace = pace;
+    if (auto bytes = function->getAttrOfType<DenseF64ArrayAttr>(kStageBytesAttribute))
+      for (auto [mesh, perUs] : llvm::zip(meshes, bytes.asArrayRef()))
+        mesh.bytesPerUs = perUs;
     return meshes;
   }
 

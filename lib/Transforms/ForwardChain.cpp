@@ -130,7 +130,7 @@ struct mlir::autopar::ChainProblem {
   struct Shape {
     const ::autopar::DeviceType *device;
     size_t devices;
-    double pace = 1;
+    double pace = 1, bytesPerUs = 0;
   };
   SmallVector<Shape> shapes; ///< of the sub-meshes
 };
@@ -184,8 +184,7 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
   problem.inFlight = inFlightOf(schedule);
   auto workUs = [&](int32_t begin, int32_t end, const ChainProblem::Shape &shape) {
     const std::vector<double> &list = times.at(shape.device);
-    return shape.pace * (list[places[end]] - list[places[begin]]) /
-           static_cast<double>(shape.devices);
+    return (list[places[end]] - list[places[begin]]) / static_cast<double>(shape.devices);
   };
   problem.cost = [&](int32_t begin, int32_t end, int32_t mesh) {
     const ChainProblem::Shape &shape = chain.shapes[mesh];
@@ -194,10 +193,17 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
     if (!demanded.empty() &&
         !mayBe(first, last, schedule.stages - 1 - problem.subMeshes[mesh].stagesAfter))
       return ::autopar::StageCost{::autopar::kForbidden, 0, 0, 0};
-    return ::autopar::StageCost{workUs(begin, end, shape) + messageUs(first, shape.devices) +
-                                    messageUs(last, shape.devices),
-                                (state[last] - state[first]) / ranks,
-                                (saved[last] - saved[first]) / ranks, 0};
+    double us = workUs(begin, end, shape);
+    ::autopar::StageCost cost;
+    cost.timeUs =
+        shape.pace * us + messageUs(first, shape.devices) + messageUs(last, shape.devices);
+    if (shape.bytesPerUs > 0) {
+      cost.stateBytes = static_cast<int64_t>(shape.bytesPerUs * us);
+    } else {
+      cost.stateBytes = (state[last] - state[first]) / ranks;
+      cost.savedBytes = (saved[last] - saved[first]) / ranks;
+    }
+    return cost;
   };
   Result<::autopar::StageCut> found = ::autopar::cutStages(problem);
   if (!found)
@@ -225,12 +231,13 @@ Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &s
   auto shapeOf = [&](const ChainMesh &mesh) {
     return ChainProblem::Shape{
         &cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end())),
-        mesh.devices.size(), mesh.pace};
+        mesh.devices.size(), mesh.pace, mesh.bytesPerUs};
   };
   auto isFirst = [&](const ChainMesh &mesh) {
     return mesh.devices.size() == meshes.front().devices.size() &&
            shapeOf(mesh).device == shapeOf(meshes.front()).device &&
-           mesh.memoryBytes == meshes.front().memoryBytes && mesh.pace == meshes.front().pace;
+           mesh.memoryBytes == meshes.front().memoryBytes && mesh.pace == meshes.front().pace &&
+           mesh.bytesPerUs == meshes.front().bytesPerUs;
   };
   // Each mesh counts as one device.
   chain.problem.devices = {schedule.stages};

@@ -17,6 +17,7 @@ struct ChainMesh {
   SmallVector<int64_t> devices;
   int64_t memoryBytes = 0; ///< per device; 0: no limit
   double pace = 1;         ///< how many times as long it takes as its work shared evenly
+  double bytesPerUs = 0;   ///< of work shared evenly, that a device needs; 0: as tensors say
 };
 
 /// Numbers of devices that a mesh may have.

@@ -176,6 +176,17 @@ def test_pipelined_and_recomputed_training_is_the_same_under_every_schedule(mode
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6)
 
 
+def test_the_first_stages_get_fewer_layers_where_what_waits_in_them_does_not_fit(tmp_path):
+    """Equal stages need 1,000,000 bytes: the first one holds four micro-batches, the last one holds one."""
+    model = small_gpt2.save(tmp_path, layers=8)
+    options = ["--quiet", "--stages", "4", "--pipeline-schedule", "1f1b", "--memory-limit", "900000", "--emit-plan", str(tmp_path / "plan.json")]
+    train = autopar.Train(small_gpt2.LOSS, autopar.AdamW(), micro_batches=8)
+    autopar.compile(model, tmp_path / "fits.bin", bind={"batch": 16, "seq": small_gpt2.SEQ}, ranks=4, train=train, options=options)
+    assert max(memory(tmp_path / "fits.bin")) <= 900000
+    layers = [sum(op.endswith("/attn/c_attn/Gemm") for op in stage["ops"]) for stage in json.loads((tmp_path / "plan.json").read_text())["stages"]]
+    assert layers[0] < max(layers[1:]) and sum(layers) == 8
+
+
 def test_a_backward_pass_that_is_not_split_holds_one_layer_at_a_time(tmp_path):
     """Split, all layers of a stage that were computed again wait for the weight gradients."""
     path = tmp_path / "gpt3.onnx"

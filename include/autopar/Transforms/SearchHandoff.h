@@ -14,12 +14,21 @@
 
 namespace mlir::autopar {
 
+/// What a mesh of a pipeline does in a step.
+struct MeshLoad {
+  double workUs = 0, againUs = 0; ///< the second: what it computes again
+  int64_t leastBytes = 0;         ///< per device, with all that helps computed again; 0: unknown
+  int64_t limitBytes = 0;
+};
+
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
   std::optional<ComputesAgain> again;   ///< in: what `start` was searched with, with recomputation
   std::optional<::autopar::Plan> plan;  ///< out: where the pass succeeds
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
   ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
+  std::vector<MeshLoad> loads;    ///< out: of `plan`, or of what misses the least memory
+  double leanestUs = 0;           ///< out: what that takes, where there is no plan
   OwningOpRef<ModuleOp> lowered; ///< out: the programs of `plan` with their memory planned, or null
 };
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cut into stages and the search of its shardings, in a loop: what a mesh takes, and whether its
+// part fits, is known only once it has been searched.
+#pragma once
+
+#include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Transforms/SearchHandoff.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::autopar {
+
+struct CutPlan {
+  OwningOpRef<ModuleOp> module; ///< cut and searched
+  SearchHandoff found;
+};
+
+/// Which cuts are left as they are: those that could not become faster than this.
+struct BalanceBounds {
+  double missingUs; ///< where memory is missing
+  double fittingUs; ///< where it is not; 0: all
+};
+
+/// Cuts a copy of `module` into the stages that the options say and searches from what `start`
+/// says; cuts it again by what meshes turned out to take and to need, while that is faster than
+/// before, or misses less memory.
+/// Failure: there is no plan; diagnostics say why not for the first cut.
+FailureOr<CutPlan> cutAndSearch(ModuleOp module, const AutoShardOptions &options,
+                                const LowerOptions &lower, SearchHandoff start,
+                                BalanceBounds bounds);
+
+} // namespace mlir::autopar

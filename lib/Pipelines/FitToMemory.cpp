@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan whose program is larger than its search believed computes more again, until it fits.
+#include "PlanJudge.h"
+#include "SearchPlan.h"
+
+#include "autopar/Dialect/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Plan;
+using ::autopar::RecomputeProblem;
+using ::autopar::RecomputeSolution;
+
+/// A plan whose search counts less than this share of the limit fits: the search knows neither
+/// copies that are resharded nor scratch.
+static constexpr double kFree = 0.6;
+/// How often a plan is lowered to see whether it fits.
+static constexpr int kFittings = 8;
+
+/// A copy of the module that is lowered along the plan until memory is planned.
+static FailureOr<OwningOpRef<ModuleOp>> programsOfRanks(const PlanJudge &judge, const Plan &plan,
+                                                        const AutoShardOptions &options,
+                                                        const LowerOptions &lower) {
+  FailureOr<OwningOpRef<ModuleOp>> copy = judge.groupsOf(plan);
+  if (failed(copy))
+    return failure();
+  LowerOptions own;
+  own.copyOptionValuesFrom(lower);
+  own.memoryLimit = static_cast<int64_t>(judge.limitBytes());
+  own.refuse = false; // who fits the plan wants to know by how much
+  for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
+    if (failed(runPhase(**copy, phase, options, own)))
+      return failure();
+  return copy;
+}
+
+/// Bytes of each mesh's program, and what its devices have less than the limit.
+static std::vector<int64_t> plannedBytes(const PlanJudge &judge, const Plan &plan,
+                                         ModuleOp programs) {
+  std::vector<int64_t> bytes;
+  for (auto program : programs.getOps<exec::ProgramOp>())
+    bytes.push_back(program.getArena()->front() + judge.missingOn(plan, bytes.size()));
+  return bytes;
+}
+
+LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
+                                         const LowerOptions &lower, SearchHandoff &handoff) {
+  if (options.recompute != "auto" || options.engine == "random")
+    return success();
+  PlanJudge judge(module, options, lower);
+  if (failed(judge.load()))
+    return failure();
+  double limit = judge.limitBytes();
+  Plan now = *handoff.plan;
+  if (now.recompute.empty() &&
+      static_cast<double>(*llvm::max_element(now.believed.peakBytes)) <= kFree * limit)
+    return success();
+  Plan bare = PlanJudge::withoutRecomputation(now);
+  std::vector<RecomputeProblem> problems;
+  for (int round = 0; round < kFittings; ++round) {
+    FailureOr<OwningOpRef<ModuleOp>> lowered = programsOfRanks(judge, now, options, lower);
+    if (failed(lowered))
+      return failure();
+    std::vector<int64_t> planned = plannedBytes(judge, now, **lowered);
+    if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
+      now.believed.peakBytes = std::move(planned);
+      handoff.lowered = std::move(*lowered);
+      handoff.plan = std::move(now);
+      handoff.isJudged = true;
+      return success();
+    }
+    if (problems.empty()) {
+      FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare);
+      if (failed(found))
+        return failure();
+      problems = *found;
+    }
+    std::vector<RecomputeSolution> solutions;
+    for (auto [problem, bytes] : llvm::zip_equal(problems, planned)) {
+      int64_t missing = bytes - static_cast<int64_t>(limit), least = 0;
+      // A little more than is missing: buffers do not fit each other exactly.
+      if (missing > 0)
+        problem.memoryLimitBytes -= missing + static_cast<int64_t>(limit / 256);
+      auto solution = ::autopar::chooseRecomputation(problem, &least);
+      if (!solution)
+        return emitError(module.getLoc())
+               << llvm::formatv("no plan fits {0:f0} bytes per device: the program of the best "
+                                "one needs {1}, and with recomputation not below about {2}: "
+                                "raise the limit, use more ranks, or more micro-batches",
+                                limit, bytes,
+                                least + static_cast<int64_t>(limit) - problem.memoryLimitBytes)
+                      .str();
+      solutions.push_back(solution.take());
+    }
+    now = bare;
+    PlanJudge::believe(now, handoff.details, problems, solutions);
+  }
+  return success(); // plan-memory says by how much it does not fit
+}

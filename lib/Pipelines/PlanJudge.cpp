@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "PlanJudge.h"
+
+#include "SearchPlan.h"
+
+#include "autopar/Transforms/EvaluateStep.h"
+#include "autopar/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Cluster;
+using ::autopar::Plan;
+using ::autopar::RecomputeProblem;
+using ::autopar::RecomputeSolution;
+
+Plan PlanJudge::withoutRecomputation(Plan plan) {
+  plan.believed.stepUs -= plan.believed.recomputeUs;
+  plan.believed.recomputeUs = 0;
+  plan.believed.savedBytes = 0;
+  plan.recompute.clear();
+  return plan;
+}
+
+int64_t PlanJudge::missingOn(const Plan &plan, size_t mesh) const {
+  ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
+  if (options.memoryLimit || !meshes)
+    return 0;
+  return std::max<int64_t>(0, static_cast<int64_t>(limit) -
+                                  cluster.usableBytes((*meshes)[mesh].devices));
+}
+
+LogicalResult PlanJudge::load() {
+  ::autopar::Result<Cluster> loaded = Cluster::load(options.cluster);
+  if (!loaded)
+    return emitError(module.getLoc()) << "cluster: " << loaded.status().message();
+  cluster = loaded.take();
+  limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
+  OwningOpRef<ModuleOp> copy(module.clone());
+  AutoShardOptions own;
+  own.cluster = options.cluster;
+  if (failed(annotatePlan(*copy, plan)))
+    return failure();
+  for (Phase phase :
+       {Phase::InsertReshards, Phase::Partition, Phase::OptimizeCollectives, Phase::FormGroups})
+    if (failed(runPhase(*copy, phase, own, lower)))
+      return failure();
+  return copy;
+}
+
+FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan) const {
+  llvm::StringSet<> known;
+  for (Operation &op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
+    known.insert(getOpId(&op));
+  auto isKnown = [&](StringRef id) {
+    return !id.empty() &&
+           (known.contains(id) || (id.consume_back("/reshard") && known.contains(id)));
+  };
+  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+  if (failed(copy))
+    return failure();
+  return programsOf(**copy, plan, isKnown);
+}
+
+FailureOr<std::vector<RecomputeProblem>>
+PlanJudge::programsOf(ModuleOp groups, const Plan &plan,
+                      function_ref<bool(StringRef)> isKnown) const {
+  auto problems =
+      recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
+  if (!problems)
+    return emitError(module.getLoc()) << problems.status().message();
+  for (auto [mesh, problem] : llvm::enumerate(*problems))
+    problem.memoryLimitBytes = static_cast<int64_t>(limit) - missingOn(plan, mesh);
+  return problems.take();
+}
+
+static RecomputeSolution solutionOf(const RecomputeProblem &problem,
+                                    const std::vector<char> &choice) {
+  ::autopar::RecomputeUse use = ::autopar::useOf(problem, choice);
+  RecomputeSolution solution;
+  solution.recomputed = std::move(use.again);
+  solution.timeUs = use.timeUs;
+  solution.peakBytes = use.peakBytes;
+  return solution;
+}
+
+std::vector<MeshLoad> mlir::autopar::loadsOf(const Plan &plan,
+                                             const ::autopar::PlanDetails &details) {
+  std::vector<MeshLoad> loads(plan.stages.size() > 1 ? plan.meshes.size() : 0);
+  for (const ::autopar::TimelineSlice &slice : details.timeline)
+    if (slice.queue < static_cast<int32_t>(loads.size()))
+      loads[slice.queue].workUs += slice.endUs - slice.startUs;
+  return loads;
+}
+
+std::vector<MeshLoad> PlanJudge::believe(Plan &plan, const ::autopar::PlanDetails &details,
+                                         ArrayRef<RecomputeProblem> problems,
+                                         ArrayRef<RecomputeSolution> solutions) {
+  std::vector<MeshLoad> loads = loadsOf(plan, details);
+  loads.resize(problems.size());
+  double slowest = 0, slowestWhole = 0;
+  int64_t peak = 0, without = 0;
+  plan.believed.peakBytes.clear();
+  for (auto [load, problem, solution] : llvm::zip_equal(loads, problems, solutions)) {
+    slowest = std::max(slowest, load.workUs);
+    if (!solution.recomputed.empty())
+      load.againUs = std::max(0.0, solution.timeUs - problem.sharedUs);
+    slowestWhole = std::max(slowestWhole, load.workUs + load.againUs);
+    load.leastBytes = solution.peakBytes;
+    load.limitBytes = problem.memoryLimitBytes;
+    plan.believed.peakBytes.push_back(solution.peakBytes);
+    peak = std::max(peak, solution.peakBytes);
+    without = std::max(
+        without, ::autopar::useOf(problem, std::vector<char>(problem.ops.size(), 0)).peakBytes);
+    for (int32_t op : solution.recomputed)
+      plan.recompute.push_back(problem.ops[op].id);
+  }
+  double fill = static_cast<double>(plan.microBatches + static_cast<int64_t>(problems.size()) - 1) /
+                static_cast<double>(plan.microBatches);
+  plan.believed.recomputeUs = (slowestWhole - slowest) * fill;
+  plan.believed.stepUs += plan.believed.recomputeUs;
+  plan.believed.savedBytes = without - peak;
+  return loads;
+}
+
+/// The least bytes that were reached for a problem, with time for a choice that reaches them.
+static ::autopar::Result<RecomputeSolution> leanest(RecomputeProblem problem) {
+  int64_t least = 0;
+  problem.memoryLimitBytes = 1;
+  auto solution = ::autopar::chooseRecomputation(problem, &least);
+  problem.memoryLimitBytes = least;
+  return solution ? std::move(solution) : ::autopar::chooseRecomputation(problem);
+}
+
+LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan);
+  if (failed(problems))
+    return failure();
+  judged.fits = true;
+  judged.leastBytes = 0;
+  std::vector<RecomputeSolution> solutions;
+  for (RecomputeProblem &problem : *problems) {
+    auto solution = ::autopar::chooseRecomputation(problem);
+    if (!solution) {
+      judged.fits = false;
+      solution = leanest(problem);
+    }
+    if (!solution)
+      return emitError(module.getLoc()) << solution.status().message();
+    judged.leastBytes = std::max(judged.leastBytes, solution->peakBytes);
+    solutions.push_back(solution.take());
+  }
+  judged.loads = believe(judged.plan, judged.details, *problems, solutions);
+  // Where work has to move to other meshes, how much they could hold counts.
+  if (!judged.fits)
+    for (auto [load, problem] : llvm::zip_equal(judged.loads, *problems))
+      if (load.leastBytes <= load.limitBytes)
+        if (auto solution = leanest(problem))
+          load.leastBytes = std::min(load.leastBytes, solution->peakBytes);
+  judged.isJudged = true;
+  return success();
+}
+
+FailureOr<double> PlanJudge::kernelsUs(const Plan &plan) const {
+  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+  if (failed(copy))
+    return failure();
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
+  EvaluateStepPassOptions evaluate;
+  evaluate.cluster = options.cluster;
+  evaluate.target = lower.target;
+  manager.addPass(createEvaluateStepPass(evaluate));
+  if (failed(manager.run(**copy)))
+    return failure();
+  auto us = (**copy)->getAttrOfType<FloatAttr>(kStepTimeAttribute);
+  return us ? FailureOr<double>(us.getValueAsDouble()) : FailureOr<double>(failure());
+}
+
+LogicalResult PlanJudge::believeLayers(JudgedPlan &judged) const {
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan);
+  if (failed(problems))
+    return failure();
+  std::vector<RecomputeSolution> solutions;
+  for (const RecomputeProblem &problem : *problems) {
+    std::vector<char> choice(problem.ops.size(), 0);
+    for (const std::vector<int32_t> &layer : problem.layers)
+      for (int32_t op : layer)
+        choice[op] = 1;
+    solutions.push_back(solutionOf(problem, choice));
+  }
+  judged.loads = believe(judged.plan, judged.details, *problems, solutions);
+  judged.isJudged = true;
+  return success();
+}
+
+LogicalResult PlanJudge::price(Plan &plan, const ::autopar::PlanDetails &details) const {
+  Plan priced = withoutRecomputation(plan);
+  if (plan.recompute.empty()) {
+    plan = std::move(priced);
+    return success();
+  }
+  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(priced);
+  if (failed(copy))
+    return failure();
+  llvm::StringSet<> named, again;
+  named.insert_range(plan.recompute);
+  for (Operation &op : (*copy)->lookupSymbol<func::FuncOp>("main").getBody().front())
+    op.walk([&](Operation *inner) {
+      if (named.contains(getOpId(inner)))
+        again.insert(getOpId(&op));
+    });
+  FailureOr<std::vector<RecomputeProblem>> problems =
+      programsOf(**copy, priced, [&](StringRef id) { return again.contains(id); });
+  if (failed(problems))
+    return failure();
+  std::vector<RecomputeSolution> solutions;
+  for (const RecomputeProblem &problem : *problems) {
+    std::vector<char> choice;
+    for (const ::autopar::RecomputeOp &op : problem.ops)
+      choice.push_back(op.mayRecompute);
+    solutions.push_back(solutionOf(problem, choice));
+  }
+  believe(priced, details, *problems, solutions);
+  priced.recompute = std::move(plan.recompute);
+  plan = std::move(priced);
+  return success();
+}
+
+LogicalResult mlir::autopar::priceRecomputation(ModuleOp module, const AutoShardOptions &options,
+                                                const LowerOptions &lower,
+                                                const ::autopar::PlanDetails &details, Plan &plan) {
+  PlanJudge judge(module, options, lower);
+  return failed(judge.load()) ? failure() : judge.price(plan, details);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan takes, by what it becomes: a copy of the module is lowered along it until fusion
+// groups are formed, which is what is kept or computed again.
+#pragma once
+
+#include "autopar/Pipelines/Pipelines.h"
+#include "autopar/Transforms/RecomputeProblem.h"
+#include "autopar/Transforms/SearchHandoff.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <limits>
+
+namespace mlir::autopar {
+
+struct JudgedPlan {
+  ::autopar::Plan plan; ///< with its recomputation, as believed
+  ::autopar::PlanDetails details;
+  std::vector<MeshLoad> loads;
+  bool fits = false, isJudged = false;
+  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+};
+
+class PlanJudge {
+public:
+  /// All outlive it.
+  PlanJudge(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower)
+      : module(module), options(options), lower(lower) {}
+
+  /// Reads the cluster; before anything else.
+  LogicalResult load();
+  double limitBytes() const { return limit; } ///< per device
+  /// What devices of a mesh have less than the limit, where nobody set one.
+  int64_t missingOn(const ::autopar::Plan &plan, size_t mesh) const;
+
+  /// Lets be computed again what makes the plan fit, or as much as helps.
+  LogicalResult judge(JudgedPlan &judged) const;
+  /// A plan under which every layer is computed again.
+  LogicalResult believeLayers(JudgedPlan &judged) const;
+  /// Believes of a plan what it takes to compute again what it names: whole groups, as the
+  /// backward pass will.
+  LogicalResult price(::autopar::Plan &plan, const ::autopar::PlanDetails &details) const;
+
+  /// What a step takes by the kernels that the plan becomes (docs/Simulation.md), in us.
+  FailureOr<double> kernelsUs(const ::autopar::Plan &plan) const;
+
+  static ::autopar::Plan withoutRecomputation(::autopar::Plan plan);
+  /// A copy of the module that is lowered along the plan until fusion groups are formed.
+  FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
+  /// The program of each mesh under a plan.
+  FailureOr<std::vector<::autopar::RecomputeProblem>> programsOf(const ::autopar::Plan &plan) const;
+  /// What a plan takes when meshes compute again what `solutions` say: a mesh does so in every
+  /// micro-batch, and the first result waits for all of them. What each of them then does.
+  static std::vector<MeshLoad> believe(::autopar::Plan &plan, const ::autopar::PlanDetails &details,
+                                       ArrayRef<::autopar::RecomputeProblem> problems,
+                                       ArrayRef<::autopar::RecomputeSolution> solutions);
+
+private:
+  FailureOr<std::vector<::autopar::RecomputeProblem>>
+  programsOf(ModuleOp groups, const ::autopar::Plan &plan,
+             function_ref<bool(StringRef)> isKnown) const;
+
+  mutable ModuleOp module; ///< a handle
+  const AutoShardOptions &options;
+  const LowerOptions &lower;
+  ::autopar::Cluster cluster;
+  double limit = 0;
+};
+
+/// How long each mesh of a pipeline works in a step by its timeline; empty without stages.
+std::vector<MeshLoad> loadsOf(const ::autopar::Plan &plan, const ::autopar::PlanDetails &details);
+
+} // namespace mlir::autopar
