@@ -340,7 +340,7 @@ LogicalResult Chooser::judge() {
   for (; built.size() > 1; built.pop_back())
     rejected.push_back(
         {built.back().name +
-             llvm::formatv(" ({0:f1} ms by its kernels)", built.back().kernelsUs() / 1e3).str(),
+             llvm::formatv(" ({0:f1} us by its kernels)", built.back().kernelsUs()).str(),
          built.back().us()});
   return success();
 }

@@ -77,18 +77,20 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
     }
     std::vector<RecomputeSolution> solutions;
     for (auto [problem, bytes] : llvm::zip_equal(problems, planned)) {
-      int64_t missing = bytes - static_cast<int64_t>(limit), least = 0;
+      int64_t missing = bytes - static_cast<int64_t>(limit);
+      RecomputeSolution leanest;
       // A little more than is missing: buffers do not fit each other exactly.
       if (missing > 0)
         problem.memoryLimitBytes -= missing + static_cast<int64_t>(limit / 256);
-      auto solution = ::autopar::chooseRecomputation(problem, &least);
+      auto solution = ::autopar::chooseRecomputation(problem, &leanest);
       if (!solution)
         return emitError(module.getLoc())
                << llvm::formatv("no plan fits {0:f0} bytes per device: the program of the best "
                                 "one needs {1}, and with recomputation not below about {2}: "
                                 "raise the limit, use more ranks, or more micro-batches",
                                 limit, bytes,
-                                least + static_cast<int64_t>(limit) - problem.memoryLimitBytes)
+                                leanest.peakBytes + static_cast<int64_t>(limit) -
+                                    problem.memoryLimitBytes)
                       .str();
       solutions.push_back(solution.take());
     }

@@ -129,15 +129,6 @@ std::vector<MeshLoad> PlanJudge::believe(Plan &plan, const ::autopar::PlanDetail
   return loads;
 }
 
-/// The least bytes that were reached for a problem, with time for a choice that reaches them.
-static ::autopar::Result<RecomputeSolution> leanest(RecomputeProblem problem) {
-  int64_t least = 0;
-  problem.memoryLimitBytes = 1;
-  auto solution = ::autopar::chooseRecomputation(problem, &least);
-  problem.memoryLimitBytes = least;
-  return solution ? std::move(solution) : ::autopar::chooseRecomputation(problem);
-}
-
 LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan);
   if (failed(problems))
@@ -145,24 +136,24 @@ LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   judged.fits = true;
   judged.leastBytes = 0;
   std::vector<RecomputeSolution> solutions;
-  for (RecomputeProblem &problem : *problems) {
-    auto solution = ::autopar::chooseRecomputation(problem);
-    if (!solution) {
-      judged.fits = false;
-      solution = leanest(problem);
-    }
-    if (!solution)
+  for (const RecomputeProblem &problem : *problems) {
+    RecomputeSolution leanest;
+    auto solution = ::autopar::chooseRecomputation(problem, &leanest);
+    if (!solution && leanest.peakBytes == 0)
       return emitError(module.getLoc()) << solution.status().message();
-    judged.leastBytes = std::max(judged.leastBytes, solution->peakBytes);
-    solutions.push_back(solution.take());
+    judged.fits &= static_cast<bool>(solution);
+    solutions.push_back(solution ? solution.take() : std::move(leanest));
+    judged.leastBytes = std::max(judged.leastBytes, solutions.back().peakBytes);
   }
   judged.loads = believe(judged.plan, judged.details, *problems, solutions);
   // Where work has to move to other meshes, how much they could hold counts.
   if (!judged.fits)
-    for (auto [load, problem] : llvm::zip_equal(judged.loads, *problems))
-      if (load.leastBytes <= load.limitBytes)
-        if (auto solution = leanest(problem))
-          load.leastBytes = std::min(load.leastBytes, solution->peakBytes);
+    for (auto [load, problem] : llvm::zip_equal(judged.loads, *problems)) {
+      RecomputeSolution leanest;
+      problem.memoryLimitBytes = 1;
+      if (!::autopar::chooseRecomputation(problem, &leanest))
+        load.leastBytes = std::min(load.leastBytes, leanest.peakBytes);
+    }
   judged.isJudged = true;
   return success();
 }

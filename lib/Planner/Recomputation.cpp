@@ -38,7 +38,7 @@ public:
   explicit Chooser(const RecomputeProblem &problem)
       : problem(problem), cut(problem), turn(cut.turn()) {}
 
-  Result<RecomputeSolution> run(int64_t *leastBytes) {
+  Result<RecomputeSolution> run(RecomputeSolution *leanestFound) {
     consider(Choice(problem.ops.size(), 0));
     bool isComplete = hasBest(); // nothing has to be computed again
     if (!isComplete && turn >= 0) {
@@ -58,17 +58,13 @@ public:
       improve();
       isComplete = searchSmall();
     }
-    if (leastBytes)
-      *leastBytes = least;
+    if (leanestFound)
+      *leanestFound = solutionOf(useOf(problem, leanest));
     if (!hasBest())
       return Status::badInput("recomputation reaches " + std::to_string(least) +
                               " bytes at best, the limit is " +
                               std::to_string(problem.memoryLimitBytes));
-    RecomputeSolution solution;
-    solution.recomputed = bestUse.again;
-    std::sort(solution.recomputed.begin(), solution.recomputed.end());
-    solution.timeUs = bestUse.timeUs;
-    solution.peakBytes = bestUse.peakBytes;
+    RecomputeSolution solution = solutionOf(bestUse);
     solution.isOptimal = isComplete || bestUse.timeUs <= boundUs * (1 + 1e-9);
     solution.lowerBoundUs = solution.isOptimal ? bestUse.timeUs : boundUs;
     return solution;
@@ -83,6 +79,15 @@ public:
 
 private:
   //===-- judging --------------------------------------------------------------------------===//
+
+  static RecomputeSolution solutionOf(const RecomputeUse &use) {
+    RecomputeSolution solution;
+    solution.recomputed = use.again;
+    std::sort(solution.recomputed.begin(), solution.recomputed.end());
+    solution.timeUs = use.timeUs;
+    solution.peakBytes = use.peakBytes;
+    return solution;
+  }
 
   bool hasBest() const { return !best.empty(); }
   bool isCloseEnough() const { return hasBest() && bestUse.timeUs <= boundUs * (1 + kCloseEnough); }
@@ -412,9 +417,9 @@ std::vector<char> cheapestAt(const RecomputeProblem &problem, double usPerByte) 
 }
 
 Result<RecomputeSolution> chooseRecomputation(const RecomputeProblem &problem,
-                                              int64_t *leastBytes) {
+                                              RecomputeSolution *leanest) {
   AUTOPAR_RETURN_IF_ERROR(problem.verify());
-  return Chooser(problem).run(leastBytes);
+  return Chooser(problem).run(leanest);
 }
 
 } // namespace autopar

@@ -82,8 +82,8 @@ struct RecomputeSolution {
 };
 
 /// The least time found that fits the limit, with a bound; BadInput where nothing fits.
-/// `leastBytes`, where given, then gets the least memory found.
+/// `leanest`, where given, then gets what needs the least memory of all that was looked at.
 Result<RecomputeSolution> chooseRecomputation(const RecomputeProblem &problem,
-                                              int64_t *leastBytes = nullptr);
+                                              RecomputeSolution *leanest = nullptr);
 
 } // namespace autopar
