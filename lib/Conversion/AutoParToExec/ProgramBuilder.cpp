@@ -185,12 +185,25 @@ static bool isOnePosition(SliceOp slice) {
          part.getShape().drop_front() == all.getShape().drop_front();
 }
 
+/// What is sent of a value to one of several ranks, where its bytes lie together.
+static bool isSentAsItLies(SliceOp slice) {
+  ArrayRef<int64_t> part = slice.getType().getShape(),
+                    all = cast<RankedTensorType>(slice.getInput().getType()).getShape();
+  while (!all.empty() && all.front() == 1) {
+    part = part.drop_front();
+    all = all.drop_front();
+  }
+  return !all.empty() && part.drop_front() == all.drop_front() &&
+         llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; }) &&
+         llvm::all_of(slice->getUsers(), llvm::IsaPred<SendOp>);
+}
+
 bool ProgramBuilder::isView(Operation *op) {
   if (isa<TransposeOp, ReshapeOp>(op))
     return true;
   if (auto slice = dyn_cast<SliceOp>(op))
     return stepsForward(slice) && slice.getType().getNumElements() > 0 &&
-           (isOnePosition(slice) || feedsLibrary(slice.getResult()));
+           (isOnePosition(slice) || isSentAsItLies(slice) || feedsLibrary(slice.getResult()));
   auto group = dyn_cast<GroupOp>(op);
   if (!group || !llvm::any_of(group.getResults(), feedsLibrary))
     return false;
