@@ -107,4 +107,9 @@ double collectiveTimeUs(CollectiveKind kind, double bytes, const MeshGroup &grou
   return 0;
 }
 
+MessageTime messageTime(double bytes, const MeshGroup &ends) {
+  double latency = collectiveTimeUs(CollectiveKind::Permute, 0, ends);
+  return {latency, collectiveTimeUs(CollectiveKind::Permute, bytes, ends) - latency};
+}
+
 } // namespace autopar

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-evaluate-step: how long a step of kernels takes, on the event engine. Without
-// stages the whole step is walked; with stages each row of the schedule is one task, as long as a
-// walk over its kernels says, and in two parts where something is sent before its end.
+// stages the whole step is walked; with stages each row of the schedule is as long as a walk over
+// its kernels says, in parts where something arrives behind its beginning or is sent before its
+// end.
 #include "KernelTime.h"
+#include "MeshLinks.h"
 #include "OpTime.h"
 #include "StepWork.h"
 
@@ -10,7 +12,7 @@
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
-#include "autopar/VirtualTime/EventEngine.h"
+#include "autopar/Transforms/TransferRoute.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_EVALUATESTEPPASS
@@ -37,7 +39,9 @@ class StepEvaluator {
 public:
   StepEvaluator(func::FuncOp function, const Schedule &schedule, std::vector<Mesh> meshes,
                 const Cluster &cluster, bool convolves)
-      : schedule(schedule), meshes(std::move(meshes)), cluster(cluster), work(function, schedule) {
+      : schedule(schedule), meshes(std::move(meshes)), work(function, schedule),
+        meshLinks(this->meshes, cluster) {
+    llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
     for (const Mesh &mesh : this->meshes) {
       times.emplace_back(cluster, mesh, convolves);
       isAlone.push_back(cluster.slowestOf(mesh.devices).communicatesWhileIdle);
@@ -99,31 +103,41 @@ private:
       ready[result] = end;
   }
 
-  double messageUs(int32_t from, int32_t to, Type type) const {
-    auto tensor = cast<RankedTensorType>(type);
-    // The few send to several each.
-    double share = std::max(1.0, static_cast<double>(meshes[to].deviceCount()) /
-                                     static_cast<double>(meshes[from].deviceCount()));
-    int64_t near = meshes[from].devices.front(), far = meshes[to].devices.front();
-    return ::autopar::collectiveTimeUs(
-        ::autopar::CollectiveKind::Permute, share * static_cast<double>(bytesOf(tensor)),
-        ::autopar::meshGroup(cluster,
-                             std::vector<int64_t>{std::min(near, far), std::max(near, far)}));
+  const MeshMessage &messageOf(int32_t from, int32_t to, TransferOp transfer) {
+    auto [known, isNew] = messages.try_emplace(transfer);
+    if (!isNew)
+      return known->second;
+    auto bytes = static_cast<double>(bytesOf(transfer.getType()));
+    if (!transfer.getFrom())
+      return known->second = meshLinks.message(from, to, bytes, 1, 1);
+    // What was partitioned has a route.
+    TransferRoute route = *transferRoute(transfer, meshOps[from], meshOps[to]);
+    auto receives = static_cast<double>(route.receives.size());
+    int64_t sends = 1; // at most, of a rank
+    for (int64_t rank = 0; rank < meshes[from].deviceCount(); ++rank)
+      sends = std::max<int64_t>(sends, llvm::count_if(route.sends, [&](const auto &message) {
+                                  return message.peers[rank] >= 0;
+                                }));
+    return known->second =
+               meshLinks.message(from, to, bytes / receives, static_cast<double>(sends), receives);
   }
 
   /// When a mesh knows what its updates wait for.
-  double guardsUs(int32_t mesh) const {
+  double guardsUs(int32_t mesh) {
     double us = 0;
     for (Value guard : work.guards)
       us = std::max(us, knownUs(guard, mesh));
     return us;
   }
-  double knownUs(Value metric, int32_t mesh) const {
+  double knownUs(Value metric, int32_t mesh) {
     auto known = ready.find(metric);
     if (known == ready.end() || !metric.getDefiningOp())
       return 0;
     int32_t own = work.meshOf(metric.getDefiningOp());
-    return known->second + (own == mesh ? 0 : messageUs(own, mesh, metric.getType()));
+    if (own == mesh)
+      return known->second;
+    return known->second +
+           meshLinks.message(own, mesh, static_cast<double>(bytesOf(tensorTypeOf(metric)))).us();
   }
 
   /// What runs once; values go from mesh to mesh as they are made.
@@ -131,22 +145,36 @@ private:
     for (Operation *op : ops) {
       if (auto transfer = dyn_cast<TransferOp>(op)) {
         int32_t to = schedule.meshOf(static_cast<int32_t>(transfer.getStage()));
-        Operation *producer = transfer.getInput().getDefiningOp();
         double us = readyUs(op);
-        if (producer && work.meshOf(producer) != to) {
+        if (int32_t from = work.senderOf(transfer); from >= 0 && from != to) {
+          const MeshMessage &message = messageOf(from, to, transfer);
+          early.push_back({transfer, from, us});
+          arriving[transfer.getResult()] = {transfer};
           // Both sides have come here, and the messages before it are through.
-          double &link = linkUs[{work.meshOf(producer), to}];
-          us = link = std::max({us, link, queues[to].computeUs}) +
-                      messageUs(work.meshOf(producer), to, transfer.getType());
+          double &link = linkUs[{from, to}];
+          us = link = std::max({us, link, queues[to].computeUs}) + message.us();
           if (isAlone[to])
             queues[to].computeUs = us;
         }
         ready[transfer.getResult()] = us;
         continue;
       }
+      passOn(op);
       for (unsigned mesh : work.places[op].set_bits())
         visit(op, mesh, queues[mesh], false);
     }
+  }
+
+  /// What is read where it lies arrives with what it is read from.
+  void passOn(Operation *op) {
+    if (!work.free.contains(op))
+      return;
+    for (Value operand : op->getOperands())
+      if (auto known = arriving.find(operand); known != arriving.end()) {
+        SmallVector<Operation *, 1> transfers = known->second;
+        for (Value result : op->getResults())
+          arriving[result].append(transfers);
+      }
   }
 
   void copyState(Value value, std::vector<Queues> &queues) {
@@ -155,7 +183,7 @@ private:
     queue = std::max(queue, ready.lookup(value)) + times[mesh].copyUs(tensorTypeOf(value));
   }
 
-  double endOf(const std::vector<Queues> &queues) const {
+  double endOf(const std::vector<Queues> &queues) {
     double end = 0;
     for (auto [mesh, own] : llvm::enumerate(queues)) {
       end = std::max(end, own.endUs());
@@ -167,12 +195,19 @@ private:
 
   //===-- Rows of a schedule ----------------------------------------------------------------===//
 
-  /// A row by itself: how long it takes, and when it has made all that it sends.
+  /// A row by itself: how long it takes, and what it reads or has made that is sent, by time.
   struct RowTime {
-    double us = 0, sentUs = 0;
+    struct Mark {
+      double us;
+      Operation *transfer;
+      bool isSent;
+      size_t number = 0; ///< in the order of the program
+    };
+    double us = 0;
+    SmallVector<Mark> marks;
   };
 
-  RowTime timeOf(const ScheduleRow &row) {
+  const RowTime &timeOf(const ScheduleRow &row) {
     bool isFirst = row.microBatch == 0;
     auto [known, isNew] = rowTimes.try_emplace({row.stage, row.phase, isFirst});
     if (!isNew)
@@ -181,91 +216,157 @@ private:
     ready.clear();
     Queues queues;
     int32_t mesh = schedule.meshOf(row.stage);
-    for (Operation *op : work.rows[{row.stage, row.phase}])
+    DenseSet<Operation *> read;
+    for (Operation *op : work.rows[{row.stage, row.phase}]) {
+      passOn(op);
+      if (!work.free.contains(op))
+        for (Value operand : op->getOperands())
+          for (Operation *transfer : arriving.lookup(operand))
+            if (read.insert(transfer).second)
+              time.marks.push_back({std::max(queues.computeUs, readyUs(op)), transfer, false});
       visit(op, mesh, queues, isFirst);
+    }
     time.us = queues.endUs();
     for (TransferOp transfer : work.sent[{row.stage, row.phase}])
-      time.sentUs = std::max(time.sentUs, ready.lookup(transfer.getInput()));
-    time.sentUs = std::min(time.sentUs, time.us);
+      if (schedule.meshOf(static_cast<int32_t>(transfer.getStage())) != mesh)
+        time.marks.push_back(
+            {std::min(time.us, ready.lookup(transfer.getInput())), transfer, true});
+    for (auto [number, mark] : llvm::enumerate(time.marks))
+      mark.number = number;
+    llvm::sort(time.marks, [](const RowTime::Mark &a, const RowTime::Mark &b) {
+      return std::make_tuple(a.us, a.isSent, a.number) < std::make_tuple(b.us, b.isSent, b.number);
+    });
     return time;
   }
 
-  ::autopar::Status runRows(std::vector<Queues> &queues) {
+  /// The rows and their messages on the event engine.
+  struct RowProgram {
+    /// A transfer, and the micro-batch that it is of, or kOnce.
+    using Sent = std::pair<Operation *, int32_t>;
+    static constexpr int32_t kOnce = -1;
+    struct Message {
+      Sent sent;
+      int32_t from, after; ///< a mesh and a task, which may be none
+    };
     ::autopar::VirtualProgram program;
-    for (size_t mesh = 0; mesh < meshes.size(); ++mesh)
-      program.queues.push_back("mesh " + std::to_string(mesh));
-    std::map<std::pair<int32_t, int32_t>, int32_t> links;
-    auto addTask = [&](int32_t queue, double us) {
+    std::vector<Message> messages; ///< those of a link in the order in which they are made
+    std::map<Sent, SmallVector<int32_t, 1>> readers; ///< tasks
+
+    int32_t addQueue(const Twine &name) {
+      program.queues.push_back(name.str());
+      return static_cast<int32_t>(program.queues.size()) - 1;
+    }
+    int32_t addTask(int32_t queue, double us) {
       ::autopar::VirtualTask task;
       task.queues = {queue};
       task.durationUs = us;
       program.tasks.push_back(std::move(task));
       return static_cast<int32_t>(program.tasks.size()) - 1;
-    };
-    using Row = std::tuple<int32_t, int32_t, StagePhase>; // stage, micro-batch, phase
-    struct RowTasks {
-      int32_t begin, sends; ///< the task that begins it, and the one behind which it sends
-    };
-    std::map<Row, RowTasks> tasks;
-    for (size_t mesh = 0; mesh < meshes.size(); ++mesh) {
-      addTask(mesh, queues[mesh].endUs());
-      for (const ScheduleRow &row : schedule.rows[mesh]) {
-        RowTime time = timeOf(row);
-        int32_t begin = addTask(mesh, time.sentUs);
-        tasks[{row.stage, row.microBatch, row.phase}] = {begin, begin};
-        if (time.us > time.sentUs)
-          addTask(mesh, time.us - time.sentUs);
-      }
     }
-    // Messages of a link in the order in which they are made.
-    for (size_t mesh = 0; mesh < meshes.size(); ++mesh)
+  };
+
+  ::autopar::Status runRows(std::vector<Queues> &queues) {
+    for (auto &[part, transfers] : work.sent)
+      for (TransferOp transfer : transfers)
+        if (schedule.meshOf(part.first) !=
+            schedule.meshOf(static_cast<int32_t>(transfer.getStage())))
+          arriving[transfer.getResult()] = {transfer};
+    RowProgram rows;
+    rows.program.ports = meshLinks.ports();
+    for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh)
+      rows.addQueue("mesh " + Twine(mesh));
+    for (const Early &one : early) {
+      int32_t after = one.atUs > 0 ? rows.addTask(rows.addQueue("before a message"), one.atUs) : -1;
+      rows.messages.push_back({{one.transfer, RowProgram::kOnce}, one.from, after});
+    }
+    for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
+      rows.addTask(mesh, queues[mesh].endUs());
       for (const ScheduleRow &row : schedule.rows[mesh])
-        for (TransferOp transfer : work.sent[{row.stage, row.phase}]) {
-          auto stage = static_cast<int32_t>(transfer.getStage());
-          int32_t target = schedule.meshOf(stage);
-          double us = target == static_cast<int32_t>(mesh)
-                          ? 0
-                          : messageUs(mesh, target, transfer.getType());
-          std::set<int32_t> readers;
-          for (Operation *user : transfer->getUsers())
-            if (auto reader = tasks.find({stage, row.microBatch, work.phases.of(user)});
-                reader != tasks.end())
-              readers.insert(reader->second.begin);
-          auto [link, isNew] =
-              links.try_emplace({mesh, target}, static_cast<int32_t>(program.queues.size()));
-          if (isNew) {
-            program.queues.push_back("from " + std::to_string(mesh) + " to " +
-                                     std::to_string(target));
-            if (double before = linkUs[{mesh, target}]; before > 0)
-              addTask(link->second, before);
-          }
-          int32_t message = addTask(link->second, isAlone[target] ? 0 : us);
-          program.tasks[message].after.push_back(
-              tasks.at({row.stage, row.microBatch, row.phase}).sends);
-          for (int32_t reader : readers)
-            program.tasks[reader].after.push_back(message);
-          // What computes also takes what arrives.
-          if (isAlone[target] && !readers.empty())
-            program.tasks[*readers.begin()].durationUs += us;
-        }
-    auto run = ::autopar::runVirtualTime(program);
+        addRow(rows, mesh, row);
+    }
+    addMessages(rows);
+    auto run = ::autopar::runVirtualTime(rows.program);
     if (!run)
       return run.status();
     ready.clear();
-    for (size_t mesh = 0; mesh < meshes.size(); ++mesh) {
+    for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
       double end = run->tasks[run->timelines[mesh].back()].endUs;
       queues[mesh] = {end, end};
     }
     linkUs.clear();
+    early.clear();
     return ::autopar::Status::ok();
+  }
+
+  /// A row is cut into tasks where it reads what arrives or has made what is sent.
+  void addRow(RowProgram &rows, int32_t mesh, const ScheduleRow &row) {
+    const RowTime &time = timeOf(row);
+    int32_t task = rows.addTask(mesh, 0);
+    double us = 0;
+    bool isOver = false; ///< something is sent at the task's end
+    auto reach = [&](double next) {
+      if (std::exchange(isOver, false))
+        task = rows.addTask(mesh, 0);
+      rows.program.tasks[task].durationUs += next - us;
+      us = next;
+    };
+    for (const RowTime::Mark &mark : time.marks) {
+      bool isOnce =
+          llvm::any_of(early, [&](const Early &one) { return one.transfer == mark.transfer; });
+      if (isOnce && row.microBatch > 0)
+        continue; // there since the first
+      RowProgram::Sent sent{mark.transfer, isOnce ? RowProgram::kOnce : row.microBatch};
+      reach(mark.us);
+      if (mark.isSent) {
+        rows.messages.push_back({sent, mesh, task});
+        isOver = true;
+        continue;
+      }
+      if (rows.program.tasks[task].durationUs > 0)
+        task = rows.addTask(mesh, 0);
+      rows.readers[sent].push_back(task);
+    }
+    reach(time.us);
+  }
+
+  void addMessages(RowProgram &rows) {
+    std::map<std::pair<int32_t, int32_t>, int32_t> links; // queues
+    for (const RowProgram::Message &sent : rows.messages) {
+      auto transfer = cast<TransferOp>(sent.sent.first);
+      int32_t to = schedule.meshOf(static_cast<int32_t>(transfer.getStage()));
+      auto [link, isNew] = links.try_emplace({sent.from, to});
+      if (isNew)
+        link->second = rows.addQueue("from " + Twine(sent.from) + " to " + Twine(to));
+      int32_t task = rows.addTask(link->second, 0);
+      if (sent.after >= 0)
+        rows.program.tasks[task].after.push_back(sent.after);
+      ArrayRef<int32_t> readers = rows.readers[sent.sent];
+      for (int32_t reader : readers)
+        rows.program.tasks[reader].after.push_back(task);
+      const MeshMessage &message = messageOf(sent.from, to, transfer);
+      if (!isAlone[to])
+        message.take(rows.program.tasks[task]);
+      else if (!readers.empty()) // what computes also takes what arrives
+        rows.program.tasks[readers.front()].durationUs += message.receivingUs();
+    }
   }
 
   const Schedule &schedule;
   std::vector<Mesh> meshes;
-  const Cluster &cluster;
   StepWork work;
+  MeshLinks meshLinks;
+  DenseMap<Operation *, MeshMessage> messages;
+  SmallVector<MeshOp> meshOps;   ///< of the module
   std::vector<KernelTime> times; ///< per mesh
   std::vector<char> isAlone;     ///< per mesh: its devices communicate while they do not compute
+  /// Sent once, before the rows.
+  struct Early {
+    TransferOp transfer;
+    int32_t from;
+    double atUs;
+  };
+  std::vector<Early> early;
+  DenseMap<Value, SmallVector<Operation *, 1>> arriving; ///< the transfers that bring a value
   std::map<std::tuple<int32_t, StagePhase, bool>, RowTime> rowTimes;
   std::map<std::pair<int32_t, int32_t>, double>
       linkUs;                    ///< from mesh to mesh: until when it is busy

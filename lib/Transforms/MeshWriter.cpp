@@ -153,14 +153,10 @@ Value MeshWriter::resolve(Value value, int64_t microBatch) {
 /// Makes what is on no stage, or lies elsewhere.
 Value MeshWriter::make(Operation *op, Value result, int64_t microBatch) {
   if (auto transfer = dyn_cast<TransferOp>(op)) {
-    Value input = transfer.getInput();
-    int64_t from = source.stages.of(input);
-    auto argument = dyn_cast<BlockArgument>(input);
-    // What never changes is read from where the model's weights are.
-    bool isFixed =
-        argument && !source.function.getArgAttr(argument.getArgNumber(), "autopar.donated");
-    bool isHereToo = from == Stages::kNone || schedule.meshOf(from) == mesh || isFixed;
-    Value value = isHereToo ? resolve(input, microBatch) : receive(transfer, microBatch);
+    int64_t from = source.stages.senderOf(transfer);
+    bool isHereToo = from == Stages::kNone || schedule.meshOf(from) == mesh;
+    Value value =
+        isHereToo ? resolve(transfer.getInput(), microBatch) : receive(transfer, microBatch);
     mappingFor(op, microBatch).map(result, value);
     return value;
   }

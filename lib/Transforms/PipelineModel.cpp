@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// See the header. The step is a program of the event engine that the simulator runs on too.
+// See the header. The step is a program of the event engine.
 #include "PipelineModel.h"
+
+#include "MeshLinks.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
@@ -13,10 +15,7 @@ using ::autopar::VirtualTask;
 
 PipelineModel::PipelineModel(const StepOutline &outline, const Schedule &schedule,
                              ArrayRef<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster)
-    : outline(outline), cluster(cluster), table(schedule) {
-  for (const ::autopar::Mesh &mesh : meshes)
-    places.push_back({mesh.devices.front(), mesh.deviceCount()});
-}
+    : outline(outline), cluster(cluster), table(schedule), places(meshes.begin(), meshes.end()) {}
 
 int32_t PipelineModel::meshOf(Value value) const {
   const Stages &stages = outline.stages();
@@ -57,22 +56,11 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
   std::map<std::pair<int32_t, StagePhase>, SmallVector<TransferOp>> sent;
   std::vector<double> beforeUs(meshCount, 0), afterUs(meshCount, 0);
   SmallVector<TransferOp> sentBefore, sentAfter;
-  auto messageUs = [&](int32_t mesh, int32_t target, TransferOp transfer) {
-    if (mesh == target)
-      return 0.0;
-    const Place &near = places[mesh], &far = places[target];
-    ::autopar::Link link =
-        cluster.linkOfDevice(near.first, cluster.levelBetween(near.first, far.first));
-    // The few send to several each.
-    double share = std::max(1.0, static_cast<double>(far.count) / near.count);
-    return link.latencyUs +
-           1e6 * share * static_cast<double>(bytes(transfer)) / link.bytesPerSecond;
-  };
   for (Operation &op : block.without_terminator()) {
     int64_t stage = stages.of(&op);
     if (auto transfer = dyn_cast<TransferOp>(op)) {
       Operation *producer = transfer.getInput().getDefiningOp();
-      int64_t from = stages.of(transfer.getInput());
+      int64_t from = stages.senderOf(transfer);
       if (from == Stages::kNone)
         continue;
       MicroBatchPhase phase = microBatches.phaseOf(&op);
@@ -93,6 +81,8 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
   }
   ::autopar::VirtualProgram program;
   std::vector<PipelineTask> meanings;
+  MeshLinks meshLinks(places, cluster);
+  program.ports = meshLinks.ports();
   for (int32_t mesh = 0; mesh < meshCount; ++mesh)
     program.queues.push_back("mesh " + std::to_string(mesh));
   std::map<std::pair<int32_t, int32_t>, int32_t> links;
@@ -121,8 +111,12 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
     auto from = static_cast<int32_t>(stages.of(transfer.getInput())),
          to = static_cast<int32_t>(transfer.getStage());
     int32_t mesh = table.meshOf(from), target = table.meshOf(to);
-    return addTask(linkOf(mesh, target), messageUs(mesh, target, transfer),
-                   {PipelineTask::Kind::Message, from, microBatch, to});
+    int32_t task =
+        addTask(linkOf(mesh, target), 0, {PipelineTask::Kind::Message, from, microBatch, to});
+    if (mesh != target)
+      meshLinks.message(mesh, target, static_cast<double>(bytes(transfer)))
+          .take(program.tasks[task]);
+    return task;
   };
   // Messages of a link in the order in which they are made.
   for (TransferOp transfer : sentBefore) {

@@ -51,10 +51,7 @@ private:
   const StepOutline &outline;
   const ::autopar::Cluster &cluster;
   ::autopar::Schedule table;
-  struct Place {
-    int64_t first, count; ///< devices of a mesh
-  };
-  SmallVector<Place> places; ///< per mesh
+  std::vector<::autopar::Mesh> places; ///< per mesh
 };
 
 } // namespace mlir::autopar

@@ -26,12 +26,10 @@ LogicalResult StagedFunction::findRoutes(const ::autopar::Schedule &schedule) {
       continue;
     MeshOp near = meshes[schedule.meshOf(stages.of(transfer.getInput()))];
     MeshOp far = meshes[schedule.meshOf(transfer.getStage())];
-    auto sent = TensorSharding::fromAttr(transfer, *transfer.getFrom(), MeshAxes::of(near));
-    auto received = TensorSharding::fromAttr(transfer, *transfer.getTo(), MeshAxes::of(far));
-    if (failed(sent) || failed(received))
+    FailureOr<TransferRoute> route = transferRoute(transfer, near, far);
+    if (failed(route))
       return failure();
-    routes[transfer] =
-        transferRoute(transfer.getInput().getType().getShape(), *sent, near, *received, far);
+    routes[transfer] = std::move(*route);
   }
   return success();
 }

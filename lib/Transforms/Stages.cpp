@@ -62,6 +62,13 @@ int64_t Stages::of(Value value) const {
   return stage ? stage.getInt() : kNone;
 }
 
+int64_t Stages::senderOf(TransferOp transfer) const {
+  auto argument = dyn_cast<BlockArgument>(transfer.getInput());
+  if (argument && !function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
+    return kNone;
+  return of(transfer.getInput());
+}
+
 LogicalResult Stages::verify() const {
   for (Operation &op : function.getBody().front().without_terminator()) {
     if (auto transfer = dyn_cast<TransferOp>(op)) {

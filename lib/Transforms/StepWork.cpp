@@ -106,6 +106,11 @@ int32_t StepWork::meshOf(Operation *op) const {
   return schedule.meshOf(std::max<int64_t>(0, stages.of(op)));
 }
 
+int32_t StepWork::senderOf(TransferOp transfer) const {
+  int64_t stage = stages.senderOf(transfer);
+  return stage == Stages::kNone ? -1 : schedule.meshOf(stage);
+}
+
 /// What is on no stage is made on every mesh that reads it.
 void StepWork::findPlaces() {
   DenseSet<Operation *> beforeAll;

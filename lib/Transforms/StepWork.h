@@ -22,6 +22,8 @@ public:
 
   /// The mesh of an operation's stage; the first one where it is on none.
   int32_t meshOf(Operation *op) const;
+  /// The mesh that sends what goes to another stage; -1 where nobody does.
+  int32_t senderOf(TransferOp transfer) const;
 
   DenseSet<Operation *> free;    ///< read where it lies, or made when parameters are read
   DenseSet<Operation *> updates; ///< of state: they wait for `guards`

@@ -130,3 +130,12 @@ TransferRoute mlir::autopar::transferRoute(ArrayRef<int64_t> local, const Tensor
   }
   return route;
 }
+
+FailureOr<TransferRoute> mlir::autopar::transferRoute(TransferOp transfer, MeshOp near,
+                                                      MeshOp far) {
+  auto sent = TensorSharding::fromAttr(transfer, *transfer.getFrom(), MeshAxes::of(near));
+  auto received = TensorSharding::fromAttr(transfer, *transfer.getTo(), MeshAxes::of(far));
+  if (failed(sent) || failed(received))
+    return failure();
+  return transferRoute(transfer.getInput().getType().getShape(), *sent, near, *received, far);
+}

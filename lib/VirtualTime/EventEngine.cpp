@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// In-order queues make every start time the maximum of a few end times, so the run is one walk in
-// topological order; memory is judged afterwards by sorting its changes in time.
+// In-order queues make every start time the maximum of a few end times. Tasks end in the order of
+// time, since what shares a link depends on what is under way; memory is judged afterwards by
+// sorting its changes in time.
 #include "autopar/VirtualTime/EventEngine.h"
 
 #include <algorithm>
 #include <cmath>
+#include <queue>
+#include <tuple>
 
 namespace autopar {
 namespace {
@@ -27,6 +30,12 @@ Status verifyTask(const VirtualProgram &program, size_t at) {
                               ", which does not exist");
   if (!std::isfinite(task.durationUs) || task.durationUs < 0)
     return Status::badInput(taskName(program, at) + ": duration is negative or infinite");
+  if (!std::isfinite(task.aloneUs) || task.aloneUs < 0)
+    return Status::badInput(taskName(program, at) + ": a message of negative or infinite time");
+  for (const SharedLinks::Use &use : task.path)
+    if (task.aloneUs > 0 && (use.port < 0 || static_cast<size_t>(use.port) >= program.ports))
+      return Status::badInput(taskName(program, at) + ": port " + std::to_string(use.port) +
+                              " does not exist");
   if (task.memory >= 0 && static_cast<size_t>(task.memory) >= program.memories.size())
     return Status::badInput(taskName(program, at) + ": memory " + std::to_string(task.memory) +
                             " does not exist");
@@ -83,6 +92,45 @@ Status describeDeadlock(const VirtualProgram &program, const WaitGraph &graph) {
   return Status::badInput("deadlock: " + names + " waits for " + taskName(program, start));
 }
 
+/// Tasks under way, in the order in which they end.
+class Agenda {
+public:
+  explicit Agenda(const VirtualProgram &program) : program(program), links(program.ports) {}
+
+  void start(double now, int32_t number) {
+    const VirtualTask &task = program.tasks[static_cast<size_t>(number)];
+    if (task.aloneUs <= 0)
+      return ends.push({now + task.durationUs, number});
+    auto flow = static_cast<size_t>(links.begin(now, task.aloneUs, task.path));
+    sender.resize(std::max(sender.size(), flow + 1));
+    sender[flow] = number;
+  }
+  /// The next task that ends, and when; -1 where none is under way.
+  std::pair<double, int32_t> next() {
+    auto isNextFlow = [&](double at) {
+      return std::isfinite(at) && (ends.empty() || at <= ends.top().first);
+    };
+    // All bytes of a message have arrived; the rest of its task depends on nobody.
+    for (double at = links.nextEnd(); isNextFlow(at); at = links.nextEnd())
+      for (int32_t flow : links.finish(at)) {
+        int32_t number = sender[static_cast<size_t>(flow)];
+        ends.push({at + program.tasks[static_cast<size_t>(number)].durationUs, number});
+      }
+    if (ends.empty())
+      return {0, -1};
+    auto end = ends.top();
+    ends.pop();
+    return end;
+  }
+
+private:
+  using End = std::pair<double, int32_t>;
+  const VirtualProgram &program;
+  SharedLinks links;
+  std::vector<int32_t> sender; ///< by flow
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends;
+};
+
 void judgeMemory(const VirtualProgram &program, VirtualRun &run) {
   struct Change {
     double at;
@@ -126,22 +174,18 @@ Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
   run.tasks.resize(program.tasks.size());
   run.timelines.resize(program.queues.size());
   run.busyUs.assign(program.queues.size(), 0);
-  std::vector<int32_t> ready;
+  Agenda agenda(program);
   for (size_t i = 0; i < program.tasks.size(); ++i)
     if (graph.waiting[i] == 0)
-      ready.push_back(static_cast<int32_t>(i));
+      agenda.start(0, static_cast<int32_t>(i));
   size_t done = 0;
-  for (; done < ready.size(); ++done) {
-    auto at = static_cast<size_t>(ready[done]);
-    TaskTimes &times = run.tasks[at];
-    times.endUs = times.startUs + program.tasks[at].durationUs;
-    run.makespanUs = std::max(run.makespanUs, times.endUs);
-    for (int32_t next : graph.next[at]) {
-      TaskTimes &later = run.tasks[static_cast<size_t>(next)];
-      later.startUs = std::max(later.startUs, times.endUs);
-      if (--graph.waiting[static_cast<size_t>(next)] == 0)
-        ready.push_back(next);
-    }
+  for (auto [now, at] = agenda.next(); at >= 0; std::tie(now, at) = agenda.next(), ++done) {
+    run.tasks[static_cast<size_t>(at)].endUs = run.makespanUs = now;
+    for (int32_t next : graph.next[static_cast<size_t>(at)])
+      if (--graph.waiting[static_cast<size_t>(next)] == 0) {
+        run.tasks[static_cast<size_t>(next)].startUs = now;
+        agenda.start(now, next);
+      }
   }
   if (done < program.tasks.size())
     return describeDeadlock(program, graph);
@@ -151,7 +195,7 @@ Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
     queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
     for (int32_t queue : queues) {
       run.timelines[static_cast<size_t>(queue)].push_back(static_cast<int32_t>(i));
-      run.busyUs[static_cast<size_t>(queue)] += program.tasks[i].durationUs;
+      run.busyUs[static_cast<size_t>(queue)] += run.tasks[i].endUs - run.tasks[i].startUs;
     }
   }
   judgeMemory(program, run);

@@ -97,6 +97,10 @@ def test_equal_machines_are_shared_unequally_for_a_heavy_layer(tmp_path):
              plan(path, bind, cluster, "1", "--micro-batches", "1")]
     for other in equal:
         assert chosen.step_us < other.step_us and chosen.simulated_ms() < other.simulated_ms()
+    # The first stage sends to both machines of the next at once.
+    shared = plan(path, bind, cluster, "shared", "--stages", "4", "--micro-batches", "10", "--mesh", "data=1/data=2/data=1/data=1", "--pipeline-schedule", "1f1b")
+    for planned in (chosen, shared):
+        assert planned.simulated_ms() == pytest.approx(planned.plan["believed"]["kernels_us"] / 1e3, rel=0.03)
 
 
 def test_a_number_of_stages_that_does_not_divide_the_devices_goes_with_any_micro_batches(model, tmp_path):

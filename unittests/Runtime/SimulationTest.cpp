@@ -62,6 +62,14 @@ protected:
     return ranks[size_t(rank)]->collective(
         {kind, artifact::Reduction::Sum, DataType::F32, count, nullptr, nullptr, &members});
   }
+  /// To the next time at which anybody wakes; false where nobody will.
+  bool advance(std::vector<int32_t> &awake) {
+    if (!clock.advance(awake))
+      return false;
+    if (awake.back() == network.sleeper())
+      network.advance();
+    return true;
+  }
   /// Lets time go on until the rank knows that the operation is complete.
   int64_t end(int32_t rank, Result<Token> token) {
     EXPECT_TRUE(token.isOk()) << token.status().message();
@@ -72,15 +80,17 @@ protected:
       if (*done)
         return clock.nowNs();
       do
-        if (!clock.advance(awake))
+        if (!advance(awake))
           return -1;
       while (std::find(awake.begin(), awake.end(), rank) == awake.end());
     }
   }
   void passTime(int64_t ns) {
     std::vector<int32_t> awake;
-    clock.wake(clock.nowNs() + ns, 0);
-    clock.advance(awake);
+    int64_t until = clock.nowNs() + ns;
+    clock.wake(until, 0);
+    while (clock.nowNs() < until)
+      advance(awake);
   }
 };
 
@@ -207,6 +217,26 @@ TEST_F(SimulatedNetworkTest, AMessageWaitsForBothSidesAndForItsLink) {
   auto send = ranks[1]->send(3, 1, nullptr, 100), receive = ranks[3]->receive(1, 1, nullptr, 100);
   EXPECT_EQ(end(3, receive), 22000 + 11000);
   EXPECT_EQ(end(1, send), 22000 + 11000);
+}
+
+TEST_F(SimulatedNetworkTest, MessagesOfSeveralPairsShareTheLinksOfTheirEnds) {
+  std::vector<Result<Token>> tokens;
+  auto message = [&](int32_t from, int32_t to, int64_t bytes) {
+    tokens.push_back(ranks[size_t(from)]->send(to, 7, nullptr, bytes));
+    tokens.push_back(ranks[size_t(to)]->receive(from, 7, nullptr, bytes));
+  };
+  message(0, 2, 100);
+  message(0, 3, 100);
+  message(0, 1, 100); // inside the node: another link
+  message(3, 0, 100); // the other direction
+  // A later one has its link alone when the two before it are through.
+  passTime(500);
+  message(1, 3, 200);
+  EXPECT_EQ(end(1, tokens[5]), 1000 + 100);
+  EXPECT_EQ(end(0, tokens[7]), 10000 + 1000);
+  EXPECT_EQ(end(2, tokens[1]), 10000 + 2000);
+  EXPECT_EQ(end(0, tokens[2]), 10000 + 2000);
+  EXPECT_EQ(end(3, tokens[9]), 10000 + 500 + 2000 + 750);
 }
 
 TEST_F(SimulatedNetworkTest, APermuteEndsWithBothOfItsMessages) {

@@ -45,4 +45,11 @@ Result<double> instructionTimeUs(std::string_view key, double flops, double byte
 ///   Broadcast      the value
 double collectiveTimeUs(CollectiveKind kind, double bytes, const MeshGroup &group);
 
+/// A message between two ranks, the group of its ends: the time of a permute, of which only that
+/// for its bytes grows where other messages have the same link.
+struct MessageTime {
+  double latencyUs = 0, bytesUs = 0;
+};
+MessageTime messageTime(double bytes, const MeshGroup &ends);
+
 } // namespace autopar

@@ -32,6 +32,8 @@ constexpr StringLiteral kStageBytesAttribute = "autopar.stage_bytes";
 /// What autopar-cut-stages gave each mesh: microseconds of a micro-batch, shared evenly.
 constexpr StringLiteral kStageWorkAttribute = "autopar.stage_work";
 
+class TransferOp;
+
 class Stages {
 public:
   static constexpr int64_t kNone = -1;
@@ -46,6 +48,9 @@ public:
     return it == stages.end() ? kNone : it->second;
   }
   int64_t of(Value value) const;
+  /// The stage from which a transfer's value is sent; kNone where it is made, or read from the
+  /// model's weights, wherever it is needed.
+  int64_t senderOf(TransferOp transfer) const;
   /// Error at the first operation that reads values of two stages, or sends on what it was sent.
   LogicalResult verify() const;
 

@@ -33,6 +33,9 @@ struct TransferRoute {
   SmallVector<int64_t> grid; ///< number of received parts per dimension
 };
 
+/// The route of what the transfer says, between its meshes.
+FailureOr<TransferRoute> transferRoute(TransferOp transfer, MeshOp near, MeshOp far);
+
 /// The route of a tensor that is `local` on each rank of `near` under the form `sent`.
 TransferRoute transferRoute(ArrayRef<int64_t> local, const TensorSharding &sent, MeshOp near,
                             const TensorSharding &received, MeshOp far);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time without a clock: tasks with durations on in-order queues, dependencies among them, and
-// memory that they take and give back. The planner's evaluator and the runtime's simulated device
-// both run on this one engine, so that they cannot disagree about what a schedule means.
+// Time without a clock: tasks with durations on in-order queues, dependencies among them, links
+// that messages share, and memory that tasks take and give back. The planner's evaluators run on
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autopar/Base/Status.h"
+#include "autopar/VirtualTime/SharedLinks.h"
 
 namespace autopar {
 
@@ -24,12 +25,16 @@ struct VirtualTask {
   int32_t memory = -1;
   int64_t bytesAtStart = 0; ///< added when the task starts (may be negative)
   int64_t bytesAtEnd = 0;   ///< added when it ends
+  /// What a message takes for its bytes where it shares no link, before `durationUs` begins.
+  double aloneUs = 0;
+  SharedLinks::Path path{};
 };
 
 struct VirtualProgram {
   std::vector<std::string> queues;
   std::vector<std::string> memories;
   std::vector<int64_t> initialBytes; ///< per memory; empty: all 0
+  size_t ports = 0;                  ///< of links that messages share
   std::vector<VirtualTask> tasks;
 };
 

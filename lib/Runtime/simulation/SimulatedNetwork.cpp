@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace autopar::runtime {
 namespace {
@@ -68,7 +69,8 @@ private:
 SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize,
                                    SimulatedThreads &threads, VirtualClock &clock)
     : cluster(cluster), size(worldSize), threads(threads), clock(clock),
-      memberships(size_t(worldSize)), permutes(size_t(worldSize), 0) {}
+      memberships(size_t(worldSize)), links(2 * size_t(worldSize) * cluster.levels.size()),
+      permutes(size_t(worldSize), 0) {}
 
 /// Whether a rank communicates only while it does not compute.
 bool SimulatedNetwork::isAlone(int32_t rank) const {
@@ -168,9 +170,69 @@ Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &c
 SimulatedNetwork::Channel &SimulatedNetwork::channelBetween(int32_t from, int32_t to) {
   auto [found, isNew] =
       channels.try_emplace(uint64_t(uint32_t(from)) << 32 | uint64_t(uint32_t(to)));
-  if (isNew)
-    found->second.ends = meshGroup(cluster, {std::min(from, to), std::max(from, to)});
-  return found->second;
+  Channel &channel = found->second;
+  if (isNew) {
+    channel.ends = meshGroup(cluster, {std::min(from, to), std::max(from, to)});
+    int64_t level = cluster.levelBetween(from, to), levels = int64_t(cluster.levels.size());
+    channel.path[0].port = linkPort(from, level, levels, /*isOut=*/true);
+    channel.path[1].port = linkPort(to, level, levels, /*isOut=*/false);
+  }
+  return channel;
+}
+
+/// Begins the first message of a channel where there is one, once the one before it has ended.
+void SimulatedNetwork::beginNext(Channel &channel) {
+  if (channel.isBusy || channel.messages.empty())
+    return;
+  channel.isBusy = true;
+  if (channel.freeNs > clock.nowNs()) {
+    turns[channel.freeNs].push_back(&channel);
+    return;
+  }
+  auto flow = size_t(links.begin(double(clock.nowNs()), 1e3 * channel.messages.front().time.bytesUs,
+                                 channel.path));
+  underWay.resize(std::max(underWay.size(), flow + 1));
+  underWay[flow] = &channel;
+}
+
+/// The bytes of the first message have arrived.
+void SimulatedNetwork::endFirst(Channel &channel) {
+  Message &message = channel.messages.front();
+  channel.freeNs = clock.nowNs() + nanoseconds(message.time.latencyUs);
+  for (size_t side = 0; side < message.ranks.size(); ++side)
+    settle(message.operations[side], channel.freeNs, {message.ranks[side]});
+  channel.messages.pop_front();
+  channel.isBusy = !channel.messages.empty();
+  if (channel.isBusy)
+    turns[channel.freeNs].push_back(&channel);
+}
+
+void SimulatedNetwork::advance() {
+  if (clock.nowNs() == wakesNs)
+    wakesNs = -1;
+  // Times of the clock are whole.
+  for (int32_t flow : links.finish(double(clock.nowNs()) + 0.5))
+    endFirst(*underWay[size_t(flow)]);
+  while (!turns.empty() && turns.begin()->first <= clock.nowNs())
+    for (auto turn = turns.extract(turns.begin()); Channel * channel : turn.mapped()) {
+      channel->isBusy = false;
+      beginNext(*channel);
+    }
+  sleep();
+}
+
+/// Until the next message ends or begins.
+void SimulatedNetwork::sleep() {
+  double end = links.nextEnd();
+  int64_t next = std::numeric_limits<int64_t>::max();
+  if (std::isfinite(end))
+    next = std::max<int64_t>(clock.nowNs(), std::llround(end));
+  if (!turns.empty())
+    next = std::min(next, turns.begin()->first);
+  if (next == std::numeric_limits<int64_t>::max() || (wakesNs >= 0 && wakesNs <= next))
+    return;
+  wakesNs = next;
+  clock.wake(next, sleeper());
 }
 
 /// One side of a message: waits for the other, or settles both.
@@ -193,13 +255,16 @@ Status SimulatedNetwork::meet(size_t operation, int32_t rank, int32_t peer, Dire
                             std::to_string(from) + " to rank " + std::to_string(to) + " has " +
                             std::to_string(bytes) + " bytes on rank " + std::to_string(rank) +
                             ", " + std::to_string(other.bytes) + " on the other side");
-  int64_t end = clock.nowNs();
-  if (from != to) {
-    int64_t ns =
-        nanoseconds(collectiveTimeUs(CollectiveKind::Permute, double(bytes), channel.ends));
-    end = isAlone(rank) ? threads.occupy(rank, ns, clock) : std::max(end, channel.freeNs) + ns;
-    channel.freeNs = end;
+  MessageTime time = messageTime(double(bytes), channel.ends);
+  if (from != to && !isAlone(rank)) {
+    channel.messages.push_back({time, {operation, other.operation}, {rank, other.rank}});
+    beginNext(channel);
+    sleep();
+    return Status::ok();
   }
+  int64_t end = from == to
+                    ? clock.nowNs()
+                    : threads.occupy(rank, nanoseconds(time.latencyUs + time.bytesUs), clock);
   settle(operation, end, {rank});
   settle(other.operation, end, {other.rank});
   return Status::ok();

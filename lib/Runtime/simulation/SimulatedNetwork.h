@@ -5,8 +5,10 @@
 #include "SimulatedDevice.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Runtime/Communicator.h"
+#include "autopar/VirtualTime/SharedLinks.h"
 #include "autopar/VirtualTime/VirtualClock.h"
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -18,10 +20,11 @@
 namespace autopar::runtime {
 
 /// A collective begins when its last member arrives and takes what the cost model says of its
-/// members' places. A message begins when both sides asked for it and the link from one to the
-/// other is free: messages of a pair of ranks go one after the other, as in the planner's model. A
-/// rank that communicates only while it does not compute takes part when it is free, and is not
-/// free until its part is done; of a message it is the later side that moves the bytes.
+/// members' places. A message begins when both sides asked for it and the messages before it from
+/// one to the other are through; those of other pairs that are under way at the same time share the
+/// links of their ends, as in the planner's model. A rank that communicates only while it does not
+/// compute takes part when it is free, and is not free until its part is done; of a message it is
+/// the later side that moves the bytes.
 class SimulatedNetwork {
 public:
   SimulatedNetwork(const Cluster &cluster, int32_t worldSize, SimulatedThreads &threads,
@@ -32,6 +35,10 @@ public:
   std::unique_ptr<Communicator> connect(int32_t rank);
 
   int32_t worldSize() const { return size; }
+  /// The one besides ranks whom the clock wakes: `advance` is to be called then.
+  int32_t sleeper() const { return size; }
+  /// Ends and begins the messages whose time has come; wakes the ranks of those that ended.
+  void advance();
   int64_t operations() const { return started; }
 
   Result<Token> collective(int32_t rank, const CollectiveCall &call);
@@ -75,9 +82,19 @@ private:
     int32_t rank = 0;
     Direction direction = Direction::Send;
   };
+  /// Both sides asked for it.
+  struct Message {
+    MessageTime time;
+    std::array<size_t, 2> operations{};
+    std::array<int32_t, 2> ranks{};
+  };
+  /// From one rank to another.
   struct Channel {
     MeshGroup ends;
-    int64_t freeNs = 0;
+    SharedLinks::Path path{};
+    std::deque<Message> messages;                ///< not all of their bytes have arrived
+    bool isBusy = false;                         ///< the first is under way, or has its turn
+    int64_t freeNs = 0;                          ///< the latest to go through has ended then
     std::map<int64_t, std::deque<Side>> waiting; ///< by tag; all of the same side
   };
 
@@ -93,13 +110,20 @@ private:
   std::deque<Group> groups;
   std::vector<std::vector<Membership>> memberships; ///< by rank
   std::unordered_map<uint64_t, Channel> channels;
-  std::vector<int64_t> permutes; ///< begun, by rank
+  SharedLinks links;
+  std::vector<Channel *> underWay;                 ///< by flow
+  std::map<int64_t, std::vector<Channel *>> turns; ///< by time: whose first message begins then
+  int64_t wakesNs = -1;                            ///< when the clock wakes the network next
+  std::vector<int64_t> permutes;                   ///< begun, by rank
 
   bool isAlone(int32_t rank) const;
   size_t newOperation(int32_t missing, int32_t holders);
   void settle(size_t operation, int64_t endNs, const std::vector<int32_t> &wake);
   Membership &membershipOf(int32_t rank, const std::vector<int32_t> &members);
   Channel &channelBetween(int32_t from, int32_t to);
+  void beginNext(Channel &channel);
+  void endFirst(Channel &channel);
+  void sleep();
   Status meet(size_t operation, int32_t rank, int32_t peer, Direction direction, int64_t tag,
               int64_t bytes);
 };

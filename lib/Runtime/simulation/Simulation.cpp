@@ -76,6 +76,10 @@ Status Simulation::State::run() {
   }
   for (size_t running = ranks.size(); running > 0;) {
     for (int32_t index : awake) {
+      if (index == network.sleeper()) {
+        network.advance();
+        continue;
+      }
       Rank &rank = ranks[size_t(index)];
       // It wakes again when it is free.
       if (rank.isDone || threads.freeNs[size_t(index)] > clock.nowNs())
