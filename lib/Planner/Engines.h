@@ -21,8 +21,13 @@ Result<Solution> searchReduced(const CostGraph &graph, const Reduction &reductio
 
 /// Columns that the exact engine would need for edges; the largest number without a solver.
 int64_t exactColumns(const ReducedProblem &problem);
-/// Improves `solution` and its bound with the solver for up to `seconds`; a no-op without one.
-void improveExactly(const CostGraph &graph, const Reduction &reduction, double seconds,
+/// When the solver gives up: each program that it solves has so many nodes of its tree at most.
+struct ExactLimits {
+  double seconds = 0;
+  int nodes = 0;
+};
+/// Improves `solution` and its bound with the solver; a no-op without one.
+void improveExactly(const CostGraph &graph, const Reduction &reduction, const ExactLimits &limits,
                     const SearchOptions &options, Solution &solution);
 
 /// What the engine finds on an easier graph: with blocks folded where that pays, else without the

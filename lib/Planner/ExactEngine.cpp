@@ -41,8 +41,8 @@ struct Program {
 
 class ExactSearch {
 public:
-  ExactSearch(const ReducedProblem &problem, std::vector<int32_t> warm, double seconds)
-      : problem(problem), best(std::move(warm)), seconds(seconds), start(Clock::now()) {
+  ExactSearch(const ReducedProblem &problem, std::vector<int32_t> warm, const ExactLimits &limits)
+      : problem(problem), best(std::move(warm)), limits(limits), start(Clock::now()) {
     scale = std::max(1.0, std::abs(problem.costOf(best)) / 1e5);
     inMemory.assign(problem.room.size(), false);
   }
@@ -61,14 +61,14 @@ private:
   bool solve(const Program &program, std::vector<int32_t> &found, bool &closed);
   bool watchOverfilled(const std::vector<int32_t> &found, double share);
   double secondsLeft() const {
-    return seconds - std::chrono::duration<double>(Clock::now() - start).count();
+    return limits.seconds - std::chrono::duration<double>(Clock::now() - start).count();
   }
 
   const ReducedProblem &problem;
   std::vector<int32_t> best;
   double bound = 0;
   double scale = 1;
-  double seconds;
+  ExactLimits limits;
   Clock::time_point start;
   std::vector<bool> inMemory; ///< time points with a row
 };
@@ -169,8 +169,14 @@ bool ExactSearch::solve(const Program &program, std::vector<int32_t> &found, boo
     Cbc_setInteger(model.get(), static_cast<int>(c));
   Cbc_setLogLevel(model.get(), 0);
   Cbc_setParameter(model.get(), "log", "0");
-  Cbc_setParameter(model.get(), "maxN", "2000");
+  Cbc_setMaximumNodes(model.get(), limits.nodes);
   Cbc_setMaximumSeconds(model.get(), std::max(0.5, secondsLeft()));
+  // What is known to fit spares the solver its own search for something that does.
+  std::vector<int> chosen;
+  for (size_t i = 0; i < problem.nodes.size(); ++i)
+    chosen.push_back(program.firstColumn[i] + best[i]);
+  if (standingOf(problem, best).over == 0)
+    Cbc_setMIPStartI(model.get(), static_cast<int>(chosen.size()), chosen.data(), one.data());
   Cbc_solve(model.get());
   bool infeasible = Cbc_isProvenInfeasible(model.get()) != 0;
   closed = Cbc_isProvenOptimal(model.get()) != 0;
@@ -261,12 +267,13 @@ public:
     Solution solution = own.take();
     solution.engine = "exact";
     double seconds = options.timeGuardSeconds > 0 ? options.timeGuardSeconds * 0.6 : 1e6;
-    improveExactly(graph, *reduction, seconds, options, solution);
+    improveExactly(graph, *reduction, {seconds, kMostNodes}, options, solution);
     return std::vector<Solution>{std::move(solution)};
   }
 
 private:
   static constexpr int64_t kMostColumns = 2'000'000;
+  static constexpr int kMostNodes = 2000;
 };
 
 } // namespace
@@ -279,14 +286,14 @@ int64_t exactColumns(const ReducedProblem &problem) {
   return columns;
 }
 
-void improveExactly(const CostGraph &graph, const Reduction &reduction, double seconds,
+void improveExactly(const CostGraph &graph, const Reduction &reduction, const ExactLimits &limits,
                     const SearchOptions &options, Solution &solution) {
   if (solution.stoppedBy == StopReason::Optimal)
     return;
   std::vector<int32_t> warm = reduction.shrink(solution.choice);
   if (std::find(warm.begin(), warm.end(), -1) != warm.end())
     return;
-  ExactSearch search(reduction.problem(), warm, seconds);
+  ExactSearch search(reduction.problem(), warm, limits);
   bool proven = search.run();
   std::vector<int32_t> choice = reduction.expand(search.choice());
   Evaluation evaluation = evaluate(graph, choice);

@@ -10,7 +10,7 @@ std::unique_ptr<SearchEngine> makeExactEngine() { return nullptr; }
 
 int64_t exactColumns(const ReducedProblem &) { return std::numeric_limits<int64_t>::max(); }
 
-void improveExactly(const CostGraph &, const Reduction &, double, const SearchOptions &,
-                    Solution &) {}
+void improveExactly(const CostGraph &, const Reduction &, const ExactLimits &,
+                    const SearchOptions &, Solution &) {}
 
 } // namespace autopar::planner

@@ -39,8 +39,8 @@ struct SearchOptions {
   double optimalGap = 1e-9;
   /// Solve copies of a block once (needs CostGraph::blocks).
   bool foldBlocks = true;
-  /// A good choice soon: where blocks are folded, no lower bound, and copies stay as they were
-  /// solved together.
+  /// A good choice soon, not proven best: where blocks are folded, no lower bound, and copies stay
+  /// as they were solved together.
   bool rough = false;
   /// A choice to improve: one strategy per node, -1 for any; it need not fit. Empty: none.
   std::vector<int32_t> start;
