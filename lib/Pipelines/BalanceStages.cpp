@@ -29,12 +29,15 @@ public:
       most = std::max(most, load.workUs + load.againUs);
       sum += load.workUs + load.againUs;
       missing = std::max(missing, load.leastBytes - load.limitBytes);
+      least = std::max(least, load.leastBytes);
     }
     missing = found.plan ? 0 : missing;
   }
 
   double us() const { return stepUs; }
   int64_t missingBytes() const { return missing; }
+  /// What the devices of some mesh need; 0: unknown.
+  int64_t leastBytes() const { return least; }
   /// Whether equal loads would be of use.
   bool isWorthwhile(BalanceBounds bounds) const {
     if (loads.size() < 2 || loads.size() != workUs.size() || sum == 0)
@@ -61,7 +64,7 @@ private:
   ArrayRef<double> workUs;
   int64_t microBatches;
   double most = 0, sum = 0;
-  int64_t missing = 0;
+  int64_t missing = 0, least = 0;
 };
 
 func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
@@ -77,7 +80,7 @@ SmallVector<double> takeWork(ModuleOp module) {
 
 FailureOr<CutPlan> mlir::autopar::cutAndSearch(ModuleOp module, const AutoShardOptions &options,
                                                const LowerOptions &lower, SearchHandoff start,
-                                               BalanceBounds bounds) {
+                                               BalanceBounds bounds, int64_t *leastBytes) {
   std::optional<CutPlan> best;
   std::optional<Balance> balance;
   std::vector<SmallVector<double>> works;
@@ -120,6 +123,8 @@ FailureOr<CutPlan> mlir::autopar::cutAndSearch(ModuleOp module, const AutoShardO
   if (!best->found.plan) {
     for (Diagnostic &diagnostic : whyNot)
       module.getContext()->getDiagEngine().emit(std::move(diagnostic));
+    if (leastBytes)
+      *leastBytes = balance->leastBytes();
     return failure();
   }
   return std::move(*best);

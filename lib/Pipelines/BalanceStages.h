@@ -23,9 +23,10 @@ struct BalanceBounds {
 /// Cuts a copy of `module` into the stages that the options say and searches from what `start`
 /// says; cuts it again by what meshes turned out to take and to need, while that is faster than
 /// before, or misses less memory.
-/// Failure: there is no plan; diagnostics say why not for the first cut.
+/// Failure: there is no plan; diagnostics say why not for the first cut, and `leastBytes` gets
+/// what a device needs by the cut that misses the least memory, where that is known.
 FailureOr<CutPlan> cutAndSearch(ModuleOp module, const AutoShardOptions &options,
                                 const LowerOptions &lower, SearchHandoff start,
-                                BalanceBounds bounds);
+                                BalanceBounds bounds, int64_t *leastBytes = nullptr);
 
 } // namespace mlir::autopar

@@ -13,6 +13,7 @@
 #include "mlir/IR/Threading.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -57,6 +58,7 @@ private:
     std::optional<StageEstimate> found;
     std::string whyNot;
     double leastUs = std::numeric_limits<double>::infinity(); ///< without a memory limit
+    int64_t leastBytes = 0;                                   ///< where no sharding fits
   };
   struct Times {
     double us, workUs; ///< of a step, and of what its busiest mesh does in it
@@ -91,6 +93,8 @@ private:
   bool hasPlan() const { return !built.empty(); }
   double bestUs() const { return built.front().us(); }
   void keep(Candidate candidate);
+  void missed(int64_t leastBytes, const std::string &name);
+  std::string reasons() const;
   LogicalResult judge();
   bool isFound(PipelinePlace place) const { return estimates.at(place).found.has_value(); }
 
@@ -109,9 +113,10 @@ private:
   std::set<PipelinePlace> tried;                          ///< to build, of the estimates
   SmallVector<std::pair<PipelinePlace, Times>> finalists; ///< what was built by the first schedule
   std::optional<PipelinePlace> best, bestEqual;
-  double limitShare = 1;        ///< of the memory limit, what estimates have
-  std::string why;              ///< what was tried in vain
-  std::vector<Candidate> built; ///< the best, by what the search believes
+  double limitShare = 1;                     ///< of the memory limit, what estimates have
+  std::map<std::string, std::string> whyNot; ///< of what was tried in vain, by name
+  std::optional<std::pair<int64_t, std::string>> leanest; ///< of it: bytes per device, name
+  std::vector<Candidate> built;                           ///< the best, by what the search believes
   std::vector<PlanAlternative> rejected;
 };
 
@@ -133,7 +138,7 @@ ModuleOp Chooser::split(size_t microBatches) {
   });
   if (own.microBatches > 1 && failed(runPhase(*it->second, Phase::SplitMicroBatches, own))) {
     it->second = nullptr;
-    why += std::to_string(own.microBatches) + " micro-batches: " + problem + "\n";
+    whyNot[std::to_string(own.microBatches) + " micro-batches"] = problem;
   }
   return it->second.get();
 }
@@ -187,6 +192,7 @@ void Chooser::estimate(ArrayRef<PipelinePlace> places) {
             place.shares == DeviceShares::Equal ? bounds.first : bounds.second)
       options.boundUs = hasPlan() ? bestUs() : estimates.at(*known).found->stepUs;
     options.leastUs = &estimate.leastUs;
+    options.leastBytes = &estimate.leastBytes;
     auto found = estimateStages(own.lookupSymbol<func::FuncOp>("main"), cluster, options);
     if (found)
       estimate.found = found.take();
@@ -225,9 +231,13 @@ bool Chooser::findStart() {
         place.microBatches = microBatches;
       estimate(places);
     }
-  for (auto &[place, one] : estimates)
-    if (!best)
-      why += offered.nameOf(place) + ": " + one.whyNot + "\n";
+  if (!best && limitShare == 1)
+    for (auto &[place, one] : estimates) {
+      if (leftOut.empty()) // what was built says more than these bounds
+        missed(one.leastBytes, offered.nameOf(place));
+      if (!leftOut.count(place))
+        whyNot.try_emplace(offered.nameOf(place), one.whyNot);
+    }
   return best.has_value();
 }
 
@@ -281,7 +291,7 @@ std::optional<Chooser::Candidate> Chooser::build(PipelinePlace place, const std:
   onCandidate(name);
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      why += name + ": " + diagnostic.str() + "\n";
+      whyNot[name] = diagnostic.str();
     return success();
   });
   // Of one stage, the whole search is over the same function as the estimate, and goes further:
@@ -294,9 +304,13 @@ std::optional<Chooser::Candidate> Chooser::build(PipelinePlace place, const std:
     start.again = estimate.again;
   }
   double boundUs = hasPlan() ? bestUs() : HUGE_VAL;
-  FailureOr<CutPlan> cut = cutAndSearch(*uncut, own, lower, std::move(start), {boundUs, boundUs});
-  if (failed(cut))
+  int64_t leastBytes = 0;
+  FailureOr<CutPlan> cut =
+      cutAndSearch(*uncut, own, lower, std::move(start), {boundUs, boundUs}, &leastBytes);
+  if (failed(cut)) {
+    missed(leastBytes, name);
     return std::nullopt;
+  }
   return Candidate{std::move(*cut), name};
 }
 
@@ -398,6 +412,20 @@ void Chooser::considerKeptOut(int64_t turns, double closeUs) {
   }
 }
 
+/// What a pipeline needs that does not fit; 0: unknown.
+void Chooser::missed(int64_t leastBytes, const std::string &name) {
+  if (leastBytes > 0 && (!leanest || leastBytes < leanest->first))
+    leanest.emplace(leastBytes, name);
+}
+
+/// One line for each that was tried in vain.
+std::string Chooser::reasons() const {
+  std::string lines;
+  for (auto &[name, reason] : whyNot)
+    lines += name + ": " + reason + "\n";
+  return lines;
+}
+
 /// Estimates all anew and builds the best; false where no estimate fits.
 bool Chooser::tryBest(int64_t turns) {
   estimates.clear();
@@ -405,7 +433,7 @@ bool Chooser::tryBest(int64_t turns) {
   bestEqual.reset();
   tried.clear();
   for (PipelinePlace place : leftOut)
-    estimates[place].whyNot = "its program does not fit";
+    estimates.try_emplace(place);
   if (!findStart())
     return false;
   climb();
@@ -443,8 +471,13 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   for (limitShare = kShareStep; !hasPlan() && limitShare >= kLeastShare; limitShare *= kShareStep)
     if (!tryBest(turns))
       break;
-  if (!hasPlan())
-    return emitError(module.getLoc()) << "no pipeline has a plan:\n" << why;
+  if (!hasPlan()) {
+    InFlightDiagnostic error = emitError(module.getLoc(), "no pipeline has a plan");
+    if (leanest)
+      error << ": the leanest that was found, " << leanest->second << ", needs at least "
+            << leanest->first << " bytes per device: raise the limit or use more devices";
+    return error << "; what was tried:\n" << reasons();
+  }
   double first = bestUs();
   std::sort(finalists.begin(), finalists.end(),
             [](const auto &a, const auto &b) { return a.second.leastUs() < b.second.leastUs(); });
@@ -452,8 +485,8 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
     if (times.us <= kClose * first && times.leastUs() < bestUs())
       considerSchedules(place, turns, times.us);
   considerKeptOut(turns, kClose * first);
-  if (!why.empty())
-    emitRemark(module.getLoc()) << "without a plan:\n" << why;
+  if (!whyNot.empty())
+    emitRemark(module.getLoc()) << "without a plan:\n" << reasons();
   for (auto &[place, one] : estimates)
     if (one.found && !tried.count(place))
       rejected.push_back({offered.nameOf(place) + " (estimated)", one.found->stepUs});

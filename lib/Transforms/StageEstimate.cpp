@@ -60,6 +60,7 @@ private:
     Mesh mesh;
     std::unique_ptr<ShardingProblem> problem; ///< kept for the limit, and for the plan
     Found found;
+    int64_t leastBytes = 0; ///< that a choice holds
     Status status;
   };
 
@@ -184,14 +185,14 @@ Status Estimator::solveUnlimited(const Group &group, Candidate &one) const {
   if (!problem)
     return problem.status();
   one.problem = problem.take();
-  bool fits = ::autopar::fewestBytes(one.problem->graph()) <= group.limit;
-  if (!fits && options.recomputes) {
+  one.leastBytes = ::autopar::fewestBytes(one.problem->graph());
+  if (one.leastBytes > group.limit && options.recomputes) {
     auto least = makeProblem(group, one.mesh, ComputesAgain::Layers);
     if (!least)
       return least.status();
-    fits = ::autopar::fewestBytes((*least)->graph()) <= group.limit;
+    one.leastBytes = ::autopar::fewestBytes((*least)->graph());
   }
-  if (!fits)
+  if (one.leastBytes > group.limit)
     return Status::badInput("no sharding fits");
   Result<Found> found = search(group, *one.problem, 0);
   if (!found)
@@ -346,6 +347,17 @@ Result<Estimator::Candidate> Estimator::solve(const Group &group) const {
     if (!one.status.isOk() || one.found.stepUs >= options.boundUs)
       one.problem.reset();
   });
+  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+  for (const Candidate &one : candidates)
+    if (one.leastBytes > group.limit)
+      leastBytes = std::min(leastBytes, one.leastBytes);
+  if (leastBytes < std::numeric_limits<int64_t>::max() &&
+      llvm::none_of(candidates, [](const Candidate &one) { return one.status.isOk(); })) {
+    if (options.leastBytes)
+      *options.leastBytes = leastBytes;
+    return Status::badInput("no sharding fits: a device holds " + std::to_string(leastBytes) +
+                            " bytes at the least");
+  }
   std::vector<std::pair<double, size_t>> order; // of equally fast meshes the one with fewer axes
   for (auto [index, one] : llvm::enumerate(candidates))
     order.emplace_back(one.found.stepUs, index);

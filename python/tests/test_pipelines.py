@@ -157,6 +157,16 @@ def test_what_cannot_be_is_refused(model, tmp_path, options, why):
     assert not (tmp_path / "x.bin").exists()
 
 
+def test_a_limit_below_all_pipelines_is_refused_with_the_leanest_and_each_once(model, tmp_path):
+    with pytest.raises(autopar.Error) as refused:
+        build(model, tmp_path / "x.bin", 4, "--stages", "auto", "--memory-limit", "60K")
+    head, *lines = refused.value.args[0].strip().splitlines()
+    found = re.search(r"no pipeline has a plan: the leanest that was found, (\d stages?.*), needs at least (\d+) bytes per device: raise the limit", head)
+    assert found and int(found.group(2)) > 60 * 1024
+    names = [line.partition(": ")[0] for line in lines]
+    assert found.group(1) in names and len(set(names)) == len(names)
+
+
 def test_the_number_of_stages_follows_from_the_links(tmp_path):
     """Two machines of two ranks: on a slow network stages pay, on a fast one sharding alone is better; what was rejected is told."""
     path = tmp_path / "gpt2.onnx"

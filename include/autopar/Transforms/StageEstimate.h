@@ -35,6 +35,8 @@ struct StageEstimateOptions {
   /// If given: gets what the fastest mesh takes without a memory limit, where that is known. No
   /// plan is faster by the estimate.
   double *leastUs = nullptr;
+  /// If given: gets what a device holds at the least where no sharding fits.
+  int64_t *leastBytes = nullptr;
 };
 
 /// Extent of a mesh's axis with the fastest links; 1 for one axis, whose devices are all alike.
