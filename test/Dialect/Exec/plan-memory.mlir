@@ -86,6 +86,78 @@ exec.program @messages threads 1 {
   }
 }
 
+// The link may be slow: it is left alone while kernels move 1,024 times its bytes.
+// CHECK: exec.program @slow arena [448, 0, 0]
+// CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]
+// CHECK-NOT: "next" device bytes 64 at [[SENT]] :
+// CHECK: "next" device bytes 64 at
+exec.program @slow threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %large = exec.buffer "large" device bytes 256 : tensor<64xf32>
+  %sent = exec.buffer "sent" device bytes 64 : tensor<16xf32>
+  %between = exec.buffer "between" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%large) extent 1 {bytes = 320 : i64}
+    exec.launch @k(%large) -> (%sent) extent 1 {bytes = 320 : i64}
+    exec.send %sent to 0 bytes 64 queue send
+    exec.launch @k(%x) -> (%between) extent 1 {bytes = 4096 : i64}
+    exec.launch @k(%between) -> (%next) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%next) -> (%y) extent 1 {bytes = 128 : i64}
+  }
+}
+
+// Where that takes memory, as long as it takes on a fast link.
+// CHECK: exec.program @fast arena [448, 0, 0]
+// CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]
+// CHECK-NOT: "between" device bytes 64 at [[SENT]] :
+// CHECK: "large" device bytes 256 at [[SENT]] :
+exec.program @fast threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %sent = exec.buffer "sent" device bytes 64 : tensor<16xf32>
+  %between = exec.buffer "between" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %large = exec.buffer "large" device bytes 256 : tensor<64xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%sent) extent 1 {bytes = 128 : i64}
+    exec.send %sent to 0 bytes 64 queue send
+    exec.launch @k(%x) -> (%between) extent 1 {bytes = 4096 : i64}
+    exec.launch @k(%between) -> (%next) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%next) -> (%large) extent 1 {bytes = 320 : i64}
+    exec.launch @k(%large, %next) -> (%y) extent 1 {bytes = 384 : i64}
+  }
+}
+
+// A small one is left alone until the end: its receiver may be late.
+// CHECK: exec.program @small arena
+// CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]
+// CHECK-NOT: "next" device bytes 64 at [[SENT]] :
+// CHECK: "next" device bytes 64 at
+exec.program @small threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %large = exec.buffer "large" device bytes 8388608 : tensor<2097152xf32>
+  %again = exec.buffer "again" device bytes 8388608 : tensor<2097152xf32>
+  %sent = exec.buffer "sent" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.launch @k(%x) -> (%large) extent 1 {bytes = 8388672 : i64}
+    exec.launch @k(%large) -> (%sent) extent 1 {bytes = 8388672 : i64}
+    exec.send %sent to 0 bytes 64 queue send
+    exec.launch @k(%x) -> (%again) extent 1 {bytes = 8388672 : i64}
+    exec.launch @k(%again) -> (%next) extent 1 {bytes = 8388672 : i64}
+    exec.launch @k(%next) -> (%y) extent 1 {bytes = 128 : i64}
+  }
+}
+
 // CHECK: exec.program @tight arena [192, 0, 0]
 // CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]
 // CHECK: "next" device bytes 64 at [[SENT]] :

@@ -9,6 +9,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <array>
+#include <optional>
+
 namespace mlir::exec {
 #define GEN_PASS_DEF_PLANMEMORYPASS
 #include "autopar/Dialect/Exec/Transforms/Passes.h.inc"
@@ -20,18 +23,23 @@ using namespace mlir::exec;
 namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-/// Kernels move so many bytes while a message moves one, about. Memory of an accelerator is 10
-/// times as fast as links inside a node and 60 times as fast as its share of a network, but
-/// products, which take most of the time, move far fewer bytes than memory could.
-constexpr int64_t kBytesPerSentByte = 16;
+/// Kernels move so many bytes while a message moves one. Memory of an accelerator is 10 times as
+/// fast as links inside a node, 60 times as fast as its share of a network and hundreds of times as
+/// fast as a slow one, but products, which take most of the time, move far fewer bytes than memory
+/// could.
+constexpr std::array<int64_t, 3> kBytesPerSentByte = {1024, 128, 16};
 /// One part in so many of the memory may go into not waiting for messages.
 constexpr int64_t kWorthOfWaiting = 64;
+/// One part in so many of the memory is left alone until the end, where a message reads it: who
+/// receives it may be late too.
+constexpr int64_t kSmall = 1024 * kWorthOfWaiting;
 
 /// A buffer and the instructions, counted through all entries, between which its bytes matter.
 struct Interval {
   BufferOp buffer;
   int64_t first = kForever, last = -1;
-  int64_t sent = -1; ///< until when what it is sent by is under way, about
+  std::array<int64_t, kBytesPerSentByte.size()> sent{}; ///< until when messages read it, about
+  int64_t entryEnds = -1;                               ///< of the entry that sends it
   int64_t bytes = 0;
   int64_t offset = -1;
   Operation *within = nullptr; ///< the buffer whose bytes this one continues
@@ -133,7 +141,9 @@ void findMessages(ProgramOp program, Intervals &intervals) {
       moved.push_back((moved.empty() ? 0 : moved.back()) +
                       (isKernel && bytes ? bytes.getInt() : 0));
     }
-    int64_t through = 0; // what kernels have moved when the messages so far are
+    int64_t end = time + static_cast<int64_t>(moved.size());
+    // What kernels have moved when the messages so far are through.
+    std::array<int64_t, kBytesPerSentByte.size()> through{};
     for (auto [index, op] : llvm::enumerate(entry.getBody().front())) {
       auto instruction = cast<InstructionOpInterface>(op);
       if (instruction.getQueue() == Queue::Compute)
@@ -143,14 +153,17 @@ void findMessages(ProgramOp program, Intervals &intervals) {
       for (Value value : instruction.getReads()) {
         Interval &own = intervals[rootOf(value).first];
         read.push_back(own.within ? &intervals[own.within] : &own);
+        read.back()->entryEnds = end;
         bytes += own.bytes;
       }
-      through = std::max(through, moved[index]) + kBytesPerSentByte * bytes;
-      for (Interval *interval : read)
-        interval->sent = std::max<int64_t>(
-            interval->sent, time + (llvm::lower_bound(moved, through) - moved.begin()));
+      for (size_t speed = 0; speed < through.size(); ++speed) {
+        through[speed] = std::max(through[speed], moved[index]) + kBytesPerSentByte[speed] * bytes;
+        int64_t last = time + (llvm::lower_bound(moved, through[speed]) - moved.begin());
+        for (Interval *interval : read)
+          interval->sent[speed] = std::max(interval->sent[speed], last);
+      }
     }
-    time += static_cast<int64_t>(moved.size());
+    time = end;
   }
 }
 
@@ -185,21 +198,28 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
   }
 
 private:
-  /// Where buffers are, and the end of the highest. One that gets bytes of a message `waits` for
-  /// it, or none does.
-  static int64_t place(ArrayRef<Interval *> rest, int64_t base, bool waits,
-                       std::vector<int64_t> &offsets) {
+  /// Where buffers are, and the end of the highest; nothing where that is above `most`.
+  static std::optional<int64_t> place(ArrayRef<Interval *> rest, int64_t base, int64_t most,
+                                      function_ref<int64_t(const Interval &)> last,
+                                      std::vector<int64_t> &offsets) {
     std::vector<Lifetime> lifetimes;
     for (const Interval *interval : rest)
-      lifetimes.push_back(
-          {interval->first, waits ? interval->last : std::max(interval->last, interval->sent)});
+      lifetimes.push_back({interval->first, std::max(interval->last, last(*interval))});
     PlacedBuffers placed(lifetimes, base);
     int64_t peak = base;
     for (auto [index, interval] : llvm::enumerate(rest)) {
       offsets.push_back(placed.place(index, interval->bytes));
       peak = std::max(peak, offsets.back() + interval->bytes);
+      if (peak > most)
+        return std::nullopt;
     }
     return peak;
+  }
+
+  /// Whether messages still read what nobody else needs.
+  static bool isSent(ArrayRef<Interval *> rest, size_t speed) {
+    return llvm::any_of(
+        rest, [&](const Interval *interval) { return interval->sent[speed] > interval->last; });
   }
 
   int64_t planSpace(Intervals &intervals, Space space) {
@@ -233,17 +253,24 @@ private:
       rest.push_back(interval);
     }
     std::vector<int64_t> offsets;
-    int64_t peak = place(rest, base, /*waits=*/true, offsets);
-    // Bytes that messages read are spared where that takes next to no memory.
-    bool isSent = llvm::any_of(
-        rest, [&](const Interval *interval) { return interval->sent > interval->last; });
-    if (std::vector<int64_t> spared; isSent)
-      if (int64_t end = place(rest, base, /*waits=*/false, spared);
-          end <= peak + peak / kWorthOfWaiting &&
-          (limit == 0 || end <= std::max(peak, int64_t(limit)))) {
+    auto itsLast = [](const Interval &) { return 0; };
+    int64_t peak = *place(rest, base, kForever, itsLast, offsets);
+    // Bytes that messages read are spared where that takes next to no memory: for slow messages, or
+    // at least for fast ones.
+    int64_t most = peak + peak / kWorthOfWaiting, small = peak / kSmall;
+    if (limit > 0)
+      most = std::min(most, std::max(peak, static_cast<int64_t>(limit)));
+    for (size_t speed = 0; speed < kBytesPerSentByte.size() && isSent(rest, speed); ++speed) {
+      auto last = [&](const Interval &interval) {
+        return interval.bytes <= small ? interval.entryEnds : interval.sent[speed];
+      };
+      std::vector<int64_t> spared;
+      if (std::optional<int64_t> end = place(rest, base, most, last, spared)) {
         offsets = std::move(spared);
-        peak = end;
+        peak = *end;
+        break;
       }
+    }
     for (auto [interval, offset] : llvm::zip_equal(rest, offsets))
       interval->offset = offset;
     return peak;

@@ -13,8 +13,8 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
     `load` leaves for `step` live on, inputs and outputs live through the whole step. Large buffers are
     placed first, each at the lowest offset (a multiple of 64) that is free for as long as it lives. The arena's
     size is the exact peak. With a limit, a plan over it is refused, unless the caller only asks for its size. Who gets bytes that a message still reads waits
-    for it, so those are left alone for about as long as the message takes, where the arena grows by no more than a
-    64th and stays within the limit.
+    for it, so those are left alone for about as long as the message takes on a slow link (small ones until the end of the
+    step), or at least on a fast one, where the arena grows by no more than a 64th and stays within the limit.
 
     ```
     %0 = exec.buffer "h" device bytes 2048 at 4096 : tensor<8x64xf32>
