@@ -18,9 +18,19 @@ constexpr int64_t kShrinkage = 1024;
 
 int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
-/// The last operation that gives `group` an operand, if `group` reduces what it gives. What a
-/// collective brings is not waited for any earlier than before.
+/// Whether a value comes from other ranks: it is there some time after its operation has begun.
+bool isBrought(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp>(op))
+    return isBrought(op->getOperand(0));
+  return isa_and_nonnull<ReceiveOp, AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
+}
+
+/// The last operation that gives `group` an operand, if `group` reduces what it gives. What
+/// collectives and messages bring is not waited for any earlier than before.
 GroupOp reducedSource(GroupOp group) {
+  if (llvm::any_of(group.getInputs(), isBrought))
+    return {};
   Operation *last = nullptr;
   for (Value input : group.getInputs())
     if (Operation *source = input.getDefiningOp();
