@@ -88,7 +88,8 @@ private:
   std::optional<Candidate> build(PipelinePlace place, const std::string &schedule, int64_t turns);
   std::optional<Times> consider(PipelinePlace place, const std::string &schedule, int64_t turns);
   bool considerTurns(PipelinePlace place, const std::string &schedule, double beforeUs);
-  void considerSchedules(PipelinePlace place, int64_t turns, double us);
+  void considerSchedules(PipelinePlace place, int64_t turns, Times first);
+  double fullUs(PipelinePlace place, Times first) const;
   void considerKeptOut(int64_t turns, double closeUs);
   bool hasPlan() const { return !built.empty(); }
   double bestUs() const { return built.front().us(); }
@@ -375,15 +376,25 @@ bool Chooser::considerTurns(PipelinePlace place, const std::string &schedule, do
   return hasAny;
 }
 
-/// All schedules but the first, by which a step takes `us`. One that takes turns is left out where
-/// the one before it, which is faster and holds more, has a plan.
-void Chooser::considerSchedules(PipelinePlace place, int64_t turns, double us) {
+/// By a schedule that fills and drains like the first one and hides all of its messages.
+double Chooser::fullUs(PipelinePlace place, Times first) const {
+  auto stages = static_cast<double>(choices.stages[place.stages]),
+       microBatches = static_cast<double>(choices.microBatches[place.microBatches]);
+  return first.workUs * (1 + (stages - 1) / microBatches);
+}
+
+/// All schedules but the first. One that takes turns is left out where the one before it, which is
+/// faster and holds more, has a plan; one that runs ahead, where nothing is gained by it.
+void Chooser::considerSchedules(PipelinePlace place, int64_t turns, Times first) {
   if (choices.stages[place.stages] == 1)
     return;
+  double us = first.us;
   bool hasTurns = false;
   for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
     if (::autopar::isInterleaved(schedule))
       hasTurns = hasTurns || considerTurns(place, schedule, us);
+    else if (schedule == "eager-1f1b" && fullUs(place, first) >= bestUs())
+      continue;
     else if (std::optional<Times> times = consider(place, schedule, turns))
       us = std::min(us, times->us);
   }
@@ -407,7 +418,7 @@ void Chooser::considerKeptOut(int64_t turns, double closeUs) {
       continue;
     std::optional<Times> times = consider(place, choices.schedules.front(), turns);
     if (times && times->us <= closeUs)
-      considerSchedules(place, turns, times->us);
+      considerSchedules(place, turns, *times);
     count += times.has_value();
   }
 }
@@ -483,7 +494,7 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
             [](const auto &a, const auto &b) { return a.second.leastUs() < b.second.leastUs(); });
   for (auto &[place, times] : finalists)
     if (times.us <= kClose * first && times.leastUs() < bestUs())
-      considerSchedules(place, turns, times.us);
+      considerSchedules(place, turns, times);
   considerKeptOut(turns, kClose * first);
   if (!whyNot.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << reasons();

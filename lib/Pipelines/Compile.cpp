@@ -394,7 +394,8 @@ private:
     if (shardOptions.stages == 0)
       choices.stages = stageCounts(cluster->deviceCount());
     if (shardOptions.schedule == "auto")
-      choices.schedules = {"1f1b", "zero-bubble", "interleaved-zero-bubble", "interleaved"};
+      choices.schedules = {"1f1b", "zero-bubble", "interleaved-zero-bubble", "interleaved",
+                           "eager-1f1b"};
     if (shardOptions.microBatches > 0)
       return choices;
     auto function = module->lookupSymbol<func::FuncOp>("main");

@@ -193,6 +193,33 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
         assert all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
 
 
+def test_what_runs_ahead_is_tried_where_messages_are_slow(tmp_path):
+    """Two machines of four ranks: on a slow network eager-1f1b is chosen and the simulation agrees; on a fast one it is not tried."""
+    path = tmp_path / "gpt2.onnx"
+    models.save("gpt2-350m", path, weights=False, layers=8)
+
+    def planned(network: float, schedule: str):
+        cluster = {
+            "kind": "autopar.cluster", "version": 1, "name": "two machines",
+            "device_types": [{"name": "gpu", "peak_flops_per_s": {"f32": 5e13, "bf16": 5e13}, "memory_bytes_per_s": 5e11, "memory_bytes": 24000000000}],
+            "nodes": [{"count": 2, "devices_per_node": 4, "device_type": "gpu"}],
+            "levels": [{"name": "inside", "latency_us": 5, "bytes_per_s": 2e10}, {"name": "network", "latency_us": 10, "bytes_per_s": network}],
+        }
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        command = [find_tool("autopar-compile"), path, "--bind", "batch=64,seq=512", "--cluster", tmp_path / "cluster.json", "--stages", "2",
+                   "--micro-batches", "8", "--pipeline-schedule", schedule, "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw()",
+                   "--precision", "bf16", "-o", tmp_path / "m.bin", "--emit-plan", tmp_path / "plan.json", "--quiet"]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
+        done = subprocess.run([find_tool("autopar-run"), str(tmp_path / "m.bin"), "--simulate", str(tmp_path / "cluster.json")], check=True, capture_output=True, text=True)
+        return json.loads((tmp_path / "plan.json").read_text()), float(re.search(r"([\d.]+) ms per step", done.stdout).group(1))
+
+    chosen, ms = planned(3e9, "auto")
+    assert chosen["schedule"] == "eager-1f1b"
+    assert all(ms < planned(3e9, other)[1] for other in ("1f1b", "zero-bubble"))
+    fast, _ = planned(3e11, "auto")
+    assert "eager" not in fast["schedule"] + str(fast["believed"]["alternatives"])
+
+
 def test_a_deep_model_is_cut_everywhere(tmp_path):
     """More places to cut than are tried, all alike: the stages of 160 layers are of the same length all the same."""
     path = tmp_path / "gpt2.onnx"

@@ -173,7 +173,7 @@ struct Options {
   cl::opt<std::string> pipelineSchedule{
       "pipeline-schedule",
       cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, or "
-               "auto: the fastest, gpipe and eager-1f1b left out; default: 1f1b, interleaved with "
+               "auto: the fastest, gpipe left out; default: 1f1b, interleaved with "
                "--virtual-stages, auto with --stages auto"),
       cl::cat(category)};
   cl::opt<std::string> recompute{
