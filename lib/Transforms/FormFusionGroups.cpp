@@ -5,6 +5,7 @@
 #include "AccumulateScatters.h"
 #include "ContractionEpilogue.h"
 #include "FusionClusters.h"
+#include "RepeatInUsers.h"
 
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
@@ -350,6 +351,7 @@ struct FormFusionGroupsPass
     }
     Block &block = function.getBody().front();
     accumulateScatters(block);
+    repeatInUsers(block);
     // Later products first: an addition of two products is the epilogue of the second.
     SmallVector<Operation *> products;
     for (Operation &op : block)

@@ -3,6 +3,7 @@
 #include "StepOutline.h"
 
 #include "FusionClusters.h"
+#include "RepeatInUsers.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
@@ -89,7 +90,7 @@ bool mlir::autopar::livesInUsers(Operation *op) {
                 auto other = dyn_cast<CostOpInterface>(user);
                 return !other || !other.isLight();
               });
-  return !kept || op->hasTrait<OpTrait::ConstantLike>();
+  return !kept || op->hasTrait<OpTrait::ConstantLike>() || isMadeOfLess(op);
 }
 
 bool mlir::autopar::takesOver(HoldOp hold) {

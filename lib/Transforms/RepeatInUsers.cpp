@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header. Where the vocabulary is split, ranks exchange maxima and sums between the loss
+// and its gradient, which are then kernels of their own; what picks the label's column of the
+// logits is as large as they are and was handed from one to the other through memory.
+#include "RepeatInUsers.h"
+
+#include "FusionClusters.h"
+
+#include "autopar/Interfaces/LoweringInterface.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// By what a result is larger than all that it is made of.
+static constexpr int64_t kLarger = 8;
+/// Operations of one result that is computed again, and what an element of each costs at most.
+static constexpr int kMostOps = 16;
+static constexpr int64_t kMostCost = 2;
+
+static int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8u);
+}
+
+static int64_t elementsOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+static bool isCheapArithmetic(Operation *op) {
+  auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
+  return lowering && !isFluid(op) && !isFixed(op) && op->getNumOperands() > 0 &&
+         !lowering.getRowDomain() && lowering.getElementCost() <= kMostCost;
+}
+
+static bool isRepeated(Operation *op) { return op && (isFluid(op) || isCheapArithmetic(op)); }
+
+/// Bytes of the values that `value` is made of by at most `ops` operations.
+static int64_t sourceBytes(Value value, int &ops) {
+  Operation *op = value.getDefiningOp();
+  if (!isRepeated(op) || ops == 0)
+    return bytesOf(value);
+  --ops;
+  int64_t bytes = 0;
+  for (Value operand : op->getOperands())
+    bytes += sourceBytes(operand, ops);
+  return bytes;
+}
+
+/// A copy of what `value` is made of, down to those values.
+static Value copyOf(Value value, int &ops, OpBuilder &builder) {
+  Operation *op = value.getDefiningOp();
+  if (!isRepeated(op) || ops == 0)
+    return value;
+  --ops;
+  IRMapping operands;
+  for (Value operand : op->getOperands())
+    operands.map(operand, copyOf(operand, ops, builder));
+  Operation *copy = builder.clone(*op, operands);
+  copy->removeAttr("autopar.id"); // which the original keeps
+  return copy->getResult(0);
+}
+
+bool mlir::autopar::isMadeOfLess(Operation *op) {
+  if (!isCheapArithmetic(op))
+    return false;
+  int ops = kMostOps;
+  Value result = op->getResult(0);
+  return kLarger * sourceBytes(result, ops) <= bytesOf(result);
+}
+
+/// Whether a kernel of `user` computes each element of `value` once.
+static bool readsOnce(Operation *user, Value value) {
+  auto lowering = dyn_cast<ElementLoweringOpInterface>(user);
+  if (!lowering || isFluid(user) || isFixed(user))
+    return false;
+  int64_t points = 1;
+  if (RowDomain rows = lowering.getRowDomain())
+    for (int64_t size : rows.shape)
+      points *= size;
+  else
+    points = elementsOf(user->getResult(0));
+  return points == elementsOf(value);
+}
+
+void mlir::autopar::repeatInUsers(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator()))) {
+    if (op.getNumResults() != 1 || op.hasOneUse() || !isMadeOfLess(&op))
+      continue;
+    Value result = op.getResult(0);
+    if (!llvm::all_of(op.getUsers(), [&](Operation *user) { return readsOnce(user, result); }))
+      continue;
+    llvm::SetVector<Operation *> users(op.user_begin(), op.user_end());
+    for (Operation *user : users) {
+      if (result.hasOneUse())
+        break;
+      OpBuilder builder(user);
+      int ops = kMostOps;
+      user->replaceUsesOfWith(result, copyOf(result, ops, builder));
+    }
+  }
+}
