@@ -210,6 +210,18 @@ Status Cluster::verify() const {
   return verifyLevels(*this);
 }
 
+Status Cluster::checkHostMemory() const {
+  for (size_t i = 0; i < deviceTypes.size(); ++i) {
+    const char *missing = deviceTypes[i].hostMemoryBytes == 0           ? ".host_memory_bytes"
+                          : deviceTypes[i].hostLink.bytesPerSecond == 0 ? ".host_link"
+                                                                        : nullptr;
+    if (missing)
+      return Status::badInput("cluster \"" + name + "\": " + indexed("device_types", i) + missing +
+                              " is not given: nothing can lie in host memory");
+  }
+  return Status::ok();
+}
+
 Status Cluster::checkCollectives() const {
   auto has = [&](CollectiveKind kind, int64_t ranks, int64_t on) {
     for (const MeasuredCollective &one : collectives)

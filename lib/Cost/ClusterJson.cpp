@@ -14,6 +14,10 @@ using Json = nlohmann::ordered_json;
 constexpr double kMost = 1e30;
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
+Json toJsonValue(const Link &link) {
+  return {{"latency_us", link.latencyUs}, {"bytes_per_s", link.bytesPerSecond}};
+}
+
 Json toJsonValue(const DeviceType &type) {
   Json peaks = Json::object();
   for (const auto &[dataType, rate] : type.peakFlopsPerSecond)
@@ -28,6 +32,10 @@ Json toJsonValue(const DeviceType &type) {
                {"launch_us", type.launchUs}};
   if (type.cudaChip != 0)
     json["cuda_chip"] = type.cudaChip;
+  if (type.hostLink.bytesPerSecond != 0)
+    json["host_link"] = toJsonValue(type.hostLink);
+  if (type.hostMemoryBytes != 0)
+    json["host_memory_bytes"] = type.hostMemoryBytes;
   if (type.communicatesWhileIdle)
     json["communicates_while_idle"] = true;
   if (!type.measured.list.empty()) {
@@ -37,8 +45,13 @@ Json toJsonValue(const DeviceType &type) {
   return json;
 }
 
-Json toJsonValue(const Link &link) {
-  return {{"latency_us", link.latencyUs}, {"bytes_per_s", link.bytesPerSecond}};
+Result<Link> readLink(const nlohmann::json &json, const std::string &place) {
+  JsonFields fields(json, place);
+  Link link{fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", 0, kMost)};
+  if (link.bytesPerSecond <= 0)
+    fields.fail("bytes_per_s", "must be above 0");
+  AUTOPAR_RETURN_IF_ERROR(fields.finish());
+  return link;
 }
 
 Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string &place) {
@@ -61,6 +74,15 @@ Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string 
   type.reservedBytes = fields.integer("reserved_bytes", 0, kMostBytes, 0);
   type.launchUs = fields.number("launch_us", 0, kMost, 0);
   type.cudaChip = int(fields.integer("cuda_chip", 0, 1000, 0));
+  type.hostMemoryBytes = fields.integer("host_memory_bytes", 0, kMostBytes, 0);
+  if (fields.has("host_link")) {
+    const nlohmann::json &hostLink = fields.object("host_link");
+    AUTOPAR_RETURN_IF_ERROR(fields.status());
+    Result<Link> link = readLink(hostLink, fields.placeOf("host_link"));
+    if (!link)
+      return link.status();
+    type.hostLink = *link;
+  }
   type.communicatesWhileIdle = fields.truth("communicates_while_idle", false);
   static const nlohmann::json none = nlohmann::json::array();
   const nlohmann::json &measured = fields.has("measured") ? fields.array("measured") : none;
@@ -71,15 +93,6 @@ Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string 
     return operations.status();
   type.measured.list = operations.take();
   return type;
-}
-
-Result<Link> readLink(const nlohmann::json &json, const std::string &place) {
-  JsonFields fields(json, place);
-  Link link{fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", 0, kMost)};
-  if (link.bytesPerSecond <= 0)
-    fields.fail("bytes_per_s", "must be above 0");
-  AUTOPAR_RETURN_IF_ERROR(fields.finish());
-  return link;
 }
 
 Result<NodeGroup> readNodeGroup(const nlohmann::json &json, const std::string &place) {

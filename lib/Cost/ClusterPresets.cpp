@@ -21,14 +21,30 @@ struct DevicePreset {
   double computeEfficiency, memoryEfficiency, launchUs;
   Link inside, between;
   int cudaChip;
+  double hostGiga;          ///< bytes of host memory for one device
+  double hostGigaPerSecond; ///< each way
 };
 
 constexpr DevicePreset kPresets[] = {
-    {"v100", 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}, 70},
-    {"a100", 312, 19.5, 19.5, true, 80, 2039, 0.87, 0.8, 5, {5, 230e9}, {10, 23e9}, 80},
-    {"h100", 989.4, 66.9, 66.9, true, 80, 3350, 0.8, 0.8, 4, {5, 370e9}, {10, 45e9}, 90},
-    {"h200", 989.4, 66.9, 66.9, true, 141, 4800, 0.8, 0.8, 4, {5, 370e9}, {10, 45e9}, 90},
-    {"b200", 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, {5, 720e9}, {10, 45e9}, 100},
+    {"v100", 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}, 70, 64, 12.6},
+    {"a100", 312, 19.5, 19.5, true, 80, 2039, 0.87, 0.8, 5, {5, 230e9}, {10, 23e9}, 80, 256, 25.2},
+    {"h100", 989.4, 66.9, 66.9, true, 80, 3350, 0.8, 0.8, 4, {5, 370e9}, {10, 45e9}, 90, 256, 50.4},
+    {"h200",
+     989.4,
+     66.9,
+     66.9,
+     true,
+     141,
+     4800,
+     0.8,
+     0.8,
+     4,
+     {5, 370e9},
+     {10, 45e9},
+     90,
+     256,
+     50.4},
+    {"b200", 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, {5, 720e9}, {10, 45e9}, 100, 256, 50.4},
 };
 
 Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t nodes) {
@@ -45,6 +61,8 @@ Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t n
   type.reservedBytes = int64_t(2) << 30;
   type.launchUs = preset.launchUs;
   type.cudaChip = preset.cudaChip;
+  type.hostLink = {10, preset.hostGigaPerSecond * kGiga};
+  type.hostMemoryBytes = static_cast<int64_t>(preset.hostGiga * kGiga);
   Cluster cluster;
   cluster.name = std::string(preset.name) + "x" + std::to_string(devicesPerNode);
   if (nodes > 1)
@@ -85,6 +103,8 @@ Cluster Cluster::cpuRanks(int64_t ranks) {
   type.memoryBytes = int64_t(16) << 30;
   type.reservedBytes = int64_t(256) << 20;
   type.launchUs = 1;
+  type.hostLink = {5, 4 * kGiga};
+  type.hostMemoryBytes = int64_t(16) << 30;
   Cluster cluster;
   cluster.name = "cpux" + std::to_string(ranks);
   cluster.deviceTypes = {type};

@@ -14,6 +14,10 @@ double opTimeUs(double flops, double bytes, DataType type, const DeviceType &dev
   return device.launchUs + 1e6 * std::max(compute, memory);
 }
 
+double hostCopyUs(double bytes, const Link &hostLink) {
+  return hostLink.latencyUs + 1e6 * bytes / hostLink.bytesPerSecond;
+}
+
 Result<double> instructionTimeUs(std::string_view key, double flops, double bytes, DataType type,
                                  const DeviceType &device) {
   if (!device.measured.list.empty() && !key.empty()) {

@@ -206,7 +206,7 @@ private:
     }
     if (phase == Phase::Annotate && found.plan)
       return failed(annotatePlan(*module, *found.plan)) ? reported() : Status::ok();
-    if (failed(mlir::autopar::runPhase(*module, phase, shardOptions, lowerOptions, options.train,
+    if (failed(mlir::autopar::runPhase(*module, phase, shardOptions, lowerOptions, settings.train,
                                        options.precision)))
       return reported();
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))

@@ -16,13 +16,30 @@ using ::autopar::Status;
 using ::autopar::StatusCode;
 
 CompileSettings::CompileSettings(const CompileOptions &options)
-    : cudaChip(::autopar::kPtxChip), options(options) {}
+    : train(options.train), cudaChip(::autopar::kPtxChip), options(options) {}
 
 Status CompileSettings::read(MLIRContext &context) {
   AUTOPAR_RETURN_IF_ERROR(readProfile());
   AUTOPAR_RETURN_IF_ERROR(chooseCluster());
   AUTOPAR_RETURN_IF_ERROR(chooseTarget());
-  return readPlan(context);
+  AUTOPAR_RETURN_IF_ERROR(readPlan(context));
+  return settleOffload();
+}
+
+/// What lies in host memory needs a host that is known.
+Status CompileSettings::settleOffload() {
+  if (demands.word("offload") != "state")
+    return Status::ok();
+  if (!options.train && options.startAt <= Phase::Train)
+    return {StatusCode::Usage, "offload=state: expected --train, only training has a state"};
+  if (!cluster)
+    return Status::ok();
+  AUTOPAR_RETURN_IF_ERROR(cluster->checkHostMemory());
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const ::autopar::DeviceType &type : cluster->deviceTypes)
+    least = std::min(least, type.hostMemoryBytes);
+  lower.hostMemoryLimit = least;
+  return Status::ok();
 }
 
 int64_t CompileSettings::deviceCount() const { return cluster ? cluster->deviceCount() : 1; }
@@ -148,6 +165,9 @@ Status CompileSettings::readPlan(MLIRContext &context) {
     if (plan->microBatches > 1)
       AUTOPAR_RETURN_IF_ERROR(
           demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));
+    if (!plan->offload.empty() || demands.has("offload"))
+      AUTOPAR_RETURN_IF_ERROR(
+          demands.demand(options.plan, "offload", plan->offload.empty() ? "none" : "state"));
   }
   settleDemands();
   return Status::ok();
@@ -175,6 +195,7 @@ void CompileSettings::settleDemands() {
   std::string recompute = demands.word("recompute");
   // An inference step has nothing to compute again.
   shard.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";
+  train.offload = demands.word("offload") == "state" ? "state" : "none";
   std::string schedule = demands.word("schedule");
   if (schedule.empty())
     schedule = turns > 1 ? "interleaved" : shard.stages == 0 ? "auto" : "1f1b";

@@ -22,6 +22,7 @@ public:
 
   AutoShardOptions shard;
   LowerOptions lower;
+  TrainOptions train;
   std::optional<::autopar::Cluster> cluster; ///< of the search
   std::optional<::autopar::ProfileDatabase> profile;
   std::optional<::autopar::Degrees> degrees; ///< where the plan is in degrees
@@ -35,6 +36,7 @@ private:
   ::autopar::Status chooseTarget();
   ::autopar::Status readPlan(MLIRContext &context);
   ::autopar::Status readDegrees();
+  ::autopar::Status settleOffload();
   void settleDemands();
 
   const CompileOptions &options;

@@ -39,6 +39,12 @@ static std::string splitText(const std::vector<AxisList> &lists) {
   return text;
 }
 
+static void printFirst(llvm::raw_ostream &out, ArrayRef<std::string> names) {
+  constexpr size_t shown = 12;
+  llvm::interleaveComma(names.take_front(shown), out);
+  out << (names.size() > shown ? ", ...\n" : "\n");
+}
+
 std::string mlir::autopar::explainPlan(StringRef planJson) {
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -74,9 +80,12 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
                          "step for {2:f1} MiB of the peak:\n  ",
                          plan->recompute.size(), plan->believed.recomputeUs,
                          plan->believed.savedBytes / 1048576.0);
-    constexpr size_t shown = 12;
-    llvm::interleaveComma(ArrayRef(plan->recompute).take_front(shown), out);
-    out << (plan->recompute.size() > shown ? ", ...\n" : "\n");
+    printFirst(out, plan->recompute);
+  }
+  if (!plan->offload.empty()) {
+    out << llvm::formatv("in host memory, fetched and stored in each step: {0} states:\n  ",
+                         plan->offload.size());
+    printFirst(out, plan->offload);
   }
   std::map<std::string, std::vector<std::string>> values, ops;
   for (const auto &[name, sharding] : plan->values)

@@ -143,6 +143,8 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
   manager.addPass(createCanonicalize());
   manager.addPass(createCSEPass());
+  if (train.offload == "state")
+    manager.addNestedPass<func::FuncOp>(createOffloadStatePass());
 }
 
 void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
@@ -234,6 +236,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
       manager.addNestedPass<func::FuncOp>(createReduceWhileCachedPass());
     }
     manager.addPass(createAutoParToExecPass(options));
+    manager.addNestedPass<exec::ProgramOp>(exec::createStageHostBuffersPass());
     if (lower.target == "cuda")
       manager.addPass(createJoinLaunchesPass());
     return;
@@ -241,6 +244,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::PlanMemory: {
     exec::PlanMemoryPassOptions options;
     options.limit = lower.memoryLimit;
+    options.hostLimit = lower.hostMemoryLimit;
     options.refuse = lower.refuse;
     manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
     manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));

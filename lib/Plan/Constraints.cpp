@@ -11,7 +11,7 @@
 namespace autopar {
 namespace {
 
-enum class Kind { Count, CountOrAuto, Word, Axes, Truth, ZeroStage, Recomputation };
+enum class Kind { Count, CountOrAuto, Word, Axes, Truth, ZeroStage, Recomputation, Offload };
 
 struct Setting {
   const char *key;
@@ -29,6 +29,7 @@ constexpr Setting kSettings[] = {
     {"sequence", Kind::Truth},
     {"zero", Kind::ZeroStage},
     {"recompute", Kind::Recomputation},
+    {"offload", Kind::Offload},
 };
 
 const Setting *findSetting(const std::string &key) {
@@ -115,6 +116,10 @@ std::string whyNot(Kind kind, const std::string &value) {
   case Kind::Recomputation:
     isFine = value == "none" || value == "auto" || value == "full";
     expected = "none, auto or full";
+    break;
+  case Kind::Offload:
+    isFine = value == "none" || value == "state";
+    expected = "none or state";
     break;
   }
   return isFine ? "" : std::string("expected ") + expected + ", got \"" + value + "\"";

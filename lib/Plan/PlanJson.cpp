@@ -273,6 +273,8 @@ std::string Plan::toJson() const {
   text += ",\n  \"stages\": " + stageList.dump() + ",\n  \"time\": " + time.dump();
   append(text += ", \"schedule\": ", schedule);
   append(text += ", \"recompute\": ", recompute);
+  if (!offload.empty())
+    append(text += ",\n  \"offload\": ", offload);
   appendLines(text += ",\n  \"ops\": ", ops);
   appendLines(text += ",\n  \"shard\": ", values);
   return text + ",\n  \"believed\": " + toJsonValue(believed).dump() + "\n}\n";
@@ -289,6 +291,8 @@ Result<Plan> Plan::fromJson(std::string_view text) {
   plan.deviceCount = fields.integer("devices", 1, int64_t(1) << 24);
   plan.schedule = fields.text("schedule", "none");
   plan.recompute = fields.texts("recompute");
+  if (fields.has("offload"))
+    plan.offload = fields.texts("offload");
   for (const auto &[key, value] : fields.object("meshes").items()) {
     Result<Mesh> mesh = readMesh(key, value);
     if (!mesh)

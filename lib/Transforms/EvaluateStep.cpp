@@ -3,6 +3,7 @@
 // stages the whole step is walked; with stages each row of the schedule is as long as a walk over
 // its kernels says, in parts where something arrives behind its beginning or is sent before its
 // end.
+#include "HostTraffic.h"
 #include "KernelTime.h"
 #include "MeshLinks.h"
 #include "OpTime.h"
@@ -44,7 +45,9 @@ public:
     llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
     for (const Mesh &mesh : this->meshes) {
       times.emplace_back(cluster, mesh, convolves);
-      isAlone.push_back(cluster.slowestOf(mesh.devices).communicatesWhileIdle);
+      const ::autopar::DeviceType &device = cluster.slowestOf(mesh.devices);
+      isAlone.push_back(device.communicatesWhileIdle);
+      hosts.emplace_back(device.hostLink);
     }
   }
 
@@ -79,6 +82,8 @@ private:
     double start = readyUs(op);
     if (work.updates.contains(op))
       start = std::max(start, guardsUs(mesh));
+    if (!work.free.contains(op))
+      start = std::max(start, hosts[mesh].fetch(op, queues.computeUs));
     double end = start;
     // The first part of a sum is not added to anything.
     bool isAdded =
@@ -86,6 +91,7 @@ private:
           return operand.getDefiningOp<CarriedOp>() != nullptr;
         });
     if (!work.free.contains(op) && !isAdded) {
+      double before = queues.computeUs;
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
       double &collectives = isAlone[mesh] ? queues.computeUs : queues.collectiveUs;
       auto run = [&](double &queue, double us) {
@@ -98,6 +104,7 @@ private:
         end = std::max(end, queues.computeUs);
       run(collectives, parts.collectiveUs);
       run(queues.computeUs, parts.afterUs);
+      hosts[mesh].store(std::max(start, before), end, work.updates.contains(op));
     }
     for (Value result : op->getResults())
       ready[result] = end;
@@ -186,7 +193,7 @@ private:
   double endOf(const std::vector<Queues> &queues) {
     double end = 0;
     for (auto [mesh, own] : llvm::enumerate(queues)) {
-      end = std::max(end, own.endUs());
+      end = std::max({end, own.endUs(), hosts[mesh].endUs()});
       for (Value metric : work.metrics)
         end = std::max(end, knownUs(metric, mesh));
     }
@@ -356,9 +363,10 @@ private:
   StepWork work;
   MeshLinks meshLinks;
   DenseMap<Operation *, MeshMessage> messages;
-  SmallVector<MeshOp> meshOps;   ///< of the module
-  std::vector<KernelTime> times; ///< per mesh
-  std::vector<char> isAlone;     ///< per mesh: its devices communicate while they do not compute
+  SmallVector<MeshOp> meshOps;    ///< of the module
+  std::vector<KernelTime> times;  ///< per mesh
+  std::vector<HostTraffic> hosts; ///< per mesh
+  std::vector<char> isAlone;      ///< per mesh: its devices communicate while they do not compute
   /// Sent once, before the rows.
   struct Early {
     TransferOp transfer;

@@ -9,6 +9,7 @@
 #include "ShareGathers.h"
 #include "StagePhases.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Sharding.h"
@@ -82,13 +83,14 @@ private:
     return false;
   }
 
-  /// Parameters, state and inputs are there all the time.
+  /// Parameters, state and inputs are there all the time, but for what lies in host memory.
   void addArguments() {
     for (BlockArgument argument : function.getArguments()) {
       int64_t stage = stages.of(argument);
       bool isRead =
           llvm::any_of(argument.getUsers(), [&](Operation *user) { return isHere(user); });
-      if (stage == Stages::kNone ? isRead || schedule.meshes == 1 : isOn(stage))
+      if (!isOnHost(argument) &&
+          (stage == Stages::kNone ? isRead || schedule.meshes == 1 : isOn(stage)))
         problem.constantBytes += bufferBytes(argument);
     }
   }

@@ -2,6 +2,8 @@
 // Choices of a sharding problem as plans, and what a choice takes.
 #include "ShardingProblem.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -124,6 +126,9 @@ std::vector<int32_t> ShardingProblem::choiceOf(const ::autopar::Plan &plan) cons
   func::FuncOp function = this->function;
   addStages(plan);
   size_t node = 0;
+  for (BlockArgument argument : function.getArguments())
+    if (isOnHost(argument))
+      plan.offload.push_back(planNameOfArgument(function, argument.getArgNumber()));
   for (unsigned i = 0; i < function.getNumArguments(); ++i, ++node)
     plan.values[planNameOfArgument(function, i)] =
         valueOf(lists[argumentLists[i]][choice[node]], meshAxes());

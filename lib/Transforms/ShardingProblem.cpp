@@ -7,6 +7,8 @@
 #include "OpTime.h"
 #include "RepeatedBlocks.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -141,9 +143,15 @@ void ShardingProblem::addArguments() {
     ::autopar::CostNode node;
     node.id = planNameOfArgument(function, argument.getArgNumber());
     SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(argument));
+    double hostBytesPerUs = siteOf(stageOf(argument)).device->hostLink.bytesPerSecond / 1e6;
     for (const TensorSharding &sharding : shardings) {
       int64_t bytes = bytesOf(localType(type, sharding, axesOf(argument)));
       ::autopar::Strategy strategy;
+      if (isOnHost(argument)) { // the window that is on the device is small beside the rest
+        strategy.timeUs = static_cast<double>(bytes) / hostBytesPerUs;
+        node.strategies.push_back(strategy);
+        continue;
+      }
       bool isEverywhere = isParameter && pipeline.meshes() == 1;
       (isEverywhere ? strategy.persistentBytes : strategy.liveBytes) =
           isParameter ? static_cast<int64_t>(largestShare * static_cast<double>(bytes)) : bytes;

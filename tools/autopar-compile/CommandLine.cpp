@@ -156,7 +156,7 @@ struct Options {
       cl::desc(
           "what the plan must hold: \"stages=4, mesh=data=2xtensor=2, fc1.weight: [-, tensor]\"; "
           "keys: stages, virtual-stages, micro-batches, schedule, mesh, batch-axis, "
-          "weight-axis, sequence, zero, recompute (docs/PlanFormat.md)"),
+          "weight-axis, sequence, zero, recompute, offload (docs/PlanFormat.md)"),
       cl::value_desc("key=value,..."), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches",
@@ -181,6 +181,12 @@ struct Options {
       cl::desc("with --train: what the backward pass computes again instead of keeping it: none, "
                "full (every layer) or auto (what pays under the memory limit; default)"),
       cl::value_desc("none|full|auto"), cl::cat(category)};
+  cl::opt<std::string> offload{
+      "offload",
+      cl::desc(
+          "with --train: what lies in host memory and is fetched and stored in each step: none "
+          "(default) or state (of the optimizer; under mixed precision f32 weights too)"),
+      cl::value_desc("none|state"), cl::cat(category)};
   cl::opt<std::string> target{
       "target",
       cl::desc("who runs the program: cpu or cuda; default: what the cluster's devices are"),
@@ -343,7 +349,8 @@ Result<::autopar::Constraints> Options::constraints() const {
                     {"--micro-batches", "micro-batches", microBatches},
                     {"--pipeline-schedule", "schedule", pipelineSchedule},
                     {"--mesh", "mesh", mesh},
-                    {"--recompute", "recompute", recompute}};
+                    {"--recompute", "recompute", recompute},
+                    {"--offload", "offload", offload}};
   for (auto &[flag, key, value] : shortForms)
     if (value.getNumOccurrences())
       AUTOPAR_RETURN_IF_ERROR(demands.demand(flag, key, value));

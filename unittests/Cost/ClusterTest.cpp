@@ -94,6 +94,21 @@ TEST(Cluster, ErrorsNameThePlace) {
   EXPECT_EQ(Cluster::load("/nowhere/cluster.json").status().code(), StatusCode::NoInput);
 }
 
+TEST(Cluster, HostMemoryIsThereWhereAllDevicesSaySo) {
+  EXPECT_TRUE(Cluster::preset("h100x8x4")->checkHostMemory().isOk());
+  for (const char *field : {"host_memory_bytes", "host_link"}) {
+    nlohmann::json json = presetJson();
+    json["device_types"][0].erase(field);
+    Result<Cluster> cluster = Cluster::fromJson(json.dump());
+    ASSERT_TRUE(cluster.isOk()) << cluster.status().message();
+    EXPECT_NE(cluster->checkHostMemory().message().find(std::string("device_types[0].") + field),
+              std::string::npos);
+  }
+  nlohmann::json json = presetJson();
+  json["device_types"][0]["host_link"]["bytes_per_s"] = 0;
+  EXPECT_NE(errorOf(json).find("device_types[0].host_link.bytes_per_s"), std::string::npos);
+}
+
 TEST(Cluster, AnyMutationIsRefusedOrReadButNeverCrashes) {
   std::string text = Cluster::preset("h100x8x4")->toJson();
   for (size_t at = 0; at < text.size(); ++at)

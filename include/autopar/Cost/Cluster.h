@@ -17,6 +17,13 @@
 
 namespace autopar {
 
+/// A point-to-point link as one device sees it when all devices use it at once.
+struct Link {
+  double latencyUs = 0;
+  double bytesPerSecond = 0;
+  bool operator==(const Link &) const = default;
+};
+
 /// One kind of device. Rates are data-sheet peaks; the efficiencies say which fraction of a peak
 /// real kernels reach (calibrated by measurement, or a preset's guess).
 struct DeviceType {
@@ -30,6 +37,9 @@ struct DeviceType {
   int64_t reservedBytes = 0; ///< kept free for driver, runtime, fragmentation
   double launchUs = 0;       ///< floor below which no operation goes
   int cudaChip = 0;          ///< compute capability x 10 of an NVIDIA GPU (90: sm_90); 0: a CPU
+  /// Between the device and the host's memory, each way; bytesPerSecond == 0: nobody says.
+  Link hostLink;
+  int64_t hostMemoryBytes = 0; ///< of the host, for one device; 0: nobody says
   /// What computes also communicates, so that neither goes on beside the other.
   bool communicatesWhileIdle = false;
   /// Times that are believed in place of those that follow from the rates; none: an empty list.
@@ -40,13 +50,6 @@ struct DeviceType {
   /// Peak for `type`; a type without an entry runs at the rate of f32, else at the slowest listed.
   double peakFor(DataType type) const;
   bool operator==(const DeviceType &) const = default;
-};
-
-/// A point-to-point link as one device sees it when all devices use it at once.
-struct Link {
-  double latencyUs = 0;
-  double bytesPerSecond = 0;
-  bool operator==(const Link &) const = default;
 };
 
 /// The links of one level. Level 0 is inside a node, level 1 joins nodes, higher levels join groups
@@ -100,6 +103,10 @@ struct Cluster {
 
   /// Every rule above, with the place ("nodes[1].count") of the first violation.
   Status verify() const;
+
+  /// Whether plans may put anything into host memory: all devices say how much there is and by
+  /// which link; names the field that is missing.
+  Status checkHostMemory() const;
 
   /// Whether all-reduce, all-gather, reduce-scatter and all-to-all are measured for every number of
   /// ranks and nodes that a mesh of this cluster can have in a group; names the first that is not.

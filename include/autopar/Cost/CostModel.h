@@ -35,6 +35,10 @@ double opTimeUs(double flops, double bytes, DataType type, const DeviceType &dev
 Result<double> instructionTimeUs(std::string_view key, double flops, double bytes, DataType type,
                                  const DeviceType &device);
 
+/// Time of a copy between a device and the host's memory over a device's `hostLink`, in
+/// microseconds. Copies of the two ways do not slow each other down.
+double hostCopyUs(double bytes, const Link &hostLink);
+
 /// Time of one collective in microseconds, all groups of the mesh running it at once; 0 for a group
 /// of one rank. `bytes` is what one rank holds on its full side:
 ///   AllReduce      the buffer (input and output have this size)

@@ -98,6 +98,9 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                              llvm::cl::init("cpu")};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
                               llvm::cl::init(0)};
+  Option<int64_t> hostMemoryLimit{*this, "host-memory-limit",
+                                  llvm::cl::desc("bytes of host memory per rank; 0 = any"),
+                                  llvm::cl::init(0)};
   Option<bool> refuse{*this, "refuse",
                       llvm::cl::desc("whether a program over the memory limit is an error"),
                       llvm::cl::init(true)};
@@ -125,7 +128,9 @@ struct TrainOptions {
   std::string schedule;  ///< cosine(warmup=100, steps=2000): lib/Training/LearningRates.h
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
-  bool inferenceMode = false;                 ///< batch normalization and dropout stay as exported
+  std::string offload =
+      "none";                 ///< what lies in host memory: none, or state (that of the optimizer)
+  bool inferenceMode = false; ///< batch normalization and dropout stay as exported
 
   explicit operator bool() const { return !loss.empty(); }
 };

@@ -32,6 +32,7 @@ public:
   ///   sequence       true: positions are split over the weight axis where nothing else is;
   ///                  false: they never are
   ///   recompute      none, auto (what pays under the memory limit) or full (every layer)
+  ///   offload        none, or state (that of the optimizer lies in host memory)
   ///   zero           0 to 3: what may be split over the batch axis too: nothing, optimizer state,
   ///                  gradients, parameters
   static Result<Constraints> parse(const std::string &what, const std::string &text);

@@ -95,6 +95,7 @@ struct Plan {
   int64_t microBatches = 1;
   std::string schedule = "none"; ///< "none", "gpipe", "1f1b", ...
   std::vector<std::string> recompute;
+  std::vector<std::string> offload; ///< state that lies in host memory
   PlanBelief believed;
 
   const Mesh *findMesh(std::string_view meshName) const;

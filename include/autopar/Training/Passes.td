@@ -60,6 +60,21 @@ def MixedPrecisionPass : Pass<"autopar-mixed-precision", "mlir::ModuleOp"> {
   ];
 }
 
+def OffloadStatePass : Pass<"autopar-offload-state", "mlir::func::FuncOp"> {
+  let summary = "put what only updates work on into host memory";
+  let description = [{
+    State that is read by updates alone, and parameters that everybody else reads through one rounding (under mixed
+    precision), get `autopar.on_host`: they lie in host memory, and the program fetches and stores them around the
+    instructions that work on them (autopar-stage-host-buffers). Scalars stay on the device.
+
+    ```mlir
+    func.func @main(%w: tensor<4x4xf32> {autopar.donated, autopar.name = "w"},
+                    %m: tensor<4x4xf32> {autopar.donated, autopar.name = "w/momentum", autopar.on_host})
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"> {
   let summary = "turn a forward function into a training step";
   let description = [{

@@ -4,6 +4,7 @@
 #include "LibraryCall.h"
 
 #include "autopar/Conversion/Passes.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -210,6 +211,8 @@ LogicalResult ProgramBuilder::readArguments() {
       return failure();
     if (!info.isFixed() && info.control.empty()) {
       info.buffer = createBuffer(info.name, cast<RankedTensorType>(argument.getType()));
+      if (info.isOnHost)
+        info.buffer.getDefiningOp<exec::BufferOp>().setSpace(exec::Space::PinnedHost);
       setView(argument,
               {info.buffer, denseStrides(cast<RankedTensorType>(argument.getType()).getShape())});
     }
@@ -227,6 +230,7 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
   info.global = *global;
   info.name = stringIn(attributes, "autopar.name");
   info.isDonated = attributes && attributes.contains("autopar.donated");
+  info.isOnHost = info.isDonated && isOnHost(argument);
   info.control = stringIn(attributes, "autopar.control");
   info.microBatches = microBatchesIn(attributes);
   if (attributes) {

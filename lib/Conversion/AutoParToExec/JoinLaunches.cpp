@@ -188,6 +188,7 @@ struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunches
       for (auto port : program.getOps<exec::PortOp>())
         if (port.getRole() == exec::Role::State && port.getBuffer())
           states.insert(exec::rootOf(port.getBuffer()).first);
+      addFetched(program);
       for (auto entry : program.getOps<exec::EntryOp>())
         joinIn(entry.getBody().front());
     }
@@ -200,6 +201,15 @@ private:
   Roots states;
   llvm::SmallSetVector<func::FuncOp, 8> replaced;
   int64_t made = 0;
+
+  /// Copies of states, which are stored where the states are.
+  void addFetched(exec::ProgramOp program) {
+    program.walk([&](exec::CopyOp copy) {
+      if (copy.getQueue() == exec::Queue::CopyOut &&
+          states.contains(exec::rootOf(copy.getDst()).first))
+        states.insert(exec::rootOf(copy.getSrc()).first);
+    });
+  }
 
   void joinIn(Block &body) {
     Run run;

@@ -141,6 +141,7 @@ private:
     OriginOp origin;          ///< null for an input
     Value buffer;             ///< null for a parameter that nothing reads in place
     bool isDonated = false;   ///< every step replaces it: `autopar.donated`
+    bool isOnHost = false;    ///< lies in host memory: `autopar.on_host`
     std::string control;      ///< a word of the control buffer: `autopar.control`
     DenseI64ArrayAttr limits; ///< of what an input may hold: `autopar.limits`, or null
     IntegerAttr exception;    ///< `autopar.exception`, or null

@@ -17,6 +17,15 @@ int64_t SimulatedThreads::occupy(int32_t rank, int64_t ns, VirtualClock &clock) 
 }
 
 Result<int64_t> InstructionTimes::ns(const artifact::Instruction &instruction) {
+  using artifact::Queue;
+  bool isOverLink = instruction.queue == Queue::CopyIn || instruction.queue == Queue::CopyOut;
+  if (auto *copy = std::get_if<artifact::Copy>(&instruction.payload); copy && isOverLink) {
+    if (type.hostLink.bytesPerSecond == 0)
+      return Status::badInput("device type \"" + type.name +
+                              "\": the program has tensors in host memory, and host_link is not "
+                              "given");
+    return std::llround(hostCopyUs(double(copy->bytes), type.hostLink) * 1e3);
+  }
   // The formula is as fast as a look.
   bool isLookedUp = !type.measured.list.empty();
   if (auto found = known.find(&instruction); isLookedUp && found != known.end())

@@ -9,6 +9,11 @@ static func::FuncOp functionOf(BlockArgument argument) {
   return dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
 }
 
+bool mlir::autopar::isOnHost(BlockArgument argument) {
+  func::FuncOp function = functionOf(argument);
+  return function && function.getArgAttr(argument.getArgNumber(), kOnHostAttribute);
+}
+
 std::string mlir::autopar::nameOfArgument(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   func::FuncOp function = functionOf(argument);

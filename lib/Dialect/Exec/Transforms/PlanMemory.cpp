@@ -195,6 +195,13 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
                           << " bytes: use more ranks, a smaller batch or a higher limit";
       signalPassFailure();
     }
+    if (refuse && hostLimit > 0 && arena[1] > hostLimit) {
+      program.emitError() << "the program needs " << arena[1] << " bytes of host memory per rank, "
+                          << arena[1] - int64_t(hostLimit) << " over the " << int64_t(hostLimit)
+                          << " that the host has for one device: use more ranks, or "
+                             "offload=none";
+      signalPassFailure();
+    }
   }
 
 private:

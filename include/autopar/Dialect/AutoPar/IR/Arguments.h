@@ -10,6 +10,10 @@
 
 namespace mlir::autopar {
 
+/// Of an argument that lies in host memory.
+constexpr llvm::StringLiteral kOnHostAttribute = "autopar.on_host";
+bool isOnHost(BlockArgument argument);
+
 /// As the model has it, else by its place: `arg0`.
 std::string nameOfArgument(BlockArgument argument);
 /// Whether it has its values from the model.

@@ -22,6 +22,7 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
   }];
   let options = [
     Option<"limit", "limit", "int64_t", "0", "bytes of device memory that the plan may use; 0 = any">,
+    Option<"hostLimit", "host-limit", "int64_t", "0", "bytes of host memory that the plan may use; 0 = any">,
     Option<"refuse", "refuse", "bool", "true", "whether a plan over the limit is an error">,
   ];
   let statistics = [
@@ -42,6 +43,22 @@ def MarkInstructionsPass : Pass<"autopar-mark-instructions", "mlir::exec::Progra
 
     ```
     exec.launch @update(%w, %g) -> (%w) extent 4 {commits}
+    ```
+  }];
+}
+
+def StageHostBuffersPass : Pass<"autopar-stage-host-buffers", "mlir::exec::ProgramOp"> {
+  let summary = "bring buffers in host memory to the device where instructions work on them";
+  let description = [{
+    Instructions work on device memory. Those that read or write buffers in host memory form groups in program order, readers and writers apart, each of
+    at most 128 MiB and a 32nd of all bytes on the host (or one instruction). A group gets copies of its buffers on the device: fetched, on the
+    queue `copy_in`, in front of the second group before it, and stored, on the queue `copy_out`, behind its last instruction. So there are about four groups on the device at a time: two that
+    come, one that is worked on, one that leaves.
+
+    ```
+    exec.copy %host at 0 -> %fetched at 0 bytes 4096 queue copy_in
+    exec.launch @update(%w, %fetched) -> (%w, %fetched) extent 4
+    exec.copy %fetched at 0 -> %host at 0 bytes 4096 queue copy_out
     ```
   }];
 }

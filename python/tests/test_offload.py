@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of the optimizer in host memory: what is learnt is that of the same plan without it, bit by bit, in less memory of the device."""
+
+import json
+import pathlib
+import subprocess
+from typing import Dict, List, Tuple
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import models
+
+import emulated_cuda
+
+BATCH, SEQ, VOCAB = 8, 16, 64
+STEP = ["--bind", f"batch={BATCH},seq={SEQ}", "--quiet", "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-2)"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("offload") / "gpt2.onnx"
+    models.save("gpt2-124m", path, layers=2, hidden=64, heads=4, vocab=VOCAB, positions=SEQ)
+    return path
+
+
+def compile_step(model: pathlib.Path, output: pathlib.Path, *options: object) -> pathlib.Path:
+    subprocess.run([autopar.find_tool("autopar-compile"), model, "-o", output, *STEP, *options], check=True, timeout=120)
+    return output
+
+
+def refusal(model: pathlib.Path, tmp_path: pathlib.Path, *options: object) -> str:
+    run = subprocess.run([autopar.find_tool("autopar-compile"), model, "-o", tmp_path / "none.bin", "--quiet", *options],
+                         capture_output=True, text=True, timeout=120)
+    assert run.returncode != 0
+    return run.stderr
+
+
+def memory(artifact: pathlib.Path) -> Tuple[int, int]:
+    """Planned bytes of rank 0, on the device and on the host."""
+    text = subprocess.run([autopar.find_tool("autopar-run"), "--dry-run", "--json", artifact], capture_output=True, text=True, check=True).stdout
+    rank = json.loads(text)["ranks"][0]
+    return rank["device_bytes"], rank["pinned_host_bytes"]
+
+
+def trained(artifact: pathlib.Path, steps: int, folder: pathlib.Path, *, resume: bool = False) -> Tuple[List[float], Dict[str, bytes]]:
+    """The losses, and what is exported at the end."""
+    np.random.default_rng(1).integers(0, VOCAB, 4096).astype(np.uint16).tofile(folder / "tokens.bin")
+    checkpoints = folder / "checkpoints"
+    metrics = folder / f"{artifact.stem}.jsonl"
+    metrics.unlink(missing_ok=True)
+    subprocess.run([autopar.find_tool("autopar-run"), artifact, "--data", folder / "tokens.bin",
+                    "--fields", "input_ids=tokens[:-1], labels=tokens[1:]", "--steps", str(steps), "--checkpoint-dir", checkpoints,
+                    "--checkpoint-every", str(steps), "--metrics", metrics], check=True, timeout=120, capture_output=True)
+    losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines() if '"loss"' in line]
+    newest = max(path for path in checkpoints.iterdir() if path.is_dir())
+    return losses, {path.name: path.read_bytes() for path in newest.glob("*.safetensors")}
+
+
+PLANS = {
+    "one rank": [],
+    "one rank, bf16, clipped": ["--precision", "bf16", "--clip-norm", "0.5"],
+    "data": ["--ranks", "2", "--mesh", "data=2"],
+    "tensors and micro-batches": ["--ranks", "4", "--mesh", "data=2,tensor=2", "--micro-batches", "2", "--precision", "bf16"],
+    "a pipeline": ["--ranks", "4", "--stages", "2", "--micro-batches", "4"],
+    "random": ["--ranks", "4", "--engine", "random", "--seed", "3"],
+    "random again": ["--ranks", "4", "--engine", "random", "--seed", "4", "--precision", "bf16"],
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_it_learns_the_same_bits(model: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
+    options = list(PLANS[name])
+    if "--ranks" not in options:
+        plain = compile_step(model, tmp_path / "plain.bin", *options)
+        offloaded = compile_step(model, tmp_path / "offloaded.bin", *options, "--offload", "state")
+    else:  # one plan, with and without
+        plan = compile_step(model, tmp_path / "plan.json", *options, "--offload", "state", "--plan-only")
+        kept = json.loads(plan.read_text())
+        held = kept.pop("offload")
+        assert all(name.endswith(("/mean", "/square")) or "bf16" in options for name in held)
+        (tmp_path / "kept.json").write_text(json.dumps(kept))
+        asked = [option for pair in zip(options[::2], options[1::2]) for option in pair if pair[0] in ("--precision", "--clip-norm", "--stages", "--ranks", "--micro-batches")]
+        plain = compile_step(model, tmp_path / "plain.bin", *asked, "--plan", tmp_path / "kept.json")
+        offloaded = compile_step(model, tmp_path / "offloaded.bin", *asked, "--plan", plan)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    losses, expected = trained(plain, 4, tmp_path / "a")
+    assert len(losses) == 4 and len(set(losses)) == 4
+    assert trained(offloaded, 4, tmp_path / "b") == (losses, expected)
+    device, host = memory(offloaded)
+    assert memory(plain)[1] == 0 and host > 0 and device < memory(plain)[0]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_gpu_learns_the_same_bits(model: pathlib.Path, tmp_path: pathlib.Path, ranks: int) -> None:
+    random = np.random.default_rng(2)
+    inputs = {name: random.integers(0, VOCAB, (BATCH, SEQ)) for name in ("input_ids", "labels")}
+    split = ["--ranks", str(ranks), "--mesh", f"data={ranks}"] if ranks > 1 else []
+    results = []
+    for offload in ("none", "state"):
+        artifact = compile_step(model, tmp_path / f"{offload}.bin", "--target", "cuda", "--precision", "bf16", "--clip-norm", "1", *split,
+                                "--offload", offload)
+        results.append(emulated_cuda.run(artifact, inputs, tmp_path / offload, "--steps", "4"))  # the last two are captured
+    assert results[0].keys() == results[1].keys() and all(np.array_equal(results[0][key], results[1][key]) for key in results[0])
+
+
+def test_training_goes_on_with_and_without(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    plain = compile_step(model, tmp_path / "plain.bin", "--ranks", "2")
+    offloaded = compile_step(model, tmp_path / "offloaded.bin", "--ranks", "4", "--mesh", "data=2,tensor=2", "--offload", "state")
+    whole = compile_step(model, tmp_path / "one.bin", "--offload", "state")
+    expected = trained(whole, 6, folder_in(tmp_path, "whole"))
+    parts = folder_in(tmp_path, "parts")
+    assert trained(whole, 3, parts)[0] == expected[0][:3]
+    # The same program goes on with the same bits, another plan with the same numbers.
+    assert trained(whole, 6, parts)[0] == expected[0][3:]
+    mixed = folder_in(tmp_path, "mixed")
+    losses = [loss for artifact, steps in ((plain, 2), (offloaded, 4), (plain, 6)) for loss in trained(artifact, steps, mixed)[0]]
+    np.testing.assert_allclose(losses, expected[0], rtol=1e-5)
+
+
+def folder_in(parent: pathlib.Path, name: str) -> pathlib.Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
+def test_a_simulated_step_waits_for_the_link(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    artifact = compile_step(model, tmp_path / "step.bin", "--ranks", "2", "--mesh", "data=2", "--offload", "state")
+    times = []
+    for rate in (4e9, 1e6):
+        cluster = json.loads(CLUSTER)
+        cluster["device_types"][0]["host_link"]["bytes_per_s"] = rate
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        text = subprocess.run([autopar.find_tool("autopar-run"), artifact, "--simulate", tmp_path / "cluster.json", "--json"],
+                              capture_output=True, text=True, check=True).stdout
+        times.append(1e3 * json.loads(text)["step_ms"][0])
+    link = 1e6 * memory(artifact)[1] / 1e6  # microseconds each way
+    assert times[0] < link < times[1] < 1.5 * link
+
+
+CLUSTER = """{"kind": "autopar.cluster", "version": 1, "name": "two",
+ "device_types": [{"name": "d", "peak_flops_per_s": {"f32": 1e12}, "memory_bytes_per_s": 1e11, "memory_bytes": 16000000000,
+                   "host_memory_bytes": 16000000000, "host_link": {"latency_us": 1, "bytes_per_s": 1e9}}],
+ "nodes": [{"count": 1, "devices_per_node": 2, "device_type": "d"}],
+ "levels": [{"latency_us": 1, "bytes_per_s": 1e10}]}"""
+
+
+def test_it_is_refused_where_it_cannot_be(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert "offload=state: expected --train" in refusal(model, tmp_path, "--bind", "batch=2,seq=16", "--offload", "state")
+    assert 'offload: expected none or state, got "all"' in refusal(model, tmp_path, *STEP, "--offload", "all")
+    for field in ("host_link", "host_memory_bytes"):
+        cluster = json.loads(CLUSTER)
+        del cluster["device_types"][0][field]
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        assert f"device_types[0].{field} is not given" in refusal(model, tmp_path, *STEP, "--cluster", tmp_path / "cluster.json", "--offload", "state")
+    cluster = json.loads(CLUSTER)
+    cluster["device_types"][0]["host_memory_bytes"] = 1000
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    assert "bytes of host memory per rank" in refusal(model, tmp_path, *STEP, "--cluster", tmp_path / "cluster.json", "--offload", "state")
+    plan = compile_step(model, tmp_path / "plan.json", "--ranks", "2", "--offload", "state", "--plan-only")
+    edited = json.loads(plan.read_text())
+    edited["offload"].append("nobody")
+    plan.write_text(json.dumps(edited))
+    assert 'offload: names "nobody", which is no state of @main' in refusal(model, tmp_path, *STEP, "--plan", plan)
+    assert "demands offload=state" in refusal(model, tmp_path, *STEP, "--plan", plan, "--offload", "none")
