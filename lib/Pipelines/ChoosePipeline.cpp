@@ -361,19 +361,20 @@ LogicalResult Chooser::judge() {
 }
 
 /// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
-/// flight: from few to many, while that is faster than `beforeUs`. Whether there was a plan.
+/// flight: from few to many, while that is faster than `beforeUs`, in which all have one turn.
+/// Whether it ever was.
 bool Chooser::considerTurns(PipelinePlace place, const std::string &schedule, double beforeUs) {
   if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
     return false; // the schedule asks for it
-  bool hasAny = false;
+  bool isFaster = false;
   for (int64_t turns : kTurns) {
     std::optional<Times> times = consider(place, schedule, turns);
-    hasAny |= times.has_value();
     if (!times || times->us >= beforeUs)
       break;
+    isFaster = true;
     beforeUs = times->us;
   }
-  return hasAny;
+  return isFaster;
 }
 
 /// By a schedule that fills and drains like the first one and hides all of its messages.
@@ -384,15 +385,15 @@ double Chooser::fullUs(PipelinePlace place, Times first) const {
 }
 
 /// All schedules but the first. One that takes turns is left out where the one before it, which is
-/// faster and holds more, has a plan; one that runs ahead, where nothing is gained by it.
+/// faster and holds more, paid; one that runs ahead, where nothing is gained by it.
 void Chooser::considerSchedules(PipelinePlace place, int64_t turns, Times first) {
   if (choices.stages[place.stages] == 1)
     return;
   double us = first.us;
-  bool hasTurns = false;
+  bool turnsPaid = false;
   for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
     if (::autopar::isInterleaved(schedule))
-      hasTurns = hasTurns || considerTurns(place, schedule, us);
+      turnsPaid = turnsPaid || considerTurns(place, schedule, first.us);
     else if (schedule == "eager-1f1b" && fullUs(place, first) >= bestUs())
       continue;
     else if (std::optional<Times> times = consider(place, schedule, turns))

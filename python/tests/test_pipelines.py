@@ -190,7 +190,8 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
     assert any(other["change"].startswith("1 stage") for other in slow["believed"]["alternatives"])
     for plan in (slow, fast):
         rejected = plan["believed"]["alternatives"]
-        assert all(other["step_us"] > plan["believed"]["step_us"] for other in rejected)
+        # What is close is told apart by its kernels.
+        assert all(other["step_us"] > plan["believed"]["step_us"] or "by its kernels" in other["change"] for other in rejected)
 
 
 def test_what_runs_ahead_is_tried_where_messages_are_slow(tmp_path):
