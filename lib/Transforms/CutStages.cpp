@@ -3,6 +3,7 @@
 // stage an autopar.transfer. The forward pass is cut where the slowest stage is fastest;
 // derivatives follow what they are derivatives of, updates follow their parameters.
 #include "ForwardChain.h"
+#include "ModuleCluster.h"
 #include "OpTime.h"
 #include "OpsOfStages.h"
 #include "StagePhases.h"
@@ -435,7 +436,7 @@ private:
     }
     if (stageCount < 2)
       return success();
-    Result<Cluster> machine = Cluster::load(cluster);
+    Result<Cluster> machine = clusterOf(getOperation(), cluster);
     if (!machine)
       return refuse(machine.status());
     Result<SmallVector<SmallVector<int64_t>>> devices =

@@ -6,6 +6,7 @@
 #include "HostTraffic.h"
 #include "KernelTime.h"
 #include "MeshLinks.h"
+#include "ModuleCluster.h"
 #include "OpTime.h"
 #include "StepWork.h"
 
@@ -409,9 +410,9 @@ private:
   }
 
   LogicalResult evaluate(func::FuncOp function) {
-    ::autopar::Result<Cluster> loaded = Cluster::load(cluster);
+    ::autopar::Result<Cluster> loaded = clusterOf(function->getParentOfType<ModuleOp>(), cluster);
     if (!loaded)
-      return function.emitOpError() << "cluster: " << loaded.status().message();
+      return function.emitOpError() << loaded.status().message();
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();

@@ -3,6 +3,7 @@
 // cheapest one becomes the plan. The IR is only read.
 #include "DescribeChoice.h"
 #include "MeshCandidates.h"
+#include "ModuleCluster.h"
 #include "SearchConstraints.h"
 #include "ShardingProblem.h"
 #include "StagePhases.h"
@@ -67,21 +68,9 @@ private:
   SearchHandoff *handoff = nullptr;
 
   FailureOr<Cluster> readCluster() {
-    std::string description = cluster;
-    ModuleOp module = getOperation();
-    if (description.empty()) {
-      auto ops = module.getOps<ClusterOp>();
-      if (ops.empty())
-        return emitError(
-            module.getLoc(),
-            "has no cluster to shard for; declare autopar.cluster or give the option cluster=FILE");
-      description = (*ops.begin()).getDescription().str();
-    }
-    ::autopar::Result<Cluster> result = StringRef(description).ltrim().starts_with("{")
-                                            ? Cluster::fromJson(description)
-                                            : Cluster::load(description);
+    ::autopar::Result<Cluster> result = clusterOf(getOperation(), cluster);
     if (!result)
-      return emitError(module.getLoc()) << "cluster: " << result.status().message();
+      return emitError(getOperation().getLoc()) << result.status().message();
     return result.take();
   }
 

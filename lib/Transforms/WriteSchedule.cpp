@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass autopar-write-schedule: what runs once per micro-batch is written out in the order of
+// The pass autopar-schedule: what runs once per micro-batch is written out in the order of
 // the schedule, for every mesh that stages take turns on a function of its own. Groups are cloned
 // whole, so that every micro-batch runs the same kernels, whatever the schedule.
 #include "MeshWriter.h"

@@ -1,6 +1,6 @@
 // RUN: autopar-opt %s --autopar-hold-across-phases | FileCheck %s --check-prefix=HOLD
 // RUN: autopar-opt %s --autopar-hold-across-phases --autopar-annotate --autopar-insert-reshards --autopar-partition \
-// RUN:   --autopar-expand-accumulators --autopar-write-schedule | FileCheck %s
+// RUN:   --autopar-expand-accumulators --autopar-schedule | FileCheck %s
 
 // A parameter that every micro-batch reads may be gathered anew by each of them.
 // HOLD: autopar.hold %{{.*}} {autopar.each_micro_batch, autopar.id = "w/forward"}

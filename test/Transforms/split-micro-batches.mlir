@@ -1,6 +1,6 @@
 // RUN: autopar-opt %s --autopar-split-micro-batches=count=2 --canonicalize --cse | FileCheck %s
 // RUN: autopar-opt %s --autopar-split-micro-batches=count=2 --canonicalize --cse --autopar-expand-accumulators \
-// RUN:   --autopar-write-schedule | FileCheck %s --check-prefix=UNROLLED
+// RUN:   --autopar-schedule | FileCheck %s --check-prefix=UNROLLED
 
 // The batch of the inputs is split, the product over the batch accumulates, the rest follows once.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(autopar-insert-reshards,autopar-partition),autopar-write-schedule)' | FileCheck %s
+// RUN: autopar-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(autopar-insert-reshards,autopar-partition),autopar-schedule)' | FileCheck %s
 
 // One rank sends each of two ranks its half; the halves' gradients, put together, come back. An input
 // that both stages read lies on each mesh as that splits it.

@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --split-input-file --verify-diagnostics --autopar-write-schedule
+// RUN: autopar-opt %s --split-input-file --verify-diagnostics --autopar-schedule
 
 func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}, %y: tensor<4xf32> {autopar.stage = 1 : i64}) -> tensor<4xf32> {
   // expected-error @+1 {{reads values of stages 0 and 1; expected an autopar.transfer between them}}

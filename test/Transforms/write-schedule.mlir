@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --split-input-file --autopar-write-schedule | FileCheck %s
+// RUN: autopar-opt %s --split-input-file --autopar-schedule | FileCheck %s
 
 // The group is cloned per micro-batch, without its addition in the first one; what needs all of them
 // comes after the last one.
