@@ -223,7 +223,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
       evaluate.target = lower.target;
       manager.addPass(createEvaluateStepPass(evaluate));
     }
-    manager.addPass(createWriteSchedulePass());
+    manager.addPass(createSchedulePass());
     return;
   case Phase::Lower: {
     AutoParToExecPassOptions options;

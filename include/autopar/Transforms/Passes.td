@@ -467,7 +467,7 @@ def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
   ];
 }
 
-def WriteSchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
+def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
   let summary = "write out what runs once per micro-batch, in the order of the schedule";
   let description = [{
     Clones the operations of a micro-batch, groups whole, as often as there are micro-batches. Operation ids

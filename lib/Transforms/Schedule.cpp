@@ -7,7 +7,7 @@
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
-#define GEN_PASS_DEF_WRITESCHEDULEPASS
+#define GEN_PASS_DEF_SCHEDULEPASS
 #include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
@@ -17,7 +17,7 @@ using ::autopar::Schedule;
 
 namespace {
 
-struct WriteSchedulePass : mlir::autopar::impl::WriteSchedulePassBase<WriteSchedulePass> {
+struct SchedulePass : mlir::autopar::impl::SchedulePassBase<SchedulePass> {
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
