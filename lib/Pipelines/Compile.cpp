@@ -82,6 +82,8 @@ public:
       if (options.onPhase)
         options.onPhase(number, count, info);
       AUTOPAR_RETURN_IF_ERROR(runPhase(info.phase));
+      if (isDescribed && info.phase == std::min(options.stopAfter, Phase::Schedule))
+        AUTOPAR_RETURN_IF_ERROR(publish());
       AUTOPAR_RETURN_IF_ERROR(dump(info, number));
     }
     if (options.stopAfter != Phase::Emit && !options.output.empty())
@@ -276,7 +278,7 @@ private:
     result.plan = plan->toJson();
     if (!isGiven)
       (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
-    return runs(Phase::Schedule) ? Status::ok() : publish();
+    return Status::ok();
   }
 
   /// What a step takes by the kernels that the plan became.
@@ -288,7 +290,7 @@ private:
     found.plan->believed.kernelsUs = us.getValueAsDouble();
     result.plan = found.plan->toJson();
     (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
-    return publish();
+    return Status::ok();
   }
 
   /// Everything that is asked for about the plan, once all of it is known.

@@ -103,6 +103,16 @@ def test_schema_and_compiler_refuse_alike(model, plan, tmp_path, path, value):
     assert done.returncode == 65 and path.split(".")[0].replace("size", "size") in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("part, why", [("ops", 'names operation "nobody", which @main does not have'), ("shard", 'shard names "nobody"')])
+def test_a_plan_that_names_nobody_is_refused_without_a_program_too(model, plan, tmp_path, part, why):
+    edited = copy.deepcopy(plan)
+    edited[part]["nobody"] = next(iter(plan[part].values()))
+    (tmp_path / "edited.json").write_text(json.dumps(edited))
+    done = compile_plan(model, "--plan", tmp_path / "edited.json", "-o", tmp_path / "again.json")
+    assert done.returncode != 0 and why in done.stderr, done
+    assert not (tmp_path / "again.json").exists()
+
+
 def test_a_plan_for_other_devices_is_refused(model, plan, tmp_path):
     (tmp_path / "bad.json").write_text(json.dumps({**plan, "devices": 8}))
     done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")

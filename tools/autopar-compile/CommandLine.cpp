@@ -417,7 +417,8 @@ Result<CommandLine> Options::values() const {
     AUTOPAR_RETURN_IF_ERROR(parsePhase("stop-after", stopAfter, options.stopAfter));
   options.output = output;
   if (planOnly) {
-    options.stopAfter = Phase::Search;
+    // A plan that is given is held against the model's names.
+    options.stopAfter = plan.empty() ? Phase::Search : Phase::Annotate;
     options.emitPlan = output.empty() ? (emitPlan.empty() ? "plan.json" : std::string(emitPlan))
                                       : std::string(output);
     options.output.clear();
