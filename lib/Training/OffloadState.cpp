@@ -23,10 +23,18 @@ struct OffloadStatePass : mlir::autopar::impl::OffloadStatePassBase<OffloadState
     if (function.isExternal())
       return;
     SignatureAttributes attributes = SignatureAttributes::ofArguments(function);
+    bool hasAny = false;
     for (BlockArgument argument : function.getArguments())
-      if (attributes.get(argument.getArgNumber(), "autopar.donated") && isOfUpdate(argument))
+      if (attributes.get(argument.getArgNumber(), "autopar.donated") && isOfUpdate(argument)) {
         attributes.set(argument.getArgNumber(), kOnHostAttribute, UnitAttr::get(&getContext()));
+        hasAny = true;
+      }
     attributes.write();
+    if (!hasAny) {
+      emitError(function.getLoc(), "offload: there is no state that only an update reads: the "
+                                   "optimizer keeps none, and weights are read as they are");
+      signalPassFailure();
+    }
   }
 
 private:

@@ -148,6 +148,8 @@ CLUSTER = """{"kind": "autopar.cluster", "version": 1, "name": "two",
 
 def test_it_is_refused_where_it_cannot_be(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "offload=state: expected --train" in refusal(model, tmp_path, "--bind", "batch=2,seq=16", "--offload", "state")
+    plain = [word if word != "adamw(lr=1e-2)" else "sgd(lr=1e-2)" for word in STEP]
+    assert plain != STEP and "offload: there is no state that only an update reads" in refusal(model, tmp_path, *plain, "--ranks", "1", "--offload", "state")
     assert 'offload: expected none or state, got "all"' in refusal(model, tmp_path, *STEP, "--offload", "all")
     for field in ("host_link", "host_memory_bytes"):
         cluster = json.loads(CLUSTER)

@@ -116,7 +116,8 @@ REFUSED: List[Tuple[List[str], str]] = [
     (["autopar-translate", "--dump", "a.bin", "--import-onnx", "x.onnx"], "--exec-to-artifact MODULE, got 2"),
     (["autopar-translate", "--dump", "a.bin", "--bind", "n=1"], "--bind goes with --import-onnx"),
     (["autopar-translate", "--onnx-operators", "--with-text"], "--with-text goes with --dump"),
-    (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n"], "--bind: binding 'n' should read name=extent, as in batch=8"),
+    (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n"], "--bind: binding 'n' should read name=extent, with an extent of at least 1, as in batch=8"),
+    (["autopar-compile", "x.onnx", "--ranks", "1", "--bind", "batch=0"], "--bind: binding 'batch=0' should read name=extent, with an extent of at least 1"),
     (["autopar-translate", "--extract-kernels", "a.bin"], "--extract-kernels writes bytes; name a file with -o"),
     (["autopar-translate", "--exec-to-artifact", "a.mlir"], "--exec-to-artifact writes bytes; name a file with -o"),
     (["autopar-run"], "which compiled.bin? Run with --help for more information"),
@@ -134,7 +135,7 @@ REFUSED: List[Tuple[List[str], str]] = [
      "--rendezvous '/tmp/x' is not file:///folder"),
     (["autopar-profile"], "where to write? Name the file: -o cluster.json"),
     (["autopar-solve"], "which problem? autopar-solve problem.json -o solution.json"),
-    (["autopar-solve", "p.json", "--time-limit", "-1"], "--time-limit"),
+    (["autopar-solve", "p.json", "--time-limit", "-1"], "--time-limit: Value -1 not in range 0.000000 to 1000000.000000"),
 ]
 
 

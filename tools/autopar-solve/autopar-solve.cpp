@@ -176,11 +176,11 @@ int main(int argc, char **argv) {
   app.add_option("problem", arguments.problem, "problem file");
   app.add_option("-o,--output", arguments.output, "where to write {\"solution\": [...]}");
   app.add_option("--time-limit", arguments.timeLimit, "seconds in all; 0: by work units")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e6));
   app.add_option("--work-units", arguments.workUnits, "millions of elementary steps; 0: default")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--engine", arguments.engine, "auto, own, exact, or a registered one");
-  app.add_option("--threads", arguments.threads, "0: all cores")->check(CLI::NonNegativeNumber);
+  app.add_option("--threads", arguments.threads, "0: all cores")->check(CLI::Range(0, 4096));
   app.add_option("--seed", arguments.seed, "another seed, another answer of similar quality");
   app.add_flag("--json", arguments.json, "one line of JSON");
   app.add_flag("--quiet", arguments.quiet, "no progress on stderr");

@@ -4,6 +4,7 @@
 #include "autopar/InitAll.h"
 #include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace mlir;
 using ::autopar::runtime::Session;
@@ -105,6 +106,10 @@ TEST_F(Step, ProgramsWithoutStepsHaveNoLearningRate) {
   ::autopar::Status status = session->setLearningRate(1);
   EXPECT_NE(status.message().find("has no learning rate: compile the model with --train"),
             std::string::npos);
+  for (double rate : {-1.0, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_NE(
+        session->setLearningRate(rate).message().find("expected a number that is not negative"),
+        std::string::npos);
 }
 
 } // namespace

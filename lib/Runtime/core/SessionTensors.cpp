@@ -5,6 +5,8 @@
 
 #include "autopar/Artifact/Verify.h"
 
+#include <cmath>
+
 namespace autopar::runtime {
 
 using namespace artifact;
@@ -56,6 +58,9 @@ Status Session::setInput(const std::string &wanted, const BoxReader &read) {
 }
 
 Status Session::setLearningRate(double rate) {
+  if (!std::isfinite(rate) || rate < 0)
+    return Status::badInput("learning rate " + std::to_string(rate) +
+                            ": expected a number that is not negative");
   for (const LocalRank &rank : state->ranks) {
     int32_t control = state->reader.programOfRank(rank.rank).controlBuffer;
     if (control < 0)
