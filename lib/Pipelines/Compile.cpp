@@ -144,7 +144,11 @@ private:
     auto function = module->lookupSymbol<func::FuncOp>("main");
     if (function)
       countSamples(function);
-    return settings.settleBatch(function ? samplesOf(function) : std::nullopt);
+    std::optional<int64_t> batch = function ? samplesOf(function) : std::nullopt;
+    if (options.train && batch == 0)
+      return Status::badInput(options.input +
+                              ": a batch of no samples has no loss: bind an extent of at least 1");
+    return settings.settleBatch(batch);
   }
 
   Status read() {

@@ -264,6 +264,8 @@ public:
 
 private:
   bool runs(DotGeneralOp root, const Scores &scores) const {
+    if (root.getType().getNumElements() == 0)
+      return false; // libraries want something to do
     if (mode == AttentionMode::Fused)
       return true;
     Type element = root.getType().getElementType();

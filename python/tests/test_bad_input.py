@@ -194,3 +194,13 @@ def test_words_that_do_not_parse_point_at_the_character(gpt2: Example, tmp_path:
     with pytest.raises(autopar.Error) as raised:
         autopar.compile(gpt2.path, tmp_path / "x.bin", bind=gpt2.bind, options=["--train", words[0], "--optimizer", words[1]])
     assert says in str(raised.value)
+
+
+def test_an_empty_batch_is_answered_emptily_and_trains_nothing(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    bind = {**gpt2.bind, "batch": 0}
+    with pytest.raises(autopar.Error, match="a batch of no samples has no loss"):
+        autopar.compile(gpt2.path, tmp_path / "train.bin", bind=bind, train=autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=0.1)))
+    program = autopar.compile(gpt2.path, tmp_path / "serve.bin", bind=bind).path
+    with autopar.Session(program) as session:
+        result = session.run({"input_ids": np.zeros((0, SEQ), np.int64)})
+    assert result["logits"].shape == (0, SEQ, VOCAB)

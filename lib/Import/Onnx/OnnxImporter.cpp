@@ -35,10 +35,8 @@ LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &option
   for (StringRef part : parts) {
     auto [name, number] = part.split('=');
     int64_t extent;
-    if (name.trim().empty() || number.trim().getAsInteger(10, extent) || extent < 1) {
-      error = ("binding '" + part +
-               "' should read name=extent, with an extent of at least 1, as in batch=8")
-                  .str();
+    if (name.trim().empty() || number.trim().getAsInteger(10, extent) || extent < 0) {
+      error = ("binding '" + part + "' should read name=extent, as in batch=8").str();
       return failure();
     }
     if (!options.bindings.try_emplace(name.trim().str(), extent).second) {
