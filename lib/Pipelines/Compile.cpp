@@ -7,6 +7,7 @@
 #include "CompileKernels.h"
 #include "CompileSettings.h"
 #include "ForbidChoices.h"
+#include "OffloadIfRefused.h"
 #include "SearchPlan.h"
 
 #include "autopar/Artifact/Writer.h"
@@ -451,6 +452,7 @@ private:
     result.ranks = contents->ranks.size();
     for (const ::autopar::artifact::RankClass &rankClass : contents->classes) {
       result.deviceBytes = std::max(result.deviceBytes, rankClass.program.arenaBytes[0]);
+      result.hostBytes = std::max(result.hostBytes, rankClass.program.arenaBytes[1]);
       result.kernels = std::max<int64_t>(result.kernels, rankClass.program.kernels.size());
     }
     AUTOPAR_RETURN_IF_ERROR(::autopar::artifact::writeArtifact(*contents, options.output));
@@ -477,5 +479,6 @@ private:
 
 Result<CompileResult> mlir::autopar::compileModel(const CompileOptions &options,
                                                   MLIRContext &context) {
-  return Compilation(options, context).run();
+  return offloadIfRefused(
+      options, context, [&](const CompileOptions &own) { return Compilation(own, context).run(); });
 }

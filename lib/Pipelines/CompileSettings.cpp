@@ -204,7 +204,9 @@ void CompileSettings::settleDemands() {
   for (const std::vector<::autopar::MeshAxis> &axes : demands.meshes())
     mesh += (mesh.empty() ? "" : "/") + ::autopar::shapeText(axes);
   shard.mesh = mesh;
-  shard.constraints = demands.toText();
+  ::autopar::Constraints ofSearch = demands;
+  ofSearch.drop("offload"); // done before
+  shard.constraints = ofSearch.toText();
 }
 
 Status CompileSettings::settleBatch(std::optional<int64_t> samples) {

@@ -12,7 +12,7 @@ using ::autopar::RecomputeProblem;
 using ::autopar::RecomputeSolution;
 
 /// A plan whose search counts less than this share of the limit fits: the search knows neither
-/// copies that are resharded nor scratch.
+/// copies that are resharded nor scratch. What is fetched from host memory it does not know at all.
 static constexpr double kFree = 0.6;
 /// How often a plan is lowered to see whether it fits.
 static constexpr int kFittings = 8;
@@ -43,6 +43,13 @@ static std::vector<int64_t> plannedBytes(const PlanJudge &judge, const Plan &pla
   return bytes;
 }
 
+static bool fitsHost(ModuleOp programs, const LowerOptions &lower) {
+  return lower.hostMemoryLimit == 0 ||
+         llvm::all_of(programs.getOps<exec::ProgramOp>(), [&](exec::ProgramOp program) {
+           return (*program.getArena())[1] <= lower.hostMemoryLimit;
+         });
+}
+
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
                                          const LowerOptions &lower, SearchHandoff &handoff) {
   if (options.recompute != "auto" || options.engine == "random")
@@ -52,8 +59,8 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
     return failure();
   double limit = judge.limitBytes();
   Plan now = *handoff.plan;
-  if (now.recompute.empty() &&
-      static_cast<double>(*llvm::max_element(now.believed.peakBytes)) <= kFree * limit)
+  bool isWhole = now.recompute.empty() && now.offload.empty();
+  if (isWhole && static_cast<double>(*llvm::max_element(now.believed.peakBytes)) <= kFree * limit)
     return success();
   Plan bare = PlanJudge::withoutRecomputation(now);
   std::vector<RecomputeProblem> problems;
@@ -64,7 +71,8 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
     std::vector<int64_t> planned = plannedBytes(judge, now, **lowered);
     if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
       now.believed.peakBytes = std::move(planned);
-      handoff.lowered = std::move(*lowered);
+      if (fitsHost(**lowered, lower))
+        handoff.lowered = std::move(*lowered); // else plan-memory says by how much it does not
       handoff.plan = std::move(now);
       handoff.isJudged = true;
       return success();

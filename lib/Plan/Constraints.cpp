@@ -118,8 +118,8 @@ std::string whyNot(Kind kind, const std::string &value) {
     expected = "none, auto or full";
     break;
   case Kind::Offload:
-    isFine = value == "none" || value == "state";
-    expected = "none or state";
+    isFine = value == "none" || value == "state" || value == "auto";
+    expected = "none, state or auto";
     break;
   }
   return isFine ? "" : std::string("expected ") + expected + ", got \"" + value + "\"";

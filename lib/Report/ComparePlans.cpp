@@ -64,7 +64,8 @@ public:
     compareStages();
     add("micro-batches", "", std::to_string(a.microBatches), std::to_string(b.microBatches));
     add("schedule", "", a.schedule, b.schedule);
-    compareRecomputation();
+    compareNames("recompute", a.recompute, b.recompute, "recomputed", "kept");
+    compareNames("offload", a.offload, b.offload, "host memory", "device");
     compareMaps("shardings", a.values, b.values);
     compareMaps("operations", a.ops, b.ops);
     compareBeliefs();
@@ -95,7 +96,10 @@ private:
     }
   }
 
-  void compareRecomputation() {
+  /// What one list names and the other does not: `named` there, and `other` here.
+  void compareNames(const std::string &group, const std::vector<std::string> &left,
+                    const std::vector<std::string> &right, const std::string &named,
+                    const std::string &other) {
     auto only = [](const std::vector<std::string> &ops, const std::vector<std::string> &others) {
       std::map<std::string, int64_t> folded;
       for (const std::string &op : ops)
@@ -103,10 +107,10 @@ private:
           ++folded[foldedName(op, true)];
       return folded;
     };
-    for (const auto &[name, count] : only(a.recompute, b.recompute))
-      add("recompute", name, "recomputed", "kept", count);
-    for (const auto &[name, count] : only(b.recompute, a.recompute))
-      add("recompute", name, "kept", "recomputed", count);
+    for (const auto &[name, count] : only(left, right))
+      add(group, name, named, other, count);
+    for (const auto &[name, count] : only(right, left))
+      add(group, name, other, named, count);
   }
 
   template <typename T>

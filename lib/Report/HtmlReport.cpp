@@ -127,6 +127,7 @@ std::string htmlReport(const ReportInput &input) {
                {"samples", input.samples},
                {"tokens", input.tokens},
                {"memory_limit", input.details.memoryLimit},
+               {"host_bytes", input.details.hostBytes},
                {"plan", headOf(input.plan)},
                {"queues", input.details.queues},
                {"timeline", timelineOf(input.details.timeline)},

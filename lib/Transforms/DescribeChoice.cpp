@@ -45,6 +45,7 @@ public:
     AUTOPAR_RETURN_IF_ERROR(problem.hasStages() ? addPipeline() : addSequence());
     addTime();
     addMemory();
+    addHostMemory();
     return std::move(details);
   }
 
@@ -282,6 +283,17 @@ private:
       }
       details.believed.memory.push_back(parts);
       details.believed.peakBytes.push_back(parts.total());
+    }
+  }
+
+  void addHostMemory() {
+    details.hostBytes.assign(problem.pipelineModel().meshes(), 0);
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      int32_t mesh = problem.hasStages() ? problem.pipelineModel().meshOf(argument) : 0;
+      if (isOnHost(argument) && mesh >= 0)
+        details.hostBytes[mesh] +=
+            rowOf("", argument, problem.shardingsOfArgument(i)[choice[i]]).bytes;
     }
   }
 

@@ -80,6 +80,7 @@ class Train:
     inference_mode: batch normalization and dropout stay in inference mode, as exported.
     precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
+    offload: what lies in host memory: none, state (of the optimizer), or auto (state, where nothing fits without).
     loss_scale: "dynamic(initial=65536, interval=2000)", "static(scale=1024)" or "none". None: dynamic for fp16, none else.
     """
 
@@ -94,6 +95,7 @@ class Train:
     precision: str = "f32"
     gradient_dtype: str = "f32"
     loss_scale: Optional[str] = None
+    offload: str = "none"
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
@@ -107,6 +109,8 @@ class Train:
         words += ["--precision", self.precision, "--gradient-dtype", self.gradient_dtype]
         if self.loss_scale is not None:
             words += ["--loss-scale", self.loss_scale]
+        if self.offload != "none":
+            words += ["--offload", self.offload]
         if self.micro_batches != 1:
             words += ["--micro-batches", str(self.micro_batches)]
         for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):

@@ -3,8 +3,9 @@
 
 import json
 import pathlib
+import re
 import subprocess
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
@@ -146,11 +147,76 @@ CLUSTER = """{"kind": "autopar.cluster", "version": 1, "name": "two",
  "levels": [{"latency_us": 1, "bytes_per_s": 1e10}]}"""
 
 
+HINT = "note: --offload auto puts the optimizer's state into host memory where nothing fits otherwise"
+
+# Of two ranks: limits that a step exceeds with its state on the devices, and keeps without.
+LIMITS = {"--mesh data=2": 1300000, "--stages auto --micro-batches auto": 900000, "--mesh data=2 --recompute full": 1300000,
+          "--mesh data=2 --recompute none": 1300000, "--engine random --seed 3": 1900000}
+
+
+@pytest.mark.parametrize("options", LIMITS)
+def test_auto_offloads_where_nothing_fits(model: pathlib.Path, tmp_path: pathlib.Path, options: str) -> None:
+    limit = ["--memory-limit", str(LIMITS[options])]
+
+    def compiled(name: str, *more: str, code: int = 0) -> str:
+        words = [word for word in STEP if word != "--quiet"] + ["--ranks", "2", *options.split(), *more, "--explain"]
+        files = ["-o", tmp_path / name, "--emit-plan", tmp_path / f"{name}.json", "--report", tmp_path / f"{name}.html"]
+        run = subprocess.run([autopar.find_tool("autopar-compile"), model, *files, *words], capture_output=True, text=True, timeout=120)
+        assert run.returncode == code, run.stderr
+        return run.stderr
+
+    def plan(name: str) -> Any:
+        return json.loads((tmp_path / f"{name}.json").read_text())
+
+    assert "host" not in compiled("wide", "--offload", "auto")
+    assert "offload" not in plan("wide") and memory(tmp_path / "wide")[1] == 0
+    assert compiled("refused", *limit, code=65).rstrip().endswith(HINT)
+    assert HINT not in compiled("refused", *limit, "--offload", "none", code=65)
+    said = compiled("narrow", *limit, "--offload", "auto")
+    assert "offload=auto: the optimizer's state lies in host memory, for without that: " in said and " MiB on the host" in said
+    assert said.count(": trains ") == 1
+    compiled("demanded", *limit, "--offload", "state")
+    assert plan("narrow") == plan("demanded") and any(name.endswith("/mean") for name in plan("narrow")["offload"])
+    device, host = memory(tmp_path / "narrow")
+    assert device <= LIMITS[options] and host > 0
+    page = (tmp_path / "narrow.html").read_text()
+    told = json.loads(page.split('id="data">')[1].split("</script>")[0])["host_bytes"]
+    assert max(told) <= host <= 1.01 * max(told)
+    run = subprocess.run([autopar.find_tool("autopar-compile"), "--compare", tmp_path / "wide.json", tmp_path / "narrow.json"], capture_output=True, text=True)
+    assert run.returncode == 1 and "device | host memory" in run.stdout
+
+
+def test_auto_tells_both_refusals(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = [*STEP, "--ranks", "2", "--offload", "auto"]
+    said = refusal(model, tmp_path, *words, "--memory-limit", "300000")
+    assert said.count("error: ") == 2 and len(set(re.findall(r"(\d+) bytes", said))) > 2
+    plain = [word if word != "adamw(lr=1e-2)" else "sgd(lr=1e-2)" for word in words]
+    said = refusal(model, tmp_path, *plain, "--memory-limit", "300000")
+    assert said.count("error: ") == 2 and "offload: there is no state that only an update reads" in said
+    cluster = json.loads(CLUSTER)
+    del cluster["device_types"][0]["host_link"]
+    cluster["device_types"][0]["memory_bytes"] = 300000
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    said = refusal(model, tmp_path, *STEP, "--cluster", tmp_path / "cluster.json", "--offload", "auto")
+    assert said.count("error: ") == 2 and "device_types[0].host_link is not given" in said
+    # What has another reason is said once.
+    said = refusal(model, tmp_path, *words, "--constrain", "nobody: [-]")
+    assert said.count("error: ") == 1 and "nobody" in said
+    assert "offload=auto: expected --train" in refusal(model, tmp_path, "--bind", "batch=2,seq=16", "--offload", "auto")
+
+
+def test_python_asks_for_it(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for offload, bytes_ in (("none", 0), ("auto", 0), ("state", 1)):
+        train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-2), offload=offload)
+        compiled = autopar.compile(model, tmp_path / f"{offload}.bin", bind={"batch": BATCH, "seq": SEQ}, train=train)
+        assert min(memory(compiled.path)[1], 1) == bytes_
+
+
 def test_it_is_refused_where_it_cannot_be(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "offload=state: expected --train" in refusal(model, tmp_path, "--bind", "batch=2,seq=16", "--offload", "state")
     plain = [word if word != "adamw(lr=1e-2)" else "sgd(lr=1e-2)" for word in STEP]
     assert plain != STEP and "offload: there is no state that only an update reads" in refusal(model, tmp_path, *plain, "--ranks", "1", "--offload", "state")
-    assert 'offload: expected none or state, got "all"' in refusal(model, tmp_path, *STEP, "--offload", "all")
+    assert 'offload: expected none, state or auto, got "all"' in refusal(model, tmp_path, *STEP, "--offload", "all")
     for field in ("host_link", "host_memory_bytes"):
         cluster = json.loads(CLUSTER)
         del cluster["device_types"][0][field]

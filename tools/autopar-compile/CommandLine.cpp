@@ -185,8 +185,9 @@ struct Options {
       "offload",
       cl::desc(
           "with --train: what lies in host memory and is fetched and stored in each step: none "
-          "(default) or state (of the optimizer; under mixed precision f32 weights too)"),
-      cl::value_desc("none|state"), cl::cat(category)};
+          "(default), state (of the optimizer; under mixed precision f32 weights too) or auto "
+          "(state, where nothing fits without)"),
+      cl::value_desc("none|state|auto"), cl::cat(category)};
   cl::opt<std::string> target{
       "target",
       cl::desc("who runs the program: cpu or cuda; default: what the cluster's devices are"),

@@ -47,6 +47,11 @@ static ::autopar::Result<int> compare(const std::vector<std::string> &paths, boo
   return differences.empty() ? 0 : 1;
 }
 
+/// What lies in host memory is told where something does.
+static std::string hostText(int64_t bytes) {
+  return bytes ? llvm::formatv(" and {0:f1} MiB on the host", bytes / 1048576.0).str() : "";
+}
+
 int main(int argc, char **argv) {
   ::autopar::Result<CommandLine> line = parseCommandLine(argc, argv);
   auto fail = [](const ::autopar::Status &status) {
@@ -85,8 +90,9 @@ int main(int argc, char **argv) {
                                                     : explainPlan(result->plan));
   if (!line->quiet && result->artifactBytes)
     llvm::errs() << llvm::formatv(
-        "{0}: {1} rank{2}, {3} kernels, {4:f1} MiB of memory per rank, {5:f1} MiB on disk\n",
+        "{0}: {1} rank{2}, {3} kernels, {4:f1} MiB of memory per rank{5}, {6:f1} MiB on disk\n",
         line->compile.output, result->ranks, result->ranks == 1 ? "" : "s", result->kernels,
-        result->deviceBytes / 1048576.0, result->artifactBytes / 1048576.0);
+        result->deviceBytes / 1048576.0, hostText(result->hostBytes),
+        result->artifactBytes / 1048576.0);
   return 0;
 }

@@ -33,6 +33,8 @@ TEST(ComparePlans, EveryKindOfDifferenceIsFound) {
   b.meshes = {{"mesh", {{"x", 2}, {"y", 2}}, {0, 1, 2, 3}}};
   b.microBatches = 8;
   b.recompute = {"h.0.act", "h.1.act"};
+  a.offload = {"h.0.w/mean", "b/mean"};
+  b.offload = {"b/mean"};
   b.values["h.0.w"].dims = b.values["h.1.w"].dims = {{}, {"x", "y"}};
   b.values.erase("b");
   b.ops["fc"].factors = {{}, {"y"}};
@@ -45,6 +47,8 @@ TEST(ComparePlans, EveryKindOfDifferenceIsFound) {
                                                    "  1 | 8\n"
                                                    "recompute:\n"
                                                    "  h.*.act (2): kept | recomputed\n"
+                                                   "offload:\n"
+                                                   "  h.*.w/mean: host memory | device\n"
                                                    "shardings:\n"
                                                    "  b: [x, -] | -\n"
                                                    "  h.*.w (2): [x, -] | [-, x*y]\n"

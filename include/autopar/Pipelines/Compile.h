@@ -63,6 +63,7 @@ struct CompileResult {
   std::string plan; ///< JSON; empty without a search
   int64_t ranks = 1;
   int64_t deviceBytes = 0; ///< planned arena per rank
+  int64_t hostBytes = 0;   ///< the same, of what is offloaded
   int64_t kernels = 0;
   int64_t artifactBytes = 0;
 };

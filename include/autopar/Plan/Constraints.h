@@ -32,7 +32,8 @@ public:
   ///   sequence       true: positions are split over the weight axis where nothing else is;
   ///                  false: they never are
   ///   recompute      none, auto (what pays under the memory limit) or full (every layer)
-  ///   offload        none, or state (that of the optimizer lies in host memory)
+  ///   offload        none, state (that of the optimizer lies in host memory), or auto (that,
+  ///                  where nothing fits without)
   ///   zero           0 to 3: what may be split over the batch axis too: nothing, optimizer state,
   ///                  gradients, parameters
   static Result<Constraints> parse(const std::string &what, const std::string &text);
@@ -44,6 +45,9 @@ public:
   Status demand(const std::string &what, const std::string &key, const std::string &value);
   /// All that `other` demands.
   Status demand(const Constraints &other);
+
+  /// Demands nothing of this setting any more.
+  void drop(const std::string &key) { settings.erase(key); }
 
   bool has(const std::string &key) const { return settings.count(key) != 0; }
   /// "" where nothing is demanded.

@@ -34,8 +34,9 @@ struct PlanRow {
 };
 
 struct PlanDetails {
-  PlanBelief believed;     ///< stepUs, peakBytes, time and memory only
-  int64_t memoryLimit = 0; ///< bytes per device; 0: none
+  PlanBelief believed;            ///< stepUs, peakBytes, time and memory only
+  int64_t memoryLimit = 0;        ///< bytes per device; 0: none
+  std::vector<int64_t> hostBytes; ///< per mesh: what lies in host memory, of a device
   std::vector<std::string> queues;
   std::vector<TimelineSlice> timeline;
   std::vector<PlanRow> rows; ///< parameters, then operations in order

@@ -12,7 +12,7 @@ namespace autopar {
 
 struct PlanDifference {
   std::string group; ///< "cluster", "mesh", "stages", "micro-batches", "schedule", "recompute",
-                     ///< "shardings", "operations", "time", "memory"
+                     ///< "offload", "shardings", "operations", "time", "memory"
   std::string name;  ///< within the group; may be empty
   int64_t count = 1; ///< layers that differ alike
   std::string a, b;  ///< in words; "-" where a plan has none

@@ -54,7 +54,8 @@ struct StageHostBuffersPass : exec::impl::StageHostBuffersPassBase<StageHostBuff
     int64_t most = std::min(kMostBytes, all / kParts);
     for (auto entry : program.getOps<EntryOp>())
       stage(entry, most);
-    for (ViewOp view : llvm::reverse(llvm::to_vector(program.getOps<ViewOp>())))
+    SmallVector<ViewOp> views = llvm::to_vector(program.getOps<ViewOp>());
+    for (ViewOp view : llvm::reverse(views))
       if (view.use_empty())
         view.erase();
   }
