@@ -54,6 +54,7 @@ public:
 
   ::autopar::Result<double> stepUs() {
     std::vector<Queues> queues(meshes.size());
+    planHosts();
     walk(work.atStart, queues);
     if (schedule.stages == 1) {
       for (int64_t i = 0; i < work.microBatches.count(); ++i)
@@ -69,6 +70,19 @@ public:
   }
 
 private:
+  void planHosts() {
+    auto isUpdate = [&](Operation *op) { return work.updates.contains(op); };
+    for (auto [mesh, host] : llvm::enumerate(hosts)) {
+      std::vector<Operation *> ops;
+      for (const std::vector<Operation *> *part : {&work.atStart, &work.inEach, &work.atEnd})
+        llvm::copy_if(*part, std::back_inserter(ops), [&](Operation *op) {
+          auto place = work.places.find(op);
+          return place != work.places.end() && place->second.test(mesh);
+        });
+      host.plan(ops, isUpdate);
+    }
+  }
+
   //===-- Walks -----------------------------------------------------------------------------===//
 
   double readyUs(Operation *op) const {
@@ -92,7 +106,6 @@ private:
           return operand.getDefiningOp<CarriedOp>() != nullptr;
         });
     if (!work.free.contains(op) && !isAdded) {
-      double before = queues.computeUs;
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
       double &collectives = isAlone[mesh] ? queues.computeUs : queues.collectiveUs;
       auto run = [&](double &queue, double us) {
@@ -105,7 +118,7 @@ private:
         end = std::max(end, queues.computeUs);
       run(collectives, parts.collectiveUs);
       run(queues.computeUs, parts.afterUs);
-      hosts[mesh].store(std::max(start, before), end, work.updates.contains(op));
+      hosts[mesh].store(op, end);
     }
     for (Value result : op->getResults())
       ready[result] = end;
@@ -189,6 +202,8 @@ private:
     int32_t mesh = work.meshOf(value.getDefiningOp());
     double &queue = queues[mesh].computeUs;
     queue = std::max(queue, ready.lookup(value)) + times[mesh].copyUs(tensorTypeOf(value));
+    if (work.copiedToHost.contains(value))
+      hosts[mesh].store(bytesOf(tensorTypeOf(value)), queue);
   }
 
   double endOf(const std::vector<Queues> &queues) {

@@ -3,15 +3,12 @@
 // that work on it.
 #pragma once
 
-#include "OpTime.h"
+#include "autopar/Cost/Cluster.h"
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
 
-#include "autopar/Cost/CostModel.h"
-#include "autopar/Dialect/AutoPar/IR/Arguments.h"
-#include "autopar/Transforms/Sharding.h"
-#include "llvm/ADT/SmallPtrSet.h"
-
-#include <algorithm>
-#include <utility>
+#include <vector>
 
 namespace mlir::autopar {
 
@@ -19,47 +16,40 @@ class HostTraffic {
 public:
   explicit HostTraffic(const ::autopar::Link &link) : link(&link) {}
 
-  /// When what `op` reads of host memory is there. Two are fetched ahead of the one that the device
-  /// works on; the first, when the device comes to it.
-  double fetch(Operation *op, double computeUs) {
-    llvm::SmallPtrSet<Value, 4> seen;
-    current.clear();
-    for (Value operand : op->getOperands()) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      if (argument && isOnHost(argument) && seen.insert(argument).second)
-        current.push_back(static_cast<double>(bytesOf(tensorTypeOf(argument))));
-    }
-    if (current.empty())
-      return 0;
-    inUs = std::max(inUs, isFirst ? computeUs : earlierUs);
-    isFirst = false;
-    for (double bytes : current)
-      inUs += ::autopar::hostCopyUs(bytes, *link);
-    return inUs;
-  }
+  /// The operations of a step, in order, before the walk. Like autopar-stage-host-buffers, it
+  /// gathers what they work on into groups, and like autopar-plan-memory gives the copies on the
+  /// device bytes, by first fit.
+  void plan(const std::vector<Operation *> &ops, function_ref<bool(Operation *)> isUpdate);
 
-  /// The operation whose operands were fetched last ran from `startUs` to `endUs`, and what it has
-  /// made of them goes back.
-  void store(double startUs, double endUs, bool isUpdate) {
-    if (current.empty())
-      return;
-    earlierUs = std::exchange(beganUs, startUs);
-    if (!isUpdate)
-      return;
-    outUs = std::max(outUs, endUs);
-    for (double bytes : current)
-      outUs += ::autopar::hostCopyUs(bytes, *link);
-  }
-
+  /// When what `op` reads of host memory is there. Nothing comes before the device has come to the
+  /// first reader or update, nor before the bytes that it takes are free.
+  double fetch(Operation *op, double computeUs);
+  /// The operation ended, and what it has made of its copies goes back.
+  void store(Operation *op, double endUs);
+  /// What was made elsewhere goes to its place.
+  void store(int64_t bytes, double endUs);
   /// Until when something is stored.
   double endUs() const { return outUs; }
 
 private:
+  struct Copy {
+    int64_t group, firstGroup; ///< that it is for, and whose begin it comes at
+    int64_t bytes;
+    int64_t offset = 0;
+    bool isThere = false;
+    double goneUs = 0;                  ///< when its bytes are free
+    SmallVector<size_t, 4> before = {}; ///< the copies whose bytes it takes
+  };
+  struct Use {
+    bool isUpdate, isFirst; ///< of the readers, or of the updates
+    SmallVector<size_t, 4> copies;
+  };
+  void place();
+
   const ::autopar::Link *link;
-  llvm::SmallVector<double, 4> current; ///< bytes of each
-  double inUs = 0, outUs = 0;           ///< until when the two ways are busy
-  double beganUs = 0, earlierUs = 0;    ///< work on what was fetched last, and before that
-  bool isFirst = true;
+  std::vector<Copy> copies;
+  llvm::DenseMap<Operation *, Use> uses;
+  double inUs = 0, outUs = 0; ///< until when the two ways are busy
 };
 
 } // namespace mlir::autopar

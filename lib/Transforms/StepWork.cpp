@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StepWork.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -74,19 +75,26 @@ static bool comesFromCollective(Value value) {
 
 /// State is written once it is known that no metric forbids it.
 void StepWork::findUpdates() {
-  llvm::StringMap<bool> donated;
+  llvm::StringMap<BlockArgument> donated;
   auto nameOf = [](DictionaryAttr attributes) {
     auto name = attributes ? attributes.getAs<StringAttr>("autopar.name") : StringAttr();
     return name ? name.getValue() : StringRef();
   };
   for (BlockArgument argument : function.getArguments())
     if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
-      donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = true;
+      donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = argument;
   for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
     unsigned number = operand.getOperandNumber();
-    if (donated.contains(nameOf(function.getResultAttrDict(number)))) {
-      updates.insert(operand.get().getDefiningOp());
-      if (comesFromCollective(operand.get()))
+    if (auto state = donated.find(nameOf(function.getResultAttrDict(number)));
+        state != donated.end()) {
+      Operation *op = operand.get().getDefiningOp();
+      updates.insert(op);
+      // Who reads it writes it in place.
+      bool isStored =
+          op && isOnHost(state->second) && !llvm::is_contained(op->getOperands(), state->second);
+      if (isStored)
+        copiedToHost.insert(operand.get());
+      if (isStored || comesFromCollective(operand.get()))
         copied.push_back(operand.get());
     }
     if (function.getResultAttr(number, "autopar.guard"))

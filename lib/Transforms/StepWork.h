@@ -29,7 +29,8 @@ public:
   DenseSet<Operation *> updates; ///< of state: they wait for `guards`
   SmallVector<Value> guards;     ///< metrics that may forbid updates
   SmallVector<Value> metrics;    ///< what every mesh gets to know
-  SmallVector<Value> copied;     ///< state that a collective writes: a copy makes it state
+  SmallVector<Value> copied;     ///< state that is made elsewhere: a copy makes it state
+  DenseSet<Value> copiedToHost;  ///< of it, what lies in host memory
   DenseMap<Operation *, llvm::SmallBitVector> places; ///< the meshes on which an operation runs
   /// What runs once before the micro-batches, in each of them, and once behind them.
   std::vector<Operation *> atStart, inEach, atEnd;

@@ -32,6 +32,7 @@ def trained(micro_batches: int = 1, loss: str = "softmax_cross_entropy(logits, l
 
 
 TEXT = {"batch": 32, "seq": 512}
+OFFLOADED = ["--offload", "state"]
 PLANS = [
     Planned("gpt2-124m", "presets:h100x1", {"batch": 8, "seq": 512}),
     Planned("resnet50", "presets:h100x2", {"batch": 64}),
@@ -43,6 +44,10 @@ PLANS = [
     Planned("gpt2-350m", "presets:h100x4", TEXT, {"layers": 8}, trained(8), ["--stages", "2", "--pipeline-schedule", "1f1b"]),
     Planned("gpt2-350m", "presets:h100x4x2", TEXT, {"layers": 8}, trained(8), ["--stages", "2", "--pipeline-schedule", "zero-bubble"]),
     Planned("llama3-1b", "presets:a100x4", TEXT, {"layers": 8}, trained(8), ["--stages", "2", "--pipeline-schedule", "gpipe"]),
+    Planned("llama3-1b", "presets:h100x1", {"batch": 8, "seq": 512}, {}, trained(4), ["--precision", "bf16", *OFFLOADED]),
+    Planned("gpt2-350m", "presets:h100x4", TEXT, {"layers": 8}, trained(2), ["--mesh", "data=4", *OFFLOADED]),
+    Planned("llama3-1b", "presets:h100x4", TEXT, {"layers": 8}, trained(8),
+            ["--precision", "bf16", "--stages", "2", "--pipeline-schedule", "zero-bubble", *OFFLOADED]),
 ]
 
 

@@ -2,6 +2,7 @@
 // Buffers in host memory are worked on in copies on the device, which come and go beside the work
 // on others. How many are there at once follows from where the copies stand in the program: memory
 // is planned and queues are ordered behind this.
+#include "autopar/Cost/HostGroups.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Pass/PassManager.h"
@@ -17,15 +18,6 @@ using namespace mlir;
 using namespace mlir::exec;
 
 namespace {
-/// Up to so many bytes are brought together, a few milliseconds of a link: copies of less spend
-/// their time on beginning.
-constexpr int64_t kMostBytes = int64_t(128) << 20;
-/// A group is at most one part in so many of all, so that work on one covers copies of others.
-constexpr int64_t kParts = 32;
-/// So many groups ahead of the one that is worked on come. Groups are unequal: one alone would
-/// often be there long before or long after the work on the one before has ended.
-constexpr size_t kAhead = 2;
-
 /// Instructions that work on host buffers, and the buffers' copies.
 struct Group {
   SmallVector<Operation *> ops;
@@ -51,7 +43,7 @@ struct StageHostBuffersPass : exec::impl::StageHostBuffersPassBase<StageHostBuff
     marks.addPass(createMarkInstructionsPass());
     if (failed(runPipeline(marks, program)))
       return signalPassFailure();
-    int64_t most = std::min(kMostBytes, all / kParts);
+    int64_t most = ::autopar::mostHostGroupBytes(all);
     for (auto entry : program.getOps<EntryOp>())
       stage(entry, most);
     SmallVector<ViewOp> views = llvm::to_vector(program.getOps<ViewOp>());
@@ -97,7 +89,7 @@ private:
     for (auto [number, group] : llvm::enumerate(groups)) {
       if (groups[begin].written.empty() != group.written.empty())
         begin = number;
-      stage(group, groups[number - std::min(kAhead, number - begin)]);
+      stage(group, groups[number - std::min(::autopar::kHostGroupsAhead, number - begin)]);
     }
   }
 
