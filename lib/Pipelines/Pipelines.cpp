@@ -200,6 +200,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
+    manager.addNestedPass<func::FuncOp>(createExpandGradientsPass());
     addExpandAttention(manager, lower); // a shard may be what no library takes
     addExpandConvolutionGradients(manager, lower);
     if (lower.target == "cuda")

@@ -35,16 +35,15 @@ static bool isCheapArithmetic(Operation *op) {
 
 static bool isRepeated(Operation *op) { return op && (isFluid(op) || isCheapArithmetic(op)); }
 
-/// Bytes of the values that `value` is made of by at most `ops` operations.
-static int64_t sourceBytes(Value value, int &ops) {
+/// Whether the values that `value` is made of by at most `ops` operations have `bytes`, which are
+/// taken off.
+static bool isMadeOf(Value value, int &ops, int64_t &bytes) {
   Operation *op = value.getDefiningOp();
-  if (!isRepeated(op) || ops == 0)
-    return bytesOf(value);
+  if (ops == 0 || !isRepeated(op))
+    return (bytes -= bytesOf(value)) >= 0;
   --ops;
-  int64_t bytes = 0;
-  for (Value operand : op->getOperands())
-    bytes += sourceBytes(operand, ops);
-  return bytes;
+  return llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isMadeOf(operand, ops, bytes); });
 }
 
 /// A copy of what `value` is made of, down to those values.
@@ -66,7 +65,8 @@ bool mlir::autopar::isMadeOfLess(Operation *op) {
     return false;
   int ops = kMostOps;
   Value result = op->getResult(0);
-  return kLarger * sourceBytes(result, ops) <= bytesOf(result);
+  int64_t bytes = bytesOf(result) / kLarger;
+  return isMadeOf(result, ops, bytes);
 }
 
 /// Whether a kernel of `user` computes each element of `value` once.

@@ -121,7 +121,7 @@ bool mlir::autopar::takesOver(HoldOp hold) {
       live.end = std::max(live.end, isReadByAll ? lastRepeated : timeOf.lookup(user));
       auto hold = dyn_cast<HoldOp>(user);
       bool mayPassOn = hold && !hold.getUnreduced() && !takesOver(hold);
-      if (mayPassOn || (user->getNumResults() == 1 && livesInUsers(user)))
+      if (mayPassOn || (user->getNumResults() == 1 && areInUsers[positionOf(user)]))
         live.end = std::max(live.end, liveOf(user->getResults(), live.end).end - 1);
     }
   }
@@ -184,7 +184,9 @@ void StepOutline::numberKinds() {
   DenseMap<OpLikeness, size_t, OpLikenessInfo> numbers;
   for (auto &[op, id] : ids) {
     auto hold = dyn_cast<HoldOp>(op);
-    OpLikeness likeness{op, livesInUsers(op), batches.runsOf(op) > 1, hold && takesOver(hold)};
+    areInUsers.push_back(livesInUsers(op));
+    OpLikeness likeness{op, static_cast<bool>(areInUsers.back()), batches.runsOf(op) > 1,
+                        hold && takesOver(hold)};
     kinds.push_back(numbers.try_emplace(likeness, numbers.size()).first->second);
   }
   differentKinds = numbers.size();

@@ -72,6 +72,7 @@ private:
   DenseMap<unsigned, unsigned> donors;          ///< by result
   int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
   int64_t firstBackward = -1;                   ///< of these; -1: none
+  std::vector<char> areInUsers;                 ///< livesInUsers of each operation
   std::vector<size_t> kinds;
   size_t differentKinds = 0;
   std::vector<size_t> firstResult;            ///< per operation: the place of its first result in

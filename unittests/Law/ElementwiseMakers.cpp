@@ -28,6 +28,15 @@ std::optional<DrawnValue> makeUnary(Drawer &d) {
                    x.exact);
 }
 
+std::optional<DrawnValue> makeUnaryGrad(Drawer &d) {
+  static constexpr UnaryKind kinds[] = {UnaryKind::Gelu, UnaryKind::GeluTanh, UnaryKind::Silu};
+  DrawnValue x = d.floats();
+  DrawnValue g = d.argument(d.typeOf(x).getShape(), d.typeOf(x).getElementType());
+  return d.inexactly(UnaryGradOp::create(d.builder, d.loc, x.value.getType(),
+                                         kinds[d.below(std::size(kinds))], x.value, g.value),
+                     2 * g.bound);
+}
+
 std::optional<DrawnValue> makeBinary(Drawer &d) {
   DrawnValue a = d.floats();
   DrawnValue b = d.argument(d.typeOf(a).getShape(), d.typeOf(a).getElementType());
@@ -66,11 +75,9 @@ std::optional<DrawnValue> makeCast(Drawer &d) {
   return d.exactly(cast, x.bound, 0);
 }
 
-constexpr MakerRow makers[] = {{"unary", makeUnary},
-                               {"binary", makeBinary},
-                               {"compare", makeCompare},
-                               {"select", makeSelect},
-                               {"cast", makeCast}};
+constexpr MakerRow makers[] = {{"unary", makeUnary},   {"unary_grad", makeUnaryGrad},
+                               {"binary", makeBinary}, {"compare", makeCompare},
+                               {"select", makeSelect}, {"cast", makeCast}};
 
 } // namespace
 

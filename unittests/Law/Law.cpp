@@ -3,6 +3,7 @@
 #include "Law.h"
 
 #include "autopar/InitAll.h"
+#include "autopar/Interfaces/ExpansionInterface.h"
 #include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Training/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -50,7 +51,9 @@ Law::Law() {
 
 DrawnModule Law::draw(const Case &c) {
   DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
-  if (c.trains && !addTrainingStep(*drawn.module, c.seed)) {
+  // Differentiation writes out what an earlier one made.
+  bool isGone = c.trains && isa_and_present<mlir::autopar::ExpansionOpInterface>(drawn.target);
+  if (isGone || (c.trains && !addTrainingStep(*drawn.module, c.seed))) {
     drawn.module = nullptr;
     return drawn;
   }

@@ -98,6 +98,15 @@ std::optional<DrawnValue> makeSoftmax(Drawer &d) {
   return d.inexactly(result, log ? 2 * x.bound + 4 : 1);
 }
 
+std::optional<DrawnValue> makeSoftmaxGrad(Drawer &d) {
+  DrawnValue x = d.floats(2), g = d.argument(d.typeOf(x).getShape(), d.typeOf(x).getElementType());
+  auto y = SoftmaxOp::create(d.builder, d.loc, x.value.getType(), x.value,
+                             static_cast<int64_t>(d.below(d.typeOf(x).getRank())), d.below(3) == 0);
+  Value result = SoftmaxGradOp::create(d.builder, d.loc, x.value.getType(), y.getResult(), g.value,
+                                       y.getDimAttr(), y.getLogAttr());
+  return d.inexactly(result, g.bound * (1 + d.typeOf(x).getDimSize(y.getDim())));
+}
+
 /// Attention on new arguments: heads in groups, a bias, a triangle; half of it as GPUs have it
 /// as one call in half precision.
 AttentionOp createAttention(Drawer &d) {
@@ -133,14 +142,24 @@ std::optional<DrawnValue> makeAttentionGrad(Drawer &d) {
   return d.inexactly(made.getQueryGradient(), 256);
 }
 
-std::optional<DrawnValue> makeNormalize(Drawer &d) {
+NormalizeOp createNormalize(Drawer &d) {
   DrawnValue x = d.argument(d.shape(2 + d.below(2)), d.f32());
   int64_t rank = d.typeOf(x).getRank(), first = 1 + d.below(rank - 1);
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(first, rank));
-  Value result = NormalizeOp::create(
-      d.builder, d.loc, x.value.getType(), x.value, d.builder.getDenseI64ArrayAttr(dims),
-      d.builder.getF64FloatAttr(1e-1), d.below(2) ? d.builder.getUnitAttr() : UnitAttr());
-  return d.inexactly(result, 4);
+  return NormalizeOp::create(d.builder, d.loc, x.value.getType(), x.value,
+                             d.builder.getDenseI64ArrayAttr(dims), d.builder.getF64FloatAttr(1e-1),
+                             d.below(2) ? d.builder.getUnitAttr() : UnitAttr());
+}
+
+std::optional<DrawnValue> makeNormalize(Drawer &d) { return d.inexactly(createNormalize(d), 4); }
+
+std::optional<DrawnValue> makeNormalizeGrad(Drawer &d) {
+  NormalizeOp y = createNormalize(d);
+  DrawnValue g = d.argument(y.getType().getShape(), d.f32());
+  Value result =
+      NormalizeGradOp::create(d.builder, d.loc, y.getType(), y.getInput(), y.getResult(), g.value,
+                              y.getDimsAttr(), y.getEpsilonAttr(), y.getRmsAttr());
+  return d.inexactly(result, 64 * g.bound);
 }
 
 std::optional<DrawnValue> makeTopK(Drawer &d) {
@@ -166,10 +185,13 @@ std::optional<DrawnValue> makeHold(Drawer &d) {
 }
 
 constexpr MakerRow makers[] = {
-    {"reduce", makeReduce},   {"reduce", makeReduceLogical}, {"arg_reduce", makeArgReduce},
-    {"pool", makePool},       {"arg_pool", makeArgPool},     {"cumulative", makeCumulative},
-    {"softmax", makeSoftmax}, {"normalize", makeNormalize},  {"top_k", makeTopK},
-    {"hold", makeHold},       {"attention", makeAttention},  {"attention_grad", makeAttentionGrad}};
+    {"reduce", makeReduce},        {"reduce", makeReduceLogical},
+    {"arg_reduce", makeArgReduce}, {"pool", makePool},
+    {"arg_pool", makeArgPool},     {"cumulative", makeCumulative},
+    {"softmax", makeSoftmax},      {"softmax_grad", makeSoftmaxGrad},
+    {"normalize", makeNormalize},  {"normalize_grad", makeNormalizeGrad},
+    {"top_k", makeTopK},           {"hold", makeHold},
+    {"attention", makeAttention},  {"attention_grad", makeAttentionGrad}};
 
 } // namespace
 

@@ -241,6 +241,24 @@ Value buildNormalize(CaseBuilder &c, bool rms) {
   return NormalizeOp::create(c.builder, c.loc, x.getType(), x, dims, APFloat(1e-2), rms);
 }
 
+/// What a gradient yields, differentiated once more.
+Value buildUnaryGrad(CaseBuilder &c, UnaryKind kind) {
+  SmallVector<int64_t> shape = c.shape(2);
+  Value x = c.argument(shape), g = c.argument(shape);
+  return UnaryGradOp::create(c.builder, c.loc, x.getType(), kind, x, g);
+}
+Value buildSoftmaxGrad(CaseBuilder &c, bool log) {
+  auto y = buildSoftmax(c, log).getDefiningOp<SoftmaxOp>();
+  return SoftmaxGradOp::create(c.builder, c.loc, y.getType(), y.getResult(),
+                               c.argument(y.getType().getShape()), y.getDimAttr(), y.getLogAttr());
+}
+Value buildNormalizeGrad(CaseBuilder &c, bool rms) {
+  auto y = buildNormalize(c, rms).getDefiningOp<NormalizeOp>();
+  return NormalizeGradOp::create(c.builder, c.loc, y.getType(), y.getInput(), y.getResult(),
+                                 c.argument(y.getType().getShape()), y.getDimsAttr(),
+                                 y.getEpsilonAttr(), y.getRmsAttr());
+}
+
 Value buildTopK(CaseBuilder &c) {
   SmallVector<int64_t> shape = c.shape(3), kept = shape;
   int64_t dim = c.below(3);
@@ -387,6 +405,9 @@ std::vector<GradientCase> autopar_training::gradientCases() {
     cases.push_back({"binary", stringifyBinaryKind(kind).str(),
                      [kind](CaseBuilder &c) { return buildBinary(c, kind); }});
   }
+  for (UnaryKind kind : {UnaryKind::Gelu, UnaryKind::GeluTanh, UnaryKind::Silu})
+    cases.push_back({"unary", stringifyUnaryKind(kind).str() + "_twice",
+                     [kind](CaseBuilder &c) { return buildUnaryGrad(c, kind); }});
   for (ReduceKind kind : {ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min})
     cases.push_back({"reduce", stringifyReduceKind(kind).str(),
                      [kind](CaseBuilder &c) { return buildReduce(c, kind); }});
@@ -404,6 +425,10 @@ std::vector<GradientCase> autopar_training::gradientCases() {
         {"softmax", flag ? "log" : "", [flag](CaseBuilder &c) { return buildSoftmax(c, flag); }});
     cases.push_back({"attention", flag ? "causal" : "",
                      [flag](CaseBuilder &c) { return buildAttention(c, flag); }});
+    cases.push_back({"softmax", flag ? "log_twice" : "twice",
+                     [flag](CaseBuilder &c) { return buildSoftmaxGrad(c, flag); }});
+    cases.push_back({"normalize", flag ? "rms_twice" : "twice",
+                     [flag](CaseBuilder &c) { return buildNormalizeGrad(c, flag); }});
     cases.push_back({"normalize", flag ? "rms" : "",
                      [flag](CaseBuilder &c) { return buildNormalize(c, flag); }});
     cases.push_back({"convolution", flag ? "spread" : "",

@@ -279,6 +279,27 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
   ];
 }
 
+def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp"> {
+  let summary = "write gradients that are one operation as what they stand for";
+  let description = [{
+    Until here the gradient of a softmax, a normalization or a gelu is one operation, which is sharded and priced as the kernel
+    that it will be.
+
+    ```mlir
+    %d = autopar.softmax_grad %y, %g dim 1 : tensor<4x4xf32>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.binary mul %g, %y : tensor<4x4xf32>
+    %s = autopar.reduce sum %p dims [1] : tensor<4x4xf32> -> tensor<4xf32>
+    %r = autopar.broadcast %s dims [0] : tensor<4xf32> -> tensor<4x4xf32>
+    %c = autopar.binary sub %g, %r : tensor<4x4xf32>
+    %d = autopar.binary mul %y, %c : tensor<4x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandUpdatesPass : Pass<"autopar-expand-updates", "mlir::ModuleOp"> {
   let summary = "write updates of parameters as the operations of their formulas";
   let description = [{

@@ -186,6 +186,38 @@ func.func @f(%0: tensor<4xi32>) {
 
 // -----
 
+func.func @f(%0: tensor<4xi32>) {
+  // expected-error @+1 {{'autopar.softmax_grad' op expects floats, got 'tensor<4xi32>'}}
+  %r = autopar.softmax_grad %0, %0 dim 0 : tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) {
+  // expected-error @+1 {{'autopar.unary_grad' op expects gelu, gelu_tanh or silu, got tanh}}
+  %r = autopar.unary_grad tanh %0, %0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4xi32>) {
+  // expected-error @+1 {{'autopar.unary_grad' op expects floats, got 'i32'}}
+  %r = autopar.unary_grad gelu %0, %0 : tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4x4xf32>) {
+  // expected-error @+1 {{'autopar.normalize_grad' op expects trailing dimensions}}
+  %r = autopar.normalize_grad %0, %0, %0 dims [0] epsilon 1.0 : tensor<4x4xf32>
+  return
+}
+
+// -----
+
 func.func @f(%0: tensor<4x4xf32>) {
   // expected-error @+1 {{'autopar.normalize' op expects trailing dimensions}}
   %r = autopar.normalize %0 dims [0] epsilon 1.0 : tensor<4x4xf32>

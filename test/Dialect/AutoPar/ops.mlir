@@ -50,8 +50,14 @@ func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tenso
   %1 = autopar.softmax %0 dim 2 : tensor<4x8x32xf32>
   // CHECK: autopar.normalize %{{.*}} dims [2] epsilon 1.000000e-05 : tensor<4x8x32xf32>
   %2 = autopar.normalize %1 dims [2] epsilon 1.0e-05 : tensor<4x8x32xf32>
+  // CHECK: autopar.normalize_grad %{{.*}}, %{{.*}}, %{{.*}} dims [2] epsilon 1.000000e-05 rms : tensor<4x8x32xf32>
+  %g = autopar.normalize_grad %1, %2, %0 dims [2] epsilon 1.0e-05 rms : tensor<4x8x32xf32>
+  // CHECK: autopar.softmax_grad %{{.*}}, %{{.*}} dim 2 log : tensor<4x8x32xf32>
+  %h = autopar.softmax_grad %1, %g dim 2 log : tensor<4x8x32xf32>
+  // CHECK: autopar.unary_grad gelu_tanh %{{.*}}, %{{.*}} : tensor<4x8x32xf32>
+  %k = autopar.unary_grad gelu_tanh %2, %h : tensor<4x8x32xf32>
   // CHECK: autopar.reduce sum %{{.*}} dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
-  %3 = autopar.reduce sum %2 dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
+  %3 = autopar.reduce sum %k dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
   // CHECK: autopar.group %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %4 = autopar.group %3 : (tensor<4x8xf32>) -> tensor<4x8xf32> {
   ^bb0(%a: tensor<4x8xf32>):

@@ -2,6 +2,7 @@
 // Walks the operations backwards and asks each how its cotangents pass to its operands.
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 
+#include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/GradientInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,12 +29,13 @@ class Differentiation {
 public:
   Differentiation(OpBuilder &builder, Value loss, ValueRange values,
                   ArrayRef<std::pair<Value, Value>> seeds)
-      : builder(builder), loss(loss), values(values), seeds(seeds) {
+      : builder(builder), loss(loss), values(values), seeds(seeds.begin(), seeds.end()) {
     for (Operation &op : *loss.getParentBlock())
       taken.insert(getOpId(&op));
   }
 
   FailureOr<SmallVector<Value>> run() {
+    expandEarlier();
     findActive();
     if (failed(checkPaths()))
       return failure();
@@ -52,6 +54,21 @@ public:
   }
 
 private:
+  /// What an earlier differentiation made as a whole is differentiated as what it stands for.
+  void expandEarlier() {
+    DenseMap<Value, Value> replaced = expandGradients(*loss.getParentBlock());
+    auto settle = [&](Value &value) {
+      if (Value parts = replaced.lookup(value))
+        value = parts;
+    };
+    settle(loss);
+    llvm::for_each(values, settle);
+    for (auto &[value, cotangent] : seeds) {
+      settle(value);
+      settle(cotangent);
+    }
+  }
+
   /// What depends on the values through floats.
   void findActive() {
     active.insert(values.begin(), values.end());
@@ -193,8 +210,8 @@ private:
 
   OpBuilder &builder;
   Value loss;
-  ValueRange values;
-  ArrayRef<std::pair<Value, Value>> seeds;
+  SmallVector<Value> values;
+  SmallVector<std::pair<Value, Value>> seeds;
   DenseSet<Value> active;
   SmallVector<Operation *> activeOps, flat;
   DenseMap<Value, Value> cotangents;

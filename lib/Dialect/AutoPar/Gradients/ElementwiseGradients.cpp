@@ -96,11 +96,10 @@ struct UnaryGradient : GradientOpInterface::ExternalModel<UnaryGradient, UnaryOp
     case UnaryKind::Relu:
       return b.where(b.compare(ComparePredicate::Gt, x, b.splatLike(x, 0)), g);
     case UnaryKind::Gelu:
-      return b.mul(g, geluSlope(b, x));
     case UnaryKind::GeluTanh:
-      return b.mul(g, geluTanhSlope(b, x));
     case UnaryKind::Silu:
-      return b.mul(g, siluSlope(b, x));
+      return Value(UnaryGradOp::create(builder, op->getLoc(), x.getType(),
+                                       cast<UnaryOp>(op).getKind(), x, g));
     case UnaryKind::Softplus:
       return b.mul(g, b.unary(UnaryKind::Sigmoid, x));
     case UnaryKind::Sign:
@@ -112,6 +111,19 @@ struct UnaryGradient : GradientOpInterface::ExternalModel<UnaryGradient, UnaryOp
       return noGradient(op, "it works on bits");
     }
     llvm_unreachable("unknown unary kind");
+  }
+};
+
+struct UnaryGradExpansion : ExpansionOpInterface::ExternalModel<UnaryGradExpansion, UnaryGradOp> {
+  Value expand(Operation *op, OpBuilder &builder) const {
+    auto gradient = cast<UnaryGradOp>(op);
+    FormulaBuilder b(builder, op);
+    return b.mul(gradient.getGradient(), slope(b, gradient.getKind(), gradient.getInput()));
+  }
+  static Value slope(FormulaBuilder &b, UnaryKind kind, Value x) {
+    if (kind == UnaryKind::Gelu)
+      return geluSlope(b, x);
+    return kind == UnaryKind::GeluTanh ? geluTanhSlope(b, x) : siluSlope(b, x);
   }
 };
 
@@ -199,6 +211,7 @@ struct CastGradient : GradientOpInterface::ExternalModel<CastGradient, CastOp> {
 
 void mlir::autopar::attachElementwiseGradients(MLIRContext &context) {
   UnaryOp::attachInterface<UnaryGradient>(context);
+  UnaryGradOp::attachInterface<UnaryGradExpansion>(context);
   BinaryOp::attachInterface<BinaryGradient>(context);
   SelectOp::attachInterface<SelectGradient>(context);
   CastOp::attachInterface<CastGradient>(context);

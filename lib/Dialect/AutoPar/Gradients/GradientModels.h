@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
+#include "autopar/Interfaces/ExpansionInterface.h"
 #include "autopar/Interfaces/GradientInterface.h"
 
 namespace mlir::autopar {

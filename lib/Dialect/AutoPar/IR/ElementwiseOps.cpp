@@ -21,6 +21,17 @@ LogicalResult UnaryOp::verify() {
   }
 }
 
+LogicalResult UnaryGradOp::verify() {
+  if (!llvm::is_contained({UnaryKind::Gelu, UnaryKind::GeluTanh, UnaryKind::Silu}, getKind()))
+    return emitOpError() << "expects gelu, gelu_tanh or silu, got "
+                         << stringifyUnaryKind(getKind());
+  Type element = getType().getElementType();
+  return isa<FloatType>(element) ? success() : emitOpError("expects floats, got ") << element;
+}
+double UnaryGradOp::getFlops(ArrayRef<RankedTensorType>, ArrayRef<RankedTensorType> results) {
+  return 16 * static_cast<double>(results.front().getNumElements());
+}
+
 LogicalResult BinaryOp::verify() {
   Type element = getResult().getType().getElementType();
   bool bitwise = llvm::is_contained({BinaryKind::And, BinaryKind::Or, BinaryKind::Xor}, getKind());
@@ -37,6 +48,7 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
 }
 
 ShardingRule UnaryOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule UnaryGradOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule BinaryOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule CompareOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule SelectOp::getShardingRule() { return ShardingRule::elementwise(*this); }

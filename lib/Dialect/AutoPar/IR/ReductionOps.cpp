@@ -227,26 +227,46 @@ ShardingRule CumulativeOp::getShardingRule() {
   return wholeAlong(*this, {static_cast<int64_t>(getDim())});
 }
 
-LogicalResult SoftmaxOp::verify() {
-  if (!isa<FloatType>(getType().getElementType()))
-    return emitOpError("expects floats, got ") << getType();
-  return checkDim(*this, getDim(), getType());
+template <typename Op>
+static LogicalResult checkSoftmax(Op op) {
+  if (!isa<FloatType>(op.getType().getElementType()))
+    return op.emitOpError("expects floats, got ") << op.getType();
+  return checkDim(op, op.getDim(), op.getType());
 }
+
+LogicalResult SoftmaxOp::verify() { return checkSoftmax(*this); }
 ShardingRule SoftmaxOp::getShardingRule() {
   return wholeAlong(*this, {static_cast<int64_t>(getDim())});
 }
 
-LogicalResult NormalizeOp::verify() {
-  if (!isa<FloatType>(getType().getElementType()))
-    return emitOpError("expects floats, got ") << getType();
-  if (failed(checkDims(*this, getDims(), getType())))
+LogicalResult SoftmaxGradOp::verify() { return checkSoftmax(*this); }
+ShardingRule SoftmaxGradOp::getShardingRule() {
+  return wholeAlong(*this, {static_cast<int64_t>(getDim())});
+}
+double SoftmaxGradOp::getFlops(ArrayRef<RankedTensorType>, ArrayRef<RankedTensorType> results) {
+  return 4 * static_cast<double>(results.front().getNumElements());
+}
+
+template <typename Op>
+static LogicalResult checkNormalize(Op op) {
+  if (!isa<FloatType>(op.getType().getElementType()))
+    return op.emitOpError("expects floats, got ") << op.getType();
+  if (failed(checkDims(op, op.getDims(), op.getType())))
     return failure();
-  for (auto [i, dim] : llvm::enumerate(llvm::reverse(getDims())))
-    if (dim != getType().getRank() - 1 - static_cast<int64_t>(i))
-      return emitOpError("expects trailing dimensions");
+  for (auto [i, dim] : llvm::enumerate(llvm::reverse(op.getDims())))
+    if (dim != op.getType().getRank() - 1 - static_cast<int64_t>(i))
+      return op.emitOpError("expects trailing dimensions");
   return success();
 }
+
+LogicalResult NormalizeOp::verify() { return checkNormalize(*this); }
 ShardingRule NormalizeOp::getShardingRule() { return wholeAlong(*this, getDims()); }
+
+LogicalResult NormalizeGradOp::verify() { return checkNormalize(*this); }
+ShardingRule NormalizeGradOp::getShardingRule() { return wholeAlong(*this, getDims()); }
+double NormalizeGradOp::getFlops(ArrayRef<RankedTensorType>, ArrayRef<RankedTensorType> results) {
+  return 12 * static_cast<double>(results.front().getNumElements());
+}
 
 LogicalResult TopKOp::verify() {
   RankedTensorType input = getInput().getType(), values = getValues().getType(),

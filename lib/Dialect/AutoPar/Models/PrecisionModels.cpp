@@ -33,9 +33,10 @@ struct PoolPrecision : PrecisionOpInterface::ExternalModel<PoolPrecision, PoolOp
 };
 
 /// Probabilities are rounded; their logarithms are on the way to a loss.
-struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision, SoftmaxOp> {
+template <typename Op>
+struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision<Op>, Op> {
   Precision getPrecision(Operation *op) const {
-    return cast<SoftmaxOp>(op).getLog() ? Precision::Wide : Precision::Rounded;
+    return cast<Op>(op).getLog() ? Precision::Wide : Precision::Rounded;
   }
 };
 
@@ -62,11 +63,13 @@ void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
            ConvolutionFilterGradOp>(*context);
     attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
-    attach<Precision::Rounded, UnaryOp, BinaryOp, SelectOp, NormalizeOp>(*context);
+    attach<Precision::Rounded, UnaryOp, UnaryGradOp, BinaryOp, SelectOp, NormalizeOp,
+           NormalizeGradOp>(*context);
     attach<Precision::Wide, CompareOp, CastOp, CumulativeOp, ScatterOp, ScatterElementsOp,
            ArgReduceOp, ArgPoolOp, TopKOp>(*context);
     ReduceOp::attachInterface<ReducePrecision>(*context);
-    SoftmaxOp::attachInterface<SoftmaxPrecision>(*context);
+    SoftmaxOp::attachInterface<SoftmaxPrecision<SoftmaxOp>>(*context);
+    SoftmaxGradOp::attachInterface<SoftmaxPrecision<SoftmaxGradOp>>(*context);
     AttentionOp::attachInterface<AttentionPrecision<AttentionOp>>(*context);
     AttentionGradOp::attachInterface<AttentionPrecision<AttentionGradOp>>(*context);
     PoolOp::attachInterface<PoolPrecision>(*context);

@@ -19,6 +19,18 @@ def AutoPar_UnaryOp : AutoPar_ValueOp<"unary", [Elementwise, SameOperandsAndResu
   let hasVerifier = 1;
 }
 
+def AutoPar_UnaryGradOp : AutoPar_GradientOp<"unary_grad", [Elementwise]> {
+  let summary = "the gradient of a unary function whose derivative is a formula";
+  let description = [{
+    `gradient` times the derivative at `input`, for gelu, gelu_tanh and silu:
+    `%d = autopar.unary_grad gelu %x, %g : tensor<8x256xf32>`
+  }];
+  let arguments = (ins AutoPar_UnaryKindAttr:$kind, AutoPar_Tensor:$input, AutoPar_Tensor:$gradient);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "`` $kind $input `,` $gradient attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def AutoPar_BinaryOp : AutoPar_ValueOp<"binary", [Elementwise, SameOperandsAndResultType]> {
   let summary = "a function of two elements";
   let description = "`%y = autopar.binary add %a, %b : tensor<8x256xf32>`";

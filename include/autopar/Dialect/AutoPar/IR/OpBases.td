@@ -29,5 +29,10 @@ class AutoPar_ValueOp<string mnemonic, list<Trait> traits = []>
 class AutoPar_PositionalOp<string mnemonic, list<Trait> traits = []>
     : AutoPar_Op<mnemonic, !listconcat([Pure,
         DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["partition"]>, CostOpInterface], traits)>;
+// The gradient of an operation by its operand as one operation of one type: expanded where kernels begin.
+class AutoPar_GradientOp<string mnemonic, list<Trait> traits = []>
+    : AutoPar_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType,
+        DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+        DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>], traits)>;
 
 #endif

@@ -79,6 +79,18 @@ def AutoPar_SoftmaxOp : AutoPar_ValueOp<"softmax", [SameOperandsAndResultType]> 
   let hasVerifier = 1;
 }
 
+def AutoPar_SoftmaxGradOp : AutoPar_GradientOp<"softmax_grad"> {
+  let summary = "the gradient of a softmax by its input";
+  let description = [{
+    `output` is what the softmax yielded, `gradient` that of `output`:
+    `%d = autopar.softmax_grad %y, %g dim 1 : tensor<8x256xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$output, AutoPar_Tensor:$gradient, I64Attr:$dim, UnitAttr:$log);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$output `,` $gradient `dim` $dim (`log` $log^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def AutoPar_NormalizeOp : AutoPar_ValueOp<"normalize", [SameOperandsAndResultType]> {
   let summary = "values brought to zero mean and unit variance along dimensions";
   let description = [{
@@ -89,6 +101,19 @@ def AutoPar_NormalizeOp : AutoPar_ValueOp<"normalize", [SameOperandsAndResultTyp
   let arguments = (ins AutoPar_Tensor:$input, DenseI64ArrayAttr:$dims, F64Attr:$epsilon, UnitAttr:$rms);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$input `dims` $dims `epsilon` $epsilon (`rms` $rms^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_NormalizeGradOp : AutoPar_GradientOp<"normalize_grad"> {
+  let summary = "the gradient of a normalization by its input";
+  let description = [{
+    `output` is what the normalization of `input` yielded, `gradient` that of `output`; statistics are computed again:
+    `%d = autopar.normalize_grad %x, %y, %g dims [1] epsilon 1.0e-05 : tensor<8x256xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, AutoPar_Tensor:$output, AutoPar_Tensor:$gradient,
+                       DenseI64ArrayAttr:$dims, F64Attr:$epsilon, UnitAttr:$rms);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `,` $output `,` $gradient `dims` $dims `epsilon` $epsilon (`rms` $rms^)? attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
