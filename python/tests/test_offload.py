@@ -107,6 +107,19 @@ def test_a_gpu_learns_the_same_bits(model: pathlib.Path, tmp_path: pathlib.Path,
     assert results[0].keys() == results[1].keys() and all(np.array_equal(results[0][key], results[1][key]) for key in results[0])
 
 
+def test_the_plan_tells_what_a_process_holds(tmp_path: pathlib.Path) -> None:
+    """Device and host memory of CPU ranks are both the process's."""
+    models.save("gpt2-124m", tmp_path / "m.onnx", layers=2)
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", offload="state")
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind={"batch": 2, "seq": 16}, ranks=2, train=train)
+    device, host = memory(tmp_path / "m.bin")
+    run = subprocess.run([autopar.find_tool("autopar-run"), tmp_path / "m.bin", "--input", "input_ids=zeros", "--input", "labels=zeros", "--benchmark",
+                          "--steps", "2", "--quiet"], capture_output=True, text=True, check=True, timeout=120)
+    told = json.loads(run.stdout.splitlines()[-1])
+    assert 0 <= told["planned_bytes"] - 2 * (device + host) < 0.01 * told["planned_bytes"]
+    assert told["peak_bytes"] == pytest.approx(told["planned_bytes"], rel=0.03)
+
+
 def test_training_goes_on_with_and_without(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     plain = compile_step(model, tmp_path / "plain.bin", "--ranks", "2")
     offloaded = compile_step(model, tmp_path / "offloaded.bin", "--ranks", "4", "--mesh", "data=2,tensor=2", "--offload", "state")

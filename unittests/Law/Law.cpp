@@ -30,7 +30,10 @@ static double toleranceOf(const Case &c) {
 std::ostream &operator<<(std::ostream &out, const Case &c) {
   return out << "seed " << c.seed << ", " << c.cell.op << " / " << c.cell.factor << " / "
              << c.cell.collective << ", " << c.ranks << " ranks, size " << c.size << ", "
-             << c.precision << (c.trains ? ", training" : "");
+             << c.precision << (c.trains ? ", training" : "")
+             << (c.states == StateKind::Kept        ? ", with state"
+                 : c.states == StateKind::Offloaded ? ", with state in host memory"
+                                                    : "");
 }
 
 std::vector<Cell> allCells() {
@@ -53,7 +56,7 @@ DrawnModule Law::draw(const Case &c) {
   DrawnModule drawn = drawModule(context, c.seed, c.cell.op, c.size);
   // Differentiation writes out what an earlier one made.
   bool isGone = c.trains && isa_and_present<mlir::autopar::ExpansionOpInterface>(drawn.target);
-  if (isGone || (c.trains && !addTrainingStep(*drawn.module, c.seed))) {
+  if (isGone || (c.trains && !addTrainingStep(*drawn.module, c.seed, c.states))) {
     drawn.module = nullptr;
     return drawn;
   }
@@ -79,7 +82,9 @@ OwningOpRef<ModuleOp> Law::partitioned(const Case &c, std::set<Cell> *cells) {
 }
 
 ::autopar::Result<std::vector<Output>> Law::reference(const Case &c) {
-  DrawnModule drawn = draw(c);
+  Case whole = c; // on one device, nothing elsewhere
+  whole.states = c.states == StateKind::Offloaded ? StateKind::Kept : c.states;
+  DrawnModule drawn = draw(whole);
   return runModule(*drawn.module, c.seed);
 }
 

@@ -27,6 +27,7 @@ struct Case {
   int size = 4;
   std::string precision = "f32";
   bool trains = false;
+  StateKind states = StateKind::Given; ///< of training
 };
 
 std::ostream &operator<<(std::ostream &out, const Case &c);

@@ -5,6 +5,7 @@
 #include "Law.h"
 #include "BreakCollective.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/ShardingRuleInterface.h"
 
 #include <cstdio>
@@ -112,23 +113,28 @@ TEST_F(Law, AnyPlanComputesInNarrowFloatsWhatOneDeviceComputes) {
 TEST_F(Law, AnyPlanTrainsLikeOneDevice) {
   std::vector<Cell> cells = allCells();
   std::set<std::string> trained;
-  int wanted = caseCount() / 20, run = 0, failures = 0;
+  int wanted = caseCount() / 10, run = 0, offloaded = 0, failures = 0;
   for (uint64_t attempt = 0; run < wanted && attempt < 20000 && failures < 10; ++attempt) {
     Case c{200000 + attempt, cells[(attempt * 7) % cells.size()], rankCounts[attempt % 4],
            1 + static_cast<int>(attempt % 2)};
     c.trains = true;
-    if (!partitioned(c))
+    c.states = static_cast<StateKind>(attempt % 3);
+    OwningOpRef<ModuleOp> module = partitioned(c);
+    if (!module)
       continue;
     ++run;
     trained.insert(c.cell.op);
+    auto function = module->lookupSymbol<func::FuncOp>("main");
+    offloaded += llvm::any_of(function.getArguments(), mlir::autopar::isOnHost);
     if (std::string why = violation(c); !why.empty()) {
       ++failures;
       ADD_FAILURE() << shrink(c) << " (first seen: " << c << "): " << why;
     }
   }
   EXPECT_GE(run, wanted);
-  std::printf("%d training steps over %zu operations, %d failures\n", run, trained.size(),
-              failures);
+  EXPECT_GE(offloaded, run / 8);
+  std::printf("%d training steps over %zu operations, %d with state in host memory, %d failures\n",
+              run, trained.size(), offloaded, failures);
 }
 
 TEST_F(Law, SabotageIsCaught) {

@@ -62,6 +62,7 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     uint64_t kind = std::mt19937_64(attempt)();
     bool splits = kind % 4 == 2 || kind % 8 == 0;
     c.trains = kind % 2;
+    c.states = static_cast<StateKind>(kind / 8 % 3);
     DrawnModule drawn = draw(c);
     if (!drawn.module || !drawn.target)
       continue;
@@ -82,7 +83,8 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     // Stages are anchored at what is the same in all micro-batches; without them, anywhere.
     std::mt19937_64 random(c.seed);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (!splits || !function.getArgAttr(i, "autopar.micro_batches"))
+      if (!(splits && function.getArgAttr(i, "autopar.micro_batches")) &&
+          !function.getArgAttr(i, "autopar.donated"))
         function.setArgAttr(i, mlir::autopar::kStageAttribute,
                             builder.getI64IntegerAttr(splits ? 0 : random() % c.ranks));
     PassManager manager(&context);
@@ -126,7 +128,9 @@ TEST_F(Law, StagesOnMeshesOfDifferentSizesComputeWhatOneDeviceComputes) {
            {ops[attempt % ops.size()], "", ""},
            ranks,
            1 + static_cast<int>(attempt % 4)};
-    c.trains = std::mt19937_64(attempt)() % 2;
+    uint64_t kind = std::mt19937_64(attempt)();
+    c.trains = kind % 2;
+    c.states = static_cast<StateKind>(kind / 8 % 3);
     DrawnModule drawn = draw(c);
     if (!drawn.module || !drawn.target)
       continue;
@@ -141,8 +145,9 @@ TEST_F(Law, StagesOnMeshesOfDifferentSizesComputeWhatOneDeviceComputes) {
     OpBuilder builder(&context);
     std::mt19937_64 random(c.seed);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      function.setArgAttr(i, mlir::autopar::kStageAttribute,
-                          builder.getI64IntegerAttr(random() % 2));
+      if (!function.getArgAttr(i, "autopar.donated"))
+        function.setArgAttr(i, mlir::autopar::kStageAttribute,
+                            builder.getI64IntegerAttr(random() % 2));
     PassManager cutter(&context);
     mlir::autopar::buildPhase(cutter, mlir::autopar::Phase::CutStages, options, {});
     if (failed(cutter.run(*drawn.module)))

@@ -3,6 +3,7 @@
 #include "RandomPlan.h"
 
 #include "autopar/Transforms/StageMeshes.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -56,6 +57,19 @@ static MeshAxes declareMesh(ModuleOp module, std::mt19937_64 &random, int ranks)
   return MeshAxes::of(mesh);
 }
 
+/// What a step hands on lies as it did before.
+static void shardKeptState(func::FuncOp function) {
+  llvm::StringMap<Attribute> kept;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, "autopar.donated"))
+      kept[function.getArgAttrOfType<StringAttr>(i, "autopar.name")] =
+          function.getArgAttr(i, "autopar.sharding");
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, "autopar.name"))
+      if (Attribute sharding = kept.lookup(name))
+        function.setResultAttr(i, "autopar.sharding", sharding);
+}
+
 bool autopar_law::drawPlan(DrawnModule &drawn, uint64_t seed, int ranks, const Cell &wanted) {
   if (!drawn.target)
     return false;
@@ -73,6 +87,7 @@ bool autopar_law::drawPlan(DrawnModule &drawn, uint64_t seed, int ranks, const C
         i, "autopar.sharding",
         resultSharding(rule, draw(enumerateStrategies(rule, mesh)), 0).toAttr(mesh));
   }
+  shardKeptState(function);
   for (Operation &op : function.getBody().front().without_terminator()) {
     FactorAxes axes = draw(enumerateStrategies(shardingRuleOf(&op), mesh));
     op.setAttr("autopar.strategy", strategyToAttr(axes, mesh));

@@ -3,10 +3,12 @@
 #include "RandomStep.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/Optimizers.h"
 #include "autopar/Training/UpdateFormulas.h"
 
+#include <map>
 #include <random>
 
 using namespace mlir;
@@ -20,9 +22,9 @@ constexpr const char *optimizers[] = {"sgd(lr=0.1)", "sgd(lr=0.1,momentum=0.9,ne
 
 class StepDrawer {
 public:
-  StepDrawer(func::FuncOp function, uint64_t seed)
-      : function(function), terminator(function.getBody().front().getTerminator()),
-        builder(terminator), b(builder, function.getLoc()), random(seed),
+  StepDrawer(func::FuncOp function, uint64_t seed, autopar_law::StateKind states)
+      : function(function), states(states), terminator(function.getBody().front().getTerminator()),
+        builder(terminator), b(builder, function.getLoc()), random(seed), places(seed),
         results(terminator->getOperands()) {}
 
   bool draw() {
@@ -41,6 +43,7 @@ public:
     results.push_back(loss);
     auto call = ::autopar::Call::parse("optimizer", optimizers[random() % std::size(optimizers)]);
     auto optimizer = makeOptimizer(*call);
+    mayBeZero = call->name == "sgd";
     (*optimizer)->weightDecay = 0.01;
     UpdateFormulas formulas(function, call->name, **optimizer);
     for (auto [value, gradient] : llvm::zip_equal(values, *gradients))
@@ -75,12 +78,27 @@ private:
               Value gradient) {
     auto scalar = RankedTensorType::get({}, builder.getF64Type());
     SmallVector<Value> state;
+    size_t next = results.size(); // the parameter's
     for ([[maybe_unused]] StringRef name : optimizer.stateNames())
-      state.push_back(b.square(
-          addArgument(function, b.typeOf(parameter), "s" + Twine(function.getNumArguments()))));
+      state.push_back(drawState(b.typeOf(parameter), ++next));
     SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, 0.1), b.splat(scalar, 3));
-    UpdateOp next = formulas.apply(b, parameter, gradient, state, shared, {}, /*decays=*/true);
-    llvm::append_range(results, next.getResults());
+    UpdateOp updated = formulas.apply(b, parameter, gradient, state, shared, {}, /*decays=*/true);
+    llvm::append_range(results, updated.getResults());
+  }
+
+  /// No state is negative, and none that is divided by is zero: what steps hand on is zero at
+  /// first.
+  Value drawState(RankedTensorType type, size_t next) {
+    std::string name = "s" + std::to_string(function.getNumArguments());
+    if (states == autopar_law::StateKind::Given)
+      return b.square(addArgument(function, type, name));
+    BlockArgument kept =
+        addArgument(function, type, name + "/kept",
+                    {{builder.getStringAttr("autopar.donated"), builder.getUnitAttr()}});
+    keptBy[next] = name + "/kept";
+    if (states == autopar_law::StateKind::Offloaded && type.getRank() > 0 && places() % 4)
+      function.setArgAttr(kept.getArgNumber(), kOnHostAttribute, builder.getUnitAttr());
+    return mayBeZero ? Value(kept) : b.add(b.square(addArgument(function, type, name)), kept);
   }
 
   void nameNew() {
@@ -96,20 +114,25 @@ private:
     function.setFunctionType(builder.getFunctionType(function.getBody().front().getArgumentTypes(),
                                                      ValueRange(results).getTypes()));
     for (unsigned i = 0; i < results.size(); ++i)
-      function.setResultAttr(i, "autopar.name", builder.getStringAttr("y" + std::to_string(i)));
+      function.setResultAttr(
+          i, "autopar.name",
+          builder.getStringAttr(keptBy.count(i) ? keptBy[i] : "y" + std::to_string(i)));
   }
 
   func::FuncOp function;
+  autopar_law::StateKind states;
+  bool mayBeZero = false; ///< every state
   Operation *terminator;
   OpBuilder builder;
   FormulaBuilder b;
-  std::mt19937_64 random;
+  std::mt19937_64 random, places;
   SmallVector<Value> results;
+  std::map<size_t, std::string> keptBy; ///< arguments, by the result that is their next value
   int count = 0;
 };
 
 } // namespace
 
-bool autopar_law::addTrainingStep(ModuleOp module, uint64_t seed) {
-  return StepDrawer(module.lookupSymbol<func::FuncOp>("main"), seed).draw();
+bool autopar_law::addTrainingStep(ModuleOp module, uint64_t seed, StateKind states) {
+  return StepDrawer(module.lookupSymbol<func::FuncOp>("main"), seed, states).draw();
 }
