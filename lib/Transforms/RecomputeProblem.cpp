@@ -41,14 +41,26 @@ static int64_t bufferBytes(Value value) {
 
 namespace {
 
+/// What the programs of all meshes have in common.
+struct Step {
+  explicit Step(func::FuncOp function)
+      : shared(shareGathers(function)), microBatches(function.getBody().front()), stages(function),
+        phases(function.getBody().front()) {}
+
+  SmallVector<Operation *> shared; ///< gathers that serve both passes
+  MicroBatches microBatches;
+  Stages stages;
+  StagePhases phases;
+};
+
 class MeshProgram {
 public:
-  MeshProgram(func::FuncOp function, const ::autopar::Schedule &schedule, int32_t mesh,
-              const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
-              function_ref<bool(StringRef)> isKnown, ArrayRef<Operation *> shared)
+  MeshProgram(func::FuncOp function, const Step &step, const ::autopar::Schedule &schedule,
+              int32_t mesh, const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
+              function_ref<bool(StringRef)> isKnown)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
-        isKnown(isKnown), times(cluster, devices), microBatches(block), stages(function),
-        phases(block), shared(shared) {}
+        isKnown(isKnown), times(cluster, devices), microBatches(step.microBatches),
+        stages(step.stages), phases(step.phases), shared(step.shared) {}
 
   RecomputeProblem run() {
     addArguments();
@@ -283,10 +295,10 @@ private:
   int32_t mesh;
   function_ref<bool(StringRef)> isKnown;
   KernelTime times;
-  MicroBatches microBatches;
-  Stages stages;
-  StagePhases phases;
-  ArrayRef<Operation *> shared; ///< gathers that serve both passes
+  const MicroBatches &microBatches;
+  const Stages &stages;
+  const StagePhases &phases;
+  ArrayRef<Operation *> shared;
   RecomputeProblem problem;
   DenseMap<Value, int32_t> places;
   DenseSet<Value> returned, inPlace;
@@ -318,11 +330,11 @@ mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &p
   ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
   if (!meshes)
     return meshes.status();
-  SmallVector<Operation *> shared = shareGathers(function);
+  Step step(function);
   std::vector<RecomputeProblem> problems;
   for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh) {
     problems.push_back(
-        MeshProgram(function, *schedule, mesh, (*meshes)[mesh], cluster, isKnown, shared).run());
+        MeshProgram(function, step, *schedule, mesh, (*meshes)[mesh], cluster, isKnown).run());
     dropUnfit(problems.back());
     problems.back().layers = layersOf(problems.back());
   }
