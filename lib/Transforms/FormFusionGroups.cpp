@@ -153,7 +153,7 @@ llvm::SetVector<Value> BlockWriter::readsOf(Operation *op) const {
 int64_t BlockWriter::positionOf(const Cluster &cluster) const {
   auto isForward = [&](Operation *op) {
     auto phase = op->getAttrOfType<StringAttr>("autopar.phase");
-    return !(phase && phase.getValue() == "backward") &&
+    return !(phase && phase.getValue() == "backward") && op->getNumResults() > 0 &&
            graph.isExported(op->getResult(0), cluster);
   };
   auto last = llvm::find_if(llvm::reverse(cluster.ops), isForward);

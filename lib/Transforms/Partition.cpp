@@ -265,7 +265,9 @@ private:
     Block &block = function.getBody().front();
     for (BlockArgument argument : llvm::to_vector(block.getArguments())) {
       unsigned index = argument.getArgNumber();
-      auto type = cast<RankedTensorType>(argument.getType());
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!type)
+        return function.emitOpError() << "argument " << index << " is not a ranked tensor";
       DenseMap<int64_t, Value> made; // meshes of one shape read the same
       for (int64_t mesh : meshesOf(argument, stages.of(argument))) {
         auto attr = function.getArgAttrOfType<ShardingAttr>(index, "autopar.sharding");

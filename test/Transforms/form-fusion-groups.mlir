@@ -125,3 +125,11 @@ func.func @early(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>, %u: tensor<4x8xf32>)
   %g = autopar.dot_general %s, %v contract [1] x [0] {autopar.id = "y/vjp.1", autopar.phase = "backward"} : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   return %z, %g : tensor<8x4xf32>, tensor<8x8xf32>
 }
+
+// What gives nothing stays where it is.
+// CHECK-LABEL: func.func @messages
+// CHECK: autopar.send
+func.func @messages(%x: tensor<8xf32>) {
+  autopar.send %x to 0 tag 0 : tensor<8xf32>
+  return
+}

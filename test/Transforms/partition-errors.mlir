@@ -14,3 +14,11 @@ func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32> {autopar.sharding = #autopa
   // expected-error @+1 {{result 0 is 'tensor<8xf32>' on each rank, but its sharding asks for 'tensor<4xf32>'; run autopar-insert-reshards first}}
   return %x : tensor<8xf32>
 }
+
+// -----
+
+autopar.mesh @mesh ["t" = 2]
+// expected-error @+1 {{'func.func' op argument 0 is not a ranked tensor}}
+func.func @main(%x: i64) {
+  return
+}

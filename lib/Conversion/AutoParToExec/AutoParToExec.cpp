@@ -335,6 +335,32 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
 
 //===-- entry points ------------------------------------------------------------------===//
 
+/// Messages go to meshes that there are, and say for each rank of their own with whom it exchanges.
+static LogicalResult checkMessages(func::FuncOp function, MeshOp own, ArrayRef<MeshOp> meshes) {
+  auto check = [&](Operation *op, int64_t position, DenseI32ArrayAttr peers) -> LogicalResult {
+    auto count = static_cast<int64_t>(meshes.size());
+    if (position < 0 || position >= count)
+      return op->emitOpError() << "names mesh " << position << ", but the module declares "
+                               << count;
+    if (peers && peers.size() != own.rankCount())
+      return op->emitOpError() << "lists " << peers.size() << " peers for the " << own.rankCount()
+                               << " ranks of its mesh";
+    if (!peers && own.rankCount() > MeshOp(meshes[position]).rankCount())
+      return op->emitOpError() << "lists no peers, and mesh " << position << " has fewer than the "
+                               << own.rankCount() << " ranks of its own";
+    return success();
+  };
+  for (Operation &op : function.getBody().front()) {
+    if (auto send = dyn_cast<SendOp>(op);
+        send && failed(check(send, send.getPosition(), send.getPeersAttr())))
+      return failure();
+    if (auto receive = dyn_cast<ReceiveOp>(op);
+        receive && failed(check(receive, receive.getPosition(), receive.getPeersAttr())))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptions &options) {
   auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
   llvm::erase_if(functions, [](func::FuncOp function) {
@@ -350,6 +376,9 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
   KernelPool kernels{ModuleOp::create(builder, module.getLoc(), "kernels"), {}};
   SmallVector<std::unique_ptr<ProgramBuilder>> programs;
   for (func::FuncOp function : functions) {
+    MeshOp own = meshes.empty() ? MeshOp() : meshes[programs.size()];
+    if (!function.isExternal() && failed(checkMessages(function, own, meshes)))
+      return failure();
     std::string name = "class" + std::to_string(programs.size());
     programs.push_back(std::make_unique<ProgramBuilder>(function, name, kernels, options));
     if (failed(programs.back()->lower()))

@@ -93,3 +93,40 @@ module {
     return
   }
 }
+
+// -----
+
+autopar.mesh @mesh ["t" = 2]
+func.func @main(%x: tensor<8xf32>) {
+  // expected-error @+1 {{'autopar.send' op names mesh 3, but the module declares 1}}
+  autopar.send %x to 3 tag 0 : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @main() -> tensor<8xf32> {
+  // expected-error @+1 {{'autopar.receive' op names mesh 0, but the module declares 0}}
+  %0 = autopar.receive from 0 tag 0 : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+autopar.mesh @m0 ["t" = 2]
+autopar.mesh @m1 ["t" = 1] devices [2]
+func.func @main(%x: tensor<8xf32>) attributes {autopar.stage = 0 : i64} {
+  // expected-error @+1 {{'autopar.send' op lists 1 peers for the 2 ranks of its mesh}}
+  autopar.send %x to 1 peers [2] tag 0 : tensor<8xf32>
+  return
+}
+
+// -----
+
+autopar.mesh @m0 ["t" = 2]
+autopar.mesh @m1 ["t" = 1] devices [2]
+func.func @main(%x: tensor<8xf32>) attributes {autopar.stage = 0 : i64} {
+  // expected-error @+1 {{'autopar.send' op lists no peers, and mesh 1 has fewer than the 2 ranks of its own}}
+  autopar.send %x to 1 tag 0 : tensor<8xf32>
+  return
+}
