@@ -11,9 +11,6 @@ using ::autopar::Plan;
 using ::autopar::RecomputeProblem;
 using ::autopar::RecomputeSolution;
 
-/// A plan whose search counts less than this share of the limit fits: the search knows neither
-/// copies that are resharded nor scratch. What is fetched from host memory it does not know at all.
-static constexpr double kFree = 0.6;
 /// How often a plan is lowered to see whether it fits.
 static constexpr int kFittings = 8;
 
@@ -59,8 +56,9 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
     return failure();
   double limit = judge.limitBytes();
   Plan now = *handoff.plan;
+  // The search does not know what is fetched from host memory.
   bool isWhole = now.recompute.empty() && now.offload.empty();
-  if (isWhole && static_cast<double>(*llvm::max_element(now.believed.peakBytes)) <= kFree * limit)
+  if (isWhole && judge.surelyFits(now.believed.peakBytes))
     return success();
   Plan bare = PlanJudge::withoutRecomputation(now);
   std::vector<RecomputeProblem> problems;

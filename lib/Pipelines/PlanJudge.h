@@ -29,6 +29,12 @@ public:
   /// Reads the cluster; before anything else.
   LogicalResult load();
   double limitBytes() const { return limit; } ///< per device
+  /// Whether a plan whose search counts these bytes per mesh fits without being judged: the search
+  /// knows neither copies that are resharded nor scratch, and that is much of a small model.
+  bool surelyFits(ArrayRef<int64_t> bytes) const {
+    auto most = static_cast<double>(*llvm::max_element(bytes));
+    return most <= 0.6 * limit && limit - most >= 64 << 20;
+  }
   /// What devices of a mesh have less than the limit, where nobody set one.
   int64_t missingOn(const ::autopar::Plan &plan, size_t mesh) const;
 

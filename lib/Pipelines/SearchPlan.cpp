@@ -14,9 +14,6 @@ using ::autopar::Plan;
 
 namespace {
 
-/// A plan whose search counts less than this share of the limit fits: the search knows neither
-/// copies that are resharded nor scratch.
-constexpr double kFree = 0.6;
 /// A plan whose search counts less than this share of the limit is not held up by it.
 constexpr double kUnbound = 0.85;
 /// Limits, in that of the device, under which shardings are searched for which every layer is
@@ -51,7 +48,7 @@ public:
     ArrayRef<ComputesAgain> others = kRecomputed;
     if (!searched(own, ComputesAgain::Nothing, why))
       return chooseAmong(std::nullopt, others, own, why);
-    if (static_cast<double>(handoff.plan->believed.peakBytes.front()) <= kFree * limit)
+    if (judge.surelyFits(handoff.plan->believed.peakBytes))
       return success();
     return chooseAmong(taken(), others, own, why);
   }
