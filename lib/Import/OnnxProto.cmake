@@ -22,6 +22,11 @@ endforeach()
 if(NOT AUTOPAR_ONNX_PROTO_TEXT)
   message(FATAL_ERROR "no ONNX proto found: install the Python package onnx (and set AUTOPAR_ONNX_PYTHON) or libonnx-dev")
 endif()
+file(STRINGS ${AUTOPAR_ONNX_PROTO_TEXT} onnx_multi_device REGEX "^message ShardingSpecProto")
+if(NOT onnx_multi_device)
+  message(FATAL_ERROR "${AUTOPAR_ONNX_PROTO_TEXT} is older than ONNX 1.18 (IR 11): run scripts/install-packages, which makes "
+                      ".venv with a newer one, or install the Python package onnx and set AUTOPAR_ONNX_PYTHON")
+endif()
 message(STATUS "ONNX proto: ${AUTOPAR_ONNX_PROTO_TEXT}")
 
 find_package(Protobuf REQUIRED)
