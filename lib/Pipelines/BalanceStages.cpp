@@ -1,131 +1,258 @@
 // SPDX-License-Identifier: Apache-2.0
 // See the header. The bottleneck moves as in Aceso (Liu et al., EuroSys 2024), but all stages at
-// once: the dynamic program over cuts is asked again with the paces of meshes.
+// once: the dynamic program over cuts is asked again with what meshes took.
 #include "BalanceStages.h"
 
+#include "PlanJudge.h"
 #include "SearchPlan.h"
 
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// How often a pipeline is cut again at most.
-static constexpr int kRounds = 3;
+/// How often a pipeline is cut again at most, by the search and by kernels.
+static constexpr int kRounds = 2;
 /// In times of the mean: up to this the busiest mesh is no bottleneck.
 static constexpr double kEqual = 1.02;
+/// In times of a step of kernels: what a cut may take that is better. They are told to half a
+/// percent (docs/Benchmarks.md, Simulation).
+static constexpr double kBetter = 0.995;
+
+static func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
+
+static double most(ArrayRef<double> us) { return *llvm::max_element(us); }
+static double mean(ArrayRef<double> us) {
+  return std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
+}
 
 namespace {
 
-/// What meshes do, seen from the cut.
-class Balance {
+/// What the cut is told of each mesh. Its work takes as long per microsecond as that of others, and
+/// there is what it does beside it, or gains: an embedding and a head stay where they are when a
+/// layer moves.
+class CutTerms {
 public:
-  Balance(const SearchHandoff &found, ArrayRef<double> workUs, int64_t microBatches)
-      : loads(found.loads), stepUs(found.plan ? found.plan->believed.stepUs : found.leanestUs),
-        workUs(workUs), microBatches(microBatches) {
-    for (const MeshLoad &load : loads) {
-      most = std::max(most, load.workUs + load.againUs);
-      sum += load.workUs + load.againUs;
+  /// What says that `meshUs` was done in a step of `plan`.
+  CutTerms(ModuleOp uncut, const CutPlan &plan, ArrayRef<double> meshUs)
+      : paces(meshUs.size(), 1), extraUs(meshUs.size(), 0) {
+    auto microBatches = static_cast<double>(MicroBatches(mainOf(uncut).getBody().front()).count());
+    if (auto given = mainOf(uncut)->getAttrOfType<DenseF64ArrayAttr>(kStagePaceAttribute))
+      paces = given.asArrayRef().vec();
+    double expected = 0, taken = 0;
+    for (auto [pace, work, us] : llvm::zip_equal(paces, plan.workUs, meshUs)) {
+      expected += pace * work;
+      taken += us / microBatches;
+    }
+    for (auto [pace, extra, work, us] : llvm::zip_equal(paces, extraUs, plan.workUs, meshUs)) {
+      pace *= taken / expected;
+      extra = us / microBatches - pace * work;
+    }
+  }
+  /// A part of the way from what the cut was told before.
+  CutTerms &damp(ArrayRef<double> beforeUs, double part) {
+    for (auto [mesh, extra] : llvm::enumerate(extraUs)) {
+      double before = beforeUs.empty() ? 0 : beforeUs[mesh];
+      extra = before + part * (extra - before);
+    }
+    return *this;
+  }
+  /// How many bytes a device of each mesh needs for its work.
+  void need(ArrayRef<MeshLoad> loads, ArrayRef<double> workUs) {
+    for (auto [load, us] : llvm::zip_equal(loads, workUs))
+      bytesPerUs.push_back(static_cast<double>(load.leastBytes) / us);
+  }
+  void tell(func::FuncOp function) const {
+    Builder builder(function.getContext());
+    function->setAttr(kStagePaceAttribute, builder.getDenseF64ArrayAttr(paces));
+    function->setAttr(kStageExtraAttribute, builder.getDenseF64ArrayAttr(extraUs));
+    if (!bytesPerUs.empty())
+      function->setAttr(kStageBytesAttribute, builder.getDenseF64ArrayAttr(bytesPerUs));
+  }
+  ArrayRef<double> extra() const { return extraUs; }
+
+private:
+  std::vector<double> paces, extraUs, bytesPerUs; ///< the second of a micro-batch
+};
+
+/// What a search found of a cut: a plan, or what is missing for one.
+class Searched {
+public:
+  explicit Searched(const SearchHandoff &found)
+      : stepUs(found.plan ? found.plan->believed.stepUs : found.leanestUs), fits(found.plan) {
+    for (const MeshLoad &load : found.loads) {
+      meshUs.push_back(load.workUs + load.againUs);
       missing = std::max(missing, load.leastBytes - load.limitBytes);
       least = std::max(least, load.leastBytes);
     }
-    missing = found.plan ? 0 : missing;
   }
-
-  double us() const { return stepUs; }
-  int64_t missingBytes() const { return missing; }
+  int64_t missingBytes() const { return fits ? 0 : missing; }
   /// What the devices of some mesh need; 0: unknown.
   int64_t leastBytes() const { return least; }
+  bool isBetterThan(const Searched &other) const {
+    if (fits)
+      return !other.fits || stepUs < other.stepUs;
+    return !other.fits && missing < other.missing;
+  }
   /// Whether equal loads would be of use.
-  bool isWorthwhile(BalanceBounds bounds) const {
-    if (loads.size() < 2 || loads.size() != workUs.size() || sum == 0)
+  bool isWorthwhile(size_t meshes, BalanceBounds bounds) const {
+    if (meshUs.size() < 2 || meshUs.size() != meshes || most(meshUs) <= 0)
       return false;
-    double mean = sum / static_cast<double>(loads.size()), best = stepUs * mean / most;
-    return missing > 0 ? best < bounds.missingUs : most > kEqual * mean && best < bounds.fittingUs;
+    double best = stepUs * mean(meshUs) / most(meshUs);
+    return missingBytes() > 0 ? best < bounds.missingUs
+                              : most(meshUs) > kEqual * mean(meshUs) && best < bounds.fittingUs;
   }
-  /// Says so to the cut.
-  void tell(func::FuncOp function) const {
-    std::vector<double> paces, bytes;
-    for (auto [load, us] : llvm::zip_equal(loads, workUs)) {
-      paces.push_back((load.workUs + load.againUs) / (us * static_cast<double>(microBatches)));
-      bytes.push_back(static_cast<double>(load.leastBytes) / us);
-    }
-    Builder builder(function.getContext());
-    function->setAttr(kStagePaceAttribute, builder.getDenseF64ArrayAttr(paces));
-    if (missing > 0)
-      function->setAttr(kStageBytesAttribute, builder.getDenseF64ArrayAttr(bytes));
-  }
+  ArrayRef<double> loads() const { return meshUs; }
 
 private:
-  std::vector<MeshLoad> loads;
+  std::vector<double> meshUs; ///< of a step
   double stepUs;
-  ArrayRef<double> workUs;
-  int64_t microBatches;
-  double most = 0, sum = 0;
+  bool fits;
   int64_t missing = 0, least = 0;
 };
 
-func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
+/// Cuts a module in many ways, never twice in the same.
+class Recutter {
+public:
+  Recutter(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower)
+      : module(module), options(options), lower(lower) {}
 
-/// What the cut gave each mesh, which nobody asks for after this.
-SmallVector<double> takeWork(ModuleOp module) {
-  auto work = mainOf(module)->getAttrOfType<DenseF64ArrayAttr>(kStageWorkAttribute);
-  mainOf(module)->removeAttr(kStageWorkAttribute);
-  return work ? SmallVector<double>(work.asArrayRef()) : SmallVector<double>();
-}
+  void know(const CutPlan &plan) { known.push_back(plan.workUs); }
+  /// Not yet searched. Nullopt: known.
+  FailureOr<std::optional<CutPlan>> cut(const CutTerms *terms) {
+    CutPlan next{OwningOpRef<ModuleOp>(module.clone()), {}, {}, {}};
+    func::FuncOp function = mainOf(*next.module);
+    if (terms) {
+      terms->tell(function);
+      next.extraUs = terms->extra().vec();
+    }
+    if (options.stages > 1 && failed(runPhase(*next.module, Phase::CutStages, options)))
+      return failure();
+    if (auto work = function->getAttrOfType<DenseF64ArrayAttr>(kStageWorkAttribute)) {
+      next.workUs = work.asArrayRef().vec();
+      function->removeAttr(kStageWorkAttribute);
+    }
+    if (llvm::is_contained(known, next.workUs))
+      return std::optional<CutPlan>();
+    know(next);
+    return std::optional(std::move(next));
+  }
+  /// Whether there is a plan; `errors` are what was said where not.
+  bool search(CutPlan &cut, std::vector<Diagnostic> &errors) {
+    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+        return failure();
+      errors.push_back(std::move(diagnostic));
+      return success();
+    });
+    return succeeded(searchPlan(*cut.module, options, lower, cut.found));
+  }
+
+private:
+  ModuleOp module;
+  const AutoShardOptions &options;
+  const LowerOptions &lower;
+  std::vector<std::vector<double>> known; ///< what cuts gave to meshes
+};
 
 } // namespace
 
 FailureOr<CutPlan> mlir::autopar::cutAndSearch(ModuleOp module, const AutoShardOptions &options,
                                                const LowerOptions &lower, SearchHandoff start,
                                                BalanceBounds bounds, int64_t *leastBytes) {
-  std::optional<CutPlan> best;
-  std::optional<Balance> balance;
-  std::vector<SmallVector<double>> works;
-  works.reserve(kRounds + 1);
-  std::vector<Diagnostic> whyNot; // the first cut has no plan
-  auto search = [&](OwningOpRef<ModuleOp> &cut, SearchHandoff &found) {
-    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-        return failure();
-      if (works.size() == 1)
-        whyNot.push_back(std::move(diagnostic));
-      return success();
-    });
-    return searchPlan(*cut, options, lower, found);
+  Recutter recutter(module, options, lower);
+  auto searched = [&](CutPlan &cut, const std::optional<::autopar::Plan> &from,
+                      std::vector<Diagnostic> &errors) {
+    cut.found.start = from ? from : start.start;
+    cut.found.again = start.again;
+    recutter.search(cut, errors);
+    return Searched(cut.found);
   };
-  int64_t microBatches = MicroBatches(mainOf(module).getBody().front()).count();
-  for (int round = 0; round <= kRounds; ++round) {
-    CutPlan next{OwningOpRef<ModuleOp>(module.clone()), {}};
-    if (balance)
-      balance->tell(mainOf(*next.module));
-    if (options.stages > 1 && failed(runPhase(*next.module, Phase::CutStages, options)))
-      return failure();
-    SmallVector<double> workUs = takeWork(*next.module);
-    if (llvm::is_contained(works, workUs))
-      break; // the same cut again
-    works.push_back(workUs);
-    next.found.start = best && best->found.plan ? best->found.plan : start.start;
-    next.found.again = start.again;
-    bool isFound = succeeded(search(next.module, next.found));
-    Balance now(next.found, works.back(), microBatches);
-    bool isBetter = !balance || (isFound ? !best || !best->found.plan || now.us() < balance->us()
-                                         : now.missingBytes() < balance->missingBytes());
-    if (!isBetter)
-      break;
-    best = std::move(next);
-    balance.emplace(now);
-    if (!balance->isWorthwhile(bounds))
-      break;
-  }
-  if (!best->found.plan) {
-    for (Diagnostic &diagnostic : whyNot)
-      module.getContext()->getDiagEngine().emit(std::move(diagnostic));
-    if (leastBytes)
-      *leastBytes = balance->leastBytes();
+  FailureOr<std::optional<CutPlan>> first = recutter.cut(nullptr);
+  if (failed(first))
     return failure();
+  CutPlan best = std::move(**first);
+  std::vector<Diagnostic> whyNot, others;
+  Searched bestFound = searched(best, std::nullopt, whyNot);
+  double part = 1;
+  for (int round = 0; round < kRounds; ++round) {
+    if (!bestFound.isWorthwhile(best.workUs.size(), bounds))
+      break;
+    CutTerms terms(module, best, bestFound.loads());
+    terms.damp(best.extraUs, part);
+    if (bestFound.missingBytes() > 0)
+      terms.need(best.found.loads, best.workUs);
+    FailureOr<std::optional<CutPlan>> next = recutter.cut(&terms);
+    if (failed(next))
+      return failure();
+    if (!*next)
+      break;
+    Searched found = searched(**next, best.found.plan, others);
+    if (found.isBetterThan(bestFound)) {
+      best = std::move(**next);
+      bestFound = std::move(found);
+    } else {
+      part /= 2;
+    }
   }
-  return std::move(*best);
+  if (best.found.plan)
+    return best;
+  for (Diagnostic &diagnostic : whyNot)
+    module.getContext()->getDiagEngine().emit(std::move(diagnostic));
+  if (leastBytes)
+    *leastBytes = bestFound.leastBytes();
+  return failure();
+}
+
+/// What the meshes of a cut work by their kernels.
+static FailureOr<std::vector<double>> timeKernels(CutPlan &cut, const AutoShardOptions &options,
+                                                  const LowerOptions &lower) {
+  PlanJudge judge(*cut.module, options, lower);
+  if (failed(judge.load()))
+    return failure();
+  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(*cut.found.plan);
+  if (failed(times))
+    return failure();
+  cut.found.plan->believed.kernelsUs = times->stepUs;
+  return std::move(times->meshUs);
+}
+
+LogicalResult mlir::autopar::refineByKernels(ModuleOp module, const AutoShardOptions &options,
+                                             const LowerOptions &lower, CutPlan &plan) {
+  FailureOr<std::vector<double>> meshUs = timeKernels(plan, options, lower);
+  if (failed(meshUs))
+    return failure();
+  Recutter recutter(module, options, lower);
+  recutter.know(plan);
+  std::vector<Diagnostic> errors;
+  double part = 1;
+  for (int round = 0; round < kRounds; ++round) {
+    if (meshUs->size() != plan.workUs.size() || meshUs->size() < 2 ||
+        most(*meshUs) <= kEqual * mean(*meshUs))
+      break;
+    CutTerms terms(module, plan, *meshUs);
+    FailureOr<std::optional<CutPlan>> next = recutter.cut(&terms.damp(plan.extraUs, part));
+    if (failed(next))
+      return failure();
+    if (!*next)
+      break;
+    (*next)->found.start = plan.found.plan;
+    (*next)->found.again = plan.found.again;
+    if (recutter.search(**next, errors)) {
+      FailureOr<std::vector<double>> nextUs = timeKernels(**next, options, lower);
+      if (failed(nextUs))
+        return failure();
+      if ((*next)->found.plan->believed.kernelsUs < kBetter * plan.found.plan->believed.kernelsUs) {
+        plan = std::move(**next);
+        meshUs = std::move(nextUs);
+        continue;
+      }
+    }
+    part /= 2;
+  }
+  return success();
 }

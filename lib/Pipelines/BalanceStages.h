@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cut into stages and the search of its shardings, in a loop: what a mesh takes, and whether its
-// part fits, is known only once it has been searched.
+// A cut into stages and the search of its shardings, in loops: what a mesh takes, and whether its
+// part fits, is known only once it has been searched, and what its kernels take once it is lowered.
 #pragma once
 
 #include "autopar/Pipelines/Pipelines.h"
@@ -12,6 +12,8 @@ namespace mlir::autopar {
 struct CutPlan {
   OwningOpRef<ModuleOp> module; ///< cut and searched
   SearchHandoff found;
+  std::vector<double> workUs;  ///< of each mesh in a micro-batch, shared evenly; may be empty
+  std::vector<double> extraUs; ///< what the cut was told that each mesh takes beside it
 };
 
 /// Which cuts are left as they are: those that could not become faster than this.
@@ -28,5 +30,10 @@ struct BalanceBounds {
 FailureOr<CutPlan> cutAndSearch(ModuleOp module, const AutoShardOptions &options,
                                 const LowerOptions &lower, SearchHandoff start,
                                 BalanceBounds bounds, int64_t *leastBytes = nullptr);
+
+/// Says what a step of the plan takes by its kernels (Plan::believed). Cuts `module`, of which
+/// `plan` is a cut, again by what meshes work in them, while a step gets shorter by that.
+LogicalResult refineByKernels(ModuleOp module, const AutoShardOptions &options,
+                              const LowerOptions &lower, CutPlan &plan);
 
 } // namespace mlir::autopar

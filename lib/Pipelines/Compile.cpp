@@ -292,6 +292,7 @@ private:
     if (!us || !isDescribed)
       return Status::ok();
     (*module)->removeAttr(kStepTimeAttribute);
+    (*module)->removeAttr(kMeshTimesAttribute);
     found.plan->believed.kernelsUs = us.getValueAsDouble();
     result.plan = found.plan->toJson();
     (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));

@@ -40,6 +40,15 @@ static std::vector<int64_t> plannedBytes(const PlanJudge &judge, const Plan &pla
   return bytes;
 }
 
+/// What programs need that was not believed of them, of the mesh where that is the most.
+static int64_t unknownBytes(const PlanJudge &judge, const Plan &plan, ArrayRef<int64_t> planned) {
+  int64_t most = 0;
+  if (plan.believed.peakBytes.size() == planned.size())
+    for (auto [mesh, believed, bytes] : llvm::enumerate(plan.believed.peakBytes, planned))
+      most = std::max(most, bytes - judge.missingOn(plan, mesh) - believed);
+  return most;
+}
+
 static bool fitsHost(ModuleOp programs, const LowerOptions &lower) {
   return lower.hostMemoryLimit == 0 ||
          llvm::all_of(programs.getOps<exec::ProgramOp>(), [&](exec::ProgramOp program) {
@@ -82,12 +91,16 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
       problems = *found;
     }
     std::vector<RecomputeSolution> solutions;
-    for (auto [problem, bytes] : llvm::zip_equal(problems, planned)) {
+    int64_t most = unknownBytes(judge, now, planned);
+    for (auto [mesh, problem, bytes] : llvm::enumerate(problems, planned)) {
       int64_t missing = bytes - static_cast<int64_t>(limit);
       RecomputeSolution leanest;
       // A little more than is missing: buffers do not fit each other exactly.
       if (missing > 0)
-        problem.memoryLimitBytes -= missing + static_cast<int64_t>(limit / 256);
+        problem.memoryLimitBytes =
+            std::min(problem.memoryLimitBytes - missing,
+                     static_cast<int64_t>(limit) - judge.missingOn(now, mesh) - most) -
+            static_cast<int64_t>(limit / 256);
       auto solution = ::autopar::chooseRecomputation(problem, &leanest);
       if (!solution)
         return emitError(module.getLoc())

@@ -158,7 +158,7 @@ LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   return success();
 }
 
-FailureOr<double> PlanJudge::kernelsUs(const Plan &plan) const {
+FailureOr<PlanJudge::KernelTimes> PlanJudge::kernelTimes(const Plan &plan) const {
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
   if (failed(copy))
     return failure();
@@ -172,7 +172,12 @@ FailureOr<double> PlanJudge::kernelsUs(const Plan &plan) const {
   if (failed(manager.run(**copy)))
     return failure();
   auto us = (**copy)->getAttrOfType<FloatAttr>(kStepTimeAttribute);
-  return us ? FailureOr<double>(us.getValueAsDouble()) : FailureOr<double>(failure());
+  if (!us)
+    return failure();
+  KernelTimes times{us.getValueAsDouble(), {}};
+  if (auto meshes = (**copy)->getAttrOfType<DenseF64ArrayAttr>(kMeshTimesAttribute))
+    times.meshUs = meshes.asArrayRef().vec();
+  return times;
 }
 
 LogicalResult PlanJudge::believeLayers(JudgedPlan &judged) const {

@@ -16,6 +16,7 @@ struct JudgedPlan {
   ::autopar::Plan plan; ///< with its recomputation, as believed
   ::autopar::PlanDetails details;
   std::vector<MeshLoad> loads;
+  ComputesAgain again = ComputesAgain::Nothing; ///< what it was searched with
   bool fits = false, isJudged = false;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
 };
@@ -46,8 +47,12 @@ public:
   /// backward pass will.
   LogicalResult price(::autopar::Plan &plan, const ::autopar::PlanDetails &details) const;
 
-  /// What a step takes by the kernels that the plan becomes (docs/Simulation.md), in us.
-  FailureOr<double> kernelsUs(const ::autopar::Plan &plan) const;
+  struct KernelTimes {
+    double stepUs = 0;
+    std::vector<double> meshUs; ///< what each mesh of a pipeline works in its rows
+  };
+  /// By the kernels that the plan becomes (docs/Simulation.md).
+  FailureOr<KernelTimes> kernelTimes(const ::autopar::Plan &plan) const;
 
   static ::autopar::Plan withoutRecomputation(::autopar::Plan plan);
   /// A copy of the module that is lowered along the plan until fusion groups are formed.

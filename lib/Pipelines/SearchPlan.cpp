@@ -16,6 +16,8 @@ namespace {
 
 /// A plan whose search counts less than this share of the limit is not held up by it.
 constexpr double kUnbound = 0.85;
+/// In times of what the start promised: beyond this, other ways to compute again are searched.
+constexpr double kFar = 1.1;
 /// Limits, in that of the device, under which shardings are searched for which every layer is
 /// computed again.
 constexpr double kRelaxed[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
@@ -48,9 +50,11 @@ public:
     ArrayRef<ComputesAgain> others = kRecomputed;
     if (!searched(own, ComputesAgain::Nothing, why))
       return chooseAmong(std::nullopt, others, own, why);
-    if (judge.surelyFits(handoff.plan->believed.peakBytes))
+    if (judge.surelyFits(handoff.plan->believed.peakBytes)) {
+      handoff.again = ComputesAgain::Nothing;
       return success();
-    return chooseAmong(taken(), others, own, why);
+    }
+    return chooseAmong(taken(ComputesAgain::Nothing), others, own, why);
   }
 
 private:
@@ -88,8 +92,8 @@ private:
   }
 
   /// What was searched last.
-  JudgedPlan taken() {
-    JudgedPlan candidate{std::move(*handoff.plan), std::move(handoff.details), {}};
+  JudgedPlan taken(ComputesAgain again) {
+    JudgedPlan candidate{std::move(*handoff.plan), std::move(handoff.details), {}, again};
     handoff.plan.reset();
     return candidate;
   }
@@ -98,6 +102,7 @@ private:
     handoff.details = std::move(candidate.details);
     handoff.loads = std::move(candidate.loads);
     handoff.isJudged = candidate.isJudged;
+    handoff.again = candidate.again;
     return success();
   }
 
@@ -122,7 +127,7 @@ private:
         continue; // would find the same
       if (!searched(relaxed(own, factor), ComputesAgain::Layers, why))
         return false; // nor under a lower one
-      JudgedPlan found = taken();
+      JudgedPlan found = taken(ComputesAgain::Layers);
       unlimitedBytes =
           std::min(unlimitedBytes, static_cast<double>(found.plan.believed.peakBytes.front()));
       // A limit that binds as little as the one before gives the same plan.
@@ -133,6 +138,13 @@ private:
         return isEnough;
     }
     return false;
+  }
+
+  /// One of many that are tried is not looked at from all sides, unless it is much slower than it
+  /// was thought to be.
+  bool isEnough(const JudgedPlan &best) const {
+    return handoff.again &&
+           (!handoff.start || best.plan.believed.stepUs <= kFar * handoff.start->believed.stepUs);
   }
 
   /// The fastest whole of the plan that fits without recomputation, if there is one, and those
@@ -160,9 +172,9 @@ private:
     if (best && best->plan.recompute.empty() && isUnbound)
       return deliver(std::move(*best));
     for (ComputesAgain what : recomputed) {
-      if (best && handoff.again)
-        break; // one of many that are tried
-      if (searched(own, what, why) && failed(consider(taken())))
+      if (best && isEnough(*best))
+        break;
+      if (searched(own, what, why) && failed(consider(taken(what))))
         return failure();
     }
     // What the search cannot fit may fit as the program that it becomes; else it says what it

@@ -88,6 +88,7 @@ public:
     insertTransfers();
     setStageDevices(function, devices);
     function->removeAttr(kStagePaceAttribute);
+    function->removeAttr(kStageExtraAttribute);
     function->removeAttr(kStageBytesAttribute);
     return success();
   }
@@ -159,6 +160,9 @@ private:
     if (auto paces = function->getAttrOfType<DenseF64ArrayAttr>(kStagePaceAttribute))
       for (auto [mesh, pace] : llvm::zip(meshes, paces.asArrayRef()))
         mesh.pace = pace;
+    if (auto extra = function->getAttrOfType<DenseF64ArrayAttr>(kStageExtraAttribute))
+      for (auto [mesh, us] : llvm::zip(meshes, extra.asArrayRef()))
+        mesh.extraUs = us;
     if (auto bytes = function->getAttrOfType<DenseF64ArrayAttr>(kStageBytesAttribute))
       for (auto [mesh, perUs] : llvm::zip(meshes, bytes.asArrayRef()))
         mesh.bytesPerUs = perUs;

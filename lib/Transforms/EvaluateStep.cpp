@@ -52,6 +52,9 @@ public:
     }
   }
 
+  /// What each mesh works in the rows of the step; empty without stages.
+  ArrayRef<double> meshUs() const { return rowsUs; }
+
   ::autopar::Result<double> stepUs() {
     std::vector<Queues> queues(meshes.size());
     planHosts();
@@ -311,6 +314,10 @@ private:
     auto run = ::autopar::runVirtualTime(rows.program);
     if (!run)
       return run.status();
+    rowsUs.assign(meshes.size(), 0);
+    for (const ::autopar::VirtualTask &task : rows.program.tasks)
+      if (int32_t queue = task.queues.front(); queue < schedule.meshes)
+        rowsUs[queue] += task.durationUs;
     ready.clear();
     for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
       double end = run->tasks[run->timelines[mesh].back()].endUs;
@@ -395,6 +402,7 @@ private:
   std::map<std::pair<int32_t, int32_t>, double>
       linkUs;                    ///< from mesh to mesh: until when it is busy
   DenseMap<Value, double> ready; ///< microseconds after the walk's begin
+  std::vector<double> rowsUs;    ///< per mesh
 };
 
 struct EvaluateStepPass : mlir::autopar::impl::EvaluateStepPassBase<EvaluateStepPass> {
@@ -438,11 +446,15 @@ private:
     for (const Mesh &mesh : meshes)
       if (::autopar::Status status = mesh.verify(*loaded); !status.isOk())
         return function.emitOpError() << status.message();
-    ::autopar::Result<double> us =
-        StepEvaluator(function, *schedule, std::move(meshes), *loaded, target == "cpu").stepUs();
+    StepEvaluator evaluator(function, *schedule, std::move(meshes), *loaded, target == "cpu");
+    ::autopar::Result<double> us = evaluator.stepUs();
     if (!us)
       return function.emitOpError() << us.status().message();
-    getOperation()->setAttr(kStepTimeAttribute, Builder(&getContext()).getF64FloatAttr(*us));
+    Builder builder(&getContext());
+    getOperation()->setAttr(kStepTimeAttribute, builder.getF64FloatAttr(*us));
+    if (!evaluator.meshUs().empty())
+      getOperation()->setAttr(kMeshTimesAttribute,
+                              builder.getDenseF64ArrayAttr(evaluator.meshUs()));
     return success();
   }
 };

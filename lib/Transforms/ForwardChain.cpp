@@ -21,6 +21,8 @@ using ::autopar::Schedule;
 static constexpr int64_t kAllSizes = 16;
 /// What part of the devices of a type the smallest mesh has where sizes are parts.
 static constexpr int64_t kMostParts = 16;
+/// Of its work, what a stage takes at the least, however little is said to be beside it.
+static constexpr double kLeastOfWork = 0.1;
 
 ForwardChain::ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops,
                            const ::autopar::Cluster &cluster, bool trains, bool recomputes)
@@ -123,17 +125,49 @@ double ForwardChain::messageUs(int32_t place, size_t ranks) const {
                               link.bytesPerSecond;
 }
 
+/// A sub-mesh, as far as a stage's costs depend on it.
+struct mlir::autopar::ChainShape {
+  const ::autopar::DeviceType *device;
+  size_t devices;
+  double pace = 1, extraUs = 0, bytesPerUs = 0;
+  bool operator==(const ChainShape &) const = default;
+};
+
 /// A problem and what its sub-meshes are.
 struct mlir::autopar::ChainProblem {
   ::autopar::StageCutProblem problem;
   std::vector<int32_t> places;
-  struct Shape {
-    const ::autopar::DeviceType *device;
-    size_t devices;
-    double pace = 1, bytesPerUs = 0;
-  };
-  SmallVector<Shape> shapes; ///< of the sub-meshes
+  SmallVector<ChainShape> shapes; ///< of the sub-meshes
 };
+
+/// Operations [begin, end), shared evenly.
+double ForwardChain::workUs(int32_t begin, int32_t end, const ChainShape &shape) const {
+  const std::vector<double> &list = times.at(shape.device);
+  return (list[end] - list[begin]) / static_cast<double>(shape.devices);
+}
+
+/// The same as a stage.
+double ForwardChain::stageUs(int32_t begin, int32_t end, const ChainShape &shape) const {
+  double us = shape.pace * workUs(begin, end, shape);
+  return std::max(kLeastOfWork * us, us + shape.extraUs) + messageUs(begin, shape.devices) +
+         messageUs(end, shape.devices);
+}
+
+ChainShape ForwardChain::shapeOf(const ChainMesh &mesh, int32_t turns) const {
+  return {&cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end())),
+          mesh.devices.size(), mesh.pace, mesh.extraUs / turns, mesh.bytesPerUs};
+}
+
+void ForwardChain::addStage(ChainCut &cut, int32_t begin, int32_t end,
+                            const ChainShape &shape) const {
+  double all = times.at(shape.device).back();
+  cut.shares.push_back(all > 0 ? workUs(begin, end, {shape.device, 1}) / all : 0);
+  cut.wholeUs.push_back(all / static_cast<double>(shape.devices));
+  if (begin == 0)
+    return;
+  cut.places.push_back(begin);
+  cut.messagesUs += messageUs(begin, shape.devices);
+}
 
 /// Micro-batches in flight: never fewer than with fewer stages behind, which the program relies on.
 static std::function<int64_t(int32_t)> inFlightOf(const Schedule &schedule) {
@@ -150,7 +184,7 @@ static std::function<int64_t(int32_t)> inFlightOf(const Schedule &schedule) {
 /// before those of the second.
 static void tellStages(ChainProblem &chain, int32_t stages) {
   std::vector<::autopar::SubMesh> any = std::move(chain.problem.subMeshes);
-  SmallVector<ChainProblem::Shape> shapes = chain.shapes;
+  SmallVector<ChainShape> shapes = chain.shapes;
   chain.problem.subMeshes.clear();
   chain.shapes.clear();
   for (int32_t stage = 0; stage < stages; ++stage) {
@@ -182,23 +216,17 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
   problem.leastStages = problem.mostStages = schedule.stages;
   problem.microBatches = schedule.microBatches;
   problem.inFlight = inFlightOf(schedule);
-  auto workUs = [&](int32_t begin, int32_t end, const ChainProblem::Shape &shape) {
-    const std::vector<double> &list = times.at(shape.device);
-    return (list[places[end]] - list[places[begin]]) / static_cast<double>(shape.devices);
-  };
   problem.cost = [&](int32_t begin, int32_t end, int32_t mesh) {
-    const ChainProblem::Shape &shape = chain.shapes[mesh];
+    const ChainShape &shape = chain.shapes[mesh];
     auto ranks = static_cast<int64_t>(shape.devices);
     int32_t first = places[begin], last = places[end];
     if (!demanded.empty() &&
         !mayBe(first, last, schedule.stages - 1 - problem.subMeshes[mesh].stagesAfter))
       return ::autopar::StageCost{::autopar::kForbidden, 0, 0, 0};
-    double us = workUs(begin, end, shape);
     ::autopar::StageCost cost;
-    cost.timeUs =
-        shape.pace * us + messageUs(first, shape.devices) + messageUs(last, shape.devices);
+    cost.timeUs = stageUs(first, last, shape);
     if (shape.bytesPerUs > 0) {
-      cost.stateBytes = static_cast<int64_t>(shape.bytesPerUs * us);
+      cost.stateBytes = static_cast<int64_t>(shape.bytesPerUs * workUs(first, last, shape));
     } else {
       cost.stateBytes = (state[last] - state[first]) / ranks;
       cost.savedBytes = (saved[last] - saved[first]) / ranks;
@@ -210,45 +238,65 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
     return found.status();
   ChainCut cut;
   for (const ::autopar::CutStage &stage : found->stages) {
-    const ChainProblem::Shape &shape = chain.shapes[stage.subMesh];
-    double us = workUs(stage.begin, stage.end, {shape.device, 1});
-    double all = times.at(shape.device).back();
-    cut.shares.push_back(all > 0 ? us / all : 1.0 / schedule.stages);
-    cut.wholeUs.push_back(all / static_cast<double>(shape.devices));
+    addStage(cut, places[stage.begin], places[stage.end], chain.shapes[stage.subMesh]);
     cut.subMeshes.push_back(stage.subMesh % static_cast<int32_t>(kinds));
-    if (stage.begin == 0)
-      continue;
-    cut.places.push_back(places[stage.begin]);
-    cut.messagesUs += messageUs(places[stage.begin], shape.devices);
   }
   cut.timeUs = found->timeUs;
   cut.missingBytes = found->missingBytes;
   return cut;
 }
 
-Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &schedule) const {
-  ChainProblem chain;
-  auto shapeOf = [&](const ChainMesh &mesh) {
-    return ChainProblem::Shape{
-        &cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end())),
-        mesh.devices.size(), mesh.pace, mesh.bytesPerUs};
+Result<ChainCut> ForwardChain::solveTurns(ArrayRef<ChainMesh> meshes,
+                                          const Schedule &schedule) const {
+  std::vector<int32_t> places = placesToCut(schedule.stages);
+  SmallVector<ChainShape> shapes;
+  for (const ChainMesh &mesh : meshes)
+    shapes.push_back(shapeOf(mesh, schedule.stages / schedule.meshes));
+  ::autopar::TurnCutProblem problem;
+  problem.layers = static_cast<int32_t>(places.size()) - 1;
+  problem.stages = schedule.stages;
+  problem.meshes = schedule.meshes;
+  problem.microBatches = schedule.microBatches;
+  problem.timeUs = [&](int32_t begin, int32_t end, int32_t stage) {
+    int32_t first = places[begin], last = places[end];
+    return !demanded.empty() && !mayBe(first, last, stage)
+               ? ::autopar::kForbidden
+               : stageUs(first, last, shapes[schedule.meshOf(stage)]);
   };
+  Result<::autopar::TurnCut> found = ::autopar::cutTurns(problem);
+  if (!found)
+    return found.status();
+  ChainCut cut;
+  for (auto [stage, begin] : llvm::enumerate(found->begins)) {
+    bool isLast = stage + 1 == found->begins.size();
+    int32_t mesh = schedule.meshOf(static_cast<int32_t>(stage));
+    addStage(cut, places[begin], isLast ? places.back() : places[found->begins[stage + 1]],
+             shapes[mesh]);
+    cut.subMeshes.push_back(mesh);
+  }
+  cut.timeUs = found->timeUs;
+  return cut;
+}
+
+Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &schedule) const {
+  if (schedule.stages > schedule.meshes) {
+    Result<ChainCut> found = solveTurns(meshes, schedule);
+    if (found)
+      found->meshes.assign(meshes.begin(), meshes.end());
+    return found;
+  }
+  ChainProblem chain;
   auto isFirst = [&](const ChainMesh &mesh) {
-    return mesh.devices.size() == meshes.front().devices.size() &&
-           shapeOf(mesh).device == shapeOf(meshes.front()).device &&
-           mesh.memoryBytes == meshes.front().memoryBytes && mesh.pace == meshes.front().pace &&
-           mesh.bytesPerUs == meshes.front().bytesPerUs;
+    return shapeOf(mesh, 1) == shapeOf(meshes.front(), 1) &&
+           mesh.memoryBytes == meshes.front().memoryBytes;
   };
   // Each mesh counts as one device.
   chain.problem.devices = {schedule.stages};
   bool areEqual = llvm::all_of(meshes, isFirst);
   for (int32_t s = 0; s < (areEqual ? 1 : schedule.stages); ++s) {
-    const ChainMesh &mesh = meshes[schedule.meshOf(s)];
-    chain.shapes.push_back(shapeOf(mesh));
-    // Stages that take turns on a mesh share its memory; their number may not be equal.
-    int64_t turns = schedule.stages / schedule.meshes;
+    chain.shapes.push_back(shapeOf(meshes[s], 1));
     chain.problem.subMeshes.push_back(
-        {"mesh", {1}, turns > 1 ? 0 : mesh.memoryBytes, areEqual ? -1 : schedule.stages - 1 - s});
+        {"mesh", {1}, meshes[s].memoryBytes, areEqual ? -1 : schedule.stages - 1 - s});
   }
   Result<ChainCut> found = solve(chain, schedule);
   if (found)

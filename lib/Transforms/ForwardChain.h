@@ -17,6 +17,7 @@ struct ChainMesh {
   SmallVector<int64_t> devices;
   int64_t memoryBytes = 0; ///< per device; 0: no limit
   double pace = 1;         ///< how many times as long it takes as its work shared evenly
+  double extraUs = 0;      ///< of a micro-batch, beside that; may be below 0
   double bytesPerUs = 0;   ///< of work shared evenly, that a device needs; 0: as tensors say
 };
 
@@ -42,6 +43,7 @@ std::vector<ChainMesh> chainMeshes(const ::autopar::Cluster &cluster,
                                    ArrayRef<SmallVector<int64_t>> devices, int64_t memoryBytes);
 
 struct ChainProblem;
+struct ChainShape;
 
 class ForwardChain {
 public:
@@ -55,8 +57,8 @@ public:
   /// there is none.
   void demandStages(std::vector<int32_t> stages) { demanded = std::move(stages); }
 
-  /// The cut by which a step of the schedule is fastest (StageCut.h) where its stages take turns on
-  /// `meshes`.
+  /// The cut by which a step of the schedule is fastest (StageCut.h) on `meshes`. Where stages take
+  /// turns on them, memory does not count.
   ::autopar::Result<ChainCut> cut(ArrayRef<ChainMesh> meshes,
                                   const ::autopar::Schedule &schedule) const;
   /// The fastest cut over all ways to share all devices of the cluster among as many meshes as
@@ -66,6 +68,12 @@ public:
 
 private:
   ::autopar::Result<ChainCut> solve(ChainProblem &chain, const ::autopar::Schedule &schedule) const;
+  ::autopar::Result<ChainCut> solveTurns(ArrayRef<ChainMesh> meshes,
+                                         const ::autopar::Schedule &schedule) const;
+  double workUs(int32_t begin, int32_t end, const ChainShape &shape) const;
+  double stageUs(int32_t begin, int32_t end, const ChainShape &shape) const;
+  ChainShape shapeOf(const ChainMesh &mesh, int32_t turns) const;
+  void addStage(ChainCut &cut, int32_t begin, int32_t end, const ChainShape &shape) const;
   bool mayBe(int32_t begin, int32_t end, int32_t stage) const;
   void findTimes(bool trains);
   void findCrossings(bool trains);

@@ -66,6 +66,28 @@ struct StageCut {
 /// problems and where no cut exists whatever the memory.
 Result<StageCut> cutStages(const StageCutProblem &problem);
 
+/// Stages that take turns on meshes: stage s on mesh s % meshes.
+struct TurnCutProblem {
+  int32_t layers = 0;
+  int32_t stages = 1, meshes = 1; ///< the second divides the first
+  int64_t microBatches = 1;
+  /// Layers [begin, end) as this stage: a micro-batch's forward and backward, at least 0;
+  /// kForbidden = cannot be.
+  std::function<double(int32_t begin, int32_t end, int32_t stage)> timeUs;
+};
+
+struct TurnCut {
+  std::vector<int32_t> begins; ///< the first layer of each stage
+  /// microBatches * busiest mesh + (meshes - 1) * slowest stage (Narayanan et al., "Efficient
+  /// large-scale language model training on GPU clusters", SC 2021, section 2.2)
+  double timeUs = 0;
+};
+
+/// A fast cut whose stages take turns: what a mesh does in all of its turns counts, so a turn may
+/// be long where another is short. The most even stages, then borders move while that helps; not
+/// always the fastest. BadInput where no cut is allowed.
+Result<TurnCut> cutTurns(const TurnCutProblem &problem);
+
 /// GPipe: all micro-batches are in flight everywhere.
 std::function<int64_t(int32_t)> inFlightGPipe(int64_t microBatches);
 /// 1F1B: one more with each stage behind, at most all.

@@ -8,5 +8,7 @@ namespace mlir::autopar {
 
 /// Microseconds of a step.
 constexpr llvm::StringLiteral kStepTimeAttribute = "autopar.step_us";
+/// Microseconds that each mesh of a pipeline works in the rows of a step.
+constexpr llvm::StringLiteral kMeshTimesAttribute = "autopar.mesh_us";
 
 } // namespace mlir::autopar

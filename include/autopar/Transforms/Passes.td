@@ -472,8 +472,8 @@ def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
   let description = [{
     Stands behind form-groups and insert-recompute, where kernels, library calls and collectives are known and one
     micro-batch is written. Each is counted as its instruction will be; collectives go on beside kernels, rows of the schedule and
-    messages follow on the event engine. The module gets `autopar.step_us`. On a cluster of one device that ends a kernel
-    within a microsecond:
+    messages follow on the event engine. The module gets `autopar.step_us` and, with stages, `autopar.mesh_us`: what each mesh
+    works in the rows. On a cluster of one device that ends a kernel within a microsecond:
 
     ```mlir
     module attributes {autopar.step_us = 1.0 : f64} {

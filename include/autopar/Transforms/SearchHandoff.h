@@ -23,8 +23,9 @@ struct MeshLoad {
 
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
-  std::optional<ComputesAgain> again;   ///< in: what `start` was searched with, with recomputation
-  std::optional<::autopar::Plan> plan;  ///< out: where the pass succeeds
+  /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
+  std::optional<ComputesAgain> again;
+  std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
   ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
   std::vector<MeshLoad> loads;    ///< out: of `plan`, or of what misses the least memory

@@ -26,6 +26,9 @@ void setStageDevices(func::FuncOp function, ArrayRef<SmallVector<int64_t>> meshe
 /// How many times as long each of these meshes takes as its work shared evenly: what they give
 /// up to sharding differs. autopar-cut-stages cuts by it; 1 where nobody says.
 constexpr StringLiteral kStagePaceAttribute = "autopar.stage_pace";
+/// What each of these meshes takes for a micro-batch beside its work, in microseconds; below 0
+/// where it takes less than the pace says.
+constexpr StringLiteral kStageExtraAttribute = "autopar.stage_extra";
 /// How many bytes a device of each of these meshes needs for a microsecond of such work, all that
 /// helps computed again. autopar-cut-stages gives no mesh more than it can hold.
 constexpr StringLiteral kStageBytesAttribute = "autopar.stage_bytes";
