@@ -11,8 +11,8 @@ static constexpr int64_t kFewDevices = 16;
 /// Devices up to which estimates begin with such numbers too.
 static constexpr int64_t kVeryFewDevices = 8;
 /// The ways to share devices that are tried, those that estimates begin with first.
-static constexpr DeviceShares kShares[] = {DeviceShares::Equal, DeviceShares::Parts,
-                                           DeviceShares::Any};
+static constexpr DeviceShares kShares[] = {DeviceShares::Given, DeviceShares::Equal,
+                                           DeviceShares::Parts, DeviceShares::Any};
 
 std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
   std::vector<int64_t> counts;
@@ -43,6 +43,8 @@ std::string PipelinePlaces::nameOf(PipelinePlace place) const {
     name += ", on parts of nodes";
   else if (place.shares == DeviceShares::Any)
     name += ", on any numbers of devices";
+  else if (place.shares == DeviceShares::Given)
+    name += ", on the meshes that are demanded";
   return name;
 }
 
@@ -52,21 +54,25 @@ bool PipelinePlaces::isOffered(PipelinePlace place) const {
   if (place.microBatches >= choices.microBatches.size() || place.stages >= choices.stages.size())
     return false;
   int64_t stages = choices.stages[place.stages], devices = cluster.deviceCount();
+  if (auto given = static_cast<int64_t>(demands.meshes().size()); given > 1)
+    return place.shares == DeviceShares::Given && stages == given;
   bool isGiven = !demands.meshes().empty(), divides = devices % stages == 0;
   bool areAlike = llvm::all_of(cluster.nodes, [&](const ::autopar::NodeGroup &group) {
     return group.deviceType == cluster.nodes.front().deviceType;
   });
   if (place.shares == DeviceShares::Equal)
     return divides && (stages == 1 || isGiven || areAlike);
-  return stages > 1 && !isGiven && (devices <= kFewDevices || !areAlike || !divides);
+  return place.shares != DeviceShares::Given && stages > 1 && !isGiven &&
+         (devices <= kFewDevices || !areAlike || !divides);
 }
 
 /// With one part of the batch. Numbers that do not divide the devices are begun with where devices
 /// are few, and else only tried beside better ones.
 SmallVector<PipelinePlace> PipelinePlaces::startsOf(size_t stages) const {
   bool divides = cluster.deviceCount() % choices.stages[stages] == 0;
+  bool isGiven = demands.meshes().size() > 1;
   SmallVector<PipelinePlace> found;
-  if (!divides && choices.stages.size() > 1 && cluster.deviceCount() > kVeryFewDevices)
+  if (!isGiven && !divides && choices.stages.size() > 1 && cluster.deviceCount() > kVeryFewDevices)
     return found;
   for (DeviceShares shares : kShares)
     if (PipelinePlace place{0, stages, shares}; isOffered(place) && (found.empty() || !divides))

@@ -65,6 +65,7 @@ private:
   };
 
   std::vector<ChainMesh> equalMeshes() const;
+  Result<ChainCut> cutGiven() const;
   void scaleMemory(std::vector<ChainMesh> &meshes) const;
   Status cutChain();
   Result<ChainCut> shareDevices() const;
@@ -98,6 +99,11 @@ private:
 };
 
 std::vector<Mesh> Estimator::meshes(const Group &group) const {
+  if (options.shares == DeviceShares::Given) {
+    Mesh mesh = Mesh::over("mesh", options.constraints.meshes()[group.stages.front()]);
+    mesh.devices = group.devices;
+    return {std::move(mesh)};
+  }
   if (std::vector<::autopar::MeshAxis> axes = options.constraints.mesh(); !axes.empty())
     return {Mesh::over("mesh", axes)};
   auto devices = static_cast<int64_t>(group.devices.size());
@@ -276,6 +282,23 @@ std::vector<ChainMesh> Estimator::equalMeshes() const {
   return meshes;
 }
 
+Result<ChainCut> Estimator::cutGiven() const {
+  SmallVector<SmallVector<int64_t>> devices;
+  int64_t next = 0;
+  for (const std::vector<::autopar::MeshAxis> &axes : options.constraints.meshes()) {
+    int64_t count = Mesh::over("mesh", axes).deviceCount();
+    devices.push_back(llvm::to_vector(llvm::seq(next, next + count)));
+    next += count;
+  }
+  if (next != cluster.deviceCount())
+    return Status::badInput("the meshes that are demanded have " + std::to_string(next) +
+                            " devices together, the cluster has " +
+                            std::to_string(cluster.deviceCount()));
+  std::vector<ChainMesh> meshes = chainMeshes(cluster, devices, options.memoryLimit);
+  scaleMemory(meshes);
+  return chain->cut(meshes, table);
+}
+
 void Estimator::scaleMemory(std::vector<ChainMesh> &meshes) const {
   for (ChainMesh &mesh : meshes)
     mesh.memoryBytes =
@@ -300,7 +323,9 @@ Status Estimator::cutChain() {
   bool isEqual = options.shares == DeviceShares::Equal;
   // What is short of memory here may yet be recomputed.
   chain.emplace(function, ops->forward, cluster, trains, !isEqual && options.recomputes);
-  Result<ChainCut> found = isEqual ? chain->cut(equalMeshes(), table) : shareDevices();
+  Result<ChainCut> found = isEqual ? chain->cut(equalMeshes(), table)
+                           : options.shares == DeviceShares::Given ? cutGiven()
+                                                                   : shareDevices();
   if (!found)
     return found.status();
   cut = found.take();
@@ -310,12 +335,16 @@ Status Estimator::cutChain() {
 /// In the order of their first stages.
 std::vector<Estimator::Group> Estimator::groupsOf(const ChainCut &own) const {
   std::vector<Group> groups;
-  std::map<std::tuple<const ::autopar::DeviceType *, size_t, int64_t>, size_t> numbers;
+  std::map<std::tuple<const ::autopar::DeviceType *, size_t, int64_t, std::string>, size_t> numbers;
+  std::vector<std::vector<::autopar::MeshAxis>> given;
+  if (options.shares == DeviceShares::Given)
+    given = options.constraints.meshes();
   for (auto [stage, mesh] : llvm::enumerate(own.meshes)) {
     std::vector<int64_t> devices(mesh.devices.begin(), mesh.devices.end());
     int64_t level = cluster.levelBetween(devices.front(), devices.back());
-    auto [it, isNew] =
-        numbers.try_emplace({&cluster.slowestOf(devices), devices.size(), level}, groups.size());
+    std::string shape = given.empty() ? "" : ::autopar::shapeText(given[stage]);
+    auto [it, isNew] = numbers.try_emplace(
+        {&cluster.slowestOf(devices), devices.size(), level, std::move(shape)}, groups.size());
     double share = own.shares[stage];
     if (isNew) {
       Group &group = groups.emplace_back();

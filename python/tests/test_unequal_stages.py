@@ -63,6 +63,26 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return small_gpt2.save(tmp_path_factory.mktemp("model"), layers=4)
 
 
+def test_meshes_that_are_demanded_stay_where_the_schedule_is_left_to_cost(model, tmp_path):
+    cluster = save_cluster(tmp_path, {"cpu": 8e8}, [{"count": 1, "devices_per_node": 4, "device_type": "cpu"}], 3e7)
+    bind = f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}"
+    for free in (["--micro-batches", "4", "--pipeline-schedule", "auto"], ["--micro-batches", "auto"], AUTO):
+        chosen = plan(model, bind, cluster, "given", "--stages", "2", *free, "--mesh", "data=1/tensor=3")
+        meshes = [[(axis["name"], axis["size"]) for axis in mesh["axes"] if axis["size"] > 1] for mesh in chosen.plan["meshes"].values()]
+        assert meshes == [[], [("tensor", 3)]]
+
+
+@pytest.mark.parametrize("mesh, words", [
+    ("data=1/data=2", "2 stages, on the meshes that are demanded: the meshes that are demanded have 3 devices together, the cluster has 4"),
+    ("data=1/data=1/data=2", "no pipeline is as demanded: mesh data=1/data=1/data=2 for each of 2 stages, with all 4 devices in them"),
+])
+def test_meshes_that_cannot_be_are_refused(model, tmp_path, mesh, words):
+    cluster = save_cluster(tmp_path, {"cpu": 8e8}, [{"count": 1, "devices_per_node": 4, "device_type": "cpu"}], 3e7)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        plan(model, f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}", cluster, "given", "--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "auto", "--mesh", mesh)
+    assert words in caught.value.stderr.decode()
+
+
 @pytest.mark.parametrize("first", ["slow", "fast"])
 def test_devices_of_two_types_get_what_they_can_do(model, tmp_path, first):
     """Devices so slow that work outweighs messages. No plan by hand is faster, and the step is that of one rank."""

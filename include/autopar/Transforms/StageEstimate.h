@@ -15,7 +15,8 @@ namespace mlir::autopar {
 enum class DeviceShares {
   Equal, ///< as many each, in order
   Parts, ///< what is fastest by the dynamic program, in equal parts of nodes and in whole nodes
-  Any    ///< the same in any number
+  Any,   ///< the same in any number
+  Given  ///< each stage has the mesh that the constraints say, on the next of its devices
 };
 
 struct StageEstimateOptions {
