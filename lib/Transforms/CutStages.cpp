@@ -261,15 +261,10 @@ private:
       for (OpOperand &operand : op->getOpOperands())
         moveTo(operand, placed.lookup(op));
     // The next value of an argument is where the argument is.
-    DenseMap<Attribute, BlockArgument> donors;
-    for (BlockArgument argument : function.getArguments())
-      if (Attribute name = function.getArgAttr(argument.getArgNumber(), "autopar.name");
-          name && isDonated(function, argument))
-        donors[name] = argument;
-    for (OpOperand &operand : block.getTerminator()->getOpOperands())
-      if (BlockArgument argument =
-              donors.lookup(function.getResultAttr(operand.getOperandNumber(), "autopar.name")))
-        moveTo(operand, stageOf.lookup_or(argument, 0));
+    for (auto [operand, donor] :
+         llvm::zip(block.getTerminator()->getOpOperands(), donorsOfResults(function)))
+      if (donor)
+        moveTo(operand, stageOf.lookup_or(donor, 0));
   }
 
   void moveTo(OpOperand &operand, int64_t stage) {

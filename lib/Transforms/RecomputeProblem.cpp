@@ -109,22 +109,9 @@ private:
 
   /// The next value of a donated argument is stored over it.
   void findNextValues() {
-    llvm::StringMap<BlockArgument> donated;
-    auto nameOf = [](DictionaryAttr attributes) {
-      auto name = attributes ? attributes.getAs<StringAttr>("autopar.name") : StringAttr();
-      return name ? name.getValue() : StringRef();
-    };
-    for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
-        donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = argument;
-    for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
-      BlockArgument donor =
-          donated.lookup(nameOf(function.getResultAttrDict(operand.getOperandNumber())));
-      if (!donor)
-        returned.insert(operand.get());
-      else
-        inPlace.insert(operand.get());
-    }
+    for (auto [value, donor] :
+         llvm::zip(block.getTerminator()->getOperands(), donorsOfResults(function)))
+      (donor ? inPlace : returned).insert(value);
   }
 
   /// What runs once and is read in every micro-batch, or by something that is.

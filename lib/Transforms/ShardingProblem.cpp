@@ -346,10 +346,10 @@ void ShardingProblem::addOperation(size_t position) {
 void ShardingProblem::addResults() {
   for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     auto type = tensorTypeOf(operand.get());
-    if (auto donor = outline.donorOf(operand.getOperandNumber())) {
-      int32_t argument = *donor, list = argumentLists[argument];
-      if (operand.get() != function.getArgument(argument))
-        connect(operand.get(), argument, list, stageOf(function.getArgument(argument)));
+    if (BlockArgument donor = outline.donorOf(operand.getOperandNumber())) {
+      int32_t argument = donor.getArgNumber(), list = argumentLists[argument];
+      if (operand.get() != donor)
+        connect(operand.get(), argument, list, stageOf(donor));
       resultLists.push_back(list);
       resultNodes.push_back(argument);
       continue;

@@ -5,6 +5,7 @@
 #include "FusionClusters.h"
 #include "RepeatInUsers.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "llvm/ADT/StringSet.h"
@@ -38,7 +39,8 @@ std::string mlir::autopar::planNameOfResult(func::FuncOp function, unsigned inde
 
 StepOutline::StepOutline(func::FuncOp function)
     : function(function), ids(planIds(function)), batches(function.getBody().front()),
-      ownStages(function), ownPhases(function.getBody().front()) {
+      ownStages(function), ownPhases(function.getBody().front()),
+      donors(donorsOfResults(function)) {
   for (auto [position, entry] : llvm::enumerate(ids)) {
     timeOf[entry.first] = position;
     if (batches.runsOf(entry.first) == 1)
@@ -50,7 +52,6 @@ StepOutline::StepOutline(func::FuncOp function)
       firstBackward = position;
   }
   timeOf[function.getBody().front().getTerminator()] = ids.size();
-  findDonors();
   numberKinds();
   for (auto [position, entry] : llvm::enumerate(ids)) {
     firstResult.push_back(lives.size());
@@ -59,22 +60,6 @@ StepOutline::StepOutline(func::FuncOp function)
       waits.push_back(isHeldForBackward(result));
     }
   }
-}
-
-void StepOutline::findDonors() {
-  std::map<std::string, unsigned> donated;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (function.getArgAttr(i, "autopar.donated"))
-      donated[planNameOfArgument(function, i)] = i;
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (auto name = function.getResultAttrOfType<StringAttr>(i, "autopar.name"))
-      if (auto donor = donated.find(name.str()); donor != donated.end())
-        donors[i] = donor->second;
-}
-
-std::optional<unsigned> StepOutline::donorOf(unsigned result) const {
-  auto it = donors.find(result);
-  return it == donors.end() ? std::nullopt : std::optional(it->second);
 }
 
 /// What groups clone is never stored. Other cheap operations are where all users compute too.
@@ -115,7 +100,7 @@ bool mlir::autopar::takesOver(HoldOp hold) {
       live = {lastRepeated + 1, lastRepeated + 1};
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
-      if (user->hasTrait<OpTrait::IsTerminator>() && donors.contains(use.getOperandNumber()))
+      if (user->hasTrait<OpTrait::IsTerminator>() && donors[use.getOperandNumber()])
         continue;
       bool isReadByAll = !isOfOne && batches.runsOf(user) > 1;
       live.end = std::max(live.end, isReadByAll ? lastRepeated : timeOf.lookup(user));

@@ -8,8 +8,6 @@
 #include "autopar/Planner/CostGraph.h"
 #include "autopar/Transforms/MicroBatches.h"
 
-#include <optional>
-
 namespace mlir::autopar {
 
 /// Names of operations in plans: `autopar.id`, made unique by position where it is missing or given
@@ -51,11 +49,10 @@ public:
   ::autopar::LiveInterval liveOf(BlockArgument argument) const { return liveOf(argument, 0); }
   /// Whether a micro-batch's result of the forward pass is held until its backward pass.
   bool waitsForBackward(OpResult result) const { return waits[indexOf(result)]; }
-  /// The argument whose next value a result is.
-  std::optional<unsigned> donorOf(unsigned result) const;
+  /// The argument whose next value a result is; null: none's.
+  BlockArgument donorOf(unsigned result) const { return donors[result]; }
 
 private:
-  void findDonors();
   void numberKinds();
   bool isHeldForBackward(OpResult result) const;
   size_t indexOf(OpResult result) const {
@@ -69,7 +66,7 @@ private:
   Stages ownStages;
   StagePhases ownPhases;
   DenseMap<Operation *, int64_t> timeOf;
-  DenseMap<unsigned, unsigned> donors;          ///< by result
+  SmallVector<BlockArgument> donors;            ///< by result
   int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch
   int64_t firstBackward = -1;                   ///< of these; -1: none
   std::vector<char> areInUsers;                 ///< livesInUsers of each operation

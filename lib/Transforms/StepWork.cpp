@@ -3,7 +3,6 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/LibraryContraction.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -75,32 +74,22 @@ static bool comesFromCollective(Value value) {
 
 /// State is written once it is known that no metric forbids it.
 void StepWork::findUpdates() {
-  llvm::StringMap<BlockArgument> donated;
-  auto nameOf = [](DictionaryAttr attributes) {
-    auto name = attributes ? attributes.getAs<StringAttr>("autopar.name") : StringAttr();
-    return name ? name.getValue() : StringRef();
-  };
-  for (BlockArgument argument : function.getArguments())
-    if (function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
-      donated[nameOf(function.getArgAttrDict(argument.getArgNumber()))] = argument;
-  for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
-    unsigned number = operand.getOperandNumber();
-    if (auto state = donated.find(nameOf(function.getResultAttrDict(number)));
-        state != donated.end()) {
-      Operation *op = operand.get().getDefiningOp();
+  for (auto [number, value, state] :
+       llvm::enumerate(block.getTerminator()->getOperands(), donorsOfResults(function))) {
+    if (state) {
+      Operation *op = value.getDefiningOp();
       updates.insert(op);
       // Who reads it writes it in place.
-      bool isStored =
-          op && isOnHost(state->second) && !llvm::is_contained(op->getOperands(), state->second);
+      bool isStored = op && isOnHost(state) && !llvm::is_contained(op->getOperands(), state);
       if (isStored)
-        copiedToHost.insert(operand.get());
-      if (isStored || comesFromCollective(operand.get()))
-        copied.push_back(operand.get());
+        copiedToHost.insert(value);
+      if (isStored || comesFromCollective(value))
+        copied.push_back(value);
     }
     if (function.getResultAttr(number, "autopar.guard"))
-      guards.push_back(operand.get());
+      guards.push_back(value);
     if (function.getResultAttr(number, "autopar.metric"))
-      metrics.push_back(operand.get());
+      metrics.push_back(value);
   }
 }
 

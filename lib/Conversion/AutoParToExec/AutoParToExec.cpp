@@ -202,11 +202,8 @@ LogicalResult ProgramBuilder::readArguments() {
     Argument info;
     if (failed(readArgument(argument, info)))
       return failure();
-    unsigned number = argument.getArgNumber();
     if (!names.insert(info.name).second)
       return function.emitOpError() << "has two arguments named \"" << info.name << "\"";
-    if (info.isDonated)
-      donatedByName[info.name] = number;
     if (!info.control.empty() && failed(bindControl(argument, info)))
       return failure();
     if (!info.isFixed() && info.control.empty()) {
@@ -218,6 +215,7 @@ LogicalResult ProgramBuilder::readArguments() {
     }
     arguments.push_back(info);
   }
+  donors = donorsOfResults(function);
   return success();
 }
 

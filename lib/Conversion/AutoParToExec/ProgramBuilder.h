@@ -218,10 +218,10 @@ private:
   SmallVector<CollectiveGroup> shardIndices;
   SmallVector<std::pair<int64_t, DenseI32ArrayAttr>> peers; ///< meshes, ranks
   Value rankValues;
-  Value controlWords;                      ///< the control buffer, where something reads it
-  SmallVector<int64_t> initialWords;       ///< what it holds before the first step
-  llvm::DenseSet<Value> taken;             ///< buffers that belong to arguments, constants, outputs
-  llvm::StringMap<unsigned> donatedByName; ///< donated arguments
+  Value controlWords;                ///< the control buffer, where something reads it
+  SmallVector<int64_t> initialWords; ///< what it holds before the first step
+  llvm::DenseSet<Value> taken;       ///< buffers that belong to arguments, constants, outputs
+  SmallVector<BlockArgument> donors; ///< by result of the function, null for an output
   mutable DenseMap<Operation *, bool> loadTimes; ///< of operations of the function
 };
 

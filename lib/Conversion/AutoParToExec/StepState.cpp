@@ -54,9 +54,7 @@ LogicalResult ProgramBuilder::bindControl(BlockArgument argument, const Argument
 }
 
 int64_t ProgramBuilder::donorOf(unsigned result) {
-  auto attribute = function.getResultAttrOfType<StringAttr>(result, "autopar.name");
-  auto found = donatedByName.find(attribute ? attribute.getValue() : StringRef());
-  return found == donatedByName.end() ? -1 : static_cast<int64_t>(found->second);
+  return donors[result] ? int64_t(donors[result].getArgNumber()) : -1;
 }
 
 LogicalResult ProgramBuilder::checkDonor(unsigned result) {

@@ -27,6 +27,17 @@ bool mlir::autopar::isParameter(Value value) {
   return function && function.getArgAttr(argument.getArgNumber(), "autopar.origin");
 }
 
+SmallVector<BlockArgument> mlir::autopar::donorsOfResults(func::FuncOp function) {
+  DenseMap<Attribute, BlockArgument> donated;
+  for (BlockArgument argument : function.getArguments())
+    if (Attribute name = function.getArgAttr(argument.getArgNumber(), "autopar.name");
+        name && function.getArgAttr(argument.getArgNumber(), "autopar.donated"))
+      donated[name] = argument;
+  return llvm::map_to_vector(llvm::seq(function.getNumResults()), [&](unsigned number) {
+    return donated.lookup(function.getResultAttr(number, "autopar.name"));
+  });
+}
+
 llvm::SetVector<Operation *> mlir::autopar::madeOfParameters(func::FuncOp function) {
   llvm::SetVector<Operation *> made;
   auto isOfParameters = [&](Value value) {

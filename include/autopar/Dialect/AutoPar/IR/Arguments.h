@@ -18,6 +18,8 @@ bool isOnHost(BlockArgument argument);
 std::string nameOfArgument(BlockArgument argument);
 /// Whether it has its values from the model.
 bool isParameter(Value value);
+/// Per result, the argument whose next value it is: the donated one of its name; else null.
+SmallVector<BlockArgument> donorsOfResults(func::FuncOp function);
 /// The operations of a function that read parameters, or what is made of them, and constants alone:
 /// a copy in another type.
 llvm::SetVector<Operation *> madeOfParameters(func::FuncOp function);
