@@ -25,6 +25,7 @@ constexpr Setting kSettings[] = {
     {"schedule", Kind::Word},
     {"mesh", Kind::Axes},
     {"batch-axis", Kind::Word},
+    {"expert-axis", Kind::Word},
     {"weight-axis", Kind::Word},
     {"sequence", Kind::Truth},
     {"zero", Kind::ZeroStage},

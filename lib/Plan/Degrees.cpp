@@ -27,6 +27,7 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   constexpr int64_t most = int64_t(1) << 24;
   Degrees degrees;
   degrees.data = fields.integer("data", 1, most, 1);
+  degrees.experts = fields.integer("experts", 1, most, 1);
   degrees.tensor = fields.integer("tensor", 1, most, 1);
   degrees.pipeline = fields.integer("pipeline", 1, most, 1);
   degrees.virtualStages = fields.integer("virtual_stages", 1, most, 1);
@@ -45,6 +46,10 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   if (const std::string &word = degrees.recompute;
       fields.has("recompute") && word != "none" && word != "full" && word != "auto")
     return Status::badInput("recompute: expected none, auto or full, found \"" + word + "\"");
+  if (degrees.data % degrees.experts)
+    return Status::badInput("experts: is " + std::to_string(degrees.experts) +
+                            ", which does not divide the " + std::to_string(degrees.data) +
+                            " \"data\" ranks that share them");
   if (degrees.virtualStages > 1 && degrees.pipeline == 1)
     return Status::badInput("virtual_stages: is " + std::to_string(degrees.virtualStages) +
                             ", which needs a \"pipeline\" of at least 2");
@@ -100,12 +105,19 @@ Result<Constraints> Degrees::constraints(int64_t batch) const {
   if (pipeline > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("schedule", schedule));
   // An axis of one rank says nothing; a mesh has at least one.
-  std::string axes = data > 1 || tensor == 1 ? "data=" + std::to_string(data) : "";
+  int64_t copies = data / experts;
+  std::vector<MeshAxis> axes;
+  if (copies > 1 || data * tensor == 1)
+    axes.push_back({"data", copies});
+  if (experts > 1)
+    axes.push_back({"expert", experts});
   if (tensor > 1)
-    axes += (axes.empty() ? "tensor=" : "xtensor=") + std::to_string(tensor);
-  AUTOPAR_RETURN_IF_ERROR(demand("mesh", axes));
-  if (data > 1)
+    axes.push_back({"tensor", tensor});
+  AUTOPAR_RETURN_IF_ERROR(demand("mesh", shapeText(axes)));
+  if (copies > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("batch-axis", "data"));
+  if (experts > 1)
+    AUTOPAR_RETURN_IF_ERROR(demand("expert-axis", "expert"));
   if (tensor > 1) {
     AUTOPAR_RETURN_IF_ERROR(demand("weight-axis", "tensor"));
     AUTOPAR_RETURN_IF_ERROR(demand("sequence", sequence ? "true" : "false"));

@@ -231,7 +231,7 @@ private:
     if (node - first >= problem.operations().size())
       return &MemoryParts::workspace;
     Operation *op = problem.operations()[node - first].first;
-    bool hasSamples = !roles.of(op->getResult(0)).empty();
+    bool hasSamples = roles.hasSamples(op->getResult(0));
     if (ofParameters.contains(op))
       return &MemoryParts::parameters;
     if (phaseOf.lookup(op) == "forward")

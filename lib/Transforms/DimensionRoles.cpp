@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One walk: a factor has the highest role among the dimensions it covers, a result dimension that
-// of its factor.
+// of its factor. State that is worked on beside experts is theirs.
 #include "DimensionRoles.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -8,7 +8,59 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
+/// How many operands a factor covers a dimension of.
+static size_t operandsWith(const ShardingRule &rule, int64_t factor) {
+  return llvm::count_if(rule.operands, [&](const ShardingRule::Tensor &tensor) {
+    return llvm::any_of(tensor, [&](const ShardingRule::Dimension &dimension) {
+      return llvm::is_contained(dimension, factor);
+    });
+  });
+}
+
+bool mlir::autopar::isProduct(const ShardingRule &rule) {
+  for (auto [index, factor] : llvm::enumerate(rule.factors))
+    if (factor.kind == FactorKind::Reduction && operandsWith(rule, index) > 1)
+      return true;
+  return false;
+}
+
+/// Whether a value is a parameter or state, or made of one by operations of one operand.
+static bool isOfArgument(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (op->getNumOperands() != 1)
+      return false;
+    value = op->getOperand(0);
+  }
+  return !isFed(cast<BlockArgument>(value));
+}
+
 DimensionRoles::DimensionRoles(func::FuncOp function) {
+  readInputs(function);
+  findExperts(function);
+  for (Operation &op : function.getBody().front().without_terminator()) {
+    if (llvm::none_of(op.getOperands(), [&](Value operand) { return roles.contains(operand); }))
+      continue;
+    ShardingRule rule = shardingRuleOf(&op);
+    SmallVector<DimensionRole> factors = ofFactors(&op, rule);
+    auto rolesIn = [&](const ShardingRule::Tensor &tensor) {
+      SmallVector<DimensionRole, 4> own;
+      for (const ShardingRule::Dimension &dimension : tensor)
+        own.push_back(dimension.empty() ? DimensionRole::Model : factors[dimension.front()]);
+      return own;
+    };
+    for (OpResult result : op.getResults())
+      if (SmallVector<DimensionRole, 4> own = rolesIn(rule.results[result.getResultNumber()]);
+          llvm::any_of(own, [](DimensionRole role) { return role != DimensionRole::Model; }))
+        roles[result] = own;
+    for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
+      if (isOfArgument(operand) && !roles.contains(operand))
+        for (auto [dim, role] : llvm::enumerate(rolesIn(tensor)))
+          if (role == DimensionRole::Expert)
+            markExperts(operand, dim);
+  }
+}
+
+void DimensionRoles::readInputs(func::FuncOp function) {
   std::optional<int64_t> batch;
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -28,19 +80,43 @@ DimensionRoles::DimensionRoles(func::FuncOp function) {
       own.front() = DimensionRole::Model;
     roles[argument] = own;
   }
+}
+
+void DimensionRoles::findExperts(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {
-    if (llvm::none_of(op.getOperands(), [&](Value operand) { return roles.contains(operand); }))
+    if (llvm::none_of(op.getOperands(), isOfArgument))
       continue;
     ShardingRule rule = shardingRuleOf(&op);
-    SmallVector<DimensionRole> factors = ofFactors(&op, rule);
-    for (OpResult result : op.getResults()) {
-      SmallVector<DimensionRole, 4> own;
-      for (const ShardingRule::Dimension &dimension : rule.results[result.getResultNumber()])
-        own.push_back(dimension.empty() ? DimensionRole::Model : factors[dimension.front()]);
-      if (llvm::any_of(own, [](DimensionRole role) { return role != DimensionRole::Model; }))
-        roles[result] = own;
-    }
+    if (!isProduct(rule))
+      continue;
+    for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        if (isOfArgument(operand) && factors.size() == 1 &&
+            rule.factors[factors.front()].kind == FactorKind::PassThrough &&
+            operandsWith(rule, factors.front()) > 1)
+          markExperts(operand, dim);
   }
+}
+
+/// Of a value that is made of a parameter, and of what it is made of.
+void DimensionRoles::markExperts(Value value, unsigned dim) {
+  auto &own = roles[value];
+  own.resize(cast<RankedTensorType>(value.getType()).getRank(), DimensionRole::Model);
+  own[dim] = DimensionRole::Expert;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return;
+  ShardingRule rule = shardingRuleOf(op);
+  const ShardingRule::Dimension &factors =
+      rule.results[cast<OpResult>(value).getResultNumber()][dim];
+  for (auto [source, ofSource] : llvm::enumerate(rule.operands.front()))
+    if (!factors.empty() && llvm::is_contained(ofSource, factors.front()))
+      markExperts(op->getOperand(0), source);
+}
+
+bool DimensionRoles::hasSamples(Value value) const {
+  return llvm::any_of(of(value),
+                      [](DimensionRole role) { return role >= DimensionRole::Position; });
 }
 
 ArrayRef<DimensionRole> DimensionRoles::of(Value value) const {
@@ -55,9 +131,12 @@ SmallVector<DimensionRole> DimensionRoles::ofFactors(Operation *op,
     ArrayRef<DimensionRole> own = of(operand);
     for (auto [dim, role] : llvm::enumerate(own))
       for (auto [place, factor] : llvm::enumerate(tensor[dim])) {
-        // Behind samples, in the same dimension, stand their positions.
-        DimensionRole part =
-            place > 0 && role == DimensionRole::Batch ? DimensionRole::Position : role;
+        // Behind samples, in the same dimension, stand their positions; behind experts, what each
+        // of them has.
+        DimensionRole part = place == 0                      ? role
+                             : role == DimensionRole::Batch  ? DimensionRole::Position
+                             : role == DimensionRole::Expert ? DimensionRole::Model
+                                                             : role;
         factors[factor] = std::max(factors[factor], part);
       }
   }

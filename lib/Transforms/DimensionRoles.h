@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the dimensions of values count: samples of the batch, positions in a sequence, or something
-// of the model's own. Constraints on data and tensor parallelism are said in these words.
+// What the dimensions of values count: samples of the batch, positions in a sequence, experts, or
+// something else of the model's own. Constraints on data, expert and tensor parallelism are said in
+// these words.
 #pragma once
 
 #include "autopar/Transforms/Sharding.h"
@@ -8,20 +9,36 @@
 
 namespace mlir::autopar {
 
-enum class DimensionRole : uint8_t { Model, Position, Batch };
+enum class DimensionRole : uint8_t {
+  Model,
+  Expert, ///< networks side by side, with parameters of their own, each for some of the tokens
+  Position,
+  Batch
+};
+
+/// Whether an operation of this rule contracts a factor of two operands.
+bool isProduct(const ShardingRule &rule);
 
 class DimensionRoles {
 public:
   /// Follows the dimensions of the inputs through the operations, by their sharding rules. The
   /// batch is the first dimension of the inputs, positions are the others of integer inputs.
+  /// Experts are what a product with a parameter keeps apart in both operands and the result (the
+  /// form of GShard, Lepikhin et al. 2020).
   explicit DimensionRoles(func::FuncOp function);
 
   /// One per dimension; of a compound one that of its major part.
   ArrayRef<DimensionRole> of(Value value) const;
+  /// Whether a dimension counts samples, or positions of them.
+  bool hasSamples(Value value) const;
   /// One per factor of an operation's rule.
   SmallVector<DimensionRole> ofFactors(Operation *op, const ShardingRule &rule) const;
 
 private:
+  void readInputs(func::FuncOp function);
+  void findExperts(func::FuncOp function);
+  void markExperts(Value value, unsigned dim);
+
   DenseMap<Value, SmallVector<DimensionRole, 4>> roles; ///< all but those of the model alone
 };
 

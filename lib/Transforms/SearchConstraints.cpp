@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roles of axes: the batch axis splits samples and nothing else, the weight axis splits matrix
-// products and never samples. Where an operation has a strategy that does so, all others are
-// forbidden; where it has none, it stays free of the axis.
+// Roles of axes: the batch axis splits samples and nothing else, the expert axis the experts of
+// products and samples elsewhere, the weight axis matrix products and never samples. Where an
+// operation has a strategy that does so, all others are forbidden; where it has none, it stays free
+// of the axis.
 #include "SearchConstraints.h"
 
 #include "DimensionRoles.h"
@@ -23,7 +24,7 @@ public:
 
   Status run() {
     AUTOPAR_RETURN_IF_ERROR(findAxes());
-    if (batchAxis >= 0 || weightAxis >= 0) {
+    if (batchAxis >= 0 || expertAxis >= 0 || weightAxis >= 0) {
       findPhases();
       for (auto [position, entry] : llvm::enumerate(problem.operations()))
         constrainOperation(entry.first, position);
@@ -32,6 +33,10 @@ public:
       if (splitsPositions && positionsSplit == 0)
         return demands.errorAt("sequence", "no operation's positions can be split over axis \"" +
                                                demands.word("weight-axis") + "\"");
+      if (expertAxis >= 0 && expertsSplit == 0)
+        return demands.errorAt("expert-axis",
+                               "no product with a parameter per expert can be split over axis \"" +
+                                   demands.word("expert-axis") + "\"");
     }
     for (const Constraints::Sharding &demand : demands.shardings())
       AUTOPAR_RETURN_IF_ERROR(constrainValues(demand));
@@ -40,7 +45,9 @@ public:
 
 private:
   Status findAxes() {
-    for (auto [key, axis] : {std::pair("batch-axis", &batchAxis), {"weight-axis", &weightAxis}}) {
+    for (auto [key, axis] : {std::pair("batch-axis", &batchAxis),
+                             {"expert-axis", &expertAxis},
+                             {"weight-axis", &weightAxis}}) {
       if (!demands.has(key))
         continue;
       *axis = axes.numberOf(demands.word(key));
@@ -50,6 +57,9 @@ private:
     }
     if (batchAxis >= 0 && batchAxis == weightAxis)
       return demands.errorAt("weight-axis", "is the batch axis too");
+    if (expertAxis >= 0 && (expertAxis == batchAxis || expertAxis == weightAxis))
+      return demands.errorAt("expert-axis", expertAxis == batchAxis ? "is the batch axis too"
+                                                                    : "is the weight axis too");
     splitsPositions = demands.word("sequence") == "true";
     if (splitsPositions && weightAxis < 0)
       return demands.errorAt("sequence", "needs a weight-axis");
@@ -91,27 +101,17 @@ private:
     return phase == "forward" ? 3 : phase == lastPhase ? 1 : 2;
   }
 
-  /// Products contract a factor of two operands.
-  static bool isProduct(const ShardingRule &rule) {
-    for (auto [index, factor] : llvm::enumerate(rule.factors)) {
-      if (factor.kind != FactorKind::Reduction)
-        continue;
-      size_t operands = llvm::count_if(rule.operands, [&](const ShardingRule::Tensor &tensor) {
-        return llvm::any_of(tensor, [&](const ShardingRule::Dimension &dimension) {
-          return llvm::is_contained(dimension, static_cast<int64_t>(index));
-        });
-      });
-      if (operands > 1)
-        return true;
-    }
-    return false;
-  }
-
   void constrainOperation(Operation *op, size_t position) {
     ShardingRule rule = shardingRuleOf(op);
     SmallVector<DimensionRole> factors = roles.ofFactors(op, rule);
     bool hasSamples = llvm::is_contained(factors, DimensionRole::Batch);
+    bool hasExperts = llvm::is_contained(factors, DimensionRole::Expert);
     bool isProductOp = isProduct(rule);
+    bool keepsExperts =
+        isProductOp && llvm::any_of(llvm::zip(rule.factors, factors), [](const auto &entry) {
+          auto &[factor, role] = entry;
+          return role == DimensionRole::Expert && factor.kind == FactorKind::PassThrough;
+        });
     bool isWhole = llvm::any_of(
         rule.factors, [](const Factor &f) { return f.kind == FactorKind::NeedsReplication; });
     bool splitsOnlyPositions =
@@ -119,36 +119,51 @@ private:
     ArrayRef<FactorAxes> choices = problem.choicesOf(position);
     SmallVector<bool> permitted, wanted;
     for (const FactorAxes &choice : choices) {
-      bool isPermitted = true, samples = false, weights = false, positions = false;
+      bool isPermitted = true, weights = false, positions = false;
+      bool samples = false, expertsOrSamples = false;
       for (auto [index, list] : llvm::enumerate(choice)) {
         bool isUnreduced = rule.factors[index].size >= ShardingRule::unreducedExtent;
         for (int8_t axis : list) {
           DimensionRole role = factors[index];
+          bool isSplitState = !hasSamples && mayBeOnBatchAxis >= zeroStageOf(op);
           if (axis == batchAxis) {
             samples |= role == DimensionRole::Batch;
-            isPermitted &= isUnreduced || role == DimensionRole::Batch ||
-                           (!hasSamples && mayBeOnBatchAxis >= zeroStageOf(op));
+            isPermitted &= isUnreduced || role == DimensionRole::Batch || isSplitState;
+          }
+          if (axis == expertAxis) {
+            bool isDemanded = keepsExperts
+                                  ? role == DimensionRole::Expert
+                                  : role == DimensionRole::Expert || role == DimensionRole::Batch;
+            expertsOrSamples |= isDemanded;
+            isPermitted &= isUnreduced || isDemanded || isSplitState;
           }
           if (axis == weightAxis) {
             isPermitted &= role != DimensionRole::Batch &&
                            (role != DimensionRole::Position || splitsPositions);
-            weights |= role == DimensionRole::Model && !isUnreduced;
+            weights |= isOfModel(role) && !isUnreduced;
             positions |= role == DimensionRole::Position;
           }
         }
       }
       permitted.push_back(isPermitted);
       wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
+                       (expertsOrSamples || expertAxis < 0 || !(hasSamples || hasExperts)) &&
                        (weights || weightAxis < 0 || !isProductOp) &&
                        (positions || !splitsOnlyPositions));
     }
     size_t node = function.getNumArguments() + position;
     bool isHeld = keep(node, permitted, wanted);
     positionsSplit += isHeld && splitsOnlyPositions;
+    expertsSplit += isHeld && keepsExperts;
     if (isProductOp && isHeld && weightAxis >= 0)
       for (Value operand : op->getOperands())
         if (BlockArgument parameter = parameterOf(operand))
           weights.insert(parameter);
+  }
+
+  /// What the weight axis splits: experts too, unless they have an axis of their own.
+  bool isOfModel(DimensionRole role) const {
+    return role == DimensionRole::Model || (role == DimensionRole::Expert && expertAxis < 0);
   }
 
   /// Whether the weight axis fits positions, and no factor of the model's own.
@@ -157,7 +172,7 @@ private:
     for (auto [factor, role] : llvm::zip(rule.factors, factors)) {
       if (factor.kind == FactorKind::NeedsReplication || factor.size < axes.sizes[weightAxis])
         continue;
-      if (role == DimensionRole::Model)
+      if (isOfModel(role))
         return false;
       fitsPositions |= role == DimensionRole::Position;
     }
@@ -177,18 +192,25 @@ private:
 
   void constrainArgument(BlockArgument argument) {
     ArrayRef<DimensionRole> own = roles.of(argument);
+    bool hasSamples = roles.hasSamples(argument);
+    bool hasExperts = llvm::is_contained(own, DimensionRole::Expert);
     bool isState = function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;
     int64_t stage = isParameter(argument) ? 3 : isState ? 1 : 4;
     SmallVector<bool> permitted, wanted;
     for (const TensorSharding &sharding : problem.shardingsOfArgument(argument.getArgNumber())) {
-      bool isPermitted = true, samples = false, isWeight = false;
+      bool isPermitted = true, samples = false, expertsOrSamples = false, isWeight = false;
       for (auto [dim, list] : llvm::enumerate(sharding.dims)) {
         DimensionRole role = own.empty() ? DimensionRole::Model : own[dim];
         for (int8_t axis : list) {
+          bool isSplitState = !hasSamples && mayBeOnBatchAxis >= stage;
           if (axis == batchAxis) {
             samples |= role == DimensionRole::Batch;
-            isPermitted &=
-                role == DimensionRole::Batch || (own.empty() && mayBeOnBatchAxis >= stage);
+            isPermitted &= role == DimensionRole::Batch || isSplitState;
+          }
+          if (axis == expertAxis) {
+            bool isDemanded = role == DimensionRole::Expert || role == DimensionRole::Batch;
+            expertsOrSamples |= isDemanded;
+            isPermitted &= isDemanded || isSplitState;
           }
           if (axis == weightAxis) {
             isPermitted &= role != DimensionRole::Batch &&
@@ -198,7 +220,8 @@ private:
         }
       }
       permitted.push_back(isPermitted);
-      wanted.push_back((samples || batchAxis < 0 || own.empty()) &&
+      wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
+                       (expertsOrSamples || expertAxis < 0 || !(hasSamples || hasExperts)) &&
                        (isWeight || !weights.contains(argument)));
     }
     keep(argument.getArgNumber(), permitted, wanted);
@@ -270,10 +293,11 @@ private:
   const MeshAxes &axes;
   func::FuncOp function;
   DimensionRoles roles;
-  int8_t batchAxis = -1, weightAxis = -1;
+  int8_t batchAxis = -1, expertAxis = -1, weightAxis = -1;
   bool splitsPositions = false;
   int64_t mayBeOnBatchAxis = 3; ///< stage of ZeRO
   size_t positionsSplit = 0;    ///< operations
+  size_t expertsSplit = 0;      ///< the same
   DenseMap<Operation *, StringRef> phaseOf;
   StringRef lastPhase;
   DenseSet<BlockArgument> weights; ///< parameters of products

@@ -96,6 +96,8 @@ def test_sequence_splits_positions_of_the_norms(model, tmp_path):
     ({"data": 2}, r"megatron.json: data, tensor, pipeline: 2 x 1 x 1 ranks, but there are 4"),
     ({"data": 4, "micro_batch": 3}, r"micro_batch: is 3, which does not divide the 2 samples"),
     ({"data": 4, "micro_batches": 3}, r"megatron.json: micro_batches: unknown key; known here: data"),
+    ({"data": 4, "experts": 3}, r"experts: is 3, which does not divide the 4 \"data\" ranks"),
+    ({"data": 4, "experts": 2}, r"at character 18: no product with a parameter per expert can be split over axis \"expert\""),
     ({"data": 4, "zero": 4}, r"zero: expected an integer in \[0, 3\], found 4"),
     ({"data": 4, "version": 2}, r"version: expected 1, found 2"),
     ({"data": "4"}, r"data: expected an integer, found string"),
@@ -150,6 +152,8 @@ def test_demands_are_held(model, alone, tmp_path):
     ("sequence=true", [], r"sequence.*needs a weight-axis"),
     (", stages=2", [], r"at character 1: expected key=value or name: \[sharding\]"),
     ("mesh=a=4, batch-axis=a, weight-axis=a", [], r"at character 25: is the batch axis too"),
+    ("mesh=a=4, batch-axis=a, expert-axis=a", [], r"expert-axis=a.* at character 15: is the batch axis too"),
+    ("mesh=a=4, weight-axis=a, expert-axis=a", [], r"at character 1: is the weight axis too"),
     ("mesh=a=4, weight-axis=a, transformer.wte.weight: [a, a]", [], r"\"transformer.wte.weight\" cannot be split like that"),
 ])
 def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):

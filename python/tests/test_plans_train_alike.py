@@ -2,6 +2,7 @@
 """Fifty steps under data, tensor, sequence, expert and optimizer-state sharded plans, and mixes, equal one rank."""
 
 import collections
+import json
 import pathlib
 import re
 from typing import Dict, List, NamedTuple
@@ -106,3 +107,20 @@ def test_gpt2(gpt2: Job, tmp_path: pathlib.Path, name: str) -> None:
 @pytest.mark.parametrize("name", SWITCH_PLANS)
 def test_switch(switch: Job, tmp_path: pathlib.Path, name: str) -> None:
     compare(switch, *SWITCH_PLANS[name], tmp_path)
+
+
+@pytest.mark.parametrize("keys", [{"data": 4, "experts": 4}, {"data": 4, "experts": 2, "zero": 1}, {"data": 2, "experts": 2, "tensor": 2},
+                                  {"data": 2, "experts": 2, "pipeline": 2, "micro_batch": 4}])
+def test_experts_as_a_degree(switch: Job, tmp_path: pathlib.Path, keys: Dict[str, int]) -> None:
+    """Expert parallelism as users of Megatron write it: experts lie apart, tokens go to them by all-to-all, losses are one rank's."""
+    (tmp_path / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
+    compiled = autopar.compile(switch.model, tmp_path / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=keys["data"] * keys.get("tensor", 1) * keys.get("pipeline", 1),
+                               options=[*switch.words, "--plan", str(tmp_path / "degrees.json"), "--emit-plan", str(tmp_path / "plan.json"),
+                                        "--emit-mlir", str(tmp_path)])
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    experts = {name: axes for name, axes in plan["shard"].items() if ".experts." in name}
+    assert experts and all(axes[0] == ["expert"] for axes in experts.values()), experts
+    assert any("expert" in axes for axes in plan["shard"]["input_ids"])
+    (local,) = tmp_path.glob("*-optimize-collectives.mlir")
+    assert "autopar.all_to_all" in local.read_text()
+    np.testing.assert_allclose(run(compiled, switch.batches), switch.losses, rtol=TOLERANCE)

@@ -18,7 +18,7 @@ FOLDER = ROOT / "docs" / "experts"
 #: A row counts where the simulated throughput is this close to the published one.
 CLOSE = 0.15
 PUBLISHED = ("tokens_per_s_per_gpu", "step_s", "tflops_per_gpu")
-KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "refused", "differs"}
+KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "refused", "differs"}
 OWN = ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"]
 
 
@@ -33,6 +33,7 @@ class Expert(NamedTuple):
     published: Dict[str, float]
     plan: Dict[str, Any]
     attention: Optional[str]
+    options: Optional[Dict[str, str]]
     refused: Optional[str]
 
     @property
@@ -58,7 +59,7 @@ def read(path: pathlib.Path) -> Expert:
     if row.get("kind") != "expert" or row.get("version") != 1:
         raise ValueError(f"{path}: expected \"kind\": \"expert\" and \"version\": 1")
     unknown = sorted(set(row) - KEYS)
-    missing = sorted(KEYS - {"derived", "attention", "refused"} - set(row))
+    missing = sorted(KEYS - {"derived", "attention", "options", "refused"} - set(row))
     if unknown or missing:
         raise ValueError(f"{path}: unknown keys {unknown}, missing keys {missing}")
     if len(row["published"]) != 1 or not set(row["published"]) <= set(PUBLISHED):
@@ -84,7 +85,7 @@ def believed(row: Expert, folder: pathlib.Path, options: List[str]) -> Dict[str,
     """What a plan that is searched under `options`, and lowered, believes of itself."""
     model, plan = folder / "m.onnx", folder / "plan.json"
     if not model.exists():
-        models.save(row.model, model, weights=False)
+        models.save(row.model, model, weights=False, **(row.options or {}))
     run = measuring.run_measured(
         [autopar.find_tool("autopar-compile"), model, "--quiet", "--bind", f"batch={row.batch},seq={row.sequence}",
          "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", "--precision", "bf16",

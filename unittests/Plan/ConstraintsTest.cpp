@@ -93,5 +93,19 @@ TEST(Degrees, BecomeDemands) {
   EXPECT_FALSE(degrees->constraints(8).isOk());
 }
 
+TEST(Degrees, ExpertsCutAnAxisOutOfTheDataRanks) {
+  auto axesOf = [](const std::string &keys) {
+    auto degrees =
+        Degrees::fromJson(R"({"kind": "degrees", "version": 1, "data": 8, )" + keys + "}");
+    EXPECT_TRUE(degrees.isOk()) << degrees.status().message();
+    return degrees->constraints(64)->toText();
+  };
+  EXPECT_EQ(axesOf(R"("experts": 4, "tensor": 2)"),
+            "batch-axis=data, expert-axis=expert, mesh=data=2xexpert=4xtensor=2, micro-batches=1, "
+            "sequence=false, stages=1, virtual-stages=1, weight-axis=tensor, zero=0");
+  EXPECT_EQ(axesOf(R"("experts": 8)"), "expert-axis=expert, mesh=expert=8, micro-batches=1, "
+                                       "stages=1, virtual-stages=1, zero=0");
+}
+
 } // namespace
 } // namespace autopar

@@ -28,6 +28,7 @@ public:
   ///   micro-batches  a number, or auto      schedule        a name of makeSchedule, or auto
   ///   mesh           data=2xtensor=2, of a stage; data=1/data=3: of each
   ///   batch-axis     the batch, and nothing but the batch, is split over this axis
+  ///   expert-axis    experts of products are split over this one, the batch elsewhere
   ///   weight-axis    matrix products and their parameters are split over this one, the batch not
   ///   sequence       true: positions are split over the weight axis where nothing else is;
   ///                  false: they never are

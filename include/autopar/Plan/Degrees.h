@@ -15,6 +15,7 @@ namespace autopar {
 
 struct Degrees {
   int64_t data = 1;       ///< groups of ranks that each have a part of the batch
+  int64_t experts = 1;    ///< of these, how many share the experts; divides `data`
   int64_t tensor = 1;     ///< ranks that share every matrix product
   int64_t pipeline = 1;   ///< groups of ranks that each have some of the layers
   int64_t microBatch = 0; ///< samples of a group in one micro-batch; 0: all that it has
