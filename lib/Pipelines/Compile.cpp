@@ -24,6 +24,7 @@
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -87,9 +88,12 @@ public:
         AUTOPAR_RETURN_IF_ERROR(publish());
       AUTOPAR_RETURN_IF_ERROR(dump(info, number));
     }
-    if (options.stopAfter != Phase::Emit && !options.output.empty())
+    if (options.stopAfter != Phase::Emit && !options.output.empty()) {
+      if (failed(verify(*module)))
+        return reported();
       AUTOPAR_RETURN_IF_ERROR(
           writeText(options.output, [&](llvm::raw_ostream &out) { module->print(out); }));
+    }
     return result;
   }
 
@@ -195,7 +199,7 @@ private:
     if (phase == Phase::Import)
       return import();
     if (phase == Phase::Emit)
-      return emit();
+      return failed(verify(*module)) ? reported() : emit();
     if (phase == Phase::CutStages && choosesPipeline())
       return choose();
     if (phase == Phase::CutStages && fitsCut())

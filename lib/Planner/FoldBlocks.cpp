@@ -13,7 +13,9 @@
 namespace autopar {
 namespace {
 
-constexpr int64_t kSegment = 8; ///< copies per segment of the lower bound
+/// Copies per segment of the lower bound. Segments of eight prove a little more where all of their
+/// search ends, but it seldom does, and they take twice as long.
+constexpr int64_t kSegment = 2;
 
 class Folder {
 public:

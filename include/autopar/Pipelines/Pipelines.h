@@ -139,8 +139,8 @@ struct TrainOptions {
 void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
                 const LowerOptions &lower, const TrainOptions &train = {},
                 const PrecisionOptions &precision = {});
-/// Runs the passes of one phase and verifies what they leave, once: after every pass it would take
-/// a third of the time of a deep model.
+/// Runs the passes of one phase. What they leave is verified where the program has a new form:
+/// after every pass it would take a third of the time of a deep model.
 LogicalResult runPhase(ModuleOp module, Phase phase, const AutoShardOptions &shard,
                        const LowerOptions &lower = {}, const TrainOptions &train = {},
                        const PrecisionOptions &precision = {});
