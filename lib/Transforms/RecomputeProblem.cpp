@@ -328,6 +328,36 @@ mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &p
   return problems;
 }
 
+/// How far behind the start of a period layers are cut: where those of their operations that write
+/// what the next layer reads, and so are not computed again, write the least. `candidates` are the
+/// operations that the stretch is of.
+static size_t bestCut(const RecomputeProblem &problem, ArrayRef<int32_t> candidates,
+                      const Stretch &stretch) {
+  std::vector<int32_t> lastReader(problem.values.size(), -1);
+  for (size_t i = 0; i < problem.ops.size(); ++i)
+    if (!problem.ops[i].isBackward)
+      for (int32_t value : problem.ops[i].reads)
+        lastReader[value] = static_cast<int32_t>(i);
+  auto handedOn = [&](int32_t cut) {
+    int64_t bytes = 0;
+    for (int32_t i : candidates.take_while([&](int32_t candidate) { return candidate < cut; })) {
+      ArrayRef<int32_t> writes = problem.ops[i].writes;
+      if (llvm::any_of(writes, [&](int32_t value) { return lastReader[value] >= cut; }))
+        for (int32_t value : writes)
+          bytes += problem.values[value].bytes;
+    }
+    return bytes;
+  };
+  size_t middle = stretch.start + stretch.copies / 2 * stretch.period, best = 0;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t behind = 0; behind < stretch.period; ++behind)
+    if (int64_t bytes = handedOn(candidates[middle + behind]); bytes < least) {
+      least = bytes;
+      best = behind;
+    }
+  return best;
+}
+
 std::vector<std::vector<int32_t>> mlir::autopar::layersOf(const RecomputeProblem &problem) {
   // Operations that take and write the same are of one kind.
   std::map<std::pair<double, std::vector<int64_t>>, size_t> numbers;
@@ -347,11 +377,14 @@ std::vector<std::vector<int32_t>> mlir::autopar::layersOf(const RecomputeProblem
   std::vector<std::vector<int32_t>> layers;
   if (stretch.copies < 2)
     stretch = {0, forward.size(), forward.empty() ? 0u : 1u};
+  size_t cut = stretch.copies < 2 ? 0 : bestCut(problem, forward, stretch);
+  // What stands before the first cut is a layer too.
+  size_t ahead = cut == 0 ? 0 : stretch.period - cut;
   std::vector<int64_t> layerOf(problem.ops.size(), -1), producer(problem.values.size(), -1);
-  layers.resize(stretch.copies);
+  layers.resize(stretch.copies + (cut == 0 ? 0 : 1));
   std::vector<char> isHandedOn(problem.ops.size(), 0);
   for (size_t i = stretch.start; i < stretch.end(); ++i)
-    layerOf[forward[i]] = static_cast<int64_t>((i - stretch.start) / stretch.period);
+    layerOf[forward[i]] = static_cast<int64_t>((i - stretch.start + ahead) / stretch.period);
   for (size_t i = 0; i < problem.ops.size(); ++i) {
     const RecomputeOp &op = problem.ops[i];
     for (int32_t value : op.writes)

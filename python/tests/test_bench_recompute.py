@@ -22,8 +22,10 @@ def test_layers_are_read_off_a_plan():
     assert rules["all of it"](1) == ["/h.1/b", "h.2.w/bf16"]
     assert rules["parameters stay gathered"](2) == ["/h.1/b", "/h.2/b"]
     assert rules["all parameters gathered again"](1) == ["/h.1/b", "h.2.w/bf16", "h.3.w/bf16"]
-    with pytest.raises(ValueError, match="no layers that are alike"):
-        bench_recompute.layers_of(["/h.2/b", "/h.2/c", "/h.1/c"])
+    assert bench_recompute.layers_of(["/h.2/b", "/h.1/b", "/h.2/a", "/h.1/a"]) == [["/h.1/b", "/h.2/a"], ["/h.1/a"], ["/h.2/b"]]
+    for unlike in (["/h.2/b", "/h.2/c"], ["/h.3/b", "/h.2/b", "/h.1/b", "/h.1/c", "/h.0/b"]):
+        with pytest.raises(ValueError, match="no layers that are alike"):
+            bench_recompute.layers_of(unlike)
 
 
 @pytest.mark.parametrize("least", [0, 3, 7, 8])

@@ -69,14 +69,17 @@ class Judge:
 
 def layers_of(operations: List[str]) -> List[List[str]]:
     """What `--recompute full` computes again, a list for each layer, in the order of the forward pass. It stands there in that of the
-    backward pass, each layer like the others but for its number."""
-    kinds = [re.sub(r"\d+", "N", name, count=1) for name in operations]
-    begins = [i for i, kind in enumerate(kinds) if kind == kinds[0]]
-    ends = [*begins[1:], len(operations)]
-    if any(len(set(kinds[begin:end])) != end - begin for begin, end in zip(begins, ends)):
+    backward pass, each layer like the others but for its number; the first and the last may be parts of one, and come last here."""
+    layers: List[Dict[str, str]] = []
+    for name in operations:
+        kind = re.sub(r"\d+", "N", name, count=1)
+        if not layers or kind in layers[-1]:
+            layers.append({})
+        layers[-1][kind] = name
+    whole = max(layers, key=len)
+    if len(layers) < 2 or any(set(layer) != set(whole) for layer in layers[1:-1]) or any(set(layer) - set(whole) for layer in layers):
         raise ValueError(f"no layers that are alike: {operations[:3]}...")
-    layers = [operations[begin:end] for begin, end in zip(begins, ends)]
-    return layers[::-1]
+    return sorted((list(layer.values()) for layer in layers[::-1]), key=lambda layer: len(layer) < len(whole))
 
 
 def is_of_parameters(name: str) -> bool:

@@ -19,8 +19,9 @@ recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
                   const ::autopar::Cluster &cluster, llvm::function_ref<bool(StringRef)> isKnown);
 
 /// What a person means by recomputing every layer: for each copy in the longest repetition of the
-/// forward pass, everything but what it hands to the next. Where nothing repeats, as on a stage of
-/// one layer, all that a mesh does is one.
+/// forward pass, cut where the least is handed on, everything but what hands it on; what stands
+/// before the first cut is a layer, too. Where nothing repeats, as on a stage of one layer, all
+/// that a mesh does is one.
 std::vector<std::vector<int32_t>> layersOf(const ::autopar::RecomputeProblem &problem);
 
 } // namespace mlir::autopar
