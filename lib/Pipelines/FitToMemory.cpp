@@ -14,32 +14,6 @@ using ::autopar::RecomputeSolution;
 /// How often a plan is lowered to see whether it fits.
 static constexpr int kFittings = 8;
 
-/// A copy of the module that is lowered along the plan until memory is planned.
-static FailureOr<OwningOpRef<ModuleOp>> programsOfRanks(const PlanJudge &judge, const Plan &plan,
-                                                        const AutoShardOptions &options,
-                                                        const LowerOptions &lower) {
-  FailureOr<OwningOpRef<ModuleOp>> copy = judge.groupsOf(plan);
-  if (failed(copy))
-    return failure();
-  LowerOptions own;
-  own.copyOptionValuesFrom(lower);
-  own.memoryLimit = static_cast<int64_t>(judge.limitBytes());
-  own.refuse = false; // who fits the plan wants to know by how much
-  for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
-    if (failed(runPhase(**copy, phase, options, own)))
-      return failure();
-  return copy;
-}
-
-/// Bytes of each mesh's program, and what its devices have less than the limit.
-static std::vector<int64_t> plannedBytes(const PlanJudge &judge, const Plan &plan,
-                                         ModuleOp programs) {
-  std::vector<int64_t> bytes;
-  for (auto program : programs.getOps<exec::ProgramOp>())
-    bytes.push_back(program.getArena()->front() + judge.missingOn(plan, bytes.size()));
-  return bytes;
-}
-
 /// What programs need that was not believed of them, of the mesh where that is the most.
 static int64_t unknownBytes(const PlanJudge &judge, const Plan &plan, ArrayRef<int64_t> planned) {
   int64_t most = 0;
@@ -71,11 +45,14 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
     return success();
   Plan bare = PlanJudge::withoutRecomputation(now);
   std::vector<RecomputeProblem> problems;
+  bool isLeanest = false; // has had its turn
+  int64_t least = std::numeric_limits<int64_t>::max();
   for (int round = 0; round < kFittings; ++round) {
-    FailureOr<OwningOpRef<ModuleOp>> lowered = programsOfRanks(judge, now, options, lower);
+    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(now);
     if (failed(lowered))
       return failure();
-    std::vector<int64_t> planned = plannedBytes(judge, now, **lowered);
+    std::vector<int64_t> planned = judge.plannedBytes(now, **lowered);
+    least = std::min(least, *llvm::max_element(planned));
     if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
       now.believed.peakBytes = std::move(planned);
       if (fitsHost(**lowered, lower))
@@ -90,6 +67,7 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
         return failure();
       problems = *found;
     }
+    bool isLeast = false;
     std::vector<RecomputeSolution> solutions;
     int64_t most = unknownBytes(judge, now, planned);
     for (auto [mesh, problem, bytes] : llvm::enumerate(problems, planned)) {
@@ -102,17 +80,19 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
                      static_cast<int64_t>(limit) - judge.missingOn(now, mesh) - most) -
             static_cast<int64_t>(limit / 256);
       auto solution = ::autopar::chooseRecomputation(problem, &leanest);
-      if (!solution)
+      if (!solution && leanest.peakBytes == 0)
+        return emitError(module.getLoc()) << solution.status().message();
+      if (!solution && isLeanest)
         return emitError(module.getLoc())
-               << llvm::formatv("no plan fits {0:f0} bytes per device: the program of the best "
-                                "one needs {1}, and with recomputation not below about {2}: "
-                                "raise the limit, use more ranks, or more micro-batches",
-                                limit, bytes,
-                                leanest.peakBytes + static_cast<int64_t>(limit) -
-                                    problem.memoryLimitBytes)
+               << llvm::formatv("no plan fits {0:f0} bytes per device: the smallest program of the "
+                                "best one needs {1}: raise the limit, use more ranks, or more "
+                                "micro-batches",
+                                limit, least)
                       .str();
-      solutions.push_back(solution.take());
+      isLeast |= !solution;
+      solutions.push_back(solution ? solution.take() : std::move(leanest));
     }
+    isLeanest |= isLeast;
     now = bare;
     PlanJudge::believe(now, handoff.details, problems, solutions);
   }

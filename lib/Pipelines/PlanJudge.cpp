@@ -3,6 +3,7 @@
 
 #include "SearchPlan.h"
 
+#include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -52,6 +53,27 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
     if (failed(runPhase(*copy, phase, own, lower)))
       return failure();
   return copy;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> PlanJudge::lowered(const Plan &plan) const {
+  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+  if (failed(copy))
+    return failure();
+  LowerOptions own;
+  own.copyOptionValuesFrom(lower);
+  own.memoryLimit = static_cast<int64_t>(limit);
+  own.refuse = false; // who fits the plan wants to know by how much
+  for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
+    if (failed(runPhase(**copy, phase, options, own)))
+      return failure();
+  return copy;
+}
+
+std::vector<int64_t> PlanJudge::plannedBytes(const Plan &plan, ModuleOp lowered) const {
+  std::vector<int64_t> bytes;
+  for (auto program : lowered.getOps<exec::ProgramOp>())
+    bytes.push_back(program.getArena()->front() + missingOn(plan, bytes.size()));
+  return bytes;
 }
 
 FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan) const {

@@ -57,6 +57,11 @@ public:
   static ::autopar::Plan withoutRecomputation(::autopar::Plan plan);
   /// A copy of the module that is lowered along the plan until fusion groups are formed.
   FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
+  /// The same, lowered on until memory is planned, whether it fits or not.
+  FailureOr<OwningOpRef<ModuleOp>> lowered(const ::autopar::Plan &plan) const;
+  /// Bytes of each mesh's program in what was lowered, and what its devices have less than the
+  /// limit.
+  std::vector<int64_t> plannedBytes(const ::autopar::Plan &plan, ModuleOp lowered) const;
   /// The program of each mesh under a plan.
   FailureOr<std::vector<::autopar::RecomputeProblem>> programsOf(const ::autopar::Plan &plan) const;
   /// What a plan takes when meshes compute again what `solutions` say: a mesh does so in every

@@ -199,6 +199,13 @@ private:
       return emitError(module.getLoc()) << why;
     handoff.loads = leanest->loads;
     handoff.leanestUs = leanest->plan.believed.stepUs;
+    // One of many that are tried need not know to the byte.
+    if (!handoff.again && !isMeasured()) {
+      FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(leanest->plan);
+      if (failed(lowered))
+        return failure();
+      leanest->leastBytes = *llvm::max_element(judge.plannedBytes(leanest->plan, **lowered));
+    }
     return emitError(module.getLoc())
            << llvm::formatv(
                   "no plan fits {0:f0} bytes per device; with recomputation {1} bytes are "

@@ -122,9 +122,12 @@ def test_every_layer_again_needs_less_memory_than_none(wide, tmp_path):
 
 
 def test_what_cannot_fit_is_refused_with_what_it_would_take(wide, tmp_path):
-    with pytest.raises(autopar.Error, match=r"no plan fits 12582912 bytes per device; with recomputation \d+ bytes are needed, and a step takes about [\d.]+ ms"):
+    refusal = r"no plan fits 12582912 bytes per device; with recomputation (\d+) bytes are needed, and a step takes about [\d.]+ ms"
+    with pytest.raises(autopar.Error, match=refusal) as refused:
         build_wide(wide, tmp_path / "x.bin", 1, "--memory-limit", "12M")
     assert not (tmp_path / "x.bin").exists()
+    needed = re.search(refusal, str(refused.value)).group(1)
+    assert max(memory(build_wide(wide, tmp_path / "x.bin", 1, "--memory-limit", needed))) <= int(needed)
 
 
 def test_nothing_is_computed_again_where_memory_suffices(wide, tmp_path):
