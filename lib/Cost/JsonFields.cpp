@@ -206,10 +206,12 @@ std::vector<std::string> JsonFields::texts(const char *key) {
   return result;
 }
 
-void JsonFields::header(const std::string &kind, int64_t version) {
+void JsonFields::header(const std::string &kind, int64_t version, bool mayLackVersion) {
   std::string foundKind = text("kind");
   if (first.isOk() && foundKind != kind)
     fail("kind", "expected \"" + kind + "\", found \"" + foundKind + "\"");
+  if (mayLackVersion && !has("version"))
+    return;
   int64_t foundVersion = integer("version", 0, INT64_MAX);
   if (first.isOk() && foundVersion != version)
     fail("version", "expected " + std::to_string(version) + ", found " +

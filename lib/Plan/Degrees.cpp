@@ -23,7 +23,7 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   if (!json)
     return json.status();
   JsonFields fields(*json, "");
-  fields.header("degrees", 1);
+  fields.header("degrees", 1, /*mayLackVersion=*/true); // it is written by hand
   constexpr int64_t most = int64_t(1) << 24;
   Degrees degrees;
   degrees.data = fields.integer("data", 1, most, 1);

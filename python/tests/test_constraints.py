@@ -92,6 +92,11 @@ def test_sequence_splits_positions_of_the_norms(model, tmp_path):
     assert any("tensor" in axes for factors in norms(True) for axes in factors)
 
 
+def test_what_a_person_would_write_is_read(model, tmp_path):
+    (tmp_path / "plan.json").write_text('{"kind":"degrees","data":2,"pipeline":2,"micro_batch":1,"schedule":"1f1b"}')
+    assert len(build(model, tmp_path, 4, "--plan", str(tmp_path / "plan.json"))["stages"]) == 2
+
+
 @pytest.mark.parametrize("keys, why", [
     ({"data": 2}, r"megatron.json: data, tensor, pipeline: 2 x 1 x 1 ranks, but there are 4"),
     ({"data": 4, "micro_batch": 3}, r"micro_batch: is 3, which does not divide the 2 samples"),

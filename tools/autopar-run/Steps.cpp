@@ -176,7 +176,7 @@ Status Run::resume() {
                             "; the samples would come in another order with --seed " +
                             std::to_string(options.seed));
   say("going on from " + loaded->path);
-  if (options.steps > 0 && options.steps <= first)
+  if (options.exportFile.empty() && options.steps > 0 && options.steps <= first)
     say("remark: it has all " + std::to_string(options.steps) +
         " steps already; --steps says how "
         "many there are in the end");

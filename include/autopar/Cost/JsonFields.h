@@ -42,8 +42,8 @@ public:
   const nlohmann::json &object(const char *key);
   /// A list of strings; absent gives the empty list.
   std::vector<std::string> texts(const char *key);
-  /// Checks `"kind": kind` and `"version": version`.
-  void header(const std::string &kind, int64_t version);
+  /// Checks `"kind": kind` and `"version": version`, which a form written by hand may lack.
+  void header(const std::string &kind, int64_t version, bool mayLackVersion = false);
   /// "place.key".
   std::string placeOf(std::string_view key) const;
   /// Records an error at place.key unless there is one already.
