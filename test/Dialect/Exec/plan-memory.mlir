@@ -134,6 +134,31 @@ exec.program @fast threads 1 {
   }
 }
 
+// Messages to another peer go beside it: a long one does not make it last until the end, where it would take memory.
+// CHECK: exec.program @peers arena
+// CHECK: "sent" device bytes 65536 at [[SENT:[0-9]+]]
+// CHECK-NOT: "between" device bytes 64 at [[SENT]] :
+// CHECK: "large" device bytes 65536 at [[SENT]] :
+exec.program @peers threads 1 {
+  %x = exec.buffer "x" device bytes 2097152 : tensor<524288xf32>
+  %sent = exec.buffer "sent" device bytes 65536 : tensor<16384xf32>
+  %between = exec.buffer "between" device bytes 64 : tensor<16xf32>
+  %next = exec.buffer "next" device bytes 64 : tensor<16xf32>
+  %large = exec.buffer "large" device bytes 65536 : tensor<16384xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<524288xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.entry @step {
+    exec.send %x to 1 bytes 2097152 queue send
+    exec.launch @k(%x) -> (%sent) extent 1 {bytes = 131072 : i64}
+    exec.send %sent to 0 bytes 65536 queue send
+    exec.launch @k(%x) -> (%between) extent 1 {bytes = 16777216 : i64}
+    exec.launch @k(%between) -> (%next) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%next) -> (%large) extent 1 {bytes = 65600 : i64}
+    exec.launch @k(%large) -> (%y) extent 1 {bytes = 65600 : i64}
+  }
+}
+
 // A small one is left alone until the end: its receiver may be late.
 // CHECK: exec.program @small arena
 // CHECK: "sent" device bytes 64 at [[SENT:[0-9]+]]

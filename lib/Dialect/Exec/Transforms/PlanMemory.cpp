@@ -129,8 +129,9 @@ void continueInPlace(ProgramOp program, Intervals &intervals) {
     }
 }
 
-/// A message or a collective reads its bytes long after it began, one behind the other; who gets
-/// them meanwhile waits for it.
+/// A message or a collective reads its bytes long after it began: messages to one peer one behind
+/// the other, those to several peers side by side, and so collectives. Who gets the bytes meanwhile
+/// waits for it.
 void findMessages(ProgramOp program, Intervals &intervals) {
   int64_t time = 1;
   for (auto entry : program.getOps<EntryOp>()) {
@@ -142,8 +143,8 @@ void findMessages(ProgramOp program, Intervals &intervals) {
                       (isKernel && bytes ? bytes.getInt() : 0));
     }
     int64_t end = time + static_cast<int64_t>(moved.size());
-    // What kernels have moved when the messages so far are through.
-    std::array<int64_t, kBytesPerSentByte.size()> through{};
+    // What kernels have moved when the messages so far are through, by peer; collectives have none.
+    DenseMap<int64_t, std::array<int64_t, kBytesPerSentByte.size()>> ends;
     for (auto [index, op] : llvm::enumerate(entry.getBody().front())) {
       auto instruction = cast<InstructionOpInterface>(op);
       if (instruction.getQueue() == Queue::Compute)
@@ -156,6 +157,8 @@ void findMessages(ProgramOp program, Intervals &intervals) {
         read.back()->entryEnds = end;
         bytes += own.bytes;
       }
+      auto send = dyn_cast<SendOp>(op);
+      auto &through = ends[send ? int64_t(send.getPeer()) : -1];
       for (size_t speed = 0; speed < through.size(); ++speed) {
         through[speed] = std::max(through[speed], moved[index]) + kBytesPerSentByte[speed] * bytes;
         int64_t last = time + (llvm::lower_bound(moved, through[speed]) - moved.begin());
