@@ -54,6 +54,25 @@ func.func @main(%table: tensor<11x4xf32> {autopar.sharding = #autopar.sharding<@
 
 // -----
 
+autopar.mesh @mesh ["t" = 2]
+
+// Its gradient: each rank adds into the rows that it holds, and zero into one of them for those that it does not.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[G:.*]]: tensor<6x4xf32> {{.*}}, %{{.*}}: tensor<3x1xi64>, %[[U:.*]]: tensor<3x4xf32>
+// CHECK: %[[MINE:.*]] = autopar.binary and
+// CHECK: %[[I:.*]] = autopar.select %[[MINE]],
+// CHECK: %[[OWN:.*]] = autopar.select %{{.*}}, %[[U]],
+// CHECK: %[[R:.*]] = autopar.scatter add %[[G]], %[[I]], %[[OWN]] {{.*}} -> tensor<6x4xf32>
+// CHECK: return %[[R]]
+func.func @main(%sum: tensor<11x4xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>}, %ids: tensor<3x1xi64>,
+                %updates: tensor<3x4xf32>) -> (tensor<11x4xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>}) {
+  %y = autopar.scatter add %sum, %ids, %updates {autopar.strategy = #autopar.strategy<@mesh, [{}, {"t"}, {}, {}]>}
+    : (tensor<11x4xf32>, tensor<3x1xi64>, tensor<3x4xf32>) -> tensor<11x4xf32>
+  return %y : tensor<11x4xf32>
+}
+
+// -----
+
 autopar.mesh @mesh ["a" = 2, "b" = 2]
 
 // Every kind of resharding step.

@@ -3,6 +3,8 @@
 // serves the positions that it holds, a shard of the updates those that it has.
 #include "SameElementType.h"
 
+#include "autopar/Dialect/AutoPar/IR/Reduction.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -62,6 +64,9 @@ ShardingRule GatherOp::getShardingRule() {
   return rule;
 }
 
+//===-- Positions of a shard
+//-------------------------------------------------------------------------===//
+
 static Value scalarConstant(OpBuilder &builder, Location loc, Type element, int64_t value) {
   auto type = RankedTensorType::get({}, element);
   TypedAttr attribute = isa<FloatType>(element) ? TypedAttr(builder.getFloatAttr(element, value))
@@ -74,14 +79,17 @@ static Value splat(OpBuilder &builder, Location loc, RankedTensorType type, int6
   return BroadcastOp::create(builder, loc, type, scalar, ArrayRef<int64_t>{});
 }
 
-FailureOr<SmallVector<Value>> GatherOp::partition(OpBuilder &builder, ValueRange localOperands,
-                                                  PartitionContext &context) {
-  if (!gatherReduces(*this) || context.shardCount(0) == 1)
-    return context.cloneLocal(*this, builder, localOperands);
-  Location loc = getLoc();
-  Value input = localOperands[0], indices = localOperands[1];
-  int64_t local = cast<RankedTensorType>(input.getType()).getDimSize(getDims().front());
-  int64_t whole = getInput().getType().getDimSize(getDims().front());
+namespace {
+/// Indices [..., 1] into a dimension of which this rank has a shard.
+struct OwnPositions {
+  Value indices; ///< i64, relative to the shard; zero where another shard has the position
+  Value mine;    ///< i1 [...]: whether this one has it
+};
+} // namespace
+
+/// Of indices into a dimension of `whole` positions, cut into shards of `local`.
+static OwnPositions ownPositions(OpBuilder &builder, Location loc, Value indices, int64_t whole,
+                                 int64_t local, Value shardIndex) {
   auto indexType = cast<RankedTensorType>(indices.getType());
   auto maskType = RankedTensorType::get(indexType.getShape(), builder.getI1Type());
   auto wideType = RankedTensorType::get(indexType.getShape(), builder.getI64Type());
@@ -93,9 +101,8 @@ FailureOr<SmallVector<Value>> GatherOp::partition(OpBuilder &builder, ValueRange
   Value fromEnd = BinaryOp::create(builder, loc, BinaryKind::Add, indices,
                                    splat(builder, loc, wideType, whole));
   indices = SelectOp::create(builder, loc, negative, fromEnd, indices);
-  Value offset =
-      BinaryOp::create(builder, loc, BinaryKind::Mul, context.shardIndex(builder, loc, 0),
-                       scalarConstant(builder, loc, builder.getI64Type(), local));
+  Value offset = BinaryOp::create(builder, loc, BinaryKind::Mul, shardIndex,
+                                  scalarConstant(builder, loc, builder.getI64Type(), local));
   offset = BroadcastOp::create(builder, loc, wideType, offset, ArrayRef<int64_t>{});
   indices = BinaryOp::create(builder, loc, BinaryKind::Sub, indices, offset);
   Value atLeast = CompareOp::create(builder, loc, maskType, ComparePredicate::Ge, indices, zero);
@@ -103,23 +110,38 @@ FailureOr<SmallVector<Value>> GatherOp::partition(OpBuilder &builder, ValueRange
                                   splat(builder, loc, wideType, local));
   Value mine = BinaryOp::create(builder, loc, BinaryKind::And, atLeast, below);
   indices = SelectOp::create(builder, loc, mine, indices, zero);
+  auto vectors = RankedTensorType::get(maskType.getShape().drop_back(), builder.getI1Type());
+  return {indices, ReshapeOp::create(builder, loc, vectors, mine)};
+}
+
+/// `value` where `mine`, whose dimensions are `dims` of the value, `otherwise` elsewhere.
+static Value whereMine(OpBuilder &builder, Location loc, Value mine, ArrayRef<int64_t> dims,
+                       Value value, Value otherwise) {
+  auto maskType = cast<RankedTensorType>(value.getType()).clone(builder.getI1Type());
+  mine = BroadcastOp::create(builder, loc, maskType, mine, dims);
+  return SelectOp::create(builder, loc, mine, value, otherwise);
+}
+
+FailureOr<SmallVector<Value>> GatherOp::partition(OpBuilder &builder, ValueRange localOperands,
+                                                  PartitionContext &context) {
+  if (!gatherReduces(*this) || context.shardCount(0) == 1)
+    return context.cloneLocal(*this, builder, localOperands);
+  Location loc = getLoc();
+  Value input = localOperands[0];
+  int64_t first = getDims().front(), batch = getBatchDims();
+  OwnPositions own =
+      ownPositions(builder, loc, localOperands[1], getInput().getType().getDimSize(first),
+                   cast<RankedTensorType>(input.getType()).getDimSize(first),
+                   context.shardIndex(builder, loc, 0));
   RankedTensorType resultType = context.localResultType(0);
-  Value gathered =
-      GatherOp::create(builder, loc, resultType, input, indices, getDims(), getBatchDims());
+  Value gathered = GatherOp::create(builder, loc, resultType, input, own.indices, getDims(), batch);
   if (StringRef id = getOpId(*this); !id.empty())
     setOpId(gathered.getDefiningOp(), id);
-  // The mask has the index vector's unit dimension; the result has the gathered slices instead.
-  SmallVector<int64_t> maskShape(maskType.getShape().drop_back());
-  mine =
-      ReshapeOp::create(builder, loc, RankedTensorType::get(maskShape, builder.getI1Type()), mine);
   SmallVector<int64_t> dims;
-  for (int64_t i = 0; i < static_cast<int64_t>(maskShape.size()); ++i)
-    dims.push_back(
-        i < static_cast<int64_t>(getBatchDims()) ? i : getDims().front() + i - getBatchDims());
-  mine = BroadcastOp::create(
-      builder, loc, RankedTensorType::get(resultType.getShape(), builder.getI1Type()), mine, dims);
-  Value none = splat(builder, loc, resultType, 0);
-  return SmallVector<Value>{SelectOp::create(builder, loc, mine, gathered, none)};
+  for (int64_t i = 0, count = getIndices().getType().getRank() - 1; i < count; ++i)
+    dims.push_back(i < batch ? i : first + i - batch);
+  return SmallVector<Value>{
+      whereMine(builder, loc, own.mine, dims, gathered, splat(builder, loc, resultType, 0))};
 }
 
 LogicalResult GatherElementsOp::verify() {
@@ -204,6 +226,15 @@ static void addUpdateFactor(ShardingRule &rule, ScatterKind kind, int64_t dim, i
   factor.mayBeUneven = kind == ScatterKind::Add;
 }
 
+/// Whether shards of the indexed dimension each apply the updates of their own positions: the
+/// others become updates that change nothing, which assigning has not.
+static bool scatterKeepsOwn(ScatterOp op) {
+  return op.getIndices().getType().getShape().back() == 1 && reductionOf(op.getKind());
+}
+
+/// The factor of the indexed dimension, if there is but one.
+static int64_t indexedFactor(ScatterOp op) { return op.getInput().getType().getRank() - 1; }
+
 ShardingRule ScatterOp::getShardingRule() {
   ShardingRule rule = ShardingRule::emptyFor(*this);
   RankedTensorType input = getInput().getType(), indices = getIndices().getType();
@@ -214,11 +245,33 @@ ShardingRule ScatterOp::getShardingRule() {
   // The indexed dimensions of input and result are the same positions.
   for (int64_t dim = 0; dim < indexed; ++dim)
     rule.addFactor({dim, absent, absent}, {dim}, input.getDimSize(dim),
-                   FactorKind::NeedsReplication);
+                   dim == 0 && scatterKeepsOwn(*this) ? FactorKind::PassThrough
+                                                      : FactorKind::NeedsReplication);
   for (int64_t dim = 0; dim + 1 < indices.getRank(); ++dim)
     addUpdateFactor(rule, getKind(), dim, indices.getDimSize(dim));
   rule.complete(*this);
   return rule;
+}
+
+FailureOr<SmallVector<Value>> ScatterOp::partition(OpBuilder &builder, ValueRange localOperands,
+                                                   PartitionContext &context) {
+  if (!scatterKeepsOwn(*this) || context.shardCount(indexedFactor(*this)) == 1)
+    return context.cloneLocal(*this, builder, localOperands);
+  Location loc = getLoc();
+  Value input = localOperands[0], updates = localOperands[2];
+  OwnPositions own =
+      ownPositions(builder, loc, localOperands[1], getInput().getType().getDimSize(0),
+                   cast<RankedTensorType>(input.getType()).getDimSize(0),
+                   context.shardIndex(builder, loc, indexedFactor(*this)));
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(getIndices().getType().getRank() - 1));
+  updates = whereMine(builder, loc, own.mine, dims, updates,
+                      buildIdentity(builder, loc, cast<RankedTensorType>(updates.getType()),
+                                    *reductionOf(getKind())));
+  Value result = ScatterOp::create(builder, loc, context.localResultType(0), getKind(), input,
+                                   own.indices, updates);
+  if (StringRef id = getOpId(*this); !id.empty())
+    setOpId(result.getDefiningOp(), id);
+  return SmallVector<Value>{result};
 }
 
 LogicalResult ScatterElementsOp::verify() {

@@ -101,11 +101,12 @@ def AutoPar_GatherElementsOp : AutoPar_ValueOp<"gather_elements"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_ScatterOp : AutoPar_ValueOp<"scatter"> {
+def AutoPar_ScatterOp : AutoPar_PositionalOp<"scatter"> {
   let summary = "a copy of the input with slices combined in at given positions";
   let description = [{
     As ONNX ScatterND: `indices` is [S..., k] into the first k dimensions of `input`, `updates` is
-    [S..., remaining dimensions]. Updates are applied in row-major order of S.
+    [S..., remaining dimensions]. Updates are applied in row-major order of S; negative positions
+    count from the end.
   }];
   let arguments = (ins AutoPar_ScatterKindAttr:$kind, AutoPar_Tensor:$input, AutoPar_IndexTensor:$indices, AutoPar_Tensor:$updates);
   let results = (outs AutoPar_Tensor:$result);
