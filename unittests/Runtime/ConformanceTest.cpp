@@ -327,6 +327,25 @@ TEST(InProcess, SizesThatDisagreeAreNamed) {
             "ranks 0 and 1 disagree about a message's size");
 }
 
+TEST(InProcess, ABorrowedMessageEndsWhenItIsGivenBack) {
+  auto transports = createInProcessTransports(2);
+  for (bool isSentFirst : {true, false}) {
+    int32_t word = 7;
+    Loan loan;
+    uint64_t tag = isSentFirst;
+    auto send = [&] { return transports[0]->send(1, tag, &word, 4); };
+    auto borrow = [&] { return transports[1]->borrow(0, tag, loan, 4); };
+    auto first = isSentFirst ? send() : borrow(), second = isSentFirst ? borrow() : send();
+    auto sent = isSentFirst ? first : second, borrowed = isSentFirst ? second : first;
+    ASSERT_TRUE(sent.isOk() && borrowed.isOk());
+    EXPECT_TRUE(*transports[1]->test(*borrowed));
+    EXPECT_EQ(loan.data, &word);
+    EXPECT_FALSE(*transports[0]->test(*sent));
+    loan = {};
+    EXPECT_TRUE(*transports[0]->test(*sent));
+  }
+}
+
 TEST(TransportPlugins, WhatIsNoPluginIsNamed) {
   auto errorOf = [](const char *name) { return loadTransport(name, {}).status(); };
   EXPECT_EQ(errorOf("pigeon").code(), StatusCode::NoDevice);

@@ -52,7 +52,7 @@ public:
   virtual int32_t reached(artifact::Queue queue) const = 0;
 };
 
-/// All calls of one device come from one thread, the one that drives its rank.
+/// All calls of one device come from one thread at a time, the one that drives its rank.
 class Device {
 public:
   virtual ~Device() = default;

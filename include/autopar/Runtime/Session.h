@@ -40,13 +40,13 @@ struct SessionOptions {
   int32_t localRank = -1;
   /// Folders to look for NVIDIA's libraries in, separated by colons; the system's come after them.
   std::string cudaLibraries;
-  /// Threads that drive the ranks of this process; 0 = one per rank, up to 16 per core. With fewer
-  /// threads than ranks each drives several, which is what makes runs with very many ranks
-  /// possible.
+  /// Threads that drive the ranks of this process, at most one per rank; 0 = cores / `threads`
+  /// where each of them gets as many ranks, else up to 16 per core. With fewer of them than ranks,
+  /// ranks take turns when they wait.
   int32_t workers = 0;
   /// For models without weights, or in place of those that a training step starts with.
   std::optional<Initializer> initializer;
-  /// Null: all ranks run in this process, each on a thread of its own.
+  /// Null: all ranks run in this process.
   std::unique_ptr<Transport> transport;
   /// Asked while a rank waits for others: not Ok ends the job (a rendezvous' verdict on dead
   /// peers).

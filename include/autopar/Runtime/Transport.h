@@ -17,6 +17,12 @@ namespace autopar::runtime {
 /// A posted message. Valid until test() answers true or an error.
 using MessageId = uint64_t;
 
+/// Bytes of a sender, read where they lie. Its message is complete when the loan is dropped.
+struct Loan {
+  const void *data = nullptr;
+  std::shared_ptr<void> hold;
+};
+
 /// One rank's end. All calls of one object come from one thread at a time, except abort(), which
 /// any thread may call. Nothing blocks except wait().
 class Transport {
@@ -30,6 +36,15 @@ public:
   /// of one (sender, receiver, tag) arrive in order. Sizes of both sides must be equal.
   virtual Result<MessageId> send(int32_t peer, uint64_t tag, const void *data, size_t bytes) = 0;
   virtual Result<MessageId> receive(int32_t peer, uint64_t tag, void *data, size_t bytes) = 0;
+
+  /// Whether ranks share memory, so that messages may be borrowed instead of received.
+  virtual bool lends() const { return false; }
+  /// A receive that copies nothing: `loan`, which must stay where it is until then, is filled when
+  /// test() answers true. Only where lends() is true.
+  virtual Result<MessageId> borrow(int32_t peer, uint64_t tag, Loan &loan, size_t bytes) {
+    return Status::internal("rank " + std::to_string(rank()) + " cannot borrow from rank " +
+                            std::to_string(peer));
+  }
 
   /// True when the message is complete; its id is then forgotten. PeerLost names the rank that is
   /// gone.

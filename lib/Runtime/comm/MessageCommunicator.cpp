@@ -2,7 +2,8 @@
 // Collectives out of messages. A reduction splits the tensor into one part per member: everybody
 // sends each part to its owner, the owner adds the contributions in member order and (all-reduce)
 // sends the result back. The bytes per rank are those of a ring, the order of additions never
-// depends on timing, and staging is bounded because owners work chunk by chunk.
+// depends on timing, and staging is bounded because owners work chunk by chunk. Where ranks share
+// memory there is none: owners read the contributions of others where they lie.
 #include "Reduce.h"
 #include "autopar/Runtime/Communicator.h"
 
@@ -61,6 +62,14 @@ protected:
     list.push_back(*message);
     return Status::ok();
   }
+  Status postBorrow(std::vector<MessageId> &list, int32_t peer, uint64_t tag, Loan &loan,
+                    int64_t bytes) {
+    auto message = transport.borrow(peer, tag, loan, size_t(bytes));
+    if (!message)
+      return message.status();
+    list.push_back(*message);
+    return Status::ok();
+  }
   /// Drops the complete ones; true when none is left.
   Result<bool> drain(std::vector<MessageId> &list) {
     while (!list.empty()) {
@@ -98,10 +107,13 @@ public:
       : Operation(transport), call(call), members(*call.members), group(hashOf(members)),
         sequence(sequence), size(byteSize(call.dtype)), n(int64_t(members.size())) {
     position = std::find(members.begin(), members.end(), transport.rank()) - members.begin();
+    chunk = std::max<int64_t>(partEnd(0) - partBegin(0), 1);
+    loans.resize(size_t(n));
+    if (transport.lends())
+      return;
     int64_t room = std::max(kMinChunkBytes, kStagingBytes / std::max<int64_t>(n - 1, 1));
-    chunk = std::min(room / size, partEnd(0) - partBegin(0));
-    chunk = std::max<int64_t>(chunk, 1);
-    staging.resize(size_t(chunk * size * (n - 1)));
+    chunk = std::clamp<int64_t>(room / size, 1, chunk);
+    staging = std::make_unique_for_overwrite<uint8_t[]>(size_t(chunk * size * (n - 1)));
   }
 
   Status start() {
@@ -146,7 +158,8 @@ private:
   int64_t next = 0; ///< first element of the own chunk under way; set by receiveContributions
   uint64_t chunkIndex = 0;
   bool isCollecting = false;
-  std::vector<uint8_t> staging;
+  std::unique_ptr<uint8_t[]> staging; ///< null where contributions are borrowed
+  std::vector<Loan> loans;            ///< per member: what is read now
   std::vector<MessageId> sends, contributions, resultSends, results;
 
   // Part 0 is never smaller than another, so its size bounds the chunk on every rank alike.
@@ -166,13 +179,19 @@ private:
       next = partBegin(position);
     if (next >= partEnd(position))
       return Status::ok();
-    uint8_t *slot = staging.data();
+    uint8_t *slot = staging.get();
     for (int64_t p = 0; p < n; ++p) {
       if (p == position)
         continue;
-      AUTOPAR_RETURN_IF_ERROR(postReceive(contributions, members[size_t(p)],
-                                          makeTag(group, sequence, 0, chunkIndex), slot,
-                                          chunkSize(position, next) * size));
+      uint64_t tag = makeTag(group, sequence, 0, chunkIndex);
+      int64_t bytes = chunkSize(position, next) * size;
+      if (!staging) {
+        AUTOPAR_RETURN_IF_ERROR(
+            postBorrow(contributions, members[size_t(p)], tag, loans[size_t(p)], bytes));
+        continue;
+      }
+      loans[size_t(p)].data = slot;
+      AUTOPAR_RETURN_IF_ERROR(postReceive(contributions, members[size_t(p)], tag, slot, bytes));
       slot += chunk * size;
     }
     return Status::ok();
@@ -180,14 +199,12 @@ private:
 
   Status reduceChunk() {
     std::vector<const void *> sources;
-    const uint8_t *slot = staging.data();
-    for (int64_t p = 0; p < n; ++p) {
-      sources.push_back(p == position ? static_cast<const void *>(in(next)) : slot);
-      if (p != position)
-        slot += chunk * size;
-    }
+    for (int64_t p = 0; p < n; ++p)
+      sources.push_back(p == position ? in(next) : loans[size_t(p)].data);
     int64_t count = chunkSize(position, next);
     reduceInOrder(out(next), sources, count, call.dtype, call.reduction);
+    for (Loan &loan : loans)
+      loan = {};
     if (call.kind == CollectiveKind::AllReduce)
       for (int64_t step = 1; step < n; ++step)
         AUTOPAR_RETURN_IF_ERROR(postSend(resultSends, members[size_t((position + step) % n)],

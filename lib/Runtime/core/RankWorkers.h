@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that drive ranks: each owns some ranks for life (one each as a rule, more when there are
-// more ranks than the process should have threads) and runs the jobs it is given on them.
+// Threads that drive the ranks of a process (RankTurns.h says which of them drives which).
 #pragma once
 
 #include "autopar/Base/Status.h"

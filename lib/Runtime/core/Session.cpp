@@ -89,9 +89,7 @@ Status Session::State::open() {
   createRanks();
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
   AUTOPAR_RETURN_IF_ERROR(collectPorts());
-  int32_t most =
-      options.workers > 0 ? options.workers : std::max(1, coreCount() * kMaxWorkersPerCore);
-  workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), most));
+  workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), mostWorkers()));
   AUTOPAR_RETURN_IF_ERROR(drive(
       [this](LocalRank &rank) {
         AUTOPAR_RETURN_IF_ERROR(agree(rank));
@@ -111,6 +109,16 @@ Status Session::State::open() {
       [](LocalRank &) { return Status::ok(); }));
   parameters->releaseFiles();
   return Status::ok();
+}
+
+/// Where every core gets as many ranks, ranks take turns on it; otherwise each has a thread of its
+/// own, and the system divides the cores among them. A thread that waits for its GPU needs none.
+int32_t Session::State::mostWorkers() const {
+  if (options.workers > 0)
+    return options.workers;
+  int32_t atOnce = std::max(1, coreCount() / threads);
+  bool areEven = int32_t(ranks.size()) % atOnce == 0;
+  return areEven && !reader.target().isCuda() ? atOnce : coreCount() * kMaxWorkersPerCore;
 }
 
 Status Session::State::createDevice(LocalRank &rank) {
@@ -298,41 +306,41 @@ void Session::State::fail(LocalRank &rank, const Status &status) {
   rank.communicatorOfSteps().abort(rank.status);
 }
 
-void Session::State::driveRanks(const std::vector<LocalRank *> &mine,
-                                const std::function<Status(LocalRank &)> &begin,
-                                const std::function<Status(LocalRank &)> &end) {
-  std::vector<LocalRank *> active;
-  for (LocalRank *rank : mine) {
-    rank->status = begin(*rank);
-    if (rank->status.isOk())
-      active.push_back(rank);
-    else
-      fail(*rank, rank->status);
-  }
+/// One worker's share of a drive: a rank until it waits, then the next.
+void Session::State::takeTurns(RankTurns &turns, int32_t worker,
+                               const std::function<Status(LocalRank &)> &begin,
+                               const std::function<Status(LocalRank &)> &end) {
   auto last = std::chrono::steady_clock::now();
-  while (!active.empty()) {
-    bool moved = false;
-    for (size_t i = 0; i < active.size();) {
-      LocalRank &rank = *active[i];
-      Progress progress = rank.executor ? rank.executor->advance() : Progress::Done;
-      Status status = progress == Progress::Error  ? rank.executor->status()
-                      : progress == Progress::Done ? end(rank)
-                                                   : checkOthers(rank, last);
-      if (!status.isOk())
-        fail(rank, status);
-      if (progress == Progress::Pending && status.isOk()) {
-        ++i;
-        continue;
-      }
-      moved = true;
-      active.erase(active.begin() + int64_t(i));
+  bool isDeviceBusy = false;
+  int32_t tried = 0; // ranks in a row that wait
+  for (RankTurns::Turn turn = turns.first(worker); turn.rank != RankTurns::kNone;) {
+    LocalRank &rank = ranks[size_t(turn.rank)];
+    Status status = turn.hasBegun ? Status::ok() : begin(rank);
+    Progress progress = Progress::Error;
+    if (status.isOk()) {
+      progress = rank.executor ? rank.executor->advance() : Progress::Done;
+      status = progress == Progress::Error  ? rank.executor->status()
+               : progress == Progress::Done ? end(rank)
+                                            : checkOthers(rank, last);
     }
-    bool isDeviceBusy = std::any_of(active.begin(), active.end(),
-                                    [](LocalRank *rank) { return rank->executor->awaitsDevice(); });
-    if (!moved && isDeviceBusy)
-      std::this_thread::yield();
-    else if (!moved && !active.empty())
-      active.front()->communicatorOfSteps().wait(kWaitLimit);
+    if (!status.isOk())
+      fail(rank, status);
+    if (progress != Progress::Pending || !status.isOk()) {
+      turn = turns.nextAfterEnd();
+      tried = 0;
+      continue;
+    }
+    turn.hasBegun = true;
+    isDeviceBusy |= rank.executor->awaitsDevice();
+    if (++tried > turns.waiting()) {
+      if (isDeviceBusy)
+        std::this_thread::yield();
+      else
+        rank.communicatorOfSteps().wait(kWaitLimit);
+      tried = 0;
+      isDeviceBusy = false;
+    }
+    turn = turns.next(turn);
   }
 }
 
@@ -340,12 +348,10 @@ Status Session::State::drive(const std::function<Status(LocalRank &)> &begin,
                              const std::function<Status(LocalRank &)> &end) {
   if (hasFailed)
     return Status::internal("this session failed before; open a new one");
-  workers->run([&](int32_t worker) {
-    std::vector<LocalRank *> mine;
-    for (size_t i = size_t(worker); i < ranks.size(); i += size_t(workers->count()))
-      mine.push_back(&ranks[i]);
-    driveRanks(mine, begin, end);
-  });
+  for (LocalRank &rank : ranks)
+    rank.status = Status::ok();
+  RankTurns turns(int32_t(ranks.size()), workers->count());
+  workers->run([&](int32_t worker) { takeTurns(turns, worker, begin, end); });
   // The cause is more telling than the ranks that only lost a peer.
   const Status *first = nullptr;
   for (const LocalRank &rank : ranks) {

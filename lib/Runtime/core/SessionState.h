@@ -2,6 +2,7 @@
 // What a session holds between calls. Private to the Session*.cpp files.
 #pragma once
 
+#include "RankTurns.h"
 #include "RankWorkers.h"
 #include "autopar/Runtime/KernelLibrary.h"
 #include "autopar/Runtime/Session.h"
@@ -14,7 +15,7 @@
 
 namespace autopar::runtime {
 
-/// A rank that lives in this process. Everything in it is used by its worker thread only.
+/// A rank that lives in this process. Everything in it is used by one worker thread at a time.
 struct LocalRank {
   int32_t rank = 0;
   std::unique_ptr<Device> device;
@@ -63,6 +64,7 @@ struct Session::State {
   Status loadKernels();
   Status collectPorts();
   void createRanks();
+  int32_t mostWorkers() const;
   Status createDevice(LocalRank &rank);
   Result<std::vector<uint8_t>> gatherFromAll(LocalRank &rank, const std::vector<uint8_t> &own);
   Status connectDevices(LocalRank &rank);
@@ -102,9 +104,8 @@ struct Session::State {
   /// Runs `begin` on every rank, then its executor until done.
   Status drive(const std::function<Status(LocalRank &)> &begin,
                const std::function<Status(LocalRank &)> &end);
-  void driveRanks(const std::vector<LocalRank *> &mine,
-                  const std::function<Status(LocalRank &)> &begin,
-                  const std::function<Status(LocalRank &)> &end);
+  void takeTurns(RankTurns &turns, int32_t worker, const std::function<Status(LocalRank &)> &begin,
+                 const std::function<Status(LocalRank &)> &end);
   void fail(LocalRank &rank, const Status &status);
 };
 

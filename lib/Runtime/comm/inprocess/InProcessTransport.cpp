@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between ranks that are threads of one process: whoever comes second copies straight from
-// the sender's bytes to the receiver's.
+// Messages between ranks of one process: whoever comes second copies straight from the sender's
+// bytes to the receiver's, or lets the receiver read them where they lie.
 #include "autopar/Runtime/Communicator.h"
 
 #include <atomic>
@@ -19,6 +19,7 @@ namespace {
 struct Post {
   uint8_t *data = nullptr;
   size_t bytes = 0;
+  Loan *loan = nullptr; ///< of a receiver that borrows
   std::atomic<bool> isDone{false};
 };
 
@@ -49,10 +50,14 @@ public:
   int32_t worldSize() const override { return size; }
 
   Result<MessageId> send(int32_t peer, uint64_t tag, const void *data, size_t bytes) override {
-    return post({ownRank, peer, tag}, const_cast<void *>(data), bytes, true);
+    return post({ownRank, peer, tag}, const_cast<void *>(data), bytes, nullptr, true);
   }
   Result<MessageId> receive(int32_t peer, uint64_t tag, void *data, size_t bytes) override {
-    return post({peer, ownRank, tag}, data, bytes, false);
+    return post({peer, ownRank, tag}, data, bytes, nullptr, false);
+  }
+  bool lends() const override { return true; }
+  Result<MessageId> borrow(int32_t peer, uint64_t tag, Loan &loan, size_t bytes) override {
+    return post({peer, ownRank, tag}, nullptr, bytes, &loan, false);
   }
 
   Result<bool> test(MessageId message) override {
@@ -101,10 +106,28 @@ private:
     return Status::peerLost(world->abortReason);
   }
 
-  Result<MessageId> post(const Key &key, void *data, size_t bytes, bool isSend) {
+  /// Both sides are there.
+  void hand(const std::shared_ptr<Post> &sender, const std::shared_ptr<Post> &receiver) {
+    if (receiver->loan) {
+      receiver->loan->data = sender->data;
+      receiver->loan->hold = std::shared_ptr<void>(sender->data, [sender, world = world](void *) {
+        sender->isDone.store(true, std::memory_order_release);
+        world->notify();
+      });
+    } else {
+      if (sender->bytes)
+        std::memcpy(receiver->data, sender->data, sender->bytes);
+      sender->isDone.store(true, std::memory_order_release);
+    }
+    receiver->isDone.store(true, std::memory_order_release);
+    world->notify();
+  }
+
+  Result<MessageId> post(const Key &key, void *data, size_t bytes, Loan *loan, bool isSend) {
     auto own = std::make_shared<Post>();
     own->data = static_cast<uint8_t *>(data);
     own->bytes = bytes;
+    own->loan = loan;
     std::shared_ptr<Post> other;
     {
       std::lock_guard lock(world->mutex);
@@ -123,11 +146,7 @@ private:
         return Status::internal("ranks " + std::to_string(std::get<0>(key)) + " and " +
                                 std::to_string(std::get<1>(key)) +
                                 " disagree about a message's size");
-      if (bytes)
-        std::memcpy(isSend ? other->data : own->data, isSend ? own->data : other->data, bytes);
-      own->isDone.store(true, std::memory_order_release);
-      other->isDone.store(true, std::memory_order_release);
-      world->notify();
+      isSend ? hand(own, other) : hand(other, own);
     }
     posts.emplace(nextMessage, std::move(own));
     return nextMessage++;

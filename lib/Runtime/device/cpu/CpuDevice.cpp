@@ -99,6 +99,7 @@ public:
 
   Result<Token> issue(const Instruction &instruction, int32_t slot,
                       std::span<const Token>) override {
+    omp_set_num_threads(threads); // of the calling thread, which may be another than before
     Status status =
         std::visit([&](const auto &payload) { return run(payload, slot); }, instruction.payload);
     if (!status.isOk())
