@@ -58,7 +58,7 @@ public:
     return E(value);
   }
   DataType dtype(uint8_t v) { return enumeration(v, DataType::F64, "element type"); }
-  Epilogue epilogue(uint8_t v) { return enumeration(v, Epilogue::GeluTanh, "epilogue"); }
+  Epilogue epilogue(uint8_t v) { return enumeration(v, Epilogue::GeluTanhGrad, "epilogue"); }
   Layout layout(uint8_t v) { return enumeration(v, Layout::Blocked16, "layout"); }
 
   Digest decode(const fb::Digest &d) {

@@ -25,7 +25,7 @@ constexpr const char *kQueues[] = {"compute", "communication", "copy_in", "copy_
                                    "host",    "receive",       "send"};
 constexpr const char *kSpaces[] = {"device", "pinned_host", "disk"};
 constexpr const char *kRoles[] = {"input", "output", "parameter", "state", "metric"};
-constexpr const char *kEpilogues[] = {"none", "relu", "gelu_erf", "gelu_tanh"};
+constexpr const char *kEpilogues[] = {"none", "relu", "gelu_erf", "gelu_tanh", "gelu_tanh_grad"};
 constexpr const char *kLayouts[] = {"plain", "channels_last", "blocked8", "blocked16"};
 constexpr const char *kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                         "broadcast"};

@@ -88,6 +88,9 @@ Status verifyGeometry(const MatmulGeometry &g) {
     if (!isFloatForProducts(type))
       return Status::badInput("matmul of element type " + std::string(name(type)) +
                               " is not a library call; expected f32, bf16 or f16");
+  if (g.epilogue == Epilogue::GeluTanhGrad && (g.hasBias || !g.hasResidual))
+    return Status::badInput("a product with the gradient of an activation needs the value at which "
+                            "it is taken as its residual, and has no bias");
   if (g.hasBias && !isFloatForProducts(g.biasType))
     return Status::badInput("matmul bias of element type " + std::string(name(g.biasType)) +
                             " is not a library call; expected f32, bf16 or f16");
@@ -129,6 +132,8 @@ Status verifyGeometry(const ConvolutionGeometry &g) {
       (g.xLayout != Layout::Plain || g.yLayout != Layout::Plain || g.packedW || g.hasBias ||
        g.hasResidual || g.epilogue != Epilogue::None))
     return Status::badInput("the gradient of a convolution has another layout, or an epilogue");
+  if (g.epilogue == Epilogue::GeluTanhGrad)
+    return Status::badInput("a convolution has no gradient of an activation behind it");
   for (DataType type : {g.xType, g.wType, g.yType})
     if (!isFloatForProducts(type))
       return Status::badInput("convolution of element type " + std::string(name(type)) +

@@ -4,6 +4,7 @@
 
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
+#include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/LibraryConvolution.h"
 #include "mlir/IR/Diagnostics.h"
@@ -119,6 +120,10 @@ Status CompileSettings::chooseTarget() {
     return {StatusCode::Usage,
             "--convolutions: expected auto or kernels, got \"" + options.convolutions + "\""};
   lower.convolutions = options.convolutions;
+  if (!activationGradientModeFromName(options.activationGradients))
+    return {StatusCode::Usage, "--activation-gradients: expected auto or kernels, got \"" +
+                                   options.activationGradients + "\""};
+  lower.activationGradients = options.activationGradients;
   bool isLowered = options.stopAfter >= Phase::Lower;
   if (options.target.empty() && hasGpus && hasCpus && isLowered)
     return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "

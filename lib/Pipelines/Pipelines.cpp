@@ -83,6 +83,20 @@ static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower
   manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
 }
 
+static void addNarrowEpilogues(OpPassManager &manager, const LowerOptions &lower) {
+  NarrowEpiloguesPassOptions options;
+  options.activations = lower.activationGradients;
+  manager.addNestedPass<func::FuncOp>(createNarrowEpiloguesPass(options));
+}
+
+/// As far as no library takes them with a product.
+static void addExpandGradients(OpPassManager &manager, const LowerOptions &lower) {
+  ExpandGradientsPassOptions options;
+  options.activations = lower.activationGradients;
+  options.target = lower.target;
+  manager.addNestedPass<func::FuncOp>(createExpandGradientsPass(options));
+}
+
 /// As far as no library computes them.
 static void addExpandConvolutionGradients(OpPassManager &manager, const LowerOptions &lower) {
   ExpandConvolutionGradientsPassOptions options;
@@ -200,7 +214,9 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
-    manager.addNestedPass<func::FuncOp>(createExpandGradientsPass());
+    if (lower.target == "cuda")
+      addNarrowEpilogues(manager, lower);
+    addExpandGradients(manager, lower);
     addExpandAttention(manager, lower); // a shard may be what no library takes
     addExpandConvolutionGradients(manager, lower);
     if (lower.target == "cuda")

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching of library epilogues: result = activation(product + bias + residual), and
-// result = scale * product.
+// Matching of library epilogues: result = activation(product + bias + residual),
+// result = scale * product, and result = product * derivative of an activation.
 #include "ContractionEpilogue.h"
 #include "FusionClusters.h"
 
+#include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "mlir/IR/Matchers.h"
 
@@ -54,6 +55,7 @@ private:
   bool takesAdd(BinaryOp add);
   bool takesUnary(UnaryOp unary);
   bool takesScale(BinaryOp scale);
+  bool takesGradient(UnaryGradOp gradient);
   bool isBias(Value value) const;
   bool isResidual(Value value) const;
   Operation *sinkReshapes(Operation *user, ArrayRef<Operation *> reshapes);
@@ -109,6 +111,16 @@ bool EpilogueMatcher::takesAdd(BinaryOp add) {
 bool EpilogueMatcher::takesUnary(UnaryOp unary) {
   hasActivation = unary.getKind() == UnaryKind::Relu || unary.getKind() == UnaryKind::Gelu ||
                   unary.getKind() == UnaryKind::GeluTanh;
+  return hasActivation;
+}
+
+/// What was left to the product (autopar-expand-gradients); the value at which the derivative is
+/// taken is read as a residual is.
+bool EpilogueMatcher::takesGradient(UnaryGradOp gradient) {
+  auto product = dyn_cast<DotGeneralOp>(contraction);
+  hasActivation = product && !hasBias && !hasResidual && gradient.getInput() != current &&
+                  isResidual(gradient.getInput()) &&
+                  takesActivationGradient(product, gradient.getKind());
   return hasActivation;
 }
 
@@ -183,6 +195,8 @@ bool EpilogueMatcher::step() {
                                                 : reshapes.empty() && takesScale(binary);
   else if (auto unary = dyn_cast<UnaryOp>(user))
     taken = takesUnary(unary);
+  else if (auto gradient = dyn_cast<UnaryGradOp>(user))
+    taken = takesGradient(gradient);
   current = outer;
   if (!taken)
     return false;

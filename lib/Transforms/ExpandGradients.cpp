@@ -2,6 +2,7 @@
 // The pass autopar-expand-gradients. What each gradient stands for is said where it is built, in
 // lib/Dialect/AutoPar/Gradients.
 #include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
+#include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -15,9 +16,22 @@ using namespace mlir::autopar;
 namespace {
 
 struct ExpandGradientsPass : mlir::autopar::impl::ExpandGradientsPassBase<ExpandGradientsPass> {
+  using Base::Base;
+
   void runOnOperation() override {
+    std::optional<ActivationGradientMode> chosen = activationGradientModeFromName(activations);
+    if (!chosen) {
+      getOperation().emitError() << "unknown mode \"" << activations
+                                 << "\"; expected auto or kernels";
+      return signalPassFailure();
+    }
+    bool leaves = target == "cuda" && *chosen == ActivationGradientMode::Automatic;
+    auto isTaken = [&](Operation *op) {
+      auto gradient = dyn_cast<UnaryGradOp>(op);
+      return leaves && gradient && productTaking(gradient);
+    };
     for (Block &block : getOperation().getBody())
-      for (auto [result, parts] : expandGradients(block))
+      for (auto [result, parts] : expandGradients(block, isTaken))
         result.getDefiningOp()->erase();
   }
 };

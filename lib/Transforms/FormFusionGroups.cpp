@@ -7,6 +7,7 @@
 #include "FusionClusters.h"
 #include "RepeatInUsers.h"
 
+#include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
 #include <queue>
@@ -363,6 +364,10 @@ struct FormFusionGroupsPass
       epilogues.push_back(matchContractionEpilogue(op, claimed));
       contractions.insert(op);
     }
+    // What was left to a product that could not take it.
+    auto isClaimed = [&](Operation *op) { return claimed.contains(op); };
+    for (auto [result, parts] : expandGradients(block, isClaimed))
+      result.getDefiningOp()->erase();
     ClusterGraph graph(block);
     for (ArrayRef<Operation *> ops : epilogues)
       graph.close(ops);

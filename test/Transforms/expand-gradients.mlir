@@ -1,4 +1,7 @@
 // RUN: autopar-opt %s --autopar-expand-gradients | FileCheck %s
+// RUN: autopar-opt %s --autopar-expand-gradients=target=cuda | FileCheck %s --check-prefix=CUDA
+// RUN: not autopar-opt %s --autopar-expand-gradients=activations=some 2>&1 | FileCheck %s --check-prefix=MODE
+// MODE: unknown mode "some"; expected auto or kernels
 // What takes a gradient's place has its name and phase; constants of one number are one.
 
 // CHECK-LABEL: func.func @softmax
@@ -40,4 +43,27 @@ func.func @activations(%x: tensor<8xf32>, %g: tensor<8xf32>) -> tensor<8xf32> {
   %0 = autopar.unary_grad gelu_tanh %x, %g : tensor<8xf32>
   %1 = autopar.unary_grad gelu_tanh %x, %0 : tensor<8xf32>
   return %1 : tensor<8xf32>
+}
+
+// Behind a product whose library call can take it, on GPUs: of multiples of eight, in half precision.
+// CHECK-LABEL: func.func @behind_products
+// CHECK-NOT: unary_grad
+// CUDA-LABEL: func.func @behind_products
+// CUDA: autopar.unary_grad gelu_tanh %{{.*}} : tensor<2x8x16xbf16>
+// CUDA-NOT: unary_grad
+func.func @behind_products(%x: tensor<2x8x16xbf16>, %y: tensor<16x16xf32>, %z: tensor<16x12xbf16>, %a: tensor<16x24xbf16>, %b: tensor<24x16xbf16>,
+                           %c: tensor<16x24xf32>, %d: tensor<24x16xf32>, %e: tensor<24x12xbf16>)
+    -> (tensor<2x8x16xbf16>, tensor<2x8x16xbf16>, tensor<16x16xf32>, tensor<16x12xbf16>) {
+  %0 = autopar.dot_general %a, %b contract [1] x [0] : (tensor<16x24xbf16>, tensor<24x16xbf16>) -> tensor<16x16xbf16>
+  %1 = autopar.reshape %0 : tensor<16x16xbf16> -> tensor<2x8x16xbf16>
+  %2 = autopar.unary_grad gelu_tanh %x, %1 : tensor<2x8x16xbf16>
+  // The exact one, f32, and columns that are no multiple of eight.
+  %3 = autopar.dot_general %a, %b contract [1] x [0] : (tensor<16x24xbf16>, tensor<24x16xbf16>) -> tensor<16x16xbf16>
+  %4 = autopar.reshape %3 : tensor<16x16xbf16> -> tensor<2x8x16xbf16>
+  %5 = autopar.unary_grad gelu %x, %4 : tensor<2x8x16xbf16>
+  %6 = autopar.dot_general %c, %d contract [1] x [0] : (tensor<16x24xf32>, tensor<24x16xf32>) -> tensor<16x16xf32>
+  %7 = autopar.unary_grad gelu_tanh %y, %6 : tensor<16x16xf32>
+  %8 = autopar.dot_general %a, %e contract [1] x [0] : (tensor<16x24xbf16>, tensor<24x12xbf16>) -> tensor<16x12xbf16>
+  %9 = autopar.unary_grad gelu_tanh %z, %8 : tensor<16x12xbf16>
+  return %2, %5, %7, %9 : tensor<2x8x16xbf16>, tensor<2x8x16xbf16>, tensor<16x16xf32>, tensor<16x12xbf16>
 }

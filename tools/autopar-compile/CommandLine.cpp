@@ -201,6 +201,11 @@ struct Options {
       "convolutions",
       cl::desc("on GPUs: auto: calls of cuDNN where it has them (default), kernels: generated"),
       cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
+  cl::opt<std::string> activationGradients{
+      "activation-gradients",
+      cl::desc("on GPUs: auto: the gradient of a gelu by the product before it, where cuBLASLt can "
+               "(default), kernels: generated"),
+      cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
                                  cl::init("native"), cl::cat(category)};
@@ -394,6 +399,7 @@ Result<CommandLine> Options::values() const {
   options.targetCpu = targetCpu;
   options.attention = attention;
   options.convolutions = convolutions;
+  options.activationGradients = activationGradients;
   options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;
   options.precision.gradient = gradientType;

@@ -254,6 +254,14 @@ TEST(Verify, Matmuls) {
               g.biasType = DataType::I32;
             }),
             "matmul bias of element type i32 is not a library call; expected f32, bf16 or f16");
+  for (bool hasResidual : {false, true})
+    EXPECT_EQ(problemOf([&](G &g) {
+                g.epilogue = Epilogue::GeluTanhGrad;
+                g.hasResidual = hasResidual;
+                g.hasBias = hasResidual;
+              }),
+              "a product with the gradient of an activation needs the value at which it is taken "
+              "as its residual, and has no bias");
 }
 
 TEST(Verify, Convolutions) {
@@ -294,6 +302,8 @@ TEST(Verify, Convolutions) {
               g.hasBias = true;
             }),
             "the gradient of a convolution has another layout, or an epilogue");
+  EXPECT_EQ(problemOf([](G &g) { g.epilogue = Epilogue::GeluTanhGrad; }),
+            "a convolution has no gradient of an activation behind it");
   EXPECT_EQ(problemOf([](G &g) { g.wType = DataType::F64; }),
             "convolution of element type f64 is not a library call; expected f32, bf16 or f16");
 }

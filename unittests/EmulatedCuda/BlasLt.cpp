@@ -28,7 +28,8 @@ struct BlasOperationRecord {
   int compute = 0, scaleType = 0;
   int32_t transposeA = 0, transposeB = 0, biasType = -1;
   uint32_t epilogue = kBlasNoEpilogue;
-  uint64_t bias = 0;
+  uint64_t bias = 0, aux = 0;
+  int64_t auxLeading = 0;
 };
 struct BlasLayoutRecord {
   int type = 0;
@@ -131,6 +132,19 @@ struct Problem {
   uint64_t key() const { return (rows * 1000003 + columns) * 1000003 + depth; }
 };
 
+bool hasGradient(const BlasOperationRecord &o) {
+  return (o.epilogue & kBlasGeluGradient) == kBlasGeluGradient;
+}
+
+/// The derivative of the GELU that is written with tanh.
+template <typename Sum>
+Sum geluSlope(Sum x) {
+  Sum rate(0.7978845608028654), cube(0.044715);
+  Sum t = std::tanh(rate * (x + cube * x * x * x));
+  return Sum(0.5) * (Sum(1) + t) +
+         Sum(0.5) * x * (Sum(1) - t * t) * rate * (Sum(1) + Sum(3) * cube * x * x);
+}
+
 /// Whether operation and layouts fit each other.
 BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const BlasLayoutRecord &b,
                  const BlasLayoutRecord &c, const BlasLayoutRecord &d, Problem &problem) {
@@ -159,6 +173,9 @@ BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const 
     return refuse("types that do not go together", BlasStatus::NotSupported);
   if ((o.epilogue & kBlasBias) && o.biasType >= 0 && o.biasType != d.type)
     return refuse("a bias of another type than the result", BlasStatus::NotSupported);
+  if (hasGradient(o) && (o.auxLeading % kBlasAuxStep != 0 || o.auxLeading < int64_t(m)))
+    return refuse("lines of what a GELU was given that are no multiple of 8, or too short",
+                  BlasStatus::NotSupported);
   return BlasStatus::Success;
 }
 
@@ -172,7 +189,7 @@ template <typename Sum>
 void multiply(const BlasOperationRecord &o, double alpha, const uint8_t *a,
               const BlasLayoutRecord &aL, const uint8_t *b, const BlasLayoutRecord &bL, double beta,
               const uint8_t *c, const BlasLayoutRecord &cL, uint8_t *d, const BlasLayoutRecord &dL,
-              const uint8_t *bias) {
+              const uint8_t *bias, const uint8_t *aux) {
   size_t m = dL.rows, n = dL.columns, k = o.transposeA ? aL.rows : aL.columns;
   std::vector<Sum> left(m * k), sums(m);
   for (size_t j = 0; j < k; ++j)
@@ -197,6 +214,9 @@ void multiply(const BlasOperationRecord &o, double alpha, const uint8_t *a,
                                                              size_t(bytesOf(cL.type))));
       if (bias)
         value += Sum(loadNumber(dL.type, bias + i * size_t(bytesOf(dL.type))));
+      if (aux)
+        value *= geluSlope(Sum(loadNumber(dL.type, aux + (i + column * size_t(o.auxLeading)) *
+                                                             size_t(bytesOf(dL.type)))));
       if (o.epilogue & kBlasRelu)
         value = value > 0 ? value : Sum(0);
       if (o.epilogue & kBlasGelu)
@@ -252,6 +272,10 @@ EXPORTED cublasLtMatmulDescSetAttribute(BlasOperation operation, int attribute, 
     return put(operation->bias);
   case kBlasBiasType:
     return put(operation->biasType);
+  case kBlasAuxPointer:
+    return put(operation->aux);
+  case kBlasAuxLeading:
+    return put(operation->auxLeading);
   }
   return refuse("attribute " + std::to_string(attribute) + " of operations is not known");
 }
@@ -309,6 +333,8 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
     return status;
   if ((operation->epilogue & kBlasBias) && !operation->bias)
     return refuse("a bias without an address");
+  if (hasGradient(*operation) && (!operation->aux || operation->aux % 16 != 0))
+    return refuse("what a GELU was given has no address, or one that is no multiple of 16");
   for (int i = 0; i < 4; ++i) {
     const BlasLayoutRecord *layouts[] = {a, b, c, d};
     if (preference->alignments[i] < uint32_t(bytesOf(layouts[i]->type)))
@@ -364,7 +390,12 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
     uint8_t *biasAt = o.epilogue & kBlasBias
                           ? deviceBytes(biasData, dL.rows * uint64_t(bytesOf(dL.type)))
                           : nullptr;
-    if (!aAt || !bAt || !cAt || !dAt || ((o.epilogue & kBlasBias) && !biasAt)) {
+    const void *auxData = reinterpret_cast<const void *>(o.aux);
+    uint64_t auxBytes =
+        (uint64_t(o.auxLeading) * (dL.columns - 1) + dL.rows) * uint64_t(bytesOf(dL.type));
+    uint8_t *auxAt = hasGradient(o) ? deviceBytes(auxData, auxBytes) : nullptr;
+    if (!aAt || !bAt || !cAt || !dAt || ((o.epilogue & kBlasBias) && !biasAt) ||
+        (hasGradient(o) && !auxAt)) {
       complain("cuBLASLt: an operand is not all in allocated memory");
       return int(DriverError::IllegalAddress);
     }
@@ -378,7 +409,7 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
       (o.compute == kBlasComputeF64 ? &multiply<double>
                                     : &multiply<float>)(o, alphaValue, at(aAt, aL), aL, at(bAt, bL),
                                                         bL, betaValue, at(cAt, cL), cL, at(dAt, dL),
-                                                        dL, biasAt);
+                                                        dL, biasAt, auxAt);
     }
     return 0;
   });

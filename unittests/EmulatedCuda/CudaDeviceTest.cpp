@@ -24,6 +24,11 @@ double apply(Epilogue epilogue, double x) {
              : x;
 }
 
+double geluSlope(double x) {
+  double t = std::tanh(0.7978845608 * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608 * (1 + 3 * 0.044715 * x * x);
+}
+
 int64_t span(const StridedShape &shape) {
   int64_t last = 0;
   for (size_t d = 0; d < shape.dims.size(); ++d)
@@ -93,8 +98,8 @@ void compareProduct(const MatmulGeometry &g, const std::string &what) {
     sum *= double(g.scale);
     int64_t at = batch(g.c) + index[rank - 2] * g.c.strides[rank - 2] +
                  index[rank - 1] * g.c.strides[rank - 1];
-    if (g.hasResidual)
-      sum += decode(&residual[size_t(at * byteSize(g.cType))], g.cType);
+    double other = g.hasResidual ? decode(&residual[size_t(at * byteSize(g.cType))], g.cType) : 0;
+    sum = g.epilogue == Epilogue::GeluTanhGrad ? sum * geluSlope(other) : sum + other;
     double expected = apply(g.epilogue, sum);
     ASSERT_NEAR(decode(&c[size_t(at * byteSize(g.cType))], g.cType), expected,
                 tolerance * (1 + std::fabs(expected)))
@@ -142,6 +147,25 @@ TEST(CudaDevice, ProductsAgainstLoops) {
               }
 }
 
+TEST(CudaDevice, ProductsTimesTheDerivativeOfAGelu) {
+  for (bool transposedC : {false, true})
+    for (float scale : {1.0f, 0.5f})
+      for (DataType type : {DataType::BF16, DataType::F16}) {
+        MatmulGeometry g;
+        g.aType = g.bType = g.cType = type;
+        g.a = {{16, 12}, {12, 1}};
+        g.b = {{12, 24}, {24, 1}};
+        // Rows that lie further apart than they are long.
+        g.c = {{16, 24}, {32, 1}};
+        if (transposedC)
+          g.c.strides = {1, 24};
+        g.hasResidual = true;
+        g.scale = scale;
+        g.epilogue = Epilogue::GeluTanhGrad;
+        compareProduct(g, std::string(name(type)) + (transposedC ? ", transposed" : ""));
+      }
+}
+
 TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   auto refusal = [](MatmulGeometry g) {
     Program program;
@@ -150,6 +174,7 @@ TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
     matmul.a = addBuffer(program, 64, g.aType);
     matmul.b = addBuffer(program, 64, g.bType);
     matmul.c = addBuffer(program, 64, g.cType);
+    matmul.residual = g.hasResidual ? addBuffer(program, 64, g.cType) : -1;
     Instruction instruction;
     instruction.id = "h.0/dot";
     instruction.payload = matmul;
@@ -164,6 +189,12 @@ TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   std::string exactGelu = refusal(g);
   EXPECT_NE(exactGelu.find("entry step, instruction 0 (h.0/dot): GPU 0 ("), std::string::npos);
   EXPECT_NE(exactGelu.find("cuBLASLt has no such product: with an exact GELU"), std::string::npos);
+  g.epilogue = Epilogue::GeluTanhGrad;
+  g.hasResidual = true;
+  EXPECT_NE(refusal(g).find("with the gradient of a GELU behind it, of several matrices or of "
+                            "lines of 4 elements, which is no multiple of 8"),
+            std::string::npos);
+  g.hasResidual = false;
   g.epilogue = Epilogue::None;
   g.bType = DataType::BF16;
   EXPECT_NE(refusal(g).find("f32 by bf16"), std::string::npos);

@@ -133,7 +133,14 @@ constexpr int64_t kMostBlocks = 0x7fffffff;
 constexpr int32_t kMostBlockThreads = 1024;
 constexpr int32_t kMostSharedBytes = 227 * 1024;
 
-enum class Epilogue : uint8_t { None = 0, Relu = 1, GeluErf = 2, GeluTanh = 3 };
+enum class Epilogue : uint8_t {
+  None = 0,
+  Relu = 1,
+  GeluErf = 2,
+  GeluTanh = 3,
+  /// Of products alone: times the derivative of GeluTanh at the residual, which is not added.
+  GeluTanhGrad = 4,
+};
 
 /// A strided view of an operand: sizes and strides in elements, outermost first.
 struct StridedShape {
@@ -161,7 +168,7 @@ struct Matmul {
   MatmulGeometry geometry;
   int32_t a = -1, b = -1, c = -1;
   int32_t bias = -1;
-  int32_t residual = -1; ///< may be the same buffer as c (accumulate)
+  int32_t residual = -1; ///< may be the same buffer as c where it is added (accumulate)
   int32_t scratch = -1;  ///< of scratchBytes(geometry, threads) bytes, -1 when that is 0
 };
 

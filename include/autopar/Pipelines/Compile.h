@@ -48,7 +48,9 @@ struct CompileOptions {
   std::string attention =
       "auto"; ///< auto, fused or products: autopar/Transforms/LibraryAttention.h
   std::string convolutions =
-      "auto";           ///< on GPUs, auto or kernels: autopar/Transforms/LibraryConvolution.h
+      "auto"; ///< on GPUs, auto or kernels: autopar/Transforms/LibraryConvolution.h
+  std::string activationGradients =
+      "auto"; ///< on GPUs, auto or kernels: autopar/Transforms/LibraryActivationGradient.h
   std::string emitMlir; ///< folder for the IR after each phase
   Phase startAt = Phase::Import;
   Phase stopAfter = Phase::Emit;

@@ -112,6 +112,11 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
       *this, "convolutions",
       llvm::cl::desc("on GPUs: auto (calls where the library has them) or kernels"),
       llvm::cl::init("auto")};
+  Option<std::string> activationGradients{
+      *this, "activation-gradients",
+      llvm::cl::desc("on GPUs: auto (with the product before them where the library can) or "
+                     "kernels"),
+      llvm::cl::init("auto")};
 };
 
 /// What is computed in narrower floats than the model says.

@@ -255,6 +255,35 @@ def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::F
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def NarrowEpiloguesPass : Pass<"autopar-narrow-epilogues", "mlir::func::FuncOp"> {
+  let summary = "add, activate and differentiate behind half products as the library does it";
+  let description = [{
+    Mixed precision writes what follows a product in f32, between a cast of its result and one of its own. cuBLASLt sums in f32 and
+    applies an epilogue before it rounds: a bias, which has the type of the result, a residual, relu, gelu_tanh, or the gradient of the last. As far
+    as what follows a product of bf16 or f16 is such, is stored narrow and is read by nothing else, it is written narrow, for form-fusion-groups to find.
+
+    ```mlir
+    %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xbf16>
+    %1 = autopar.cast %0 : tensor<8x32xbf16> -> tensor<8x32xf32>
+    %2 = autopar.broadcast %b dims [1] : tensor<32xf32> -> tensor<8x32xf32>
+    %3 = autopar.binary add %1, %2 : tensor<8x32xf32>
+    %4 = autopar.cast %3 : tensor<8x32xf32> -> tensor<8x32xbf16>
+    ```
+    becomes
+    ```mlir
+    %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xbf16>
+    %1 = autopar.cast %b : tensor<32xf32> -> tensor<32xbf16>
+    %2 = autopar.broadcast %1 dims [1] : tensor<32xbf16> -> tensor<8x32xbf16>
+    %3 = autopar.binary add %0, %2 : tensor<8x32xbf16>
+    ```
+  }];
+  let options = [
+    Option<"activations", "activations", "std::string", "\"auto\"",
+           "auto: gradients of activations too; kernels: those never">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients", "mlir::func::FuncOp"> {
   let summary = "write gradients of convolutions as convolutions and products";
   let description = [{
@@ -283,7 +312,7 @@ def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp">
   let summary = "write gradients that are one operation as what they stand for";
   let description = [{
     Until here the gradient of a softmax, a normalization or a gelu is one operation, which is sharded and priced as the kernel
-    that it will be.
+    that it will be. On GPUs the gradient of a gelu stays one behind a matrix product that the library multiplies by it.
 
     ```mlir
     %d = autopar.softmax_grad %y, %g dim 1 : tensor<4x4xf32>
@@ -297,6 +326,11 @@ def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp">
     %d = autopar.binary mul %y, %c : tensor<4x4xf32>
     ```
   }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"", "cpu or cuda">,
+    Option<"activations", "activations", "std::string", "\"auto\"",
+           "auto: a product takes the gradient behind it where the library can; kernels: never">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

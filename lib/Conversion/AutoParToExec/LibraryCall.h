@@ -9,7 +9,7 @@ namespace mlir::autopar {
 /// c = epilogue(scale * (product + bias) + residual); values of the local function.
 struct LibraryTail {
   Value bias;     ///< one element per column (matmul) or channel (convolution)
-  Value residual; ///< of the result's type
+  Value residual; ///< of the result's type; where the epilogue is a derivative, at it, not added
   double scale = 1.0;
   exec::Epilogue epilogue = exec::Epilogue::None;
 

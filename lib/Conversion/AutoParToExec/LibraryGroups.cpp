@@ -115,6 +115,15 @@ private:
       current = unary.getResult();
       return true;
     }
+    if (auto gradient = dyn_cast<UnaryGradOp>(user)) {
+      auto at = dyn_cast<BlockArgument>(gradient.getInput());
+      if (!at || !tail.isEmpty())
+        return false;
+      tail.residual = dissection.outside(at);
+      tail.epilogue = exec::Epilogue::GeluTanhGrad;
+      current = gradient.getResult();
+      return true;
+    }
     auto binary = dyn_cast<BinaryOp>(user);
     if (!binary)
       return false;

@@ -56,11 +56,12 @@ private:
 
 } // namespace
 
-DenseMap<Value, Value> mlir::autopar::expandGradients(Block &block) {
+DenseMap<Value, Value> mlir::autopar::expandGradients(Block &block,
+                                                      llvm::function_ref<bool(Operation *)> keeps) {
   Expander expander(block);
   DenseMap<Value, Value> replaced;
   for (Operation &op : llvm::make_early_inc_range(block))
-    if (auto whole = dyn_cast<ExpansionOpInterface>(op))
+    if (auto whole = dyn_cast<ExpansionOpInterface>(op); whole && !(keeps && keeps(&op)))
       replaced[op.getResult(0)] = expander.expand(whole);
   return replaced;
 }

@@ -53,6 +53,7 @@ void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue ep
     ops.append_sum(1.0f);
   switch (epilogue) {
   case artifact::Epilogue::None:
+  case artifact::Epilogue::GeluTanhGrad: // refused before
     break;
   case artifact::Epilogue::Relu:
     ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);

@@ -21,6 +21,9 @@ Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
   call.isEmpty = call.denseBytes == 0;
   if (call.isEmpty)
     return call;
+  if (g.epilogue == artifact::Epilogue::GeluTanhGrad)
+    return Status::mismatch("oneDNN has no product with the gradient of a GELU behind it; compile "
+                            "the model for this device");
   call.own = OwnProduct::create(g);
   if (call.own) {
     call.scratch = call.own->scratchBytes();

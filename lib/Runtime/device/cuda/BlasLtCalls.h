@@ -39,11 +39,15 @@ constexpr int kBlasComputeF32 = 68, kBlasComputeF64 = 70;
 constexpr int kBlasBatchCount = 5, kBlasBatchStride = 6;                   ///< of layouts
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4, kBlasEpilogue = 7; ///< of operations
 constexpr int kBlasBiasPointer = 8, kBlasBiasType = 26;
+constexpr int kBlasAuxPointer = 11, kBlasAuxLeading = 12;
 constexpr int kBlasMaxWorkspace = 1; ///< of preferences
 constexpr int kBlasMinAlignmentA = 5, kBlasMinAlignmentB = 6, kBlasMinAlignmentC = 7,
               kBlasMinAlignmentD = 8;
 constexpr int kBlasNoEpilogue = 1, kBlasRelu = 2, kBlasBias = 4,
-              kBlasGelu = 32; ///< bits but for the first
+              kBlasGelu = 32,     ///< bits but for the first
+    kBlasGeluGradient = 64 | 128; ///< reads what the GELU was given
+/// What the leading dimension of that is a multiple of.
+constexpr int64_t kBlasAuxStep = 8;
 constexpr int kBlasPlain = 0, kBlasTransposed = 1;
 
 #define AUTOPAR_CUBLASLT_CALLS(X)                                                                  \

@@ -129,7 +129,12 @@ Status BlasProduct::describe(const MatmulGeometry &g) {
   if (stored->isTransposed)
     return refuse("into rows and columns that are both strided");
   biasInCall = g.hasBias && isSwapped && g.scale == 1.0f && g.biasType == g.cType;
-  accumulates = g.hasResidual || (g.hasBias && !biasInCall);
+  isGradient = g.epilogue == Epilogue::GeluTanhGrad;
+  if (isGradient && (stored->leading % kBlasAuxStep != 0 || productOf(g.c.dims) != m * n))
+    return refuse("with the gradient of a GELU behind it, of several matrices or of lines of " +
+                  std::to_string(stored->leading) + " elements, which is no multiple of " +
+                  std::to_string(kBlasAuxStep));
+  accumulates = (g.hasResidual && !isGradient) || (g.hasBias && !biasInCall);
 
   AUTOPAR_RETURN_IF_ERROR(check(calls.operationCreate(&operation, kBlasComputeF32, kBlasF32),
                                 "cublasLtMatmulDescCreate"));
@@ -142,10 +147,13 @@ Status BlasProduct::describe(const MatmulGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(
       set(kBlasTransposeB, int32_t(right->isTransposed ? kBlasTransposed : kBlasPlain)));
   int epilogue = (biasInCall ? kBlasBias : 0) | (g.epilogue == Epilogue::Relu ? kBlasRelu : 0) |
-                 (g.epilogue == Epilogue::GeluTanh ? kBlasGelu : 0);
+                 (g.epilogue == Epilogue::GeluTanh ? kBlasGelu : 0) |
+                 (isGradient ? kBlasGeluGradient : 0);
   AUTOPAR_RETURN_IF_ERROR(set(kBlasEpilogue, uint32_t(epilogue ? epilogue : kBlasNoEpilogue)));
   if (biasInCall)
     AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasType, int32_t(*cType)));
+  if (isGradient)
+    AUTOPAR_RETURN_IF_ERROR(set(kBlasAuxLeading, stored->leading));
 
   // Batch dimensions, outermost first; those that follow evenly on the next are one with it.
   std::vector<Batch> batch;
@@ -205,11 +213,8 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
     lower(alignment.c, batch.c * cBytes);
     lower(alignment.residual, batch.c * cBytes);
   }
-  // Heuristics look at where the bias lies.
-  if (biasInCall)
-    AUTOPAR_RETURN_IF_ERROR(
-        check(calls.operationSet(operation, kBlasBiasPointer, &given.bias, sizeof(given.bias)),
-              "cublasLtMatmulDescSetAttribute"));
+  // Heuristics look at where these lie.
+  AUTOPAR_RETURN_IF_ERROR(point(given.bias, given.gradientAt));
   BlasPreference preference = nullptr;
   AUTOPAR_RETURN_IF_ERROR(
       check(calls.preferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
@@ -244,6 +249,17 @@ BlasProduct::~BlasProduct() {
     calls.operationDestroy(operation);
 }
 
+/// Says where the epilogue finds what it reads.
+Status BlasProduct::point(DevicePointer bias, DevicePointer gradientAt) const {
+  auto set = [&](int attribute, DevicePointer address) {
+    return check(calls.operationSet(operation, attribute, &address, sizeof(address)),
+                 "cublasLtMatmulDescSetAttribute");
+  };
+  if (biasInCall)
+    AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasPointer, bias));
+  return isGradient ? set(kBlasAuxPointer, gradientAt) : Status::ok();
+}
+
 Status BlasProduct::run(const Operands &operands, Stream stream) const {
   if (isEmpty)
     return Status::ok();
@@ -255,10 +271,7 @@ Status BlasProduct::run(const Operands &operands, Stream stream) const {
     AUTOPAR_RETURN_IF_ERROR(before->run(sum, stream));
     own.residual = own.c;
   }
-  if (biasInCall)
-    AUTOPAR_RETURN_IF_ERROR(
-        check(calls.operationSet(operation, kBlasBiasPointer, &own.bias, sizeof(own.bias)),
-              "cublasLtMatmulDescSetAttribute"));
+  AUTOPAR_RETURN_IF_ERROR(point(own.bias, own.residual));
   std::vector<int64_t> index(outer.size(), 0);
   while (true) {
     int64_t a = 0, b = 0, c = 0;

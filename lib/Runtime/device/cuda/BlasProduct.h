@@ -15,7 +15,8 @@ namespace autopar::runtime::cuda {
 /// What addresses are multiples of, in bytes; algorithms are chosen for it.
 struct ProductAlignment {
   int64_t a = 256, b = 256, c = 256, residual = 256;
-  DevicePointer bias = 0; ///< its address in one of the slots
+  DevicePointer bias = 0;       ///< its address in one of the slots
+  DevicePointer gradientAt = 0; ///< the residual's, where the epilogue is a derivative at it
 };
 
 class BlasProduct {
@@ -46,6 +47,7 @@ private:
   BlasProduct(const BlasLtCalls &calls, BlasHandle handle) : calls(calls), handle(handle) {}
   Status describe(const artifact::MatmulGeometry &geometry);
   Status chooseAlgorithm(const ProductAlignment &alignment, int64_t mostWorkspace);
+  Status point(DevicePointer bias, DevicePointer gradientAt) const;
   Status call(const Operands &operands, int64_t aOffset, int64_t bOffset, int64_t cOffset,
               Stream stream) const;
 
@@ -58,6 +60,7 @@ private:
   int64_t workspace = 0, ones = 0;
   int64_t aBytes = 0, bBytes = 0, cBytes = 0; ///< of an element
   bool isEmpty = false, isSwapped = false, biasInCall = false, accumulates = false;
+  bool isGradient = false; ///< the residual is where a derivative is taken
   float scale = 1;
   /// Where the library cannot add the bias: c = scale (ones x bias) + residual, before.
   std::unique_ptr<BlasProduct> before;

@@ -286,8 +286,9 @@ private:
         return Status::internal(gpu->text() + ": cublasLtCreate failed");
     }
     ProductAlignment alignment{
-        alignmentOfAllSlots(p.a), alignmentOfAllSlots(p.b), alignmentOfAllSlots(p.c),
-        alignmentOfAllSlots(p.residual < 0 ? p.c : p.residual), p.bias < 0 ? 0 : at(p.bias, 0)};
+        alignmentOfAllSlots(p.a),       alignmentOfAllSlots(p.b),
+        alignmentOfAllSlots(p.c),       alignmentOfAllSlots(p.residual < 0 ? p.c : p.residual),
+        p.bias < 0 ? 0 : at(p.bias, 0), p.residual < 0 ? 0 : at(p.residual, 0)};
     auto product = BlasProduct::create(**blas, blasHandle, p.geometry, alignment,
                                        std::max(plannedScratch(p.scratch), kMostWorkspace));
     if (!product)

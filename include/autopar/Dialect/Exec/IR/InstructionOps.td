@@ -62,7 +62,8 @@ def Exec_MatmulOp : Exec_Instruction<"matmul",
          Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Exec_MatmulAttr:$geometry),
     "$a `,` $b `->` $c (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
     "reads.append({getA(), getB()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
-    "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments], "getResidual()"> {
+    "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments],
+    "getGeometry().getEpilogue() == Epilogue::GeluTanhGrad ? Value() : Value(getResidual())"> {
   let summary = "a matrix product by the library";
   let hasVerifier = 1;
 }
