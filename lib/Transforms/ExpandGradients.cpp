@@ -19,12 +19,10 @@ struct ExpandGradientsPass : mlir::autopar::impl::ExpandGradientsPassBase<Expand
   using Base::Base;
 
   void runOnOperation() override {
-    std::optional<ActivationGradientMode> chosen = activationGradientModeFromName(activations);
-    if (!chosen) {
-      getOperation().emitError() << "unknown mode \"" << activations
-                                 << "\"; expected auto or kernels";
+    FailureOr<ActivationGradientMode> chosen =
+        activationGradientModeOf(getOperation(), activations);
+    if (failed(chosen))
       return signalPassFailure();
-    }
     bool leaves = target == "cuda" && *chosen == ActivationGradientMode::Automatic;
     auto isTaken = [&](Operation *op) {
       auto gradient = dyn_cast<UnaryGradOp>(op);

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// The extents that leading dimensions of the library's matrices may be are multiples of it.
+/// Rows of the value at which the library takes the derivative have a multiple of so many elements.
 static constexpr int64_t kStep = 8;
 
 std::optional<ActivationGradientMode>
@@ -18,6 +18,13 @@ mlir::autopar::activationGradientModeFromName(StringRef name) {
       .Case("auto", ActivationGradientMode::Automatic)
       .Case("kernels", ActivationGradientMode::Kernels)
       .Default(std::nullopt);
+}
+
+FailureOr<ActivationGradientMode> mlir::autopar::activationGradientModeOf(Operation *op,
+                                                                          StringRef name) {
+  if (std::optional<ActivationGradientMode> mode = activationGradientModeFromName(name))
+    return *mode;
+  return op->emitError() << "unknown mode \"" << name << "\"; expected auto or kernels";
 }
 
 static int64_t extentOf(RankedTensorType type, ArrayRef<int64_t> dims) {

@@ -183,12 +183,10 @@ struct NarrowEpiloguesPass : mlir::autopar::impl::NarrowEpiloguesPassBase<Narrow
   using Base::Base;
 
   void runOnOperation() override {
-    std::optional<ActivationGradientMode> chosen = activationGradientModeFromName(activations);
-    if (!chosen) {
-      getOperation().emitError() << "unknown mode \"" << activations
-                                 << "\"; expected auto or kernels";
+    FailureOr<ActivationGradientMode> chosen =
+        activationGradientModeOf(getOperation(), activations);
+    if (failed(chosen))
       return signalPassFailure();
-    }
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp product) {
       Type element = product.getType().getElementType();

@@ -14,6 +14,8 @@ namespace mlir::autopar {
 enum class ActivationGradientMode { Automatic, Kernels };
 /// auto, kernels.
 std::optional<ActivationGradientMode> activationGradientModeFromName(llvm::StringRef name);
+/// The same for an option of a pass: what is neither is an error on `op`.
+FailureOr<ActivationGradientMode> activationGradientModeOf(Operation *op, llvm::StringRef name);
 
 /// Whether the library multiplies what `product` gives by the derivative of `activation` as it
 /// stores it: the gelu with tanh, of one product in bf16 or f16 whose rows and columns are

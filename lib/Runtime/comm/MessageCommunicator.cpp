@@ -48,27 +48,15 @@ protected:
 
   Status postSend(std::vector<MessageId> &list, int32_t peer, uint64_t tag, const void *data,
                   int64_t bytes) {
-    auto message = transport.send(peer, tag, data, size_t(bytes));
-    if (!message)
-      return message.status();
-    list.push_back(*message);
-    return Status::ok();
+    return keep(list, transport.send(peer, tag, data, size_t(bytes)));
   }
   Status postReceive(std::vector<MessageId> &list, int32_t peer, uint64_t tag, void *data,
                      int64_t bytes) {
-    auto message = transport.receive(peer, tag, data, size_t(bytes));
-    if (!message)
-      return message.status();
-    list.push_back(*message);
-    return Status::ok();
+    return keep(list, transport.receive(peer, tag, data, size_t(bytes)));
   }
   Status postBorrow(std::vector<MessageId> &list, int32_t peer, uint64_t tag, Loan &loan,
                     int64_t bytes) {
-    auto message = transport.borrow(peer, tag, loan, size_t(bytes));
-    if (!message)
-      return message.status();
-    list.push_back(*message);
-    return Status::ok();
+    return keep(list, transport.borrow(peer, tag, loan, size_t(bytes)));
   }
   /// Drops the complete ones; true when none is left.
   Result<bool> drain(std::vector<MessageId> &list) {
@@ -81,6 +69,13 @@ protected:
       list.pop_back();
     }
     return true;
+  }
+
+private:
+  static Status keep(std::vector<MessageId> &list, Result<MessageId> message) {
+    if (message)
+      list.push_back(*message);
+    return message.status();
   }
 };
 

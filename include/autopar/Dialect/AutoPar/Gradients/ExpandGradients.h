@@ -6,10 +6,10 @@
 
 namespace mlir::autopar {
 
-/// Writes every operation of the block that has an expansion out, but for those that `keeps` says
-/// stay, and returns what takes the place
-/// of each result. The operations stay, and nothing reads them. What takes a result's place has the
-/// operation's name, the others have none; all are of its phase.
+/// Writes every operation of the block that has an expansion out, but for those that `keeps` holds
+/// for, and returns what takes the place of each result. The operations stay, and nothing reads
+/// them. What takes a result's place has the operation's name, the others have none; all are of its
+/// phase.
 DenseMap<Value, Value> expandGradients(Block &block,
                                        llvm::function_ref<bool(Operation *)> keeps = nullptr);
 
