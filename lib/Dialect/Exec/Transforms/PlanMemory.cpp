@@ -129,9 +129,9 @@ void continueInPlace(ProgramOp program, Intervals &intervals) {
     }
 }
 
-/// A message or a collective reads its bytes long after it began: messages to one peer one behind
-/// the other, those to several peers side by side, and so collectives. Who gets the bytes meanwhile
-/// waits for it.
+/// A message or a collective reads its bytes long after it began: messages to one peer go one
+/// behind the other, and collectives do, but what goes to several peers, and collectives beside it,
+/// go side by side. Who gets the bytes meanwhile waits for them.
 void findMessages(ProgramOp program, Intervals &intervals) {
   int64_t time = 1;
   for (auto entry : program.getOps<EntryOp>()) {
