@@ -74,20 +74,26 @@ private:
   MatchedOps &matched;
 };
 
-/// Replaces `root` by a new operation that takes over its id.
+/// Names `op` as `id`, in the phase of the step that `root` belongs to.
+inline void standFor(Operation *op, Operation *root, const Twine &id) {
+  if (!getOpId(root).empty())
+    setOpId(op, id.str());
+  if (Attribute phase = root->getAttr("autopar.phase"))
+    op->setAttr("autopar.phase", phase);
+}
+
+/// Replaces `root` by a new operation that takes over its id and phase.
 template <typename OpTy, typename... Args>
 OpTy replaceKeepingId(PatternRewriter &rewriter, Operation *root, Args &&...args) {
   auto op = OpTy::create(rewriter, root->getLoc(), std::forward<Args>(args)...);
-  if (StringRef id = getOpId(root); !id.empty())
-    setOpId(op, id);
+  standFor(op, root, getOpId(root));
   rewriter.replaceOp(root, op);
   return op;
 }
 
 /// Names an operation that a pattern makes besides the one that takes the id of `root`.
 inline void nameAfter(Operation *op, Operation *root, StringRef part) {
-  if (StringRef id = getOpId(root); !id.empty())
-    setOpId(op, id + "/" + part);
+  standFor(op, root, getOpId(root) + "/" + part);
 }
 
 void populateActivationPatterns(RewritePatternSet &patterns);

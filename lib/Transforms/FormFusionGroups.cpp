@@ -8,6 +8,7 @@
 #include "RepeatInUsers.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
+#include "autopar/Transforms/JoinedResults.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
 #include <queue>
@@ -43,6 +44,20 @@ bool isStridedView(Operation *op) {
       feedsProduct &= isa<DotGeneralOp>(user) && isLibraryContraction(user);
   }
   return feedsProduct;
+}
+
+/// Leaves a concatenation alone, and the transposes in front of it, if the library call that
+/// computes its parts can write them there.
+void closeJoinedResults(AttentionGradOp op, ClusterGraph &graph) {
+  ConcatOp concat = concatOfResults(op);
+  if (!concat)
+    return;
+  graph.close(concat.getOperation());
+  for (Value part : concat.getInputs())
+    for (Operation *view = part.getDefiningOp(); view != op;
+         view = view->getOperand(0).getDefiningOp())
+      if (isa<TransposeOp>(view))
+        graph.close(view);
 }
 
 /// Writes the block anew: one unit per group, per operation that stays alone, and per fluid
@@ -374,6 +389,8 @@ struct FormFusionGroupsPass
     for (Operation &op : block)
       if (isStridedView(&op))
         graph.close(&op);
+    for (auto gradient : block.getOps<AttentionGradOp>())
+      closeJoinedResults(gradient, graph);
     graph.grow();
     BlockWriter(block, graph, contractions).write();
   }

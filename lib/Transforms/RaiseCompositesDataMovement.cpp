@@ -186,10 +186,85 @@ struct DropConcat : OpRewritePattern<ConcatOp> {
   }
 };
 
+/// A sum of tensors, each of which is zero but for its own stretch of one dimension, where the
+/// stretches fill the dimension: the gradient of what was taken apart by slices.
+struct SumOfPads : OpRewritePattern<BinaryOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(BinaryOp root, PatternRewriter &rewriter) const override {
+    MatchedOps matched;
+    SmallVector<PadOp> pads;
+    if (root.getKind() != BinaryKind::Add || !collectPads(root, matched, pads))
+      return failure();
+    std::optional<int64_t> dim = paddedDim(pads.front());
+    if (!dim || !matched.areDeadWithout(root))
+      return failure();
+    llvm::sort(pads, [&](PadOp a, PadOp b) { return a.getLow()[*dim] < b.getLow()[*dim]; });
+    SmallVector<Value> parts;
+    int64_t end = 0;
+    for (PadOp pad : pads) {
+      if (paddedDim(pad) != dim || pad.getLow()[*dim] != end ||
+          pad.getType() != pads.front().getType())
+        return failure();
+      end += pad.getInput().getType().getDimSize(*dim);
+      parts.push_back(pad.getInput());
+    }
+    RankedTensorType type = pads.front().getType();
+    if (end != type.getDimSize(*dim))
+      return failure();
+    if (type == root.getType()) {
+      replaceKeepingId<ConcatOp>(rewriter, root, type, parts, *dim);
+      return success();
+    }
+    auto concat = ConcatOp::create(rewriter, root.getLoc(), type, parts, *dim);
+    nameAfter(concat, root, "parts");
+    replaceKeepingId<CastOp>(rewriter, root, root.getType(), concat);
+    return success();
+  }
+
+private:
+  /// The terms of a sum, seen through casts to wider floats, if all of them are zero outside.
+  static bool collectPads(Value value, MatchedOps &matched, SmallVector<PadOp> &pads) {
+    if (BinaryOp sum = asBinary(value, BinaryKind::Add)) {
+      matched.insert(value);
+      return collectPads(sum.getLhs(), matched, pads) && collectPads(sum.getRhs(), matched, pads);
+    }
+    if (auto widen = value.getDefiningOp<CastOp>(); widen && isWidening(widen)) {
+      matched.insert(value);
+      value = widen.getInput();
+    }
+    auto pad = value.getDefiningOp<PadOp>();
+    if (!pad || !isSplatOf(pad.getValue(), 0))
+      return false;
+    matched.insert(value);
+    pads.push_back(pad);
+    return true;
+  }
+
+  static bool isWidening(CastOp cast) {
+    auto from = dyn_cast<FloatType>(cast.getInput().getType().getElementType()),
+         to = dyn_cast<FloatType>(cast.getType().getElementType());
+    return from && to && from.getWidth() < to.getWidth();
+  }
+
+  /// The only dimension that is longer than the input's.
+  static std::optional<int64_t> paddedDim(PadOp pad) {
+    std::optional<int64_t> found;
+    for (int64_t dim = 0; dim < pad.getType().getRank(); ++dim) {
+      if (pad.getType().getDimSize(dim) == pad.getInput().getType().getDimSize(dim))
+        continue;
+      if (found)
+        return std::nullopt;
+      found = dim;
+    }
+    return found;
+  }
+};
+
 } // namespace
 
 void mlir::autopar::populateDataMovementPatterns(RewritePatternSet &patterns) {
   patterns.add<MoveSplat<ReshapeOp>, MoveSplat<TransposeOp>, MoveSplat<SliceOp>, MergeTransposes,
                TransposeToReshape, MergeBroadcasts, BroadcastToReshape, BroadcastOfReshape,
-               MergeSlices, SliceOfConcat, DropConcat>(patterns.getContext());
+               MergeSlices, SliceOfConcat, DropConcat, SumOfPads>(patterns.getContext());
 }

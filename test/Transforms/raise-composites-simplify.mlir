@@ -96,3 +96,41 @@ func.func @shared(%x: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %f = autopar.unary exp %e {autopar.id = "layer.1/Exp"} : tensor<4x8xf32>
   return %c, %f : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// The gradient of what slices took apart: each part at its place.
+// CHECK-LABEL: func.func @parts(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4x1x8xbf16>, %[[B:[a-z0-9]+]]: tensor<4x2x8xbf16>)
+// CHECK-NEXT: %[[ALL:.*]] = autopar.concat %[[B]], %[[A]] dim 1 {autopar.id = "sum/parts", autopar.phase = "backward"}
+// CHECK-NEXT: %[[WIDE:.*]] = autopar.cast %[[ALL]] {autopar.id = "sum", autopar.phase = "backward"}
+// CHECK-NEXT: return %[[WIDE]]
+func.func @parts(%a: tensor<4x1x8xbf16>, %b: tensor<4x2x8xbf16>) -> tensor<4x3x8xf32> {
+  %zero = autopar.constant dense<0.000000e+00> : tensor<bf16>
+  %0 = autopar.pad %a, %zero low [0, 2, 0] : (tensor<4x1x8xbf16>, tensor<bf16>) -> tensor<4x3x8xbf16>
+  %1 = autopar.cast %0 : tensor<4x3x8xbf16> -> tensor<4x3x8xf32>
+  %2 = autopar.pad %b, %zero low [0, 0, 0] : (tensor<4x2x8xbf16>, tensor<bf16>) -> tensor<4x3x8xbf16>
+  %3 = autopar.cast %2 : tensor<4x3x8xbf16> -> tensor<4x3x8xf32>
+  %4 = autopar.binary add %1, %3 {autopar.id = "sum", autopar.phase = "backward"} : tensor<4x3x8xf32>
+  return %4 : tensor<4x3x8xf32>
+}
+
+// -----
+
+// Parts that overlap, or leave a gap, or are not zero outside, are added.
+// CHECK-LABEL: func.func @overlap(
+// CHECK-COUNT-3: autopar.binary add
+func.func @overlap(%a: tensor<2xf32>, %b: tensor<3xf32>) -> (tensor<4xf32>, tensor<6xf32>, tensor<5xf32>) {
+  %zero = autopar.constant dense<0.000000e+00> : tensor<f32>
+  %one = autopar.constant dense<1.000000e+00> : tensor<f32>
+  %0 = autopar.pad %a, %zero low [0] : (tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = autopar.pad %b, %zero low [1] : (tensor<3xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = autopar.binary add %0, %1 : tensor<4xf32>
+  %3 = autopar.pad %a, %zero low [0] : (tensor<2xf32>, tensor<f32>) -> tensor<6xf32>
+  %4 = autopar.pad %b, %zero low [3] : (tensor<3xf32>, tensor<f32>) -> tensor<6xf32>
+  %5 = autopar.binary add %3, %4 : tensor<6xf32>
+  %6 = autopar.pad %a, %zero low [0] : (tensor<2xf32>, tensor<f32>) -> tensor<5xf32>
+  %7 = autopar.pad %b, %one low [2] : (tensor<3xf32>, tensor<f32>) -> tensor<5xf32>
+  %8 = autopar.binary add %6, %7 : tensor<5xf32>
+  return %2, %5, %8 : tensor<4xf32>, tensor<6xf32>, tensor<5xf32>
+}

@@ -178,6 +178,26 @@ TEST(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
         }
 }
 
+// Query, key and value that one product made, and gradients that are read as one tensor.
+TEST(CudnnSuggestions, AttentionOnPartsOfOneTensorHasEnginesToo) {
+  const CudnnCalls *calls = library();
+  ASSERT_TRUE(calls) << dlerror();
+  if (calls->version < kOldestCudnn)
+    GTEST_SKIP() << "cuDNN " << calls->version;
+  for (const Gpu &gpu : kGpus)
+    for (DataType type : {DataType::BF16, DataType::F16})
+      for (bool isGradient : {false, true}) {
+        AttentionGeometry g = geometryOf({2, 12, 12, 1024, 1024, 64, 64, true}, type, isGradient);
+        for (size_t number : {0, 1, 2, 5, 6, 7})
+          if (number < g.operands.size())
+            g.operands[number].strides = {3 * 768 * 1024, 64, 3 * 768, 1};
+        std::vector<int64_t> workspaces = suggestions(*calls, gpu, g);
+        EXPECT_FALSE(workspaces.empty()) << gpu.name << (isGradient ? ", gradient" : "");
+        for (int64_t bytes : workspaces)
+          EXPECT_LE(cudaGradientSums(g).total() + bytes, cudaScratchBytes(g)) << gpu.name;
+      }
+}
+
 // With less or more of it repeated, and rows that start anywhere.
 TEST(CudnnSuggestions, AttentionWithABiasHasEnginesToo) {
   const CudnnCalls *calls = library();

@@ -95,6 +95,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
   }
   if (isView(op))
     return success(); // looked through by viewOf
+  if (isa<ConcatOp>(op) && isLowered(op->getResult(0)))
+    return success(); // written in its parts
   if (auto constant = dyn_cast<autopar::ConstantOp>(op))
     return lowerConstant(constant);
   if (auto index = dyn_cast<ShardIndexOp>(op))

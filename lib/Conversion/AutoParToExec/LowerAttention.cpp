@@ -78,10 +78,16 @@ public:
 
   void write(Value result) {
     RankedTensorType type = typeOf(result);
-    StridedView view = program.createResult(
-        result, [&](ArrayRef<int64_t> strides) { return isWritable(type, strides); });
-    outputs.push_back(view.buffer);
-    operands.push_back(stridedAttr(type, view));
+    write(result, program.createResult(result, [&](ArrayRef<int64_t> strides) {
+      return isWritable(type, strides);
+    }));
+  }
+  void writeAll() {
+    auto fits = [&](Value result, ArrayRef<int64_t> strides) {
+      return isWritable(typeOf(result), strides);
+    };
+    for (auto [result, view] : llvm::zip(op->getResults(), program.createResults(op, fits)))
+      write(result, view);
   }
   void writeRows(Value result) { outputs.push_back(program.createRowMajorResult(result)); }
 
@@ -113,6 +119,10 @@ public:
   }
 
 private:
+  void write(Value result, const StridedView &view) {
+    outputs.push_back(view.buffer);
+    operands.push_back(stridedAttr(typeOf(result), view));
+  }
   bool isForCuda() const { return program.settings().target == KernelTarget::Cuda; }
   bool isWritable(RankedTensorType type, ArrayRef<int64_t> strides) const {
     return hasContiguousRows(type, strides) && (!isForCuda() || hasAlignedRows(type, strides));
@@ -161,8 +171,7 @@ LogicalResult mlir::autopar::lowerAttentionGrad(ProgramBuilder &program, Attenti
   if (failed(call.readRows(op.getLogSum())) || failed(call.read(op.getGradient())) ||
       failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))))
     return failure();
-  for (Value result : op->getResults())
-    call.write(result);
+  call.writeAll();
   return call.emit(op.getScaleAttr(), op.getCausal(),
                    op.getFlops(typesOf(op->getOperands()), typesOf(op->getResults())));
 }

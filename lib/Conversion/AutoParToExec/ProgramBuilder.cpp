@@ -4,6 +4,7 @@
 
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/JoinedResults.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -47,28 +48,37 @@ static Operation *onlyReader(Value value) {
   return reader;
 }
 
+/// The strides of `chain.front()` if `chain.back()`, made from it by transposes and reshapes, has
+/// `strides`; nothing where a reshape has none.
+static std::optional<SmallVector<int64_t>> stridesBefore(ArrayRef<Value> chain,
+                                                         SmallVector<int64_t> strides) {
+  for (size_t i = chain.size(); i-- > 1;) {
+    if (auto transpose = chain[i].getDefiningOp<TransposeOp>()) {
+      SmallVector<int64_t> before(strides.size());
+      for (auto [stride, from] : llvm::zip(strides, transpose.getPermutation()))
+        before[from] = stride;
+      strides = std::move(before);
+      continue;
+    }
+    auto shape = cast<RankedTensorType>(chain[i].getType()).getShape(),
+         target = cast<RankedTensorType>(chain[i - 1].getType()).getShape();
+    std::optional<SmallVector<int64_t>> before = reshapedStrides(shape, strides, target);
+    if (!before)
+      return std::nullopt;
+    strides = std::move(*before);
+  }
+  return strides;
+}
+
 /// The strides that make the first transpose behind `value` row-major; nothing if there is none.
 static std::optional<SmallVector<int64_t>> stridesBeforeTranspose(Value value) {
   SmallVector<Value> chain{value};
   while (Operation *user = onlyReader(chain.back())) {
-    if (auto transpose = dyn_cast<TransposeOp>(user)) {
-      SmallVector<int64_t> after = denseStrides(transpose.getType().getShape()),
-                           before(after.size());
-      for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
-        before[from] = after[i];
-      while (chain.size() > 1) {
-        auto shape = cast<RankedTensorType>(chain.pop_back_val().getType()).getShape();
-        auto target = cast<RankedTensorType>(chain.back().getType()).getShape();
-        std::optional<SmallVector<int64_t>> strides = reshapedStrides(shape, before, target);
-        if (!strides)
-          return std::nullopt;
-        before = *strides;
-      }
-      return before;
-    }
-    if (!isa<ReshapeOp>(user))
+    if (!isa<TransposeOp, ReshapeOp>(user))
       return std::nullopt;
     chain.push_back(user->getResult(0));
+    if (auto transpose = dyn_cast<TransposeOp>(user))
+      return stridesBefore(chain, denseStrides(transpose.getType().getShape()));
   }
   return std::nullopt;
 }
@@ -81,6 +91,54 @@ StridedView ProgramBuilder::createResult(Value result, function_ref<bool(ArrayRe
   return views[result];
 }
 
+SmallVector<StridedView>
+ProgramBuilder::createResults(Operation *op, function_ref<bool(Value, ArrayRef<int64_t>)> fits) {
+  struct Part {
+    Value result;
+    SmallVector<int64_t> strides;
+    int64_t offset;
+  };
+  SmallVector<Part> parts;
+  ConcatOp concat = concatOfResults(op);
+  int64_t offset = 0;
+  for (Value part : concat ? concat.getInputs() : ValueRange()) {
+    SmallVector<Value> chain{part};
+    while (chain.back().getDefiningOp() != op)
+      chain.push_back(chain.back().getDefiningOp()->getOperand(0));
+    std::reverse(chain.begin(), chain.end());
+    SmallVector<int64_t> whole = denseStrides(concat.getType().getShape());
+    int64_t extent = cast<RankedTensorType>(part.getType()).getDimSize(concat.getDim());
+    auto strides = stridesBefore(chain, whole);
+    int64_t bytes =
+        offset * exec::tensorBytes(RankedTensorType::get({1}, concat.getType().getElementType()));
+    if (strides && fits(chain.front(), *strides) && bytes % kKernelAlignment == 0)
+      parts.push_back({chain.front(), *strides, offset});
+    offset += extent * whole[concat.getDim()];
+  }
+  if (concat && parts.size() == op->getNumResults()) {
+    createRowMajorResult(concat.getResult());
+    for (const Part &part : parts)
+      setView(part.result, viewFrom({viewOf(concat.getResult()).buffer, part.strides}, part.offset,
+                                    concat.getType().getElementType(), op));
+  } else {
+    for (Value result : op->getResults())
+      createResult(result, [&](ArrayRef<int64_t> strides) { return fits(result, strides); });
+  }
+  return llvm::map_to_vector(op->getResults(), [&](Value result) { return viewOf(result); });
+}
+
+StridedView ProgramBuilder::viewFrom(const StridedView &view, int64_t offset, Type elementType,
+                                     Operation *named) {
+  if (offset == 0)
+    return view;
+  int64_t elementBytes = exec::tensorBytes(RankedTensorType::get({1}, elementType));
+  int64_t rest = exec::bytesOf(view.buffer) - offset * elementBytes;
+  auto type = RankedTensorType::get({rest / elementBytes}, elementType);
+  Value from = exec::ViewOp::create(declarations, named->getLoc(), view.buffer.getType(),
+                                    getOpId(named), view.buffer, offset * elementBytes, rest, type);
+  return {from, view.strides};
+}
+
 StridedView ProgramBuilder::viewOfSlice(SliceOp slice) {
   StridedView input = viewOf(slice.getInput()), view;
   int64_t offset = 0;
@@ -89,16 +147,7 @@ StridedView ProgramBuilder::viewOfSlice(SliceOp slice) {
     view.strides.push_back(step * stride);
   }
   view.buffer = input.buffer;
-  if (offset == 0)
-    return view;
-  Type element = slice.getType().getElementType();
-  int64_t elementBytes = exec::tensorBytes(RankedTensorType::get({1}, element));
-  int64_t rest = exec::bytesOf(input.buffer) - offset * elementBytes;
-  auto type = RankedTensorType::get({rest / elementBytes}, element);
-  view.buffer =
-      exec::ViewOp::create(declarations, slice.getLoc(), input.buffer.getType(), getOpId(slice),
-                           input.buffer, offset * elementBytes, rest, type);
-  return view;
+  return viewFrom(view, offset, slice.getType().getElementType(), slice);
 }
 
 Value ProgramBuilder::fillConstant(autopar::ConstantOp op) {

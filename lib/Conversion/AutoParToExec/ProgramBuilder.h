@@ -63,6 +63,10 @@ public:
   /// A buffer for a result, laid out so that a transpose that follows it becomes free where `fits`
   /// accepts those strides, else row-major. Becomes the view of `result`.
   StridedView createResult(Value result, function_ref<bool(ArrayRef<int64_t>)> fits);
+  /// The same for all results of `op`; where they are read as one concatenation, they become views
+  /// of its buffer, at offsets of a multiple of kKernelAlignment.
+  SmallVector<StridedView> createResults(Operation *op,
+                                         function_ref<bool(Value, ArrayRef<int64_t>)> fits);
   /// A row-major buffer for a result; becomes its view.
   Value createRowMajorResult(Value result);
 
@@ -187,6 +191,8 @@ private:
   bool isView(Operation *op);
   void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
   StridedView viewOfSlice(SliceOp slice);
+  /// `view` from `offset` elements of `elementType` on.
+  StridedView viewFrom(const StridedView &view, int64_t offset, Type elementType, Operation *named);
   bool liesRowMajor(Value value);
   /// isLoadTime() of what an operation computes, asked for once.
   bool runsAtLoad(Operation *op) const;
