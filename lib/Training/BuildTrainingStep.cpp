@@ -3,6 +3,8 @@
 // graph, as one function of values.
 #include "autopar/Training/Passes.h"
 
+#include "NormalizeAgain.h"
+
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Training/LearningRates.h"
@@ -199,6 +201,7 @@ private:
     llvm::erase_if(trained, [](const Trained &parameter) { return !parameter.gradient; });
     if (trained.empty())
       return function.emitError("the loss depends on no parameter that is to be trained");
+    normalizeAgain(function.getBody().front(), lastMarked);
     unscaleGradients();
     return success();
   }

@@ -392,6 +392,8 @@ struct FormFusionGroupsPass
     for (auto gradient : block.getOps<AttentionGradOp>())
       closeJoinedResults(gradient, graph);
     graph.grow();
+    graph.storeLess();
+    graph.joinReductions();
     BlockWriter(block, graph, contractions).write();
   }
 };

@@ -260,35 +260,35 @@ static Cluster combine(const Cluster &producer, const Cluster &consumer) {
   return merged;
 }
 
-/// Values that others need must be computed at the current point or row, or they would need loops
-/// of their own; and a reduction across rows walks its column tile once, so that it may not store
-/// the rows it reads.
+static bool reducesAcross(const Cluster &cluster) {
+  return llvm::any_of(cluster.ops, [](Operation *op) {
+    RowDomain rows = cast<ElementLoweringOpInterface>(op).getRowDomain();
+    return rows && rows.reduces && runsAcrossRows(rows);
+  });
+}
+
+/// What others need must be computed at the current point or row, or it would need loops of its
+/// own; and a reduction across rows walks its column tile once, so that it may not store the rows
+/// it reads.
+bool ClusterGraph::mayExport(Operation *op, const Cluster &cluster) const {
+  SmallVector<AffineExpr> here = identityIndex(cluster.shape, context);
+  Index index = resultIndex(op, cluster.indexOf(op));
+  if (!index)
+    return false;
+  ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
+  if (product(shape) == product(cluster.shape))
+    return !reducesAcross(cluster) &&
+           isSamePosition(*index, shape, here, cluster.shape, cluster.shape);
+  return cluster.rows && product(shape) == product(keptShape(cluster.rows)) &&
+         isSamePosition(*index, shape, keptIndex(cluster.rows, here), keptShape(cluster.rows),
+                        cluster.shape);
+}
+
 bool ClusterGraph::exportsFit(const Cluster &merged, const Cluster &producer,
                               const Cluster &consumer) const {
-  bool reducesAcross = false;
-  for (Operation *op : merged.ops) {
-    RowDomain rows = cast<ElementLoweringOpInterface>(op).getRowDomain();
-    reducesAcross |= rows && rows.reduces && runsAcrossRows(rows);
-  }
-  SmallVector<AffineExpr> here = identityIndex(merged.shape, context);
-  for (Operation *op : merged.ops) {
-    Value result = op->getResult(0);
-    if (!isExportedFromBoth(result, producer, consumer))
-      continue;
-    Index index = resultIndex(op, merged.indexOf(op));
-    if (!index)
-      return false;
-    ArrayRef<int64_t> shape = typeOf(result).getShape();
-    if (product(shape) == product(merged.shape)) {
-      if (reducesAcross || !isSamePosition(*index, shape, here, merged.shape, merged.shape))
-        return false;
-    } else if (!merged.rows || product(shape) != product(keptShape(merged.rows)) ||
-               !isSamePosition(*index, shape, keptIndex(merged.rows, here), keptShape(merged.rows),
-                               merged.shape)) {
-      return false;
-    }
-  }
-  return true;
+  return llvm::all_of(merged.ops, [&](Operation *op) {
+    return !isExportedFromBoth(op->getResult(0), producer, consumer) || mayExport(op, merged);
+  });
 }
 
 std::optional<Cluster> ClusterGraph::mergeAtSamePoint(Cluster &producer, Cluster &consumer,
@@ -385,7 +385,7 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
     return false;
   SmallVector<Edge> edges = edgesBetween(producer, consumer);
   std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);
-  if (!merged)
+  if (!merged && !edges.empty())
     merged = substitute(producer, consumer, edges);
   if (!merged)
     return false;

@@ -55,6 +55,11 @@ public:
   void close(ArrayRef<Operation *> ops);
   /// Merges clusters until nothing more fits.
   void grow();
+  /// Then lets clusters compute, element by element, what others would store for them, where
+  /// reading what it is made of takes fewer bytes than storing and reading it.
+  void storeLess();
+  /// And has reductions of one value read it together.
+  void joinReductions();
 
   /// The cluster of an operation; null for fluid operations and the terminator.
   Cluster *clusterOf(Operation *op) const { return owner.lookup(op); }
@@ -77,12 +82,20 @@ private:
                                           ArrayRef<Edge> edges) const;
   std::optional<Cluster> substitute(Cluster &producer, Cluster &consumer,
                                     ArrayRef<Edge> edges) const;
+  /// Whether others may read the result of one of the cluster's operations.
+  bool mayExport(Operation *op, const Cluster &cluster) const;
   bool exportsFit(const Cluster &merged, const Cluster &producer, const Cluster &consumer) const;
   bool isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const;
   SmallVector<Edge> edgesBetween(Cluster &producer, Cluster &consumer) const;
   bool isOnSameStage(const Cluster &producer, const Cluster &consumer) const;
   Operation *definingOp(Value value) const;
   bool hasUser(Value value, function_ref<bool(Operation *)> isIt) const;
+  /// Whether all that others read of a cluster is much smaller than what it reads.
+  bool isReduction(const Cluster &cluster) const;
+  llvm::SetVector<Value> readWhole(const Cluster &cluster) const;
+  bool isReadBeside(Value value, const Cluster &reader) const;
+  bool isComputedByReaders(Operation *op, const Cluster &cluster) const;
+  void computeInReaders(Operation *op, const Cluster &cluster);
   void forEachUser(const Cluster &cluster, Visit visit) const override;
   void forEachProducer(const Cluster &cluster, Visit visit) const override;
 

@@ -137,20 +137,21 @@ private:
 };
 
 /// Normalization in f32 between casts from and to half precision: the operation computes so anyway.
+template <typename OpTy>
 struct NarrowNormalize : OpRewritePattern<CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(CastOp root, PatternRewriter &rewriter) const override {
-    auto normalize = root.getInput().getDefiningOp<NormalizeOp>();
+    auto normalize = root.getInput().getDefiningOp<OpTy>();
     if (!normalize || !normalize->hasOneUse() || !normalize.getType().getElementType().isF32())
       return failure();
-    auto widen = normalize.getInput().getDefiningOp<CastOp>();
+    auto widen = normalize.getInput().template getDefiningOp<CastOp>();
     if (!widen || widen.getInput().getType() != root.getType() ||
         !isa<Float16Type, BFloat16Type>(root.getType().getElementType()))
       return failure();
-    auto op = NormalizeOp::create(rewriter, normalize.getLoc(), root.getType(), widen.getInput(),
-                                  normalize.getDims(), normalize.getEpsilon(), normalize.getRms());
-    setOpId(op, getOpId(normalize));
+    auto op = OpTy::create(rewriter, normalize.getLoc(), root.getType(), widen.getInput(),
+                           normalize.getDims(), normalize.getEpsilon(), normalize.getRms());
+    standFor(op, normalize, getOpId(normalize));
     rewriter.replaceOp(root, op);
     return success();
   }
@@ -256,6 +257,6 @@ struct MergeLogSoftmax : OpRewritePattern<UnaryOp> {
 } // namespace
 
 void mlir::autopar::populateRowPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseNormalize, NarrowNormalize, RaiseSoftmax, RaiseLogSoftmax, MergeLogSoftmax>(
+  patterns.add<RaiseNormalize, NarrowNormalize<NormalizeOp>, NarrowNormalize<NormalizeAgainOp>, RaiseSoftmax, RaiseLogSoftmax, MergeLogSoftmax>(
       patterns.getContext());
 }

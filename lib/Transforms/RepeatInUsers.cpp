@@ -18,7 +18,7 @@ static constexpr int64_t kLarger = 8;
 static constexpr int kMostOps = 16;
 static constexpr int64_t kMostCost = 2;
 
-static int64_t bytesOf(Value value) {
+int64_t mlir::autopar::bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8u);
 }
@@ -27,7 +27,7 @@ static int64_t elementsOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
-static bool isCheapArithmetic(Operation *op) {
+bool mlir::autopar::isCheapArithmetic(Operation *op) {
   auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
   return lowering && !isFluid(op) && !isFixed(op) && op->getNumOperands() > 0 &&
          !lowering.getRowDomain() && lowering.getElementCost() <= kMostCost;
@@ -69,8 +69,7 @@ bool mlir::autopar::isMadeOfLess(Operation *op) {
   return isMadeOf(result, ops, bytes);
 }
 
-/// Whether a kernel of `user` computes each element of `value` once.
-static bool readsOnce(Operation *user, Value value) {
+bool mlir::autopar::readsOnce(Operation *user, Value value) {
   auto lowering = dyn_cast<ElementLoweringOpInterface>(user);
   if (!lowering || isFluid(user) || isFixed(user))
     return false;

@@ -24,8 +24,8 @@ func.func @softmax(%y: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<4x8xf32>
 
 // Statistics of narrow floats are computed in f32.
 // CHECK-LABEL: func.func @normalize
-// CHECK-COUNT-3: autopar.cast %{{.*}} : tensor<4x8xbf16> -> tensor<4x8xf32>
 // CHECK: autopar.unary rsqrt %{{.*}} : tensor<4xf32>
+// CHECK-COUNT-2: autopar.cast %{{.*}} : tensor<4x8xbf16> -> tensor<4x8xf32>
 // CHECK: %[[D:.*]] = autopar.cast %{{.*}} : tensor<4x8xf32> -> tensor<4x8xbf16>
 // CHECK: return %[[D]]
 func.func @normalize(%x: tensor<4x8xbf16>, %y: tensor<4x8xbf16>, %g: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
@@ -33,12 +33,25 @@ func.func @normalize(%x: tensor<4x8xbf16>, %y: tensor<4x8xbf16>, %g: tensor<4x8x
   return %0 : tensor<4x8xbf16>
 }
 
+// What a normalization yielded and its derivative take the statistics of their rows from each other.
+// CHECK-LABEL: func.func @statistics(
+// CHECK-COUNT-2: autopar.reduce sum {{.*}}dims [1]
+// CHECK: %[[R:.*]] = autopar.broadcast %{{.*}} dims [0] {autopar.phase = "backward"}
+// CHECK: %[[Y:.*]] = autopar.binary mul %[[CENTERED:.*]], %[[R]] {autopar.id = "n/again", autopar.phase = "backward"}
+// CHECK-COUNT-2: autopar.reduce sum
+// CHECK-NOT: autopar.reduce
+// CHECK: autopar.binary mul %[[R]]
+func.func @statistics(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = autopar.normalize_again %x dims [1] epsilon 1.0e-05 {autopar.id = "n/again", autopar.phase = "backward"} : tensor<4x8xf32>
+  %1 = autopar.normalize_grad %x, %0, %g dims [1] epsilon 1.0e-05 {autopar.id = "n/vjp.0", autopar.phase = "backward"} : tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
 // CHECK-LABEL: func.func @activations
 // CHECK-COUNT-7: autopar.constant dense
 // CHECK-NOT: autopar.constant
 // CHECK: autopar.unary tanh
-// CHECK: autopar.unary tanh
-// CHECK-NOT: unary_grad
+// CHECK-NOT: autopar.unary
 func.func @activations(%x: tensor<8xf32>, %g: tensor<8xf32>) -> tensor<8xf32> {
   %0 = autopar.unary_grad gelu_tanh %x, %g : tensor<8xf32>
   %1 = autopar.unary_grad gelu_tanh %x, %0 : tensor<8xf32>

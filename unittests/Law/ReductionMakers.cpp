@@ -153,6 +153,13 @@ NormalizeOp createNormalize(Drawer &d) {
 
 std::optional<DrawnValue> makeNormalize(Drawer &d) { return d.inexactly(createNormalize(d), 4); }
 
+std::optional<DrawnValue> makeNormalizeAgain(Drawer &d) {
+  NormalizeOp y = createNormalize(d);
+  return d.inexactly(NormalizeAgainOp::create(d.builder, d.loc, y.getType(), y.getInput(),
+                                              y.getDimsAttr(), y.getEpsilonAttr(), y.getRmsAttr()),
+                     4);
+}
+
 std::optional<DrawnValue> makeNormalizeGrad(Drawer &d) {
   NormalizeOp y = createNormalize(d);
   DrawnValue g = d.argument(y.getType().getShape(), d.f32());
@@ -184,14 +191,21 @@ std::optional<DrawnValue> makeHold(Drawer &d) {
   return x;
 }
 
-constexpr MakerRow makers[] = {
-    {"reduce", makeReduce},        {"reduce", makeReduceLogical},
-    {"arg_reduce", makeArgReduce}, {"pool", makePool},
-    {"arg_pool", makeArgPool},     {"cumulative", makeCumulative},
-    {"softmax", makeSoftmax},      {"softmax_grad", makeSoftmaxGrad},
-    {"normalize", makeNormalize},  {"normalize_grad", makeNormalizeGrad},
-    {"top_k", makeTopK},           {"hold", makeHold},
-    {"attention", makeAttention},  {"attention_grad", makeAttentionGrad}};
+constexpr MakerRow makers[] = {{"reduce", makeReduce},
+                               {"reduce", makeReduceLogical},
+                               {"arg_reduce", makeArgReduce},
+                               {"pool", makePool},
+                               {"arg_pool", makeArgPool},
+                               {"cumulative", makeCumulative},
+                               {"softmax", makeSoftmax},
+                               {"softmax_grad", makeSoftmaxGrad},
+                               {"normalize", makeNormalize},
+                               {"normalize_grad", makeNormalizeGrad},
+                               {"normalize_again", makeNormalizeAgain},
+                               {"top_k", makeTopK},
+                               {"hold", makeHold},
+                               {"attention", makeAttention},
+                               {"attention_grad", makeAttentionGrad}};
 
 } // namespace
 

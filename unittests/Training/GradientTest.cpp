@@ -51,6 +51,7 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"attention_grad", "made by the gradient of attention"},
     {"unary_grad", "expanded before its gradient is asked for"},
     {"softmax_grad", "expanded before its gradient is asked for"},
+    {"normalize_again", "expanded before its gradient is asked for"},
     {"normalize_grad", "expanded before its gradient is asked for"},
     {"convolution_input_grad", "made by the gradient of a convolution"},
     {"convolution_filter_grad", "made by the gradient of a convolution"},

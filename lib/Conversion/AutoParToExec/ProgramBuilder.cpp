@@ -234,8 +234,8 @@ static bool isOnePosition(SliceOp slice) {
          part.getShape().drop_front() == all.getShape().drop_front();
 }
 
-/// What is sent of a value to one of several ranks, where its bytes lie together.
-static bool isSentAsItLies(SliceOp slice) {
+/// Whether the bytes of the part lie together where the whole lies row-major.
+static bool liesTogether(SliceOp slice) {
   ArrayRef<int64_t> part = slice.getType().getShape(),
                     all = cast<RankedTensorType>(slice.getInput().getType()).getShape();
   while (!all.empty() && all.front() == 1) {
@@ -243,8 +243,24 @@ static bool isSentAsItLies(SliceOp slice) {
     all = all.drop_front();
   }
   return !all.empty() && part.drop_front() == all.drop_front() &&
-         llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; }) &&
-         llvm::all_of(slice->getUsers(), llvm::IsaPred<SendOp>);
+         llvm::all_of(slice.getSteps(), [](int64_t step) { return step == 1; });
+}
+
+/// What is sent of a value to one of several ranks.
+static bool isSentAsItLies(SliceOp slice) {
+  return liesTogether(slice) && llvm::all_of(slice->getUsers(), llvm::IsaPred<SendOp>);
+}
+
+/// What kernels may read where it lies, without keeping much more alive: a value whose padding is
+/// left out.
+static bool isMostAsItLies(SliceOp slice) {
+  auto all = cast<RankedTensorType>(slice.getInput().getType());
+  SmallVector<int64_t> strides = denseStrides(all.getShape());
+  int64_t first = 0, whole = exec::tensorBytes(all);
+  for (auto [start, stride] : llvm::zip(slice.getStarts(), strides))
+    first += start * stride;
+  return liesTogether(slice) && 2 * exec::tensorBytes(slice.getType()) >= whole &&
+         first * whole / std::max<int64_t>(all.getNumElements(), 1) % kKernelAlignment == 0;
 }
 
 bool ProgramBuilder::isView(Operation *op) {
@@ -252,9 +268,15 @@ bool ProgramBuilder::isView(Operation *op) {
     return true;
   if (auto slice = dyn_cast<SliceOp>(op))
     return stepsForward(slice) && slice.getType().getNumElements() > 0 &&
-           (isOnePosition(slice) || isSentAsItLies(slice) || feedsLibrary(slice.getResult()));
+           (isOnePosition(slice) || isSentAsItLies(slice) || isMostAsItLies(slice) ||
+            feedsLibrary(slice.getResult()));
   auto group = dyn_cast<GroupOp>(op);
-  if (!group || !llvm::any_of(group.getResults(), feedsLibrary))
+  if (!group)
+    return false;
+  auto only = dyn_cast<SliceOp>(group.getBody().front().front());
+  bool isPart = only && llvm::hasNItems(group.getBody().front().without_terminator(), 1) &&
+                isMostAsItLies(only);
+  if (!isPart && !llvm::any_of(group.getResults(), feedsLibrary))
     return false;
   return llvm::all_of(group.getBody().front().without_terminator(), [](Operation &inner) {
     auto slice = dyn_cast<SliceOp>(inner);

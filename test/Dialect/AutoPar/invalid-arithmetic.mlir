@@ -219,6 +219,14 @@ func.func @f(%0: tensor<4x4xf32>) {
 // -----
 
 func.func @f(%0: tensor<4x4xf32>) {
+  // expected-error @+1 {{'autopar.normalize_again' op expects trailing dimensions}}
+  %r = autopar.normalize_again %0 dims [0] epsilon 1.0 : tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4x4xf32>) {
   // expected-error @+1 {{'autopar.normalize' op expects trailing dimensions}}
   %r = autopar.normalize %0 dims [0] epsilon 1.0 : tensor<4x4xf32>
   return

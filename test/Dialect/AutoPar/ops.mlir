@@ -50,6 +50,8 @@ func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tenso
   %1 = autopar.softmax %0 dim 2 : tensor<4x8x32xf32>
   // CHECK: autopar.normalize %{{.*}} dims [2] epsilon 1.000000e-05 : tensor<4x8x32xf32>
   %2 = autopar.normalize %1 dims [2] epsilon 1.0e-05 : tensor<4x8x32xf32>
+  // CHECK: autopar.normalize_again %{{.*}} dims [2] epsilon 1.000000e-05 rms : tensor<4x8x32xf32>
+  %again = autopar.normalize_again %1 dims [2] epsilon 1.0e-05 rms : tensor<4x8x32xf32>
   // CHECK: autopar.normalize_grad %{{.*}}, %{{.*}}, %{{.*}} dims [2] epsilon 1.000000e-05 rms : tensor<4x8x32xf32>
   %g = autopar.normalize_grad %1, %2, %0 dims [2] epsilon 1.0e-05 rms : tensor<4x8x32xf32>
   // CHECK: autopar.softmax_grad %{{.*}}, %{{.*}} dim 2 log : tensor<4x8x32xf32>

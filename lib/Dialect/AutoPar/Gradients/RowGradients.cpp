@@ -43,27 +43,55 @@ struct NormalizeGradient : GradientOpInterface::ExternalModel<NormalizeGradient,
   }
 };
 
+/// Statistics of rows, in f32 (f64 for f64). Formulas that are made of them for one input share
+/// them.
+class RowStatistics {
+public:
+  template <typename OpTy>
+  RowStatistics(FormulaBuilder &b, OpTy op)
+      : b(b), dims(op.getDims()), stored(op.getType().getElementType()),
+        wide(stored.isF64() ? stored : b.builder.getF32Type()) {
+    Value x = b.cast(op.getInput(), wide);
+    type = b.typeOf(x);
+    centered = op.getRms() ? x : b.sub(x, meanOf(x));
+    Value variance = b.mean(b.square(centered), dims);
+    r = b.unreduce(b.unary(UnaryKind::Rsqrt, b.shift(variance, op.getEpsilon().convertToDouble())),
+                   type, dims);
+  }
+
+  /// The mean of its row for each element.
+  Value meanOf(Value value) { return b.unreduce(b.mean(value, dims), type, dims); }
+
+  FormulaBuilder &b;
+  ArrayRef<int64_t> dims;
+  Type stored, wide;
+  RankedTensorType type;
+  Value centered; ///< the input, without its mean unless it is kept
+  Value r;        ///< 1 / sqrt(variance + epsilon), for each element
+};
+
+struct NormalizeAgainExpansion
+    : ExpansionOpInterface::ExternalModel<NormalizeAgainExpansion, NormalizeAgainOp> {
+  Value expand(Operation *op, OpBuilder &builder) const {
+    FormulaBuilder b(builder, op);
+    RowStatistics row(b, cast<NormalizeAgainOp>(op));
+    return b.cast(b.mul(row.centered, row.r), row.stored);
+  }
+};
+
 /// With r = 1 / sqrt(variance + epsilon): r (g - mean of g - y mean of g y); with `rms` the mean of
-/// g is not taken off. As in the operation, statistics of narrow floats are computed in f32.
+/// g is not taken off.
 struct NormalizeGradExpansion
     : ExpansionOpInterface::ExternalModel<NormalizeGradExpansion, NormalizeGradOp> {
   Value expand(Operation *op, OpBuilder &builder) const {
     auto gradient = cast<NormalizeGradOp>(op);
     FormulaBuilder b(builder, op);
-    ArrayRef<int64_t> dims = gradient.getDims();
-    Type stored = gradient.getType().getElementType();
-    Type wide = stored.isF64() ? stored : builder.getF32Type();
-    Value x = b.cast(gradient.getInput(), wide), y = b.cast(gradient.getOutput(), wide),
-          g = b.cast(gradient.getGradient(), wide);
-    RankedTensorType type = b.typeOf(x);
-    auto meanOf = [&](Value value) { return b.unreduce(b.mean(value, dims), type, dims); };
-    Value centered = gradient.getRms() ? x : b.sub(x, meanOf(x));
-    Value variance = b.mean(b.square(centered), dims);
-    Value r = b.unary(UnaryKind::Rsqrt, b.shift(variance, gradient.getEpsilon().convertToDouble()));
-    Value inner = b.sub(g, b.mul(y, meanOf(b.mul(g, y))));
+    RowStatistics row(b, gradient);
+    Value y = b.cast(gradient.getOutput(), row.wide), g = b.cast(gradient.getGradient(), row.wide);
+    Value inner = b.sub(g, b.mul(y, row.meanOf(b.mul(g, y))));
     if (!gradient.getRms())
-      inner = b.sub(inner, meanOf(g));
-    return b.cast(b.mul(b.unreduce(r, type, dims), inner), stored);
+      inner = b.sub(inner, row.meanOf(g));
+    return b.cast(b.mul(row.r, inner), row.stored);
   }
 };
 
@@ -73,5 +101,6 @@ void mlir::autopar::attachRowGradients(MLIRContext &context) {
   SoftmaxOp::attachInterface<SoftmaxGradient>(context);
   SoftmaxGradOp::attachInterface<SoftmaxGradExpansion>(context);
   NormalizeOp::attachInterface<NormalizeGradient>(context);
+  NormalizeAgainOp::attachInterface<NormalizeAgainExpansion>(context);
   NormalizeGradOp::attachInterface<NormalizeGradExpansion>(context);
 }

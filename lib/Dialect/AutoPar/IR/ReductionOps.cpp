@@ -262,6 +262,12 @@ static LogicalResult checkNormalize(Op op) {
 LogicalResult NormalizeOp::verify() { return checkNormalize(*this); }
 ShardingRule NormalizeOp::getShardingRule() { return wholeAlong(*this, getDims()); }
 
+LogicalResult NormalizeAgainOp::verify() { return checkNormalize(*this); }
+ShardingRule NormalizeAgainOp::getShardingRule() { return wholeAlong(*this, getDims()); }
+double NormalizeAgainOp::getFlops(ArrayRef<RankedTensorType>, ArrayRef<RankedTensorType> results) {
+  return 6 * static_cast<double>(results.front().getNumElements());
+}
+
 LogicalResult NormalizeGradOp::verify() { return checkNormalize(*this); }
 ShardingRule NormalizeGradOp::getShardingRule() { return wholeAlong(*this, getDims()); }
 double NormalizeGradOp::getFlops(ArrayRef<RankedTensorType>, ArrayRef<RankedTensorType> results) {

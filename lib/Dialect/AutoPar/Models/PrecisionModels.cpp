@@ -64,7 +64,7 @@ void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
     attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, UnaryGradOp, BinaryOp, SelectOp, NormalizeOp,
-           NormalizeGradOp>(*context);
+           NormalizeAgainOp, NormalizeGradOp>(*context);
     attach<Precision::Wide, CompareOp, CastOp, CumulativeOp, ScatterOp, ScatterElementsOp,
            ArgReduceOp, ArgPoolOp, TopKOp>(*context);
     ReduceOp::attachInterface<ReducePrecision>(*context);

@@ -21,7 +21,8 @@ using namespace mlir;
 using namespace mlir::exec;
 
 namespace {
-constexpr int64_t kAlignment = 64;
+/// Of every buffer; those as large as `alignment` start at multiples of that.
+constexpr int64_t kLeastAlignment = 64;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 /// Kernels move so many bytes while a message moves one. Memory of an accelerator is 10 times as
 /// fast as links inside a node, 60 times as fast as its share of a network and hundreds of times as
@@ -52,13 +53,14 @@ struct Interval {
 
 using Intervals = llvm::MapVector<Operation *, Interval>;
 
-Intervals liveIntervals(ProgramOp program) {
+Intervals liveIntervals(ProgramOp program, int64_t alignment) {
   Intervals intervals;
   for (auto buffer : program.getOps<BufferOp>()) {
     Interval &interval = intervals[buffer];
     interval.buffer = buffer;
     int64_t span = (buffer.getSlots() - 1) * buffer.getSlotStride() + buffer.getBytes();
-    interval.bytes = llvm::alignTo(std::max<int64_t>(span, 1), kAlignment);
+    interval.bytes =
+        llvm::alignTo(std::max<int64_t>(span, 1), span < alignment ? kLeastAlignment : alignment);
   }
   // `load` comes first; what it writes and a later entry uses must last for all steps.
   int64_t time = 1, stepBegins = 1;
@@ -175,7 +177,12 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
 
   void runOnOperation() override {
     ProgramOp program = getOperation();
-    Intervals intervals = liveIntervals(program);
+    if (alignment < kLeastAlignment || alignment % kLeastAlignment != 0) {
+      program.emitError() << "alignment must be a multiple of " << kLeastAlignment << ", it is "
+                          << int64_t(alignment);
+      return signalPassFailure();
+    }
+    Intervals intervals = liveIntervals(program, alignment);
     continueInPlace(program, intervals);
     findMessages(program, intervals);
     SmallVector<int64_t> arena(3, 0);
@@ -246,6 +253,7 @@ private:
       return std::make_tuple(!lasts(interval), -interval->bytes, interval);
     };
     llvm::sort(order, [&](const Interval *a, const Interval *b) { return places(a) < places(b); });
+    // The smaller a buffer the later it comes, so that all before it have sizes of its step.
     int64_t base = 0;
     for (Interval *interval : order) {
       ++plannedBuffers;
@@ -254,6 +262,7 @@ private:
       interval->offset = base;
       base += interval->bytes;
     }
+    base = llvm::alignTo(base, alignment);
     std::vector<Interval *> rest;
     for (Interval *interval : order) {
       if (interval->offset >= 0)

@@ -104,6 +104,19 @@ def AutoPar_NormalizeOp : AutoPar_ValueOp<"normalize", [SameOperandsAndResultTyp
   let hasVerifier = 1;
 }
 
+def AutoPar_NormalizeAgainOp : AutoPar_GradientOp<"normalize_again"> {
+  let summary = "what a normalization yielded, for its derivatives";
+  let description = [{
+    The value of `autopar.normalize` on the same operand, computed in the backward pass, which then keeps the operand
+    and not the value, too: kernels take the statistics of a row from it and the value element by element.
+    `%y = autopar.normalize_again %x dims [1] epsilon 1.0e-05 : tensor<8x256xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, DenseI64ArrayAttr:$dims, F64Attr:$epsilon, UnitAttr:$rms);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `dims` $dims `epsilon` $epsilon (`rms` $rms^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def AutoPar_NormalizeGradOp : AutoPar_GradientOp<"normalize_grad"> {
   let summary = "the gradient of a normalization by its input";
   let description = [{

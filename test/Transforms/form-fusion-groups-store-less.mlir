@@ -1,0 +1,38 @@
+// What one kernel would store for another that could read what it is made of: the second computes it.
+// RUN: autopar-opt %s --autopar-form-fusion-groups --split-input-file | FileCheck %s
+
+// The gradient of a layer norm's scale reads the input and the statistics of its rows, which the
+// kernel of the rows leaves; and the gradient of the bias is summed in the same kernel, which reads %g once.
+
+// CHECK-LABEL: func.func @norm(
+// CHECK-SAME: %[[X:.*]]: tensor<64x32xf32>, %[[G:.*]]: tensor<64x32xf32>
+// CHECK: %[[ROWS:.*]]:3 = autopar.group %{{.*}} : (tensor<64x32xf32>, tensor<64x32xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64x32xf32>) {
+// CHECK: %[[SUMS:.*]]:2 = autopar.group {{.*}}tensor<64xf32>{{.*}} -> (tensor<32xf32>, tensor<32xf32>) {
+// CHECK-COUNT-2: autopar.reduce sum %{{.*}} dims [0]
+// CHECK-NOT: autopar.group
+func.func @norm(%x: tensor<64x32xf32>, %g: tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>) {
+  %y = autopar.normalize_again %x dims [1] epsilon 1.0e-05 {autopar.id = "again"} : tensor<64x32xf32>
+  %bias = autopar.reduce sum %g dims [0] {autopar.id = "bias"} : tensor<64x32xf32> -> tensor<32xf32>
+  %product = autopar.binary mul %g, %y {autopar.id = "product"} : tensor<64x32xf32>
+  %scale = autopar.reduce sum %product dims [0] {autopar.id = "scale"} : tensor<64x32xf32> -> tensor<32xf32>
+  %d = autopar.normalize_grad %x, %y, %g dims [1] epsilon 1.0e-05 {autopar.id = "gradient"} : tensor<64x32xf32>
+  return %d, %scale, %bias : tensor<64x32xf32>, tensor<32xf32>, tensor<32xf32>
+}
+
+// -----
+
+// It is stored where it takes fewer bytes than what it is made of, or somebody else has to read it.
+
+// CHECK-LABEL: func.func @stored(
+// CHECK: %[[ROWS:.*]]:3 = autopar.group {{.*}} -> (tensor<64x32xf32>, tensor<64x32xf32>, tensor<64xf32>) {
+// CHECK: autopar.group %[[ROWS]]#0 {{.*}} -> tensor<32xf32> {
+// CHECK: autopar.group %[[ROWS]]#1 {{.*}} -> tensor<32xf32> {
+func.func @stored(%a: tensor<64x32xf32>, %b: tensor<64x32xf32>) -> (tensor<64x32xf32>, tensor<64xf32>, tensor<32xf32>, tensor<32xf32>) {
+  %sum = autopar.binary add %a, %b {autopar.id = "sum"} : tensor<64x32xf32>
+  %twice = autopar.binary mul %sum, %sum {autopar.id = "twice"} : tensor<64x32xf32>
+  %out = autopar.binary add %twice, %a {autopar.id = "out"} : tensor<64x32xf32>
+  %rows = autopar.reduce max %out dims [1] {autopar.id = "rows"} : tensor<64x32xf32> -> tensor<64xf32>
+  %first = autopar.reduce sum %sum dims [0] {autopar.id = "first"} : tensor<64x32xf32> -> tensor<32xf32>
+  %second = autopar.reduce sum %out dims [0] {autopar.id = "second"} : tensor<64x32xf32> -> tensor<32xf32>
+  return %out, %rows, %first, %second : tensor<64x32xf32>, tensor<64xf32>, tensor<32xf32>, tensor<32xf32>
+}
