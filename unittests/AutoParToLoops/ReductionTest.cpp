@@ -301,6 +301,17 @@ TEST(Reduction, PhiloxKnownAnswer) {
 /// Rows of every length and place: on a GPU, a thread, a warp, a block or a part of a block works
 /// on one, with and without elements left over. The numbers of both targets are compared by
 /// runProgram.
+TEST(Reduction, RowsOfThreeWarps) {
+  // Their three sums are read as one vector of four.
+  Tensor x = makeTensor("f32", {8, 380});
+  auto result = runOperation("autopar.reduce sum %0 dims [1] : tensor<8x380xf32> -> tensor<8xf32>",
+                             {x}, {"tensor<8xf32>"});
+  std::vector<double> sums(8);
+  for (size_t i = 0; i < x.data.size(); ++i)
+    sums[i / 380] += x.data[i];
+  expectClose(result[0], sums, 1e-4, "sum");
+}
+
 TEST(Reduction, RowsOfEveryTeam) {
   struct {
     const char *operation, *type;

@@ -109,6 +109,7 @@ void Decoder::addShared(const std::string &name, uint64_t bytes, uint64_t alignm
   kernel.sharedBytes = uint32_t((kernel.sharedBytes + alignment - 1) / alignment * alignment);
   sharedVariables[name] = kernel.sharedBytes;
   kernel.sharedBytes += uint32_t(bytes);
+  kernel.shared.push_back({sharedVariables[name], kernel.sharedBytes});
 }
 
 void Decoder::addLocal(const std::string &name, uint64_t bytes, uint64_t alignment) {
@@ -181,7 +182,19 @@ void Decoder::finish() {
   Operation end;
   end.kind = Operation::Kind::Exit;
   kernel.operations.push_back(end);
-  // Dynamic shared memory comes after the static one.
+  finishShared();
+  kernel.registerBytes = (top + 63) / 64 * 64;
+}
+
+/// Dynamic shared memory comes after the static one.
+void Decoder::finishShared() {
+  constexpr uint32_t most = 48 * 1024; // of static variables, as ptxas has it
+  if (kernel.sharedBytes > most)
+    throw std::runtime_error("kernel " + kernel.name + " uses too much shared data (" +
+                             std::to_string(kernel.sharedBytes) + " bytes, " +
+                             std::to_string(most) + " max)");
+  if (dynamicShared.empty())
+    return;
   uint32_t dynamicBegin = (kernel.sharedBytes + 15) / 16 * 16;
   for (Constant &c : kernel.constants)
     if (c.bytes & 0x80000000u) {
@@ -189,7 +202,7 @@ void Decoder::finish() {
       c.value += dynamicBegin;
     }
   kernel.sharedBytes = dynamicBegin;
-  kernel.registerBytes = (top + 63) / 64 * 64;
+  kernel.shared.push_back({dynamicBegin, ~0u});
 }
 
 namespace {

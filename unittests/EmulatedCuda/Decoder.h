@@ -80,6 +80,7 @@ private:
   void addBits();
   void addBranch();
   void addConvertAddress();
+  void finishShared();
   bool addByFamily();
 };
 

@@ -256,6 +256,18 @@ TEST_F(EmulatedFault, OutsideOfMemory) {
   refuses("ld.shared.u32 %r1, [16];", DriverError::IllegalAddress,
           "shared memory, which has 0 bytes");
 }
+TEST_F(EmulatedFault, PastTheEndOfASharedVariable) {
+  refuses(".shared .align 16 .b8 three[12];\nld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [three];",
+          DriverError::IllegalAddress, "shared memory, which has 12 bytes");
+  refuses(".shared .align 16 .b8 three[12];\n.shared .align 4 .b8 more[8];\n"
+          "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [three];",
+          DriverError::IllegalAddress,
+          "16 bytes at 0 of shared memory are not within one variable");
+}
+TEST_F(EmulatedGpu, RefusesMoreSharedMemoryThanABlockHas) {
+  EXPECT_EQ(outcome(".shared .align 16 .b8 most[49152];"), DriverError::Success);
+  EXPECT_EQ(outcome(".shared .align 16 .b8 tooMuch[49153];"), DriverError::InvalidPtx);
+}
 TEST_F(EmulatedFault, Misaligned) {
   refuses("ld.global.v2.u32 {%r1, %r2}, [%rd1+4];", DriverError::MisalignedAddress,
           "not a multiple of 8");

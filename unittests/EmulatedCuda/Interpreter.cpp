@@ -33,6 +33,15 @@ void Warp::fault(int error, const std::string &text, uint32_t lane, const Operat
               place + ", line " + std::to_string(operation.line) + ": " + text + ":" + source};
 }
 
+/// Whether an access stays within one variable.
+static bool isInOne(const std::vector<std::pair<uint32_t, uint32_t>> &variables, uint64_t address,
+                    uint32_t bytes) {
+  for (auto [begin, end] : variables)
+    if (address >= begin && address + bytes <= end)
+      return true;
+  return false;
+}
+
 uint8_t *Warp::reach(Space space, uint64_t address, uint32_t bytes, uint32_t lane,
                      const Operation &operation) {
   auto outside = [&](const char *what, uint64_t size) {
@@ -56,6 +65,11 @@ uint8_t *Warp::reach(Space space, uint64_t address, uint32_t bytes, uint32_t lan
   case Space::Shared:
     if (address > block->shared.size() || bytes > block->shared.size() - address)
       outside("shared", block->shared.size());
+    if (!isInOne(block->kernel->shared, address, bytes))
+      fault(kIllegalAddress,
+            std::to_string(bytes) + " bytes at " + std::to_string(address) +
+                " of shared memory are not within one variable",
+            lane, operation);
     return block->shared.data() + address;
   case Space::Local: {
     uint64_t own = block->kernel->localBytes;

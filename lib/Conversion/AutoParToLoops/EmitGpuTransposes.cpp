@@ -24,6 +24,8 @@ public:
   GpuGrid emit();
 
 private:
+  /// Makes a buffer for each read while they fit a block's shared memory; the others stay direct.
+  void makeTiles(AffineExpr slot);
   int64_t tilesOf(unsigned loop) const { return (plan.loops[loop].extent + side - 1) / side; }
   /// Emits `body` for the thread's elements: its lane runs along `along`, its lines along `across`.
   void overTile(OpBuilder &builder, unsigned along, unsigned across,
@@ -36,8 +38,21 @@ private:
   unsigned read, write; ///< the loops along which inputs and outputs are contiguous
   unsigned readLocal = 0, writeLocal = 0; ///< atoms: position in the tile
   DenseMap<unsigned, Value> starts;       ///< of the tile
+  SmallVector<std::pair<PlannedRead, KeptElements>> tiles;
   Value lane, warp;
 };
+
+void GpuTransposeEmitter::makeTiles(AffineExpr slot) {
+  int64_t elements = side * (side + 1), left = kSharedBytes;
+  for (const PlannedRead &planned : plan.tiledReads) {
+    Type element = elementTypeOf(planned.input);
+    int64_t bytes = sharedBytesOf(elements, element);
+    if (bytes > left)
+      continue;
+    left -= bytes;
+    tiles.push_back({planned, {emitSharedBuffer(kernel, loc, elements, element), slot, element}});
+  }
+}
 
 void GpuTransposeEmitter::overTile(OpBuilder &builder, unsigned along, unsigned across,
                                    function_ref<void(OpBuilder &)> body) {
@@ -68,11 +83,7 @@ GpuGrid GpuTransposeEmitter::emit() {
   // A gap after every line: the lines of a column then lie in different banks.
   AffineExpr slot =
       getAffineDimExpr(writeLocal, context) * (side + 1) + getAffineDimExpr(readLocal, context);
-  SmallVector<KeptElements> buffers;
-  for (const PlannedRead &planned : plan.tiledReads) {
-    Type element = elementTypeOf(planned.input);
-    buffers.push_back({emitSharedBuffer(kernel, loc, side * (side + 1), element), slot, element});
-  }
+  makeTiles(slot);
   SmallVector<unsigned> outer;
   SmallVector<int64_t> extents;
   for (unsigned loop = 0; loop < write; ++loop)
@@ -94,11 +105,11 @@ GpuGrid GpuTransposeEmitter::emit() {
   starts[read] = arith::MulIOp::create(builder, loc, indices[outer.size()], warpSize);
   starts[write] = arith::MulIOp::create(builder, loc, indices[outer.size() + 1], warpSize);
   overTile(builder, read, write, [&](OpBuilder &inner) {
-    for (auto [planned, buffer] : llvm::zip(plan.tiledReads, buffers))
+    for (auto &[planned, buffer] : tiles)
       emitter.storeAt(inner, buffer, emitter.evaluate(inner, planned.input, planned.index));
   });
   emitBarrier(builder, loc);
-  for (auto [planned, buffer] : llvm::zip(plan.tiledReads, buffers))
+  for (auto &[planned, buffer] : tiles)
     emitter.keepRead(planned, buffer);
   overTile(builder, write, read, [&](OpBuilder &inner) { emitStores(inner, kernel, emitter); });
   return grid;

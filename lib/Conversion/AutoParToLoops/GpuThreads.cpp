@@ -25,12 +25,18 @@ Value autopar::emitGridIndex(OpBuilder &builder, Location loc, int64_t threadsPe
   return arith::AddIOp::create(builder, loc, first, emitThreadIndex(builder, loc));
 }
 
+int64_t autopar::sharedBytesOf(int64_t elements, Type elementType) {
+  int64_t bytes = elements * getStorageType(elementType).getIntOrFloatBitWidth() / 8;
+  return llvm::alignTo(bytes, 16);
+}
+
 Value autopar::emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements,
                                 Type elementType) {
   auto space = gpu::AddressSpaceAttr::get(kernel.entry.getContext(),
                                           gpu::GPUDialect::getWorkgroupAddressSpace());
-  auto type =
-      MemRefType::get({elements}, getStorageType(elementType), MemRefLayoutAttrInterface{}, space);
+  Type storage = getStorageType(elementType);
+  int64_t padded = sharedBytesOf(elements, elementType) * 8 / storage.getIntOrFloatBitWidth();
+  auto type = MemRefType::get({padded}, storage, MemRefLayoutAttrInterface{}, space);
   return memref::AllocaOp::create(kernel.entry, loc, type, kernel.entry.getI64IntegerAttr(16));
 }
 

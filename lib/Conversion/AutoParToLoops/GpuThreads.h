@@ -24,6 +24,11 @@ Value emitThreadIndex(OpBuilder &builder, Location loc);
 Value emitBlockIndex(OpBuilder &builder, Location loc);
 Value emitGridIndex(OpBuilder &builder, Location loc, int64_t threadsPerBlock);
 
+/// Shared memory that a block has on every GPU without asking for more.
+constexpr int64_t kSharedBytes = 48 * 1024;
+/// Bytes of a shared buffer: whole vectors of 16, since LLVM joins loads of its last elements to
+/// one.
+int64_t sharedBytesOf(int64_t elements, Type elementType);
 /// Memory that all threads of a block see.
 Value emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements, Type elementType);
 /// All threads of the block have come here, and see what the others stored before.
