@@ -84,6 +84,35 @@ TEST(DataMovement, TransposeOfMatrices) {
     }
 }
 
+TEST(DataMovement, MoreTransposesThanSharedMemoryHolds) {
+  // Twelve tiles of f32 are 49.5 KiB; a block has 48.
+  std::string text = "func.func @f(", body;
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 12; ++i) {
+    std::string n = std::to_string(i);
+    inputs.push_back(makeTensor("f32", {40, 70}, -2, 2, i + 1));
+    text += (i ? ", %x" : "%x") + n + ": tensor<40x70xf32>";
+    body += "%t" + n + " = autopar.transpose %x" + n +
+            " permutation [1, 0] : tensor<40x70xf32> -> tensor<70x40xf32>\n";
+    if (i > 0)
+      body += "%s" + n + " = autopar.binary add " +
+              (i == 1 ? "%t0" : "%s" + std::to_string(i - 1)) + ", %t" + n +
+              " : tensor<70x40xf32>\n";
+  }
+  auto result =
+      runProgram(text + ") -> tensor<70x40xf32> {\n" + body + "return %s11 : tensor<70x40xf32>\n}",
+                 inputs, true);
+  expectClose(result[0],
+              filled({70, 40},
+                     [&](const Position &p) {
+                       float sum = 0;
+                       for (const Tensor &x : inputs)
+                         sum += static_cast<float>(at(x, {p[1], p[0]}));
+                       return sum;
+                     }),
+              1e-5, "sum of transposes");
+}
+
 TEST(DataMovement, Slice) {
   Tensor x = makeTensor("i32", {6, 7}, -50, 50);
   auto result = runOperation("autopar.slice %0 starts [5, 1] steps [-2, 3] : tensor<6x7xi32> -> "
@@ -166,6 +195,42 @@ TEST(DataMovement, Gather) {
                        return at(x, {expected[p[0] * 3 + p[1]], p[2]});
                      }),
               0, "gather");
+}
+
+/// Positions of 64 bits whose low 32 would be others; the last is the greatest there is.
+constexpr double tooLarge[] = {0x1p32 + 2, -0x1p32 - 2, -0x1p63, 0x1p63};
+
+TEST(DataMovement, PositionsOf64Bits) {
+  Tensor x = makeTensor("f32", {7, 5});
+  Tensor rows{"i64", {4, 1}, {std::begin(tooLarge), std::end(tooLarge)}};
+  auto gathered = runOperation("autopar.gather %0, %1 dims [0] batch 0 : (tensor<7x5xf32>, "
+                               "tensor<4x1xi64>) -> tensor<4x5xf32>",
+                               {x, rows}, {"tensor<4x5xf32>"});
+  int64_t expected[] = {6, 0, 0, 6};
+  expectClose(gathered[0],
+              filled({4, 5},
+                     [&](const Position &p) {
+                       return at(x, {expected[p[0]], p[1]});
+                     }),
+              0, "gather");
+  Tensor y = makeTensor("f32", {7, 4}), indices{"i64", {1, 4}, rows.data};
+  auto elements = runOperation("autopar.gather_elements %0, %1 dim 0 : (tensor<7x4xf32>, "
+                               "tensor<1x4xi64>) -> tensor<1x4xf32>",
+                               {y, indices}, {"tensor<1x4xf32>"});
+  expectClose(elements[0],
+              filled({1, 4},
+                     [&](const Position &p) {
+                       return at(y, {expected[p[1]], p[1]});
+                     }),
+              0, "gather_elements");
+  for (double number : tooLarge) {
+    Tensor start{"i64", {}, {number}};
+    auto sliced =
+        runOperation("autopar.dynamic_slice %0[%1] : (tensor<7xf32>, tensor<i64>) -> tensor<3xf32>",
+                     {{"f32", {7}, {1, 2, 3, 4, 5, 6, 7}}, start}, {"tensor<3xf32>"});
+    expectClose(sliced[0], number < 0 ? std::vector<double>{1, 2, 3} : std::vector<double>(3), 0,
+                "dynamic_slice");
+  }
 }
 
 TEST(DataMovement, GatherInTheMiddleOfBatches) {

@@ -131,6 +131,19 @@ TEST(OwnKernels, ScatterAddsInTheOrderOfUpdatesWhereverTheyGo) {
   }
 }
 
+TEST(OwnKernels, ScatterLeavesOutPositionsOf64BitsThatAreOutside) {
+  Tensor x{"f32", {4, 1}, {1, 2, 3, 4}}, updates{"f32", {5, 1}, {10, 20, 30, 40, 50}};
+  Tensor indices{"i64", {5, 1}, {0x1p32 + 2, -0x1p32 - 2, -0x1p63, 0x1p63, -1}};
+  auto result = runOperation("autopar.scatter add %0, %1, %2 : (tensor<4x1xf32>, "
+                             "tensor<5x1xi64>, tensor<5x1xf32>) -> tensor<4x1xf32>",
+                             {x, indices, updates}, {x.mlirType()});
+  expectClose(result[0], {1, 2, 3, 54}, 0, "scatter");
+  auto along = runOperation("autopar.scatter_elements add %0, %1, %2 dim 0 : (tensor<4x1xf32>, "
+                            "tensor<5x1xi64>, tensor<5x1xf32>) -> tensor<4x1xf32>",
+                            {x, indices, updates}, {x.mlirType()});
+  expectClose(along[0], {1, 2, 3, 54}, 0, "scatter_elements");
+}
+
 TEST(OwnKernels, ScatterElementsOfFewerLinesThanTheInputHas) {
   Tensor x{"f32", {3, 2}, {1, 2, 3, 4, 5, 6}};
   Tensor indices{"i64", {2, 3}, {1, 1, 0, 0, -1, 7}};

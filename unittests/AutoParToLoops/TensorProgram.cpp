@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
+#include <limits>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -84,8 +85,10 @@ void writeElement(char *place, Type type, double value) {
     return;
   }
   bool isUnsigned = type.isUnsignedInteger();
-  uint64_t bits = isUnsigned ? static_cast<uint64_t>(value)
-                             : static_cast<uint64_t>(static_cast<int64_t>(value));
+  // The greatest number of 64 bits is no double.
+  int64_t whole = value >= 0x1p63 && !isUnsigned ? std::numeric_limits<int64_t>::max()
+                                                 : static_cast<int64_t>(value);
+  uint64_t bits = isUnsigned ? static_cast<uint64_t>(value) : static_cast<uint64_t>(whole);
   std::memcpy(place, &bits, byteWidth(type));
 }
 

@@ -2,6 +2,7 @@
 // Operations that only say where their element comes from: broadcast, reshape, transpose, slice,
 // pad, concat, dynamic_slice.
 #include "ConditionalElement.h"
+#include "DataPositions.h"
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
 #include "autopar/Interfaces/IndexExpressions.h"
@@ -182,10 +183,7 @@ struct DynamicSliceModel
     SmallVector<Value> indices;
     Value inside;
     for (auto [dim, extent] : llvm::enumerate(shapeOf(slice.getInput()))) {
-      Value start = arith::IndexCastOp::create(builder, loc, builder.getIndexType(),
-                                               loader.load(builder, 1 + dim));
-      start = arith::MaxSIOp::create(builder, loc, start, indexConstant(builder, loc, 0));
-      start = arith::MinSIOp::create(builder, loc, start, indexConstant(builder, loc, extent));
+      Value start = emitClamped(builder, loc, loader.load(builder, 1 + dim), extent);
       Value index = arith::AddIOp::create(builder, loc, start, loader.index(builder, dim));
       Value fits = compareIndex(builder, loc, arith::CmpIPredicate::slt, index, extent);
       inside = emitAnd(builder, loc, inside, fits);

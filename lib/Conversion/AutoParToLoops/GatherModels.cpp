@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements at positions that are data: gather and gather_elements.
+#include "DataPositions.h"
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
 
@@ -14,14 +15,8 @@ SmallVector<int64_t> allDimensions(Operation *op) {
 
 /// Negative positions count from the end; then clamped into [0, extent).
 Value emitPosition(OpBuilder &builder, Location loc, Value position, int64_t extent) {
-  Value index = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), position);
-  Value zero = indexConstant(builder, loc, 0);
-  Value isNegative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, zero);
-  Value fromEnd = arith::AddIOp::create(builder, loc, index, indexConstant(builder, loc, extent));
-  index = arith::SelectOp::create(builder, loc, isNegative, fromEnd, index);
-  index = arith::MaxSIOp::create(builder, loc, index, zero);
-  return arith::MinSIOp::create(builder, loc, index,
-                                indexConstant(builder, loc, std::max<int64_t>(extent - 1, 0)));
+  return emitClamped(builder, loc, emitFromEnd(builder, loc, position, extent),
+                     std::max<int64_t>(extent - 1, 0));
 }
 
 struct GatherModel : ElementLoweringOpInterface::ExternalModel<GatherModel, GatherOp> {

@@ -2,6 +2,7 @@
 // What the kernels of both scatter operations are made of, on flat memrefs.
 #pragma once
 
+#include "DataPositions.h"
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
 
@@ -55,15 +56,10 @@ public:
     return slice;
   }
   /// The index at `offset`, counted from the end if negative, and (into `inside`) whether it is
-  /// valid.
+  /// valid; 0 where it is not.
   Value position(OpBuilder &b, Value offset, int64_t extent, Value &inside) {
     Value raw = loadScalar(b, loc, indices, offset, indexType);
-    Value index = arith::IndexCastOp::create(b, loc, b.getIndexType(), raw);
-    Value zero = indexConstant(b, loc, 0), size = indexConstant(b, loc, extent);
-    Value isNegative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, zero);
-    Value fromEnd = arith::AddIOp::create(b, loc, index, size);
-    index = arith::SelectOp::create(b, loc, isNegative, fromEnd, index);
-    Value fits = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, index, size);
+    auto [index, fits] = emitChecked(b, loc, emitFromEnd(b, loc, raw, extent), extent);
     inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
     return index;
   }

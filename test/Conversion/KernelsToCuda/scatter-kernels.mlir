@@ -7,7 +7,7 @@
 // A scatter without atomics: warps vote on which of 32 updates lie in their range of targets, and add these in their
 // order, 16 bytes per lane. Indices of 128 updates are read before the first vote.
 // CHECK: .visible .entry k0(
-// CHECK-COUNT-4: ld.global.nc.b32
+// CHECK-COUNT-4: ld.global.nc.b64
 // CHECK: vote.sync.ballot.b32
 // CHECK: shfl.sync.idx.b32
 // CHECK: ld.global.v4.b32
