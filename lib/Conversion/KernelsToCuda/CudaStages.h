@@ -4,6 +4,7 @@
 
 #include "autopar/Conversion/KernelUnits.h"
 #include "autopar/Conversion/KernelsToCuda.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace autopar::cuda {
 
@@ -15,6 +16,11 @@ std::unique_ptr<mlir::MLIRContext> createCudaKernelContext();
 /// Parses and lowers `unit`; on failure the context's diagnostics say why.
 mlir::OwningOpRef<mlir::ModuleOp> lowerToNvvm(const Unit &unit, mlir::MLIRContext &context,
                                               const std::string &dataLayout);
+
+// PositionBounds.cpp
+/// No position of `kernel` is known to become larger than this, in either direction, when it is
+/// launched with `grid`. What is read from memory or carried by a loop counts as small.
+uint64_t largestPosition(mlir::func::FuncOp kernel, llvm::ArrayRef<int64_t> grid);
 
 // EmitPtx.cpp
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createPtxMachine();

@@ -42,15 +42,17 @@ void markPositions(func::FuncOp kernel) {
   });
 }
 
-/// Positions of 32 bits, which GPUs compute with, do where no buffer has more elements and none of
-/// them becomes a wider number (the global index that random numbers are drawn from).
+/// Positions of 32 bits, which GPUs compute with, do where no buffer has more elements, none is
+/// known to become larger on the way (the points of a sum over an outer product are more than there
+/// are elements), and none of them becomes a wider number (the global index that random numbers are
+/// drawn from).
 bool fitsNarrowIndex(func::FuncOp kernel) {
   constexpr int64_t most = int64_t{1} << 30;
   for (Type type : kernel.getArgumentTypes())
     if (cast<MemRefType>(type).getNumElements() > most)
       return false;
   auto grid = kernel->getAttrOfType<DenseI64ArrayAttr>("autopar.grid").asArrayRef();
-  if (grid[0] * grid[1] > most)
+  if (grid[0] * grid[1] > most || largestPosition(kernel, grid) > most * 2 - 1)
     return false;
   return !kernel
               .walk([](Operation *op) {
