@@ -34,21 +34,34 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return path
 
 
+def environments(ranks: int, **more: str) -> list:
+    """Of processes that are the ranks of one job."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = dict(os.environ, WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **more)
+    return [dict(common, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(ranks)]
+
+
+def run_apart(artifact: pathlib.Path, inputs: dict, folder: pathlib.Path, ranks: int, *options: str, **more: str) -> "tuple[dict, str]":
+    """What ranks as processes write, and what the first says."""
+    folder.mkdir()
+    for name, values in inputs.items():
+        np.save(folder / f"in-{name}.npy", values)
+    given = [word for name in inputs for word in ("--input", f"{name}={folder}/in-{name}.npy")]
+    command = [find_tool("autopar-run"), artifact, *given, "--output-dir", folder, "--cuda-libraries", LIBRARIES, *options]
+    processes = [subprocess.Popen(command, env=own, stderr=subprocess.PIPE, text=True) for own in environments(ranks, **more)]
+    said = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * ranks, said
+    return {path.stem: np.load(path) for path in folder.glob("*.npy") if not path.stem.startswith("in-")}, said[0]
+
+
 def test_processes_of_their_own_give_the_bits_of_one_process(gpt2: pathlib.Path, tmp_path: pathlib.Path) -> None:
     inputs = {"input_ids": tokens(2, 16)}
     results = on_both(gpt2, tmp_path, inputs, bind={"batch": 2, "seq": 16}, ranks=4)
     assert_alike(results, 1e-5)
-    together = results["cuda"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (tmp_path / "apart").mkdir()
-    command = [find_tool("autopar-run"), tmp_path / "cuda.bin", "--input", f"input_ids={tmp_path}/cuda/in-input_ids.npy",
-               "--output-dir", tmp_path / "apart", "--cuda-libraries", LIBRARIES, "--quiet"]
-    common = dict(os.environ, WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), AUTOPAR_EMULATED_CUDA_DEVICES="2")
-    ranks = [subprocess.Popen(command, env=dict(common, RANK=str(rank), LOCAL_RANK=str(rank))) for rank in range(4)]
-    assert [rank.wait(timeout=120) for rank in ranks] == [0] * 4
-    np.testing.assert_array_equal(np.load(tmp_path / "apart" / "logits.npy"), together["logits"])
+    apart, _ = run_apart(tmp_path / "cuda.bin", inputs, tmp_path / "apart", 4, AUTOPAR_EMULATED_CUDA_DEVICES="2")
+    np.testing.assert_array_equal(apart["logits"], results["cuda"]["logits"])
 
 
 @pytest.mark.parametrize("precision, tolerance", [("f32", 1e-5), ("bf16", 3e-2)])
@@ -72,10 +85,14 @@ def test_training_steps_end_with_the_same_loss(gpt2: pathlib.Path, tmp_path: pat
     inputs = {"input_ids": tokens(8, 16), "labels": tokens(8, 16, seed=1)}
     results = on_both(gpt2, tmp_path, inputs, steps=5, bind={"batch": 8, "seq": 16}, ranks=4, train=step(), options=options)
     assert_alike(results, 1e-4)
-    # On a GPU each, by NCCL and as graphs.
+    # On a GPU each, by NCCL: in one process, and as graphs where each has its own.
     monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "4")
-    results["cuda"] = run(tmp_path / "cuda.bin", inputs, tmp_path / "nccl", "--steps", "5", "--communication", "nccl")
+    by_nccl = ["--steps", "5", "--communication", "nccl"]
+    results["cuda"] = run(tmp_path / "cuda.bin", inputs, tmp_path / "nccl", *by_nccl)
     assert_alike(results, 1e-4)
+    results["cuda"], said = run_apart(tmp_path / "cuda.bin", inputs, tmp_path / "apart", 4, *by_nccl)
+    assert_alike(results, 1e-4)
+    assert "not captured" not in said and "emulated CUDA" not in said
 
 
 def test_a_killed_rank_ends_those_that_wait_for_it_by_nccl(gpt2: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -83,14 +100,10 @@ def test_a_killed_rank_ends_those_that_wait_for_it_by_nccl(gpt2: pathlib.Path, t
     autopar.compile(gpt2, artifact, bind={"batch": 4, "seq": 8}, ranks=2, train=step(),
                     options=["--quiet", "--target", "cuda", "--stages", "2", "--micro-batches", "2"])
     metrics = tmp_path / "metrics"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     command = [find_tool("autopar-run"), artifact, "--input", "input_ids=random", "--input", "labels=random", "--steps", "100000", "--metrics", metrics,
                "--cuda-libraries", LIBRARIES]
-    common = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), AUTOPAR_EMULATED_CUDA_DEVICES="2",
-                  AUTOPAR_EMULATED_NCCL_FOLDER=str(tmp_path))
-    ranks = [subprocess.Popen(command, env=dict(common, RANK=str(rank), LOCAL_RANK=str(rank)), stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    ranks = [subprocess.Popen(command, env=own, stderr=subprocess.PIPE, text=True)
+             for own in environments(2, AUTOPAR_EMULATED_CUDA_DEVICES="2", AUTOPAR_EMULATED_NCCL_FOLDER=str(tmp_path))]
     try:
         end = time.monotonic() + 60
         while (not metrics.exists() or metrics.read_text().count("\n") < 4) and time.monotonic() < end:

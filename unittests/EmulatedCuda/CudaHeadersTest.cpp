@@ -285,6 +285,9 @@ TEST(CudaHeaders, NumbersOfNcclAreTheSame) {
   EXPECT_EQ(ours::NcclConfig().magic, theirs.magic);
   EXPECT_EQ(offsetof(ours::NcclConfig, version), offsetof(ncclConfig_t, version));
   EXPECT_EQ(offsetof(ours::NcclConfig, blocking), offsetof(ncclConfig_t, blocking));
+  EXPECT_EQ(offsetof(ours::NcclConfig, maxCtas), offsetof(ncclConfig_t, maxCTAs));
+  EXPECT_EQ(offsetof(ours::NcclConfig, netName), offsetof(ncclConfig_t, netName));
+  EXPECT_EQ(ours::NcclConfig().maxCtas, theirs.maxCTAs);
 }
 #endif
 

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <dlfcn.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace autopar;
@@ -138,21 +139,53 @@ TEST_F(CudaSession, SaysWhyAStepIsNotCaptured) {
 
 TEST_F(CudaSession, RanksWithGpusOfTheirOwnCommunicateByNccl) {
   for (int32_t ranks : {2, 4, 8}) {
+    auto session = open(cudaSampleContents(ranks, "weights.bin"));
+    ASSERT_TRUE(session);
+    EXPECT_EQ(session->communication(), "by NCCL");
+    expectSampleOutputs(*session, std::to_string(ranks) + " ranks by NCCL");
+    // Graphs of one process may wait for each other.
+    EXPECT_FALSE(session->captures());
+    EXPECT_NE(session->whyUncaptured().find("fc2/all-reduce) is by NCCL between ranks of one "
+                                            "process"),
+              std::string::npos);
+    EXPECT_NE(session->whyUncaptured().find("start a process per GPU"), std::string::npos);
+    uint64_t graphs = countOf("graphs"), collectives = countOf("collectives");
+    ASSERT_TRUE(session->run(3, 5).isOk());
+    EXPECT_EQ(countOf("graphs") - graphs, 0u);
+    EXPECT_EQ(countOf("collectives") - collectives, uint64_t(5 * ranks));
+  }
+}
+
+/// A rank of a process of its own has a session of its own.
+TEST_F(CudaSession, ProcessesPerGpuCaptureWhatNcclDoes) {
+  for (int32_t ranks : {2, 4}) {
+    ASSERT_TRUE(artifact::writeArtifact(cudaSampleContents(ranks, "weights.bin"), path).isOk());
     std::vector<float> results[2];
     for (bool captures : {true, false}) {
-      SessionOptions options;
-      options.captures = captures;
-      auto session = open(cudaSampleContents(ranks, "weights.bin"), std::move(options));
-      ASSERT_TRUE(session);
-      EXPECT_EQ(session->communication(), "by NCCL");
-      EXPECT_EQ(session->captures(), captures) << session->whyUncaptured();
-      expectSampleOutputs(*session, std::to_string(ranks) + " ranks by NCCL");
-      uint64_t graphs = countOf("graphs"), collectives = countOf("collectives");
-      ASSERT_TRUE(session->run(3, 5).isOk());
+      auto transports = createInProcessTransports(ranks);
+      uint64_t graphs = countOf("graphs");
+      std::vector<std::thread> processes;
+      for (int32_t rank = 0; rank < ranks; ++rank)
+        processes.emplace_back([&, rank] {
+          SessionOptions options;
+          options.cudaLibraries = EMULATED_CUDA;
+          options.captures = captures;
+          options.localRank = rank;
+          options.transport = std::move(transports[size_t(rank)]);
+          auto session = Session::open(path, std::move(options));
+          ASSERT_TRUE(session.isOk()) << session.status().message();
+          EXPECT_EQ((*session)->captures(), captures) << (*session)->whyUncaptured();
+          std::vector<float> x = sampleInput();
+          ASSERT_TRUE((*session)->setInput("x", DataType::F32, {kRows, kIn}, x.data()).isOk());
+          Status ran = (*session)->run(0, 6);
+          ASSERT_TRUE(ran.isOk()) << ran.message();
+          ASSERT_TRUE((*session)->collectOutputs().isOk());
+          if (rank == 0)
+            results[captures] = fetch(**session, "y", kRows * kOut);
+        });
+      for (std::thread &process : processes)
+        process.join();
       EXPECT_EQ(countOf("graphs") - graphs, captures ? uint64_t(5 * ranks) : 0u);
-      EXPECT_EQ(countOf("collectives") - collectives, captures ? 0u : uint64_t(5 * ranks));
-      ASSERT_TRUE(session->collectOutputs().isOk());
-      results[captures] = fetch(*session, "y", kRows * kOut);
     }
     EXPECT_EQ(results[0], results[1]);
   }

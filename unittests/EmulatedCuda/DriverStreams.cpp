@@ -8,6 +8,19 @@
 using namespace autopar::runtime::cuda;
 using namespace emulated;
 
+bool emulated::finishWork(int device) {
+  std::lock_guard lock(Timeline::get().mutex);
+  bool isDone = true;
+  for (StreamState *stream : Timeline::get().streams)
+    if (static_cast<StreamRecord *>(stream)->device == device)
+      isDone = Timeline::get().finish(*stream) && isDone;
+  return isDone;
+}
+
+static bool isCaptureBroken(const StreamState &stream) {
+  return stream.capture && stream.capture->isBroken;
+}
+
 EXPORTED cuStreamCreate(Stream *stream, unsigned) {
   Call call;
   if (call.isBad())
@@ -54,6 +67,8 @@ EXPORTED cuStreamWaitEvent(Stream stream, Event event, unsigned) {
     return call.state;
   if (!isStream(stream) || !Timeline::get().events.count(event))
     return DriverError::InvalidHandle;
+  if (isCaptureBroken(*stream))
+    return DriverError::CaptureInvalidated;
   return DriverError(Timeline::get().wait(*stream, *event));
 }
 EXPORTED cuEventCreate(Event *event, unsigned) {
@@ -83,6 +98,8 @@ EXPORTED cuEventRecord(Event event, Stream stream) {
     return call.state;
   if (!isStream(stream) || !Timeline::get().events.count(event))
     return DriverError::InvalidHandle;
+  if (isCaptureBroken(*stream))
+    return DriverError::CaptureInvalidated;
   Timeline::get().record(*event, *stream);
   return DriverError::Success;
 }

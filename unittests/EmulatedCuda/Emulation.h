@@ -21,6 +21,8 @@ using Ready = std::function<bool()>;
 /// context.
 EMULATED_API bool enqueueWork(const char *kind, autopar::runtime::cuda::Stream stream, Work work,
                               Ready isReady = {});
+/// Runs what streams of a GPU have; false where something of it waits for others.
+EMULATED_API bool finishWork(int device);
 /// Where the bytes at a GPU's address are; null when not all of them are allocated there.
 EMULATED_API uint8_t *deviceBytes(const void *address, uint64_t bytes);
 /// The GPU whose context is the calling thread's; -1 without one.

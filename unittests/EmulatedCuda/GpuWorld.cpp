@@ -78,6 +78,7 @@ public:
     NcclOptions nccl;
     nccl.host = host.get();
     nccl.device = device.get();
+    nccl.ids = &ids;
     nccl.plan = planOfSuite(rank(), worldSize());
     auto connected = createNcclCommunicator(std::move(nccl));
     if (!connected)
@@ -131,6 +132,7 @@ private:
     void *from, *to;
     int64_t bytes;
   };
+  std::vector<uint8_t> ids;
   std::unique_ptr<Communicator> host;
   Program program;
   std::unique_ptr<Device> device;
@@ -161,6 +163,8 @@ private:
 int32_t gpuCount() {
   if (isEmulated())
     setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "4", 0);
+  // While a message waits a kernel may not be loaded.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   auto count = countCudaDevices(cudaLibraries());
   EXPECT_TRUE(count.isOk()) << count.status().message();
   return count.isOk() ? *count : 0;

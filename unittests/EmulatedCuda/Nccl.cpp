@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's C functions, for emulated GPUs. Strict: communicators are nonblocking, calls go on in the
 // background and reach their stream some polls later, a send ends when it is received, all members
-// must ask for the same, a communicator has one stream, and no two ranks share a GPU. Sums run in
-// another order than ranks have.
+// must ask for the same, a communicator has one stream, and no two ranks share a GPU. One ends when
+// no graph has its operations and nothing runs on its GPU; where that never comes, the process
+// dies. Sums run in another order than ranks have.
 #include "Nccl.h"
 
 #include "../../lib/Runtime/comm/nccl/NcclCalls.h"
 #include "Emulation.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 #include <utility>
 
 using namespace autopar::runtime::cuda;
@@ -54,6 +57,7 @@ struct NcclRecord {
   std::map<std::pair<int, bool>, uint64_t> messages; ///< the same by peer and whether sent
   bool isConnected = false;
   std::atomic<bool> isAborted{false};
+  std::atomic<int> launches{0}; ///< that a stream or a graph still has
   NcclResult failure = NcclResult::Success;
   std::string words;
   /// What was asked for and is not on its stream yet, and after how many polls it will be.
@@ -89,7 +93,12 @@ std::string folderOf(const NcclUniqueId &id) {
 class Launch {
 public:
   Launch(NcclHandle comm, std::vector<Request> requests)
-      : comm(comm), requests(std::move(requests)) {}
+      : comm(comm), requests(std::move(requests)) {
+    ++comm->launches;
+  }
+  ~Launch() { --comm->launches; }
+  Launch(const Launch &) = delete;
+  Launch &operator=(const Launch &) = delete;
 
   /// Puts in what this rank gives the first time, then says whether all others are there.
   bool isReady() {
@@ -221,6 +230,48 @@ private:
   }
 };
 
+/// As NCCL does before it frees what a communicator has: waits for graphs that hold its operations,
+/// and, since freeing memory does, for all that runs on the GPU.
+void awaitEnd(NcclHandle comm, const std::string &call) {
+  const char *patience = std::getenv("AUTOPAR_EMULATED_NCCL_PATIENCE_MS");
+  auto end = std::chrono::steady_clock::now() +
+             std::chrono::milliseconds(patience ? std::atoi(patience) : 20000);
+  while (true) {
+    bool isIdle = finishWork(comm->device);
+    if (isIdle && comm->launches == 0)
+      return;
+    if (std::chrono::steady_clock::now() > end) {
+      complain("NCCL: " + call + " never returns: " +
+               (isIdle ? "a CUDA graph has operations of the communicator"
+                       : "operations of others wait on its GPU, and are not aborted"));
+      std::abort();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+NcclResult endComm(NcclHandle comm, const std::string &call, bool aborts) {
+  {
+    std::lock_guard lock(mutex);
+    if (!handles.count(comm))
+      return refuse(nullptr, NcclResult::InvalidArgument, "no such communicator");
+    if (aborts)
+      comm->isAborted = true;
+  }
+  awaitEnd(comm, call);
+  std::lock_guard lock(mutex);
+  handles.erase(comm);
+  gone.insert(comm);
+  // The last one takes the folder with it.
+  comm->folder.put("gone" + std::to_string(comm->rank), "", 0);
+  bool isLast = true;
+  for (int rank = 0; rank < comm->size; ++rank)
+    isLast = isLast && comm->folder.has("gone" + std::to_string(rank));
+  if (isLast)
+    comm->folder.removeAll();
+  return NcclResult::Success;
+}
+
 /// Remembers what was asked for; it reaches its stream later.
 NcclResult ask(NcclHandle comm, Stream stream, std::vector<Request> requests) {
   std::lock_guard lock(mutex);
@@ -245,8 +296,14 @@ NcclResult ask(NcclHandle comm, Stream stream, std::vector<Request> requests) {
 }
 
 NcclResult askOne(NcclHandle comm, Stream stream, const Request &request) {
-  if (groupDepth == 0)
+  if (groupDepth == 0) {
+    if (request.kind == Kind::Send || request.kind == Kind::Receive)
+      if (const char *loading = std::getenv("CUDA_MODULE_LOADING");
+          !loading || std::string(loading) != "EAGER")
+        return refuse(comm, NcclResult::InvalidUsage,
+                      "while a message waits no kernel can be loaded: CUDA_MODULE_LOADING=EAGER");
     return request.count == 0 ? NcclResult::Success : ask(comm, stream, {request});
+  }
   if (groupHandle && (groupHandle != comm || groupStream != stream))
     return refuse(comm, NcclResult::InvalidUsage,
                   "groups of several communicators are not emulated");
@@ -277,6 +334,10 @@ EXPORTED ncclCommInitRankConfig(NcclHandle *comm, int ranks, NcclUniqueId id, in
   *comm = nullptr;
   if (!config || config->magic != 0xcafebeef || config->blocking != 0)
     return refuse(nullptr, NcclResult::InvalidArgument, "only nonblocking communicators");
+  if (config->size != (config->version < 21700 ? kNcclConfigBytes21400 : sizeof(NcclConfig)) ||
+      (config->version >= 21700 && config->maxCtas != kNcclUndefined && config->maxCtas <= 0))
+    return refuse(nullptr, NcclResult::InvalidArgument,
+                  "a configuration is not what its version says");
   if (rank < 0 || rank >= ranks || currentDevice() < 0)
     return refuse(nullptr, NcclResult::InvalidArgument, "no such rank, or no GPU is selected");
   auto *made = new NcclRecord;
@@ -341,29 +402,8 @@ EXPORTED ncclCommFinalize(NcclHandle comm) {
   std::lock_guard lock(mutex);
   return handles.count(comm) ? NcclResult::Success : NcclResult::InvalidArgument;
 }
-EXPORTED ncclCommDestroy(NcclHandle comm) {
-  std::lock_guard lock(mutex);
-  if (!handles.erase(comm))
-    return refuse(nullptr, NcclResult::InvalidArgument, "no such communicator");
-  gone.insert(comm);
-  // The last one takes the folder with it.
-  comm->folder.put("gone" + std::to_string(comm->rank), "", 0);
-  bool isLast = true;
-  for (int rank = 0; rank < comm->size; ++rank)
-    isLast = isLast && comm->folder.has("gone" + std::to_string(rank));
-  if (isLast)
-    comm->folder.removeAll();
-  return NcclResult::Success;
-}
-EXPORTED ncclCommAbort(NcclHandle comm) {
-  {
-    std::lock_guard lock(mutex);
-    if (!handles.count(comm))
-      return refuse(nullptr, NcclResult::InvalidArgument, "no such communicator");
-    comm->isAborted = true;
-  }
-  return ncclCommDestroy(comm);
-}
+EXPORTED ncclCommDestroy(NcclHandle comm) { return endComm(comm, "ncclCommDestroy", false); }
+EXPORTED ncclCommAbort(NcclHandle comm) { return endComm(comm, "ncclCommAbort", true); }
 EXPORTED ncclGroupStart() {
   ++groupDepth;
   return NcclResult::Success;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which communicators NCCL needs for a program, and programs that it cannot run as they are.
 #include "../../lib/Runtime/comm/nccl/NcclPlan.h"
+#include "../../lib/Runtime/comm/nccl/NcclTypes.h"
 
 #include <gtest/gtest.h>
 
@@ -118,6 +119,29 @@ TEST(NcclPlan, OneQueuePerKindAndTypesThatNcclHas) {
   }
   queues.refuses({"step[0] sum does not run on the queue for communication"});
   types.refuses({"step[0] short: NCCL does not reduce i16"});
+}
+
+TEST(NcclPlan, KnowsWhatHasMessages) {
+  Pair pair;
+  EXPECT_FALSE(communicates(pair.programs[0]));
+  pair.add(0, Queue::Communication, "sum",
+           Collective{CollectiveKind::AllReduce, 0, 0, 0, Reduction::Sum, DataType::F32, 8});
+  EXPECT_TRUE(communicates(pair.programs[0]));
+  EXPECT_FALSE(sendsMessages(pair.programs[0]));
+  pair.add(0, Queue::Send, "send", Send{0, 0, 4, 7});
+  EXPECT_TRUE(sendsMessages(pair.programs[0]));
+}
+
+TEST(NcclConfig, MessagesLeaveMultiprocessorsWhereTheLibraryCan) {
+  cuda::NcclConfig sums = cuda::ncclConfig(NcclUse::Kind::Group, 22809),
+                   messages = cuda::ncclConfig(NcclUse::Kind::Messages, 21701),
+                   before = cuda::ncclConfig(NcclUse::Kind::Messages, 21602);
+  EXPECT_EQ(sums.maxCtas, cuda::kNcclUndefined);
+  EXPECT_EQ(messages.maxCtas, 8);
+  EXPECT_EQ(messages.size, 40u);
+  EXPECT_EQ(messages.version, 21700u);
+  EXPECT_EQ(before.size, 24u);
+  EXPECT_EQ(before.version, 21400u);
 }
 
 } // namespace

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace autopar::runtime {
@@ -52,9 +53,10 @@ public:
   virtual void wait(std::chrono::microseconds limit) = 0;
   /// Ok, or why the job ends; asked now and then while a rank waits.
   virtual Status check() { return Status::ok(); }
-  /// Whether Device::capture() of the rank's device records its operations too. captureAfter() says
-  /// what the next one comes after, tokens of the device, and its own token is the device's.
-  virtual bool isCapturable() const { return false; }
+  /// Why Device::capture() of the rank's device cannot record its operations too ("goes ...");
+  /// empty where it can. captureAfter() then says what the next one comes after, tokens of the
+  /// device, and its own token is the device's.
+  virtual std::string whyUncapturable() const { return "goes through memory of the host"; }
   virtual void captureAfter(std::span<const Token> tokens) { (void)tokens; }
   /// Ends the job for all ranks: this one failed for `reason`.
   virtual void abort(const Status &reason) = 0;

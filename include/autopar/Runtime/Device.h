@@ -46,6 +46,8 @@ public:
   virtual Status mark(artifact::Queue queue, int32_t count, std::span<const Token> after) = 0;
   /// The number of the graph that was recorded.
   virtual Result<int32_t> end() = 0;
+  /// Ends a recording that failed, in the thread that began it; nothing where none runs.
+  virtual void abandon() = 0;
   /// Runs a graph. One at a time.
   virtual Result<Token> launch(int32_t graph) = 0;
   /// How far the last graph came on a queue; valid even after it failed.

@@ -21,11 +21,11 @@ Status CapturedStep::check(const Program &program, Device &device,
                            const Communicator &communicator) {
   if (!device.capture())
     return Status::badInput("this device records no steps");
+  std::string why = communicator.whyUncapturable();
   for (const TimetableRow &row : program.timetable)
     for (const Instruction &instruction : program.entries[size_t(row.entry)].instructions) {
-      if (isCommunication(instruction.payload) && !communicator.isCapturable())
-        return Status::badInput("communication (" + instruction.id +
-                                ") goes through memory of the host");
+      if (isCommunication(instruction.payload) && !why.empty())
+        return Status::badInput("communication (" + instruction.id + ") " + why);
       if (std::holds_alternative<Read>(instruction.payload))
         return Status::badInput(instruction.id + " reads a file in every step");
     }
@@ -110,13 +110,20 @@ Result<CapturedStep::Recorded> CapturedStep::record() {
   if (most == 0)
     return made;
   made.perMark = std::max(kLeastPerMark, (most + kMostMarks - 1) / kMostMarks);
-  AUTOPAR_RETURN_IF_ERROR(capture.begin());
-  AUTOPAR_RETURN_IF_ERROR(recordRows(made));
-  auto graph = capture.end();
-  if (!graph)
+  auto graph = recordGraph(made);
+  if (!graph) {
+    // No other thread could, and what is recorded keeps a communicator from its end.
+    capture.abandon();
     return graph.status();
+  }
   made.graph = *graph;
   return made;
+}
+
+Result<int32_t> CapturedStep::recordGraph(Recorded &made) {
+  AUTOPAR_RETURN_IF_ERROR(capture.begin());
+  AUTOPAR_RETURN_IF_ERROR(recordRows(made));
+  return capture.end();
 }
 
 Status CapturedStep::recordRows(Recorded &made) {

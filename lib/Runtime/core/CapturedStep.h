@@ -63,6 +63,7 @@ private:
 
   Status begin();
   Result<Recorded> record();
+  Result<int32_t> recordGraph(Recorded &made);
   Status recordRows(Recorded &made);
   bool isActive(const artifact::Instruction &instruction, bool isBefore) const;
   std::string describe(const Place &place) const;

@@ -5,6 +5,7 @@
 #include "../comm/staged/StagedCommunicator.h"
 #include "SessionState.h"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace autopar::runtime {
@@ -23,7 +24,8 @@ Result<std::vector<uint8_t>> Session::State::gatherFromAll(LocalRank &rank,
   std::vector<int32_t> all(static_cast<size_t>(reader.worldSize()));
   for (size_t i = 0; i < all.size(); ++i)
     all[i] = int32_t(i);
-  std::vector<uint8_t> sent = own, gathered(all.size() * own.size());
+  std::vector<uint8_t> &sent = rank.messages.emplace_back(own);
+  std::vector<uint8_t> &gathered = rank.messages.emplace_back(all.size() * own.size());
   CollectiveCall call{CollectiveKind::AllGather,
                       Reduction::Sum,
                       DataType::U8,
@@ -35,7 +37,19 @@ Result<std::vector<uint8_t>> Session::State::gatherFromAll(LocalRank &rank,
   if (!token)
     return token.status();
   AUTOPAR_RETURN_IF_ERROR(waitFor(rank, *token));
-  return gathered;
+  std::vector<uint8_t> result = std::move(gathered);
+  rank.messages.clear();
+  return result;
+}
+
+/// Loading a kernel may wait for all that runs, and so for a message that is only sent once the
+/// kernel has run. Before the driver starts.
+void Session::State::loadKernelsEarly() const {
+  bool sends = false;
+  for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass)
+    sends |= sendsMessages(reader.program(rankClass));
+  if (sends && reader.target().isCuda() && options.communication != CommunicationChoice::Staged)
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 Status Session::State::connectDevices(LocalRank &rank) {
@@ -89,6 +103,8 @@ Status Session::State::connectByNccl(LocalRank &rank) {
   NcclOptions nccl;
   nccl.host = rank.communicator.get();
   nccl.device = rank.device.get();
+  nccl.ids = &rank.messages.emplace_back();
+  nccl.ranksOfProcess = int32_t(ranks.size());
   nccl.plan = plan.take();
   nccl.verdict = options.verdict;
   auto connected = createNcclCommunicator(std::move(nccl));

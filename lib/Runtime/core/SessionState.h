@@ -19,6 +19,9 @@ namespace autopar::runtime {
 struct LocalRank {
   int32_t rank = 0;
   std::unique_ptr<Device> device;
+  /// Under way while ranks are connected. In front of the communicator, which may use them as long
+  /// as it lives when others fail.
+  std::list<std::vector<uint8_t>> messages;
   std::unique_ptr<Communicator> communicator; ///< between host memories
   std::unique_ptr<Communicator> forDevice;    ///< between device memories, where they are apart
   std::unique_ptr<Executor> executor;
@@ -70,6 +73,7 @@ struct Session::State {
   Status connectDevices(LocalRank &rank);
   Result<std::string> whyStaged(LocalRank &rank);
   Status connectByNccl(LocalRank &rank);
+  void loadKernelsEarly() const;
   void capture(LocalRank &rank);
   Status agree(LocalRank &rank);
   Result<TensorSpec> inputNamed(const std::string &wanted) const;

@@ -5,6 +5,8 @@
 
 #include "../../device/cuda/DriverCalls.h"
 
+#include <climits>
+
 namespace autopar::runtime::cuda {
 
 enum class NcclResult : int {
@@ -22,14 +24,22 @@ using NcclHandle = struct NcclRecord *;
 struct NcclUniqueId {
   char bytes[128];
 };
-/// As of the first version with nonblocking communicators; later ones take it for what it is.
+constexpr int kOldestNccl = 21400;
+/// The first version whose configuration has numbers of blocks.
+constexpr int kNcclWithCtas = 21700;
+constexpr int kNcclUndefined = INT_MIN;
+/// As of 2.17; `size` and `version` say how much of it is meant, and later versions take it for
+/// what it is. Before 2.17 it ended behind `blocking`.
 struct NcclConfig {
   size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
-  unsigned version = 21400;
+  unsigned version = kNcclWithCtas;
   int blocking = 0;
+  int cgaClusterSize = kNcclUndefined;
+  int minCtas = kNcclUndefined, maxCtas = kNcclUndefined; ///< blocks of a kernel
+  const char *netName = nullptr;
 };
-constexpr int kOldestNccl = 21400;
+constexpr size_t kNcclConfigBytes21400 = 24;
 
 constexpr int kNcclI8 = 0, kNcclU8 = 1, kNcclI32 = 2, kNcclU32 = 3, kNcclI64 = 4, kNcclU64 = 5,
               kNcclF16 = 6, kNcclF32 = 7, kNcclF64 = 8, kNcclBF16 = 9;

@@ -50,7 +50,12 @@ public:
 
   int32_t rank() const override { return host.rank(); }
   int32_t worldSize() const override { return host.worldSize(); }
-  bool isCapturable() const override { return true; }
+  std::string whyUncapturable() const override {
+    return options.ranksOfProcess == 1
+               ? ""
+               : "is by NCCL between ranks of one process, whose CUDA graphs may wait for each "
+                 "other for ever; start a process per GPU (torchrun, mpirun or srun)";
+  }
   void captureAfter(std::span<const Token> tokens) override {
     captureTokens.assign(tokens.begin(), tokens.end());
   }
@@ -58,19 +63,19 @@ public:
   /// Creates the communicators of the plan.
   Status connect() {
     AUTOPAR_RETURN_IF_ERROR(gpu.select());
-    std::map<NcclUse, NcclUniqueId> ids;
-    AUTOPAR_RETURN_IF_ERROR(exchangeIds(ids));
+    AUTOPAR_RETURN_IF_ERROR(exchangeIds());
     AUTOPAR_RETURN_IF_ERROR(gpu.select());
     // One after the other: all ranks have the same order of those that they share.
     auto deadline = Clock::now() + options.timeout;
-    for (const NcclUse &use : options.plan.uses) {
+    for (size_t i = 0; i < options.plan.uses.size(); ++i) {
+      const NcclUse &use = options.plan.uses[i];
       Channel &channel = channels[use];
       channel.use = use;
       channel.stream = streams.add();
       auto own = std::find(use.members.begin(), use.members.end(), rank()) - use.members.begin();
-      NcclConfig config;
+      NcclConfig config = ncclConfig(use.kind, calls.version);
       NcclResult result =
-          calls.init(&channel.handle, int(use.members.size()), ids.at(use), int(own), &config);
+          calls.init(&channel.handle, int(use.members.size()), *idOf(i), int(own), &config);
       AUTOPAR_RETURN_IF_ERROR(check(result, channel, "ncclCommInitRankConfig"));
       AUTOPAR_RETURN_IF_ERROR(pollUntil(channel, deadline));
     }
@@ -151,10 +156,15 @@ public:
     host.abort(reason);
     if (!gpu.select().isOk())
       return;
-    // Kernels that wait for others end.
+    // NCCL waits until no graph has an operation of the communicator.
+    streams.dropGraphs();
+    // Each makes its own kernels end and then waits for all that runs on the GPU, so all at once.
+    std::vector<std::thread> threads;
     for (auto &[use, channel] : channels)
       if (channel.handle)
-        calls.abort(std::exchange(channel.handle, nullptr));
+        threads.emplace_back(calls.abort, std::exchange(channel.handle, nullptr));
+    for (std::thread &thread : threads)
+      thread.join();
   }
 
 private:
@@ -233,22 +243,27 @@ private:
     }
   }
 
-  Status exchangeIds(std::map<NcclUse, NcclUniqueId> &ids) {
+  NcclUniqueId *idOf(size_t use) {
+    return reinterpret_cast<NcclUniqueId *>(options.ids->data()) + use;
+  }
+  Status exchangeIds() {
     std::vector<Token> tokens;
+    options.ids->resize(options.plan.uses.size() * sizeof(NcclUniqueId));
     // All know their uses in the same order, so messages between two ranks match.
-    for (const NcclUse &use : options.plan.uses) {
-      NcclUniqueId &id = ids[use];
+    for (size_t i = 0; i < options.plan.uses.size(); ++i) {
+      const NcclUse &use = options.plan.uses[i];
+      NcclUniqueId *id = idOf(i);
       if (use.members.front() != rank()) {
-        auto token = host.receive(use.members.front(), kIdTag, &id, sizeof(id));
+        auto token = host.receive(use.members.front(), kIdTag, id, sizeof(*id));
         if (!token)
           return token.status();
         tokens.push_back(*token);
         continue;
       }
-      if (NcclResult result = calls.getUniqueId(&id); result != NcclResult::Success)
+      if (NcclResult result = calls.getUniqueId(id); result != NcclResult::Success)
         return Status::internal(gpu.text() + ": ncclGetUniqueId: " + calls.errorText(result));
       for (size_t m = 1; m < use.members.size(); ++m) {
-        auto token = host.send(use.members[m], kIdTag, &id, sizeof(id));
+        auto token = host.send(use.members[m], kIdTag, id, sizeof(*id));
         if (!token)
           return token.status();
         tokens.push_back(*token);

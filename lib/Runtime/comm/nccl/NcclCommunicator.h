@@ -16,7 +16,11 @@ struct NcclOptions {
   Communicator *host =
       nullptr;              ///< of the same ranks; carries NCCL's ids. Outlives the communicator
   Device *device = nullptr; ///< a CUDA device that outlives the communicator
+  /// Where NCCL's ids lie while they are under way. Outlives the host's communicator, which may
+  /// still write there when others did not come in time.
+  std::vector<uint8_t> *ids = nullptr;
   NcclPlan plan;
+  int32_t ranksOfProcess = 1; ///< that communicate by NCCL
   /// Asked while ranks are waited for: not Ok ends it.
   std::function<Status()> verdict;
   std::chrono::milliseconds timeout{60000}; ///< for others to arrive

@@ -156,17 +156,20 @@ Status addPair(const ProgramOfRank &programs, const NcclUse &pair, NcclPlan &pla
 
 } // namespace
 
-bool communicates(const Program &program) {
+template <typename... Payloads>
+static bool hasAny(const Program &program) {
   bool any = false;
   (void)visit(program, [&](const Entry &entry, size_t i, int32_t) {
-    const Payload &payload = entry.instructions[i].payload;
-    any |= std::holds_alternative<Collective>(payload) ||
-           std::holds_alternative<Permute>(payload) || std::holds_alternative<Send>(payload) ||
-           std::holds_alternative<Recv>(payload);
+    any |= (std::holds_alternative<Payloads>(entry.instructions[i].payload) || ...);
     return Status::ok();
   });
   return any;
 }
+
+bool communicates(const Program &program) {
+  return hasAny<Collective, Permute, Send, Recv>(program);
+}
+bool sendsMessages(const Program &program) { return hasAny<Permute, Send, Recv>(program); }
 
 Result<NcclPlan> planNccl(const ProgramOfRank &programs, int32_t rank) {
   NcclPlan plan;

@@ -45,5 +45,7 @@ Result<NcclPlan> planNccl(const ProgramOfRank &programs, int32_t rank);
 
 /// Whether a step of the program communicates at all.
 bool communicates(const artifact::Program &program);
+/// Whether it does by messages from one rank to another, those of permutations included.
+bool sendsMessages(const artifact::Program &program);
 
 } // namespace autopar::runtime

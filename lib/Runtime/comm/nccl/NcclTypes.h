@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and reductions by NCCL's numbers.
+// Element types and reductions by NCCL's numbers, and how its communicators are configured.
 #pragma once
 
 #include "NcclCalls.h"
+#include "NcclPlan.h"
 #include "autopar/Artifact/Program.h"
 
 #include <optional>
@@ -55,6 +56,22 @@ inline int ncclReduction(artifact::Reduction reduction, DataType dtype) {
     return kNcclMin;
   }
   return kNcclSum;
+}
+
+/// Blocks of a message's kernel at most. A receive occupies them from its issue on until the
+/// message comes, many at a time, and what computes needs the other multiprocessors.
+constexpr int kMostMessageCtas = 8;
+
+/// For communicators of this library.
+inline NcclConfig ncclConfig(NcclUse::Kind kind, int libraryVersion) {
+  NcclConfig config;
+  if (libraryVersion < kNcclWithCtas) {
+    config.size = kNcclConfigBytes21400;
+    config.version = kOldestNccl;
+  } else if (kind != NcclUse::Kind::Group) {
+    config.maxCtas = kMostMessageCtas;
+  }
+  return config;
 }
 
 } // namespace autopar::runtime::cuda

@@ -12,11 +12,6 @@ using artifact::Queue;
 CudaStreams::~CudaStreams() {
   if (!gpu->select().isOk())
     return;
-  if (captures) {
-    Graph graph = nullptr;
-    if (calls.streamEndCapture(streams[size_t(kOrigin)], &graph) == DriverError::Success)
-      calls.graphDestroy(graph);
-  }
   finish();
   for (auto &[token, event] : events)
     calls.eventDestroy(event);
@@ -33,6 +28,11 @@ void CudaStreams::finish() {
   for (Stream stream : streams)
     if (stream)
       calls.streamSynchronize(stream);
+  dropGraphs();
+}
+
+void CudaStreams::dropGraphs() {
+  abandon();
   for (GraphExec graph : graphs)
     calls.graphExecDestroy(graph);
   graphs.clear();
@@ -161,17 +161,28 @@ Status CudaStreams::mark(Queue queue, int32_t count, std::span<const Token> afte
                     "cuMemsetD32Async");
 }
 
-Result<int32_t> CudaStreams::end() {
-  AUTOPAR_RETURN_IF_ERROR(join());
-  Graph graph = nullptr;
+DriverError CudaStreams::endCapture(Graph &graph) {
   captures = false;
-  AUTOPAR_RETURN_IF_ERROR(
-      gpu->check(calls.streamEndCapture(streams[size_t(kOrigin)], &graph), "cuStreamEndCapture"));
+  DriverError error = calls.streamEndCapture(streams[size_t(kOrigin)], &graph);
   for (Token token : captured) {
     freeEvents.push_back(events.at(token));
     events.erase(token);
   }
   captured.clear();
+  return error;
+}
+
+void CudaStreams::abandon() {
+  Graph graph = nullptr;
+  // One that broke leaves no graph.
+  if (captures && endCapture(graph) == DriverError::Success)
+    calls.graphDestroy(graph);
+}
+
+Result<int32_t> CudaStreams::end() {
+  AUTOPAR_RETURN_IF_ERROR(join());
+  Graph graph = nullptr;
+  AUTOPAR_RETURN_IF_ERROR(gpu->check(endCapture(graph), "cuStreamEndCapture"));
   GraphExec made = nullptr;
   Status status =
       gpu->check(calls.graphInstantiate(&made, graph, 0), "cuGraphInstantiateWithFlags");

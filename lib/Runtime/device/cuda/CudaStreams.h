@@ -20,6 +20,8 @@ public:
 
   /// Waits until all that was given to the streams has run or failed, and drops the graphs.
   void finish();
+  /// Drops the graphs without waiting, and a capture. What still runs is freed when it ends.
+  void dropGraphs();
 
   Result<Stream> of(artifact::Queue queue) { return at(size_t(queue)); }
   Result<Stream> ofHost() { return at(artifact::kQueueCount); }
@@ -40,6 +42,7 @@ public:
   Status join() override;
   Status mark(artifact::Queue queue, int32_t count, std::span<const Token> after) override;
   Result<int32_t> end() override;
+  void abandon() override;
   Result<Token> launch(int32_t graph) override;
   int32_t reached(artifact::Queue queue) const override {
     return marks ? static_cast<volatile int32_t *>(marks)[size_t(queue)] : 0;
@@ -66,6 +69,7 @@ private:
   Result<Stream> at(size_t index);
   Result<Event> freeEvent();
   Status wait(Stream stream, Token token);
+  DriverError endCapture(Graph &graph);
 };
 
 } // namespace autopar::runtime::cuda
