@@ -4,7 +4,9 @@
 
 namespace autopar::artifact {
 
-static int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+static int64_t aligned(int64_t bytes) {
+  return (bytes + kCudaScratchAlignment - 1) / kCudaScratchAlignment * kCudaScratchAlignment;
+}
 
 CudaGradientSums cudaGradientSums(const AttentionGeometry &geometry) {
   if (!geometry.isGradient())

@@ -4,6 +4,7 @@
 
 #include "SearchPlan.h"
 
+#include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/Training/Passes.h"
@@ -263,6 +264,8 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     options.limit = lower.memoryLimit;
     options.hostLimit = lower.hostMemoryLimit;
     options.refuse = lower.refuse;
+    if (lower.target == "cuda")
+      options.alignment = ::autopar::artifact::kCudaScratchAlignment;
     manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
     manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
     manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());

@@ -8,6 +8,9 @@
 
 namespace autopar::artifact {
 
+/// cuBLASLt's workspace starts at a multiple of this, as memory of cudaMalloc does; cuDNN's too.
+constexpr int64_t kCudaScratchAlignment = 256;
+
 /// What the gradient of attention sums up in f32 on a GPU, one after the other at the start of its
 /// scratch. Nothing of attention itself.
 struct CudaGradientSums {

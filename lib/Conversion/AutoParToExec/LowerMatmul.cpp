@@ -4,6 +4,7 @@
 // nothing; an operand whose strides do not allow it is copied into order first.
 #include "LibraryCall.h"
 
+#include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Artifact/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
@@ -251,7 +252,9 @@ static FailureOr<int64_t> workspace(ProgramBuilder &program, DotGeneralOp op,
   if (program.settings().target == KernelTarget::Cuda) {
     // For partial sums in f32 of up to 16 parts of the contracted dimension.
     constexpr int64_t most = int64_t{32} << 20;
-    return std::min<int64_t>(most, 64 * op.getType().getNumElements());
+    int64_t bytes = llvm::alignTo(64 * op.getType().getNumElements(),
+                                  ::autopar::artifact::kCudaScratchAlignment);
+    return std::min(most, bytes);
   }
   ::autopar::Result<int64_t> bytes =
       ::autopar::artifact::scratchBytes(exec::toArtifact(geometry), program.settings().threads);

@@ -11,8 +11,8 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
   let description = [{
     A buffer lives from its first to its last instruction, `load` before `step`; parameters, constants and whatever
     `load` leaves for `step` live on, inputs and outputs live through the whole step. Large buffers are
-    placed first, each at the lowest offset (a multiple of 64) that is free for as long as it lives. The arena's
-    size is the exact peak. With a limit, a plan over it is refused, unless the caller only asks for its size. Who gets bytes that a message still reads waits
+    placed first, each at the lowest offset (a multiple of 64; of `alignment` for buffers that are no smaller) that is free for as long as it lives.
+    The arena's size is the exact peak. With a limit, a plan over it is refused, unless the caller only asks for its size. Who gets bytes that a message still reads waits
     for it, so those are left alone for about as long as the message takes on a slow link (small ones until the end of the
     step), or at least on a fast one, where the arena grows by no more than a 64th and stays within the limit.
 
@@ -24,6 +24,7 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
     Option<"limit", "limit", "int64_t", "0", "bytes of device memory that the plan may use; 0 = any">,
     Option<"hostLimit", "host-limit", "int64_t", "0", "bytes of host memory that the plan may use; 0 = any">,
     Option<"refuse", "refuse", "bool", "true", "whether a plan over the limit is an error">,
+    Option<"alignment", "alignment", "int64_t", "64", "what buffers of as many bytes and more start at multiples of">,
   ];
   let statistics = [
     Statistic<"plannedBytes", "planned-bytes", "bytes of the device arena">,
