@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace autopar::test;
@@ -128,6 +129,46 @@ TEST(OwnKernels, ScatterAddsInTheOrderOfUpdatesWhereverTheyGo) {
                          indices.mlirType() + ", " + updates.mlirType() + ") -> " + x.mlirType(),
                      {x, indices, updates}, {x.mlirType()});
     expectClose(result[0], scatterAdd(x, indices, updates, c.slice), 0, x.mlirType().c_str());
+  }
+}
+
+/// Few targets: on a GPU the warps of a block share the updates of one. Sums of -1, 0 and 1 are
+/// exact in every type and order.
+TEST(OwnKernels, ScatterOfManyUpdatesToFewTargets) {
+  struct Case {
+    const char *kind, *type;
+    int64_t targets, updates, slice;
+  };
+  for (const Case &c : {Case{"add", "f32", 2, 5000, 40}, Case{"add", "bf16", 3, 1000, 24},
+                        Case{"add", "f64", 1, 700, 3}, Case{"add", "i8", 2, 300, 16},
+                        Case{"max", "f32", 2, 900, 130}, Case{"min", "i32", 2, 900, 5},
+                        Case{"mul", "i64", 2, 900, 1}, Case{"assign", "f32", 2, 900, 40}}) {
+    Tensor x = makeTensor(c.type, {c.targets, c.slice}, -1, 2);
+    Tensor updates = makeTensor(c.type, {c.updates, c.slice}, -1, 2, 2);
+    Tensor indices = makeTensor("i64", {c.updates, 1}, -1, static_cast<double>(c.targets) + 1, 3);
+    for (Tensor *tensor : {&x, &updates})
+      for (double &value : tensor->data)
+        value = std::floor(value);
+    runOperation(std::string("autopar.scatter ") + c.kind + " %0, %1, %2 : (" + x.mlirType() +
+                     ", " + indices.mlirType() + ", " + updates.mlirType() + ") -> " + x.mlirType(),
+                 {x, indices, updates}, {x.mlirType()});
+  }
+}
+
+/// Most updates go to one target, the others around it: on a GPU several of a batch meet.
+TEST(OwnKernels, ScatterOfAHotTarget) {
+  for (const char *type : {"f32", "bf16"}) {
+    Tensor x = makeTensor(type, {20000, 12}, -1, 2),
+           updates = makeTensor(type, {600, 12}, -1, 2, 2);
+    Tensor indices = makeTensor("i64", {600, 1}, 0, 6, 3);
+    for (Tensor *tensor : {&x, &updates})
+      for (double &value : tensor->data)
+        value = std::floor(value);
+    for (double &index : indices.data)
+      index = index < 4 ? 10000 : 9996 + index;
+    runOperation("autopar.scatter add %0, %1, %2 : (" + x.mlirType() + ", " + indices.mlirType() +
+                     ", " + updates.mlirType() + ") -> " + x.mlirType(),
+                 {x, indices, updates}, {x.mlirType()});
   }
 }
 

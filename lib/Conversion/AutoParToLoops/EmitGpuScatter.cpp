@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatter for a GPU without atomics: each warp owns a range of target slices. It reads the indices
-// of all updates, 32 at once, and applies those that fall into its range one after the other, its
-// lanes side by side along the slice. So every element gets its updates in their order, as on a
-// CPU, and results are the same every time.
+// Scatter for a GPU without atomics: each warp owns a range of target slices, or a part of each. It
+// reads the indices of all updates, 128 at once, and applies those that fall into its range in
+// their order, its lanes side by side along the slice. So every element gets its updates in their
+// order, as on a CPU. Where targets are so few that most of the GPU would be idle, the warps of a
+// block share the updates of one target, each takes a stretch of them, and the partial results are
+// joined in the order of the stretches. Results are the same every time.
 #include "GpuThreads.h"
 #include "LoopNest.h"
 #include "ScatterEmitter.h"
@@ -17,35 +19,81 @@ using namespace mlir::autopar;
 /// Warps from which on more of them only read the indices more often.
 static constexpr int64_t manyWarps = 8192;
 static constexpr int64_t warpsPerBlock = 4;
-/// Vectors that a lane takes of one slice at most.
-static constexpr int64_t mostVectors = 8;
+/// Warps of a block that share the updates of a target, at most.
+static constexpr int64_t mostShares = 32;
+/// Updates that are read before the first of them is applied: a hot target costs a round trip to
+/// memory for each such batch. More of them, where the target itself stays in registers.
+static constexpr int64_t batchOfRange = 4, batchOfTarget = 8;
 
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 namespace {
 
+/// Updates that a warp looks at together, 32 per mask; a bit is set where one falls into its range.
+struct Round {
+  SmallVector<Value> masks, locals; ///< which updates, and the lane's target within the range
+  Value first;                      ///< update
+};
+
+/// An update that is applied.
+struct Hit {
+  Value exists;        ///< none: it always does
+  Value update, local; ///< its number, and its target within the range (i32)
+};
+
 class GpuScatterEmitter {
 public:
   GpuScatterEmitter(ScatterEmitter &scatter, const ScatterShape &shape)
-      : scatter(scatter), shape(shape), loc(scatter.loc) {}
-
+      : scatter(scatter), shape(shape), loc(scatter.loc) {
+    divide();
+  }
   GpuGrid emit(OpBuilder &builder);
 
 private:
   void divide();
+  void locate(OpBuilder &builder, Value unit);
   void emitCopy(OpBuilder &builder);
-  void emitUpdates(OpBuilder &builder);
-  void emitHits(OpBuilder &builder, Value hits, Value local, Value first);
-  /// Calls `body` with the positions in the slice that the lane takes.
-  void overSlice(OpBuilder &builder, function_ref<void(OpBuilder &, ArrayRef<Value>)> body);
+  void emitRange(OpBuilder &builder);
+  void emitTarget(OpBuilder &builder);
+  void storeShares(OpBuilder &builder, ArrayRef<Value> partial);
+  /// Calls `body` for each batch of hits; it returns what `carried` becomes.
+  SmallVector<Value>
+  overBatches(OpBuilder &builder, Value firstRound, Value endRound, ValueRange carried,
+              int64_t batch,
+              function_ref<SmallVector<Value>(OpBuilder &, ArrayRef<Hit>, ValueRange)> body);
+  Round readRound(OpBuilder &builder, Value number);
+  Hit takeHit(OpBuilder &builder, Round &round, bool isCertain);
+
+  using Load = Value (ScatterEmitter::*)(OpBuilder &, Value);
+  /// The lane's elements of a slice; where the hit does not exist anything, unread.
+  SmallVector<Value> load(OpBuilder &builder, Load function, Value slice, Value exists = {});
+  void store(OpBuilder &builder, ValueRange elements, Value slice, Value exists = {});
+  SmallVector<Value> combine(OpBuilder &builder, ValueRange old, ValueRange updates);
+  Value positionOf(OpBuilder &builder, Value slice, int64_t element);
 
   Value constant(OpBuilder &b, int64_t value) { return indexConstant(b, loc, value); }
+  Value word(OpBuilder &b, int64_t value) {
+    return arith::ConstantIntOp::create(b, loc, b.getI32Type(), value);
+  }
   Value add(OpBuilder &b, Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+  Value bitAnd(OpBuilder &b, Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
   Value times(OpBuilder &b, Value x, int64_t y) {
     return arith::MulIOp::create(b, loc, x, constant(b, y));
   }
   Value less(OpBuilder &b, Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, x, constant(b, y));
+  }
+  Value isZero(OpBuilder &b, Value x) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, word(b, 0));
+  }
+  Value select(OpBuilder &b, Value condition, Value x, Value y) {
+    return arith::SelectOp::create(b, loc, condition, x, y);
+  }
+  SmallVector<Value> select(OpBuilder &b, Value condition, ValueRange x, ValueRange y) {
+    SmallVector<Value> chosen;
+    for (auto [left, right] : llvm::zip_equal(x, y))
+      chosen.push_back(select(b, condition, left, right));
+    return chosen;
   }
   Value toI32(OpBuilder &b, Value x) {
     return arith::IndexCastOp::create(b, loc, b.getI32Type(), x);
@@ -57,64 +105,120 @@ private:
   ScatterEmitter &scatter;
   const ScatterShape &shape;
   Location loc;
-  int64_t width = 1;   ///< neighbouring elements of a vector
-  int64_t perLane = 1; ///< vectors that a lane takes of a slice
-  int64_t parts = 1;   ///< warps that share a slice
-  int64_t ranges = 1;  ///< of target slices
+  int64_t width = 1;  ///< neighbouring elements of a slice that a lane takes
+  int64_t parts = 1;  ///< warps that share a slice
+  int64_t ranges = 1; ///< of target slices
   int64_t rangeSlices = 1;
-  Value lane, low, firstVector;
+  int64_t shares = 1;            ///< warps that share the updates of one target
+  int64_t masks = 1, rounds = 0; ///< of 32 updates in a round; rounds that all updates are
+  Value lane, low, start;        ///< low: the first target; start: the lane's first element
+  Value share;                   ///< the warp's number among the shares
+  Value isInside;                ///< whether the lane has elements, where some have none
 };
 
 void GpuScatterEmitter::divide() {
   width = std::max<int64_t>(16 / scatter.elementBytes(), 1);
   while (shape.slice % width != 0)
     width /= 2;
-  int64_t vectors = shape.slice / width;
-  perLane = std::clamp<int64_t>(divideUp(vectors, kWarpThreads), 1, mostVectors);
-  parts = divideUp(vectors, kWarpThreads * perLane);
+  parts = divideUp(shape.slice / width, kWarpThreads);
   ranges = std::clamp<int64_t>(manyWarps / parts, 1, shape.targets);
   rangeSlices = divideUp(shape.targets, ranges);
   ranges = divideUp(shape.targets, rangeSlices);
+  masks = std::clamp<int64_t>(shape.updates / kWarpThreads, 1, 4);
+  rounds = divideUp(shape.updates, masks * kWarpThreads);
+  bool mayShare = rangeSlices == 1 && !scatter.assigns() && !scatter.element.isInteger(1);
+  int64_t idle = manyWarps / (ranges * parts);
+  if (mayShare && idle > 1 && rounds > 1)
+    shares = llvm::bit_floor<uint64_t>(std::min({idle, rounds, mostShares}));
 }
 
 GpuGrid GpuScatterEmitter::emit(OpBuilder &builder) {
-  divide();
-  int64_t warps = ranges * parts;
-  GpuGrid grid{divideUp(warps, warpsPerBlock), warpsPerBlock * kWarpThreads};
-  Value thread = emitGridIndex(builder, loc, grid.threads);
-  Value warpSize = constant(builder, kWarpThreads);
+  // Else the assembler saves registers for more blocks, and waits for one load of a batch after the
+  // other.
+  builder.getBlock()->getParentOp()->setAttr("autopar.few_blocks", builder.getUnitAttr());
+  int64_t units = ranges * parts, warps = shares > 1 ? shares : warpsPerBlock;
+  GpuGrid grid{shares > 1 ? units : divideUp(units, warps), warps * kWarpThreads};
+  Value thread = emitThreadIndex(builder, loc), warpSize = constant(builder, kWarpThreads);
   lane = arith::RemUIOp::create(builder, loc, thread, warpSize);
   Value warp = arith::DivUIOp::create(builder, loc, thread, warpSize);
-  Value exists = warps % warpsPerBlock != 0 ? less(builder, warp, warps) : Value();
+  Value block = emitBlockIndex(builder, loc);
+  if (shares > 1) {
+    share = warp;
+    locate(builder, block);
+    emitTarget(builder);
+    return grid;
+  }
+  Value unit = add(builder, times(builder, block, warps), warp);
   // All lanes of a warp exist, or none: they vote.
+  Value exists = units % warps != 0 ? less(builder, unit, units) : Value();
   emitWhere(builder, loc, exists, [&](OpBuilder &b) {
-    Value count = constant(b, parts);
-    low = times(b, arith::DivUIOp::create(b, loc, warp, count), rangeSlices);
-    Value part = arith::RemUIOp::create(b, loc, warp, count);
-    firstVector = add(b, times(b, part, kWarpThreads * perLane), lane);
+    locate(b, unit);
+    if (rangeSlices == 1)
+      return emitTarget(b);
     if (scatter.copies())
       emitCopy(b);
-    if (shape.updates > 0)
-      emitUpdates(b);
+    emitRange(b);
   });
   return grid;
 }
 
-void GpuScatterEmitter::overSlice(OpBuilder &builder,
-                                  function_ref<void(OpBuilder &, ArrayRef<Value>)> body) {
+/// What part of which targets is the warp's.
+void GpuScatterEmitter::locate(OpBuilder &builder, Value unit) {
   int64_t vectors = shape.slice / width;
-  for (int64_t i = 0; i < perLane; ++i) {
-    Value vector = add(builder, firstVector, constant(builder, i * kWarpThreads));
-    bool mayLeave = parts > 1 || (i + 1) * kWarpThreads > vectors;
-    Value exists = mayLeave ? less(builder, vector, vectors) : Value();
-    emitWhere(builder, loc, exists, [&](OpBuilder &b) {
-      SmallVector<Value> positions;
-      Value first = times(b, vector, width);
-      for (int64_t k = 0; k < width; ++k)
-        positions.push_back(add(b, first, constant(b, k)));
-      body(b, positions);
-    });
+  Value count = constant(builder, parts);
+  low = times(builder, arith::DivUIOp::create(builder, loc, unit, count), rangeSlices);
+  Value part = arith::RemUIOp::create(builder, loc, unit, count);
+  Value vector = add(builder, times(builder, part, kWarpThreads), lane);
+  if (vectors % kWarpThreads != 0) {
+    isInside = less(builder, vector, vectors);
+    // Lanes without elements read those of another.
+    vector = arith::MinUIOp::create(builder, loc, vector, constant(builder, vectors - 1));
   }
+  start = times(builder, vector, width);
+}
+
+//===-- elements of a slice
+//-----------------------------------------------------------------------===//
+
+Value GpuScatterEmitter::positionOf(OpBuilder &builder, Value slice, int64_t element) {
+  Value own = add(builder, start, constant(builder, element));
+  return add(builder, times(builder, slice, shape.slice), own);
+}
+
+SmallVector<Value> GpuScatterEmitter::load(OpBuilder &builder, Load function, Value slice,
+                                           Value exists) {
+  auto read = [&](OpBuilder &b) {
+    SmallVector<Value> elements;
+    for (int64_t k = 0; k < width; ++k)
+      elements.push_back((scatter.*function)(b, positionOf(b, slice, k)));
+    return elements;
+  };
+  if (!exists)
+    return read(builder);
+  Value zero = Scalars(builder, loc, scatter.element).integer(0);
+  SmallVector<Type> types(width, zero.getType());
+  auto where = scf::IfOp::create(builder, loc, types, exists, /*withElseRegion=*/true);
+  OpBuilder then = where.getThenBodyBuilder(), other = where.getElseBodyBuilder();
+  scf::YieldOp::create(then, loc, read(then));
+  scf::YieldOp::create(other, loc, SmallVector<Value>(width, zero));
+  return llvm::to_vector_of<Value>(where.getResults());
+}
+
+void GpuScatterEmitter::store(OpBuilder &builder, ValueRange elements, Value slice, Value exists) {
+  if (isInside)
+    exists = exists ? bitAnd(builder, exists, isInside) : isInside;
+  emitWhere(builder, loc, exists, [&](OpBuilder &b) {
+    for (auto [k, element] : llvm::enumerate(elements))
+      scatter.store(b, element, positionOf(b, slice, k));
+  });
+}
+
+SmallVector<Value> GpuScatterEmitter::combine(OpBuilder &builder, ValueRange old,
+                                              ValueRange updates) {
+  SmallVector<Value> combined;
+  for (auto [left, right] : llvm::zip_equal(old, updates))
+    combined.push_back(scatter.combine(builder, left, right));
+  return combined;
 }
 
 void GpuScatterEmitter::emitCopy(OpBuilder &builder) {
@@ -124,74 +228,192 @@ void GpuScatterEmitter::emitCopy(OpBuilder &builder) {
             bool mayLeave = shape.targets % rangeSlices != 0;
             emitWhere(b, loc, mayLeave ? less(b, slice, shape.targets) : Value(),
                       [&](OpBuilder &where) {
-                        Value base = times(where, slice, shape.slice);
-                        overSlice(where, [&](OpBuilder &inner, ArrayRef<Value> positions) {
-                          for (Value position : positions)
-                            scatter.copy(inner, add(inner, base, position));
-                        });
+                        store(where, load(where, &ScatterEmitter::loadInput, slice), slice);
                       });
             return SmallVector<Value>();
           });
 }
 
-/// Reads the indices of several times 32 updates before it looks at any of them.
-void GpuScatterEmitter::emitUpdates(OpBuilder &builder) {
-  int64_t together = std::clamp<int64_t>(shape.updates / kWarpThreads, 1, 4);
-  int64_t stride = together * kWarpThreads;
-  emitFor(builder, loc, constant(builder, 0), constant(builder, divideUp(shape.updates, stride)),
-          constant(builder, 1), {}, [&](OpBuilder &b, Value round, ValueRange) {
-            SmallVector<Value> firsts, locals, inRange;
-            for (int64_t i = 0; i < together; ++i) {
-              firsts.push_back(add(b, times(b, round, stride), constant(b, i * kWarpThreads)));
-              Value update = add(b, firsts.back(), lane), exists;
-              if (shape.updates % stride != 0) {
-                exists = less(b, update, shape.updates);
-                update = arith::MinUIOp::create(b, loc, update, constant(b, shape.updates - 1));
-              }
-              Value target = scatter.target(b, update, shape, exists);
-              // What lies below the range is a huge number.
-              locals.push_back(arith::SubIOp::create(b, loc, target, low));
-              Value hits = less(b, locals.back(), rangeSlices);
-              inRange.push_back(arith::AndIOp::create(b, loc, exists, hits));
-            }
-            for (auto [first, local, hits] : llvm::zip(firsts, locals, inRange))
-              emitHits(b, hits, local, first);
-            return SmallVector<Value>();
-          });
+//===-- which updates
+//-----------------------------------------------------------------------------===//
+
+/// Reads all indices of the round before it looks at any of them.
+Round GpuScatterEmitter::readRound(OpBuilder &builder, Value number) {
+  int64_t stride = masks * kWarpThreads;
+  Round round;
+  round.first = times(builder, number, stride);
+  SmallVector<Value> hits;
+  for (int64_t i = 0; i < masks; ++i) {
+    Value update =
+        add(builder, add(builder, round.first, lane), constant(builder, i * kWarpThreads));
+    Value exists;
+    if (shape.updates % stride != 0) {
+      exists = less(builder, update, shape.updates);
+      update = arith::MinUIOp::create(builder, loc, update, constant(builder, shape.updates - 1));
+    }
+    Value target = scatter.target(builder, update, shape, exists);
+    // What lies below the range is a huge number.
+    Value local = arith::SubIOp::create(builder, loc, target, low);
+    hits.push_back(bitAnd(builder, exists, less(builder, local, rangeSlices)));
+    round.locals.push_back(toI32(builder, local));
+  }
+  Value everybody = word(builder, -1);
+  for (Value hit : hits)
+    round.masks.push_back(NVVM::VoteSyncOp::create(builder, loc, builder.getI32Type(), everybody,
+                                                   hit, NVVM::VoteSyncKind::ballot));
+  return round;
 }
 
-/// The updates of those lanes where `hits`, in the order of the lanes.
-void GpuScatterEmitter::emitHits(OpBuilder &builder, Value hits, Value local, Value first) {
-  Type i32 = builder.getI32Type();
-  Value everybody = arith::ConstantIntOp::create(builder, loc, i32, -1);
-  Value width = arith::ConstantIntOp::create(builder, loc, i32, kWarpThreads);
-  Value mask =
-      NVVM::VoteSyncOp::create(builder, loc, i32, everybody, hits, NVVM::VoteSyncKind::ballot);
-  Value narrow = toI32(builder, local);
-  Value count = toIndex(builder, math::CtPopOp::create(builder, loc, mask));
-  emitFor(builder, loc, constant(builder, 0), count, constant(builder, 1), {mask},
-          [&](OpBuilder &b, Value, ValueRange carried) {
-            Value rest = carried[0], one = arith::ConstantIntOp::create(b, loc, i32, 1);
-            Value less = arith::SubIOp::create(b, loc, rest, one);
-            // The lowest bit that is set: as many as there are below it.
-            Value below =
-                arith::AndIOp::create(b, loc, arith::XOrIOp::create(b, loc, rest, everybody), less);
-            Value source = math::CtPopOp::create(b, loc, below);
-            Value slice = gpu::ShuffleOp::create(b, loc, i32, b.getI1Type(), narrow, source, width,
-                                                 gpu::ShuffleMode::IDX)
-                              .getShuffleResult();
-            Value target = times(b, add(b, low, toIndex(b, slice)), shape.slice);
-            Value update = times(b, add(b, first, toIndex(b, source)), shape.slice);
-            overSlice(b, [&](OpBuilder &inner, ArrayRef<Value> positions) {
-              SmallVector<Value> updated;
-              for (Value position : positions)
-                updated.push_back(scatter.combined(inner, add(inner, target, position),
-                                                   add(inner, update, position)));
-              for (auto [value, position] : llvm::zip(updated, positions))
-                scatter.store(inner, value, add(inner, target, position));
-            });
-            return SmallVector<Value>{arith::AndIOp::create(b, loc, rest, less)};
-          });
+/// The first update that is left, and takes it off the masks.
+Hit GpuScatterEmitter::takeHit(OpBuilder &builder, Round &round, bool isCertain) {
+  Value mask = round.masks.back(), local = round.locals.back();
+  Value offset = word(builder, (masks - 1) * kWarpThreads);
+  for (int64_t i = masks - 1; i-- > 0;) {
+    Value isEmpty = isZero(builder, round.masks[i]);
+    mask = select(builder, isEmpty, mask, round.masks[i]);
+    local = select(builder, isEmpty, local, round.locals[i]);
+    offset = select(builder, isEmpty, offset, word(builder, i * kWarpThreads));
+  }
+  Value everybody = word(builder, -1), before;
+  for (Value &own : round.masks) {
+    Value rest = bitAnd(builder, own, add(builder, own, everybody));
+    Value old = own;
+    own = before ? select(builder, isZero(builder, before), rest, own) : rest;
+    before = before ? arith::OrIOp::create(builder, loc, before, old).getResult() : old;
+  }
+  Hit hit;
+  if (!isCertain)
+    hit.exists =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, mask, word(builder, 0));
+  // The lowest bit that is set: as many as there are below it.
+  Value below = bitAnd(builder, arith::XOrIOp::create(builder, loc, mask, everybody),
+                       add(builder, mask, everybody));
+  Value source = math::CtPopOp::create(builder, loc, below);
+  if (rangeSlices > 1)
+    hit.local =
+        gpu::ShuffleOp::create(builder, loc, builder.getI32Type(), builder.getI1Type(), local,
+                               source, word(builder, kWarpThreads), gpu::ShuffleMode::IDX)
+            .getShuffleResult();
+  hit.update = add(builder, round.first, toIndex(builder, add(builder, offset, source)));
+  return hit;
+}
+
+SmallVector<Value> GpuScatterEmitter::overBatches(
+    OpBuilder &builder, Value firstRound, Value endRound, ValueRange carried, int64_t batch,
+    function_ref<SmallVector<Value>(OpBuilder &, ArrayRef<Hit>, ValueRange)> body) {
+  auto overRound = [&](OpBuilder &b, Value number, ValueRange outer) {
+    Round round = readRound(b, number);
+    Value total = word(b, batch - 1);
+    for (Value mask : round.masks)
+      total = add(b, total, math::CtPopOp::create(b, loc, mask));
+    Value batches = arith::DivUIOp::create(b, loc, total, word(b, batch));
+    SmallVector<Value> initial = round.masks;
+    llvm::append_range(initial, outer);
+    auto overBatch = [&](OpBuilder &inner, Value, ValueRange values) {
+      Round left = round;
+      left.masks.assign(values.begin(), values.begin() + masks);
+      SmallVector<Hit> hits;
+      for (int64_t i = 0; i < batch; ++i)
+        hits.push_back(takeHit(inner, left, /*isCertain=*/i == 0));
+      SmallVector<Value> next = left.masks;
+      llvm::append_range(next, body(inner, hits, values.drop_front(masks)));
+      return next;
+    };
+    scf::ForOp loop =
+        emitFor(b, loc, constant(b, 0), toIndex(b, batches), constant(b, 1), initial, overBatch);
+    return llvm::to_vector_of<Value>(loop.getResults().drop_front(masks));
+  };
+  scf::ForOp loop =
+      emitFor(builder, loc, firstRound, endRound, constant(builder, 1), carried, overRound);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+//===-- what is done with them
+//--------------------------------------------------------------------===//
+
+/// Slices are read and stored for each batch. Where two of its updates go to the same one, the
+/// second gets what the first made of it.
+void GpuScatterEmitter::emitRange(OpBuilder &builder) {
+  auto apply = [&](OpBuilder &b, ArrayRef<Hit> hits, ValueRange) {
+    SmallVector<SmallVector<Value>> updates, old;
+    SmallVector<Value> slices;
+    for (const Hit &hit : hits) {
+      slices.push_back(add(b, low, toIndex(b, hit.local)));
+      updates.push_back(load(b, &ScatterEmitter::loadUpdate, hit.update, hit.exists));
+    }
+    for (size_t i = 0; i < hits.size() && !scatter.assigns(); ++i)
+      old.push_back(load(b, &ScatterEmitter::loadOutput, slices[i], hits[i].exists));
+    for (size_t i = 0; i < old.size(); ++i) {
+      updates[i] = combine(b, old[i], updates[i]);
+      for (Value &value : updates[i])
+        value = scatter.rounded(b, value);
+      for (size_t later = i + 1; later < hits.size(); ++later) {
+        Value isSame = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, hits[i].local,
+                                             hits[later].local);
+        old[later] = select(b, isSame, updates[i], old[later]);
+      }
+    }
+    for (auto [hit, slice, made] : llvm::zip_equal(hits, slices, updates))
+      store(b, made, slice, hit.exists);
+    return SmallVector<Value>();
+  };
+  overBatches(builder, constant(builder, 0), constant(builder, rounds), {}, batchOfRange, apply);
+}
+
+/// The warp's part of the one target stays in registers.
+void GpuScatterEmitter::emitTarget(OpBuilder &builder) {
+  SmallVector<Value> sum = load(builder, &ScatterEmitter::loadInput, low);
+  Value begin = constant(builder, 0), end = constant(builder, rounds);
+  if (shares > 1) {
+    int64_t stretch = divideUp(rounds, shares);
+    begin = times(builder, share, stretch);
+    end =
+        arith::MinUIOp::create(builder, loc, add(builder, begin, constant(builder, stretch)), end);
+    Value isFirst = less(builder, share, 1);
+    sum = select(builder, isFirst, sum, SmallVector<Value>(width, scatter.identity(builder)));
+  }
+  auto apply = [&](OpBuilder &b, ArrayRef<Hit> hits, ValueRange carried) {
+    SmallVector<SmallVector<Value>> updates;
+    for (const Hit &hit : hits)
+      updates.push_back(load(b, &ScatterEmitter::loadUpdate, hit.update, hit.exists));
+    SmallVector<Value> running(carried);
+    for (auto [hit, update] : llvm::zip_equal(hits, updates)) {
+      SmallVector<Value> next = combine(b, running, update);
+      for (Value &value : next)
+        value = shares > 1 ? value : scatter.rounded(b, value);
+      running = hit.exists ? select(b, hit.exists, next, running) : next;
+    }
+    return running;
+  };
+  sum = overBatches(builder, begin, end, sum, batchOfTarget, apply);
+  if (shares == 1)
+    return store(builder, sum, low);
+  storeShares(builder, sum);
+}
+
+/// The first of the shares joins what all of them made.
+void GpuScatterEmitter::storeShares(OpBuilder &builder, ArrayRef<Value> partial) {
+  Type scalar = partial[0].getType();
+  int64_t elements = kWarpThreads * width;
+  Value buffer = emitSharedBuffer(builder, loc, shares * elements, scalar);
+  auto place = [&](OpBuilder &b, Value number, int64_t k) {
+    Value own = add(b, times(b, lane, width), constant(b, k));
+    return add(b, times(b, number, elements), own);
+  };
+  for (auto [k, value] : llvm::enumerate(partial))
+    storeScalar(builder, loc, value, buffer, place(builder, share, k), scalar);
+  emitBarrier(builder, loc);
+  auto next = [&](OpBuilder &b, Value number, ValueRange sum) {
+    SmallVector<Value> other;
+    for (int64_t k = 0; k < width; ++k)
+      other.push_back(loadScalar(b, loc, buffer, place(b, number, k), scalar));
+    return combine(b, sum, other);
+  };
+  emitWhere(builder, loc, less(builder, share, 1), [&](OpBuilder &b) {
+    scf::ForOp loop =
+        emitFor(b, loc, constant(b, 1), constant(b, shares), constant(b, 1), partial, next);
+    store(b, loop.getResults(), low);
+  });
 }
 
 } // namespace

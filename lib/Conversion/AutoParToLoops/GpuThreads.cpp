@@ -30,14 +30,28 @@ int64_t autopar::sharedBytesOf(int64_t elements, Type elementType) {
   return llvm::alignTo(bytes, 16);
 }
 
-Value autopar::emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements,
+Value autopar::emitSharedBuffer(OpBuilder &builder, Location loc, int64_t elements,
                                 Type elementType) {
-  auto space = gpu::AddressSpaceAttr::get(kernel.entry.getContext(),
-                                          gpu::GPUDialect::getWorkgroupAddressSpace());
+  auto space =
+      gpu::AddressSpaceAttr::get(builder.getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
   Type storage = getStorageType(elementType);
   int64_t padded = sharedBytesOf(elements, elementType) * 8 / storage.getIntOrFloatBitWidth();
   auto type = MemRefType::get({padded}, storage, MemRefLayoutAttrInterface{}, space);
-  return memref::AllocaOp::create(kernel.entry, loc, type, kernel.entry.getI64IntegerAttr(16));
+  return memref::AllocaOp::create(builder, loc, type, builder.getI64IntegerAttr(16));
+}
+
+Value autopar::emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offset,
+                                 int64_t elements, Type elementType) {
+  auto space = gpu::AddressSpaceAttr::get(kernel.entry.getContext(),
+                                          gpu::GPUDialect::getWorkgroupAddressSpace());
+  // Of no elements: how large it is, the launch says.
+  auto bytes = MemRefType::get({0}, kernel.entry.getI8Type(), MemRefLayoutAttrInterface{}, space);
+  auto type =
+      MemRefType::get({elements}, getStorageType(elementType), MemRefLayoutAttrInterface{}, space);
+  Value all =
+      memref::AllocaOp::create(kernel.entry, loc, bytes, kernel.entry.getI64IntegerAttr(16));
+  return memref::ViewOp::create(kernel.entry, loc, type, all,
+                                indexConstant(kernel.entry, loc, offset), ValueRange());
 }
 
 void autopar::emitBarrier(OpBuilder &builder, Location loc) {

@@ -12,6 +12,7 @@ constexpr int64_t kWarpThreads = 32;
 /// The launch of a kernel: blocks and threads along x.
 struct GpuGrid {
   int64_t blocks = 1, threads = 1;
+  int64_t sharedBytes = 0; ///< dynamic shared memory of a block
 
   /// Enough blocks for `count` threads.
   static GpuGrid over(int64_t count, int64_t threads) {
@@ -30,7 +31,17 @@ constexpr int64_t kSharedBytes = 48 * 1024;
 /// one.
 int64_t sharedBytesOf(int64_t elements, Type elementType);
 /// Memory that all threads of a block see.
-Value emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements, Type elementType);
+Value emitSharedBuffer(OpBuilder &builder, Location loc, int64_t elements, Type elementType);
+inline Value emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t elements,
+                              Type elementType) {
+  return emitSharedBuffer(kernel.entry, loc, elements, elementType);
+}
+/// Dynamic shared memory that a block may ask for on every GPU from sm_80 on, beside what rows
+/// share statically: 99 KiB is the least that one has (sm_86, sm_89).
+constexpr int64_t kDynamicSharedBytes = 99 * 1024 - 512;
+/// `elements` of the block's dynamic shared memory, from `offset` bytes on.
+Value emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offset, int64_t elements,
+                        Type elementType);
 /// All threads of the block have come here, and see what the others stored before.
 void emitBarrier(OpBuilder &builder, Location loc);
 

