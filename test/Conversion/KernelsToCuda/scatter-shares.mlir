@@ -13,7 +13,6 @@
 // CHECK-COUNT-4: ld.global.nc.b64
 // CHECK-NOT: shfl.sync
 // CHECK-COUNT-8: ld.global.nc.v4.b32
-// CHECK: add.rn.f32
 // CHECK: st.shared.v4.b32
 // CHECK: bar.sync
 // CHECK: ld.shared.v4.b32
