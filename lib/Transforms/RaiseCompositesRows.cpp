@@ -257,6 +257,6 @@ struct MergeLogSoftmax : OpRewritePattern<UnaryOp> {
 } // namespace
 
 void mlir::autopar::populateRowPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseNormalize, NarrowNormalize<NormalizeOp>, NarrowNormalize<NormalizeAgainOp>, RaiseSoftmax, RaiseLogSoftmax, MergeLogSoftmax>(
-      patterns.getContext());
+  patterns.add<RaiseNormalize, NarrowNormalize<NormalizeOp>, NarrowNormalize<NormalizeAgainOp>,
+               RaiseSoftmax, RaiseLogSoftmax, MergeLogSoftmax>(patterns.getContext());
 }

@@ -50,7 +50,7 @@ def ptx_of(artifact: pathlib.Path) -> str:
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_assemble_for_all_chips(tmp_path, case):
     ptx = ptx_of(compile_for_gpu(tmp_path, case))
-    assert ".target sm_80" in ptx and ".extern" not in ptx
+    assert ".target sm_80" in ptx and ".extern .func" not in ptx
     kernels = re.findall(r"\.visible \.entry (\w+)\(", ptx)
     for chip in ("sm_80", "sm_90", "sm_100"):
         resources = ptxas.assemble(ptx, chip)

@@ -22,6 +22,7 @@ struct Driver {
   int (*unload)(void *) = find<int(void *)>("cuModuleUnload");
   int (*getFunction)(void **, void *, const char *) =
       find<int(void **, void *, const char *)>("cuModuleGetFunction");
+  int (*setAttribute)(void *, int, int) = find<int(void *, int, int)>("cuFuncSetAttribute");
   int (*allocate)(Address *, size_t) = find<int(Address *, size_t)>("cuMemAlloc_v2");
   int (*release)(Address) = find<int(Address)>("cuMemFree_v2");
   int (*copy)(Address, Address, size_t,
@@ -76,7 +77,7 @@ EmulatedGpu::~EmulatedGpu() {
     driver().unload(module);
 }
 
-void EmulatedGpu::launch(const std::string &kernel, int64_t blocks, int64_t threads,
+void EmulatedGpu::launch(const std::string &kernel, const GpuLaunch &shape,
                          const std::vector<GpuArgument> &arguments) {
   Driver &cuda = driver();
   void *function = nullptr;
@@ -91,8 +92,11 @@ void EmulatedGpu::launch(const std::string &kernel, int64_t blocks, int64_t thre
                   "copying to the device");
     pointers.push_back(&addresses[i]);
   }
-  cuda.expect(cuda.launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, cuda.stream,
-                          pointers.data(), nullptr),
+  constexpr int maxDynamicSharedBytes = 8;
+  cuda.expect(cuda.setAttribute(function, maxDynamicSharedBytes, int(shape.sharedBytes)),
+              "shared memory of " + kernel);
+  cuda.expect(cuda.launch(function, unsigned(shape.blocks), 1, 1, unsigned(shape.threads), 1, 1,
+                          unsigned(shape.sharedBytes), cuda.stream, pointers.data(), nullptr),
               "launching " + kernel);
   cuda.expect(cuda.synchronize(cuda.stream), "running " + kernel);
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -15,13 +15,17 @@ struct GpuArgument {
   size_t bytes = 0;
 };
 
+struct GpuLaunch {
+  int64_t blocks = 0, threads = 0, sharedBytes = 0;
+};
+
 /// A module, loaded. Failures are test failures.
 class EmulatedGpu {
 public:
   explicit EmulatedGpu(const std::string &ptx);
   ~EmulatedGpu();
   /// Copies the arguments to the device, launches, and copies them back.
-  void launch(const std::string &kernel, int64_t blocks, int64_t threads,
+  void launch(const std::string &kernel, const GpuLaunch &shape,
               const std::vector<GpuArgument> &arguments);
 
 private:

@@ -182,7 +182,8 @@ private:
   DenseMap<Value, char *> buffers;
   struct Kernel {
     std::string name;
-    int64_t extent = 0, blocks = 0, threads = 0;
+    int64_t extent = 0;
+    GpuLaunch shape; ///< on a GPU
   };
   DenseMap<Operation *, Kernel> names;
   std::unique_ptr<Library> library;
@@ -198,11 +199,9 @@ bool ProgramRunner::emitAll(ModuleOp kernels) {
     FailureOr<func::FuncOp> function = emitKernel(&op, kernels, name, extent, {}, target);
     if (failed(function))
       return false;
-    names[&op] = {name, extent, 0, 0};
-    if (auto grid = (*function)->getAttrOfType<DenseI64ArrayAttr>(kGridAttribute)) {
-      names[&op].blocks = grid[0];
-      names[&op].threads = grid[1];
-    }
+    names[&op] = {name, extent, {}};
+    if (auto grid = (*function)->getAttrOfType<DenseI64ArrayAttr>(kGridAttribute))
+      names[&op].shape = {grid[0], grid[1], grid[2]};
   }
   if (getenv("AUTOPAR_PRINT_KERNELS"))
     kernels->dump();
@@ -263,7 +262,7 @@ void ProgramRunner::execute(Operation &op) {
     auto type = cast<RankedTensorType>(value.getType());
     passed.push_back({address, type.getNumElements() * byteWidth(type.getElementType())});
   }
-  gpu->launch(kernel.name, kernel.blocks, kernel.threads, passed);
+  gpu->launch(kernel.name, kernel.shape, passed);
 }
 
 std::vector<Tensor> ProgramRunner::run(const std::vector<Tensor> &inputs) {

@@ -171,16 +171,28 @@ Value ElementEmitter::evaluate(OpBuilder &builder, Value value, SmallVector<Affi
   if (auto found = memo.find(key); found != memo.end() && isVisible(found->second, builder))
     return found->second;
   Value result;
-  if (Value memref = memrefs.lookup(value)) {
-    result = loadInput(builder, value, memref, index);
-  } else if (auto kept = keptValues.find(value);
-             kept != keptValues.end() && plan.isCurrentPoint(index, shapeOf(value))) {
+  if (auto kept = keptValues.find(value);
+      kept != keptValues.end() && plan.isCurrentPoint(index, shapeOf(value))) {
     result = loadAt(builder, kept->second);
+  } else if (Value memref = memrefs.lookup(value)) {
+    result = loadInput(builder, value, memref, index);
   } else {
     result = evaluateFormula(builder, cast<OpResult>(value), index);
   }
   memo[key] = result;
   return result;
+}
+
+Value ElementEmitter::loadedHere(Value input) const {
+  for (auto at = memo.lower_bound({input.getAsOpaquePointer(), {}});
+       at != memo.end() && at->first.first == input.getAsOpaquePointer(); ++at) {
+    SmallVector<AffineExpr> index;
+    for (const void *expr : at->first.second)
+      index.push_back(AffineExpr::getFromOpaquePointer(expr));
+    if (plan.isCurrentPoint(index, shapeOf(input)))
+      return at->second;
+  }
+  return {};
 }
 
 Value ElementEmitter::loadInput(OpBuilder &builder, Value input, Value memref,

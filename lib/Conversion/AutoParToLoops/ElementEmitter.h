@@ -70,6 +70,8 @@ public:
 
   /// State of a row operation of the plan.
   RowState &stateOf(Operation *op) { return states[op]; }
+  /// The element of an input at the current point, if it was loaded since the last forget().
+  Value loadedHere(Value input) const;
   /// From now on `value` at the current point is read from `kept`.
   void keep(Value value, KeptElements kept) { keptValues[value] = kept; }
   /// From now on this read of an input takes the copy in `kept`.

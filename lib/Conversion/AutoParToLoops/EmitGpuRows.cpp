@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels over rows for a GPU: a team of threads per row (RowTeam.h). Every thread reads its own
 // elements in every pass, at the same places; where a row fits, nothing is between the passes but
-// arithmetic, and LLVM keeps the elements in registers. What the members have summed up is joined
-// by shuffles within a warp and through shared memory between warps, with one barrier per stage.
+// arithmetic, and LLVM keeps the elements in registers. The elements of longer rows are read once,
+// too: until the next pass they wait in shared memory, where each thread has its own. What the
+// members have summed up is joined by shuffles within a warp and through shared memory between
+// warps, with one barrier per stage.
 #include "GpuThreads.h"
 #include "LoopNest.h"
 #include "LoweringModels.h"
@@ -27,15 +29,24 @@ private:
     int64_t pass;
     size_t firstCarried, carriedCount;
   };
+  /// An input of which each point reads its own element.
+  struct RowInput {
+    Value input;
+    KeptElements shared; ///< where its elements wait once they have been read
+    bool isRead = false; ///< by this pass
+  };
   using EmitElement =
       function_ref<SmallVector<Value>(OpBuilder &, Value inside, ValueRange carried)>;
 
   void divide();
   Value locate(OpBuilder &builder);
+  void findRowInputs();
+  void keepRowInputs(OpBuilder &builder);
+  void readKeptRowInputs();
   void emitRow(OpBuilder &builder);
   void emitStage(OpBuilder &builder, int64_t stage);
   SmallVector<Value> overRow(OpBuilder &builder, ValueRange carried, EmitElement body);
-  SmallVector<Value> emitRound(OpBuilder &builder, Value round, ValueRange carried,
+  SmallVector<Value> emitRound(OpBuilder &builder, Value round, bool isWhole, ValueRange carried,
                                EmitElement body);
   SmallVector<Value> join(OpBuilder &builder, Running &running, ValueRange sums);
   void emitResults(OpBuilder &builder);
@@ -53,9 +64,11 @@ private:
   SmallVector<unsigned> outerLoops, innerLoops;
   int64_t rowLength = 1, rowCount = 1;
   RowTeam team;
-  Value lane, warp; ///< of the thread: in its warp, and of the warp in its team
-  Value member;     ///< position of the thread in its team
-  Value hasColumn;  ///< in column teams: whether the thread's column exists; null: always
+  SmallVector<RowInput> rowInputs; ///< that are still read from where they came
+  int64_t sharedBytes = 0;         ///< that rows wait in
+  Value lane, warp;                ///< of the thread: in its warp, and of the warp in its team
+  Value member;                    ///< position of the thread in its team
+  Value hasColumn; ///< in column teams: whether the thread's column exists; null: always
 };
 
 void GpuRowEmitter::divide() {
@@ -137,12 +150,63 @@ GpuGrid GpuRowEmitter::emit() {
     blocks =
         rowCount / std::max<int64_t>(columns, 1) * ((columns + kWarpThreads - 1) / kWarpThreads);
   }
-  return {std::max<int64_t>(blocks, 1), team.blockThreads()};
+  return {std::max<int64_t>(blocks, 1), team.blockThreads(), sharedBytes};
+}
+
+//===-- rows that wait in shared memory
+//-----------------------------------------------------------------------===//
+
+/// Of a block's row that does not fit its registers.
+void GpuRowEmitter::findRowInputs() {
+  if (team.kind != RowTeam::Kind::Block || team.rounds == 1)
+    return;
+  for (Value input : emitter.body.inputs)
+    if (cast<RankedTensorType>(input.getType()).getNumElements() == rowCount * rowLength)
+      rowInputs.push_back({input, {}});
+}
+
+/// Puts aside what the current point has read, where it fits.
+void GpuRowEmitter::keepRowInputs(OpBuilder &builder) {
+  for (RowInput &row : rowInputs) {
+    Value element = emitter.loadedHere(row.input);
+    if (!element)
+      continue;
+    if (!row.shared && !row.isRead) {
+      Type type = elementTypeOf(row.input);
+      int64_t bytes = sharedBytesOf(rowLength, type);
+      if (sharedBytes + bytes <= kDynamicSharedBytes) {
+        AffineExpr place = getAffineConstantExpr(0, builder.getContext());
+        for (unsigned loop : innerLoops)
+          place = place * plan.loops[loop].extent + getAffineDimExpr(loop, builder.getContext());
+        row.shared = {emitDynamicShared(kernel, loc, sharedBytes, rowLength, type), place, type};
+        sharedBytes += bytes;
+      }
+    }
+    row.isRead = true;
+    if (row.shared)
+      emitter.storeAt(builder, row.shared, element);
+  }
+}
+
+/// Later passes read what is put aside; a thread reads what it has stored itself.
+void GpuRowEmitter::readKeptRowInputs() {
+  for (RowInput &row : rowInputs)
+    if (row.shared)
+      emitter.keep(row.input, row.shared);
+  llvm::erase_if(rowInputs, [](const RowInput &row) { return row.isRead; });
 }
 
 void GpuRowEmitter::emitRow(OpBuilder &builder) {
-  for (int64_t stage = 0; stage < plan.stageCount; ++stage)
+  findRowInputs();
+  bool storesRows =
+      llvm::any_of(plan.outputs, [](const PlannedOutput &output) { return !output.isRowLevel; });
+  for (int64_t stage = 0; stage < plan.stageCount; ++stage) {
+    if (stage + 1 == plan.stageCount && !storesRows)
+      rowInputs.clear(); // nothing is read after this
     emitStage(builder, stage);
+    readKeptRowInputs();
+  }
+  rowInputs.clear();
   emitter.forget();
   emitResults(builder);
 }
@@ -152,8 +216,8 @@ void GpuRowEmitter::emitRow(OpBuilder &builder) {
 
 /// One round: the thread's next elements. `inside` is null where they certainly exist; elsewhere
 /// the row's last element is taken instead, and must not count.
-SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, ValueRange carried,
-                                            EmitElement body) {
+SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, bool isWhole,
+                                            ValueRange carried, EmitElement body) {
   SmallVector<Value> values(carried);
   SmallVector<int64_t> extents =
       llvm::map_to_vector(innerLoops, [&](unsigned loop) { return plan.loops[loop].extent; });
@@ -171,8 +235,9 @@ SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, Val
     if (i > 0)
       vector = arith::AddIOp::create(builder, loc, start,
                                      indexConstant(builder, loc, i * team.members()));
-    // Without a loop, the last members of the last vector alone may be outside.
-    bool mayLeave = !team.isExact && (round || (i + 1) * team.members() > vectors);
+    // In the last round, the last members alone may be outside.
+    int64_t before = (team.rounds - 1) * team.members() * team.perRound;
+    bool mayLeave = !isWhole && before + (i + 1) * team.members() > vectors;
     if (mayLeave) {
       inside = compare(builder, vector, vectors);
       vector =
@@ -190,6 +255,7 @@ SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, Val
       }
       emitter.forget();
       values = body(builder, inside, values);
+      keepRowInputs(builder);
     }
   }
   return values;
@@ -199,14 +265,23 @@ SmallVector<Value> GpuRowEmitter::overRow(OpBuilder &builder, ValueRange carried
                                           EmitElement body) {
   if (rowLength == 0)
     return carried;
-  if (team.rounds == 1)
-    return emitRound(builder, {}, carried, body);
-  scf::ForOp loop = emitFor(
-      builder, loc, indexConstant(builder, loc, 0), indexConstant(builder, loc, team.rounds),
-      indexConstant(builder, loc, 1), carried, [&](OpBuilder &inner, Value round, ValueRange sums) {
-        return emitRound(inner, round, sums, body);
-      });
-  return llvm::to_vector_of<Value>(loop.getResults());
+  int64_t whole = team.isExact ? team.rounds : team.rounds - 1;
+  SmallVector<Value> values(carried);
+  if (whole > 1) {
+    scf::ForOp loop = emitFor(builder, loc, indexConstant(builder, loc, 0),
+                              indexConstant(builder, loc, whole), indexConstant(builder, loc, 1),
+                              values, [&](OpBuilder &inner, Value round, ValueRange sums) {
+                                return emitRound(inner, round, true, sums, body);
+                              });
+    values = llvm::to_vector_of<Value>(loop.getResults());
+  } else if (whole == 1) {
+    values = emitRound(builder, {}, true, values, body);
+  }
+  if (whole == team.rounds)
+    return values;
+  // The last round by itself: no other has to ask whether its elements exist.
+  Value last = whole == 0 ? Value() : indexConstant(builder, loc, whole);
+  return emitRound(builder, last, false, values, body);
 }
 
 //===-- passes

@@ -37,10 +37,12 @@ struct IotaModel : ElementLoweringOpInterface::ExternalModel<IotaModel, IotaOp> 
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     auto iota = cast<IotaOp>(op);
     Location loc = op->getLoc();
-    Value position = arith::IndexCastOp::create(builder, loc, builder.getI64Type(),
-                                                loader.index(builder, iota.getDim()));
-    return castScalar(builder, loc, position, builder.getI64Type(),
-                      iota.getType().getElementType());
+    // A position that becomes a number of 64 bits keeps all of a GPU's positions as wide.
+    bool isShort = iota.getType().getDimSize(iota.getDim()) <= std::numeric_limits<int32_t>::max();
+    Type number = isShort ? builder.getI32Type() : builder.getI64Type();
+    Value position =
+        arith::IndexCastOp::create(builder, loc, number, loader.index(builder, iota.getDim()));
+    return castScalar(builder, loc, position, number, iota.getType().getElementType());
   }
 };
 

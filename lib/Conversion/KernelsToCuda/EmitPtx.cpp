@@ -39,11 +39,13 @@ void optimize(Module &module, TargetMachine &machine) {
 
 /// The first function that the text declares without a body.
 StringRef externalFunction(StringRef ptx) {
-  size_t at = ptx.find(".extern");
-  if (at == StringRef::npos)
-    return {};
-  StringRef rest = ptx.substr(at);
-  return rest.take_until([](char c) { return c == '\n'; });
+  constexpr StringRef external = ".extern";
+  for (size_t at = 0; (at = ptx.find(external, at)) != StringRef::npos; at += external.size()) {
+    StringRef line = ptx.substr(at).take_until([](char c) { return c == '\n'; });
+    if (!line.starts_with(".extern .shared")) // dynamic shared memory
+      return line;
+  }
+  return {};
 }
 
 constexpr StringRef kHeaderEnd = ".address_size 64";
