@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <map>
 #include <mutex>
 #include <set>
@@ -18,6 +20,8 @@
 
 using namespace autopar::runtime::cuda;
 using namespace emulated;
+
+extern "C" autopar::runtime::cuda::DriverError cuDriverGetVersion(int *version);
 
 namespace autopar::runtime::cuda {
 
@@ -39,6 +43,7 @@ struct BlasLayoutRecord {
 };
 struct BlasPreferenceRecord {
   uint64_t workspace = 0;
+  uint32_t reductions = 7; ///< all
   uint32_t alignments[4] = {256, 256, 256, 256};
 };
 
@@ -159,6 +164,8 @@ BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const 
       return refuse("a leading dimension is smaller than the rows");
     if (layout->count != d.count || layout->count < 1)
       return refuse("batches of different size");
+    if (layout->count > kBlasMostBatches)
+      return refuse("more matrices than a grid is high", BlasStatus::NotSupported);
     if (layout->stride < 0)
       return refuse("a negative batch stride");
   }
@@ -176,6 +183,15 @@ BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const 
   if (hasGradient(o) && (o.auxLeading % kBlasAuxStep != 0 || o.auxLeading < int64_t(m)))
     return refuse("lines of what a GELU was given that are no multiple of 8, or too short",
                   BlasStatus::NotSupported);
+  return BlasStatus::Success;
+}
+
+/// Whether what the epilogue reads lies where it can read it.
+BlasStatus checkEpilogue(const BlasOperationRecord &o) {
+  if ((o.epilogue & kBlasBias) && (!o.bias || o.bias % kBlasEpilogueAlignment != 0))
+    return refuse("a bias without an address, or at one that is no multiple of 16");
+  if (hasGradient(o) && (!o.aux || o.aux % kBlasEpilogueAlignment != 0))
+    return refuse("what a GELU was given has no address, or one that is no multiple of 16");
   return BlasStatus::Success;
 }
 
@@ -228,6 +244,24 @@ void multiply(const BlasOperationRecord &o, double alpha, const uint8_t *a,
   }
 }
 
+/// What a call is to say instead of doing something; 0 as a rule.
+BlasStatus failureOf(const char *variable) {
+  const char *number = std::getenv(variable);
+  return BlasStatus(number ? std::atoi(number) : 0);
+}
+
+/// By the name under which it was opened.
+bool isOfCuda13() {
+  Dl_info found;
+  return dladdr(reinterpret_cast<void *>(&isOfCuda13), &found) &&
+         std::string(found.dli_fname).ends_with(".13");
+}
+int driverVersion() {
+  int version = 0;
+  cuDriverGetVersion(&version);
+  return version;
+}
+
 uint64_t alignmentOf(const void *address) {
   uint64_t number = uint64_t(address);
   return number & (~number + 1);
@@ -237,9 +271,22 @@ uint64_t alignmentOf(const void *address) {
 
 #define EXPORTED extern "C" EMULATED_API BlasStatus
 
+extern "C" EMULATED_API const char *cublasLtGetStatusName(BlasStatus status) {
+  return status == BlasStatus::Success           ? "CUBLAS_STATUS_SUCCESS"
+         : status == BlasStatus::NotInitialized  ? "CUBLAS_STATUS_NOT_INITIALIZED"
+         : status == BlasStatus::InvalidValue    ? "CUBLAS_STATUS_INVALID_VALUE"
+         : status == BlasStatus::ExecutionFailed ? "CUBLAS_STATUS_EXECUTION_FAILED"
+                                                 : "CUBLAS_STATUS_NOT_SUPPORTED";
+}
 EXPORTED cublasLtCreate(BlasHandle *handle) {
-  return currentDevice() < 0 ? refuse("no context", BlasStatus::NotInitialized)
-                             : make(handle, BlasContextRecord{currentDevice()});
+  if (currentDevice() < 0)
+    return refuse("no context", BlasStatus::NotInitialized);
+  if (isOfCuda13() && driverVersion() < 13000)
+    return refuse("a library of CUDA 13 on an older driver", BlasStatus::NotInitialized);
+  if (BlasStatus failure = failureOf("AUTOPAR_EMULATED_CUBLASLT_CREATE");
+      failure != BlasStatus::Success)
+    return failure;
+  return make(handle, BlasContextRecord{currentDevice()});
 }
 EXPORTED cublasLtDestroy(BlasHandle handle) { return drop(handle); }
 EXPORTED cublasLtMatmulDescCreate(BlasOperation *operation, int compute, int scaleType) {
@@ -314,6 +361,10 @@ EXPORTED cublasLtMatmulPreferenceSetAttribute(BlasPreference preference, int att
     std::memcpy(&preference->workspace, value, 8);
     return BlasStatus::Success;
   }
+  if (attribute == kBlasReductionSchemes && bytes == 4) {
+    std::memcpy(&preference->reductions, value, 4);
+    return BlasStatus::Success;
+  }
   if (attribute >= kBlasMinAlignmentA && attribute <= kBlasMinAlignmentD && bytes == 4) {
     std::memcpy(&preference->alignments[attribute - kBlasMinAlignmentA], value, 4);
     return BlasStatus::Success;
@@ -325,16 +376,19 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
                                         BlasPreference preference, int wanted,
                                         BlasHeuristic *results, int *found) {
   *found = 0;
+  if (BlasStatus failure = failureOf("AUTOPAR_EMULATED_CUBLASLT_HEURISTIC");
+      failure != BlasStatus::Success)
+    return failure;
   if (!exists(handle) || !exists(operation) || !exists(a) || !exists(b) || !exists(c) ||
       !exists(d) || !exists(preference) || wanted < 1)
     return refuse("a handle that does not exist");
   Problem problem;
   if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
     return status;
-  if ((operation->epilogue & kBlasBias) && !operation->bias)
-    return refuse("a bias without an address");
-  if (hasGradient(*operation) && (!operation->aux || operation->aux % 16 != 0))
-    return refuse("what a GELU was given has no address, or one that is no multiple of 16");
+  if (BlasStatus status = checkEpilogue(*operation); status != BlasStatus::Success)
+    return status;
+  if (bytesOf(d->type) == 2 && (preference->reductions & ~kBlasReduceInComputeType))
+    return refuse("parts of sums that may be rounded to 16 bits");
   for (int i = 0; i < 4; ++i) {
     const BlasLayoutRecord *layouts[] = {a, b, c, d};
     if (preference->alignments[i] < uint32_t(bytesOf(layouts[i]->type)))
@@ -364,6 +418,8 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
   Problem problem;
   if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
     return status;
+  if (BlasStatus status = checkEpilogue(*operation); status != BlasStatus::Success)
+    return status;
   if (algorithm->data[0] != problem.key())
     return refuse("an algorithm for another product");
   const void *operands[] = {aData, bData, cData, dData};
@@ -373,8 +429,8 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
   if (workspaceBytes < algorithm->data[5] ||
       (workspaceBytes && !deviceBytes(workspace, workspaceBytes)))
     return refuse("too small a workspace");
-  if (workspaceBytes && alignmentOf(workspace) < 16)
-    return refuse("a workspace that is not aligned");
+  if (workspace && (alignmentOf(workspace) < 256 || !workspaceBytes))
+    return refuse("a workspace at an address that is no multiple of 256, or of no bytes");
   bool isDouble = operation->compute == kBlasComputeF64;
   auto scalar = [&](const void *at) {
     return loadNumber(isDouble ? kBlasF64 : kBlasF32, static_cast<const uint8_t *>(at));

@@ -5,6 +5,7 @@
 #include "autopar/Artifact/CudaScratch.h"
 
 #include <cmath>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 
@@ -205,6 +206,35 @@ TEST(CudaConvolution, TakesNoMoreWorkspaceThanIsPlanned) {
     GTEST_SKIP() << "with the emulated library only";
   ConvolutionGeometry g = geometryOf(kSizes[0], DataType::F32, ConvolutionKind::Forward);
   expectPart(refusal(g, false), "its engines want 4096 bytes of workspace, planned are 0");
+}
+
+TEST(CudaConvolution, LayersThatAreAlikeShareAPlan) {
+  if (!isEmulated())
+    GTEST_SKIP() << "with the emulated library only";
+  Program program;
+  addConvolution(program, geometryOf(kSizes[1], DataType::F32, ConvolutionKind::Forward));
+  Instruction other = program.entries[0].instructions[0];
+  addConvolution(program, geometryOf(kSizes[0], DataType::F32, ConvolutionKind::Forward));
+  Instruction layer = program.entries[0].instructions[0];
+  program.entries[0].instructions = {layer, layer, other, layer};
+  auto plans = [] {
+    void *library = dlopen(EMULATED_CUDA "/libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<uint64_t (*)()>(dlsym(library, "emulatedCudnnPlans"))();
+  };
+  auto built = [&] {
+    uint64_t before = plans();
+    auto device = createDevice();
+    EXPECT_TRUE(device->prepare(program).isOk());
+    return plans() - before;
+  };
+  uint64_t each = built();
+  program.entries[0].instructions = {layer, other};
+  EXPECT_EQ(each, built());
+  // Another room, another choice.
+  Convolution &roomy = std::get<Convolution>(program.entries[0].instructions[1].payload);
+  roomy = std::get<Convolution>(layer.payload);
+  roomy.scratch = addBuffer(program, int64_t{8} << 20, DataType::U8);
+  EXPECT_EQ(each, built());
 }
 
 [[noreturn]] void prepareIn(const std::string &folder) {

@@ -36,22 +36,38 @@ int64_t span(const StridedShape &shape) {
   return last + 1;
 }
 
-/// Runs one product on the device and compares it with its definition.
-void compareProduct(const MatmulGeometry &g, const std::string &what) {
-  Program program;
-  size_t rank = g.c.dims.size();
-  int64_t n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
+/// How many bytes behind a multiple of 256 operands of a product start.
+struct Shift {
+  int64_t c = 0, bias = 0, residual = 0;
+};
+
+/// A program of one product.
+Matmul addProduct(Program &program, const MatmulGeometry &g, const Shift &shift = {}) {
+  auto shifted = [&](int64_t elements, DataType type, int64_t by) {
+    int32_t buffer = addBuffer(program, elements + by, type);
+    program.buffers[size_t(buffer)].offset += by;
+    return buffer;
+  };
   Matmul matmul;
   matmul.geometry = g;
   matmul.a = addBuffer(program, span(g.a), g.aType);
   matmul.b = addBuffer(program, span(g.b), g.bType);
-  matmul.c = addBuffer(program, span(g.c), g.cType);
-  matmul.bias = g.hasBias ? addBuffer(program, n, g.biasType) : -1;
-  matmul.residual = g.hasResidual ? addBuffer(program, span(g.c), g.cType) : -1;
+  matmul.c = shifted(span(g.c), g.cType, shift.c);
+  matmul.bias = g.hasBias ? shifted(g.c.dims.back(), g.biasType, shift.bias) : -1;
+  matmul.residual = g.hasResidual ? shifted(span(g.c), g.cType, shift.residual) : -1;
   Instruction instruction;
   instruction.id = "product";
   instruction.payload = matmul;
   program.entries = {{"step", {instruction}}};
+  return matmul;
+}
+
+/// Runs one product on the device and compares it with its definition.
+void compareProduct(const MatmulGeometry &g, const std::string &what, const Shift &shift = {}) {
+  Program program;
+  size_t rank = g.c.dims.size();
+  int64_t n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
+  Matmul matmul = addProduct(program, g, shift);
   auto device = createDevice();
   Status prepared = device->prepare(program);
   ASSERT_TRUE(prepared.isOk()) << what << ": " << prepared.message();
@@ -166,6 +182,90 @@ TEST(CudaDevice, ProductsTimesTheDerivativeOfAGelu) {
       }
 }
 
+MatmulGeometry plainProduct(int64_t m, int64_t k, int64_t n, DataType type) {
+  MatmulGeometry g;
+  g.aType = g.bType = g.cType = g.biasType = type;
+  g.a = {{m, k}, {k, 1}};
+  g.b = {{k, n}, {n, 1}};
+  g.c = {{m, n}, {n, 1}};
+  return g;
+}
+
+// The epilogue reads a bias in pieces of 16 bytes; another one is added before.
+TEST(CudaDevice, ProductsOfOperandsThatAreHardlyAligned) {
+  for (DataType type : {DataType::F32, DataType::BF16})
+    for (float scale : {1.0f, 0.5f})
+      for (bool hasResidual : {false, true})
+        for (Shift shift : {Shift{.bias = 4}, Shift{.c = 4}, Shift{.residual = 4}}) {
+          MatmulGeometry g = plainProduct(5, 70, 9, type);
+          g.hasBias = true;
+          g.hasResidual = hasResidual;
+          g.scale = scale;
+          g.epilogue = Epilogue::Relu;
+          compareProduct(g, std::string(name(type)) + ", bias at " + std::to_string(shift.bias),
+                         shift);
+        }
+}
+
+// A grid is no higher.
+TEST(CudaDevice, ProductsOfMoreMatricesThanACallTakes) {
+  for (int64_t count : {70000, 65536}) {
+    MatmulGeometry g;
+    g.a = {{count, 1, 2}, {2, 2, 1}};
+    g.b = {{count, 2, 1}, {2, 1, 1}};
+    g.c = {{count, 1, 1}, {1, 1, 1}};
+    compareProduct(g, std::to_string(count));
+  }
+}
+
+TEST(CudaDevice, AWorkspaceIsPlannedWhereTheLibraryTakesIt) {
+  if (!isEmulated())
+    GTEST_SKIP() << "how much a library wants differs";
+  Program program;
+  Matmul matmul = addProduct(program, plainProduct(5, 70, 9, DataType::F32));
+  matmul.scratch = addBuffer(program, 4096, DataType::U8);
+  Instruction &product = program.entries[0].instructions[0];
+  product.payload = matmul;
+  auto device = createDevice();
+  ASSERT_TRUE(device->prepare(program).isOk());
+  EXPECT_EQ(device->unplannedBytes(), 0);
+  finish(*device, device->issue(product, 0, {}));
+  // A program that was planned in steps of 64 bytes.
+  program.buffers[size_t(matmul.scratch)].offset += 64;
+  program.arenaBytes[0] += 64;
+  Status status = createDevice()->prepare(program);
+  EXPECT_EQ(status.code(), StatusCode::Mismatch);
+  EXPECT_NE(status.message().find("b3, a library's workspace, does not start at a multiple of 256 "
+                                  "bytes; compile the model with this version"),
+            std::string::npos)
+      << status.message();
+  // What wants none takes it wherever it is.
+  std::get<Matmul>(product.payload).geometry = plainProduct(5, 7, 9, DataType::F32);
+  device = createDevice();
+  ASSERT_TRUE(device->prepare(program).isOk());
+  finish(*device, device->issue(product, 0, {}));
+}
+
+TEST(CudaDevice, SaysWhatTheLibraryForProductsSays) {
+  if (!isEmulated())
+    GTEST_SKIP() << "with the emulated library only";
+  Program program;
+  addProduct(program, plainProduct(4, 4, 4, DataType::F32));
+  auto failure = [&](const char *variable) {
+    setenv(variable, "13", 1);
+    Status status = createDevice()->prepare(program);
+    unsetenv(variable);
+    EXPECT_EQ(status.code(), StatusCode::Internal);
+    return status.message();
+  };
+  EXPECT_NE(failure("AUTOPAR_EMULATED_CUBLASLT_CREATE")
+                .find("cublasLtCreate: CUBLAS_STATUS_EXECUTION_FAILED 13"),
+            std::string::npos);
+  EXPECT_NE(failure("AUTOPAR_EMULATED_CUBLASLT_HEURISTIC")
+                .find("cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_EXECUTION_FAILED 13"),
+            std::string::npos);
+}
+
 TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   auto refusal = [](MatmulGeometry g) {
     Program program;
@@ -193,6 +293,14 @@ TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   g.hasResidual = true;
   EXPECT_NE(refusal(g).find("with the gradient of a GELU behind it, of several matrices or of "
                             "lines of 4 elements, which is no multiple of 8"),
+            std::string::npos);
+  MatmulGeometry aside = plainProduct(16, 16, 16, DataType::BF16);
+  aside.epilogue = Epilogue::GeluTanhGrad;
+  aside.hasResidual = true;
+  Program program;
+  addProduct(program, aside, {.residual = 8});
+  EXPECT_NE(createDevice()->prepare(program).message().find(
+                "with the gradient of a GELU at values that do not start at multiples of 16 bytes"),
             std::string::npos);
   g.hasResidual = false;
   g.epilogue = Epilogue::None;

@@ -44,11 +44,14 @@ AUTOPAR_CUDA_DRIVER_CALLS(SAME)
   static_assert(SameShape<decltype(&::symbol), decltype(ours::BlasLtCalls::name)>::value, #symbol);
 AUTOPAR_CUBLASLT_CALLS(SAME)
 #undef SAME
+static_assert(
+    SameShape<decltype(&::cublasLtGetStatusName), decltype(ours::BlasLtCalls::statusName)>::value);
 
 TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(int(ours::DriverError::OutOfMemory), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(int(ours::DriverError::NoDevice), CUDA_ERROR_NO_DEVICE);
   EXPECT_EQ(int(ours::DriverError::InvalidDevice), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(int(ours::DriverError::InvalidImage), CUDA_ERROR_INVALID_IMAGE);
   EXPECT_EQ(int(ours::DriverError::InvalidContext), CUDA_ERROR_INVALID_CONTEXT);
   EXPECT_EQ(int(ours::DriverError::NoBinaryForDevice), CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT_EQ(int(ours::DriverError::InvalidPtx), CUDA_ERROR_INVALID_PTX);
@@ -94,6 +97,8 @@ TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(ours::kBlasAuxPointer, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
   EXPECT_EQ(ours::kBlasAuxLeading, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
   EXPECT_EQ(ours::kBlasMaxWorkspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+  EXPECT_EQ(ours::kBlasReductionSchemes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+  EXPECT_EQ(ours::kBlasReduceInComputeType, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   EXPECT_EQ(ours::kBlasMinAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
   EXPECT_EQ(ours::kBlasMinAlignmentB, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
   EXPECT_EQ(ours::kBlasMinAlignmentC, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);

@@ -6,6 +6,7 @@
 #include "Emulation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -28,7 +29,7 @@ namespace {
 constexpr CudnnStatus kBadParam = CudnnStatus(2000), kNotSupported = CudnnStatus(3000),
                       kExecutionFailed = CudnnStatus(5000);
 constexpr size_t kVersion = 91900;
-constexpr uint64_t kAlignment = 16;
+constexpr uint64_t kAlignment = 16, kWorkspaceAlignment = 256;
 /// Of rows that its kernels know.
 constexpr int64_t kLongestRow = 256;
 /// Of pixels for which it has an engine that adds in one order.
@@ -59,6 +60,7 @@ const std::vector<Engine> &enginesFor(const cudnn::Graph &graph) {
 
 /// Ranks are threads.
 std::recursive_mutex lock;
+std::atomic<uint64_t> plansBuilt = 0;
 thread_local std::string lastComplaint;
 
 template <typename T>
@@ -157,8 +159,10 @@ CudnnStatus finalize(CudnnDescriptor d) {
   case Kind::EngineConfig:
     return refuse("an engine configuration that no heuristic has filled");
   case Kind::Plan: {
-    if (engineOf(partOf(d, Attribute::PlanEngineConfig)).isBuilt)
+    if (engineOf(partOf(d, Attribute::PlanEngineConfig)).isBuilt) {
+      ++plansBuilt;
       return CudnnStatus::Success;
+    }
     lastComplaint = "this engine cannot be built here";
     return kNotSupported;
   }
@@ -180,6 +184,9 @@ uint64_t alignmentOf(const void *address) {
 } // namespace
 
 #define EXPORTED extern "C" EMULATED_API CudnnStatus
+
+/// How many plans were built so far, which takes the real library a while.
+extern "C" EMULATED_API uint64_t emulatedCudnnPlans() { return plansBuilt; }
 
 extern "C" EMULATED_API size_t cudnnGetVersion() { return kVersion; }
 extern "C" EMULATED_API const char *cudnnGetErrorString(CudnnStatus status) {
@@ -355,7 +362,8 @@ EXPORTED cudnnBackendExecute(CudnnHandle handle, CudnnDescriptor plan, CudnnDesc
     if (!tensor.isVirtual && !addresses.count(id))
       return refuse("a tensor in memory without an address");
   void *workspace = pack->one<void *>(Attribute::PackWorkspace);
-  if (alignmentOf(workspace) < kAlignment || !deviceBytes(workspace, engine.workspaceBytes))
+  if (engine.workspaceBytes > 0 && (alignmentOf(workspace) < kWorkspaceAlignment ||
+                                    !deviceBytes(workspace, engine.workspaceBytes)))
     return refuse("too small a workspace, or one that is not aligned");
   bool queued = enqueueWork("graphs of cuDNN", handle->stream, [=] {
     cudnn::Places places;
@@ -372,7 +380,8 @@ EXPORTED cudnnBackendExecute(CudnnHandle handle, CudnnDescriptor plan, CudnnDesc
       }
     }
     // What an engine leaves in its workspace.
-    if (uint8_t *scratch = deviceBytes(workspace, engine.workspaceBytes))
+    if (uint8_t *scratch =
+            engine.workspaceBytes > 0 ? deviceBytes(workspace, engine.workspaceBytes) : nullptr)
       std::memset(scratch, 0xff, engine.workspaceBytes);
     cudnn::run(*graph, places);
     return 0;

@@ -15,6 +15,23 @@ thread_local ContextRecord *current = nullptr;
 int deviceCount() { return int(setting("AUTOPAR_EMULATED_CUDA_DEVICES", 1)); }
 /// A chip that no preset of clusters has: artifacts bring machine code for those.
 int chip() { return int(setting("AUTOPAR_EMULATED_CUDA_CHIP", 86)); }
+int mostSharedBytesPerBlock() {
+  switch (chip()) {
+  case 70:
+    return 96 * 1024;
+  case 75:
+    return 64 * 1024;
+  case 80:
+  case 87:
+    return 163 * 1024;
+  case 86:
+  case 89:
+  case 120:
+    return 99 * 1024;
+  default:
+    return 227 * 1024;
+  }
+}
 int driverVersion() { return int(setting("AUTOPAR_EMULATED_CUDA_DRIVER", 13000)); }
 
 Call::Call(bool needsContext) : lock(Timeline::get().mutex) {
@@ -129,7 +146,7 @@ EXPORTED cuDeviceGetAttribute(int *value, int attribute, DeviceOrdinal device) {
     *value = chip() % 10;
     return DriverError::Success;
   case kMaxSharedBytesPerBlock:
-    *value = kSharedBytesPerBlock;
+    *value = mostSharedBytesPerBlock();
     return DriverError::Success;
   }
   complain("attribute " + std::to_string(attribute) + " of GPUs is not known");
@@ -172,6 +189,7 @@ EXPORTED cuGetErrorName(DriverError error, const char **name) {
                                                     {2, "CUDA_ERROR_OUT_OF_MEMORY"},
                                                     {3, "CUDA_ERROR_NOT_INITIALIZED"},
                                                     {100, "CUDA_ERROR_NO_DEVICE"},
+                                                    {200, "CUDA_ERROR_INVALID_IMAGE"},
                                                     {101, "CUDA_ERROR_INVALID_DEVICE"},
                                                     {201, "CUDA_ERROR_INVALID_CONTEXT"},
                                                     {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},

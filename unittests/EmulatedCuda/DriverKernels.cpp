@@ -44,9 +44,10 @@ EXPORTED cuModuleLoadDataEx(Module *module, const void *image, unsigned count, c
       std::snprintf(log, logBytes, "%s", text.c_str());
   };
   const char *text = static_cast<const char *>(image);
+  // The driver of CUDA 12 refuses what ptxas of CUDA 13 makes; this one runs no machine code.
   if (std::memcmp(text, "\177ELF", 4) == 0) {
-    say("the emulated GPU runs PTX text, not machine code");
-    return DriverError::NoBinaryForDevice;
+    say("machine code");
+    return driverVersion() < 13000 ? DriverError::InvalidImage : DriverError::NoBinaryForDevice;
   }
   auto own = std::make_unique<ModuleRecord>();
   try {
@@ -98,7 +99,9 @@ EXPORTED cuModuleGetFunction(Function *function, Module module, const char *name
   auto found = module->ptx.kernels.find(name);
   if (found == module->ptx.kernels.end())
     return DriverError::NotFound;
-  auto [own, isNew] = module->functions.try_emplace(name, FunctionRecord{module, &found->second});
+  int rest = kSharedBytesPerBlock - int(found->second.sharedBytes);
+  auto [own, isNew] =
+      module->functions.try_emplace(name, FunctionRecord{module, &found->second, rest});
   functions.insert(&own->second);
   *function = &own->second;
   return DriverError::Success;
@@ -110,8 +113,11 @@ EXPORTED cuFuncSetAttribute(Function function, int attribute, int value) {
   if (!exists(functions, function))
     return DriverError::InvalidHandle;
   if (attribute != kMaxDynamicSharedBytes || value < 0 ||
-      value + int(function->kernel->sharedBytes) > kSharedBytesPerBlock)
+      value + int(function->kernel->sharedBytes) > mostSharedBytesPerBlock()) {
+    complain("kernel " + function->kernel->name + " cannot have " + std::to_string(value) +
+             " dynamic shared bytes beside its static ones");
     return DriverError::InvalidValue;
+  }
   function->dynamicShared = value;
   return DriverError::Success;
 }

@@ -26,7 +26,7 @@ struct ContextRecord {
 struct FunctionRecord {
   ModuleRecord *module;
   const Kernel *kernel;
-  int dynamicShared = 48 * 1024;
+  int dynamicShared; ///< that a launch may ask for
 };
 struct ModuleRecord {
   PtxModule ptx;
@@ -55,7 +55,9 @@ extern thread_local ContextRecord *current;
 int deviceCount();
 int chip();
 int driverVersion();
-constexpr int kSharedBytesPerBlock = 227 * 1024;
+/// Of a block, without asking, and with it.
+constexpr int kSharedBytesPerBlock = 48 * 1024;
+int mostSharedBytesPerBlock();
 
 /// Holds the lock, and says what is wrong before the call itself.
 class Call {

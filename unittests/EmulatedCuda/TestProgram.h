@@ -20,7 +20,7 @@ inline int32_t addBuffer(artifact::Program &program, int64_t elements, DataType 
   buffer.shape = {elements};
   buffer.bytes = elements * byteSize(dtype);
   buffer.offset = program.arenaBytes[size_t(space)];
-  program.arenaBytes[size_t(space)] += (buffer.bytes + 63) / 64 * 64;
+  program.arenaBytes[size_t(space)] += (buffer.bytes + 255) / 256 * 256;
   program.buffers.push_back(buffer);
   return int32_t(program.buffers.size() - 1);
 }

@@ -146,6 +146,7 @@ enum class Epilogue : uint8_t {
 struct StridedShape {
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;
+  bool operator==(const StridedShape &) const = default;
 };
 
 /// [batch..., M, K] x [batch..., K, N] -> [batch..., M, N], all of one rank >= 2; a batch dim of
@@ -200,6 +201,7 @@ struct ConvolutionGeometry {
   ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::Direct;
   bool packedW = false; ///< w is in the layout that a Pack with this same geometry wrote
   ConvolutionKind kind = ConvolutionKind::Forward;
+  bool operator==(const ConvolutionGeometry &) const = default;
 
   /// What x, w and y are to the convolution, of whatever kind.
   const std::vector<int64_t> &input() const {
@@ -232,6 +234,7 @@ struct AttentionGeometry {
   StridedShape bias; ///< [B, H, S, T], stride 0 where it is repeated; no dims: there is none
   float scale = 1.0f;
   bool causal = false; ///< row i of the queries sees the keys up to i + T - S
+  bool operator==(const AttentionGeometry &) const = default;
 
   bool isGradient() const { return operands.size() == 8; }
   bool hasBias() const { return !bias.dims.empty(); }

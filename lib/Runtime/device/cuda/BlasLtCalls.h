@@ -40,7 +40,7 @@ constexpr int kBlasBatchCount = 5, kBlasBatchStride = 6;                   ///< 
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4, kBlasEpilogue = 7; ///< of operations
 constexpr int kBlasBiasPointer = 8, kBlasBiasType = 26;
 constexpr int kBlasAuxPointer = 11, kBlasAuxLeading = 12;
-constexpr int kBlasMaxWorkspace = 1; ///< of preferences
+constexpr int kBlasMaxWorkspace = 1, kBlasReductionSchemes = 3; ///< of preferences
 constexpr int kBlasMinAlignmentA = 5, kBlasMinAlignmentB = 6, kBlasMinAlignmentC = 7,
               kBlasMinAlignmentD = 8;
 constexpr int kBlasNoEpilogue = 1, kBlasRelu = 2, kBlasBias = 4,
@@ -48,6 +48,12 @@ constexpr int kBlasNoEpilogue = 1, kBlasRelu = 2, kBlasBias = 4,
     kBlasGeluGradient = 64 | 128; ///< reads what the GELU was given
 /// What the leading dimension of that is a multiple of.
 constexpr int64_t kBlasAuxStep = 8;
+/// What the addresses of a bias and of that are multiples of, in bytes.
+constexpr int64_t kBlasEpilogueAlignment = 16;
+/// How parts of a contracted dimension may be summed up: in the type that products are summed in.
+constexpr uint32_t kBlasReduceInComputeType = 2;
+/// The matrices of a batch are numbered along z of a grid.
+constexpr int64_t kBlasMostBatches = 65535;
 constexpr int kBlasPlain = 0, kBlasTransposed = 1;
 
 #define AUTOPAR_CUBLASLT_CALLS(X)                                                                  \
@@ -80,6 +86,7 @@ struct BlasLtCalls {
 #define AUTOPAR_MEMBER(name, symbol, parameters) BlasStatus(*name) parameters = nullptr;
   AUTOPAR_CUBLASLT_CALLS(AUTOPAR_MEMBER)
 #undef AUTOPAR_MEMBER
+  const char *(*statusName)(BlasStatus) = nullptr; ///< cublasLtGetStatusName
 };
 
 } // namespace autopar::runtime::cuda

@@ -19,12 +19,6 @@ Status refuse(const std::string &why) {
                           "; compile the model for this device");
 }
 
-Status check(BlasStatus status, const char *what) {
-  return status == BlasStatus::Success ? Status::ok()
-                                       : Status::internal(std::string(what) + ": cuBLAS status " +
-                                                          std::to_string(int(status)));
-}
-
 Result<int> libraryType(DataType dtype) {
   switch (dtype) {
   case DataType::F16:
@@ -62,7 +56,21 @@ int64_t productOf(const std::vector<int64_t> &dims) {
   return product;
 }
 
+/// The largest divisor of `count` that is no more than `most`.
+int64_t largestDivisor(int64_t count, int64_t most) {
+  int64_t parts = (count + most - 1) / most;
+  while (count % parts != 0)
+    ++parts;
+  return count / parts;
+}
+
 } // namespace
+
+Status checkBlas(const BlasLtCalls &calls, BlasStatus status, const std::string &what) {
+  return status == BlasStatus::Success ? Status::ok()
+                                       : Status::internal(what + ": " + calls.statusName(status) +
+                                                          " " + std::to_string(int(status)));
+}
 
 Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &calls,
                                                          BlasHandle handle, const MatmulGeometry &g,
@@ -77,9 +85,9 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
     return refuse("with packed weights");
   if (g.a.dims.back() == 0)
     return refuse("over no terms");
-  AUTOPAR_RETURN_IF_ERROR(product->describe(g));
+  AUTOPAR_RETURN_IF_ERROR(product->describe(g, alignment));
   AUTOPAR_RETURN_IF_ERROR(product->chooseAlgorithm(alignment, mostWorkspace));
-  if (!g.hasBias || product->biasInCall)
+  if (!product->biasBefore)
     return product;
   size_t rank = g.c.dims.size();
   MatmulGeometry outerProduct = g;
@@ -89,8 +97,9 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
   outerProduct.b.dims[rank - 1] = g.c.dims[rank - 1];
   outerProduct.hasBias = false;
   outerProduct.epilogue = Epilogue::None;
-  ProductAlignment unknown{16, byteSize(g.biasType), alignment.c, alignment.residual, 0};
-  auto before = create(calls, handle, outerProduct, unknown, mostWorkspace);
+  ProductAlignment ofOuter = alignment;
+  ofOuter.a = 16, ofOuter.b = alignment.bias;
+  auto before = create(calls, handle, outerProduct, ofOuter, mostWorkspace);
   if (!before)
     return before.status().at("adding the bias");
   product->before = before.take();
@@ -99,7 +108,7 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
   return product;
 }
 
-Status BlasProduct::describe(const MatmulGeometry &g) {
+Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &alignment) {
   size_t rank = g.c.dims.size();
   int64_t m = g.c.dims[rank - 2], n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
   auto aType = libraryType(g.aType), bType = libraryType(g.bType), cType = libraryType(g.cType);
@@ -128,13 +137,18 @@ Status BlasProduct::describe(const MatmulGeometry &g) {
       return columns->status();
   if (stored->isTransposed)
     return refuse("into rows and columns that are both strided");
-  biasInCall = g.hasBias && isSwapped && g.scale == 1.0f && g.biasType == g.cType;
+  biasInCall = g.hasBias && isSwapped && g.scale == 1.0f && g.biasType == g.cType &&
+               alignment.bias >= kBlasEpilogueAlignment;
+  biasBefore = g.hasBias && !biasInCall;
   isGradient = g.epilogue == Epilogue::GeluTanhGrad;
   if (isGradient && (stored->leading % kBlasAuxStep != 0 || productOf(g.c.dims) != m * n))
     return refuse("with the gradient of a GELU behind it, of several matrices or of lines of " +
                   std::to_string(stored->leading) + " elements, which is no multiple of " +
                   std::to_string(kBlasAuxStep));
-  accumulates = (g.hasResidual && !isGradient) || (g.hasBias && !biasInCall);
+  if (isGradient && alignment.residual < kBlasEpilogueAlignment)
+    return refuse("with the gradient of a GELU at values that do not start at multiples of " +
+                  std::to_string(kBlasEpilogueAlignment) + " bytes");
+  accumulates = (g.hasResidual && !isGradient) || biasBefore;
 
   AUTOPAR_RETURN_IF_ERROR(check(calls.operationCreate(&operation, kBlasComputeF32, kBlasF32),
                                 "cublasLtMatmulDescCreate"));
@@ -155,9 +169,29 @@ Status BlasProduct::describe(const MatmulGeometry &g) {
   if (isGradient)
     AUTOPAR_RETURN_IF_ERROR(set(kBlasAuxLeading, stored->leading));
 
-  // Batch dimensions, outermost first; those that follow evenly on the next are one with it.
+  Batch inCall = divideBatch(g);
+  auto layout = [&](BlasLayout &made, int type, const Columns &columns,
+                    int64_t batchStride) -> Status {
+    AUTOPAR_RETURN_IF_ERROR(check(calls.layoutCreate(&made, type, uint64_t(columns.rows),
+                                                     uint64_t(columns.columns), columns.leading),
+                                  "cublasLtMatrixLayoutCreate"));
+    int32_t count = int32_t(inCall.count);
+    AUTOPAR_RETURN_IF_ERROR(check(calls.layoutSet(made, kBlasBatchCount, &count, sizeof(count)),
+                                  "cublasLtMatrixLayoutSetAttribute"));
+    return check(calls.layoutSet(made, kBlasBatchStride, &batchStride, sizeof(batchStride)),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  AUTOPAR_RETURN_IF_ERROR(
+      layout(first, isSwapped ? *bType : *aType, *left, isSwapped ? inCall.b : inCall.a));
+  AUTOPAR_RETURN_IF_ERROR(
+      layout(second, isSwapped ? *aType : *bType, *right, isSwapped ? inCall.a : inCall.b));
+  return layout(result, *cType, *stored, inCall.c);
+}
+
+BlasProduct::Batch BlasProduct::divideBatch(const MatmulGeometry &g) {
+  // Outermost first; dimensions that follow evenly on the next are one with it.
   std::vector<Batch> batch;
-  for (size_t d = 0; d + 2 < rank; ++d) {
+  for (size_t d = 0; d + 2 < g.c.dims.size(); ++d) {
     auto stride = [&](const artifact::StridedShape &shape) {
       return shape.dims[d] == 1 ? 0 : shape.strides[d];
     };
@@ -181,24 +215,13 @@ Status BlasProduct::describe(const MatmulGeometry &g) {
     inCall = *most;
     batch.erase(most);
   }
+  if (inCall.count > kBlasMostBatches) {
+    int64_t count = largestDivisor(inCall.count, kBlasMostBatches);
+    batch.push_back({inCall.count / count, inCall.a * count, inCall.b * count, inCall.c * count});
+    inCall.count = count;
+  }
   outer = std::move(batch);
-
-  auto layout = [&](BlasLayout &made, int type, const Columns &columns,
-                    int64_t batchStride) -> Status {
-    AUTOPAR_RETURN_IF_ERROR(check(calls.layoutCreate(&made, type, uint64_t(columns.rows),
-                                                     uint64_t(columns.columns), columns.leading),
-                                  "cublasLtMatrixLayoutCreate"));
-    int32_t count = int32_t(inCall.count);
-    AUTOPAR_RETURN_IF_ERROR(check(calls.layoutSet(made, kBlasBatchCount, &count, sizeof(count)),
-                                  "cublasLtMatrixLayoutSetAttribute"));
-    return check(calls.layoutSet(made, kBlasBatchStride, &batchStride, sizeof(batchStride)),
-                 "cublasLtMatrixLayoutSetAttribute");
-  };
-  AUTOPAR_RETURN_IF_ERROR(
-      layout(first, isSwapped ? *bType : *aType, *left, isSwapped ? inCall.b : inCall.a));
-  AUTOPAR_RETURN_IF_ERROR(
-      layout(second, isSwapped ? *aType : *bType, *right, isSwapped ? inCall.a : inCall.b));
-  return layout(result, *cType, *stored, inCall.c);
+  return inCall;
 }
 
 Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostWorkspace) {
@@ -214,7 +237,7 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
     lower(alignment.residual, batch.c * cBytes);
   }
   // Heuristics look at where these lie.
-  AUTOPAR_RETURN_IF_ERROR(point(given.bias, given.gradientAt));
+  AUTOPAR_RETURN_IF_ERROR(point(given.biasAt, given.gradientAt));
   BlasPreference preference = nullptr;
   AUTOPAR_RETURN_IF_ERROR(
       check(calls.preferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
@@ -226,16 +249,22 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
   AUTOPAR_RETURN_IF_ERROR(set(kBlasMaxWorkspace, uint64_t(mostWorkspace)));
   AUTOPAR_RETURN_IF_ERROR(set(kBlasMinAlignmentA, uint32_t(isSwapped ? alignment.b : alignment.a)));
   AUTOPAR_RETURN_IF_ERROR(set(kBlasMinAlignmentB, uint32_t(isSwapped ? alignment.a : alignment.b)));
+  // A bias that was added before lies in c.
+  bool readsResidual = accumulates && !biasBefore;
   AUTOPAR_RETURN_IF_ERROR(
-      set(kBlasMinAlignmentC, uint32_t(accumulates ? alignment.residual : alignment.c)));
+      set(kBlasMinAlignmentC, uint32_t(readsResidual ? alignment.residual : alignment.c)));
   AUTOPAR_RETURN_IF_ERROR(set(kBlasMinAlignmentD, uint32_t(alignment.c)));
+  // Rounding parts of a sum to 16 bits would cost the precision that f32 sums are there for.
+  if (cBytes == 2)
+    AUTOPAR_RETURN_IF_ERROR(set(kBlasReductionSchemes, kBlasReduceInComputeType));
   BlasHeuristic best{};
   int found = 0;
   BlasStatus status = calls.heuristic(handle, operation, first, second, result, result, preference,
                                       1, &best, &found);
+  if (status != BlasStatus::NotSupported)
+    AUTOPAR_RETURN_IF_ERROR(check(status, "cublasLtMatmulAlgoGetHeuristic"));
   if (status == BlasStatus::NotSupported || found == 0)
     return refuse("no algorithm for these sizes, types and alignments");
-  AUTOPAR_RETURN_IF_ERROR(check(status, "cublasLtMatmulAlgoGetHeuristic"));
   algorithm = best.algorithm;
   workspace = int64_t(best.workspaceBytes);
   return Status::ok();
@@ -296,8 +325,8 @@ Status BlasProduct::call(const Operands &operands, int64_t aOffset, int64_t bOff
   float alpha = scale, beta = accumulates ? 1.0f : 0.0f;
   return check(calls.matmul(handle, operation, &alpha, isSwapped ? b : a, first, isSwapped ? a : b,
                             second, &beta, added, result, c, result, &algorithm,
-                            reinterpret_cast<void *>(uintptr_t(operands.workspace)),
-                            size_t(workspace), stream),
+                            workspace > 0 ? at(operands.workspace, 0) : nullptr, size_t(workspace),
+                            stream),
                "cublasLtMatmul");
 }
 

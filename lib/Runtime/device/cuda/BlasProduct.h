@@ -14,10 +14,13 @@ namespace autopar::runtime::cuda {
 
 /// What addresses are multiples of, in bytes; algorithms are chosen for it.
 struct ProductAlignment {
-  int64_t a = 256, b = 256, c = 256, residual = 256;
-  DevicePointer bias = 0;       ///< its address in one of the slots
+  int64_t a = 256, b = 256, c = 256, bias = 256, residual = 256;
+  DevicePointer biasAt = 0;     ///< its address in one of the slots
   DevicePointer gradientAt = 0; ///< the residual's, where the epilogue is a derivative at it
 };
+
+/// Ok, or what failed and how the library calls it.
+Status checkBlas(const BlasLtCalls &calls, BlasStatus status, const std::string &what);
 
 class BlasProduct {
 public:
@@ -45,7 +48,10 @@ private:
     int64_t count = 1, a = 0, b = 0, c = 0; ///< strides in elements
   };
   BlasProduct(const BlasLtCalls &calls, BlasHandle handle) : calls(calls), handle(handle) {}
-  Status describe(const artifact::MatmulGeometry &geometry);
+  Status check(BlasStatus status, const char *what) const { return checkBlas(calls, status, what); }
+  Status describe(const artifact::MatmulGeometry &geometry, const ProductAlignment &alignment);
+  /// The dimension of the batch that a call takes; the others are the outer ones.
+  Batch divideBatch(const artifact::MatmulGeometry &geometry);
   Status chooseAlgorithm(const ProductAlignment &alignment, int64_t mostWorkspace);
   Status point(DevicePointer bias, DevicePointer gradientAt) const;
   Status call(const Operands &operands, int64_t aOffset, int64_t bOffset, int64_t cOffset,
@@ -59,7 +65,8 @@ private:
   std::vector<Batch> outer; ///< one call for each of these
   int64_t workspace = 0, ones = 0;
   int64_t aBytes = 0, bBytes = 0, cBytes = 0; ///< of an element
-  bool isEmpty = false, isSwapped = false, biasInCall = false, accumulates = false;
+  bool isEmpty = false, isSwapped = false, accumulates = false;
+  bool biasInCall = false, biasBefore = false;
   bool isGradient = false; ///< the residual is where a derivative is taken
   float scale = 1;
   /// Where the library cannot add the bias: c = scale (ones x bias) + residual, before.

@@ -7,9 +7,9 @@
 #include "BlasProduct.h"
 #include "CudaKernels.h"
 #include "CudaStreams.h"
-#include "CudnnAttention.h"
-#include "CudnnConvolution.h"
+#include "CudnnPlans.h"
 #include "Gpu.h"
+#include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Artifact/CudaTarget.h"
 
 #include <algorithm>
@@ -25,8 +25,6 @@ namespace {
 
 /// What cuBLASLt's algorithms may want of a queue at most; only what they take is allocated.
 constexpr int64_t kMostWorkspace = int64_t{32} << 20;
-/// Dynamic shared memory of a block that needs no attribute.
-constexpr int kSharedBytesWithoutAsking = 48 * 1024;
 
 int64_t alignmentOf(DevicePointer address) {
   return int64_t(std::min<DevicePointer>(address & (~address + 1), 256));
@@ -36,7 +34,7 @@ class CudaDevice : public Device, private Staging {
 public:
   CudaDevice(std::shared_ptr<Gpu> gpu, const CudaOptions &options, const CudaTarget &target)
       : gpu(std::move(gpu)), calls(this->gpu->calls()), options(options), target(target),
-        streams(this->gpu) {}
+        plans(std::make_unique<CudnnPlans>(this->gpu)), streams(this->gpu) {}
 
   ~CudaDevice() override {
     if (!gpu->select().isOk())
@@ -45,10 +43,7 @@ public:
     products.clear();
     if (blasHandle)
       (*blas)->destroy(blasHandle);
-    attentions.clear();
-    convolutions.clear();
-    if (cudnnHandle)
-      (*cudnn)->destroy(cudnnHandle);
+    plans.reset();
     kernels.reset();
     for (DevicePointer address : deviceMemory)
       calls.memFree(address);
@@ -131,10 +126,9 @@ private:
   std::optional<const BlasLtCalls *> blas;
   BlasHandle blasHandle = nullptr;
   std::unordered_map<const void *, std::unique_ptr<BlasProduct>> products; ///< by payload address
-  std::optional<const CudnnCalls *> cudnn;
-  CudnnHandle cudnnHandle = nullptr;
-  std::unordered_map<const void *, std::unique_ptr<CudnnAttention>> attentions;     ///< likewise
-  std::unordered_map<const void *, std::unique_ptr<CudnnConvolution>> convolutions; ///< likewise
+  std::unique_ptr<CudnnPlans> plans;
+  std::unordered_map<const void *, const CudnnAttention *> attentions;     ///< likewise
+  std::unordered_map<const void *, const CudnnConvolution *> convolutions; ///< likewise
   struct Workspace {
     DevicePointer address = 0;
     int64_t bytes = 0;
@@ -246,7 +240,7 @@ private:
     if (auto *p = std::get_if<Matmul>(&instruction.payload))
       return createProduct(*p, instruction.queue);
     if (auto *p = std::get_if<Convolution>(&instruction.payload))
-      return createConvolution(*p);
+      return createConvolution(*p, instruction.queue);
     if (auto *p = std::get_if<Attention>(&instruction.payload))
       return createAttention(*p, instruction.queue);
     if (std::holds_alternative<Pack>(instruction.payload))
@@ -269,11 +263,8 @@ private:
           gpu->text() + ": a block of kernel " + program->kernels[size_t(p.kernel)] + " wants " +
           std::to_string(p.sharedBytes) + " bytes of shared memory, this GPU has " +
           std::to_string(gpu->maxSharedBytes()));
-    if (p.sharedBytes > kSharedBytesWithoutAsking)
-      return gpu->check(calls.functionSetAttribute(kernels->function(p.kernel),
-                                                   kMaxDynamicSharedBytes, gpu->maxSharedBytes()),
-                        "cuFuncSetAttribute");
-    return Status::ok();
+    return kernels->allowShared(p.kernel, p.sharedBytes)
+        .at("kernel " + program->kernels[size_t(p.kernel)]);
   }
 
   Status createProduct(const Matmul &p, Queue queue) {
@@ -282,18 +273,22 @@ private:
       if (!found)
         return found.status().at(gpu->text());
       blas = *found;
-      if ((*blas)->create(&blasHandle) != BlasStatus::Success)
-        return Status::internal(gpu->text() + ": cublasLtCreate failed");
+      AUTOPAR_RETURN_IF_ERROR(
+          checkBlas(**blas, (*blas)->create(&blasHandle), gpu->text() + ": cublasLtCreate"));
     }
-    ProductAlignment alignment{
-        alignmentOfAllSlots(p.a),       alignmentOfAllSlots(p.b),
-        alignmentOfAllSlots(p.c),       alignmentOfAllSlots(p.residual < 0 ? p.c : p.residual),
-        p.bias < 0 ? 0 : at(p.bias, 0), p.residual < 0 ? 0 : at(p.residual, 0)};
+    ProductAlignment alignment;
+    alignment.a = alignmentOfAllSlots(p.a), alignment.b = alignmentOfAllSlots(p.b);
+    alignment.c = alignmentOfAllSlots(p.c);
+    if (p.bias >= 0)
+      alignment.bias = alignmentOfAllSlots(p.bias), alignment.biasAt = at(p.bias, 0);
+    if (p.residual >= 0)
+      alignment.residual = alignmentOfAllSlots(p.residual),
+      alignment.gradientAt = at(p.residual, 0);
     auto product = BlasProduct::create(**blas, blasHandle, p.geometry, alignment,
                                        std::max(plannedScratch(p.scratch), kMostWorkspace));
     if (!product)
       return product.status().at(gpu->text());
-    wantWorkspace((*product)->workspaceBytes(), p.scratch, queue);
+    AUTOPAR_RETURN_IF_ERROR(wantWorkspace((*product)->workspaceBytes(), p.scratch, queue));
     if (int64_t count = (*product)->onesCount(); count > 0) {
       Workspace &own = ones[int(p.geometry.biasType)];
       own.bytes = std::max(own.bytes, count * byteSize(p.geometry.biasType));
@@ -303,39 +298,26 @@ private:
   }
 
   Status createAttention(const Attention &p, Queue queue) {
-    AUTOPAR_RETURN_IF_ERROR(openCudnn("attention", "--attention products"));
     for (const std::vector<int32_t> *buffers : {&p.inputs, &p.outputs})
       for (int32_t buffer : *buffers)
         AUTOPAR_RETURN_IF_ERROR(checkAlignment(buffer, "attention", "--attention products"));
-    auto attention = CudnnAttention::create(**cudnn, cudnnHandle, p.geometry);
+    auto attention = plans->attention(p.geometry);
     if (!attention)
-      return attention.status().at(gpu->text());
-    wantWorkspace((*attention)->workspaceBytes(), p.scratch, queue);
-    attentions.emplace(&p, attention.take());
-    return Status::ok();
+      return attention.status();
+    attentions.emplace(&p, *attention);
+    return wantWorkspace((*attention)->workspaceBytes(), p.scratch, queue);
   }
 
-  Status createConvolution(const Convolution &p) {
-    AUTOPAR_RETURN_IF_ERROR(openCudnn("convolutions", "--convolutions kernels"));
+  Status createConvolution(const Convolution &p, Queue queue) {
     for (int32_t buffer : {p.x, p.w, p.y})
       AUTOPAR_RETURN_IF_ERROR(checkAlignment(buffer, "a convolution", "--convolutions kernels"));
-    auto convolution =
-        CudnnConvolution::create(**cudnn, cudnnHandle, p.geometry, plannedScratch(p.scratch));
+    auto convolution = plans->convolution(p.geometry, plannedScratch(p.scratch));
     if (!convolution)
-      return convolution.status().at(gpu->text());
-    convolutions.emplace(&p, convolution.take());
-    return Status::ok();
+      return convolution.status();
+    convolutions.emplace(&p, *convolution);
+    return wantWorkspace((*convolution)->workspaceBytes(), p.scratch, queue);
   }
 
-  Status openCudnn(const std::string &what, const std::string &without) {
-    if (cudnn)
-      return Status::ok();
-    auto found = gpu->all().cudnn(what, without);
-    if (!found)
-      return found.status().at(gpu->text());
-    cudnn = *found;
-    return checkCudnn(**cudnn, (*cudnn)->create(&cudnnHandle), gpu->text() + ": cudnnCreate");
-  }
   Status checkAlignment(int32_t buffer, const std::string &what, const std::string &without) const {
     if (alignmentOfAllSlots(buffer) >= 16)
       return Status::ok();
@@ -347,13 +329,21 @@ private:
   int64_t plannedScratch(int32_t scratch) const {
     return scratch < 0 ? 0 : program->buffers[size_t(scratch)].bytes;
   }
-  void wantWorkspace(int64_t bytes, int32_t scratch, Queue queue) {
+  Status wantWorkspace(int64_t bytes, int32_t scratch, Queue queue) {
+    Workspace &own = workspaces[size_t(queue)];
     if (bytes > plannedScratch(scratch))
-      workspaces[size_t(queue)].bytes = std::max(workspaces[size_t(queue)].bytes, bytes);
+      own.bytes = std::max(own.bytes, bytes);
+    else if (bytes > 0 && alignmentOfAllSlots(scratch) < kCudaScratchAlignment)
+      return Status::mismatch(gpu->text() + ": buffer " + program->buffers[size_t(scratch)].name +
+                              ", a library's workspace, does not start at a multiple of " +
+                              std::to_string(kCudaScratchAlignment) +
+                              " bytes; compile the model with this version");
+    return Status::ok();
   }
   DevicePointer workspaceOf(int64_t bytes, int32_t scratch, Queue queue, int32_t slot) const {
-    return scratch >= 0 && bytes <= plannedScratch(scratch) ? at(scratch, slot)
-                                                            : workspaces[size_t(queue)].address;
+    return bytes == 0                         ? 0
+           : bytes <= plannedScratch(scratch) ? at(scratch, slot)
+                                              : workspaces[size_t(queue)].address;
   }
 
   int64_t alignmentOfAllSlots(int32_t buffer) const {
@@ -435,10 +425,10 @@ private:
     DevicePointer workspace = workspaceOf(attention.workspaceBytes(), p.scratch, queue, slot);
     return attention.run(inputs, outputs, workspace, stream).at(gpu->text());
   }
-  Status run(const Convolution &p, Queue, int32_t slot, Stream stream) {
-    DevicePointer workspace = p.scratch < 0 ? 0 : at(p.scratch, slot);
-    return convolutions.at(&p)
-        ->run(at(p.x, slot), at(p.w, slot), at(p.y, slot), workspace, stream)
+  Status run(const Convolution &p, Queue queue, int32_t slot, Stream stream) {
+    const CudnnConvolution &convolution = *convolutions.at(&p);
+    DevicePointer workspace = workspaceOf(convolution.workspaceBytes(), p.scratch, queue, slot);
+    return convolution.run(at(p.x, slot), at(p.w, slot), at(p.y, slot), workspace, stream)
         .at(gpu->text());
   }
   Status run(const Copy &p, Queue, int32_t slot, Stream stream) {

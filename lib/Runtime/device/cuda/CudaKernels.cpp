@@ -13,11 +13,11 @@ Result<std::unique_ptr<CudaKernels>> CudaKernels::load(std::shared_ptr<Gpu> gpu,
                                                        const std::vector<std::string> &symbols) {
   std::unique_ptr<CudaKernels> kernels(new CudaKernels(gpu));
   bool fits = !cubin.empty() && gpu->capability() == target.chip;
-  const void *image = fits ? static_cast<const void *>(cubin.data()) : ptx.data();
-  char log[4096] = {};
-  int names[] = {kJitErrorLog, kJitErrorLogBytes};
-  void *values[] = {log, reinterpret_cast<void *>(uintptr_t(sizeof(log) - 1))};
-  DriverError error = gpu->calls().moduleLoadDataEx(&kernels->module, image, 2, names, values);
+  std::string log;
+  // A driver may be older than the assembler that made the cubin, and assembles PTX itself.
+  DriverError error = fits ? kernels->give(cubin.data(), log) : DriverError::NoBinaryForDevice;
+  if (error != DriverError::Success)
+    error = kernels->give(ptx.data(), log);
   if (error == DriverError::UnsupportedPtxVersion)
     return Status::mismatch(
         gpu->text() + ": the CUDA driver is too old: the artifact's kernels are PTX " +
@@ -26,7 +26,7 @@ Result<std::unique_ptr<CudaKernels>> CudaKernels::load(std::shared_ptr<Gpu> gpu,
         std::to_string(gpu->all().driverVersion() % 1000 / 10));
   if (error != DriverError::Success)
     return gpu->check(error, std::string("the artifact's kernels are refused") +
-                                 (log[0] ? ": " + std::string(log) : ""));
+                                 (log.empty() ? "" : ": " + log));
   for (const std::string &symbol : symbols) {
     Function function = nullptr;
     if (gpu->calls().moduleGetFunction(&function, kernels->module, symbol.c_str()) !=
@@ -34,7 +34,28 @@ Result<std::unique_ptr<CudaKernels>> CudaKernels::load(std::shared_ptr<Gpu> gpu,
       return Status::badInput("kernels: symbol " + symbol + " is missing");
     kernels->functions.push_back(function);
   }
+  kernels->sharedBytes.resize(symbols.size());
   return kernels;
+}
+
+DriverError CudaKernels::give(const void *image, std::string &log) {
+  char text[4096] = {};
+  int names[] = {kJitErrorLog, kJitErrorLogBytes};
+  void *values[] = {text, reinterpret_cast<void *>(uintptr_t(sizeof(text) - 1))};
+  DriverError error = gpu->calls().moduleLoadDataEx(&module, image, 2, names, values);
+  log = text;
+  return error;
+}
+
+// Without asking a block gets 48 KiB less what it shares statically.
+Status CudaKernels::allowShared(int32_t kernel, int bytes) {
+  int &allowed = sharedBytes[size_t(kernel)];
+  if (bytes <= allowed)
+    return Status::ok();
+  allowed = bytes;
+  return gpu->check(
+      gpu->calls().functionSetAttribute(function(kernel), kMaxDynamicSharedBytes, bytes),
+      "cuFuncSetAttribute, " + std::to_string(bytes) + " bytes of shared memory");
 }
 
 CudaKernels::~CudaKernels() {

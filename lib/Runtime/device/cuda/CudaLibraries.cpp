@@ -62,9 +62,8 @@ Result<std::shared_ptr<CudaLibraries>> CudaLibraries::open(const std::string &fo
 
 Result<void *> CudaLibraries::openAny(const std::vector<std::string> &sonames,
                                       const std::string &use) const {
-  std::string tried;
-  for (const std::string &soname : sonames) {
-    for (const std::string &folder : folders) {
+  for (const std::string &folder : folders)
+    for (const std::string &soname : sonames) {
       std::string path = folder + "/" + soname;
       if (access(path.c_str(), F_OK) != 0)
         continue;
@@ -72,6 +71,8 @@ Result<void *> CudaLibraries::openAny(const std::vector<std::string> &sonames,
         return library;
       return missing(use + " cannot be opened: " + dlerror());
     }
+  std::string tried;
+  for (const std::string &soname : sonames) {
     if (void *library = dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL))
       return library;
     tried += (tried.empty() ? "" : " nor ") + soname;
@@ -79,7 +80,8 @@ Result<void *> CudaLibraries::openAny(const std::vector<std::string> &sonames,
   std::string where;
   for (const std::string &folder : folders)
     where += folder + ", ";
-  return missing(use + " is missing: neither " + tried + " in " + where +
+  return missing(use + " is missing: " + (sonames.size() > 1 ? "neither " : "no ") + tried +
+                 " in " + where +
                  "the system's library folders; --cuda-libraries FOLDER or AUTOPAR_CUDA_LIBRARIES "
                  "says where it is");
 }
@@ -115,22 +117,33 @@ Result<const BlasLtCalls *> CudaLibraries::blasLt() {
   std::lock_guard lock(mutex);
   if (!blasCalls) {
     auto library =
-        openAny({"libcublasLt.so.13", "libcublasLt.so.12"}, "cuBLASLt, which multiplies matrices,");
+        openAny(ofCudaVersions("libcublasLt.so"), "cuBLASLt, which multiplies matrices,");
     if (!library)
-      return library.status();
+      return library.status().at("with a driver of CUDA " + versionText(version));
     BlasLtCalls found;
 #define AUTOPAR_FIND(name, symbol, parameters)                                                     \
   AUTOPAR_RETURN_IF_ERROR(find(*library, #symbol, found.name).at("cuBLASLt"));
     AUTOPAR_CUBLASLT_CALLS(AUTOPAR_FIND)
 #undef AUTOPAR_FIND
+    AUTOPAR_RETURN_IF_ERROR(
+        find(*library, "cublasLtGetStatusName", found.statusName).at("cuBLASLt"));
     blasCalls = found;
   }
   return &*blasCalls;
 }
 
+std::vector<std::string> CudaLibraries::ofCudaVersions(const std::string &name) const {
+  std::vector<std::string> sonames{name + ".12"};
+  if (version >= kCuda13)
+    sonames.insert(sonames.begin(), name + ".13");
+  return sonames;
+}
+
 void CudaLibraries::openWhatCudnnWants() const {
-  for (const char *soname :
-       {"libcublasLt.so.13", "libcublasLt.so.12", "libnvrtc.so.13", "libnvrtc.so.12"}) {
+  std::vector<std::string> sonames = ofCudaVersions("libcublasLt.so");
+  for (std::string &soname : ofCudaVersions("libnvrtc.so"))
+    sonames.push_back(soname);
+  for (const std::string &soname : sonames) {
     auto library = openAny({soname}, soname);
     void *symbol = library ? dlsym(*library, "nvrtcVersion") : nullptr;
     Dl_info found;

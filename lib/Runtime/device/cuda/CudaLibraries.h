@@ -18,13 +18,15 @@ namespace autopar::runtime::cuda {
 
 /// The oldest driver whose interface is all that is used here, as cuDriverGetVersion says it.
 constexpr int kOldestDriver = 12000;
+/// The oldest driver on which libraries of CUDA 13 run.
+constexpr int kCuda13 = 13000;
 
 /// Thread-safe. Libraries stay open until the process ends.
 class CudaLibraries {
 public:
   /// Opens the driver and looks for devices. Libraries are looked for in `folders` (separated by
-  /// colons), then in those of AUTOPAR_CUDA_LIBRARIES, then where the system looks. NoDevice says
-  /// what is missing.
+  /// colons), then in those of AUTOPAR_CUDA_LIBRARIES, then where the system looks, by the newest
+  /// name that the driver's version allows. NoDevice says what is missing.
   static Result<std::shared_ptr<CudaLibraries>> open(const std::string &folders);
 
   const DriverCalls &driver() const { return calls; }
@@ -45,6 +47,8 @@ private:
   /// cuDNN looks for cuBLASLt and for NVRTC, which compiles its graphs, by their sonames, and NVRTC
   /// so for its builtins, which lie beside it. That finds what is open already, wherever it lies.
   void openWhatCudnnWants() const;
+  /// Names of a library of CUDA that run on this driver, newest first.
+  std::vector<std::string> ofCudaVersions(const std::string &name) const;
   Result<void *> openAny(const std::vector<std::string> &sonames, const std::string &use) const;
 
   std::vector<std::string> folders;

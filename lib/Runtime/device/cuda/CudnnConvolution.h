@@ -24,6 +24,7 @@ public:
   create(const CudnnCalls &calls, CudnnHandle handle, const artifact::ConvolutionGeometry &geometry,
          int64_t mostWorkspace);
 
+  int64_t workspaceBytes() const { return plan->workspaceBytes(); }
   Status run(DevicePointer x, DevicePointer w, DevicePointer y, DevicePointer workspace,
              Stream stream) const;
 

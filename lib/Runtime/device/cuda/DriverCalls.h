@@ -15,6 +15,7 @@ enum class DriverError : int {
   NotInitialized = 3,
   NoDevice = 100,
   InvalidDevice = 101,
+  InvalidImage = 200,
   InvalidContext = 201,
   NoBinaryForDevice = 209,
   InvalidPtx = 218,
