@@ -96,3 +96,127 @@ def test_libraries_lie_in_packages(tmp_path: pathlib.Path) -> None:
     said = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(tmp_path))).stdout
     for name in ("cu13", "cudnn", "nccl", "cublas", "cuda_nvrtc"):
         assert str(tmp_path / "nvidia" / name / "lib") in said
+
+
+def packed_with(packed: pathlib.Path, folder: pathlib.Path, **parts: list) -> pathlib.Path:
+    """A copy of the folder with other cases."""
+    shutil.copytree(packed, folder)
+    cases = json.loads((packed / "cases.json").read_text())
+    (folder / "cases.json").write_text(json.dumps({"cases": [], "processes": [], "speed": [], **{name: cases.get(name) for name in parts}, **parts}))
+    return folder
+
+
+def replace(program: pathlib.Path, text: str) -> None:
+    program.unlink(missing_ok=True)
+    program.write_text(f"#!/bin/sh\n{text}")
+    program.chmod(0o755)
+
+
+def test_ranks_as_processes_compute_the_same_and_end_when_one_is_lost(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    processes = json.loads((packed / "cases.json").read_text())["processes"]
+    folder = packed_with(packed, tmp_path / "gpu", processes=processes)
+    for program in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest"):
+        replace(folder / "bin" / program, "exit 1")
+    done = check(folder, "--no-torch", AUTOPAR_EMULATED_CUDA_DEVICES="4", AUTOPAR_EMULATED_NCCL_FOLDER=str(tmp_path))
+    found = [line for line in rows(done.stdout) if " processes " in line or "NCCL" in line]
+    assert any("NCCL, world sizes up to 4" in line and "28 tests" in line for line in found), done.stdout
+    assert [line.split()[0] for line in found] == ["ok"] * 4, done.stdout
+    assert "gpt2-training-gpus, 4 processes: " in found[1] and "differs from the CPU" in found[1]
+    assert "gpt2-pipeline-gpus, rank 3 of 4 is killed: all others ended within " in found[3]
+    alone = check(packed_with(packed, tmp_path / "alone", processes=processes), "--no-torch")
+    assert alone.stdout.count("it takes 2 GPUs or more, NCCL has 1") == 2, alone.stdout
+
+
+def test_a_library_that_is_too_old_is_no_failure_of_ours(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    old = "rank 0: cuDNN is too old: it is 9.8.0, needed is 9.11.0 or newer"
+    newer = "the gradient of attention with 32 keys, no multiple of 128, needs cuDNN 9.16 or newer"
+    case = {"name": "old", "folder": "gpt2", "artifact": "1.bin", "arguments": [], "tolerance": 1}
+    folder = packed_with(packed, tmp_path / "gpu", cases=[case])
+
+    def tests(*reasons: str) -> str:
+        failed = [f"T.cpp:1: Failure\n{reason}\n\n[  FAILED  ] A.B{i} (3 ms)" for i, reason in enumerate(reasons)]
+        return "cat <<'END'\n" + "\n".join([*failed, "[==========] 9 tests from 1 test suite ran.", "[  FAILED  ] 2 tests, listed below:"]) + "\nEND\nexit 1\n"
+
+    replace(folder / "bin" / "CudaDeviceTest", tests("3 is not 4"))
+    replace(folder / "bin" / "CudaAttentionTest", tests(old, newer))
+    replace(folder / "bin" / "CudaConvolutionTest", tests(old, "3 is not 4"))
+    replace(folder / "bin" / "CudaConformanceTest", tests("NCCL is too old: it is 2.10.3, needed is 2.14.0 or newer"))
+    replace(folder / "bin" / "autopar-run", f"echo 'autopar-run: error: {newer}' >&2; exit 78\n")
+    done = check(folder, "--no-torch")
+    said = rows(done.stdout)
+    assert [line[:9].strip() for line in said[:6]] == ["FAILED", "not there", "FAILED", "not there", "not there", "not there"], done.stdout
+    assert "cuDNN is too old: it is 9.8.0" in said[1] and "2.10.3" in said[3] and "needs cuDNN 9.16" in said[5], done.stdout
+
+
+def test_the_sanitizer_does_not_report_what_libraries_try(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Libraries ask the driver for what it may not have; that is no error of theirs."""
+    cases = json.loads((packed / "cases.json").read_text())["cases"]
+    folder = packed_with(packed, tmp_path / "gpu", cases=cases[:1])
+    for program in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest", "CudaConformanceTest"):
+        replace(folder / "bin" / program, "exit 1")
+    (tmp_path / "tools").mkdir()
+    replace(tmp_path / "tools" / "compute-sanitizer", 'echo "========= $*"\n')
+    done = check(folder, "--no-torch", PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
+    assert any(line.startswith("ok ") and "--tool memcheck --report-api-errors no" in line for line in rows(done.stdout)), done.stdout
+
+
+def test_pytorch_alone_trains_first_and_keeps_what_it_compiled(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """With a PyTorch that only says where its cache is, and fails where a step is captured."""
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").write_text(
+        "import json, os, sys\n"
+        "if sys.argv[2] == 'train' and len(sys.argv) < 7:\n    sys.exit('RuntimeError: it cannot be captured')\n"
+        "how = ' '.join(sys.argv[6:]) or 'whole'\n"
+        "print(json.dumps({'median_ms': 1.0, 'how': how, 'version': os.environ['TORCHINDUCTOR_CACHE_DIR']}))\nsys.exit(0)\n")
+    speed = [{"name": mode, "artifact": "none", "tokens": 1, "arguments": [], "torch": ["bert-base", mode, "f32", "1", "8"]} for mode in ("infer", "train")]
+    folder = packed_with(packed, tmp_path / "gpu", speed=speed)
+    done = check(folder, "--torch-only", "--torch-cache", str(tmp_path / "kept"), PYTHONPATH=str(tmp_path))
+    said = rows(done.stdout)
+    assert done.returncode == 0 and [line.split()[2] for line in said] == ["train,", "infer,"], done.stdout + done.stderr
+    assert "captured it fails: RuntimeError: it cannot be captured" in said[0] and "whole" in said[1]
+    assert all(str(tmp_path / "kept") in line for line in said) and (tmp_path / "kept").is_dir()
+
+
+def test_the_models_beside_ours_take_what_ours_take() -> None:
+    """Tiny ones on the CPU, by Debian's PyTorch, which has no compiler: a hidden token is not seen, types and pooler count, and a step learns."""
+    program = """
+import math, sys, torch
+sys.path.insert(0, sys.argv[1])
+from torch.nn import functional
+def attention(q, k, v, attn_mask=None, is_causal=False):
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = scores if attn_mask is None else scores + attn_mask
+    hidden = torch.ones_like(scores, dtype=torch.bool).triu(1) & is_causal
+    return torch.softmax(scores.masked_fill(hidden, -math.inf), -1) @ v
+if not hasattr(functional, "scaled_dot_product_attention"):
+    functional.scaled_dot_product_attention = attention
+import torch_speed
+torch.manual_seed(0)
+size = torch_speed.Size(vocab=31, positions=16, causal=False, hidden=32, heads=4, layers=2)
+bert = torch_speed.make_model(size).eval()
+ids, mask, types = torch_speed.make_inputs(size, 3, 8, "cpu")
+mask[:] = 1
+mask[:, 7] = 0
+other = ids.clone()
+other[:, 7] = (ids[:, 7] + 1) % 31
+with torch.no_grad():
+    (states, pooled), (again, _), (typed, _) = bert(ids, mask, types), bert(other, mask, types), bert(ids, mask, types + 1)
+assert states.shape == (3, 8, 32) and pooled.shape == (3, 32) and pooled.abs().max() <= 1
+assert torch.equal(states[:, :7], again[:, :7]) and not torch.equal(states, typed)
+size = size._replace(causal=True)
+gpt2 = torch_speed.make_model(size)
+(ids,), labels = torch_speed.make_inputs(size, 3, 8, "cpu"), torch.randint(31, (3, 8))
+assert gpt2(ids).shape == (3, 8, 31)
+optimizer = torch.optim.AdamW(gpt2.parameters(), lr=1e-2)
+losses = []
+def loss():
+    value = torch_speed.loss_of(gpt2, ids, labels)
+    losses.append(float(value))
+    return value
+for _ in range(20):
+    torch_speed.update(loss, gpt2, optimizer)
+assert losses[-1] < losses[0] / 2, losses
+"""
+    done = subprocess.run(["/usr/bin/python3", "-c", program, SCRIPTS / "checks"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

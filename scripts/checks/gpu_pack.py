@@ -58,6 +58,8 @@ def small_cases() -> List[Dict[str, Any]]:
     labels = np.random.default_rng(1).integers(0, 10, (2,), dtype=np.int64)
     images_step = dict(resnet, sizes=dict(resnet["sizes"], blocks="1,1,1,1"), steps=3, inputs={"input": images, "labels": labels},
                        train=autopar.Train("softmax_cross_entropy(output, labels)", autopar.AdamW(lr=1e-3)))
+    # A number of keys whose gradient every cuDNN has.
+    long = {"sizes": dict(SMALL, positions=128), "bind": {"batch": 2, "seq": 128}, "inputs": token_inputs(2, 128, 101, ["input_ids", "labels"])}
     return [
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
@@ -68,9 +70,20 @@ def small_cases() -> List[Dict[str, Any]]:
         dict(images_step, name="resnet-training", ranks=[1], tolerance=1e-3),
         dict(step, name="gpt2-training", ranks=[1, 4], tolerance=1e-3),
         dict(step, name="gpt2-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
+        dict(step, name="gpt2-training-128-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"], **long),
         dict(step, name="gpt2-training-fp16", ranks=[1], tolerance=1e-2, options=["--precision", "fp16"]),
         dict(step, name="gpt2-training-odd-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"], sizes=odd, bind={"batch": 8, "seq": 64}, steps=2,
              inputs=token_inputs(8, 64, 515, ["input_ids", "labels"])),
+    ]
+
+
+def process_cases() -> List[Dict[str, Any]]:
+    """Of ranks with a GPU each: sums over all, and a pipeline, which sends messages and of which a rank is killed."""
+    step = {"model": "gpt2-124m", "sizes": SMALL, "bind": {"batch": 8, "seq": 32}, "inputs": token_inputs(8, 32, 101, ["input_ids", "labels"]), "steps": 5,
+            "train": autopar.Train(LOSS, autopar.AdamW(lr=1e-3), clip_norm=1.0), "tolerance": 1e-3, "ranks": [2, 4, 8]}
+    return [
+        dict(step, name="gpt2-training-gpus", is_killed=False),
+        dict(step, name="gpt2-pipeline-gpus", options=["--stages", "2", "--micro-batches", "2"], cpu_options=[], is_killed=True),
     ]
 
 
@@ -79,24 +92,36 @@ def compile_case(case: Dict[str, Any], model: pathlib.Path, artifact: pathlib.Pa
                     options=["--quiet", "--target", target, *case.get("options", [])])
 
 
-def pack_case(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path) -> List[Dict[str, Any]]:
-    """Inputs, expected results and one artifact per number of ranks; returns the lines of cases.json."""
+def pack_files(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path) -> List[str]:
+    """Inputs, expected results and one artifact per number of ranks; returns what autopar-run is given, but for the steps."""
     own = folder / case["name"]
     (own / "expected").mkdir(parents=True)
     model = own / "model.onnx"  # where artifacts find what is no weight: a mask as long as the sequence
     models.save(case["model"], model, weights=False, **case["sizes"])
-    arguments = ["--init", case.get("init", INIT), "--steps", str(case.get("steps", 1)), "--quiet"]
+    arguments = ["--init", case.get("init", INIT)]
     for name, values in case["inputs"].items():
         np.save(own / f"{name}.npy", values)
         arguments += ["--input", f"{name}={name}.npy"]
-    compile_case(case, model, scratch / "cpu.bin", "cpu", 1)
-    subprocess.run([autopar.find_tool("autopar-run"), scratch / "cpu.bin", *arguments, "--output-dir", own / "expected"], cwd=own, check=True)
-    lines = []
+    compile_case(dict(case, options=case.get("cpu_options", case.get("options", []))), model, scratch / "cpu.bin", "cpu", 1)
+    subprocess.run([autopar.find_tool("autopar-run"), scratch / "cpu.bin", *arguments, "--steps", str(case.get("steps", 1)), "--quiet",
+                    "--output-dir", own / "expected"], cwd=own, check=True)
     for ranks in case["ranks"]:
         compile_case(case, model, own / f"{ranks}.bin", "cuda", ranks)
-        name = case["name"] + (f", {ranks} ranks on one GPU" if ranks > 1 else "")
-        lines.append({"name": name, "folder": case["name"], "artifact": f"{ranks}.bin", "arguments": arguments, "tolerance": case["tolerance"]})
-    return lines
+    return arguments
+
+
+def pack_case(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path) -> List[Dict[str, Any]]:
+    """Returns the lines of cases.json: one per number of ranks."""
+    arguments = [*pack_files(case, folder, scratch), "--steps", str(case.get("steps", 1)), "--quiet"]
+    return [{"name": case["name"] + (f", {ranks} ranks on one GPU" if ranks > 1 else ""), "folder": case["name"], "artifact": f"{ranks}.bin",
+             "arguments": arguments, "tolerance": case["tolerance"]} for ranks in case["ranks"]]
+
+
+def pack_processes(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path) -> Dict[str, Any]:
+    """Returns the line of cases.json for ranks that are processes."""
+    arguments = pack_files(case, folder, scratch)
+    return {"name": case["name"], "folder": case["name"], "artifacts": {str(ranks): f"{ranks}.bin" for ranks in case["ranks"]}, "arguments": arguments,
+            "steps": case["steps"], "tolerance": case["tolerance"], "is_killed": case["is_killed"]}
 
 
 #: Name, model, mode, type, batch and length of a sequence.
@@ -127,14 +152,24 @@ def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
     return lines
 
 
-def copy_program(program: pathlib.Path, folder: pathlib.Path) -> None:
-    """A program, and the libraries that not every machine has, compressed: one of them is larger than all else together."""
-    shutil.copy2(program, folder / "bin" / program.name)
+def compress(library: pathlib.Path, packed: pathlib.Path) -> None:
+    if not packed.exists():
+        packed.write_bytes(lzma.compress(library.read_bytes(), preset=0))
+
+
+def copy_libraries(program: pathlib.Path, folder: pathlib.Path, own: str) -> None:
+    """The libraries that not every machine has, compressed: one of them is larger than all else together."""
     for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout.splitlines():
         name, _, path = line.strip().partition(" => ")
-        packed = folder / ("lib-gnu" if GNU.match(name) else "lib") / f"{name}.xz"
-        if path and not SYSTEM.match(name) and not packed.exists():
-            packed.write_bytes(lzma.compress(pathlib.Path(path.split(" ")[0]).read_bytes(), preset=0))
+        if path and not SYSTEM.match(name):
+            compress(pathlib.Path(path.split(" ")[0]), folder / ("lib-gnu" if GNU.match(name) else own) / f"{name}.xz")
+
+
+def copy_gloo(folder: pathlib.Path) -> None:
+    """By which ranks that are processes meet. Apart: what it takes of the network is also NCCL's, which wants the machine's own."""
+    plugin = BUILD / "lib" / "libautopar_gloo.so"
+    compress(plugin, folder / "lib-gloo" / f"{plugin.name}.xz")
+    copy_libraries(plugin, folder, "lib-gloo")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -148,17 +183,20 @@ def main() -> int:
     arguments = parse_arguments()
     folder: pathlib.Path = arguments.folder.resolve()
     scratch = folder / "scratch"
-    for part in ("bin", "lib", "lib-gnu", "scratch"):
+    for part in ("bin", "lib", "lib-gnu", "lib-gloo", "scratch"):
         (folder / part).mkdir(parents=True)
     tests = [BUILD / "unittests" / name for name in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest", "CudaConformanceTest")]
     for program in (autopar.find_tool("autopar-run"), *tests):
-        copy_program(program, folder)
+        shutil.copy2(program, folder / "bin" / program.name)
+        copy_libraries(program, folder, "lib")
+    copy_gloo(folder)
     cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]
+    processes = [pack_processes(case, folder, scratch) for case in process_cases()]
     speed = [] if arguments.no_speed else pack_speed(folder)
     shutil.rmtree(scratch)
-    (folder / "cases.json").write_text(json.dumps({"cases": cases, "speed": speed}, indent=1) + "\n")
+    (folder / "cases.json").write_text(json.dumps({"cases": cases, "processes": processes, "speed": speed}, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{folder}: {len(cases)} cases, {len(speed)} timings, {size / 2**20:.1f} MiB")
+    print(f"{folder}: {len(cases) + len(processes)} cases, {len(speed)} timings, {size / 2**20:.1f} MiB")
     if size > MOST_BYTES:
         print(f"error: more than {MOST_BYTES >> 20} MiB", file=sys.stderr)
         return 1

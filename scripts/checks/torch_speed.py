@@ -1,93 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_speed.py MODEL MODE DTYPE BATCH SEQ`: the median time of a step by PyTorch's compiler, for scripts/gpu-check. Prints one JSON line.
+"""`torch_speed.py MODEL MODE DTYPE BATCH SEQ [WHY]`: the median time of a step by PyTorch's compiler, for scripts/gpu-check. Prints one JSON line.
 
-Models of the same sizes as those of autopar.models, with weights drawn at random; MODE is train (AdamW, clipping) or infer.
+Models of the same sizes and inputs as those of autopar.models, with weights drawn at random; MODE is train (AdamW, clipping) or infer. A training step
+is one CUDA graph, as AutoPar's is: loss and gradients as the compiler makes them, clipping and a fused AdamW behind them. Where that fails, WHY says so
+to a second call: then the compiler captures what it compiles, and clipping and AdamW run behind that.
 """
 
 import json
 import statistics
 import sys
 import time
+from typing import Callable, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-HIDDEN, HEADS, LAYERS = 768, 12, 12
-SIZES = {"gpt2-124m": {"vocab": 50257, "positions": 1024, "causal": True}, "bert-base": {"vocab": 30522, "positions": 512, "causal": False}}
+
+class Size(NamedTuple):
+    vocab: int
+    positions: int
+    causal: bool
+    hidden: int = 768
+    heads: int = 12
+    layers: int = 12
+
+
+SIZES = {"gpt2-124m": Size(50257, 1024, True), "bert-base": Size(30522, 512, False)}
 
 
 class Block(nn.Module):
     """Attention and a multilayer perceptron; the norms lie before them in gpt2 and behind them in bert."""
 
-    def __init__(self, causal: bool) -> None:
+    def __init__(self, size: Size) -> None:
         super().__init__()
-        self.causal = causal
-        self.first, self.second = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
-        self.attention, self.projection = nn.Linear(HIDDEN, 3 * HIDDEN), nn.Linear(HIDDEN, HIDDEN)
-        self.up, self.down = nn.Linear(HIDDEN, 4 * HIDDEN), nn.Linear(4 * HIDDEN, HIDDEN)
+        self.causal, self.heads, hidden = size.causal, size.heads, size.hidden
+        self.first, self.second = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.attention, self.projection = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
 
-    def attend(self, x: Tensor) -> Tensor:
-        batch, seq, _ = x.shape
-        q, k, v = self.attention(x).view(batch, seq, 3, HEADS, HIDDEN // HEADS).permute(2, 0, 3, 1, 4)
-        out = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        return self.projection(out.transpose(1, 2).reshape(batch, seq, HIDDEN))
+    def attend(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
+        batch, seq, hidden = x.shape
+        q, k, v = self.attention(x).view(batch, seq, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
+        bias = None if bias is None else bias.to(q.dtype)
+        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=self.causal)
+        return self.projection(out.transpose(1, 2).reshape(batch, seq, hidden))
 
     def think(self, x: Tensor) -> Tensor:
         return self.down(functional.gelu(self.up(x), approximate="tanh" if self.causal else "none"))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
         if self.causal:
-            x = x + self.attend(self.first(x))
+            x = x + self.attend(self.first(x), bias)
             return x + self.think(self.second(x))
-        x = self.first(x + self.attend(x))
+        x = self.first(x + self.attend(x, bias))
         return self.second(x + self.think(x))
 
 
-class Model(nn.Module):
-    def __init__(self, vocab: int, positions: int, causal: bool) -> None:
+class Gpt2(nn.Module):
+    """Tokens to logits, by the table of the tokens."""
+
+    def __init__(self, size: Size) -> None:
         super().__init__()
-        self.causal = causal
-        self.tokens, self.positions, self.norm = nn.Embedding(vocab, HIDDEN), nn.Embedding(positions, HIDDEN), nn.LayerNorm(HIDDEN)
-        self.blocks = nn.ModuleList(Block(causal) for _ in range(LAYERS))
+        self.tokens, self.positions, self.norm = nn.Embedding(size.vocab, size.hidden), nn.Embedding(size.positions, size.hidden), nn.LayerNorm(size.hidden)
+        self.blocks = nn.ModuleList(Block(size) for _ in range(size.layers))
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
-        x = x if self.causal else self.norm(x)
         for block in self.blocks:
-            x = block(x)
-        return functional.linear(self.norm(x), self.tokens.weight) if self.causal else x
+            x = block(x, None)
+        return functional.linear(self.norm(x), self.tokens.weight)
 
 
-def main() -> None:
-    name, mode, dtype, batch, seq = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-    size = SIZES[name]
-    model = Model(**size).cuda()
-    ids = torch.randint(size["vocab"], (batch, seq), device="cuda")
-    labels = torch.randint(size["vocab"], (batch, seq), device="cuda")
-    narrow = torch.autocast("cuda", torch.bfloat16, enabled=dtype == "bf16")
-    if mode == "train":
-        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+class Bert(nn.Module):
+    """Tokens, a mask of them and their types to the last states and what the pooler makes of the first."""
 
-        def loss_of(inputs: Tensor, wanted: Tensor) -> Tensor:
-            with narrow:
-                logits = model(inputs)
-            return functional.cross_entropy(logits.float().flatten(0, 1), wanted.flatten())
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.tokens, self.types, self.positions = (nn.Embedding(count, size.hidden) for count in (size.vocab, 2, size.positions))
+        self.norm, self.pooler = nn.LayerNorm(size.hidden), nn.Linear(size.hidden, size.hidden)
+        self.blocks = nn.ModuleList(Block(size) for _ in range(size.layers))
 
-        compiled = torch.compile(loss_of, mode="max-autotune")
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> "tuple[Tensor, Tensor]":
+        x = self.tokens(ids) + self.types(types) + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        bias = (1.0 - mask[:, None, None, :].to(x.dtype)) * torch.finfo(x.dtype).min
+        x = self.norm(x)
+        for block in self.blocks:
+            x = block(x, bias)
+        return x, torch.tanh(self.pooler(x[:, 0]))
 
-        def step() -> None:
-            optimizer.zero_grad(set_to_none=True)
-            compiled(ids, labels).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-    else:
-        forward = torch.compile(model.eval(), mode="max-autotune")
 
-        def step() -> None:
-            with torch.no_grad(), narrow:
-                forward(ids)
+def make_model(size: Size) -> nn.Module:
+    return Gpt2(size) if size.causal else Bert(size)
 
+
+def make_inputs(size: Size, batch: int, seq: int, device: str) -> "list[Tensor]":
+    ids = torch.randint(size.vocab, (batch, seq), device=device)
+    return [ids] if size.causal else [ids, torch.randint(2, (batch, seq), device=device), torch.zeros_like(ids)]
+
+
+def loss_of(model: nn.Module, ids: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(model(ids).float().flatten(0, 1), labels.flatten())
+
+
+def update(loss: Callable[[], Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """A training step."""
+    optimizer.zero_grad(set_to_none=True)
+    loss().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+def captured(step: Callable[[], None], optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    """The step as one graph, as PyTorch's notes on CUDA graphs capture a whole network: run before on a stream of its own, and without gradients."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    optimizer.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def training_step(size: Size, batch: int, seq: int, narrow: bool, captures: bool) -> Callable[[], None]:
+    model = make_model(size).cuda()
+    (ids,), labels = make_inputs(size, batch, seq, "cuda"), torch.randint(size.vocab, (batch, seq), device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True, capturable=captures)
+
+    def loss() -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16, enabled=narrow):
+            return loss_of(model, ids, labels)
+
+    compiled = torch.compile(loss, mode="max-autotune-no-cudagraphs" if captures else "max-autotune")
+
+    def step() -> None:
+        update(compiled, model, optimizer)
+
+    return captured(step, optimizer) if captures else step
+
+
+def inference(size: Size, batch: int, seq: int, narrow: bool) -> Callable[[], None]:
+    forward = torch.compile(make_model(size).cuda().eval(), mode="max-autotune")
+    inputs = make_inputs(size, batch, seq, "cuda")
+
+    def step() -> None:
+        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=narrow):
+            forward(*inputs)
+
+    return step
+
+
+def time_steps(step: Callable[[], None]) -> float:
+    """The median of 20, in milliseconds."""
     times = []
     for count in range(30):
         torch.cuda.synchronize()
@@ -96,7 +164,22 @@ def main() -> None:
         torch.cuda.synchronize()
         if count >= 10:
             times.append((time.perf_counter() - begin) * 1e3)
-    print(json.dumps({"median_ms": statistics.median(times), "version": torch.__version__}))
+    return statistics.median(times)
+
+
+def main() -> None:
+    name, mode, dtype, batch, seq = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+    why = " ".join(sys.argv[6:])
+    how = "the forward pass captured"
+    if mode == "infer":
+        step = inference(SIZES[name], batch, seq, dtype == "bf16")
+    elif why:
+        how = f"clipping and AdamW outside of its graphs ({why})"
+        step = training_step(SIZES[name], batch, seq, dtype == "bf16", False)
+    else:
+        how = "the whole step captured"
+        step = training_step(SIZES[name], batch, seq, dtype == "bf16", True)
+    print(json.dumps({"median_ms": time_steps(step), "how": how, "version": torch.__version__}))
 
 
 if __name__ == "__main__":

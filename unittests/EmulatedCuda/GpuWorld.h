@@ -20,11 +20,14 @@ std::unique_ptr<runtime::Communicator> overGpu(std::unique_ptr<runtime::Communic
 template <typename World>
 std::vector<World> gpuWorlds() {
   std::vector<World> all;
+  int32_t gpus = gpuCount();
   for (int32_t size = 1; size <= 4; ++size) {
-    if (size <= gpuCount())
+    if (size <= gpus)
       all.push_back({"nccl", size});
     all.push_back({"staged", size});
   }
+  if (gpus > 4)
+    all.push_back({"nccl", gpus});
   return all;
 }
 
