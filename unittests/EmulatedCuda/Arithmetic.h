@@ -150,6 +150,28 @@ EMULATED_UNARY(Sin, std::sin(W(a)), a)
 EMULATED_UNARY(Cos, std::cos(W(a)), a)
 EMULATED_UNARY(Tanh, std::tanh(W(a)), a)
 EMULATED_UNARY(Move, W(a), a)
+/// As wrong as the instruction may be: results that are no f32 are off by `ulps`, up or down.
+/// `flushes`: denormals become 0, given or made.
+template <typename F, int ulps, bool flushes>
+struct Approximate {
+  static float flushed(float value) {
+    return flushes && std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
+  }
+  template <typename T>
+  static T run(T a) {
+    a = flushed(a);
+    double exact = F::template run<double>(a);
+    float result = float(exact);
+    if (double(result) == exact || !std::isnormal(result))
+      return flushed(result);
+    uint32_t bits;
+    std::memcpy(&bits, &a, sizeof(bits));
+    float limit = bits * 2654435761u >> 31 ? std::numeric_limits<float>::infinity() : 0.0f;
+    for (int i = 0; i < ulps; ++i)
+      result = std::nextafter(result, std::copysign(limit, result));
+    return flushed(result);
+  }
+};
 struct Not {
   template <typename T>
   static T run(T a) {

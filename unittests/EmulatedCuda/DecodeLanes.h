@@ -20,6 +20,17 @@ void Decoder::addUnary() {
     unknown();
 }
 
+/// An instruction that has an approximate form of f32, off by up to `ulps`.
+template <typename F, int ulps>
+void Decoder::addApproximate() {
+  if (!has("approx") || type() != NumberType::F32)
+    return addUnary<F>();
+  op.d = place(0, 4);
+  op.a = place(1, 4);
+  emit(has("ftz") ? &unary<float, Approximate<F, ulps, true>>
+                  : &unary<float, Approximate<F, ulps, false>>);
+}
+
 template <typename F>
 void Decoder::addBinary() {
   uint32_t bytes = bytesOf(type());

@@ -253,7 +253,6 @@ bool Decoder::addByFamily() {
       {"div", &Decoder::addBinary<Div>},    {"rem", &Decoder::addBinary<Rem>},
       {"neg", &Decoder::addUnary<Neg>},     {"abs", &Decoder::addUnary<Abs>},
       {"sqrt", &Decoder::addUnary<Sqrt>},   {"rsqrt", &Decoder::addUnary<Rsqrt>},
-      {"rcp", &Decoder::addUnary<Rcp>},     {"ex2", &Decoder::addUnary<Ex2>},
       {"lg2", &Decoder::addUnary<Lg2>},     {"sin", &Decoder::addUnary<Sin>},
       {"cos", &Decoder::addUnary<Cos>},     {"tanh", &Decoder::addUnary<Tanh>},
       {"fma", &Decoder::addTernary<Fma>},   {"copysign", &Decoder::addBinary<CopySign>},
@@ -291,6 +290,10 @@ void Decoder::add(const Statement &given) {
     unknown();
   if (addByFamily())
     return;
+  if (name == "rcp")
+    return addApproximate<Rcp, 1>();
+  if (name == "ex2")
+    return addApproximate<Ex2, 2>();
   if (name == "mul" || name == "mad")
     return addMultiply(name == "mad");
   if (name == "min")

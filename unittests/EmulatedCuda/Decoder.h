@@ -58,6 +58,8 @@ private:
 
   template <typename F>
   void addUnary();
+  template <typename F, int ulps>
+  void addApproximate();
   template <typename F>
   void addBinary();
   template <typename F>

@@ -282,6 +282,22 @@ TEST_F(EmulatedFault, LanesThatDoNotTakePart) {
           DriverError::LaunchFailed, "lanes");
 }
 
+TEST_F(EmulatedGpu, ApproximatesAsRoughlyAsItMay) {
+  const char *ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 "
+                    "k_p)\n{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\nld.param.u64 %rd1, [k_p];\n"
+                    "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];\n"
+                    "rcp.approx.ftz.f32 %r5, %r1;\nrcp.approx.ftz.f32 %r6, %r2;\n"
+                    "rcp.rn.f32 %r7, %r1;\nex2.approx.ftz.f32 %r8, %r3;\n"
+                    "st.global.v4.u32 [%rd1], {%r5, %r6, %r7, %r8};\nret;\n}\n";
+  DevicePointer memory = give(std::vector<float>{3, 1e-40f, 0, 0});
+  expect(launch(function(load(ptx), "k"), 1, 1, 0, {memory}));
+  std::vector<float> y = take<float>(memory, 4);
+  EXPECT_EQ(std::fabs(y[0] - 1.0f / 3), std::ldexp(1.0f, -25)); // a unit in the last place
+  EXPECT_EQ(y[1], INFINITY);                                    // a denormal is 0
+  EXPECT_EQ(y[2], 1.0f / 3);
+  EXPECT_EQ(y[3], 1);
+}
+
 TEST_F(EmulatedGpu, HostMemoryIsNotDeviceMemory) {
   DevicePointer memory = give(std::vector<float>(4));
   EXPECT_DEATH({ *reinterpret_cast<volatile float *>(memory) = 1; }, "");

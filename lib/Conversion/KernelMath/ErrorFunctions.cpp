@@ -50,7 +50,7 @@ Expr erfOfSmall(Expr x) {
 
 } // namespace
 
-Expr erfFormula(Expr x) {
+Expr erfFormula(Expr x, Allowance allow) {
   if (x.isF64()) {
     Expr a = abs(x);
     return select(a < 1.0, erfOfSmall(x), copySign(1.0 - erfcOfPositive(a), x));
@@ -62,7 +62,8 @@ Expr erfFormula(Expr x) {
                           0.003915106877684593, 0.0002854728081729263, 1.9834910744975787e-06});
   Expr q = polynomial(z, {1.0, 0.5054911971092224, 0.11564794182777405, 0.01526990719139576,
                           0.0011936784721910954, 3.7434190744534135e-05});
-  return x * p / q;
+  // q is between 1 and some 20.
+  return allow.isCuda ? x * p * cudaReciprocal(q) : x * p / q;
 }
 
 Expr erfcFormula(Expr x) {

@@ -6,6 +6,8 @@
 
 #include "autopar/Conversion/KernelMath.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -18,8 +20,10 @@ namespace autopar {
 namespace {
 using namespace kernelmath;
 
-Allowance allowanceOf(Operation *op) {
+Allowance allowanceOf(Operation *op, bool isCuda) {
   Allowance allow;
+  // A vector has no instruction of a GPU.
+  allow.isCuda = isCuda && op->getResult(0).getType().isIntOrFloat();
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op)) {
     arith::FastMathFlags flags = fast.getFastMathFlagsAttr().getValue();
     allow.approximate = arith::bitEnumContainsAll(flags, arith::FastMathFlags::afn);
@@ -47,19 +51,20 @@ std::optional<Expr> powWithConstantExponent(Expr x, Value exponent) {
 }
 
 /// Functions of one float; nothing for ops that stay as they are.
-std::optional<Expr> expandUnary(Operation *op, Expr x) {
+std::optional<Expr> expandUnary(Operation *op, Expr x, bool isCuda) {
   using Result = std::optional<Expr>;
+  Allowance allow = allowanceOf(op, isCuda);
   return TypeSwitch<Operation *, Result>(op)
-      .Case<math::ExpOp>([&](auto) { return expFormula(x, allowanceOf(op)); })
+      .Case<math::ExpOp>([&](auto) { return expFormula(x, allow); })
       .Case<math::Exp2Op>([&](auto) { return exp2Formula(x); })
       .Case<math::ExpM1Op>([&](auto) { return expm1Formula(x); })
-      .Case<math::LogOp>([&](auto) { return logFormula(x, LogBase::E, allowanceOf(op)); })
-      .Case<math::Log2Op>([&](auto) { return logFormula(x, LogBase::Two, allowanceOf(op)); })
-      .Case<math::Log10Op>([&](auto) { return logFormula(x, LogBase::Ten, allowanceOf(op)); })
+      .Case<math::LogOp>([&](auto) { return logFormula(x, LogBase::E, allow); })
+      .Case<math::Log2Op>([&](auto) { return logFormula(x, LogBase::Two, allow); })
+      .Case<math::Log10Op>([&](auto) { return logFormula(x, LogBase::Ten, allow); })
       .Case<math::Log1pOp>([&](auto) { return log1pFormula(x); })
       .Case<math::SinhOp>([&](auto) { return sinhFormula(x); })
       .Case<math::CoshOp>([&](auto) { return coshFormula(x); })
-      .Case<math::TanhOp>([&](auto) { return tanhFormula(x); })
+      .Case<math::TanhOp>([&](auto) { return tanhFormula(x, allow); })
       .Case<math::AsinhOp>([&](auto) { return asinhFormula(x); })
       .Case<math::AcoshOp>([&](auto) { return acoshFormula(x); })
       .Case<math::AtanhOp>([&](auto) { return atanhFormula(x); })
@@ -69,7 +74,7 @@ std::optional<Expr> expandUnary(Operation *op, Expr x) {
       .Case<math::AsinOp>([&](auto) { return asinFormula(x); })
       .Case<math::AcosOp>([&](auto) { return acosFormula(x); })
       .Case<math::AtanOp>([&](auto) { return atanFormula(x); })
-      .Case<math::ErfOp>([&](auto) { return erfFormula(x); })
+      .Case<math::ErfOp>([&](auto) { return erfFormula(x, allow); })
       .Case<math::ErfcOp>([&](auto) { return erfcFormula(x); })
       .Case<math::CbrtOp>([&](auto) { return cbrtFormula(x); })
       .Case<math::RsqrtOp>([&](auto) { return rsqrtFormula(x); })
@@ -77,9 +82,9 @@ std::optional<Expr> expandUnary(Operation *op, Expr x) {
 }
 
 /// The result of `op` on operands already of f32 or f64; nothing for ops that stay.
-std::optional<Expr> expandFloat(Operation *op, ArrayRef<Expr> operands) {
+std::optional<Expr> expandFloat(Operation *op, ArrayRef<Expr> operands, bool isCuda) {
   if (operands.size() == 1)
-    return expandUnary(op, operands[0]);
+    return expandUnary(op, operands[0], isCuda);
   if (isa<math::PowFOp>(op)) {
     if (auto simple = powWithConstantExponent(operands[0], op->getOperand(1)))
       return simple;
@@ -149,7 +154,7 @@ void expandSinCos(math::SincosOp op, ImplicitLocOpBuilder &builder) {
   op.erase();
 }
 
-void expand(Operation *op) {
+void expand(Operation *op, bool isCuda) {
   ImplicitLocOpBuilder builder(op->getLoc(), op);
   if (auto both = dyn_cast<math::SincosOp>(op))
     return expandSinCos(both, builder);
@@ -168,7 +173,7 @@ void expand(Operation *op) {
     SmallVector<Expr> operands;
     for (Value operand : op->getOperands())
       operands.push_back(widen({builder, operand}));
-    result = expandFloat(op, operands);
+    result = expandFloat(op, operands, isCuda);
   }
   if (!result)
     return;
@@ -179,12 +184,15 @@ void expand(Operation *op) {
 struct ExpandMathPass : PassWrapper<ExpandMathPass, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMathPass)
 
+  explicit ExpandMathPass(bool cuda = false) { isCuda = cuda; }
+  ExpandMathPass(const ExpandMathPass &other) : PassWrapper(other) { isCuda = other.isCuda; }
+
   StringRef getArgument() const final { return "autopar-expand-math"; }
   StringRef getDescription() const final {
     return "replace math functions by branch-free arithmetic that vectorizes";
   }
   void getDependentDialects(DialectRegistry &registry) const final {
-    registry.insert<arith::ArithDialect, math::MathDialect>();
+    registry.insert<arith::ArithDialect, math::MathDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
   }
   void runOnOperation() final {
     SmallVector<Operation *> found;
@@ -193,12 +201,17 @@ struct ExpandMathPass : PassWrapper<ExpandMathPass, OperationPass<>> {
         found.push_back(op);
     });
     for (Operation *op : found)
-      expand(op);
+      expand(op, isCuda);
   }
+
+  Option<bool> isCuda{*this, "cuda", llvm::cl::desc("use instructions of NVIDIA's GPUs")};
 };
 
 } // namespace
 
 std::unique_ptr<Pass> createExpandMathPass() { return std::make_unique<ExpandMathPass>(); }
+std::unique_ptr<Pass> createExpandMathForCudaPass() {
+  return std::make_unique<ExpandMathPass>(/*cuda=*/true);
+}
 
 } // namespace autopar

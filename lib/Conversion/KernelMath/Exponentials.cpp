@@ -52,6 +52,18 @@ Expr expOfReduced(Expr r, bool approximate) {
                         0.008368921466171741, 0.0013814172707498074});
 }
 
+/// The same by an instruction: x log2(e) = n + f with |f| <= 1/2 (log2(e) in two parts), and 2^f.
+struct PowerOfTwo {
+  Expr shifted, value;
+};
+PowerOfTwo cudaPowerOfTwo(Expr x, int64_t addend) {
+  double magic = formatOf(x).magic + static_cast<double>(addend);
+  Expr shifted = fma(x, log2e, x.constant(magic));
+  Expr n = shifted - magic;
+  Expr f = fma(x, 1.925963033500011e-08, fma(x, log2e, -n));
+  return {shifted, cudaExp2(f)};
+}
+
 /// p * 2^n in two factors, so that results overflow and become denormal as they should.
 Expr scaleByPower(Expr p, Expr shifted) {
   Format format = formatOf(p);
@@ -85,18 +97,26 @@ Expr halfExpm1(Expr x) {
 } // namespace
 
 Expr expFormula(Expr x, Allowance allow) {
-  bool wide = x.isF64();
+  bool wide = x.isF64(), isCuda = allow.isCuda && !wide;
   Format format = formatOf(x);
   if (!allow.noInfinities)
     x = clampAbove(x, wide ? 710.0 : 89.0);
   if (allow.approximate) {
     // At the lower clamp n = -bias, so the scale's bits are 0: the result is exactly 0.
     x = clampBelow(x, wide ? -709.1 : -88.0);
+    if (isCuda) {
+      PowerOfTwo power = cudaPowerOfTwo(x, format.bias);
+      return power.value * shiftLeft(power.shifted.bits(), format.mantissaBits).asFloat();
+    }
     Reduced reduced = reduce(x, format.bias);
     Expr scale = shiftLeft(reduced.shifted.bits(), format.mantissaBits).asFloat();
     return expOfReduced(reduced.r, true) * scale;
   }
   x = clampBelow(x, wide ? -746.0 : -104.5);
+  if (isCuda) {
+    PowerOfTwo power = cudaPowerOfTwo(x, 0);
+    return scaleByPower(power.value, power.shifted);
+  }
   Reduced reduced = reduce(x, 0);
   return scaleByPower(expOfReduced(reduced.r, false), reduced.shifted);
 }
@@ -123,7 +143,7 @@ Expr coshFormula(Expr x) {
   return half + (0.5 + 0.5 / fma(half, 2.0, half.constant(1.0)));
 }
 
-Expr tanhFormula(Expr x) {
+Expr tanhFormula(Expr x, Allowance allow) {
   if (x.isF64()) {
     Expr half = halfExpm1(clampAbove(abs(x), 20.0) * 2.0);
     return copySign(half / (half + 1.0), x);
@@ -134,7 +154,8 @@ Expr tanhFormula(Expr x) {
   Expr p = polynomial(z, {0.9999999403953552, 0.12983372807502747, 0.0029904593247920275,
                           9.924377991410438e-06, -1.4861654129560975e-08, 2.3988016434328685e-11});
   Expr q = polynomial(z, {1.0, 0.46316686272621155, 0.02404635213315487, 0.00023786169185768813});
-  return x * p / q;
+  // q is between 1 and some 180.
+  return allow.isCuda ? x * p * cudaReciprocal(q) : x * p / q;
 }
 
 } // namespace autopar::kernelmath

@@ -11,12 +11,19 @@
 
 namespace autopar::kernelmath {
 
-/// What the op's fast-math flags allow (afn, ninf, nnan).
+/// What the op's fast-math flags allow (afn, ninf, nnan), and what the target has.
 struct Allowance {
   bool approximate = false;
   bool noInfinities = false;
   bool noNans = false;
+  bool isCuda = false; ///< instructions of NVIDIA's GPUs
 };
+
+// CudaInstructions.cpp: approximate instructions for f32 that take and give no denormals
+/// 2^x, 2 units in the last place.
+Expr cudaExp2(Expr x);
+/// 1 / x, 1 unit in the last place.
+Expr cudaReciprocal(Expr x);
 
 // Exponentials.cpp
 Expr expFormula(Expr x, Allowance allow = {});
@@ -24,7 +31,7 @@ Expr exp2Formula(Expr x);
 Expr expm1Formula(Expr x);
 Expr sinhFormula(Expr x);
 Expr coshFormula(Expr x);
-Expr tanhFormula(Expr x);
+Expr tanhFormula(Expr x, Allowance allow = {});
 
 // Logarithms.cpp
 enum class LogBase { E, Two, Ten };
@@ -47,7 +54,7 @@ Expr atanFormula(Expr x);
 Expr atan2Formula(Expr y, Expr x);
 
 // ErrorFunctions.cpp
-Expr erfFormula(Expr x);
+Expr erfFormula(Expr x, Allowance allow = {});
 Expr erfcFormula(Expr x);
 
 // Powers.cpp

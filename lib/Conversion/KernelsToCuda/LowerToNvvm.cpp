@@ -158,7 +158,7 @@ OwningOpRef<ModuleOp> lowerToNvvm(const Unit &unit, MLIRContext &context,
   outlineShared(kernel);
   PassManager passes(&context);
   passes.enableVerifier(false);
-  passes.addPass(createExpandMathPass());
+  passes.addPass(createExpandMathForCudaPass());
   if (failed(passes.run(*module)) || failed(convertControlFlow(*module)) ||
       failed(convertMath(*module)) || failed(convertToNvvm(*module, dataLayout, indexBits)))
     return nullptr;

@@ -1,0 +1,38 @@
+// RUN: autopar-opt %s --autopar-expand-math=cuda --split-input-file | FileCheck %s
+
+// Softmax's exp on an NVIDIA GPU: one clamp, two steps of reduction, an instruction for 2^f and one scale.
+// CHECK-LABEL: @exp_approximate
+// CHECK: arith.cmpf ogt
+// CHECK: arith.select
+// CHECK-COUNT-3: math.fma
+// CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f32"
+// CHECK-NOT: math.fma
+// CHECK: arith.shli
+// CHECK: arith.mulf
+// CHECK-NEXT: return
+func.func @exp_approximate(%x: f32) -> f32 {
+  %y = math.exp %x fastmath<afn,ninf> : f32
+  return %y : f32
+}
+
+// -----
+
+// CHECK-LABEL: @tanh
+// CHECK-NOT: arith.divf
+// CHECK: nvvm.rcp.approx.ftz.f
+// CHECK-NEXT: arith.mulf
+// CHECK-NEXT: return
+func.func @tanh(%x: f32) -> f32 {
+  %y = math.tanh %x : f32
+  return %y : f32
+}
+
+// -----
+
+// There is no instruction for f64.
+// CHECK-LABEL: @tanh_f64
+// CHECK: arith.divf %{{.*}} : f64
+func.func @tanh_f64(%x: f64) -> f64 {
+  %y = math.tanh %x : f64
+  return %y : f64
+}
