@@ -51,6 +51,35 @@ TEST(Fusion, CausalMaskFromPositions) {
              {makeTensor("f32", {4, 16, 16}, -9, 9)}, "1+0");
 }
 
+/// The second kernel reads what the normalized rows are made of, and all it sums up at once.
+TEST(Fusion, GradientsOfALayerNorm) {
+  expectSame(R"(
+    func.func @f(%x: tensor<70x48xf32>, %g: tensor<70x48xf32>) -> (tensor<70x48xf32>, tensor<48xf32>, tensor<48xf32>) {
+      %n = autopar.constant dense<0.0208333333> : tensor<70xf32>
+      %e = autopar.constant dense<1.0e-05> : tensor<70xf32>
+      %s = autopar.reduce sum %x dims [1] : tensor<70x48xf32> -> tensor<70xf32>
+      %m = autopar.binary mul %s, %n : tensor<70xf32>
+      %mb = autopar.broadcast %m dims [0] : tensor<70xf32> -> tensor<70x48xf32>
+      %c = autopar.binary sub %x, %mb : tensor<70x48xf32>
+      %q = autopar.binary mul %c, %c : tensor<70x48xf32>
+      %qs = autopar.reduce sum %q dims [1] : tensor<70x48xf32> -> tensor<70xf32>
+      %v = autopar.binary mul %qs, %n : tensor<70xf32>
+      %ve = autopar.binary add %v, %e : tensor<70xf32>
+      %r = autopar.unary rsqrt %ve : tensor<70xf32>
+      %rb = autopar.broadcast %r dims [0] : tensor<70xf32> -> tensor<70x48xf32>
+      %y = autopar.binary mul %c, %rb : tensor<70x48xf32>
+      %gy = autopar.binary mul %g, %y : tensor<70x48xf32>
+      %p = autopar.reduce sum %gy dims [1] : tensor<70x48xf32> -> tensor<70xf32>
+      %pb = autopar.broadcast %p dims [0] : tensor<70xf32> -> tensor<70x48xf32>
+      %yp = autopar.binary mul %y, %pb : tensor<70x48xf32>
+      %d = autopar.binary sub %g, %yp : tensor<70x48xf32>
+      %scale = autopar.reduce sum %gy dims [0] : tensor<70x48xf32> -> tensor<48xf32>
+      %bias = autopar.reduce sum %g dims [0] : tensor<70x48xf32> -> tensor<48xf32>
+      return %d, %scale, %bias : tensor<70x48xf32>, tensor<48xf32>, tensor<48xf32>
+    })",
+             {makeTensor("f32", {70, 48}, -3, 3), makeTensor("f32", {70, 48}, -1, 1)}, "2+0", 2e-4);
+}
+
 TEST(Fusion, LayerNormOfResidual) {
   expectSame(R"(
     func.func @f(%x: tensor<4x8x48xf32>, %r: tensor<4x8x48xf32>, %g: tensor<48xf32>, %b: tensor<48xf32>)

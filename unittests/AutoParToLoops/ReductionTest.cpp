@@ -325,6 +325,9 @@ TEST(Reduction, RowsOfEveryTeam) {
       {"autopar.softmax %0 dim 1", "f32", {515, 257}, {515, 257}},
       {"autopar.softmax %0 dim 0 log", "f32", {150, 37}, {150, 37}},
       {"autopar.reduce sum %0 dims [0]", "f32", {1000, 33}, {33}},
+      // Several columns a thread, with blocks that reach beyond the last.
+      {"autopar.reduce sum %0 dims [1]", "f32", {66, 67, 260}, {66, 260}},
+      {"autopar.reduce sum %0 dims [1]", "bf16", {64, 65, 264}, {64, 264}},
       {"autopar.reduce max %0 dims [0, 1]", "i64", {70, 90}, {}},
       {"autopar.reduce sum %0 dims [0, 1]", "f64", {130, 64}, {}},
       {"autopar.normalize %0 dims [1] epsilon 1.0e-5", "f32", {5, 768}, {5, 768}},

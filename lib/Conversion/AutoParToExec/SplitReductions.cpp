@@ -20,8 +20,8 @@ namespace {
 /// Blocks from which on more of them do not make a GPU faster.
 constexpr int64_t manyBlocks = 1024;
 /// Elements of a row that keep one block busy: where neighbouring elements belong to one row, and
-/// where they belong to different rows, of which a block takes 32.
-constexpr int64_t partAlong = 16384, partAcross = 256;
+/// where they belong to different rows, of which a block takes some.
+constexpr int64_t partAlong = 16384, partAcross = 256, columnsOfBlock = 128;
 
 /// Neighbouring dimensions, all of them reduced or none.
 struct Run {
@@ -68,7 +68,8 @@ private:
     for (const Run &run : runs)
       (run.isReduced ? elements : results) *= run.extent;
     bool isAcross = !runs.back().isReduced;
-    int64_t blocks = isAcross ? static_cast<int64_t>(llvm::divideCeil(results, 32)) : results;
+    int64_t blocks =
+        isAcross ? static_cast<int64_t>(llvm::divideCeil(results, columnsOfBlock)) : results;
     if (elements == 0 || blocks == 0)
       return;
     int64_t most = std::min(elements / (isAcross ? partAcross : partAlong), manyBlocks / blocks);

@@ -16,6 +16,9 @@ using namespace mlir::autopar;
 
 namespace {
 
+/// Sums of columns that a thread has at most: they are joined through shared memory.
+constexpr size_t kMostColumnSums = 8;
+
 class GpuRowEmitter {
 public:
   GpuRowEmitter(KernelFrame &kernel, ElementEmitter &emitter)
@@ -39,6 +42,17 @@ private:
       function_ref<SmallVector<Value>(OpBuilder &, Value inside, ValueRange carried)>;
 
   void divide();
+  /// Whether the kernel sums up rows in one pass and stores nothing else.
+  bool reducesOnly() const {
+    return plan.stageCount == 1 && llvm::all_of(plan.outputs, [](const PlannedOutput &output) {
+             return output.isRowLevel;
+           });
+  }
+  int64_t columnBlocks() const {
+    return llvm::divideCeil(plan.loops[plan.columnLoop].extent, kWarpThreads * team.columns);
+  }
+  /// Says which of the thread's columns is meant from here on.
+  void bindColumn(OpBuilder &builder, int64_t number);
   Value locate(OpBuilder &builder);
   void findRowInputs();
   void keepRowInputs(OpBuilder &builder);
@@ -48,8 +62,19 @@ private:
   SmallVector<Value> overRow(OpBuilder &builder, ValueRange carried, EmitElement body);
   SmallVector<Value> emitRound(OpBuilder &builder, Value round, bool isWhole, ValueRange carried,
                                EmitElement body);
+  SmallVector<Value> overColumns(OpBuilder &builder, ValueRange values,
+                                 function_ref<SmallVector<Value>(ValueRange own)> body);
   SmallVector<Value> join(OpBuilder &builder, Running &running, ValueRange sums);
+  SmallVector<Value> readJoined(OpBuilder &builder, const Running &running, ValueRange buffers,
+                                ValueRange sums);
+  void finish(OpBuilder &builder, ArrayRef<Running> passes, ValueRange joined, ValueRange sums);
+  Value storesRow(OpBuilder &builder);
+  void storeRowResults(OpBuilder &builder);
   void emitResults(OpBuilder &builder);
+  bool storesWhereJoined() const { return team.kind == RowTeam::Kind::Column && reducesOnly(); }
+  Value both(OpBuilder &builder, Value a, Value b) {
+    return a && b ? arith::AndIOp::create(builder, loc, a, b).getResult() : a ? a : b;
+  }
   Value compare(OpBuilder &builder, Value index, int64_t limit) {
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index,
                                  indexConstant(builder, loc, limit));
@@ -68,7 +93,8 @@ private:
   int64_t sharedBytes = 0;         ///< that rows wait in
   Value lane, warp;                ///< of the thread: in its warp, and of the warp in its team
   Value member;                    ///< position of the thread in its team
-  Value hasColumn; ///< in column teams: whether the thread's column exists; null: always
+  Value firstColumn;               ///< of the thread, in column teams
+  Value hasColumn;                 ///< whether it exists; null: always
 };
 
 void GpuRowEmitter::divide() {
@@ -88,9 +114,23 @@ void GpuRowEmitter::divide() {
   int64_t width = 1;
   if (columns == 0 && !plan.hasStridedRows && !innerLoops.empty())
     width = chooseVectorWidth(emitter, plan.loops[innerLoops.back()].extent, rowLength);
-  team = RowTeam::choose(rowCount, rowLength, width, columns, isDivisible);
+  // Columns of a thread do not share row values, so that there may be one stage only.
+  int64_t columnWidth = 1;
+  if (columns > 0 && reducesOnly()) {
+    columnWidth = chooseVectorWidth(emitter, columns, rowCount * rowLength);
+    while (columnWidth > 1 && columnWidth * plan.rowOps.size() > kMostColumnSums)
+      columnWidth /= 2;
+  }
+  team = RowTeam::choose({rowCount, rowLength, width, columns, columnWidth, isDivisible});
   if (team.kind != RowTeam::Kind::Column && plan.columnLoop >= 0)
     outerLoops.push_back(plan.columnLoop);
+}
+
+void GpuRowEmitter::bindColumn(OpBuilder &builder, int64_t number) {
+  Value column = firstColumn;
+  if (number > 0)
+    column = arith::AddIOp::create(builder, loc, column, indexConstant(builder, loc, number));
+  emitter.rebind(plan.columnLoop, column);
 }
 
 /// Finds the thread's row and binds its loops; returns whether there is one (null: always).
@@ -105,18 +145,20 @@ Value GpuRowEmitter::locate(OpBuilder &builder) {
   if (team.kind == RowTeam::Kind::Column) {
     member = warp;
     int64_t columns = plan.loops[plan.columnLoop].extent;
-    extents.push_back((columns + kWarpThreads - 1) / kWarpThreads);
+    extents.push_back(columnBlocks());
     SmallVector<Value> indices = emitDelinearize(builder, loc, row, extents);
     for (auto [loop, index] : llvm::zip(outerLoops, indices))
       emitter.bind(loop, index);
     Value first = arith::MulIOp::create(builder, loc, indices.back(), warpSize);
-    Value column = arith::AddIOp::create(builder, loc, first, lane);
-    if (columns % kWarpThreads != 0) {
-      hasColumn = compare(builder, column, columns);
-      column =
-          arith::MinUIOp::create(builder, loc, column, indexConstant(builder, loc, columns - 1));
+    first = arith::AddIOp::create(builder, loc, first, lane);
+    firstColumn =
+        arith::MulIOp::create(builder, loc, first, indexConstant(builder, loc, team.columns));
+    if (columns % (kWarpThreads * team.columns) != 0) {
+      hasColumn = compare(builder, firstColumn, columns);
+      firstColumn = arith::MinUIOp::create(builder, loc, firstColumn,
+                                           indexConstant(builder, loc, columns - team.columns));
     }
-    emitter.bind(plan.columnLoop, column);
+    bindColumn(builder, 0);
     return {};
   }
   if (team.kind == RowTeam::Kind::Thread) {
@@ -147,8 +189,7 @@ GpuGrid GpuRowEmitter::emit() {
   int64_t blocks = (rowCount + team.rowsPerBlock - 1) / team.rowsPerBlock;
   if (team.kind == RowTeam::Kind::Column) {
     int64_t columns = plan.loops[plan.columnLoop].extent;
-    blocks =
-        rowCount / std::max<int64_t>(columns, 1) * ((columns + kWarpThreads - 1) / kWarpThreads);
+    blocks = rowCount / std::max<int64_t>(columns, 1) * columnBlocks();
   }
   return {std::max<int64_t>(blocks, 1), team.blockThreads(), sharedBytes};
 }
@@ -254,7 +295,8 @@ SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, boo
                      arith::AddIOp::create(builder, loc, first, indexConstant(builder, loc, k)));
       }
       emitter.forget();
-      values = body(builder, inside, values);
+      values =
+          overColumns(builder, values, [&](ValueRange own) { return body(builder, inside, own); });
       keepRowInputs(builder);
     }
   }
@@ -287,20 +329,37 @@ SmallVector<Value> GpuRowEmitter::overRow(OpBuilder &builder, ValueRange carried
 //===-- passes
 //------------------------------------------------------------------------------------===//
 
+/// Does for each of the thread's columns what `body` does with the values that belong to it.
+SmallVector<Value>
+GpuRowEmitter::overColumns(OpBuilder &builder, ValueRange values,
+                           function_ref<SmallVector<Value>(ValueRange own)> body) {
+  if (team.columns == 1)
+    return body(values);
+  SmallVector<Value> all;
+  size_t each = values.size() / team.columns;
+  for (int64_t column = 0; column < team.columns; ++column) {
+    bindColumn(builder, column);
+    llvm::append_range(all, body(values.slice(column * each, each)));
+  }
+  return all;
+}
+
 void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
   SmallVector<Running> passes;
-  SmallVector<Value> carried;
+  SmallVector<Value> starts, carried;
   for (const PlannedRowOp &row : plan.rowOps) {
     ElementLoweringOpInterface op = row.op;
     int64_t pass = stage - row.firstStage;
     if (pass < 0 || pass >= op.getRowPassCount())
       continue;
     SmallVector<Value> start = op.emitRowStart(builder, pass);
-    passes.push_back({op, pass, carried.size(), start.size()});
-    llvm::append_range(carried, start);
+    passes.push_back({op, pass, starts.size(), start.size()});
+    llvm::append_range(starts, start);
   }
   if (passes.empty())
     return;
+  for (int64_t column = 0; column < team.columns; ++column)
+    llvm::append_range(carried, starts);
   SmallVector<Value> sums =
       overRow(builder, carried, [&](OpBuilder &inner, Value inside, ValueRange values) {
         SmallVector<Value> next;
@@ -318,36 +377,62 @@ void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
         return next;
       });
   emitter.forget();
-  SmallVector<SmallVector<Value>> joined;
-  for (Running &running : passes)
-    joined.push_back(join(builder, running,
-                          ArrayRef<Value>(sums).slice(running.firstCarried, running.carriedCount)));
-  if (throughMemory()) {
+  SmallVector<Value> joined = overColumns(builder, sums, [&](ValueRange own) {
+    SmallVector<Value> values;
+    for (Running &running : passes)
+      llvm::append_range(
+          values, join(builder, running, own.slice(running.firstCarried, running.carriedCount)));
+    return values;
+  });
+  if (throughMemory())
     emitBarrier(builder, loc);
-    for (auto [running, values] : llvm::zip(passes, joined)) {
-      // The buffers hold what each warp has; all threads read all of it.
-      SmallVector<Value> buffers = values, total;
-      for (int64_t part = 0; part < team.warps; ++part) {
-        SmallVector<Value> one;
-        for (auto [i, buffer] : llvm::enumerate(buffers)) {
-          Value place = indexConstant(builder, loc, part);
-          if (team.kind == RowTeam::Kind::Column)
-            place = arith::AddIOp::create(builder, loc, lane,
-                                          indexConstant(builder, loc, part * kWarpThreads));
-          one.push_back(
-              loadScalar(builder, loc, buffer, place, sums[running.firstCarried + i].getType()));
-        }
-        total = total.empty() ? one : running.op.emitRowCombine(builder, running.pass, total, one);
-      }
-      values = total;
-    }
-  }
-  for (auto [running, values] : llvm::zip(passes, joined)) {
+  // Who alone stores what a column sums up to joins it alone, too.
+  emitWhere(builder, loc, storesWhereJoined() ? storesRow(builder) : Value(),
+            [&](OpBuilder &inner) {
+              overColumns(inner, joined, [&](ValueRange own) {
+                finish(inner, passes, own, sums);
+                if (storesWhereJoined())
+                  storeRowResults(inner);
+                return SmallVector<Value>();
+              });
+            });
+}
+
+/// Makes the values of the row of what its members have joined.
+void GpuRowEmitter::finish(OpBuilder &builder, ArrayRef<Running> passes, ValueRange joined,
+                           ValueRange sums) {
+  for (const Running &running : passes) {
+    ElementLoweringOpInterface op = running.op;
+    SmallVector<Value> values(joined.slice(running.firstCarried, running.carriedCount));
+    if (throughMemory())
+      values = readJoined(builder, running, values, sums);
     SmallVector<RowValue> finished;
-    for (Value value : running.op.emitRowFinish(builder, running.pass, values))
+    for (Value value : op.emitRowFinish(builder, running.pass, values))
       finished.push_back({value, {}});
-    emitter.stateOf(running.op).values.push_back(finished);
+    SmallVector<SmallVector<RowValue>> &known = emitter.stateOf(op).values;
+    known.resize(running.pass);
+    known.push_back(finished);
   }
+}
+
+/// The total of what each warp has put into the shared buffers; who reads reads all of it.
+SmallVector<Value> GpuRowEmitter::readJoined(OpBuilder &builder, const Running &running,
+                                             ValueRange buffers, ValueRange sums) {
+  ElementLoweringOpInterface op = running.op;
+  SmallVector<Value> total;
+  for (int64_t part = 0; part < team.warps; ++part) {
+    SmallVector<Value> one;
+    for (auto [i, buffer] : llvm::enumerate(buffers)) {
+      Value place = indexConstant(builder, loc, part);
+      if (team.kind == RowTeam::Kind::Column)
+        place = arith::AddIOp::create(builder, loc, lane,
+                                      indexConstant(builder, loc, part * kWarpThreads));
+      one.push_back(
+          loadScalar(builder, loc, buffer, place, sums[running.firstCarried + i].getType()));
+    }
+    total = total.empty() ? one : op.emitRowCombine(builder, running.pass, total, one);
+  }
+  return total;
 }
 
 /// Joins the sums of the members: the totals, or, where several warps share a row, the shared
@@ -381,18 +466,23 @@ SmallVector<Value> GpuRowEmitter::join(OpBuilder &builder, Running &running, Val
 //===-- results
 //-----------------------------------------------------------------------------------===//
 
+/// Whether the thread is the one of its team that stores results of rows.
+Value GpuRowEmitter::storesRow(OpBuilder &builder) {
+  return both(builder, isShared() ? compare(builder, member, 1) : Value(), hasColumn);
+}
+
+void GpuRowEmitter::storeRowResults(OpBuilder &builder) {
+  for (const PlannedOutput &output : plan.outputs)
+    if (output.isRowLevel)
+      emitStore(builder, kernel, emitter, output);
+}
+
 void GpuRowEmitter::emitResults(OpBuilder &builder) {
-  auto both = [&](OpBuilder &inner, Value a, Value b) -> Value {
-    return a && b ? arith::AndIOp::create(inner, loc, a, b).getResult() : a ? a : b;
-  };
+  if (storesWhereJoined())
+    return;
   auto isRowLevel = [](const PlannedOutput &output) { return output.isRowLevel; };
   if (llvm::any_of(plan.outputs, isRowLevel)) {
-    Value first = isShared() ? compare(builder, member, 1) : Value();
-    emitWhere(builder, loc, both(builder, first, hasColumn), [&](OpBuilder &inner) {
-      for (const PlannedOutput &output : plan.outputs)
-        if (output.isRowLevel)
-          emitStore(inner, kernel, emitter, output);
-    });
+    emitWhere(builder, loc, storesRow(builder), [&](OpBuilder &inner) { storeRowResults(inner); });
     emitter.forget();
   }
   if (llvm::all_of(plan.outputs, isRowLevel))

@@ -45,7 +45,8 @@ static func::FuncOp createFunction(const GroupBody &body, ModuleOp kernels, Stri
 
 static void setGrid(func::FuncOp function, GpuGrid grid) {
   OpBuilder builder(function);
-  function->setAttr(kGridAttribute, builder.getDenseI64ArrayAttr({grid.blocks, grid.threads, grid.sharedBytes}));
+  function->setAttr(kGridAttribute,
+                    builder.getDenseI64ArrayAttr({grid.blocks, grid.threads, grid.sharedBytes}));
 }
 
 /// Elements that one iteration of a kernel with its own loops takes, where that is open: a vector

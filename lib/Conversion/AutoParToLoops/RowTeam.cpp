@@ -8,22 +8,28 @@ using namespace mlir::autopar;
 
 /// Threads from which on more of them do not make a GPU faster.
 static constexpr int64_t manyThreads = 1 << 16;
+/// Blocks from which on a thread takes several columns instead of more blocks one.
+static constexpr int64_t manyBlocks = 256;
 /// Elements that a thread holds at once.
 static constexpr int64_t mostHeld = 16;
 
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-RowTeam RowTeam::choose(int64_t rows, int64_t length, int64_t width, int64_t columns,
-                        bool isDivisible) {
+RowTeam RowTeam::choose(const RowSpace &space) {
+  auto [rows, length, width, columns, columnWidth, isDivisible] = space;
   RowTeam team;
   bool isShort = length <= (columns > 0 ? 64 : 16);
-  if (!isDivisible || isShort || (columns > 0 && rows >= manyThreads)) {
+  if (!isDivisible || isShort || (columns > 0 && rows / columnWidth >= manyThreads)) {
     team.rowsPerBlock = rows >= manyThreads ? 128 : 32;
     team.perRound = std::clamp<int64_t>(length, 1, columns > 0 ? 4 : mostHeld);
   } else if (columns > 0) {
     team.kind = Kind::Column;
-    team.warps = std::clamp<int64_t>(divideUp(length, 16), 1, 16);
-    team.perRound = std::clamp<int64_t>(divideUp(length, team.warps), 1, 4);
+    team.columns = columnWidth;
+    while (team.columns > 1 && rows / (kWarp * team.columns) < manyBlocks)
+      team.columns /= 2;
+    bool isWide = team.columns > 1;
+    team.warps = std::clamp<int64_t>(divideUp(length, isWide ? 32 : 16), 1, 16);
+    team.perRound = std::clamp<int64_t>(divideUp(length, team.warps), 1, isWide ? 8 : 4);
   } else {
     team.width = width;
     int64_t vectors = length / width, mostWarps = rows >= 512 ? 16 : 32;

@@ -7,17 +7,29 @@
 
 namespace mlir::autopar {
 
+/// What a kernel has rows of.
+struct RowSpace {
+  int64_t rows = 1;
+  int64_t length = 1;      ///< elements of a row
+  int64_t width = 1;       ///< neighbouring elements of a row that may be taken at once
+  int64_t columns = 0;     ///< where memory is contiguous across rows: across that many
+  int64_t columnWidth = 1; ///< neighbouring rows that a thread may take at once there
+  bool isDivisible = true; ///< whether several threads may share a row
+};
+
 struct RowTeam {
   static constexpr int64_t kWarp = 32;
   enum class Kind {
     Thread, ///< a thread per row; neighbouring threads take neighbouring rows
     Warp,   ///< a warp per row
     Block,  ///< a block per row
-    Column, ///< a block takes 32 neighbouring columns; each warp has a part of their rows
+    Column, ///< a block takes neighbouring columns, 32 times `columns`; each warp has a part of
+            ///< their rows
   };
   Kind kind = Kind::Thread;
   int64_t warps = 1;        ///< of a team
   int64_t width = 1;        ///< neighbouring elements that a thread takes at once
+  int64_t columns = 1;      ///< neighbouring columns of a thread
   int64_t perRound = 1;     ///< vectors of `width` that a thread takes before it goes on
   int64_t rounds = 1;       ///< how often it goes on
   bool isExact = true;      ///< whether the row ends with the last thread of the last round
@@ -33,10 +45,7 @@ struct RowTeam {
                                   : members() * rowsPerBlock;
   }
 
-  /// `rows` rows of `length` elements, of which `width` neighbouring ones may be taken at once;
-  /// with `columns` above 0, memory is contiguous across that many rows.
-  static RowTeam choose(int64_t rows, int64_t length, int64_t width, int64_t columns,
-                        bool isDivisible);
+  static RowTeam choose(const RowSpace &space);
 };
 
 } // namespace mlir::autopar

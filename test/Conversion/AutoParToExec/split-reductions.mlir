@@ -1,7 +1,7 @@
 // RUN: autopar-opt %s --autopar-split-reductions | FileCheck %s
 // RUN: autopar-opt %s --autopar-split-reductions --autopar-form-fusion-groups '--autopar-to-loops=target=cuda' | FileCheck %s --check-prefix=KERNEL
 
-// Across memory: a block takes 32 columns and 256 of their rows.
+// Across memory: a block takes columns and 256 of their rows.
 // CHECK-LABEL: func.func @columns
 // CHECK: %[[D:.*]] = autopar.reshape %arg0 {autopar.id = "r/divided", autopar.phase = "backward"} : tensor<4x1024x64xf32> -> tensor<16x256x64xf32>
 // CHECK: %[[P:.*]] = autopar.reduce sum %[[D]] dims [1] {autopar.id = "r/parts", autopar.phase = "backward"} : tensor<16x256x64xf32> -> tensor<16x64xf32>
