@@ -2,8 +2,9 @@
 // NCCL's C functions, for emulated GPUs. Strict: communicators are nonblocking, calls go on in the
 // background and reach their stream some polls later, a send ends when it is received, all members
 // must ask for the same, a communicator has one stream, and no two ranks share a GPU. One ends when
-// no graph has its operations and nothing runs on its GPU; where that never comes, the process
-// dies. Sums run in another order than ranks have.
+// no graph has its operations, nothing runs on its GPU and, but for an abort, all members have
+// done with it; where that never comes, the process dies. Sums run in another order than ranks
+// have.
 #include "Nccl.h"
 
 #include "../../lib/Runtime/comm/nccl/NcclCalls.h"
@@ -55,7 +56,7 @@ struct NcclRecord {
   Stream stream = nullptr;
   uint64_t collectives = 0;                          ///< that began on the stream
   std::map<std::pair<int, bool>, uint64_t> messages; ///< the same by peer and whether sent
-  bool isConnected = false;
+  bool isConnected = false, isFinalizing = false;
   std::atomic<bool> isAborted{false};
   std::atomic<int> launches{0}; ///< that a stream or a graph still has
   NcclResult failure = NcclResult::Success;
@@ -230,6 +231,14 @@ private:
   }
 };
 
+/// Whether no member still has to say that it has done with the communicator.
+bool haveAllDone(NcclHandle comm) {
+  bool all = true;
+  for (int rank = 0; rank < comm->size && comm->isFinalizing && !comm->isAborted; ++rank)
+    all = all && comm->folder.has("done" + std::to_string(rank));
+  return all;
+}
+
 /// As NCCL does before it frees what a communicator has: waits for graphs that hold its operations,
 /// and, since freeing memory does, for all that runs on the GPU.
 void awaitEnd(NcclHandle comm, const std::string &call) {
@@ -238,12 +247,14 @@ void awaitEnd(NcclHandle comm, const std::string &call) {
              std::chrono::milliseconds(patience ? std::atoi(patience) : 20000);
   while (true) {
     bool isIdle = finishWork(comm->device);
-    if (isIdle && comm->launches == 0)
+    bool isDone = haveAllDone(comm);
+    if (isIdle && isDone && comm->launches == 0)
       return;
     if (std::chrono::steady_clock::now() > end) {
       complain("NCCL: " + call + " never returns: " +
-               (isIdle ? "a CUDA graph has operations of the communicator"
-                       : "operations of others wait on its GPU, and are not aborted"));
+               (!isDone  ? "other members have not done with the communicator"
+                : isIdle ? "a CUDA graph has operations of the communicator"
+                         : "operations of others wait on its GPU, and are not aborted"));
       std::abort();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -395,12 +406,16 @@ EXPORTED ncclCommGetAsyncError(NcclHandle comm, NcclResult *state) {
     *state = comm->failure;
     return NcclResult::Success;
   }
-  *state = NcclResult::Success;
+  *state = haveAllDone(comm) ? NcclResult::Success : NcclResult::InProgress;
   return NcclResult::Success;
 }
 EXPORTED ncclCommFinalize(NcclHandle comm) {
   std::lock_guard lock(mutex);
-  return handles.count(comm) ? NcclResult::Success : NcclResult::InvalidArgument;
+  if (!handles.count(comm))
+    return refuse(nullptr, NcclResult::InvalidArgument, "no such communicator");
+  comm->isFinalizing = true;
+  comm->folder.put("done" + std::to_string(comm->rank), "", 0);
+  return NcclResult::InProgress;
 }
 EXPORTED ncclCommDestroy(NcclHandle comm) { return endComm(comm, "ncclCommDestroy", false); }
 EXPORTED ncclCommAbort(NcclHandle comm) { return endComm(comm, "ncclCommAbort", true); }

@@ -7,6 +7,7 @@
 #include "TestDevice.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -62,6 +63,7 @@ NcclOptions optionsFor(int32_t rank, Communicator &host, Device &device,
 }
 
 struct Rank {
+  std::atomic<bool> hasLostPeer{false};
   std::vector<uint8_t> ids;
   std::unique_ptr<Communicator> host;
   OwnDevice own;
@@ -69,7 +71,9 @@ struct Rank {
 
   Rank(int32_t rank, std::unique_ptr<Transport> transport)
       : host(createMessageCommunicator(std::move(transport))), own(rank) {
-    auto made = createNcclCommunicator(optionsFor(rank, *host, *own.device, ids));
+    NcclOptions options = optionsFor(rank, *host, *own.device, ids);
+    options.verdict = [this] { return hasLostPeer ? Status::peerLost("a rank") : Status::ok(); };
+    auto made = createNcclCommunicator(std::move(options));
     EXPECT_TRUE(made.isOk()) << made.status().message();
     nccl = made.take();
   }
@@ -117,7 +121,8 @@ protected:
   }
   void TearDown() override {
     onBoth([&](int32_t r) {
-      ranks[size_t(r)]->nccl->abort(Status::peerLost("the other rank"));
+      if (ranks[size_t(r)]->nccl)
+        ranks[size_t(r)]->nccl->abort(Status::peerLost("the other rank"));
       ranks[size_t(r)].reset();
     });
   }
@@ -139,6 +144,11 @@ TEST_F(NcclOfTwo, AbortsWithinACapture) {
   ASSERT_TRUE(capture.begin().isOk());
   ASSERT_TRUE(sum(*ranks[0]).isOk());
   ranks[0]->nccl->abort(Status::peerLost("rank 1"));
+}
+
+TEST_F(NcclOfTwo, EndsWhereTheOtherRankIsLostBehindTheLastStep) {
+  ranks[0]->hasLostPeer = true;
+  ranks[0]->nccl.reset();
 }
 
 /// A host that takes messages and delivers them when nobody waits any more.

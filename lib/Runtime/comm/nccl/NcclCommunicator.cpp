@@ -37,13 +37,11 @@ public:
       return;
     // Graphs hold what the communicators have.
     streams.finish();
-    for (auto &[use, channel] : channels) {
-      if (!channel.handle)
-        continue;
-      if (calls.finalize(channel.handle) == NcclResult::InProgress)
-        (void)pollUntil(channel, Clock::now() + kEnqueueLimit);
-      calls.destroy(channel.handle);
-    }
+    if (!finalize().isOk())
+      abortAll();
+    for (auto &[use, channel] : channels)
+      if (channel.handle)
+        calls.destroy(channel.handle);
     if (scratch)
       gpu.calls().memFree(scratch);
   }
@@ -158,13 +156,7 @@ public:
       return;
     // NCCL waits until no graph has an operation of the communicator.
     streams.dropGraphs();
-    // Each makes its own kernels end and then waits for all that runs on the GPU, so all at once.
-    std::vector<std::thread> threads;
-    for (auto &[use, channel] : channels)
-      if (channel.handle)
-        threads.emplace_back(calls.abort, std::exchange(channel.handle, nullptr));
-    for (std::thread &thread : threads)
-      thread.join();
+    abortAll();
   }
 
 private:
@@ -217,6 +209,26 @@ private:
         result == NcclResult::RemoteError ? StatusCode::PeerLost : StatusCode::Internal;
     return Status(code, text(channel) + ": " + what + ": " + calls.errorText(result) +
                             (more.empty() ? "" : " (" + more + ")"));
+  }
+  /// Each makes its own kernels end and then waits for all that runs on the GPU, so all at once.
+  void abortAll() {
+    std::vector<std::thread> threads;
+    for (auto &[use, channel] : channels)
+      if (channel.handle)
+        threads.emplace_back(calls.abort, std::exchange(channel.handle, nullptr));
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  /// Returns when all members have done with all communicators; not Ok where some never will.
+  Status finalize() {
+    for (auto &[use, channel] : channels)
+      if (channel.handle)
+        AUTOPAR_RETURN_IF_ERROR(check(calls.finalize(channel.handle), channel, "ncclCommFinalize"));
+    auto deadline = Clock::now() + options.timeout;
+    for (auto &[use, channel] : channels)
+      if (channel.handle)
+        AUTOPAR_RETURN_IF_ERROR(pollUntil(channel, deadline));
+    return Status::ok();
   }
   /// Whether NCCL has nothing to do for it in the background.
   Result<bool> poll(Channel &channel) const {
