@@ -32,6 +32,11 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
   // of any generation. Of masks it gets the one that hides no row; beside a bias, which its own
   // frontend gives it with a triangle of squares only, the same.
   auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 128; };
+  // Its gradients multiply what lies behind the last key, or the only query, by zero where their
+  // tiles of 128 and rows end: NaN, as PyTorch (issue 196678) and cuDNN's frontend (issue 1072)
+  // found, where the sum of a row is as small as exp(-89).
+  if (shape.isGradient && ((shape.hasBias && shape.keys % 128 == 64) || shape.queries == 1))
+    return false;
   bool isSeen = shape.hasBias ? shape.queries == shape.keys : shape.queries <= shape.keys;
   return isHalf && fits(shape.size) && fits(shape.valueSize) && (!shape.causal || isSeen) &&
          shape.queries * shape.keys > 1;
@@ -51,6 +56,7 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
     shape.valueSize = value.getDimSize(3);
     shape.causal = attention.getCausal();
     shape.hasBias = attention.getBias() != nullptr;
+    shape.isGradient = isa<AttentionGradOp>(op);
     return isLibraryAttention(target, query.getElementType(), shape);
   };
   if (auto attention = dyn_cast<AttentionOp>(op))

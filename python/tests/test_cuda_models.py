@@ -158,3 +158,37 @@ def test_captured_steps_give_the_same_bits_as_steps_one_by_one(tmp_path, precisi
         results.append(([line["loss"] for line in lines], (folder / "m.safetensors").read_bytes(), states.read_bytes()))
     assert results[0] == results[1]
     assert len(set(results[0][0])) == 4
+
+
+def masked_attention(random) -> onnx.ModelProto:
+    """y = attention of x with a mask that is added to the scores: two heads of eight, and 128 positions of two samples."""
+    value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    number = lambda name, array: onnx.numpy_helper.from_array(np.asarray(array), name)
+    nodes, weights = [], [number("heads", np.array([2, 128, 2, 8])), number("joined", np.array([2, 128, 16])), number("scale", np.float32(8 ** -0.5))]
+    for part, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        weights.append(number("w" + part, random.standard_normal((16, 16)).astype(np.float32) / 4))
+        nodes += [onnx.helper.make_node("MatMul", ["x", "w" + part], [part + ".flat"]), onnx.helper.make_node("Reshape", [part + ".flat", "heads"], [part + ".heads"]),
+                  onnx.helper.make_node("Transpose", [part + ".heads"], [part], perm=order)]
+    nodes += [onnx.helper.make_node("MatMul", ["q", "k"], ["raw"]), onnx.helper.make_node("Mul", ["raw", "scale"], ["scores"]),
+              onnx.helper.make_node("Add", ["scores", "mask"], ["masked"]), onnx.helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
+              onnx.helper.make_node("MatMul", ["p", "v"], ["o"]), onnx.helper.make_node("Transpose", ["o"], ["o.rows"], perm=[0, 2, 1, 3]),
+              onnx.helper.make_node("Reshape", ["o.rows", "joined"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 2, 128, 16), value("mask", 2, 1, 1, 128)], [value("y", 2, 128, 16)], weights)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_rows_that_a_mask_hides_whole_have_no_gradient(tmp_path):
+    random = np.random.default_rng(1)
+    onnx.save(masked_attention(random), tmp_path / "m.onnx")
+    mask = np.zeros((2, 1, 1, 128), np.float32)
+    mask[0, ..., 100:] = mask[1] = np.finfo(np.float32).min
+    inputs = {"x": random.standard_normal((2, 128, 16)).astype(np.float32), "mask": mask, "target": random.standard_normal((2, 128, 16)).astype(np.float32)}
+    losses = {}
+    for target in ("cpu", "cuda"):
+        autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", train=autopar.Train("mse(y, target)", autopar.SGD(lr=20.0)),
+                        options=["--quiet", "--precision", "bf16", "--target", target, "--emit-mlir", str(tmp_path / target)])
+        with autopar.Session(tmp_path / "m.bin") as session:
+            losses[target] = [float(session.run(inputs)["loss"]) for _ in range(4)]
+    assert "autopar.attention_grad" in next((tmp_path / "cuda").glob("*form-groups.mlir")).read_text()
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=2e-3)
+    assert losses["cpu"][3] < 0.98 * losses["cpu"][0]

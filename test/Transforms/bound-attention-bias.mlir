@@ -2,11 +2,14 @@
 
 // All that read a bias read the same bound.
 // CHECK-LABEL: func.func @layers
-// CHECK: %[[N:.*]] = autopar.constant {autopar.id = "a/least"} dense<-1.000000e+30> : tensor<f32>
+// CHECK: %[[N:.*]] = autopar.constant {autopar.id = "a/least"} dense<-1.2676506E+30> : tensor<f32>
 // CHECK: %[[L:.*]] = autopar.broadcast %[[N]] dims [] {autopar.id = "a/least.repeated"} : tensor<f32> -> tensor<2x1x1x8xf32>
 // CHECK: %[[B:.*]] = autopar.binary max %arg1, %[[L]] {autopar.id = "a/bound"}
 // CHECK: %[[Y:.*]], %[[S:.*]] = autopar.attention %arg0, %arg0, %arg0 bias %[[B]] scale
-// CHECK: autopar.attention_grad %arg0, %arg0, %arg0, %[[Y]], %[[S]], %arg0 bias %[[B]] scale
+// A row that is hidden whole has no gradient.
+// CHECK: %[[SEEN:.*]] = autopar.compare gt %[[S]], %{{.*}} {autopar.id = "a/vjp/is_visible"}
+// CHECK: %[[SUMS:.*]] = autopar.select %[[SEEN]], %[[S]], %{{.*}} {autopar.id = "a/vjp/visible_rows"}
+// CHECK: autopar.attention_grad %arg0, %arg0, %arg0, %[[Y]], %[[SUMS]], %arg0 bias %[[B]] scale
 func.func @layers(%x: tensor<2x4x8x8xbf16>, %mask: tensor<2x1x1x8xf32>) -> tensor<2x4x8x8xbf16> {
   %y, %l = autopar.attention %x, %x, %x bias %mask scale 1.0 {autopar.id = "a"} : (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x1x1x8xf32>) -> (tensor<2x4x8x8xbf16>, tensor<2x4x8xf32>)
   %dq, %dk, %dv = autopar.attention_grad %x, %x, %x, %y, %l, %x bias %mask scale 1.0 {autopar.id = "a/vjp"}

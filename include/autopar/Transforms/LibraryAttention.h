@@ -21,7 +21,7 @@ FailureOr<AttentionMode> readAttentionMode(Operation *op, llvm::StringRef name);
 struct AttentionShape {
   int64_t queries = 0, keys = 0;   ///< rows and columns of the scores
   int64_t size = 0, valueSize = 0; ///< of a row of queries and keys, of values
-  bool causal = false, hasBias = false;
+  bool causal = false, hasBias = false, isGradient = false;
 };
 
 /// Whether attention on elements of this type, and its gradient, is one call on the target (cpu or
