@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
+#include <thread>
 #include <unistd.h>
 
 using ::autopar::DataType;
@@ -55,8 +57,66 @@ static std::string temporaryPath(const char *suffix) {
   return "/tmp/autopar-law-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + suffix;
 }
 
-Result<std::unique_ptr<::autopar::runtime::Session>>
-autopar_law::openModule(mlir::ModuleOp module, Where where, bool optimizesKernels) {
+using Sessions = std::vector<std::unique_ptr<::autopar::runtime::Session>>;
+
+/// Calls it with every rank's number, at once; what tells most of what went wrong.
+static Status onAll(size_t count, const std::function<Status(size_t)> &call) {
+  std::vector<Status> statuses(count, Status::ok());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i)
+    threads.emplace_back([&, i] { statuses[i] = call(i); });
+  statuses[0] = call(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  const Status *worst = &statuses[0];
+  for (const Status &status : statuses)
+    if (!status.isOk() && (worst->isOk() || worst->code() == ::autopar::StatusCode::PeerLost))
+      worst = &status;
+  return *worst;
+}
+
+/// One session with all ranks, or one per rank.
+static Result<Sessions> openSessions(const std::string &artifact, Where where) {
+  Result<::autopar::artifact::Reader> reader = ::autopar::artifact::Reader::open(artifact);
+  if (!reader)
+    return reader.status();
+  std::vector<std::unique_ptr<::autopar::runtime::Transport>> transports;
+  if (where == Where::GpusByNccl)
+    transports = ::autopar::runtime::createInProcessTransports(reader->worldSize());
+  Sessions sessions(std::max<size_t>(transports.size(), 1));
+  Status status = onAll(sessions.size(), [&](size_t i) {
+    ::autopar::runtime::SessionOptions options;
+    options.threads = 1;
+    options.checkReplicas = true;
+    options.cudaLibraries = EMULATED_CUDA;
+    if (where == Where::GpusByNccl) {
+      options.transport = std::move(transports[i]);
+      options.localRank = static_cast<int32_t>(i);
+      options.communication = ::autopar::runtime::CommunicationChoice::Nccl;
+    } else if (where == Where::GpusStaged) {
+      options.communication = ::autopar::runtime::CommunicationChoice::Staged;
+    }
+    auto session = ::autopar::runtime::Session::open(artifact, std::move(options));
+    if (!session)
+      return session.status();
+    sessions[i] = session.take();
+    return where != Where::GpusByNccl || sessions[i]->captures()
+               ? Status::ok()
+               : Status::internal("not captured: " + sessions[i]->whyUncaptured());
+  });
+  return status.isOk() ? Result<Sessions>(std::move(sessions)) : status.at("open");
+}
+
+/// Ends them together, as NCCL's communicators do.
+static void closeAll(Sessions &sessions) {
+  (void)onAll(sessions.size(), [&](size_t i) {
+    sessions[i].reset();
+    return Status::ok();
+  });
+}
+
+/// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it.
+static Result<Sessions> openModule(mlir::ModuleOp module, Where where, bool optimizesKernels) {
   std::string text = temporaryPath(".mlir"), artifact = temporaryPath(".bin");
   std::error_code error;
   {
@@ -79,18 +139,9 @@ autopar_law::openModule(mlir::ModuleOp module, Where where, bool optimizesKernel
   llvm::sys::fs::remove(text);
   if (!compiled)
     return Status::badInput("compile: " + compiled.status().message() + diagnostics);
-  ::autopar::runtime::SessionOptions sessionOptions;
-  sessionOptions.threads = 1;
-  sessionOptions.checkReplicas = true;
-  sessionOptions.cudaLibraries = EMULATED_CUDA;
-  if (where != Where::Cpu)
-    sessionOptions.communication = where == Where::GpusByNccl
-                                       ? ::autopar::runtime::CommunicationChoice::Nccl
-                                       : ::autopar::runtime::CommunicationChoice::Staged;
-  Result<std::unique_ptr<::autopar::runtime::Session>> session =
-      ::autopar::runtime::Session::open(artifact, std::move(sessionOptions));
+  Result<Sessions> sessions = openSessions(artifact, where);
   llvm::sys::fs::remove(artifact);
-  return session ? std::move(session) : session.status().at("open");
+  return sessions;
 }
 
 /// Stages have their own inputs and outputs, in an order of their own.
@@ -100,31 +151,41 @@ byName(std::vector<::autopar::runtime::TensorSpec> specs) {
   return specs;
 }
 
+/// A step on inputs of its own; adds what comes out of it.
+static Status runDraw(Sessions &sessions, std::mt19937_64 &random, std::vector<Output> &outputs) {
+  for (const ::autopar::runtime::TensorSpec &spec : byName(sessions[0]->inputs())) {
+    std::vector<char> values = drawTensor(spec, random);
+    for (auto &session : sessions)
+      AUTOPAR_RETURN_IF_ERROR(session->setInput(spec.name, spec.dtype, spec.shape, values.data()));
+  }
+  AUTOPAR_RETURN_IF_ERROR(onAll(sessions.size(), [&](size_t i) {
+    AUTOPAR_RETURN_IF_ERROR(sessions[i]->run(0, 1));
+    return sessions[i]->collectOutputs();
+  }));
+  for (const ::autopar::runtime::TensorSpec &spec : byName(sessions[0]->outputs())) {
+    Result<const void *> data = sessions[0]->output(spec.name);
+    if (!data)
+      return data.status();
+    const char *begin = static_cast<const char *>(*data);
+    outputs.push_back({spec.name, spec.dtype, {begin, begin + spec.bytes}});
+  }
+  return Status::ok();
+}
+
 Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed,
                                                    Where where) {
   // Drawn, so that every operation meets both.
   bool optimizesKernels = std::mt19937_64(inputSeed)() % 4 == 0;
-  Result<std::unique_ptr<::autopar::runtime::Session>> session =
-      openModule(module, where, optimizesKernels);
-  if (!session)
-    return session.status();
+  Result<Sessions> sessions = openModule(module, where, optimizesKernels);
+  if (!sessions)
+    return sessions.status();
   std::mt19937_64 random(inputSeed);
   std::vector<Output> outputs;
-  for (int draw = 0; draw < kInputDraws; ++draw) {
-    for (const ::autopar::runtime::TensorSpec &spec : byName((*session)->inputs()))
-      AUTOPAR_RETURN_IF_ERROR(
-          (*session)->setInput(spec.name, spec.dtype, spec.shape, drawTensor(spec, random).data()));
-    AUTOPAR_RETURN_IF_ERROR((*session)->run(0, 1));
-    AUTOPAR_RETURN_IF_ERROR((*session)->collectOutputs());
-    for (const ::autopar::runtime::TensorSpec &spec : byName((*session)->outputs())) {
-      Result<const void *> data = (*session)->output(spec.name);
-      if (!data)
-        return data.status();
-      const char *begin = static_cast<const char *>(*data);
-      outputs.push_back({spec.name, spec.dtype, {begin, begin + spec.bytes}});
-    }
-  }
-  return outputs;
+  Status status = Status::ok();
+  for (int draw = 0; draw < kInputDraws && status.isOk(); ++draw)
+    status = runDraw(*sessions, random, outputs);
+  closeAll(*sessions);
+  return status.isOk() ? Result<std::vector<Output>>(std::move(outputs)) : status;
 }
 
 template <typename T>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a module of the law: compiles it as autopar-compile would and executes all ranks in this
-// process on inputs drawn from a seed.
+// process on inputs drawn from a seed. Ranks that communicate by NCCL have a session each, as
+// processes have, so that steps are captured.
 #pragma once
 
 #include "autopar/Base/DataType.h"
 #include "autopar/Base/Status.h"
-#include "autopar/Runtime/Session.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace autopar_law {
@@ -23,11 +23,6 @@ struct Output {
 
 /// How many times a module runs, each time on inputs of their own: one draw may hide a fault.
 inline constexpr int kInputDraws = 3;
-
-/// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it
-/// with all ranks in this process.
-::autopar::Result<std::unique_ptr<::autopar::runtime::Session>>
-openModule(mlir::ModuleOp module, Where where = Where::Cpu, bool optimizesKernels = true);
 
 /// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the
 /// outputs of all draws, one after the other. Optimizing the kernels takes most of the time and is
