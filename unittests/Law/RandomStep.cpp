@@ -86,12 +86,14 @@ private:
     llvm::append_range(results, updated.getResults());
   }
 
-  /// No state is negative, and none that is divided by is zero: what steps hand on is zero at
-  /// first.
+  /// No state is negative, and none that is divided by is zero (what steps hand on is at first),
+  /// else the rounding of a gradient near zero would be all that is left.
   Value drawState(RankedTensorType type, size_t next) {
     std::string name = "s" + std::to_string(function.getNumArguments());
-    if (states == autopar_law::StateKind::Given)
-      return b.square(addArgument(function, type, name));
+    if (states == autopar_law::StateKind::Given) {
+      Value square = b.square(addArgument(function, type, name));
+      return mayBeZero ? square : b.add(square, b.splat(type, 0.0625));
+    }
     BlockArgument kept =
         addArgument(function, type, name + "/kept",
                     {{builder.getStringAttr("autopar.donated"), builder.getUnitAttr()}});
