@@ -323,6 +323,8 @@ TEST(Reduction, RowsOfEveryTeam) {
       {"autopar.softmax %0 dim 1", "bf16", {3, 2048}, {3, 2048}},
       {"autopar.softmax %0 dim 1", "f32", {2, 6001}, {2, 6001}},
       {"autopar.softmax %0 dim 1", "f32", {515, 257}, {515, 257}},
+      {"autopar.softmax %0 dim 1", "f32", {513, 700}, {513, 700}},
+      {"autopar.normalize %0 dims [1] epsilon 1.0e-5", "bf16", {514, 1000}, {514, 1000}},
       {"autopar.softmax %0 dim 0 log", "f32", {150, 37}, {150, 37}},
       {"autopar.reduce sum %0 dims [0]", "f32", {1000, 33}, {33}},
       // Several columns a thread, with blocks that reach beyond the last.

@@ -10,8 +10,9 @@ using namespace mlir::autopar;
 static constexpr int64_t manyThreads = 1 << 16;
 /// Blocks from which on a thread takes several columns instead of more blocks one.
 static constexpr int64_t manyBlocks = 256;
-/// Elements that a thread holds at once.
-static constexpr int64_t mostHeld = 16;
+/// Elements that a thread holds at once: of a row that several warps share, and of one that a warp
+/// has alone, which needs no shared memory and no barrier.
+static constexpr int64_t mostHeld = 16, mostHeldAlone = 32;
 
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -32,8 +33,10 @@ RowTeam RowTeam::choose(const RowSpace &space) {
     team.perRound = std::clamp<int64_t>(divideUp(length, team.warps), 1, isWide ? 8 : 4);
   } else {
     team.width = width;
-    int64_t vectors = length / width, mostWarps = rows >= 512 ? 16 : 32;
-    int64_t most = std::max<int64_t>((rows >= 512 ? mostHeld : 4) / width, 1);
+    bool areMany = rows >= 512;
+    int64_t vectors = length / width, mostWarps = areMany ? 16 : 32;
+    int64_t held = !areMany ? 4 : length <= kWarp * mostHeldAlone ? mostHeldAlone : mostHeld;
+    int64_t most = std::max<int64_t>(held / width, 1);
     team.warps = std::clamp<int64_t>(divideUp(vectors, kWarp * most), 1, mostWarps);
     // Warps that divide the row evenly need no checks.
     for (int64_t warps = team.warps; warps <= mostWarps; ++warps)
