@@ -66,6 +66,14 @@ void truncateToByte(Warp &warp, const Operation &op) {
   eachLane(warp, [&](uint32_t l) { d[l] = isSigned ? R(int8_t(a[l])) : R(uint8_t(a[l])); });
 }
 
+/// The low bits of a register that is wider than what is converted.
+template <typename R, typename T>
+void takeLow(Warp &warp, const Operation &op) {
+  T *d = warp.lanes<T>(op.d);
+  const R *a = warp.lanes<R>(op.a);
+  eachLane(warp, [&](uint32_t l) { d[l] = T(a[l]); });
+}
+
 template <typename T, bool isReluOnly>
 void convertTwo(Warp &warp, const Operation &op) {
   Pair<T> *d = warp.lanes<Pair<T>>(op.d);
@@ -103,7 +111,11 @@ void Decoder::addConvert() {
     auto found = registers.find(given.name);
     return found == registers.end() ? 4 : found->second.second;
   };
-  // Bytes come out of larger registers and go into such.
+  auto isWiderInteger = [&](const Operand &given, NumberType type) {
+    bool isInteger = withInteger(type, [](auto) {});
+    return isInteger && registers.count(given.name) && registerBytes(given) > bytesOf(type);
+  };
+  // Bytes come out of larger registers and go into such; so may other integers come.
   if (from == NumberType::U8 || from == NumberType::S8) {
     uint32_t bytes = registerBytes(operand(1));
     op.a = place(1, bytes);
@@ -114,6 +126,13 @@ void Decoder::addConvert() {
                       : (isSigned ? &extendByte<uint64_t, true> : &extendByte<uint64_t, false>));
     final.a = op.d;
     from = isSigned ? NumberType::S32 : NumberType::U32;
+  } else if (isWiderInteger(operand(1), from)) {
+    uint32_t bytes = bytesOf(from);
+    op.a = place(1, registerBytes(operand(1)));
+    op.d = final.a = reserve(bytes);
+    emit(bytes == 4                       ? &takeLow<uint64_t, uint32_t>
+         : registerBytes(operand(1)) == 4 ? &takeLow<uint32_t, uint16_t>
+                                          : &takeLow<uint64_t, uint16_t>);
   } else {
     final.a = place(1, bytesOf(from));
   }

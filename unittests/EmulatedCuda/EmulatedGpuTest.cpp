@@ -298,6 +298,16 @@ TEST_F(EmulatedGpu, ApproximatesAsRoughlyAsItMay) {
   EXPECT_EQ(y[3], 1);
 }
 
+TEST_F(EmulatedGpu, ConvertsTheLowBitsOfWiderRegisters) {
+  const char *ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 "
+                    "k_p)\n{\n.reg .b64 %rd<9>;\nld.param.u64 %rd1, [k_p];\n"
+                    "ld.global.u64 %rd2, [%rd1];\ncvt.s64.s32 %rd3, %rd2;\n"
+                    "cvt.u64.u16 %rd4, %rd2;\nst.global.v2.u64 [%rd1], {%rd3, %rd4};\nret;\n}\n";
+  DevicePointer memory = give(std::vector<int64_t>{0x1fffffffe, 0});
+  expect(launch(function(load(ptx), "k"), 1, 1, 0, {memory}));
+  EXPECT_EQ(take<int64_t>(memory, 2), (std::vector<int64_t>{-2, 0xfffe}));
+}
+
 TEST_F(EmulatedGpu, HostMemoryIsNotDeviceMemory) {
   DevicePointer memory = give(std::vector<float>(4));
   EXPECT_DEATH({ *reinterpret_cast<volatile float *>(memory) = 1; }, "");
