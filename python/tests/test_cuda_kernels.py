@@ -59,6 +59,33 @@ def test_kernels_assemble_for_all_chips(tmp_path, case):
             assert used.spilled == 0 and used.stack == 0 and used.registers <= 128, (chip, kernel, used)
 
 
+def sorts_and_scans() -> str:
+    """A program with a kernel for each way in which threads share rows, wide elements and rows of odd length, which take most registers, among them."""
+    lines, results, types = [], [], []
+    for name, rows, length, k in [("f32", 64, 50257, 8), ("f32", 64, 50256, 32), ("bf16", 64, 50257, 50), ("f64", 64, 50257, 32), ("i8", 64, 50256, 1),
+                                  ("f32", 16384, 8, 2), ("bf16", 16384, 64, 4)]:
+        x, n = f"tensor<{rows}x{length}x{name}>", len(types)
+        best, places = f"tensor<{rows}x{k}x{name}>", f"tensor<{rows}x{k}xi64>"
+        lines.append(f'%t{n}, %i{n} = autopar.top_k %x{n} dim 1 {{autopar.id = "t{n}"}} : ({x}) -> ({best}, {places})')
+        lines.append(f'%s{n} = autopar.cumulative sum %x{n} dim 1 exclusive {{autopar.id = "s{n}"}} : {x}')
+        results.append([(f"%t{n}", best), (f"%i{n}", places), (f"%s{n}", x)])
+        types.append(x)
+    all_results = sum(results, [])
+    arguments = ", ".join(f'%x{n}: {x} {{autopar.name = "x{n}"}}' for n, x in enumerate(types))
+    named = ", ".join(f'{kind} {{autopar.name = "y{n}"}}' for n, (_, kind) in enumerate(all_results))
+    body = "\n  ".join([*lines, f"return {', '.join(value for value, _ in all_results)} : {', '.join(kind for _, kind in all_results)}"])
+    return f"func.func @main({arguments}) -> ({named}) {{\n  {body}\n}}\n"
+
+
+def test_sorts_and_scans_stay_in_their_registers(tmp_path):
+    (tmp_path / "m.mlir").write_text(sorts_and_scans())
+    subprocess.run([find_tool("autopar-compile"), tmp_path / "m.mlir", "--target", "cuda", "--quiet", "-o", tmp_path / "m.bin"], check=True, timeout=LIMIT)
+    ptx = ptx_of(tmp_path / "m.bin")
+    for chip in ("sm_80", "sm_90", "sm_100"):
+        for kernel, used in ptxas.assemble(ptx, chip).items():
+            assert used.spilled == 0 and used.stack == 0, (chip, kernel, used)
+
+
 def test_an_artifact_holds_machine_code_of_the_cluster_s_chip(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_HOME", str(pathlib.Path(ptxas.find()).parents[1]))
     artifact = compile_for_gpu(tmp_path, "bert")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running combinations along a dimension: one row after the other, each carried from element to
-// element.
+// element. On a GPU threads share a row where it is long (EmitGpuScan.cpp).
+#include "EmitGpuScan.h"
 #include "LoweringModels.h"
 #include "ReduceArithmetic.h"
 #include "RowAddress.h"
@@ -17,20 +18,6 @@ struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeMode
     return RowAddress(shapeOf(op->getOperand(0)), cast<CumulativeOp>(op).getDim()).rows;
   }
 
-  /// Unlike a reduction's, in the order of the elements.
-  static Value combine(CumulativeOp op, Scalars &s, Value sum, Value element) {
-    switch (op.getKind()) {
-    case ReduceKind::Prod:
-      return s.mul(sum, element);
-    case ReduceKind::Max:
-      return s.max(sum, element);
-    case ReduceKind::Min:
-      return s.min(sum, element);
-    default:
-      return s.add(sum, element);
-    }
-  }
-
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
                   Value begin, Value end, int64_t) const {
     auto cumulative = cast<CumulativeOp>(op);
@@ -39,29 +26,34 @@ struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeMode
     RowAddress address(shapeOf(cumulative.getInput()), cumulative.getDim());
     Value zero = indexConstant(builder, loc, 0), one = indexConstant(builder, loc, 1);
     Value length = indexConstant(builder, loc, address.length);
-    scf::ForOp::create(builder, loc, begin, end, one, ValueRange{},
-                       [&](OpBuilder &rowBuilder, Location, Value row, ValueRange) {
-                         Value base = address.base(rowBuilder, loc, row);
-                         Scalars outer(rowBuilder, loc, element);
-                         scf::ForOp::create(
-                             rowBuilder, loc, zero, length, one,
-                             reduceStart(outer, cumulative.getKind()),
-                             [&](OpBuilder &b, Location, Value step, ValueRange carried) {
-                               Scalars s(b, loc, element);
-                               Value position = step;
-                               if (cumulative.getReverse()) {
-                                 Value last = indexConstant(b, loc, address.length - 1);
-                                 position = arith::SubIOp::create(b, loc, last, step);
-                               }
-                               Value offset = address.element(b, loc, base, position);
-                               Value next = combine(cumulative, s, carried[0],
-                                                    loadScalar(b, loc, inputs[0], offset, element));
-                               Value result = cumulative.getExclusive() ? carried[0] : next;
-                               storeScalar(b, loc, result, outputs[0], offset, element);
-                               scf::YieldOp::create(b, loc, next);
-                             });
-                         scf::YieldOp::create(rowBuilder, loc);
-                       });
+    scf::ForOp::create(
+        builder, loc, begin, end, one, ValueRange{},
+        [&](OpBuilder &rowBuilder, Location, Value row, ValueRange) {
+          Value base = address.base(rowBuilder, loc, row);
+          Scalars outer(rowBuilder, loc, element);
+          scf::ForOp::create(
+              rowBuilder, loc, zero, length, one, reduceStart(outer, cumulative.getKind()),
+              [&](OpBuilder &b, Location, Value step, ValueRange carried) {
+                Scalars s(b, loc, element);
+                Value position = step;
+                if (cumulative.getReverse()) {
+                  Value last = indexConstant(b, loc, address.length - 1);
+                  position = arith::SubIOp::create(b, loc, last, step);
+                }
+                Value offset = address.element(b, loc, base, position);
+                Value own = loadScalar(b, loc, inputs[0], offset, element);
+                Value next = emitRunningStep(s, cumulative.getKind(), carried[0], own);
+                Value result = cumulative.getExclusive() ? carried[0] : next;
+                storeScalar(b, loc, result, outputs[0], offset, element);
+                scf::YieldOp::create(b, loc, next);
+              });
+          scf::YieldOp::create(rowBuilder, loc);
+        });
+  }
+
+  SmallVector<int64_t> emitGpuKernel(Operation *op, OpBuilder &builder, ValueRange inputs,
+                                     ValueRange outputs) const {
+    return emitGpuScan(builder, cast<CumulativeOp>(op), inputs[0], outputs[0]);
   }
 };
 

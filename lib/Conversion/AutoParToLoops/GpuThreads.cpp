@@ -67,12 +67,10 @@ void autopar::emitWhere(OpBuilder &builder, Location loc, Value condition,
   body(inner);
 }
 
-/// The value of the thread whose number in the warp differs in `mask`.
-static Value emitShuffle(OpBuilder &builder, Location loc, Value value, int64_t mask) {
-  auto shuffle = [&](Value word) -> Value {
-    return gpu::ShuffleOp::create(builder, loc, word, mask, kWarpThreads, gpu::ShuffleMode::XOR)
-        .getShuffleResult();
-  };
+using ShuffleWord = function_ref<Value(Value)>;
+
+/// Moves a value of any type between the threads of a warp by `shuffle`, which moves 32 bits.
+static Value emitShuffle(OpBuilder &builder, Location loc, Value value, ShuffleWord shuffle) {
   Type type = value.getType(), i32 = builder.getI32Type(), i64 = builder.getI64Type();
   unsigned width = type.getIntOrFloatBitWidth();
   if (width == 32)
@@ -92,12 +90,38 @@ static Value emitShuffle(OpBuilder &builder, Location loc, Value value, int64_t 
   return type.isInteger() ? bits : arith::BitcastOp::create(builder, loc, type, bits).getResult();
 }
 
+static Value emitShuffle(OpBuilder &builder, Location loc, Value value, int64_t by,
+                         gpu::ShuffleMode mode) {
+  return emitShuffle(builder, loc, value, [&](Value word) {
+    return gpu::ShuffleOp::create(builder, loc, word, by, kWarpThreads, mode).getShuffleResult();
+  });
+}
+
+Value autopar::emitShuffleXor(OpBuilder &builder, Location loc, Value value, int64_t mask) {
+  return emitShuffle(builder, loc, value, mask, gpu::ShuffleMode::XOR);
+}
+
+Value autopar::emitShuffleUp(OpBuilder &builder, Location loc, Value value, int64_t lanes) {
+  return emitShuffle(builder, loc, value, lanes, gpu::ShuffleMode::UP);
+}
+
+Value autopar::emitShuffleFrom(OpBuilder &builder, Location loc, Value value, Value lane) {
+  Type i32 = builder.getI32Type(), i1 = builder.getI1Type();
+  Value source = arith::IndexCastOp::create(builder, loc, i32, lane);
+  Value width = arith::ConstantIntOp::create(builder, loc, i32, kWarpThreads);
+  return emitShuffle(builder, loc, value, [&](Value word) -> Value {
+    return gpu::ShuffleOp::create(builder, loc, word.getType(), i1, word, source, width,
+                                  gpu::ShuffleMode::IDX)
+        .getShuffleResult();
+  });
+}
+
 SmallVector<Value> autopar::emitWarpCombine(OpBuilder &builder, Location loc, ValueRange values,
                                             CombineValues combine) {
   SmallVector<Value> joined(values);
   for (int64_t mask = kWarpThreads / 2; mask > 0; mask /= 2) {
     SmallVector<Value> others = llvm::map_to_vector(
-        joined, [&](Value value) { return emitShuffle(builder, loc, value, mask); });
+        joined, [&](Value value) { return emitShuffleXor(builder, loc, value, mask); });
     joined = combine(builder, joined, others);
   }
   return joined;

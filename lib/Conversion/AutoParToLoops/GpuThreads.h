@@ -49,6 +49,12 @@ void emitBarrier(OpBuilder &builder, Location loc);
 void emitWhere(OpBuilder &builder, Location loc, Value condition,
                function_ref<void(OpBuilder &)> body);
 
+/// The value of the lane whose number in the warp differs in `mask`, is less by `lanes` (its own
+/// where there is none), or is `lane`. All lanes of the warp take part.
+Value emitShuffleXor(OpBuilder &builder, Location loc, Value value, int64_t mask);
+Value emitShuffleUp(OpBuilder &builder, Location loc, Value value, int64_t lanes);
+Value emitShuffleFrom(OpBuilder &builder, Location loc, Value value, Value lane);
+
 using CombineValues = function_ref<SmallVector<Value>(OpBuilder &, ValueRange, ValueRange)>;
 /// Joins the values of all threads of a warp; each gets the result. `combine` must not care about
 /// the order of its arguments.

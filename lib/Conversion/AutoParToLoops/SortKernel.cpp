@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The k best elements of a row, sorted. The outputs hold a heap with the worst of the best on top,
 // into which the row is fed; then the heap is taken apart from the worst on. n log k steps, no
-// scratch.
+// scratch. On a GPU threads share a row (EmitGpuTopK.cpp, EmitGpuBlockSort.cpp).
+#include "EmitGpuTopK.h"
 #include "LoweringModels.h"
 #include "RowAddress.h"
 #include "ScalarArithmetic.h"
@@ -43,10 +44,28 @@ private:
   /// Whether `a` belongs before `c`; of equal elements the one at the lower position does.
   Value isBetter(OpBuilder &b, Ranked a, Ranked c) {
     Scalars s(b, loc, element), positions(b, loc, b.getI64Type());
-    Value wins = s.compare(op.getSmallest() ? "lt" : "gt", a.value, c.value);
-    Value ties = s.math<arith::AndIOp>(s.compare("eq", a.value, c.value),
-                                       positions.compare("lt", a.index, c.index));
-    return s.math<arith::OrIOp>(wins, ties);
+    Value lower = positions.compare("lt", a.index, c.index);
+    Value ties = s.math<arith::AndIOp>(isEqual(s, a.value, c.value), lower);
+    return s.math<arith::OrIOp>(wins(s, a.value, c.value), ties);
+  }
+  /// NaN is the greatest, and equal to NaN.
+  Value isEqual(Scalars &s, Value a, Value c) {
+    Value equal = s.compare("eq", a, c);
+    if (!s.isFloat())
+      return equal;
+    Value areNan = s.math<arith::AndIOp>(s.compare("ne", a, a), s.compare("ne", c, c));
+    return s.math<arith::OrIOp>(equal, areNan);
+  }
+  Value wins(Scalars &s, Value a, Value c) {
+    bool smallest = op.getSmallest();
+    if (!s.isFloat())
+      return s.compare(smallest ? "lt" : "gt", a, c);
+    // True where either is NaN: one loses to no number among the largest, and wins over none among
+    // the smallest.
+    auto either = smallest ? arith::CmpFPredicate::ULT : arith::CmpFPredicate::UGT;
+    Value differs = arith::CmpFOp::create(s.builder, loc, either, a, c);
+    Value number = smallest ? a : c;
+    return s.math<arith::AndIOp>(differs, s.compare("eq", number, number));
   }
   Value parentOf(OpBuilder &b, Value position) {
     Value above = arith::SubIOp::create(b, loc, position, constant(b, 1));
@@ -169,6 +188,16 @@ struct TopKModel : KernelLoweringOpInterface::ExternalModel<TopKModel, TopKOp> {
                          });
                          scf::YieldOp::create(rowBuilder, loc);
                        });
+  }
+  SmallVector<int64_t> emitGpuKernel(Operation *op, OpBuilder &builder, ValueRange inputs,
+                                     ValueRange outputs) const {
+    RankedRows rows(cast<TopKOp>(op), inputs[0], outputs[0], outputs[1]);
+    if (rows.rows() == 0 || rows.kept() == 0)
+      return {};
+    std::optional<GpuGrid> grid = emitGpuTopK(builder, rows);
+    if (!grid)
+      return {};
+    return {grid->blocks, grid->threads};
   }
 };
 

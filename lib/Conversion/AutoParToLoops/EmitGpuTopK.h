@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The best elements of rows on a GPU.
+#pragma once
+
+#include "GpuThreads.h"
+#include "RankedItems.h"
+
+namespace mlir::autopar {
+
+/// Emits the body of a kernel; none where a thread per row does as well, or is all there is: for
+/// more results than a block sorts.
+std::optional<GpuGrid> emitGpuTopK(OpBuilder &builder, const RankedRows &rows);
+/// The body that keeps the row's best in shared memory, for more results than a warp has lanes.
+std::optional<GpuGrid> emitGpuBlockSort(OpBuilder &builder, const RankedRows &rows);
+
+} // namespace mlir::autopar
