@@ -63,7 +63,7 @@ def sorts_and_scans() -> str:
     """A program with a kernel for each way in which threads share rows, wide elements and rows of odd length, which take most registers, among them."""
     lines, results, types = [], [], []
     for name, rows, length, k in [("f32", 64, 50257, 8), ("f32", 64, 50256, 32), ("bf16", 64, 50257, 50), ("f64", 64, 50257, 32), ("i8", 64, 50256, 1),
-                                  ("f32", 16384, 8, 2), ("bf16", 16384, 64, 4)]:
+                                  ("f64", 64, 50257, 50257), ("f32", 16384, 8, 2), ("bf16", 16384, 64, 4)]:
         x, n = f"tensor<{rows}x{length}x{name}>", len(types)
         best, places = f"tensor<{rows}x{k}x{name}>", f"tensor<{rows}x{k}xi64>"
         lines.append(f'%t{n}, %i{n} = autopar.top_k %x{n} dim 1 {{autopar.id = "t{n}"}} : ({x}) -> ({best}, {places})')

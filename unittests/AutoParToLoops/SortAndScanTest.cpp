@@ -203,9 +203,12 @@ TEST(TopK, MoreResultsThanAWarpHasLanes) {
   expectTopK(wholeNumbers("f32", {2, 40}), 1, 33);
   expectTopK(wholeNumbers("f32", {1, 4096}), 1, 4096);
   expectTopK(wholeNumbers("i64", {1, 4097}), 1, 2048);
-  // A part of the row after the other; and more results than a block keeps.
+  // A part of the row after the other; and more results than a block keeps, so several times.
   expectTopK(makeTensor("f32", {1, 12000}), 1, 50);
-  expectTopK(wholeNumbers("f32", {3, 5000}), 1, 3000);
+  expectTopK(wholeNumbers("f32", {2, 5000}), 1, 3000);
+  Tensor x = wholeNumbers("f64", {1, 6145});
+  x.data[0] = x.data[6000] = std::nan("");
+  expectTopK(x, 1, 6145);
 }
 
 TEST(TopK, RowsAcrossMemory) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // More than 32 results per row for a GPU: a block sorts as much of the row as shared memory holds
-// by a bitonic network, keeps the best, and sorts them with the next part of the row, which it
-// reads once.
+// by a bitonic network, keeps the best, and sorts them with the next part of the row. What is more
+// than it keeps it finds in further passes over the row, among what is worse than the results so
+// far.
 #include "EmitGpuTopK.h"
 #include "LoopNest.h"
 
@@ -20,11 +21,10 @@ class BlockSortEmitter {
 public:
   explicit BlockSortEmitter(const RankedRows &rows) : rows(rows), loc(rows.loc) {
     slots = std::min<int64_t>(llvm::bit_ceil<uint64_t>(rows.length()), mostSlots);
-    held = rows.length() > slots ? rows.kept() : 0;
+    held = rows.length() > slots ? std::min(rows.kept(), slots / 2) : 0;
+    passes = held > 0 ? (rows.kept() + held - 1) / held : 1;
     threads = std::min(slots / 2, mostThreads);
   }
-  /// Whether a part of the row is left to sort beside what is kept.
-  bool fits() const { return held <= slots / 2; }
   GpuGrid emit(OpBuilder &builder);
 
 private:
@@ -34,7 +34,10 @@ private:
   void overOwn(OpBuilder &b, int64_t count, function_ref<void(OpBuilder &, Value)> body);
   RankedItem at(OpBuilder &b, Value slot);
   void put(OpBuilder &b, Value slot, const RankedItem &item);
-  void fill(OpBuilder &b, Value round);
+  void emitPass(OpBuilder &b, Value pass);
+  void clear(OpBuilder &b);
+  void fill(OpBuilder &b, Value part);
+  void store(OpBuilder &b, Value pass);
   void sort(OpBuilder &b);
   void exchange(OpBuilder &b, Value pair, Value size, Value stride);
 
@@ -42,9 +45,11 @@ private:
   Location loc;
   int64_t slots = 1;   ///< items that are sorted together; a power of two
   int64_t held = 0;    ///< of them kept from part to part
+  int64_t passes = 1;  ///< over the row
   int64_t threads = 1; ///< of a block
   Value thread, row;
   SmallVector<Value> shared; ///< a buffer per word of an item
+  RankedItem bound;          ///< the worst result of earlier passes, or none
 };
 
 GpuGrid BlockSortEmitter::emit(OpBuilder &builder) {
@@ -52,7 +57,24 @@ GpuGrid BlockSortEmitter::emit(OpBuilder &builder) {
   row = emitBlockIndex(builder, loc);
   for (Type type : rows.types(builder))
     shared.push_back(emitSharedBuffer(builder, loc, slots, type));
-  overOwn(builder, held, [&](OpBuilder &b, Value slot) { put(b, slot, rows.none(b)); });
+  if (passes > 1) { // the first has no bound
+    clear(builder);
+    emitBarrier(builder, loc);
+  }
+  emitFor(builder, loc, constant(builder, 0), constant(builder, passes), constant(builder, 1), {},
+          [&](OpBuilder &b, Value pass, ValueRange) {
+            emitPass(b, pass);
+            return SmallVector<Value>();
+          });
+  return {rows.rows(), threads};
+}
+
+void BlockSortEmitter::emitPass(OpBuilder &builder, Value pass) {
+  if (passes > 1) {
+    bound = at(builder, constant(builder, held - 1));
+    emitBarrier(builder, loc);
+  }
+  clear(builder);
   int64_t fresh = slots - held, parts = (rows.length() + fresh - 1) / fresh;
   emitFor(builder, loc, constant(builder, 0), constant(builder, parts), constant(builder, 1), {},
           [&](OpBuilder &b, Value part, ValueRange) {
@@ -61,9 +83,25 @@ GpuGrid BlockSortEmitter::emit(OpBuilder &builder) {
             sort(b);
             return SmallVector<Value>();
           });
-  overOwn(builder, rows.kept(),
-          [&](OpBuilder &b, Value rank) { rows.write(b, row, rank, at(b, rank)); });
-  return {rows.rows(), threads};
+  store(builder, pass);
+}
+
+void BlockSortEmitter::clear(OpBuilder &builder) {
+  overOwn(builder, held, [&](OpBuilder &b, Value slot) { put(b, slot, rows.none(b)); });
+}
+
+/// A thread reads the slots that it clears for the next pass.
+void BlockSortEmitter::store(OpBuilder &builder, Value pass) {
+  int64_t found = passes > 1 ? held : rows.kept();
+  Value first = arith::MulIOp::create(builder, loc, pass, constant(builder, found));
+  overOwn(builder, found, [&](OpBuilder &b, Value slot) {
+    Value rank = add(b, first, slot), exists;
+    if (rows.kept() % found != 0)
+      exists =
+          arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, rank, constant(b, rows.kept()));
+    emitWhere(b, loc, exists,
+              [&](OpBuilder &where) { rows.write(where, row, rank, at(where, slot)); });
+  });
 }
 
 void BlockSortEmitter::overOwn(OpBuilder &builder, int64_t count,
@@ -96,8 +134,13 @@ void BlockSortEmitter::fill(OpBuilder &builder, Value part) {
     Value exists =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ule, position, constant(b, last));
     position = arith::MinUIOp::create(b, loc, position, constant(b, last));
-    RankedItem item = rows.select(b, exists, rows.read(b, row, position), rows.none(b));
-    put(b, add(b, number, constant(b, held)), item);
+    RankedItem item = rows.read(b, row, position), none = rows.none(b);
+    if (passes > 1) {
+      Value isLeft =
+          arith::OrIOp::create(b, loc, rows.isSame(b, bound, none), rows.isBetter(b, bound, item));
+      exists = arith::AndIOp::create(b, loc, exists, isLeft);
+    }
+    put(b, add(b, number, constant(b, held)), rows.select(b, exists, item, none));
   });
 }
 
@@ -136,9 +179,6 @@ void BlockSortEmitter::exchange(OpBuilder &b, Value pair, Value size, Value stri
 
 } // namespace
 
-std::optional<GpuGrid> autopar::emitGpuBlockSort(OpBuilder &builder, const RankedRows &rows) {
-  BlockSortEmitter emitter(rows);
-  if (!emitter.fits())
-    return std::nullopt;
-  return emitter.emit(builder);
+GpuGrid autopar::emitGpuBlockSort(OpBuilder &builder, const RankedRows &rows) {
+  return BlockSortEmitter(rows).emit(builder);
 }

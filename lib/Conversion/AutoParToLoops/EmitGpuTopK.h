@@ -7,10 +7,9 @@
 
 namespace mlir::autopar {
 
-/// Emits the body of a kernel; none where a thread per row does as well, or is all there is: for
-/// more results than a block sorts.
+/// Emits the body of a kernel; none where a thread per row does as well.
 std::optional<GpuGrid> emitGpuTopK(OpBuilder &builder, const RankedRows &rows);
 /// The body that keeps the row's best in shared memory, for more results than a warp has lanes.
-std::optional<GpuGrid> emitGpuBlockSort(OpBuilder &builder, const RankedRows &rows);
+GpuGrid emitGpuBlockSort(OpBuilder &builder, const RankedRows &rows);
 
 } // namespace mlir::autopar
