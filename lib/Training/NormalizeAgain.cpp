@@ -33,7 +33,7 @@ public:
         auto cast = value.getDefiningOp<CastOp>();
         copy =
             CastOp::create(builder, cast.getLoc(), cast.getType(), copies.lookup(cast.getInput()));
-        setOpId(copy.getDefiningOp(), getOpId(cast) + "/again");
+        setOpId(copy.getDefiningOp(), getOpId(cast) + "/vjp.again");
       }
       for (OpOperand *use : readers)
         use->set(copy);
@@ -70,6 +70,7 @@ private:
 
 } // namespace
 
+/// Named as a derivative of the operation, so that it is on its stage.
 void mlir::autopar::normalizeAgain(Block &block, Operation *lastForward) {
   for (auto op : block.getOps<NormalizeOp>()) {
     LaterReaders readers(op.getResult(), lastForward);
@@ -78,7 +79,7 @@ void mlir::autopar::normalizeAgain(Block &block, Operation *lastForward) {
     OpBuilder builder(readers.first());
     auto again = NormalizeAgainOp::create(builder, op.getLoc(), op.getType(), op.getInput(),
                                           op.getDimsAttr(), op.getEpsilonAttr(), op.getRmsAttr());
-    setOpId(again, getOpId(op) + "/again");
+    setOpId(again, getOpId(op) + "/vjp.again");
     readers.read(again, builder);
   }
 }

@@ -2,6 +2,7 @@
 // The pass autopar-bound-attention-bias.
 #include "CompositeMatching.h"
 
+#include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -35,9 +36,8 @@ struct BoundAttentionBiasPass
       if (auto attention = dyn_cast<AttentionOp>(op))
         bound(attention);
       else if (auto gradient = dyn_cast<AttentionGradOp>(op); gradient && gradient.getBias()) {
-        double least = leastOf(gradient.getBias());
         bound(gradient);
-        gradient.getLogSumMutable().assign(visibleRows(gradient.getLogSum(), least / 2, op));
+        gradient.getLogSumMutable().assign(visibleRows(gradient.getLogSum(), op));
       }
     });
   }
@@ -60,10 +60,10 @@ private:
 
   /// Sums of rows, infinite for one that is hidden whole: it has weights of zero, and no gradient.
   /// With the sum that it has, each of its elements would have the weight 1.
-  static Value visibleRows(Value sums, double least, Operation *root) {
+  static Value visibleRows(Value sums, Operation *root) {
     OpBuilder builder(root);
     auto type = cast<RankedTensorType>(sums.getType());
-    Value bound = repeat(builder, type, least, root, "hidden");
+    Value bound = repeat(builder, type, kHiddenRow, root, "hidden");
     Value none = repeat(builder, type, std::numeric_limits<double>::infinity(), root, "no_weight");
     auto isVisible = CompareOp::create(builder, root->getLoc(), type.clone(builder.getI1Type()),
                                        ComparePredicate::Gt, sums, bound);

@@ -49,9 +49,9 @@ public:
     int64_t heads = type.getDimSize(1);
     Value key = repeated(gradient.getKey(), heads, "key"),
           value = repeated(gradient.getValue(), heads, "value");
-    Value weights = make<UnaryOp>(
-        "weights", type, UnaryKind::Exp,
-        binary("shifted", BinaryKind::Sub, scores, spread(gradient.getLogSum(), type)));
+    Value weights =
+        make<UnaryOp>("weights", type, UnaryKind::Exp,
+                      binary("shifted", BinaryKind::Sub, scores, spread(sumsOf(gradient), type)));
     Value wide = cast(g, type), outputs = cast(gradient.getOutput(), type);
     Value delta =
         make<ReduceOp>("delta", ReduceKind::Sum, binary("weighted", BinaryKind::Mul, wide, outputs),
@@ -113,6 +113,17 @@ private:
     Value spread = make<BroadcastOp>((name + ".spread").str(), type.clone(wide), x,
                                      ArrayRef<int64_t>({0, 1, 3, 4}));
     return make<ReshapeOp>((name + ".repeated").str(), type.clone(shape), spread);
+  }
+  /// Of each row; infinite where the bias hides it whole, so that its weights are zero.
+  Value sumsOf(AttentionGradOp gradient) {
+    Value sums = gradient.getLogSum();
+    if (!gradient.getBias())
+      return sums;
+    RankedTensorType type = typeOf(sums);
+    Value isVisible = make<CompareOp>("is_visible", type.clone(builder.getI1Type()),
+                                      ComparePredicate::Gt, sums, splat(type, kHiddenRow));
+    return make<SelectOp>("visible_rows", type, isVisible, sums,
+                          splat(type, std::numeric_limits<double>::infinity()));
   }
   /// The inverse for gradients: the sum over the heads of each group.
   Value summed(Value x, RankedTensorType type) {

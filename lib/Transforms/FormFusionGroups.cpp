@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass that wraps operations which become one kernel or library call into autopar.group. First
-// library calls take their epilogues; then everything else that generates code is clustered; then
-// the block is written anew, in an order in which every group can run at once.
+// library calls take their epilogues; then everything else that generates code is clustered, and
+// clusters are spared bytes (StoreLess, JoinReductions); then the block is written anew, in an order
+// in which every group can run at once.
 #include "AccumulateScatters.h"
 #include "ContractionEpilogue.h"
 #include "FusionClusters.h"
@@ -47,7 +48,7 @@ bool isStridedView(Operation *op) {
 }
 
 /// Leaves a concatenation alone, and the transposes in front of it, if the library call that
-/// computes its parts can write them there.
+/// computes its parts may be able to write them there.
 void closeJoinedResults(AttentionGradOp op, ClusterGraph &graph) {
   ConcatOp concat = concatOfResults(op);
   if (!concat)

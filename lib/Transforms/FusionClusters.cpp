@@ -10,8 +10,6 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// Operations per kernel: beyond this, registers and compile time suffer.
-static constexpr size_t maxOps = 50;
 /// A formula that may be computed again for every read.
 static constexpr int64_t cheapCost = 2;
 /// A formula that may run under a mask, for elements that are then not used.
@@ -373,7 +371,8 @@ static bool isUpdate(const Cluster &cluster) {
 }
 
 bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
-  if (producer.isClosed || consumer.isClosed || producer.ops.size() + consumer.ops.size() > maxOps)
+  if (producer.isClosed || consumer.isClosed ||
+      producer.ops.size() + consumer.ops.size() > kMostClusterOps)
     return false;
   // What runs once stays outside of what runs in every micro-batch.
   if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()) ||
@@ -392,7 +391,10 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   auto between = order.findBetween(producer, consumer, *this);
   if (!between)
     return false;
-  llvm::sort(merged->ops,
+  // Copies have the position of their reader, and stay in front of it.
+  merged->ops.resize(producer.ops.size() + consumer.ops.size());
+  std::merge(producer.ops.begin(), producer.ops.end(), consumer.ops.begin(), consumer.ops.end(),
+             merged->ops.begin(),
              [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
   for (Operation *op : producer.ops)
     owner[op] = &consumer;

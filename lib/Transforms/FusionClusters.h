@@ -28,6 +28,9 @@ bool isFixed(Operation *op);
 /// index of `value`.
 std::pair<Value, Index> traceFluids(Value value, Index index);
 
+/// Operations per kernel: beyond this, registers and compile time suffer.
+constexpr size_t kMostClusterOps = 50;
+
 struct Cluster {
   /// A cluster with a fixed content: a library call and its epilogue, or an operation that stays
   /// alone.
@@ -92,10 +95,13 @@ private:
   bool hasUser(Value value, function_ref<bool(Operation *)> isIt) const;
   /// Whether all that others read of a cluster is much smaller than what it reads.
   bool isReduction(const Cluster &cluster) const;
+  bool mayJoin(Cluster &first, Cluster &second) const;
   llvm::SetVector<Value> readWhole(const Cluster &cluster) const;
   bool isReadBeside(Value value, const Cluster &reader) const;
   bool isComputedByReaders(Operation *op, const Cluster &cluster) const;
+  bool isRepeatedFor(Operation *op, const Cluster &cluster) const;
   void computeInReaders(Operation *op, const Cluster &cluster);
+  Value copyFor(Operation *reader, Value value, const Index &index, const Cluster &maker);
   void forEachUser(const Cluster &cluster, Visit visit) const override;
   void forEachProducer(const Cluster &cluster, Visit visit) const override;
 

@@ -9,6 +9,8 @@ using namespace mlir::autopar;
 
 /// By what all that a reduction stores is smaller than what it reads.
 static constexpr int64_t kShrinkage = 8;
+/// Reductions of one kernel: warps hand each of their sums to each other through shared memory.
+static constexpr int64_t kMostReductions = 8;
 
 static int64_t pointsOf(const Cluster &cluster) {
   int64_t points = 1;
@@ -25,6 +27,18 @@ bool ClusterGraph::isReduction(const Cluster &cluster) const {
     if (Value result = op->getResult(0); isExported(result, cluster))
       stored += cast<RankedTensorType>(result.getType()).getNumElements();
   return stored * kShrinkage <= pointsOf(cluster);
+}
+
+static int64_t reductionsOf(const Cluster &cluster) {
+  return llvm::count_if(cluster.ops, [](Operation *op) {
+    return static_cast<bool>(cast<ElementLoweringOpInterface>(op).getRowDomain());
+  });
+}
+
+/// Neither reads what the other makes.
+bool ClusterGraph::mayJoin(Cluster &first, Cluster &second) const {
+  return reductionsOf(first) + reductionsOf(second) <= kMostReductions &&
+         edgesBetween(first, second).empty() && edgesBetween(second, first).empty();
 }
 
 /// What a cluster reads as often as it has points.
@@ -55,7 +69,7 @@ void ClusterGraph::joinReductions() {
       if (other && other != cluster && !other->ops.empty()) {
         bool isFirst = other->place.label < cluster->place.label;
         Cluster &first = isFirst ? *other : *cluster, &second = isFirst ? *cluster : *other;
-        if (tryMerge(first, second))
+        if (mayJoin(first, second) && tryMerge(first, second))
           cluster = &second;
       }
       other = cluster;

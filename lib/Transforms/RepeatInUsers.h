@@ -5,6 +5,7 @@
 
 namespace mlir::autopar {
 
+/// Row-major bytes of a tensor.
 int64_t bytesOf(Value value);
 
 /// An operation that computes its result element by element and is cheap.

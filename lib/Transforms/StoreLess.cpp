@@ -11,9 +11,9 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 /// Operations that are computed again for a reader.
-static constexpr size_t mostOps = 16;
-/// What must be saved of the bytes that were stored and read.
-static constexpr int64_t leastPart = 8;
+static constexpr size_t kMostRepeated = 16;
+/// What must be saved of the bytes that were stored and read: one of so many.
+static constexpr int64_t kLeastSaved = 8;
 
 namespace {
 /// What a cluster makes a value of by cheap arithmetic.
@@ -26,11 +26,16 @@ struct Making {
     Operation *op = value.getDefiningOp();
     if (!op || !isRepeated(op))
       sources.insert(value);
-    else if (ops.insert(op))
+    else if (ops.insert(op) && ops.size() <= kMostRepeated)
       llvm::for_each(op->getOperands(), [&](Value operand) { add(operand); });
   }
 };
 } // namespace
+
+/// Whether a reader would compute again what the operation of the cluster does.
+bool ClusterGraph::isRepeatedFor(Operation *op, const Cluster &cluster) const {
+  return isFluid(op) || (clusterOf(op) == &cluster && isCheapArithmetic(op));
+}
 
 /// Whether all that reads the result outside of the cluster could compute it.
 bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) const {
@@ -46,12 +51,10 @@ bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) co
   };
   if (hasUser(result, cannotCompute))
     return false;
-  auto isRepeated = [&](Operation *made) {
-    return isFluid(made) || (clusterOf(made) == &cluster && isCheapArithmetic(made));
-  };
+  auto isRepeated = [&](Operation *made) { return isRepeatedFor(made, cluster); };
   Making making{isRepeated, {}, {}};
   making.add(result);
-  if (making.ops.size() > mostOps)
+  if (making.ops.size() > kMostRepeated)
     return false;
   for (Value source : making.sources)
     if (Operation *from = source.getDefiningOp();
@@ -63,8 +66,11 @@ bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) co
       readers.insert(clusterOf(user));
     return false;
   });
+  for (const Cluster *reader : readers)
+    if (reader->ops.size() + making.ops.size() > kMostClusterOps)
+      return false;
   int64_t bytes = bytesOf(result) * static_cast<int64_t>(readers.size() + 1);
-  int64_t left = bytes - bytes / leastPart;
+  int64_t left = bytes - bytes / kLeastSaved;
   for (const Cluster *reader : readers)
     for (Value source : making.sources)
       if (!isReadBeside(source, *reader))
@@ -81,28 +87,34 @@ bool ClusterGraph::isReadBeside(Value value, const Cluster &reader) const {
   });
 }
 
-/// A copy of `value`, which is made of `made` or what that is made of by operations that are
-/// repeated.
-static Value copyOf(Value value, llvm::function_ref<bool(Operation *)> isRepeated,
-                    OpBuilder &builder, IRMapping &copies) {
-  if (Value known = copies.lookupOrNull(value))
-    return known;
+/// `value` for one reader, which reads it at `index` over its cluster's iteration space: a copy
+/// where the maker's cheap arithmetic makes it. Copies are operations of the reader's cluster.
+Value ClusterGraph::copyFor(Operation *reader, Value value, const Index &index,
+                            const Cluster &maker) {
   Operation *op = value.getDefiningOp();
-  if (!op || !isRepeated(op))
+  if (!op || !isRepeatedFor(op, maker))
     return value;
-  for (Value operand : op->getOperands())
-    copies.map(operand, copyOf(operand, isRepeated, builder, copies));
-  Operation *copy = builder.clone(*op, copies);
+  auto lowering = cast<ElementLoweringOpInterface>(op);
+  IRMapping operands;
+  for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
+    AffineMap map = lowering.getOperandMap(number);
+    Index at = index && map ? Index(applyMap(map, *index)) : std::nullopt;
+    operands.map(operand, copyFor(reader, operand, at, maker));
+  }
+  Operation *copy = OpBuilder(reader).clone(*op, operands);
   copy->removeAttr("autopar.id"); // which the original keeps
-  copies.map(value, copy->getResult(0));
+  positions[copy] = positionOf(reader);
+  if (!isFluid(copy)) {
+    Cluster &cluster = *clusterOf(reader);
+    owner[copy] = &cluster;
+    cluster.ops.insert(llvm::find(cluster.ops, reader), copy);
+    cluster.at.push_back({copy, index});
+    cluster.cost += lowering.getElementCost();
+  }
   return copy->getResult(0);
 }
 
-/// Copies for readers belong to no cluster, as fluid operations do.
 void ClusterGraph::computeInReaders(Operation *op, const Cluster &cluster) {
-  auto isRepeated = [&](Operation *made) {
-    return isFluid(made) || (clusterOf(made) == &cluster && isCheapArithmetic(made));
-  };
   llvm::SetVector<Operation *> readers;
   hasUser(op->getResult(0), [&](Operation *user) {
     if (clusterOf(user) != &cluster)
@@ -110,14 +122,15 @@ void ClusterGraph::computeInReaders(Operation *op, const Cluster &cluster) {
     return false;
   });
   for (Operation *reader : readers) {
-    OpBuilder builder(reader);
-    Operation *before = reader->getPrevNode();
-    IRMapping copies;
-    for (OpOperand &operand : reader->getOpOperands())
-      if (definingOp(operand.get()) == op)
-        operand.set(copyOf(operand.get(), isRepeated, builder, copies));
-    for (Operation *copy = reader->getPrevNode(); copy != before; copy = copy->getPrevNode())
-      positions[copy] = positionOf(reader);
+    auto lowering = cast<ElementLoweringOpInterface>(reader);
+    Index at = clusterOf(reader)->indexOf(reader);
+    for (auto [number, operand] : llvm::enumerate(reader->getOpOperands())) {
+      if (definingOp(operand.get()) != op)
+        continue;
+      AffineMap map = lowering.getOperandMap(number);
+      operand.set(copyFor(reader, operand.get(),
+                          at && map ? Index(applyMap(map, *at)) : std::nullopt, cluster));
+    }
   }
 }
 
@@ -125,7 +138,7 @@ void ClusterGraph::storeLess() {
   for (std::unique_ptr<Cluster> &cluster : clusters) {
     if (cluster->isClosed)
       continue;
-    for (Operation *op : cluster->ops)
+    for (Operation *op : SmallVector<Operation *>(cluster->ops))
       if (isComputedByReaders(op, *cluster))
         computeInReaders(op, *cluster);
   }

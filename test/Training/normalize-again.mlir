@@ -10,7 +10,7 @@ autopar.origin @v : tensor<8xf32>
 // CHECK-NEXT: %[[N:.*]] = autopar.normalize %[[X]] dims [1]
 // CHECK: autopar.binary mul %[[N]], {{.*}}"y"
 // CHECK-NOT: %[[N]]
-// CHECK: %[[AGAIN:.*]] = autopar.normalize_again %[[X]] dims [1] epsilon 1.0{{.*}}{autopar.id = "norm/again", autopar.phase = "backward"}
+// CHECK: %[[AGAIN:.*]] = autopar.normalize_again %[[X]] dims [1] epsilon 1.0{{.*}}{autopar.id = "norm/vjp.again", autopar.phase = "backward"}
 // CHECK: autopar.binary mul %{{.*}}, %[[AGAIN]]
 // CHECK: autopar.normalize_grad %[[X]], %[[AGAIN]],
 func.func @main(%x: tensor<4x8xf32> {autopar.name = "x"},

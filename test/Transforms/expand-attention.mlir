@@ -55,3 +55,22 @@ func.func @biased(%x: tensor<2x4x16x8xbf16>, %long: tensor<2x4x24x8xbf16>, %squa
   %c, %n = autopar.attention %x, %long, %long bias %wide scale 1.0 causal {autopar.id = "c"} : (tensor<2x4x16x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x4x24x8xbf16>, tensor<2x1x1x24xf32>) -> (tensor<2x4x16x8xbf16>, tensor<2x4x16xf32>)
   return %a, %b, %c : tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>, tensor<2x4x16x8xbf16>
 }
+
+// Of gradients, those with a bias and an odd multiple of 64 keys, and of one query, are left to products on a GPU.
+// CUDNN-LABEL: func.func @gradients
+// CUDNN-COUNT-2: autopar.attention_grad
+// CUDNN-NOT: autopar.attention_grad
+func.func @gradients(%x: tensor<1x1x64x8xbf16>, %b: tensor<1x1x1x64xf32>, %l: tensor<1x1x64xf32>,
+                     %y: tensor<1x1x128x8xbf16>, %c: tensor<1x1x1x128xf32>, %m: tensor<1x1x128xf32>,
+                     %q: tensor<1x1x1x8xbf16>, %n: tensor<1x1x1xf32>)
+    -> (tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x1x8xbf16>) {
+  %0, %1, %2 = autopar.attention_grad %x, %x, %x, %x, %l, %x bias %b scale 1.0
+      : (tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64xf32>, tensor<1x1x64x8xbf16>, tensor<1x1x1x64xf32>) -> (tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>)
+  %3, %4, %5 = autopar.attention_grad %x, %x, %x, %x, %l, %x scale 1.0
+      : (tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64xf32>, tensor<1x1x64x8xbf16>) -> (tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>)
+  %6, %7, %8 = autopar.attention_grad %y, %y, %y, %y, %m, %y bias %c scale 1.0
+      : (tensor<1x1x128x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x128xf32>, tensor<1x1x128x8xbf16>, tensor<1x1x1x128xf32>) -> (tensor<1x1x128x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x128x8xbf16>)
+  %9, %10, %11 = autopar.attention_grad %q, %x, %x, %q, %n, %q scale 1.0
+      : (tensor<1x1x1x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x1x8xbf16>, tensor<1x1x1xf32>, tensor<1x1x1x8xbf16>) -> (tensor<1x1x1x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>)
+  return %0, %3, %6, %9 : tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x1x8xbf16>
+}

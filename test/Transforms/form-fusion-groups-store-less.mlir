@@ -36,3 +36,19 @@ func.func @stored(%a: tensor<64x32xf32>, %b: tensor<64x32xf32>) -> (tensor<64x32
   %second = autopar.reduce sum %out dims [0] {autopar.id = "second"} : tensor<64x32xf32> -> tensor<32xf32>
   return %out, %rows, %first, %second : tensor<64x32xf32>, tensor<64xf32>, tensor<32xf32>, tensor<32xf32>
 }
+
+// -----
+
+// Column sums that a softmax reads, whose rows scale what they are sums of: the second sums need the first.
+
+// CHECK-LABEL: func.func @excitation(
+// CHECK: autopar.group
+func.func @excitation(%x: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %s = autopar.reduce sum %x dims [0] {autopar.id = "s"} : tensor<64x64xf32> -> tensor<64xf32>
+  %z = autopar.softmax %s dim 0 {autopar.id = "z"} : tensor<64xf32>
+  %zb = autopar.broadcast %z dims [1] : tensor<64xf32> -> tensor<64x64xf32>
+  %y = autopar.binary mul %x, %zb {autopar.id = "y"} : tensor<64x64xf32>
+  %a = autopar.reduce sum %y dims [0] {autopar.id = "a"} : tensor<64x64xf32> -> tensor<64xf32>
+  %b = autopar.reduce sum %y dims [1] {autopar.id = "b"} : tensor<64x64xf32> -> tensor<64xf32>
+  return %a, %b : tensor<64xf32>, tensor<64xf32>
+}

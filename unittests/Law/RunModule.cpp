@@ -116,7 +116,7 @@ static void closeAll(Sessions &sessions) {
 }
 
 /// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it.
-static Result<Sessions> openModule(mlir::ModuleOp module, Where where, bool optimizesKernels) {
+static Result<Sessions> openOn(mlir::ModuleOp module, Where where, bool optimizesKernels) {
   std::string text = temporaryPath(".mlir"), artifact = temporaryPath(".bin");
   std::error_code error;
   {
@@ -142,6 +142,14 @@ static Result<Sessions> openModule(mlir::ModuleOp module, Where where, bool opti
   Result<Sessions> sessions = openSessions(artifact, where);
   llvm::sys::fs::remove(artifact);
   return sessions;
+}
+
+Result<std::unique_ptr<::autopar::runtime::Session>>
+autopar_law::openModule(mlir::ModuleOp module) {
+  Result<Sessions> sessions = openOn(module, Where::Cpu, /*optimizesKernels=*/true);
+  if (!sessions)
+    return sessions.status();
+  return std::move(sessions->front());
 }
 
 /// Stages have their own inputs and outputs, in an order of their own.
@@ -176,7 +184,7 @@ Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64
                                                    Where where) {
   // Drawn, so that every operation meets both.
   bool optimizesKernels = std::mt19937_64(inputSeed)() % 4 == 0;
-  Result<Sessions> sessions = openModule(module, where, optimizesKernels);
+  Result<Sessions> sessions = openOn(module, where, optimizesKernels);
   if (!sessions)
     return sessions.status();
   std::mt19937_64 random(inputSeed);

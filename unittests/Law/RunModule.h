@@ -6,6 +6,7 @@
 
 #include "autopar/Base/DataType.h"
 #include "autopar/Base/Status.h"
+#include "autopar/Runtime/Session.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace autopar_law {
@@ -23,6 +24,10 @@ struct Output {
 
 /// How many times a module runs, each time on inputs of their own: one draw may hide a fault.
 inline constexpr int kInputDraws = 3;
+
+/// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it on
+/// the CPU with all ranks in this process.
+::autopar::Result<std::unique_ptr<::autopar::runtime::Session>> openModule(mlir::ModuleOp module);
 
 /// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the
 /// outputs of all draws, one after the other. Optimizing the kernels takes most of the time and is

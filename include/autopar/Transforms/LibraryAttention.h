@@ -29,6 +29,9 @@ struct AttentionShape {
 bool isLibraryAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
 /// The same for an operation; false where it is neither attention nor its gradient.
 bool isLibraryAttention(llvm::StringRef target, Operation *op);
+/// A row is hidden whole where the logarithm of its sum is below this, as far as gradients go: no
+/// score is as low, and the sum could no longer tell how many elements there are.
+constexpr double kHiddenRow = -0x1p17;
 /// Whether a row all of whose biases are -inf is zero in that call. Elsewhere biases are bounded
 /// (autopar-bound-attention-bias), and such a row is the mean of its values.
 bool clearsHiddenRows(llvm::StringRef target);

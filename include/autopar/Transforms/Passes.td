@@ -141,8 +141,10 @@ def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncO
   let description = [{
     Elementwise operations join their producers and consumers; a row operation (reduction, softmax,
     normalization) joins what is computed on the same rows; a matrix product or convolution takes the
-    bias, activation and residual that the library can apply. What remains outside is a view, a
-    collective, or an operation with a kernel of its own.
+    bias, activation and residual that the library can apply. What a kernel would store only for
+    kernels that could read what it is made of, in fewer bytes, these compute themselves; reductions
+    of one value are one kernel. What remains outside is a view, a collective, or an operation with
+    a kernel of its own.
 
     ```mlir
     %n = autopar.normalize %x dims [1] epsilon 1.0e-5 : tensor<8x64xf32>

@@ -320,7 +320,7 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
                "copy", 0);
     buffer = copy;
     taken.insert(copy);
-  } else if (cast<exec::BufferOp>((*buffer).getDefiningOp()).getType() != local) {
+  } else if (exec::tensorTypeOf(*buffer) != local) {
     buffer = exec::ViewOp::create(declarations, op.getLoc(), (*buffer).getType(), name, *buffer, 0,
                                   exec::tensorBytes(local), local)
                  .getResult();

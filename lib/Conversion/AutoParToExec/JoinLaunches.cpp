@@ -234,8 +234,9 @@ private:
       return states.contains(exec::rootOf(output).first) &&
              llvm::is_contained(launch.getInputs(), output);
     });
-    return grid && (*grid)[2] == 0 && isInPlace &&
-           !kernels.lookupSymbol<func::FuncOp>(launch.getKernel())
+    auto kernel = kernels.lookupSymbol<func::FuncOp>(launch.getKernel());
+    return grid && (*grid)[2] == 0 && isInPlace && !kernel->hasAttr("autopar.few_blocks") &&
+           !kernel
                 .walk([](Operation *op) {
                   bool isOfBlock = isa<memref::AllocaOp>(op) ||
                                    (isa_and_nonnull<gpu::GPUDialect>(op->getDialect()) &&

@@ -48,6 +48,14 @@ private:
              return output.isRowLevel;
            });
   }
+  /// Static shared memory through which the warps of a block hand their sums to each other, at
+  /// most: a pass has up to two.
+  int64_t sumBytes() const {
+    int64_t bytes = 0;
+    for (const PlannedRowOp &row : plan.rowOps)
+      bytes += 2 * ElementLoweringOpInterface(row.op).getRowPassCount() * team.warps * 8;
+    return bytes;
+  }
   int64_t columnBlocks() const {
     return llvm::divideCeil(plan.loops[plan.columnLoop].extent, kWarpThreads * team.columns);
   }
@@ -215,7 +223,7 @@ void GpuRowEmitter::keepRowInputs(OpBuilder &builder) {
     if (!row.shared && !row.isRead) {
       Type type = elementTypeOf(row.input);
       int64_t bytes = sharedBytesOf(rowLength, type);
-      if (sharedBytes + bytes <= kDynamicSharedBytes) {
+      if (sharedBytes + bytes + sumBytes() <= kMostSharedBytes) {
         AffineExpr place = getAffineConstantExpr(0, builder.getContext());
         for (unsigned loop : innerLoops)
           place = place * plan.loops[loop].extent + getAffineDimExpr(loop, builder.getContext());

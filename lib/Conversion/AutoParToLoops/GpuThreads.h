@@ -36,9 +36,9 @@ inline Value emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t element
                               Type elementType) {
   return emitSharedBuffer(kernel.entry, loc, elements, elementType);
 }
-/// Dynamic shared memory that a block may ask for on every GPU from sm_80 on, beside what rows
-/// share statically: 99 KiB is the least that one has (sm_86, sm_89).
-constexpr int64_t kDynamicSharedBytes = 99 * 1024 - 512;
+/// Shared memory that a block may have on every GPU from sm_80 on, if it asks for it: sm_86 and
+/// sm_89 have the least.
+constexpr int64_t kMostSharedBytes = 99 * 1024;
 /// `elements` of the block's dynamic shared memory, from `offset` bytes on.
 Value emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offset, int64_t elements,
                         Type elementType);

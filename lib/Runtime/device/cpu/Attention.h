@@ -34,8 +34,8 @@ struct AttentionShape {
 /// What the forward call reads and writes. lse is float32 [batch, heads, queries], contiguous, and
 /// null where nobody needs it: the logarithm of the sum of the exponentials of a row's scores. A
 /// row that sees no key, or only keys with a bias of -inf, has zeros in o and -inf in lse. One
-/// whose biases are all near the least float, as masks have it, has the mean of its values in o,
-/// also -inf in lse, and so no gradient.
+/// whose biases are all below -2^17, as masks have it, has the mean of its values in o, also -inf
+/// in lse, and so no gradient.
 struct AttentionForward {
   const void *q = nullptr, *k = nullptr, *v = nullptr, *bias = nullptr;
   void *o = nullptr;

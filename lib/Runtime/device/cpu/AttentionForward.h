@@ -29,9 +29,11 @@ inline uint8_t *headOf(void *data, DataType type, const AttentionStrides &stride
   return const_cast<uint8_t *>(headOf(static_cast<const void *>(data), type, strides, batch, head));
 }
 
-/// Scores below its negative are of rows without keys but hidden ones, as far as gradients go:
-/// their lse could not tell how many there are.
+/// What hides a key: stays finite when it is added to others like it.
 constexpr float kHidden = 1e38f;
+/// Rows whose largest score is below its negative have hidden keys alone, as far as gradients go:
+/// their lse could not tell how many there are. In powers of two.
+constexpr float kHiddenRow = 0x1p17f * kLog2E;
 
 /// Scores of one row in powers of two: scaled, with the bias, -inf where no key is seen.
 template <int Lanes>
@@ -222,7 +224,7 @@ private:
                       o + (firstQuery + i) * s.o.row * byteSize(s.type));
       if (at.lse)
         at.lse[(batch * s.heads + head) * s.queries + firstQuery + i] =
-            total[i] == 0.0f || largest[i] < -kHidden / 2
+            total[i] == 0.0f || largest[i] < -kHiddenRow
                 ? -std::numeric_limits<float>::infinity()
                 : (largest[i] + std::log2(total[i])) * kLn2;
     }

@@ -133,8 +133,8 @@ def AutoPar_NormalizeGradOp : AutoPar_GradientOp<"normalize_grad"> {
 def AutoPar_TopKOp : AutoPar_ValueOp<"top_k"> {
   let summary = "the k largest or smallest elements along a dimension, and their positions";
   let description = [{
-    Sorted; of equal elements the one at the lower position comes first. With k equal to the extent it
-    is a sort.
+    Sorted; of equal elements the one at the lower position comes first, and NaN counts as greater
+    than all numbers. With k equal to the extent it is a sort.
   }];
   let arguments = (ins AutoPar_Tensor:$input, I64Attr:$dim, UnitAttr:$smallest);
   let results = (outs AutoPar_Tensor:$values, AutoPar_Tensor:$indices);
