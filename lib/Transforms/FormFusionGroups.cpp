@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass that wraps operations which become one kernel or library call into autopar.group. First
 // library calls take their epilogues; then everything else that generates code is clustered, and
-// clusters are spared bytes (StoreLess, JoinReductions); then the block is written anew, in an order
-// in which every group can run at once.
+// clusters are spared bytes (StoreLess, JoinReductions); then the block is written anew, in an
+// order in which every group can run at once.
 #include "AccumulateScatters.h"
 #include "ContractionEpilogue.h"
 #include "FusionClusters.h"

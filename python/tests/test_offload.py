@@ -163,7 +163,7 @@ CLUSTER = """{"kind": "autopar.cluster", "version": 1, "name": "two",
 HINT = "note: --offload auto puts the optimizer's state into host memory where nothing fits otherwise"
 
 # Of two ranks: limits that a step exceeds with its state on the devices, and keeps without.
-LIMITS = {"--mesh data=2": 1300000, "--stages auto --micro-batches auto": 900000, "--mesh data=2 --recompute full": 1300000,
+LIMITS = {"--mesh data=2": 1300000, "--stages auto --micro-batches auto": 940000, "--mesh data=2 --recompute full": 1300000,
           "--mesh data=2 --recompute none": 1300000, "--engine random --seed 3": 1700000}
 
 

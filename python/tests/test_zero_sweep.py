@@ -13,7 +13,7 @@ from autopar import models
 from stages import Shares, shares
 
 #: GiB per device, from more than enough to the least.
-LIMITS = [26, 24, 22, 21, 19.5, 18.5, 17, 14.6]
+LIMITS = [26, 24, 22, 21, 19.5, 18.5, 17, 13.4]
 LAYERS = 48
 #: Eight GPUs of one node that reach 0.6 of their peak.
 CLUSTER = {"kind": "autopar.cluster", "version": 1, "name": "eight",

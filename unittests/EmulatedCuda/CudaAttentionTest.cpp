@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string_view>
 
 using namespace autopar;
@@ -211,6 +212,18 @@ void compare(const Bytes &is, const Bytes &expected, DataType type, const std::s
   }
 }
 
+/// What programs do (autopar-bound-attention-bias): the sum of a row that is hidden whole is
+/// infinite for the gradient.
+void hideRows(Bytes &sums) {
+  for (size_t i = 0; i < sums.size(); i += 4) {
+    float sum;
+    std::memcpy(&sum, &sums[i], 4);
+    if (sum < -0x1p17f)
+      sum = std::numeric_limits<float>::infinity();
+    std::memcpy(&sums[i], &sum, 4);
+  }
+}
+
 void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
   std::string what = std::string(name(type)) + " " + std::to_string(s.queries) + "x" +
                      std::to_string(s.keys) + (s.causal ? " causal" : "") +
@@ -232,6 +245,7 @@ void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
   compare(made[0], expected[0], type, what);
   compare(made[1], expected[1], DataType::F32, what + ", sums");
 
+  hideRows(expected[1]);
   Call gradient;
   gradient.attention.geometry = geometryOf(s, type, true);
   gradient.inputs.assign(forward.inputs.begin(), forward.inputs.begin() + 3);
