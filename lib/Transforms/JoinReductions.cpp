@@ -2,7 +2,6 @@
 // Reductions of one value that do not need each other are one kernel, which reads the value once:
 // the gradients of a layer norm's scale and bias.
 #include "FusionClusters.h"
-#include "RepeatInUsers.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

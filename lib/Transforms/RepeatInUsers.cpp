@@ -4,6 +4,7 @@
 // logits is as large as they are and was handed from one to the other through memory.
 #include "RepeatInUsers.h"
 
+#include "CheapArithmetic.h"
 #include "FusionClusters.h"
 
 #include "autopar/Interfaces/LoweringInterface.h"
@@ -14,24 +15,8 @@ using namespace mlir::autopar;
 
 /// By what a result is larger than all that it is made of.
 static constexpr int64_t kLarger = 8;
-/// Operations of one result that is computed again, and what an element of each costs at most.
+/// Operations of one result that is computed again.
 static constexpr int kMostOps = 16;
-static constexpr int64_t kMostCost = 2;
-
-int64_t mlir::autopar::bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8u);
-}
-
-static int64_t elementsOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
-bool mlir::autopar::isCheapArithmetic(Operation *op) {
-  auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
-  return lowering && !isFluid(op) && !isFixed(op) && op->getNumOperands() > 0 &&
-         !lowering.getRowDomain() && lowering.getElementCost() <= kMostCost;
-}
 
 static bool isRepeated(Operation *op) { return op && (isFluid(op) || isCheapArithmetic(op)); }
 
@@ -67,19 +52,6 @@ bool mlir::autopar::isMadeOfLess(Operation *op) {
   Value result = op->getResult(0);
   int64_t bytes = bytesOf(result) / kLarger;
   return isMadeOf(result, ops, bytes);
-}
-
-bool mlir::autopar::readsOnce(Operation *user, Value value) {
-  auto lowering = dyn_cast<ElementLoweringOpInterface>(user);
-  if (!lowering || isFluid(user) || isFixed(user))
-    return false;
-  int64_t points = 1;
-  if (RowDomain rows = lowering.getRowDomain())
-    for (int64_t size : rows.shape)
-      points *= size;
-  else
-    points = elementsOf(user->getResult(0));
-  return points == elementsOf(value);
 }
 
 void mlir::autopar::repeatInUsers(Block &block) {

@@ -5,14 +5,6 @@
 
 namespace mlir::autopar {
 
-/// Row-major bytes of a tensor.
-int64_t bytesOf(Value value);
-
-/// An operation that computes its result element by element and is cheap.
-bool isCheapArithmetic(Operation *op);
-/// Whether a kernel of `user` computes each element of `value` once.
-bool readsOnce(Operation *user, Value value);
-
 /// Whether an operation's result is cheaper to compute where it is read than to store: cheap
 /// arithmetic on values that are far smaller than the result (the one-hot rows of labels).
 bool isMadeOfLess(Operation *op);

@@ -2,8 +2,8 @@
 // What a cluster would store only for others that could as well compute it from what it is made of.
 // The normalized rows of a layer norm's derivatives: the kernel that sums over the samples reads
 // the norm's input and the statistics of its rows, instead of a tensor that somebody has to write.
+#include "CheapArithmetic.h"
 #include "FusionClusters.h"
-#include "RepeatInUsers.h"
 
 #include "mlir/IR/IRMapping.h"
 

@@ -152,11 +152,23 @@ const Gpu kGpus[] = {{"A100", 800, 108, 166912},
                      {"H100", 900, 132, 232448},
                      {"B200", 1000, 148, 232448}};
 
-TEST(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
+class CudnnSuggestions : public ::testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_TRUE(calls) << dlerror();
+    if (calls->version < kOldestCudnn)
+      GTEST_SKIP() << "cuDNN " << calls->version;
+  }
+
+  /// Some engine is suggested, and what any of them wants is planned.
+  void expectPlanned(const Gpu &gpu, const AttentionGeometry &g, const std::string &what) {
+    expectPlanned(gpu, g, what);
+  }
+
   const CudnnCalls *calls = library();
-  ASSERT_TRUE(calls) << dlerror();
-  if (calls->version < kOldestCudnn)
-    GTEST_SKIP() << "cuDNN " << calls->version;
+};
+
+TEST_F(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
   for (const Gpu &gpu : kGpus)
     for (DataType type : {DataType::BF16, DataType::F16})
       for (const Sizes &s :
@@ -171,19 +183,12 @@ TEST(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
           std::string what = std::string(gpu.name) + " " + std::string(name(type)) + " " +
                              std::to_string(s.queries) + "x" + std::to_string(s.keys) +
                              (isGradient ? ", gradient" : "");
-          std::vector<int64_t> workspaces = suggestions(*calls, gpu, g);
-          EXPECT_FALSE(workspaces.empty()) << what;
-          for (int64_t bytes : workspaces)
-            EXPECT_LE(cudaGradientSums(g).total() + bytes, cudaScratchBytes(g)) << what;
+          expectPlanned(gpu, g, what);
         }
 }
 
 // Query, key and value that one product made, and gradients that are read as one tensor.
-TEST(CudnnSuggestions, AttentionOnPartsOfOneTensorHasEnginesToo) {
-  const CudnnCalls *calls = library();
-  ASSERT_TRUE(calls) << dlerror();
-  if (calls->version < kOldestCudnn)
-    GTEST_SKIP() << "cuDNN " << calls->version;
+TEST_F(CudnnSuggestions, AttentionOnPartsOfOneTensorHasEnginesToo) {
   for (const Gpu &gpu : kGpus)
     for (DataType type : {DataType::BF16, DataType::F16})
       for (bool isGradient : {false, true}) {
@@ -191,17 +196,12 @@ TEST(CudnnSuggestions, AttentionOnPartsOfOneTensorHasEnginesToo) {
         for (size_t number : {0, 1, 2, 5, 6, 7})
           if (number < g.operands.size())
             g.operands[number].strides = {3 * 768 * 1024, 64, 3 * 768, 1};
-        std::vector<int64_t> workspaces = suggestions(*calls, gpu, g);
-        EXPECT_FALSE(workspaces.empty()) << gpu.name << (isGradient ? ", gradient" : "");
-        for (int64_t bytes : workspaces)
-          EXPECT_LE(cudaGradientSums(g).total() + bytes, cudaScratchBytes(g)) << gpu.name;
+        expectPlanned(gpu, g, std::string(gpu.name) + (isGradient ? ", gradient" : ""));
       }
 }
 
 // With less or more of it repeated, and rows that start anywhere.
-TEST(CudnnSuggestions, AttentionWithABiasHasEnginesToo) {
-  const CudnnCalls *calls = library();
-  ASSERT_TRUE(calls) << dlerror();
+TEST_F(CudnnSuggestions, AttentionWithABiasHasEnginesToo) {
   if (calls->version < kCudnnForAnyKeys)
     GTEST_SKIP() << "cuDNN " << calls->version;
   for (const Gpu &gpu : kGpus)
@@ -219,18 +219,11 @@ TEST(CudnnSuggestions, AttentionWithABiasHasEnginesToo) {
               std::string what = std::string(gpu.name) + " " + std::string(name(type)) + " + " +
                                  std::string(name(biasType)) + " " + std::to_string(s.queries) +
                                  "x" + std::to_string(s.keys) + (isGradient ? ", gradient" : "");
-              std::vector<int64_t> workspaces = suggestions(*calls, gpu, g);
-              EXPECT_FALSE(workspaces.empty()) << what;
-              for (int64_t bytes : workspaces)
-                EXPECT_LE(cudaGradientSums(g).total() + bytes, cudaScratchBytes(g)) << what;
+              expectPlanned(gpu, g, what);
             }
 }
 
-TEST(CudnnSuggestions, LongerRowsHaveNoGradientEverywhere) {
-  const CudnnCalls *calls = library();
-  ASSERT_TRUE(calls) << dlerror();
-  if (calls->version < kOldestCudnn)
-    GTEST_SKIP() << "cuDNN " << calls->version;
+TEST_F(CudnnSuggestions, LongerRowsHaveNoGradientEverywhere) {
   AttentionGeometry g = geometryOf({2, 8, 8, 128, 128, 136, 136, true}, DataType::BF16, true);
   EXPECT_TRUE(suggestions(*calls, kGpus[0], g).empty());
 }
@@ -285,11 +278,7 @@ ConvolutionGeometry geometryOf(const Convolved &c, DataType type, ConvolutionKin
 }
 
 // Of f32 none in TF32, of none one that adds in another order every time.
-TEST(CudnnSuggestions, ConvolutionsHaveEnginesWithinThePlannedWorkspace) {
-  const CudnnCalls *calls = library();
-  ASSERT_TRUE(calls) << dlerror();
-  if (calls->version < kOldestCudnn)
-    GTEST_SKIP() << "cuDNN " << calls->version;
+TEST_F(CudnnSuggestions, ConvolutionsHaveEnginesWithinThePlannedWorkspace) {
   int all = 0, byHeuristic = 0;
   for (const Gpu &gpu : kGpus)
     for (DataType type : {DataType::F32, DataType::BF16, DataType::F16})

@@ -26,29 +26,29 @@ struct CumulativeModel : KernelLoweringOpInterface::ExternalModel<CumulativeMode
     RowAddress address(shapeOf(cumulative.getInput()), cumulative.getDim());
     Value zero = indexConstant(builder, loc, 0), one = indexConstant(builder, loc, 1);
     Value length = indexConstant(builder, loc, address.length);
-    scf::ForOp::create(
-        builder, loc, begin, end, one, ValueRange{},
-        [&](OpBuilder &rowBuilder, Location, Value row, ValueRange) {
-          Value base = address.base(rowBuilder, loc, row);
-          Scalars outer(rowBuilder, loc, element);
-          scf::ForOp::create(
-              rowBuilder, loc, zero, length, one, reduceStart(outer, cumulative.getKind()),
-              [&](OpBuilder &b, Location, Value step, ValueRange carried) {
-                Scalars s(b, loc, element);
-                Value position = step;
-                if (cumulative.getReverse()) {
-                  Value last = indexConstant(b, loc, address.length - 1);
-                  position = arith::SubIOp::create(b, loc, last, step);
-                }
-                Value offset = address.element(b, loc, base, position);
-                Value own = loadScalar(b, loc, inputs[0], offset, element);
-                Value next = emitRunningStep(s, cumulative.getKind(), carried[0], own);
-                Value result = cumulative.getExclusive() ? carried[0] : next;
-                storeScalar(b, loc, result, outputs[0], offset, element);
-                scf::YieldOp::create(b, loc, next);
-              });
-          scf::YieldOp::create(rowBuilder, loc);
-        });
+    scf::ForOp::create(builder, loc, begin, end, one, ValueRange{},
+                       [&](OpBuilder &rowBuilder, Location, Value row, ValueRange) {
+                         Value base = address.base(rowBuilder, loc, row);
+                         Scalars outer(rowBuilder, loc, element);
+                         scf::ForOp::create(
+                             rowBuilder, loc, zero, length, one,
+                             reduceStart(outer, cumulative.getKind()),
+                             [&](OpBuilder &b, Location, Value step, ValueRange carried) {
+                               Scalars s(b, loc, element);
+                               Value position = step;
+                               if (cumulative.getReverse()) {
+                                 Value last = indexConstant(b, loc, address.length - 1);
+                                 position = arith::SubIOp::create(b, loc, last, step);
+                               }
+                               Value offset = address.element(b, loc, base, position);
+                               Value own = loadScalar(b, loc, inputs[0], offset, element);
+                               Value next = runningStep(s, cumulative.getKind(), carried[0], own);
+                               Value result = cumulative.getExclusive() ? carried[0] : next;
+                               storeScalar(b, loc, result, outputs[0], offset, element);
+                               scf::YieldOp::create(b, loc, next);
+                             });
+                         scf::YieldOp::create(rowBuilder, loc);
+                       });
   }
 
   SmallVector<int64_t> emitGpuKernel(Operation *op, OpBuilder &builder, ValueRange inputs,

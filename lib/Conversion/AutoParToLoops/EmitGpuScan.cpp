@@ -16,19 +16,6 @@ static constexpr int64_t bytesPerLane = 64;
 /// Rows that a thread walks as fast.
 static constexpr int64_t shortRow = 16;
 
-Value autopar::emitRunningStep(Scalars &s, ReduceKind kind, Value sum, Value element) {
-  switch (kind) {
-  case ReduceKind::Prod:
-    return s.mul(sum, element);
-  case ReduceKind::Max:
-    return s.max(sum, element);
-  case ReduceKind::Min:
-    return s.min(sum, element);
-  default:
-    return s.add(sum, element);
-  }
-}
-
 namespace {
 
 /// A vector of a lane: its elements combined one after the other, and where it is.
@@ -49,7 +36,7 @@ public:
 private:
   Value combine(OpBuilder &b, Value left, Value right) {
     Scalars s(b, loc, element);
-    return emitRunningStep(s, op.getKind(), left, right);
+    return runningStep(s, op.getKind(), left, right);
   }
   Value identity(OpBuilder &b) {
     Scalars s(b, loc, element);

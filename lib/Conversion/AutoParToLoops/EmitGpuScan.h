@@ -2,14 +2,9 @@
 // Running combinations on a GPU.
 #pragma once
 
-#include "ScalarArithmetic.h"
-
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 namespace mlir::autopar {
-
-/// One element more, in the order of the elements unlike a reduction's.
-Value emitRunningStep(Scalars &s, ReduceKind kind, Value sum, Value element);
 
 /// Emits the body of a kernel; returns its blocks and threads, or nothing where a thread per row
 /// does as well.

@@ -38,3 +38,14 @@ Value mlir::autopar::reduceStep(Scalars &s, ReduceKind kind, Value sum, Value el
   }
   llvm_unreachable("unknown reduce kind");
 }
+
+Value mlir::autopar::runningStep(Scalars &s, ReduceKind kind, Value sum, Value element) {
+  switch (kind) {
+  case ReduceKind::Sum:
+    return s.add(sum, element);
+  case ReduceKind::Prod:
+    return s.mul(sum, element);
+  default:
+    return reduceStep(s, kind, sum, element);
+  }
+}

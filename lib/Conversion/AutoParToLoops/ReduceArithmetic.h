@@ -12,5 +12,8 @@ namespace mlir::autopar {
 Value reduceStart(Scalars &s, ReduceKind kind);
 /// One element more; sums and products may be reassociated.
 Value reduceStep(Scalars &s, ReduceKind kind, Value sum, Value element);
+/// The same in the order of the elements, as running combinations are; of sums, products and
+/// extremes.
+Value runningStep(Scalars &s, ReduceKind kind, Value sum, Value element);
 
 } // namespace mlir::autopar
