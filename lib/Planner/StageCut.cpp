@@ -178,8 +178,7 @@ Result<StageCut> cutStages(const StageCutProblem &problem) {
   if (!program)
     return program.status();
   StageAnswer answer = LimitSearch(problem, *program).run();
-  if (!answer.found)
-    answer = program->leastMissing();
+  answer = answer.found ? program->evenest(answer) : program->leastMissing();
   if (!answer.found)
     return Status::badInput("stage cut: the layers cannot be cut into stages that the sub-meshes "
                             "and the devices there are allow, whatever the memory");

@@ -3,6 +3,7 @@
 // sum of stage times where no stage is slower than a limit, or the least missing memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -34,6 +35,9 @@ public:
   StageAnswer leastTime(double slowestUs) { return solve(slowestUs, false); }
   /// Least of the largest missing bytes over all edges.
   StageAnswer leastMissing();
+  /// A cut with the sub-meshes, the sum and no slower a stage than `answer` of leastTime, of which
+  /// the squares of the times of stages have the least sum; `answer` where that adds to the sum.
+  StageAnswer evenest(const StageAnswer &answer) const;
 
   /// Sorted distinct times of edges that fit somewhere.
   const std::vector<double> &times() const { return distinct; }
@@ -64,6 +68,11 @@ private:
                 bool missing) const;
   /// Levels behind an edge that may be used.
   int32_t levelsBehind(const StageEdge &edge, bool missing) const;
+  /// Whether an edge may have so many stages behind it, its memory included.
+  bool fitsWith(const StageEdge &edge, int32_t stagesAfter) const {
+    return std::min(stagesAfter, levels - 1) < levelsBehind(edge, false) &&
+           mayHave(edge, stagesAfter);
+  }
   /// Whether an edge's sub-mesh may have so many stages behind it.
   bool mayHave(const StageEdge &edge, int32_t stagesAfter) const;
   /// What an edge adds: time, or missing bytes.

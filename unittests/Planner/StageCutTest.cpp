@@ -226,6 +226,34 @@ TEST(StageCut, FasterDevicesGetMoreLayers) {
   EXPECT_DOUBLE_EQ(cut->timeUs, 18 + 99 * 9);
 }
 
+TEST(StageCut, WhatIsBesideASlowestLayerIsSharedEvenly) {
+  StageCutProblem problem;
+  problem.layers = 13;
+  problem.devices = {4};
+  problem.subMeshes = {{"one", {1}, 100}};
+  problem.cost = [](int32_t begin, int32_t end, int32_t) {
+    StageCost cost{double(end - begin), 0, end - begin, 0};
+    cost.timeUs += end == 13 ? 10 : 0; // the head takes as long as eleven layers
+    return cost;
+  };
+  problem.microBatches = 8;
+  problem.inFlight = inFlight1F1B(8);
+  problem.leastStages = problem.mostStages = 4;
+  auto sizes = [&] {
+    Result<StageCut> cut = cutStages(problem);
+    EXPECT_TRUE(cut.isOk());
+    EXPECT_DOUBLE_EQ(cut->timeUs, 23 + 7 * 11);
+    std::vector<int32_t> sizes;
+    for (const CutStage &stage : cut->stages)
+      sizes.push_back(stage.end - stage.begin);
+    return sizes;
+  };
+  EXPECT_EQ(sizes(), (std::vector<int32_t>{4, 4, 4, 1}));
+  // The first stage can hold four micro-batches of three layers, the second three of four.
+  problem.subMeshes.front().memoryBytes = 14;
+  EXPECT_EQ(sizes(), (std::vector<int32_t>{3, 4, 5, 1}));
+}
+
 TEST(StageCut, TransfersArePaidByBothEnds) {
   LayerTable table;
   table.layers = {{{10, 1, 2, 3}, {20, 4, 5, 9}, {30, 6, 7, 8}}};
