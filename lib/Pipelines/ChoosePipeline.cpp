@@ -108,6 +108,7 @@ private:
   PipelineEstimates estimates{module, choices, options, cluster, demands, inVain, onCandidate};
   std::set<PipelinePlace> leftOut; ///< estimates of these do not hold
   std::set<PipelinePlace> tried;   ///< to build, of the estimates
+  bool lacksMemory = false;        ///< what was built, or was to be, and is faster with more of it
   SmallVector<Finalist> finalists; ///< what was built by the first schedule
   std::vector<Candidate> built;    ///< the best, by what the search believes
   std::vector<PlanAlternative> rejected;
@@ -173,6 +174,7 @@ std::optional<Chooser::Candidate> Chooser::build(const Pipeline &pipeline) {
       cutAndSearch(*uncut(pipeline), own, lower, std::move(start), {boundUs, boundUs}, &leastBytes);
   if (failed(cut)) {
     inVain.missed(leastBytes, name);
+    lacksMemory |= leastBytes > 0;
     return std::nullopt;
   }
   return Candidate{pipeline, name, std::move(*cut)};
@@ -184,6 +186,7 @@ std::optional<Chooser::Times> Chooser::consider(const Pipeline &pipeline) {
   if (!candidate)
     return std::nullopt;
   Times times = candidate->times();
+  lacksMemory |= !candidate->cut.found.plan->recompute.empty();
   keep(std::move(*candidate));
   return times;
 }
@@ -356,6 +359,7 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   if (failed(judge()))
     return failure();
   CutPlan &chosen = built.front().cut;
+  chosen.found.isHeldBack = lacksMemory || estimates.lackMemory();
   llvm::append_range(chosen.found.plan->believed.alternatives, rejected);
   result = std::move(chosen.module);
   handoff = std::move(chosen.found);

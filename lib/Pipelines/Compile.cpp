@@ -7,7 +7,7 @@
 #include "CompileKernels.h"
 #include "CompileSettings.h"
 #include "ForbidChoices.h"
-#include "OffloadIfRefused.h"
+#include "OffloadByCost.h"
 #include "SearchPlan.h"
 
 #include "autopar/Artifact/Writer.h"
@@ -61,33 +61,25 @@ Status writeText(StringRef path, function_ref<void(llvm::raw_ostream &)> write) 
 }
 
 /// One compilation under way.
-class Compilation {
+class Compilation : public PlannedStep {
 public:
-  Compilation(const CompileOptions &options, MLIRContext &context)
-      : options(options), context(context), settings(options) {}
+  Compilation(const CompileOptions &options, MLIRContext &context, bool isOneOfTwo)
+      : options(options), context(context), settings(options), isOneOfTwo(isOneOfTwo) {}
 
-  Result<CompileResult> run() {
+  /// The phases until memory is planned.
+  Status plan() {
     AUTOPAR_RETURN_IF_ERROR(settings.read(context));
-    size_t count = 0;
     for (const PhaseInfo &info : allPhases())
       count += runs(info.phase);
-    size_t number = 0;
-    for (const PhaseInfo &info : allPhases()) {
-      if (info.phase == options.startAt && options.startAt != Phase::Import)
-        AUTOPAR_RETURN_IF_ERROR(read());
-      if (info.phase == Phase::CutStages && options.startAt <= info.phase &&
-          options.stopAfter >= info.phase)
-        AUTOPAR_RETURN_IF_ERROR(checkDemandedStages());
-      if (!runs(info.phase))
-        continue;
-      ++number;
-      if (options.onPhase)
-        options.onPhase(number, count, info);
-      AUTOPAR_RETURN_IF_ERROR(runPhase(info.phase));
-      if (isDescribed && info.phase == std::min(options.stopAfter, Phase::Schedule))
-        AUTOPAR_RETURN_IF_ERROR(publish());
-      AUTOPAR_RETURN_IF_ERROR(dump(info, number));
-    }
+    for (const PhaseInfo &info : allPhases().drop_back())
+      AUTOPAR_RETURN_IF_ERROR(enter(info));
+    return Status::ok();
+  }
+
+  Result<CompileResult> finish() override {
+    if (isOneOfTwo && isDescribed)
+      AUTOPAR_RETURN_IF_ERROR(publish());
+    AUTOPAR_RETURN_IF_ERROR(enter(allPhases().back()));
     if (options.stopAfter != Phase::Emit && !options.output.empty()) {
       if (failed(verify(*module)))
         return reported();
@@ -95,6 +87,13 @@ public:
           writeText(options.output, [&](llvm::raw_ostream &out) { module->print(out); }));
     }
     return result;
+  }
+
+  bool paysForMemory() const override { return found.paysForMemory; }
+  const ::autopar::PlanBelief &believed() const override { return found.plan->believed; }
+  void reject(::autopar::PlanAlternative other) override {
+    found.plan->believed.alternatives.push_back(std::move(other));
+    tellPlan();
   }
 
 private:
@@ -195,6 +194,23 @@ private:
     return settleInputs();
   }
 
+  Status enter(const PhaseInfo &info) {
+    if (info.phase == options.startAt && options.startAt != Phase::Import)
+      AUTOPAR_RETURN_IF_ERROR(read());
+    if (info.phase == Phase::CutStages && options.startAt <= info.phase &&
+        options.stopAfter >= info.phase)
+      AUTOPAR_RETURN_IF_ERROR(checkDemandedStages());
+    if (!runs(info.phase))
+      return Status::ok();
+    ++number;
+    if (options.onPhase)
+      options.onPhase(number, count, info);
+    AUTOPAR_RETURN_IF_ERROR(runPhase(info.phase));
+    if (isDescribed && !isOneOfTwo && info.phase == std::min(options.stopAfter, Phase::Schedule))
+      AUTOPAR_RETURN_IF_ERROR(publish());
+    return dump(info);
+  }
+
   Status runPhase(Phase phase) {
     if (phase == Phase::Import)
       return import();
@@ -227,24 +243,8 @@ private:
     return phase == Phase::Schedule ? takeStepTime() : Status::ok();
   }
 
-  /// Planning memory knows the largest device only; a rank may be on a smaller one.
   Status fitDevices() {
-    if (!cluster || options.memoryLimit != 0)
-      return Status::ok();
-    for (auto rank : module->getOps<exec::RankOp>()) {
-      auto program = module->lookupSymbol<exec::ProgramOp>(rank.getProgram());
-      int64_t device = rank.getRank();
-      if (device >= cluster->deviceCount())
-        break; // the runtime asks for as many devices
-      int64_t needed = (*program.getArena())[0], usable = cluster->usableBytes({device});
-      if (needed > usable)
-        return Status::badInput(
-            "the program of rank " + std::to_string(device) + " needs " + std::to_string(needed) +
-            " bytes of device memory, and device " + std::to_string(device) + ", a \"" +
-            cluster->typeOfDevice(device).name + "\", has " + std::to_string(usable) +
-            " for it: give this stage less, or more devices");
-    }
-    return Status::ok();
+    return cluster && options.memoryLimit == 0 ? checkDevices(*module, *cluster) : Status::ok();
   }
 
   /// Takes the plan apart, found or given: its times and memory, its report, what else was
@@ -284,10 +284,16 @@ private:
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
     isDescribed = true;
-    result.plan = plan->toJson();
     if (!isGiven)
-      (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
+      tellPlan();
+    else
+      result.plan = plan->toJson();
     return Status::ok();
+  }
+
+  void tellPlan() {
+    result.plan = found.plan->toJson();
+    (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
   }
 
   /// What a step takes by the kernels that the plan became.
@@ -298,8 +304,7 @@ private:
     (*module)->removeAttr(kStepTimeAttribute);
     (*module)->removeAttr(kMeshTimesAttribute);
     found.plan->believed.kernelsUs = us.getValueAsDouble();
-    result.plan = found.plan->toJson();
-    (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
+    tellPlan();
     return Status::ok();
   }
 
@@ -368,6 +373,10 @@ private:
         options.train && options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
     if (mustFit && failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
       return reported();
+    bool saysKernels = options.stopAfter >= Phase::Schedule;
+    if (isOneOfTwo && found.plan &&
+        failed(weighPlan(*module, shardOptions, lowerOptions, saysKernels, found)))
+      return reported();
     AUTOPAR_RETURN_IF_ERROR(describe());
     isLowered = found.lowered && options.emitMlir.empty();
     if (isLowered) {
@@ -400,26 +409,9 @@ private:
     return Status::ok();
   }
 
-  Result<PipelineChoices> pipelineChoices() {
-    PipelineChoices choices{
-        {shardOptions.microBatches}, {shardOptions.stageMeshes}, {shardOptions.schedule}};
-    if (shardOptions.stages == 0)
-      choices.stages = stageCounts(cluster->deviceCount());
-    if (shardOptions.schedule == "auto")
-      choices.schedules = {"1f1b", "zero-bubble", "interleaved-zero-bubble", "interleaved",
-                           "eager-1f1b"};
-    if (shardOptions.microBatches > 0)
-      return choices;
-    auto function = module->lookupSymbol<func::FuncOp>("main");
-    std::optional<int64_t> samples = function ? samplesOf(function) : std::nullopt;
-    if (!samples)
-      return Status::badInput("micro-batches: the model has no input with a batch dimension");
-    choices.microBatches = microBatchCounts(*samples);
-    return choices;
-  }
-
   Status choose() {
-    Result<PipelineChoices> choices = pipelineChoices();
+    Result<PipelineChoices> choices =
+        pipelineChoices(*module, shardOptions, cluster->deviceCount());
     if (!choices)
       return choices.status();
     auto onCandidate = [&](const std::string &name) {
@@ -432,7 +424,7 @@ private:
     return Status::ok();
   }
 
-  Status dump(const PhaseInfo &info, size_t number) {
+  Status dump(const PhaseInfo &info) {
     if (options.emitMlir.empty() || info.phase == Phase::Emit)
       return Status::ok();
     if (std::error_code error = llvm::sys::fs::create_directories(options.emitMlir))
@@ -477,13 +469,20 @@ private:
   int64_t samples = 0, tokens = 0; ///< of a step
   SearchHandoff found;             ///< the plan, from the search on
   bool isDescribed = false;
-  bool isLowered = false; ///< the search left programs with their memory planned
+  bool isLowered = false;       ///< the search left programs with their memory planned
+  bool isOneOfTwo;              ///< nobody is told of a plan before finish()
+  size_t count = 0, number = 0; ///< of phases: that run, and that have run
   CompileResult result;
 };
 } // namespace
 
 Result<CompileResult> mlir::autopar::compileModel(const CompileOptions &options,
                                                   MLIRContext &context) {
-  return offloadIfRefused(
-      options, context, [&](const CompileOptions &own) { return Compilation(own, context).run(); });
+  return offloadByCost(
+      options, context,
+      [&](const CompileOptions &own, bool isOneOfTwo) -> Result<std::unique_ptr<PlannedStep>> {
+        auto compilation = std::make_unique<Compilation>(own, context, isOneOfTwo);
+        AUTOPAR_RETURN_IF_ERROR(compilation->plan());
+        return std::unique_ptr<PlannedStep>(std::move(compilation));
+      });
 }

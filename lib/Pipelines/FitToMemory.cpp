@@ -98,3 +98,20 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
   }
   return success(); // plan-memory says by how much it does not fit
 }
+
+::autopar::Status mlir::autopar::checkDevices(ModuleOp module, const ::autopar::Cluster &cluster) {
+  for (auto rank : module.getOps<exec::RankOp>()) {
+    auto program = module.lookupSymbol<exec::ProgramOp>(rank.getProgram());
+    int64_t device = rank.getRank();
+    if (device >= cluster.deviceCount())
+      break; // the runtime asks for as many devices
+    int64_t needed = (*program.getArena())[0], usable = cluster.usableBytes({device});
+    if (needed > usable)
+      return ::autopar::Status::badInput(
+          "the program of rank " + std::to_string(device) + " needs " + std::to_string(needed) +
+          " bytes of device memory, and device " + std::to_string(device) + ", a \"" +
+          cluster.typeOfDevice(device).name + "\", has " + std::to_string(usable) +
+          " for it: give this stage less, or more devices");
+  }
+  return ::autopar::Status::ok();
+}

@@ -14,6 +14,8 @@ using namespace mlir::autopar;
 
 /// Micro-batches per stage at which estimates begin: no bubble is large then.
 static constexpr int64_t kFilled = 4;
+/// Of a step: what sums of its parts differ by when they are made in another order.
+static constexpr double kRounding = 1e-9;
 
 void TriedInVain::missed(int64_t leastBytes, const std::string &name) {
   if (leastBytes > 0 && (!least || leastBytes < least->first))
@@ -180,6 +182,11 @@ SmallVector<PipelinePlace> PipelineEstimates::estimateKeptOut(double us) {
     estimates.erase(place);
   estimate(keptOut);
   return keptOut;
+}
+
+bool PipelineEstimates::lackMemory() const {
+  double us = (1 - kRounding) * at(*best).stepUs;
+  return llvm::any_of(estimates, [&](const auto &one) { return one.second.leastUs < us; });
 }
 
 std::vector<PipelinePlace> PipelineEstimates::ranking() const {

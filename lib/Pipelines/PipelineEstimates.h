@@ -58,6 +58,9 @@ public:
   /// Estimates what was kept out although it may take less than `us`; which those are.
   SmallVector<PipelinePlace> estimateKeptOut(double us);
 
+  /// Whether one of them would take less than the best if there were memory for it.
+  bool lackMemory() const;
+
   std::string nameOf(PipelinePlace place) const { return offered.nameOf(place); }
   /// Of a place that has one.
   const StageEstimate &at(PipelinePlace place) const { return *estimates.at(place).found; }

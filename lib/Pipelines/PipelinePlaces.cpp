@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PipelinePlaces.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -14,7 +16,8 @@ static constexpr int64_t kVeryFewDevices = 8;
 static constexpr DeviceShares kShares[] = {DeviceShares::Given, DeviceShares::Equal,
                                            DeviceShares::Parts, DeviceShares::Any};
 
-std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
+/// Every number that the devices can be shared by.
+static std::vector<int64_t> stageCounts(int64_t devices) {
   std::vector<int64_t> counts;
   for (int64_t stages = 1; stages <= std::min(devices, kMostStages); ++stages)
     if (devices % stages == 0 || devices <= kFewDevices)
@@ -22,12 +25,32 @@ std::vector<int64_t> mlir::autopar::stageCounts(int64_t devices) {
   return counts;
 }
 
-std::vector<int64_t> mlir::autopar::microBatchCounts(int64_t samples) {
+/// Powers of two, or little else, that divide the batch.
+static std::vector<int64_t> microBatchCounts(int64_t samples) {
   std::vector<int64_t> counts{1};
   for (int64_t count = 2; count <= samples; ++count)
     if (samples % count == 0 && count >= 2 * counts.back())
       counts.push_back(count);
   return counts;
+}
+
+::autopar::Result<PipelineChoices>
+mlir::autopar::pipelineChoices(ModuleOp module, const AutoShardOptions &options, int64_t devices) {
+  PipelineChoices choices{{options.microBatches}, {options.stageMeshes}, {options.schedule}};
+  if (options.stages == 0)
+    choices.stages = stageCounts(devices);
+  if (options.schedule == "auto")
+    choices.schedules = {"1f1b", "zero-bubble", "interleaved-zero-bubble", "interleaved",
+                         "eager-1f1b"};
+  if (options.microBatches > 0)
+    return choices;
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  std::optional<int64_t> samples = function ? samplesOf(function) : std::nullopt;
+  if (!samples)
+    return ::autopar::Status::badInput(
+        "micro-batches: the model has no input with a batch dimension");
+  choices.microBatches = microBatchCounts(*samples);
+  return choices;
 }
 
 static std::string counted(int64_t count, const char *one, const char *several) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Plan/Constraints.h"
 #include "autopar/Transforms/StageEstimate.h"
 
@@ -15,10 +16,9 @@ struct PipelineChoices {
   std::vector<std::string> schedules;
 };
 
-/// Every number that the devices can be shared by, and powers of two or little else that divide the
-/// batch.
-std::vector<int64_t> stageCounts(int64_t devices);
-std::vector<int64_t> microBatchCounts(int64_t samples);
+/// What `options` leave to cost.
+::autopar::Result<PipelineChoices> pipelineChoices(ModuleOp module, const AutoShardOptions &options,
+                                                   int64_t devices);
 
 /// A pipeline of any schedule: indices into the lists of choices.
 struct PipelinePlace {

@@ -34,4 +34,14 @@ LogicalResult priceRecomputation(ModuleOp module, const AutoShardOptions &option
 LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
                           const LowerOptions &lower, SearchHandoff &handoff);
 
+/// Planning memory knows the largest device only; a rank may be on a smaller one.
+::autopar::Status checkDevices(ModuleOp module, const ::autopar::Cluster &cluster);
+
+/// Says of the plan in `handoff` whether a step takes longer than one would if memory were free: it
+/// computes again what nobody demanded, or the same search finds a faster sharding without the
+/// limit. Of a plan that does, or has state in host memory, its kernels too, unless it is lowered
+/// to them anyway. `module` is the one that was searched, with its holds.
+LogicalResult weighPlan(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
+                        bool isLowered, SearchHandoff &handoff);
+
 } // namespace mlir::autopar

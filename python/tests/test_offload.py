@@ -199,6 +199,59 @@ def test_auto_offloads_where_nothing_fits(model: pathlib.Path, tmp_path: pathlib
     assert run.returncode == 1 and "device | host memory" in run.stdout
 
 
+LARGE = ["--bind", f"batch=32,seq={SEQ}", *STEP[3:]]
+
+
+@pytest.mark.parametrize("more", ["", "--stages auto --micro-batches auto"])
+def test_auto_is_a_choice_by_cost(model: pathlib.Path, tmp_path: pathlib.Path, more: str) -> None:
+    """What does not fit as it is may be computed again, come from host memory, or be split in more micro-batches."""
+
+    def plan(name: str, limit: int, link: float, offload: str, *files: object) -> Tuple[Any, str]:
+        cluster = json.loads(CLUSTER)
+        cluster["device_types"][0]["host_link"] = {"latency_us": 0.01, "bytes_per_s": link}
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        words = [*LARGE, "--cluster", tmp_path / "cluster.json", *more.split()]
+        run = subprocess.run([autopar.find_tool("autopar-compile"), model, *words, "--memory-limit", str(limit), "--offload", offload, "--explain",
+                              *(files or ["--plan-only", "-o", tmp_path / f"{name}.json"])], capture_output=True, text=True, timeout=120)
+        assert run.returncode == 0, run.stderr
+        return json.loads((tmp_path / f"{name}.json").read_text()), run.stderr + run.stdout
+
+    def without_figures(found: Any) -> Any:
+        return {key: value for key, value in found.items() if key != "believed"}
+
+    limit = 1400000 if more else 2800000
+    none, state = (plan(offload, limit, 1e11, offload)[0] for offload in ("none", "state"))
+    # Nothing is paid for memory: nothing else is planned.
+    wide, said = plan("wide", 100000000, 1e11, "auto")
+    assert wide == plan("wide-none", 100000000, 1e11, "none")[0] and "offload=auto" not in said and "offload" not in wide
+    # A fast link is worth it, a slow one is not.
+    for link, expected, told, other in ((1e11, state, "lies in host memory", "on the devices"), (1e8, none, "stays on the devices", "in host memory")):
+        files = ["-o", tmp_path / "step", "--emit-plan", tmp_path / "auto.json", "--report", tmp_path / "auto.html"] if not more else []
+        found, said = plan("auto", limit, link, "auto", *files)
+        if link == 1e11 and not files:
+            assert without_figures(found) == without_figures(state)
+        assert ("offload" in found) == ("offload" in expected)
+        rejected = found["believed"]["alternatives"][-1]
+        kernels = float(re.findall(r"^with the optimizer's state (?:.*) \((.*) us by its kernels\)$", rejected["change"])[0])
+        assert other in rejected["change"] and rejected["step_us"] > 0 and found["believed"]["kernels_us"] < kernels
+        figures = re.findall(rf"offload=auto: the optimizer's state {told}: a step takes (\S+) us by its kernels in host memory, (\S+) without", said)[0]
+        assert sorted(map(float, figures)) == [pytest.approx(found["believed"]["kernels_us"], abs=0.1), kernels]
+        assert f"rejected: {rejected['change']}: " in said
+        assert not files or rejected["change"] in (tmp_path / "auto.html").read_text()
+        assert not files or (memory(tmp_path / "step")[1] > 0) == ("offload" in found)
+
+
+def test_auto_keeps_what_fits_where_the_host_has_no_room(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    cluster = json.loads(CLUSTER)
+    del cluster["device_types"][0]["host_link"]
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    words = [*LARGE, "--cluster", tmp_path / "cluster.json"]
+    run = subprocess.run([autopar.find_tool("autopar-compile"), model, *words, "--memory-limit", "2800000", "--offload", "auto", "--explain",
+                          "--emit-mlir", tmp_path / "phases", "-o", tmp_path / "step"], capture_output=True, text=True, check=True, timeout=120)
+    assert "stays on the devices, for in host memory: " in run.stderr and "device_types[0].host_link is not given" in run.stderr
+    assert memory(tmp_path / "step")[1] == 0 and "autopar.on_host" not in (tmp_path / "phases" / "03-train.mlir").read_text()
+
+
 def test_auto_tells_both_refusals(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     words = [*STEP, "--ranks", "2", "--offload", "auto"]
     said = refusal(model, tmp_path, *words, "--memory-limit", "300000")

@@ -34,7 +34,7 @@ public:
   ///                  false: they never are
   ///   recompute      none, auto (what pays under the memory limit) or full (every layer)
   ///   offload        none, state (that of the optimizer lies in host memory), or auto (that,
-  ///                  where nothing fits without)
+  ///                  where nothing fits without, or a step is shorter with it)
   ///   zero           0 to 3: what may be split over the batch axis too: nothing, optimizer state,
   ///                  gradients, parameters
   static Result<Constraints> parse(const std::string &what, const std::string &text);

@@ -26,6 +26,8 @@ struct SearchHandoff {
   /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
   std::optional<ComputesAgain> again;
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
+  bool isHeldBack = false;             ///< out: what may be faster was left out for lack of memory
+  bool paysForMemory = false;          ///< out: the step would be shorter if memory were free
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
   ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
   std::vector<MeshLoad> loads;    ///< out: of `plan`, or of what misses the least memory
