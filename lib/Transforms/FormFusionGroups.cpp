@@ -89,6 +89,16 @@ private:
   bool isGroup(const Cluster &cluster) const {
     return !cluster.isClosed || contractions.contains(cluster.ops.front());
   }
+  /// The cluster that an operation is written with; null for fluid operations on their own.
+  Cluster *clusterOf(Operation *op) const {
+    Cluster *widening = widenedIn.lookup(op);
+    return widening ? widening : graph.clusterOf(op);
+  }
+  /// Whether an operation reads buffers, and repeats nothing of what makes them.
+  bool readsBuffers(Operation *op) const {
+    Cluster *cluster = graph.clusterOf(op);
+    return !graph.isFluidHere(op) && (!cluster || !isGroup(*cluster));
+  }
   bool readsInside(Value value, const Cluster &cluster) const;
   void collectInputs(const Cluster &cluster, llvm::SetVector<Value> &inputs) const;
   void collectInputs(Value value, const Cluster &cluster, llvm::SetVector<Value> &inputs) const;
@@ -99,7 +109,7 @@ private:
   void findLazyUnits();
   /// Operations of one unit have one key.
   void *keyOf(Operation *op) const {
-    Cluster *cluster = graph.clusterOf(op);
+    Cluster *cluster = clusterOf(op);
     return cluster ? static_cast<void *>(cluster) : op;
   }
   void writeUnit(Unit &unit);
@@ -113,6 +123,9 @@ private:
   const DenseSet<Operation *> &contractions;
   std::vector<Unit> units;
   DenseMap<void *, unsigned> unitNumbers;
+  DenseSet<Value> read; ///< by units and the block's terminator
+  /// Casts of what a cluster makes that are results of the function: the cluster stores them too.
+  llvm::MapVector<Operation *, Cluster *> widenedIn;
   /// Of fluid operations that were written on their own. Others still read the first version: what
   /// a group repeats of them does not depend on what was written before it.
   DenseMap<Value, Value> written;
@@ -156,7 +169,7 @@ void BlockWriter::collectInputs(const Cluster &cluster, llvm::SetVector<Value> &
 /// What has to be there before the cluster or fluid operation of `op` runs.
 llvm::SetVector<Value> BlockWriter::readsOf(Operation *op) const {
   llvm::SetVector<Value> reads;
-  Cluster *cluster = graph.clusterOf(op);
+  Cluster *cluster = clusterOf(op);
   if (!cluster || !isGroup(*cluster)) {
     reads.insert(op->operand_begin(), op->operand_end());
     return reads;
@@ -185,19 +198,24 @@ void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
     if (op && needed.insert(keyOf(op)).second)
       worklist.push_back(op);
   };
-  for (Operation *op : ops)
+  auto needValue = [&](Value value) {
+    read.insert(value);
+    need(value.getDefiningOp());
+  };
+  for (Operation *op : ops) {
+    if (Cluster *cluster = graph.clusterThatWidens(op))
+      widenedIn[op] = cluster;
     if (!isMemoryEffectFree(op))
       need(op);
-  for (Value operand : block.getTerminator()->getOperands())
-    need(operand.getDefiningOp());
+  }
+  llvm::for_each(block.getTerminator()->getOperands(), needValue);
   while (!worklist.empty())
-    for (Value value : readsOf(worklist.pop_back_val()))
-      need(value.getDefiningOp());
+    llvm::for_each(readsOf(worklist.pop_back_val()), needValue);
   for (Operation *op : ops) {
     if (!needed.contains(keyOf(op)) || !unitNumbers.try_emplace(keyOf(op), units.size()).second)
       continue;
     Unit &unit = units.emplace_back();
-    unit.cluster = graph.clusterOf(op);
+    unit.cluster = clusterOf(op);
     unit.fluid = unit.cluster ? nullptr : op;
     unit.position = unit.cluster ? positionOf(*unit.cluster) : graph.positionOf(op);
   }
@@ -281,13 +299,23 @@ void BlockWriter::writeGroup(Cluster &cluster) {
   llvm::SetVector<Value> inputs;
   SmallVector<Value> outputs;
   collectInputs(cluster, inputs);
-  for (Operation *op : cluster.ops) {
-    if (graph.isExported(op->getResult(0), cluster))
+  SmallVector<Operation *> ops = cluster.ops;
+  for (auto [op, widening] : widenedIn)
+    if (widening == &cluster)
+      ops.push_back(op);
+  for (Operation *op : ops)
+    if (read.contains(op->getResult(0)))
       outputs.push_back(op->getResult(0));
+  Operation *group = wrap(ops, inputs.getArrayRef(), outputs);
+  for (auto [value, result] : llvm::zip_equal(outputs, group->getResults())) {
+    if (!graph.isFluidHere(value.getDefiningOp())) {
+      value.replaceAllUsesWith(result);
+      continue;
+    }
+    // Groups read what is narrow.
+    written[value] = result;
+    value.replaceUsesWithIf(result, [&](OpOperand &use) { return readsBuffers(use.getOwner()); });
   }
-  Operation *group = wrap(cluster.ops, inputs.getArrayRef(), outputs);
-  for (auto [value, result] : llvm::zip_equal(outputs, group->getResults()))
-    value.replaceAllUsesWith(result);
 }
 
 void BlockWriter::writeFluid(Operation *op) {

@@ -195,6 +195,27 @@ bool ClusterGraph::isExported(Value value, const Cluster &cluster) const {
   return hasUser(value, [&](Operation *user) { return clusterOf(user) != &cluster; });
 }
 
+/// Whether it is a result of the function, or becomes one by reshapes alone.
+static bool isResult(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>() ||
+           (isa<ReshapeOp>(user) && isResult(user->getResult(0)));
+  });
+}
+
+Cluster *ClusterGraph::clusterThatWidens(Operation *op) const {
+  if (!isWidening(op) || !isFluidHere(op) || !isResult(op->getResult(0)))
+    return nullptr;
+  Value narrow = op->getOperand(0);
+  while (auto reshape = narrow.getDefiningOp<ReshapeOp>())
+    narrow = reshape.getInput();
+  Operation *made = narrow.getDefiningOp();
+  Cluster *cluster = made ? clusterOf(made) : nullptr;
+  bool isBeside = cluster && !cluster->isClosed && mayExport(made, *cluster) &&
+                  phases.phaseOf(op) == phases.phaseOf(made) && stages.of(op) == stages.of(made);
+  return isBeside ? cluster : nullptr;
+}
+
 bool ClusterGraph::isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const {
   return hasUser(value, [&](Operation *user) {
     Cluster *cluster = clusterOf(user);

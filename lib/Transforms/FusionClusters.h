@@ -69,6 +69,9 @@ public:
   int64_t positionOf(Operation *op) const { return positions.lookup(op); }
   /// Whether an operation of the block is fluid.
   bool isFluidHere(Operation *op) const { return positions.contains(op) && !owner.contains(op); }
+  /// The cluster that can store what the operation makes beside its own: that of a value which the
+  /// operation casts to a wider float for a result of the function. Null for other operations.
+  Cluster *clusterThatWidens(Operation *op) const;
   /// Whether the value has uses, seen through fluid operations, outside of `cluster`.
   bool isExported(Value value, const Cluster &cluster) const;
 

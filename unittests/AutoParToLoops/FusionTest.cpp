@@ -51,6 +51,21 @@ TEST(Fusion, CausalMaskFromPositions) {
              {makeTensor("f32", {4, 16, 16}, -9, 9)}, "1+0");
 }
 
+/// A norm in bf16 whose result leaves the function in f32, read by another kernel as it is.
+TEST(Fusion, WidenedForTheCaller) {
+  expectSame(R"(
+    func.func @f(%x: tensor<70x48xbf16>, %s: tensor<48xbf16>) -> (tensor<70x48xf32>, tensor<48x70xbf16>) {
+      %n = autopar.normalize %x dims [1] epsilon 1.0e-05 : tensor<70x48xbf16>
+      %b = autopar.broadcast %s dims [1] : tensor<48xbf16> -> tensor<70x48xbf16>
+      %y = autopar.binary mul %n, %b : tensor<70x48xbf16>
+      %c = autopar.cast %y : tensor<70x48xbf16> -> tensor<70x48xf32>
+      %t = autopar.transpose %y permutation [1, 0] : tensor<70x48xbf16> -> tensor<48x70xbf16>
+      return %c, %t : tensor<70x48xf32>, tensor<48x70xbf16>
+    })",
+             {makeTensor("bf16", {70, 48}, -3, 3), makeTensor("bf16", {48}, -1, 1, 2)}, "2+0",
+             2e-2);
+}
+
 /// The second kernel reads what the normalized rows are made of, and all it sums up at once.
 TEST(Fusion, GradientsOfALayerNorm) {
   expectSame(R"(
