@@ -16,6 +16,12 @@ Expr cudaExp2(Expr x) {
   return {builder, LLVM::CallIntrinsicOp::create(builder, x.type(), name, x.value()).getResult(0)};
 }
 
+Expr cudaSaturate(Expr x) {
+  ImplicitLocOpBuilder &builder = x.getBuilder();
+  auto name = builder.getStringAttr("llvm.nvvm.saturate.f");
+  return {builder, LLVM::CallIntrinsicOp::create(builder, x.type(), name, x.value()).getResult(0)};
+}
+
 Expr cudaReciprocal(Expr x) {
   ImplicitLocOpBuilder &builder = x.getBuilder();
   return {builder, NVVM::RcpApproxFtzF32Op::create(builder, x.type(), x.value())};

@@ -52,16 +52,25 @@ Expr expOfReduced(Expr r, bool approximate) {
                         0.008368921466171741, 0.0013814172707498074});
 }
 
-/// The same by an instruction: x log2(e) = n + f with |f| <= 1/2 (log2(e) in two parts), and 2^f.
-struct PowerOfTwo {
-  Expr shifted, value;
-};
-PowerOfTwo cudaPowerOfTwo(Expr x, int64_t addend) {
-  double magic = formatOf(x).magic + static_cast<double>(addend);
-  Expr shifted = fma(x, log2e, x.constant(magic));
-  Expr n = shifted - magic;
-  Expr f = fma(x, 1.925963033500011e-08, fma(x, log2e, -n));
-  return {shifted, cudaExp2(f)};
+/// e^x by an instruction: x log2(e) = n + f with |f| <= 1/2 where n is a normal exponent (log2(e)
+/// in two parts), and 2^f. A number kept between 0 and 1, which costs nothing, keeps n within its
+/// range: beyond it f is large, and 2^f 2^n overflows or becomes denormal as it should.
+Expr cudaExp(Expr x) {
+  constexpr double least = -126, span = 252, magic = 12582913.0; // 2^23 * 1.5 + bias + least
+  Expr part = cudaSaturate(fma(x, log2e / span, 0.5));
+  Expr shifted = fma(part, span, magic);
+  Expr n = shifted - (magic - least);
+  Expr f = fma(x, 1.925963033500011e-08, fma(x, 1.4426950216293335, -n));
+  return cudaExp2(f) * shiftLeft(shifted.bits(), formatOf(x).mantissaBits).asFloat();
+}
+
+/// e^x of x <= 0: 2^h with h the rounded x log2(e), made good by the little that h is off, of which
+/// e^r = 1 + r; results below the normal range are 0.
+Expr cudaExpOfNegative(Expr x) {
+  x = clampBelow(x, -104.0); // -infinity would be off by NaN
+  Expr h = x * log2e;
+  Expr power = cudaExp2(h);
+  return fma(power, fma(h, -formatOf(x).ln2Hi, x), power);
 }
 
 /// p * 2^n in two factors, so that results overflow and become denormal as they should.
@@ -97,26 +106,20 @@ Expr halfExpm1(Expr x) {
 } // namespace
 
 Expr expFormula(Expr x, Allowance allow) {
-  bool wide = x.isF64(), isCuda = allow.isCuda && !wide;
+  bool wide = x.isF64();
+  if (allow.isCuda && !wide)
+    return allow.approximate && allow.noInfinities ? cudaExpOfNegative(x) : cudaExp(x);
   Format format = formatOf(x);
   if (!allow.noInfinities)
     x = clampAbove(x, wide ? 710.0 : 89.0);
   if (allow.approximate) {
     // At the lower clamp n = -bias, so the scale's bits are 0: the result is exactly 0.
     x = clampBelow(x, wide ? -709.1 : -88.0);
-    if (isCuda) {
-      PowerOfTwo power = cudaPowerOfTwo(x, format.bias);
-      return power.value * shiftLeft(power.shifted.bits(), format.mantissaBits).asFloat();
-    }
     Reduced reduced = reduce(x, format.bias);
     Expr scale = shiftLeft(reduced.shifted.bits(), format.mantissaBits).asFloat();
     return expOfReduced(reduced.r, true) * scale;
   }
   x = clampBelow(x, wide ? -746.0 : -104.5);
-  if (isCuda) {
-    PowerOfTwo power = cudaPowerOfTwo(x, 0);
-    return scaleByPower(power.value, power.shifted);
-  }
   Reduced reduced = reduce(x, 0);
   return scaleByPower(expOfReduced(reduced.r, false), reduced.shifted);
 }

@@ -92,6 +92,7 @@ Expr select(Expr condition, Expr a, Expr b);
 Expr fma(Expr a, Expr b, Expr c);
 inline Expr fma(Expr a, double b, Expr c) { return fma(a, a.constant(b), c); }
 inline Expr fma(Expr a, Expr b, double c) { return fma(a, b, a.constant(c)); }
+inline Expr fma(Expr a, double b, double c) { return fma(a, a.constant(b), a.constant(c)); }
 Expr abs(Expr a);
 Expr sqrt(Expr a);
 Expr roundEven(Expr a);

@@ -19,11 +19,13 @@ struct Allowance {
   bool isCuda = false; ///< instructions of NVIDIA's GPUs
 };
 
-// CudaInstructions.cpp: approximate instructions for f32 that take and give no denormals
+// CudaInstructions.cpp: of f32; the approximate ones take and give no denormals
 /// 2^x, 2 units in the last place.
 Expr cudaExp2(Expr x);
 /// 1 / x, 1 unit in the last place.
 Expr cudaReciprocal(Expr x);
+/// The nearest number from 0 to 1, 0 of NaN; part of the instruction that makes `x`.
+Expr cudaSaturate(Expr x);
 
 // Exponentials.cpp
 Expr expFormula(Expr x, Allowance allow = {});
