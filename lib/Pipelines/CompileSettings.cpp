@@ -135,6 +135,8 @@ Status CompileSettings::chooseTarget() {
     return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +
                             " on; the cluster's " + oldest + " is sm_" + std::to_string(chip));
   cudaChip = std::max(chip, ::autopar::kPtxChip);
+  if (options.activationGradients == "auto" && cudaChip < kLeastChipForActivationGradients)
+    lower.activationGradients = "kernels";
   return Status::ok();
 }
 

@@ -42,7 +42,8 @@ def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path
     cases = json.loads((packed / "cases.json").read_text())["cases"]
     arguments = next(case for case in cases if case["name"] == "gpt2")["arguments"]
     timing = {"name": "small", "artifact": "gpt2/1.bin", "tokens": 128, "arguments": [*arguments[:2], "--input", "input_ids=random"], "torch": ["none"] * 5}
-    (folder / "cases.json").write_text(json.dumps({"cases": cases, "speed": [timing]}))
+    kernels = [dict(timing, name=name) for name in ("copy, f32", "other, f32")]
+    (folder / "cases.json").write_text(json.dumps({"cases": cases, "speed": [timing, dict(timing, name="alone", torch=[])], "kernels": kernels}))
     done = check(folder, PATH=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     names = [line for line in rows(done.stdout) if line.startswith("ok ")]
@@ -51,7 +52,11 @@ def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path
     assert len([line for line in names if " numerics " in line]) == len(cases) >= 15
     assert any("4 ranks on one GPU" in line for line in names)
     assert any("small: " in line and " ms a step, " in line and "a captured step" in line for line in names), done.stdout
+    assert len([line for line in names if "kernels" in line and "f32: " in line and line.endswith("100% of a copy in float32")]) == 2, done.stdout
+    assert any("small: its instructions take " in line for line in names)
+    assert any(" /transformer/h.*/ln_*/LayerNormalization: " in line and line.endswith("% of a copy") for line in names), done.stdout
     missing = [line for line in rows(done.stdout) if line.startswith("not there ")]
+    assert not any("alone, PyTorch" in line for line in missing)
     assert any("small, PyTorch beside it: not measured: " in line for line in missing), done.stdout
     assert any("small: not measured: nvidia-smi was not found" in line for line in missing), done.stdout
 

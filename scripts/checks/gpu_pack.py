@@ -15,6 +15,8 @@ import sys
 from typing import Any, Dict, List
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper
 
 import autopar
 from autopar import models
@@ -124,31 +126,74 @@ def pack_processes(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.
             "steps": case["steps"], "tolerance": case["tolerance"], "is_killed": case["is_killed"]}
 
 
-#: Name, model, mode, type, batch and length of a sequence.
+#: Name, model, mode, type, batch, length of a sequence, whether PyTorch is to do the same, and options.
 SPEED = [
-    ("gpt2-124m training step", "gpt2-124m", "train", "bf16", 64, 1024),
-    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 1, 1024),
-    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 32, 1024),
-    ("bert-base inference", "bert-base", "infer", "f32", 1, 512),
-    ("bert-base inference", "bert-base", "infer", "f32", 32, 512),
+    ("gpt2-124m training step", "gpt2-124m", "train", "bf16", 64, 1024, True, []),
+    ("gpt2-124m training step, gradients of gelus by kernels", "gpt2-124m", "train", "bf16", 64, 1024, False, ["--activation-gradients", "kernels"]),
+    ("gpt2-124m inference", "gpt2-124m", "infer", "bf16", 1, 1024, True, []),
+    ("gpt2-124m inference", "gpt2-124m", "infer", "bf16", 32, 1024, True, []),
+    ("bert-base inference", "bert-base", "infer", "bf16", 1, 512, True, []),
+    ("bert-base inference", "bert-base", "infer", "bf16", 32, 512, True, []),
+    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 1, 1024, True, []),
+    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 32, 1024, True, []),
+    ("bert-base inference", "bert-base", "infer", "f32", 1, 512, True, []),
+    ("bert-base inference", "bert-base", "infer", "f32", 32, 512, True, []),
 ]
+#: One kernel each, on a matrix of 512 MiB; what the bytes per second of the others are held against comes first.
+KERNELS = {
+    "copy": [("Identity", ["x"], {})],
+    "elementwise": [("Mul", ["x", "scale"], {}), ("Add", ["", "shift"], {})],
+    "softmax": [("Softmax", ["x"], {"axis": -1})],
+    "layer norm": [("LayerNormalization", ["x", "scale", "shift"], {"axis": -1})],
+    "transpose": [("Transpose", ["x"], {"perm": [1, 0]})],
+}
+
+
+def kernel_model(nodes: List[Any], dtype: int, rows: int, columns: int) -> onnx.ModelProto:
+    """Nodes one after the other; an operand without a name is what the one before yields."""
+    made, value = [], "x"
+    for number, (kind, operands, attributes) in enumerate(nodes):
+        result = "y" if number == len(nodes) - 1 else f"t{number}"
+        made.append(helper.make_node(kind, [operand or value for operand in operands], [result], **attributes))
+        value = result
+    vectors = sorted({operand for _, operands, _ in nodes for operand in operands} - {"", "x"})
+    shapes = [("x", [rows, columns]), *((name, [columns]) for name in vectors)]
+    out = [columns, rows] if nodes[-1][0] == "Transpose" else [rows, columns]
+    graph = helper.make_graph(made, "kernel", [helper.make_tensor_value_info(name, dtype, shape) for name, shape in shapes],
+                              [helper.make_tensor_value_info("y", dtype, out)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def pack_kernels(folder: pathlib.Path) -> List[Dict[str, Any]]:
+    (folder / "kernels").mkdir()
+    lines = []
+    for title, nodes in KERNELS.items():
+        for name, dtype, rows in (("f32", TensorProto.FLOAT, 16384), ("bf16", TensorProto.BFLOAT16, 32768)):
+            model, artifact = folder / "kernels" / "model.onnx", f"kernels/{len(lines)}.bin"
+            proto = kernel_model(nodes, dtype, rows, 8192)
+            onnx.save(proto, model)
+            autopar.compile(model, folder / artifact, cluster="presets:h200x1", options=["--quiet", "--target", "cuda"])
+            model.unlink()
+            inputs = [word for port in proto.graph.input for word in ("--input", f"{port.name}=random")]
+            lines.append({"name": f"{title}, {name}", "artifact": artifact, "arguments": inputs})
+    return lines
 
 
 def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
     """Models at full size, with what torch_speed.py is to be asked for the same."""
     (folder / "speed").mkdir()
     lines = []
-    for title, name, mode, dtype, batch, seq in SPEED:
+    for title, name, mode, dtype, batch, seq, has_torch, options in SPEED:
         model, artifact = folder / "speed" / f"{name}.onnx", f"speed/{len(lines)}.bin"
         if not model.exists():
             models.save(name, model, weights=False)
         train = autopar.Train(LOSS, autopar.AdamW(lr=3e-4), clip_norm=1.0) if mode == "train" else None
         autopar.compile(model, folder / artifact, bind={"batch": batch, "seq": seq}, cluster="presets:h200x1", train=train,
-                        options=["--quiet", "--target", "cuda", *(["--precision", "bf16"] if dtype == "bf16" else [])])
+                        options=["--quiet", "--target", "cuda", *(["--precision", "bf16"] if dtype == "bf16" else []), *options])
         fields = ["input_ids", "attention_mask", "token_type_ids"] if name == "bert-base" else ["input_ids"] + ["labels"] * bool(train)
         inputs = [word for field in fields for word in ("--input", f"{field}={'zeros' if field == 'token_type_ids' else 'random'}")]
         lines.append({"name": f"{title}, {dtype}, {batch} x {seq} tokens", "artifact": artifact, "tokens": batch * seq, "arguments": ["--init", INIT, *inputs],
-                      "torch": [name, mode, dtype, str(batch), str(seq)]})
+                      "torch": [name, mode, dtype, str(batch), str(seq)] if has_torch else []})
     return lines
 
 
@@ -193,10 +238,11 @@ def main() -> int:
     cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]
     processes = [pack_processes(case, folder, scratch) for case in process_cases()]
     speed = [] if arguments.no_speed else pack_speed(folder)
+    kernels = [] if arguments.no_speed else pack_kernels(folder)
     shutil.rmtree(scratch)
-    (folder / "cases.json").write_text(json.dumps({"cases": cases, "processes": processes, "speed": speed}, indent=1) + "\n")
+    (folder / "cases.json").write_text(json.dumps({"cases": cases, "processes": processes, "speed": speed, "kernels": kernels}, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{folder}: {len(cases) + len(processes)} cases, {len(speed)} timings, {size / 2**20:.1f} MiB")
+    print(f"{folder}: {len(cases) + len(processes)} cases, {len(speed) + len(kernels)} timings, {size / 2**20:.1f} MiB")
     if size > MOST_BYTES:
         print(f"error: more than {MOST_BYTES >> 20} MiB", file=sys.stderr)
         return 1

@@ -203,8 +203,8 @@ struct Options {
       cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> activationGradients{
       "activation-gradients",
-      cl::desc("on GPUs: auto: the gradient of a gelu by the product before it, where cuBLASLt can "
-               "(default), kernels: generated"),
+      cl::desc("on GPUs: auto: the gradient of a gelu by the product before it, from sm_90 on, "
+               "where cuBLASLt can (default), kernels: generated"),
       cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),

@@ -25,7 +25,7 @@ Status runAndReport(runtime::Session &session, const RunOptions &options, bool i
       AUTOPAR_RETURN_IF_ERROR(writeOutputs(session, options.outputFolder));
   }
   if (isRoot && options.profile)
-    reportProfile(session.reader(), session.events());
+    reportProfile(session.reader(), session.events(), options.json);
   if (!options.trace.empty()) {
     AUTOPAR_RETURN_IF_ERROR(session.collectEvents());
     if (isRoot)

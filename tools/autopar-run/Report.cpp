@@ -144,12 +144,31 @@ void reportBenchmark(const runtime::Session &session, const std::vector<double> 
   std::puts(line.dump().c_str());
 }
 
-void reportProfile(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks) {
-  struct Sum {
-    int64_t calls = 0;
-    double ms = 0;
-    const artifact::Instruction *instruction = nullptr;
-  };
+namespace {
+
+/// An instruction, and how long it ran in all measured steps.
+struct Sum {
+  int64_t calls = 0;
+  double ms = 0;
+  const artifact::Instruction *instruction = nullptr;
+};
+
+void printProfileJson(const std::vector<Sum> &rows, double total) {
+  ordered_json ops = ordered_json::array();
+  for (const Sum &sum : rows)
+    ops.push_back({{"op", sum.instruction->id},
+                   {"key", sum.instruction->profileKey},
+                   {"calls", sum.calls},
+                   {"ms_per_call", sum.ms / double(sum.calls)},
+                   {"flops", sum.instruction->flops},
+                   {"bytes", sum.instruction->bytes}});
+  std::puts(ordered_json{{"ops", ops}, {"total_ms", total}}.dump().c_str());
+}
+
+} // namespace
+
+void reportProfile(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks,
+                   bool asJson) {
   if (ranks.empty())
     return;
   const Program &program = reader.programOfRank(ranks.front().rank);
@@ -166,6 +185,8 @@ void reportProfile(const artifact::Reader &reader, const std::vector<runtime::Ra
   for (auto &[key, sum] : sums)
     rows.push_back(sum);
   std::sort(rows.begin(), rows.end(), [](const Sum &a, const Sum &b) { return a.ms > b.ms; });
+  if (asJson)
+    return printProfileJson(rows, total);
   std::printf("%-44s %-36s %6s %10s %6s %9s %8s\n", "op", "key", "calls", "ms/call", "share",
               "GFLOP/s", "GB/s");
   for (const Sum &sum : rows) {

@@ -125,7 +125,8 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
                  "or the formulas of the cost model")
       ->check(CLI::IsMember({"none", "analytical"}));
   app.add_flag("--benchmark", options.benchmark, "print one JSON line with the time of every step");
-  app.add_flag("--profile", options.profile, "print the time of every op");
+  app.add_flag("--profile", options.profile,
+               "print the time of every op; on GPUs by their own clock");
   app.add_option(
       "--trace", options.trace,
       "write a Chrome/Perfetto trace of all ranks: one process per rank, one row per queue");

@@ -125,7 +125,7 @@ Status simulate(artifact::Reader reader, const RunOptions &options) {
   if (!options.quiet)
     remarkOnMemory(simulation);
   if (options.profile)
-    reportProfile(simulation.reader(), simulation.events());
+    reportProfile(simulation.reader(), simulation.events(), options.json);
   if (!options.trace.empty())
     AUTOPAR_RETURN_IF_ERROR(writeTrace(simulation.reader(), simulation.events(), options.trace));
   if (options.json)

@@ -114,6 +114,25 @@ TEST_F(CudaSession, AStepIsOneLaunchFromTheSecondOn) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+TEST_F(CudaSession, InstructionsLastAsLongAsTheGpuSays) {
+  SessionOptions options;
+  options.record = true;
+  auto session = open(aloneContents(), std::move(options));
+  ASSERT_TRUE(session);
+  expectSampleOutputs(*session, "timed");
+  std::vector<RankEvents> ranks = session->events();
+  ASSERT_EQ(ranks.size(), 1u);
+  // Whatever an emulated GPU does takes a millisecond by its clock. The host reads at load.
+  int timed = 0;
+  for (const ExecutionEvent &event : *ranks[0].events)
+    if (event.entry == 1) {
+      EXPECT_EQ(event.endNs - event.beginNs, 1'000'000) << event.instruction;
+      ++timed;
+    }
+  EXPECT_EQ(timed % 4, 0);
+  EXPECT_GT(timed, 0);
+}
+
 TEST_F(CudaSession, SaysWhyAStepIsNotCaptured) {
   SessionOptions staged;
   staged.communication = CommunicationChoice::Staged;

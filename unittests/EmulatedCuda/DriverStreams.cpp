@@ -71,11 +71,12 @@ EXPORTED cuStreamWaitEvent(Stream stream, Event event, unsigned) {
     return DriverError::CaptureInvalidated;
   return DriverError(Timeline::get().wait(*stream, *event));
 }
-EXPORTED cuEventCreate(Event *event, unsigned) {
+EXPORTED cuEventCreate(Event *event, unsigned flags) {
   Call call;
   if (call.isBad())
     return call.state;
   *event = new EventRecord;
+  (*event)->isTimed = !(flags & kEventDisableTiming);
   Timeline::get().events.insert(*event);
   return DriverError::Success;
 }
@@ -101,6 +102,23 @@ EXPORTED cuEventRecord(Event event, Stream stream) {
   if (isCaptureBroken(*stream))
     return DriverError::CaptureInvalidated;
   Timeline::get().record(*event, *stream);
+  return DriverError::Success;
+}
+EXPORTED cuEventElapsedTime(float *milliseconds, Event begin, Event end) {
+  Call call;
+  if (call.isBad())
+    return call.state;
+  for (Event event : {begin, end}) {
+    if (!Timeline::get().events.count(event) || event->recorded == 0)
+      return DriverError::InvalidHandle;
+    if (!event->isTimed) {
+      complain("the time of an event that was made without");
+      return DriverError::InvalidHandle;
+    }
+    if (!Timeline::get().isDone(*event))
+      return DriverError::NotReady;
+  }
+  *milliseconds = float(end->passedMs - begin->passedMs);
   return DriverError::Success;
 }
 EXPORTED cuEventQuery(Event event) {

@@ -95,6 +95,7 @@ bool Timeline::awaitsOthers() {
 
 void Timeline::runWork(const Work &work) {
   int result = error ? 0 : work();
+  ++nowMs;
   if (result && !error)
     error = result;
 }
@@ -126,8 +127,10 @@ bool Timeline::runOne(StreamState *only) {
   stream.tasks.pop_front();
   if (task.work)
     runWork(task.work);
-  else if (!task.waits && events.count(task.event))
+  else if (!task.waits && events.count(task.event)) {
     task.event->done = task.version;
+    task.event->passedMs = nowMs;
+  }
   return true;
 }
 

@@ -46,6 +46,8 @@ struct GraphRun {
 
 struct EventState {
   uint64_t recorded = 0, done = 0;
+  bool isTimed = true; ///< it tells when it was passed
+  uint64_t passedMs = 0;
   GraphState *capture = nullptr; ///< recorded while capturing, after `node`s
   std::vector<size_t> nodes;
 };
@@ -94,6 +96,7 @@ public:
   std::set<StreamState *> streams;
   std::set<EventState *> events;
   std::map<std::string, uint64_t> counts; ///< what was given to streams, by kind
+  uint64_t nowMs = 0;                     ///< by the GPU's clock: all work takes a millisecond
 
 private:
   struct Choice {

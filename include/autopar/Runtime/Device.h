@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -100,6 +101,12 @@ public:
   virtual std::string identity() const { return ""; }
   /// The streams of a CUDA device, for libraries that give them work of their own; else null.
   virtual cuda::CudaStreams *cudaStreams() { return nullptr; }
+
+  /// From now on instructions are timed by the device's clock, where it has one of its own.
+  virtual void timeInstructions(bool enabled) { (void)enabled; }
+  /// How long the instruction ran that test() last said is complete; nothing where the device does
+  /// not time them.
+  virtual std::optional<int64_t> lastDurationNs() const { return std::nullopt; }
 
   /// Where instructions can be recorded: how. Null where they cannot.
   virtual Capture *capture() { return nullptr; }

@@ -96,8 +96,9 @@ public:
   /// What an inspection found on this rank.
   const NonFiniteSearch &inspection() const { return search; }
 
-  /// Records events from now on, in the order in which the instructions start.
-  void record(bool enabled) { isRecording = enabled; }
+  /// Records events from now on, in the order in which the instructions start. Where the device
+  /// times them, they last as long as it says, up to when they were seen to be complete.
+  void record(bool enabled);
   const std::vector<ExecutionEvent> &events() const { return recorded; }
   void clearEvents() { recorded.clear(); }
   /// Id of the instruction that ran or waits last, for reports about a stuck rank.

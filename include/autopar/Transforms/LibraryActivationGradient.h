@@ -12,6 +12,9 @@ namespace mlir::autopar {
 /// What becomes of gradients of activations on GPUs: `kernels` generates them, `automatic` leaves
 /// them to the product that makes what they multiply, where the library can do that.
 enum class ActivationGradientMode { Automatic, Kernels };
+/// The first compute capability for which programs leave them to products unless told otherwise.
+/// On Ampere and Ada, cuBLAS was found to be slow with a GELU in it (llm.c, llmc/matmul.cuh).
+constexpr int kLeastChipForActivationGradients = 90;
 /// auto, kernels.
 std::optional<ActivationGradientMode> activationGradientModeFromName(llvm::StringRef name);
 /// The same for an option of a pass: what is neither is an error on `op`.

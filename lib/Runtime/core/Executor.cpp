@@ -308,9 +308,19 @@ bool Executor::areGuardsFinite() {
   return true;
 }
 
+void Executor::record(bool enabled) {
+  isRecording = enabled;
+  device.timeInstructions(enabled);
+}
+
 void Executor::complete(const Issued &instruction) {
-  if (isRecording)
-    recorded[instruction.event].endNs = clock.nowNs();
+  if (isRecording) {
+    ExecutionEvent &event = recorded[instruction.event];
+    event.endNs = clock.nowNs();
+    bool isOfDevice = !instruction.isCommunication && instruction.token != 0;
+    if (auto duration = isOfDevice ? device.lastDurationNs() : std::nullopt)
+      event.beginNs = event.endNs - *duration;
+  }
   QueueState &queue = queues[size_t(instruction.queue)];
   --queue.issued;
   queue.ahead -= instruction.isAhead;

@@ -85,6 +85,7 @@ public:
     auto stream = streams.behind(instruction.queue, after);
     if (!stream)
       return stream.status();
+    AUTOPAR_RETURN_IF_ERROR(streams.startClock(*stream));
     Status issued = std::visit(
         [&](const auto &payload) { return run(payload, instruction.queue, slot, *stream); },
         instruction.payload);
@@ -110,6 +111,8 @@ public:
   std::string identity() const override { return gpu->uuid(); }
   CudaStreams *cudaStreams() override { return &streams; }
   Capture *capture() override { return &streams; }
+  void timeInstructions(bool enabled) override { streams.timeInstructions(enabled); }
+  std::optional<int64_t> lastDurationNs() const override { return streams.lastDurationNs(); }
 
   int64_t unplannedBytes() const override { return unplanned; }
 

@@ -3,6 +3,7 @@
 #include "CudaStreams.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace autopar::runtime::cuda {
 
@@ -15,8 +16,13 @@ CudaStreams::~CudaStreams() {
   finish();
   for (auto &[token, event] : events)
     calls.eventDestroy(event);
-  for (Event event : freeEvents)
+  for (auto &[token, event] : starts)
     calls.eventDestroy(event);
+  if (clockStart)
+    calls.eventDestroy(clockStart);
+  for (const std::vector<Event> *unused : {&freeEvents, &freeClocks})
+    for (Event event : *unused)
+      calls.eventDestroy(event);
   for (Stream stream : streams)
     if (stream)
       calls.streamDestroy(stream);
@@ -70,23 +76,50 @@ Result<Stream> CudaStreams::behind(size_t index, std::span<const Token> after) {
   return stream;
 }
 
-Result<Event> CudaStreams::freeEvent() {
+Result<Event> CudaStreams::freeEvent(std::vector<Event> &from, unsigned flags) {
   Event event = nullptr;
-  if (freeEvents.empty()) {
-    AUTOPAR_RETURN_IF_ERROR(
-        gpu->check(calls.eventCreate(&event, kEventDisableTiming), "cuEventCreate"));
+  if (from.empty()) {
+    AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.eventCreate(&event, flags), "cuEventCreate"));
   } else {
-    event = freeEvents.back();
-    freeEvents.pop_back();
+    event = from.back();
+    from.pop_back();
   }
   return event;
 }
 
+Status CudaStreams::startClock(Stream stream) {
+  if (!isTiming || captures)
+    return Status::ok();
+  auto event = freeEvent(freeClocks, kEventDefault);
+  if (!event)
+    return event.status();
+  clockStart = *event;
+  return gpu->check(calls.eventRecord(clockStart, stream), "cuEventRecord");
+}
+
+/// What was timed up to `end`, which has been passed.
+Status CudaStreams::readClock(Token token, Event end) {
+  duration.reset();
+  auto start = starts.find(token);
+  if (start == starts.end())
+    return Status::ok();
+  float milliseconds = 0;
+  AUTOPAR_RETURN_IF_ERROR(
+      gpu->check(calls.eventElapsedTime(&milliseconds, start->second, end), "cuEventElapsedTime"));
+  duration = int64_t(double(milliseconds) * 1e6);
+  freeClocks.push_back(start->second);
+  starts.erase(start);
+  return Status::ok();
+}
+
 Result<Token> CudaStreams::record(Stream stream) {
-  auto event = freeEvent();
+  auto event = clockStart ? freeEvent(freeClocks, kEventDefault)
+                          : freeEvent(freeEvents, kEventDisableTiming);
   if (!event)
     return event.status();
   events.emplace(++lastToken, *event);
+  if (clockStart)
+    starts.emplace(lastToken, std::exchange(clockStart, nullptr));
   if (captures)
     captured.push_back(lastToken);
   AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.eventRecord(*event, stream), "cuEventRecord"));
@@ -102,7 +135,9 @@ Result<bool> CudaStreams::test(Token token) {
     return false;
   // Errors of kernels come to light here.
   AUTOPAR_RETURN_IF_ERROR(gpu->check(state, "an instruction failed on the GPU"));
-  freeEvents.push_back(found->second);
+  bool isTimed = starts.count(token);
+  AUTOPAR_RETURN_IF_ERROR(readClock(token, found->second));
+  (isTimed ? freeClocks : freeEvents).push_back(found->second);
   events.erase(found);
   return true;
 }

@@ -7,6 +7,7 @@
 #include "autopar/Artifact/Program.h"
 #include "autopar/Runtime/Device.h"
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -34,6 +35,11 @@ public:
   Result<Stream> behind(size_t index, std::span<const Token> after);
   /// Completion of what was given to the stream so far.
   Result<Token> record(Stream stream);
+  /// While enabled, what a stream is given between startClock() and record() is timed.
+  void timeInstructions(bool enabled) { isTiming = enabled; }
+  Status startClock(Stream stream);
+  /// Of what test() last said is complete, if it was timed.
+  std::optional<int64_t> lastDurationNs() const { return duration; }
   Result<bool> test(Token token);
   bool isCapturing() const { return captures; }
   const std::shared_ptr<Gpu> &onGpu() const { return gpu; }
@@ -57,6 +63,11 @@ private:
       std::vector<Stream>(artifact::kQueueCount + 1); ///< queues, the host, added ones
   std::unordered_map<Token, Event> events;
   std::vector<Event> freeEvents;
+  bool isTiming = false;
+  Event clockStart = nullptr; ///< of what the next token stands for
+  std::unordered_map<Token, Event> starts;
+  std::vector<Event> freeClocks; ///< events that tell when they were passed
+  std::optional<int64_t> duration;
   Token lastToken = 0;
   std::vector<GraphExec> graphs;
   int32_t *marks = nullptr; ///< per queue; pinned memory, which outlives a GPU's failure
@@ -67,7 +78,8 @@ private:
   std::vector<Token> captured;
 
   Result<Stream> at(size_t index);
-  Result<Event> freeEvent();
+  Result<Event> freeEvent(std::vector<Event> &from, unsigned flags);
+  Status readClock(Token token, Event end);
   Status wait(Stream stream, Token token);
   DriverError endCapture(Graph &graph);
 };

@@ -51,7 +51,7 @@ constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;
 constexpr int kMaxSharedBytesPerBlock = 97; ///< device attribute, with opting in
 constexpr int kMaxDynamicSharedBytes = 8;   ///< function attribute
 constexpr unsigned kStreamNonBlocking = 1;
-constexpr unsigned kEventDisableTiming = 2;
+constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 constexpr unsigned kHostAllocPortable = 1;
 constexpr int kCaptureThreadLocal = 1;
 /// Options of loading a module.
@@ -90,6 +90,7 @@ constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
   X(eventDestroy, cuEventDestroy_v2, (Event event))                                                \
   X(eventRecord, cuEventRecord, (Event event, Stream stream))                                      \
   X(eventQuery, cuEventQuery, (Event event))                                                       \
+  X(eventElapsedTime, cuEventElapsedTime, (float *milliseconds, Event begin, Event end))           \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                                          \
     (Module * module, const void *image, unsigned options, const int *names, void **values))       \
   X(moduleUnload, cuModuleUnload, (Module module))                                                 \
