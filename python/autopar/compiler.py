@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import json
+import operator
 import os
 import pathlib
 import subprocess
@@ -28,6 +29,13 @@ class Compiled:
 
     def __fspath__(self) -> str:
         return str(self.path)
+
+
+def _extent(name: str, extent: Any) -> int:
+    try:
+        return operator.index(extent)
+    except TypeError:
+        raise Error(EXIT_USAGE, f"bind: the extent of '{name}' is a whole number, not {extent!r}") from None
 
 
 def compile(  # noqa: A001 - autopar.compile is the name users expect
@@ -60,7 +68,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     with tempfile.TemporaryDirectory(prefix="autopar-") as folder, _model_file(model, pathlib.Path(output)) as path:
         command = [str(find_tool("autopar-compile")), path, "-o", os.fspath(output)]
         if bind:
-            command += ["--bind", ",".join(f"{name}={int(extent)}" for name, extent in bind.items())]
+            command += ["--bind", ",".join(f"{name}={_extent(name, extent)}" for name, extent in bind.items())]
         if ranks is not None:
             command += ["--ranks", str(ranks)]
         if cluster is not None:

@@ -9,7 +9,7 @@ from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 2
+API_VERSION = 3
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -36,6 +36,9 @@ _SIGNATURES = {
     "autoparSkipNonFinite": (None, [_SESSION, c_int32]),
     "autoparEvaluate": (c_int32, [_SESSION, POINTER(c_double)]),
     "autoparSetLearningRate": (c_int32, [_SESSION, c_double]),
+    "autoparSaveCheckpoint": (c_int32, [_SESSION, c_char_p]),
+    "autoparLoadCheckpoint": (c_int32, [_SESSION, c_char_p, POINTER(c_int64)]),
+    "autoparExport": (c_int32, [_SESSION, c_char_p]),
     "autoparGetOutput": (c_int32, [_SESSION, c_char_p, c_void_p, c_int64]),
 }
 

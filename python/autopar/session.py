@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`autopar.Session`: runs a compiled artifact, all ranks in this process, NumPy arrays in and out."""
 
+import contextlib
 import ctypes
 import os
+import threading
 from types import TracebackType
-from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple, Type, Union
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Type, Union
 
 import numpy as np
 
@@ -22,8 +24,11 @@ class Port(NamedTuple):
     shape: Tuple[int, ...]
 
 
+Path = Union[str, "os.PathLike[str]"]
+
+
 class Session:
-    """A loaded artifact. Use it from one thread at a time, as a context manager or with close().
+    """A loaded artifact; a context manager, or to be closed. Threads that share one wait for each other.
 
     threads: per rank; 0 divides the cores of this process by the ranks.
     initializer: where parameters start, if not from the model: "*.bias=zeros, *=normal(0.02), seed=7", or a .safetensors file.
@@ -32,9 +37,9 @@ class Session:
     Raises Error: 65 damaged artifact, 66 no such file, 78 wrong machine, ...
     """
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "",
-                 on_nan: str = "stop") -> None:
+    def __init__(self, path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> None:
         self._session: Optional[ctypes.c_void_p] = None
+        self._lock = threading.Lock()
         if on_nan not in ("stop", "skip"):
             raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
         self._library = runtime_library.load()
@@ -46,29 +51,54 @@ class Session:
 
     def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1) -> Dict[str, np.ndarray]:
         """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step."""
-        session = self._set_inputs(inputs)
-        runtime_library.check(self._library.autoparRun(session, steps))
-        return {port.name: self._output(session, port) for port in self.outputs}
+        arrays = self._arrays(inputs)
+        with self._opened() as session:
+            self._set_inputs(session, arrays)
+            runtime_library.check(self._library.autoparRun(session, steps))
+            return {port.name: self._output(session, port) for port in self.outputs}
 
     def evaluate(self, inputs: Mapping[str, np.ndarray]) -> float:
         """The loss of a training step on the inputs; neither parameters nor state change."""
-        session = self._set_inputs(inputs)
-        loss = ctypes.c_double()
-        runtime_library.check(self._library.autoparEvaluate(session, ctypes.byref(loss)))
+        arrays, loss = self._arrays(inputs), ctypes.c_double()
+        with self._opened() as session:
+            self._set_inputs(session, arrays)
+            runtime_library.check(self._library.autoparEvaluate(session, ctypes.byref(loss)))
         return loss.value
 
     def set_learning_rate(self, rate: float) -> None:
         """The rate of the steps to come, in place of the optimizer's; a schedule scales it."""
-        runtime_library.check(self._library.autoparSetLearningRate(self._open(), rate))
+        if isinstance(rate, bool) or not isinstance(rate, (int, float, np.integer, np.floating)):
+            raise Error(EXIT_USAGE, f"the learning rate is a number, not {rate!r}")
+        with self._opened() as session:
+            runtime_library.check(self._library.autoparSetLearningRate(session, float(rate)))
+
+    def save_checkpoint(self, folder: Path) -> None:
+        """Writes folder/step-<N>, N being the steps that were run: parameters and state, as autopar-run's --checkpoint-dir does."""
+        with self._opened() as session:
+            runtime_library.check(self._library.autoparSaveCheckpoint(session, os.fsencode(folder)))
+
+    def load_checkpoint(self, folder: Path) -> Optional[int]:
+        """Goes on from the newest whole checkpoint, written on any plan and number of ranks. How many steps it has; None: there is none."""
+        step = ctypes.c_int64()
+        with self._opened() as session:
+            runtime_library.check(self._library.autoparLoadCheckpoint(session, os.fsencode(folder), ctypes.byref(step)))
+        return step.value if step.value >= 0 else None
+
+    def export(self, path: Path) -> None:
+        """Writes the trained parameters, whole and under the model's names, to a .safetensors file."""
+        with self._opened() as session:
+            runtime_library.check(self._library.autoparExport(session, os.fsencode(path)))
 
     def close(self) -> None:
-        """Frees the session's memory; closing twice is allowed."""
-        if self._session is not None:
-            self._library.autoparClose(self._session)
-            self._session = None
+        """Frees the session's memory, once what other threads run in it is done; closing twice is allowed."""
+        with self._lock:
+            if self._session is not None:
+                self._library.autoparClose(self._session)
+                self._session = None
 
     def __enter__(self) -> "Session":
-        return self
+        with self._opened():
+            return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
@@ -77,22 +107,29 @@ class Session:
     def __del__(self) -> None:
         self.close()
 
-    def _open(self) -> ctypes.c_void_p:
-        if self._session is None:
-            raise Error(EXIT_USAGE, "the session is closed; open the artifact again")
-        return self._session
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[ctypes.c_void_p]:
+        """The session, for this thread alone."""
+        with self._lock:
+            if self._session is None:
+                raise Error(EXIT_USAGE, "the session is closed; open the artifact again")
+            yield self._session
 
-    def _set_inputs(self, inputs: Mapping[str, np.ndarray]) -> ctypes.c_void_p:
-        session = self._open()
-        for name, value in inputs.items():
-            array = np.asarray(value, order="C")
+    def _arrays(self, inputs: Mapping[str, np.ndarray]) -> Dict[str, np.ndarray]:
+        """In rows and in this machine's order of bytes."""
+        if not isinstance(inputs, Mapping):
+            raise Error(EXIT_USAGE, f"inputs are arrays by name, such as {{'{self.inputs[0].name if self.inputs else 'x'}': array}}, not {type(inputs).__name__}")
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        missing = [port.name for port in self.inputs if port.name not in arrays]
+        if missing:
+            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+        return {name: np.asarray(array, array.dtype.newbyteorder("="), "C") for name, array in arrays.items()}
+
+    def _set_inputs(self, session: ctypes.c_void_p, arrays: Dict[str, np.ndarray]) -> None:
+        for name, array in arrays.items():
             shape = (ctypes.c_int64 * array.ndim)(*array.shape)
             runtime_library.check(self._library.autoparSetInput(
                 session, name.encode(), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
-        missing = [port.name for port in self.inputs if port.name not in inputs]
-        if missing:
-            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
-        return session
 
     def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
         array = np.empty(port.shape, port.dtype)
@@ -110,6 +147,6 @@ class Session:
         return ports
 
 
-def load(path: Union[str, "os.PathLike[str]"], *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> Session:
+def load(path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> Session:
     """Opens an artifact; the same as Session(path, ...)."""
     return Session(path, threads=threads, initializer=initializer, on_nan=on_nan)

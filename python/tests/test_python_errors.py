@@ -33,6 +33,7 @@ def test_names_that_the_package_does_not_have() -> None:
 def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
     assert refusal(2, autopar.compile, "x.onnx", ranks=2, cluster="presets:cpux2") == (
         "ranks and cluster exclude each other; a cluster says how many ranks there are")
+    assert refusal(2, autopar.compile, "x.onnx", bind={"batch": "x"}) == "bind: the extent of 'batch' is a whole number, not 'x'"
     assert refusal(2, autopar.compile, 3, tmp_path / "x.bin") == "model must be a path or an onnx.ModelProto, not int"
     with pytest.raises(TimeoutError, match="^sleep ran longer than 0 s$"):
         compiler.run_tool(["sleep", "5"], timeout_s=0.1)
@@ -46,7 +47,13 @@ def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> N
         assert refusal(65, session.run, {"input_ids": np.zeros((4, 16), np.complex64)}).startswith(
             "input 'input_ids': arrays of complex64 cannot enter a program; there are bool, int8")
         assert refusal(65, session.run, gpt2.inputs, steps=0) == "steps must be at least 1"
+        assert refusal(2, session.run, None) == "inputs are arrays by name, such as {'input_ids': array}, not NoneType"
+        assert refusal(2, session.set_learning_rate, "a") == "the learning rate is a number, not 'a'"
+        for act in (session.save_checkpoint, session.load_checkpoint, session.export):
+            assert refusal(65, act, tmp_path / "kept").startswith("this program keeps nothing from step to step")
+        assert not (tmp_path / "kept").exists()
     assert refusal(2, session.run, gpt2.inputs) == "the session is closed; open the artifact again"
+    assert refusal(2, session.__enter__) == "the session is closed; open the artifact again"
 
 
 def test_libraries_that_do_not_fit(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

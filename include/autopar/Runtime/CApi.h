@@ -64,6 +64,15 @@ AUTOPAR_CAPI void autoparSkipNonFinite(AutoParSession *session, int32_t skips);
 AUTOPAR_CAPI int32_t autoparEvaluate(AutoParSession *session, double *loss);
 /* The learning rate of the steps to come. 65: the program is no training step. */
 AUTOPAR_CAPI int32_t autoparSetLearningRate(AutoParSession *session, double rate);
+/* Writes folder/step-<N>, N being the steps that were run; a whole one or none. For this and the
+ * next two, 65: the program is no training step. */
+AUTOPAR_CAPI int32_t autoparSaveCheckpoint(AutoParSession *session, const char *folder);
+/* Goes on from the newest whole checkpoint of the folder, of any plan and number of ranks: *step is
+ * how many steps it has, -1 where there is no checkpoint. */
+AUTOPAR_CAPI int32_t autoparLoadCheckpoint(AutoParSession *session, const char *folder,
+                                           int64_t *step);
+/* Writes the trained parameters to a .safetensors file. */
+AUTOPAR_CAPI int32_t autoparExport(AutoParSession *session, const char *path);
 /* Copies a whole output into `data`, which has room for exactly `bytes`. */
 AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
                                       int64_t bytes);

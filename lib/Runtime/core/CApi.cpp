@@ -2,6 +2,7 @@
 // The C interface: each call forwards to Session and keeps the message of a failure per thread.
 #include "autopar/Runtime/CApi.h"
 
+#include "autopar/Runtime/Checkpoint.h"
 #include "autopar/Runtime/Session.h"
 
 #include <cstring>
@@ -44,9 +45,19 @@ Status describeTensor(const std::vector<runtime::TensorSpec> &tensors, int32_t i
   return Status::ok();
 }
 
+/// Checkpoints and exports are of what lasts from step to step.
+Status checkTrains(const AutoParSession &session, const char *path) {
+  if (!path || !*path)
+    return Status::badInput("the path must not be empty");
+  return session.session->states().empty()
+             ? Status::badInput("this program keeps nothing from step to step, so there is nothing "
+                                "to checkpoint or export; compile it for training")
+             : Status::ok();
+}
+
 } // namespace
 
-int32_t autoparApiVersion(void) { return 2; }
+int32_t autoparApiVersion(void) { return 3; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
@@ -130,6 +141,35 @@ int32_t autoparEvaluate(AutoParSession *session, double *loss) {
 
 int32_t autoparSetLearningRate(AutoParSession *session, double rate) {
   return guarded([&] { return session->session->setLearningRate(rate); });
+}
+
+int32_t autoparSaveCheckpoint(AutoParSession *session, const char *folder) {
+  return guarded([&]() -> Status {
+    AUTOPAR_RETURN_IF_ERROR(checkTrains(*session, folder));
+    return runtime::saveCheckpoint(*session->session, folder, {session->nextStep, {}});
+  });
+}
+
+int32_t autoparLoadCheckpoint(AutoParSession *session, const char *folder, int64_t *step) {
+  return guarded([&]() -> Status {
+    if (!step)
+      return Status::badInput("step must not be null");
+    AUTOPAR_RETURN_IF_ERROR(checkTrains(*session, folder));
+    auto loaded = runtime::loadNewestCheckpoint(*session->session, folder);
+    if (!loaded)
+      return loaded.status();
+    if (*loaded)
+      session->nextStep = (*loaded)->info.step;
+    *step = *loaded ? session->nextStep : -1;
+    return Status::ok();
+  });
+}
+
+int32_t autoparExport(AutoParSession *session, const char *path) {
+  return guarded([&]() -> Status {
+    AUTOPAR_RETURN_IF_ERROR(checkTrains(*session, path));
+    return runtime::exportSafetensors(*session->session, path);
+  });
 }
 
 int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
