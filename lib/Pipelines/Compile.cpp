@@ -24,6 +24,7 @@
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
+#include "autopar/Transforms/PlannedOffload.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringSet.h"
@@ -257,6 +258,8 @@ private:
       if (!given || !function || shardOptions.cluster.empty())
         return given.status(); // without a cluster nothing has a price
       found.plan = given.take();
+      if (failed(offloadAsPlanned(function, *found.plan)))
+        return reported();
       Result<::autopar::PlanDetails> priced = describePlan(function, *found.plan, *cluster);
       if (!priced)
         return cannotDescribe(priced.status().at(shardOptions.plan));
@@ -372,6 +375,8 @@ private:
     bool mustFit =
         options.train && options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
     if (mustFit && failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
+      return reported();
+    if (isOneOfTwo && mustFit && failed(keepOnDevices(*module, shardOptions, lowerOptions, found)))
       return reported();
     bool saysKernels = options.stopAfter >= Phase::Schedule;
     if (isOneOfTwo && found.plan &&

@@ -34,6 +34,11 @@ LogicalResult priceRecomputation(ModuleOp module, const AutoShardOptions &option
 LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
                           const LowerOptions &lower, SearchHandoff &handoff);
 
+/// Takes out of host memory what of a plan's state there is room for on the devices, by the
+/// programs that fitToMemory() left, where that makes them faster.
+LogicalResult keepOnDevices(ModuleOp module, const AutoShardOptions &options,
+                            const LowerOptions &lower, SearchHandoff &handoff);
+
 /// Planning memory knows the largest device only; a rank may be on a smaller one.
 ::autopar::Status checkDevices(ModuleOp module, const ::autopar::Cluster &cluster);
 

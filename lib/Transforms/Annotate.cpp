@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/PlannedOffload.h"
 #include "autopar/Transforms/SearchHandoff.h"
 #include "autopar/Transforms/StageMeshes.h"
 #include "autopar/Transforms/Stages.h"
@@ -69,7 +70,7 @@ private:
                                     << plan.stages.size() << "; run autopar-cut-stages first";
     FailureOr<StageMeshes> meshes = declareMeshes(function, plan);
     if (failed(meshes) || failed(annotateOperations(function, plan, *meshes)) ||
-        failed(annotateRecompute(function, plan)) || failed(annotateOffload(function, plan)) ||
+        failed(annotateRecompute(function, plan)) || failed(offloadAsPlanned(function, plan)) ||
         failed(annotateValues(function, plan, *meshes)))
       return failure();
     return success();
@@ -186,22 +187,6 @@ private:
       names.push_back(id);
     }
     function->setAttr(kRecomputeAttribute, Builder(&getContext()).getStrArrayAttr(names));
-    return success();
-  }
-
-  LogicalResult annotateOffload(func::FuncOp function, const Plan &plan) {
-    llvm::StringSet<> names;
-    names.insert_range(plan.offload);
-    SignatureAttributes attributes = SignatureAttributes::ofArguments(function);
-    for (unsigned number = 0; number < function.getNumArguments(); ++number)
-      if (attributes.get(number, "autopar.donated") &&
-          names.erase(planNameOfArgument(function, number)))
-        attributes.set(number, kOnHostAttribute, UnitAttr::get(&getContext()));
-    if (!names.empty())
-      return emitError(getOperation().getLoc())
-             << "plan: offload: names \"" << names.begin()->getKey()
-             << "\", which is no state of @main";
-    attributes.write();
     return success();
   }
 
