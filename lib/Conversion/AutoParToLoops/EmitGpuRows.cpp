@@ -456,18 +456,15 @@ SmallVector<Value> GpuRowEmitter::join(OpBuilder &builder, Running &running, Val
   if (!throughMemory())
     return joined;
   SmallVector<Value> buffers;
-  for (Value value : joined)
-    buffers.push_back(
-        emitSharedBuffer(kernel, loc, team.warps * (isColumn ? kWarpThreads : 1), value.getType()));
-  Value place = warp, writes;
-  if (isColumn)
-    place = emitThreadIndex(builder, loc);
-  else
-    writes = compare(builder, lane, 1);
-  emitWhere(builder, loc, writes, [&](OpBuilder &inner) {
-    for (auto [value, buffer] : llvm::zip(joined, buffers))
-      storeScalar(inner, loc, value, buffer, place, value.getType());
-  });
+  for (Value value : joined) {
+    int64_t places = team.warps * (isColumn ? kWarpThreads : 1);
+    buffers.push_back(emitSharedBuffer(kernel, loc, places, value.getType()));
+    if (isColumn)
+      storeScalar(builder, loc, value, buffers.back(), emitThreadIndex(builder, loc),
+                  value.getType());
+    else
+      emitStoreOfWarp(builder, loc, value, buffers.back(), warp, team.warps, lane);
+  }
   return buffers;
 }
 

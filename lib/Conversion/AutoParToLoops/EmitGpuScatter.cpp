@@ -67,6 +67,10 @@ private:
   using Load = Value (ScatterEmitter::*)(OpBuilder &, Value);
   /// The lane's elements of a slice; where the hit does not exist anything, unread.
   SmallVector<Value> load(OpBuilder &builder, Load function, Value slice, Value exists = {});
+  /// Those of a target: lanes without elements read none, since others store there.
+  SmallVector<Value> loadTarget(OpBuilder &builder, Load function, Value slice, Value exists = {}) {
+    return load(builder, function, slice, whereInside(builder, exists));
+  }
   void store(OpBuilder &builder, ValueRange elements, Value slice, Value exists = {});
   SmallVector<Value> combine(OpBuilder &builder, ValueRange old, ValueRange updates);
   Value positionOf(OpBuilder &builder, Value slice, int64_t element);
@@ -88,6 +92,10 @@ private:
   }
   Value select(OpBuilder &b, Value condition, Value x, Value y) {
     return arith::SelectOp::create(b, loc, condition, x, y);
+  }
+  /// `exists` (none: always), of lanes that have elements.
+  Value whereInside(OpBuilder &b, Value exists) {
+    return exists && isInside ? bitAnd(b, exists, isInside) : exists ? exists : isInside;
   }
   SmallVector<Value> select(OpBuilder &b, Value condition, ValueRange x, ValueRange y) {
     SmallVector<Value> chosen;
@@ -205,9 +213,7 @@ SmallVector<Value> GpuScatterEmitter::load(OpBuilder &builder, Load function, Va
 }
 
 void GpuScatterEmitter::store(OpBuilder &builder, ValueRange elements, Value slice, Value exists) {
-  if (isInside)
-    exists = exists ? bitAnd(builder, exists, isInside) : isInside;
-  emitWhere(builder, loc, exists, [&](OpBuilder &b) {
+  emitWhere(builder, loc, whereInside(builder, exists), [&](OpBuilder &b) {
     for (auto [k, element] : llvm::enumerate(elements))
       scatter.store(b, element, positionOf(b, slice, k));
   });
@@ -228,7 +234,7 @@ void GpuScatterEmitter::emitCopy(OpBuilder &builder) {
             bool mayLeave = shape.targets % rangeSlices != 0;
             emitWhere(b, loc, mayLeave ? less(b, slice, shape.targets) : Value(),
                       [&](OpBuilder &where) {
-                        store(where, load(where, &ScatterEmitter::loadInput, slice), slice);
+                        store(where, loadTarget(where, &ScatterEmitter::loadInput, slice), slice);
                       });
             return SmallVector<Value>();
           });
@@ -342,7 +348,7 @@ void GpuScatterEmitter::emitRange(OpBuilder &builder) {
       updates.push_back(load(b, &ScatterEmitter::loadUpdate, hit.update, hit.exists));
     }
     for (size_t i = 0; i < hits.size() && !scatter.assigns(); ++i)
-      old.push_back(load(b, &ScatterEmitter::loadOutput, slices[i], hits[i].exists));
+      old.push_back(loadTarget(b, &ScatterEmitter::loadOutput, slices[i], hits[i].exists));
     for (size_t i = 0; i < old.size(); ++i) {
       updates[i] = combine(b, old[i], updates[i]);
       for (Value &value : updates[i])
@@ -362,7 +368,7 @@ void GpuScatterEmitter::emitRange(OpBuilder &builder) {
 
 /// The warp's part of the one target stays in registers.
 void GpuScatterEmitter::emitTarget(OpBuilder &builder) {
-  SmallVector<Value> sum = load(builder, &ScatterEmitter::loadInput, low);
+  SmallVector<Value> sum = loadTarget(builder, &ScatterEmitter::loadInput, low);
   Value begin = constant(builder, 0), end = constant(builder, rounds);
   if (shares > 1) {
     int64_t stretch = divideUp(rounds, shares);

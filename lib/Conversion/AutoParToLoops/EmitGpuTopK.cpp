@@ -133,15 +133,19 @@ RankedItem TopKEmitter::keepBest(OpBuilder &builder, RankedItem kept,
 }
 
 /// The best of all warps in the first one: half of those that are left merge what the others kept.
+/// A warp stores its list once, since another one may read it until the kernel ends.
 RankedItem TopKEmitter::joinWarps(OpBuilder &builder, RankedItem kept) {
   auto place = [&](OpBuilder &b, Value warp, Value lane) -> Value {
     Value first = arith::MulIOp::create(b, loc, warp, constant(b, kWarpThreads));
     return arith::AddIOp::create(b, loc, first, lane);
   };
   for (int64_t left = team.warps / 2; left > 0; left /= 2) {
-    for (auto [word, buffer] : llvm::zip_equal(kept, shared))
-      storeScalar(builder, loc, word, buffer, place(builder, member.warp, member.lane),
-                  word.getType());
+    // Those below `left` become huge numbers.
+    Value after = arith::SubIOp::create(builder, loc, member.warp, constant(builder, left));
+    emitWhere(builder, loc, less(builder, after, left), [&](OpBuilder &b) {
+      for (auto [word, buffer] : llvm::zip_equal(kept, shared))
+        storeScalar(b, loc, word, buffer, place(b, member.warp, member.lane), word.getType());
+    });
     emitBarrier(builder, loc);
     auto stays = scf::IfOp::create(builder, loc, ValueRange(kept).getTypes(),
                                    less(builder, member.warp, left), /*withElseRegion=*/true);

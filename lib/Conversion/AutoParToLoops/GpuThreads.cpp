@@ -54,6 +54,17 @@ Value autopar::emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offs
                                 indexConstant(kernel.entry, loc, offset), ValueRange());
 }
 
+void autopar::emitStoreOfWarp(OpBuilder &builder, Location loc, Value value, Value buffer,
+                              Value warp, int64_t warps, Value lane) {
+  int64_t places = cast<MemRefType>(buffer.getType()).getNumElements();
+  Value before = arith::MulIOp::create(builder, loc, lane, indexConstant(builder, loc, warps));
+  Value place = arith::AddIOp::create(builder, loc, before, warp);
+  Value writes = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, place,
+                                       indexConstant(builder, loc, places));
+  emitWhere(builder, loc, writes,
+            [&](OpBuilder &b) { storeScalar(b, loc, value, buffer, place, value.getType()); });
+}
+
 void autopar::emitBarrier(OpBuilder &builder, Location loc) {
   gpu::BarrierOp::create(builder, loc);
 }

@@ -42,6 +42,10 @@ constexpr int64_t kMostSharedBytes = 99 * 1024;
 /// `elements` of the block's dynamic shared memory, from `offset` bytes on.
 Value emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offset, int64_t elements,
                         Type elementType);
+/// Stores `value`, which all lanes of a warp have, at the warp's number among `warps`. Further
+/// lanes fill what the buffer has behind, which vectors that LLVM joins loads to reach into.
+void emitStoreOfWarp(OpBuilder &builder, Location loc, Value value, Value buffer, Value warp,
+                     int64_t warps, Value lane);
 /// All threads of the block have come here, and see what the others stored before.
 void emitBarrier(OpBuilder &builder, Location loc);
 
