@@ -31,6 +31,7 @@ def emulated_gpu(monkeypatch):
     folder = pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"
     assert (folder / "libcuda.so.1").exists(), f"no emulated driver in {folder}: build the target EmulatedCuda"
     monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(folder))
+    monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_RACECHECK", "1")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <dlfcn.h>
 
 namespace autopar::test {
@@ -37,6 +38,7 @@ struct Driver {
   void *stream = nullptr;
 
   Driver() {
+    setenv("AUTOPAR_EMULATED_CUDA_RACECHECK", "1", /*overwrite=*/0);
     void *context = nullptr;
     expect(init(0), "cuInit");
     expect(retain(&context, 0), "cuDevicePrimaryCtxRetain");

@@ -6,34 +6,36 @@ namespace emulated {
 
 namespace {
 
-constexpr uint32_t kNarrowAddress = 1;
-Warp::Space spaceOf(const Operation &op) { return Warp::Space(op.e >> 1); }
+constexpr uint32_t kNarrowAddress = 1, kReadOnly = 2, kSpaceBits = 2;
+Warp::Space spaceOf(const Operation &op) { return Warp::Space(op.e >> kSpaceBits); }
 
-inline uint8_t *reach(Warp &warp, const Operation &op, uint32_t bytes, uint32_t lane) {
+inline uint8_t *reach(Warp &warp, const Operation &op, uint32_t bytes, uint32_t lane, Access access,
+                      const void *written = nullptr) {
   uint64_t address = (op.e & kNarrowAddress ? warp.lanes<uint32_t>(op.a)[lane]
                                             : warp.lanes<uint64_t>(op.a)[lane]) +
                      uint64_t(op.offset);
   Block &block = *warp.block;
   // Mostly the same tensor as before.
-  if (address >= block.begin && address + bytes <= block.end && address % bytes == 0 &&
+  if (address >= block.begin && address + bytes <= block.end && (address & (bytes - 1)) == 0 &&
       spaceOf(op) <= Warp::Space::Global)
     return block.host + (address - block.begin);
-  return warp.reach(spaceOf(op), address, bytes, lane, op);
+  return warp.reach(spaceOf(op), address, bytes, lane, op, access, written);
 }
 
 template <typename M, typename R>
 void load(Warp &warp, const Operation &op) {
   uint32_t bytes = uint32_t(op.vector.size() * sizeof(M));
+  Access access = op.e & kReadOnly ? Access::ReadOnlyLoad : Access::Load;
   if (op.vector.size() == 1) {
     R *d = warp.lanes<R>(op.vector[0]);
     return eachLane(warp, [&](uint32_t l) {
       M value;
-      std::memcpy(&value, reach(warp, op, sizeof(M), l), sizeof(M));
+      std::memcpy(&value, reach(warp, op, sizeof(M), l, access), sizeof(M));
       d[l] = R(value);
     });
   }
   eachLane(warp, [&](uint32_t l) {
-    const uint8_t *from = reach(warp, op, bytes, l);
+    const uint8_t *from = reach(warp, op, bytes, l, access);
     M values[8];
     std::memcpy(values, from, bytes);
     for (size_t i = 0; i < op.vector.size(); ++i)
@@ -44,12 +46,19 @@ template <typename M, typename R>
 void store(Warp &warp, const Operation &op) {
   uint32_t bytes = uint32_t(op.vector.size() * sizeof(M));
   eachLane(warp, [&](uint32_t l) {
-    uint8_t *to = reach(warp, op, bytes, l);
-    for (size_t i = 0; i < op.vector.size(); ++i) {
-      M value = M(warp.lanes<R>(op.vector[i])[l]);
-      std::memcpy(to + i * sizeof(M), &value, sizeof(M));
-    }
+    M values[8];
+    for (size_t i = 0; i < op.vector.size(); ++i)
+      values[i] = M(warp.lanes<R>(op.vector[i])[l]);
+    std::memcpy(reach(warp, op, bytes, l, Access::Store, values), values, bytes);
   });
+}
+
+/// Accesses of `bytes` per element are watched as finely as that.
+void refineGranules(Kernel &kernel, Warp::Space space, uint32_t bytes) {
+  if (space == Warp::Space::Shared || space == Warp::Space::Generic)
+    kernel.sharedGranule = std::min(kernel.sharedGranule, bytes);
+  if (space == Warp::Space::Global || space == Warp::Space::Generic)
+    kernel.globalGranule = std::min(kernel.globalGranule, bytes);
 }
 
 template <typename M>
@@ -109,7 +118,7 @@ void Decoder::addMemory(bool isLoad) {
                                                             : Warp::Space::Generic;
   const Operand &address = operand(isLoad ? 1 : 0), &value = operand(isLoad ? 0 : 1);
   op.offset = address.offset;
-  op.e = uint32_t(space) << 1;
+  op.e = uint32_t(space) << kSpaceBits | (has("nc") ? kReadOnly : 0);
   auto reg = registers.find(address.name);
   if (reg != registers.end()) {
     op.a = reg->second.first;
@@ -130,6 +139,7 @@ void Decoder::addMemory(bool isLoad) {
     op.a = place(symbol, 8);
   }
   uint32_t bytes = bytesOf(type()), registerBytes = 0;
+  refineGranules(kernel, space, bytes);
   const std::vector<Operand> alone = {value};
   for (const Operand &element : value.kind == Operand::Kind::Vector ? value.elements : alone) {
     auto found = registers.find(element.name);
@@ -185,7 +195,7 @@ template <typename T, typename F>
 void atomic(Warp &warp, const Operation &op) {
   const T *b = warp.lanes<T>(op.b);
   eachLane(warp, [&](uint32_t l) {
-    uint8_t *at = reach(warp, op, sizeof(T), l);
+    uint8_t *at = reach(warp, op, sizeof(T), l, Access::Atomic);
     T old, value;
     std::memcpy(&old, at, sizeof(T));
     value = F::run(old, b[l]);
@@ -198,7 +208,7 @@ template <typename T>
 void compareAndSwap(Warp &warp, const Operation &op) {
   const T *b = warp.lanes<T>(op.b), *c = warp.lanes<T>(op.c);
   eachLane(warp, [&](uint32_t l) {
-    uint8_t *at = reach(warp, op, sizeof(T), l);
+    uint8_t *at = reach(warp, op, sizeof(T), l, Access::Atomic);
     T old;
     std::memcpy(&old, at, sizeof(T));
     if (old == b[l])
@@ -218,7 +228,8 @@ void Decoder::addAtomic(bool returns) {
   op.d = returns && operand(0).name != "_" ? place(0, bytes) : 0;
   const Operand &address = operand(first);
   op.offset = address.offset;
-  op.e = uint32_t(space) << 1;
+  op.e = uint32_t(space) << kSpaceBits;
+  refineGranules(kernel, space, bytes);
   auto reg = registers.find(address.name);
   if (reg != registers.end() && reg->second.second == 4) {
     op.e |= kNarrowAddress;

@@ -212,6 +212,11 @@ void invertPredicate(Warp &warp, const Operation &op) {
   d = (d & ~warp.active) | (value & warp.active);
 }
 void nothing(Warp &, const Operation &) {}
+/// Orders the memory of all lanes; what some of them alone order is not kept.
+void orderWarp(Warp &warp, const Operation &) {
+  if (warp.active == warp.launched)
+    warp.block->hazards->orderWarp(warp.index);
+}
 
 } // namespace
 
@@ -335,11 +340,13 @@ void Decoder::add(const Statement &given) {
   if ((name == "bar" || name == "barrier") && has("warp")) {
     op.kind = Operation::Kind::Together;
     op.e = place(0, 4);
-    return emit(&nothing);
+    return emit(&orderWarp);
   }
   if ((name == "bar" || name == "barrier") && has("sync")) {
     op.kind = Operation::Kind::Barrier;
-    op.offset = given.operands.size() > 1 ? int64_t(operand(1).bits) : 0;
+    if (operand(0).kind != Operand::Kind::Number || operand(0).bits != 0 ||
+        given.operands.size() > 1)
+      fail("the emulated GPU knows barrier 0 of all threads only");
     kernel.operations.push_back(op);
     return;
   }

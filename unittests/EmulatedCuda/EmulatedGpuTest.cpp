@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The emulated GPU itself: numbers of kernels that a CUDA compiler made, and that what is wrong on
 // a real one is refused here.
-#include "../../lib/Runtime/device/cuda/Gpu.h"
-
-#include <gtest/gtest.h>
+#include "EmulatedGpuFixture.h"
 
 #include <chrono>
 #include <cmath>
@@ -15,6 +13,7 @@
 
 using namespace autopar;
 using namespace autopar::runtime::cuda;
+using namespace autopar::testing;
 
 namespace {
 
@@ -24,72 +23,6 @@ std::string readText(const std::string &path) {
   text << file.rdbuf();
   return text.str();
 }
-
-class EmulatedGpu : public ::testing::Test {
-protected:
-  void SetUp() override {
-    auto libraries = CudaLibraries::open(EMULATED_CUDA);
-    ASSERT_TRUE(libraries.isOk()) << libraries.status().message();
-    auto opened = Gpu::open(*libraries, 0);
-    ASSERT_TRUE(opened.isOk()) << opened.status().message();
-    gpu = opened.take();
-    ASSERT_TRUE(gpu->select().isOk());
-    expect(calls().streamCreate(&stream, kStreamNonBlocking));
-  }
-  const DriverCalls &calls() { return gpu->calls(); }
-  void expect(DriverError error) {
-    Status status = gpu->check(error, "call");
-    EXPECT_TRUE(status.isOk()) << status.message();
-  }
-  Module load(const std::string &ptx) {
-    Module module = nullptr;
-    expect(calls().moduleLoadDataEx(&module, ptx.c_str(), 0, nullptr, nullptr));
-    return module;
-  }
-  Function function(Module module, const char *name) {
-    Function found = nullptr;
-    expect(calls().moduleGetFunction(&found, module, name));
-    return found;
-  }
-  template <typename T>
-  DevicePointer give(const std::vector<T> &values) {
-    DevicePointer address = 0;
-    expect(calls().memAlloc(&address, values.size() * sizeof(T)));
-    expect(calls().memcpyAsync(address, DevicePointer(values.data()), values.size() * sizeof(T),
-                               stream));
-    return address;
-  }
-  template <typename T>
-  std::vector<T> take(DevicePointer address, size_t count) {
-    std::vector<T> values(count);
-    expect(calls().memcpyAsync(DevicePointer(values.data()), address, count * sizeof(T), stream));
-    expect(calls().streamSynchronize(stream));
-    return values;
-  }
-  DriverError launch(Function kernel, unsigned blocks, unsigned threads, unsigned shared,
-                     std::vector<DevicePointer> arguments) {
-    std::vector<void *> pointers;
-    for (DevicePointer &argument : arguments)
-      pointers.push_back(&argument);
-    return calls().launchKernel(kernel, blocks, 1, 1, threads, 1, 1, shared, stream,
-                                pointers.data(), nullptr);
-  }
-  /// Launches a kernel of one parameter, and how that ends.
-  DriverError outcome(const std::string &body, DevicePointer argument = 0) {
-    std::string ptx =
-        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 k_p)\n{\n" +
-        body + "\nret;\n}\n";
-    Module module = nullptr;
-    DriverError loaded = calls().moduleLoadDataEx(&module, ptx.c_str(), 0, nullptr, nullptr);
-    if (loaded != DriverError::Success)
-      return loaded;
-    expect(launch(function(module, "k"), 1, 32, 0, {argument}));
-    return calls().streamSynchronize(stream);
-  }
-
-  std::shared_ptr<Gpu> gpu;
-  Stream stream = nullptr;
-};
 
 float value(size_t i) { return float(int(i * 7919 % 2003) - 1001) / 250.0f; }
 
@@ -220,32 +153,6 @@ TEST_F(EmulatedGpu, NamesWhatItDoesNotKnow) {
   EXPECT_NE(std::string(log).find("dp4a.s32.s32"), std::string::npos) << log;
   EXPECT_NE(std::string(log).find("line 7"), std::string::npos) << log;
 }
-
-/// Each in a process of its own: the GPU is broken afterwards, as a real one is.
-class EmulatedFault : public EmulatedGpu {
-protected:
-  void refuses(const std::string &body, DriverError expected, const char *why,
-               bool afterFree = false) {
-    EXPECT_EXIT(
-        {
-          DevicePointer memory = give(std::vector<float>(32));
-          if (afterFree)
-            expect(calls().memFree(memory));
-          DriverError error = outcome(".reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.reg .pred "
-                                      "%p<3>;\nld.param.u64 %rd1, [k_p];\n" +
-                                          body,
-                                      memory);
-          std::fprintf(stderr, "error %d", int(error));
-          // It stays broken.
-          Stream other = nullptr;
-          std::exit(error == expected && calls().streamCreate(&other, 0) == expected &&
-                            !HasFailure()
-                        ? 0
-                        : 1);
-        },
-        ::testing::ExitedWithCode(0), why);
-  }
-};
 
 TEST_F(EmulatedFault, OutsideOfMemory) {
   refuses("st.global.u32 [%rd1+128], 0;", DriverError::IllegalAddress,

@@ -43,14 +43,22 @@ static bool isInOne(const std::vector<std::pair<uint32_t, uint32_t>> &variables,
 }
 
 uint8_t *Warp::reach(Space space, uint64_t address, uint32_t bytes, uint32_t lane,
-                     const Operation &operation) {
+                     const Operation &operation, Access access, const void *written) {
   auto outside = [&](const char *what, uint64_t size) {
     fault(kIllegalAddress,
           std::to_string(bytes) + " bytes at " + std::to_string(address) + " of " + what +
               " memory, which has " + std::to_string(size) + " bytes",
           lane, operation);
   };
-  if (address % bytes)
+  auto watched = [&](const char *memory, uint8_t *at, auto touchMemory) {
+    Touch touch = {access, index * kLanes + lane, operation.line, at,
+                   static_cast<const uint8_t *>(written)};
+    if (Hazard hazard = touchMemory(touch))
+      fault(kLaunchFailed, block->hazards->describe(hazard, address, bytes, memory), lane,
+            operation);
+    return at;
+  };
+  if (address & (bytes - 1))
     fault(kMisalignedAddress,
           "address " + std::to_string(address) + " is not a multiple of " + std::to_string(bytes),
           lane, operation);
@@ -70,7 +78,9 @@ uint8_t *Warp::reach(Space space, uint64_t address, uint32_t bytes, uint32_t lan
             std::to_string(bytes) + " bytes at " + std::to_string(address) +
                 " of shared memory are not within one variable",
             lane, operation);
-    return block->shared.data() + address;
+    return watched("shared", block->shared.data() + address, [&](const Touch &touch) {
+      return block->hazards->touchShared(address, bytes, touch);
+    });
   case Space::Local: {
     uint64_t own = block->kernel->localBytes;
     if (address > own || bytes > own - address)
@@ -89,6 +99,10 @@ uint8_t *Warp::reach(Space space, uint64_t address, uint32_t bytes, uint32_t lan
     fault(kIllegalAddress,
           std::to_string(bytes) + " bytes at " + std::to_string(address) + " are not allocated",
           lane, operation);
+  if (block->hazards->checksGlobal)
+    return watched(
+        "global", allocation->host + (address - allocation->begin),
+        [&](const Touch &touch) { return block->hazards->touchGlobal(address, bytes, touch); });
   block->begin = allocation->begin;
   block->end = allocation->begin + allocation->bytes;
   block->host = allocation->host;
@@ -137,11 +151,64 @@ void reschedule(Warp &warp) {
     warp.limit = std::min(warp.limit, group.next);
 }
 
+/// The lanes that have to come to an operation of `active` lanes, each of which must be one of
+/// those that it names; lanes that have ended come no more.
+uint32_t membersOf(Warp &warp, const Operation &op, uint32_t active) {
+  if (op.kind == Operation::Kind::Barrier)
+    return warp.launched;
+  const uint32_t *named = warp.lanes<uint32_t>(op.e);
+  uint32_t members = 0;
+  for (uint32_t rest = active; rest; rest &= rest - 1) {
+    uint32_t lane = uint32_t(__builtin_ctz(rest));
+    if (!(named[lane] >> lane & 1))
+      warp.fault(kLaunchFailed, "a thread is not among the members that it names", lane, op);
+    members |= named[lane];
+  }
+  return members;
+}
+
+/// Whether all lanes have come to an operation that they do together; else those that are here
+/// wait. Lanes that can come no more are a fault.
+bool haveAllCome(Warp &warp, const Operation &op, uint32_t active, uint32_t &fruitless) {
+  uint32_t missing = membersOf(warp, op, active) & ~active;
+  if (!missing) {
+    fruitless = 0;
+    return true;
+  }
+  uint32_t first = uint32_t(__builtin_ctz(missing));
+  if (missing & ~warp.alive)
+    warp.fault(kLaunchFailed, "lanes that should take part have ended",
+               uint32_t(__builtin_ctz(missing & ~warp.alive)), op);
+  if (warp.others.empty())
+    warp.fault(kLaunchFailed, "lanes that should take part do not", first, op);
+  if (++fruitless > 4 * kLanes)
+    warp.fault(kLaunchFailed, "lanes wait for each other at different places", first, op);
+  warp.others.push_back({warp.next, warp.mask, true});
+  warp.mask = 0;
+  reschedule(warp);
+  return false;
+}
+
+/// Lanes do it with those that they name, which must name the same ones.
+void runTogether(Warp &warp, const Operation &op, uint32_t active) {
+  const uint32_t *named = warp.lanes<uint32_t>(op.e);
+  while (active) {
+    uint32_t members = named[__builtin_ctz(active)];
+    for (uint32_t rest = members; rest; rest &= rest - 1)
+      if (named[__builtin_ctz(rest)] != members)
+        warp.fault(kLaunchFailed, "members of an operation name different members",
+                   uint32_t(__builtin_ctz(rest)), op);
+    warp.active = members;
+    op.execute(warp, op);
+    active &= ~members;
+  }
+}
+
 /// Until the warp ends or stands at a barrier.
 void runWarp(Warp &warp, const Kernel &kernel, uint64_t &count) {
   const Operation *operations = kernel.operations.data();
   uint32_t fruitless = 0;
-  warp.isAtBarrier = false;
+  warp.atBarrier = nullptr;
   while (!warp.isDone) {
     if (warp.next >= warp.limit)
       reschedule(warp);
@@ -173,33 +240,19 @@ void runWarp(Warp &warp, const Kernel &kernel, uint64_t &count) {
       break;
     }
     case Operation::Kind::Together:
-    case Operation::Kind::Barrier: {
-      uint32_t members = op.kind == Operation::Kind::Barrier
-                             ? ~0u
-                             : warp.lanes<uint32_t>(op.e)[__builtin_ctz(warp.mask)];
-      uint32_t missing = members & warp.alive & ~active;
-      if (missing && !warp.others.empty()) {
-        if (++fruitless > 4 * kLanes)
-          warp.fault(kLaunchFailed, "lanes wait for each other at different places",
-                     uint32_t(__builtin_ctz(warp.mask)), op);
-        warp.others.push_back({warp.next, warp.mask, true});
-        warp.mask = 0;
-        reschedule(warp);
+      if (active && !haveAllCome(warp, op, active, fruitless))
         break;
-      }
-      if (missing)
-        warp.fault(kLaunchFailed, "lanes that should take part do not",
-                   uint32_t(__builtin_ctz(missing)), op);
-      fruitless = 0;
       ++warp.next;
-      if (op.kind == Operation::Kind::Barrier) {
-        warp.isAtBarrier = true;
-        return;
-      }
-      warp.active = active & members;
-      op.execute(warp, op);
+      runTogether(warp, op, active);
       break;
-    }
+    case Operation::Kind::Barrier:
+      if (active && !haveAllCome(warp, op, active, fruitless))
+        break;
+      ++warp.next;
+      if (!active)
+        break;
+      warp.atBarrier = &op;
+      return;
     case Operation::Kind::Exit:
       warp.alive &= ~active;
       warp.mask &= ~active;
@@ -241,7 +294,7 @@ void fillSpecials(Warp &warp, const LaunchShape &shape, const Block &block, uint
       warp.lanes<uint32_t>(s * kWordPlace)[l] = values[s];
   }
   uint32_t rest = threads - warp.index * kLanes;
-  warp.mask = warp.alive = rest >= kLanes ? ~0u : (1u << rest) - 1;
+  warp.mask = warp.alive = warp.launched = rest >= kLanes ? ~0u : (1u << rest) - 1;
 }
 
 void fillConstants(Warp &warp, const Kernel &kernel) {
@@ -262,6 +315,30 @@ void fillConstants(Warp &warp, const Kernel &kernel) {
       }
 }
 
+/// From barrier to barrier: one warp after the other.
+void runBlock(std::vector<Warp> &warps, const Kernel &kernel, Hazards &hazards, uint64_t &count) {
+  for (bool isRunning = true; isRunning;) {
+    isRunning = false;
+    Warp *first = nullptr; // that waits
+    for (Warp &warp : warps) {
+      if (warp.isDone)
+        continue;
+      runWarp(warp, kernel, count);
+      if (warp.isDone)
+        continue;
+      isRunning = true;
+      first = first ? first : &warp;
+      if (warp.atBarrier != first->atBarrier)
+        warp.fault(kLaunchFailed,
+                   "warps of a block wait at different barriers, thread " +
+                       std::to_string(first->index * kLanes) + " in line " +
+                       std::to_string(first->atBarrier->line),
+                   0, *warp.atBarrier);
+    }
+    hazards.orderBlock();
+  }
+}
+
 } // namespace
 
 void runKernel(const PtxModule &module, const Kernel &kernel, const LaunchShape &shape,
@@ -278,6 +355,9 @@ void runKernel(const PtxModule &module, const Kernel &kernel, const LaunchShape 
   block.module = &module;
   block.kernel = &kernel;
   block.parameters = parameters.data();
+  uint32_t sharedBytes = kernel.sharedBytes + shape.dynamicShared;
+  Hazards hazards(kernel, sharedBytes, setting("AUTOPAR_EMULATED_CUDA_RACECHECK", 0) != 0);
+  block.hazards = &hazards;
   std::vector<Warp> warps(warpCount);
   for (uint32_t w = 0; w < warpCount; ++w) {
     warps[w].registers = registers.get() + size_t(kernel.registerBytes) * w;
@@ -292,23 +372,17 @@ void runKernel(const PtxModule &module, const Kernel &kernel, const LaunchShape 
     block.id[1] = uint32_t(number / shape.grid[0] % shape.grid[1]);
     block.id[2] = uint32_t(number / shape.grid[0] / shape.grid[1]);
     // Nothing is left of another block.
-    block.shared.assign(kernel.sharedBytes + shape.dynamicShared, 0xff);
+    block.shared.assign(sharedBytes, 0xff);
+    hazards.beginBlock();
     for (Warp &warp : warps) {
       fillSpecials(warp, shape, block, threads);
       warp.next = 0;
       warp.limit = ~0u;
       warp.others.clear();
-      warp.isDone = warp.isAtBarrier = false;
+      warp.isDone = false;
       warp.local.assign(size_t(kernel.localBytes) * kLanes, 0xff);
     }
-    for (bool isRunning = true; isRunning;) {
-      isRunning = false;
-      for (Warp &warp : warps)
-        if (!warp.isDone) {
-          runWarp(warp, kernel, count);
-          isRunning |= !warp.isDone;
-        }
-    }
+    runBlock(warps, kernel, hazards, count);
   }
   executed += count;
 }

@@ -66,6 +66,7 @@ struct Kernel {
   std::vector<Operation> operations;
   std::vector<Constant> constants;
   uint32_t registerBytes = 0, parameterBytes = 0, localBytes = 0, sharedBytes = 0;
+  uint32_t sharedGranule = 8, globalGranule = 8; ///< bytes of the smallest elements accessed
   std::vector<std::pair<uint32_t, uint32_t>> parameters; ///< offset, bytes
   std::vector<std::pair<uint32_t, uint32_t>> shared;     ///< begin, end; the dynamic one has no end
   uint32_t mostThreads = 1024, requiredThreads = 0;

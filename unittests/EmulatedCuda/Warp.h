@@ -2,7 +2,7 @@
 // A warp in flight: its registers, which of its lanes go on where, and the memory that it reaches.
 #pragma once
 
-#include "Ptx.h"
+#include "Hazards.h"
 
 #include <cstring>
 
@@ -18,7 +18,8 @@ struct Block {
   const uint8_t *parameters = nullptr;
   uint32_t id[3] = {};
   std::vector<uint8_t> shared;
-  // The allocation that was touched last.
+  Hazards *hazards = nullptr;
+  // The allocation that was touched last; none where accesses to global memory are checked.
   uint64_t begin = 1, end = 0;
   uint8_t *host = nullptr;
 };
@@ -27,7 +28,7 @@ struct Warp {
   uint8_t *registers = nullptr;
   uint32_t active = 0; ///< lanes that the running operation is for
   uint32_t mask = 0;   ///< lanes that go on together at `next`
-  uint32_t alive = 0;
+  uint32_t launched = 0, alive = 0;
   uint32_t next = 0;
   uint32_t limit = ~0u; ///< the least place where other lanes stand
   struct Group {
@@ -35,7 +36,8 @@ struct Warp {
     bool waits;
   };
   std::vector<Group> others;
-  bool isAtBarrier = false, isDone = false;
+  const Operation *atBarrier = nullptr;
+  bool isDone = false;
   Block *block = nullptr;
   uint32_t index = 0;
   std::vector<uint8_t> local; ///< of all lanes, one after the other
@@ -47,9 +49,10 @@ struct Warp {
   uint32_t &predicate(uint32_t place) { return *reinterpret_cast<uint32_t *>(registers + place); }
 
   enum class Space { Generic, Global, Shared, Local, Parameter, Constant };
-  /// Bytes at an address as lane `lane` sees it; throws Fault.
+  /// Bytes at an address as lane `lane` sees it, which is about to access them; throws Fault.
+  /// `written`: what a store puts there.
   uint8_t *reach(Space space, uint64_t address, uint32_t bytes, uint32_t lane,
-                 const Operation &operation);
+                 const Operation &operation, Access access, const void *written);
   [[noreturn]] void fault(int error, const std::string &text, uint32_t lane,
                           const Operation &operation);
 };
