@@ -7,25 +7,57 @@
 using namespace mlir;
 using ::autopar::DataType;
 
-DataType mlir::autopar::dataTypeOf(Type type) {
+static std::optional<DataType> signlessOf(unsigned width) {
+  switch (width) {
+  case 1:
+    return DataType::Bool;
+  case 8:
+    return DataType::I8;
+  case 16:
+    return DataType::I16;
+  case 32:
+    return DataType::I32;
+  case 64:
+    return DataType::I64;
+  }
+  return std::nullopt;
+}
+
+static std::optional<DataType> unsignedOf(unsigned width) {
+  switch (width) {
+  case 8:
+    return DataType::U8;
+  case 16:
+    return DataType::U16;
+  case 32:
+    return DataType::U32;
+  case 64:
+    return DataType::U64;
+  }
+  return std::nullopt;
+}
+
+/// Nothing for a type that programs have no number for.
+static std::optional<DataType> findDataType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
-    bool isUnsigned = integer.isUnsigned();
-    switch (integer.getWidth()) {
-    case 1:
-      return DataType::Bool;
-    case 8:
-      return isUnsigned ? DataType::U8 : DataType::I8;
-    case 16:
-      return isUnsigned ? DataType::U16 : DataType::I16;
-    case 32:
-      return isUnsigned ? DataType::U32 : DataType::I32;
-    default:
-      return isUnsigned ? DataType::U64 : DataType::I64;
-    }
+    if (integer.isSignless())
+      return signlessOf(integer.getWidth());
+    return integer.isUnsigned() ? unsignedOf(integer.getWidth()) : std::nullopt;
   }
   if (type.isF16())
     return DataType::F16;
   if (type.isBF16())
     return DataType::BF16;
-  return type.isF64() ? DataType::F64 : DataType::F32;
+  if (type.isF32())
+    return DataType::F32;
+  return type.isF64() ? std::optional(DataType::F64) : std::nullopt;
+}
+
+bool mlir::autopar::isElementType(Type type) { return findDataType(type).has_value(); }
+
+DataType mlir::autopar::dataTypeOf(Type element) {
+  std::optional<DataType> known =
+      element.isIndex() ? std::optional(DataType::I64) : findDataType(element);
+  assert(known && "expected an element type that a verifier has let through");
+  return *known;
 }

@@ -15,6 +15,7 @@
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
@@ -147,6 +148,8 @@ private:
 
   Status settleInputs() {
     auto function = module->lookupSymbol<func::FuncOp>("main");
+    if (function && function.getBody().hasOneBlock() && failed(verifyStep(function)))
+      return reported();
     if (function)
       countSamples(function);
     std::optional<int64_t> batch = function ? samplesOf(function) : std::nullopt;

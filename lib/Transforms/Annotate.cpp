@@ -4,6 +4,7 @@
 #include "ShardingProblem.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/PlannedOffload.h"
 #include "autopar/Transforms/SearchHandoff.h"
@@ -64,6 +65,8 @@ private:
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return emitError(getOperation().getLoc(),
                        "expected a function @main of one block to annotate");
+    if (failed(verifyStep(function)))
+      return failure();
     if (int64_t stages = Stages(function).count();
         stages != static_cast<int64_t>(plan.stages.size()))
       return function.emitOpError() << "has " << stages << " pipeline stages, the plan has "

@@ -10,6 +10,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Plan/Constraints.h"
+#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
@@ -414,6 +415,8 @@ private:
       Result<Plan> loaded = Plan::load(planFile);
       if (!loaded)
         return refuse(loaded.status());
+    if (failed(verifyStep(function)))
+      return failure();
       plan = loaded.take();
       stageCount = plan->stages.size();
       meshCount = plan->meshes.size();

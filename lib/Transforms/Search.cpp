@@ -7,6 +7,7 @@
 #include "SearchConstraints.h"
 #include "ShardingProblem.h"
 #include "StagePhases.h"
+#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Transforms/SearchHandoff.h"
 #include "autopar/Transforms/StageEstimate.h"
@@ -175,6 +176,8 @@ private:
     unsigned cores = module.getContext()->isMultithreadingEnabled()
                          ? std::max(1u, std::thread::hardware_concurrency())
                          : 1;
+    if (failed(verifyStep(function)))
+      return failure();
     threads = std::max<size_t>(1, cores / meshes->size());
     limit = memoryLimit ? int64_t(memoryLimit) : machine->mostUsableBytes();
     std::vector<::autopar::Status> problems(meshes->size());

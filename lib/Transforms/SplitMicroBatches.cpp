@@ -8,6 +8,7 @@
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
+#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -39,7 +40,7 @@ class Splitter {
 public:
   Splitter(func::FuncOp function, const TimeSplit &decided)
       : function(function), decided(decided), block(function.getBody().front()),
-        builder(function.getContext()) {}
+        donors(donorsOfResults(function)), builder(function.getContext()) {}
 
   LogicalResult rewrite() {
     SmallVector<Operation *> originals =
@@ -229,7 +230,9 @@ private:
     for (OpOperand &operand : returns->getOpOperands()) {
       Value value = operand.get();
       unsigned number = operand.getOperandNumber();
-      if (decided.dimOf(value) == SplitDim(0) && !isa<BlockArgument>(value)) {
+      // The next value of a donated argument lies as the argument does: whole.
+      bool isSplit = decided.dimOf(value) == SplitDim(0) && !isa<BlockArgument>(value);
+      if (isSplit && !donors[number]) {
         operand.set(stackOf(value, 0));
         attributes.set(number, "autopar.micro_batches", builder.getI64IntegerAttr(count()));
       } else {
@@ -243,6 +246,7 @@ private:
   func::FuncOp function;
   const TimeSplit &decided;
   Block &block;
+  SmallVector<BlockArgument> donors; ///< per result, before there are new arguments
   OpBuilder builder;
   DenseMap<Value, Value> stacks, whole;
   DenseMap<std::pair<Value, int64_t>, Value> parts;
@@ -264,6 +268,8 @@ struct SplitMicroBatchesPass
       function.emitError() << "micro-batches: expected a positive number, got " << count;
       return signalPassFailure();
     }
+    if (failed(verifyStep(function)))
+      return signalPassFailure();
     for (Operation &op : function.getBody().front())
       if (isa<MicroBatchOp, MicroBatchIndexOp>(op)) {
         op.emitOpError("stands in a function that is split into micro-batches already");

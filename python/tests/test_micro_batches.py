@@ -89,3 +89,23 @@ def test_results_of_all_micro_batches_come_back_whole(model, tmp_path):
             outputs.append(session.run({"input_ids": tokens})["logits"])
     assert outputs[0].shape == outputs[1].shape == (BATCH, SEQ, 101)
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-5, atol=1e-6)
+
+
+STATE = """
+func.func @main(%cache: tensor<4x8xf32> {autopar.donated, autopar.name = "cache"}, %x: tensor<4x8xf32> {autopar.name = "x"})
+    -> (tensor<4x8xf32> {autopar.name = "cache"}, tensor<4x8xf32> {autopar.name = "y"}) {
+  %0 = autopar.binary add %cache, %x {autopar.id = "a"} : tensor<4x8xf32>
+  %1 = autopar.unary exp %0 {autopar.id = "e"} : tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_state_of_every_sample_lasts_from_step_to_step(tmp_path, ranks):
+    (tmp_path / "m.mlir").write_text(STATE)
+    x = np.linspace(0, 0.3, 32, dtype=np.float32).reshape(4, 8)
+    np.save(tmp_path / "x.npy", x)
+    subprocess.run([find_tool("autopar-compile"), tmp_path / "m.mlir", "--micro-batches", "2", "--ranks", str(ranks), "--quiet", "-o", tmp_path / "c.bin"], check=True)
+    subprocess.run([find_tool("autopar-run"), tmp_path / "c.bin", "--input", f"x={tmp_path / 'x.npy'}", "--steps", "3", "--output-dir", tmp_path / "out"], check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), np.exp(3 * x), rtol=1e-6)

@@ -61,6 +61,18 @@ TEST(MatmulCall, RefusesWhatOnlyGpusHave) {
                                      "compile the model for this device");
 }
 
+TEST(MatmulCall, RefusesExtentsThatTheLibraryCannotCount) {
+  const int64_t k = int64_t(1) << 32;
+  MatmulGeometry g;
+  g.a = {{2, k}, {k, 1}};
+  g.b = {{k, 4}, {4, 1}};
+  g.c = {{2, 4}, {4, 1}};
+  auto call = MatmulCall::create(g);
+  ASSERT_FALSE(call.isOk());
+  EXPECT_EQ(call.status().message(),
+            "matmul: expected extents below 2^31 for oneDNN, got 4294967296");
+}
+
 TEST(MatmulCall, AgainstLoops) {
   for (bool packed : {false, true})
     for (bool transposedB : {false, true})

@@ -5,6 +5,7 @@
 
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -56,7 +57,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
 LogicalResult ProgramBuilder::lower() {
   if (!function.getBody().hasOneBlock())
     return function.emitOpError("expected one block: region operations must be lowered before");
-  if (failed(readArguments()))
+  if (failed(verifyStep(function)) || failed(readArguments()))
     return failure();
   // From here on the order of operations is fixed.
   for (FenceOp fence : llvm::make_early_inc_range(function.getOps<FenceOp>())) {
@@ -173,10 +174,7 @@ LogicalResult ProgramBuilder::lowerShardIndex(ShardIndexOp op) {
 /// The global type of an argument or result: `autopar.global_shape`, or its own.
 static FailureOr<RankedTensorType> globalType(func::FuncOp function, Type type,
                                               DictionaryAttr attributes) {
-  auto local = dyn_cast<RankedTensorType>(type);
-  if (!local || !local.hasStaticShape())
-    return function.emitOpError() << "expected static tensors as arguments and results, got "
-                                  << type;
+  auto local = cast<RankedTensorType>(type);
   Attribute shape = attributes ? attributes.get("autopar.global_shape") : Attribute();
   if (!shape)
     return local;

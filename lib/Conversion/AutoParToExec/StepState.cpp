@@ -59,14 +59,12 @@ int64_t ProgramBuilder::donorOf(unsigned result) {
 
 LogicalResult ProgramBuilder::checkDonor(unsigned result) {
   unsigned donor = donorOf(result);
-  FunctionType type = function.getFunctionType();
-  if (type.getResult(result) == type.getInput(donor) &&
-      function.getResultAttr(result, "autopar.sharding") ==
-          function.getArgAttr(donor, "autopar.sharding"))
+  if (function.getResultAttr(result, "autopar.sharding") ==
+      function.getArgAttr(donor, "autopar.sharding"))
     return success();
   return function.emitOpError() << "result \"" << arguments[donor].name
                                 << "\" is the next value of a donated argument and must have its "
-                                   "type and sharding";
+                                   "sharding";
 }
 
 /// Whether every reader of a value, through views too, comes before `op` or is it.

@@ -14,7 +14,7 @@ func.func @main(%a: tensor<4xf32> {autopar.name = "a", autopar.donated}) -> (ten
 
 // -----
 
-// expected-error @+1 {{result "a" is the next value of a donated argument and must have its type and sharding}}
+// expected-error @+1 {{result "a" is the next value of a donated argument and must have its type, 'tensor<4xf32>', got 'tensor<8xf32>'}}
 func.func @main(%a: tensor<4xf32> {autopar.name = "a", autopar.donated}, %x: tensor<8xf32>) -> (tensor<8xf32> {autopar.name = "a"}) {
   return %x : tensor<8xf32>
 }

@@ -267,3 +267,17 @@ exec.program @p threads 1 {
     exec.convolution %x, %w -> %y <x = tensor<1x1x8x8xf32>, w = tensor<1x1x1x1xf32>, y = tensor<1x1x8x8xf32>, strides = [1], padsBegin = [0, 0], padsEnd = [0, 0], dilations = [1, 1]>
   }
 }
+
+// -----
+
+exec.program @p threads 1 {
+  // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xcomplex<f32>>'}}
+  %x = exec.buffer "x" device bytes 64 : tensor<4xcomplex<f32>>
+}
+
+// -----
+
+exec.program @p threads 1 {
+  // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xi128>'}}
+  %x = exec.buffer "x" device bytes 64 : tensor<4xi128>
+}

@@ -2,6 +2,7 @@
 // Registration of the exec dialect, its type and its attributes.
 #include "autopar/Dialect/Exec/IR/Exec.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -39,5 +40,8 @@ LogicalResult StridedAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   if (dims.size() != strides.size() || dims.size() < 2)
     return emitError() << "expected one stride per size and at least two sizes, got " << dims.size()
                        << " sizes and " << strides.size() << " strides";
+  if (!mlir::autopar::isElementType(elementType))
+    return emitError() << "expected elements of " << mlir::autopar::kElementTypes << ", got "
+                       << elementType;
   return success();
 }

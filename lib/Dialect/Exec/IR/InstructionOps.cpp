@@ -3,6 +3,7 @@
 #include "autopar/Dialect/Exec/IR/Exec.h"
 
 #include "autopar/Base/DataType.h"
+#include "autopar/Interfaces/ElementTypes.h"
 
 using namespace mlir;
 using namespace mlir::exec;
@@ -11,6 +12,15 @@ LogicalResult LaunchOp::verify() {
   if (auto grid = getGrid();
       grid && (grid->size() != 3 || (*grid)[0] < 1 || (*grid)[1] < 1 || (*grid)[2] < 0))
     return emitOpError("expected a grid [blocks, threads per block, dynamic shared bytes]");
+  return success();
+}
+
+/// Null types are of operands that are absent.
+static LogicalResult verifyElements(Operation *op, ArrayRef<Type> types) {
+  for (Type type : types)
+    if (type && !mlir::autopar::isElementType(type))
+      return op->emitOpError() << "expected elements of " << mlir::autopar::kElementTypes
+                               << ", got " << type;
   return success();
 }
 
@@ -32,7 +42,7 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("expected a bias buffer exactly where the geometry has a bias");
   if (geometry.getResidual() != static_cast<bool>(getResidual()))
     return emitOpError("expected a residual buffer exactly where the geometry has a residual");
-  return success();
+  return verifyElements(*this, geometry.getBiasType());
 }
 
 LogicalResult ConvolutionOp::verify() {
@@ -47,7 +57,8 @@ LogicalResult ConvolutionOp::verify() {
     return emitOpError("expected a bias buffer exactly where the geometry has a bias");
   if (geometry.getResidual() != static_cast<bool>(getResidual()))
     return emitOpError("expected a residual buffer exactly where the geometry has a residual");
-  return success();
+  return verifyElements(*this, {geometry.getX().getElementType(), geometry.getW().getElementType(),
+                                geometry.getY().getElementType(), geometry.getBiasType()});
 }
 
 LogicalResult AttentionOp::verify() {

@@ -2,6 +2,8 @@
 // Programs, buffers, ports, entries, timetables and ranks: verification.
 #include "autopar/Dialect/Exec/IR/Exec.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 
@@ -52,6 +54,9 @@ static LogicalResult verifyTensor(Operation *op, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return op->emitOpError() << "expected a static tensor type, got " << type;
+  if (!mlir::autopar::isElementType(tensor.getElementType()))
+    return op->emitOpError() << "expected elements of " << mlir::autopar::kElementTypes << ", got "
+                             << type;
   return success();
 }
 

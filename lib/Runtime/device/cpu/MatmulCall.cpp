@@ -12,6 +12,15 @@ namespace autopar::runtime {
 
 using dnnl::memory;
 
+/// oneDNN counts some extents in 32 bits.
+static Status checkExtents(const std::vector<int64_t> &dims) {
+  for (int64_t extent : dims)
+    if (extent > INT32_MAX)
+      return Status::badInput("matmul: expected extents below 2^31 for oneDNN, got " +
+                              std::to_string(extent));
+  return Status::ok();
+}
+
 Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
   MatmulCall call;
@@ -34,6 +43,8 @@ Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
 }
 
 Status MatmulCall::createInLibrary(const artifact::MatmulGeometry &g) {
+  for (const artifact::StridedShape *shape : {&g.a, &g.b, &g.c})
+    AUTOPAR_RETURN_IF_ERROR(checkExtents(shape->dims));
   isDense = artifact::spanBytes(g.c, g.cType) == denseBytes;
   return guarded("matmul", [&] {
     a = stridedDescriptor(g.a, g.aType);
