@@ -439,6 +439,11 @@ private:
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
+    for (MeshOp op : getOperation().getOps<MeshOp>())
+      if (op.rankCount() > loaded->deviceCount())
+        return function.emitOpError()
+               << "mesh '" << op.getSymName() << "': " << op.rankCount()
+               << " ranks are more than the " << loaded->deviceCount() << " devices of the cluster";
     std::vector<Mesh> meshes = meshesOf(loaded->deviceCount());
     if (static_cast<int32_t>(meshes.size()) != schedule->meshes)
       return function.emitOpError() << "has stages on " << schedule->meshes

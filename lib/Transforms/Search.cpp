@@ -85,8 +85,28 @@ private:
     return mesh;
   }
 
+  /// Every mesh that stages take turns on has devices, and the cluster has these.
+  LogicalResult verifyDevices(func::FuncOp function, ArrayRef<SmallVector<int64_t>> meshes,
+                              int64_t count) {
+    if (static_cast<int64_t>(meshes.size()) != schedule.meshes)
+      return function.emitOpError() << "'" << kStageDevicesAttribute << "' has the devices of "
+                                    << meshes.size() << " meshes; expected " << schedule.meshes;
+    for (ArrayRef<int64_t> devices : meshes) {
+      if (devices.empty())
+        return function.emitOpError() << "has " << meshes.size() << " stage meshes on " << count
+                                      << " devices; expected at least one device for each";
+      for (int64_t device : devices)
+        if (device >= count)
+          return function.emitOpError() << "'" << kStageDevicesAttribute << "' names device "
+                                        << device << ", the cluster has " << count;
+    }
+    return success();
+  }
+
   FailureOr<SmallVector<Meshes>> readMeshes(const Cluster &machine, func::FuncOp function) {
     SmallVector<SmallVector<int64_t>> devices = stageDevices(function, machine.deviceCount());
+    if (failed(verifyDevices(function, devices, machine.deviceCount())))
+      return failure();
     if (!meshShape.empty())
       return parseMeshes(devices);
     SmallVector<Meshes> found;

@@ -14,7 +14,7 @@ static constexpr int64_t mostWarps = 32, rowsOfABlock = 4;
 /// needs a few registers beside its elements.
 static constexpr int64_t mostFirstBytes = 32;
 
-static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t divideUp(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 std::optional<RowWarps> RowWarps::choose(const RowAddress &address, Type element,
                                          int64_t bytesPerLane) {
@@ -46,7 +46,7 @@ RowMember RowWarps::locate(OpBuilder &builder, Location loc) const {
   auto constant = [&](int64_t value) { return indexConstant(builder, loc, value); };
   Value thread = emitThreadIndex(builder, loc), block = emitBlockIndex(builder, loc);
   RowMember member;
-  member.lane = arith::RemUIOp::create(builder, loc, thread, constant(kWarpThreads));
+  member.lane = emitLaneIndex(builder, loc);
   Value warp = arith::DivUIOp::create(builder, loc, thread, constant(kWarpThreads));
   if (warps > 1) {
     // Else the assembler spills registers for more blocks.

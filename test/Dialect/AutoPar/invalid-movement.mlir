@@ -223,3 +223,11 @@ func.func @f(%0: tensor<2x3xf32>) {
   %r = autopar.transpose %0 permutation [0, 0] : tensor<2x3xf32> -> tensor<2x2xf32>
   return
 }
+
+// -----
+
+func.func @f(%0: tensor<2x3xf32>, %1: tensor<2x1xi64>) {
+  // expected-error @+1 {{'autopar.gather' op expects no or a positive number of batch dimensions, got -9223372036854775808}}
+  %r = autopar.gather %0, %1 dims [0] batch -9223372036854775808 : (tensor<2x3xf32>, tensor<2x1xi64>) -> tensor<2x3xf32>
+  return
+}

@@ -121,3 +121,45 @@ func.func @f(%0: tensor<4x4xf32> {autopar.sharding = "t"}) {
 func.func @f() attributes {autopar.strategy = #autopar.strategy<@m, [{}]>} {
   return
 }
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) {
+  // expected-error @+1 {{'autopar.group' op expects to end with autopar.yield}}
+  %r = "autopar.group"(%0) ({
+  ^bb0(%a: tensor<4xf32>):
+    %1 = autopar.unary exp %a : tensor<4xf32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'autopar.mesh' op expects at most 2147483647 ranks}}
+autopar.mesh @m ["a" = 2147483648]
+
+// -----
+
+// expected-error @+1 {{'autopar.mesh' op expects at most 2147483647 ranks}}
+autopar.mesh @m ["a" = 4294967296, "b" = 4294967296]
+
+// -----
+
+// expected-error @+1 {{expected 'autopar.stage_devices' to be the devices of each mesh, such as [array<i64: 0, 1>, array<i64: 2>], got []}}
+func.func @f() attributes {autopar.stage_devices = []} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'autopar.stage_devices' to be the devices of each mesh, such as [array<i64: 0, 1>, array<i64: 2>], got [1]}}
+func.func @f() attributes {autopar.stage_devices = [1]} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected 'autopar.stage_meshes' to be a positive i64, got 0 : i64}}
+func.func @f() attributes {autopar.stage_meshes = 0 : i64} {
+  return
+}

@@ -35,10 +35,32 @@ Operation *AutoParDialect::materializeConstant(OpBuilder &builder, Attribute val
   return ConstantOp::create(builder, loc, elements);
 }
 
+static LogicalResult verifyStageDevices(Operation *op, Attribute value) {
+  auto isMesh = [](Attribute mesh) {
+    auto devices = dyn_cast<DenseI64ArrayAttr>(mesh);
+    return devices && !devices.empty() &&
+           llvm::all_of(devices.asArrayRef(), [](int64_t device) { return device >= 0; });
+  };
+  auto meshes = dyn_cast<ArrayAttr>(value);
+  if (meshes && !meshes.empty() && llvm::all_of(meshes, isMesh))
+    return success();
+  return op->emitOpError() << "expected 'autopar.stage_devices' to be the devices of each mesh, "
+                              "such as [array<i64: 0, 1>, array<i64: 2>], got "
+                           << value;
+}
+
 LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if ((name == "autopar.id" || name == "autopar.group") && !isa<StringAttr>(attribute.getValue()))
     return op->emitOpError() << "expected '" << name << "' to be a string";
+  if (name == "autopar.stage_devices")
+    return verifyStageDevices(op, attribute.getValue());
+  if (name == "autopar.stage_meshes") {
+    auto count = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!count || !count.getType().isInteger(64) || count.getInt() < 1)
+      return op->emitOpError() << "expected 'autopar.stage_meshes' to be a positive i64, got "
+                               << attribute.getValue();
+  }
   if (name == "autopar.strategy") {
     if (!isa<StrategyAttr>(attribute.getValue()))
       return op->emitOpError() << "expected 'autopar.strategy' to be a #autopar.strategy";

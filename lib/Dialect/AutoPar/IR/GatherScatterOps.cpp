@@ -20,6 +20,8 @@ LogicalResult GatherOp::verify() {
     return failure();
   ArrayRef<int64_t> dims = getDims();
   int64_t batch = getBatchDims();
+  if (batch < 0)
+    return emitOpError() << "expects no or a positive number of batch dimensions, got " << batch;
   if (dims.empty() || dims.front() < batch || dims.back() >= input.getRank() ||
       dims.back() - dims.front() + 1 != static_cast<int64_t>(dims.size()))
     return emitOpError("expects consecutive dims of the input behind its batch dimensions");

@@ -48,6 +48,13 @@ LogicalResult MeshOp::verify() {
   for (int64_t size : getSizes())
     if (size < 1)
       return emitOpError("expects positive axis sizes");
+  constexpr int64_t mostRanks = std::numeric_limits<int32_t>::max();
+  int64_t ranks = 1;
+  for (int64_t size : getSizes()) {
+    if (size > mostRanks / ranks)
+      return emitOpError() << "expects at most " << mostRanks << " ranks";
+    ranks *= size;
+  }
   if (getDevices() && static_cast<int64_t>(getDevices()->size()) != rankCount())
     return emitOpError() << "expects " << rankCount() << " devices, got " << getDevices()->size();
   return success();
@@ -83,7 +90,9 @@ LogicalResult GroupOp::verify() {
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getInputs().getTypes())
     return emitOpError("expects block arguments of the operands' types");
-  auto yield = cast<YieldOp>(block.getTerminator());
+  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
+  if (!yield)
+    return emitOpError("expects to end with autopar.yield");
   if (yield.getValues().getTypes() != getResultTypes())
     return emitOpError("expects to yield values of the result types");
   return success();
