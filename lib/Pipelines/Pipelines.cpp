@@ -2,11 +2,13 @@
 // The order of things: which passes make up which phase.
 #include "autopar/Pipelines/Pipelines.h"
 
+#include "DemandedOptions.h"
 #include "SearchPlan.h"
 
 #include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
+#include "autopar/Plan/Constraints.h"
 #include "autopar/Training/Passes.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
@@ -57,7 +59,11 @@ SearchPassOptions mlir::autopar::searchOptions(const AutoShardOptions &options) 
   search.cluster = options.cluster;
   search.engine = options.engine;
   search.meshShape = options.mesh;
+  // What else is demanded is done by then.
+  auto demands = ::autopar::Constraints::parse("constraints", options.constraints);
   search.constraints = options.constraints;
+  if (demands)
+    search.constraints = demands->ofShardings().toText();
   search.memoryLimit = options.memoryLimit;
   search.seed = options.seed;
   search.planFile = options.emitPlan;
@@ -70,10 +76,11 @@ static std::unique_ptr<Pass> createCanonicalize() {
       GreedyRewriteConfig().setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled));
 }
 
-static void addSearch(OpPassManager &manager, const AutoShardOptions &options) {
+static void addSearch(OpPassManager &manager, const AutoShardOptions &options,
+                      const SearchPassOptions &search) {
   manager.addNestedPass<func::FuncOp>(createHoldAcrossPhasesPass());
   if (options.plan.empty()) // else annotate reads the plan file
-    manager.addPass(createSearchPass(searchOptions(options)));
+    manager.addPass(createSearchPass(search));
 }
 
 /// As far as nothing runs attention whole.
@@ -196,7 +203,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return;
   }
   case Phase::Search:
-    return addSearch(manager, shard);
+    return addSearch(manager, shard, searchOptions(shard));
   case Phase::Annotate: {
     AnnotatePassOptions annotate;
     annotate.planFile = shard.plan;
@@ -292,10 +299,16 @@ LogicalResult mlir::autopar::runPhase(ModuleOp module, Phase phase, const AutoSh
   return givesNewForm(phase) ? verify(module) : success();
 }
 
-void mlir::autopar::buildAutoShardPipeline(OpPassManager &manager,
-                                           const AutoShardOptions &options) {
-  for (Phase phase : {Phase::Prepare, Phase::SplitMicroBatches, Phase::CutStages, Phase::Search,
-                      Phase::Annotate, Phase::InsertReshards})
+void mlir::autopar::buildAutoShardPipeline(OpPassManager &manager, const AutoShardOptions &given) {
+  AutoShardOptions options;
+  options.copyOptionValuesFrom(given);
+  std::string rest = takeDemands(given, options);
+  for (Phase phase : {Phase::Prepare, Phase::SplitMicroBatches, Phase::CutStages})
+    buildPhase(manager, phase, options, LowerOptions());
+  SearchPassOptions search = searchOptions(options);
+  search.constraints = rest;
+  addSearch(manager, options, search);
+  for (Phase phase : {Phase::Annotate, Phase::InsertReshards})
     buildPhase(manager, phase, options, LowerOptions());
 }
 

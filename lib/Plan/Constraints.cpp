@@ -16,21 +16,24 @@ enum class Kind { Count, CountOrAuto, Word, Axes, Truth, ZeroStage, Recomputatio
 struct Setting {
   const char *key;
   Kind kind;
+  const char *decidedBy; ///< before shardings are searched; null for what the search does
 };
 
+constexpr const char *kCutStages = "autopar-cut-stages";
+
 constexpr Setting kSettings[] = {
-    {"stages", Kind::CountOrAuto},
-    {"virtual-stages", Kind::Count},
-    {"micro-batches", Kind::CountOrAuto},
-    {"schedule", Kind::Word},
-    {"mesh", Kind::Axes},
-    {"batch-axis", Kind::Word},
-    {"expert-axis", Kind::Word},
-    {"weight-axis", Kind::Word},
-    {"sequence", Kind::Truth},
-    {"zero", Kind::ZeroStage},
-    {"recompute", Kind::Recomputation},
-    {"offload", Kind::Offload},
+    {"stages", Kind::CountOrAuto, kCutStages},
+    {"virtual-stages", Kind::Count, kCutStages},
+    {"micro-batches", Kind::CountOrAuto, "autopar-split-micro-batches"},
+    {"schedule", Kind::Word, kCutStages},
+    {"mesh", Kind::Axes, "the option mesh"},
+    {"batch-axis", Kind::Word, nullptr},
+    {"expert-axis", Kind::Word, nullptr},
+    {"weight-axis", Kind::Word, nullptr},
+    {"sequence", Kind::Truth, nullptr},
+    {"zero", Kind::ZeroStage, nullptr},
+    {"recompute", Kind::Recomputation, "the option recompute of auto-shard"},
+    {"offload", Kind::Offload, "autopar-compile"},
 };
 
 const Setting *findSetting(const std::string &key) {
@@ -363,6 +366,32 @@ bool Constraints::Sharding::matches(std::string_view id) const {
       ++at;
   }
   return at == id.size();
+}
+
+Constraints Constraints::ofShardings() const {
+  Constraints kept = *this;
+  std::erase_if(kept.settings,
+                [](const auto &entry) { return findSetting(entry.first)->decidedBy != nullptr; });
+  kept.dropStages();
+  return kept;
+}
+
+void Constraints::dropStages() {
+  std::erase_if(values, [](const auto &entry) { return entry.second.sharding.stage >= 0; });
+}
+
+Status Constraints::checkOfShardings() const {
+  auto refuse = [](const Demand &demand, const std::string &what, const char *who) {
+    return Status::badInput(demand.source + ": " + what +
+                            " is decided before shardings are searched, by " + who);
+  };
+  for (const auto &[key, demand] : settings)
+    if (const char *who = findSetting(key)->decidedBy)
+      return refuse(demand, key, who);
+  for (const auto &[key, demand] : values)
+    if (demand.sharding.stage >= 0)
+      return refuse(demand, "the stage of \"" + demand.sharding.name + "\"", kCutStages);
+  return Status::ok();
 }
 
 Status Constraints::errorAt(const std::string &key, const std::string &message) const {

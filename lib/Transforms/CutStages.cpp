@@ -433,7 +433,9 @@ private:
     for (const auto &[op, stage] : demands->stages()) {
       if (stage >= stageCount)
         return refuse(demands->errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
-                                               " of " + std::to_string(stageCount)));
+                                               (stageCount > 1
+                                                    ? " of " + std::to_string(stageCount)
+                                                    : ", which needs stages of at least 2")));
       (plan ? planned : demanded)[op] = stage;
     }
     if (stageCount < 2)

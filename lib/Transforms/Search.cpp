@@ -189,6 +189,8 @@ private:
     demands = demanded.take();
     FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
     if (failed(meshes))
+    if (::autopar::Status status = demands.checkOfShardings(); !status.isOk())
+      return emitError(module.getLoc()) << status.message();
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
     workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes->size()));

@@ -47,8 +47,15 @@ public:
   /// All that `other` demands.
   Status demand(const Constraints &other);
 
+  /// What is left for a search of shardings once there are stages and meshes: roles of axes and
+  /// shardings.
+  Constraints ofShardings() const;
+  /// BadInput where something else is demanded too; says who decides it.
+  Status checkOfShardings() const;
   /// Demands nothing of this setting any more.
   void drop(const std::string &key) { settings.erase(key); }
+  /// The same of the stages of operations.
+  void dropStages();
 
   bool has(const std::string &key) const { return settings.count(key) != 0; }
   /// "" where nothing is demanded.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "DemandedOptions.h"
+
+#include "autopar/Plan/Constraints.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// An option may become `demanded` where nobody gave it another value.
+template <typename OptionType, typename T>
+bool take(OptionType AutoShardOptions::*option, const T &demanded, const AutoShardOptions &given,
+          AutoShardOptions &options) {
+  const OptionType &own = given.*option;
+  bool isGiven = own.hasValue() || own.getValue() != (AutoShardOptions().*option).getValue();
+  if (isGiven && own.getValue() != demanded)
+    return false;
+  options.*option = demanded;
+  return true;
+}
+
+} // namespace
+
+std::string mlir::autopar::takeDemands(const AutoShardOptions &given, AutoShardOptions &options) {
+  auto parsed = ::autopar::Constraints::parse("constraints", given.constraints);
+  if (!parsed)
+    return given.constraints; // the search says what is wrong
+  ::autopar::Constraints rest = parsed.take();
+  int64_t meshes = rest.number("stages", 1), turns = rest.number("virtual-stages", 1);
+  bool cuts = rest.has("stages") || rest.has("virtual-stages");
+  if (cuts && meshes > 0 && take(&AutoShardOptions::stages, meshes * turns, given, options)) {
+    options.stageMeshes = meshes;
+    rest.drop("stages");
+    rest.drop("virtual-stages");
+  }
+  if (int64_t count = rest.number("micro-batches", 0);
+      count > 0 && take(&AutoShardOptions::microBatches, count, given, options))
+    rest.drop("micro-batches");
+  if (std::string name = rest.word("schedule");
+      !name.empty() && name != "auto" && take(&AutoShardOptions::schedule, name, given, options))
+    rest.drop("schedule");
+  if (std::string what = rest.word("recompute");
+      !what.empty() && take(&AutoShardOptions::recompute, what, given, options))
+    rest.drop("recompute");
+  std::string mesh;
+  for (const std::vector<::autopar::MeshAxis> &axes : rest.meshes())
+    mesh += (mesh.empty() ? "" : "/") + ::autopar::shapeText(axes);
+  if (!mesh.empty() && take(&AutoShardOptions::mesh, mesh, given, options))
+    rest.drop("mesh");
+  rest.dropStages(); // the cut has them
+  return rest.toText();
+}
