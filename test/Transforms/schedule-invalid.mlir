@@ -38,3 +38,53 @@ func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<4xf32> at
   %2 = autopar.transfer %1 to 2 : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
+
+// -----
+
+func.func @main(%all: tensor<2x4xf32>) -> tensor<4xf32> {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  // expected-error @+1 {{expected one autopar.carry of number 0 and type 'tensor<4xf32>'}}
+  %s = autopar.carried sum 0 : tensor<4xf32>
+  %a = autopar.binary add %s, %x : tensor<4xf32>
+  %c = autopar.carry 1 %a : tensor<4xf32>
+  return %c : tensor<4xf32>
+}
+
+// -----
+
+func.func @main(%all: tensor<2x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  %s = autopar.carried sum 0 : tensor<4xf32>
+  %a = autopar.binary add %s, %x : tensor<4xf32>
+  // expected-note @+1 {{the first one is here}}
+  %c = autopar.carry 0 %a : tensor<4xf32>
+  // expected-error @+1 {{hands on number 0 again}}
+  %d = autopar.carry 0 %x : tensor<4xf32>
+  return %c, %d : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @main(%all: tensor<2x4xf32>) -> tensor<f32> {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  // expected-error @+1 {{expected one autopar.carry of number 0 and type 'tensor<4xf32>'}}
+  %s = autopar.carried sum 0 : tensor<4xf32>
+  %a = autopar.binary add %s, %x : tensor<4xf32>
+  %r = autopar.reduce sum %a dims [0] : tensor<4xf32> -> tensor<f32>
+  %c = autopar.carry 0 %r : tensor<f32>
+  return %c : tensor<f32>
+}
+
+// -----
+
+func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<4xf32>
+    attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  // expected-error @+1 {{is read on stage 0, but handed on by stage 1}}
+  %s = autopar.carried sum 0 : tensor<4xf32>
+  %0 = autopar.binary mul %x, %w : tensor<4xf32>
+  %a = autopar.binary add %s, %0 : tensor<4xf32>
+  %1 = autopar.transfer %a to 1 : tensor<4xf32>
+  %c = autopar.carry 0 %1 : tensor<4xf32>
+  return %c : tensor<4xf32>
+}
