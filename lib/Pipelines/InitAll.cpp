@@ -17,6 +17,7 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -26,10 +27,10 @@
 #include "mlir/Transforms/Passes.h"
 
 void mlir::autopar::registerAllDialects(DialectRegistry &registry) {
-  registry
-      .insert<AutoParDialect, exec::ExecDialect, func::FuncDialect, cf::ControlFlowDialect,
-              arith::ArithDialect, math::MathDialect, linalg::LinalgDialect, tensor::TensorDialect,
-              memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect, shard::ShardDialect>();
+  registry.insert<AutoParDialect, exec::ExecDialect, func::FuncDialect, cf::ControlFlowDialect,
+                  arith::ArithDialect, math::MathDialect, linalg::LinalgDialect,
+                  tensor::TensorDialect, memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect,
+                  LLVM::LLVMDialect, shard::ShardDialect>();
   registerExternalModels(registry);
   registerGradientModels(registry);
   registerLoweringModels(registry);

@@ -1,4 +1,5 @@
 // RUN: autopar-opt %s --autopar-expand-math=cuda --split-input-file | FileCheck %s
+// RUN: autopar-opt %s --autopar-expand-math=cuda --split-input-file | autopar-opt --split-input-file > %t
 
 // Softmax's exp on an NVIDIA GPU: one clamp, an instruction for 2^h, and what h is off made good.
 // CHECK-LABEL: @exp_approximate
