@@ -2,6 +2,7 @@
 // The pass autopar-cut-stages: every operation gets a pipeline stage, every value that changes
 // stage an autopar.transfer. The forward pass is cut where the slowest stage is fastest;
 // derivatives follow what they are derivatives of, updates follow their parameters.
+#include "DevicesOfStages.h"
 #include "ForwardChain.h"
 #include "ModuleCluster.h"
 #include "OpTime.h"
@@ -9,8 +10,8 @@
 #include "StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
-#include "autopar/Plan/Constraints.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
+#include "autopar/Plan/Constraints.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
@@ -86,6 +87,7 @@ public:
         attributes.set(argument.getArgNumber(), kStageAttribute,
                        builder.getI64IntegerAttr(stageOf.lookup_or(argument, 0)));
     attributes.write();
+    findComputedAgain();
     insertTransfers();
     setStageDevices(function, devices);
     function->removeAttr(kStagePaceAttribute);
@@ -254,6 +256,34 @@ private:
     return std::min(best, last);
   }
 
+  /// Normalizations that derivatives compute again, casts of them, and what these are made of.
+  void findComputedAgain() {
+    for (Operation *op : ops.forward)
+      forwardById[getOpId(op)] = op;
+    for (Operation *op : ops.later)
+      if (isa<NormalizeAgainOp>(op))
+        againOf[op->getResult(0)] = op->getResult(0);
+      else if (Value first = isa<CastOp>(op) ? againOf.lookup(op->getOperand(0)) : Value())
+        againOf[op->getResult(0)] = first;
+  }
+
+  Operation *forwardOf(Value again) const {
+    StringRef id = getOpId(again.getDefiningOp());
+    id.consume_back("/vjp.again");
+    return forwardById.lookup(id);
+  }
+
+  /// What is computed again from the input of its stage would go against the direction of
+  /// derivatives: a later stage reads what the forward pass has sent it.
+  Value forwardOn(Value again, int64_t stage, Location loc) {
+    if (Operation *op = forwardOf(again); op && op->getResult(0).getType() == again.getType())
+      return on(op->getResult(0), stage, loc);
+    // Where a pass has its casts inside of the normalization.
+    Value forward = on(forwardOf(againOf.lookup(again))->getResult(0), stage, loc);
+    auto cast = CastOp::create(builder, loc, again.getType(), forward);
+    return remember(again, stage, cast);
+  }
+
   void insertTransfers() {
     SmallVector<Operation *> all = llvm::to_vector(ops.ofParameters);
     llvm::append_range(all, ops.forward);
@@ -266,6 +296,9 @@ private:
          llvm::zip(block.getTerminator()->getOpOperands(), donorsOfResults(function)))
       if (donor)
         moveTo(operand, stageOf.lookup_or(donor, 0));
+    for (Operation *op : llvm::reverse(ops.later))
+      if (againOf.contains(op->getResult(0)) && op->use_empty())
+        op->erase();
   }
 
   void moveTo(OpOperand &operand, int64_t stage) {
@@ -276,10 +309,14 @@ private:
   /// A value on a stage: as it is, made there, or sent.
   Value on(Value value, int64_t stage, Location loc) {
     auto it = stageOf.find(value);
-    if (it == stageOf.end() || it->second == stage)
+    if (it == stageOf.end())
       return value;
     if (Value moved = elsewhere.lookup({value, stage}))
       return moved;
+    if (Value again = againOf.lookup(value); again && stageOf.lookup(again) < stage)
+      return forwardOn(value, stage, loc);
+    if (it->second == stage)
+      return value;
     // What came from elsewhere, held or not, is not sent on, but asked for where it was made.
     Value source = value;
     while (auto hold = source.getDefiningOp<HoldOp>())
@@ -295,6 +332,10 @@ private:
     } else {
       made = TransferOp::create(builder, loc, value.getType(), value, stage);
     }
+    return remember(value, stage, made);
+  }
+
+  Value remember(Value value, int64_t stage, Operation *made) {
     setOpId(made, nameOf(value) + "/to." + Twine(stage));
     stageOf[made->getResult(0)] = stage;
     elsewhere[{value, stage}] = made->getResult(0);
@@ -321,6 +362,8 @@ private:
   DenseMap<Value, int64_t> stageOf;
   DenseMap<Operation *, int64_t> placed;
   llvm::StringMap<int64_t> byId;
+  llvm::StringMap<Operation *> forwardById;
+  DenseMap<Value, Value> againOf; ///< the normalizations that values are, or are casts of
   DenseMap<std::pair<Value, int64_t>, Value> elsewhere; ///< values that are needed on another stage
 };
 
@@ -337,72 +380,6 @@ private:
     return getOperation().emitError() << "stages: " << status.message();
   }
 
-  /// The devices of each mesh as the function, the plan or the option says, or equal parts of equal
-  /// devices; empty where neither is.
-  Result<SmallVector<SmallVector<int64_t>>> devicesOf(func::FuncOp function,
-                                                      const std::optional<Plan> &plan,
-                                                      int64_t meshCount, const Cluster &machine) {
-    SmallVector<SmallVector<int64_t>> devices;
-    if (function->hasAttr(kStageDevicesAttribute)) {
-      devices = stageDevices(function, machine.deviceCount());
-      if (static_cast<int64_t>(devices.size()) != meshCount)
-        return Status::badInput("the function says the devices of " +
-                                std::to_string(devices.size()) + " meshes; expected " +
-                                std::to_string(meshCount));
-      return devices;
-    }
-    if (plan) {
-      Result<std::vector<::autopar::Mesh>> own = plan->stageMeshes();
-      if (!own)
-        return own.status();
-      for (const ::autopar::Mesh &mesh : *own)
-        devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
-      return devices;
-    }
-    SmallVector<int64_t> sizes;
-    int64_t count = machine.deviceCount(), total = 0;
-    if (StringRef(meshShape).contains('/')) {
-      SmallVector<StringRef> texts;
-      StringRef(meshShape).split(texts, '/');
-      for (StringRef text : texts)
-        total += sizes.emplace_back(sizeOf(text));
-      if (static_cast<int64_t>(sizes.size()) != meshCount || total != count)
-        return Status::badInput("mesh '" + meshShape + "' gives " + std::to_string(sizes.size()) +
-                                " meshes with " + std::to_string(total) +
-                                " devices together; expected " + std::to_string(meshCount) +
-                                " meshes with all " + std::to_string(count));
-    } else if (count < meshCount) {
-      return Status::badInput(std::to_string(count) + " devices are too few for the meshes of " +
-                              std::to_string(meshCount) + " stages");
-    } else if (count % meshCount == 0) {
-      sizes.assign(meshCount, count / meshCount);
-    }
-    int64_t next = 0;
-    for (int64_t size : sizes) {
-      devices.push_back(llvm::to_vector(llvm::seq(next, next + size)));
-      next += size;
-    }
-    bool isChosen = StringRef(meshShape).contains('/');
-    auto hasFirstType = [&](const SmallVector<int64_t> &own) {
-      return llvm::all_of(own, [&](int64_t device) {
-        return &machine.typeOfDevice(device) == &machine.typeOfDevice(0);
-      });
-    };
-    if (!isChosen && meshShape.empty() && !llvm::all_of(devices, hasFirstType))
-      devices.clear();
-    return devices;
-  }
-
-  /// The devices of "data=2,tensor=2"; 0 for what is no mesh.
-  static int64_t sizeOf(StringRef text) {
-    int64_t size = 1, extent = 0;
-    SmallVector<StringRef> parts;
-    text.split(parts, ',');
-    for (StringRef part : parts)
-      size *= part.split('=').second.getAsInteger(10, extent) ? 0 : extent;
-    return size;
-  }
-
   LogicalResult cut() {
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
@@ -415,8 +392,6 @@ private:
       Result<Plan> loaded = Plan::load(planFile);
       if (!loaded)
         return refuse(loaded.status());
-    if (failed(verifyStep(function)))
-      return failure();
       plan = loaded.take();
       stageCount = plan->stages.size();
       meshCount = plan->meshes.size();
@@ -440,11 +415,13 @@ private:
     }
     if (stageCount < 2)
       return success();
+    if (failed(verifyStep(function)))
+      return failure();
     Result<Cluster> machine = clusterOf(getOperation(), cluster);
     if (!machine)
       return refuse(machine.status());
     Result<SmallVector<SmallVector<int64_t>>> devices =
-        devicesOf(function, plan, meshCount, *machine);
+        devicesOfStages(function, plan, meshShape, meshCount, *machine);
     if (!devices)
       return refuse(devices.status());
     if (devices->empty() && stageCount != meshCount)
@@ -464,7 +441,9 @@ private:
     Builder builder(function.getContext());
     function->setAttr(kScheduleAttribute, builder.getStringAttr(name));
     function->setAttr(kStageMeshesAttribute, builder.getI64IntegerAttr(meshCount));
-    return Stages(function).verify();
+    Stages cut(function);
+    return success(succeeded(cut.verify()) &&
+                   succeeded(StagePhases(block).verifyDirection(cut, MicroBatches(block))));
   }
 };
 

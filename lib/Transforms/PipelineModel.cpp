@@ -44,119 +44,217 @@ static PipelineTask::Kind kindOf(StagePhase phase) {
   llvm_unreachable("all phases are listed");
 }
 
-::autopar::Result<PipelineRun> PipelineModel::run(function_ref<double(Operation *)> timeUs,
-                                                  function_ref<int64_t(Operation *)> bytes) const {
-  const Stages &stages = outline.stages();
-  const MicroBatches &microBatches = outline.microBatches();
-  const StagePhases &phases = outline.phases();
-  Block &block = outline.getFunction().getBody().front();
-  int32_t meshCount = table.meshes;
-  using Row = std::tuple<int32_t, int32_t, StagePhase>; // stage, micro-batch, phase
-  std::map<std::pair<int32_t, StagePhase>, double> rowUs;
-  std::map<std::pair<int32_t, StagePhase>, SmallVector<TransferOp>> sent;
-  std::vector<double> beforeUs(meshCount, 0), afterUs(meshCount, 0);
-  SmallVector<TransferOp> sentBefore, sentAfter;
-  for (Operation &op : block.without_terminator()) {
-    int64_t stage = stages.of(&op);
-    if (auto transfer = dyn_cast<TransferOp>(op)) {
-      Operation *producer = transfer.getInput().getDefiningOp();
-      int64_t from = stages.senderOf(transfer);
-      if (from == Stages::kNone)
-        continue;
-      MicroBatchPhase phase = microBatches.phaseOf(&op);
-      if (phase == MicroBatchPhase::Each)
-        sent[{from, phases.of(producer)}].push_back(transfer);
-      else if (table.meshOf(from) != table.meshOf(transfer.getStage()))
-        (phase == MicroBatchPhase::Before ? sentBefore : sentAfter).push_back(transfer);
-      continue;
-    }
-    if (stage == Stages::kNone)
-      continue;
-    if (microBatches.phaseOf(&op) == MicroBatchPhase::Each)
-      rowUs[{stage, phases.of(&op)}] += timeUs(&op) / static_cast<double>(microBatches.count());
-    else
-      (microBatches.phaseOf(&op) == MicroBatchPhase::Before ? beforeUs
-                                                            : afterUs)[table.meshOf(stage)] +=
-          timeUs(&op);
+namespace {
+
+std::string nameOf(const PipelineTask &task) {
+  constexpr StringLiteral words[] = {"what runs before", "F", "B", "W", "message",
+                                     "what runs after"};
+  std::string name = words[static_cast<size_t>(task.kind)].str();
+  if (task.stage >= 0)
+    name += " of stage " + std::to_string(task.stage);
+  if (task.target >= 0)
+    name += " to stage " + std::to_string(task.target);
+  if (task.microBatch >= 0)
+    name += ", micro-batch " + std::to_string(task.microBatch);
+  return name;
+}
+
+/// The tasks of a step, a queue for each mesh and for each link between two.
+class StepProgram {
+public:
+  StepProgram(const StepOutline &outline, const Schedule &table,
+              const std::vector<::autopar::Mesh> &places, const ::autopar::Cluster &cluster,
+              function_ref<double(Operation *)> timeUs, function_ref<int64_t(Operation *)> bytes)
+      : block(outline.getFunction().getBody().front()), stages(outline.stages()),
+        microBatches(outline.microBatches()), phases(outline.phases()), table(table),
+        meshLinks(places, cluster), timeUs(timeUs), bytes(bytes) {
+    program.ports = meshLinks.ports();
+    for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
+      program.queues.push_back("mesh " + std::to_string(mesh));
   }
-  ::autopar::VirtualProgram program;
-  std::vector<PipelineTask> meanings;
-  MeshLinks meshLinks(places, cluster);
-  program.ports = meshLinks.ports();
-  for (int32_t mesh = 0; mesh < meshCount; ++mesh)
-    program.queues.push_back("mesh " + std::to_string(mesh));
-  std::map<std::pair<int32_t, int32_t>, int32_t> links;
-  auto linkOf = [&](int32_t from, int32_t to) {
-    auto [it, isNew] = links.try_emplace({from, to}, program.queues.size());
-    if (isNew)
-      program.queues.push_back("from " + std::to_string(from) + " to " + std::to_string(to));
-    return it->second;
-  };
-  auto addTask = [&](int32_t queue, double us, PipelineTask meaning) {
+
+  /// Rows of the schedule, what runs once around them.
+  void addRows();
+  /// Of one micro-batch: each mesh its operations in their order. It waits where one reads what has
+  /// not arrived.
+  void addInOrder();
+
+  ::autopar::Result<PipelineRun> run() {
+    auto times = ::autopar::runVirtualTime(program);
+    if (!times)
+      return times.status();
+    PipelineRun run{program.queues, {}, std::move(meanings), times.take()};
+    for (const VirtualTask &task : program.tasks)
+      run.queueOf.push_back(task.queues.front());
+    return run;
+  }
+
+private:
+  int32_t addTask(int32_t queue, double us, PipelineTask meaning) {
     meanings.push_back(meaning);
     VirtualTask task;
+    task.name = nameOf(meaning);
     task.queues = {queue};
     task.durationUs = us;
     program.tasks.push_back(std::move(task));
     return static_cast<int32_t>(program.tasks.size()) - 1;
-  };
-  for (int32_t mesh = 0; mesh < meshCount; ++mesh)
+  }
+  int32_t addMessage(TransferOp transfer, int32_t microBatch);
+  void wait(int32_t task, int32_t before) { program.tasks[task].after.push_back(before); }
+  void sortOperations();
+
+  Block &block;
+  const Stages &stages;
+  const MicroBatches &microBatches;
+  const StagePhases &phases;
+  const Schedule &table;
+  MeshLinks meshLinks;
+  function_ref<double(Operation *)> timeUs;
+  function_ref<int64_t(Operation *)> bytes;
+  ::autopar::VirtualProgram program;
+  std::vector<PipelineTask> meanings;                   ///< of the tasks
+  std::map<std::pair<int32_t, int32_t>, int32_t> links; ///< queues, by the meshes that they join
+  using Part = std::pair<int32_t, StagePhase>;          ///< of a stage
+  std::map<Part, double> rowUs;                         ///< of a micro-batch
+  std::map<Part, SmallVector<TransferOp>> sent;         ///< in every micro-batch
+  std::vector<double> beforeUs, afterUs;                ///< per mesh
+  SmallVector<TransferOp> sentBefore, sentAfter;
+};
+
+int32_t StepProgram::addMessage(TransferOp transfer, int32_t microBatch) {
+  auto from = static_cast<int32_t>(stages.of(transfer.getInput())),
+       to = static_cast<int32_t>(transfer.getStage());
+  int32_t mesh = table.meshOf(from), target = table.meshOf(to);
+  auto [link, isNew] = links.try_emplace({mesh, target}, program.queues.size());
+  if (isNew)
+    program.queues.push_back("from " + std::to_string(mesh) + " to " + std::to_string(target));
+  int32_t task = addTask(link->second, 0, {PipelineTask::Kind::Message, from, microBatch, to});
+  if (mesh != target)
+    meshLinks.message(mesh, target, static_cast<double>(bytes(transfer))).take(program.tasks[task]);
+  return task;
+}
+
+void StepProgram::sortOperations() {
+  beforeUs.assign(table.meshes, 0);
+  afterUs.assign(table.meshes, 0);
+  for (Operation &op : block.without_terminator()) {
+    MicroBatchPhase phase = microBatches.phaseOf(&op);
+    if (auto transfer = dyn_cast<TransferOp>(op)) {
+      int64_t from = stages.senderOf(transfer);
+      if (from == Stages::kNone)
+        continue;
+      if (phase == MicroBatchPhase::Each)
+        sent[{from, phases.of(transfer.getInput().getDefiningOp())}].push_back(transfer);
+      else if (table.meshOf(from) != table.meshOf(transfer.getStage()))
+        (phase == MicroBatchPhase::Before ? sentBefore : sentAfter).push_back(transfer);
+      continue;
+    }
+    int64_t stage = stages.of(&op);
+    if (stage == Stages::kNone)
+      continue;
+    if (phase == MicroBatchPhase::Each)
+      rowUs[{stage, phases.of(&op)}] += timeUs(&op) / static_cast<double>(microBatches.count());
+    else
+      (phase == MicroBatchPhase::Before ? beforeUs : afterUs)[table.meshOf(stage)] += timeUs(&op);
+  }
+}
+
+void StepProgram::addRows() {
+  sortOperations();
+  for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     addTask(mesh, beforeUs[mesh], {PipelineTask::Kind::Before});
-  std::map<Row, int32_t> tasks;
-  for (int32_t mesh = 0; mesh < meshCount; ++mesh)
+  std::map<std::tuple<int32_t, int32_t, StagePhase>, int32_t> tasks; // stage, micro-batch, phase
+  for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
       tasks[{row.stage, row.microBatch, row.phase}] = addTask(
           mesh, rowUs[{row.stage, row.phase}], {kindOf(row.phase), row.stage, row.microBatch});
-  auto addMessage = [&](TransferOp transfer, int32_t microBatch) {
-    auto from = static_cast<int32_t>(stages.of(transfer.getInput())),
-         to = static_cast<int32_t>(transfer.getStage());
-    int32_t mesh = table.meshOf(from), target = table.meshOf(to);
-    int32_t task =
-        addTask(linkOf(mesh, target), 0, {PipelineTask::Kind::Message, from, microBatch, to});
-    if (mesh != target)
-      meshLinks.message(mesh, target, static_cast<double>(bytes(transfer)))
-          .take(program.tasks[task]);
-    return task;
-  };
   // Messages of a link in the order in which they are made.
   for (TransferOp transfer : sentBefore) {
     int32_t message = addMessage(transfer, -1);
-    program.tasks[message].after.push_back(table.meshOf(stages.of(transfer.getInput())));
+    wait(message, table.meshOf(stages.of(transfer.getInput())));
     for (auto &[row, task] : tasks)
       if (std::get<0>(row) == static_cast<int32_t>(transfer.getStage()))
-        program.tasks[task].after.push_back(message);
+        wait(task, message);
   }
-  for (int32_t mesh = 0; mesh < meshCount; ++mesh)
+  for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
         int32_t message = addMessage(transfer, row.microBatch);
-        program.tasks[message].after.push_back(tasks.at({row.stage, row.microBatch, row.phase}));
+        wait(message, tasks.at({row.stage, row.microBatch, row.phase}));
         for (Operation *user : transfer->getUsers())
           if (auto reader = tasks.find(
                   {static_cast<int32_t>(transfer.getStage()), row.microBatch, phases.of(user)});
               reader != tasks.end())
-            program.tasks[reader->second].after.push_back(message);
+            wait(reader->second, message);
       }
-  std::vector<std::vector<int32_t>> lastMessages(meshCount);
+  std::vector<std::vector<int32_t>> lastMessages(table.meshes);
   for (TransferOp transfer : sentAfter) {
     int32_t message = addMessage(transfer, -1);
     for (auto &[row, task] : tasks)
       if (std::get<0>(row) == stages.of(transfer.getInput()))
-        program.tasks[message].after.push_back(task);
+        wait(message, task);
     lastMessages[table.meshOf(transfer.getStage())].push_back(message);
   }
   // Norms and updates need every gradient.
-  for (int32_t mesh = 0; mesh < meshCount; ++mesh) {
+  for (int32_t mesh = 0; mesh < table.meshes; ++mesh) {
     int32_t task = addTask(mesh, afterUs[mesh], {PipelineTask::Kind::After});
     program.tasks[task].after = lastMessages[mesh];
     for (auto &[row, rowTask] : tasks)
-      program.tasks[task].after.push_back(rowTask);
+      wait(task, rowTask);
   }
-  auto times = ::autopar::runVirtualTime(program);
-  if (!times)
-    return times.status();
-  PipelineRun run{program.queues, {}, std::move(meanings), times.take()};
-  for (const VirtualTask &task : program.tasks)
-    run.queueOf.push_back(task.queues.front());
-  return run;
+}
+
+void StepProgram::addInOrder() {
+  constexpr int32_t none = -1;
+  std::vector<int32_t> current(table.meshes, none), last(table.meshes, none); // tasks
+  DenseMap<Value, SmallVector<int32_t, 1>> arriving; // the messages that bring a value
+  DenseSet<std::pair<int32_t, int32_t>> arrived;     // messages that a mesh has waited for
+  for (Operation &op : block.without_terminator()) {
+    SmallVector<int32_t, 1> messages;
+    for (Value operand : op.getOperands())
+      llvm::append_range(messages, arriving.lookup(operand));
+    int64_t stage = stages.of(&op);
+    auto transfer = dyn_cast<TransferOp>(op);
+    int64_t from = transfer ? stages.senderOf(transfer) : Stages::kNone;
+    if (from != Stages::kNone && table.meshOf(from) != table.meshOf(stage)) {
+      int32_t message = addMessage(transfer, 0), &task = current[table.meshOf(from)];
+      if (int32_t before = last[table.meshOf(from)]; before != none)
+        wait(message, before);
+      for (int32_t other : messages)
+        wait(message, other);
+      messages = {message};
+      task = none; // what the mesh does next, the message does not wait for
+    }
+    double us = transfer || stage == Stages::kNone ? 0 : timeUs(&op);
+    if (us == 0) { // read where it lies
+      for (Value result : op.getResults())
+        arriving[result] = messages;
+      continue;
+    }
+    int32_t mesh = table.meshOf(stage), &task = current[mesh];
+    llvm::erase_if(messages, [&](int32_t message) {
+      return !arrived.insert({mesh, message}).second;
+    });
+    PipelineTask meaning{kindOf(phases.of(&op)), static_cast<int32_t>(stage), 0};
+    if (auto phase = op.getAttrOfType<StringAttr>("autopar.phase"); phase && phase == "update")
+      meaning = {PipelineTask::Kind::After};
+    if (task == none || !messages.empty() || meanings[task].kind != meaning.kind ||
+        meanings[task].stage != meaning.stage)
+      task = last[mesh] = addTask(mesh, 0, meaning);
+    for (int32_t message : messages)
+      wait(task, message);
+    program.tasks[task].durationUs += us;
+  }
+}
+
+} // namespace
+
+::autopar::Result<PipelineRun> PipelineModel::run(function_ref<double(Operation *)> timeUs,
+                                                  function_ref<int64_t(Operation *)> bytes) const {
+  StepProgram program(outline, table, places, cluster, timeUs, bytes);
+  if (outline.microBatches().count() > 1)
+    program.addRows();
+  else
+    program.addInOrder();
+  return program.run();
 }

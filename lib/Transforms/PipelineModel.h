@@ -41,8 +41,9 @@ public:
   int64_t inFlight(Operation *op) const;
   bool isBackward(Operation *op) const { return outline.phases().isBackward(op); }
 
-  /// A step on the event engine: rows of the schedule on their meshes, messages on
-  /// the links between meshes, what runs once around them.
+  /// A step on the event engine: rows of the schedule on their meshes, messages on the links
+  /// between meshes, what runs once around them. Of a single micro-batch each mesh runs its
+  /// operations in order.
   /// `timeUs` is an operation's time in one step, `bytes` what a rank receives of a transfer.
   ::autopar::Result<PipelineRun> run(function_ref<double(Operation *)> timeUs,
                                      function_ref<int64_t(Operation *)> bytes) const;

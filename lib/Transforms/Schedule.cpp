@@ -36,58 +36,12 @@ private:
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
-    if (failed(checkDirection(source)) || failed(source.findRoutes(*schedule)))
+    if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
+        failed(source.findRoutes(*schedule)))
       return failure();
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       MeshWriter(source, *schedule, mesh).write();
     function.erase();
-    return success();
-  }
-
-  /// A micro-batch goes through the stages once, and its gradients back.
-  static LogicalResult checkDirection(const StagedFunction &source) {
-    for (auto transfer : source.function.getBody().front().getOps<TransferOp>()) {
-      Operation *producer = transfer.getInput().getDefiningOp();
-      if (source.microBatches.phaseOf(transfer) != MicroBatchPhase::Each || !producer)
-        continue;
-      int64_t from = source.stages.of(producer), to = transfer.getStage();
-      bool isBackward = source.phases.isBackward(producer);
-      for (Operation *user : transfer->getUsers()) {
-        bool staysInPhase = source.phases.isBackward(user) == isBackward;
-        if (staysInPhase && (isBackward ? to > from : to < from))
-          return user->emitOpError()
-                 << "reads a value of stage " << from << " in stage " << to << " in the "
-                 << (isBackward ? "backward" : "forward")
-                 << " pass of a micro-batch, which goes from the "
-                 << (isBackward ? "last stage to the first" : "first stage to the last");
-      }
-    }
-    return success();
-  }
-
-  /// What a micro-batch finds, the one before has handed on: one operation, of that type and on the
-  /// stage that reads it.
-  static LogicalResult verifyCarries(const StagedFunction &source) {
-    Block &block = source.function.getBody().front();
-    DenseMap<int64_t, CarryOp> carries;
-    for (auto carry : block.getOps<CarryOp>())
-      if (auto [it, isNew] = carries.try_emplace(carry.getNumber(), carry); !isNew) {
-        InFlightDiagnostic error = carry.emitOpError()
-                                   << "hands on number " << carry.getNumber() << " again";
-        error.attachNote(it->second.getLoc()) << "the first one is here";
-        return failure();
-      }
-    for (auto carried : block.getOps<CarriedOp>()) {
-      CarryOp carry = carries.lookup(carried.getNumber());
-      if (!carry || carry.getType() != carried.getType())
-        return carried.emitOpError() << "expected one autopar.carry of number "
-                                     << carried.getNumber() << " and type " << carried.getType();
-      for (Operation *user : carried->getUsers())
-        if (source.stages.of(user) != source.stages.of(carry.getOperation()))
-          return carried.emitOpError()
-                 << "is read on stage " << source.stages.of(user) << ", but handed on by stage "
-                 << source.stages.of(carry.getOperation());
-    }
     return success();
   }
 };

@@ -3,7 +3,6 @@
 #include "StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Transforms/MicroBatches.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -26,7 +25,7 @@ static StringRef scheduleNameOf(Operation *function) {
 }
 
 StagePhases::StagePhases(Block &block)
-    : splitsBackward(::autopar::splitsBackward(scheduleNameOf(block.getParentOp()))) {
+    : block(block), splitsBackward(::autopar::splitsBackward(scheduleNameOf(block.getParentOp()))) {
   findWhatLossNeeds(block);
   // Constants are shared by both passes, whoever they are named after. What is behind a fence is
   // computed again for the backward pass.
@@ -83,6 +82,30 @@ void StagePhases::addWhatOnlyBackwardReads(Block &block) {
     return StagePhase::Forward;
   // The gradient of the stage's input is what is sent; nobody waits for the rest.
   return splitsBackward && !sent.contains(op) ? StagePhase::Weight : StagePhase::Backward;
+}
+
+LogicalResult StagePhases::verifyDirection(const Stages &stages,
+                                           const MicroBatches &microBatches) const {
+  for (auto transfer : block.getOps<TransferOp>()) {
+    Operation *producer = transfer.getInput().getDefiningOp();
+    if (microBatches.phaseOf(transfer) != MicroBatchPhase::Each || !producer)
+      continue;
+    int64_t from = stages.of(producer), to = transfer.getStage();
+    bool isOfBackward = isBackward(producer);
+    for (Operation *user : transfer->getUsers()) {
+      bool staysInPhase = isBackward(user) == isOfBackward;
+      if (staysInPhase && (isOfBackward ? to > from : to < from))
+        return user->emitOpError()
+               << "\"" << getOpId(user) << "\" reads \"" << getOpId(producer) << "\" of stage "
+               << from << " in stage " << to << " in the "
+               << (isOfBackward ? "backward" : "forward")
+               << " pass of a micro-batch, which goes from the "
+               << (isOfBackward ? "last stage to the first" : "first stage to the last")
+               << "; expected both on one stage, or the reader on the one that is later in that "
+                  "pass";
+    }
+  }
+  return success();
 }
 
 ::autopar::Result<::autopar::Schedule> mlir::autopar::scheduleOf(func::FuncOp function) {

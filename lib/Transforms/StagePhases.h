@@ -4,6 +4,7 @@
 #pragma once
 
 #include "autopar/Plan/Schedule.h"
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Stages.h"
 
 namespace mlir::autopar {
@@ -21,11 +22,15 @@ public:
   bool isTowardsLoss(Operation *op) const { return towardsLoss.contains(op); }
   /// Whether there is a backward pass.
   bool trains() const { return !backward.empty(); }
+  /// A micro-batch goes through the stages once, and its gradients back: error at the first
+  /// operation that reads a value sent against that direction.
+  LogicalResult verifyDirection(const Stages &stages, const MicroBatches &microBatches) const;
 
 private:
   void findWhatLossNeeds(Block &block);
   void addWhatOnlyBackwardReads(Block &block);
 
+  Block &block;
   bool splitsBackward; ///< as the function's schedule does
   DenseSet<Operation *> towardsLoss;
   DenseSet<Operation *> backward;

@@ -83,6 +83,22 @@ def test_a_loss_on_a_stage_of_its_own_sends_its_slope_with_the_backward_pass(tmp
         assert done.returncode == 0, done.stderr
 
 
+NORM = "/transformer/h.1/ln_2/LayerNormalization"
+
+
+@pytest.mark.parametrize("precision, tolerance", [("f32", 1e-6), ("bf16", 5e-3)])
+def test_a_cut_behind_a_normalization_sends_nothing_against_the_derivatives(model, tmp_path, precision, tolerance):
+    """Derivatives on the later stage read what the forward pass has sent, not what is computed again on the earlier one: that was a standstill."""
+    cut = ", ".join([f"{NORM}: stage 0"] + [f"{NORM}/{part}: stage 1" for part in ("mul", "add")])
+    alone = losses(build(model, tmp_path / "1.bin", 1, "--precision", precision))
+    runs = [
+        losses(build(model, tmp_path / f"{name}.bin", 2, "--precision", precision, "--stages", "2", "--pipeline-schedule", name, "--constrain", cut))
+        for name in SCHEDULES
+    ]
+    assert all(run == runs[0] for run in runs)
+    np.testing.assert_allclose(runs[0], alone, rtol=tolerance)
+
+
 @pytest.mark.parametrize("schedule", ["interleaved", "interleaved-zero-bubble"])
 def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path, schedule):
     interleaved = losses(build(model, tmp_path / "i.bin", 2, "--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", schedule))
@@ -192,6 +208,20 @@ def test_the_number_of_stages_follows_from_the_links(tmp_path):
         rejected = plan["believed"]["alternatives"]
         # What is close is told apart by its kernels.
         assert all(other["step_us"] > plan["believed"]["step_us"] or "by its kernels" in other["change"] for other in rejected)
+
+
+@pytest.mark.parametrize("train", [None, autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=0.1))])
+def test_stages_of_one_micro_batch_follow_each_other(model, tmp_path, train):
+    """But for updates, which they do beside each other."""
+
+    def step_us(devices: int) -> float:
+        plan = tmp_path / f"{devices}.json"
+        autopar.compile(model, plan, bind={"batch": BATCH, "seq": SEQ}, train=train,
+                        options=["--quiet", "--plan-only", "--cluster", f"presets:h100x{devices}", "--stages", str(devices)])
+        return json.loads(plan.read_text())["believed"]["step_us"]
+
+    alone = step_us(1)
+    assert all(0.8 * alone < step_us(devices) < 2 * alone for devices in (2, 4))
 
 
 def test_what_runs_ahead_is_tried_where_messages_are_slow(tmp_path):

@@ -20,10 +20,24 @@ func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<4xf32> at
 func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 1 : i64}, %v: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<2x4xf32>
     attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
   %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
-  %0 = autopar.binary mul %x, %w : tensor<4xf32>
+  %0 = autopar.binary mul %x, %w {autopar.id = "far"} : tensor<4xf32>
   %1 = autopar.transfer %0 to 0 : tensor<4xf32>
-  // expected-error @+1 {{reads a value of stage 1 in stage 0 in the forward pass of a micro-batch, which goes from the first stage to the last}}
-  %2 = autopar.binary mul %1, %v : tensor<4xf32>
+  // expected-error @+1 {{"back" reads "far" of stage 1 in stage 0 in the forward pass of a micro-batch, which goes from the first stage to the last; expected both on one stage, or the reader on the one that is later in that pass}}
+  %2 = autopar.binary mul %1, %v {autopar.id = "back"} : tensor<4xf32>
+  %3 = autopar.stack_micro_batches %2 : tensor<4xf32> -> tensor<2x4xf32>
+  return %3 : tensor<2x4xf32>
+}
+
+// -----
+
+// Its gradients go back.
+func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 0 : i64}, %v: tensor<4xf32> {autopar.stage = 1 : i64}) -> tensor<2x4xf32>
+    attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  %0 = autopar.binary mul %x, %w {autopar.id = "near/vjp.again"} : tensor<4xf32>
+  %1 = autopar.transfer %0 to 1 : tensor<4xf32>
+  // expected-error @+1 {{"far/vjp.0" reads "near/vjp.again" of stage 0 in stage 1 in the backward pass of a micro-batch, which goes from the last stage to the first; expected both on one stage, or the reader on the one that is later in that pass}}
+  %2 = autopar.binary mul %1, %v {autopar.id = "far/vjp.0"} : tensor<4xf32>
   %3 = autopar.stack_micro_batches %2 : tensor<4xf32> -> tensor<2x4xf32>
   return %3 : tensor<2x4xf32>
 }
