@@ -295,6 +295,10 @@ LogicalResult mlir::autopar::runPhase(ModuleOp module, Phase phase, const AutoSh
   manager.enableVerifier(false);
   buildPhase(manager, phase, shard, lower, train, precision);
   if (failed(manager.run(module)))
+  // Of a tool that registers them; else there are none.
+  if (failed(applyPassManagerCLOptions(manager)))
+    return failure();
+  applyDefaultTimingPassManagerCLOptions(manager);
     return failure();
   return givesNewForm(phase) ? verify(module) : success();
 }

@@ -3,6 +3,9 @@
 #include "CommandLine.h"
 
 #include "autopar/Import/Onnx/OnnxImporter.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
 #include "llvm/Support/CommandLine.h"
 
 using namespace mlir;
@@ -30,6 +33,7 @@ EXAMPLES:
                           with {"kind": "degrees", "version": 1, "data": 2, "tensor": 2} in megatron.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --constrain "stages=2, micro-batches=4, mesh=data=2"
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 --emit-mlir=phases      the IR after every phase
+  autopar-compile module.mlir --ranks 4 --mlir-timing                                MLIR's own options are taken too
 
 Exit codes: docs/ExitCodes.md. Cluster files: docs/CostModel.md. Training: docs/Training.md.
 )help";
@@ -444,6 +448,10 @@ Result<CommandLine> Options::values() const {
 Result<CommandLine> mlir::autopar::parseCommandLine(int argc, char **argv) {
   cl::ResetCommandLineParser();
   static Options options; // the parser keeps pointers to them, and the linker asks it later
+  // MLIR's own for whoever looks for a fault: --mlir-timing, --mlir-disable-threading, ...
+  registerMLIRContextCLOptions();
+  registerPassManagerCLOptions();
+  registerDefaultTimingManagerCLOptions();
   cl::HideUnrelatedOptions(options.category);
   cl::SetVersionPrinter([](raw_ostream &out) { out << "autopar-compile " AUTOPAR_VERSION "\n"; });
   std::string errors;

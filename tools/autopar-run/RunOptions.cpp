@@ -43,7 +43,9 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("artifact", options.artifact, "the compiled.bin");
   app.add_option(
          "--input,-i", options.inputs,
-         "name=file.npy for every input of the program; name=zeros and name=random make one up")
+         "name=file.npy, the flag once for every input of the program; name=zeros and name=random "
+         "make one up")
+      ->option_text("name=file.npy (repeated)")
       ->allow_extra_args(false);
   app.add_option("--data", options.data,
                  "a new batch for every step: raw tokens (any ending), .npy, .npz, or "
