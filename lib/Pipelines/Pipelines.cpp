@@ -293,12 +293,12 @@ LogicalResult mlir::autopar::runPhase(ModuleOp module, Phase phase, const AutoSh
                                       const PrecisionOptions &precision) {
   PassManager manager(module.getContext());
   manager.enableVerifier(false);
-  buildPhase(manager, phase, shard, lower, train, precision);
-  if (failed(manager.run(module)))
   // Of a tool that registers them; else there are none.
   if (failed(applyPassManagerCLOptions(manager)))
     return failure();
   applyDefaultTimingPassManagerCLOptions(manager);
+  buildPhase(manager, phase, shard, lower, train, precision);
+  if (failed(manager.run(module)))
     return failure();
   return givesNewForm(phase) ? verify(module) : success();
 }

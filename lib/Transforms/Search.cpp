@@ -176,6 +176,8 @@ private:
     auto function = module.lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return emitError(module.getLoc(), "expected a function @main of one block to shard");
+    if (failed(verifyStep(function)))
+      return failure();
     FailureOr<Cluster> machine = readCluster();
     if (failed(machine))
       return failure();
@@ -187,10 +189,10 @@ private:
     if (!demanded)
       return emitError(module.getLoc()) << demanded.status().message();
     demands = demanded.take();
-    FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
-    if (failed(meshes))
     if (::autopar::Status status = demands.checkOfShardings(); !status.isOk())
       return emitError(module.getLoc()) << status.message();
+    FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
+    if (failed(meshes))
       return failure();
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
     workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes->size()));
@@ -198,8 +200,6 @@ private:
     unsigned cores = module.getContext()->isMultithreadingEnabled()
                          ? std::max(1u, std::thread::hardware_concurrency())
                          : 1;
-    if (failed(verifyStep(function)))
-      return failure();
     threads = std::max<size_t>(1, cores / meshes->size());
     limit = memoryLimit ? int64_t(memoryLimit) : machine->mostUsableBytes();
     std::vector<::autopar::Status> problems(meshes->size());
