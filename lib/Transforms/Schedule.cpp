@@ -44,6 +44,32 @@ private:
     function.erase();
     return success();
   }
+
+  /// What a micro-batch finds, the one before has handed on: one operation, of that type and on the
+  /// stage that reads it.
+  static LogicalResult verifyCarries(const StagedFunction &source) {
+    Block &block = source.function.getBody().front();
+    DenseMap<int64_t, CarryOp> carries;
+    for (auto carry : block.getOps<CarryOp>())
+      if (auto [it, isNew] = carries.try_emplace(carry.getNumber(), carry); !isNew) {
+        InFlightDiagnostic error = carry.emitOpError()
+                                   << "hands on number " << carry.getNumber() << " again";
+        error.attachNote(it->second.getLoc()) << "the first one is here";
+        return failure();
+      }
+    for (auto carried : block.getOps<CarriedOp>()) {
+      CarryOp carry = carries.lookup(carried.getNumber());
+      if (!carry || carry.getType() != carried.getType())
+        return carried.emitOpError() << "expected one autopar.carry of number "
+                                     << carried.getNumber() << " and type " << carried.getType();
+      for (Operation *user : carried->getUsers())
+        if (source.stages.of(user) != source.stages.of(carry.getOperation()))
+          return carried.emitOpError()
+                 << "is read on stage " << source.stages.of(user) << ", but handed on by stage "
+                 << source.stages.of(carry.getOperation());
+    }
+    return success();
+  }
 };
 
 } // namespace

@@ -190,7 +190,8 @@ struct Options {
       cl::desc(
           "with --train: what lies in host memory and is fetched and stored in each step: none "
           "(default), state (of the optimizer; under mixed precision f32 weights too) or auto "
-          "(as much of it as there is no room for, where nothing fits without or a step is shorter)"),
+          "(as much of it as there is no room for, where nothing fits without or a step is "
+          "shorter)"),
       cl::value_desc("none|state|auto"), cl::cat(category)};
   cl::opt<std::string> target{
       "target",
