@@ -119,6 +119,10 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
 
 @pytest.mark.parametrize("words, says", [
     (["--input", "input_ids"], "--input 'input_ids' is not name=file.npy"),
+    (["--input", "input_ids=."], ".: not a regular file"),
+    (["--in-order"], "--in-order and --token-type say how --data is read; give it, or leave them out"),
+    (["--keep-checkpoints", "2"], "--keep-checkpoints needs --checkpoint-dir"),
+    (["--input", "input_ids=zeros", "--input", "input_ids=random"], "--input gives 'input_ids' twice"),
     (["--input", "ids=zeros"], "there is no input 'ids'; the inputs are"),
     (["--fields", FIELDS], "--fields speaks of the arrays of --data, which is missing"),
     (["--eval-every", "2"], "--eval-every and --eval-steps need --eval-data"),
@@ -136,6 +140,8 @@ def test_a_program_that_does_not_train_has_no_checkpoints_and_no_loss(gpt2: Exam
     for option in ("--checkpoint-dir", "--export"):
         said = refusal(forward, tmp_path, option, tmp_path / "kept")
         assert "this program keeps nothing from step to step, so there is nothing to checkpoint or export; compile it with --train" in said
+    for words in (["--on-nan", "skip"], ["--resume", "none"]):
+        assert "--on-nan and --resume are for programs that were compiled with --train" in refusal(forward, tmp_path, "--data", "synthetic", *words)
     said = refusal(forward, tmp_path, "--data", "synthetic", "--eval-data", "synthetic")
     assert "--eval-data: this program has no loss that it can evaluate without changing its state; compile the model with --train" in said
 

@@ -171,10 +171,69 @@ def test_a_signal_loses_nothing_that_was_committed(job: Job, tmp_path: pathlib.P
         time.sleep(0.01)
     child.send_signal(number)
     status = child.wait(60)
-    assert status == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+    assert status == (128 + signal.SIGTERM if number == signal.SIGTERM else -signal.SIGKILL)
     newest = max(int(folder.name[5:]) for folder in tmp_path.glob("step-*") if "." not in folder.name)
     said = run(job, 4, "--steps", newest + 2, "--checkpoint-dir", tmp_path)
     assert f"going on from {tmp_path / f'step-{newest:08}'}" in said and "passed over" not in said
+
+
+def begin(job: Job, folder: pathlib.Path, *more: object) -> "subprocess.Popen[str]":
+    """A run without an end whose first steps are done."""
+    metrics = folder / "begun.jsonl"
+    child = subprocess.Popen(words(job, 2, "--steps", 10**6, "--metrics", metrics, *more), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while (not metrics.exists() or metrics.read_text().count("\n") < 2) and time.monotonic() < deadline and child.poll() is None:
+        time.sleep(0.01)
+    return child
+
+
+def test_a_run_that_is_stopped_says_so_and_exports_nothing(job: Job, tmp_path: pathlib.Path) -> None:
+    child = begin(job, tmp_path, "--checkpoint-dir", tmp_path / "kept", "--export", tmp_path / "w.safetensors")
+    child.send_signal(signal.SIGINT)
+    said = child.communicate(timeout=60)[1]
+    assert child.returncode == 128 + signal.SIGINT and "stopped by SIGINT after step " in said, said
+    assert not (tmp_path / "w.safetensors").exists() and len(list((tmp_path / "kept").iterdir())) == 1
+
+
+def test_two_runs_do_not_share_a_folder(job: Job, tmp_path: pathlib.Path) -> None:
+    child = begin(job, tmp_path, "--checkpoint-dir", tmp_path / "kept")
+    other = subprocess.run(words(job, 2, "--steps", 5, "--checkpoint-dir", tmp_path / "kept"), capture_output=True, text=True, timeout=120, check=False)
+    child.kill()
+    child.communicate(timeout=60)
+    assert other.returncode == 73 and f"--checkpoint-dir: another run keeps its checkpoints in {tmp_path / 'kept'}; end it" in other.stderr, other.stderr
+    run(job, 2, "--steps", 1, "--checkpoint-dir", tmp_path / "kept")
+
+
+def test_only_the_newest_are_kept(job: Job, tmp_path: pathlib.Path) -> None:
+    run(job, 2, "--steps", 7, "--checkpoint-dir", tmp_path, "--checkpoint-every", 2, "--keep-checkpoints", 2)
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["step-00000006", "step-00000007"]
+
+
+def test_what_there_is_no_checkpoint_of_is_not_exported(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def refused(*more: object) -> "tuple[int, str]":
+        done = subprocess.run(words(job, 2, "--steps", 0, "--export", tmp_path / "w.safetensors", *more), capture_output=True, text=True, timeout=120, check=False)
+        return done.returncode, done.stderr.strip()
+
+    assert refused() == (2, "autopar-run: --steps 0 exports a checkpoint; say which by --checkpoint-dir or --resume")
+    assert refused("--checkpoint-dir", tmp_path / "typo") == (66, f"autopar-run: there is no checkpoint in {tmp_path / 'typo'} to export; --checkpoint-dir names the "
+                                                                  "folder of step-<N> folders")
+    assert not list(tmp_path.iterdir())
+    assert refused("--checkpoint-dir", straight, "--resume", "step-00000008")[0] == 0
+    assert (tmp_path / "w.safetensors").exists()
+
+
+def test_a_torn_line_of_metrics_makes_room(job: Job, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "m.jsonl").write_text('{"step": 7}\n{"step": 8, "lo')
+    run(job, 2, "--steps", 2, "--metrics", tmp_path / "m.jsonl")
+    assert [json.loads(line)["step"] for line in (tmp_path / "m.jsonl").read_text().splitlines()] == [7, 0, 1]
+
+
+def test_another_data_file_is_remarked(job: Job, tmp_path: pathlib.Path) -> None:
+    run(job, 2, "--steps", 2, "--checkpoint-dir", tmp_path / "kept")
+    other = tmp_path / "other.bin"
+    np.tile(np.arange(VOCAB)[::-1], 100).astype(np.uint16).tofile(other)
+    said = run(Job(job.programs, ["--data", str(other), *job.data[2:]]), 2, "--steps", 3, "--checkpoint-dir", tmp_path / "kept")
+    assert f"it was written with --data {job.data[1]}; step 2 goes on with the samples that {other} has there" in said
 
 
 def newest_step(folder: pathlib.Path) -> int:

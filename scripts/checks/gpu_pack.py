@@ -139,6 +139,8 @@ SPEED = [
     ("bert-base inference", "bert-base", "infer", "f32", 1, 512, True, []),
     ("bert-base inference", "bert-base", "infer", "f32", 32, 512, True, []),
 ]
+#: What is no token.
+MADE_UP = {"token_type_ids": "zeros", "attention_mask": "ones"}
 #: One kernel each, on a matrix of 512 MiB; what the bytes per second of the others are held against comes first.
 KERNELS = {
     "copy": [("Identity", ["x"], {})],
@@ -191,7 +193,7 @@ def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
         autopar.compile(model, folder / artifact, bind={"batch": batch, "seq": seq}, cluster="presets:h200x1", train=train,
                         options=["--quiet", "--target", "cuda", *(["--precision", "bf16"] if dtype == "bf16" else []), *options])
         fields = ["input_ids", "attention_mask", "token_type_ids"] if name == "bert-base" else ["input_ids"] + ["labels"] * bool(train)
-        inputs = [word for field in fields for word in ("--input", f"{field}={'zeros' if field == 'token_type_ids' else 'random'}")]
+        inputs = [word for field in fields for word in ("--input", f"{field}={MADE_UP.get(field, 'random')}")]
         lines.append({"name": f"{title}, {dtype}, {batch} x {seq} tokens", "artifact": artifact, "tokens": batch * seq, "arguments": ["--init", INIT, *inputs],
                       "torch": [name, mode, dtype, str(batch), str(seq)] if has_torch else []})
     return lines

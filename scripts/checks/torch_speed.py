@@ -96,7 +96,7 @@ def make_model(size: Size) -> nn.Module:
 
 def make_inputs(size: Size, batch: int, seq: int, device: str) -> "list[Tensor]":
     ids = torch.randint(size.vocab, (batch, seq), device=device)
-    return [ids] if size.causal else [ids, torch.randint(2, (batch, seq), device=device), torch.zeros_like(ids)]
+    return [ids] if size.causal else [ids, torch.ones_like(ids), torch.zeros_like(ids)]
 
 
 def loss_of(model: nn.Module, ids: Tensor, labels: Tensor) -> Tensor:

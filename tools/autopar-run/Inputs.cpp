@@ -8,62 +8,61 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <set>
 #include <sys/stat.h>
 
 namespace autopar::tools {
 namespace {
 
+void store(DataType dtype, double value, uint8_t *out) {
+  float narrow = float(value);
+  _Float16 half = _Float16(narrow);
+  auto whole = int64_t(value); // little-endian
+  const void *bytes = dtype == DataType::F64   ? static_cast<const void *>(&value)
+                      : dtype == DataType::F32 ? static_cast<const void *>(&narrow)
+                      : dtype == DataType::F16 ? static_cast<const void *>(&half)
+                      : dtype == DataType::BF16
+                          ? static_cast<const void *>(reinterpret_cast<uint8_t *>(&narrow) + 2)
+                          : static_cast<const void *>(&whole);
+  std::memcpy(out, bytes, size_t(byteSize(dtype)));
+}
+
+bool isFloat(DataType dtype) { return dtype >= DataType::F16; }
+
 /// Integers are below `bound`.
-void storeRandom(DataType dtype, int64_t bound, std::mt19937_64 &generator, uint8_t *out) {
+double draw(DataType dtype, int64_t bound, std::mt19937_64 &generator) {
   std::normal_distribution<float> normal;
-  switch (dtype) {
-  case DataType::F64: {
-    double value = normal(generator);
-    std::memcpy(out, &value, 8);
-    return;
-  }
-  case DataType::F32: {
-    float value = normal(generator);
-    std::memcpy(out, &value, 4);
-    return;
-  }
-  case DataType::BF16: {
-    float value = normal(generator);
-    std::memcpy(out, reinterpret_cast<uint8_t *>(&value) + 2, 2);
-    return;
-  }
-  case DataType::F16: {
-    _Float16 value = _Float16(normal(generator));
-    std::memcpy(out, &value, 2);
-    return;
-  }
-  default:
-    std::memset(out, 0, size_t(byteSize(dtype)));
-    out[0] = uint8_t(generator() % uint64_t(dtype == DataType::Bool ? 2 : bound));
-  }
+  return isFloat(dtype) ? double(normal(generator))
+                        : double(generator() % uint64_t(dtype == DataType::Bool ? 2 : bound));
 }
 
 Result<runtime::NpyArray> makeInput(const runtime::TensorSpec &spec, const std::string &source) {
-  if (source != "zeros" && source != "random")
+  if (source != "zeros" && source != "ones" && source != "random")
     return runtime::readNpy(source);
   runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
-  if (source == "random") {
-    std::mt19937_64 generator(std::hash<std::string>()(spec.name));
-    int64_t bound = spec.limits ? std::clamp<int64_t>(spec.limits->most + 1, 1, 100) : 100;
-    for (int64_t at = 0; at < spec.bytes; at += byteSize(spec.dtype))
-      storeRandom(spec.dtype, bound, generator, array.bytes.data() + at);
-  }
+  if (source == "zeros")
+    return array;
+  std::mt19937_64 generator(std::hash<std::string>()(spec.name));
+  constexpr int64_t kMost = int64_t{1} << 53; // which doubles tell apart
+  // Where nothing limits the values, what every integer type holds.
+  int64_t bound = spec.limits ? std::clamp<int64_t>(spec.limits->most, 0, kMost - 1) + 1 : 100;
+  for (int64_t at = 0; at < spec.bytes; at += byteSize(spec.dtype))
+    store(spec.dtype, source == "ones" ? 1 : draw(spec.dtype, bound, generator),
+          array.bytes.data() + at);
   return array;
 }
 
 } // namespace
 
 Status setInputs(runtime::Session &session, const std::vector<std::string> &words) {
+  std::set<std::string> given;
   for (const std::string &word : words) {
     size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == word.size())
       return {StatusCode::Usage, "--input '" + word + "' is not name=file.npy"};
     std::string wanted = word.substr(0, equals);
+    if (!given.insert(wanted).second)
+      return {StatusCode::Usage, "--input gives '" + wanted + "' twice"};
     const runtime::TensorSpec *found = nullptr;
     for (const runtime::TensorSpec &spec : session.inputs())
       if (spec.name == wanted)

@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
   int32_t rank = -1;
   Status status = run(options, rank);
   if (status.isOk())
-    return 0;
+    return stopSignal() ? 128 + stopSignal() : 0;
   std::string who = rank < 0 ? "" : "[rank " + std::to_string(rank) + "] ";
   std::fprintf(stderr, "%sautopar-run: %s\n", who.c_str(), status.message().c_str());
   return status.exitCode();

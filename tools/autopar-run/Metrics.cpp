@@ -5,15 +5,35 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace autopar::tools {
+
+/// A line that a crash or a full disk cut off would hide the one behind it.
+static void dropTornLine(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return;
+  std::ifstream file(path, std::ios::binary);
+  constexpr int64_t kLongest = 1 << 20;
+  int64_t size = int64_t(std::filesystem::file_size(path, error)),
+          begin = std::max<int64_t>(0, size - kLongest);
+  std::string tail(size_t(size - begin), '\0');
+  file.seekg(begin);
+  file.read(tail.data(), std::streamsize(tail.size()));
+  size_t end = tail.rfind('\n');
+  if (file && (begin == 0 || end != std::string::npos))
+    std::filesystem::resize_file(
+        path, uintmax_t(end == std::string::npos ? 0 : begin + int64_t(end) + 1), error);
+}
 
 Result<Metrics> Metrics::open(const std::string &path, bool isRoot) {
   Metrics metrics;
   metrics.path = path;
   metrics.isRoot = isRoot;
   if (isRoot && !path.empty()) {
+    dropTornLine(path);
     metrics.file.open(path, std::ios::app);
     if (!metrics.file)
       return Status{StatusCode::CannotCreate, "cannot open " + path + ": " + std::strerror(errno)};

@@ -41,10 +41,10 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("autopar-run " AUTOPAR_VERSION));
   app.add_option("artifact", options.artifact, "the compiled.bin");
-  app.add_option(
-         "--input,-i", options.inputs,
-         "name=file.npy, the flag once for every input of the program; name=zeros and name=random "
-         "make one up")
+  app.add_option("--input,-i", options.inputs,
+                 "name=file.npy, the flag once for every input of the program; name=zeros, "
+                 "name=ones and name=random "
+                 "make one up")
       ->option_text("name=file.npy (repeated)")
       ->allow_extra_args(false);
   app.add_option("--data", options.data,
@@ -79,14 +79,17 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--checkpoint-every", options.checkpointEvery,
                  "steps between checkpoints; one is written at the end in any case")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--keep-checkpoints", options.keptCheckpoints,
+                 "remove all but the newest N once a new one is written (default: keep all)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option(
          "--resume", options.resume,
          "auto: the newest whole checkpoint, or a new start when there is none; none: a new "
-         "start; or a step-<N> folder")
+         "start; or a step-<N> folder, its path or its name in --checkpoint-dir")
       ->capture_default_str();
   app.add_option("--export", options.exportFile,
                  "write the trained parameters to this .safetensors file at the end; with "
-                 "--steps 0: those of the checkpoint");
+                 "--steps 0: those of the checkpoint, without running");
   app.add_option("--metrics", options.metrics, "append one JSON line per step to this file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");

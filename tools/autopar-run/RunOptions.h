@@ -22,6 +22,7 @@ struct RunOptions {
   std::string onNan = "stop"; ///< stop or skip
   std::string checkpointFolder;
   int64_t checkpointEvery = 0; ///< steps; 0: only at the end
+  int64_t keptCheckpoints = 0; ///< the newest; 0: all
   std::string resume = "auto"; ///< auto, none, or a step-<N> folder
   std::string exportFile;      ///< .safetensors
   std::string metrics;         ///< JSON lines

@@ -11,13 +11,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 namespace autopar::tools {
 namespace {
 
-volatile std::sig_atomic_t stopSignal = 0;
+volatile std::sig_atomic_t askedToStop = 0;
+int stoppedBy = 0;
 
-void askToStop(int number) { stopSignal = number; }
+void askToStop(int number) { askedToStop = number; }
 
 class Run {
 public:
@@ -32,6 +34,7 @@ private:
   bool isRoot, trains;
   std::unique_ptr<runtime::DataSource> data, evalData;
   int64_t first = 0, saved = -1; ///< steps
+  std::shared_ptr<void> lock;    ///< of the folder of checkpoints
   int64_t samplesPerStep = 0, tokensPerStep = 0, evalBatches = 0;
 
   void say(const std::string &text) const {
@@ -40,10 +43,13 @@ private:
   }
   Status checkOptions() const;
   Status prepareData();
+  Status prepare();
   Status resume();
   Status checkValues();
+  Result<std::optional<runtime::LoadedCheckpoint>> loadCheckpoint();
+  void remarkOnData(const runtime::LoadedCheckpoint &loaded) const;
   Status save(int64_t step);
-  Result<bool> wantsToStop();
+  Result<int> signalToStop();
   Status prepareEvaluation();
   bool isEvaluatedAfter(int64_t step) const;
   Status evaluate(Metrics &metrics, int64_t step);
@@ -59,8 +65,18 @@ Status Run::checkOptions() const {
                             "compile it with --train");
   if (options.checkpointFolder.empty() && options.checkpointEvery > 0)
     return usage("--checkpoint-every needs --checkpoint-dir");
+  if (options.checkpointFolder.empty() && options.keptCheckpoints > 0)
+    return usage("--keep-checkpoints needs --checkpoint-dir");
+  if (!trains && (options.onNan != "stop" || options.resume != "auto"))
+    return usage("--on-nan and --resume are for programs that were compiled with --train");
+  if (options.data.empty() && (options.inOrder || options.tokenType != "u16"))
+    return usage("--in-order and --token-type say how --data is read; give it, or leave them out");
   if (options.steps == 0 && options.exportFile.empty())
     return usage("--steps 0 runs nothing; it goes with --export");
+  bool hasCheckpoint =
+      options.resume != "none" && (options.resume != "auto" || !options.checkpointFolder.empty());
+  if (options.steps == 0 && !hasCheckpoint)
+    return usage("--steps 0 exports a checkpoint; say which by --checkpoint-dir or --resume");
   return Status::ok();
 }
 
@@ -150,21 +166,39 @@ Status Run::checkValues() {
   return all->empty() ? Status::ok() : Status::badInput(*all);
 }
 
-Status Run::resume() {
+/// The one that the options ask for, if any.
+Result<std::optional<runtime::LoadedCheckpoint>> Run::loadCheckpoint() {
+  using Loaded = std::optional<runtime::LoadedCheckpoint>;
   if (options.resume == "none" || (options.resume == "auto" && options.checkpointFolder.empty()))
-    return Status::ok();
-  std::optional<runtime::LoadedCheckpoint> loaded;
-  if (options.resume == "auto") {
-    auto newest = runtime::loadNewestCheckpoint(session, options.checkpointFolder);
-    if (!newest)
-      return newest.status();
-    loaded = newest.take();
-  } else {
-    auto one = runtime::loadCheckpoint(session, options.resume);
-    if (!one)
-      return one.status();
-    loaded = one.take();
-  }
+    return Loaded();
+  if (options.resume == "auto")
+    return runtime::loadNewestCheckpoint(session, options.checkpointFolder);
+  std::error_code error;
+  std::string inFolder = options.checkpointFolder + "/" + options.resume;
+  bool isName = !options.checkpointFolder.empty() &&
+                !std::filesystem::exists(options.resume, error) &&
+                std::filesystem::exists(inFolder, error);
+  auto one = runtime::loadCheckpoint(session, isName ? inFolder : options.resume);
+  return one ? Result<Loaded>(Loaded(one.take())) : Result<Loaded>(one.status());
+}
+
+/// Steps count samples of one file.
+void Run::remarkOnData(const runtime::LoadedCheckpoint &loaded) const {
+  auto written = loaded.info.notes.find("data");
+  if (written != loaded.info.notes.end() && !written->second.empty() && !options.data.empty() &&
+      written->second != options.data)
+    say("remark: it was written with --data " + written->second + "; step " +
+        std::to_string(first) + " goes on with the samples that " + options.data + " has there");
+}
+
+Status Run::resume() {
+  auto found = loadCheckpoint();
+  if (!found)
+    return found.status();
+  std::optional<runtime::LoadedCheckpoint> loaded = found.take();
+  if (!loaded && options.steps == 0)
+    return Status::noInput("there is no checkpoint in " + options.checkpointFolder +
+                           " to export; --checkpoint-dir names the folder of step-<N> folders");
   if (!loaded)
     return Status::ok();
   if (!loaded->remarks.empty())
@@ -176,6 +210,7 @@ Status Run::resume() {
                             "; the samples would come in another order with --seed " +
                             std::to_string(options.seed));
   say("going on from " + loaded->path);
+  remarkOnData(*loaded);
   if (options.exportFile.empty() && options.steps > 0 && options.steps <= first)
     say("remark: it has all " + std::to_string(options.steps) +
         " steps already; --steps says how "
@@ -187,19 +222,22 @@ Status Run::save(int64_t step) {
   if (options.checkpointFolder.empty() || step == saved)
     return Status::ok();
   saved = step;
-  return runtime::saveCheckpoint(
+  AUTOPAR_RETURN_IF_ERROR(runtime::saveCheckpoint(
       session, options.checkpointFolder,
-      {step, {{"seed", std::to_string(options.seed)}, {"data", options.data}}});
+      {step, {{"seed", std::to_string(options.seed)}, {"data", options.data}}}));
+  return isRoot && options.keptCheckpoints > 0
+             ? runtime::keepNewestCheckpoints(options.checkpointFolder, options.keptCheckpoints)
+             : Status::ok();
 }
 
-/// Rank 0 decides for all, so that all stop after the same step.
-Result<bool> Run::wantsToStop() {
+/// Rank 0 decides for all, so that all stop after the same step. 0: go on.
+Result<int> Run::signalToStop() {
   if (!trains || options.checkpointFolder.empty())
-    return stopSignal != 0;
-  auto answer = session.broadcastText(stopSignal ? "stop" : "");
+    return 0;
+  auto answer = session.broadcastText(std::to_string(int(askedToStop)));
   if (!answer)
     return answer.status();
-  return !answer->empty();
+  return std::stoi(*answer);
 }
 
 std::string Run::rate(double ms) const {
@@ -233,15 +271,28 @@ Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
     line.step(step + 1, metrics.text(), ms, rate(ms));
     if (options.checkpointEvery > 0 && (step + 1) % options.checkpointEvery == 0)
       AUTOPAR_RETURN_IF_ERROR(save(step + 1));
-    auto stop = wantsToStop();
-    if (!stop)
-      return stop.status();
-    if (*stop) {
+    auto signal = signalToStop();
+    if (!signal)
+      return signal.status();
+    if (*signal) {
       AUTOPAR_RETURN_IF_ERROR(save(step + 1));
+      stoppedBy = *signal;
       return Status::ok();
     }
   }
   return save(std::max(first, options.steps));
+}
+
+/// Where results go, before any of them is there.
+Status Run::prepare() {
+  AUTOPAR_RETURN_IF_ERROR(prepareDestinations(options));
+  if (options.checkpointFolder.empty())
+    return Status::ok();
+  auto own = runtime::lockCheckpoints(options.checkpointFolder);
+  if (!own)
+    return own.status().at("--checkpoint-dir");
+  lock = own.take();
+  return Status::ok();
 }
 
 Status Run::run(std::vector<double> &stepMs) {
@@ -252,7 +303,7 @@ Status Run::run(std::vector<double> &stepMs) {
   if (options.data.size() > 0 && options.steps > 0)
     AUTOPAR_RETURN_IF_ERROR(checkValues());
   if (isRoot)
-    AUTOPAR_RETURN_IF_ERROR(prepareDestinations(options));
+    AUTOPAR_RETURN_IF_ERROR(prepare());
   if (trains && !options.checkpointFolder.empty()) {
     std::signal(SIGTERM, askToStop);
     std::signal(SIGINT, askToStop);
@@ -267,8 +318,15 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!metrics)
     return metrics.status();
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
+  int64_t done = first + int64_t(stepMs.size());
   if (trains && !stepMs.empty())
-    say("step " + std::to_string(first + int64_t(stepMs.size())) + ": " + metrics->text());
+    say("step " + std::to_string(done) + ": " + metrics->text());
+  if (stoppedBy) {
+    say("stopped by " + std::string(stoppedBy == SIGINT ? "SIGINT" : "SIGTERM") + " after step " +
+        std::to_string(done) + " of " + std::to_string(options.steps) +
+        "; the same command goes on from there");
+    return Status::ok();
+  }
   return options.exportFile.empty() ? Status::ok()
                                     : runtime::exportSafetensors(session, options.exportFile);
 }
@@ -279,5 +337,7 @@ Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoo
                 std::vector<double> &stepMs) {
   return Run(session, options, isRoot).run(stepMs);
 }
+
+int stopSignal() { return stoppedBy; }
 
 } // namespace autopar::tools

@@ -12,8 +12,11 @@ namespace autopar::tools {
 
 /// Runs the steps that the options ask for; `stepMs` gets the time of each. A checkpoint to go on
 /// from is loaded first, and one is written every so often, at the end, and on SIGTERM or SIGINT
-/// before a clean exit.
+/// (which then is stopSignal(), on all ranks).
 Status runSteps(runtime::Session &session, const RunOptions &options, bool isRoot,
                 std::vector<double> &stepMs);
+
+/// The signal that ended runSteps() early, behind a checkpoint; 0: none.
+int stopSignal();
 
 } // namespace autopar::tools

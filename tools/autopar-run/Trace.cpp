@@ -3,10 +3,13 @@
 #include "Report.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace autopar::tools {
 namespace {
@@ -35,9 +38,11 @@ void writeNames(std::ofstream &file, int32_t rank) {
 
 Status writeTrace(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks,
                   const std::string &path) {
-  std::ofstream file(path);
+  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  std::ofstream file(temporary);
   if (!file)
-    return {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
+    return {StatusCode::CannotCreate, "cannot create " + temporary + ": " + std::strerror(errno)};
+  std::shared_ptr<void> cleanUp(nullptr, [&](void *) { unlink(temporary.c_str()); });
   int64_t origin = std::numeric_limits<int64_t>::max();
   for (const runtime::RankEvents &rank : ranks)
     for (const runtime::ExecutionEvent &event : *rank.events)
@@ -66,7 +71,9 @@ Status writeTrace(const artifact::Reader &reader, const std::vector<runtime::Ran
   }
   file << ordered_json{{"ph", "M"}, {"name", "trace_end"}, {"pid", 0}} << "\n]}\n";
   if (!file.flush())
-    return Status::ioError("cannot write " + path + ": " + std::strerror(errno));
+    return Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
+  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+    return {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
   return Status::ok();
 }
 

@@ -7,6 +7,7 @@
 #include "autopar/Runtime/Session.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -39,6 +40,13 @@ Result<std::optional<LoadedCheckpoint>> loadNewestCheckpoint(Session &session,
 /// Loads the checkpoint `path` (a step-<N> folder); NoInput or BadInput when it is not there or not
 /// whole.
 Result<LoadedCheckpoint> loadCheckpoint(Session &session, const std::string &path);
+
+/// Removes all but the `count` newest checkpoints of `folder`; one process calls it.
+Status keepNewestCheckpoints(const std::string &folder, int64_t count);
+
+/// Keeps other runs from writing into `folder`, which must be there, as long as what is returned
+/// lives. CannotCreate where another process has it.
+Result<std::shared_ptr<void>> lockCheckpoints(const std::string &folder);
 
 /// Writes every trained parameter as one whole tensor of a single safetensors file; all ranks call
 /// it.

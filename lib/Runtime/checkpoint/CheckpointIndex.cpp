@@ -101,6 +101,10 @@ std::string checkpointName(int64_t step) {
   return "step-" + std::string(number.size() < 8 ? 8 - number.size() : 0, '0') + number;
 }
 
+bool isCheckpointName(const std::string &name) {
+  return name.rfind("step-", 0) == 0 && name.find('.') == std::string::npos;
+}
+
 std::string CheckpointIndex::toJson() const {
   json value = toValue(*this);
   std::string text = value.dump();

@@ -48,5 +48,7 @@ struct CheckpointIndex {
 constexpr const char *kIndexName = "index.json";
 /// "step-00000200"
 std::string checkpointName(int64_t step);
+/// Of one that is whole; what is being written, or left by a crash, has ".partial" behind it.
+bool isCheckpointName(const std::string &name);
 
 } // namespace autopar::runtime

@@ -47,24 +47,26 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
 
 Status exportSafetensors(Session &session, const std::string &path) {
   std::string folder = path + ".pieces";
-  AUTOPAR_RETURN_IF_ERROR(saveCheckpoint(session, folder, {}));
+  std::string from = folder + "/" + checkpointName(0);
+  Status saved = saveCheckpoint(session, folder, {});
   if (!session.hasOutputs())
-    return Status::ok();
+    return saved;
+  std::shared_ptr<void> cleanUp(nullptr, [&](void *) {
+    for (const std::string &left : {from + ".partial", from, folder})
+      (void)removeFolder(left);
+  });
+  AUTOPAR_RETURN_IF_ERROR(saved);
   // What an optimizer keeps has no source; parameters have one.
   std::set<std::string> parameters;
   for (const artifact::Port *port : session.reader().ports())
     if (port->role == artifact::Role::State && port->source.kind != artifact::SourceKind::None)
       parameters.insert(port->name);
-  std::string from = folder + "/" + checkpointName(0);
   auto file = MappedFile::open(from + "/" + kIndexName);
   if (!file)
     return file.status();
   auto *text = reinterpret_cast<const char *>((*file)->data());
   auto index = CheckpointIndex::fromJson(std::string(text, text + (*file)->size()));
-  Status status = index ? writeWhole(*index, from, path, parameters) : index.status();
-  (void)removeFolder(from);
-  (void)removeFolder(folder);
-  return status;
+  return index ? writeWhole(*index, from, path, parameters) : index.status();
 }
 
 } // namespace autopar::runtime

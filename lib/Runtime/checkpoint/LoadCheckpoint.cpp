@@ -92,8 +92,8 @@ Result<std::string> chooseNewest(const Session &session, const std::string &fold
   std::vector<std::string> names = listFolder(folder);
   std::string remarks;
   for (auto at = names.rbegin(); at != names.rend(); ++at) {
-    if (at->rfind("step-", 0) != 0 || at->find('.') != std::string::npos)
-      continue; // .partial: never committed
+    if (!isCheckpointName(*at))
+      continue;
     std::string path = folder + "/" + *at;
     auto index = readIndex(path);
     Status status = index ? index->verifyFiles(path) : index.status();

@@ -2,13 +2,13 @@
 // NumPy's .npy files.
 #include "autopar/Runtime/Npy.h"
 
+#include "MappedFile.h"
 #include "autopar/Artifact/Verify.h"
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <unistd.h>
 
@@ -93,16 +93,14 @@ Result<NpyView> viewNpy(const uint8_t *bytes, size_t size) {
 }
 
 Result<NpyArray> readNpy(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
+  auto file = MappedFile::open(path);
   if (!file)
-    return Status::noInput("cannot open " + path + ": " + std::strerror(errno));
-  std::vector<uint8_t> all((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
-  auto view = viewNpy(all.data(), all.size());
+    return file.status();
+  auto view = viewNpy((*file)->data(), (*file)->size());
   if (!view)
     return view.status().at(path);
   NpyArray array{view->dtype, view->shape, {}};
-  array.bytes.assign(view->data, static_cast<const uint8_t *>(all.data()) + all.size());
+  array.bytes.assign(view->data, (*file)->data() + (*file)->size());
   return array;
 }
 
