@@ -76,6 +76,19 @@ TEST(Constraints, AMeshFromAFlagSurvivesAsText) {
   EXPECT_EQ(again->mesh().size(), 2u);
 }
 
+TEST(Constraints, SaysWhatIsLeftForASearchOfShardings) {
+  auto demands = Constraints::parse(
+      "test", "mesh=a=2, stages=2, zero=1, batch-axis=a, fc: stage 1, w: [a, -], v: not [a]");
+  ASSERT_TRUE(demands.isOk()) << demands.status().message();
+  EXPECT_FALSE(demands->checkOfShardings().isOk());
+  Constraints left = demands->ofShardings();
+  EXPECT_EQ(left.toText(), "batch-axis=a, zero=1, v: not [a], w: [a, -]");
+  EXPECT_TRUE(left.checkOfShardings().isOk());
+  EXPECT_EQ(Constraints::parse("test", "zero=1, fc: stage 1")->checkOfShardings().message(),
+            "test \"zero=1, fc: stage 1\" at character 9: the stage of \"fc\" is decided before "
+            "shardings are searched, by autopar-cut-stages");
+}
+
 TEST(Degrees, BecomeDemands) {
   auto degrees = Degrees::fromJson(
       R"({"kind": "degrees", "version": 1, "data": 8, "tensor": 4, "pipeline": 2, "micro_batch": 2,
