@@ -171,8 +171,11 @@ Value ElementEmitter::evaluate(OpBuilder &builder, Value value, SmallVector<Affi
   if (auto found = memo.find(key); found != memo.end() && isVisible(found->second, builder))
     return found->second;
   Value result;
-  if (auto kept = keptValues.find(value);
-      kept != keptValues.end() && plan.isCurrentPoint(index, shapeOf(value))) {
+  if (auto known = assumed.find(value); known != assumed.end()) {
+    result =
+        arith::ConstantOp::create(builder, loc, builder.getBoolAttr(known->second)).getResult();
+  } else if (auto kept = keptValues.find(value);
+             kept != keptValues.end() && plan.isCurrentPoint(index, shapeOf(value))) {
     result = loadAt(builder, kept->second);
   } else if (Value memref = memrefs.lookup(value)) {
     result = loadInput(builder, value, memref, index);

@@ -77,6 +77,9 @@ public:
   /// From now on this read of an input takes the copy in `kept`.
   void keepRead(const PlannedRead &read, KeptElements kept) { keptReads.push_back({read, kept}); }
   bool isKept(Value value) const { return keptValues.contains(value); }
+  /// From now on a condition holds, or does not, everywhere.
+  void assume(Value condition, bool holds) { assumed[condition] = holds; }
+  void stopAssuming() { assumed.clear(); }
 
   const KernelPlan &plan;
   const GroupBody &body;
@@ -97,6 +100,7 @@ private:
   DenseMap<Value, AffineExpr> known;
   DenseMap<Operation *, RowState> states;
   DenseMap<Value, KeptElements> keptValues;
+  DenseMap<Value, bool> assumed;
   SmallVector<std::pair<PlannedRead, KeptElements>> keptReads;
   std::map<std::pair<void *, std::vector<const void *>>, Value> memo;
 };

@@ -2,6 +2,7 @@
 // Element formulas of the elementwise operations: unary, binary, compare, select, cast. Semantics
 // are those of ONNX and NumPy: NaN propagates through max and min, integer division truncates,
 // halves round to even.
+#include "ExponentSign.h"
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
 
@@ -140,6 +141,8 @@ struct UnaryModel : ElementLoweringOpInterface::ExternalModel<UnaryModel, UnaryO
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     auto unary = cast<UnaryOp>(op);
     Scalars scalars(builder, op->getLoc(), unary.getType().getElementType());
+    if (unary.getKind() == UnaryKind::Exp && hasNoPositiveExponent(unary))
+      return emitExpOfNegative(scalars, loader.load(builder, 0));
     return emitUnary(scalars, unary.getKind(), loader.load(builder, 0));
   }
   int64_t getElementCost(Operation *op) const {

@@ -5,105 +5,15 @@
 // too: until the next pass they wait in shared memory, where each thread has its own. What the
 // members have summed up is joined by shuffles within a warp and through shared memory between
 // warps, with one barrier per stage.
-#include "GpuThreads.h"
+#include "GpuRowEmitter.h"
 #include "LoopNest.h"
 #include "LoweringModels.h"
-#include "RowTeam.h"
-#include "ScalarArithmetic.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 
-namespace {
-
 /// Sums of columns that a thread has at most: they are joined through shared memory.
-constexpr size_t kMostColumnSums = 8;
-
-class GpuRowEmitter {
-public:
-  GpuRowEmitter(KernelFrame &kernel, ElementEmitter &emitter)
-      : kernel(kernel), emitter(emitter), plan(emitter.plan), loc(emitter.loc) {}
-
-  GpuGrid emit();
-
-private:
-  struct Running {
-    ElementLoweringOpInterface op;
-    int64_t pass;
-    size_t firstCarried, carriedCount;
-  };
-  /// An input of which each point reads its own element.
-  struct RowInput {
-    Value input;
-    KeptElements shared; ///< where its elements wait once they have been read
-    bool isRead = false; ///< by this pass
-  };
-  using EmitElement =
-      function_ref<SmallVector<Value>(OpBuilder &, Value inside, ValueRange carried)>;
-
-  void divide();
-  /// Whether the kernel sums up rows in one pass and stores nothing else.
-  bool reducesOnly() const {
-    return plan.stageCount == 1 && llvm::all_of(plan.outputs, [](const PlannedOutput &output) {
-             return output.isRowLevel;
-           });
-  }
-  /// Static shared memory through which the warps of a block hand their sums to each other, at
-  /// most: a pass has up to two.
-  int64_t sumBytes() const {
-    int64_t bytes = 0;
-    for (const PlannedRowOp &row : plan.rowOps)
-      bytes += 2 * ElementLoweringOpInterface(row.op).getRowPassCount() * team.warps * 8;
-    return bytes;
-  }
-  int64_t columnBlocks() const {
-    return llvm::divideCeil(plan.loops[plan.columnLoop].extent, kWarpThreads * team.columns);
-  }
-  /// Says which of the thread's columns is meant from here on.
-  void bindColumn(OpBuilder &builder, int64_t number);
-  Value locate(OpBuilder &builder);
-  void findRowInputs();
-  void keepRowInputs(OpBuilder &builder);
-  void readKeptRowInputs();
-  void emitRow(OpBuilder &builder);
-  void emitStage(OpBuilder &builder, int64_t stage);
-  SmallVector<Value> overRow(OpBuilder &builder, ValueRange carried, EmitElement body);
-  SmallVector<Value> emitRound(OpBuilder &builder, Value round, bool isWhole, ValueRange carried,
-                               EmitElement body);
-  SmallVector<Value> overColumns(OpBuilder &builder, ValueRange values,
-                                 function_ref<SmallVector<Value>(ValueRange own)> body);
-  SmallVector<Value> join(OpBuilder &builder, Running &running, ValueRange sums);
-  SmallVector<Value> readJoined(OpBuilder &builder, const Running &running, ValueRange buffers,
-                                ValueRange sums);
-  void finish(OpBuilder &builder, ArrayRef<Running> passes, ValueRange joined, ValueRange sums);
-  Value storesRow(OpBuilder &builder);
-  void storeRowResults(OpBuilder &builder);
-  void emitResults(OpBuilder &builder);
-  bool storesWhereJoined() const { return team.kind == RowTeam::Kind::Column && reducesOnly(); }
-  Value both(OpBuilder &builder, Value a, Value b) {
-    return a && b ? arith::AndIOp::create(builder, loc, a, b).getResult() : a ? a : b;
-  }
-  Value compare(OpBuilder &builder, Value index, int64_t limit) {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index,
-                                 indexConstant(builder, loc, limit));
-  }
-  bool isShared() const { return team.members() > 1; }
-  bool throughMemory() const { return team.warps > 1 && isShared(); }
-
-  KernelFrame &kernel;
-  ElementEmitter &emitter;
-  const KernelPlan &plan;
-  Location loc;
-  SmallVector<unsigned> outerLoops, innerLoops;
-  int64_t rowLength = 1, rowCount = 1;
-  RowTeam team;
-  SmallVector<RowInput> rowInputs; ///< that are still read from where they came
-  int64_t sharedBytes = 0;         ///< that rows wait in
-  Value lane, warp;                ///< of the thread: in its warp, and of the warp in its team
-  Value member;                    ///< position of the thread in its team
-  Value firstColumn;               ///< of the thread, in column teams
-  Value hasColumn;                 ///< whether it exists; null: always
-};
+static constexpr size_t kMostColumnSums = 8;
 
 void GpuRowEmitter::divide() {
   int64_t columns = 0;
@@ -145,7 +55,7 @@ void GpuRowEmitter::bindColumn(OpBuilder &builder, int64_t number) {
 Value GpuRowEmitter::locate(OpBuilder &builder) {
   Value thread = emitThreadIndex(builder, loc), block = emitBlockIndex(builder, loc);
   Value warpSize = indexConstant(builder, loc, kWarpThreads);
-  lane = arith::RemUIOp::create(builder, loc, thread, warpSize);
+  lane = emitLaneIndex(builder, loc);
   warp = arith::DivUIOp::create(builder, loc, thread, warpSize);
   SmallVector<int64_t> extents =
       llvm::map_to_vector(outerLoops, [&](unsigned loop) { return plan.loops[loop].extent; });
@@ -247,6 +157,7 @@ void GpuRowEmitter::readKeptRowInputs() {
 
 void GpuRowEmitter::emitRow(OpBuilder &builder) {
   findRowInputs();
+  findMark(builder);
   bool storesRows =
       llvm::any_of(plan.outputs, [](const PlannedOutput &output) { return !output.isRowLevel; });
   for (int64_t stage = 0; stage < plan.stageCount; ++stage) {
@@ -360,6 +271,10 @@ void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
     int64_t pass = stage - row.firstStage;
     if (pass < 0 || pass >= op.getRowPassCount())
       continue;
+    if (isOfMark(op)) {
+      sumMarked(builder, op);
+      continue;
+    }
     SmallVector<Value> start = op.emitRowStart(builder, pass);
     passes.push_back({op, pass, starts.size(), start.size()});
     llvm::append_range(starts, start);
@@ -492,6 +407,10 @@ void GpuRowEmitter::emitResults(OpBuilder &builder) {
   }
   if (llvm::all_of(plan.outputs, isRowLevel))
     return;
+  storesMarked() ? storeMarkedRow(builder) : storeRow(builder);
+}
+
+void GpuRowEmitter::storeRow(OpBuilder &builder) {
   overRow(builder, {}, [&](OpBuilder &inner, Value inside, ValueRange) {
     emitWhere(inner, loc, both(inner, inside, hasColumn), [&](OpBuilder &store) {
       for (const PlannedOutput &output : plan.outputs)
@@ -501,8 +420,6 @@ void GpuRowEmitter::emitResults(OpBuilder &builder) {
     return SmallVector<Value>();
   });
 }
-
-} // namespace
 
 GpuGrid autopar::emitGpuRows(KernelFrame &kernel, ElementEmitter &emitter) {
   return GpuRowEmitter(kernel, emitter).emit();

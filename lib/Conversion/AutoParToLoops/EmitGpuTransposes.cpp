@@ -97,7 +97,7 @@ GpuGrid GpuTransposeEmitter::emit() {
     grid.blocks *= std::max<int64_t>(extent, 1);
 
   Value thread = emitThreadIndex(builder, loc), warpSize = indexConstant(builder, loc, side);
-  lane = arith::RemUIOp::create(builder, loc, thread, warpSize);
+  lane = emitLaneIndex(builder, loc);
   warp = arith::DivUIOp::create(builder, loc, thread, warpSize);
   SmallVector<Value> indices = emitDelinearize(builder, loc, emitBlockIndex(builder, loc), extents);
   for (auto [loop, index] : llvm::zip(outer, indices))

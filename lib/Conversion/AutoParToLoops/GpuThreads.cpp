@@ -25,6 +25,10 @@ Value autopar::emitGridIndex(OpBuilder &builder, Location loc, int64_t threadsPe
   return arith::AddIOp::create(builder, loc, first, emitThreadIndex(builder, loc));
 }
 
+Value autopar::emitLaneIndex(OpBuilder &builder, Location loc) {
+  return gpu::LaneIdOp::create(builder, loc, builder.getIndexAttr(kWarpThreads));
+}
+
 int64_t autopar::sharedBytesOf(int64_t elements, Type elementType) {
   int64_t bytes = elements * getStorageType(elementType).getIntOrFloatBitWidth() / 8;
   return llvm::alignTo(bytes, 16);

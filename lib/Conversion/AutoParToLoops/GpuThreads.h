@@ -24,6 +24,9 @@ struct GpuGrid {
 Value emitThreadIndex(OpBuilder &builder, Location loc);
 Value emitBlockIndex(OpBuilder &builder, Location loc);
 Value emitGridIndex(OpBuilder &builder, Location loc, int64_t threadsPerBlock);
+/// Position of the thread in its warp. A register of its own, not the rest of a division: LLVM
+/// would make bits of sums of the rest, and lose what neighbouring addresses have in common.
+Value emitLaneIndex(OpBuilder &builder, Location loc);
 
 /// Shared memory that a block has on every GPU without asking for more.
 constexpr int64_t kSharedBytes = 48 * 1024;

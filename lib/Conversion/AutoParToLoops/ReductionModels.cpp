@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row operations: reduce, arg_reduce, softmax, normalize, as passes over a row. Sums may be
 // reassociated, because a loop that may not is not vectorized; maxima of reductions propagate NaN.
+#include "ExponentSign.h"
 #include "LoweringModels.h"
 #include "ReduceArithmetic.h"
 
@@ -122,12 +123,6 @@ struct SoftmaxModel : ElementLoweringOpInterface::ExternalModel<SoftmaxModel, So
   static Scalars scalarsOf(Operation *op, OpBuilder &builder) {
     return Scalars(builder, op->getLoc(), elementTypeOf(op->getResult(0)));
   }
-  /// Arguments are at most 0, where the cheaper form differs only below the normal range and
-  /// nothing overflows.
-  static Value emitExp(Scalars &s, Value x) {
-    return math::ExpOp::create(s.builder, s.loc, x,
-                               arith::FastMathFlags::afn | arith::FastMathFlags::ninf);
-  }
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     Scalars s = scalarsOf(op, builder);
     Value element = loader.rowElement(builder), total = loader.rowValues()[0];
@@ -139,7 +134,7 @@ struct SoftmaxModel : ElementLoweringOpInterface::ExternalModel<SoftmaxModel, So
       return loader.load(builder, 0);
     Scalars s = scalarsOf(op, builder);
     Value shifted = s.sub(loader.rowElement(builder), loader.rowValues()[0]);
-    return cast<SoftmaxOp>(op).getLog() ? shifted : emitExp(s, shifted);
+    return cast<SoftmaxOp>(op).getLog() ? shifted : emitExpOfNegative(s, shifted);
   }
   SmallVector<Value> emitRowStart(Operation *op, OpBuilder &builder, int64_t pass) const {
     Scalars s = scalarsOf(op, builder);
@@ -154,7 +149,7 @@ struct SoftmaxModel : ElementLoweringOpInterface::ExternalModel<SoftmaxModel, So
     Scalars s = scalarsOf(op, builder);
     if (pass == 0)
       return {s.maxRelaxed(accumulators[0], element)};
-    Value term = cast<SoftmaxOp>(op).getLog() ? emitExp(s, element) : element;
+    Value term = cast<SoftmaxOp>(op).getLog() ? emitExpOfNegative(s, element) : element;
     return {s.addRelaxed(accumulators[0], term)};
   }
   SmallVector<Value> emitRowCombine(Operation *op, OpBuilder &builder, int64_t pass,

@@ -17,10 +17,11 @@ std::unique_ptr<mlir::MLIRContext> createCudaKernelContext();
 mlir::OwningOpRef<mlir::ModuleOp> lowerToNvvm(const Unit &unit, mlir::MLIRContext &context,
                                               const std::string &dataLayout);
 
-// PositionBounds.cpp
-/// No position of `kernel` is known to become larger than this, in either direction, when it is
-/// launched with `grid`. What is read from memory or carried by a loop counts as small.
-uint64_t largestPosition(mlir::func::FuncOp kernel, llvm::ArrayRef<int64_t> grid);
+// WidePositions.cpp
+/// Gives `kernel` positions of 32 bits where it can: buffers of more elements than those count are
+/// read at a place of 64 bits (a row's) and one of 32 bits behind it. Returns the bits of the
+/// positions that are left.
+unsigned narrowPositions(mlir::func::FuncOp kernel, llvm::ArrayRef<int64_t> grid);
 
 // EmitPtx.cpp
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createPtxMachine();

@@ -42,27 +42,6 @@ void markPositions(func::FuncOp kernel) {
   });
 }
 
-/// Positions of 32 bits, which GPUs compute with, do where no buffer has more elements, none is
-/// known to become larger on the way (the points of a sum over an outer product are more than there
-/// are elements), and none of them becomes a wider number (the global index that random numbers are
-/// drawn from).
-bool fitsNarrowIndex(func::FuncOp kernel) {
-  constexpr int64_t most = int64_t{1} << 30;
-  for (Type type : kernel.getArgumentTypes())
-    if (cast<MemRefType>(type).getNumElements() > most)
-      return false;
-  auto grid = kernel->getAttrOfType<DenseI64ArrayAttr>("autopar.grid").asArrayRef();
-  if (grid[0] * grid[1] > most || largestPosition(kernel, grid) > most * 2 - 1)
-    return false;
-  return !kernel
-              .walk([](Operation *op) {
-                bool isCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
-                return isCast && op->getResult(0).getType().isInteger(64) ? WalkResult::interrupt()
-                                                                          : WalkResult::advance();
-              })
-              .wasInterrupted();
-}
-
 /// Shared buffers of the kernel become globals of the module; one of no elements is the dynamic
 /// shared memory, which a module only declares.
 void outlineShared(func::FuncOp kernel) {
@@ -150,9 +129,9 @@ OwningOpRef<ModuleOp> lowerToNvvm(const Unit &unit, MLIRContext &context,
   if (!module)
     return nullptr;
   auto kernel = module->lookupSymbol<func::FuncOp>(unit.name);
-  unsigned indexBits = fitsNarrowIndex(kernel) ? 32 : 64;
   SmallVector<int64_t> grid(
       cast<DenseI64ArrayAttr>(kernel->removeAttr("autopar.grid")).asArrayRef());
+  unsigned indexBits = narrowPositions(kernel, grid);
   bool fewBlocks = static_cast<bool>(kernel->removeAttr("autopar.few_blocks"));
   markPositions(kernel);
   outlineShared(kernel);
