@@ -158,6 +158,8 @@ void expand(Operation *op, bool isCuda) {
   ImplicitLocOpBuilder builder(op->getLoc(), op);
   if (auto both = dyn_cast<math::SincosOp>(op))
     return expandSinCos(both, builder);
+  if (isCuda && isa<math::TanhOp, math::ErfOp>(op) && replaceDistribution(op, isa<math::ErfOp>(op)))
+    return;
   Type element = getElementTypeOrSelf(op->getResult(0).getType());
   if (auto power = dyn_cast<math::IPowIOp>(op)) {
     op->getResult(0).replaceAllUsesWith(expandIntegerPower(power, builder));
