@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 using namespace autopar::test;
@@ -289,6 +290,29 @@ TEST(DataMovement, ReshapeBetweenFormulas) {
                        return at(x, {(i / 8 % 2) * 3 + i / 16, i % 8});
                      }),
               0, "reshape");
+}
+
+/// On a GPU a thread has several elements of such rows; the last block may not have all of them.
+TEST(DataMovement, RowsOfOddLength) {
+  for (int64_t rows : {513, 1024})
+    for (const std::string type : {"f32", "bf16"}) {
+      int64_t columns = type == "f32" ? 517 : 1029;
+      Tensor x = makeTensor(type, {rows, columns + 3}, -8, 8);
+      for (double &value : x.data) // values that bf16 holds
+        value = std::round(value * 4) / 4;
+      Tensor y{type, {rows, columns}, {}};
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          y.data.push_back(-x.data[r * (columns + 3) + c + 2]);
+      auto results = runProgram(
+          "func.func @f(%x: " + x.mlirType() + ") -> " + y.mlirType() +
+              " {\n  %s = autopar.slice %x starts [0, 2] steps [1, 1] : " + x.mlirType() + " -> " +
+              y.mlirType() + "\n  %y = autopar.unary neg %s : " + y.mlirType() +
+              "\n  return %y : " + y.mlirType() + "\n}\n",
+          {x}, true);
+      ASSERT_EQ(results.size(), 1u);
+      expectClose(results[0], y.data, 0, type);
+    }
 }
 
 } // namespace

@@ -142,15 +142,19 @@ SmallVector<Value> autopar::emitWarpCombine(OpBuilder &builder, Location loc, Va
   return joined;
 }
 
-int64_t autopar::chooseVectorWidth(const ElementEmitter &emitter, int64_t extent,
-                                   int64_t leastElements) {
+int64_t autopar::elementsOfVector(const ElementEmitter &emitter, int64_t leastElements) {
   int64_t bytes = 4;
   for (Value value : llvm::concat<const Value>(emitter.body.inputs, emitter.body.outputs)) {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getElementType().isIntOrFloat() && type.getNumElements() >= leastElements)
       bytes = std::min<int64_t>(bytes, std::max(2u, (type.getElementTypeBitWidth() + 7) / 8));
   }
-  int64_t width = 16 / bytes;
+  return 16 / bytes;
+}
+
+int64_t autopar::chooseVectorWidth(const ElementEmitter &emitter, int64_t extent,
+                                   int64_t leastElements) {
+  int64_t width = elementsOfVector(emitter, leastElements);
   while (extent % width != 0)
     width /= 2;
   return width;

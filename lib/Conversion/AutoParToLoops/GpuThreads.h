@@ -68,6 +68,8 @@ using CombineValues = function_ref<SmallVector<Value>(OpBuilder &, ValueRange, V
 SmallVector<Value> emitWarpCombine(OpBuilder &builder, Location loc, ValueRange values,
                                    CombineValues combine);
 
+/// Elements in 16 bytes of the narrowest type that counts, of the tensors with `leastElements`.
+int64_t elementsOfVector(const ElementEmitter &emitter, int64_t leastElements);
 /// Neighbouring elements along a contiguous loop of `extent` that one thread takes, so that it
 /// reads or writes 16 bytes at once of the narrowest type that counts; a divisor of `extent`.
 int64_t chooseVectorWidth(const ElementEmitter &emitter, int64_t extent, int64_t leastElements);
