@@ -18,6 +18,9 @@ std::string indexed(const char *list, size_t i) {
   return std::string(list) + "[" + std::to_string(i) + "]";
 }
 
+/// What a plan is made for in seconds.
+constexpr int64_t kMostDevices = int64_t(1) << 18;
+
 bool positive(double value) { return std::isfinite(value) && value > 0; }
 bool fraction(double value) { return positive(value) && value <= 1; }
 
@@ -207,6 +210,9 @@ Status Cluster::verify() const {
     if (group.insideLink.bytesPerSecond != 0)
       AUTOPAR_RETURN_IF_ERROR(verifyLink(group.insideLink, indexed("nodes", i) + ".inside_link"));
   }
+  if (deviceCount() > kMostDevices)
+    return bad("nodes", "have " + std::to_string(deviceCount()) +
+                            " devices together; expected at most " + std::to_string(kMostDevices));
   return verifyLevels(*this);
 }
 

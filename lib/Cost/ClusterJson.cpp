@@ -11,7 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMost = 1e30;
+/// Rates are per second: below 1 nothing takes a time that can be told, above kMost none.
+constexpr double kLeastRate = 1, kMost = 1e30;
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
 Json toJsonValue(const Link &link) {
@@ -47,9 +48,7 @@ Json toJsonValue(const DeviceType &type) {
 
 Result<Link> readLink(const nlohmann::json &json, const std::string &place) {
   JsonFields fields(json, place);
-  Link link{fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", 0, kMost)};
-  if (link.bytesPerSecond <= 0)
-    fields.fail("bytes_per_s", "must be above 0");
+  Link link{fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", kLeastRate, kMost)};
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
   return link;
 }
@@ -58,17 +57,19 @@ Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string 
   JsonFields fields(json, place);
   DeviceType type;
   type.name = fields.text("name");
-  for (const auto &[key, value] : fields.object("peak_flops_per_s").items()) {
+  const nlohmann::json &peaks = fields.object("peak_flops_per_s");
+  AUTOPAR_RETURN_IF_ERROR(fields.status());
+  JsonFields rates(peaks, fields.placeOf("peak_flops_per_s"));
+  for (const auto &[key, value] : peaks.items()) {
     std::optional<DataType> dataType = dataTypeFromName(key);
     if (!dataType)
-      fields.fail("peak_flops_per_s." + key, "unknown element type");
-    else if (!value.is_number())
-      fields.fail("peak_flops_per_s." + key, "expected a number");
+      rates.fail(key, "unknown element type");
     else
-      type.peakFlopsPerSecond[*dataType] = value.get<double>();
+      type.peakFlopsPerSecond[*dataType] = rates.number(key.c_str(), kLeastRate, kMost);
   }
+  AUTOPAR_RETURN_IF_ERROR(rates.status());
   type.computeEfficiency = fields.number("compute_efficiency", 0, 1, 1);
-  type.memoryBytesPerSecond = fields.number("memory_bytes_per_s", 0, kMost);
+  type.memoryBytesPerSecond = fields.number("memory_bytes_per_s", kLeastRate, kMost);
   type.memoryEfficiency = fields.number("memory_efficiency", 0, 1, 1);
   type.memoryBytes = fields.integer("memory_bytes", 0, kMostBytes);
   type.reservedBytes = fields.integer("reserved_bytes", 0, kMostBytes, 0);
@@ -117,7 +118,8 @@ Result<LinkLevel> readLevel(const nlohmann::json &json, const std::string &place
   JsonFields fields(json, place);
   LinkLevel level;
   level.name = fields.text("name", "");
-  level.link = {fields.number("latency_us", 0, kMost), fields.number("bytes_per_s", 0, kMost)};
+  level.link = {fields.number("latency_us", 0, kMost),
+                fields.number("bytes_per_s", kLeastRate, kMost)};
   level.nodes = fields.integer("nodes", 1, int64_t(1) << 24, first ? 1 : 0);
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
   return level;

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <sstream>
 
 namespace autopar {
@@ -27,9 +29,49 @@ std::string numberText(double value) {
 
 } // namespace
 
+namespace {
+
+/// Finds keys that an object has twice, of which a parser would keep the last.
+class KeysOnce {
+public:
+  bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json &parsed) {
+    if (event == nlohmann::json::parse_event_t::object_start)
+      objects.emplace_back();
+    else if (event == nlohmann::json::parse_event_t::object_end)
+      objects.pop_back();
+    else if (event == nlohmann::json::parse_event_t::key)
+      add(parsed.get_ref<const std::string &>());
+    return true;
+  }
+  std::string twice; ///< the first of them, with the keys around it; empty: none
+
+private:
+  struct Object {
+    std::set<std::string> keys;
+    std::string last;
+  };
+
+  void add(const std::string &key) {
+    Object &object = objects.back();
+    object.last = key;
+    if (object.keys.insert(key).second || !twice.empty())
+      return;
+    for (const Object &around : objects)
+      twice += (twice.empty() ? "" : ".") + around.last;
+  }
+
+  std::vector<Object> objects; ///< those that are open, the outermost first
+};
+
+} // namespace
+
 Result<nlohmann::json> parseJson(std::string_view text) {
+  KeysOnce keys;
   try {
-    return nlohmann::json::parse(text);
+    nlohmann::json json = nlohmann::json::parse(text, std::ref(keys));
+    if (!keys.twice.empty())
+      return Status::badInput(keys.twice + ": stands in its object twice");
+    return json;
   } catch (const nlohmann::json::exception &error) {
     std::string what = error.what();
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." -> from "line" on.

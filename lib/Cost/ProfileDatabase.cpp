@@ -82,6 +82,8 @@ public:
           std::count(database.dimensions.begin(), database.dimensions.end(), word) > 1)
         return Status::badInput(placeIn("dimensions", i) +
                                 ": expected a name of its own, not whole or partial");
+    if (isOfMachine && instructions.empty())
+      return Status::badInput("instructions: expected at least one");
     if (operations.empty() && !isOfMachine)
       return Status::badInput("ops: expected at least one");
     for (size_t i = 0; i < operations.size(); ++i)

@@ -24,6 +24,10 @@ Status CompileSettings::read(MLIRContext &context) {
   AUTOPAR_RETURN_IF_ERROR(chooseCluster());
   AUTOPAR_RETURN_IF_ERROR(chooseTarget());
   AUTOPAR_RETURN_IF_ERROR(readPlan(context));
+  bool trains = options.train || options.startAt > Phase::Train;
+  if (options.constraints.word("recompute") == "full" && !trains)
+    return {StatusCode::Usage, "recompute=full: expected --train, only training has a backward "
+                               "pass"};
   return settleOffload();
 }
 

@@ -166,6 +166,11 @@ def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):
         build(model, tmp_path, 4, "--constrain", text, *more)
 
 
+def test_an_inference_step_computes_nothing_again(model, tmp_path):
+    with pytest.raises(autopar.Error, match="recompute=full: expected --train"):
+        autopar.compile(model, tmp_path / "c.bin", bind={"batch": 4, "seq": 8}, ranks=2, options=["--quiet", "--constrain", "recompute=full"])
+
+
 def test_positions_are_split_where_there_are_some(tmp_path):
     models.save("resnet50", tmp_path / "m.onnx", blocks="1,1,1,1", image=32, classes=8)
     with pytest.raises(autopar.Error, match=r"sequence=true.* at character 11: no operation's positions can be split over axis \"t\""):

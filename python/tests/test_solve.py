@@ -117,7 +117,11 @@ def test_a_limit_below_the_smallest_strategies_is_refused_with_the_proof(tmp_pat
     (lambda p: p["nodes"]["costs"].__setitem__(0, "cheap"), "problem.nodes.costs[0]: expected a list of numbers"),
     (lambda p: p["nodes"]["costs"][0].__setitem__(0, -1), "node 0: strategy 0 has a negative or infinite time"),
     (lambda p: p["nodes"]["intervals"].__setitem__(0, [1]), "problem.nodes.intervals[0]: expected [begin, end]"),
+    (lambda p: p["nodes"]["intervals"].__setitem__(0, [5, 1]), "problem.nodes.intervals[0]: ends at 1, before it begins at 5"),
+    (lambda p: p["edges"]["nodes"].__setitem__(0, [1]), "problem.edges.nodes[0]: expected [node, node]"),
     (lambda p: p.__setitem__("usage_limit", "much"), "problem.usage_limit: expected a number"),
+    (lambda p: p.__setitem__("usage_limit", 0), "problem.usage_limit: expected a number in [1, 1e18], found 0; without the key nothing is limited"),
+    (lambda p: p.__setitem__("usage_limit", 1e300), "problem.usage_limit: expected a number in [1, 1e18], found 1e+300"),
     (lambda p: p.pop("edges"), "problem: expected an object with nodes and edges"),
 ])
 def test_malformed_problems_are_refused_with_the_place(tmp_path: pathlib.Path, change: Any, message: str) -> None:

@@ -44,13 +44,31 @@ std::string indexed(const char *list, size_t i) {
   return std::string(list) + "[" + std::to_string(i) + "]";
 }
 
-Result<LiveInterval> readInterval(const json &pair, const std::string &place) {
+Result<std::pair<int64_t, int64_t>> readPair(const json &pair, const std::string &place,
+                                             const char *expected) {
   if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer() ||
       !pair[1].is_number_integer())
-    return Status::badInput(place + ": expected [begin, end]");
-  LiveInterval live{pair[0].get<int64_t>(), pair[1].get<int64_t>()};
-  live.end = std::max(live.end, live.begin);
-  return live;
+    return Status::badInput(place + ": expected " + expected);
+  return std::pair(pair[0].get<int64_t>(), pair[1].get<int64_t>());
+}
+
+Result<LiveInterval> readInterval(const json &list, const std::string &place) {
+  auto pair = readPair(list, place, "[begin, end]");
+  if (!pair)
+    return pair.status();
+  auto [begin, end] = *pair;
+  if (end < begin)
+    return Status::badInput(place + ": ends at " + std::to_string(end) + ", before it begins at " +
+                            std::to_string(begin));
+  return LiveInterval{begin, end};
+}
+
+/// In the units of usages.
+Result<int64_t> readLimit(const json &limit) {
+  if (!limit.is_number() || limit.get<double>() < 1 || limit.get<double>() > kForbidden)
+    return Status::badInput("problem.usage_limit: expected a number in [1, 1e18], found " +
+                            limit.dump() + "; without the key nothing is limited");
+  return limit.get<int64_t>();
 }
 
 Status readNodes(const json &nodes, CostGraph &graph) {
@@ -89,11 +107,11 @@ Status readEdges(const json &edges, CostGraph &graph) {
   if (pairs.size() != costs.size())
     return Status::badInput("problem.edges: nodes and costs differ in length");
   for (size_t e = 0; e < pairs.size(); ++e) {
-    Result<LiveInterval> pair = readInterval(pairs[e], indexed("problem.edges.nodes", e));
+    auto pair = readPair(pairs[e], indexed("problem.edges.nodes", e), "[node, node]");
     Result<std::vector<double>> cost = readNumbers(costs[e], indexed("problem.edges.costs", e));
     AUTOPAR_RETURN_IF_ERROR(pair.status());
     AUTOPAR_RETURN_IF_ERROR(cost.status());
-    int64_t a = pairs[e][0].get<int64_t>(), b = pairs[e][1].get<int64_t>();
+    auto [a, b] = *pair;
     auto count = static_cast<int64_t>(graph.nodes.size());
     if (a < 0 || b < 0 || a >= count || b >= count)
       return Status::badInput(indexed("problem.edges.nodes", e) + ": names a node that is not one");
@@ -118,9 +136,10 @@ Result<CostGraph> readContestProblem(const std::string &path) {
     return Status::badInput(path + ": problem: expected an object with nodes and edges");
   CostGraph graph;
   if (problem.contains("usage_limit")) {
-    if (!problem["usage_limit"].is_number())
-      return Status::badInput(path + ": problem.usage_limit: expected a number");
-    graph.memoryLimitBytes = problem["usage_limit"].get<int64_t>();
+    Result<int64_t> limit = readLimit(problem["usage_limit"]);
+    if (!limit)
+      return limit.status().at(path);
+    graph.memoryLimitBytes = *limit;
   }
   if (Status status = readNodes(problem["nodes"], graph); !status.isOk())
     return status.at(path);

@@ -60,7 +60,12 @@ TEST(Refusals, ClusterFiles) {
       {"/device_types/0/peak_flops_per_s", Json::object(),
        "device_types[0].peak_flops_per_s: names no element type; give at least f32"},
       {"/device_types/0/peak_flops_per_s/f32", 0,
-       "device_types[0].peak_flops_per_s.f32: must be above 0"},
+       "device_types[0].peak_flops_per_s.f32: expected a number in [1, 1e+30], found 0"},
+      {"/device_types/0/memory_bytes_per_s", 1e-300,
+       "device_types[0].memory_bytes_per_s: expected a number in [1, 1e+30], found 1e-300"},
+      {"/levels/1/bytes_per_s", 1e-300,
+       "levels[1].bytes_per_s: expected a number in [1, 1e+30], found 1e-300"},
+      {"/nodes/0/count", 1000000, "nodes: have 8000000 devices together; expected at most 262144"},
       {"/device_types/0/compute_efficiency", 0,
        "device_types[0].compute_efficiency: must be above 0 and at most 1"},
       {"/device_types/0/compute_efficiency", 1.5,
@@ -104,6 +109,8 @@ TEST(Refusals, ClusterFiles) {
   EXPECT_EQ(message(Cluster::fromJson("[]")), "the file: expected an object, found array");
   EXPECT_EQ(message(Cluster::fromJson("{")).rfind("not JSON: line 1, column 2: ", 0), 0u);
   EXPECT_EQ(message(Cluster::load("/")), "cannot read '/': Is a directory");
+  EXPECT_EQ(message(Cluster::fromJson(R"({"levels": [{"name": "a"}, {"nodes": 1, "nodes": 2}]})")),
+            "levels.nodes: stands in its object twice");
 }
 
 TEST(Refusals, ClustersThatWereBuilt) {
@@ -152,6 +159,7 @@ TEST(Refusals, MeasuredInstructions) {
        "instructions[0].extents[0].values[1]: expected more than the value before"},
       {"/instructions/0/extents/0/values", Json::array(),
        "instructions[0].extents[0].values: expected at least one"},
+      {"/instructions", Json::array(), "instructions: expected at least one"},
       {"/instructions/0/us/1", 0, "instructions[0].us[1]: expected microseconds above 0"},
       {"/instructions/0/us", Json::array({1}),
        "instructions[0].us: no time for \"copy\" with rows 16; the grid has 2 points"},
