@@ -132,6 +132,27 @@ TEST(OwnKernels, ScatterAddsInTheOrderOfUpdatesWhereverTheyGo) {
   }
 }
 
+/// So many updates that on a GPU a block lists those of its warps: one whose list is full before
+/// the end, warps behind the last range, and updates that end with a stretch or within one.
+TEST(OwnKernels, ScatterOfManyUpdatesToManyTargets) {
+  struct Case {
+    int64_t targets, updates, slice;
+  };
+  for (const Case &c : {Case{9001, 7001, 136}, Case{9000, 4096, 2}}) {
+    Tensor x = makeTensor("f32", {c.targets, c.slice}),
+           updates = makeTensor("f32", {c.updates, c.slice}, -1, 1, 2);
+    Tensor indices = makeTensor("i64", {c.updates, 1}, -2, static_cast<double>(c.targets) + 2, 3);
+    for (size_t i = 0; i < indices.data.size(); ++i)
+      if (i % 10 < 8)
+        indices.data[i] = 4000.0 + static_cast<double>(i % 3);
+    auto result =
+        runOperation("autopar.scatter add %0, %1, %2 : (" + x.mlirType() + ", " +
+                         indices.mlirType() + ", " + updates.mlirType() + ") -> " + x.mlirType(),
+                     {x, indices, updates}, {x.mlirType()});
+    expectClose(result[0], scatterAdd(x, indices, updates, c.slice), 0, x.mlirType().c_str());
+  }
+}
+
 /// Few targets: on a GPU the warps of a block share the updates of one. Sums of -1, 0 and 1 are
 /// exact in every type and order.
 TEST(OwnKernels, ScatterOfManyUpdatesToFewTargets) {

@@ -2,16 +2,13 @@
 // Scatter for a GPU without atomics: each warp owns a range of target slices, or a part of each. It
 // reads the indices of all updates, 128 at once, and applies those that fall into its range in
 // their order, its lanes side by side along the slice. So every element gets its updates in their
-// order, as on a CPU. Where targets are so few that most of the GPU would be idle, the warps of a
-// block share the updates of one target, each takes a stretch of them, and the partial results are
-// joined in the order of the stretches. Results are the same every time.
-#include "GpuThreads.h"
+// order, as on a CPU. Where there are many updates, a block reads the indices once for all of its
+// warps, which then look at those that fall into the ranges of the block alone. Where targets are
+// so few that most of the GPU would be idle, the warps of a block share the updates of one target,
+// each takes a stretch of them, and the partial results are joined in the order of the stretches.
+// Results are the same every time.
+#include "GpuScatter.h"
 #include "LoopNest.h"
-#include "ScatterEmitter.h"
-
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -19,6 +16,8 @@ using namespace mlir::autopar;
 /// Warps from which on more of them only read the indices more often.
 static constexpr int64_t manyWarps = 8192;
 static constexpr int64_t warpsPerBlock = 4;
+/// Warps of a block that reads indices for all of them, and updates from which on it does.
+static constexpr int64_t warpsPerList = 16, manyUpdates = 4096;
 /// Warps of a block that share the updates of a target, at most.
 static constexpr int64_t mostShares = 32;
 /// Updates that are read before the first of them is applied: a hot target costs a round trip to
@@ -26,103 +25,6 @@ static constexpr int64_t mostShares = 32;
 static constexpr int64_t batchOfRange = 4, batchOfTarget = 8;
 
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-namespace {
-
-/// Updates that a warp looks at together, 32 per mask; a bit is set where one falls into its range.
-struct Round {
-  SmallVector<Value> masks, locals; ///< which updates, and the lane's target within the range
-  Value first;                      ///< update
-};
-
-/// An update that is applied.
-struct Hit {
-  Value exists;        ///< none: it always does
-  Value update, local; ///< its number, and its target within the range (i32)
-};
-
-class GpuScatterEmitter {
-public:
-  GpuScatterEmitter(ScatterEmitter &scatter, const ScatterShape &shape)
-      : scatter(scatter), shape(shape), loc(scatter.loc) {
-    divide();
-  }
-  GpuGrid emit(OpBuilder &builder);
-
-private:
-  void divide();
-  void locate(OpBuilder &builder, Value unit);
-  void emitCopy(OpBuilder &builder);
-  void emitRange(OpBuilder &builder);
-  void emitTarget(OpBuilder &builder);
-  void storeShares(OpBuilder &builder, ArrayRef<Value> partial);
-  /// Calls `body` for each batch of hits; it returns what `carried` becomes.
-  SmallVector<Value>
-  overBatches(OpBuilder &builder, Value firstRound, Value endRound, ValueRange carried,
-              int64_t batch,
-              function_ref<SmallVector<Value>(OpBuilder &, ArrayRef<Hit>, ValueRange)> body);
-  Round readRound(OpBuilder &builder, Value number);
-  Hit takeHit(OpBuilder &builder, Round &round, bool isCertain);
-
-  using Load = Value (ScatterEmitter::*)(OpBuilder &, Value);
-  /// The lane's elements of a slice; where the hit does not exist anything, unread.
-  SmallVector<Value> load(OpBuilder &builder, Load function, Value slice, Value exists = {});
-  /// Those of a target: lanes without elements read none, since others store there.
-  SmallVector<Value> loadTarget(OpBuilder &builder, Load function, Value slice, Value exists = {}) {
-    return load(builder, function, slice, whereInside(builder, exists));
-  }
-  void store(OpBuilder &builder, ValueRange elements, Value slice, Value exists = {});
-  SmallVector<Value> combine(OpBuilder &builder, ValueRange old, ValueRange updates);
-  Value positionOf(OpBuilder &builder, Value slice, int64_t element);
-
-  Value constant(OpBuilder &b, int64_t value) { return indexConstant(b, loc, value); }
-  Value word(OpBuilder &b, int64_t value) {
-    return arith::ConstantIntOp::create(b, loc, b.getI32Type(), value);
-  }
-  Value add(OpBuilder &b, Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-  Value bitAnd(OpBuilder &b, Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
-  Value times(OpBuilder &b, Value x, int64_t y) {
-    return arith::MulIOp::create(b, loc, x, constant(b, y));
-  }
-  Value less(OpBuilder &b, Value x, int64_t y) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, x, constant(b, y));
-  }
-  Value isZero(OpBuilder &b, Value x) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, word(b, 0));
-  }
-  Value select(OpBuilder &b, Value condition, Value x, Value y) {
-    return arith::SelectOp::create(b, loc, condition, x, y);
-  }
-  /// `exists` (none: always), of lanes that have elements.
-  Value whereInside(OpBuilder &b, Value exists) {
-    return exists && isInside ? bitAnd(b, exists, isInside) : exists ? exists : isInside;
-  }
-  SmallVector<Value> select(OpBuilder &b, Value condition, ValueRange x, ValueRange y) {
-    SmallVector<Value> chosen;
-    for (auto [left, right] : llvm::zip_equal(x, y))
-      chosen.push_back(select(b, condition, left, right));
-    return chosen;
-  }
-  Value toI32(OpBuilder &b, Value x) {
-    return arith::IndexCastOp::create(b, loc, b.getI32Type(), x);
-  }
-  Value toIndex(OpBuilder &b, Value x) {
-    return arith::IndexCastOp::create(b, loc, b.getIndexType(), x);
-  }
-
-  ScatterEmitter &scatter;
-  const ScatterShape &shape;
-  Location loc;
-  int64_t width = 1;  ///< neighbouring elements of a slice that a lane takes
-  int64_t parts = 1;  ///< warps that share a slice
-  int64_t ranges = 1; ///< of target slices
-  int64_t rangeSlices = 1;
-  int64_t shares = 1;            ///< warps that share the updates of one target
-  int64_t masks = 1, rounds = 0; ///< of 32 updates in a round; rounds that all updates are
-  Value lane, low, start;        ///< low: the first target; start: the lane's first element
-  Value share;                   ///< the warp's number among the shares
-  Value isInside;                ///< whether the lane has elements, where some have none
-};
 
 void GpuScatterEmitter::divide() {
   width = std::max<int64_t>(16 / scatter.elementBytes(), 1);
@@ -144,10 +46,12 @@ GpuGrid GpuScatterEmitter::emit(OpBuilder &builder) {
   // Else the assembler saves registers for more blocks, and waits for one load of a batch after the
   // other.
   builder.getBlock()->getParentOp()->setAttr("autopar.few_blocks", builder.getUnitAttr());
-  int64_t units = ranges * parts, warps = shares > 1 ? shares : warpsPerBlock;
+  int64_t units = ranges * parts;
+  bool isListed = rangeSlices > 1 && shape.updates >= manyUpdates && units > warpsPerList;
+  int64_t warps = shares > 1 ? shares : isListed ? warpsPerList : warpsPerBlock;
   GpuGrid grid{shares > 1 ? units : divideUp(units, warps), warps * kWarpThreads};
   Value thread = emitThreadIndex(builder, loc), warpSize = constant(builder, kWarpThreads);
-  lane = arith::RemUIOp::create(builder, loc, thread, warpSize);
+  lane = emitLaneIndex(builder, loc);
   Value warp = arith::DivUIOp::create(builder, loc, thread, warpSize);
   Value block = emitBlockIndex(builder, loc);
   if (shares > 1) {
@@ -157,6 +61,11 @@ GpuGrid GpuScatterEmitter::emit(OpBuilder &builder) {
     return grid;
   }
   Value unit = add(builder, times(builder, block, warps), warp);
+  if (isListed) {
+    locate(builder, unit);
+    emitListed(builder, warp);
+    return grid;
+  }
   // All lanes of a warp exist, or none: they vote.
   Value exists = units % warps != 0 ? less(builder, unit, units) : Value();
   emitWhere(builder, loc, exists, [&](OpBuilder &b) {
@@ -231,107 +140,11 @@ void GpuScatterEmitter::emitCopy(OpBuilder &builder) {
   emitFor(builder, loc, constant(builder, 0), constant(builder, rangeSlices), constant(builder, 1),
           {}, [&](OpBuilder &b, Value local, ValueRange) {
             Value slice = add(b, low, local);
-            bool mayLeave = shape.targets % rangeSlices != 0;
-            emitWhere(b, loc, mayLeave ? less(b, slice, shape.targets) : Value(),
-                      [&](OpBuilder &where) {
-                        store(where, loadTarget(where, &ScatterEmitter::loadInput, slice), slice);
-                      });
+            emitWhere(b, loc, less(b, slice, shape.targets), [&](OpBuilder &where) {
+              store(where, loadTarget(where, &ScatterEmitter::loadInput, slice), slice);
+            });
             return SmallVector<Value>();
           });
-}
-
-//===-- which updates
-//-----------------------------------------------------------------------------===//
-
-/// Reads all indices of the round before it looks at any of them.
-Round GpuScatterEmitter::readRound(OpBuilder &builder, Value number) {
-  int64_t stride = masks * kWarpThreads;
-  Round round;
-  round.first = times(builder, number, stride);
-  SmallVector<Value> hits;
-  for (int64_t i = 0; i < masks; ++i) {
-    Value update =
-        add(builder, add(builder, round.first, lane), constant(builder, i * kWarpThreads));
-    Value exists;
-    if (shape.updates % stride != 0) {
-      exists = less(builder, update, shape.updates);
-      update = arith::MinUIOp::create(builder, loc, update, constant(builder, shape.updates - 1));
-    }
-    Value target = scatter.target(builder, update, shape, exists);
-    // What lies below the range is a huge number.
-    Value local = arith::SubIOp::create(builder, loc, target, low);
-    hits.push_back(bitAnd(builder, exists, less(builder, local, rangeSlices)));
-    round.locals.push_back(toI32(builder, local));
-  }
-  Value everybody = word(builder, -1);
-  for (Value hit : hits)
-    round.masks.push_back(NVVM::VoteSyncOp::create(builder, loc, builder.getI32Type(), everybody,
-                                                   hit, NVVM::VoteSyncKind::ballot));
-  return round;
-}
-
-/// The first update that is left, and takes it off the masks.
-Hit GpuScatterEmitter::takeHit(OpBuilder &builder, Round &round, bool isCertain) {
-  Value mask = round.masks.back(), local = round.locals.back();
-  Value offset = word(builder, (masks - 1) * kWarpThreads);
-  for (int64_t i = masks - 1; i-- > 0;) {
-    Value isEmpty = isZero(builder, round.masks[i]);
-    mask = select(builder, isEmpty, mask, round.masks[i]);
-    local = select(builder, isEmpty, local, round.locals[i]);
-    offset = select(builder, isEmpty, offset, word(builder, i * kWarpThreads));
-  }
-  Value everybody = word(builder, -1), before;
-  for (Value &own : round.masks) {
-    Value rest = bitAnd(builder, own, add(builder, own, everybody));
-    Value old = own;
-    own = before ? select(builder, isZero(builder, before), rest, own) : rest;
-    before = before ? arith::OrIOp::create(builder, loc, before, old).getResult() : old;
-  }
-  Hit hit;
-  if (!isCertain)
-    hit.exists =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, mask, word(builder, 0));
-  // The lowest bit that is set: as many as there are below it.
-  Value below = bitAnd(builder, arith::XOrIOp::create(builder, loc, mask, everybody),
-                       add(builder, mask, everybody));
-  Value source = math::CtPopOp::create(builder, loc, below);
-  if (rangeSlices > 1)
-    hit.local =
-        gpu::ShuffleOp::create(builder, loc, builder.getI32Type(), builder.getI1Type(), local,
-                               source, word(builder, kWarpThreads), gpu::ShuffleMode::IDX)
-            .getShuffleResult();
-  hit.update = add(builder, round.first, toIndex(builder, add(builder, offset, source)));
-  return hit;
-}
-
-SmallVector<Value> GpuScatterEmitter::overBatches(
-    OpBuilder &builder, Value firstRound, Value endRound, ValueRange carried, int64_t batch,
-    function_ref<SmallVector<Value>(OpBuilder &, ArrayRef<Hit>, ValueRange)> body) {
-  auto overRound = [&](OpBuilder &b, Value number, ValueRange outer) {
-    Round round = readRound(b, number);
-    Value total = word(b, batch - 1);
-    for (Value mask : round.masks)
-      total = add(b, total, math::CtPopOp::create(b, loc, mask));
-    Value batches = arith::DivUIOp::create(b, loc, total, word(b, batch));
-    SmallVector<Value> initial = round.masks;
-    llvm::append_range(initial, outer);
-    auto overBatch = [&](OpBuilder &inner, Value, ValueRange values) {
-      Round left = round;
-      left.masks.assign(values.begin(), values.begin() + masks);
-      SmallVector<Hit> hits;
-      for (int64_t i = 0; i < batch; ++i)
-        hits.push_back(takeHit(inner, left, /*isCertain=*/i == 0));
-      SmallVector<Value> next = left.masks;
-      llvm::append_range(next, body(inner, hits, values.drop_front(masks)));
-      return next;
-    };
-    scf::ForOp loop =
-        emitFor(b, loc, constant(b, 0), toIndex(b, batches), constant(b, 1), initial, overBatch);
-    return llvm::to_vector_of<Value>(loop.getResults().drop_front(masks));
-  };
-  scf::ForOp loop =
-      emitFor(builder, loc, firstRound, endRound, constant(builder, 1), carried, overRound);
-  return llvm::to_vector_of<Value>(loop.getResults());
 }
 
 //===-- what is done with them
@@ -339,7 +152,8 @@ SmallVector<Value> GpuScatterEmitter::overBatches(
 
 /// Slices are read and stored for each batch. Where two of its updates go to the same one, the
 /// second gets what the first made of it.
-void GpuScatterEmitter::emitRange(OpBuilder &builder) {
+void GpuScatterEmitter::applyRange(OpBuilder &builder, int64_t masks, Value endRound,
+                                   function_ref<Round(OpBuilder &, Value)> read) {
   auto apply = [&](OpBuilder &b, ArrayRef<Hit> hits, ValueRange) {
     SmallVector<SmallVector<Value>> updates, old;
     SmallVector<Value> slices;
@@ -363,7 +177,64 @@ void GpuScatterEmitter::emitRange(OpBuilder &builder) {
       store(b, made, slice, hit.exists);
     return SmallVector<Value>();
   };
-  overBatches(builder, constant(builder, 0), constant(builder, rounds), {}, batchOfRange, apply);
+  overBatches(builder, constant(builder, 0), endRound, {}, batchOfRange, masks, read, apply);
+}
+
+void GpuScatterEmitter::emitRange(OpBuilder &builder) {
+  applyRange(builder, masks, constant(builder, rounds),
+             [&](OpBuilder &b, Value number) { return readRound(b, number); });
+}
+
+/// The warps of a block own neighbouring ranges. They apply what is listed once the list might not
+/// hold what comes next. Warps behind the last range look for updates, and have none.
+void GpuScatterEmitter::emitListed(OpBuilder &builder, Value warp) {
+  UpdateList list(builder, loc, warpsPerList, warp, lane);
+  if (scatter.copies())
+    emitCopy(builder);
+  Value firstUnit = times(builder, emitBlockIndex(builder, loc), warpsPerList);
+  Value begin =
+      times(builder, arith::DivUIOp::create(builder, loc, firstUnit, constant(builder, parts)),
+            rangeSlices);
+  Value lastUnit = add(builder, firstUnit, constant(builder, warpsPerList - 1));
+  Value end =
+      times(builder,
+            add(builder, arith::DivUIOp::create(builder, loc, lastUnit, constant(builder, parts)),
+                constant(builder, 1)),
+            rangeSlices);
+  auto find = [&](OpBuilder &b, Value update) {
+    Value exists;
+    if (shape.updates % list.stretch() != 0) {
+      exists = less(b, update, shape.updates);
+      update = arith::MinUIOp::create(b, loc, update, constant(b, shape.updates - 1));
+    }
+    Value target = scatter.target(b, update, shape, exists);
+    Value isBehind = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, target, begin);
+    Value isBefore = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, target, end);
+    return UpdateList::Found{bitAnd(b, exists, bitAnd(b, isBehind, isBefore)), toI32(b, target)};
+  };
+  auto apply = [&](OpBuilder &b, Value listed) {
+    emitBarrier(b, loc);
+    Value count = toIndex(b, listed);
+    Value lists = arith::DivUIOp::create(b, loc, add(b, count, constant(b, kWarpThreads - 1)),
+                                         constant(b, kWarpThreads));
+    applyRange(b, 1, lists, [&](OpBuilder &inner, Value number) {
+      return readListed(inner, list, count, number);
+    });
+    emitBarrier(b, loc);
+  };
+  int64_t stretches = divideUp(shape.updates, list.stretch());
+  auto overStretch = [&](OpBuilder &b, Value number, ValueRange carried) {
+    Value count = list.append(b, number, carried[0], find);
+    Value isLast =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, number, constant(b, stretches - 1));
+    Value isFull = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, count,
+                                         word(b, list.capacity() - list.stretch()));
+    Value isDue = arith::OrIOp::create(b, loc, isLast, isFull);
+    emitWhere(b, loc, isDue, [&](OpBuilder &inner) { apply(inner, count); });
+    return SmallVector<Value>{select(b, isDue, word(b, 0), count)};
+  };
+  emitFor(builder, loc, constant(builder, 0), constant(builder, stretches), constant(builder, 1),
+          word(builder, 0), overStretch);
 }
 
 /// The warp's part of the one target stays in registers.
@@ -391,7 +262,9 @@ void GpuScatterEmitter::emitTarget(OpBuilder &builder) {
     }
     return running;
   };
-  sum = overBatches(builder, begin, end, sum, batchOfTarget, apply);
+  sum = overBatches(
+      builder, begin, end, sum, batchOfTarget, masks,
+      [&](OpBuilder &b, Value number) { return readRound(b, number); }, apply);
   if (shares == 1)
     return store(builder, sum, low);
   storeShares(builder, sum);
@@ -421,8 +294,6 @@ void GpuScatterEmitter::storeShares(OpBuilder &builder, ArrayRef<Value> partial)
     store(b, loop.getResults(), low);
   });
 }
-
-} // namespace
 
 GpuGrid autopar::emitGpuScatter(OpBuilder &builder, ScatterEmitter &scatter,
                                 const ScatterShape &shape) {
