@@ -10,9 +10,9 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Views.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -24,28 +24,8 @@ namespace mlir::autopar {
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// Whether a library call reads the value, which takes strides as they are.
-static bool feedsLibrary(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
-    if (isa<ReshapeOp, TransposeOp>(user))
-      return feedsLibrary(user->getResult(0));
-    return isLibraryContraction(user) || user->walk([](Operation *inner) {
-                                               return isLibraryContraction(inner)
-                                                          ? WalkResult::interrupt()
-                                                          : WalkResult::advance();
-                                             })
-                                             .wasInterrupted();
-  });
-}
-
 bool mlir::autopar::isLookedThrough(Operation *op) {
-  if (isa<ReshapeOp, TransposeOp, MicroBatchOp>(op))
-    return true;
-  auto group = dyn_cast<GroupOp>(op);
-  return group && group.getInputs().size() == 1 &&
-         llvm::all_of(group.getBody().front().without_terminator(),
-                      llvm::IsaPred<ReshapeOp, TransposeOp, SliceOp>) &&
-         llvm::any_of(group.getResults(), feedsLibrary);
+  return isa<MicroBatchOp>(op) || (isView(op) && op->getNumOperands() == 1);
 }
 
 bool mlir::autopar::mayRecompute(Operation *op) {

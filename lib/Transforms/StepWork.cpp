@@ -2,7 +2,9 @@
 #include "StepWork.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Transforms/JoinedResults.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/Views.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -25,22 +27,14 @@ static bool callsLibrary(Operation *op) {
       .wasInterrupted();
 }
 
-static bool feedsLibrary(Operation *op) {
-  return llvm::any_of(op->getUsers(), [](Operation *user) {
-    return isa<ReshapeOp, TransposeOp, SliceOp>(user) ? feedsLibrary(user) : callsLibrary(user);
-  });
-}
-
-static bool isView(Operation *op) {
-  if (isa<ReshapeOp, TransposeOp>(op))
-    return true;
-  if (isa<SliceOp>(op))
-    return feedsLibrary(op);
-  auto group = dyn_cast<GroupOp>(op);
-  return group &&
-         llvm::all_of(group.getBody().front().without_terminator(),
-                      llvm::IsaPred<ReshapeOp, TransposeOp, SliceOp>) &&
-         feedsLibrary(op);
+/// Gradients of query, key and value are written where they are read as one tensor.
+static bool isWrittenInParts(Operation *op) {
+  if (!isa<ConcatOp>(op))
+    return false;
+  Operation *source = op->getOperand(0).getDefiningOp();
+  while (isa_and_nonnull<TransposeOp, ReshapeOp>(source))
+    source = source->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<AttentionGradOp>(source) && concatOfResults(source) == op;
 }
 
 /// What is read where it lies, made when parameters are read, or a word that a rank knows.
@@ -58,7 +52,7 @@ void StepWork::findFree() {
           llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
     if (isKnown)
       atLoad.insert_range(op.getResults());
-    if (isKnown || isView(&op) ||
+    if (isKnown || isView(&op) || isWrittenInParts(&op) ||
         isa<FenceOp, CarriedOp, CarryOp, MicroBatchOp, MicroBatchIndexOp, ShardIndexOp, HoldOp>(op))
       free.insert(&op);
   }

@@ -7,6 +7,7 @@
 
 #include "autopar/Conversion/AutoParToExec.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/Views.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -14,8 +15,6 @@
 
 namespace mlir::autopar {
 
-/// Bytes to which the arguments of kernels are aligned.
-constexpr int64_t kKernelAlignment = 64;
 /// Words of the rank values that one shard index takes: a cache line.
 constexpr int64_t kRankValueWords = 8;
 
@@ -186,9 +185,6 @@ private:
   Value fillConstant(ConstantOp op);
   LogicalResult lowerShardIndex(ShardIndexOp op);
   LogicalResult lowerKernel(Operation *op);
-  /// Whether an operation, or everything in a group, only says where elements are, and whoever
-  /// reads the results can use strides.
-  bool isView(Operation *op);
   void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
   StridedView viewOfSlice(SliceOp slice);
   /// `view` from `offset` elements of `elementType` on.
