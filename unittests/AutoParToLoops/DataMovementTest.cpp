@@ -67,7 +67,8 @@ TEST(DataMovement, Transpose) {
 
 TEST(DataMovement, TransposeOfMatrices) {
   for (const char *type : {"f32", "i8", "bf16", "i64"})
-    for (Position shape : {Position{64, 96}, Position{33, 65}, Position{100, 7}}) {
+    for (Position shape : {Position{64, 96}, Position{33, 65}, Position{100, 7}, Position{66, 130},
+                           Position{67, 128}}) {
       Tensor x = makeTensor(type, shape, -100, 100);
       Tensor y{type, {shape[1], shape[0]}, {}};
       if (std::string(type) == "bf16")
