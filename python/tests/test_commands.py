@@ -63,14 +63,15 @@ def test_mpirun_gives_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: 
     np.testing.assert_array_equal(check(tmp_path / "mpi", gpt2), check(tmp_path / "threads", gpt2))
 
 
-def test_torchrun_variables_give_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("rank_name, size_name", [("RANK", "WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")], ids=["torchrun", "mpiexec"])
+def test_variables_of_launchers_give_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path, rank_name: str, size_name: str) -> None:
     assert run(*words_for(job, tmp_path / "threads")).returncode == 0
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     ranks = [subprocess.Popen([str(word) for word in words_for(job, tmp_path / "tcp")], stderr=subprocess.PIPE, text=True,
-                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
-                                       MASTER_PORT=str(port))) for rank in range(2)]
+                              env=dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **{rank_name: str(rank), size_name: "2"}))
+             for rank in range(2)]
     for rank in ranks:
         _, errors = rank.communicate(timeout=TIMEOUT_S)
         assert rank.returncode == 0, errors

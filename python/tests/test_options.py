@@ -154,6 +154,8 @@ def test_words_that_cannot_be_meant_are_refused(words: List[str], says: str, tmp
     ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "node1", "MASTER_PORT": "http"}, "'node1:http' is not HOST:PORT"),
     ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},
      "SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where rank 0 is"),
+    ({"PMI_RANK": "0", "PMI_SIZE": "2"},
+     "PMI_RANK is set (mpiexec of an MPI that is not Open MPI), but MASTER_ADDR and MASTER_PORT are not; they say where rank 0 listens"),
     ({"SLURM_PROCID": "3", "SLURM_NTASKS": "2", "SLURM_NODELIST": "n[1-2]"}, "rank 3 does not exist in a world of 2 ranks"),
 ])
 def test_launchers_that_say_half_are_refused(variables: Dict[str, str], says: str) -> None:

@@ -125,6 +125,23 @@ Result<Launch> fromSlurm() {
   return launch;
 }
 
+/// mpiexec of MPIs whose library is not ours: it starts the ranks, they meet by themselves.
+Result<Launch> fromPmi() {
+  if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
+    return usage("PMI_RANK is set (mpiexec of an MPI that is not Open MPI), but MASTER_ADDR and "
+                 "MASTER_PORT are not; they say where rank 0 listens");
+  Launch launch;
+  launch.kind = Launch::Kind::Tcp;
+  launch.rank = *number(variable("PMI_RANK"));
+  launch.worldSize = *number(variable("PMI_SIZE"));
+  launch.ranksHere = number(variable("MPI_LOCALNRANKS")).value_or(0);
+  launch.localRank = number(variable("MPI_LOCALRANKID")).value_or(-1);
+  AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
+  AUTOPAR_RETURN_IF_ERROR(
+      splitAddress(variable("MASTER_ADDR") + ":" + variable("MASTER_PORT"), launch));
+  return launch;
+}
+
 /// The address by which others on the way to `host` reach this machine: that of the interface which
 /// the system would send from. AUTOPAR_HOST overrides it. No packet is sent.
 std::string ownAddressTowards(const std::string &host) {
@@ -176,6 +193,8 @@ Result<Launch> detectLaunch(const RunOptions &options) {
     return fromTorchrun();
   if (!variable("SLURM_PROCID").empty() && number(variable("SLURM_NTASKS")).value_or(1) > 1)
     return fromSlurm();
+  if (number(variable("PMI_RANK")) && number(variable("PMI_SIZE")).value_or(1) > 1)
+    return fromPmi();
   return Launch{};
 }
 
