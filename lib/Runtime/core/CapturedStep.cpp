@@ -12,8 +12,9 @@ using namespace artifact;
 
 namespace {
 
-/// A mark costs the device a small launch, and narrows down what failed.
-constexpr int32_t kMostMarks = 8, kLeastPerMark = 16;
+/// A mark costs the device a small launch, and narrows down what failed. Where a step is short, so
+/// many would be a few percent of it.
+constexpr int32_t kMostMarks = 8, kLeastPerMark = 128;
 
 } // namespace
 
