@@ -142,6 +142,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   if (precision.compute != "f32") {
     MixedPrecisionPassOptions narrow;
     narrow.precision = precision.compute;
+    narrow.inference = !train;
     manager.addPass(createMixedPrecisionPass(narrow));
     manager.addPass(createCanonicalize());
   }

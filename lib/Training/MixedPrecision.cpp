@@ -41,11 +41,33 @@ void computeNarrow(Operation *op, PrecisionCasts &casts, FloatType narrow) {
       result.setType(cast<RankedTensorType>(result.getType()).clone(narrow));
 }
 
-void narrowFunction(func::FuncOp function, FloatType narrow) {
+/// Norms whose scale and bias follow: values in f32 that are rounded with what is made of them.
+class UnroundedNorms {
+public:
+  bool contains(Value value) const { return values.contains(value); }
+  /// Whether `op` is a norm, or a step behind one, that another step alone reads.
+  bool take(Operation *op) {
+    bool isStep = isa<NormalizeOp>(op) ||
+                  (isa<BinaryOp>(op) && llvm::any_of(op->getOperands(), [&](Value operand) {
+                     return values.contains(operand);
+                   }));
+    if (!isStep || !op->hasOneUse() || !isa<BinaryOp>(*op->user_begin()))
+      return false;
+    values.insert(op->getResult(0));
+    return true;
+  }
+
+private:
+  DenseSet<Value> values;
+};
+
+void narrowFunction(func::FuncOp function, FloatType narrow, bool isInference) {
   PrecisionCasts casts(function, narrow);
+  UnroundedNorms unrounded;
   for (Operation *op : operationsOf(function)) {
-    bool readsNarrow =
-        llvm::any_of(op->getOperands(), [&](Value value) { return casts.isNarrow(value); });
+    bool readsNarrow = llvm::any_of(op->getOperands(), [&](Value value) {
+      return casts.isNarrow(value) || unrounded.contains(value);
+    });
     switch (precisionOf(op)) {
     case Precision::Narrow:
       computeNarrow(op, casts, narrow);
@@ -55,7 +77,7 @@ void narrowFunction(func::FuncOp function, FloatType narrow) {
         computeNarrow(op, casts, narrow);
       break;
     case Precision::Rounded:
-      casts.computeWide(op, readsNarrow);
+      casts.computeWide(op, readsNarrow && !(isInference && unrounded.take(op)));
       break;
     case Precision::Wide:
       casts.computeWide(op, false);
@@ -84,7 +106,7 @@ struct MixedPrecisionPass : mlir::autopar::impl::MixedPrecisionPassBase<MixedPre
     }
     if (narrow.isF32())
       return;
-    narrowFunction(function, narrow);
+    narrowFunction(function, narrow, inference);
     function->setAttr(kPrecisionAttribute, TypeAttr::get(narrow));
   }
 };

@@ -42,7 +42,8 @@ def MixedPrecisionPass : Pass<"autopar-mixed-precision", "mlir::ModuleOp"> {
     what moves elements keeps their type; elementwise operations, softmax and normalization compute in f32 and their
     result is rounded; sums over many elements and logarithms of softmax stay f32. Arguments and results of the
     function keep their types: parameters are f32, each rounded by one cast. `autopar.precision` on the function
-    tells autopar-build-training-step.
+    tells autopar-build-training-step. For inference a norm with its scale and bias is rounded once, at its end; in
+    training what the way back needs of it waits in memory, rounded.
 
     ```mlir
     %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
@@ -57,6 +58,7 @@ def MixedPrecisionPass : Pass<"autopar-mixed-precision", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
     Option<"precision", "precision", "std::string", "\"f32\"", "f32, bf16 or fp16">,
+    Option<"inference", "inference", "bool", "false", "nothing is differentiated: norms are rounded at their end alone">,
   ];
 }
 
