@@ -17,55 +17,79 @@ namespace {
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// What scores are made of. Keys and values have as many heads as queries.
+struct Operands {
+  Value query, key, value, bias;
+  double scale = 1;
+  bool causal = false;
+};
+
+/// Rows of queries from `begin` to `end`, which see keys before `keys`.
+struct RowBlock {
+  int64_t begin, end, keys;
+};
+
 /// Writes what one attention operation stands for, before it. The operations that it makes are
-/// named after it.
+/// named after it. Where `rows` is less than there are, as many rows are written at once, with the
+/// keys that a triangle lets them see.
 class Expansion {
 public:
-  explicit Expansion(Operation *op) : op(op), builder(op), loc(op->getLoc()) {}
+  Expansion(Operation *op, int64_t rows) : op(op), rows(rows), builder(op), loc(op->getLoc()) {}
 
   void expand(AttentionOp attention) {
-    Value scores = scoresOf(attention.getQuery(), attention.getKey(), attention.getBias(),
-                            attention.getScale().convertToDouble(), attention.getCausal());
-    Value weights = make<SoftmaxOp>("softmax", scores.getType(), scores, int64_t(3), /*log=*/false);
-    Value value = repeated(attention.getValue(), typeOf(scores).getDimSize(1), "value");
-    auto output = DotGeneralOp::create(builder, loc, cast(weights, typeOf(value)), value, both(),
-                                       both(), ArrayRef<int64_t>(3), ArrayRef<int64_t>(2));
+    Operands all = operandsOf(attention);
+    SmallVector<RowBlock> blocks = blocksOf(all);
+    bool readsSums = !attention.getLogSum().use_empty();
+    SmallVector<Value> outputs, sums;
+    for (const RowBlock &block : blocks) {
+      Operands part = begin(block, blocks.size(), all);
+      Value scores = scoresOf(part);
+      Value weights =
+          make<SoftmaxOp>("softmax", scores.getType(), scores, int64_t(3), /*log=*/false);
+      outputs.push_back(
+          product("output", cast(weights, typeOf(part.value)), part.value, int64_t(3), int64_t(2)));
+      if (readsSums)
+        sums.push_back(logSumOf(scores));
+    }
+    prefix.clear();
+    Value output = joined(outputs, "output");
     if (StringRef id = getOpId(op); !id.empty())
-      setOpId(output, id);
+      setOpId(output.getDefiningOp(), id);
     attention.getOutput().replaceAllUsesWith(output);
-    if (!attention.getLogSum().use_empty())
-      attention.getLogSum().replaceAllUsesWith(logSumOf(scores));
+    readUnswapped(output);
+    if (readsSums)
+      attention.getLogSum().replaceAllUsesWith(joined(sums, "sums"));
     op->erase();
   }
 
   /// With P = exp(scores - row sums): dV = P^T g, dS = P (g V^T - sum of g output).
   void expand(AttentionGradOp gradient) {
-    double scale = gradient.getScale().convertToDouble();
-    Value query = gradient.getQuery(), g = gradient.getGradient();
-    RankedTensorType narrow = typeOf(query);
-    Value scores =
-        scoresOf(query, gradient.getKey(), gradient.getBias(), scale, gradient.getCausal());
-    RankedTensorType type = typeOf(scores);
-    int64_t heads = type.getDimSize(1);
-    Value key = repeated(gradient.getKey(), heads, "key"),
-          value = repeated(gradient.getValue(), heads, "value");
-    Value weights =
-        make<UnaryOp>("weights", type, UnaryKind::Exp,
-                      binary("shifted", BinaryKind::Sub, scores, spread(sumsOf(gradient), type)));
-    Value wide = cast(g, type), outputs = cast(gradient.getOutput(), type);
-    Value delta =
-        make<ReduceOp>("delta", ReduceKind::Sum, binary("weighted", BinaryKind::Mul, wide, outputs),
-                       ArrayRef<int64_t>(3));
-    Value slopes = cast(product("slopes", g, value, 3, 3), type);
-    slopes = binary("centered", BinaryKind::Sub, slopes, spread(delta, type));
-    slopes = binary("scores.gradient", BinaryKind::Mul, weights, slopes);
-    slopes = cast(binary("scaled", BinaryKind::Mul, slopes, splat(type, scale)), narrow);
-    Value results[] = {product("query.gradient", slopes, key, 3, 2),
-                       product("key.gradient", slopes, query, 2, 2),
-                       product("value.gradient", cast(weights, narrow), g, 2, 2)};
+    Operands all = operandsOf(gradient);
+    SmallVector<RowBlock> blocks = blocksOf(all);
+    Value sums = sumsOf(gradient);
+    SmallVector<Value> ofQueries, ofKeys, ofValues;
+    for (const RowBlock &block : blocks) {
+      Operands part = begin(block, blocks.size(), all);
+      Value scores = scoresOf(part);
+      RankedTensorType type = typeOf(scores), narrow = typeOf(part.query);
+      Value weights = make<UnaryOp>("weights", type, UnaryKind::Exp,
+                                    binary("shifted", BinaryKind::Sub, scores,
+                                           spread(rowsOf(sums, block, "sums.rows"), type)));
+      Value g = rowsOf(gradient.getGradient(), block, "gradient.rows");
+      Value slopes = slopesOf(part, g, rowsOf(gradient.getOutput(), block, "output.rows"), weights);
+      slopes = cast(binary("scaled", BinaryKind::Mul, slopes, splat(type, part.scale)), narrow);
+      ofQueries.push_back(product("query.gradient", slopes, part.key, 3, 2));
+      ofKeys.push_back(product("key.gradient", slopes, part.query, 2, 2));
+      ofValues.push_back(product("value.gradient", cast(weights, narrow), g, 2, 2));
+    }
+    prefix.clear();
+    Value results[] = {
+        joined(ofQueries, "query.gradient"),
+        summed(added(ofKeys, all.key, "key.gradient"), typeOf(gradient.getKey())),
+        summed(added(ofValues, all.value, "value.gradient"), typeOf(gradient.getValue()))};
     for (auto [number, result] : llvm::enumerate(results))
-      op->getResult(number).replaceAllUsesWith(
-          number == 0 ? result : summed(result, typeOf(op->getResult(number))));
+      op->getResult(number).replaceAllUsesWith(result);
+    readUnswapped(results[0]);
     op->erase();
   }
 
@@ -75,7 +99,7 @@ private:
   template <typename Op, typename... Args>
   Value make(StringRef name, Args &&...args) {
     auto made = Op::create(builder, loc, std::forward<Args>(args)...);
-    nameAfter(made, op, name);
+    nameAfter(made, op, prefix + name.str());
     return made;
   }
   Value binary(StringRef name, BinaryKind kind, Value a, Value b) {
@@ -91,13 +115,117 @@ private:
       return value;
     return make<CastOp>("cast", typeOf(value).clone(element), value);
   }
-  Value splat(RankedTensorType type, double number) {
+  /// A scalar of the type's elements.
+  Value number(RankedTensorType type, double value) {
     auto scalar = RankedTensorType::get({}, type.getElementType());
-    Value one = make<ConstantOp>(
+    return make<ConstantOp>(
         "number",
-        DenseElementsAttr::get(scalar, builder.getFloatAttr(type.getElementType(), number)));
-    return make<BroadcastOp>("number.repeated", type, one, ArrayRef<int64_t>{});
+        DenseElementsAttr::get(scalar, builder.getFloatAttr(type.getElementType(), value)));
   }
+  Value splat(RankedTensorType type, double value) {
+    return make<BroadcastOp>("number.repeated", type, number(type, value), ArrayRef<int64_t>{});
+  }
+  RankedTensorType wideOf(RankedTensorType type) {
+    return type.getElementType().isF64() ? type : type.clone(builder.getF32Type());
+  }
+  template <typename Attention>
+  Operands operandsOf(Attention attention) {
+    int64_t heads = typeOf(attention.getQuery()).getDimSize(1);
+    return {attention.getQuery(),
+            repeated(attention.getKey(), heads, "key"),
+            repeated(attention.getValue(), heads, "value"),
+            attention.getBias(),
+            attention.getScale().convertToDouble(),
+            attention.getCausal()};
+  }
+
+  SmallVector<RowBlock> blocksOf(const Operands &all) const {
+    int64_t queries = typeOf(all.query).getDimSize(2), keys = typeOf(all.key).getDimSize(2);
+    if (!all.causal || rows >= queries || queries > keys)
+      return {{0, queries, keys}};
+    SmallVector<RowBlock> blocks;
+    for (int64_t begin = 0; begin < queries; begin += rows) {
+      int64_t end = std::min(begin + rows, queries);
+      blocks.push_back({begin, end, end + keys - queries});
+    }
+    return blocks;
+  }
+
+  /// What a block sees; operations are named after it from here on.
+  Operands begin(const RowBlock &block, size_t count, const Operands &all) {
+    if (count > 1)
+      prefix = "rows." + std::to_string(block.begin) + ".";
+    Operands part = all;
+    part.query = rowsOf(all.query, block, "query");
+    part.key = slice(all.key, 2, 0, block.keys, "key");
+    part.value = slice(all.value, 2, 0, block.keys, "value");
+    if (all.bias) {
+      if (typeOf(all.bias).getDimSize(2) != 1)
+        part.bias = rowsOf(part.bias, block, "bias.rows");
+      part.bias = slice(part.bias, 3, 0, block.keys, "bias");
+    }
+    return part;
+  }
+
+  /// `extent` positions of one dimension.
+  Value slice(Value value, int64_t dim, int64_t start, int64_t extent, StringRef name) {
+    RankedTensorType type = typeOf(value);
+    if (type.getDimSize(dim) == extent)
+      return value;
+    SmallVector<int64_t> shape(type.getShape()), starts(shape.size(), 0), steps(shape.size(), 1);
+    shape[dim] = extent;
+    starts[dim] = start;
+    return make<SliceOp>(name, type.clone(shape), value, starts, steps);
+  }
+  Value rowsOf(Value value, const RowBlock &block, StringRef name) {
+    return slice(value, 2, block.begin, block.end - block.begin, name);
+  }
+  /// Rows of blocks one after the other. Those of all heads are put together as a model has them,
+  /// which then reads them as they lie.
+  Value joined(ArrayRef<Value> blocks, StringRef name) {
+    if (blocks.size() == 1)
+      return blocks.front();
+    auto swapHeads = [&](Value value) {
+      return typeOf(value).getRank() == 4 ? make<TransposeOp>((name + ".swapped").str(), value,
+                                                              ArrayRef<int64_t>({0, 2, 1, 3}))
+                                          : value;
+    };
+    SmallVector<Value> parts = llvm::map_to_vector(blocks, swapHeads);
+    int64_t dim = typeOf(parts.front()).getRank() == 4 ? 1 : 2;
+    SmallVector<int64_t> shape(typeOf(parts.front()).getShape());
+    shape[dim] = 0;
+    for (Value part : parts)
+      shape[dim] += typeOf(part).getDimSize(dim);
+    return swapHeads(make<ConcatOp>(name, typeOf(parts.front()).clone(shape), parts, dim));
+  }
+  /// Who swaps heads and rows of what joined() gives, as models do, reads what it is made of.
+  static void readUnswapped(Value joined) {
+    auto swap = joined.getDefiningOp<TransposeOp>();
+    if (!swap)
+      return;
+    for (Operation *user : llvm::make_early_inc_range(swap->getUsers()))
+      if (auto back = dyn_cast<TransposeOp>(user);
+          back && back.getPermutation() == swap.getPermutation()) {
+        back.replaceAllUsesWith(swap.getInput());
+        back.erase();
+      }
+  }
+  /// The sum of what blocks give the first rows of `like`, in f32 at least.
+  Value added(ArrayRef<Value> blocks, Value like, StringRef name) {
+    if (blocks.size() == 1)
+      return blocks.front();
+    RankedTensorType type = typeOf(like), wide = wideOf(type);
+    Value sum;
+    for (Value block : blocks) {
+      Value part = cast(block, wide);
+      if (typeOf(part) != wide)
+        part = make<PadOp>((name + ".padded").str(), wide, part, number(wide, 0),
+                           SmallVector<int64_t>(4, 0));
+      sum = sum ? binary((name + ".sum").str(), BinaryKind::Add, sum, part) : part;
+    }
+    return cast(sum, type);
+  }
+
   /// One number per row, along the rows.
   Value spread(Value rows, RankedTensorType type) {
     return make<BroadcastOp>("spread", type, rows, ArrayRef<int64_t>({0, 1, 2}));
@@ -136,40 +264,50 @@ private:
   }
 
   /// scale * query key^T + bias, in f32 at least, the lowest number where a row may not see.
-  Value scoresOf(Value query, Value key, Value bias, double scale, bool causal) {
-    Value scores =
-        product("scores", query, repeated(key, typeOf(query).getDimSize(1), "key"), 3, 3);
-    RankedTensorType type = typeOf(scores);
-    if (!type.getElementType().isF64())
-      type = type.clone(builder.getF32Type());
+  Value scoresOf(const Operands &part) {
+    Value scores = product("scores", part.query, part.key, 3, 3);
+    RankedTensorType type = wideOf(typeOf(scores));
     scores = cast(scores, type);
-    if (scale != 1)
-      scores = binary("scaled", BinaryKind::Mul, scores, splat(type, scale));
-    if (bias) {
-      bias = cast(bias, type);
+    if (part.scale != 1)
+      scores = binary("scaled", BinaryKind::Mul, scores, splat(type, part.scale));
+    if (part.bias) {
+      Value bias = cast(part.bias, type);
       if (typeOf(bias) != type)
         bias = make<BroadcastOp>("bias.repeated", type, bias, ArrayRef<int64_t>({0, 1, 2, 3}));
       scores = binary("biased", BinaryKind::Add, scores, bias);
     }
-    if (!causal)
-      return scores;
-    RankedTensorType positions =
-        RankedTensorType::get(type.getShape().take_back(2), builder.getI64Type());
-    Value row = make<IotaOp>("row", positions, int64_t(0)),
-          column = make<IotaOp>("column", positions, int64_t(1));
-    int64_t reach = positions.getDimSize(1) - positions.getDimSize(0);
+    return part.causal ? masked(scores) : scores;
+  }
+
+  /// Positions are compared wherever scores are read: nothing is read for it, by no pass.
+  Value masked(Value scores) {
+    RankedTensorType type = typeOf(scores), positions = type.clone(builder.getI32Type());
+    int64_t reach = type.getDimSize(3) - type.getDimSize(2);
+    Value row = make<IotaOp>("row", positions, int64_t(2)),
+          column = make<IotaOp>("column", positions, int64_t(3));
     if (reach != 0) {
-      auto scalar = RankedTensorType::get({}, builder.getI64Type());
-      Value number = make<ConstantOp>("reach", DenseElementsAttr::get(scalar, reach));
+      auto scalar = RankedTensorType::get({}, builder.getI32Type());
+      Value distance =
+          make<ConstantOp>("reach", DenseElementsAttr::get(scalar, static_cast<int32_t>(reach)));
       row = binary("last", BinaryKind::Add, row,
-                   make<BroadcastOp>("reach.repeated", positions, number, ArrayRef<int64_t>{}));
+                   make<BroadcastOp>("reach.repeated", positions, distance, ArrayRef<int64_t>{}));
     }
-    Value seen = make<CompareOp>("seen", positions.clone(builder.getI1Type()), ComparePredicate::Le,
-                                 column, row);
-    seen = make<BroadcastOp>("seen.repeated", type.clone(builder.getI1Type()), seen,
-                             ArrayRef<int64_t>({2, 3}));
+    Value seen =
+        make<CompareOp>("seen", type.clone(builder.getI1Type()), ComparePredicate::Le, column, row);
     return make<SelectOp>("masked", type, seen, scores,
                           splat(type, std::numeric_limits<float>::lowest()));
+  }
+
+  /// weights * (g value^T - sum of g output)
+  Value slopesOf(const Operands &part, Value g, Value output, Value weights) {
+    RankedTensorType type = typeOf(weights);
+    Value wide = cast(g, type), outputs = cast(output, type);
+    Value delta =
+        make<ReduceOp>("delta", ReduceKind::Sum, binary("weighted", BinaryKind::Mul, wide, outputs),
+                       ArrayRef<int64_t>(3));
+    Value slopes = cast(product("slopes", g, part.value, 3, 3), type);
+    slopes = binary("centered", BinaryKind::Sub, slopes, spread(delta, type));
+    return binary("scores.gradient", BinaryKind::Mul, weights, slopes);
   }
 
   /// log(sum(exp(scores))) of each row.
@@ -186,6 +324,8 @@ private:
   }
 
   Operation *op;
+  int64_t rows;
+  std::string prefix; ///< of names, while a block is written
   OpBuilder builder;
   Location loc;
 };
@@ -199,14 +339,20 @@ struct ExpandAttentionPass : mlir::autopar::impl::ExpandAttentionPassBase<Expand
       return signalPassFailure();
     if (*wanted == AttentionMode::Fused)
       return;
+    SmallVector<Operation *> operations;
     getOperation().walk([&](Operation *op) {
-      if (*wanted == AttentionMode::Automatic && isLibraryAttention(target, op))
-        return;
-      if (auto attention = dyn_cast<AttentionOp>(op))
-        Expansion(op).expand(attention);
-      else if (auto gradient = dyn_cast<AttentionGradOp>(op))
-        Expansion(op).expand(gradient);
+      bool isKept = *wanted == AttentionMode::Automatic && isLibraryAttention(target, op);
+      if (isa<AttentionOp, AttentionGradOp>(op) && !isKept)
+        operations.push_back(op);
     });
+    for (Operation *op : operations) {
+      Expansion expansion(op,
+                          rows > 0 ? static_cast<int64_t>(rows) : attentionRowsAtOnce(target, op));
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        expansion.expand(attention);
+      else
+        expansion.expand(cast<AttentionGradOp>(op));
+    }
   }
 };
 

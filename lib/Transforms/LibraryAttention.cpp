@@ -4,7 +4,9 @@
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -44,8 +46,9 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
 
 bool mlir::autopar::clearsHiddenRows(StringRef target) { return target == "cpu"; }
 
-bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
-  auto ask = [&](auto attention) {
+/// Reads the shape of attention or its gradient; nothing of any other operation.
+static std::optional<AttentionShape> shapeOf(Operation *op) {
+  auto read = [&](auto attention) {
     auto query = cast<RankedTensorType>(attention.getQuery().getType()),
          key = cast<RankedTensorType>(attention.getKey().getType()),
          value = cast<RankedTensorType>(attention.getValue().getType());
@@ -57,11 +60,41 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
     shape.causal = attention.getCausal();
     shape.hasBias = attention.getBias() != nullptr;
     shape.isGradient = isa<AttentionGradOp>(op);
-    return isLibraryAttention(target, query.getElementType(), shape);
+    return shape;
   };
   if (auto attention = dyn_cast<AttentionOp>(op))
-    return ask(attention);
+    return read(attention);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
-    return ask(gradient);
-  return false;
+    return read(gradient);
+  return std::nullopt;
+}
+
+bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
+  std::optional<AttentionShape> shape = shapeOf(op);
+  return shape && isLibraryAttention(target, getElementTypeOrSelf(op->getOperand(0)), *shape);
+}
+
+bool mlir::autopar::expandsAttention(StringRef target, Type element, const AttentionShape &shape) {
+  bool isLibraryType = element.isF32() || element.isBF16() || element.isF16();
+  return target == "cuda" && isLibraryType && shape.causal && shape.queries <= shape.keys;
+}
+
+int64_t mlir::autopar::attentionRowsAtOnce(StringRef target, Operation *op) {
+  std::optional<AttentionShape> shape = shapeOf(op);
+  if (!shape || shape->queries == 0)
+    return 0;
+  // Of the product with values, a GPU's multiprocessors take so many rows of a head each. Fewer
+  // such tiles leave some idle, however many keys there are.
+  constexpr int64_t tile = 128, leastTiles = 128;
+  // More blocks leave out little more than they cost in launches; fewer leave out little.
+  constexpr int64_t mostBlocks = 8, leastBlocks = 4;
+  auto query = cast<RankedTensorType>(op->getOperand(0).getType());
+  bool hidesMuch = 2 * shape->queries >= shape->keys; // a quarter of the scores at least
+  if (!expandsAttention(target, query.getElementType(), *shape) || !hidesMuch)
+    return shape->queries;
+  int64_t heads = query.getDimSize(0) * query.getDimSize(1);
+  int64_t rows = llvm::alignTo(llvm::divideCeil(shape->queries, mostBlocks), tile);
+  while (rows < shape->queries && heads * (rows / tile) < leastTiles)
+    rows *= 2;
+  return rows * leastBlocks <= llvm::alignTo(shape->queries, rows) ? rows : shape->queries;
 }

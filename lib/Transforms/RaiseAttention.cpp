@@ -279,7 +279,7 @@ private:
     shape.valueSize = root.getType().getShape().back();
     shape.causal = scores.causal;
     shape.hasBias = scores.bias || scores.seen;
-    return isLibraryAttention(target, element, shape);
+    return isLibraryAttention(target, element, shape) || expandsAttention(target, element, shape);
   }
 
   /// Erases an operation that nobody reads, and what it alone read.

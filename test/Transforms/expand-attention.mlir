@@ -1,6 +1,7 @@
 // RUN: autopar-opt %s --autopar-expand-attention | FileCheck %s
 // RUN: autopar-opt %s --autopar-expand-attention=mode=auto | FileCheck %s --check-prefix=KEPT
 // RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDNN
+// RUN: autopar-opt %s --autopar-expand-attention="rows=2" | FileCheck %s --check-prefix=ROWS
 // RUN: not autopar-opt %s --autopar-expand-attention=mode=some 2>&1 | FileCheck %s --check-prefix=MODE
 
 // MODE: error: attention: expected auto, fused or products, got "some"
@@ -14,6 +15,21 @@
 // CHECK: return %[[Y]]
 // KEPT-LABEL: func.func @forward
 // KEPT: autopar.attention
+// The last two of five keys are hidden from the first two of three rows, one of them from the first.
+// ROWS-LABEL: func.func @forward
+// ROWS: %[[K:.*]] = autopar.reshape {{.*}} {autopar.id = "a/key.repeated"} : {{.*}} -> tensor<2x4x5x8xf32>
+// ROWS: %[[Q0:.*]] = autopar.slice %arg0 starts [0, 0, 0, 0] {{.*}} {autopar.id = "a/rows.0.query"} : {{.*}} -> tensor<2x4x2x8xf32>
+// ROWS: %[[K0:.*]] = autopar.slice %[[K]] starts [0, 0, 0, 0] {{.*}} -> tensor<2x4x4x8xf32>
+// ROWS: autopar.dot_general %[[Q0]], %[[K0]] {{.*}} -> tensor<2x4x2x4xf32>
+// ROWS: %[[O0:.*]] = autopar.dot_general {{.*}} {autopar.id = "a/rows.0.output"} : {{.*}} -> tensor<2x4x2x6xf32>
+// ROWS: %[[Q1:.*]] = autopar.slice %arg0 starts [0, 0, 2, 0] {{.*}} -> tensor<2x4x1x8xf32>
+// ROWS: autopar.dot_general %[[Q1]], %[[K]] {{.*}} -> tensor<2x4x1x5xf32>
+// ROWS: %[[O1:.*]] = autopar.dot_general {{.*}} {autopar.id = "a/rows.2.output"} : {{.*}} -> tensor<2x4x1x6xf32>
+// ROWS: %[[T0:.*]] = autopar.transpose %[[O0]] permutation [0, 2, 1, 3]
+// ROWS: %[[T1:.*]] = autopar.transpose %[[O1]] permutation [0, 2, 1, 3]
+// ROWS: %[[O:.*]] = autopar.concat %[[T0]], %[[T1]] dim 1 {{.*}} -> tensor<2x3x4x6xf32>
+// ROWS: %[[Y:.*]] = autopar.transpose %[[O]] permutation [0, 2, 1, 3] {autopar.id = "a"}
+// ROWS: return %[[Y]]
 func.func @forward(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x5x8xf32>, %v: tensor<2x2x5x6xf32>) -> tensor<2x4x3x6xf32> {
   %y, %l = autopar.attention %q, %k, %v scale 0.5 causal {autopar.id = "a"} : (tensor<2x4x3x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)
   return %y : tensor<2x4x3x6xf32>
@@ -73,4 +89,23 @@ func.func @gradients(%x: tensor<1x1x64x8xbf16>, %b: tensor<1x1x1x64xf32>, %l: te
   %9, %10, %11 = autopar.attention_grad %q, %x, %x, %q, %n, %q scale 1.0
       : (tensor<1x1x1x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x1x8xbf16>, tensor<1x1x1xf32>, tensor<1x1x1x8xbf16>) -> (tensor<1x1x1x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>)
   return %0, %3, %6, %9 : tensor<1x1x64x8xbf16>, tensor<1x1x64x8xbf16>, tensor<1x1x128x8xbf16>, tensor<1x1x1x8xbf16>
+}
+
+// In f32 long triangles are eight blocks of rows on a GPU, four of more rows where there are fewer heads; none where heads or rows are few, or so few of
+// the keys are hidden that it does not pay.
+// CUDNN-LABEL: func.func @long
+// CUDNN-COUNT-8: autopar.softmax {{.*}} : tensor<16x12x128x{{[0-9]+}}xf32>
+// CUDNN-COUNT-4: autopar.softmax {{.*}} : tensor<6x12x256x{{[0-9]+}}xf32>
+// CUDNN: autopar.softmax {{.*}} : tensor<1x12x1024x1024xf32>
+// CUDNN: autopar.softmax {{.*}} : tensor<16x12x384x384xf32>
+// CUDNN: autopar.softmax {{.*}} : tensor<16x12x1024x4096xf32>
+// CUDNN-NOT: autopar.softmax
+func.func @long(%a: tensor<16x12x1024x64xf32>, %b: tensor<6x12x1024x64xf32>, %c: tensor<1x12x1024x64xf32>, %d: tensor<16x12x384x64xf32>, %e: tensor<16x12x1024x64xf32>, %keys: tensor<16x12x4096x64xf32>)
+    -> (tensor<16x12x1024x64xf32>, tensor<6x12x1024x64xf32>, tensor<1x12x1024x64xf32>, tensor<16x12x384x64xf32>, tensor<16x12x1024x64xf32>) {
+  %0, %l0 = autopar.attention %a, %a, %a scale 1.0 causal {autopar.id = "a"} : (tensor<16x12x1024x64xf32>, tensor<16x12x1024x64xf32>, tensor<16x12x1024x64xf32>) -> (tensor<16x12x1024x64xf32>, tensor<16x12x1024xf32>)
+  %1, %l1 = autopar.attention %b, %b, %b scale 1.0 causal {autopar.id = "b"} : (tensor<6x12x1024x64xf32>, tensor<6x12x1024x64xf32>, tensor<6x12x1024x64xf32>) -> (tensor<6x12x1024x64xf32>, tensor<6x12x1024xf32>)
+  %2, %l2 = autopar.attention %c, %c, %c scale 1.0 causal {autopar.id = "c"} : (tensor<1x12x1024x64xf32>, tensor<1x12x1024x64xf32>, tensor<1x12x1024x64xf32>) -> (tensor<1x12x1024x64xf32>, tensor<1x12x1024xf32>)
+  %3, %l3 = autopar.attention %d, %d, %d scale 1.0 causal {autopar.id = "d"} : (tensor<16x12x384x64xf32>, tensor<16x12x384x64xf32>, tensor<16x12x384x64xf32>) -> (tensor<16x12x384x64xf32>, tensor<16x12x384xf32>)
+  %4, %l4 = autopar.attention %e, %keys, %keys scale 1.0 causal {autopar.id = "e"} : (tensor<16x12x1024x64xf32>, tensor<16x12x4096x64xf32>, tensor<16x12x4096x64xf32>) -> (tensor<16x12x1024x64xf32>, tensor<16x12x1024xf32>)
+  return %0, %1, %2, %3, %4 : tensor<16x12x1024x64xf32>, tensor<6x12x1024x64xf32>, tensor<1x12x1024x64xf32>, tensor<16x12x384x64xf32>, tensor<16x12x1024x64xf32>
 }

@@ -1,6 +1,6 @@
 // RUN: autopar-opt %s --autopar-raise-attention --split-input-file | FileCheck %s
 // RUN: autopar-opt %s --autopar-raise-attention=mode=products --split-input-file | FileCheck %s --check-prefix=PRODUCTS
-// RUN: autopar-opt %s --autopar-raise-attention=target=cuda --split-input-file | FileCheck %s --check-prefix=PRODUCTS
+// RUN: autopar-opt %s --autopar-raise-attention=target=cuda --split-input-file | FileCheck %s --check-prefix=TRIANGLES --implicit-check-not=autopar.attention
 // RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16" --split-input-file | FileCheck %s --check-prefix=CUDNN
 // RUN: not autopar-opt %s --autopar-raise-attention=mode=flash --split-input-file 2>&1 | FileCheck %s --check-prefix=MODE
 
@@ -8,7 +8,10 @@
 // PRODUCTS-NOT: autopar.attention
 
 // As GPT-2 writes it: a scale, then a constant triangle that selects; the key is transposed already.
+// In f32 a GPU's library has no attention; a triangle is going to be written better than with a mask.
 // CHECK-LABEL: func.func @gpt2
+// TRIANGLES-LABEL: func.func @gpt2
+// TRIANGLES: autopar.attention %{{.*}} causal
 // CUDNN: autopar.attention %{{.*}} causal
 // CHECK: %[[Q:.*]] = autopar.transpose %arg0 permutation [0, 2, 1, 3]
 // CHECK: %[[K:.*]] = autopar.transpose %arg1 permutation [0, 2, 1, 3] {autopar.id = "y/key"}
@@ -35,6 +38,8 @@ func.func @gpt2(%query: tensor<2x3x4x8xf32>, %key: tensor<2x3x4x8xf32>, %v: tens
 
 // As Llama writes it: heads share keys and values, the triangle is made of positions and added.
 // CHECK-LABEL: func.func @llama
+// TRIANGLES-LABEL: func.func @llama
+// TRIANGLES: autopar.attention %{{.*}} causal
 // CUDNN: autopar.attention %{{.*}} causal
 // CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg2 scale 5.000000e-01 causal : (tensor<2x4x3x8xf32>, tensor<2x2x3x8xf32>, tensor<2x2x3x8xf32>)
 func.func @llama(%q: tensor<2x4x3x8xf32>, %key: tensor<2x2x3x8xf32>, %value: tensor<2x2x3x8xf32>) -> tensor<2x4x3x8xf32> {

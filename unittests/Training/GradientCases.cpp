@@ -227,7 +227,9 @@ Value buildAttention(CaseBuilder &c, bool causal) {
   Value query = c.argument({batch, heads, rows, size}),
         key = c.argument({batch, groups, columns, size}),
         value = c.argument({batch, groups, columns, valueSize}),
-        bias = causal ? Value() : c.numbers({batch, 1, 1, columns});
+        bias = !causal      ? c.numbers({batch, 1, 1, columns})
+               : c.below(2) ? c.numbers({batch, 1, rows, columns})
+                            : Value();
   return AttentionOp::create(c.builder, c.loc, query, key, value, bias, 0.7, causal).getOutput();
 }
 

@@ -29,6 +29,12 @@ struct AttentionShape {
 bool isLibraryAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
 /// The same for an operation; false where it is neither attention nor its gradient.
 bool isLibraryAttention(llvm::StringRef target, Operation *op);
+/// Whether attention that the library has not is written as products of our own on the target,
+/// where a model has its products: a triangle on GPUs, which need not read a mask.
+bool expandsAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
+/// How many rows of queries products of attention, or its gradient, take at once: all, or of long
+/// triangles on GPUs so many that keys which no row of them sees are left out.
+int64_t attentionRowsAtOnce(llvm::StringRef target, Operation *op);
 /// A row is hidden whole where the logarithm of its sum is below this, as far as gradients go: no
 /// score is as low, and the sum could no longer tell how many elements there are.
 constexpr double kHiddenRow = -0x1p17;

@@ -195,7 +195,7 @@ def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
     probabilities something else reads.
 
     `mode`: `products` raises nothing, `fused` all, `auto` what runs as one kernel on `target` once it computes in
-    `precision`.
+    `precision`, and triangles that autopar-expand-attention writes better than models do.
 
     ```mlir
     %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] ...
@@ -220,6 +220,7 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   let description = [{
     The inverse of autopar-raise-attention, for targets without a kernel; the gradient computes the probabilities
     again from the row sums. With `mode` auto only attention that `target` has no kernel for.
+    Causal attention of long sequences is written in blocks of rows on GPUs, each with the keys that it sees.
 
     ```mlir
     %y, %l = autopar.attention %q, %k, %v scale 1.000000e+00 ...
@@ -235,6 +236,7 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   let options = [
     Option<"mode", "mode", "std::string", "\"products\"", "auto, fused or products">,
     Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"rows", "rows", "int64_t", "0", "rows of causal queries at once; 0: as many as pay on the target">,
   ];
 }
 
