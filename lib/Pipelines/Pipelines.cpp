@@ -223,8 +223,10 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
     return;
   case Phase::FormGroups:
-    if (lower.target == "cuda")
+    if (lower.target == "cuda") {
       addNarrowEpilogues(manager, lower);
+      manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
+    }
     addExpandGradients(manager, lower);
     addExpandAttention(manager, lower); // a shard may be what no library takes
     addExpandConvolutionGradients(manager, lower);

@@ -89,6 +89,29 @@ def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp">
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def JoinProductsPass : Pass<"autopar-join-products", "mlir::func::FuncOp"> {
+  let summary = "multiply a value by several weights at once";
+  let description = [{
+    Products of one value with weights that are known at load (query, key and value of an attention, gate and value of an MLP) become one
+    with the weights side by side, and their biases; what one of them yielded is a part of its columns. The weights are put together where they are
+    read: each is still a parameter of its own, under its own name. Weights that a step changes, or that somebody else reads, are left alone, and so are
+    products whose result leaves the function or is read by a collective, which would have to be copied out, or has a residual or an activation that the library adds to the product.
+
+    ```mlir
+    %q = autopar.dot_general %x, %u contract [1] x [0] : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    %k = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+    ```
+    becomes
+    ```mlir
+    %w = autopar.concat %u, %v dim 1 : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x96xf32>
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x96xf32>) -> tensor<8x96xf32>
+    %q = autopar.slice %y starts [0, 0] steps [1, 1] : tensor<8x96xf32> -> tensor<8x64xf32>
+    %k = autopar.slice %y starts [0, 64] steps [1, 1] : tensor<8x96xf32> -> tensor<8x32xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def AlignProductsPass : Pass<"autopar-align-products", "mlir::func::FuncOp"> {
   let summary = "pad matrices of f16 and bf16 whose rows are no multiple of 16 bytes";
   let description = [{
