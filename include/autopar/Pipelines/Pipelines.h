@@ -57,7 +57,8 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
                            llvm::cl::init("")};
   Option<std::string> constraints{
       *this, "constraints",
-      llvm::cl::desc("what shardings and axes must hold (autopar/Plan/Constraints.h)"),
+      llvm::cl::desc("what must hold (autopar/Plan/Constraints.h); of mesh, stages, micro-batches, "
+                     "schedule and recomputation the same as these options"),
       llvm::cl::init("")};
   Option<int64_t> memoryLimit{*this, "memory-limit",
                               llvm::cl::desc("bytes per device; 0 takes the cluster's"),
