@@ -174,11 +174,17 @@ def ReduceWhileCachedPass : Pass<"autopar-reduce-while-cached", "mlir::func::Fun
 }
 
 def JoinLaunchesPass : Pass<"autopar-join-launches", "mlir::ModuleOp"> {
-  let summary = "update several parameters by one launch";
+  let summary = "run several small kernels by one launch";
   let description = [{
-    For GPUs: launches that follow one another, write nothing but states of the program, each in place, and do not read what
-    another one writes become one. Its kernel has the blocks of all of them, and a block runs the body of the launch that it
-    belongs to. A launch takes as many as 512 buffers.
+    For GPUs: launches that do not need each other become one. Its kernel has the blocks of all of them, and a block runs the body of the
+    launch that it belongs to. Joined are
+
+    - updates: what follows one another and writes nothing but states of the program, each in place;
+    - launches that move at most 16 MiB, also where others stand between them (casts of parameters, second sums of gradients, their norms): a launch runs
+      as early as those that it joins, or they as late as it does, where no instruction needs their order. It passes no instruction of
+      another queue on its way to the front, and buffers do not live longer where that took more memory at the peak.
+
+    Bodies with a barrier are joined with those of as many threads alone. What an evaluation of the loss needs is not joined with what it does not need. A launch takes as many as 512 buffers.
 
     ```mlir
     exec.launch @k0(%w, %dw) -> (%w) extent 4 grid [4, 256, 0]
@@ -189,7 +195,7 @@ def JoinLaunchesPass : Pass<"autopar-join-launches", "mlir::ModuleOp"> {
     exec.launch @joined0(%w, %dw, %b, %db) -> (%w, %b) extent 5 grid [5, 256, 0]
     ```
   }];
-  let dependentDialects = ["mlir::exec::ExecDialect", "mlir::gpu::GPUDialect", "mlir::scf::SCFDialect", "mlir::arith::ArithDialect"];
+  let dependentDialects = ["mlir::exec::ExecDialect", "mlir::gpu::GPUDialect", "mlir::scf::SCFDialect", "mlir::arith::ArithDialect", "mlir::NVVM::NVVMDialect"];
 }
 
 def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {

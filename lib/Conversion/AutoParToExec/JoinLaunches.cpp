@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-join-launches: a step ends with an update per parameter, and most parameters are
-// small. On a GPU a launch costs as much as the update of one of them; blocks of one launch can
-// work on different ones.
+// small; before it are their gradients' norms and last sums, and at its beginning their casts. On a
+// GPU a launch costs as much as such a kernel; blocks of one launch can work on different ones.
+#include "JoinedKernel.h"
+#include "LiveBytes.h"
+
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Conversion/Passes.h"
-#include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Dialect/Exec/Transforms/Evaluated.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <list>
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_JOINLAUNCHESPASS
@@ -26,151 +27,202 @@ namespace {
 
 /// Addresses that a launch can be given: PTX 8.0 has 4,096 bytes for them.
 constexpr size_t kMostBuffers = 512;
+/// Bytes that a launch moves, if others than updates are to be joined with it: a few times what a
+/// GPU moves while a launch begins.
+constexpr int64_t kMostBytes = 16 << 20;
+/// Shared memory of a joined kernel, so that an SM has as many of its blocks as threads allow.
+constexpr int64_t kMostJoinedShared = 16 * 1024;
+/// Bodies end where all of a warp has come to their end.
+constexpr int64_t kWarpThreads = 32;
+/// Threads of a block to which any body can be given as many registers as it wants, and those that
+/// may be idle in all of a launch: what a GPU runs in a few rounds.
+constexpr int64_t kSmallBlock = 256, kMostIdle = 1 << 20;
 
 using Roots = llvm::SmallDenseSet<Operation *>;
 
-bool meets(ValueRange buffers, const Roots &roots) {
-  return llvm::any_of(buffers,
-                      [&](Value buffer) { return roots.contains(exec::rootOf(buffer).first); });
+/// What of a kernel says with which others it may be joined.
+struct Traits {
+  bool mayJoin = false, hasBarrier = false;
+  SharedBuffers shared;
+};
+
+Traits traitsOf(func::FuncOp kernel) {
+  Traits traits;
+  std::optional<SharedBuffers> shared = SharedBuffers::of(kernel);
+  if (!shared || kernel->hasAttr("autopar.few_blocks"))
+    return traits;
+  traits.shared = *shared;
+  bool isOwn =
+      kernel
+          .walk([&](Operation *op) {
+            traits.hasBarrier |= isa<gpu::BarrierOp>(op);
+            StringRef dialect = op->getName().getDialectNamespace();
+            bool isKnown =
+                isa<gpu::BlockIdOp, gpu::ThreadIdOp, gpu::LaneIdOp, gpu::ShuffleOp, gpu::BarrierOp>(
+                    op) ||
+                (dialect != "gpu" && dialect != "nvvm");
+            return isKnown ? WalkResult::advance() : WalkResult::interrupt();
+          })
+          .wasInterrupted();
+  traits.mayJoin = !isOwn;
+  return traits;
 }
 
-/// What launches that become one have in common, and which buffers they touch.
-struct Run {
-  SmallVector<exec::LaunchOp> launches;
-  llvm::SetVector<Value> inputs, outputs;
-  Roots read, written;
+/// A launch that may become one with others.
+struct Candidate {
+  exec::LaunchOp launch;
+  const Traits *traits;
+  bool isUpdate, isEvaluated;
 
-  bool takes(exec::LaunchOp launch) const {
-    if (launches.empty())
-      return true;
-    exec::LaunchOp first = launches.front();
-    size_t buffers = inputs.size() + outputs.size() + launch.getOutputs().size();
-    for (Value input : launch.getInputs())
-      buffers += !inputs.contains(input);
-    return buffers <= kMostBuffers && launch.getKey() == first.getKey() &&
-           launch.getArithmetic() == first.getArithmetic() && !meets(launch.getInputs(), written) &&
-           !meets(launch.getOutputs(), read);
+  int64_t blocks() { return (*launch.getGrid())[0]; }
+  int64_t threads() { return (*launch.getGrid())[1]; }
+};
+
+/// Launches that become one, at the place that one of them has.
+struct Group {
+  LaunchRun run;
+  Candidate first;
+  SharedBuffers shared;
+  int64_t time = 0, lastMember = 0; ///< their place, and that of the last that joined them
+  int64_t mostThreads = 0, blocks = 0, threads = 0; ///< threads: of all blocks
+  bool hasBarrier = false;
+  bool mayMove = true; ///< nothing behind them needs them to have run
+
+  explicit Group(const Candidate &candidate, int64_t time) : first(candidate) {
+    add(candidate, time);
   }
-  void add(exec::LaunchOp launch) {
-    launches.push_back(launch);
-    inputs.insert_range(launch.getInputs());
-    outputs.insert_range(launch.getOutputs());
+
+  void add(Candidate candidate, int64_t now) {
+    run.add(candidate.launch);
+    shared = shared.with(candidate.traits->shared);
+    lastMember = now;
+    if (run.launches.size() == 1)
+      time = now;
+    mostThreads = std::max(mostThreads, candidate.threads());
+    blocks += candidate.blocks();
+    threads += candidate.blocks() * candidate.threads();
+    hasBarrier |= candidate.traits->hasBarrier;
+  }
+
+  /// Whether one kernel can have the bodies, whatever they read and write.
+  bool fits(Candidate candidate) {
+    exec::LaunchOp launch = candidate.launch;
+    size_t buffers = run.inputs.size() + run.outputs.size() + launch.getOutputs().size();
     for (Value input : launch.getInputs())
-      read.insert(exec::rootOf(input).first);
-    for (Value output : launch.getOutputs())
-      written.insert(exec::rootOf(output).first);
+      buffers += !run.inputs.contains(input);
+    int64_t most = std::max(mostThreads, candidate.threads());
+    int64_t idle =
+        (blocks + candidate.blocks()) * most - threads - candidate.blocks() * candidate.threads();
+    bool areAlike = mostThreads == candidate.threads();
+    bool maySkip = most <= kSmallBlock && !hasBarrier && !candidate.traits->hasBarrier;
+    return candidate.isUpdate == first.isUpdate && candidate.isEvaluated == first.isEvaluated &&
+           launch.getKey() == first.launch.getKey() &&
+           launch.getArithmetic() == first.launch.getArithmetic() && buffers <= kMostBuffers &&
+           (areAlike || (maySkip && idle <= kMostIdle)) &&
+           shared.with(candidate.traits->shared).bytes() <= kMostJoinedShared;
   }
 };
 
-/// Writes the kernel of a run: each block runs the body of the launch that it belongs to.
-class JoinedKernel {
+/// Which launches of an entry become one. A launch joins others where nothing in between needs
+/// their order: it runs as early as they do, or they as late as it does. It passes no instruction
+/// of another queue on the way to the front, which would begin later.
+class LaunchGroups {
 public:
-  JoinedKernel(const Run &run, ModuleOp kernels) : run(run), kernels(kernels) {}
+  LaunchGroups(LiveBytes &live, int64_t begin) : live(live), begin(begin) {}
 
-  /// Runs of the same, as those of layers that are alike, have one kernel.
-  std::string key() const {
-    std::string text;
-    llvm::raw_string_ostream out(text);
-    for (exec::LaunchOp launch : run.launches) {
-      out << launch.getKernel() << ' ' << (*launch.getGrid())[0];
-      for (size_t number = 0; number < launch.getInputs().size() + launch.getOutputs().size();
-           ++number)
-        out << ' ' << placeOf(launch, number);
-      out << ';';
+  void visit(exec::InstructionOpInterface op, std::optional<Candidate> candidate) {
+    Roots reads = rootsOf(op.getReads()), writes = rootsOf(op.getWrites());
+    hold(reads, writes);
+    int64_t time = now;
+    if (op.getQueue() != exec::Queue::Compute)
+      fence = now;
+    if (candidate) {
+      Group &group = join(*candidate, afterWhat(reads, writes));
+      time = group.time;
+      for (Operation *root : reads)
+        readers[root].push_back(&group);
+      for (Operation *root : writes)
+        writers[root].push_back(&group);
     }
-    return text;
+    record(reads, writes, time);
+    ++now;
   }
 
-  func::FuncOp write(StringRef name) {
-    firstBlocks.push_back(0);
-    for (exec::LaunchOp launch : run.launches) {
-      firstBlocks.push_back(firstBlocks.back() + (*launch.getGrid())[0]);
-      mostThreads = std::max(mostThreads, (*launch.getGrid())[1]);
-    }
-    SmallVector<Type> types(run.inputs.size() + run.outputs.size());
-    for (exec::LaunchOp launch : run.launches)
-      for (auto [number, type] : llvm::enumerate(kernelOf(launch).getArgumentTypes()))
-        types[placeOf(launch, number)] = type;
-    OpBuilder builder(kernels.getBodyRegion());
-    auto made =
-        func::FuncOp::create(builder, kernels.getLoc(), name, builder.getFunctionType(types, {}));
-    made->setAttr(kGridAttribute,
-                  builder.getDenseI64ArrayAttr({firstBlocks.back(), mostThreads, 0}));
-    builder.setInsertionPointToStart(made.addEntryBlock());
-    arguments = made.getArguments();
-    block = gpu::BlockIdOp::create(builder, made.getLoc(), gpu::Dimension::x);
-    writeBodies(builder, 0, run.launches.size());
-    func::ReturnOp::create(builder, made.getLoc());
-    return made;
-  }
+  std::list<Group> take() { return std::move(groups); }
 
 private:
-  const Run &run;
-  ModuleOp kernels;
-  SmallVector<int64_t> firstBlocks; ///< of each launch, and of none behind the last
-  int64_t mostThreads = 0;
-  ValueRange arguments;
-  Value block;
-
-  func::FuncOp kernelOf(exec::LaunchOp launch) {
-    return kernels.lookupSymbol<func::FuncOp>(launch.getKernel());
-  }
-  /// Of the joined kernel, the argument that a kernel's argument is.
-  size_t placeOf(exec::LaunchOp launch, size_t number) const {
-    size_t inputs = launch.getInputs().size();
-    return number < inputs ? llvm::find(run.inputs, launch.getInputs()[number]) - run.inputs.begin()
-                           : run.inputs.size() +
-                                 (llvm::find(run.outputs, launch.getOutputs()[number - inputs]) -
-                                  run.outputs.begin());
+  static Roots rootsOf(ArrayRef<Value> buffers) {
+    Roots roots;
+    for (Value buffer : buffers)
+      roots.insert(exec::rootOf(buffer).first);
+    return roots;
   }
 
-  /// Of the launches [begin, end): half of them are left aside by each comparison.
-  void writeBodies(OpBuilder &builder, size_t begin, size_t end) {
-    if (end - begin == 1)
-      return writeBody(builder, begin);
-    size_t middle = begin + (end - begin) / 2;
-    writeWhere(
-        builder, block, firstBlocks[middle],
-        [&](OpBuilder &inner) { writeBodies(inner, begin, middle); },
-        [&](OpBuilder &inner) { writeBodies(inner, middle, end); });
-  }
-
-  void writeBody(OpBuilder &builder, size_t number) {
-    exec::LaunchOp launch = run.launches[number];
-    func::FuncOp kernel = kernelOf(launch);
-    auto clone = [&](OpBuilder &inner) {
-      IRMapping mapping;
-      for (BlockArgument argument : kernel.getArguments())
-        mapping.map(argument, arguments[placeOf(launch, argument.getArgNumber())]);
-      Value first = arith::ConstantIndexOp::create(inner, kernel.getLoc(), firstBlocks[number]);
-      Value own = arith::SubIOp::create(inner, kernel.getLoc(), block, first);
-      SmallVector<Operation *> body;
-      for (Operation &op : kernel.getBody().front().without_terminator())
-        body.push_back(inner.clone(op, mapping));
-      for (Operation *op : body)
-        op->walk([&](gpu::BlockIdOp id) { id.replaceAllUsesWith(own); });
+  /// What groups need of the order is known: those on which the instruction depends stay.
+  void hold(const Roots &reads, const Roots &writes) {
+    auto holdAll = [](SmallVector<Group *> held) {
+      for (Group *group : held)
+        group->mayMove = false;
     };
-    int64_t threads = (*launch.getGrid())[1];
-    if (threads == mostThreads)
-      return clone(builder);
-    Value thread = gpu::ThreadIdOp::create(builder, kernel.getLoc(), gpu::Dimension::x);
-    writeWhere(builder, thread, threads, clone);
+    for (Operation *root : reads)
+      holdAll(writers.lookup(root));
+    for (Operation *root : writes) {
+      holdAll(writers.lookup(root));
+      holdAll(readers.lookup(root));
+    }
   }
 
-  void writeWhere(OpBuilder &builder, Value index, int64_t below,
-                  function_ref<void(OpBuilder &)> then,
-                  function_ref<void(OpBuilder &)> other = {}) {
-    Location loc = index.getLoc();
-    Value limit = arith::ConstantIndexOp::create(builder, loc, below);
-    Value isBelow = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, limit);
-    auto where = scf::IfOp::create(builder, loc, isBelow, static_cast<bool>(other));
-    OpBuilder inner = where.getThenBodyBuilder();
-    then(inner);
-    if (!other)
-      return;
-    inner = where.getElseBodyBuilder();
-    other(inner);
+  /// The last instruction that has to run before.
+  int64_t afterWhat(const Roots &reads, const Roots &writes) const {
+    int64_t last = fence;
+    for (Operation *root : reads)
+      last = std::max(last, timeIn(lastWrite, root));
+    for (Operation *root : writes)
+      last = std::max({last, timeIn(lastWrite, root), timeIn(lastRead, root)});
+    return last;
   }
+  static int64_t timeIn(const DenseMap<Operation *, int64_t> &times, Operation *root) {
+    auto it = times.find(root);
+    return it == times.end() ? -1 : it->second;
+  }
+
+  void record(const Roots &reads, const Roots &writes, int64_t time) {
+    for (Operation *root : reads)
+      lastRead[root] = std::max(timeIn(lastRead, root), time);
+    for (Operation *root : writes)
+      lastWrite[root] = std::max(timeIn(lastWrite, root), time);
+  }
+
+  Group &join(const Candidate &candidate, int64_t after) {
+    exec::LaunchOp launch = candidate.launch;
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+      // Updates pass nothing: the host looks at what they wait for.
+      if ((candidate.isUpdate && group->lastMember + 1 != now) || !group->fits(candidate))
+        continue;
+      if (group->time > after && live.extend(launch.getOutputs(), begin + group->time)) {
+        group->add(candidate, now);
+        return *group;
+      }
+      if (candidate.isUpdate || !group->mayMove ||
+          !live.extend(group->run.inputs.getArrayRef(), begin + now))
+        continue;
+      group->add(candidate, now);
+      group->time = now;
+      record(rootsOf(group->run.inputs.getArrayRef()), rootsOf(group->run.outputs.getArrayRef()),
+             now);
+      groups.splice(groups.end(), groups, std::next(group).base());
+      return groups.back();
+    }
+    return groups.emplace_back(candidate, now);
+  }
+
+  LiveBytes &live;
+  int64_t begin;   ///< of the entry
+  int64_t now = 0; ///< the number of the instruction
+  int64_t fence = -1;
+  std::list<Group> groups; ///< by their time
+  DenseMap<Operation *, int64_t> lastRead, lastWrite;
+  DenseMap<Operation *, SmallVector<Group *>> readers, writers;
 };
 
 struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunchesPass> {
@@ -181,16 +233,17 @@ struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunches
       if (!program.getKernelsAttr())
         continue;
       auto own = getOperation().lookupSymbol<ModuleOp>(program.getKernelsAttr());
-      if (kernels != own)
+      if (kernels != own) {
         known.clear();
+        traits.clear();
+      }
       kernels = own;
-      states.clear();
-      for (auto port : program.getOps<exec::PortOp>())
-        if (port.getRole() == exec::Role::State && port.getBuffer())
-          states.insert(exec::rootOf(port.getBuffer()).first);
-      addFetched(program);
+      findPorts(program);
+      exec::Instructions evaluated = exec::evaluatedInstructions(program);
+      LiveBytes live(program);
       for (auto entry : program.getOps<exec::EntryOp>())
-        joinIn(entry.getBody().front());
+        if (entry.getSymName() != "load")
+          joinIn(entry, evaluated, live);
     }
     eraseUnused();
   }
@@ -198,12 +251,22 @@ struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunches
 private:
   ModuleOp kernels;
   llvm::StringMap<func::FuncOp> known; ///< joined kernels
-  Roots states;
+  llvm::StringMap<Traits> traits;
+  Roots states, ports;
   llvm::SmallSetVector<func::FuncOp, 8> replaced;
   int64_t made = 0;
 
-  /// Copies of states, which are stored where the states are.
-  void addFetched(exec::ProgramOp program) {
+  /// Copies of states are stored where the states are.
+  void findPorts(exec::ProgramOp program) {
+    states.clear();
+    ports.clear();
+    for (auto port : program.getOps<exec::PortOp>())
+      if (port.getBuffer()) {
+        Operation *root = exec::rootOf(port.getBuffer()).first;
+        ports.insert(root);
+        if (port.getRole() == exec::Role::State)
+          states.insert(root);
+      }
     program.walk([&](exec::CopyOp copy) {
       if (copy.getQueue() == exec::Queue::CopyOut &&
           states.contains(exec::rootOf(copy.getDst()).first))
@@ -211,44 +274,45 @@ private:
     });
   }
 
-  void joinIn(Block &body) {
-    Run run;
-    for (Operation &op : llvm::make_early_inc_range(body)) {
-      auto launch = dyn_cast<exec::LaunchOp>(op);
-      bool isUpdate = launch && updatesStates(launch);
-      if (!isUpdate || !run.takes(launch)) {
-        join(run);
-        run = Run();
-      }
-      if (isUpdate)
-        run.add(launch);
+  void joinIn(exec::EntryOp entry, const exec::Instructions &evaluated, LiveBytes &live) {
+    LaunchGroups groups(live, live.beginOf(entry));
+    SmallVector<Operation *> places;
+    for (Operation &op : entry.getBody().front()) {
+      places.push_back(&op);
+      std::optional<Candidate> candidate;
+      if (auto launch = dyn_cast<exec::LaunchOp>(op))
+        candidate = candidateOf(launch, evaluated.contains(&op));
+      groups.visit(cast<exec::InstructionOpInterface>(op), candidate);
     }
-    join(run);
+    for (Group &group : groups.take())
+      if (group.run.launches.size() > 1)
+        join(group.run, places[group.time]);
   }
 
-  /// Whether states are all that it writes, in place, and its blocks need nothing but their number.
-  /// What is replaced in place lives through the step anyhow, so that no peak grows.
-  bool updatesStates(exec::LaunchOp launch) {
-    auto grid = launch.getGrid();
-    bool isInPlace = llvm::all_of(launch.getOutputs(), [&](Value output) {
+  /// What writes states writes nothing else, in place: it lives through the step anyhow. Nothing
+  /// else may write what the host looks at.
+  std::optional<Candidate> candidateOf(exec::LaunchOp launch, bool isEvaluated) {
+    auto [known, isNew] = traits.try_emplace(launch.getKernel());
+    if (isNew)
+      known->second = traitsOf(kernels.lookupSymbol<func::FuncOp>(launch.getKernel()));
+    auto isState = [&](Value output) {
       return states.contains(exec::rootOf(output).first) &&
              llvm::is_contained(launch.getInputs(), output);
-    });
-    auto kernel = kernels.lookupSymbol<func::FuncOp>(launch.getKernel());
-    return grid && (*grid)[2] == 0 && isInPlace && !kernel->hasAttr("autopar.few_blocks") &&
-           !kernel
-                .walk([](Operation *op) {
-                  bool isOfBlock = isa<memref::AllocaOp>(op) ||
-                                   (isa_and_nonnull<gpu::GPUDialect>(op->getDialect()) &&
-                                    !isa<gpu::BlockIdOp, gpu::ThreadIdOp>(op));
-                  return isOfBlock ? WalkResult::interrupt() : WalkResult::advance();
-                })
-                .wasInterrupted();
+    };
+    auto isPort = [&](Value output) {
+      Operation *root = exec::rootOf(output).first;
+      return ports.contains(root) || states.contains(root);
+    };
+    auto grid = launch.getGrid();
+    bool isUpdate = llvm::all_of(launch.getOutputs(), isState);
+    bool isSmall = launch.getBytes() <= kMostBytes && llvm::none_of(launch.getOutputs(), isPort);
+    if (!grid || (*grid)[1] % kWarpThreads != 0 || (*grid)[2] != 0 || !known->second.mayJoin ||
+        (!isUpdate && !isSmall))
+      return std::nullopt;
+    return Candidate{launch, &known->second, isUpdate, isEvaluated};
   }
 
-  void join(const Run &run) {
-    if (run.launches.size() < 2)
-      return;
+  void join(const LaunchRun &run, Operation *place) {
     exec::LaunchOp first = run.launches.front();
     int64_t extent = 0, flops = 0, bytes = 0;
     JoinedKernel joint(run, kernels);
@@ -261,7 +325,7 @@ private:
       bytes += launch.getBytes();
       replaced.insert(kernels.lookupSymbol<func::FuncOp>(launch.getKernel()));
     }
-    OpBuilder builder(first);
+    OpBuilder builder(place);
     auto joined =
         exec::LaunchOp::create(builder, first.getLoc(), kernel.getSymName(),
                                run.inputs.getArrayRef(), run.outputs.getArrayRef(), extent,

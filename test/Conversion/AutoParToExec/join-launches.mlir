@@ -1,14 +1,14 @@
 // RUN: autopar-opt %s --autopar-join-launches | FileCheck %s
 
 // Updates in place of states that follow one another become one launch; each block runs the body of its own. What reads
-// what another one writes (%n) is not among them, nor what writes no state, or has a barrier. Runs that are alike have one kernel.
+// what another one writes (%n) is not among them, nor what writes no state. Runs that are alike have one kernel.
 
 // CHECK: exec.entry @step
 // CHECK-NEXT: exec.launch @joined0(%[[W:.*]], %[[DW:.*]], %[[RATE:.*]], %[[B:.*]], %[[DB:.*]]) -> (%[[W]], %[[B]]) extent 5 grid [5, 64, 0] {bytes = 30 : i64, flops = 12 : i64, id = "w and 1 more", key = "map"}
 // CHECK-NEXT: exec.launch @joined1(%[[N:.*]], %[[B]], %[[RATE]], %[[W]], %[[DW]]) -> (%[[N]], %[[W]])
 // CHECK-NEXT: exec.launch @small(%[[DB]], %[[DB]], %[[RATE]]) -> (%[[DB]])
 // CHECK-NEXT: exec.launch @small(%[[B]], %[[DB]], %[[RATE]]) -> (%[[B]])
-// CHECK-NEXT: exec.launch @barrier(%[[N]]) -> (%[[N]])
+// CHECK-NEXT: exec.launch @barrier(%[[N]]) -> (%[[N]]) {{.*}}key = "rows"
 // CHECK-NEXT: exec.launch @joined0(%[[W]], %[[DW]], %[[RATE]], %[[B]], %[[DB]]) -> (%[[W]], %[[B]]) {{.*}}id = "like the first and 1 more"
 
 // CHECK-NOT: func.func @large
@@ -44,7 +44,7 @@ module {
       exec.launch @large(%w, %dw, %rate) -> (%w) extent 4 grid [4, 64, 0] {id = "w again", key = "map"}
       exec.launch @small(%db, %db, %rate) -> (%db) extent 1 grid [1, 32, 0] {id = "no state", key = "map"}
       exec.launch @small(%b, %db, %rate) -> (%b) extent 1 grid [1, 32, 0] {id = "alone", key = "map"}
-      exec.launch @barrier(%n) -> (%n) extent 1 grid [1, 32, 0] {id = "barrier", key = "map"}
+      exec.launch @barrier(%n) -> (%n) extent 1 grid [1, 32, 0] {id = "barrier", key = "rows"}
       exec.launch @large(%w, %dw, %rate) -> (%w) extent 4 grid [4, 64, 0] {id = "like the first", key = "map"}
       exec.launch @small(%b, %db, %rate) -> (%b) extent 1 grid [1, 32, 0] {id = "and its second", key = "map"}
     }

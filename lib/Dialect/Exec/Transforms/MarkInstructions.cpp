@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instructions change what lasts from step to step, and which ones an evaluation needs.
+#include "autopar/Dialect/Exec/Transforms/Evaluated.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 
 namespace mlir::exec {
@@ -28,14 +29,22 @@ bool writesAny(Operation &op, const Buffers &buffers) {
   return meet(rootsOf(cast<InstructionOpInterface>(op).getWrites()), buffers);
 }
 
+/// Of a step.
+SmallVector<EntryOp> rowsOf(ProgramOp program) {
+  SmallVector<EntryOp> rows;
+  for (auto timetable : program.getOps<TimetableOp>())
+    for (Attribute entry : timetable.getEntries())
+      rows.push_back(cast<EntryOp>(program.lookupSymbol(cast<FlatSymbolRefAttr>(entry))));
+  return rows;
+}
+
 struct MarkInstructionsPass : exec::impl::MarkInstructionsPassBase<MarkInstructionsPass> {
   using Base::Base;
 
   void runOnOperation() override {
     ProgramOp program = getOperation();
     states.clear();
-    rows.clear();
-    Buffers guards, loss;
+    Buffers guards;
     for (auto port : program.getOps<PortOp>()) {
       if (!port.getBuffer())
         continue;
@@ -44,21 +53,15 @@ struct MarkInstructionsPass : exec::impl::MarkInstructionsPassBase<MarkInstructi
         states.insert(root);
       if (port.getGuards())
         guards.insert(root);
-      if (port.getRole() == Role::Metric && port.getName() == "loss")
-        loss.insert(root);
     }
-    for (auto timetable : program.getOps<TimetableOp>())
-      for (Attribute entry : timetable.getEntries())
-        rows.push_back(cast<EntryOp>(program.lookupSymbol(cast<FlatSymbolRefAttr>(entry))));
-    markCommits(guards);
-    markEvaluated(loss);
+    markCommits(guards, rowsOf(program));
+    markEvaluated(evaluatedInstructions(program));
   }
 
 private:
   Buffers states;
-  SmallVector<EntryOp> rows; ///< of a step
 
-  void markCommits(const Buffers &guards) {
+  void markCommits(const Buffers &guards, SmallVector<EntryOp> rows) {
     int64_t known = -1; // the row that computes the last guard
     for (auto [row, entry] : llvm::enumerate(rows))
       for (Operation &op : entry.getBody().front())
@@ -99,22 +102,7 @@ private:
     return true;
   }
 
-  /// Backwards from the loss. An instruction of an entry that several rows run is marked when one
-  /// of them needs it; in the others its result is not looked at.
-  void markEvaluated(const Buffers &loss) {
-    if (loss.empty())
-      return;
-    Buffers needed = loss;
-    llvm::SmallSetVector<Operation *, 32> marked;
-    for (EntryOp entry : llvm::reverse(rows))
-      for (Operation &op : llvm::reverse(entry.getBody().front())) {
-        // What a peer does with a message is not known here: they are marked from the start.
-        bool isNeeded = isa<SendOp, RecvOp>(op) ? op.hasAttr("evaluated") : writesAny(op, needed);
-        if (!isNeeded)
-          continue;
-        marked.insert(&op);
-        needed.insert_range(rootsOf(cast<InstructionOpInterface>(op).getReads()));
-      }
+  void markEvaluated(const Instructions &marked) {
     if (llvm::any_of(marked, [&](Operation *op) { return writesAny(*op, states); }))
       return;
     for (Operation *op : marked)
@@ -122,3 +110,26 @@ private:
   }
 };
 } // namespace
+
+/// Backwards from the loss. An instruction of an entry that several rows run is among them when one
+/// of them needs it; in the others its result is not looked at.
+Instructions mlir::exec::evaluatedInstructions(ProgramOp program) {
+  Buffers needed;
+  for (auto port : program.getOps<PortOp>())
+    if (port.getBuffer() && port.getRole() == Role::Metric && port.getName() == "loss")
+      needed.insert(rootOf(port.getBuffer()).first);
+  Instructions evaluated;
+  if (needed.empty())
+    return evaluated;
+  SmallVector<EntryOp> rows = rowsOf(program);
+  for (EntryOp entry : llvm::reverse(rows))
+    for (Operation &op : llvm::reverse(entry.getBody().front())) {
+      // What a peer does with a message is not known here: they are marked from the start.
+      bool isNeeded = isa<SendOp, RecvOp>(op) ? op.hasAttr("evaluated") : writesAny(op, needed);
+      if (!isNeeded)
+        continue;
+      evaluated.insert(&op);
+      needed.insert_range(rootsOf(cast<InstructionOpInterface>(op).getReads()));
+    }
+  return evaluated;
+}
