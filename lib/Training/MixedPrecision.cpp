@@ -85,8 +85,9 @@ void narrowFunction(func::FuncOp function, FloatType narrow, bool isInference) {
     }
   }
   Operation *returns = function.getBody().front().getTerminator();
-  for (OpOperand &operand : returns->getOpOperands())
-    operand.set(casts.widen(operand.get()));
+  for (auto [operand, type] : llvm::zip_equal(returns->getOpOperands(), function.getResultTypes()))
+    if (operand.get().getType() != type)
+      operand.set(casts.widen(operand.get()));
 }
 
 struct MixedPrecisionPass : mlir::autopar::impl::MixedPrecisionPassBase<MixedPrecisionPass> {

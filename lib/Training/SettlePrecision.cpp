@@ -76,6 +76,7 @@ private:
     if (wide.hasOneUse())
       return;
     Value again = casts.widen(first);
+    again.getDefiningOp()->moveAfter(cast); // where it was made before, readers stand in front
     wide.replaceAllUsesExcept(again, cast);
   }
 
