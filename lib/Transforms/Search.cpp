@@ -8,6 +8,7 @@
 #include "ShardingProblem.h"
 #include "StagePhases.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
+#include "autopar/Planner/RandomChoice.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Transforms/SearchHandoff.h"
 #include "autopar/Transforms/StageEstimate.h"
@@ -15,7 +16,6 @@
 #include "llvm/Support/FileSystem.h"
 
 #include <mutex>
-#include <random>
 #include <thread>
 
 namespace mlir::autopar {
@@ -311,10 +311,12 @@ private:
     AUTOPAR_RETURN_IF_ERROR(problem.status());
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
     if (engine == "random") {
-      found.solution = draw(problem.graph());
-      if (auto stepUs = problem.stepUs(found.solution.choice))
-        found.stepUs = *stepUs;
-      return found;
+      ::autopar::Result<std::vector<int32_t>> choice = ::autopar::drawChoice(problem.graph(), seed);
+      if (!choice)
+        return choice.status();
+      found.solution.choice = choice.take();
+      found.solution.engine = "random";
+      return timed(std::move(found));
     }
     ::autopar::Result<const ::autopar::SearchEngine *> method = ::autopar::findSearchEngine(engine);
     if (!method)
@@ -339,40 +341,15 @@ private:
           ::autopar::evaluate(found.problem->graph(), found.solution.choice).peakBytes;
       found.solution.lowerBoundUs = 0;
     }
+    return timed(std::move(found));
+  }
+
+  static ::autopar::Result<Found> timed(Found found) {
     ::autopar::Result<double> stepUs = found.problem->stepUs(found.solution.choice);
     if (!stepUs)
       return stepUs.status();
     found.stepUs = *stepUs;
     return found;
-  }
-
-  /// A legal choice drawn from the seed: any sharding that the rules allow, whatever it costs. For
-  /// holding arbitrary plans against a single rank.
-  ::autopar::Solution draw(const ::autopar::CostGraph &graph) {
-    std::mt19937_64 generator(seed);
-    ::autopar::Solution solution;
-    solution.engine = "random";
-    std::vector<int32_t> &choice = solution.choice;
-    std::vector<std::vector<::autopar::CostEdge>> before(graph.nodes.size());
-    for (const ::autopar::CostEdge &edge : graph.edges)
-      if (edge.a < edge.b)
-        before[edge.b].push_back(edge);
-    for (size_t node = 0; node < graph.nodes.size(); ++node) {
-      // What goes with the choices so far.
-      std::vector<int32_t> legal;
-      size_t count = graph.nodes[node].strategies.size();
-      for (size_t k = 0; k < count; ++k)
-        if (!::autopar::isForbidden(graph.nodes[node].strategies[k].timeUs) &&
-            llvm::none_of(before[node], [&](const ::autopar::CostEdge &edge) {
-              return ::autopar::isForbidden(
-                  graph.matrices[edge.matrix][choice[edge.a] * count + k]);
-            }))
-          legal.push_back(k);
-      // Full replication comes first; take it seldom.
-      bool replicate = legal.size() == 1 || generator() % 8 == 0;
-      choice.push_back(legal[replicate ? 0 : 1 + generator() % (legal.size() - 1)]);
-    }
-    return solution;
   }
 };
 
