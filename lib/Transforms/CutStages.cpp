@@ -407,10 +407,10 @@ private:
     llvm::StringMap<int64_t> demanded;
     for (const auto &[op, stage] : demands->stages()) {
       if (stage >= stageCount)
-        return refuse(demands->errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
-                                               (stageCount > 1
-                                                    ? " of " + std::to_string(stageCount)
-                                                    : ", which needs stages of at least 2")));
+        return refuse(
+            demands->errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
+                                     (stageCount > 1 ? " of " + std::to_string(stageCount)
+                                                     : ", which needs stages of at least 2")));
       (plan ? planned : demanded)[op] = stage;
     }
     if (stageCount < 2)
