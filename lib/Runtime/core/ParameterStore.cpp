@@ -179,7 +179,7 @@ Status ParameterStore::read(const Port &port, const PortShard &shard, void *loca
   if (initializer && initializer->covers(port))
     return initializer->fill(port, box, local, localShape);
   if (port.source.kind == SourceKind::Absent)
-    return Status::badInput(
+    return Status::noInput(
         "parameter " + port.name +
         " has no weights: the model was compiled without them; give --init \"normal(0.02)\" for "
         "random ones, or --init weights.safetensors");
