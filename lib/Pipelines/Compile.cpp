@@ -178,6 +178,8 @@ private:
     import.bindings = options.bindings;
     import.trainingMode = options.train && !options.train.inferenceMode;
     import.ownTraining = !options.train && !options.train.inferenceMode;
+    import.inferenceMode = options.train.inferenceMode;
+    import.needsValues = options.stopAfter == Phase::Emit;
     FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, import, context);
     if (failed(imported))
       return reported();

@@ -165,7 +165,9 @@ LogicalResult TimeSplit::makeGlobal(Value value, Operation *user) {
                                  << "\" needs \"" << getOpId(value.getDefiningOp())
                                  << "\" of all samples, which depends on \""
                                  << nameOfArgument(argument)
-                                 << "\"; micro-batches would change what it computes";
+                                 << "\"; micro-batches would change what it computes (batch "
+                                    "normalization in training mode: --inference-mode has it take "
+                                    "the running statistics)";
     }
     if (globals.insert(op))
       llvm::append_range(worklist, op->getOperands());

@@ -77,7 +77,7 @@ class Train:
     clip_norm: the largest norm of all gradients together. None: any.
     micro_batches: parts of the batch, computed one after the other; their gradients add up.
     freeze, train_only: patterns of parameter names.
-    inference_mode: batch normalization and dropout stay in inference mode, as exported.
+    inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
     precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
     offload: what lies in host memory: none, state (of the optimizer), or auto (as much of it as there is no room for, where nothing fits without or a step is shorter so).

@@ -4,7 +4,7 @@
 import json
 import pathlib
 import subprocess
-from typing import Dict, List
+from typing import Callable, Dict, List
 
 import numpy as np
 import onnx
@@ -20,17 +20,20 @@ WEIGHTS = {"bn.weight": RANDOM.uniform(0.5, 1.5, CHANNELS), "bn.bias": RANDOM.un
            "bn.running_mean": RANDOM.uniform(-1, 1, CHANNELS), "bn.running_var": RANDOM.uniform(0.5, 1.5, CHANNELS)}
 
 
-def save(path: pathlib.Path, *nodes: onnx.NodeProto) -> pathlib.Path:
-    """A model from x to y as exported for inference."""
+def save(path: pathlib.Path, *nodes: onnx.NodeProto, opset: int = 15) -> pathlib.Path:
+    """A model from x to y."""
     shape = ["batch", CHANNELS, PLACES]
     graph = helper.make_graph(list(nodes), "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
                               [numpy_helper.from_array(value.astype(np.float32), name) for name, value in WEIGHTS.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), path)
     return path
 
 
 BATCH_NORM = helper.make_node("BatchNormalization", ["x", *WEIGHTS], ["y"], "bn", momentum=MOMENTUM)
+TRAINED_NORM = helper.make_node("BatchNormalization", ["x", *WEIGHTS], ["y", "next_mean", "next_var"], "bn", momentum=MOMENTUM, training_mode=1)
+# As TrainingMode.TRAINING is exported below operator set 14.
+TRAINED_NORM_13 = helper.make_node("BatchNormalization", ["x", *WEIGHTS], ["y", "next_mean", "next_var", "mean", "var"], "bn", momentum=MOMENTUM)
 DROPOUT = helper.make_node("Dropout", ["x"], ["dropped"], "drop")
 SCALE = helper.make_node("Mul", ["dropped", "bn.channels"], ["y"], "scale")
 
@@ -123,3 +126,68 @@ def test_what_exporters_did_for_inference_is_told(tmp_path: pathlib.Path) -> Non
                                "loss=mse(y, target)", "--optimizer", "sgd(lr=0)", "--explain", "--stop-after", "import"],
                               capture_output=True, text=True, timeout=60, check=True)
         assert says in done.stderr, done.stderr
+
+
+def import_words(model: pathlib.Path, *options: str) -> str:
+    """What autopar-compile tells while it reads the model."""
+    return subprocess.run([autopar.find_tool("autopar-compile"), model, "-o", model.with_suffix(".mlir"), "--bind", f"batch={ROWS}", "--explain",
+                           "--stop-after", "import", *options], capture_output=True, text=True, timeout=60, check=True).stderr
+
+
+def test_operator_set_13_exports_batch_normalization_for_training_with_five_outputs(tmp_path: pathlib.Path) -> None:
+    model = save(tmp_path / "net.onnx", TRAINED_NORM_13, opset=13)
+    expected = [normalized_loss(one, one.mean((0, 2)), one.var((0, 2))) for one in X.astype(np.float64)]
+    np.testing.assert_allclose(losses(compile_step(model), X), expected, rtol=1e-5)
+    assert "exported for" not in import_words(model, "--train", "loss=mse(y, target)", "--optimizer", "sgd(lr=0)")
+
+
+def norm_of_scaled(path: pathlib.Path, *outputs: str) -> pathlib.Path:
+    """A batch normalization of operator set 13 behind a trained scale."""
+    axes = numpy_helper.from_array(np.array([1], np.int64), "axes")
+    nodes = [helper.make_node("Constant", [], ["axes"], "axes", value=axes),
+             helper.make_node("Unsqueeze", ["bn.weight", "axes"], ["bn.channels"], "column"),
+             helper.make_node("Mul", ["x", "bn.channels"], ["scaled"], "scale"),
+             helper.make_node("BatchNormalization", ["scaled", *WEIGHTS], ["y", *outputs], "bn")]
+    return save(path, *nodes, opset=13)
+
+
+@pytest.mark.parametrize("name, statistic", [("mean", np.mean), ("var", np.var)])
+def test_the_statistics_of_a_batch_are_outputs_too(tmp_path: pathlib.Path, name: str, statistic: Callable) -> None:
+    model = onnx.load(norm_of_scaled(tmp_path / "net.onnx", "next_mean", "next_var", "mean", "var"))
+    model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [CHANNELS]))
+    onnx.save(model, tmp_path / "net.onnx")
+    train = autopar.Train(f"mse({name}, target)", autopar.SGD(lr=0.0))
+    compiled = autopar.compile(tmp_path / "net.onnx", tmp_path / "train.bin", bind={"batch": ROWS}, train=train)
+    with autopar.Session(compiled) as session:
+        loss = session.run({"x": X[0], "target": np.zeros(CHANNELS, np.float32)})["loss"]
+    scaled = X[0].astype(np.float64) * WEIGHTS["bn.weight"][:, None]
+    np.testing.assert_allclose(loss, np.mean(statistic(scaled, (0, 2))**2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("node, opset", [(TRAINED_NORM, 15), (TRAINED_NORM_13, 13)])
+def test_inference_mode_goes_before_the_mode_of_the_export(tmp_path: pathlib.Path, node: onnx.NodeProto, opset: int) -> None:
+    model = save(tmp_path / "net.onnx", node, opset=opset)
+    expected = [normalized_loss(one, WEIGHTS["bn.running_mean"], WEIGHTS["bn.running_var"]) for one in X.astype(np.float64)]
+    np.testing.assert_allclose(losses(compile_step(model, inference_mode=True), X), expected, rtol=1e-5)
+
+
+def test_inference_mode_takes_the_dropout_of_an_export_for_training_out(tmp_path: pathlib.Path) -> None:
+    constants = [helper.make_node("Constant", [], ["ratio"], "ratio", value_float=0.5),
+                 helper.make_node("Constant", [], ["training"], "training",
+                                  value=numpy_helper.from_array(np.array(True), "training"))]
+    model = save(tmp_path / "net.onnx", *constants, helper.make_node("Dropout", ["x", "ratio", "training"], ["y"], "drop"))
+    says = "1 Dropout node exported for training"
+    assert f"{says}: compiled in training mode (--inference-mode reads them in inference mode)" in import_words(model)
+    assert f"{says}: read in inference mode" in import_words(model, "--inference-mode")
+    compiled = autopar.compile(model, tmp_path / "serve.bin", bind={"batch": ROWS}, options=["--inference-mode"])
+    with autopar.Session(compiled) as session:
+        np.testing.assert_array_equal(session.run({"x": X[0]})["y"], X[0])
+
+
+def test_micro_batches_name_what_lets_batch_normalization_through(tmp_path: pathlib.Path) -> None:
+    model = norm_of_scaled(tmp_path / "net.onnx")
+    options = ["--micro-batches", "2"]
+    train = autopar.Train("mse(y, target)", autopar.SGD(lr=0.0))
+    with pytest.raises(autopar.Error, match="--inference-mode"):
+        autopar.compile(model, tmp_path / "train.bin", bind={"batch": ROWS}, train=train, options=options)
+    autopar.compile(model, tmp_path / "train.bin", bind={"batch": ROWS}, train=train, options=[*options, "--inference-mode"])

@@ -27,7 +27,7 @@ func.func @main(%x: tensor<4x4xf32> {autopar.name = "x"}, %w: tensor<4x4xf32> {a
   %h = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "h"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %mean = autopar.reduce sum %h dims [0] {autopar.id = "mean"} : tensor<4x4xf32> -> tensor<4xf32>
   %all = autopar.broadcast %mean dims [1] {autopar.id = "all"} : tensor<4xf32> -> tensor<4x4xf32>
-  // expected-error@+1 {{couples the samples of a batch: "centred" needs "all" of all samples, which depends on "w"; micro-batches would change what it computes}}
+  // expected-error@+1 {{couples the samples of a batch: "centred" needs "all" of all samples, which depends on "w"; micro-batches would change what it computes (batch normalization in training mode: --inference-mode has it take the running statistics)}}
   %y = autopar.binary sub %h, %all {autopar.id = "centred"} : tensor<4x4xf32>
   return %y, %w : tensor<4x4xf32>, tensor<4x4xf32>
 }

@@ -140,8 +140,8 @@ struct Options {
                                   cl::value_desc("name,..."), cl::cat(category)};
   cl::opt<bool> inferenceMode{
       "inference-mode",
-      cl::desc("with --train: batch normalization and dropout stay in inference mode, as "
-               "exported; without: a training step that the model brings is left out"),
+      cl::desc("batch normalization and dropout are read in inference mode, whatever mode they "
+               "were exported in; a training step that the model brings is left out"),
       cl::cat(category)};
   cl::opt<std::string> precision{
       "precision", cl::desc("what is computed in: f32, bf16 or fp16; parameters stay f32"),

@@ -136,7 +136,7 @@ struct TrainOptions {
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
   std::string offload =
       "none";                 ///< what lies in host memory: none, or state (that of the optimizer)
-  bool inferenceMode = false; ///< batch normalization and dropout stay as exported
+  bool inferenceMode = false; ///< batch normalization and dropout are read in inference mode
 
   explicit operator bool() const { return !loss.empty(); }
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signs that the export of a model that is to be trained left out what only training needs.
+// What the user is told of an export: signs that it left out what only training needs, the mode
+// that nodes are read in, values that are not there.
 #include "GraphImporter.h"
 #include "Proto.h"
 
@@ -24,4 +25,38 @@ void GraphImporter::warnOfInferenceExport() {
     emitWarning(module.getLoc()) << identities
                                  << (identities == 1 ? " dropout was" : " dropouts were")
                                  << " exported as Identity: the model is trained without";
+}
+
+/// "2 Dropout nodes".
+static std::string nodes(StringRef type, int count) {
+  return (Twine(count) + " " + type + (count == 1 ? " node" : " nodes")).str();
+}
+
+void GraphImporter::tellModes() {
+  for (const auto &[type, count] : switchedMode)
+    emitRemark(module.getLoc()) << nodes(type, count)
+                                << (options.trainingMode
+                                        ? " exported for inference: read in training mode "
+                                          "(--inference-mode keeps inference)"
+                                        : " exported for training: read in inference mode");
+  bool isTrained =
+      options.trainingMode || (options.ownTraining && file.model().training_info_size() > 0);
+  if (isTrained)
+    return;
+  for (const auto &[type, count] : exportedTraining)
+    emitWarning(module.getLoc()) << nodes(type, count)
+                                 << " exported for training: compiled in training mode "
+                                    "(--inference-mode reads them in inference mode)";
+}
+
+void GraphImporter::warnOfAbsentValues() {
+  std::map<StringRef, int> counts;
+  for (const Argument &argument : arguments)
+    if (auto absent = absentFiles.find(argument.symbol); absent != absentFiles.end())
+      ++counts[absent->second];
+  for (auto [path, count] : counts)
+    emitWarning(module.getLoc()) << count
+                                 << (count == 1 ? " initializer has" : " initializers have")
+                                 << " no values: '" << path
+                                 << "' does not exist; a run needs --init";
 }

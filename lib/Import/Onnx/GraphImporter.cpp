@@ -70,11 +70,12 @@ LogicalResult GraphImporter::importModel() {
       (options.ownTraining && failed(importTrainingStep(scope))) || failed(checkBindings()))
     return failure();
   builder.setLoc(module.getLoc());
-  for (const auto &[name, count] : switchedToTraining)
-    emitRemark(module.getLoc())
-        << count << " " << name << " node" << (count == 1 ? "" : "s")
-        << " exported for inference: read in training mode (--inference-mode keeps inference)";
-  return importOutputs(model.graph(), scope);
+  tellModes();
+  if (failed(importOutputs(model.graph(), scope)))
+    return failure();
+  if (options.needsValues)
+    warnOfAbsentValues();
+  return success();
 }
 
 std::string GraphImporter::uniqueId(const Twine &id) {

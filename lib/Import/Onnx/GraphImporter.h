@@ -52,8 +52,9 @@ public:
   const ImportOptions &getOptions() const { return options; }
   /// The next values of parameters that the model itself updates.
   llvm::MapVector<Value, Value> stateUpdates;
-  /// How many nodes of which operators are read in training mode though exported for inference.
-  std::map<std::string, int> switchedToTraining;
+  /// How many nodes of which operators are read in another mode (training or inference) than they
+  /// were exported in, and how many in training mode because they were exported so.
+  std::map<std::string, int> switchedMode, exportedTraining;
   bool isParameter(Value value) const { return parameterTensors.count(value); }
   /// `what` names the use in an error, as in "input 1".
   FailureOr<ImportedValue> lookUp(StringRef name, Scope &scope, const Twine &what);
@@ -87,6 +88,8 @@ private:
 
   // ExportSigns.cpp
   void warnOfInferenceExport();
+  void tellModes();
+  void warnOfAbsentValues();
 
   // SupportCheck.cpp
   LogicalResult checkSupport();
@@ -127,6 +130,8 @@ private:
   std::vector<Argument> arguments;
   DenseMap<const autopar_onnx::TensorProto *, Value> tensors;
   DenseMap<Value, const autopar_onnx::TensorProto *> parameterTensors;
+  /// Files that do not exist, by the symbol of a parameter that has its values there.
+  llvm::StringMap<std::string> absentFiles;
   /// Constants that become parameters if they are still used at the end.
   llvm::MapVector<Operation *, std::pair<const autopar_onnx::TensorProto *, std::string>>
       largeConstants;

@@ -190,12 +190,12 @@ FailureOr<TensorPlace> ModelFile::locate(const onnx::TensorProto &tensor, uint64
     error = "offset and length of external data must be numbers that are not negative";
     return failure();
   }
+  place.file = (*source)->path;
   if (!(*source)->buffer) {
     place.kind = TensorPlace::Absent;
     return place;
   }
   place.kind = TensorPlace::File;
-  place.file = (*source)->path;
   place.offset = fileOffset;
   place.length = fileLength;
   return checkRange(place, (*source)->buffer->getBuffer(), bytes, error);

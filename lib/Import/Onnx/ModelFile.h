@@ -20,8 +20,8 @@ namespace mlir::autopar {
 /// Where the values of a tensor stand.
 struct TensorPlace {
   enum Kind { Message, File, Absent } kind = Message;
-  /// For `File`: path of the file (the model's own or one next to it), position and length in
-  /// bytes.
+  /// For `File` and `Absent`: path of the file (the model's own or one next to it); for `File`,
+  /// position and length in bytes.
   std::string file;
   uint64_t offset = 0, length = 0;
   /// For `File`: the bytes, mapped.

@@ -218,14 +218,19 @@ FailureOr<ImportedValue> Node::named(StringRef name) {
   return importer.lookUp(name, scope, "tensor");
 }
 
+bool Node::isOfTraining() const { return importer.getOptions().trainingMode; }
+
 bool Node::trains(bool asExported) {
-  if (!asExported && importer.getOptions().trainingMode)
-    ++importer.switchedToTraining[opType().str()];
-  return asExported || importer.getOptions().trainingMode;
+  bool trains = !importer.getOptions().inferenceMode && (asExported || isOfTraining());
+  if (trains != asExported)
+    ++importer.switchedMode[opType().str()];
+  else if (trains)
+    ++importer.exportedTraining[opType().str()];
+  return trains;
 }
 
 Value Node::unlessEvaluated(Value trained, Value evaluated) {
-  if (!importer.getOptions().trainingMode)
+  if (!isOfTraining())
     return trained;
   Value flag = importer.isEvaluation();
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(trained);
@@ -238,6 +243,6 @@ Value Node::state(size_t i) const {
 }
 
 void Node::updateState(size_t i, Value next) {
-  if (importer.getOptions().trainingMode && importer.isParameter(input(i)))
+  if (isOfTraining() && importer.isParameter(input(i)))
     importer.stateUpdates[input(i)] = next;
 }

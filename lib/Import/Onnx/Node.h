@@ -101,7 +101,9 @@ public:
   ArrayRef<ImportedValue> results() const { return outputs; }
   /// A number for each node that draws random numbers.
   int64_t randomStream();
-  /// Whether the node is in training mode: as its attributes say, or because the model is trained.
+  /// Whether the model is going to be trained.
+  bool isOfTraining() const;
+  /// Whether the node is in training mode: as its attributes say, or because the options do.
   bool trains(bool asExported);
   /// `trained`, or `evaluated` (of the same type, or a scalar for both) while the trained model is
   /// evaluated.

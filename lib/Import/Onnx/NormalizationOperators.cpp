@@ -170,13 +170,24 @@ struct BatchNormalization {
       Value running = b.cast(node.state(input), wide);
       Value next = b.add(b.binary(BinaryKind::Mul, running, momentum),
                          b.binary(BinaryKind::Mul, current, 1 - momentum));
-      next = b.cast(next, node.inputType(input).getElementType());
+      Type element = node.inputType(input).getElementType();
+      next = b.cast(next, element);
       node.setOutput(input - 2, next);
+      node.setOutput(input, b.cast(current, element)); // of operator sets below 14
       node.updateState(input, next);
     }
   }
 };
 } // namespace
+
+/// Operator sets below 14 tell training by its outputs. From 7 on they are taken at their word
+/// where the model is trained: older exporters name these outputs for inference too.
+static bool wasExportedForTraining(Node &node) {
+  if (node.version >= 14)
+    return node.integer("training_mode", 0) != 0;
+  return node.outputCount() > 1 &&
+         (node.version < 7 ? !node.integer("is_test", 0) : node.isOfTraining());
+}
 
 static LogicalResult importBatchNormalization(Node &node) {
   RankedTensorType input = node.inputType(0);
@@ -188,10 +199,8 @@ static LogicalResult importBatchNormalization(Node &node) {
     if (node.inputType(i).getShape() != ArrayRef<int64_t>{input.getDimSize(1)})
       return node.inputError(i, "must hold one number per channel (" + Twine(input.getDimSize(1)) +
                                     ")");
-  bool asExported = node.version < 7 ? !node.integer("is_test", 0) && node.outputCount() > 1
-                                     : node.integer("training_mode", 0) != 0;
   BatchNormalization norm{node};
-  if (node.trains(asExported))
+  if (node.trains(wasExportedForTraining(node)))
     norm.train();
   else
     norm.infer();

@@ -22,6 +22,8 @@ tensors, listed in `include/autopar/Dialect/AutoPar/IR`; whatever can be compute
 - **Sequences and optionals** are lists of values during import. They cannot be inputs or outputs of the model.
 - **Recurrent operators** are unrolled over the sequence (up to 8192 steps).
 - **Functions** of the model are inlined, and go before operators of the same name.
+- **Batch normalization in training mode** is told by `training_mode`, or below version 14 by its outputs: of versions 7 to 13 with
+  `--train` only, as older exporters name these outputs for inference too. The fourth and fifth are mean and variance of the batch.
 - **Element types**: f16, bf16, f32, f64, signed and unsigned integers of 8 to 64 bits, booleans. Strings, complex numbers and floats or
   integers below 8 bits are refused.
 

@@ -22,6 +22,8 @@ Value GraphImporter::addParameter(RankedTensorType type, StringRef name, const T
   bool absent = place.kind == TensorPlace::Absent;
   OriginOp::create(atModule, module.getLoc(), StringRef(symbol), type,
                    absent ? StringAttr() : atModule.getStringAttr(place.file), place.offset);
+  if (absent)
+    absentFiles[symbol] = place.file;
   Value value = block->addArgument(type, module.getLoc());
   arguments.push_back({symbol, symbol});
   parameterTensors[value] = &tensor;

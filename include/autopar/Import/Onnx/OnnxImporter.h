@@ -21,6 +21,10 @@ struct ImportOptions {
   /// The model is going to be trained: BatchNormalization and Dropout are read in training mode,
   /// whatever mode the model was exported in.
   bool trainingMode = false;
+  /// These operators are read in inference mode instead.
+  bool inferenceMode = false;
+  /// The program is going to run: initializers whose file does not exist are warned of.
+  bool needsValues = false;
   /// The training step that the model brings (training_info) is read together with its graph.
   bool ownTraining = false;
 };
