@@ -4,6 +4,7 @@
 // its kernels says, in parts where something arrives behind its beginning or is sent before its
 // end.
 #include "HostTraffic.h"
+#include "JoinedLaunches.h"
 #include "KernelTime.h"
 #include "MeshLinks.h"
 #include "ModuleCluster.h"
@@ -40,16 +41,18 @@ struct Queues {
 class StepEvaluator {
 public:
   StepEvaluator(func::FuncOp function, const Schedule &schedule, std::vector<Mesh> meshes,
-                const Cluster &cluster, bool convolves)
+                const Cluster &cluster, StringRef target)
       : schedule(schedule), meshes(std::move(meshes)), work(function, schedule),
-        meshLinks(this->meshes, cluster) {
+        joined(function, work), meshLinks(this->meshes, cluster) {
     llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
     for (const Mesh &mesh : this->meshes) {
-      times.emplace_back(cluster, mesh, convolves);
+      times.emplace_back(cluster, mesh, /*convolves=*/target == "cpu");
       const ::autopar::DeviceType &device = cluster.slowestOf(mesh.devices);
       isAlone.push_back(device.communicatesWhileIdle);
       hosts.emplace_back(device.hostLink);
     }
+    if (target == "cuda")
+      joinLaunches();
   }
 
   /// What each mesh works in the rows of the step; empty without stages.
@@ -73,6 +76,19 @@ public:
   }
 
 private:
+  void joinLaunches() {
+    for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh)
+      for (const std::vector<Operation *> *part : {&work.atStart, &work.atEnd})
+        joined.find(llvm::filter_to_vector(*part, [&](Operation *op) {
+          return work.places.lookup(op).size() && work.places[op].test(mesh);
+        }));
+    if (schedule.stages == 1)
+      joined.find(work.inEach);
+    for (auto &[part, ops] : work.rows)
+      if (schedule.stages > 1)
+        joined.find(ops);
+  }
+
   void planHosts() {
     auto isUpdate = [&](Operation *op) { return work.updates.contains(op); };
     for (auto [mesh, host] : llvm::enumerate(hosts)) {
@@ -110,6 +126,8 @@ private:
         });
     if (!work.free.contains(op) && !isAdded) {
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
+      if (joined.contains(op))
+        parts.beforeUs -= times[mesh].launchUs();
       double &collectives = isAlone[mesh] ? queues.computeUs : queues.collectiveUs;
       auto run = [&](double &queue, double us) {
         if (us > 0)
@@ -384,6 +402,7 @@ private:
   const Schedule &schedule;
   std::vector<Mesh> meshes;
   StepWork work;
+  JoinedLaunches joined;
   MeshLinks meshLinks;
   DenseMap<Operation *, MeshMessage> messages;
   SmallVector<MeshOp> meshOps;    ///< of the module
@@ -451,7 +470,7 @@ private:
     for (const Mesh &mesh : meshes)
       if (::autopar::Status status = mesh.verify(*loaded); !status.isOk())
         return function.emitOpError() << status.message();
-    StepEvaluator evaluator(function, *schedule, std::move(meshes), *loaded, target == "cpu");
+    StepEvaluator evaluator(function, *schedule, std::move(meshes), *loaded, target);
     ::autopar::Result<double> us = evaluator.stepUs();
     if (!us)
       return function.emitOpError() << us.status().message();

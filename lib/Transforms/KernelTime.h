@@ -28,6 +28,8 @@ public:
   Parts of(Operation *op, bool isFirst = false);
   double us(Operation *op) { return of(op).sum(); }
   double copyUs(RankedTensorType type) const;
+  /// What a kernel saves that another one's launch runs.
+  double launchUs() const { return device.launchUs; }
 
 private:
   double kernelUs(Operation *op, bool isFirst) const;
