@@ -156,6 +156,11 @@ private:
     if (options.train && batch == 0)
       return Status::badInput(options.input +
                               ": a batch of no samples has no loss: bind an extent of at least 1");
+    for (const auto &[name, extent] : options.bindings)
+      if (options.train && extent == 0)
+        return Status::badInput(options.input + ": '" + name +
+                                "' is bound to 0, and what is empty has no loss: bind an extent of "
+                                "at least 1");
     return settings.settleBatch(batch);
   }
 

@@ -64,8 +64,12 @@ LogicalResult GraphImporter::reportUnbound() {
 
 LogicalResult GraphImporter::checkBindings() {
   for (const auto &[name, extent] : options.bindings) {
-    if (openDims.count(name))
+    if (openDims.count(name)) {
+      if (extent == 0)
+        emitWarning(module.getLoc()) << "'" << name << "' is bound to 0: inputs that have this "
+                                     << "dimension are empty";
       continue;
+    }
     std::vector<std::string> known(openDims.begin(), openDims.end());
     return builder.fail(
         "binding '" + name + "' matches no dimension of the model" +

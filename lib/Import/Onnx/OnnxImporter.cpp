@@ -35,8 +35,13 @@ LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &option
   for (StringRef part : parts) {
     auto [name, number] = part.split('=');
     int64_t extent;
-    if (name.trim().empty() || number.trim().getAsInteger(10, extent) || extent < 0) {
+    if (name.trim().empty() || number.trim().getAsInteger(10, extent)) {
       error = ("binding '" + part + "' should read name=extent, as in batch=8").str();
+      return failure();
+    }
+    if (extent < 0) {
+      error =
+          ("binding '" + part + "': expected an extent of at least 1, or 0 for empty inputs").str();
       return failure();
     }
     if (!options.bindings.try_emplace(name.trim().str(), extent).second) {

@@ -50,6 +50,12 @@ def flattened():
     return model(nodes, [value("x", [2, 8, 16])], [value("y", [2, 8, 32])], tables)
 
 
+def rows():
+    """A product of rows, of which there are batch times seq."""
+    return model([helper.make_node("MatMul", ["x", "w"], ["y"], "fc")], [value("x", ["batch", "seq", 4])],
+                 [value("y", ["batch", "seq", 4])], [("w", np.zeros((4, 4), np.float32))])
+
+
 def loop():
     """Four steps of doubling, the rows collected."""
     body = helper.make_graph(
