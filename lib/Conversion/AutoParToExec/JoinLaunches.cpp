@@ -8,12 +8,12 @@
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Evaluated.h"
+#include "autopar/Transforms/JoinOrder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringMap.h"
-#include <list>
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_JOINLAUNCHESPASS
@@ -25,11 +25,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Addresses that a launch can be given: PTX 8.0 has 4,096 bytes for them.
-constexpr size_t kMostBuffers = 512;
-/// Bytes that a launch moves, if others than updates are to be joined with it: a few times what a
-/// GPU moves while a launch begins.
-constexpr int64_t kMostBytes = 16 << 20;
 /// Shared memory of a joined kernel, so that an SM has as many of its blocks as threads allow.
 constexpr int64_t kMostJoinedShared = 16 * 1024;
 /// Bodies end where all of a warp has come to their end.
@@ -38,7 +33,15 @@ constexpr int64_t kWarpThreads = 32;
 /// may be idle in all of a launch: what a GPU runs in a few rounds.
 constexpr int64_t kSmallBlock = 256, kMostIdle = 1 << 20;
 
-using Roots = llvm::SmallDenseSet<Operation *>;
+using Buffers = llvm::SmallDenseSet<Operation *>;
+using Roots = llvm::SmallDenseSet<const void *>;
+
+Roots rootsOf(ValueRange buffers) {
+  Roots roots;
+  for (Value buffer : buffers)
+    roots.insert(exec::rootOf(buffer).first.getOperation());
+  return roots;
+}
 
 /// What of a kernel says with which others it may be joined.
 struct Traits {
@@ -68,161 +71,67 @@ Traits traitsOf(func::FuncOp kernel) {
   return traits;
 }
 
-/// A launch that may become one with others.
-struct Candidate {
-  exec::LaunchOp launch;
-  const Traits *traits;
-  bool isUpdate, isEvaluated;
+/// Launches that become one.
+struct Launches {
+  /// A launch that may become one with others.
+  struct Candidate {
+    exec::LaunchOp launch;
+    const Traits *traits;
+    bool isUpdate, isEvaluated;
+    LiveBytes *live;
+    int64_t begin; ///< of the entry, among all instructions
 
-  int64_t blocks() { return (*launch.getGrid())[0]; }
-  int64_t threads() { return (*launch.getGrid())[1]; }
-};
+    ArrayRef<int64_t> grid() const { return *exec::LaunchOp(launch).getGrid(); }
+  };
 
-/// Launches that become one, at the place that one of them has.
-struct Group {
-  LaunchRun run;
-  Candidate first;
-  SharedBuffers shared;
-  int64_t time = 0, lastMember = 0; ///< their place, and that of the last that joined them
-  int64_t mostThreads = 0, blocks = 0, threads = 0; ///< threads: of all blocks
-  bool hasBarrier = false;
-  bool mayMove = true; ///< nothing behind them needs them to have run
+  explicit Launches(const Candidate &candidate) : first(candidate) { add(candidate); }
 
-  explicit Group(const Candidate &candidate, int64_t time) : first(candidate) {
-    add(candidate, time);
-  }
-
-  void add(Candidate candidate, int64_t now) {
+  void add(const Candidate &candidate) {
     run.add(candidate.launch);
     shared = shared.with(candidate.traits->shared);
-    lastMember = now;
-    if (run.launches.size() == 1)
-      time = now;
-    mostThreads = std::max(mostThreads, candidate.threads());
-    blocks += candidate.blocks();
-    threads += candidate.blocks() * candidate.threads();
+    int64_t own = candidate.grid()[0];
+    mostThreads = std::max(mostThreads, candidate.grid()[1]);
+    blocks += own;
+    threads += own * candidate.grid()[1];
     hasBarrier |= candidate.traits->hasBarrier;
   }
 
   /// Whether one kernel can have the bodies, whatever they read and write.
-  bool fits(Candidate candidate) {
-    exec::LaunchOp launch = candidate.launch;
+  bool fits(const Candidate &candidate) const {
+    exec::LaunchOp launch = candidate.launch, other = first.launch;
     size_t buffers = run.inputs.size() + run.outputs.size() + launch.getOutputs().size();
     for (Value input : launch.getInputs())
       buffers += !run.inputs.contains(input);
-    int64_t most = std::max(mostThreads, candidate.threads());
-    int64_t idle =
-        (blocks + candidate.blocks()) * most - threads - candidate.blocks() * candidate.threads();
-    bool areAlike = mostThreads == candidate.threads();
+    int64_t own = candidate.grid()[0], ownThreads = candidate.grid()[1];
+    int64_t most = std::max(mostThreads, ownThreads);
+    int64_t idle = (blocks + own) * most - threads - own * ownThreads;
+    bool areAlike = mostThreads == ownThreads;
     bool maySkip = most <= kSmallBlock && !hasBarrier && !candidate.traits->hasBarrier;
     return candidate.isUpdate == first.isUpdate && candidate.isEvaluated == first.isEvaluated &&
-           launch.getKey() == first.launch.getKey() &&
-           launch.getArithmetic() == first.launch.getArithmetic() && buffers <= kMostBuffers &&
-           (areAlike || (maySkip && idle <= kMostIdle)) &&
+           launch.getKey() == other.getKey() && launch.getArithmetic() == other.getArithmetic() &&
+           buffers <= kMostBuffers && (areAlike || (maySkip && idle <= kMostIdle)) &&
            shared.with(candidate.traits->shared).bytes() <= kMostJoinedShared;
   }
-};
 
-/// Which launches of an entry become one. A launch joins others where nothing in between needs
-/// their order: it runs as early as they do, or they as late as it does. It passes no instruction
-/// of another queue on the way to the front, which would begin later.
-class LaunchGroups {
-public:
-  LaunchGroups(LiveBytes &live, int64_t begin) : live(live), begin(begin) {}
-
-  void visit(exec::InstructionOpInterface op, std::optional<Candidate> candidate) {
-    Roots reads = rootsOf(op.getReads()), writes = rootsOf(op.getWrites());
-    hold(reads, writes);
-    int64_t time = now;
-    if (op.getQueue() != exec::Queue::Compute)
-      fence = now;
-    if (candidate) {
-      Group &group = join(*candidate, afterWhat(reads, writes));
-      time = group.time;
-      for (Operation *root : reads)
-        readers[root].push_back(&group);
-      for (Operation *root : writes)
-        writers[root].push_back(&group);
-    }
-    record(reads, writes, time);
-    ++now;
+  /// Buffers do not live longer where that took more memory at the peak.
+  static bool mayRunAt(const Candidate &candidate, int64_t time) {
+    return candidate.live->extend(exec::LaunchOp(candidate.launch).getOutputs(),
+                                  candidate.begin + time);
+  }
+  bool mayWaitUntil(int64_t time) const {
+    return first.live->extend(run.inputs.getArrayRef(), first.begin + time);
   }
 
-  std::list<Group> take() { return std::move(groups); }
+  Roots reads() const { return rootsOf(run.inputs.getArrayRef()); }
+  Roots writes() const { return rootsOf(run.outputs.getArrayRef()); }
+
+  LaunchRun run;
 
 private:
-  static Roots rootsOf(ArrayRef<Value> buffers) {
-    Roots roots;
-    for (Value buffer : buffers)
-      roots.insert(exec::rootOf(buffer).first);
-    return roots;
-  }
-
-  /// What groups need of the order is known: those on which the instruction depends stay.
-  void hold(const Roots &reads, const Roots &writes) {
-    auto holdAll = [](SmallVector<Group *> held) {
-      for (Group *group : held)
-        group->mayMove = false;
-    };
-    for (Operation *root : reads)
-      holdAll(writers.lookup(root));
-    for (Operation *root : writes) {
-      holdAll(writers.lookup(root));
-      holdAll(readers.lookup(root));
-    }
-  }
-
-  /// The last instruction that has to run before.
-  int64_t afterWhat(const Roots &reads, const Roots &writes) const {
-    int64_t last = fence;
-    for (Operation *root : reads)
-      last = std::max(last, timeIn(lastWrite, root));
-    for (Operation *root : writes)
-      last = std::max({last, timeIn(lastWrite, root), timeIn(lastRead, root)});
-    return last;
-  }
-  static int64_t timeIn(const DenseMap<Operation *, int64_t> &times, Operation *root) {
-    auto it = times.find(root);
-    return it == times.end() ? -1 : it->second;
-  }
-
-  void record(const Roots &reads, const Roots &writes, int64_t time) {
-    for (Operation *root : reads)
-      lastRead[root] = std::max(timeIn(lastRead, root), time);
-    for (Operation *root : writes)
-      lastWrite[root] = std::max(timeIn(lastWrite, root), time);
-  }
-
-  Group &join(const Candidate &candidate, int64_t after) {
-    exec::LaunchOp launch = candidate.launch;
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-      // Updates pass nothing: the host looks at what they wait for.
-      if ((candidate.isUpdate && group->lastMember + 1 != now) || !group->fits(candidate))
-        continue;
-      if (group->time > after && live.extend(launch.getOutputs(), begin + group->time)) {
-        group->add(candidate, now);
-        return *group;
-      }
-      if (candidate.isUpdate || !group->mayMove ||
-          !live.extend(group->run.inputs.getArrayRef(), begin + now))
-        continue;
-      group->add(candidate, now);
-      group->time = now;
-      record(rootsOf(group->run.inputs.getArrayRef()), rootsOf(group->run.outputs.getArrayRef()),
-             now);
-      groups.splice(groups.end(), groups, std::next(group).base());
-      return groups.back();
-    }
-    return groups.emplace_back(candidate, now);
-  }
-
-  LiveBytes &live;
-  int64_t begin;   ///< of the entry
-  int64_t now = 0; ///< the number of the instruction
-  int64_t fence = -1;
-  std::list<Group> groups; ///< by their time
-  DenseMap<Operation *, int64_t> lastRead, lastWrite;
-  DenseMap<Operation *, SmallVector<Group *>> readers, writers;
+  Candidate first;
+  SharedBuffers shared;
+  int64_t mostThreads = 0, blocks = 0, threads = 0; ///< threads: of all blocks
+  bool hasBarrier = false;
 };
 
 struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunchesPass> {
@@ -252,7 +161,7 @@ private:
   ModuleOp kernels;
   llvm::StringMap<func::FuncOp> known; ///< joined kernels
   llvm::StringMap<Traits> traits;
-  Roots states, ports;
+  Buffers states, ports;
   llvm::SmallSetVector<func::FuncOp, 8> replaced;
   int64_t made = 0;
 
@@ -275,23 +184,27 @@ private:
   }
 
   void joinIn(exec::EntryOp entry, const exec::Instructions &evaluated, LiveBytes &live) {
-    LaunchGroups groups(live, live.beginOf(entry));
+    JoinOrder<Launches> order;
     SmallVector<Operation *> places;
     for (Operation &op : entry.getBody().front()) {
       places.push_back(&op);
-      std::optional<Candidate> candidate;
+      std::optional<Launches::Candidate> candidate;
       if (auto launch = dyn_cast<exec::LaunchOp>(op))
-        candidate = candidateOf(launch, evaluated.contains(&op));
-      groups.visit(cast<exec::InstructionOpInterface>(op), candidate);
+        candidate = candidateOf(launch, evaluated.contains(&op), live, live.beginOf(entry));
+      auto instruction = cast<exec::InstructionOpInterface>(op);
+      order.visit(rootsOf(instruction.getReads()), rootsOf(instruction.getWrites()),
+                  instruction.getQueue() != exec::Queue::Compute,
+                  candidate ? &*candidate : nullptr);
     }
-    for (Group &group : groups.take())
-      if (group.run.launches.size() > 1)
-        join(group.run, places[group.time]);
+    for (auto &group : order.take())
+      if (group.launches.run.launches.size() > 1)
+        join(group.launches.run, places[group.time]);
   }
 
   /// What writes states writes nothing else, in place: it lives through the step anyhow. Nothing
   /// else may write what the host looks at.
-  std::optional<Candidate> candidateOf(exec::LaunchOp launch, bool isEvaluated) {
+  std::optional<Launches::Candidate> candidateOf(exec::LaunchOp launch, bool isEvaluated,
+                                                 LiveBytes &live, int64_t begin) {
     auto [known, isNew] = traits.try_emplace(launch.getKernel());
     if (isNew)
       known->second = traitsOf(kernels.lookupSymbol<func::FuncOp>(launch.getKernel()));
@@ -305,11 +218,12 @@ private:
     };
     auto grid = launch.getGrid();
     bool isUpdate = llvm::all_of(launch.getOutputs(), isState);
-    bool isSmall = launch.getBytes() <= kMostBytes && llvm::none_of(launch.getOutputs(), isPort);
+    bool isSmall =
+        launch.getBytes() <= kMostJoinedBytes && llvm::none_of(launch.getOutputs(), isPort);
     if (!grid || (*grid)[1] % kWarpThreads != 0 || (*grid)[2] != 0 || !known->second.mayJoin ||
         (!isUpdate && !isSmall))
       return std::nullopt;
-    return Candidate{launch, &known->second, isUpdate, isEvaluated};
+    return Launches::Candidate{launch, &known->second, isUpdate, isEvaluated, &live, begin};
   }
 
   void join(const LaunchRun &run, Operation *place) {
