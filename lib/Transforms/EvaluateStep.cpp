@@ -300,8 +300,9 @@ private:
       program.queues.push_back(name.str());
       return static_cast<int32_t>(program.queues.size()) - 1;
     }
-    int32_t addTask(int32_t queue, double us) {
+    int32_t addTask(int32_t queue, double us, const Twine &name) {
       ::autopar::VirtualTask task;
+      task.name = name.str();
       task.queues = {queue};
       task.durationUs = us;
       program.tasks.push_back(std::move(task));
@@ -320,11 +321,13 @@ private:
     for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh)
       rows.addQueue("mesh " + Twine(mesh));
     for (const Early &one : early) {
-      int32_t after = one.atUs > 0 ? rows.addTask(rows.addQueue("before a message"), one.atUs) : -1;
+      int32_t after = one.atUs > 0 ? rows.addTask(rows.addQueue("before a message"), one.atUs,
+                                                  "before a message")
+                                   : -1;
       rows.messages.push_back({{one.transfer, RowProgram::kOnce}, one.from, after});
     }
     for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
-      rows.addTask(mesh, queues[mesh].endUs());
+      rows.addTask(mesh, queues[mesh].endUs(), "what runs before");
       for (const ScheduleRow &row : schedule.rows[mesh])
         addRow(rows, mesh, row);
     }
@@ -349,12 +352,15 @@ private:
   /// A row is cut into tasks where it reads what arrives or has made what is sent.
   void addRow(RowProgram &rows, int32_t mesh, const ScheduleRow &row) {
     const RowTime &time = timeOf(row);
-    int32_t task = rows.addTask(mesh, 0);
+    std::string name = std::string(::autopar::name(row.phase)) + " of stage " +
+                       std::to_string(row.stage) + ", micro-batch " +
+                       std::to_string(row.microBatch);
+    int32_t task = rows.addTask(mesh, 0, name);
     double us = 0;
     bool isOver = false; ///< something is sent at the task's end
     auto reach = [&](double next) {
       if (std::exchange(isOver, false))
-        task = rows.addTask(mesh, 0);
+        task = rows.addTask(mesh, 0, name);
       rows.program.tasks[task].durationUs += next - us;
       us = next;
     };
@@ -371,7 +377,7 @@ private:
         continue;
       }
       if (rows.program.tasks[task].durationUs > 0)
-        task = rows.addTask(mesh, 0);
+        task = rows.addTask(mesh, 0, name);
       rows.readers[sent].push_back(task);
     }
     reach(time.us);
@@ -385,7 +391,7 @@ private:
       auto [link, isNew] = links.try_emplace({sent.from, to});
       if (isNew)
         link->second = rows.addQueue("from " + Twine(sent.from) + " to " + Twine(to));
-      int32_t task = rows.addTask(link->second, 0);
+      int32_t task = rows.addTask(link->second, 0, getOpId(transfer));
       if (sent.after >= 0)
         rows.program.tasks[task].after.push_back(sent.after);
       ArrayRef<int32_t> readers = rows.readers[sent.sent];
