@@ -54,6 +54,8 @@ FormulaOp UpdateFormulas::build(ArrayRef<Type> numbers, size_t states, size_t sh
   ValueRange old = inputs.slice(2, states);
   if (conditions.clipFactor)
     gradient = b.mul(gradient, inputs[2 + states + shared]);
+  // Of narrow parameters it may be f32.
+  gradient = b.cast(gradient, getElementTypeOrSelf(parameter.getType()));
   SmallVector<Value> next =
       optimizer.update(b, parameter, gradient, old, inputs.slice(2 + states, shared),
                        decays ? optimizer.weightDecay : 0);
