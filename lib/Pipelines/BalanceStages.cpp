@@ -256,3 +256,30 @@ LogicalResult mlir::autopar::refineByKernels(ModuleOp module, const AutoShardOpt
   }
   return success();
 }
+
+LogicalResult mlir::autopar::timeByKernels(const AutoShardOptions &options,
+                                           const LowerOptions &lower, CutPlan &plan) {
+  return timeKernels(plan, options, lower);
+}
+
+FailureOr<CutPlan> mlir::autopar::cutDemanded(ModuleOp module, const AutoShardOptions &options,
+                                              const LowerOptions &lower, bool mustFit) {
+  if (options.engine == "random") // is run as it is drawn
+    return cutAndSearch(module, options, lower, {}, {HUGE_VAL, 0});
+  FailureOr<CutPlan> cut = cutAndSearch(module, options, lower, {}, {HUGE_VAL, HUGE_VAL});
+  if (failed(cut))
+    return failure();
+  {
+    std::vector<Diagnostic> errors;
+    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+        return failure();
+      errors.push_back(std::move(diagnostic));
+      return success();
+    });
+    if (succeeded(refineByKernels(module, options, lower, *cut)) &&
+        (!mustFit || succeeded(fitToMemory(*cut->module, options, lower, cut->found))))
+      return cut;
+  }
+  return cutAndSearch(module, options, lower, {}, {HUGE_VAL, 0});
+}

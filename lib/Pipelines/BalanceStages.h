@@ -31,6 +31,15 @@ FailureOr<CutPlan> cutAndSearch(ModuleOp module, const AutoShardOptions &options
                                 const LowerOptions &lower, SearchHandoff start,
                                 BalanceBounds bounds, int64_t *leastBytes = nullptr);
 
+/// The same for stages that are demanded: balanced by the search and by kernels. With `mustFit`, as
+/// fitToMemory() says; where a balanced program does not fit, cut for memory alone.
+FailureOr<CutPlan> cutDemanded(ModuleOp module, const AutoShardOptions &options,
+                               const LowerOptions &lower, bool mustFit);
+
+/// Says what a step of the plan takes by its kernels (Plan::believed).
+LogicalResult timeByKernels(const AutoShardOptions &options, const LowerOptions &lower,
+                            CutPlan &plan);
+
 /// Says what a step of the plan takes by its kernels (Plan::believed). Cuts `module`, of which
 /// `plan` is a cut, again by what meshes work in them, while a step gets shorter by that.
 LogicalResult refineByKernels(ModuleOp module, const AutoShardOptions &options,

@@ -2,12 +2,10 @@
 // The real thing for what estimates promise the most of, under every schedule that may pay.
 #include "ChoosePipeline.h"
 
-#include "BalanceStages.h"
-#include "PipelineEstimates.h"
+#include "BuildPipeline.h"
 
 #include "autopar/Plan/Plan.h"
 #include "autopar/Plan/Schedule.h"
-#include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <set>
@@ -32,196 +30,133 @@ static constexpr double kShareStep = 0.75, kLeastShare = 0.4;
 static constexpr size_t kJudged = 3;
 /// Stages of a mesh that are tried.
 static constexpr int64_t kTurns[] = {2, 4};
-/// Of a step: what plans that take turns have to save, for all that there is more of in them.
-static constexpr double kTurnsSave = 0.005;
+/// How many places are built that estimates kept out, or that lie beside what was built.
+static constexpr size_t kMostBeside = 12;
+/// How many pipelines are searched whole, and how many programs may turn out not to fit.
+static constexpr size_t kMostWhole = 4, kMostRefused = 8;
 
 namespace {
 
 class Chooser {
 public:
   Chooser(ModuleOp module, const PipelineChoices &choices, const AutoShardOptions &options,
-          const LowerOptions &lower, const ::autopar::Cluster &cluster,
+          const LowerOptions &lower, const ::autopar::Cluster &cluster, bool mustFit,
           function_ref<void(const std::string &)> onCandidate)
       : module(module), choices(choices), options(options), lower(lower), cluster(cluster),
-        onCandidate(onCandidate) {}
+        mustFit(mustFit), onCandidate(onCandidate) {}
 
   LogicalResult run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff);
 
 private:
-  struct Times {
-    double us, workUs, evenUs; ///< of a step, of what its busiest mesh does in it, and its mean one
-    /// By a schedule that is free.
-    double leastUs() const { return workUs + kFreeBubble * (us - workUs); }
-  };
-  /// A place of the estimates and how it is run.
-  struct Pipeline {
+  struct Finalist {
     PipelinePlace place;
-    std::string schedule;
-    int64_t turns;
-  };
-  using Finalist = std::pair<PipelinePlace, Times>;
-  struct Candidate {
-    Pipeline pipeline;
-    std::string name;
-    CutPlan cut;
-    double us() const { return cut.found.plan->believed.stepUs; }
-    Times times() const {
-      double most = 0, sum = 0;
-      for (const MeshLoad &load : cut.found.loads) {
-        most = std::max(most, load.workUs + load.againUs);
-        sum += load.workUs + load.againUs;
-      }
-      if (most == 0)
-        return {us(), us(), us()};
-      return {us(), most, sum / static_cast<double>(cut.found.loads.size())};
-    }
-    /// By its kernels, what turns have to save included.
-    double kernelsUs() const {
-      double us = cut.found.plan->believed.kernelsUs;
-      return pipeline.turns > 1 ? us / (1 - kTurnsSave) : us;
-    }
+    PipelineTimes times;
+    bool isWhole = false;
   };
 
-  bool tryBest(int64_t turns, double limitShare);
-  std::string nameOf(const Pipeline &pipeline) const;
-  void configure(const Pipeline &pipeline, AutoShardOptions &own) const;
-  OwningOpRef<ModuleOp> uncut(const Pipeline &pipeline);
-  std::optional<Candidate> build(const Pipeline &pipeline);
-  std::optional<Times> consider(const Pipeline &pipeline);
+  void findPlans();
+  bool tryBest(double limitShare);
+  std::optional<PipelineTimes> consider(const Pipeline &pipeline);
   bool considerTurns(const Finalist &finalist, const std::string &schedule);
-  void considerSchedules(ArrayRef<Finalist> close, int64_t turns);
+  void considerSchedules(ArrayRef<Finalist> close);
+  bool considerFirst(PipelinePlace place, bool isWhole, double closeUs);
   double bubbleUs(PipelinePlace place, double workUs) const;
-  void considerKeptOut(int64_t turns, double closeUs);
+  void considerBeside(double closeUs);
+  void gatherHopes();
+  void considerWhole(double closeUs);
+  bool considerOthers();
   bool hasPlan() const { return !built.empty(); }
   double bestUs() const { return built.front().us(); }
-  void keep(Candidate candidate);
+  double toBeatUs() const;
+  void keep(BuiltPipeline candidate);
+  void leaveOut(BuiltPipeline &candidate);
   LogicalResult judge();
+  bool takeFitting();
+  LogicalResult refuse() const;
 
   ModuleOp module;
   const PipelineChoices &choices;
   const AutoShardOptions &options;
   const LowerOptions &lower;
   const ::autopar::Cluster &cluster;
+  bool mustFit;
   function_ref<void(const std::string &)> onCandidate;
+  int64_t turns = 1; ///< that are asked for
   ::autopar::Constraints demands;
   TriedInVain inVain;
   PipelineEstimates estimates{module, choices, options, cluster, demands, inVain, onCandidate};
-  std::set<PipelinePlace> leftOut; ///< estimates of these do not hold
-  std::set<PipelinePlace> tried;   ///< to build, of the estimates
-  bool lacksMemory = false;        ///< what was built, or was to be, and is faster with more of it
-  SmallVector<Finalist> finalists; ///< what was built by the first schedule
-  std::vector<Candidate> built;    ///< the best, by what the search believes
+  PipelineBuilder builder{module, choices, options, lower, estimates, inVain, onCandidate};
+  std::set<PipelinePlace> leftOut;       ///< estimates of these do not hold
+  std::set<PipelinePlace> tried;         ///< to build, of the estimates
+  std::set<PipelinePlace> seen;          ///< tried at any time
+  std::set<PipelinePlace> wholes;        ///< searched whole
+  std::map<PipelinePlace, double> hopes; ///< what takes so much at the least, and has no plan
+  SmallVector<Finalist> finalists;       ///< what was built by the first schedule
+  std::vector<BuiltPipeline> built;      ///< the best, by what the search believes
+  std::vector<std::pair<double, Pipeline>> outdone; ///< what else was built, and its time
   std::vector<PlanAlternative> rejected;
+  size_t refused = 0; ///< programs that did not fit
 };
 
-std::string Chooser::nameOf(const Pipeline &pipeline) const {
-  std::string name = estimates.nameOf(pipeline.place);
-  if (choices.stages[pipeline.place.stages] * pipeline.turns > 1 && choices.schedules.size() > 1)
-    name += ", " + pipeline.schedule;
-  if (pipeline.turns > 1)
-    name += ", " + std::to_string(pipeline.turns) + " turns";
-  return name;
-}
-
-/// Says what is cut, and that the estimate's mesh is searched.
-void Chooser::configure(const Pipeline &pipeline, AutoShardOptions &own) const {
-  const StageEstimate &estimate = estimates.at(pipeline.place);
-  own.copyOptionValuesFrom(options);
-  own.stageMeshes = choices.stages[pipeline.place.stages];
-  own.stages = own.stageMeshes * pipeline.turns;
-  own.schedule = pipeline.schedule;
-  // Of one stage, the whole search is over the same function as the estimate, and goes further:
-  // what is computed again counts by operations, on every mesh.
-  if (own.stages > 1 || estimate.again == ComputesAgain::Nothing)
-    own.mesh = ::autopar::shapeText(estimate.meshes);
-}
-
-/// The function with the devices and paces of the estimate.
-OwningOpRef<ModuleOp> Chooser::uncut(const Pipeline &pipeline) {
-  const StageEstimate &estimate = estimates.at(pipeline.place);
-  SmallVector<SmallVector<int64_t>> devices;
-  for (const ::autopar::Mesh &mesh : estimate.meshes)
-    devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
-  OwningOpRef<ModuleOp> copy(estimates.split(pipeline.place.microBatches).clone());
-  auto function = copy->lookupSymbol<func::FuncOp>("main");
-  setStageDevices(function, devices);
-  if (!estimate.paces.empty())
-    function->setAttr(kStagePaceAttribute,
-                      DenseF64ArrayAttr::get(function.getContext(), estimate.paces));
-  return copy;
-}
-
-/// Cuts, and searches from the estimate's plan.
-std::optional<Chooser::Candidate> Chooser::build(const Pipeline &pipeline) {
-  const StageEstimate &estimate = estimates.at(pipeline.place);
-  std::string name = nameOf(pipeline);
-  onCandidate(name);
-  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      inVain.add(name, diagnostic.str());
-    return success();
-  });
-  AutoShardOptions own;
-  configure(pipeline, own);
-  SearchHandoff start;
-  if (own.stages > 1 || estimate.again == ComputesAgain::Nothing) {
-    start.start = estimate.plan;
-    start.again = estimate.again;
-  }
-  double boundUs = hasPlan() ? bestUs() : HUGE_VAL;
-  int64_t leastBytes = 0;
-  FailureOr<CutPlan> cut =
-      cutAndSearch(*uncut(pipeline), own, lower, std::move(start), {boundUs, boundUs}, &leastBytes);
-  if (failed(cut)) {
-    inVain.missed(leastBytes, name);
-    lacksMemory |= leastBytes > 0;
-    return std::nullopt;
-  }
-  return Candidate{pipeline, name, std::move(*cut)};
-}
-
 /// What its step takes, if it has a plan.
-std::optional<Chooser::Times> Chooser::consider(const Pipeline &pipeline) {
-  std::optional<Candidate> candidate = build(pipeline);
+std::optional<PipelineTimes> Chooser::consider(const Pipeline &pipeline) {
+  std::optional<BuiltPipeline> candidate = builder.build(pipeline, hasPlan() ? bestUs() : HUGE_VAL);
   if (!candidate)
     return std::nullopt;
-  Times times = candidate->times();
-  lacksMemory |= !candidate->cut.found.plan->recompute.empty();
+  inVain.drop(candidate->name);
+  inVain.drop(estimates.nameOf(pipeline.place));
+  PipelineTimes times = candidate->times();
   keep(std::move(*candidate));
   return times;
 }
 
-void Chooser::keep(Candidate candidate) {
-  auto isSlower = [&](const Candidate &other) { return other.us() > candidate.us(); };
+void Chooser::leaveOut(BuiltPipeline &candidate) {
+  rejected.push_back({candidate.name, candidate.us()});
+  outdone.emplace_back(candidate.us(), candidate.pipeline);
+}
+
+void Chooser::keep(BuiltPipeline candidate) {
+  auto isSlower = [&](const BuiltPipeline &other) { return other.us() > candidate.us(); };
   built.insert(llvm::find_if(built, isSlower), std::move(candidate));
   estimates.beat(bestUs());
   while (built.size() > kJudged || built.back().us() > kClose * bestUs()) {
-    rejected.push_back({built.back().name, built.back().us()});
+    leaveOut(built.back());
     built.pop_back();
   }
 }
 
 /// The search counts operations one by one; what is close by that is told apart by kernels, and by
-/// what runs beside them, each cut as they want it. The best comes to the front.
+/// what runs beside them, each cut as they want it.
 LogicalResult Chooser::judge() {
   if (built.size() == 1 && choices.stages[built.front().pipeline.place.stages] == 1)
     return success();
-  for (Candidate &candidate : built) {
-    onCandidate(candidate.name + ": its kernels");
-    AutoShardOptions own;
-    configure(candidate.pipeline, own);
-    if (failed(refineByKernels(*uncut(candidate.pipeline), own, lower, candidate.cut)))
+  for (BuiltPipeline &candidate : built)
+    if (failed(builder.refine(candidate)))
       return failure();
+  std::sort(built.begin(), built.end(), [](const BuiltPipeline &a, const BuiltPipeline &b) {
+    return a.kernelsUs() < b.kernelsUs();
+  });
+  return success();
+}
+
+/// The best whose program fits, if that is asked for, is left alone.
+bool Chooser::takeFitting() {
+  while (mustFit && hasPlan() && !builder.fits(built.front())) {
+    if (Pipeline plain = built.front().pipeline; !std::exchange(plain.isPlain, true))
+      outdone.emplace_back(built.front().us(), plain);
+    built.erase(built.begin());
+    if (++refused == kMostRefused)
+      built.clear();
   }
-  std::sort(built.begin(), built.end(),
-            [](const Candidate &a, const Candidate &b) { return a.kernelsUs() < b.kernelsUs(); });
+  if (!hasPlan())
+    return false;
   for (; built.size() > 1; built.pop_back())
     rejected.push_back(
         {built.back().name + llvm::formatv(" ({0:f1} us by its kernels)",
                                            built.back().cut.found.plan->believed.kernelsUs)
                                  .str(),
          built.back().us()});
-  return success();
+  return true;
 }
 
 /// What filling and draining takes by the first schedule where every mesh works that long in a
@@ -235,7 +170,7 @@ double Chooser::bubbleUs(PipelinePlace place, double workUs) const {
 /// flight: from few to many, while that is faster than by the first schedule, in which all have one
 /// turn. Whether it ever was.
 bool Chooser::considerTurns(const Finalist &finalist, const std::string &schedule) {
-  const auto &[place, first] = finalist;
+  const auto &[place, first, isWhole] = finalist;
   if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
     return false; // the schedule asks for it
   double beforeUs = first.us;
@@ -245,7 +180,7 @@ bool Chooser::considerTurns(const Finalist &finalist, const std::string &schedul
       drainUs *= kFreeBubble;
     if (first.evenUs + drainUs >= bestUs())
       continue; // shorter stages are shared more evenly, but no more than that
-    std::optional<Times> times = consider({place, schedule, turns});
+    std::optional<PipelineTimes> times = consider({place, schedule, turns, isWhole});
     if (!times || times->us >= beforeUs)
       break;
     beforeUs = times->us;
@@ -256,11 +191,11 @@ bool Chooser::considerTurns(const Finalist &finalist, const std::string &schedul
 /// All schedules but the first, one after the other, so that what is built late is measured against
 /// all that came before. One that takes turns is left out where the one before it, which is faster
 /// and holds more, paid; one that runs ahead, where nothing is gained by it.
-void Chooser::considerSchedules(ArrayRef<Finalist> close, int64_t turns) {
+void Chooser::considerSchedules(ArrayRef<Finalist> close) {
   std::set<PipelinePlace> paid;
   for (const std::string &schedule : ArrayRef(choices.schedules).drop_front())
     for (const Finalist &finalist : close) {
-      const auto &[place, first] = finalist;
+      const auto &[place, first, isWhole] = finalist;
       if (choices.stages[place.stages] == 1 || first.leastUs() >= bestUs())
         continue;
       if (::autopar::isInterleaved(schedule)) {
@@ -268,30 +203,92 @@ void Chooser::considerSchedules(ArrayRef<Finalist> close, int64_t turns) {
           paid.insert(place);
       } else if (schedule != "eager-1f1b" ||
                  first.workUs + bubbleUs(place, first.workUs) < bestUs()) {
-        consider({place, schedule, turns});
+        consider({place, schedule, turns, isWhole});
       }
     }
 }
 
+/// What others have to be faster than.
+double Chooser::toBeatUs() const {
+  if (hasPlan())
+    return bestUs();
+  return outdone.empty() ? HUGE_VAL : outdone.front().first;
+}
+
+/// By the first schedule, and if that takes up to `closeUs` by the others. Whether it has a plan.
+bool Chooser::considerFirst(PipelinePlace place, bool isWhole, double closeUs) {
+  std::optional<PipelineTimes> times = consider({place, choices.schedules.front(), turns, isWhole});
+  if (times && times->us <= closeUs)
+    considerSchedules(Finalist{place, *times, isWhole});
+  return times.has_value();
+}
+
 /// Estimates that promised more than they held may have kept out what is faster than the best has
-/// turned out to be. Those that take up to `closeUs` by the first schedule are tried by the others.
-void Chooser::considerKeptOut(int64_t turns, double closeUs) {
-  SmallVector<PipelinePlace> keptOut = estimates.estimateKeptOut(bestUs());
-  size_t count = 0;
-  for (PipelinePlace place : estimates.ranking()) {
-    if (count == kFinalists || estimates.at(place).stepUs >= bestUs())
-      break;
-    if (!llvm::is_contained(keptOut, place) || !tried.insert(place).second)
-      continue;
-    std::optional<Times> times = consider({place, choices.schedules.front(), turns});
-    if (times && times->us <= closeUs)
-      considerSchedules(Finalist{place, *times}, turns);
-    count += times.has_value();
+/// turned out to be, and ended the climb where its way led on: what was kept out, and what lies
+/// beside all that was tried, is estimated and built while it promises more.
+void Chooser::considerBeside(double closeUs) {
+  size_t found = 0, count = 0;
+  for (bool isNew = true; std::exchange(isNew, false);) {
+    estimates.beat(toBeatUs());
+    SmallVector<PipelinePlace> fresh = estimates.estimateKeptOut(toBeatUs());
+    llvm::append_range(fresh, estimates.estimateBeside(seen));
+    for (PipelinePlace place : estimates.ranking()) {
+      if (found == kFinalists || count == kMostBeside || estimates.at(place).stepUs >= toBeatUs())
+        break;
+      if (!llvm::is_contained(fresh, place) || !seen.insert(place).second)
+        continue;
+      isNew = true;
+      ++count;
+      found += considerFirst(place, /*isWhole=*/false, closeUs);
+    }
   }
 }
 
+void Chooser::gatherHopes() {
+  auto add = [&](PipelinePlace place, double us) {
+    auto [known, isNew] = hopes.try_emplace(place, us);
+    known->second = std::min(known->second, us);
+  };
+  for (auto [us, place] : estimates.unfit())
+    add(place, us);
+  for (auto [place, us] : builder.failedPlaces())
+    add(place, us);
+}
+
+/// What came to nothing when it was built from its estimate, or has none that fits, may have a plan
+/// all the same: it is searched as if it were demanded.
+void Chooser::considerWhole(double closeUs) {
+  gatherHopes();
+  std::vector<std::pair<double, PipelinePlace>> order;
+  for (auto [place, us] : hopes)
+    order.emplace_back(us, place);
+  llvm::sort(order);
+  size_t count = 0;
+  for (auto [us, place] : order) {
+    if (us >= toBeatUs() || count == kMostWhole)
+      break;
+    if (!wholes.insert(place).second)
+      continue;
+    ++count;
+    considerFirst(place, /*isWhole=*/true, closeUs);
+  }
+}
+
+/// Where no program of the best fits: what they kept out, and what they were faster than.
+bool Chooser::considerOthers() {
+  llvm::sort(outdone, llvm::less_first());
+  considerBeside(0);
+  considerWhole(0);
+  while (!hasPlan() && !outdone.empty()) {
+    Pipeline pipeline = std::move(outdone.front().second);
+    outdone.erase(outdone.begin());
+    consider(pipeline);
+  }
+  return hasPlan();
+}
+
 /// Estimates all anew and builds the best; false where no estimate fits.
-bool Chooser::tryBest(int64_t turns, double limitShare) {
+bool Chooser::tryBest(double limitShare) {
   tried.clear();
   if (!estimates.climb(limitShare, leftOut))
     return false;
@@ -303,13 +300,53 @@ bool Chooser::tryBest(int64_t turns, double limitShare) {
     if ((isEqual ? equal : finalists.size() - equal) >= kFinalists && !promisesMore)
       continue;
     tried.insert(place);
-    std::optional<Times> times = consider({place, choices.schedules.front(), turns});
+    seen.insert(place);
+    std::optional<PipelineTimes> times = consider({place, choices.schedules.front(), turns});
     if (!times)
       continue;
-    finalists.emplace_back(place, *times);
+    finalists.push_back({place, *times});
     equal += isEqual;
   }
   return true;
+}
+
+/// Estimates may promise what does not fit: where none holds, what is slower than they are, and
+/// was left out for it, has its turn, and where that does not help, they get less to promise. Then
+/// by all schedules what is close.
+void Chooser::findPlans() {
+  while (tryBest(1) && !hasPlan() && !tried.empty())
+    leftOut.insert(tried.begin(), tried.end());
+  leftOut.clear();
+  gatherHopes();
+  for (double share = kShareStep; !hasPlan() && share >= kLeastShare; share *= kShareStep)
+    if (!tryBest(share))
+      break;
+  double closeUs = hasPlan() ? kClose * bestUs() : HUGE_VAL;
+  std::sort(finalists.begin(), finalists.end(), [](const Finalist &a, const Finalist &b) {
+    return a.times.leastUs() < b.times.leastUs();
+  });
+  llvm::erase_if(finalists, [&](const Finalist &one) { return one.times.us > closeUs; });
+  considerSchedules(finalists);
+  considerBeside(closeUs);
+  considerWhole(closeUs);
+}
+
+LogicalResult Chooser::refuse() const {
+  if (inVain.empty()) {
+    std::string shapes;
+    for (const std::vector<::autopar::MeshAxis> &axes : demands.meshes())
+      shapes += (shapes.empty() ? "" : "/") + ::autopar::shapeText(axes);
+    return emitError(module->getLoc())
+           << "no pipeline is as demanded: mesh " << shapes << " for each of "
+           << llvm::join(llvm::map_range(choices.stages,
+                                         [](int64_t count) { return std::to_string(count); }),
+                         " or ")
+           << " stages, with all " << cluster.deviceCount() << " devices in them";
+  }
+  InFlightDiagnostic error = emitError(module->getLoc(), "no pipeline has a plan");
+  if (std::string leanest = inVain.leanest(); !leanest.empty())
+    error << ": " << leanest;
+  return error << "; what was tried:\n" << inVain.text();
 }
 
 LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff) {
@@ -320,46 +357,21 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   if (!parsed)
     return emitError(module.getLoc()) << parsed.status().message();
   demands = parsed.take();
-  int64_t turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
-  // Estimates may promise what does not fit: where none holds, what is slower than they are, and
-  // was left out for it, has its turn, and where that does not help, they get less to promise.
-  while (tryBest(turns, 1) && !hasPlan() && !tried.empty())
-    leftOut.insert(tried.begin(), tried.end());
-  leftOut.clear();
-  for (double share = kShareStep; !hasPlan() && share >= kLeastShare; share *= kShareStep)
-    if (!tryBest(turns, share))
-      break;
-  if (!hasPlan() && inVain.empty()) {
-    std::string shapes;
-    for (const std::vector<::autopar::MeshAxis> &axes : demands.meshes())
-      shapes += (shapes.empty() ? "" : "/") + ::autopar::shapeText(axes);
-    return emitError(module.getLoc())
-           << "no pipeline is as demanded: mesh " << shapes << " for each of "
-           << llvm::join(llvm::map_range(choices.stages,
-                                         [](int64_t count) { return std::to_string(count); }),
-                         " or ")
-           << " stages, with all " << cluster.deviceCount() << " devices in them";
-  }
-  if (!hasPlan()) {
-    InFlightDiagnostic error = emitError(module.getLoc(), "no pipeline has a plan");
-    if (std::string leanest = inVain.leanest(); !leanest.empty())
-      error << ": " << leanest;
-    return error << "; what was tried:\n" << inVain.text();
-  }
-  double first = bestUs();
-  std::sort(finalists.begin(), finalists.end(), [](const Finalist &a, const Finalist &b) {
-    return a.second.leastUs() < b.second.leastUs();
-  });
-  llvm::erase_if(finalists, [&](const Finalist &one) { return one.second.us > kClose * first; });
-  considerSchedules(finalists, turns);
-  considerKeptOut(turns, kClose * first);
+  turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
+  findPlans();
+  if (!hasPlan())
+    return refuse();
+  do
+    if (failed(judge()))
+      return failure();
+  while (!takeFitting() && refused < kMostRefused && considerOthers());
+  if (!hasPlan())
+    return refuse();
   if (!inVain.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << inVain.text();
-  llvm::append_range(rejected, estimates.others(tried));
-  if (failed(judge()))
-    return failure();
+  llvm::append_range(rejected, estimates.others(seen));
   CutPlan &chosen = built.front().cut;
-  chosen.found.isHeldBack = lacksMemory || estimates.lackMemory();
+  chosen.found.isHeldBack = builder.lackedMemory() || estimates.lackMemory();
   llvm::append_range(chosen.found.plan->believed.alternatives, rejected);
   result = std::move(chosen.module);
   handoff = std::move(chosen.found);
@@ -368,13 +380,13 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
 
 } // namespace
 
-LogicalResult
-mlir::autopar::choosePipeline(OwningOpRef<ModuleOp> &module, const PipelineChoices &choices,
-                              const AutoShardOptions &options, const LowerOptions &lower,
-                              const ::autopar::Cluster &cluster, SearchHandoff &handoff,
-                              function_ref<void(const std::string &)> onCandidate) {
+LogicalResult mlir::autopar::choosePipeline(
+    OwningOpRef<ModuleOp> &module, const PipelineChoices &choices, const AutoShardOptions &options,
+    const LowerOptions &lower, const ::autopar::Cluster &cluster, bool mustFit,
+    SearchHandoff &handoff, function_ref<void(const std::string &)> onCandidate) {
   OwningOpRef<ModuleOp> result;
-  if (failed(Chooser(*module, choices, options, lower, cluster, onCandidate).run(result, handoff)))
+  Chooser chooser(*module, choices, options, lower, cluster, mustFit, onCandidate);
+  if (failed(chooser.run(result, handoff)))
     return failure();
   module = std::move(result);
   return success();

@@ -13,11 +13,13 @@
 namespace mlir::autopar {
 
 /// Replaces `module` (whole tensors) by the one that is split and cut as is best, and leaves its
-/// plan in `handoff`; what was rejected stands in the plan. `onCandidate` is told what is tried.
+/// plan in `handoff`; what was rejected stands in the plan. With `mustFit` one whose program fits,
+/// as fitToMemory() says. `onCandidate` is told what is tried.
 /// Failure: nothing has a plan; the diagnostics say why.
 LogicalResult choosePipeline(OwningOpRef<ModuleOp> &module, const PipelineChoices &choices,
                              const AutoShardOptions &options, const LowerOptions &lower,
-                             const ::autopar::Cluster &cluster, SearchHandoff &handoff,
+                             const ::autopar::Cluster &cluster, bool mustFit,
+                             SearchHandoff &handoff,
                              function_ref<void(const std::string &)> onCandidate);
 
 } // namespace mlir::autopar

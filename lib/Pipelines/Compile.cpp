@@ -6,6 +6,7 @@
 #include "ChoosePipeline.h"
 #include "CompileKernels.h"
 #include "CompileSettings.h"
+#include "DemandedOptions.h"
 #include "ForbidChoices.h"
 #include "OffloadByCost.h"
 #include "SearchPlan.h"
@@ -28,7 +29,6 @@
 #include "autopar/Transforms/PlannedOffload.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -116,26 +116,6 @@ private:
     return !isSharding || shards();
   }
 
-  /// Operations whose stage somebody demands are there, and there are stages. A model's own fields
-  /// may name nodes that are folded.
-  Status checkDemandedStages() {
-    const ::autopar::Constraints &demands = options.constraints;
-    llvm::StringSet<> known;
-    module->walk([&](Operation *op) {
-      for (StringRef id = getOpId(op); !id.empty(); id = id.take_front(id.rfind('/')))
-        if (!known.insert(id).second || !id.contains('/'))
-          break;
-    });
-    for (const auto &[op, stage] : demands.stages()) {
-      if (!known.contains(op))
-        return demands.errorAt(op, "there is no operation \"" + op + "\"");
-      if (shardOptions.stages == 1 && shardOptions.plan.empty())
-        return demands.errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
-                                       ", which needs --stages of at least 2");
-    }
-    return Status::ok();
-  }
-
   /// Reports tell how many samples a step takes, and how many words where they are numbers.
   void countSamples(func::FuncOp function) {
     samples = samplesOf(function).value_or(0);
@@ -210,14 +190,15 @@ private:
       AUTOPAR_RETURN_IF_ERROR(read());
     if (info.phase == Phase::CutStages && options.startAt <= info.phase &&
         options.stopAfter >= info.phase)
-      AUTOPAR_RETURN_IF_ERROR(checkDemandedStages());
+      AUTOPAR_RETURN_IF_ERROR(checkDemandedStages(
+          *module, options.constraints, shardOptions.stages != 1 || !shardOptions.plan.empty()));
     if (!runs(info.phase))
       return Status::ok();
     ++number;
     if (options.onPhase)
       options.onPhase(number, count, info);
     AUTOPAR_RETURN_IF_ERROR(runPhase(info.phase));
-    if (isDescribed && !isOneOfTwo && info.phase == std::min(options.stopAfter, Phase::Schedule))
+    if (isDescribed && !isOneOfTwo && info.phase == std::min(options.stopAfter, Phase::PlanMemory))
       AUTOPAR_RETURN_IF_ERROR(publish());
     return dump(info);
   }
@@ -236,7 +217,7 @@ private:
     if (isLowered && phase < Phase::PlanMemory)
       return phase == Phase::Schedule ? takeStepTime() : Status::ok();
     if (isLowered && phase == Phase::PlanMemory)
-      return fitDevices();
+      return takePlannedBytes();
     if (phase == Phase::Search) {
       if (failed(searchPlan(*module, shardOptions, lowerOptions, found)))
         return reported();
@@ -250,11 +231,19 @@ private:
     if (auto plan = (*module)->getAttrOfType<StringAttr>("autopar.plan"))
       result.plan = plan.str();
     if (phase == Phase::PlanMemory)
-      return fitDevices();
+      return takePlannedBytes();
     return phase == Phase::Schedule ? takeStepTime() : Status::ok();
   }
 
-  Status fitDevices() {
+  /// What the programs need is no longer believed but known.
+  Status takePlannedBytes() {
+    if (isDescribed) {
+      std::vector<int64_t> bytes;
+      for (auto program : module->getOps<exec::ProgramOp>())
+        bytes.push_back(program.getArena()->front());
+      found.plan->believed.peakBytes = std::move(bytes);
+      tellPlan();
+    }
     return cluster && options.memoryLimit == 0 ? checkDevices(*module, *cluster) : Status::ok();
   }
 
@@ -288,12 +277,11 @@ private:
     plan->believed.time = details->believed.time;
     if (plan->believed.recomputeUs > 0)
       plan->believed.time.push_back({"recompute", {}, plan->believed.recomputeUs, 0});
-    // The parts of the memory are those of a step that keeps everything, operation by operation:
-    // what a plan becomes holds less than their sum.
-    if (plan->recompute.empty() && !found.isJudged) {
+    if (plan->recompute.empty() && !found.isJudged)
       plan->believed.peakBytes = details->believed.peakBytes;
+    // Parts are those of a step that keeps everything.
+    if (plan->recompute.empty())
       plan->believed.memory = details->believed.memory;
-    }
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
     isDescribed = true;
@@ -379,14 +367,21 @@ private:
                : ::autopar::writeWholeFile(options.trace, ::autopar::planTrace(input));
   }
 
+  /// Whether a plan is lowered to know that it fits.
+  bool mustFit() const {
+    return options.train && options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
+  }
+
   /// The plan that was found becomes one that fits when it runs. It is lowered to know that: what
   /// comes of it takes the module's place, unless somebody wants to see how.
   Status fit() {
-    bool mustFit =
-        options.train && options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
-    if (mustFit && failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
+    if (mustFit() && failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
       return reported();
-    if (isOneOfTwo && mustFit && failed(keepOnDevices(*module, shardOptions, lowerOptions, found)))
+    if (isOneOfTwo && mustFit() &&
+        failed(keepOnDevices(*module, shardOptions, lowerOptions, found)))
+      return reported();
+    if (found.plan && options.stopAfter < Phase::PlanMemory &&
+        failed(believePeak(*module, shardOptions, lowerOptions, found)))
       return reported();
     bool saysKernels = options.stopAfter >= Phase::Schedule;
     if (isOneOfTwo && found.plan &&
@@ -416,7 +411,7 @@ private:
   }
 
   Status cut() {
-    FailureOr<CutPlan> cut = cutAndSearch(*module, shardOptions, lowerOptions, {}, {HUGE_VAL, 0});
+    FailureOr<CutPlan> cut = cutDemanded(*module, shardOptions, lowerOptions, mustFit());
     if (failed(cut))
       return reported();
     module = std::move(cut->module);
@@ -433,8 +428,8 @@ private:
       if (options.onDetail)
         options.onDetail(name);
     };
-    if (failed(choosePipeline(module, *choices, shardOptions, lowerOptions, *cluster, found,
-                              onCandidate)))
+    if (failed(choosePipeline(module, *choices, shardOptions, lowerOptions, *cluster, mustFit(),
+                              found, onCandidate)))
       return reported();
     return Status::ok();
   }

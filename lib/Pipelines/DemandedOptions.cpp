@@ -2,7 +2,8 @@
 // See the header.
 #include "DemandedOptions.h"
 
-#include "autopar/Plan/Constraints.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -51,4 +52,23 @@ std::string mlir::autopar::takeDemands(const AutoShardOptions &given, AutoShardO
     rest.drop("mesh");
   rest.dropStages(); // the cut has them
   return rest.toText();
+}
+
+::autopar::Status mlir::autopar::checkDemandedStages(ModuleOp module,
+                                                     const ::autopar::Constraints &demands,
+                                                     bool isCut) {
+  llvm::StringSet<> known;
+  module->walk([&](Operation *op) {
+    for (StringRef id = getOpId(op); !id.empty(); id = id.take_front(id.rfind('/')))
+      if (!known.insert(id).second || !id.contains('/'))
+        break;
+  });
+  for (const auto &[op, stage] : demands.stages()) {
+    if (!known.contains(op))
+      return demands.errorAt(op, "there is no operation \"" + op + "\"");
+    if (!isCut)
+      return demands.errorAt(op, "\"" + op + "\" is on stage " + std::to_string(stage) +
+                                     ", which needs --stages of at least 2");
+  }
+  return ::autopar::Status::ok();
 }

@@ -31,8 +31,9 @@ static bool fitsHost(ModuleOp programs, const LowerOptions &lower) {
 }
 
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                                         const LowerOptions &lower, SearchHandoff &handoff) {
-  if (options.recompute != "auto" || options.engine == "random")
+                                         const LowerOptions &lower, SearchHandoff &handoff,
+                                         int64_t *leastBytes) {
+  if (options.recompute != "auto" || options.engine == "random" || handoff.lowered)
     return success();
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
@@ -47,6 +48,16 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
   std::vector<RecomputeProblem> problems;
   bool isLeanest = false; // has had its turn
   int64_t least = std::numeric_limits<int64_t>::max();
+  auto refuse = [&] {
+    if (leastBytes)
+      *leastBytes = least;
+    return emitError(module.getLoc())
+           << llvm::formatv("no plan fits {0:f0} bytes per device: the smallest program of the "
+                            "best one needs {1}: raise the limit, use more ranks, or more "
+                            "micro-batches",
+                            limit, least)
+                  .str();
+  };
   for (int round = 0; round < kFittings; ++round) {
     FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(now);
     if (failed(lowered))
@@ -83,12 +94,7 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
       if (!solution && leanest.peakBytes == 0)
         return emitError(module.getLoc()) << solution.status().message();
       if (!solution && isLeanest)
-        return emitError(module.getLoc())
-               << llvm::formatv("no plan fits {0:f0} bytes per device: the smallest program of the "
-                                "best one needs {1}: raise the limit, use more ranks, or more "
-                                "micro-batches",
-                                limit, least)
-                      .str();
+        return refuse();
       isLeast |= !solution;
       solutions.push_back(solution ? solution.take() : std::move(leanest));
     }
@@ -96,7 +102,7 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
     now = bare;
     PlanJudge::believe(now, handoff.details, problems, solutions);
   }
-  return success(); // plan-memory says by how much it does not fit
+  return refuse();
 }
 
 ::autopar::Status mlir::autopar::checkDevices(ModuleOp module, const ::autopar::Cluster &cluster) {

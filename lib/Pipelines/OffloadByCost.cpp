@@ -3,6 +3,7 @@
 // makes a step no shorter.
 #include "OffloadByCost.h"
 
+#include "autopar/Cost/Cluster.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -87,9 +88,17 @@ private:
   Phase last = Phase::Import;
 };
 
-/// Names the way out where nobody has said anything about it.
+/// Whether state can lie in host memory. A cluster that cannot be read is refused elsewhere.
+bool hasHostMemory(const std::string &name) {
+  if (name.empty())
+    return true;
+  Result<::autopar::Cluster> cluster = ::autopar::Cluster::load(name);
+  return cluster && cluster->checkHostMemory().isOk();
+}
+
+/// Names the way out where nobody has said anything about it, and there is one.
 void hint(Attempt &attempt) {
-  if (!attempt.endedInPlanning())
+  if (!attempt.endedInPlanning() || !hasHostMemory(attempt.options.cluster))
     return;
   for (Diagnostic &error : attempt.errors)
     if (isAboutMemory(error.str()))

@@ -17,9 +17,10 @@ static constexpr int64_t kFilled = 4;
 /// Of a step: what sums of its parts differ by when they are made in another order.
 static constexpr double kRounding = 1e-9;
 
-void TriedInVain::missed(int64_t leastBytes, const std::string &name) {
-  if (leastBytes > 0 && (!least || leastBytes < least->first))
-    least.emplace(leastBytes, name);
+void TriedInVain::missed(int64_t leastBytes, const std::string &name, bool isEstimate) {
+  auto &known = isEstimate ? leastEstimate : least;
+  if (leastBytes > 0 && (!known || leastBytes < known->first))
+    known.emplace(leastBytes, name);
 }
 
 std::string TriedInVain::text() const {
@@ -30,10 +31,14 @@ std::string TriedInVain::text() const {
 }
 
 std::string TriedInVain::leanest() const {
-  if (!least)
+  if (!least && !leastEstimate)
     return "";
-  return "the leanest that was found, " + least->second + ", needs at least " +
-         std::to_string(least->first) + " bytes per device: raise the limit or use more devices";
+  std::string way = ": raise the limit or use more devices";
+  if (least)
+    return "the leanest that was found, " + least->second + ", needs at least " +
+           std::to_string(least->first) + " bytes per device" + way;
+  return "the leanest by the estimates, " + leastEstimate->second + ", needs about " +
+         std::to_string(leastEstimate->first) + " bytes per device" + way;
 }
 
 ModuleOp PipelineEstimates::split(size_t microBatches) {
@@ -107,6 +112,7 @@ void PipelineEstimates::estimate(ArrayRef<PipelinePlace> places) {
             place.shares == DeviceShares::Equal ? bounds.first : bounds.second)
       options.boundUs = toBeatUs ? *toBeatUs : at(*known).stepUs;
     options.leastUs = &estimate.leastUs;
+    options.unfitUs = &estimate.unfitUs;
     options.leastBytes = &estimate.leastBytes;
     auto found = estimateStages(own.lookupSymbol<func::FuncOp>("main"), cluster, options);
     if (found)
@@ -158,8 +164,7 @@ bool PipelineEstimates::climb(double share, const std::set<PipelinePlace> &leftO
   findStart();
   if (!best && limitShare == 1)
     for (auto &[place, one] : estimates) {
-      if (leftOut.empty()) // what was built says more than these bounds
-        inVain.missed(one.leastBytes, nameOf(place));
+      inVain.missed(one.leastBytes, nameOf(place), /*isEstimate=*/true);
       if (!leftOut.count(place))
         inVain.addIfNew(nameOf(place), one.whyNot);
     }
@@ -184,7 +189,28 @@ SmallVector<PipelinePlace> PipelineEstimates::estimateKeptOut(double us) {
   return keptOut;
 }
 
+SmallVector<PipelinePlace>
+PipelineEstimates::estimateBeside(const std::set<PipelinePlace> &places) {
+  SmallVector<PipelinePlace> beside;
+  for (PipelinePlace place : places)
+    for (PipelinePlace other : offered.neighbours(place))
+      if (!estimates.count(other) && !llvm::is_contained(beside, other))
+        beside.push_back(other);
+  estimate(beside);
+  return beside;
+}
+
+std::vector<std::pair<double, PipelinePlace>> PipelineEstimates::unfit() const {
+  std::vector<std::pair<double, PipelinePlace>> places;
+  for (auto &[place, one] : estimates)
+    if (place.shares == DeviceShares::Equal && !one.found && std::isfinite(one.unfitUs))
+      places.emplace_back(one.unfitUs, place);
+  return places;
+}
+
 bool PipelineEstimates::lackMemory() const {
+  if (!best)
+    return true;
   double us = (1 - kRounding) * at(*best).stepUs;
   return llvm::any_of(estimates, [&](const auto &one) { return one.second.leastUs < us; });
 }

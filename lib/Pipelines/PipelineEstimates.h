@@ -24,8 +24,11 @@ public:
   void addIfNew(const std::string &name, const std::string &reason) {
     reasons.try_emplace(name, reason);
   }
-  /// That it needs so many bytes per device at least; 0: unknown.
-  void missed(int64_t leastBytes, const std::string &name);
+  /// It has a plan after all.
+  void drop(const std::string &name) { reasons.erase(name); }
+  /// That it needs so many bytes per device at least; 0: unknown. What only an estimate says counts
+  /// where nothing was built.
+  void missed(int64_t leastBytes, const std::string &name, bool isEstimate = false);
   bool empty() const { return reasons.empty(); }
   /// A line for each.
   std::string text() const;
@@ -34,7 +37,7 @@ public:
 
 private:
   std::map<std::string, std::string> reasons; ///< by name
-  std::optional<std::pair<int64_t, std::string>> least;
+  std::optional<std::pair<int64_t, std::string>> least, leastEstimate;
 };
 
 class PipelineEstimates {
@@ -57,6 +60,10 @@ public:
   void beat(double us) { toBeatUs = us; }
   /// Estimates what was kept out although it may take less than `us`; which those are.
   SmallVector<PipelinePlace> estimateKeptOut(double us);
+  /// Estimates what lies beside `places` and is not known; which those are.
+  SmallVector<PipelinePlace> estimateBeside(const std::set<PipelinePlace> &places);
+  /// Equal stages for which nothing was found that fits, with what they take at the least.
+  std::vector<std::pair<double, PipelinePlace>> unfit() const;
 
   /// Whether one of them would take less than the best if there were memory for it.
   bool lackMemory() const;
@@ -74,6 +81,7 @@ private:
     std::optional<StageEstimate> found;
     std::string whyNot;
     double leastUs = std::numeric_limits<double>::infinity(); ///< without a memory limit
+    double unfitUs = std::numeric_limits<double>::infinity(); ///< of what did not fit
     int64_t leastBytes = 0;                                   ///< where no sharding fits
   };
 

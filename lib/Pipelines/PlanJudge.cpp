@@ -151,6 +151,16 @@ std::vector<MeshLoad> PlanJudge::believe(Plan &plan, const ::autopar::PlanDetail
   return loads;
 }
 
+FailureOr<std::vector<int64_t>> PlanJudge::peakOf(const Plan &plan) const {
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(plan);
+  if (failed(problems))
+    return failure();
+  std::vector<int64_t> peak;
+  for (const RecomputeProblem &problem : *problems)
+    peak.push_back(::autopar::useOf(problem, std::vector<char>(problem.ops.size(), 0)).peakBytes);
+  return peak;
+}
+
 LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan);
   if (failed(problems))
@@ -257,4 +267,19 @@ LogicalResult mlir::autopar::priceRecomputation(ModuleOp module, const AutoShard
                                                 const ::autopar::PlanDetails &details, Plan &plan) {
   PlanJudge judge(module, options, lower);
   return failed(judge.load()) ? failure() : judge.price(plan, details);
+}
+
+LogicalResult mlir::autopar::believePeak(ModuleOp module, const AutoShardOptions &options,
+                                         const LowerOptions &lower, SearchHandoff &handoff) {
+  if (handoff.isJudged)
+    return success();
+  PlanJudge judge(module, options, lower);
+  if (failed(judge.load()))
+    return failure();
+  FailureOr<std::vector<int64_t>> peak = judge.peakOf(*handoff.plan);
+  if (failed(peak))
+    return failure();
+  handoff.plan->believed.peakBytes = std::move(*peak);
+  handoff.isJudged = true;
+  return success();
 }

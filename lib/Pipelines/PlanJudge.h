@@ -41,6 +41,8 @@ public:
 
   /// Lets be computed again what makes the plan fit, or as much as helps.
   LogicalResult judge(JudgedPlan &judged) const;
+  /// What each mesh holds at its peak where nothing is computed again.
+  FailureOr<std::vector<int64_t>> peakOf(const ::autopar::Plan &plan) const;
   /// A plan under which every layer is computed again.
   LogicalResult believeLayers(JudgedPlan &judged) const;
   /// Believes of a plan what it takes to compute again what it names: whole groups, as the

@@ -201,10 +201,11 @@ private:
     handoff.leanestUs = leanest->plan.believed.stepUs;
     // One of many that are tried need not know to the byte.
     if (!handoff.again && !isMeasured()) {
-      FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(leanest->plan);
-      if (failed(lowered))
+      FailureOr<bool> fits = fitsAsProgram(*leanest);
+      if (failed(fits))
         return failure();
-      leanest->leastBytes = *llvm::max_element(judge.plannedBytes(leanest->plan, **lowered));
+      if (*fits)
+        return deliver(std::move(*leanest));
     }
     return emitError(module.getLoc())
            << llvm::formatv(
@@ -214,6 +215,18 @@ private:
                   limit, leanest->leastBytes, leanest->plan.believed.stepUs / 1e3,
                   leanest->plan.believed.recomputeUs / 1e3)
                   .str();
+  }
+
+  /// Whether the program that a plan becomes fits, which may be smaller than the judge says; its
+  /// bytes are what the plan needs either way.
+  FailureOr<bool> fitsAsProgram(JudgedPlan &judged) const {
+    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(judged.plan);
+    if (failed(lowered))
+      return failure();
+    std::vector<int64_t> planned = judge.plannedBytes(judged.plan, **lowered);
+    judged.leastBytes = *llvm::max_element(planned);
+    judged.plan.believed.peakBytes = std::move(planned);
+    return static_cast<double>(judged.leastBytes) <= limit;
   }
 
   /// The fastest sharding that fits once every layer is computed again: the looser the limit that

@@ -28,11 +28,18 @@ LogicalResult priceRecomputation(ModuleOp module, const AutoShardOptions &option
                                  const LowerOptions &lower, const ::autopar::PlanDetails &details,
                                  ::autopar::Plan &plan);
 
+/// Believes of the plan in `handoff`, if it is not judged yet, the memory of what its operations
+/// become: fusion groups, with everything kept.
+LogicalResult believePeak(ModuleOp module, const AutoShardOptions &options,
+                          const LowerOptions &lower, SearchHandoff &handoff);
+
 /// Lowers a copy of the module along the plan of `handoff` until memory is planned, and while that
 /// is over the limit lets as much more be computed again. What the program really needs (scratch of
-/// library calls, gaps between buffers) is known only then.
+/// library calls, gaps between buffers) is known only then. Where nothing fits, `leastBytes` gets
+/// what a device needs by the smallest program. A plan that is lowered already fits.
 LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                          const LowerOptions &lower, SearchHandoff &handoff);
+                          const LowerOptions &lower, SearchHandoff &handoff,
+                          int64_t *leastBytes = nullptr);
 
 /// Takes out of host memory what of a plan's state there is room for on the devices, by the
 /// programs that fitToMemory() left, where that makes them faster.

@@ -29,11 +29,11 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
 
 ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                                  std::vector<::autopar::Mesh> ownMeshes,
-                                 const ::autopar::Cluster &cluster, int64_t assumedStages,
+                                 const ::autopar::Cluster &cluster, double assumedInFlight,
                                  double largestShare, const ComputedAgain *again)
     : outline(outline), function(outline.getFunction()), meshes(std::move(ownMeshes)),
-      cluster(cluster), pipeline(outline, schedule, meshes, cluster), assumedStages(assumedStages),
-      largestShare(largestShare), again(again) {
+      cluster(cluster), pipeline(outline, schedule, meshes, cluster),
+      assumedInFlight(assumedInFlight), largestShare(largestShare), again(again) {
   addSites();
   addArguments();
   for (size_t position = 0; position < operations().size(); ++position)
@@ -249,18 +249,18 @@ void ShardingProblem::addUnchanged(OpKind &kind) {
   bytes.insert(bytes.begin(), choices.size(), 0);
 }
 
-/// How many times a result is held at once. Of assumed stages the first holds most: its share of
-/// what lives for a step, and of what waits for the backward pass as many shares as micro-batches
-/// are in flight; what lives within a layer is on one stage as a whole.
+/// How many times a result is held at once. An assumed stage holds its share of what lives for a
+/// step, and of what waits for the backward pass that of each micro-batch in flight; what lives
+/// within a layer is on one stage as a whole.
 double ShardingProblem::copiesOf(OpResult result) const {
   Operation *op = result.getOwner();
   bool waits = again ? again->waitsForBackward(result) : outline.waitsForBackward(result);
-  if (assumedStages == 1)
+  if (largestShare == 1)
     return waits ? static_cast<double>(pipeline.inFlight(op)) : 1;
   const MicroBatches &microBatches = outline.microBatches();
   if (microBatches.runsOf(op) == 1 || MicroBatches::joins(op))
     return largestShare;
-  return waits ? largestShare * static_cast<double>(std::min(assumedStages, microBatches.count()))
+  return waits ? largestShare * std::min(assumedInFlight, static_cast<double>(microBatches.count()))
                : 1;
 }
 

@@ -23,13 +23,14 @@ SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const Mesh
 class ShardingProblem {
 public:
   /// `outline` outlives it; `schedule` is that of its function; `meshes` are those that its stages
-  /// take turns on, with the same axes by name. With `assumedStages` the function has no stages
-  /// yet, and its memory is guessed as if it were cut into that many, the first of which has
-  /// `largestShare` of everything. What is computed `again`, which outlives it too, takes its time
-  /// twice and is not kept.
+  /// take turns on, with the same axes by name. Where `largestShare` is less than 1 the function
+  /// has no stages yet: its memory is guessed as if one had that share of everything, and of what
+  /// waits for the backward pass as many times that, up to the number of micro-batches, as
+  /// `assumedInFlight` says. What is computed `again`, which outlives it too, takes its time twice
+  /// and is not kept.
   ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                   std::vector<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster,
-                  int64_t assumedStages = 1, double largestShare = 1,
+                  double assumedInFlight = 1, double largestShare = 1,
                   const ComputedAgain *again = nullptr);
 
   /// BadInput where a measured operation has only sizes that nobody measured.
@@ -189,7 +190,7 @@ private:
       matrices;
   DenseMap<Value, Source> sources;
   PipelineModel pipeline;
-  int64_t assumedStages;
+  double assumedInFlight;
   double largestShare;
   const ComputedAgain *again;                              ///< null: nothing
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation

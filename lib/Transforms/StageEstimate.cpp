@@ -30,6 +30,8 @@ constexpr int64_t kWorkUnits = 60;
 constexpr double kBalanced = 1.03;
 /// Of a step of equal stages, what others have to be faster than.
 constexpr double kWorth = 0.98;
+/// In times of the limit: up to this, what every choice holds may fit all the same.
+constexpr double kRough = 1.5;
 
 class Estimator {
 public:
@@ -45,8 +47,8 @@ private:
     std::vector<int64_t> devices; ///< of the slowest
     SmallVector<size_t> stages;
     double largestShare = 1, share = 1; ///< of all work: the slowest's, and of all together
-    int64_t behind = 1;                 ///< stages from the first of them to the last of all
-    int64_t limit = 0;                  ///< bytes per device
+    double waiting = 1; ///< of all work, that of the stage that holds the most micro-batches of it
+    int64_t limit = 0;  ///< bytes per device
   };
   /// A mesh's sharding.
   struct Found {
@@ -159,9 +161,9 @@ const ComputedAgain *Estimator::againOf(ComputesAgain what) const {
 
 Result<std::unique_ptr<ShardingProblem>>
 Estimator::makeProblem(const Group &group, const Mesh &mesh, ComputesAgain what) const {
-  auto problem =
-      std::make_unique<ShardingProblem>(outline, schedule, std::vector<Mesh>{mesh}, cluster,
-                                        group.behind, group.largestShare, againOf(what));
+  auto problem = std::make_unique<ShardingProblem>(outline, schedule, std::vector<Mesh>{mesh},
+                                                   cluster, group.waiting / group.largestShare,
+                                                   group.largestShare, againOf(what));
   AUTOPAR_RETURN_IF_ERROR(problem->status());
   AUTOPAR_RETURN_IF_ERROR(constrain(*problem, options.constraints));
   return problem;
@@ -185,7 +187,7 @@ Result<Estimator::Found> Estimator::search(const Group &group, ShardingProblem &
   return found;
 }
 
-/// What can never fit is not searched.
+/// What can never fit is not searched. What a stage holds, and a program needs of it, is a guess.
 Status Estimator::solveUnlimited(const Group &group, Candidate &one) const {
   auto problem = makeProblem(group, one.mesh, ComputesAgain::Nothing);
   if (!problem)
@@ -198,7 +200,7 @@ Status Estimator::solveUnlimited(const Group &group, Candidate &one) const {
       return least.status();
     one.leastBytes = ::autopar::fewestBytes((*least)->graph());
   }
-  if (one.leastBytes > group.limit)
+  if (static_cast<double>(one.leastBytes) > kRough * static_cast<double>(group.limit))
     return Status::badInput("no sharding fits");
   Result<Found> found = search(group, *one.problem, 0);
   if (!found)
@@ -348,10 +350,7 @@ std::vector<Estimator::Group> Estimator::groupsOf(const ChainCut &own) const {
     double share = own.shares[stage];
     if (isNew) {
       Group &group = groups.emplace_back();
-      group.largestShare = group.share = 0;
-      group.behind = options.stages - static_cast<int64_t>(stage);
-      if (options.stages > 1) // one alone would be a whole function
-        group.behind = std::max<int64_t>(2, group.behind);
+      group.largestShare = group.share = group.waiting = 0;
       group.limit = mesh.memoryBytes;
     }
     Group &group = groups[it->second];
@@ -361,6 +360,10 @@ std::vector<Estimator::Group> Estimator::groupsOf(const ChainCut &own) const {
     }
     group.share += share;
     group.stages.push_back(stage);
+    // The first stage has the most micro-batches in flight, the slowest the most of each.
+    int64_t behind = options.stages - static_cast<int64_t>(stage);
+    group.waiting =
+        std::max(group.waiting, share * std::min<double>(behind, schedule.microBatches));
   }
   return groups;
 }
@@ -384,8 +387,8 @@ Result<Estimator::Candidate> Estimator::solve(const Group &group) const {
       llvm::none_of(candidates, [](const Candidate &one) { return one.status.isOk(); })) {
     if (options.leastBytes)
       *options.leastBytes = leastBytes;
-    return Status::badInput("no sharding fits: a device holds " + std::to_string(leastBytes) +
-                            " bytes at the least");
+    return Status::badInput("no sharding fits: a device holds about " + std::to_string(leastBytes) +
+                            " bytes by the estimate");
   }
   std::vector<std::pair<double, size_t>> order; // of equally fast meshes the one with fewer axes
   for (auto [index, one] : llvm::enumerate(candidates))
@@ -407,14 +410,16 @@ Result<Estimator::Candidate> Estimator::solve(const Group &group) const {
     }
     if (one.found.peakBytes > group.limit)
       one.status = solveLimited(group, one);
-    if (!one.status.isOk())
-      problem = one.status;
-    else if (one.found.stepUs < bound)
-      best = &one;
+    if (one.status.isOk()) {
+      if (one.found.stepUs < bound)
+        best = &one;
+      continue;
+    }
+    problem = one.status;
+    if (options.unfitUs)
+      *options.unfitUs = std::min(*options.unfitUs, unlimitedUs);
   }
-  if (!best)
-    return problem;
-  return std::move(*best);
+  return best ? Result<Candidate>(std::move(*best)) : problem;
 }
 
 /// Cuts again where meshes take as long as was found, if that is faster.
@@ -487,10 +492,6 @@ Result<StageEstimate> Estimator::run() {
 }
 
 } // namespace
-
-int64_t mlir::autopar::innermost(const Mesh &mesh) {
-  return mesh.axes.size() > 1 ? mesh.axes.back().size : 1;
-}
 
 Result<StageEstimate> mlir::autopar::estimateStages(func::FuncOp function,
                                                     const ::autopar::Cluster &cluster,

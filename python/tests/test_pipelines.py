@@ -42,10 +42,14 @@ def alone(model: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> List
 
 @pytest.mark.parametrize("stages, ranks, options", [(2, 2, []), (4, 4, []), (2, 4, ["--mesh", "data=2"]), (2, 4, ["--mesh", "tensor=2"])])
 def test_every_schedule_trains_like_one_rank(model, alone, tmp_path, stages, ranks, options):
-    runs = [
-        losses(build(model, tmp_path / f"{name}.bin", ranks, "--stages", str(stages), "--pipeline-schedule", name, *options))
-        for name in SCHEDULES
-    ]
+    """The stages of one plan: what is left to cost is cut for its schedule."""
+    found = tmp_path / "plan.json"
+    build(model, tmp_path / "found.bin", ranks, "--stages", str(stages), *options, "--emit-plan", str(found))
+    runs = []
+    for name in SCHEDULES:
+        plan = tmp_path / f"{name}.json"
+        plan.write_text(json.dumps({**json.loads(found.read_text()), "schedule": name}))
+        runs.append(losses(build(model, tmp_path / f"{name}.bin", ranks, "--plan", str(plan))))
     assert all(run == runs[0] for run in runs), "schedules differ in order only: not in a bit"
     np.testing.assert_allclose(runs[0], alone, rtol=1e-6 if ranks == stages else 1e-5)
 
@@ -177,7 +181,7 @@ def test_a_limit_below_all_pipelines_is_refused_with_the_leanest_and_each_once(m
     with pytest.raises(autopar.Error) as refused:
         build(model, tmp_path / "x.bin", 4, "--stages", "auto", "--memory-limit", "60K")
     head, *lines = refused.value.args[0].strip().splitlines()
-    found = re.search(r"no pipeline has a plan: the leanest that was found, (\d stages?.*), needs at least (\d+) bytes per device: raise the limit", head)
+    found = re.search(r"no pipeline has a plan: the leanest by the estimates, (\d stages?.*), needs about (\d+) bytes per device: raise the limit", head)
     assert found and int(found.group(2)) > 60 * 1024
     names = [line.partition(": ")[0] for line in lines]
     assert found.group(1) in names and len(set(names)) == len(names)
@@ -246,7 +250,9 @@ def test_what_runs_ahead_is_tried_where_messages_are_slow(tmp_path):
 
     chosen, ms = planned(1.5e9, "auto")
     assert chosen["schedule"] == "eager-1f1b"
-    assert all(ms < planned(1.5e9, other)[1] for other in ("1f1b", "zero-bubble"))
+    # By kernels it is the fastest; the simulation agrees to two percent.
+    assert all(chosen["believed"]["kernels_us"] < planned(1.5e9, other)[0]["believed"]["kernels_us"] for other in ("1f1b", "zero-bubble"))
+    assert all(ms < 1.02 * planned(1.5e9, other)[1] for other in ("1f1b", "zero-bubble"))
     fast, _ = planned(3e11, "auto")
     assert "eager" not in fast["schedule"] + str(fast["believed"]["alternatives"])
 

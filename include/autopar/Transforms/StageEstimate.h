@@ -36,12 +36,17 @@ struct StageEstimateOptions {
   /// If given: gets what the fastest mesh takes without a memory limit, where that is known. No
   /// plan is faster by the estimate.
   double *leastUs = nullptr;
-  /// If given: gets what a device holds at the least where no sharding fits.
+  /// If given: the least of itself and what meshes take without a memory limit on which no sharding
+  /// was found that fits.
+  double *unfitUs = nullptr;
+  /// If given: gets what a device holds at the least, by the guess, where that is far too much.
   int64_t *leastBytes = nullptr;
 };
 
 /// Extent of a mesh's axis with the fastest links; 1 for one axis, whose devices are all alike.
-int64_t innermost(const ::autopar::Mesh &mesh);
+inline int64_t innermost(const ::autopar::Mesh &mesh) {
+  return mesh.axes.size() > 1 ? mesh.axes.back().size : 1;
+}
 
 struct StageEstimate {
   double stepUs = 0; ///< by the slowest of stages that are cut by their compute

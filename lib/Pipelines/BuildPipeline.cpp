@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "BuildPipeline.h"
+
+#include "SearchPlan.h"
+
+#include "autopar/Plan/Plan.h"
+#include "autopar/Transforms/Stages.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+/// Of a step: what plans that take turns have to save.
+static constexpr double kTurnsSave = 0.005;
+
+PipelineTimes BuiltPipeline::times() const {
+  double most = 0, sum = 0;
+  for (const MeshLoad &load : cut.found.loads) {
+    most = std::max(most, load.workUs + load.againUs);
+    sum += load.workUs + load.againUs;
+  }
+  if (most == 0)
+    return {us(), us(), us()};
+  return {us(), most, sum / static_cast<double>(cut.found.loads.size())};
+}
+
+double BuiltPipeline::kernelsUs() const {
+  double us = cut.found.plan->believed.kernelsUs;
+  return pipeline.turns > 1 ? us / (1 - kTurnsSave) : us;
+}
+
+std::string PipelineBuilder::nameOf(const Pipeline &pipeline) const {
+  std::string name = estimates.nameOf(pipeline.place);
+  if (choices.stages[pipeline.place.stages] * pipeline.turns > 1 && choices.schedules.size() > 1)
+    name += ", " + pipeline.schedule;
+  if (pipeline.turns > 1)
+    name += ", " + std::to_string(pipeline.turns) + " turns";
+  return name;
+}
+
+/// Whether its mesh and plan are where the search begins and what it is about. Of one stage, the
+/// whole search is over the same function as the estimate, and goes further: what is computed again
+/// counts by operations, on every mesh.
+bool PipelineBuilder::followsEstimate(const Pipeline &pipeline) const {
+  return !pipeline.isWhole && (choices.stages[pipeline.place.stages] * pipeline.turns > 1 ||
+                               estimates.at(pipeline.place).again == ComputesAgain::Nothing);
+}
+
+PipelineTerms PipelineBuilder::termsOf(const Pipeline &pipeline) const {
+  if (pipeline.isWhole) {
+    auto known = failedTerms.find(pipeline.place);
+    return known == failedTerms.end() ? PipelineTerms() : known->second;
+  }
+  const StageEstimate &estimate = estimates.at(pipeline.place);
+  PipelineTerms terms;
+  for (const ::autopar::Mesh &mesh : estimate.meshes)
+    terms.devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
+  terms.paces = estimate.paces;
+  if (followsEstimate(pipeline))
+    terms.mesh = ::autopar::shapeText(estimate.meshes);
+  return terms;
+}
+
+void PipelineBuilder::configure(const Pipeline &pipeline, const PipelineTerms &terms,
+                                AutoShardOptions &own) const {
+  own.copyOptionValuesFrom(options);
+  own.stageMeshes = choices.stages[pipeline.place.stages];
+  own.stages = own.stageMeshes * pipeline.turns;
+  own.schedule = pipeline.schedule;
+  if (!terms.mesh.empty())
+    own.mesh = terms.mesh;
+}
+
+/// The function with the devices and paces of its meshes.
+OwningOpRef<ModuleOp> PipelineBuilder::uncut(const Pipeline &pipeline,
+                                             const PipelineTerms &terms) const {
+  OwningOpRef<ModuleOp> copy(estimates.split(pipeline.place.microBatches).clone());
+  auto function = copy->lookupSymbol<func::FuncOp>("main");
+  if (!terms.devices.empty())
+    setStageDevices(function, terms.devices);
+  if (!terms.paces.empty())
+    function->setAttr(kStagePaceAttribute,
+                      DenseF64ArrayAttr::get(function.getContext(), terms.paces));
+  return copy;
+}
+
+void PipelineBuilder::fail(const Pipeline &pipeline, const PipelineTerms &terms,
+                           int64_t leastBytes) {
+  inVain.missed(leastBytes, nameOf(pipeline));
+  lacksMemory |= leastBytes > 0;
+  if (pipeline.isWhole)
+    return;
+  double us = estimates.at(pipeline.place).stepUs;
+  auto [known, isNew] = promises.try_emplace(pipeline.place, us);
+  known->second = std::min(known->second, us);
+  if (pipeline.place.shares != DeviceShares::Equal)
+    failedTerms[pipeline.place] = terms;
+}
+
+std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, double boundUs) {
+  std::string name = nameOf(pipeline);
+  onCandidate(name + (pipeline.isWhole ? ": searched whole" : ""));
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      inVain.add(name, diagnostic.str());
+    return success();
+  });
+  PipelineTerms terms = termsOf(pipeline);
+  AutoShardOptions own;
+  configure(pipeline, terms, own);
+  SearchHandoff start;
+  if (followsEstimate(pipeline)) {
+    start.start = estimates.at(pipeline.place).plan;
+    start.again = estimates.at(pipeline.place).again;
+  }
+  int64_t leastBytes = 0;
+  FailureOr<CutPlan> cut = cutAndSearch(*uncut(pipeline, terms), own, lower, std::move(start),
+                                        {boundUs, pipeline.isPlain ? 0 : boundUs}, &leastBytes);
+  if (failed(cut)) {
+    fail(pipeline, terms, leastBytes);
+    return std::nullopt;
+  }
+  lacksMemory |= !cut->found.plan->recompute.empty();
+  return BuiltPipeline{pipeline, name, std::move(terms), std::move(*cut)};
+}
+
+LogicalResult PipelineBuilder::refine(BuiltPipeline &built) const {
+  onCandidate(built.name + ": its kernels");
+  AutoShardOptions own;
+  configure(built.pipeline, built.terms, own);
+  if (built.pipeline.isPlain)
+    return timeByKernels(own, lower, built.cut);
+  return refineByKernels(*uncut(built.pipeline, built.terms), own, lower, built.cut);
+}
+
+bool PipelineBuilder::fits(BuiltPipeline &built) {
+  onCandidate(built.name + ": its program");
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      inVain.add(built.name, diagnostic.str());
+    return success();
+  });
+  AutoShardOptions own;
+  configure(built.pipeline, built.terms, own);
+  int64_t leastBytes = 0;
+  if (succeeded(fitToMemory(*built.cut.module, own, lower, built.cut.found, &leastBytes)))
+    return true;
+  inVain.missed(leastBytes, built.name);
+  lacksMemory |= leastBytes > 0;
+  return false;
+}
