@@ -83,7 +83,7 @@ def losses(program: pathlib.Path, data: List[str], folder: pathlib.Path, *words:
 
 def test_a_model_without_weights_trains_alike_on_any_number_of_ranks(programs, data: List[str], tmp_path: pathlib.Path) -> None:
     refused = run(programs[1], *data)
-    assert refused.returncode == 65 and "give --init" in refused.stderr
+    assert refused.returncode == 66 and "give --init" in refused.stderr
     alone, together = (losses(programs[ranks], data, tmp_path, "--init", INIT) for ranks in (1, 4))
     np.testing.assert_allclose(together, alone, rtol=1e-5)
     assert alone[0] == pytest.approx(np.log(VOCAB), rel=0.02) and alone[-1] < alone[0] - 0.1

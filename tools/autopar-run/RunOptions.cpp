@@ -89,7 +89,7 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       ->capture_default_str();
   app.add_option("--export", options.exportFile,
                  "write the trained parameters to this .safetensors file at the end; with "
-                 "--steps 0: those of the checkpoint, without running");
+                 "--steps 0: those of the checkpoint, or where they start without one");
   app.add_option("--metrics", options.metrics, "append one JSON line per step to this file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");

@@ -73,10 +73,6 @@ Status Run::checkOptions() const {
     return usage("--in-order and --token-type say how --data is read; give it, or leave them out");
   if (options.steps == 0 && options.exportFile.empty())
     return usage("--steps 0 runs nothing; it goes with --export");
-  bool hasCheckpoint =
-      options.resume != "none" && (options.resume != "auto" || !options.checkpointFolder.empty());
-  if (options.steps == 0 && !hasCheckpoint)
-    return usage("--steps 0 exports a checkpoint; say which by --checkpoint-dir or --resume");
   return Status::ok();
 }
 
@@ -196,7 +192,8 @@ Status Run::resume() {
   if (!found)
     return found.status();
   std::optional<runtime::LoadedCheckpoint> loaded = found.take();
-  if (!loaded && options.steps == 0)
+  bool isAsked = !options.checkpointFolder.empty() && options.resume == "auto";
+  if (!loaded && isAsked && options.steps == 0)
     return Status::noInput("there is no checkpoint in " + options.checkpointFolder +
                            " to export; --checkpoint-dir names the folder of step-<N> folders");
   if (!loaded)
