@@ -17,6 +17,10 @@ using ::autopar::Plan;
 using ::autopar::RecomputeProblem;
 using ::autopar::RecomputeSolution;
 
+/// Operations up to which a plan that surely fits is judged: of more, that takes as long as it took
+/// to find.
+static constexpr size_t kMostToJudge = 50000;
+
 Plan PlanJudge::withoutRecomputation(Plan plan) {
   plan.believed.stepUs -= plan.believed.recomputeUs;
   plan.believed.recomputeUs = 0;
@@ -271,7 +275,8 @@ LogicalResult mlir::autopar::priceRecomputation(ModuleOp module, const AutoShard
 
 LogicalResult mlir::autopar::believePeak(ModuleOp module, const AutoShardOptions &options,
                                          const LowerOptions &lower, SearchHandoff &handoff) {
-  if (handoff.isJudged)
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (handoff.isJudged || function.getBody().front().getOperations().size() > kMostToJudge)
     return success();
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
