@@ -34,6 +34,8 @@ static constexpr int64_t kTurns[] = {2, 4};
 static constexpr size_t kMostBeside = 12;
 /// How many pipelines are searched whole, and how many programs may turn out not to fit.
 static constexpr size_t kMostWhole = 4, kMostRefused = 8;
+/// Operations from which a model is deep.
+static constexpr size_t kDeep = 10000;
 
 namespace {
 
@@ -256,8 +258,13 @@ void Chooser::gatherHopes() {
 }
 
 /// What came to nothing when it was built from its estimate, or has none that fits, may have a plan
-/// all the same: it is searched as if it were demanded.
+/// all the same: it is searched as if it were demanded. Of a deep model that takes minutes, and is
+/// done where nothing else has a plan.
 void Chooser::considerWhole(double closeUs) {
+  func::FuncOp function = module.lookupSymbol<func::FuncOp>("main");
+  bool isDeep = function.getBody().front().getOperations().size() > kDeep;
+  if (isDeep && (hasPlan() || !outdone.empty()))
+    return;
   gatherHopes();
   std::vector<std::pair<double, PipelinePlace>> order;
   for (auto [place, us] : hopes)
