@@ -60,7 +60,8 @@ Expr erfFormula(Expr x, Allowance allow = {});
 Expr erfcFormula(Expr x);
 
 // Distributions.cpp
-/// Replaces what is made of `op`, tanh or erf of f32 on a GPU, if all of it is made of (1 + op) / 2.
+/// Replaces what is made of `op`, tanh or erf of f32 on a GPU, if all of it is made of (1 + op)
+/// / 2.
 bool replaceDistribution(mlir::Operation *op, bool isErf);
 
 // Powers.cpp
