@@ -96,5 +96,6 @@ int64_t mlir::autopar::attentionRowsAtOnce(StringRef target, Operation *op) {
   int64_t rows = llvm::alignTo(llvm::divideCeil(shape->queries, mostBlocks), tile);
   while (rows < shape->queries && heads * (rows / tile) < leastTiles)
     rows *= 2;
-  return rows * leastBlocks <= llvm::alignTo(shape->queries, rows) ? rows : shape->queries;
+  auto covered = static_cast<int64_t>(llvm::alignTo(shape->queries, rows));
+  return rows * leastBlocks <= covered ? rows : shape->queries;
 }
