@@ -37,6 +37,8 @@ static constexpr size_t kMostWhole = 4, kMostRefused = 8;
 /// Operations from which a model is deep.
 static constexpr size_t kDeep = 10000;
 
+static func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
+
 namespace {
 
 class Chooser {
@@ -67,6 +69,7 @@ private:
   void gatherHopes();
   void considerWhole(double closeUs);
   bool considerOthers();
+  bool isDeep() const { return mainOf(module).getBody().front().getOperations().size() > kDeep; }
   bool hasPlan() const { return !built.empty(); }
   double bestUs() const { return built.front().us(); }
   double toBeatUs() const;
@@ -227,15 +230,18 @@ bool Chooser::considerFirst(PipelinePlace place, bool isWhole, double closeUs) {
 
 /// Estimates that promised more than they held may have kept out what is faster than the best has
 /// turned out to be, and ended the climb where its way led on: what was kept out, and what lies
-/// beside all that was tried, is estimated and built while it promises more.
+/// beside all that was tried, is estimated and built while it promises more. Of a deep model, which
+/// takes long to build, only the best of what was kept out, unless nothing has a plan.
 void Chooser::considerBeside(double closeUs) {
-  size_t found = 0, count = 0;
+  bool isShort = isDeep() && toBeatUs() < HUGE_VAL;
+  size_t found = 0, count = 0, most = isShort ? kFinalists : kMostBeside;
   for (bool isNew = true; std::exchange(isNew, false);) {
     estimates.beat(toBeatUs());
     SmallVector<PipelinePlace> fresh = estimates.estimateKeptOut(toBeatUs());
-    llvm::append_range(fresh, estimates.estimateBeside(seen));
+    if (!isShort)
+      llvm::append_range(fresh, estimates.estimateBeside(seen));
     for (PipelinePlace place : estimates.ranking()) {
-      if (found == kFinalists || count == kMostBeside || estimates.at(place).stepUs >= toBeatUs())
+      if (found == kFinalists || count == most || estimates.at(place).stepUs >= toBeatUs())
         break;
       if (!llvm::is_contained(fresh, place) || !seen.insert(place).second)
         continue;
@@ -261,9 +267,7 @@ void Chooser::gatherHopes() {
 /// all the same: it is searched as if it were demanded. Of a deep model that takes minutes, and is
 /// done where nothing else has a plan.
 void Chooser::considerWhole(double closeUs) {
-  func::FuncOp function = module.lookupSymbol<func::FuncOp>("main");
-  bool isDeep = function.getBody().front().getOperations().size() > kDeep;
-  if (isDeep && (hasPlan() || !outdone.empty()))
+  if (isDeep() && (hasPlan() || !outdone.empty()))
     return;
   gatherHopes();
   std::vector<std::pair<double, PipelinePlace>> order;
@@ -357,7 +361,7 @@ LogicalResult Chooser::refuse() const {
 }
 
 LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff) {
-  auto function = module.lookupSymbol<func::FuncOp>("main");
+  func::FuncOp function = mainOf(module);
   if (!function || function.isExternal() || !function.getBody().hasOneBlock())
     return emitError(module.getLoc(), "expected a function @main of one block to plan");
   auto parsed = ::autopar::Constraints::parse("constraints", options.constraints);
