@@ -284,7 +284,9 @@ LogicalResult mlir::autopar::believePeak(ModuleOp module, const AutoShardOptions
   FailureOr<std::vector<int64_t>> peak = judge.peakOf(*handoff.plan);
   if (failed(peak))
     return failure();
-  handoff.plan->believed.peakBytes = std::move(*peak);
+  // One that would not fit is made to fit, or refused, when it is lowered.
+  if (static_cast<double>(*llvm::max_element(*peak)) <= judge.limitBytes())
+    handoff.plan->believed.peakBytes = std::move(*peak);
   handoff.isJudged = true;
   return success();
 }

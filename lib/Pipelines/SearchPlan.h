@@ -29,8 +29,8 @@ LogicalResult priceRecomputation(ModuleOp module, const AutoShardOptions &option
                                  ::autopar::Plan &plan);
 
 /// Believes of the plan in `handoff`, if it is not judged yet, the memory of what its operations
-/// become: fusion groups, with everything kept. Of more than 50,000 operations it stays what the
-/// search counts.
+/// become: fusion groups, with everything kept. Of more than 50,000 operations, and where that is
+/// over the limit, it stays what the search counts.
 LogicalResult believePeak(ModuleOp module, const AutoShardOptions &options,
                           const LowerOptions &lower, SearchHandoff &handoff);
 

@@ -120,9 +120,6 @@ class Session:
         if not isinstance(inputs, Mapping):
             raise Error(EXIT_USAGE, f"inputs are arrays by name, such as {{'{self.inputs[0].name if self.inputs else 'x'}': array}}, not {type(inputs).__name__}")
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
-        missing = [port.name for port in self.inputs if port.name not in arrays]
-        if missing:
-            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
         return {name: np.asarray(array, array.dtype.newbyteorder("="), "C") for name, array in arrays.items()}
 
     def _set_inputs(self, session: ctypes.c_void_p, arrays: Dict[str, np.ndarray]) -> None:
@@ -130,6 +127,9 @@ class Session:
             shape = (ctypes.c_int64 * array.ndim)(*array.shape)
             runtime_library.check(self._library.autoparSetInput(
                 session, name.encode(), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
+        missing = [port.name for port in self.inputs if port.name not in arrays]
+        if missing:
+            raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
 
     def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
         array = np.empty(port.shape, port.dtype)
