@@ -15,6 +15,9 @@ constexpr size_t kMostBuffers = 512;
 /// Bytes that a launch moves, if others than updates are to be joined with it: a few times what a
 /// GPU moves while a launch begins.
 constexpr int64_t kMostJoinedBytes = 16 << 20;
+/// Groups that a launch is held against, the last ones first: programs of deep models have a
+/// hundred thousand launches.
+constexpr int64_t kMostHeldAgainst = 256;
 
 /// Groups of launches. A launch joins others where nothing in between needs their order: it runs as
 /// early as they do, or they as late as it does. It passes no instruction of another queue on the
@@ -90,7 +93,8 @@ private:
   }
 
   Group &join(const Candidate &candidate, int64_t after) {
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+    int64_t left = kMostHeldAgainst;
+    for (auto group = groups.rbegin(); group != groups.rend() && left-- > 0; ++group) {
       // Updates pass nothing: the host looks at what they wait for.
       if ((candidate.isUpdate && group->lastMember + 1 != now) || !group->launches.fits(candidate))
         continue;
