@@ -71,6 +71,11 @@ void PipelineBuilder::configure(const Pipeline &pipeline, const PipelineTerms &t
     own.mesh = terms.mesh;
 }
 
+static void limitSearch(const Pipeline &pipeline, AutoShardOptions &own) {
+  if (pipeline.searchLimit)
+    own.memoryLimit = pipeline.searchLimit;
+}
+
 /// The function with the devices and paces of its meshes.
 OwningOpRef<ModuleOp> PipelineBuilder::uncut(const Pipeline &pipeline,
                                              const PipelineTerms &terms) const {
@@ -108,6 +113,7 @@ std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, do
   PipelineTerms terms = termsOf(pipeline);
   AutoShardOptions own;
   configure(pipeline, terms, own);
+  limitSearch(pipeline, own);
   SearchHandoff start;
   if (followsEstimate(pipeline)) {
     start.start = estimates.at(pipeline.place).plan;
@@ -128,12 +134,13 @@ LogicalResult PipelineBuilder::refine(BuiltPipeline &built) const {
   onCandidate(built.name + ": its kernels");
   AutoShardOptions own;
   configure(built.pipeline, built.terms, own);
+  limitSearch(built.pipeline, own);
   if (built.pipeline.isPlain)
     return timeByKernels(own, lower, built.cut);
   return refineByKernels(*uncut(built.pipeline, built.terms), own, lower, built.cut);
 }
 
-bool PipelineBuilder::fits(BuiltPipeline &built) {
+bool PipelineBuilder::fits(BuiltPipeline &built, int64_t &leastBytes) {
   onCandidate(built.name + ": its program");
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -142,7 +149,7 @@ bool PipelineBuilder::fits(BuiltPipeline &built) {
   });
   AutoShardOptions own;
   configure(built.pipeline, built.terms, own);
-  int64_t leastBytes = 0;
+  leastBytes = 0;
   if (succeeded(fitToMemory(*built.cut.module, own, lower, built.cut.found, &leastBytes)))
     return true;
   inVain.missed(leastBytes, built.name);

@@ -18,6 +18,8 @@ struct Pipeline {
   int64_t turns = 1;
   bool isWhole = false; ///< searched as if it were demanded, and not from an estimate
   bool isPlain = false; ///< cut for memory alone, where what is balanced does not fit
+  /// Bytes per device that the search may promise, where its program needed more; 0: the limit.
+  int64_t searchLimit = 0;
 };
 
 struct PipelineTimes {
@@ -60,7 +62,8 @@ public:
   /// Times it by its kernels, cut again as they want it unless it is plain.
   LogicalResult refine(BuiltPipeline &built) const;
   /// Whether its program fits, as more may have to be computed again for that; it is kept then.
-  bool fits(BuiltPipeline &built);
+  /// `leastBytes` gets what a device needs where it does not, if that is known.
+  bool fits(BuiltPipeline &built, int64_t &leastBytes);
 
   /// What estimates promised of places that came to nothing.
   const std::map<PipelinePlace, double> &failedPlaces() const { return promises; }

@@ -8,6 +8,7 @@
 #include "autopar/Plan/Schedule.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <deque>
 #include <set>
 
 using namespace mlir;
@@ -76,6 +77,7 @@ private:
   void keep(BuiltPipeline candidate);
   void leaveOut(BuiltPipeline &candidate);
   LogicalResult judge();
+  void tryAgain(const Pipeline &pipeline, int64_t leastBytes);
   bool takeFitting();
   LogicalResult refuse() const;
 
@@ -99,6 +101,7 @@ private:
   SmallVector<Finalist> finalists;       ///< what was built by the first schedule
   std::vector<BuiltPipeline> built;      ///< the best, by what the search believes
   std::vector<std::pair<double, Pipeline>> outdone; ///< what else was built, and its time
+  std::deque<Pipeline> again; ///< whose programs did not fit, to be built in other ways
   std::vector<PlanAlternative> rejected;
   size_t refused = 0; ///< programs that did not fit
 };
@@ -144,11 +147,25 @@ LogicalResult Chooser::judge() {
   return success();
 }
 
+/// Of a pipeline whose program was refused: once by a search that has as much less to promise as
+/// was missing, and once cut for memory alone.
+void Chooser::tryAgain(const Pipeline &pipeline, int64_t leastBytes) {
+  if (pipeline.isPlain || pipeline.searchLimit)
+    return;
+  int64_t limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
+  Pipeline leaner = pipeline, plain = pipeline;
+  leaner.searchLimit = 2 * limit - leastBytes - limit / 256;
+  plain.isPlain = true;
+  if (leastBytes > limit && leaner.searchLimit > 0)
+    again.push_back(std::move(leaner));
+  again.push_back(std::move(plain));
+}
+
 /// The best whose program fits, if that is asked for, is left alone.
 bool Chooser::takeFitting() {
-  while (mustFit && hasPlan() && !builder.fits(built.front())) {
-    if (Pipeline plain = built.front().pipeline; !std::exchange(plain.isPlain, true))
-      outdone.emplace_back(built.front().us(), plain);
+  int64_t leastBytes = 0;
+  while (mustFit && hasPlan() && !builder.fits(built.front(), leastBytes)) {
+    tryAgain(built.front().pipeline, leastBytes);
     built.erase(built.begin());
     if (++refused == kMostRefused)
       built.clear();
@@ -285,8 +302,15 @@ void Chooser::considerWhole(double closeUs) {
   }
 }
 
-/// Where no program of the best fits: what they kept out, and what they were faster than.
+/// Where no program of the best fits: they once more, what they kept out, and what they were faster
+/// than.
 bool Chooser::considerOthers() {
+  while (!again.empty()) {
+    Pipeline pipeline = std::move(again.front());
+    again.pop_front();
+    if (consider(pipeline))
+      return true;
+  }
   llvm::sort(outdone, llvm::less_first());
   considerBeside(0);
   considerWhole(0);
