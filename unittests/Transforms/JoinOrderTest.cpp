@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autopar/Transforms/JoinOrder.h"
 
-#include "gtest/gtest.h"
+#include <gtest/gtest.h>
 
 using namespace mlir::autopar;
 
