@@ -181,10 +181,15 @@ def begin(job: Job, folder: pathlib.Path, *more: object) -> "subprocess.Popen[st
     """A run without an end whose first steps are done."""
     metrics = folder / "begun.jsonl"
     child = subprocess.Popen(words(job, 2, "--steps", 10**6, "--metrics", metrics, *more), stderr=subprocess.PIPE, text=True)
+    await_steps(metrics, child)
+    return child
+
+
+def await_steps(metrics: pathlib.Path, child: "subprocess.Popen[str]") -> None:
+    """Returns when the first steps of a run are done, or it has ended."""
     deadline = time.monotonic() + 60
     while (not metrics.exists() or metrics.read_text().count("\n") < 2) and time.monotonic() < deadline and child.poll() is None:
         time.sleep(0.01)
-    return child
 
 
 def test_a_run_that_is_stopped_says_so_and_exports_nothing(job: Job, tmp_path: pathlib.Path) -> None:
@@ -193,6 +198,18 @@ def test_a_run_that_is_stopped_says_so_and_exports_nothing(job: Job, tmp_path: p
     said = child.communicate(timeout=60)[1]
     assert child.returncode == 128 + signal.SIGINT and "stopped by SIGINT after step " in said, said
     assert not (tmp_path / "w.safetensors").exists() and len(list((tmp_path / "kept").iterdir())) == 1
+
+
+def test_a_signal_to_any_process_stops_all_behind_a_checkpoint(job: Job, tmp_path: pathlib.Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    ranks = [subprocess.Popen(words(job, 2, "--steps", 10**6, "--metrics", metrics, "--checkpoint-dir", tmp_path / "kept", "--rank", rank,
+                                    "--world-size", 2, "--rendezvous", f"file://{tmp_path}/meet"), stderr=subprocess.PIPE, text=True)
+             for rank in (0, 1)]
+    await_steps(metrics, ranks[0])
+    ranks[1].send_signal(signal.SIGTERM)
+    said = [rank.communicate(timeout=60)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [128 + signal.SIGTERM] * 2 and "stopped by SIGTERM after step " in said[0], said
+    assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
 def test_two_runs_do_not_share_a_folder(job: Job, tmp_path: pathlib.Path) -> None:

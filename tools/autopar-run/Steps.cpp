@@ -8,9 +8,11 @@
 #include "ProgressLine.h"
 #include "autopar/Runtime/Checkpoint.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 
 namespace autopar::tools {
@@ -19,7 +21,19 @@ namespace {
 volatile std::sig_atomic_t askedToStop = 0;
 int stoppedBy = 0;
 
-void askToStop(int number) { askedToStop = number; }
+/// A second SIGINT, a second or more behind the first, is of somebody who does not want to wait for
+/// the step and its checkpoint. One signal may arrive twice at once, as `timeout` sends it.
+void askToStop(int number) {
+  static volatile std::time_t first = 0;
+  std::time_t now = std::time(nullptr);
+  if (askedToStop && number == SIGINT && now > first + 1) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+  if (!askedToStop)
+    first = now;
+  askedToStop = number;
+}
 
 class Run {
 public:
@@ -227,11 +241,16 @@ Status Run::save(int64_t step) {
              : Status::ok();
 }
 
-/// Rank 0 decides for all, so that all stop after the same step. 0: go on.
+/// Of any process; rank 0 tells all, so that all stop after the same step. 0: go on.
 Result<int> Run::signalToStop() {
   if (!trains || options.checkpointFolder.empty())
     return 0;
-  auto answer = session.broadcastText(std::to_string(int(askedToStop)));
+  auto heard = session.gatherTexts(std::to_string(int(askedToStop)));
+  if (!heard)
+    return heard.status();
+  auto one = std::find_if(heard->begin(), heard->end(),
+                          [](const std::string &text) { return !text.empty() && text != "0"; });
+  auto answer = session.broadcastText(one == heard->end() ? "0" : *one);
   if (!answer)
     return answer.status();
   return std::stoi(*answer);
