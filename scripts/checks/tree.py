@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import Dict, Iterable, List, Sequence
+from typing import Dict, Iterable, List, Sequence, Set
 
 from .building import ROOT
 
@@ -142,12 +142,31 @@ def check_leftovers(files: Sequence[pathlib.Path]) -> Iterable[str]:
                 yield f"{path}:{number}: path of this machine: {line.strip()[:80]}"
 
 
+def without_fences(text: str) -> str:
+    """A document without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def anchors_of(path: pathlib.Path) -> Set[str]:
+    """What `#...` may name in a document: its headings as GitHub spells them."""
+    anchors: Set[str] = set()
+    for heading in re.findall(r"^#+ +(.*?)\s*$", without_fences(text_of(path)), re.M):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        repeated = sum(re.fullmatch(re.escape(anchor) + r"(-\d+)?", known) is not None for known in anchors)
+        anchors.add(f"{anchor}-{repeated}" if repeated else anchor)
+    return anchors
+
+
 def check_links(files: Sequence[pathlib.Path]) -> Iterable[str]:
-    """Relative links of the documents lead to files."""
+    """Relative links of the documents lead to files, and their anchors to headings."""
     for path in (file for file in files if file.suffix == ".md"):
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text_of(path)):
-            if not (ROOT / path.parent / target).exists():
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", without_fences(text_of(path))):
+            aim = (path.parent / target) if target else path
+            if not (ROOT / aim).exists():
                 yield f"{path}: link to {target}, which does not exist"
+            elif anchor and aim.suffix == ".md" and anchor not in anchors_of(aim):
+                yield f"{path}: link to {target}#{anchor}, where no heading is called so"
 
 
 def check_python(files: Sequence[pathlib.Path]) -> Iterable[str]:
