@@ -96,7 +96,7 @@ function(autopar_mlir_tool name)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIC)
   autopar_use_pch(${name})
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT commands)
 endfunction()
 
 # autopar_mlir_unittest(NAME src... [LINK libs...]): a gtest program that sees the compiler.
