@@ -97,10 +97,19 @@ def test_libraries_lie_in_packages(tmp_path: pathlib.Path) -> None:
     """Of CUDA 13 all in one folder but cuDNN and NCCL, of CUDA 12 each in one of its own."""
     for name in ("cu13", "cudnn", "nccl", "cublas", "cuda_nvrtc"):
         (tmp_path / "nvidia" / name / "lib").mkdir(parents=True)
-    words = [sys.executable, "-c", "import runpy, sys; print(runpy.run_path(sys.argv[1])['library_folders']())", SCRIPTS / "gpu-check"]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=str(tmp_path))).stdout
+    words = [sys.executable, "-c", "from checks.gpu.machine import library_folders; print(library_folders())"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ, PYTHONPATH=f"{tmp_path}:{SCRIPTS}")).stdout
     for name in ("cu13", "cudnn", "nccl", "cublas", "cuda_nvrtc"):
         assert str(tmp_path / "nvidia" / name / "lib") in said
+
+
+def test_the_check_imports_nothing_but_numpy_and_python() -> None:
+    """On its machine there is nothing else, and nothing of the repository but scripts."""
+    program = ("import runpy, sys\nhad = set(sys.modules)\nrunpy.run_path(sys.argv[1], run_name='check')\n"
+               "print(*{name.split('.')[0] for name in set(sys.modules) - had} - set(sys.stdlib_module_names))")
+    done = subprocess.run([sys.executable, "-c", program, SCRIPTS / "gpu-check"], capture_output=True, text=True, check=False)
+    names = {name for name in done.stdout.split() if "cython" not in name}  # which is in NumPy
+    assert names == {"checks", "numpy"}, done.stdout + done.stderr
 
 
 def packed_with(packed: pathlib.Path, folder: pathlib.Path, **parts: list) -> pathlib.Path:

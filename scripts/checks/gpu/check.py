@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table that parts add their rows to, and how they start the folder's programs within the time that is left."""
+
+import json
+import lzma
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+
+from .machine import first_lines, has_library, lacking
+
+#: What a program may take at most.
+CASE_S = 60
+
+
+class Row(NamedTuple):
+    part: str
+    name: str
+    verdict: str  # ok, FAILED, not there
+    detail: str
+
+
+class OutOfTime(Exception):
+    """Nothing more can be started."""
+
+
+class Broken(Exception):
+    """What a program said that failed."""
+
+
+class Check:
+    """The rows of the table, one after the other."""
+
+    def __init__(self, folder: pathlib.Path, libraries: str, scratch: pathlib.Path, limit_s: float) -> None:
+        self.folder, self.out = folder, scratch / "out"
+        self.rows: List[Row] = []
+        self.end = float("inf")
+        self.cases = json.loads((folder / "cases.json").read_text())
+        self.environment = dict(os.environ, AUTOPAR_CUDA_LIBRARIES=libraries)
+        self.unpack_libraries(scratch)
+        self.unpack_gloo(scratch / "lib-gloo")
+        self.end = time.monotonic() + limit_s
+
+    def unpack_libraries(self, scratch: pathlib.Path) -> None:
+        """GNU's libraries of the pack may be older than what NVIDIA's tools here want: only where the machine's are too old or missing."""
+        for own in (["lib"], ["lib", "lib-gnu"]):
+            (scratch / own[-1]).mkdir()
+            for packed in (self.folder / own[-1]).glob("*.xz"):
+                (scratch / own[-1] / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+            words = [str(scratch / name) for name in own] + [word for word in [os.environ.get("LD_LIBRARY_PATH")] if word]
+            self.environment["LD_LIBRARY_PATH"] = ":".join(words)
+            if not self.start([self.program("autopar-run"), "--version"], self.folder, 20).returncode:
+                break
+
+    def unpack_gloo(self, own: pathlib.Path) -> None:
+        """By which ranks that are processes meet; of what it takes, only what the machine does not have."""
+        own.mkdir()
+        for packed in (self.folder / "lib-gloo").glob("*.xz"):
+            if "gloo" in packed.stem or not has_library(packed.stem):
+                (own / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+        self.of_processes = dict(self.environment, AUTOPAR_PLUGIN_PATH=str(own), LD_LIBRARY_PATH=f"{self.environment['LD_LIBRARY_PATH']}:{own}")
+
+    def program(self, name: str) -> str:
+        return str(self.folder / "bin" / name)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        print(f"{row.verdict:9} {row.part:12} {row.name}: {row.detail}", flush=True)
+
+    def fail(self, part: str, name: str, said: str, told: str) -> None:
+        """Or not there, where what was said is that the machine lacks something."""
+        lacks = lacking(said)
+        self.add(Row(part, name, "not there" if lacks else "FAILED", lacks or told))
+
+    def run(self, part: str, name: str, measure: Callable[..., None], *arguments: object) -> None:
+        """Whatever happens in a part, those behind it run."""
+        try:
+            measure(self, *arguments)
+        except OutOfTime:
+            self.add(Row(part, name, "not there", "not measured: no time was left"))
+        except Broken as error:
+            self.fail(part, name, str(error), first_lines(str(error)))
+        except Exception as error:  # pylint: disable=broad-except
+            self.add(Row(part, name, "FAILED", f"{type(error).__name__}: {first_lines(str(error))}"))
+
+    def require_time(self) -> float:
+        """The seconds that are left."""
+        left = self.end - time.monotonic()
+        if left < 1:
+            raise OutOfTime
+        return left
+
+    def start(self, words: Sequence[str], folder: pathlib.Path, limit_s: float,
+              environment: Optional[Dict[str, str]] = None) -> "subprocess.CompletedProcess[str]":
+        limit_s = min(limit_s, self.require_time())
+        try:
+            return subprocess.run(words, cwd=folder, env=environment or self.environment, capture_output=True, text=True, timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(words, 124, "", f"not done after {limit_s:.0f} s")
+
+    def empty_out(self) -> None:
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir()
+
+    def run_case(self, case: dict, before: Sequence[str], limit_s: float, after: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+        """A model on one GPU; its outputs lie in self.out."""
+        self.empty_out()
+        words = [*before, self.program("autopar-run"), case["artifact"], *case["arguments"], "--output-dir", str(self.out), *after]
+        return self.start(words, self.folder / case["folder"], limit_s)

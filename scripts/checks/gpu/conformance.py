@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The test programs of what talks to CUDA, as they run on this machine."""
+
+import re
+
+from .check import CASE_S, Check, OutOfTime, Row
+from .machine import first_lines, lacking
+
+#: What a program of tests may take at most.
+SUITE_S = 150
+#: Programs, what they show, their filter; those of NCCL are in run_nccl().
+SUITES = [
+    ("CudaDeviceTest", "the device", ""),
+    ("CudaAttentionTest", "attention by cuDNN", ""),
+    ("CudaConvolutionTest", "convolutions and their gradients by cuDNN", ""),
+    ("CudaConformanceTest", "staged communication, 1 to 4 ranks", "--gtest_filter=*staged*"),
+]
+
+
+def suite(check: Check, program: str, name: str, filtered: str) -> None:
+    done = check.start([check.program(program), "--gtest_brief=1", *([filtered] if filtered else [])], check.folder, SUITE_S)
+    lines = done.stdout.strip().splitlines()
+    ran = re.search(r"\[==========\] (\d+) tests? ", done.stdout)
+    if not done.returncode and ran and int(ran[1]):
+        return check.add(Row("conformance", name, "ok", first_lines(lines[-1])))
+    # Each test that failed says why in front of its name; one for another reason makes all of it a failure.
+    failures = re.split(r"^\[  FAILED  \] .* \(\d+ ms\)$", done.stdout, flags=re.MULTILINE)[:-1]
+    said = failures[0] if failures and all(map(lacking, failures)) else ""
+    check.fail("conformance", name, said, first_lines(done.stderr or "\n".join(lines[-3:])))
+
+
+def count_gpus(check: Check) -> int:
+    """That NCCL may have a rank on, as its tests have them; 0 where no time is left to ask."""
+    try:
+        listed = check.start([check.program("CudaConformanceTest"), "--gtest_list_tests"], check.folder, CASE_S).stdout
+    except OutOfTime:
+        return 0
+    return max(map(int, re.findall(r"/nccl(\d+)\b", listed)), default=0)
+
+
+def run_nccl(check: Check, gpus: int) -> None:
+    """NCCL refuses two ranks on one GPU."""
+    name = f"NCCL, world sizes up to {gpus}" if gpus > 1 else "NCCL, world size 1 only: there is one GPU"
+    check.run("conformance", name, suite, "CudaConformanceTest", name, "--gtest_filter=*nccl*")
+
+
+def run(check: Check) -> int:
+    """Returns how many GPUs NCCL may have a rank on."""
+    for program, name, filtered in SUITES:
+        check.run("conformance", name, suite, program, name, filtered)
+    gpus = count_gpus(check)
+    run_nccl(check, gpus)
+    return gpus
