@@ -9,23 +9,6 @@
 namespace autopar {
 namespace {
 
-std::vector<int64_t> primeFactors(int64_t value) {
-  std::vector<int64_t> factors;
-  for (int64_t p = 2; p * p <= value; ++p)
-    for (; value % p == 0; value /= p)
-      factors.push_back(p);
-  if (value > 1)
-    factors.push_back(value);
-  return factors;
-}
-
-void addAxes(std::vector<MeshAxis> &axes, const std::string &word, int64_t size, bool factorize) {
-  std::vector<int64_t> sizes = factorize ? primeFactors(size) : std::vector<int64_t>{size};
-  std::sort(sizes.rbegin(), sizes.rend());
-  for (size_t i = 0; i < sizes.size(); ++i)
-    axes.push_back({sizes.size() > 1 ? word + std::to_string(i) : word, sizes[i]});
-}
-
 /// Larger = worse: more of the group lies beyond the node.
 bool worseThan(const MeshGroup &a, const MeshGroup &b) {
   for (size_t level = a.extents.size(); level-- > 0;)
@@ -107,23 +90,6 @@ Mesh Mesh::over(std::string name, std::vector<MeshAxis> axes) {
   for (int64_t i = 0; i < product; ++i)
     mesh.devices.push_back(i);
   return mesh;
-}
-
-Mesh Mesh::ofCluster(const Cluster &cluster, bool factorize) {
-  int64_t devices = cluster.deviceCount();
-  bool equal = true;
-  for (const NodeGroup &group : cluster.nodes)
-    equal = equal && group.devicesPerNode == cluster.nodes.front().devicesPerNode;
-  std::string word = cluster.typeOfDevice(0).name.starts_with("cpu") ? "cpu" : "gpu";
-  std::vector<MeshAxis> axes;
-  if (equal && cluster.nodeCount() > 1) {
-    addAxes(axes, "node", cluster.nodeCount(), factorize);
-    if (cluster.nodes.front().devicesPerNode > 1)
-      addAxes(axes, word, cluster.nodes.front().devicesPerNode, factorize);
-  } else {
-    addAxes(axes, word, devices, factorize);
-  }
-  return over("mesh", std::move(axes));
 }
 
 int64_t MeshGroup::size() const {

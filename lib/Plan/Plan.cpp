@@ -99,15 +99,6 @@ const Mesh *Plan::findMesh(std::string_view meshName) const {
   return nullptr;
 }
 
-int64_t Plan::stageOfOp(std::string_view opId) const {
-  if (stages.size() == 1 && stages.front().ops.empty())
-    return 0;
-  for (size_t i = 0; i < stages.size(); ++i)
-    if (std::find(stages[i].ops.begin(), stages[i].ops.end(), opId) != stages[i].ops.end())
-      return static_cast<int64_t>(i);
-  return -1;
-}
-
 Result<std::vector<Mesh>> Plan::stageMeshes() const {
   std::vector<Mesh> found;
   std::vector<MeshAxis> all;

@@ -146,19 +146,4 @@ int32_t Schedule::mostInFlight(int32_t stage) const {
   return most;
 }
 
-std::string Schedule::toText() const {
-  std::string text;
-  for (const std::vector<ScheduleRow> &line : rows) {
-    std::string words;
-    for (const ScheduleRow &row : line) {
-      words += (words.empty() ? "" : " ") + std::string(autopar::name(row.phase));
-      if (stages > meshes)
-        words += std::to_string(row.stage / meshes) + ".";
-      words += std::to_string(row.microBatch);
-    }
-    text += words + "\n";
-  }
-  return text;
-}
-
 } // namespace autopar

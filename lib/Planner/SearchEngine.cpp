@@ -83,14 +83,4 @@ Status registerSearchEngine(std::unique_ptr<SearchEngine> engine) {
   return Status::ok();
 }
 
-Result<Solution> searchWithout(const SearchEngine &engine, const CostGraph &graph, int32_t node,
-                               int32_t strategy, const SearchOptions &options) {
-  CostGraph changed = graph;
-  changed.forbidden.push_back({node, strategy});
-  Result<std::vector<Solution>> found = engine.search(changed, options);
-  if (!found)
-    return found.status();
-  return found->front();
-}
-
 } // namespace autopar

@@ -187,12 +187,4 @@ Result<StageCut> cutStages(const StageCutProblem &problem) {
   return cut;
 }
 
-std::function<int64_t(int32_t)> inFlightGPipe(int64_t microBatches) {
-  return [microBatches](int32_t) { return microBatches; };
-}
-
-std::function<int64_t(int32_t)> inFlight1F1B(int64_t microBatches) {
-  return [microBatches](int32_t after) { return std::min<int64_t>(microBatches, after + 1); };
-}
-
 } // namespace autopar

@@ -73,15 +73,6 @@ TEST(Mesh, GroupsFollowTheAxes) {
   EXPECT_EQ(meshGroup(cluster, mesh, {}).size(), 1);
 }
 
-TEST(Mesh, FactorizedCluster) {
-  Mesh mesh = Mesh::ofCluster(*Cluster::preset("h100x8x6"), true);
-  ASSERT_TRUE(mesh.verify(*Cluster::preset("h100x8x6")).isOk());
-  std::vector<int64_t> sizes;
-  for (const MeshAxis &axis : mesh.axes)
-    sizes.push_back(axis.size);
-  EXPECT_EQ(sizes, (std::vector<int64_t>{3, 2, 2, 2, 2}));
-}
-
 TEST(Mesh, Refusals) {
   Cluster cluster = Cluster::cpuRanks(4);
   EXPECT_FALSE(Mesh::over("m", {{"a", 2}, {"a", 2}}).verify(cluster).isOk());

@@ -40,8 +40,6 @@ TEST(Plan, RoundTrip) {
   ASSERT_TRUE(again.isOk()) << again.status().message();
   EXPECT_TRUE(*again == plan);
   EXPECT_EQ(again->toJson(), plan.toJson());
-  EXPECT_EQ(plan.stageOfOp("fc2"), 1);
-  EXPECT_EQ(plan.stageOfOp("nobody"), -1);
 }
 
 TEST(Plan, FilesAreWrittenWhole) {

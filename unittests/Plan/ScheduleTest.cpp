@@ -13,6 +13,22 @@ Schedule made(std::string_view name, int32_t stages, int32_t meshes, int32_t mic
   return schedule.take();
 }
 
+/// One line per mesh: "F0 F1 B0 W0 ..."; "F1.0" is micro-batch 0 of the mesh's second stage.
+std::string textOf(const Schedule &schedule) {
+  std::string text;
+  for (const std::vector<ScheduleRow> &line : schedule.rows) {
+    std::string words;
+    for (const ScheduleRow &row : line) {
+      words += (words.empty() ? "" : " ") + std::string(name(row.phase));
+      if (schedule.stages > schedule.meshes)
+        words += std::to_string(row.stage / schedule.meshes) + ".";
+      words += std::to_string(row.microBatch);
+    }
+    text += words + "\n";
+  }
+  return text;
+}
+
 /// Time of the slowest mesh when a forward row takes `rowUnits`, as does each half of the backward
 /// pass, and a message to another stage `messageUnits`.
 int64_t unitTime(const Schedule &schedule, int64_t rowUnits = 1, int64_t messageUnits = 0) {
@@ -62,8 +78,8 @@ TEST(Schedule, EveryGeneratorHoldsForManySizes) {
 }
 
 TEST(Schedule, OneForwardOneBackwardIsTheKnownTable) {
-  EXPECT_EQ(made("1f1b", 2, 2, 3).toText(), "F0 F1 B0 F2 B1 B2\n"
-                                            "F0 B0 F1 B1 F2 B2\n");
+  EXPECT_EQ(textOf(made("1f1b", 2, 2, 3)), "F0 F1 B0 F2 B1 B2\n"
+                                           "F0 B0 F1 B1 F2 B2\n");
 }
 
 TEST(Schedule, MemoryInFlight) {
@@ -144,7 +160,7 @@ TEST(Schedule, NamesWhatItKnows) {
 TEST(Schedule, InferenceGoesForwardOnly) {
   auto schedule = makeSchedule("1f1b", 3, 3, 2, false);
   ASSERT_TRUE(schedule.isOk());
-  EXPECT_EQ(schedule->toText(), "F0 F1\nF0 F1\nF0 F1\n");
+  EXPECT_EQ(textOf(*schedule), "F0 F1\nF0 F1\nF0 F1\n");
 }
 
 } // namespace

@@ -184,14 +184,5 @@ TEST(SearchEngineRegistry, UnknownNameListsTheKnownOnes) {
   EXPECT_NE(found.status().message().find("own"), std::string::npos);
 }
 
-TEST(SearchEngineRegistry, SearchWithoutFindsTheNextBest) {
-  CostGraph graph;
-  graph.addNode({"x", {{1, 0, 0}, {2, 0, 0}, {5, 0, 0}}, {}});
-  Result<const SearchEngine *> engine = findSearchEngine("auto");
-  Result<Solution> second = searchWithout(**engine, graph, 0, 0, {});
-  ASSERT_TRUE(second.isOk());
-  EXPECT_EQ(second->choice[0], 1);
-}
-
 } // namespace
 } // namespace autopar

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problems that planners do not take: each refusal, whole.
 #include "autopar/Planner/CostGraph.h"
-#include "autopar/Planner/LayerTables.h"
 #include "autopar/Planner/Recompute.h"
 #include "autopar/Planner/SearchEngine.h"
 #include "autopar/Planner/StageCut.h"
@@ -133,26 +132,6 @@ TEST(Refusals, EnginesOfOneName) {
             "search engine 'own' is already registered");
 }
 
-TEST(Refusals, LayerTables) {
-  auto errorOf = [](const std::function<void(LayerTable &)> &change) {
-    LayerTable table;
-    table.layers = {{{}, {}}, {{}, {}}};
-    table.borderBytes = {0, 8, 0};
-    table.links.resize(2);
-    change(table);
-    return rangeCosts(table).status().message();
-  };
-  EXPECT_EQ(errorOf([](LayerTable &) {}), "");
-  EXPECT_EQ(errorOf([](LayerTable &t) { t.layers.clear(); }),
-            "layer table: expected at least one sub-mesh and one layer");
-  EXPECT_EQ(errorOf([](LayerTable &t) { t.layers[1].pop_back(); }),
-            "layer table: sub-mesh 1 has 1 layers, expected 2");
-  EXPECT_EQ(errorOf([](LayerTable &t) { t.borderBytes.pop_back(); }),
-            "layer table: has 2 borders, expected 3");
-  EXPECT_EQ(errorOf([](LayerTable &t) { t.links.pop_back(); }),
-            "layer table: has 1 links, expected one per sub-mesh (2)");
-}
-
 TEST(Refusals, StageCuts) {
   auto errorOf = [](const std::function<void(StageCutProblem &)> &change) {
     StageCutProblem problem;
@@ -160,7 +139,7 @@ TEST(Refusals, StageCuts) {
     problem.devices = {2};
     problem.subMeshes = {{"one", {1}, 0}};
     problem.cost = [](int32_t, int32_t, int32_t) { return StageCost{1, 0, 0, 0}; };
-    problem.inFlight = inFlightGPipe(1);
+    problem.inFlight = [](int32_t) { return 1; };
     change(problem);
     return cutStages(problem).status().message();
   };

@@ -10,12 +10,21 @@
 #include <gtest/gtest.h>
 
 #include "autopar/Planner/CostGraph.h"
-#include "autopar/Planner/LayerTables.h"
 
 namespace autopar {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
+
+/// GPipe: all micro-batches are in flight everywhere.
+std::function<int64_t(int32_t)> inFlightGPipe(int64_t microBatches) {
+  return [microBatches](int32_t) { return microBatches; };
+}
+
+/// 1F1B: one more with each stage behind, at most all.
+std::function<int64_t(int32_t)> inFlight1F1B(int64_t microBatches) {
+  return [microBatches](int32_t after) { return std::min<int64_t>(microBatches, after + 1); };
+}
 
 /// What trying every cut finds.
 struct Tried {
@@ -135,24 +144,27 @@ TEST(StageCut, EqualsTryingEveryCut) {
   EXPECT_GT(none, 100);
 }
 
-/// Layers of drawn times on 1, 2, 4, ... devices of `largest`, with transfers.
-LayerTable layerTable(int layers, int largest, uint64_t seed) {
+/// Costs of ranges of layers of drawn times on 1, 2, 4, ... devices of `largest`. What one
+/// micro-batch sends across a border, there and back, is paid by both of its ends.
+std::function<StageCost(int32_t, int32_t, int32_t)> rangeCosts(int layers, int largest,
+                                                               uint64_t seed) {
   std::mt19937_64 random(seed);
-  LayerTable table;
-  std::vector<StageCost> one;
+  std::vector<StageCost> sums(1); // of the first layers
   for (int i = 0; i < layers; ++i)
-    one.push_back({900.0 + double(random() % 200), 100, 10 + int64_t(random() % 5), 7});
-  for (int devices = 1; devices <= largest; devices *= 2) {
-    std::vector<StageCost> shared = one;
-    for (StageCost &cost : shared)
-      cost = {cost.timeUs / devices * (1 + 0.05 * (devices - 1)), cost.stateBytes / devices,
-              cost.savedBytes / devices, cost.workspaceBytes};
-    table.layers.push_back(shared);
-    table.links.push_back({5, 100});
-  }
+    sums.push_back({sums.back().timeUs + 900.0 + double(random() % 200), 100 * (i + 1),
+                    sums.back().savedBytes + 10 + int64_t(random() % 5), 7});
+  std::vector<double> borderUs;
   for (int i = 0; i <= layers; ++i)
-    table.borderBytes.push_back(500 + int64_t(random() % 1000));
-  return table;
+    borderUs.push_back(5 + double(500 + random() % 1000) / 100);
+  borderUs.front() = borderUs.back() = 0;
+  return [=](int32_t begin, int32_t end, int32_t subMesh) {
+    const StageCost &from = sums[size_t(begin)], &to = sums[size_t(end)];
+    int devices = 1 << subMesh;
+    double us = (to.timeUs - from.timeUs) / devices * (1 + 0.05 * (devices - 1));
+    return StageCost{us + 2 * (borderUs[size_t(begin)] + borderUs[size_t(end)]),
+                     (to.stateBytes - from.stateBytes) / devices,
+                     (to.savedBytes - from.savedBytes) / devices, 7};
+  };
 }
 
 StageCutProblem chain(int layers, int devices, int largest, int64_t memory, int64_t microBatches) {
@@ -161,7 +173,7 @@ StageCutProblem chain(int layers, int devices, int largest, int64_t memory, int6
   problem.devices = {devices};
   for (int size = 1; size <= largest; size *= 2)
     problem.subMeshes.push_back({"1x" + std::to_string(size), {size}, memory});
-  problem.cost = rangeCosts(layerTable(layers, largest, 7)).take();
+  problem.cost = rangeCosts(layers, largest, 7);
   problem.microBatches = microBatches;
   problem.inFlight = inFlight1F1B(microBatches);
   return problem;
@@ -252,23 +264,6 @@ TEST(StageCut, WhatIsBesideASlowestLayerIsSharedEvenly) {
   // The first stage can hold four micro-batches of three layers, the second three of four.
   problem.subMeshes.front().memoryBytes = 14;
   EXPECT_EQ(sizes(), (std::vector<int32_t>{3, 4, 5, 1}));
-}
-
-TEST(StageCut, TransfersArePaidByBothEnds) {
-  LayerTable table;
-  table.layers = {{{10, 1, 2, 3}, {20, 4, 5, 9}, {30, 6, 7, 8}}};
-  table.borderBytes = {99, 100, 200, 99};
-  table.links = {{1, 50}};
-  auto cost = rangeCosts(table);
-  ASSERT_TRUE(cost.isOk());
-  StageCost all = (*cost)(0, 3, 0), middle = (*cost)(1, 2, 0);
-  EXPECT_DOUBLE_EQ(all.timeUs, 60);
-  EXPECT_EQ(all.stateBytes, 11);
-  EXPECT_EQ(all.savedBytes, 14);
-  EXPECT_EQ(all.workspaceBytes, 9);
-  EXPECT_DOUBLE_EQ(middle.timeUs, 20 + 2 * (1 + 2) + 2 * (1 + 4));
-  table.borderBytes.pop_back();
-  EXPECT_EQ(rangeCosts(table).status().message(), "layer table: has 3 borders, expected 4");
 }
 
 TEST(StageCut, RefusesWhatIsMalformed) {

@@ -36,9 +36,6 @@ struct Mesh {
 
   /// Axes over devices 0..product-1.
   static Mesh over(std::string name, std::vector<MeshAxis> axes);
-  /// All devices of a cluster: one axis "node" (where there are several nodes) and one "gpu" or
-  /// "cpu" axis inside, each split into prime factors when `factorize` ("gpu0", "gpu1", ...).
-  static Mesh ofCluster(const Cluster &cluster, bool factorize);
 
   bool operator==(const Mesh &) const = default;
 };

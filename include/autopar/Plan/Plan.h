@@ -99,8 +99,6 @@ struct Plan {
   PlanBelief believed;
 
   const Mesh *findMesh(std::string_view meshName) const;
-  /// The stage of an op: the one that lists it, or the only stage; -1 otherwise.
-  int64_t stageOfOp(std::string_view opId) const;
 
   /// The meshes in the order in which stages take turns on them, all with the axes of all of them:
   /// one that a mesh does not have is of size 1 there. BadInput where stages take no turns, or axes

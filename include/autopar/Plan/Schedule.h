@@ -46,8 +46,6 @@ struct Schedule {
   Status verify() const;
   /// The most micro-batches of a stage whose activations wait for their gradients at one time.
   int32_t mostInFlight(int32_t stage) const;
-  /// One line per mesh: "F0 F1 B0 W0 ..."; "F1.0" is micro-batch 0 of the mesh's second stage.
-  std::string toText() const;
 };
 
 /// The names that makeSchedule knows, for messages: "gpipe", "1f1b", ...

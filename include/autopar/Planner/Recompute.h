@@ -77,8 +77,6 @@ struct RecomputeSolution {
   double lowerBoundUs = 0; ///< no choice that fits takes less
   int64_t peakBytes = 0;
   bool isOptimal = false;
-
-  double gapUs() const { return timeUs - lowerBoundUs; }
 };
 
 /// The least time found that fits the limit, with a bound; BadInput where nothing fits.

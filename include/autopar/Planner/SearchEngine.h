@@ -33,8 +33,6 @@ struct SearchOptions {
   uint64_t seed = 1;
   /// Wall-clock guard in seconds; 0: none. A solution that it cut short says so (StopReason).
   double timeGuardSeconds = 0;
-  /// How many solutions to return at most, best first.
-  int maxSolutions = 1;
   /// Below this relative gap a solution counts as optimal.
   double optimalGap = 1e-9;
   /// Solve copies of a block once (needs CostGraph::blocks).
@@ -93,9 +91,5 @@ std::vector<std::string> searchEngineNames();
 Result<const SearchEngine *> findSearchEngine(std::string_view engineName);
 /// Adds an engine for the rest of the process; BadInput for a name that is taken.
 Status registerSearchEngine(std::unique_ptr<SearchEngine> engine);
-
-/// The best solution in which `node` does not take `strategy`: what a choice is worth.
-Result<Solution> searchWithout(const SearchEngine &engine, const CostGraph &graph, int32_t node,
-                               int32_t strategy, const SearchOptions &options);
 
 } // namespace autopar

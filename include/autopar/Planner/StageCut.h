@@ -88,9 +88,4 @@ struct TurnCut {
 /// always the fastest. BadInput where no cut is allowed.
 Result<TurnCut> cutTurns(const TurnCutProblem &problem);
 
-/// GPipe: all micro-batches are in flight everywhere.
-std::function<int64_t(int32_t)> inFlightGPipe(int64_t microBatches);
-/// 1F1B: one more with each stage behind, at most all.
-std::function<int64_t(int32_t)> inFlight1F1B(int64_t microBatches);
-
 } // namespace autopar
