@@ -43,10 +43,6 @@ ArrayRef<PhaseInfo> mlir::autopar::allPhases() {
   return phases;
 }
 
-const PhaseInfo &mlir::autopar::phaseInfo(Phase phase) {
-  return allPhases()[static_cast<size_t>(phase)];
-}
-
 std::optional<Phase> mlir::autopar::phaseFromName(StringRef name) {
   for (const PhaseInfo &info : allPhases())
     if (info.name == name)

@@ -99,13 +99,6 @@ private:
       op->setAttr(MicroBatches::everyTime, builder.getUnitAttr());
   }
 
-  /// Extent of `dim` before the last `axes` split it.
-  int64_t extentBefore(const ReshardStep &step) {
-    AxisList outer = step.after.dims[step.dim];
-    outer.resize(outer.size() - step.axes.size());
-    return shardExtent(global.getDimSize(step.dim), mesh.shards(outer));
-  }
-
   Value emitStep(Value value, const ReshardStep &step, ReductionKind reduction) {
     using Kind = ReshardStep::Kind;
     auto type = cast<RankedTensorType>(value.getType());

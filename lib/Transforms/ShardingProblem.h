@@ -63,8 +63,6 @@ public:
   /// rank's part of the collective holds, `us` the time, both for all micro-batches.
   void forEachStep(size_t edge, ArrayRef<int32_t> choice,
                    function_ref<void(const ReshardStep &, double bytes, double us)> call);
-  /// The argument or operation result that an edge carries.
-  Value valueOfEdge(size_t edge) const { return reshards[edge].value; }
   /// How the value of an edge lies where it is made.
   const TensorSharding &sourceOfEdge(size_t edge, ArrayRef<int32_t> choice) const;
   const PipelineModel &pipelineModel() const { return pipeline; }

@@ -40,7 +40,6 @@ struct PhaseInfo {
 
 /// All phases in order.
 ArrayRef<PhaseInfo> allPhases();
-const PhaseInfo &phaseInfo(Phase phase);
 /// Nothing for an unknown name.
 std::optional<Phase> phaseFromName(StringRef name);
 

@@ -116,7 +116,6 @@ Expr fma(Expr a, Expr b, Expr c) {
 
 Expr abs(Expr a) { return a.unary<math::AbsFOp>(); }
 Expr sqrt(Expr a) { return a.unary<math::SqrtOp>(); }
-Expr roundEven(Expr a) { return a.unary<math::RoundEvenOp>(); }
 Expr trunc(Expr a) { return a.unary<math::TruncOp>(); }
 Expr floor(Expr a) { return a.unary<math::FloorOp>(); }
 Expr copySign(Expr magnitude, Expr sign) { return magnitude.binary<math::CopySignOp>(sign); }

@@ -95,7 +95,6 @@ inline Expr fma(Expr a, Expr b, double c) { return fma(a, b, a.constant(c)); }
 inline Expr fma(Expr a, double b, double c) { return fma(a, a.constant(b), a.constant(c)); }
 Expr abs(Expr a);
 Expr sqrt(Expr a);
-Expr roundEven(Expr a);
 Expr trunc(Expr a);
 Expr floor(Expr a);
 /// |magnitude| with the sign of `sign`.

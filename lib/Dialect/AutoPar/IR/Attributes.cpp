@@ -117,28 +117,6 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return check(partial);
 }
 
-ShardingAttr ShardingAttr::get(FlatSymbolRefAttr mesh, ArrayRef<SmallVector<StringRef>> dims) {
-  Builder builder(mesh.getContext());
-  SmallVector<ArrayAttr> lists;
-  for (const SmallVector<StringRef> &axes : dims)
-    lists.push_back(builder.getStrArrayAttr(axes));
-  return get(mesh.getContext(), mesh, lists, builder.getArrayAttr({}), ReductionKind::Sum);
-}
-
-ShardingAttr ShardingAttr::replicated(FlatSymbolRefAttr mesh, int64_t rank) {
-  return get(mesh, SmallVector<SmallVector<StringRef>>(rank));
-}
-
-bool ShardingAttr::isReplicated() const {
-  return getPartial().empty() &&
-         llvm::all_of(getDims(), [](ArrayAttr axes) { return axes.empty(); });
-}
-
-SmallVector<StringRef> ShardingAttr::axesOf(int64_t dim) const {
-  return llvm::map_to_vector(getDims()[dim].getAsRange<StringAttr>(),
-                             [](StringAttr axis) { return axis.getValue(); });
-}
-
 //===-- Strategy
 //----------------------------------------------------------------------------------===//
 

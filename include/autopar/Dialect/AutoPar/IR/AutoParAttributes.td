@@ -26,19 +26,8 @@ def AutoPar_ShardingAttr : AutoPar_Attr<"Sharding", "sharding"> {
     ArrayRefParameter<"::mlir::ArrayAttr", "axis names (StringAttr) per dimension">:$dims,
     "::mlir::ArrayAttr":$partial,
     "::mlir::autopar::ReductionKind":$reduction);
-  let builders = [
-    AttrBuilderWithInferredContext<(ins "::mlir::FlatSymbolRefAttr":$mesh,
-                                        "::llvm::ArrayRef<::llvm::SmallVector<::llvm::StringRef>>":$dims)>,
-  ];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    /// A sharding with `rank` unsharded dimensions.
-    static ShardingAttr replicated(::mlir::FlatSymbolRefAttr mesh, int64_t rank);
-    bool isReplicated() const;
-    /// Axis names of dimension `dim`.
-    ::llvm::SmallVector<::llvm::StringRef> axesOf(int64_t dim) const;
-  }];
 }
 
 def AutoPar_StrategyAttr : AutoPar_Attr<"Strategy", "strategy"> {
