@@ -10,9 +10,14 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import time_limit  # noqa: E402
 from autopar import models  # noqa: E402
 
 BATCH, SEQ, VOCAB = 4, 16, 500
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(time_limit)
 
 
 class Example(NamedTuple):
