@@ -11,8 +11,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
 
 from checks import bench_recompute  # noqa: E402
 
-JOB = bench_recompute.Job("gpt2-124m", "presets:h100x1", "batch=64,seq=256", "data=1",
-                          sizes={"layers": 4, "hidden": 256, "heads": 4, "vocab": 512, "positions": 256})
+#: Only memory and simulated time are looked at: kernels for the CPU are compiled in a quarter of the time.
+JOB = bench_recompute.Job("gpt2-124m", "presets:h100x1", "batch=64,seq=256", "data=1", options=("--target", "cpu"),
+                          sizes={"layers": 3, "hidden": 256, "heads": 4, "vocab": 512, "positions": 256})
 
 
 def test_layers_are_read_off_a_plan():

@@ -27,6 +27,7 @@ class Job(NamedTuple):
     mesh: str
     precision: str = "f32"
     sizes: Dict[str, int] = {}
+    options: Sequence[str] = ()
 
 
 GPT3 = Job("gpt3-1.3b", "presets:h100x4", "batch=8,seq=2048", "data=4", "bf16")
@@ -50,7 +51,7 @@ class Judge:
         measuring.run_measured(
             [autopar.find_tool("autopar-compile"), self._folder / "m.onnx", "--quiet", "--bind", self._job.bind, "--cluster", self._job.cluster,
              "--precision", self._job.precision, "--attention", "fused", "--train", "loss=softmax_cross_entropy(logits, labels)",
-             "--optimizer", "adamw(lr=1e-4)", *options])
+             "--optimizer", "adamw(lr=1e-4)", *self._job.options, *options])
 
     def searched(self, *options: str) -> Dict[str, Any]:
         """The plan that is found under these options."""
