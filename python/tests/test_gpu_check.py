@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from typing import List
+from typing import List, Sequence
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from emulated_cuda import LIBRARIES
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
+SUITES = ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest", "CudaConformanceTest")
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,26 @@ def check(folder: pathlib.Path, *options: str, **environment: str) -> "subproces
 
 def rows(text: str) -> List[str]:
     return [line for line in text.splitlines() if line.startswith(("ok ", "FAILED ", "not there "))]
+
+
+def packed_with(packed: pathlib.Path, folder: pathlib.Path, **parts: list) -> pathlib.Path:
+    """A copy of the folder with other cases."""
+    shutil.copytree(packed, folder)
+    cases = json.loads((packed / "cases.json").read_text())
+    (folder / "cases.json").write_text(json.dumps({"cases": [], "processes": [], "speed": [], **{name: cases.get(name) for name in parts}, **parts}))
+    return folder
+
+
+def replace(program: pathlib.Path, text: str) -> None:
+    program.unlink(missing_ok=True)
+    program.write_text(f"#!/bin/sh\n{text}")
+    program.chmod(0o755)
+
+
+def replace_suites(folder: pathlib.Path, text: str, programs: Sequence[str] = SUITES) -> None:
+    """The programs of tests, where the test at hand is not about them."""
+    for program in programs:
+        replace(folder / "bin" / program, text)
 
 
 def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -62,14 +83,15 @@ def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path
 
 
 def test_another_result_is_a_failure(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / "gpu"
-    shutil.copytree(packed, folder)
+    cases = json.loads((packed / "cases.json").read_text())["cases"]
+    folder = packed_with(packed, tmp_path / "gpu", cases=[case for case in cases if case["name"].startswith(("gpt2", "resnet"))])
+    replace_suites(folder, "echo '[==========] 1 test ran.'")
     logits = folder / "gpt2" / "expected" / "logits.npy"
     values = np.load(logits)
     values.flat[3] += 0.01 * np.abs(values).max()
     np.save(logits, values)
     (folder / "resnet" / "1.bin").write_bytes(b"no artifact")
-    done = check(folder)
+    done = check(folder, "--no-torch")
     assert done.returncode == 1
     failed = [line for line in rows(done.stdout) if line.startswith("FAILED")]
     assert [line.split()[2].rstrip(":,") for line in failed] == ["gpt2", "gpt2", "resnet"], done.stdout
@@ -77,11 +99,10 @@ def test_another_result_is_a_failure(packed: pathlib.Path, tmp_path: pathlib.Pat
 
 def test_what_cannot_be_run_or_has_no_time_hides_nothing_behind_it(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """An output of another shape ends its part alone; the folder is not written to; once time is up every row is still there."""
-    folder = tmp_path / "gpu"
-    shutil.copytree(packed, folder)
     cases = json.loads((packed / "cases.json").read_text())["cases"]
+    folder = packed_with(packed, tmp_path / "gpu", cases=cases[:3])
+    replace_suites(folder, "echo '[==========] 1 test ran.'")
     np.save(folder / "gpt2" / "expected" / "logits.npy", np.zeros(7, np.float32))
-    (folder / "cases.json").write_text(json.dumps({"cases": cases[:3], "speed": []}))
     before = sorted(folder.rglob("*"))
     done = check(folder)
     assert done.returncode == 1
@@ -112,25 +133,10 @@ def test_the_check_imports_nothing_but_numpy_and_python() -> None:
     assert names == {"checks", "numpy"}, done.stdout + done.stderr
 
 
-def packed_with(packed: pathlib.Path, folder: pathlib.Path, **parts: list) -> pathlib.Path:
-    """A copy of the folder with other cases."""
-    shutil.copytree(packed, folder)
-    cases = json.loads((packed / "cases.json").read_text())
-    (folder / "cases.json").write_text(json.dumps({"cases": [], "processes": [], "speed": [], **{name: cases.get(name) for name in parts}, **parts}))
-    return folder
-
-
-def replace(program: pathlib.Path, text: str) -> None:
-    program.unlink(missing_ok=True)
-    program.write_text(f"#!/bin/sh\n{text}")
-    program.chmod(0o755)
-
-
 def test_ranks_as_processes_compute_the_same_and_end_when_one_is_lost(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
     processes = json.loads((packed / "cases.json").read_text())["processes"]
     folder = packed_with(packed, tmp_path / "gpu", processes=processes)
-    for program in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest"):
-        replace(folder / "bin" / program, "exit 1")
+    replace_suites(folder, "exit 1", SUITES[:-1])
     done = check(folder, "--no-torch", AUTOPAR_EMULATED_CUDA_DEVICES="4", AUTOPAR_EMULATED_NCCL_FOLDER=str(tmp_path))
     found = [line for line in rows(done.stdout) if " processes " in line or "NCCL" in line]
     assert any("NCCL, world sizes up to 4" in line and "28 tests" in line for line in found), done.stdout
@@ -166,8 +172,7 @@ def test_the_sanitizer_does_not_report_what_libraries_try(packed: pathlib.Path, 
     """Libraries ask the driver for what it may not have; that is no error of theirs."""
     cases = json.loads((packed / "cases.json").read_text())["cases"]
     folder = packed_with(packed, tmp_path / "gpu", cases=cases[:1])
-    for program in ("CudaDeviceTest", "CudaAttentionTest", "CudaConvolutionTest", "CudaConformanceTest"):
-        replace(folder / "bin" / program, "exit 1")
+    replace_suites(folder, "exit 1")
     (tmp_path / "tools").mkdir()
     replace(tmp_path / "tools" / "compute-sanitizer", 'echo "========= $*"\n')
     done = check(folder, "--no-torch", PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
