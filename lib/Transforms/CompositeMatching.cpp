@@ -88,8 +88,7 @@ std::optional<SmallVector<int64_t>> mlir::autopar::unitReshapeDims(ReshapeOp op)
   return dims;
 }
 
-//===-- matched operations
-//------------------------------------------------------------------------===//
+//===-- matched operations -------------------------------------------------------------------===//
 
 bool MatchedOps::areDeadWithout(Operation *root) const {
   for (Operation *op : ops) {
@@ -102,8 +101,7 @@ bool MatchedOps::areDeadWithout(Operation *root) const {
   return true;
 }
 
-//===-- row values
-//--------------------------------------------------------------------------------===//
+//===-- row values ---------------------------------------------------------------------------===//
 
 RowView::RowView(Value outer, MatchedOps &matched) : value(outer), matched(matched) {
   auto type = cast<RankedTensorType>(outer.getType());

@@ -84,8 +84,7 @@ RankedTensorType DimensionSplitter::splitType(RankedTensorType type, int64_t dim
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-//===-- whether
-//-----------------------------------------------------------------------------------===//
+//===-- whether ------------------------------------------------------------------------------===//
 
 bool DimensionSplitter::isFollowed(Operation *op) {
   return isa<DotGeneralOp, ReshapeOp, BroadcastOp, TransposeOp>(op) ||
@@ -138,8 +137,7 @@ bool DimensionSplitter::canSplitOperands(Operation *op, int64_t dim, int depth) 
          });
 }
 
-//===-- how
-//---------------------------------------------------------------------------------------===//
+//===-- how ----------------------------------------------------------------------------------===//
 
 Value DimensionSplitter::split(Value value, int64_t dim) {
   RankedTensorType type = splitType(cast<RankedTensorType>(value.getType()), dim);

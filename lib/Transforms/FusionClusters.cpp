@@ -53,8 +53,7 @@ static bool runsAcrossRows(const RowDomain &rows) {
   return false;
 }
 
-//===-- fluid operations
-//--------------------------------------------------------------------------===//
+//===-- fluid operations ---------------------------------------------------------------------===//
 
 /// A float that widens is read in its narrow form wherever it is needed.
 static bool isWidening(Operation *op) {
@@ -94,8 +93,7 @@ std::pair<Value, Index> autopar::traceFluids(Value value, Index index) {
   return {value, index};
 }
 
-//===-- the graph
-//---------------------------------------------------------------------------------===//
+//===-- the graph ----------------------------------------------------------------------------===//
 
 bool autopar::isFixed(Operation *op) {
   if (isFluid(op))
@@ -242,8 +240,7 @@ SmallVector<ClusterGraph::Edge> ClusterGraph::edgesBetween(Cluster &producer,
   return edges;
 }
 
-//===-- merging
-//-----------------------------------------------------------------------------------===//
+//===-- merging ------------------------------------------------------------------------------===//
 
 /// Index of an operation's result where `at` is the index of its iteration space.
 static Index resultIndex(Operation *op, const Index &at) {

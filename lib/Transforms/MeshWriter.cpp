@@ -137,8 +137,7 @@ Operation *MeshWriter::clone(Operation *op, int64_t microBatch, IRMapping &opera
   return copy;
 }
 
-//===-- Values
-//------------------------------------------------------------------------------------===//
+//===-- Values -------------------------------------------------------------------------------===//
 
 Value MeshWriter::resolve(Value value, int64_t microBatch) {
   if (auto argument = dyn_cast<BlockArgument>(value))
@@ -267,8 +266,7 @@ Value MeshWriter::takePart(MicroBatchOp op, int64_t microBatch) {
   return ReshapeOp::create(builder, op.getLoc(), op.getType(), slice);
 }
 
-//===-- Operations
-//--------------------------------------------------------------------------------===//
+//===-- Operations ---------------------------------------------------------------------------===//
 
 void MeshWriter::write(Operation *op, int64_t microBatch) {
   IRMapping &mapping = mappingFor(op, microBatch);
@@ -366,8 +364,7 @@ bool MeshWriter::writeFirst(Operation *op, int64_t microBatch, IRMapping &mappin
   return true;
 }
 
-//===-- Results
-//-----------------------------------------------------------------------------------===//
+//===-- Results ------------------------------------------------------------------------------===//
 
 /// Tells another mesh a metric.
 void MeshWriter::tell(unsigned result, Value value, int64_t other, bool isTowardsLoss) {

@@ -19,8 +19,7 @@ namespace mlir::autopar {
 using namespace mlir;
 using namespace mlir::autopar;
 
-//===-- Small building blocks on local values
-//-----------------------------------------------------===//
+//===-- Small building blocks on local values ------------------------------------------------===//
 
 static Value shardIndexAlong(OpBuilder &builder, Location loc, const AxisList &axes,
                              const MeshAxes &mesh) {
@@ -67,8 +66,7 @@ static Value maskPadding(OpBuilder &builder, Location loc, Value value, int64_t 
   return SelectOp::create(builder, loc, mask, value, buildIdentity(builder, loc, type, reduction));
 }
 
-//===-- Resharding
-//--------------------------------------------------------------------------------===//
+//===-- Resharding ---------------------------------------------------------------------------===//
 
 namespace {
 
@@ -150,8 +148,7 @@ private:
   const MeshAxes &mesh;
 };
 
-//===-- Operations
-//--------------------------------------------------------------------------------===//
+//===-- Operations ---------------------------------------------------------------------------===//
 
 /// A rank knows its position along the axes of a mesh.
 class RankContext : public StrategyContext {

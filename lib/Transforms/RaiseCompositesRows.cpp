@@ -8,8 +8,7 @@ using namespace mlir::autopar;
 
 namespace {
 
-//===-- normalization
-//-----------------------------------------------------------------------------===//
+//===-- normalization ------------------------------------------------------------------------===//
 
 /// x - mean(x) over `dims`.
 struct Centered {
@@ -157,8 +156,7 @@ struct NarrowNormalize : OpRewritePattern<CastOp> {
   }
 };
 
-//===-- softmax
-//-----------------------------------------------------------------------------------===//
+//===-- softmax ------------------------------------------------------------------------------===//
 
 /// x of x - max(x) along `dim`, or `value` itself where nothing is subtracted.
 Value readShifted(Value value, int64_t dim, MatchedOps &matched) {

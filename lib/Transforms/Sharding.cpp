@@ -6,8 +6,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-//===-- Mesh axes
-//---------------------------------------------------------------------------------===//
+//===-- Mesh axes ----------------------------------------------------------------------------===//
 
 MeshAxes MeshAxes::of(MeshOp mesh) {
   MeshAxes axes;
@@ -58,8 +57,7 @@ static FailureOr<AxisList> axesFromAttr(Operation *op, ArrayAttr attr, const Mes
   return axes;
 }
 
-//===-- Tensor shardings
-//--------------------------------------------------------------------------===//
+//===-- Tensor shardings ---------------------------------------------------------------------===//
 
 ShardingAttr TensorSharding::toAttr(const MeshAxes &mesh) const {
   SmallVector<ArrayAttr> lists;
@@ -103,8 +101,7 @@ RankedTensorType mlir::autopar::localType(RankedTensorType type, const TensorSha
   return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
 }
 
-//===-- Strategies
-//--------------------------------------------------------------------------------===//
+//===-- Strategies ---------------------------------------------------------------------------===//
 
 static TensorSharding shardingFrom(const ShardingRule::Tensor &tensor, const FactorAxes &axes) {
   TensorSharding sharding;

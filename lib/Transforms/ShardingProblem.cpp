@@ -24,8 +24,7 @@ SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType t
   return shardings;
 }
 
-//===-- Construction
-//------------------------------------------------------------------------------===//
+//===-- Construction -------------------------------------------------------------------------===//
 
 ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                                  std::vector<::autopar::Mesh> ownMeshes,
@@ -402,8 +401,7 @@ void ShardingProblem::addFollowers() {
   }
 }
 
-//===-- Repeated blocks
-//---------------------------------------------------------------------------===//
+//===-- Repeated blocks ----------------------------------------------------------------------===//
 
 void ShardingProblem::markRepeatedBlocks() {
   OperationSequence sequence;

@@ -24,8 +24,7 @@ int64_t offsetOf(const std::vector<int64_t> &shape, int64_t dim, int64_t row, in
 
 int64_t rowsOf(const Tensor &x, int64_t dim) { return x.size() / x.shape[dim]; }
 
-//===-- cumulative
-//--------------------------------------------------------------------------------===//
+//===-- cumulative ---------------------------------------------------------------------------===//
 
 double combine(const std::string &kind, double sum, double element) {
   return kind == "sum"    ? sum + element
@@ -125,8 +124,7 @@ TEST(Scan, NanStaysFromWhereItIs) {
   }
 }
 
-//===-- top_k
-//-------------------------------------------------------------------------------------===//
+//===-- top_k --------------------------------------------------------------------------------===//
 
 /// NaN is the greatest.
 bool isLess(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }

@@ -146,8 +146,7 @@ TEST(ProfileDatabase, OneKeyTwice) {
   expectError(json, "ops[1].key: \"fc\" stands in the file twice");
 }
 
-//===-- Graphs
-//------------------------------------------------------------------------------------===//
+//===-- Graphs -------------------------------------------------------------------------------===//
 
 ProfileDatabase chainable() {
   Json json = sample();
@@ -205,8 +204,7 @@ TEST(OperatorGraph, EveryMistakeHasItsPlace) {
     EXPECT_NE(errorOf(json).find(message), std::string::npos) << errorOf(json);
 }
 
-//===-- Collectives
-//-------------------------------------------------------------------------------===//
+//===-- Collectives --------------------------------------------------------------------------===//
 
 Json measured(const char *kind, int64_t ranks, int64_t nodes) {
   return {{"kind", kind},

@@ -62,8 +62,7 @@ Value CaseBuilder::integers(ArrayRef<int64_t> shape, int64_t low, int64_t high) 
 
 namespace {
 
-//===-- Elementwise
-//-------------------------------------------------------------------------------===//
+//===-- Elementwise --------------------------------------------------------------------------===//
 
 /// Where a function is smooth, and its values neither vanish nor explode.
 std::pair<double, double> domainOf(UnaryKind kind) {
@@ -124,8 +123,7 @@ Value buildCast(CaseBuilder &c) {
   return CastOp::create(c.builder, c.loc, x.getType(), x);
 }
 
-//===-- Contractions
-//------------------------------------------------------------------------------===//
+//===-- Contractions -------------------------------------------------------------------------===//
 
 /// Batch, free and contracted dimensions in random order on both sides.
 Value buildDotGeneral(CaseBuilder &c) {
@@ -174,8 +172,7 @@ Value buildConvolution(CaseBuilder &c, bool spreads) {
                                inputDilation, filterDilation, groups);
 }
 
-//===-- Reductions
-//--------------------------------------------------------------------------------===//
+//===-- Reductions ---------------------------------------------------------------------------===//
 
 Value buildReduce(CaseBuilder &c, ReduceKind kind) {
   Value x = c.argument(c.shape(3));
@@ -271,8 +268,7 @@ Value buildTopK(CaseBuilder &c) {
   return op.getValues();
 }
 
-//===-- Movement
-//----------------------------------------------------------------------------------===//
+//===-- Movement -----------------------------------------------------------------------------===//
 
 Value buildBroadcast(CaseBuilder &c) {
   SmallVector<int64_t> shape = c.shape(4), input{1 + c.below(2) * (shape[1] - 1), shape[3]};

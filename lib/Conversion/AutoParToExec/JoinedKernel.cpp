@@ -18,8 +18,7 @@ void LaunchRun::add(exec::LaunchOp launch) {
   outputs.insert_range(launch.getOutputs());
 }
 
-//===-- shared memory
-//-----------------------------------------------------------------------------===//
+//===-- shared memory ------------------------------------------------------------------------===//
 
 std::optional<SharedBuffers> SharedBuffers::of(func::FuncOp kernel) {
   SharedBuffers buffers;
@@ -48,8 +47,7 @@ int64_t SharedBuffers::bytes() const {
   return bytes;
 }
 
-//===-- the kernel
-//--------------------------------------------------------------------------------===//
+//===-- the kernel ---------------------------------------------------------------------------===//
 
 JoinedKernel::JoinedKernel(const LaunchRun &run, ModuleOp kernels) : run(run), kernels(kernels) {
   for (exec::LaunchOp launch : run.launches) {

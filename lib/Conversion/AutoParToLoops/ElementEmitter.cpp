@@ -71,8 +71,7 @@ ElementEmitter::ElementEmitter(const GroupBody &body, const KernelPlan &plan, Va
     addAtom(loop.extent);
 }
 
-//===-- indices
-//-----------------------------------------------------------------------------------===//
+//===-- indices ------------------------------------------------------------------------------===//
 
 unsigned ElementEmitter::addAtom(int64_t extent, Value index) {
   extents.push_back(extent);
@@ -133,8 +132,7 @@ Value ElementEmitter::materialize(OpBuilder &builder, AffineExpr expr) {
   }
 }
 
-//===-- elements
-//----------------------------------------------------------------------------------===//
+//===-- elements -----------------------------------------------------------------------------===//
 
 Value ElementEmitter::loadAt(OpBuilder &builder, const KeptElements &kept) {
   Value place = materialize(builder, kept.offset);
@@ -229,8 +227,7 @@ Value ElementEmitter::evaluateFormula(OpBuilder &builder, OpResult value,
   return op.emitElement(builder, value.getResultNumber(), frame);
 }
 
-//===-- rows
-//--------------------------------------------------------------------------------------===//
+//===-- rows ---------------------------------------------------------------------------------===//
 
 SmallVector<Value> ElementEmitter::rowValues(OpBuilder &builder, RowState &state, int64_t pass) {
   return llvm::map_to_vector(state.values[pass], [&](const RowValue &value) {

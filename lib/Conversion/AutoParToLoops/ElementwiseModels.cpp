@@ -20,8 +20,7 @@ namespace {
 constexpr int64_t transcendentalCost = 16;
 constexpr int64_t divisionCost = 4;
 
-//===-- unary
-//-------------------------------------------------------------------------------------===//
+//===-- unary --------------------------------------------------------------------------------===//
 
 Value emitSigmoid(Scalars &s, Value x) {
   Value one = s.constant(1);
@@ -166,8 +165,7 @@ struct UnaryModel : ElementLoweringOpInterface::ExternalModel<UnaryModel, UnaryO
   }
 };
 
-//===-- binary
-//------------------------------------------------------------------------------------===//
+//===-- binary -------------------------------------------------------------------------------===//
 
 /// The value of an operand that is the same constant everywhere, looking through broadcasts and
 /// views.
@@ -309,8 +307,7 @@ struct BinaryModel : ElementLoweringOpInterface::ExternalModel<BinaryModel, Bina
   }
 };
 
-//===-- compare, select, cast
-//---------------------------------------------------------------------===//
+//===-- compare, select, cast ----------------------------------------------------------------===//
 
 struct CompareModel : ElementLoweringOpInterface::ExternalModel<CompareModel, CompareOp> {
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {

@@ -112,8 +112,7 @@ GpuGrid GpuRowEmitter::emit() {
   return {std::max<int64_t>(blocks, 1), team.blockThreads(), sharedBytes};
 }
 
-//===-- rows that wait in shared memory
-//-----------------------------------------------------------------------===//
+//===-- rows that wait in shared memory ------------------------------------------------------===//
 
 /// Of a block's row that does not fit its registers.
 void GpuRowEmitter::findRowInputs() {
@@ -171,8 +170,7 @@ void GpuRowEmitter::emitRow(OpBuilder &builder) {
   emitResults(builder);
 }
 
-//===-- the elements of a row
-//-----------------------------------------------------------------------===//
+//===-- the elements of a row ----------------------------------------------------------------===//
 
 /// One round: the thread's next elements. `inside` is null where they certainly exist; elsewhere
 /// the row's last element is taken instead, and must not count.
@@ -245,8 +243,7 @@ SmallVector<Value> GpuRowEmitter::overRow(OpBuilder &builder, ValueRange carried
   return emitRound(builder, last, false, values, body);
 }
 
-//===-- passes
-//------------------------------------------------------------------------------------===//
+//===-- passes -------------------------------------------------------------------------------===//
 
 /// Does for each of the thread's columns what `body` does with the values that belong to it.
 SmallVector<Value>
@@ -383,8 +380,7 @@ SmallVector<Value> GpuRowEmitter::join(OpBuilder &builder, Running &running, Val
   return buffers;
 }
 
-//===-- results
-//-----------------------------------------------------------------------------------===//
+//===-- results ------------------------------------------------------------------------------===//
 
 /// Whether the thread is the one of its team that stores results of rows.
 Value GpuRowEmitter::storesRow(OpBuilder &builder) {

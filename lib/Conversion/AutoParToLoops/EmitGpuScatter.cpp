@@ -94,8 +94,7 @@ void GpuScatterEmitter::locate(OpBuilder &builder, Value unit) {
   start = times(builder, vector, width);
 }
 
-//===-- elements of a slice
-//-----------------------------------------------------------------------===//
+//===-- elements of a slice ------------------------------------------------------------------===//
 
 Value GpuScatterEmitter::positionOf(OpBuilder &builder, Value slice, int64_t element) {
   Value own = add(builder, start, constant(builder, element));
@@ -147,8 +146,7 @@ void GpuScatterEmitter::emitCopy(OpBuilder &builder) {
           });
 }
 
-//===-- what is done with them
-//--------------------------------------------------------------------===//
+//===-- what is done with them ---------------------------------------------------------------===//
 
 /// Slices are read and stored for each batch. Where two of its updates go to the same one, the
 /// second gets what the first made of it.

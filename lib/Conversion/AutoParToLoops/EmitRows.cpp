@@ -82,8 +82,7 @@ void RowEmitter::divide() {
   }
 }
 
-//===-- loops
-//-------------------------------------------------------------------------------------===//
+//===-- loops --------------------------------------------------------------------------------===//
 
 int64_t RowEmitter::emit() {
   divide();
@@ -146,8 +145,7 @@ void RowEmitter::overColumns(OpBuilder &builder, function_ref<void(OpBuilder &)>
   });
 }
 
-//===-- passes
-//------------------------------------------------------------------------------------===//
+//===-- passes -------------------------------------------------------------------------------===//
 
 void RowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
   SmallVector<Running> passes;
@@ -232,8 +230,7 @@ void RowEmitter::finishPass(OpBuilder &builder, Running &running, ValueRange car
   state.values.push_back(values);
 }
 
-//===-- what is kept
-//------------------------------------------------------------------------------===//
+//===-- what is kept -------------------------------------------------------------------------===//
 
 /// Cost of computing an element of `value` from what stands in memory.
 int64_t RowEmitter::chainCost(Value value) {

@@ -46,8 +46,7 @@ struct IotaModel : ElementLoweringOpInterface::ExternalModel<IotaModel, IotaOp> 
   }
 };
 
-//===-- random
-//------------------------------------------------------------------------------------===//
+//===-- random -------------------------------------------------------------------------------===//
 
 /// Philox 4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3"
 /// (SC'11).

@@ -109,8 +109,7 @@ private:
   std::set<std::pair<void *, SmallVector<void *>>> visited;
 };
 
-//===-- what is computed
-//--------------------------------------------------------------------------===//
+//===-- what is computed ---------------------------------------------------------------------===//
 
 LogicalResult LoopPlanner::findDomain() {
   // The last row operation decides; rows of another shape would be computed inside the element.
@@ -199,8 +198,7 @@ void LoopPlanner::setLoops(ArrayRef<LoopDim> loops, ArrayRef<AffineExpr> index) 
   }
 }
 
-//===-- what is read where
-//------------------------------------------------------------------------===//
+//===-- what is read where -------------------------------------------------------------------===//
 
 void LoopPlanner::fix(AffineExpr expr, Accesses &accesses) {
   for (unsigned loop = 0; loop < plan.loops.size(); ++loop)
@@ -275,8 +273,7 @@ Accesses LoopPlanner::collect() {
   return accesses;
 }
 
-//===-- splitting and merging
-//---------------------------------------------------------------------===//
+//===-- splitting and merging ----------------------------------------------------------------===//
 
 /// Replaces loop `loop` by the loops `by` (or none); `value` is its index over the new numbering.
 void LoopPlanner::replaceLoop(unsigned loop, ArrayRef<LoopDim> by, AffineExpr value) {

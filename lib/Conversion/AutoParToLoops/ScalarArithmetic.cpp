@@ -145,8 +145,7 @@ Value autopar::indexConstant(OpBuilder &builder, Location loc, int64_t value) {
   return arith::ConstantIndexOp::create(builder, loc, value);
 }
 
-//===-- memory and conversions
-//--------------------------------------------------------------------===//
+//===-- memory and conversions ---------------------------------------------------------------===//
 
 static Value widen(OpBuilder &builder, Location loc, Value value, Type type) {
   return arith::ExtFOp::create(builder, loc, type, value, arith::FastMathFlagsAttr());

@@ -7,8 +7,7 @@ using namespace mlir::autopar;
 
 namespace {
 
-//===-- dot_general
-//-------------------------------------------------------------------------------===//
+//===-- dot_general --------------------------------------------------------------------------===//
 
 SmallVector<int64_t> range(int64_t begin, int64_t count) {
   return llvm::to_vector(llvm::seq<int64_t>(begin, begin + count));
@@ -67,8 +66,7 @@ struct DotGeneralGradient : GradientOpInterface::ExternalModel<DotGeneralGradien
   }
 };
 
-//===-- convolution
-//-------------------------------------------------------------------------------===//
+//===-- convolution --------------------------------------------------------------------------===//
 
 struct ConvolutionGradient
     : GradientOpInterface::ExternalModel<ConvolutionGradient, ConvolutionOp> {

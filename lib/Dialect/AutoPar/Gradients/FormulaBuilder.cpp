@@ -34,8 +34,7 @@ Value FormulaBuilder::cast(Value x, Type element) {
   return CastOp::create(builder, loc, typeOf(x).clone(element), x);
 }
 
-//===-- Shapes
-//------------------------------------------------------------------------------------===//
+//===-- Shapes -------------------------------------------------------------------------------===//
 
 Value FormulaBuilder::sum(Value x, ArrayRef<int64_t> dims) {
   if (dims.empty())

@@ -22,8 +22,7 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, 
   build(builder, state, type.clone(shape), logSum, query, key, value, bias, APFloat(scale), causal);
 }
 
-//===-- shapes
-//------------------------------------------------------------------------------------===//
+//===-- shapes -------------------------------------------------------------------------------===//
 
 static LogicalResult checkOperands(Operation *op, RankedTensorType query, RankedTensorType key,
                                    RankedTensorType value, TypedValue<RankedTensorType> bias,
@@ -77,8 +76,7 @@ LogicalResult AttentionGradOp::verify() {
                        getBias(), getOutput().getType(), getLogSum().getType());
 }
 
-//===-- sharding
-//----------------------------------------------------------------------------------===//
+//===-- sharding -----------------------------------------------------------------------------===//
 
 namespace {
 /// The factors of attention; `toScores`: query, output, row sums and what is shaped like them,
@@ -148,8 +146,7 @@ ShardingRule AttentionGradOp::getShardingRule() {
       .build({0, 3, 4, 5}, {1, 2}, {0}, {1, 2});
 }
 
-//===-- cost
-//--------------------------------------------------------------------------------------===//
+//===-- cost ---------------------------------------------------------------------------------===//
 
 /// Of one product over the scores per element of a row of query and of value; a triangle is half.
 static double flopsOf(ArrayRef<RankedTensorType> operands, bool causal, double perSize,

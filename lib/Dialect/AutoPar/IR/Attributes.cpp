@@ -57,8 +57,7 @@ static void printAxesList(AsmPrinter &printer, ArrayRef<ArrayAttr> lists) {
   printer << "]";
 }
 
-//===-- Sharding
-//----------------------------------------------------------------------------------===//
+//===-- Sharding -----------------------------------------------------------------------------===//
 
 void ShardingAttr::print(AsmPrinter &printer) const {
   printer << "<" << getMesh() << ", ";
@@ -117,8 +116,7 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return check(partial);
 }
 
-//===-- Strategy
-//----------------------------------------------------------------------------------===//
+//===-- Strategy -----------------------------------------------------------------------------===//
 
 void StrategyAttr::print(AsmPrinter &printer) const {
   printer << "<" << getMesh() << ", ";

@@ -5,8 +5,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-//===-- dot_general
-//-------------------------------------------------------------------------------===//
+//===-- dot_general --------------------------------------------------------------------------===//
 
 static SmallVector<int64_t> remainingDims(int64_t rank, ArrayRef<int64_t> batch,
                                           ArrayRef<int64_t> contract) {
@@ -94,8 +93,7 @@ double DotGeneralOp::getFlops(ArrayRef<RankedTensorType> operands,
   return flops;
 }
 
-//===-- convolution
-//-------------------------------------------------------------------------------===//
+//===-- convolution --------------------------------------------------------------------------===//
 
 static int64_t dilated(int64_t extent, int64_t dilation) {
   return extent == 0 ? 0 : (extent - 1) * dilation + 1;

@@ -10,8 +10,7 @@ using namespace mlir::autopar;
 
 static constexpr int64_t absent = ShardingRule::absent;
 
-//===-- broadcast
-//---------------------------------------------------------------------------------===//
+//===-- broadcast ----------------------------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() {
   RankedTensorType input = getInput().getType(), result = getType();
@@ -43,8 +42,7 @@ ShardingRule BroadcastOp::getShardingRule() {
   return rule;
 }
 
-//===-- reshape
-//-----------------------------------------------------------------------------------===//
+//===-- reshape ------------------------------------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
   if (getInput().getType().getNumElements() != getType().getNumElements())
@@ -108,8 +106,7 @@ ShardingRule ReshapeOp::getShardingRule() {
   return rule;
 }
 
-//===-- transpose
-//---------------------------------------------------------------------------------===//
+//===-- transpose ----------------------------------------------------------------------------===//
 
 void TransposeOp::build(OpBuilder &builder, OperationState &state, Value input,
                         ArrayRef<int64_t> permutation) {
@@ -147,8 +144,7 @@ ShardingRule TransposeOp::getShardingRule() {
   return rule;
 }
 
-//===-- slice, pad, concat, dynamic_slice
-//---------------------------------------------------------===//
+//===-- slice, pad, concat, dynamic_slice ----------------------------------------------------===//
 
 LogicalResult SliceOp::verify() {
   RankedTensorType input = getInput().getType(), result = getType();

@@ -10,8 +10,7 @@ using namespace mlir::autopar;
 
 static constexpr int64_t absent = ShardingRule::absent;
 
-//===-- gather
-//------------------------------------------------------------------------------------===//
+//===-- gather -------------------------------------------------------------------------------===//
 
 LogicalResult GatherOp::verify() {
   RankedTensorType input = getInput().getType(), indices = getIndices().getType(),
@@ -66,8 +65,7 @@ ShardingRule GatherOp::getShardingRule() {
   return rule;
 }
 
-//===-- Positions of a shard
-//-------------------------------------------------------------------------===//
+//===-- Positions of a shard -----------------------------------------------------------------===//
 
 static Value scalarConstant(OpBuilder &builder, Location loc, Type element, int64_t value) {
   auto type = RankedTensorType::get({}, element);
@@ -174,8 +172,7 @@ ShardingRule GatherElementsOp::getShardingRule() {
   return rule;
 }
 
-//===-- scatter
-//-----------------------------------------------------------------------------------===//
+//===-- scatter ------------------------------------------------------------------------------===//
 
 template <typename Scatter>
 static LogicalResult verifyUpdated(Scatter op) {

@@ -24,8 +24,7 @@ static bool isSharded(PartitionContext &context, int64_t rank) {
                       [&](int64_t dim) { return context.shardCount(dim) > 1; });
 }
 
-//===-- constant
-//----------------------------------------------------------------------------------===//
+//===-- constant -----------------------------------------------------------------------------===//
 
 void ConstantOp::build(OpBuilder &builder, OperationState &state, ElementsAttr value) {
   build(builder, state, value.getType(), value);
@@ -55,8 +54,7 @@ FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder, ValueRan
   return SmallVector<Value>{DynamicSliceOp::create(builder, getLoc(), local, whole, starts)};
 }
 
-//===-- iota
-//--------------------------------------------------------------------------------------===//
+//===-- iota ---------------------------------------------------------------------------------===//
 
 LogicalResult IotaOp::verify() {
   if (static_cast<int64_t>(getDim()) >= getType().getRank())
@@ -81,8 +79,7 @@ FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder, ValueRange l
   return SmallVector<Value>{BinaryOp::create(builder, getLoc(), BinaryKind::Add, local[0], offset)};
 }
 
-//===-- random
-//------------------------------------------------------------------------------------===//
+//===-- random -------------------------------------------------------------------------------===//
 
 LogicalResult RandomOp::verify() {
   if (static_cast<int64_t>(getGlobalShape().size()) != getType().getRank())

@@ -22,8 +22,7 @@ int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).get
 
 } // namespace
 
-//===-- The table
-//---------------------------------------------------------------------------------===//
+//===-- The table ----------------------------------------------------------------------------===//
 
 LogicalResult ProfileAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr key,
                                   int64_t extent, ArrayAttr choices, DenseI64ArrayAttr sizes,
@@ -86,8 +85,7 @@ int64_t ProfileAttr::bytes(ArrayRef<int64_t> saved, int64_t column) {
   return row < 0 ? 0 : getSizes()[row * kSizes + column];
 }
 
-//===-- Rules
-//-------------------------------------------------------------------------------------===//
+//===-- Rules --------------------------------------------------------------------------------===//
 
 /// Factor 0 are the samples, one for each choice follows. What lies whole where a degree splits
 /// the operation is whole for each shard: in the forward pass computed by all or completed within
@@ -190,8 +188,7 @@ ShardingRule ProfiledWeightGradientOp::getShardingRule() {
   return ruleFor(*this, getProfile(), operands, {{Role::Weight}, {Role::Own}}, false);
 }
 
-//===-- Costs
-//-------------------------------------------------------------------------------------===//
+//===-- Costs --------------------------------------------------------------------------------===//
 
 std::optional<double> ProfiledOp::getMeasuredUs(ArrayRef<RankedTensorType>,
                                                 ArrayRef<RankedTensorType> results, bool mayScale) {
@@ -236,8 +233,7 @@ ProfiledWeightGradientOp::getMeasuredBytes(unsigned result, ArrayRef<RankedTenso
   return getProfile().bytes(results.back().getShape(), BackwardWorkspace);
 }
 
-//===-- Verification
-//------------------------------------------------------------------------------===//
+//===-- Verification -------------------------------------------------------------------------===//
 
 /// Whole or local: samples, and a dimension for each choice.
 static LogicalResult checkOwn(Operation *op, ProfileAttr profile, Value value, StringRef what) {

@@ -30,8 +30,7 @@ static ShardingRule wholeAlong(Operation *op, ArrayRef<int64_t> dims) {
   return rule;
 }
 
-//===-- reduce, arg_reduce
-//------------------------------------------------------------------------===//
+//===-- reduce, arg_reduce -------------------------------------------------------------------===//
 
 void ReduceOp::build(OpBuilder &builder, OperationState &state, ReduceKind kind, Value input,
                      ArrayRef<int64_t> dims) {
@@ -98,8 +97,7 @@ ShardingRule ArgReduceOp::getShardingRule() {
                     ReductionKind::Max);
 }
 
-//===-- windows
-//-----------------------------------------------------------------------------------===//
+//===-- windows ------------------------------------------------------------------------------===//
 
 static LogicalResult checkWindow(Operation *op, RankedTensorType input, RankedTensorType result,
                                  ArrayRef<int64_t> window, ArrayRef<int64_t> strides,
@@ -215,8 +213,7 @@ FailureOr<SmallVector<Value>> ArgPoolOp::partition(OpBuilder &builder, ValueRang
   return SmallVector<Value>{SelectOp::create(builder, loc, isNone, local[0], position)};
 }
 
-//===-- scans and rows
-//----------------------------------------------------------------------------===//
+//===-- scans and rows -----------------------------------------------------------------------===//
 
 LogicalResult CumulativeOp::verify() {
   if (getKind() == ReduceKind::And || getKind() == ReduceKind::Or)

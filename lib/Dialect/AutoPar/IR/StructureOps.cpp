@@ -7,8 +7,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-//===-- mesh
-//--------------------------------------------------------------------------------------===//
+//===-- mesh ---------------------------------------------------------------------------------===//
 
 static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI64ArrayAttr &sizes) {
   SmallVector<Attribute> names;
@@ -81,8 +80,7 @@ int64_t MeshOp::rankCount() {
   return product;
 }
 
-//===-- group
-//-------------------------------------------------------------------------------------===//
+//===-- group --------------------------------------------------------------------------------===//
 
 void YieldOp::build(OpBuilder &, OperationState &) {}
 
@@ -107,8 +105,7 @@ void printTransferTypes(OpAsmPrinter &printer, Operation *op, Type input, Type r
 #define GET_OP_CLASSES
 #include "autopar/Dialect/AutoPar/IR/AutoParOps.cpp.inc"
 
-//===-- fence
-//-------------------------------------------------------------------------------------===//
+//===-- fence --------------------------------------------------------------------------------===//
 
 LogicalResult FenceOp::verify() {
   if (getInputs().empty())
