@@ -15,7 +15,7 @@ constexpr const char *kFooter = R"(
 Examples:
   autopar-run compiled.bin --input input_ids=ids.npy --output-dir out       all ranks in this process
   mpirun -np 4 autopar-run compiled.bin --input input_ids=ids.npy --output-dir out
-  torchrun --nproc-per-node 4 --no-python autopar-run compiled.bin --input x=x.npy --output-dir out
+  torchrun --nproc_per_node 4 --no_python autopar-run compiled.bin --input x=x.npy --output-dir out
   autopar-run train.bin --data tokens.bin --fields "input_ids=tokens[:-1], labels=tokens[1:]" --steps 2000 \
       --checkpoint-dir ckpt --checkpoint-every 200 --metrics metrics.jsonl   train, or go on where it stopped
   autopar-run train.bin --data tokens.bin --fields "..." --steps 2000 --eval-data held-out.bin --eval-every 100
