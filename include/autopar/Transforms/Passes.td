@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that apply a plan to the IR, one file per pass, in the order in which a pipeline runs them.
+// The passes that rewrite operations of the autopar dialect, one file per pass.
 
 #ifndef AUTOPAR_TRANSFORMS_PASSES_TD
 #define AUTOPAR_TRANSFORMS_PASSES_TD
@@ -288,6 +288,29 @@ def NarrowEpiloguesPass : Pass<"autopar-narrow-epilogues", "mlir::func::FuncOp">
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def JoinProductsPass : Pass<"autopar-join-products", "mlir::func::FuncOp"> {
+  let summary = "multiply a value by several weights at once";
+  let description = [{
+    Products of one value with weights that are known at load (query, key and value of an attention, gate and value of an MLP) become one
+    with the weights side by side, and their biases; what one of them yielded is a part of its columns. The weights are put together where they are
+    read: each is still a parameter of its own, under its own name. Weights that a step changes, or that somebody else reads, are left alone, and so are
+    products whose result leaves the function or is read by a collective, which would have to be copied out, or has a residual or an activation that the library adds to the product.
+
+    ```mlir
+    %q = autopar.dot_general %x, %u contract [1] x [0] : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    %k = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+    ```
+    becomes
+    ```mlir
+    %w = autopar.concat %u, %v dim 1 : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x96xf32>
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x96xf32>) -> tensor<8x96xf32>
+    %q = autopar.slice %y starts [0, 0] steps [1, 1] : tensor<8x96xf32> -> tensor<8x64xf32>
+    %k = autopar.slice %y starts [0, 64] steps [1, 1] : tensor<8x96xf32> -> tensor<8x32xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients", "mlir::func::FuncOp"> {
   let summary = "write gradients of convolutions as convolutions and products";
   let description = [{
@@ -445,6 +468,87 @@ def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::Fu
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::FuncOp"> {
+  let summary = "compute products of f16 in f32";
+  let description = [{
+    The library of the CPU has no matrix products and convolutions of f16. Their operands are widened, each once, and the
+    result is rounded.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
+    ```
+    becomes
+    ```mlir
+    %a = autopar.cast %x : tensor<2x4xf16> -> tensor<2x4xf32>
+    %b = autopar.cast %w : tensor<4x4xf16> -> tensor<4x4xf32>
+    %p = autopar.dot_general %a, %b contract [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %y = autopar.cast %p : tensor<2x4xf32> -> tensor<2x4xf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def AlignProductsPass : Pass<"autopar-align-products", "mlir::func::FuncOp"> {
+  let summary = "pad matrices of f16 and bf16 whose rows are no multiple of 16 bytes";
+  let description = [{
+    For GPUs, whose tensor cores want aligned rows. A dimension along which a matrix of a product has rows of an odd size is
+    padded with zeros in all matrices that have it, where they are used often enough to pay for the copy. Products that
+    read the same matrix share the padded one.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<2048x768xbf16>, tensor<50257x768xbf16>) -> tensor<2048x50257xbf16>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.pad %w, %zero low [0, 0] : (tensor<50257x768xbf16>, tensor<bf16>) -> tensor<50264x768xbf16>
+    %q = autopar.dot_general %x, %p contract [1] x [1] : (tensor<2048x768xbf16>, tensor<50264x768xbf16>) -> tensor<2048x50264xbf16>
+    %y = autopar.slice %q starts [0, 0] steps [1, 1] : tensor<2048x50264xbf16> -> tensor<2048x50257xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ComputePaddedPass : Pass<"autopar-compute-padded", "mlir::func::FuncOp"> {
+  let summary = "compute element by element in padding what is going to be padded";
+  let description = [{
+    Behind autopar-align-products: a value that is computed from a part of a padded value, and then padded, is computed of
+    the padded value as a whole. Reductions on the way see their identity in the padding. So the kernel of a loss reads and
+    writes aligned rows, and nothing is copied. Regions of which somebody reads an unpadded value stay.
+
+    ```mlir
+    %x = autopar.slice %logits starts [0, 0] steps [1, 1] : tensor<2048x50264xbf16> -> tensor<2048x50257xbf16>
+    %g = autopar.unary exp %x : tensor<2048x50257xbf16>
+    %p = autopar.pad %g, %zero low [0, 0] : (tensor<2048x50257xbf16>, tensor<bf16>) -> tensor<2048x50264xbf16>
+    ```
+    becomes
+    ```mlir
+    %g = autopar.unary exp %logits : tensor<2048x50264xbf16>
+    %p = autopar.select %inside, %g, %zeros : (tensor<2048x50264xi1>, tensor<2048x50264xbf16>, tensor<2048x50264xbf16>) -> tensor<2048x50264xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp"> {
+  let summary = "divide reductions of many elements into few results";
+  let description = [{
+    For GPUs: a kernel gives a row at most one block of threads. A reduction whose rows are too few to fill the GPU and too
+    long for one block becomes one of parts, as many as a divisor of the extent allows, and one of their results. Parts of
+    f16 and bf16 are kept in f32.
+
+    ```mlir
+    %y = autopar.reduce sum %x dims [0] : tensor<4096x64xf32> -> tensor<64xf32>
+    ```
+    becomes
+    ```mlir
+    %d = autopar.reshape %x : tensor<4096x64xf32> -> tensor<16x256x64xf32>
+    %p = autopar.reduce sum %d dims [1] : tensor<16x256x64xf32> -> tensor<16x64xf32>
+    %y = autopar.reduce sum %p dims [0] : tensor<16x64xf32> -> tensor<64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
   let summary = "put every operation on a pipeline stage";
   let description = [{
@@ -533,6 +637,24 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
     get `@i`. With stages there is a function for each mesh that they take turns on: @main.0, @main.1, ..., in which
     transfers are messages: sent as soon as the value is there, received one row of the schedule before it
     is needed.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"> {
+  let summary = "round parameters to bf16 where products read them";
+  let description = [{
+    A group that only rounds a donated f32 argument to bf16, for the right sides of products, moves into the groups of these
+    products: the library call reads f32 and rounds. Parameters that stay the same are left: they are rounded once, at load.
+
+    ```mlir
+    %r = autopar.group %w : (tensor<64x64xf32>) -> tensor<64x64xbf16> { ^bb0(%v: tensor<64x64xf32>): cast, yield }
+    %y = autopar.group %x, %r : (tensor<4x64xbf16>, tensor<64x64xbf16>) -> tensor<4x64xbf16> { dot_general, yield }
+    ```
+    becomes
+    ```mlir
+    %y = autopar.group %x, %w : (tensor<4x64xbf16>, tensor<64x64xf32>) -> tensor<4x64xbf16> { cast, dot_general, yield }
+    ```
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

@@ -4,14 +4,14 @@
 // reads the value once, and has enough columns to occupy a GPU where there are few rows.
 #include "MadeFrom.h"
 
-#include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_JOINPRODUCTSPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;

@@ -4,15 +4,15 @@
 // of its logits is not copied into padding.
 #include "MadeFrom.h"
 
-#include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
+#include "autopar/Transforms/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_COMPUTEPADDEDPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;

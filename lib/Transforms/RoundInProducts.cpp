@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-round-in-products: a parameter that changes every step is rounded to bf16 where
 // its products read it, so that no rounded copy of it goes through memory.
-#include "autopar/Conversion/Passes.h"
+#include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_ROUNDINPRODUCTSPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-widen-half-products: the library has no products of f16, and loops over them
 // would be many times slower than its products of f32.
-#include "autopar/Conversion/Passes.h"
+#include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_WIDENHALFPRODUCTSPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;

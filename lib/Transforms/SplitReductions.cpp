@@ -4,12 +4,12 @@
 // parts and one of their results.
 #include "MadeFrom.h"
 
-#include "autopar/Conversion/Passes.h"
+#include "autopar/Transforms/Passes.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_SPLITREDUCTIONSPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;

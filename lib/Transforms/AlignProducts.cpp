@@ -4,12 +4,12 @@
 // rows of an odd size (a vocabulary of 50257) are padded with zeros.
 #include "MadeFrom.h"
 
-#include "autopar/Conversion/Passes.h"
+#include "autopar/Transforms/Passes.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_ALIGNPRODUCTSPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;
