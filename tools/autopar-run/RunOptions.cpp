@@ -33,13 +33,8 @@ constexpr const char *kSimulates[] = {"artifact", "--simulate",         "--steps
                                       "--trace",  "--profile",          "--json",
                                       "--quiet",  "--profile-database", "--profile-fallback"};
 
-} // namespace
-
-int parseCommandLine(int argc, char **argv, RunOptions &options) {
-  CLI::App app{"Runs a compiled.bin: all ranks in this process, or one rank under mpirun, srun or "
-               "torchrun."};
-  app.footer(kFooter);
-  app.set_version_flag("--version", std::string("autopar-run " AUTOPAR_VERSION));
+/// What is run, and what it reads.
+void addData(CLI::App &app, RunOptions &options) {
   app.add_option("artifact", options.artifact, "the compiled.bin");
   app.add_option("--input,-i", options.inputs,
                  "name=file.npy, the flag once for every input of the program; name=zeros, "
@@ -69,6 +64,10 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--eval-steps", options.evalSteps,
                  "batches per evaluation (default: all full batches of the file)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+}
+
+/// What lasts from step to step, and what is written.
+void addTraining(CLI::App &app, RunOptions &options) {
   app.add_option("--on-nan", options.onNan,
                  "a step whose loss is NaN or infinite changes nothing; stop: end the run and name "
                  "the first bad tensor; skip: go on with the next batch")
@@ -96,6 +95,10 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--init", options.initializer,
                  "where parameters start, if not from the model: \"*.bias=zeros, *=normal(0.02), "
                  "seed=7\" by name pattern, or weights.safetensors; a checkpoint wins");
+}
+
+/// How steps run, and how many.
+void addExecution(CLI::App &app, RunOptions &options) {
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--cuda-libraries", options.cudaLibraries,
@@ -114,6 +117,10 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--warmup", options.warmup, "steps before the measured ones")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+}
+
+/// What is done instead of running or beside it, and what is told.
+void addModes(CLI::App &app, RunOptions &options) {
   app.add_flag("--verify", options.verify,
                "check digests and structure of the artifact and its weights, run nothing");
   app.add_flag("--dry-run", options.dryRun,
@@ -137,6 +144,10 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       "write a Chrome/Perfetto trace of all ranks: one process per rank, one row per queue");
   app.add_flag("--json", options.json, "print results as JSON on stdout");
   app.add_flag("--quiet,-q", options.quiet, "no progress line, no remarks");
+}
+
+/// Who this process is, and how it finds the others.
+void addRanks(CLI::App &app, RunOptions &options) {
   app.add_option("--rank", options.rank, "this process is that rank (with --world-size)");
   app.add_option("--world-size", options.worldSize, "number of ranks");
   app.add_option("--master", options.master, "HOST:PORT of rank 0");
@@ -148,21 +159,19 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   app.add_option("--arrival-timeout", options.arrivalTimeoutSeconds,
                  "seconds to wait for all ranks to arrive")
       ->check(CLI::Range(0.5, 86400.0));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  // Checked here, after unknown flags were named.
+}
+
+/// Whether what was given goes together; says what does not.
+bool goesTogether(const CLI::App &app, const RunOptions &options) {
   if (options.artifact.empty()) {
     std::cerr << "autopar-run: which compiled.bin? Run with --help for more information.\n";
-    return 2;
+    return false;
   }
   if (options.cluster.empty() &&
       app.count("--profile-database") + app.count("--profile-fallback") > 0) {
     std::cerr << "autopar-run: --profile-database and --profile-fallback go with --simulate; a "
                  "program that runs takes its own time\n";
-    return 2;
+    return false;
   }
   for (const CLI::Option *option : app.get_options())
     if (!options.cluster.empty() && option->count() > 0 &&
@@ -171,9 +180,30 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
       std::cerr << "autopar-run: " << option->get_name()
                 << " does not go with --simulate, which has no data and runs all ranks in one "
                    "process; leave it out\n";
-      return 2;
+      return false;
     }
-  return -1;
+  return true;
+}
+
+} // namespace
+
+int parseCommandLine(int argc, char **argv, RunOptions &options) {
+  CLI::App app{"Runs a compiled.bin: all ranks in this process, or one rank under mpirun, srun or "
+               "torchrun."};
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("autopar-run " AUTOPAR_VERSION));
+  addData(app, options);
+  addTraining(app, options);
+  addExecution(app, options);
+  addModes(app, options);
+  addRanks(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  // Checked here, after unknown flags were named.
+  return goesTogether(app, options) ? -1 : 2;
 }
 
 } // namespace autopar::tools
