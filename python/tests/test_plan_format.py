@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator
 import pytest
 import small_gpt2
 
+import autopar
 from autopar.tools import find_tool
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "docs" / "plan.schema.json").read_text())
@@ -144,3 +145,9 @@ def test_a_plan_without_a_price_is_not_written(model, tmp_path):
         done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / "bad.json")
         assert done.returncode == 65 and f"bad.json: {part}.{name}: has no price: {why}" in done.stderr, done.stderr
         assert not (tmp_path / "out.json").exists()
+
+
+def test_experts_that_ranks_cannot_share_are_refused(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "plan.json").write_text('{"kind": "degrees", "version": 1, "data": 2, "experts": 3}')
+    with pytest.raises(autopar.Error, match='experts: is 3, which does not divide the 2 "data" ranks that share them'):
+        autopar.compile(small_gpt2.save(tmp_path, layers=1), tmp_path / "m.bin", bind={"batch": 2, "seq": 8}, ranks=2, options=["--plan", str(tmp_path / "plan.json")])
