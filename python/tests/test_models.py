@@ -284,7 +284,7 @@ def test_largest_models_without_weights_take_seconds(tmp_path):
     start = time.monotonic()
     done = run_cli("gpt3-175b", "--no-weights", "-o", tmp_path / "m.onnx")
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60, "with weights it would be minutes"
     assert (tmp_path / "m.onnx").stat().st_size < 20 << 20
     for name in models.names():
         models.save(name, str(tmp_path / "m.onnx"), weights=False)

@@ -91,9 +91,9 @@ def test_a_time_limit_holds_and_progress_is_told(tmp_path: pathlib.Path) -> None
         costs[:] = [cost % 1009 for cost in costs]
     for engine in ["auto", "own", "exact"]:
         start = time.monotonic()
-        answer = solve(write(tmp_path / "p.json", problem), "-o", tmp_path / "s.json", "--time-limit", 3, "--engine", engine)
+        answer = solve(write(tmp_path / "p.json", problem), "-o", tmp_path / "s.json", "--time-limit", 2, "--engine", engine)
         assert answer.returncode == 0, answer.stderr
-        assert time.monotonic() - start < 3.0
+        assert time.monotonic() - start < 3.5, "with what a busy machine adds"
         cost, peak = judge(problem, json.loads((tmp_path / "s.json").read_text())["solution"])
         assert cost < FORBIDDEN // 10 and peak <= problem["problem"]["usage_limit"]
         assert " s  cost " in answer.stderr and " bound " in answer.stderr and " gap " in answer.stderr
