@@ -102,8 +102,10 @@ Status CompileSettings::chooseCluster() {
 
 /// Programs are for what the cluster's devices are, unless the caller says otherwise.
 Status CompileSettings::chooseTarget() {
-  if (!options.target.empty() && options.target != "cpu" && options.target != "cuda")
-    return {StatusCode::Usage, "--target: expected cpu or cuda, got \"" + options.target + "\""};
+  std::optional<Target> wanted = targetFromName(options.target);
+  if (!options.target.empty() && !wanted)
+    return {StatusCode::Usage,
+            "--target: expected " + targetNames() + ", got \"" + options.target + "\""};
   bool hasGpus = false, hasCpus = !cluster;
   int chip = INT_MAX;
   std::string oldest;
@@ -129,11 +131,11 @@ Status CompileSettings::chooseTarget() {
                                    options.activationGradients + "\""};
   lower.activationGradients = options.activationGradients;
   bool isLowered = options.stopAfter >= Phase::Lower;
-  if (options.target.empty() && hasGpus && hasCpus && isLowered)
+  if (!wanted && hasGpus && hasCpus && isLowered)
     return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "
                             "program: say --target cpu or --target cuda");
-  lower.target = !options.target.empty() ? options.target : hasGpus && !hasCpus ? "cuda" : "cpu";
-  if (!hasGpus || lower.target == "cpu")
+  lower.target = wanted.value_or(hasGpus && !hasCpus ? Target::Cuda : Target::Cpu);
+  if (!hasGpus || lower.target == Target::Cpu)
     return Status::ok();
   if (chip < ::autopar::kPtxChip && isLowered)
     return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +

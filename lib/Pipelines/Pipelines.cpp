@@ -166,6 +166,104 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
     manager.addNestedPass<func::FuncOp>(createOffloadStatePass());
 }
 
+static void addSplitMicroBatches(OpPassManager &manager, const AutoShardOptions &shard) {
+  SplitMicroBatchesPassOptions options;
+  options.count = shard.microBatches;
+  manager.addPass(createSplitMicroBatchesPass(options));
+  manager.addPass(createCanonicalize());
+  manager.addPass(createCSEPass());
+}
+
+static void addCutStages(OpPassManager &manager, const AutoShardOptions &shard) {
+  CutStagesPassOptions options;
+  options.stages = shard.stages;
+  options.meshes = shard.stageMeshes;
+  options.meshShape = shard.mesh;
+  options.memoryLimit = shard.memoryLimit;
+  options.recomputes = shard.recompute != "none";
+  options.schedule = shard.schedule;
+  options.cluster = shard.cluster;
+  options.planFile = shard.plan;
+  options.constraints = shard.constraints;
+  manager.addPass(createCutStagesPass(options));
+}
+
+static void addAnnotate(OpPassManager &manager, const AutoShardOptions &shard) {
+  AnnotatePassOptions options;
+  options.planFile = shard.plan;
+  manager.addPass(createAnnotatePass(options));
+}
+
+static void addPartition(OpPassManager &manager) {
+  manager.addNestedPass<func::FuncOp>(createPartitionPass());
+  manager.addPass(createCanonicalize());
+  manager.addPass(createCSEPass());
+}
+
+/// What the target's library and kernels are good at, and then what becomes one of them.
+static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
+  bool isForCuda = lower.target == Target::Cuda;
+  if (isForCuda) {
+    addNarrowEpilogues(manager, lower);
+    manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
+  }
+  addExpandGradients(manager, lower);
+  addExpandAttention(manager, lower); // a shard may be what no library takes
+  addExpandConvolutionGradients(manager, lower);
+  if (isForCuda)
+    manager.addNestedPass<func::FuncOp>(createBoundAttentionBiasPass());
+  manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
+  if (isForCuda) {
+    manager.addNestedPass<func::FuncOp>(createAlignProductsPass());
+    manager.addNestedPass<func::FuncOp>(createComputePaddedPass());
+    manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
+  } else {
+    manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
+  }
+  manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient
+  manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
+}
+
+static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
+                        const LowerOptions &lower) {
+  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
+  if (!shard.cluster.empty()) {
+    EvaluateStepPassOptions evaluate;
+    evaluate.cluster = shard.cluster;
+    evaluate.target = lower.target;
+    manager.addPass(createEvaluateStepPass(evaluate));
+  }
+  manager.addPass(createSchedulePass());
+}
+
+static void addLower(OpPassManager &manager, const LowerOptions &lower) {
+  if (lower.target == Target::Cpu) {
+    manager.addNestedPass<func::FuncOp>(createRoundInProductsPass());
+    manager.addNestedPass<func::FuncOp>(createReduceWhileCachedPass());
+  }
+  AutoParToExecPassOptions options;
+  options.threads = lower.threads;
+  options.packWeights = lower.packWeights;
+  options.target = lower.target;
+  options.convolutions = lower.convolutions;
+  manager.addPass(createAutoParToExecPass(options));
+  manager.addNestedPass<exec::ProgramOp>(exec::createStageHostBuffersPass());
+  if (lower.target == Target::Cuda)
+    manager.addPass(createJoinLaunchesPass());
+}
+
+static void addPlanMemory(OpPassManager &manager, const LowerOptions &lower) {
+  exec::PlanMemoryPassOptions options;
+  options.limit = lower.memoryLimit;
+  options.hostLimit = lower.hostMemoryLimit;
+  options.refuse = lower.refuse;
+  if (lower.target == Target::Cuda)
+    options.alignment = ::autopar::artifact::kCudaScratchAlignment;
+  manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
+  manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
+  manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());
+}
+
 void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
                                const LowerOptions &lower, const TrainOptions &train,
                                const PrecisionOptions &precision) {
@@ -177,106 +275,28 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
     return addPrepare(manager, train, precision, lower);
   case Phase::Train:
     return addTrain(manager, train, precision, lower);
-  case Phase::SplitMicroBatches: {
-    SplitMicroBatchesPassOptions split;
-    split.count = shard.microBatches;
-    manager.addPass(createSplitMicroBatchesPass(split));
-    manager.addPass(createCanonicalize());
-    manager.addPass(createCSEPass());
-    return;
-  }
-  case Phase::CutStages: {
-    CutStagesPassOptions cut;
-    cut.stages = shard.stages;
-    cut.meshes = shard.stageMeshes;
-    cut.meshShape = shard.mesh;
-    cut.memoryLimit = shard.memoryLimit;
-    cut.recomputes = shard.recompute != "none";
-    cut.schedule = shard.schedule;
-    cut.cluster = shard.cluster;
-    cut.planFile = shard.plan;
-    cut.constraints = shard.constraints;
-    manager.addPass(createCutStagesPass(cut));
-    return;
-  }
+  case Phase::SplitMicroBatches:
+    return addSplitMicroBatches(manager, shard);
+  case Phase::CutStages:
+    return addCutStages(manager, shard);
   case Phase::Search:
     return addSearch(manager, shard, searchOptions(shard));
-  case Phase::Annotate: {
-    AnnotatePassOptions annotate;
-    annotate.planFile = shard.plan;
-    manager.addPass(createAnnotatePass(annotate));
-    return;
-  }
+  case Phase::Annotate:
+    return addAnnotate(manager, shard);
   case Phase::InsertReshards:
-    manager.addNestedPass<func::FuncOp>(createInsertReshardsPass());
-    return;
+    return manager.addNestedPass<func::FuncOp>(createInsertReshardsPass());
   case Phase::Partition:
-    manager.addNestedPass<func::FuncOp>(createPartitionPass());
-    manager.addPass(createCanonicalize());
-    manager.addPass(createCSEPass());
-    return;
+    return addPartition(manager);
   case Phase::OptimizeCollectives:
-    manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
-    return;
+    return manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
   case Phase::FormGroups:
-    if (lower.target == "cuda") {
-      addNarrowEpilogues(manager, lower);
-      manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
-    }
-    addExpandGradients(manager, lower);
-    addExpandAttention(manager, lower); // a shard may be what no library takes
-    addExpandConvolutionGradients(manager, lower);
-    if (lower.target == "cuda")
-      manager.addNestedPass<func::FuncOp>(createBoundAttentionBiasPass());
-    manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
-    if (lower.target == "cpu") {
-      manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
-    } else {
-      manager.addNestedPass<func::FuncOp>(createAlignProductsPass());
-      manager.addNestedPass<func::FuncOp>(createComputePaddedPass());
-      manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
-    }
-    manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient
-    manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
-    return;
+    return addFormGroups(manager, lower);
   case Phase::Schedule:
-    manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
-    if (!shard.cluster.empty()) {
-      EvaluateStepPassOptions evaluate;
-      evaluate.cluster = shard.cluster;
-      evaluate.target = lower.target;
-      manager.addPass(createEvaluateStepPass(evaluate));
-    }
-    manager.addPass(createSchedulePass());
-    return;
-  case Phase::Lower: {
-    AutoParToExecPassOptions options;
-    options.threads = lower.threads;
-    options.packWeights = lower.packWeights;
-    options.target = lower.target;
-    options.convolutions = lower.convolutions;
-    if (lower.target == "cpu") {
-      manager.addNestedPass<func::FuncOp>(createRoundInProductsPass());
-      manager.addNestedPass<func::FuncOp>(createReduceWhileCachedPass());
-    }
-    manager.addPass(createAutoParToExecPass(options));
-    manager.addNestedPass<exec::ProgramOp>(exec::createStageHostBuffersPass());
-    if (lower.target == "cuda")
-      manager.addPass(createJoinLaunchesPass());
-    return;
-  }
-  case Phase::PlanMemory: {
-    exec::PlanMemoryPassOptions options;
-    options.limit = lower.memoryLimit;
-    options.hostLimit = lower.hostMemoryLimit;
-    options.refuse = lower.refuse;
-    if (lower.target == "cuda")
-      options.alignment = ::autopar::artifact::kCudaScratchAlignment;
-    manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
-    manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
-    manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());
-    return;
-  }
+    return addSchedule(manager, shard, lower);
+  case Phase::Lower:
+    return addLower(manager, lower);
+  case Phase::PlanMemory:
+    return addPlanMemory(manager, lower);
   }
 }
 

@@ -41,17 +41,17 @@ struct Queues {
 class StepEvaluator {
 public:
   StepEvaluator(func::FuncOp function, const Schedule &schedule, std::vector<Mesh> meshes,
-                const Cluster &cluster, StringRef target)
+                const Cluster &cluster, Target target)
       : schedule(schedule), meshes(std::move(meshes)), work(function, schedule),
         joined(function, work), meshLinks(this->meshes, cluster) {
     llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
     for (const Mesh &mesh : this->meshes) {
-      times.emplace_back(cluster, mesh, /*convolves=*/target == "cpu");
+      times.emplace_back(cluster, mesh, /*convolves=*/target == Target::Cpu);
       const ::autopar::DeviceType &device = cluster.slowestOf(mesh.devices);
       isAlone.push_back(device.communicatesWhileIdle);
       hosts.emplace_back(device.hostLink);
     }
-    if (target == "cuda")
+    if (target == Target::Cuda)
       joinLaunches();
   }
 

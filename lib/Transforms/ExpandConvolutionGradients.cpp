@@ -201,7 +201,7 @@ struct ExpandConvolutionGradients
                                   << "\"";
       return signalPassFailure();
     }
-    bool hasLibrary = *chosen == ConvolutionMode::Automatic && target == "cuda";
+    bool hasLibrary = *chosen == ConvolutionMode::Automatic && target == Target::Cuda;
     getOperation().walk([&](Operation *op) {
       if (hasLibrary && isCudnnConvolution(op))
         return;

@@ -23,7 +23,7 @@ struct ExpandGradientsPass : mlir::autopar::impl::ExpandGradientsPassBase<Expand
         activationGradientModeOf(getOperation(), activations);
     if (failed(chosen))
       return signalPassFailure();
-    bool leaves = target == "cuda" && *chosen == ActivationGradientMode::Automatic;
+    bool leaves = target == Target::Cuda && *chosen == ActivationGradientMode::Automatic;
     auto isTaken = [&](Operation *op) {
       auto gradient = dyn_cast<UnaryGradOp>(op);
       return leaves && gradient && productTaking(gradient);

@@ -25,10 +25,9 @@ FailureOr<AttentionMode> mlir::autopar::readAttentionMode(Operation *op, StringR
   return op->emitError() << "attention: expected auto, fused or products, got \"" << name << "\"";
 }
 
-bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
-                                       const AttentionShape &shape) {
+bool mlir::autopar::isLibraryAttention(Target target, Type element, const AttentionShape &shape) {
   bool isHalf = element.isBF16() || element.isF16();
-  if (target == "cpu")
+  if (target == Target::Cpu)
     return isHalf || element.isF32();
   // cuDNN: half precision, rows of whole 16 bytes, as many elements as its gradients take on GPUs
   // of any generation. Of masks it gets the one that hides no row; beside a bias, which its own
@@ -44,7 +43,7 @@ bool mlir::autopar::isLibraryAttention(StringRef target, Type element,
          shape.queries * shape.keys > 1;
 }
 
-bool mlir::autopar::clearsHiddenRows(StringRef target) { return target == "cpu"; }
+bool mlir::autopar::clearsHiddenRows(Target target) { return target == Target::Cpu; }
 
 /// Reads the shape of attention or its gradient; nothing of any other operation.
 static std::optional<AttentionShape> shapeOf(Operation *op) {
@@ -69,17 +68,17 @@ static std::optional<AttentionShape> shapeOf(Operation *op) {
   return std::nullopt;
 }
 
-bool mlir::autopar::isLibraryAttention(StringRef target, Operation *op) {
+bool mlir::autopar::isLibraryAttention(Target target, Operation *op) {
   std::optional<AttentionShape> shape = shapeOf(op);
   return shape && isLibraryAttention(target, getElementTypeOrSelf(op->getOperand(0)), *shape);
 }
 
-bool mlir::autopar::expandsAttention(StringRef target, Type element, const AttentionShape &shape) {
+bool mlir::autopar::expandsAttention(Target target, Type element, const AttentionShape &shape) {
   bool isLibraryType = element.isF32() || element.isBF16() || element.isF16();
-  return target == "cuda" && isLibraryType && shape.causal && shape.queries <= shape.keys;
+  return target == Target::Cuda && isLibraryType && shape.causal && shape.queries <= shape.keys;
 }
 
-int64_t mlir::autopar::attentionRowsAtOnce(StringRef target, Operation *op) {
+int64_t mlir::autopar::attentionRowsAtOnce(Target target, Operation *op) {
   std::optional<AttentionShape> shape = shapeOf(op);
   if (!shape || shape->queries == 0)
     return 0;

@@ -220,7 +220,7 @@ Value biasOf(OpBuilder &builder, Operation *root, Scores scores) {
 
 class Raising {
 public:
-  Raising(AttentionMode mode, StringRef target, FloatType narrow)
+  Raising(AttentionMode mode, Target target, FloatType narrow)
       : mode(mode), target(target), narrow(narrow) {}
 
   void raise(DotGeneralOp root) {
@@ -299,7 +299,7 @@ private:
   }
 
   AttentionMode mode;
-  StringRef target;
+  Target target;
   FloatType narrow; ///< what f32 is going to be computed in; null for f32
   TriangleMasks masks;
 };

@@ -137,7 +137,7 @@ private:
 
 class ProgramRunner {
 public:
-  explicit ProgramRunner(KernelTarget target = KernelTarget::Cpu)
+  explicit ProgramRunner(Target target = Target::Cpu)
       : target(target), context(makeRegistry(), MLIRContext::Threading::DISABLED) {
     context.loadDialect<AutoParDialect>();
   }
@@ -174,7 +174,7 @@ private:
   bool compile(ModuleOp kernels);
   void execute(Operation &op);
 
-  KernelTarget target;
+  Target target;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   std::vector<std::unique_ptr<Storage>> storages;
@@ -210,7 +210,7 @@ bool ProgramRunner::emitAll(ModuleOp kernels) {
 bool ProgramRunner::compile(ModuleOp kernels) {
   if (names.empty())
     return true;
-  if (target == KernelTarget::Cuda) {
+  if (target == Target::Cuda) {
     auto ptx = ::autopar::compileKernelsToPtx(kernels, 1);
     if (failed(ptx))
       return false;
@@ -301,7 +301,7 @@ double toleranceOf(const std::string &type) {
 
 void compareWithGpu(const std::string &text, const std::vector<Tensor> &inputs, bool formGroups,
                     const std::vector<Tensor> &results) {
-  ProgramRunner runner(KernelTarget::Cuda);
+  ProgramRunner runner(Target::Cuda);
   std::vector<Tensor> same;
   if (runner.parse(text, formGroups))
     same = runner.run(inputs);

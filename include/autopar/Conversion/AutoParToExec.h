@@ -11,12 +11,12 @@
 
 namespace mlir::autopar {
 
-/// Of a module in exec form, where it is not for CPUs: "cuda".
+/// Of a module in exec form, where it is not for CPUs: the target's name.
 constexpr StringRef kTargetAttribute = "autopar.target";
 
 struct LowerToExecOptions {
   /// Who runs the program. A GPU's libraries take products of plain operands; kernels do the rest.
-  KernelTarget target = KernelTarget::Cpu;
+  Target target = Target::Cpu;
   /// Threads per rank that scratch sizes are planned for.
   int64_t threads = 1;
   /// Whether weights are stored in the library's own layout at load time.

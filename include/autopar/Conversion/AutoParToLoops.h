@@ -3,6 +3,7 @@
 // flat buffers, by asking every operation for its element and substituting.
 #pragma once
 
+#include "autopar/Transforms/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -13,10 +14,6 @@ namespace mlir::autopar {
 /// registers the dialects that kernels consist of (arith, math, memref, scf, func).
 void registerLoweringModels(DialectRegistry &registry);
 
-/// Who runs a kernel.
-enum class KernelTarget { Cpu, Cuda };
-/// "cpu", "cuda"; nothing for another name.
-std::optional<KernelTarget> kernelTargetFromName(StringRef name);
 /// Of a kernel for CUDA: array<i64: blocks, threads of a block, dynamic shared bytes>.
 constexpr StringRef kGridAttribute = "autopar.grid";
 
@@ -39,7 +36,7 @@ constexpr StringRef kGridAttribute = "autopar.grid";
 /// Fails with a diagnostic on the operation if it cannot become one kernel.
 FailureOr<func::FuncOp> emitKernel(Operation *groupOrOp, ModuleOp kernels, StringRef name,
                                    int64_t &extent, ArrayRef<int64_t> inPlace = {},
-                                   KernelTarget target = KernelTarget::Cpu);
+                                   Target target = Target::Cpu);
 
 /// Whether a kernel may store result `output` where operand `input` lies: both are of one type, and
 /// every element of the operand is read only where the element at its own position is computed, or

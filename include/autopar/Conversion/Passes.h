@@ -4,6 +4,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Transforms/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 

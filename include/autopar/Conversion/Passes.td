@@ -26,7 +26,7 @@ def AutoParToExecPass : Pass<"autopar-to-exec", "mlir::ModuleOp"> {
     Option<"threads", "threads", "int64_t", "1", "threads per rank that scratch is planned for">,
     Option<"packWeights", "pack-weights", "bool", "true", "store weights in the library's own layout at load">,
     Option<"channelBlock", "channel-block", "int64_t", "0", "channels per block of convolutions' activations: 8, 16, 1 (plain), 0 (this machine's)">,
-    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
     Option<"convolutions", "convolutions", "std::string", "\"auto\"", "on GPUs: auto (calls where the library has them) or kernels">,
   ];
 }
@@ -101,7 +101,7 @@ def AutoParToLoopsPass : Pass<"autopar-to-loops", "mlir::ModuleOp"> {
     block and its dynamic shared memory.
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu\"", "who runs the kernels: cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the kernels: cpu or cuda">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect", "mlir::arith::ArithDialect", "mlir::func::FuncDialect",
                            "mlir::math::MathDialect", "mlir::memref::MemRefDialect", "mlir::scf::SCFDialect",

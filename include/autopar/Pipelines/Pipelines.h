@@ -3,6 +3,7 @@
 // may add to their own pass managers.
 #pragma once
 
+#include "autopar/Transforms/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
@@ -94,8 +95,8 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::desc("threads per rank"), llvm::cl::init(1)};
   Option<bool> packWeights{*this, "pack-weights", llvm::cl::desc("pack weights at load"),
                            llvm::cl::init(true)};
-  Option<std::string> target{*this, "target", llvm::cl::desc("who runs the program: cpu or cuda"),
-                             llvm::cl::init("cpu")};
+  Option<Target> target{*this, "target", llvm::cl::desc("who runs the program: cpu or cuda"),
+                        llvm::cl::init(Target::Cpu)};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
                               llvm::cl::init(0)};
   Option<int64_t> hostMemoryLimit{*this, "host-memory-limit",

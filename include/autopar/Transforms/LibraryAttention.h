@@ -2,6 +2,7 @@
 // Which attention runs as one kernel, and how a person asks for it.
 #pragma once
 
+#include "autopar/Transforms/Target.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
@@ -24,22 +25,21 @@ struct AttentionShape {
   bool causal = false, hasBias = false, isGradient = false;
 };
 
-/// Whether attention on elements of this type, and its gradient, is one call on the target (cpu or
-/// cuda).
-bool isLibraryAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
+/// Whether attention on elements of this type, and its gradient, is one call on the target.
+bool isLibraryAttention(Target target, Type element, const AttentionShape &shape);
 /// The same for an operation; false where it is neither attention nor its gradient.
-bool isLibraryAttention(llvm::StringRef target, Operation *op);
+bool isLibraryAttention(Target target, Operation *op);
 /// Whether attention that the library has not is written as products of our own on the target,
 /// where a model has its products: a triangle on GPUs, which need not read a mask.
-bool expandsAttention(llvm::StringRef target, Type element, const AttentionShape &shape);
+bool expandsAttention(Target target, Type element, const AttentionShape &shape);
 /// How many rows of queries products of attention, or its gradient, take at once: all, or of long
 /// triangles on GPUs so many that keys which no row of them sees are left out.
-int64_t attentionRowsAtOnce(llvm::StringRef target, Operation *op);
+int64_t attentionRowsAtOnce(Target target, Operation *op);
 /// A row is hidden whole where the logarithm of its sum is below this, as far as gradients go: no
 /// score is as low, and the sum could no longer tell how many elements there are.
 constexpr double kHiddenRow = -0x1p17;
 /// Whether a row all of whose biases are -inf is zero in that call. Elsewhere biases are bounded
 /// (autopar-bound-attention-bias), and such a row is the mean of its values.
-bool clearsHiddenRows(llvm::StringRef target);
+bool clearsHiddenRows(Target target);
 
 } // namespace mlir::autopar

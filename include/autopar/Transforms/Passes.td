@@ -210,7 +210,7 @@ def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
     Option<"mode", "mode", "std::string", "\"auto\"", "auto, fused or products">,
-    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
     Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16 or fp16">,
   ];
 }
@@ -235,7 +235,7 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
     Option<"mode", "mode", "std::string", "\"products\"", "auto, fused or products">,
-    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
     Option<"rows", "rows", "int64_t", "0", "rows of causal queries at once; 0: as many as pay on the target">,
   ];
 }
@@ -331,7 +331,7 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
     Option<"mode", "mode", "std::string", "\"kernels\"", "auto or kernels">,
-    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
   ];
 }
 
@@ -354,7 +354,7 @@ def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp">
     ```
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu\"", "cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "cpu or cuda">,
     Option<"activations", "activations", "std::string", "\"auto\"",
            "auto: a product takes the gradient behind it where the library can; kernels: never">,
   ];
@@ -626,7 +626,7 @@ def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
-    Option<"target", "target", "std::string", "\"cpu\"", "who runs the program: cpu or cuda">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
   ];
 }
 

@@ -25,7 +25,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
     : function(function), module(function->getParentOfType<ModuleOp>()), options(options),
       kernels(kernels), symbols(module), declarations(function.getContext()),
       loadBuilder(function.getContext()), stepBuilder(function.getContext()) {
-  if (options.target == KernelTarget::Cuda) {
+  if (options.target == Target::Cuda) {
     this->options.packWeights = false;
     this->options.channelBlock = 1;
   }
@@ -397,8 +397,8 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
                                   << ranks.size() - 1 << ", each on one of them";
   for (auto &[rank, program] : ranks)
     program->createRankTable(builder, meshes, rank);
-  if (options.target == KernelTarget::Cuda)
-    module->setAttr(kTargetAttribute, builder.getStringAttr("cuda"));
+  if (options.target == Target::Cuda)
+    module->setAttr(kTargetAttribute, builder.getStringAttr(nameOf(options.target)));
   for (auto origin : llvm::make_early_inc_range(module.getOps<OriginOp>()))
     origin.erase();
   return success();
@@ -412,12 +412,7 @@ struct AutoParToExecPass : autopar::impl::AutoParToExecPassBase<AutoParToExecPas
     options.threads = threads;
     options.packWeights = packWeights;
     options.channelBlock = channelBlock;
-    std::optional<KernelTarget> who = kernelTargetFromName(target);
-    if (!who) {
-      getOperation().emitError() << "unknown target \"" << target << "\"; expected cpu or cuda";
-      return signalPassFailure();
-    }
-    options.target = *who;
+    options.target = target;
     std::optional<ConvolutionMode> mode = convolutionModeFromName(convolutions);
     if (!mode) {
       getOperation().emitError() << "convolutions: expected auto or kernels, got \"" << convolutions

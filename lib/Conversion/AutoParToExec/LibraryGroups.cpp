@@ -6,9 +6,9 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-bool mlir::autopar::libraryKnows(Type elementType, KernelTarget target) {
+bool mlir::autopar::libraryKnows(Type elementType, Target target) {
   return elementType.isF32() || elementType.isBF16() ||
-         (elementType.isF16() && target == KernelTarget::Cuda);
+         (elementType.isF16() && target == Target::Cuda);
 }
 
 /// The value of a constant that is the same everywhere, looked at through broadcasts and reshapes.
@@ -82,10 +82,9 @@ public:
 class TailMatcher {
 public:
   /// cuBLASLt has no exact GELU.
-  TailMatcher(Dissection &dissection, Value product, ArrayRef<int64_t> biasDims,
-              KernelTarget target)
+  TailMatcher(Dissection &dissection, Value product, ArrayRef<int64_t> biasDims, Target target)
       : dissection(dissection), biasDims(biasDims), current(product),
-        hasExactGelu(target == KernelTarget::Cpu) {}
+        hasExactGelu(target == Target::Cpu) {}
 
   void match() {
     while (current.hasOneUse() && tail.epilogue == exec::Epilogue::None &&

@@ -123,7 +123,7 @@ private:
     outputs.push_back(view.buffer);
     operands.push_back(stridedAttr(typeOf(result), view));
   }
-  bool isForCuda() const { return program.settings().target == KernelTarget::Cuda; }
+  bool isForCuda() const { return program.settings().target == Target::Cuda; }
   bool isWritable(RankedTensorType type, ArrayRef<int64_t> strides) const {
     return hasContiguousRows(type, strides) && (!isForCuda() || hasAlignedRows(type, strides));
   }

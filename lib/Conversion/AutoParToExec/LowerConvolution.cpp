@@ -12,19 +12,18 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 bool mlir::autopar::libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
-  if (program.settings().target == KernelTarget::Cuda)
+  if (program.settings().target == Target::Cuda)
     return program.settings().convolutions == ConvolutionMode::Automatic && isCudnnConvolution(op);
   auto isPositive = [](int64_t value) { return value >= 0; };
-  return libraryKnows(op.getType().getElementType(), KernelTarget::Cpu) &&
-         op.getType().getRank() <= 5 && op.getType().getNumElements() > 0 &&
-         op.getInput().getType().getNumElements() > 0 &&
+  return libraryKnows(op.getType().getElementType(), Target::Cpu) && op.getType().getRank() <= 5 &&
+         op.getType().getNumElements() > 0 && op.getInput().getType().getNumElements() > 0 &&
          op.getFilter().getType().getNumElements() > 0 &&
          llvm::all_of(op.getInputDilation(), [](int64_t dilation) { return dilation == 1; }) &&
          llvm::all_of(op.getPadBegin(), isPositive) && llvm::all_of(op.getPadEnd(), isPositive);
 }
 
 bool mlir::autopar::libraryTakesTail(ProgramBuilder &program, ConvolutionOp op) {
-  return program.settings().target == KernelTarget::Cpu && libraryTakes(program, op);
+  return program.settings().target == Target::Cpu && libraryTakes(program, op);
 }
 
 namespace {
@@ -178,7 +177,7 @@ static LogicalResult callCudnn(ProgramBuilder &program, Op op, exec::Convolution
 }
 
 LogicalResult mlir::autopar::lowerConvolutionGradient(ProgramBuilder &program, Operation *op) {
-  if (program.settings().target == KernelTarget::Cpu || !isCudnnConvolution(op))
+  if (program.settings().target == Target::Cpu || !isCudnnConvolution(op))
     return op->emitOpError("has no library call: run autopar-expand-convolution-gradients first");
   if (auto gradient = dyn_cast<ConvolutionInputGradOp>(op))
     return callCudnn(program, gradient, exec::ConvolutionKind::InputGradient, gradient.getResult());
@@ -189,12 +188,12 @@ LogicalResult mlir::autopar::lowerConvolutionGradient(ProgramBuilder &program, O
 LogicalResult mlir::autopar::lowerConvolution(ProgramBuilder &program, ConvolutionOp op,
                                               const LibraryTail &tail, Value output) {
   if (libraryTakes(program, op))
-    return program.settings().target == KernelTarget::Cpu
+    return program.settings().target == Target::Cpu
                ? callLibrary(program, op, tail, output)
                : callCudnn(program, op, exec::ConvolutionKind::Forward, output);
   if (!tail.isEmpty())
     return op.emitOpError("cannot be lowered with an epilogue for this element type");
-  if (program.settings().target == KernelTarget::Cpu)
+  if (program.settings().target == Target::Cpu)
     return lowerConvolutionAsLoops(program, op);
   FailureOr<Value> input = program.rowMajorBuffer(op.getInput()),
                    filter = program.rowMajorBuffer(op.getFilter());

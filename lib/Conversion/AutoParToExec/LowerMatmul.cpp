@@ -249,7 +249,7 @@ static Value packedOperand(ProgramBuilder &program, DotGeneralOp op, Value weigh
 /// Bytes that the library may write on while it computes the product.
 static FailureOr<int64_t> workspace(ProgramBuilder &program, DotGeneralOp op,
                                     exec::MatmulGeometryAttr geometry) {
-  if (program.settings().target == KernelTarget::Cuda) {
+  if (program.settings().target == Target::Cuda) {
     // For partial sums in f32 of up to 16 parts of the contracted dimension.
     constexpr int64_t most = int64_t{32} << 20;
     int64_t bytes = llvm::alignTo(64 * op.getType().getNumElements(),

@@ -238,7 +238,7 @@ LogicalResult lowerCollective(ProgramBuilder &program, Operation *op);
 /// A send or a receive.
 LogicalResult lowerMessage(ProgramBuilder &program, Operation *op);
 /// Whether the library of the target has products with results of this type.
-bool libraryKnows(Type elementType, KernelTarget target);
+bool libraryKnows(Type elementType, Target target);
 
 /// Groups of world ranks, for one rank: the ranks that differ from it on `axes` only, ordered
 /// row-major over `axes`.

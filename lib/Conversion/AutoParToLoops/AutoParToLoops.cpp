@@ -34,11 +34,6 @@ struct AutoParToLoopsPass : public mlir::autopar::impl::AutoParToLoopsPassBase<A
   using Base::Base;
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    std::optional<KernelTarget> who = kernelTargetFromName(target);
-    if (!who) {
-      module.emitError() << "unknown target \"" << target << "\"; expected cpu or cuda";
-      return signalPassFailure();
-    }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     auto kernels = ModuleOp::create(builder, module.getLoc(), StringRef("kernels"));
@@ -49,7 +44,7 @@ struct AutoParToLoopsPass : public mlir::autopar::impl::AutoParToLoopsPassBase<A
           return isa<GroupOp>(op) ? WalkResult::skip() : WalkResult::advance();
         std::string name = function.getName().str() + "_" + std::to_string(count++);
         int64_t extent = 0;
-        FailureOr<func::FuncOp> kernel = emitKernel(op, kernels, name, extent, {}, *who);
+        FailureOr<func::FuncOp> kernel = emitKernel(op, kernels, name, extent, {}, target);
         if (failed(kernel))
           return WalkResult::interrupt();
         (*kernel)->setAttr("autopar.extent", builder.getI64IntegerAttr(extent));

@@ -16,26 +16,18 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-std::optional<KernelTarget> autopar::kernelTargetFromName(StringRef name) {
-  if (name == "cpu")
-    return KernelTarget::Cpu;
-  if (name == "cuda")
-    return KernelTarget::Cuda;
-  return std::nullopt;
-}
-
 static MemRefType bufferType(Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   return MemRefType::get({type.getNumElements()}, getStorageType(type.getElementType()));
 }
 
 static func::FuncOp createFunction(const GroupBody &body, ModuleOp kernels, StringRef name,
-                                   KernelTarget target) {
+                                   Target target) {
   OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
   SmallVector<Type> types;
   for (Value value : llvm::concat<const Value>(body.inputs, body.outputs))
     types.push_back(bufferType(value));
-  if (target == KernelTarget::Cpu)
+  if (target == Target::Cpu)
     types.append(2, builder.getIndexType()); // begin, end
   auto function = func::FuncOp::create(builder, body.anchor->getLoc(), name,
                                        builder.getFunctionType(types, {}));
@@ -51,10 +43,10 @@ static void setGrid(func::FuncOp function, GpuGrid grid) {
 
 /// Elements that one iteration of a kernel with its own loops takes, where that is open: a vector
 /// loop on a CPU, one per thread on a GPU.
-static int64_t grainOf(KernelTarget target) { return target == KernelTarget::Cpu ? 256 : 1; }
+static int64_t grainOf(Target target) { return target == Target::Cpu ? 256 : 1; }
 
 static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp function,
-                                  ArrayRef<int64_t> inPlace, KernelTarget target) {
+                                  ArrayRef<int64_t> inPlace, Target target) {
   Block &entry = function.getBody().front();
   OpBuilder builder = OpBuilder::atBlockEnd(&entry);
   size_t inputs = op->getNumOperands(), outputs = op->getNumResults();
@@ -65,7 +57,7 @@ static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp fun
   for (auto [output, input] : llvm::enumerate(inPlace))
     if (input >= 0)
       results[output] = arguments[input];
-  if (target == KernelTarget::Cpu) {
+  if (target == Target::Cpu) {
     op.emitKernel(builder, arguments.take_front(inputs), results, arguments[inputs + outputs],
                   arguments[inputs + outputs + 1], grain);
   } else if (SmallVector<int64_t> own =
@@ -91,7 +83,7 @@ static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp fun
 
 static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan,
                                    func::FuncOp function, ArrayRef<int64_t> inPlace,
-                                   KernelTarget target) {
+                                   Target target) {
   Block &entry = function.getBody().front();
   ValueRange arguments = entry.getArguments();
   size_t inputs = body.inputs.size(), outputs = body.outputs.size();
@@ -103,7 +95,7 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
   OpBuilder bufferBuilder(marker.getDefiningOp());
   KernelFrame kernel{bufferBuilder, end, Value(), Value(),
                      llvm::to_vector_of<Value>(arguments.slice(inputs, outputs))};
-  if (target == KernelTarget::Cpu) {
+  if (target == Target::Cpu) {
     kernel.begin = arguments[inputs + outputs];
     kernel.end = arguments[inputs + outputs + 1];
   }
@@ -112,7 +104,7 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
     if (input >= 0)
       kernel.outputs[output] = arguments[input];
   ElementEmitter emitter(body, plan, arguments.take_front(inputs));
-  if (target == KernelTarget::Cuda) {
+  if (target == Target::Cuda) {
     GpuGrid grid = plan.rows           ? emitGpuRows(kernel, emitter)
                    : plan.tileLoop < 0 ? emitGpuPointwise(kernel, emitter)
                                        : emitGpuTransposes(kernel, emitter);
@@ -129,7 +121,7 @@ static int64_t emitElementLowering(const GroupBody &body, const KernelPlan &plan
 
 FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kernels, StringRef name,
                                             int64_t &extent, ArrayRef<int64_t> inPlace,
-                                            KernelTarget target) {
+                                            Target target) {
   GroupBody body = GroupBody::of(groupOrOp);
   if (auto lowering = dyn_cast<KernelLoweringOpInterface>(groupOrOp)) {
     func::FuncOp function = createFunction(body, kernels, name, target);
