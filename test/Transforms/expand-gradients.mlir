@@ -2,7 +2,6 @@
 // RUN: autopar-opt %s --autopar-expand-gradients=target=cuda | FileCheck %s --check-prefix=CUDA
 // RUN: not autopar-opt %s --autopar-expand-gradients=activations=some 2>&1 | FileCheck %s --check-prefix=MODE
 // RUN: not autopar-opt %s --autopar-expand-gradients="target=tpu" 2>&1 | FileCheck %s --check-prefix=TARGET
-
 // TARGET: unknown target "tpu"; expected cpu or cuda
 // MODE: unknown mode "some"; expected auto or kernels
 // What takes a gradient's place has its name and phase; constants of one number are one.
