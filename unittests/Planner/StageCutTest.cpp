@@ -3,7 +3,7 @@
 // says of memory that does not suffice; and its time at 128 layers and 50 stages.
 #include "autopar/Planner/StageCut.h"
 
-#include <chrono>
+#include <ctime>
 #include <limits>
 #include <random>
 
@@ -179,13 +179,14 @@ StageCutProblem chain(int layers, int devices, int largest, int64_t memory, int6
   return problem;
 }
 
+/// Of the processor, which does not grow when others use it too.
 double seconds(const StageCutProblem &problem, size_t &stages) {
-  auto start = std::chrono::steady_clock::now();
+  std::clock_t start = std::clock();
   Result<StageCut> cut = cutStages(problem);
   EXPECT_TRUE(cut.isOk());
   stages = cut->stages.size();
   EXPECT_EQ(cut->missingBytes, 0);
-  double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double taken = double(std::clock() - start) / CLOCKS_PER_SEC;
   std::printf("%d layers, %d devices, %zu sub-meshes: %zu stages, %lld programs, %.4f s\n",
               problem.layers, problem.devices[0], problem.subMeshes.size(), stages,
               static_cast<long long>(cut->programs), taken);
@@ -203,8 +204,8 @@ TEST(StageCut, ManyLayersInATenthOfASecond) {
   // Memory that binds at the first stages, which hold most micro-batches.
   best = std::max(best, seconds(chain(128, 50, 1, 1700, 512), stages));
   EXPECT_LT(best, 0.1);
-  // Sub-meshes of 1, 2, 4 and 8 devices: a tenth of a second alone on a core, more beside builds.
-  EXPECT_LT(seconds(chain(128, 64, 8, 1200, 256), stages), 1.0);
+  // Sub-meshes of 1, 2, 4 and 8 devices.
+  EXPECT_LT(seconds(chain(128, 64, 8, 1200, 256), stages), 0.5);
 }
 
 TEST(StageCut, MissingMemoryIsWhatItTakes) {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -134,11 +135,30 @@ protected:
                         "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port}));
     return children;
   }
+  std::vector<std::unique_ptr<Child>> startEndless(int32_t ranks, Words more = {}) {
+    std::filesystem::remove(metrics);
+    more.insert(more.end(), {"--steps", "100000000", "--metrics", metrics});
+    return startTcp(ranks, command(ranks, "out", more));
+  }
+  /// Returns once all ranks are in the midst of steps.
+  ::testing::AssertionResult awaitSteps(const std::vector<std::unique_ptr<Child>> &children) {
+    for (auto end = Clock::now() + std::chrono::seconds(60); Clock::now() < end;) {
+      for (auto &child : children)
+        if (child->wait(0) != -1000)
+          return ::testing::AssertionFailure() << "a rank ended: " << child->output();
+      std::error_code none;
+      if (std::filesystem::file_size(metrics, none) > 0 && !none)
+        return ::testing::AssertionSuccess();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return ::testing::AssertionFailure() << "no step within 60 s: " << children[0]->output();
+  }
   std::vector<uint8_t> result(const std::string &out) const {
     return readBytes(folder + "/" + out + "/y.npy");
   }
 
 private:
+  std::string metrics = folder + "/metrics.jsonl";
   int logs = 0;
 };
 
@@ -269,10 +289,8 @@ TEST_F(LaunchTest, MismatchesAreRefusedInSeconds) {
 
 TEST_F(LaunchTest, SurvivorsNameTheKilledRank) {
   for (int32_t victim : {0, 1, 3}) {
-    auto children = startTcp(4, command(4, "out", {"--steps", "100000000"}));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    for (auto &child : children)
-      ASSERT_EQ(child->wait(0), -1000) << child->output();
+    auto children = startEndless(4);
+    ASSERT_TRUE(awaitSteps(children));
     kill(children[size_t(victim)]->pid, SIGKILL);
     auto begin = Clock::now();
     for (int32_t rank = 0; rank < 4; ++rank) {
@@ -287,8 +305,8 @@ TEST_F(LaunchTest, SurvivorsNameTheKilledRank) {
 }
 
 TEST_F(LaunchTest, SurvivorsNameTheStoppedRank) {
-  auto children = startTcp(2, command(2, "out", {"--steps", "100000000", "--hang-timeout", "2"}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  auto children = startEndless(2, {"--hang-timeout", "2"});
+  ASSERT_TRUE(awaitSteps(children));
   kill(children[1]->pid, SIGSTOP);
   EXPECT_EQ(children[0]->wait(10), 75);
   EXPECT_NE(children[0]->output().find("rank 1"), std::string::npos) << children[0]->output();
