@@ -35,11 +35,11 @@ function(autopar_tool name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT commands)
 endfunction()
 
-# autopar_unittest(NAME src... [LINK libs...]): a gtest program known to ctest.
+# autopar_unittest(NAME src... [LINK libs...]): a gtest program known to ctest, whose tests have a time limit each.
 function(autopar_unittest name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/unittests)
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} AutoParTestMain)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
