@@ -29,7 +29,7 @@ TEST(RefusedNodes, Indexing) {
       {"Pad f[4] i{-3,-3}", "pads cut more than dimension 0 holds"},
       {"Pad f[4] i{1,1} mode='mirror'",
        "attribute 'mode' must be constant, edge, reflect or wrap, not 'mirror'"},
-      {"Pad f[4]", "has 1 inputs, expected 2 to 4"},
+      {"Pad f[4]", "has 1 input, expected 2 to 4"},
       {"Pad f[4] i{1}", "needs 2 pads, has 1"},
       {"Pad f[4] i{1,1} f{1.0,2.0}", "input 2 'x2' must be one element of the type of input 0"},
       {"CenterCropPad f[4,4] i{2}", "needs one extent per axis"},
@@ -208,22 +208,24 @@ TEST(RefusedNodes, Sequences) {
       {"SplitToSequence f[4] i{1,2}", "split [1, 2] does not fit extent 4"},
       {"SplitToSequence f[2000000] i=1", "makes a sequence of more than 1048576"},
       {"ConcatFromSequence f[3] axis=0", "input 0 'x0' must be a sequence"},
-      {"SequenceConstruct", "has 0 inputs, expected 1 to any number"},
-      {"OptionalGetElement", "has 0 inputs, expected 1 to 1"},
+      {"SequenceConstruct", "has 0 inputs, expected 1 or more"},
+      {"OptionalGetElement", "has 0 inputs, expected 1"},
   });
 }
 
 TEST(RefusedNodes, Shapes) {
   expectRefusals({
       {"Reshape f[4] i{0,0}", "shape copies dimension 1, which the input does not have"},
-      {"Reshape f[4]", "has 1 inputs, expected 2 to 2"},
-      {"Reshape f[4] i{-1,-1}", "shape [-1, -1] is no shape"},
-      {"Reshape f[4] i{-2,2}", "shape [-2, 2] is no shape"},
+      {"Reshape f[4]", "has 1 input, expected 2"},
+      {"Reshape f[4] i{-1,-1}",
+       "shape [-1, -1] is no shape: expected extents of at least 0, and at most one -1"},
+      {"Reshape f[4] i{-2,2}",
+       "shape [-2, 2] is no shape: expected extents of at least 0, and at most one -1"},
       {"Reshape f[4] i{3}", "shape [3] does not fit input of shape [4]"},
       {"Reshape f[4] i{3,-1}", "shape [3, -1] does not fit input of shape [4]"},
       {"Reshape f[4] i{4294967296,4294967296}", "shape [4294967296, 4294967296] is too large"},
       {"Flatten f[4] axis=3", "axis 3 is out of range for rank 1"},
-      {"Unsqueeze f[4]", "has 1 inputs, expected 2 to 2"},
+      {"Unsqueeze f[4]", "has 1 input, expected 2"},
       {"Unsqueeze f[4] @11", "has no axes"},
       {"Reshape f[4] @1", "has no shape"},
       {"Transpose f[4,2] perm=[0]", "attribute 'perm' must have 2 entries"},
@@ -233,6 +235,8 @@ TEST(RefusedNodes, Shapes) {
       {"Tile f[4] i{4611686018427387904}", "repetition of shape [4] is too large"},
       {"Concat f[4] f[4]", "attribute 'axis' is missing"},
       {"Concat f[4] f[4,2] axis=0", "operands of concat have ranks 1 and 2"},
+      {"Concat f[2,3] f[3,3] axis=1",
+       "operands [2, 3] and [3, 3] of concat differ in more than dimension 1"},
       {"Split f[4] num_outputs=2 i{1,2} >2", "split [1, 2] does not divide extent 4 into 2"},
       {"Split f[4] axis=0 >3 @13", "extent 4 does not split evenly into 3; only from operator set "
                                    "18 on may the last part be smaller"},
@@ -274,8 +278,7 @@ TEST(RefusedNodes, Signals) {
 
 TEST(RefusedNodes, Training) {
   expectRefusals({
-      {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3]",
-       "has 3 inputs, expected 5 to any number"},
+      {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3]", "has 3 inputs, expected 5 or more"},
       {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3] f[3] f[3] f[3]",
        "needs 3 inputs per tensor after rate and step"},
       {"ai.onnx.preview.training::Adagrad f=0.1 i=1 f[3] f[4] f[3] >2",

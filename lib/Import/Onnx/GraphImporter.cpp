@@ -271,11 +271,13 @@ LogicalResult GraphImporter::checkNode(Node &node, const OperatorEntry &entry) {
   int given = node.proto.input_size();
   while (given > 0 && node.proto.input(given - 1).empty())
     --given;
-  if (given < entry.arity.least || (entry.arity.most >= 0 && given > entry.arity.most))
-    return node.error(llvm::formatv("has {0} inputs, expected {1} to {2}", given, entry.arity.least,
-                                    entry.arity.most < 0 ? std::string("any number")
-                                                         : std::to_string(entry.arity.most))
-                          .str());
+  auto [least, most] = entry.arity;
+  if (given < least || (most >= 0 && given > most))
+    return node.error("has " + Twine(given) + (given == 1 ? " input" : " inputs") + ", expected " +
+                      Twine(least) +
+                      (most == least ? Twine()
+                       : most < 0    ? Twine(" or more")
+                                     : " to " + Twine(most)));
   for (int i = 0; i < entry.arity.least; ++i)
     if (!node.hasInput(i))
       return node.inputError(i, "is missing");

@@ -40,7 +40,8 @@ static LogicalResult importReshape(Node &node) {
       extent = input.getDimSize(i);
     }
     if (extent < -1 || (extent == -1 && open >= 0))
-      return node.error("shape " + printShape(**given) + " is no shape");
+      return node.error("shape " + printShape(**given) +
+                        " is no shape: expected extents of at least 0, and at most one -1");
     if (extent == -1)
       open = static_cast<int64_t>(i);
     else if (__builtin_mul_overflow(known, extent, &known))

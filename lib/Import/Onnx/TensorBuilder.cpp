@@ -324,7 +324,14 @@ Value TensorBuilder::concat(ArrayRef<Value> inputs, int64_t dim) {
       (void)fail("operands of concat differ in element type");
       return inputs.front();
     }
-    extent += typeOf(input).getDimSize(dim);
+    shape[dim] = typeOf(input).getDimSize(dim);
+    extent += shape[dim];
+    if (shapeOf(input) != ArrayRef<int64_t>(shape)) {
+      (void)fail("operands " + printShape(shapeOf(inputs.front())) + " and " +
+                 printShape(shapeOf(input)) + " of concat differ in more than dimension " +
+                 Twine(dim));
+      return inputs.front();
+    }
   }
   shape[dim] = extent;
   return create<ConcatOp>(type(shape, elementOf(inputs.front())), inputs, dim);
