@@ -215,10 +215,10 @@ Status Reader::Image::takeSection(const TocEntry &entry, const SectionInfo &info
 Status Reader::Image::verifyMeaning() {
   std::vector<const Program *> all;
   for (size_t i = 0; i < programs.size(); ++i) {
-    AUTOPAR_RETURN_IF_ERROR(verifyProgram(programs[i], constants.size())
-                                .at("section PROGRAM of class " + std::to_string(i)));
-    AUTOPAR_RETURN_IF_ERROR(verifyKernels(programs[i], target, kernels[i])
-                                .at("section PROGRAM of class " + std::to_string(i)));
+    std::string section = "section PROGRAM of class " + std::to_string(i);
+    AUTOPAR_RETURN_IF_ERROR(verifyProgram(programs[i], constants.size()).at(section));
+    AUTOPAR_RETURN_IF_ERROR(verifyNames(programs[i]).at(section));
+    AUTOPAR_RETURN_IF_ERROR(verifyKernels(programs[i], target, kernels[i]).at(section));
     all.push_back(&programs[i]);
   }
   return verifyRanks(ranks, all).at("section RANKS");

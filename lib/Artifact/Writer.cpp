@@ -35,6 +35,7 @@ Status verifyContents(const Contents &contents) {
     const RankClass &rankClass = contents.classes[i];
     AUTOPAR_RETURN_IF_ERROR(verifyProgram(rankClass.program, contents.constants.size())
                                 .at("class " + std::to_string(i)));
+    AUTOPAR_RETURN_IF_ERROR(verifyNames(rankClass.program).at("class " + std::to_string(i)));
     std::vector<uint8_t> ptx = terminated(rankClass.ptx);
     AUTOPAR_RETURN_IF_ERROR(
         verifyKernels(rankClass.program, contents.target, {rankClass.kernels, ptx, rankClass.cubin})

@@ -13,6 +13,7 @@
 
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Base/OutputFile.h"
+#include "autopar/Base/Utf8.h"
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -353,7 +354,7 @@ private:
 
   /// What people look at.
   Status writePictures(const ::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
-    ::autopar::ReportInput input{llvm::sys::path::filename(options.input).str(),
+    ::autopar::ReportInput input{::autopar::escapedToUtf8(llvm::sys::path::filename(options.input)),
                                  static_cast<bool>(options.train),
                                  samples,
                                  tokens,

@@ -7,6 +7,7 @@
 #include "SearchConstraints.h"
 #include "ShardingProblem.h"
 #include "StagePhases.h"
+#include "autopar/Base/Utf8.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Planner/RandomChoice.h"
 #include "autopar/Planner/SearchEngine.h"
@@ -36,7 +37,7 @@ static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
   for (StringRef part : parts) {
     auto [name, size] = part.split('=');
     int64_t extent;
-    if (name.empty() || size.getAsInteger(10, extent) || extent < 1)
+    if (name.empty() || !::autopar::isUtf8(name) || size.getAsInteger(10, extent) || extent < 1)
       return op->emitError() << "mesh \"" << text << "\": expected name=size, got \"" << part
                              << "\"";
     axes.push_back({name.str(), extent});

@@ -21,8 +21,8 @@ module {
 // -----
 
 module {
-  autopar.mesh @mesh ["t" = 2147483647]
-  // expected-error@+1 {{'func.func' op mesh 'mesh': 2147483647 ranks are more than the 2 devices of the cluster}}
+  autopar.mesh @mesh ["t" = 262144]
+  // expected-error@+1 {{'func.func' op mesh 'mesh': 262144 ranks are more than the 2 devices of the cluster}}
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
   }

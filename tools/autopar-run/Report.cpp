@@ -2,6 +2,8 @@
 // Verification, dry run, benchmark line and profile table.
 #include "Report.h"
 
+#include "autopar/Base/Utf8.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -126,7 +128,7 @@ void reportBenchmark(const runtime::Session &session, const std::vector<double> 
     planned += memory.arenaBytes[0] + memory.arenaBytes[1] + memory.unplannedBytes;
   std::vector<double> sorted = stepMs;
   std::sort(sorted.begin(), sorted.end());
-  ordered_json line = {{"artifact", session.reader().path()},
+  ordered_json line = {{"artifact", escapedToUtf8(session.reader().path())},
                        {"ranks", session.reader().worldSize()},
                        {"threads_per_rank", session.threads()},
                        {"planned_bytes", planned},

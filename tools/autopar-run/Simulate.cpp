@@ -2,6 +2,7 @@
 #include "Simulate.h"
 
 #include "Report.h"
+#include "autopar/Base/Utf8.h"
 #include "autopar/Cost/ProfileDatabase.h"
 #include "autopar/Runtime/Simulation.h"
 
@@ -64,7 +65,7 @@ void printJson(const Simulation &simulation, const std::vector<int64_t> &stepNs,
   }
   for (int64_t ns : stepNs)
     steps.push_back(double(ns) / 1e6);
-  std::puts(ordered_json{{"artifact", simulation.reader().path()},
+  std::puts(ordered_json{{"artifact", escapedToUtf8(simulation.reader().path())},
                          {"cluster", simulation.cluster().name},
                          {"step_ms", steps},
                          {"instructions", simulation.instructions()},

@@ -6,6 +6,7 @@
 #include "Inputs.h"
 #include "Metrics.h"
 #include "ProgressLine.h"
+#include "autopar/Base/Utf8.h"
 #include "autopar/Runtime/Checkpoint.h"
 
 #include <algorithm>
@@ -196,7 +197,7 @@ Result<std::optional<runtime::LoadedCheckpoint>> Run::loadCheckpoint() {
 void Run::remarkOnData(const runtime::LoadedCheckpoint &loaded) const {
   auto written = loaded.info.notes.find("data");
   if (written != loaded.info.notes.end() && !written->second.empty() && !options.data.empty() &&
-      written->second != options.data)
+      written->second != escapedToUtf8(options.data))
     say("remark: it was written with --data " + written->second + "; step " +
         std::to_string(first) + " goes on with the samples that " + options.data + " has there");
 }
@@ -235,7 +236,7 @@ Status Run::save(int64_t step) {
   saved = step;
   AUTOPAR_RETURN_IF_ERROR(runtime::saveCheckpoint(
       session, options.checkpointFolder,
-      {step, {{"seed", std::to_string(options.seed)}, {"data", options.data}}}));
+      {step, {{"seed", std::to_string(options.seed)}, {"data", escapedToUtf8(options.data)}}}));
   return isRoot && options.keptCheckpoints > 0
              ? runtime::keepNewestCheckpoints(options.checkpointFolder, options.keptCheckpoints)
              : Status::ok();

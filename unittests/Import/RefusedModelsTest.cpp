@@ -36,6 +36,14 @@ std::string errorOf(const std::string &graph, const std::string &more = "") {
   return errorOfModel(header + more + "graph { name: 'g' " + x + graph + " }");
 }
 
+TEST(RefusedModels, TextsThatAreNotUtf8) {
+  std::string error = errorOf(R"(node { op_type: 'Relu' name: 'fc\377' input: 'x' output: 'y' })");
+  EXPECT_NE(error.find(R"(is no ONNX model: graph.node[0].name is "fc\xff", which is not UTF-8; )"
+                       "export the model with another name"),
+            std::string::npos)
+      << error;
+}
+
 TEST(RefusedModels, Files) {
   Folder folder;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);

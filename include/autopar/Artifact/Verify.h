@@ -17,6 +17,9 @@ namespace autopar::artifact {
 /// BadInput names the entity ("entry step, instruction 4 (h.0/attn/dot): ...").
 Status verifyProgram(const Program &program, uint64_t constantsBytes);
 
+/// Whether all names are UTF-8, as the JSON is that they go into.
+Status verifyNames(const Program &program);
+
 /// The compiled kernels of a rank class as they stand in the file; empty where there are none.
 struct CompiledKernels {
   std::span<const uint8_t> object; ///< x86-64

@@ -5,6 +5,7 @@
 #include "Proto.h"
 #include "WireFormat.h"
 
+#include "autopar/Base/Utf8.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,6 +25,38 @@ using namespace mlir::autopar;
 /// Raw data above this size stays in the file: all of it, so that every raw tensor has a place to
 /// be read from.
 static constexpr size_t inlineBytes = 0;
+
+/// The first text of the message that is not UTF-8, which protobuf demands of texts but checks in
+/// part of its versions only, and where it stands: "graph.node[3].name"; empty if there is none.
+static std::string findBrokenText(const google::protobuf::Message &message, std::string &text) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection *reflection = message.GetReflection();
+  std::vector<const FieldDescriptor *> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor *field : fields) {
+    bool isMessage = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    if (!isMessage && field->type() != FieldDescriptor::TYPE_STRING)
+      continue;
+    bool isList = field->is_repeated();
+    for (int i = 0, count = isList ? reflection->FieldSize(message, field) : 1; i < count; ++i) {
+      std::string place = field->name() + (isList ? "[" + std::to_string(i) + "]" : "");
+      if (isMessage) {
+        std::string inside =
+            findBrokenText(isList ? reflection->GetRepeatedMessage(message, field, i)
+                                  : reflection->GetMessage(message, field),
+                           text);
+        if (!inside.empty())
+          return place + "." + inside;
+        continue;
+      }
+      text = isList ? reflection->GetRepeatedString(message, field, i)
+                    : reflection->GetString(message, field);
+      if (!::autopar::isUtf8(text))
+        return place;
+    }
+  }
+  return "";
+}
 
 /// Parse errors are reported by us, with the file's name.
 static void silenceProtobuf() {
@@ -56,6 +89,11 @@ LogicalResult ModelFile::open(StringRef modelPath, Location location) {
     return emitError(location) << "'" << path << "' is no ONNX model: its fields do not parse";
   if (!proto->has_graph())
     return emitError(location) << "'" << path << "' is no ONNX model: it has no graph";
+  std::string text, place = findBrokenText(*proto, text);
+  if (!place.empty())
+    return emitError(location) << "'" << path << "' is no ONNX model: " << place << " is \""
+                               << ::autopar::escapedToUtf8(text)
+                               << "\", which is not UTF-8; export the model with another name";
   return success();
 }
 

@@ -135,12 +135,12 @@ func.func @f(%0: tensor<4xf32>) {
 
 // -----
 
-// expected-error @+1 {{'autopar.mesh' op expects at most 2147483647 ranks}}
+// expected-error @+1 {{'autopar.mesh' op expects at most 262144 ranks}}
 autopar.mesh @m ["a" = 2147483648]
 
 // -----
 
-// expected-error @+1 {{'autopar.mesh' op expects at most 2147483647 ranks}}
+// expected-error @+1 {{'autopar.mesh' op expects at most 262144 ranks}}
 autopar.mesh @m ["a" = 4294967296, "b" = 4294967296]
 
 // -----
@@ -163,3 +163,36 @@ func.func @f() attributes {autopar.stage_devices = [1]} {
 func.func @f() attributes {autopar.stage_meshes = 0 : i64} {
   return
 }
+
+// -----
+
+// expected-error @+1 {{'autopar.mesh' op expects names of axes in UTF-8, got "t\FF"}}
+autopar.mesh @m ["t\FF" = 2]
+
+// -----
+
+// expected-error @+1 {{'func.func' op expected 'autopar.name' to be UTF-8, got "x\FF"}}
+func.func @f(%0: tensor<4xf32> {autopar.name = "x\FF"}) {
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) {
+  // expected-error @+1 {{'autopar.unary' op expected 'autopar.id' to be UTF-8, got "\C3("}}
+  %r = autopar.unary exp %0 {autopar.id = "\C3("} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) {
+  // expected-error @+1 {{'autopar.carry' op attribute 'number' failed to satisfy constraint: 64-bit signless integer attribute whose value is non-negative whose maximum value is 2147483647}}
+  %r = autopar.carry 9223372036854775807 %0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op argument 0: sharding of 2 dimensions on a tensor of 1}}
+func.func private @declared(tensor<4xf32> {autopar.sharding = #autopar.sharding<@m, [{}, {}]>})

@@ -2,6 +2,7 @@
 // Registration of the dialect and verification of the attributes that it gives to other operations.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
+#include "autopar/Base/Utf8.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -49,10 +50,21 @@ static LogicalResult verifyStageDevices(Operation *op, Attribute value) {
                            << value;
 }
 
+/// Names go into plans, which are JSON.
+static LogicalResult verifyText(Operation *op, NamedAttribute attribute) {
+  auto text = dyn_cast<StringAttr>(attribute.getValue());
+  if (!text || ::autopar::isUtf8(text.getValue()))
+    return success();
+  return op->emitOpError() << "expected '" << attribute.getName().getValue()
+                           << "' to be UTF-8, got " << text;
+}
+
 LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if ((name == "autopar.id" || name == "autopar.group") && !isa<StringAttr>(attribute.getValue()))
     return op->emitOpError() << "expected '" << name << "' to be a string";
+  if (failed(verifyText(op, attribute)))
+    return failure();
   if (name == "autopar.stage_devices")
     return verifyStageDevices(op, attribute.getValue());
   if (name == "autopar.stage_meshes") {
@@ -72,11 +84,13 @@ LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttri
 
 LogicalResult AutoParDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
                                                        NamedAttribute attribute) {
+  if (failed(verifyText(op, attribute)))
+    return failure();
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || attribute.getName() != "autopar.sharding")
     return success();
   auto sharding = dyn_cast<ShardingAttr>(attribute.getValue());
-  auto type = dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
+  auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
   if (!sharding || !type)
     return op->emitOpError()
            << "argument " << argument

@@ -2,6 +2,7 @@
 // Meshes, groups and fences: verification, syntax, sharding rule.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
+#include "autopar/Base/Utf8.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -41,13 +42,16 @@ LogicalResult MeshOp::verify() {
   llvm::StringSet<> seen;
   if (getAxes().size() != getSizes().size())
     return emitOpError("expects one size per axis");
-  for (StringAttr axis : getAxes().getAsRange<StringAttr>())
+  for (StringAttr axis : getAxes().getAsRange<StringAttr>()) {
+    if (!::autopar::isUtf8(axis.getValue()))
+      return emitOpError() << "expects names of axes in UTF-8, got " << axis;
     if (!seen.insert(axis.getValue()).second)
       return emitOpError() << "axis " << axis << " is declared twice";
+  }
   for (int64_t size : getSizes())
     if (size < 1)
       return emitOpError("expects positive axis sizes");
-  constexpr int64_t mostRanks = std::numeric_limits<int32_t>::max();
+  constexpr int64_t mostRanks = int64_t(1) << 18; // as many devices as a cluster may have
   int64_t ranks = 1;
   for (int64_t size : getSizes()) {
     if (size > mostRanks / ranks)

@@ -47,16 +47,19 @@ def AutoPar_StackMicroBatchesOp : AutoPar_ValueOp<"stack_micro_batches"> {
   let hasVerifier = 1;
 }
 
+/// Says which value is handed on.
+def AutoPar_CarryNumber : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<2147483647>]>;
+
 def AutoPar_CarriedOp : AutoPar_Op<"carried", [Pure]> {
   let summary = "what the micro-batch before this one handed on; the identity in the first one";
-  let arguments = (ins I64Attr:$number, AutoPar_ReduceKindAttr:$kind);
+  let arguments = (ins AutoPar_CarryNumber:$number, AutoPar_ReduceKindAttr:$kind);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "`` $kind $number attr-dict `:` type($result)";
 }
 
 def AutoPar_CarryOp : AutoPar_Op<"carry", [Pure, SameOperandsAndResultType]> {
   let summary = "hands a value to the next micro-batch; the result is what the last one hands on";
-  let arguments = (ins I64Attr:$number, AutoPar_Tensor:$input);
+  let arguments = (ins AutoPar_CarryNumber:$number, AutoPar_Tensor:$input);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$number $input attr-dict `:` type($result)";
 }
