@@ -421,6 +421,10 @@ struct PartitionPass : mlir::autopar::impl::PartitionPassBase<PartitionPass> {
     func::FuncOp function = getOperation();
     if (function.isExternal())
       return;
+    if (!function.getBody().hasOneBlock()) {
+      function.emitOpError("has several blocks; expected one");
+      return signalPassFailure();
+    }
     FailureOr<StageMeshes> meshes = StageMeshes::of(function);
     if (failed(meshes))
       return signalPassFailure();

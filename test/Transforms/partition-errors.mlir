@@ -22,3 +22,17 @@ autopar.mesh @mesh ["t" = 2]
 func.func @main(%x: i64) {
   return
 }
+
+// -----
+
+autopar.mesh @mesh ["t" = 2]
+// expected-error @+1 {{'func.func' op has several blocks; expected one}}
+func.func @main(%x: tensor<8xf32>, %c: tensor<i1>) -> tensor<8xf32> {
+  %isOne = tensor.extract %c[] : tensor<i1>
+  cf.cond_br %isOne, ^one, ^other
+^one:
+  %0 = autopar.unary exp %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+^other:
+  return %x : tensor<8xf32>
+}

@@ -142,6 +142,11 @@ struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunches
       if (!program.getKernelsAttr())
         continue;
       auto own = getOperation().lookupSymbol<ModuleOp>(program.getKernelsAttr());
+      if (!own) {
+        program.emitOpError() << "names the kernels " << program.getKernelsAttr()
+                              << ", which are no module here";
+        return signalPassFailure();
+      }
       if (kernels != own) {
         known.clear();
         traits.clear();
@@ -206,8 +211,9 @@ private:
   std::optional<Launches::Candidate> candidateOf(exec::LaunchOp launch, bool isEvaluated,
                                                  LiveBytes &live, int64_t begin) {
     auto [known, isNew] = traits.try_emplace(launch.getKernel());
-    if (isNew)
-      known->second = traitsOf(kernels.lookupSymbol<func::FuncOp>(launch.getKernel()));
+    auto kernel = kernels.lookupSymbol<func::FuncOp>(launch.getKernel());
+    if (isNew && kernel)
+      known->second = traitsOf(kernel);
     auto isState = [&](Value output) {
       return states.contains(exec::rootOf(output).first) &&
              llvm::is_contained(launch.getInputs(), output);
