@@ -2,8 +2,11 @@
 #include "autopar/VirtualTime/VirtualClock.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace autopar {
+
+int64_t virtualNs(double us) { return std::llround(std::min(us * 1e3, double(kHorizonNs))); }
 
 void VirtualClock::wake(int64_t atNs, int32_t sleeper) {
   if (last.first != atNs) {

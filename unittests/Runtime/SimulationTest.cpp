@@ -281,6 +281,13 @@ protected:
     EXPECT_TRUE(reader.isOk()) << reader.status().message();
     return reader.take();
   }
+
+  /// What is said of a step of the sample on this cluster.
+  std::string refusal(const Cluster &cluster) {
+    auto simulation = Simulation::open(sample(4), cluster, false);
+    return simulation ? (*simulation)->runStep(0).status().message()
+                      : simulation.status().message();
+  }
 };
 
 } // namespace
@@ -322,6 +329,19 @@ TEST_F(SimulationTest, ASlowDeviceHoldsUpAll) {
   EXPECT_GT(*(*uneven)->runStep(0), *(*even)->runStep(0));
   EXPECT_EQ((*uneven)->ranks()[0].computeNs, (*even)->ranks()[0].computeNs);
   EXPECT_GT((*uneven)->ranks()[3].computeNs, (*even)->ranks()[3].computeNs);
+}
+
+TEST_F(SimulationTest, RefusesTimesThatNobodyWaitsFor) {
+  for (double us : {1e15, 9.2e18, 1e30}) {
+    Cluster slow = twoNodes();
+    slow.levels[0].link.latencyUs = slow.levels[1].link.latencyUs = us;
+    EXPECT_EQ(refusal(slow), "cluster \"two nodes\": a step takes longer than three years; check "
+                             "the rates, which are per second, and the latencies, which are in "
+                             "microseconds");
+    slow = twoNodes();
+    slow.deviceTypes[0].launchUs = us;
+    EXPECT_NE(refusal(slow).find("three years"), std::string::npos) << us;
+  }
 }
 
 TEST_F(SimulationTest, RefusesMoreRanksThanDevices) {

@@ -12,6 +12,12 @@
 
 namespace autopar {
 
+/// Three years: what would go on for longer is refused, so that no sum of times overflows.
+constexpr int64_t kHorizonNs = 100'000'000'000'000'000;
+
+/// Rounded; what takes longer than the horizon takes the horizon.
+int64_t virtualNs(double us);
+
 class VirtualClock : public Clock {
 public:
   int64_t nowNs() const override { return now; }

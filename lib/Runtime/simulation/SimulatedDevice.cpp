@@ -4,14 +4,13 @@
 #include "autopar/Cost/CostModel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace autopar::runtime {
 
 int64_t SimulatedThreads::occupy(int32_t rank, int64_t ns, VirtualClock &clock) {
   int64_t &free = freeNs[size_t(rank)];
-  free = std::max(free, clock.nowNs()) + ns;
+  free = std::min(std::max(free, clock.nowNs()) + ns, 2 * kHorizonNs);
   clock.wake(free, rank);
   return free;
 }
@@ -24,7 +23,7 @@ Result<int64_t> InstructionTimes::ns(const artifact::Instruction &instruction) {
       return Status::badInput("device type \"" + type.name +
                               "\": the program has tensors in host memory, and host_link is not "
                               "given");
-    return std::llround(hostCopyUs(double(copy->bytes), type.hostLink) * 1e3);
+    return virtualNs(hostCopyUs(double(copy->bytes), type.hostLink));
   }
   // The formula is as fast as a look.
   bool isLookedUp = !type.measured.list.empty();
@@ -34,7 +33,7 @@ Result<int64_t> InstructionTimes::ns(const artifact::Instruction &instruction) {
                               double(instruction.bytes), instruction.arithmetic, type);
   if (!us)
     return us.status();
-  int64_t ns = std::llround(*us * 1e3);
+  int64_t ns = virtualNs(*us);
   if (isLookedUp)
     known[&instruction] = ns;
   return ns;
@@ -49,7 +48,8 @@ Result<Token> SimulatedDevice::issue(const artifact::Instruction &instruction, i
   ++count;
   if (ns == 0)
     return Token{0};
-  busy[size_t(instruction.queue)] += ns;
+  int64_t &busyNs = busy[size_t(instruction.queue)];
+  busyNs = std::min(busyNs + ns, kHorizonNs);
   if (threads)
     return Token(threads->occupy(rank, ns, clock));
   int64_t end = clock.nowNs() + ns;

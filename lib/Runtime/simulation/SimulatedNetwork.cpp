@@ -8,8 +8,6 @@
 namespace autopar::runtime {
 namespace {
 
-int64_t nanoseconds(double us) { return std::llround(us * 1e3); }
-
 /// Permutes have tags of their own, below those of messages.
 int64_t permuteTag(int64_t number) { return -1 - number; }
 
@@ -154,7 +152,7 @@ Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &c
                             describe(meeting.kind, meeting.bytes));
   size_t operation = meeting.operation;
   if (++meeting.arrived == ranks) {
-    int64_t ns = nanoseconds(collectiveTimeUs(kindOf(call.kind), double(bytes), group.place));
+    int64_t ns = virtualNs(collectiveTimeUs(kindOf(call.kind), double(bytes), group.place));
     int64_t end = clock.nowNs() + ns;
     for (int32_t member : group.members)
       if (isAlone(member))
@@ -198,7 +196,7 @@ void SimulatedNetwork::beginNext(Channel &channel) {
 /// The bytes of the first message have arrived.
 void SimulatedNetwork::endFirst(Channel &channel) {
   Message &message = channel.messages.front();
-  channel.freeNs = clock.nowNs() + nanoseconds(message.time.latencyUs);
+  channel.freeNs = clock.nowNs() + virtualNs(message.time.latencyUs);
   for (size_t side = 0; side < message.ranks.size(); ++side)
     settle(message.operations[side], channel.freeNs, {message.ranks[side]});
   channel.messages.pop_front();
@@ -226,7 +224,7 @@ void SimulatedNetwork::sleep() {
   double end = links.nextEnd();
   int64_t next = std::numeric_limits<int64_t>::max();
   if (std::isfinite(end))
-    next = std::max<int64_t>(clock.nowNs(), std::llround(end));
+    next = std::max<int64_t>(clock.nowNs(), std::llround(std::min(end, 2. * kHorizonNs)));
   if (!turns.empty())
     next = std::min(next, turns.begin()->first);
   if (next == std::numeric_limits<int64_t>::max() || (wakesNs >= 0 && wakesNs <= next))
@@ -262,9 +260,8 @@ Status SimulatedNetwork::meet(size_t operation, int32_t rank, int32_t peer, Dire
     sleep();
     return Status::ok();
   }
-  int64_t end = from == to
-                    ? clock.nowNs()
-                    : threads.occupy(rank, nanoseconds(time.latencyUs + time.bytesUs), clock);
+  int64_t end = from == to ? clock.nowNs()
+                           : threads.occupy(rank, virtualNs(time.latencyUs + time.bytesUs), clock);
   settle(operation, end, {rank});
   settle(other.operation, end, {other.rank});
   return Status::ok();

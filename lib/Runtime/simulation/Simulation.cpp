@@ -97,6 +97,10 @@ Status Simulation::State::run() {
     }
     if (running > 0 && !clock.advance(awake))
       return standstill();
+    if (clock.nowNs() >= kHorizonNs)
+      return Status::badInput("cluster \"" + cluster.name +
+                              "\": a step takes longer than three years; check the rates, which "
+                              "are per second, and the latencies, which are in microseconds");
   }
   return Status::ok();
 }
