@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scripts/check-tree` finds links of documents that lead nowhere."""
+"""`scripts/check-tree` finds links of documents that lead nowhere, and operations that nobody described."""
 
 import pathlib
 import sys
@@ -39,3 +39,10 @@ def test_links_lead_to_files_and_headings(link: str, problem: str, tmp_path: pat
     (tmp_path / "page.md").write_text(PAGE)
     (tmp_path / "reader.md").write_text(f"# Own\n\n[link]({link})\n")
     assert list(tree.check_links([pathlib.Path("reader.md")])) == ([f"reader.md: {problem}"] if problem else [])
+
+
+def test_operations_are_described(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    described = 'def A_GoodOp : A_Op<"good"> {\n  let summary = "s";\n  let description = "d";\n}\n'
+    (tmp_path / "SomeOps.td").write_text(described + 'def A_BareOp : A_Op<"bare"> {\n  let summary = "s";\n}\n')
+    assert list(tree.check_operations([pathlib.Path("SomeOps.td")])) == ["SomeOps.td: A_BareOp needs a summary and a description"]

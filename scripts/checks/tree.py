@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/check-tree`: the rules that keep the tree findable and its rooms apart. Looks at every file that git does not ignore.
 
-Rules (each a function below): passes are found by name in a source and a test; file names say what is inside; files open
-with a licence line and a paragraph; rooms include only what they may; links in the documents lead somewhere; C++ is
-formatted. Files that are large for their kind are printed and never fail the check.
+Rules (each a function below): passes are found by name in a source and a test; operations are described; file names say
+what is inside; files open with a licence line and a paragraph; rooms include only what they may; links in the documents
+lead somewhere; C++ is formatted. Files that are large for their kind are printed and never fail the check.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc"}
 FORMAT_VERSION = "14"
 
 #: Rooms in plain C++: these never see the compiler's libraries.
-PLAIN_ROOMS = {"Base", "Cost", "VirtualTime", "Plan", "Planner", "Report", "Artifact", "Runtime"}
+PLAIN_ROOMS = {"Base", "Cost", "VirtualTime", "Plan", "Planner", "Report", "Artifact", "CpuMath", "Runtime"}
 COMPILER_HEADERS = re.compile(r'#include\s+[<"](mlir|llvm|onnx|google/protobuf)/')
 #: What each room may include besides itself and Base; rooms that are not named here are free.
 LEAF = {"Cost", "VirtualTime", "Plan"}
@@ -35,14 +35,15 @@ MAY_INCLUDE = {
     "Planner": LEAF,
     "Report": LEAF,
     "Artifact": LEAF,
-    "Runtime": LEAF | {"Artifact"},
+    "CpuMath": {"Artifact"},  # what the runtime computes on CPUs; the compiler plans its memory with it
+    "Runtime": LEAF | {"Artifact", "CpuMath"},
     "Interfaces": LEAF | {"Dialect"},
     "Dialect": LEAF | {"Interfaces", "Artifact"},  # an op of the exec dialect is an instruction of the artifact
     "Transforms": LEAF | {"Planner", "Dialect", "Interfaces"},
     "Import": ABOVE_TRANSFORMS,
     "Training": ABOVE_TRANSFORMS,
     "Target": ABOVE_TRANSFORMS,
-    "Conversion": ABOVE_TRANSFORMS,
+    "Conversion": ABOVE_TRANSFORMS | {"CpuMath"},
 }
 
 
@@ -86,6 +87,14 @@ def check_passes(files: Sequence[pathlib.Path]) -> Iterable[str]:
                 yield f"{table}: {record} has no test test/**/{test}.mlir or test/**/{name}/*.mlir"
             elif not any(flag in text for text in named):
                 yield f"{table}: no test named after {record} runs {flag}"
+
+
+def check_operations(files: Sequence[pathlib.Path]) -> Iterable[str]:
+    """Every operation has a summary and a description, from which its reference is made."""
+    for path in (path for path in files if path.name.endswith("Ops.td")):
+        for match in re.finditer(r"^def (\w+Op) : .*?^\}", text_of(path), re.M | re.S):
+            if "let summary" not in match[0] or "let description" not in match[0]:
+                yield f"{path}: {match[1]} needs a summary and a description"
 
 
 def check_names(files: Sequence[pathlib.Path]) -> Iterable[str]:
@@ -204,7 +213,8 @@ def print_large(files: Sequence[pathlib.Path]) -> None:
         print(f"large: {path} has {lines} lines; is there a second idea in it?")
 
 
-RULES = (check_passes, check_names, check_openings, check_includes, check_leftovers, check_links, check_python, check_format)
+RULES = (check_passes, check_operations, check_names, check_openings, check_includes, check_leftovers, check_links, check_python,
+         check_format)
 
 
 def main() -> int:

@@ -36,6 +36,11 @@ class AutoPar_CollectiveOp<string mnemonic, list<Trait> traits = []>
 
 def AutoPar_ShardIndexOp : AutoPar_CollectiveOp<"shard_index"> {
   let summary = "this rank's row-major position along mesh axes";
+  let description = [{
+    An i64 scalar, the first axis outermost, that differs between ranks. Partition makes it where
+    an operation has to know its place (a slice, a gather over a split dimension); the number comes from the rank table.
+    `%i = autopar.shard_index @mesh ["t"] : tensor<i64>`
+  }];
   let arguments = (ins FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$mesh $axes attr-dict `:` type($result)";
@@ -43,6 +48,10 @@ def AutoPar_ShardIndexOp : AutoPar_CollectiveOp<"shard_index"> {
 
 def AutoPar_AllReduceOp : AutoPar_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
   let summary = "combination over the ranks along mesh axes, on all of them";
+  let description = [{
+    On local shapes, behind partition: completes a value that is partial over `axes`. Operand and result have one shape.
+    `%y = autopar.all_reduce sum %x over @mesh ["t"] : tensor<8x4xf32>`
+  }];
   let arguments = (ins AutoPar_ReduceKindAttr:$kind, AutoPar_Tensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "`` $kind $input `over` $mesh $axes attr-dict `:` type($result)";
@@ -50,6 +59,11 @@ def AutoPar_AllReduceOp : AutoPar_CollectiveOp<"all_reduce", [SameOperandsAndRes
 
 def AutoPar_AllGatherOp : AutoPar_CollectiveOp<"all_gather"> {
   let summary = "shards of all ranks along mesh axes, joined along a dimension";
+  let description = [{
+    On local shapes, behind partition: extent `dim` of the result is that of the operand times the ranks along `axes`, shards
+    in row-major order of the axes.
+    `%y = autopar.all_gather %x dim 0 over @mesh ["d"] : tensor<4x4xf32> -> tensor<8x4xf32>`
+  }];
   let arguments = (ins AutoPar_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$input `dim` $dim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";
@@ -58,6 +72,11 @@ def AutoPar_AllGatherOp : AutoPar_CollectiveOp<"all_gather"> {
 
 def AutoPar_ReduceScatterOp : AutoPar_CollectiveOp<"reduce_scatter"> {
   let summary = "combination over the ranks along mesh axes, each keeping its shard of a dimension";
+  let description = [{
+    On local shapes, behind partition and in optimize-collectives, where only a part of an all-reduce is read. Extent `dim` of
+    the result is that of the operand divided by the ranks along `axes`.
+    `%y = autopar.reduce_scatter sum %x dim 0 over @mesh ["t"] : tensor<8x4xf32> -> tensor<4x4xf32>`
+  }];
   let arguments = (ins AutoPar_ReduceKindAttr:$kind, AutoPar_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "`` $kind $input `dim` $dim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";
@@ -66,6 +85,11 @@ def AutoPar_ReduceScatterOp : AutoPar_CollectiveOp<"reduce_scatter"> {
 
 def AutoPar_AllToAllOp : AutoPar_CollectiveOp<"all_to_all"> {
   let summary = "shards exchanged so that one dimension is joined and another split";
+  let description = [{
+    On local shapes, behind partition: mesh axes go from dimension `concatDim` to dimension `splitDim`. The extent of the first
+    is multiplied by the ranks along `axes`, that of the second divided. Tokens reach their experts so.
+    `%y = autopar.all_to_all %x split 0 concat 1 over @mesh ["e"] : tensor<8x4xf32> -> tensor<4x8xf32>`
+  }];
   let arguments = (ins AutoPar_Tensor:$input, I64Attr:$splitDim, I64Attr:$concatDim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$input `split` $splitDim `concat` $concatDim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";

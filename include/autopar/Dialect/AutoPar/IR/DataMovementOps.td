@@ -20,6 +20,11 @@ def AutoPar_BroadcastOp : AutoPar_ValueOp<"broadcast", [AutoPar_Light]> {
 
 def AutoPar_ReshapeOp : AutoPar_ValueOp<"reshape", [AutoPar_Light]> {
   let summary = "the same elements in row-major order under another shape";
+  let description = [{
+    Operand and result have as many elements; element k in row-major order of the one is element k of the other. Sharding
+    follows where dimensions are split or merged in order.
+    `%y = autopar.reshape %x : tensor<8x16xf32> -> tensor<8x4x4xf32>`
+  }];
   let arguments = (ins AutoPar_Tensor:$input);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
@@ -59,6 +64,10 @@ def AutoPar_PadOp : AutoPar_ValueOp<"pad"> {
 
 def AutoPar_ConcatOp : AutoPar_ValueOp<"concat"> {
   let summary = "operands one after the other along a dimension";
+  let description = [{
+    Operands agree in all dimensions but `dim`, whose extents add up in the result.
+    `%y = autopar.concat %a, %b dim 1 : (tensor<8x4xf32>, tensor<8x2xf32>) -> tensor<8x6xf32>`
+  }];
   let arguments = (ins Variadic<AutoPar_Tensor>:$inputs, I64Attr:$dim);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$inputs `dim` $dim attr-dict `:` functional-type(operands, results)";

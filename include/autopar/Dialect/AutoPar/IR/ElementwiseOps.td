@@ -54,6 +54,10 @@ def AutoPar_CompareOp : AutoPar_ValueOp<"compare", [Elementwise, SameTypeOperand
 def AutoPar_SelectOp : AutoPar_ValueOp<"select", [Elementwise, SameOperandsAndResultShape,
     AllTypesMatch<["onTrue", "onFalse", "result"]>]> {
   let summary = "one of two elements, by a condition";
+  let description = [{
+    `onTrue` where `condition` is true, else `onFalse`; all of one shape.
+    `%y = autopar.select %c, %a, %b : (tensor<8xi1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>`
+  }];
   let arguments = (ins AutoPar_BoolTensor:$condition, AutoPar_Tensor:$onTrue, AutoPar_Tensor:$onFalse);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$condition `,` $onTrue `,` $onFalse attr-dict `:` functional-type(operands, results)";

@@ -21,6 +21,10 @@ def AutoPar_MicroBatchOp : AutoPar_ValueOp<"micro_batch"> {
 
 def AutoPar_MicroBatchIndexOp : AutoPar_ValueOp<"micro_batch_index"> {
   let summary = "the number of the current micro-batch, from 0";
+  let description = [{
+    An i64 scalar, made by split-micro-batches for what depends on the place in the whole batch (the positions of random
+    numbers). The schedule replaces it by a constant. `%i = autopar.micro_batch_index : tensor<i64>`
+  }];
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
@@ -52,6 +56,11 @@ def AutoPar_CarryNumber : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<214
 
 def AutoPar_CarriedOp : AutoPar_Op<"carried", [Pure]> {
   let summary = "what the micro-batch before this one handed on; the identity in the first one";
+  let description = [{
+    Made of `autopar.accumulate` by expand-accumulators; `autopar.carry` of the same `number` gives what the next micro-batch
+    receives. The schedule replaces it by the value of the micro-batch before.
+    `%s = autopar.carried sum 0 : tensor<4xf32>`
+  }];
   let arguments = (ins AutoPar_CarryNumber:$number, AutoPar_ReduceKindAttr:$kind);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "`` $kind $number attr-dict `:` type($result)";
@@ -59,6 +68,10 @@ def AutoPar_CarriedOp : AutoPar_Op<"carried", [Pure]> {
 
 def AutoPar_CarryOp : AutoPar_Op<"carry", [Pure, SameOperandsAndResultType]> {
   let summary = "hands a value to the next micro-batch; the result is what the last one hands on";
+  let description = [{
+    The other side of `autopar.carried`: each number is carried once, with the type that is received. Readers behind all
+    micro-batches see what the last one hands on. `%c = autopar.carry 0 %a : tensor<4xf32>`
+  }];
   let arguments = (ins AutoPar_CarryNumber:$number, AutoPar_Tensor:$input);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$number $input attr-dict `:` type($result)";

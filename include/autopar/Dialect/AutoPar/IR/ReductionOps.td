@@ -63,6 +63,11 @@ def AutoPar_ArgPoolOp : AutoPar_PositionalOp<"arg_pool"> {
 
 def AutoPar_CumulativeOp : AutoPar_ValueOp<"cumulative", [SameOperandsAndResultType]> {
   let summary = "running combination along a dimension";
+  let description = [{
+    Result i combines the elements 0 to i along `dim`; with `exclusive` those before i (the first is the identity of `kind`),
+    with `reverse` those from i to the end. Operand and result have one shape.
+    `%y = autopar.cumulative sum %x dim 1 exclusive : tensor<8x16xf32>`
+  }];
   let arguments = (ins AutoPar_ReduceKindAttr:$kind, AutoPar_Tensor:$input, I64Attr:$dim,
                        UnitAttr:$exclusive, UnitAttr:$reverse);
   let results = (outs AutoPar_Tensor:$result);

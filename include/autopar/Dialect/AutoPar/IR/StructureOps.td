@@ -50,6 +50,18 @@ def AutoPar_OriginOp : AutoPar_Op<"origin", [Symbol]> {
 def AutoPar_GroupOp : AutoPar_Op<"group", [Pure, IsolatedFromAbove,
     SingleBlockImplicitTerminator<"::mlir::autopar::YieldOp">]> {
   let summary = "operations that become one kernel";
+  let description = [{
+    Made by form-fusion-groups on local shapes. The body is isolated: its arguments are the inputs, what it yields are the
+    results, and nothing between them is stored. A group is lowered to one kernel or to one library call with its epilogue.
+
+    ```mlir
+    %y = autopar.group %x : (tensor<8xf32>) -> tensor<8xf32> {
+    ^bb0(%a: tensor<8xf32>):
+      %0 = autopar.unary exp %a : tensor<8xf32>
+      autopar.yield %0 : tensor<8xf32>
+    }
+    ```
+  }];
   let arguments = (ins Variadic<AutoPar_Tensor>:$inputs);
   let results = (outs Variadic<AutoPar_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
@@ -73,6 +85,9 @@ def AutoPar_FenceOp : AutoPar_ValueOp<"fence", [AutoPar_Light, AttrSizedOperandS
 def AutoPar_YieldOp : AutoPar_Op<"yield", [Pure, Terminator,
     ParentOneOf<["::mlir::autopar::GroupOp", "::mlir::autopar::FormulaOp"]>]> {
   let summary = "results of a group or formula";
+  let description = [{
+    Ends the body of `autopar.group` and `autopar.formula`; its values are the results, in order.
+  }];
   let arguments = (ins Variadic<AutoPar_Tensor>:$values);
   let builders = [OpBuilder<(ins)>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";

@@ -13,6 +13,7 @@ include "mlir/IR/EnumAttr.td"
 def Exec_BufferType : TypeDef<Exec_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "a range of an arena";
+  let description = "Made by `exec.buffer` and `exec.view`; which bytes of the arena it is, memory planning decides.";
 }
 
 class Exec_Enum<string name, list<list<string>> names> : I32EnumAttr<name, name,

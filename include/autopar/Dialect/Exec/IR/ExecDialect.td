@@ -16,6 +16,13 @@ def Exec_Dialect : Dialect {
     class, one `exec.rank` per rank, and one nested module with the kernels of each class. Buffers are
     values of type `!exec.buffer`; instructions read and write them in program order. Everything that
     the runtime needs to know is written down; nothing is left to decide.
+
+    Every instruction carries:
+      - `queue`: where it runs; instructions of a queue start in program order;
+      - `after`: numbers of earlier instructions of the entry, on other queues, that must be complete first;
+      - `id`: the operation that it came from; `key`: its class in profile databases;
+      - `flops`, `arithmetic` (their type), `bytes`: what the cost model is asked with;
+      - `evaluated`: the loss depends on it; `commits`: it changes state, once the metrics that guard are finite.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -65,6 +65,10 @@ def Exec_MatmulOp : Exec_Instruction<"matmul",
     "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments],
     "getGeometry().getEpilogue() == Epilogue::GeluTanhGrad ? Value() : Value(getResidual())"> {
   let summary = "a matrix product by the library";
+  let description = [{
+    c = epilogue(scale * (a b + bias) + residual), strided and batched as `geometry` says (`#exec.matmul`). `scratch` holds the
+    library's workspace. Where nothing reads the residual afterwards, c may have its bytes.
+  }];
   let hasVerifier = 1;
 }
 
@@ -75,6 +79,10 @@ def Exec_ConvolutionOp : Exec_Instruction<"convolution",
     "reads.append({getX(), getW()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
     "writes.push_back(getY()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments], "getResidual()"> {
   let summary = "a convolution, or one of its gradients, by the library";
+  let description = [{
+    y = epilogue(conv(x, w) + bias + residual), or a gradient by input or filter, as `geometry` says (`#exec.convolution`).
+    `scratch` holds the library's workspace.
+  }];
   let hasVerifier = 1;
 }
 
@@ -97,12 +105,19 @@ def Exec_PackOp : Exec_Instruction<"pack",
     (ins Exec_BufferType:$src, Exec_BufferType:$dst, AnyAttrOf<[Exec_MatmulAttr, Exec_ConvolutionAttr]>:$geometry),
     "$src `->` $dst `for` $geometry", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
   let summary = "stores a weight in the layout that the library prefers for a geometry";
+  let description = [{
+    Runs in the entry `load` for weights that only one matmul or convolution reads; `geometry` is that of the reader, which
+    says `packedB` or `packedW`.
+  }];
 }
 
 def Exec_ReorderOp : Exec_Instruction<"reorder",
     (ins Exec_BufferType:$src, Exec_BufferType:$dst, TypeAttr:$type, Exec_LayoutAttr:$from, Exec_LayoutAttr:$to),
     "$src $from `->` $dst $to `:` $type", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
   let summary = "copies an activation from one layout to another";
+  let description = [{
+    `type` is the logical tensor [batch, channels, spatial...]; layouts are plain, channels-last or blocks of channels.
+  }];
 }
 
 def Exec_CollectiveOp : Exec_Instruction<"collective",
@@ -111,6 +126,10 @@ def Exec_CollectiveOp : Exec_Instruction<"collective",
     "$kind $input `->` $output `group` $group (`reduction` $reduction^)? `count` $count `:` $type",
     "reads.push_back(getInput());", "writes.push_back(getOutput());"> {
   let summary = "a collective over a group of ranks, on contiguous buffers, rank-major";
+  let description = [{
+    `count` elements of `type` on the full side: the gathered result, the buffer that is reduced or scattered. `group` is a
+    number of the rank table. `exec.collective all_reduce %p -> %l group 0 count 1 : f32 queue communication`
+  }];
 }
 
 def Exec_PermuteOp : Exec_Instruction<"permute",
@@ -118,18 +137,28 @@ def Exec_PermuteOp : Exec_Instruction<"permute",
     "$input `->` $output `permutation` $permutation `bytes` $size",
     "reads.push_back(getInput());", "writes.push_back(getOutput());"> {
   let summary = "each rank sends to one rank and receives from one";
+  let description = [{
+    `permutation` is a number of the rank table, which says the two ranks; where nobody sends, zeros arrive. `size` in bytes.
+  }];
 }
 
 def Exec_SendOp : Exec_Instruction<"send",
     (ins Exec_BufferType:$buffer, I64Attr:$peer, I64Attr:$size, DefaultValuedAttr<I64Attr, "0">:$tag),
     "$buffer `to` $peer `bytes` $size (`tag` $tag^)?", "reads.push_back(getBuffer());", ""> {
   let summary = "sends a buffer to a peer";
+  let description = [{
+    `peer` is a number of the rank table; -1 there leaves the message out. Messages of a pair of ranks are told apart by `tag`,
+    start in program order and end in any order. `size` in bytes.
+  }];
 }
 
 def Exec_RecvOp : Exec_Instruction<"recv",
     (ins Exec_BufferType:$buffer, I64Attr:$peer, I64Attr:$size, DefaultValuedAttr<I64Attr, "0">:$tag),
     "$buffer `from` $peer `bytes` $size (`tag` $tag^)?", "", "writes.push_back(getBuffer());"> {
   let summary = "receives a buffer from a peer";
+  let description = [{
+    The other side of `exec.send`: `peer`, `size` in bytes and `tag` agree with it.
+  }];
 }
 
 def Exec_CopyOp : Exec_Instruction<"copy",
@@ -137,11 +166,19 @@ def Exec_CopyOp : Exec_Instruction<"copy",
     "$src `at` $srcOffset `->` $dst `at` $dstOffset `bytes` $size",
     "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
   let summary = "copies bytes between buffers of any space";
+  let description = [{
+    Offsets and `size` in bytes. Between device and host memory it runs on the queues `copy_in` and `copy_out`:
+    `exec.copy %m at 0 -> %f at 0 bytes 64 queue copy_in`
+  }];
 }
 
 def Exec_ReadOp : Exec_Instruction<"read", (ins StrAttr:$port, Exec_BufferType:$dst),
     "$port `->` $dst", "", "writes.push_back(getDst());"> {
   let summary = "fetches this rank's box of a parameter port";
+  let description = [{
+    `port` names a parameter port without a buffer; the box is that of the rank table. Runs in the entry `load`.
+    `exec.read "w" -> %read`
+  }];
 }
 
 #endif
