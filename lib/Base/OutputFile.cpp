@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autopar/Base/OutputFile.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 std::string autopar::placeBeside(const std::string &path, const std::string &suffix) {
@@ -9,4 +12,12 @@ std::string autopar::placeBeside(const std::string &path, const std::string &suf
   bool isElse = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
                 !std::filesystem::is_directory(status);
   return isElse ? path : path + suffix;
+}
+
+autopar::Status autopar::flushStandardOutput() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+    return Status::ok();
+  return Status::ioError(std::string("cannot write to standard output") +
+                         (errno ? std::string(": ") + std::strerror(errno) : ""));
 }

@@ -99,11 +99,13 @@ Status writeWholeFile(const std::string &path, std::string_view bytes) {
     if (!out)
       return {StatusCode::CannotCreate, "cannot create '" + path + "': " + std::strerror(errno)};
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    errno = 0;
     out.close();
     if (!out) {
+      std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
       if (partial != path)
         std::remove(partial.c_str());
-      return Status::ioError("cannot write '" + path + "'");
+      return Status::ioError("cannot write '" + path + "'" + why);
     }
   }
   if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What cannot be trained is refused before the first step, with what was expected."""
 
+import json
+import os
 import pathlib
 import subprocess
 from typing import List
@@ -210,3 +212,41 @@ def test_an_empty_batch_is_answered_emptily_and_trains_nothing(gpt2: Example, tm
     with autopar.Session(program) as session:
         result = session.run({"input_ids": np.zeros((0, SEQ), np.int64)})
     assert result["logits"].shape == (0, SEQ, VOCAB)
+
+
+def test_paths_that_are_not_utf8_are_written_with_escapes(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    folder = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    folder.mkdir()
+    step = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=0.1))
+    artifact = autopar.compile(gpt2.path, folder / "train.bin", bind=gpt2.bind, train=step).path
+    words = tokens(folder / "tokens.bin", np.arange(40 * SEQ + 1) % VOCAB)
+    for steps in ("2", "3"):
+        done = subprocess.run([autopar.find_tool("autopar-run"), artifact, *words[:-1], steps, "--checkpoint-dir", folder / "ckpt",
+                               "--json"], capture_output=True, timeout=120, check=True)
+        assert json.loads(done.stdout)["artifact"] == f"{tmp_path}/\\xff/train.bin"
+    assert b"goes on with the samples that" not in done.stderr
+    index = json.loads((folder / "ckpt/step-00000003/index.json").read_text())
+    assert index["notes"]["data"] == f"{tmp_path}/\\xff/tokens.bin"
+
+
+def test_devices_are_written_to_and_not_replaced(program: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    said = refusal(program, tmp_path, "--data", "synthetic", "--export", pipe)
+    assert f"--export: {pipe} is no file; name another one" in said
+    with autopar.Session(program) as session:
+        with pytest.raises(autopar.Error, match="stands there and is no file; name another one"):
+            session.export(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    subprocess.run([autopar.find_tool("autopar-run"), program, "--data", "synthetic", "--steps", "1", "--trace", pipe], check=True, timeout=120)
+    trace, _ = reader.communicate(timeout=60)
+    assert json.loads(trace)["traceEvents"] and pipe.is_fifo()
+
+
+def test_what_cannot_be_printed_is_an_error(program: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
+    bind = ",".join(f"{name}={extent}" for name, extent in gpt2.bind.items())
+    compiles = ["autopar-compile", gpt2.path, "--bind", bind, "--ranks", "2", "-o", tmp_path / "x.bin", "--explain"]
+    for words in (["autopar-run", "--dry-run", program], ["autopar-translate", "--dump", program], compiles):
+        with open("/dev/full", "w", encoding="utf-8") as device:
+            done = subprocess.run([autopar.find_tool(words[0]), *words[1:]], stdout=device, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        assert done.returncode == 74 and "cannot write to standard output" in done.stderr, words

@@ -47,6 +47,15 @@ static ::autopar::Result<int> compare(const std::vector<std::string> &paths, boo
   return differences.empty() ? 0 : 1;
 }
 
+/// Whether all that was printed got out.
+static ::autopar::Status flushOutput() {
+  llvm::outs().flush();
+  std::error_code error = llvm::outs().error();
+  llvm::outs().clear_error();
+  return error ? ::autopar::Status::ioError("cannot write to standard output: " + error.message())
+               : ::autopar::Status::ok();
+}
+
 /// What lies in host memory is told where something does.
 static std::string hostText(int64_t bytes) {
   return bytes ? llvm::formatv(" and {0:f1} MiB on the host", bytes / 1048576.0).str() : "";
@@ -63,7 +72,8 @@ int main(int argc, char **argv) {
     return fail(line.status());
   if (!line->compare.empty()) {
     ::autopar::Result<int> code = compare(line->compare, line->explain == Explain::Json);
-    return code ? *code : fail(code.status());
+    ::autopar::Status printed = flushOutput();
+    return !code ? fail(code.status()) : printed.isOk() ? *code : fail(printed);
   }
   DialectRegistry registry;
   registerAllDialects(registry);
@@ -88,6 +98,8 @@ int main(int argc, char **argv) {
   if (explains)
     llvm::outs() << (line->explain == Explain::Json ? result->plan + "\n"
                                                     : explainPlan(result->plan));
+  if (::autopar::Status printed = flushOutput(); !printed.isOk())
+    return fail(printed);
   if (!line->quiet && result->artifactBytes)
     llvm::errs() << llvm::formatv(
         "{0}: {1} rank{2}, {3} kernels, {4:f1} MiB of memory per rank{5}, {6:f1} MiB on disk\n",

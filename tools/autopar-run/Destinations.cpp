@@ -39,8 +39,12 @@ Status prepareDestinations(const RunOptions &options) {
     AUTOPAR_RETURN_IF_ERROR(prepareFolder("--checkpoint-dir", options.checkpointFolder));
   if (!options.outputFolder.empty())
     AUTOPAR_RETURN_IF_ERROR(prepareFolder("--output-dir", options.outputFolder));
-  if (!options.exportFile.empty())
+  if (!options.exportFile.empty()) {
     AUTOPAR_RETURN_IF_ERROR(prepareFile("--export", options.exportFile));
+    std::error_code error;
+    if (fs::exists(options.exportFile, error) && !fs::is_regular_file(options.exportFile, error))
+      return cannotCreate("--export", options.exportFile + " is no file; name another one");
+  }
   return options.trace.empty() ? Status::ok() : prepareFile("--trace", options.trace);
 }
 

@@ -7,6 +7,7 @@
 #include "RunOptions.h"
 #include "Simulate.h"
 #include "Steps.h"
+#include "autopar/Base/OutputFile.h"
 
 #include <cstdio>
 
@@ -114,6 +115,8 @@ int main(int argc, char **argv) {
     return code;
   int32_t rank = -1;
   Status status = run(options, rank);
+  if (status.isOk())
+    status = flushStandardOutput();
   if (status.isOk())
     return stopSignal() ? 128 + stopSignal() : 0;
   std::string who = rank < 0 ? "" : "[rank " + std::to_string(rank) + "] ";

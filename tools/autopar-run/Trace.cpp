@@ -2,6 +2,8 @@
 // The Chrome/Perfetto trace of a run: one process per rank, one row per queue.
 #include "Report.h"
 
+#include "autopar/Base/OutputFile.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -38,11 +40,14 @@ void writeNames(std::ofstream &file, int32_t rank) {
 
 Status writeTrace(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks,
                   const std::string &path) {
-  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  std::string temporary = placeBeside(path, ".tmp." + std::to_string(getpid()));
   std::ofstream file(temporary);
   if (!file)
     return {StatusCode::CannotCreate, "cannot create " + temporary + ": " + std::strerror(errno)};
-  std::shared_ptr<void> cleanUp(nullptr, [&](void *) { unlink(temporary.c_str()); });
+  std::shared_ptr<void> cleanUp(nullptr, [&](void *) {
+    if (temporary != path)
+      unlink(temporary.c_str());
+  });
   int64_t origin = std::numeric_limits<int64_t>::max();
   for (const runtime::RankEvents &rank : ranks)
     for (const runtime::ExecutionEvent &event : *rank.events)
@@ -72,7 +77,7 @@ Status writeTrace(const artifact::Reader &reader, const std::vector<runtime::Ran
   file << ordered_json{{"ph", "M"}, {"name", "trace_end"}, {"pid", 0}} << "\n]}\n";
   if (!file.flush())
     return Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+  if (temporary != path && std::rename(temporary.c_str(), path.c_str()) != 0)
     return {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
   return Status::ok();
 }

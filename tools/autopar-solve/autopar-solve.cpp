@@ -12,6 +12,8 @@
 
 #include "ContestFormat.h"
 #include "Incumbent.h"
+#include "autopar/Base/OutputFile.h"
+#include "autopar/Base/Utf8.h"
 #include "autopar/Planner/SearchEngine.h"
 
 using namespace autopar;
@@ -68,7 +70,7 @@ void report(const Arguments &arguments, const CostGraph &graph, const Solution &
                 static_cast<long long>(solution.workUnits), elapsed());
     return;
   }
-  nlohmann::ordered_json line = {{"problem", arguments.problem},
+  nlohmann::ordered_json line = {{"problem", escapedToUtf8(arguments.problem)},
                                  {"nodes", graph.nodes.size()},
                                  {"edges", graph.edges.size()},
                                  {"cost", solution.timeUs},
@@ -89,7 +91,8 @@ int deliver(const Arguments &arguments, const CostGraph &graph, const Solution &
     if (Status status = writeContestSolution(arguments.output, solution.choice); !status.isOk())
       return fail(status);
   report(arguments, graph, solution);
-  return 0;
+  Status printed = flushStandardOutput();
+  return printed.isOk() ? 0 : fail(printed);
 }
 
 /// Tells of progress once a second and keeps the best choice for the deadline.

@@ -4,12 +4,15 @@
 #include "Modes.h"
 
 #include "autopar/Artifact/Dump.h"
+#include "autopar/Base/OutputFile.h"
+#include "autopar/Cost/JsonFields.h"
 #include "autopar/InitAll.h"
 #include "autopar/Pipelines/Compile.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
+
+#include <cstdio>
 
 namespace autopar::translate {
 
@@ -19,24 +22,18 @@ static int complain(const Status &status) {
   return status.exitCode();
 }
 
-static int writeFile(llvm::StringRef output, llvm::StringRef bytes) {
-  std::error_code failure;
-  llvm::ToolOutputFile file(output, failure, llvm::sys::fs::OF_None);
-  if (failure) {
-    llvm::errs() << "autopar-translate: cannot write '" << output << "': " << failure.message()
-                 << "\n";
-    return cannotWrite;
-  }
-  file.os() << bytes;
-  file.keep();
-  return ok;
+int writeOutput(llvm::StringRef output, llvm::StringRef bytes) {
+  if (output != "-")
+    return complain(::autopar::writeWholeFile(output.str(), bytes));
+  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+  return complain(::autopar::flushStandardOutput());
 }
 
 int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output) {
   Result<artifact::Reader> reader = artifact::Reader::open(artifact.str());
   if (!reader)
     return complain(reader.status());
-  return writeFile(output, artifact::dumpArtifact(*reader, withText));
+  return writeOutput(output, artifact::dumpArtifact(*reader, withText));
 }
 
 int extractKernelsFile(llvm::StringRef artifact, llvm::StringRef output) {
@@ -54,7 +51,7 @@ int extractKernelsFile(llvm::StringRef artifact, llvm::StringRef output) {
     llvm::errs() << "autopar-translate: '" << artifact << "' launches no kernels\n";
     return badInput;
   }
-  return writeFile(output, {reinterpret_cast<const char *>(kernels.data()), kernels.size()});
+  return writeOutput(output, {reinterpret_cast<const char *>(kernels.data()), kernels.size()});
 }
 
 int emitArtifactFile(llvm::StringRef module, llvm::StringRef output) {

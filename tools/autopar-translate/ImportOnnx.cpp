@@ -9,24 +9,8 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 namespace autopar::translate {
-
-/// Writes what `print` prints to a file that appears whole or not at all.
-static int writeOutput(llvm::StringRef output,
-                       llvm::function_ref<void(llvm::raw_ostream &)> print) {
-  std::error_code failure;
-  llvm::ToolOutputFile file(output, failure, llvm::sys::fs::OF_None);
-  if (failure) {
-    llvm::errs() << "autopar-translate: cannot write '" << output << "': " << failure.message()
-                 << "\n";
-    return cannotWrite;
-  }
-  print(file.os());
-  file.keep();
-  return ok;
-}
 
 int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
                    llvm::StringRef output) {
@@ -48,15 +32,18 @@ int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
       mlir::autopar::importOnnx(model, options, context);
   if (failed(module))
     return badInput;
-  return writeOutput(output, [&](llvm::raw_ostream &out) {
-    (*module)->print(out, mlir::OpPrintingFlags().elideLargeResourceString(16));
-    out << "\n";
-  });
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  (*module)->print(out, mlir::OpPrintingFlags().elideLargeResourceString(16));
+  out << "\n";
+  return writeOutput(output, text);
 }
 
 int listOnnxOperators(llvm::StringRef output) {
-  return writeOutput(output,
-                     [](llvm::raw_ostream &out) { mlir::autopar::printOnnxOperators(out); });
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  mlir::autopar::printOnnxOperators(out);
+  return writeOutput(output, text);
 }
 
 } // namespace autopar::translate

@@ -11,7 +11,10 @@
 namespace autopar::translate {
 
 /// Exit codes, as in sysexits.h.
-enum ExitCode { ok = 0, usage = 2, badInput = 65, noInput = 66, cannotWrite = 73 };
+enum ExitCode { ok = 0, usage = 2, badInput = 65, noInput = 66 };
+
+/// Writes a file, whole or not at all, or to standard output ("-").
+int writeOutput(llvm::StringRef output, llvm::StringRef bytes);
 
 /// `--import-onnx MODEL [--bind NAME=N,...]...`: the model as a module of the autopar dialect,
 /// written to `output` ("-" for standard output).

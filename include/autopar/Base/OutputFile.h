@@ -2,6 +2,8 @@
 // How files come to their place: complete or not at all.
 #pragma once
 
+#include "autopar/Base/Status.h"
+
 #include <string>
 
 namespace autopar {
@@ -10,5 +12,8 @@ namespace autopar {
 /// `path` itself where something else than a file stands. A device such as /dev/null is written to
 /// and not replaced.
 std::string placeBeside(const std::string &path, const std::string &suffix);
+
+/// An error where something that was printed did not get out, such as to a file on a full disk.
+Status flushStandardOutput();
 
 } // namespace autopar

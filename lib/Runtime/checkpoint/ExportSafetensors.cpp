@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 namespace autopar::runtime {
@@ -46,6 +47,10 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
 } // namespace
 
 Status exportSafetensors(Session &session, const std::string &path) {
+  std::error_code error;
+  auto there = std::filesystem::status(path, error);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    return {StatusCode::CannotCreate, path + ": stands there and is no file; name another one"};
   std::string folder = path + ".pieces";
   std::string from = folder + "/" + checkpointName(0);
   Status saved = saveCheckpoint(session, folder, {});
