@@ -3,7 +3,9 @@
 
 import ctypes
 import functools
+import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
+from typing import Union
 
 from .errors import Error
 from .tools import find_library
@@ -68,8 +70,8 @@ def check(code: int) -> None:
         raise Error(code, load().autoparLastError().decode(errors="replace"))
 
 
-def open_session(path: str, threads: int, initializer: str) -> c_void_p:
+def open_session(path: Union[str, bytes], threads: int, initializer: str) -> c_void_p:
     """An open session; close it with autoparClose."""
     session = _SESSION()
-    check(load().autoparOpen(path.encode(), threads, initializer.encode() or None, byref(session)))
+    check(load().autoparOpen(os.fsencode(path), threads, os.fsencode(initializer) or None, byref(session)))
     return session

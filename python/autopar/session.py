@@ -14,6 +14,8 @@ from . import element_types, runtime_library
 from .errors import Error
 
 EXIT_USAGE = 2
+MOST_THREADS = 4096  # as autopar-run --threads
+MOST_STEPS = 1 << 40  # as autopar-run --steps
 
 
 class Port(NamedTuple):
@@ -25,6 +27,10 @@ class Port(NamedTuple):
 
 
 Path = Union[str, "os.PathLike[str]"]
+
+
+def _is_number(value: object, least: int, most: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
 
 
 class Session:
@@ -42,6 +48,8 @@ class Session:
         self._lock = threading.Lock()
         if on_nan not in ("stop", "skip"):
             raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
+        if not _is_number(threads, 0, MOST_THREADS):
+            raise Error(EXIT_USAGE, f"threads is a whole number from 0 to {MOST_THREADS}, not {threads!r}")
         self._library = runtime_library.load()
         self._session = runtime_library.open_session(os.fspath(path), threads, initializer)
         self._library.autoparSkipNonFinite(self._session, on_nan == "skip")
@@ -51,6 +59,8 @@ class Session:
 
     def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1) -> Dict[str, np.ndarray]:
         """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step."""
+        if not _is_number(steps, 1, MOST_STEPS):
+            raise Error(EXIT_USAGE, f"steps is a whole number from 1 to {MOST_STEPS}, not {steps!r}")
         arrays = self._arrays(inputs)
         with self._opened() as session:
             self._set_inputs(session, arrays)
@@ -119,6 +129,9 @@ class Session:
         """In rows and in this machine's order of bytes."""
         if not isinstance(inputs, Mapping):
             raise Error(EXIT_USAGE, f"inputs are arrays by name, such as {{'{self.inputs[0].name if self.inputs else 'x'}': array}}, not {type(inputs).__name__}")
+        for name in inputs:
+            if not isinstance(name, str) or "\0" in name:
+                raise Error(EXIT_USAGE, f"inputs are arrays by name; {name!r} is no name")
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
         return {name: np.asarray(array, array.dtype.newbyteorder("="), "C") for name, array in arrays.items()}
 
@@ -126,7 +139,7 @@ class Session:
         for name, array in arrays.items():
             shape = (ctypes.c_int64 * array.ndim)(*array.shape)
             runtime_library.check(self._library.autoparSetInput(
-                session, name.encode(), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
+                session, name.encode(errors="replace"), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
         missing = [port.name for port in self.inputs if port.name not in arrays]
         if missing:
             raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")

@@ -42,11 +42,21 @@ def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
 def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> None:
     done = autopar.compile(gpt2.path, tmp_path / "compiled.bin", bind=gpt2.bind)
     assert refusal(2, autopar.Session, done, on_nan="hope") == "on_nan is 'stop' or 'skip', not 'hope'"
+    for threads in (-1, "2", 1 << 40):
+        assert refusal(2, autopar.Session, done, threads=threads) == f"threads is a whole number from 0 to 4096, not {threads!r}"
+    elsewhere = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.bin"))
+    elsewhere.write_bytes(pathlib.Path(done).read_bytes())
+    with autopar.Session(elsewhere) as session:
+        assert session.run(gpt2.inputs)
     with autopar.Session(done) as session:
         assert refusal(65, session.run, {}) == "no value for input input_ids"
         assert refusal(65, session.run, {"input_ids": np.zeros((4, 16), np.complex64)}).startswith(
             "input 'input_ids': arrays of complex64 cannot enter a program; there are bool, int8")
-        assert refusal(65, session.run, gpt2.inputs, steps=0) == "steps must be at least 1"
+        for steps in (0, 1.5, True, 1 << 64):
+            assert refusal(2, session.run, gpt2.inputs, steps=steps) == f"steps is a whole number from 1 to 1099511627776, not {steps!r}"
+        for name in (3, None, "input_ids\0"):
+            assert refusal(2, session.run, {name: gpt2.inputs["input_ids"]}) == f"inputs are arrays by name; {name!r} is no name"
+        assert refusal(65, session.run, {"\udcff": gpt2.inputs["input_ids"]}).startswith("there is no input '?'; the inputs are input_ids")
         assert refusal(2, session.run, None) == "inputs are arrays by name, such as {'input_ids': array}, not NoneType"
         assert refusal(2, session.set_learning_rate, "a") == "the learning rate is a number, not 'a'"
         for act in (session.save_checkpoint, session.load_checkpoint, session.export):
