@@ -5,10 +5,10 @@
 #include "ProbeKernels.h"
 #include "ProbeMemory.h"
 #include "autopar/Artifact/Layout.h"
-#include "autopar/Artifact/PackedSize.h"
 #include "autopar/Artifact/ProfileKey.h"
 #include "autopar/Artifact/Verify.h"
 #include "autopar/Cost/CostModel.h"
+#include "autopar/CpuMath/PackedSize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -71,7 +71,7 @@ std::optional<artifact::Payload> makeProduct(ProbeMemory &memory, const Point &a
     g.scale = 0.5f;
   int64_t bBytes = count * k * n * byteSize(kind.b);
   if (kind.isPacked) {
-    auto packed = artifact::packedBytes(g);
+    auto packed = cpumath::packedBytes(g);
     if (!packed)
       return std::nullopt;
     bBytes = *packed;
@@ -139,7 +139,7 @@ std::optional<artifact::Payload> makeConvolution(ProbeMemory &memory, const Poin
   double flops = 2.0 * double(images) * double(at[1]) * double(depth) * double(at[3]);
   auto xBytes = artifact::layoutBytes(g.x, DataType::F32, g.xLayout);
   auto yBytes = artifact::layoutBytes(g.y, DataType::F32, g.yLayout);
-  auto wBytes = artifact::packedBytes(g);
+  auto wBytes = cpumath::packedBytes(g);
   if (!wBytes || flops > kMostFlops || std::max({*xBytes, *yBytes, *wBytes}) > kArea)
     return std::nullopt;
   call.x = memory.recent(*xBytes, DataType::F32);
@@ -251,7 +251,7 @@ Grid packGrid(const Machine &machine) {
             g.b = matrices(1, side, side, false);
             g.c = matrices(1, 64, side, false);
             g.packedB = true;
-            auto packed = artifact::packedBytes(g);
+            auto packed = cpumath::packedBytes(g);
             if (!packed)
               return std::nullopt;
             int32_t from = memory.fresh(side * side * 4, DataType::F32);

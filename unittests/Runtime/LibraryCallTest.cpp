@@ -4,8 +4,8 @@
 #include "../../lib/Runtime/device/cpu/LibraryCalls.h"
 #include "../../lib/Runtime/device/cpu/OpenMP.h"
 #include "autopar/Artifact/Layout.h"
-#include "autopar/Artifact/PackedSize.h"
 #include "autopar/Artifact/Verify.h"
+#include "autopar/CpuMath/PackedSize.h"
 
 #include <gtest/gtest.h>
 
@@ -94,14 +94,14 @@ TEST(MatmulCall, AgainstLoops) {
               g.packedB = packed;
               auto call = MatmulCall::create(g);
               ASSERT_TRUE(call.isOk()) << call.status().message();
-              EXPECT_EQ(*scratchBytes(g, omp_get_max_threads()), call->scratchBytes());
+              EXPECT_EQ(*cpumath::scratchBytes(g, omp_get_max_threads()), call->scratchBytes());
               auto a = numbers(batch * m * k, 1), b = numbers(k * n, 2),
                    c = numbers(batch * m * n, 3);
               auto biasData = numbers(n, 4), r = numbers(batch * m * n, 5);
               auto packedB = room(call->packedBytes()), scratch = room(call->scratchBytes());
               void *bData = b.data();
               if (packed) {
-                EXPECT_EQ(*packedBytes(g), call->packedBytes());
+                EXPECT_EQ(*cpumath::packedBytes(g), call->packedBytes());
                 ASSERT_TRUE(call->pack(b.data(), packedB.get()).isOk());
                 bData = packedB.get();
               }
@@ -442,7 +442,7 @@ TEST(LibraryCalls, RefuseWhatDoesNotFit) {
   g.c = {{4, 2}, {2, 1}};
   EXPECT_EQ(MatmulCall::create(g).status().code(), StatusCode::BadInput);
   g.aType = DataType::I32;
-  EXPECT_FALSE(scratchBytes(g, 1).isOk());
+  EXPECT_FALSE(cpumath::scratchBytes(g, 1).isOk());
 }
 
 } // namespace

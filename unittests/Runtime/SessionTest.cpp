@@ -2,7 +2,6 @@
 // Whole programs in process: numbers, refusals, initializers, the C interface.
 #include "autopar/Runtime/Session.h"
 #include "SampleSession.h"
-#include "autopar/Artifact/PackedSize.h"
 #include "autopar/Runtime/CApi.h"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "LibraryCall.h"
 
 #include "autopar/Artifact/CudaScratch.h"
-#include "autopar/Artifact/PackedSize.h"
+#include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
@@ -98,7 +98,7 @@ public:
     if (isForCuda()) {
       scratchBytes = ::autopar::artifact::cudaScratchBytes(exec::toArtifact(geometry));
     } else {
-      auto bytes = ::autopar::artifact::scratchBytes(
+      auto bytes = ::autopar::cpumath::scratchBytes(
           exec::toArtifact(geometry), static_cast<int32_t>(program.settings().threads));
       if (!bytes)
         return op->emitOpError() << "has no library call: " << bytes.status().message();

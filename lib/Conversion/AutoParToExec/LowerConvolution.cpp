@@ -5,7 +5,7 @@
 #include "LibraryCall.h"
 
 #include "autopar/Artifact/CudaScratch.h"
-#include "autopar/Artifact/PackedSize.h"
+#include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
 using namespace mlir;
@@ -69,7 +69,7 @@ static Value packedFilter(ProgramBuilder &program, ConvolutionOp op,
   std::optional<PackSource> source = program.packSource(op.getFilter());
   if (!source || !isRowMajor(op.getFilter().getType().getShape(), source->strides))
     return {};
-  ::autopar::Result<int64_t> bytes = ::autopar::artifact::packedBytes(exec::toArtifact(geometry));
+  ::autopar::Result<int64_t> bytes = ::autopar::cpumath::packedBytes(exec::toArtifact(geometry));
   if (!bytes.isOk())
     return {};
   auto type = RankedTensorType::get({*bytes}, IntegerType::get(op.getContext(), 8));
@@ -88,7 +88,7 @@ static FailureOr<Value> packWhereKnown(ProgramBuilder &program, ConvolutionOp op
   FailureOr<Value> plain = program.rowMajorBuffer(op.getFilter());
   if (failed(plain))
     return failure();
-  ::autopar::Result<int64_t> bytes = ::autopar::artifact::packedBytes(exec::toArtifact(geometry));
+  ::autopar::Result<int64_t> bytes = ::autopar::cpumath::packedBytes(exec::toArtifact(geometry));
   if (!bytes.isOk())
     return op.emitOpError() << "the convolution library refuses to pack the filter: "
                             << bytes.status().message();
@@ -138,7 +138,7 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
       return failure();
   }
   ::autopar::Result<int64_t> scratchBytes =
-      ::autopar::artifact::scratchBytes(exec::toArtifact(geometry), program.settings().threads);
+      ::autopar::cpumath::scratchBytes(exec::toArtifact(geometry), program.settings().threads);
   if (!scratchBytes.isOk())
     return op.emitOpError() << "the convolution library refuses this geometry: "
                             << scratchBytes.status().message();

@@ -5,7 +5,7 @@
 #include "LibraryCall.h"
 
 #include "autopar/Artifact/CudaScratch.h"
-#include "autopar/Artifact/PackedSize.h"
+#include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
 using namespace mlir;
@@ -234,7 +234,7 @@ static FailureOr<Product> decide(ProgramBuilder &program, DotGeneralOp op, Value
 /// The packed form of b, made in `load`; null where the library does not pack this geometry.
 static Value packedOperand(ProgramBuilder &program, DotGeneralOp op, Value weight,
                            exec::MatmulGeometryAttr geometry) {
-  ::autopar::Result<int64_t> bytes = ::autopar::artifact::packedBytes(exec::toArtifact(geometry));
+  ::autopar::Result<int64_t> bytes = ::autopar::cpumath::packedBytes(exec::toArtifact(geometry));
   if (!bytes.isOk())
     return {};
   Value source = program.readAtLoad(weight);
@@ -257,7 +257,7 @@ static FailureOr<int64_t> workspace(ProgramBuilder &program, DotGeneralOp op,
     return std::min(most, bytes);
   }
   ::autopar::Result<int64_t> bytes =
-      ::autopar::artifact::scratchBytes(exec::toArtifact(geometry), program.settings().threads);
+      ::autopar::cpumath::scratchBytes(exec::toArtifact(geometry), program.settings().threads);
   if (!bytes.isOk())
     return op.emitOpError() << "the matrix library refuses this product: "
                             << bytes.status().message();

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes for the compiler's memory plan, asked of the very primitives that the CPU device will run.
-#include "autopar/Artifact/PackedSize.h"
+#include "autopar/CpuMath/PackedSize.h"
 
 #include "AttentionCall.h"
 #include "LibraryCalls.h"
 #include "OpenMP.h"
 
-namespace autopar::artifact {
+namespace autopar::cpumath {
 
+using artifact::AttentionGeometry;
+using artifact::ConvolutionGeometry;
+using artifact::MatmulGeometry;
 using runtime::ConvolutionCall;
 using runtime::MatmulCall;
 using runtime::ThreadCountScope;
@@ -55,4 +58,4 @@ Result<int64_t> scratchBytes(const AttentionGeometry &geometry, int32_t threads)
   return call->scratchBytes();
 }
 
-} // namespace autopar::artifact
+} // namespace autopar::cpumath

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that products, convolutions and attention on CPUs ask for: packed weights and scratch. The
+// compiler's static memory plan and the CPU device ask the same mathematics, AutoParCpuMath in
+// lib/Runtime/device/cpu, so that the planned peak is exact.
+#pragma once
+
+#include "autopar/Artifact/Program.h"
+#include "autopar/Base/Status.h"
+
+#include <cstdint>
+
+namespace autopar::cpumath {
+
+/// Bytes of b after a Pack for this geometry on this machine's CPU. packedB of the argument is
+/// ignored (taken as true).
+Result<int64_t> packedBytes(const artifact::MatmulGeometry &geometry);
+/// Bytes of w after a Pack for this geometry. packedW is taken as true.
+Result<int64_t> packedBytes(const artifact::ConvolutionGeometry &geometry);
+
+/// Bytes of scratch that the instruction needs with `threads` threads per rank (0 = none).
+Result<int64_t> scratchBytes(const artifact::MatmulGeometry &geometry, int32_t threads);
+Result<int64_t> scratchBytes(const artifact::ConvolutionGeometry &geometry, int32_t threads);
+Result<int64_t> scratchBytes(const artifact::AttentionGeometry &geometry, int32_t threads);
+
+} // namespace autopar::cpumath
