@@ -226,9 +226,19 @@ struct Options {
 
   /// What --constrain and the flags that are short for a part of it demand.
   Result<::autopar::Constraints> constraints() const;
+  bool isForOneRank() const { return ranks <= 1 && cluster.empty(); }
   /// Whether the flags make sense together.
   Status check() const;
   Result<CommandLine> values() const;
+
+private:
+  Status checkDemands() const;
+  Status checkNumbers() const;
+  Status checkTraining() const;
+  Status checkInputs() const;
+  Status checkOutputs() const;
+  void setTraining(CompileOptions &options) const;
+  void setOutputs(CompileOptions &options) const;
 };
 } // namespace
 
@@ -261,29 +271,28 @@ static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
   return usage("--" + flag + ": unknown phase \"" + text + "\"; the phases are " + names);
 }
 
-Status Options::check() const {
-  if (!compare.empty())
-    return Status::ok();
-  if (input.empty())
-    return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
-  if (Result<::autopar::Constraints> demands = constraints(); !demands) {
+Status Options::checkDemands() const {
+  Result<::autopar::Constraints> demands = constraints();
+  if (!demands)
     return demands.status();
-  } else {
-    int64_t count = demands->number("stages", 1);
-    bool hasTurns = demands->number("virtual-stages", 1) > 1;
-    bool asksAuto = count == 0 || demands->number("micro-batches", 1) == 0 ||
-                    demands->word("schedule") == "auto";
-    if (asksAuto && !plan.empty())
-      return usage("auto does not go with --plan, which says what there is to decide");
-    if (count == 0 && hasTurns)
-      return usage("--stages auto does not go with --virtual-stages");
-    if (asksAuto && ranks <= 1 && cluster.empty())
-      return usage("auto: expected --ranks or --cluster, nothing is searched for one rank");
-    if (count == 1 && plan.empty() && (hasTurns || demands->has("schedule")))
-      return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
-    if (count != 1 && ranks <= 1 && cluster.empty())
-      return usage("--stages: expected --ranks or --cluster, one rank has no stages");
-  }
+  int64_t count = demands->number("stages", 1);
+  bool hasTurns = demands->number("virtual-stages", 1) > 1;
+  bool asksAuto =
+      count == 0 || demands->number("micro-batches", 1) == 0 || demands->word("schedule") == "auto";
+  if (asksAuto && !plan.empty())
+    return usage("auto does not go with --plan, which says what there is to decide");
+  if (count == 0 && hasTurns)
+    return usage("--stages auto does not go with --virtual-stages");
+  if (asksAuto && isForOneRank())
+    return usage("auto: expected --ranks or --cluster, nothing is searched for one rank");
+  if (count == 1 && plan.empty() && (hasTurns || demands->has("schedule")))
+    return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
+  if (count != 1 && isForOneRank())
+    return usage("--stages: expected --ranks or --cluster, one rank has no stages");
+  return Status::ok();
+}
+
+Status Options::checkNumbers() const {
   if (ranks.getNumOccurrences() && ranks < 1)
     return usage("--ranks: expected a positive number, got " + Twine(ranks));
   if (ranks.getNumOccurrences() && !cluster.empty())
@@ -293,6 +302,10 @@ Status Options::check() const {
     return usage("--threads: expected a positive number, got " + Twine(threads));
   if (explain.getNumOccurrences() && !explain.empty() && explain != "text" && explain != "json")
     return usage("--explain: expected text or json, got \"" + explain + "\"");
+  return Status::ok();
+}
+
+Status Options::checkTraining() const {
   bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
                       clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
                       trainOnly.getNumOccurrences() || gradientType.getNumOccurrences() ||
@@ -313,7 +326,11 @@ Status Options::check() const {
   if (gradientType != "f32" && gradientType != precision)
     return usage("--gradient-dtype: expected f32 or, as --precision, " + precision + "; got \"" +
                  gradientType + "\"");
-  if (planOnly && ranks <= 1 && cluster.empty())
+  return Status::ok();
+}
+
+Status Options::checkInputs() const {
+  if (planOnly && isForOneRank())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
   bool isGraph = StringRef(input).ends_with(".json");
   if (isGraph && profile.empty())
@@ -329,19 +346,34 @@ Status Options::check() const {
   if ((useOnnxShardings || !emitOnnxPlan.empty()) && !StringRef(input).ends_with(".onnx"))
     return usage("--use-onnx-shardings and --emit-onnx-plan: expected an ONNX model, got \"" +
                  input + "\"");
-  if ((useOnnxShardings || !emitOnnxPlan.empty()) && ranks <= 1 && cluster.empty())
+  if ((useOnnxShardings || !emitOnnxPlan.empty()) && isForOneRank())
     return usage("--use-onnx-shardings and --emit-onnx-plan: expected --ranks or --cluster");
-  if (!(report.empty() && trace.empty() && emitAlternatives.empty()) && ranks <= 1 &&
-      cluster.empty())
+  return Status::ok();
+}
+
+Status Options::checkOutputs() const {
+  if (!(report.empty() && trace.empty() && emitAlternatives.empty()) && isForOneRank())
     return usage(
         "--report, --trace and --emit-alternatives: expected --ranks or --cluster, nothing is "
         "planned for one rank");
   bool mayRecompute =
       !train.empty() && (memoryLimit.getNumOccurrences() || recompute.getNumOccurrences());
-  if (!emitPlan.empty() && ranks <= 1 && cluster.empty() && plan.empty() && !mayRecompute)
+  if (!emitPlan.empty() && isForOneRank() && plan.empty() && !mayRecompute)
     return usage("--emit-plan: expected --ranks above 1 or --cluster, nothing is searched for one "
                  "rank and so there is no plan");
   return Status::ok();
+}
+
+Status Options::check() const {
+  if (!compare.empty())
+    return Status::ok();
+  if (input.empty())
+    return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
+  AUTOPAR_RETURN_IF_ERROR(checkDemands());
+  AUTOPAR_RETURN_IF_ERROR(checkNumbers());
+  AUTOPAR_RETURN_IF_ERROR(checkTraining());
+  AUTOPAR_RETURN_IF_ERROR(checkInputs());
+  return checkOutputs();
 }
 
 Result<::autopar::Constraints> Options::constraints() const {
@@ -366,6 +398,41 @@ Result<::autopar::Constraints> Options::constraints() const {
     if (value.getNumOccurrences())
       AUTOPAR_RETURN_IF_ERROR(demands.demand(flag, key, value));
   return demands;
+}
+
+void Options::setTraining(CompileOptions &options) const {
+  options.train.inferenceMode = inferenceMode;
+  options.precision.compute = precision;
+  options.precision.gradient = gradientType;
+  if (lossScale.getNumOccurrences())
+    options.precision.lossScale = lossScale == "none" ? "" : std::string(lossScale);
+  else if (precision == "fp16")
+    options.precision.lossScale = "dynamic";
+  if (!train.empty()) {
+    options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
+    options.train.optimizer = optimizer;
+    options.train.schedule = schedule;
+    options.train.clipNorm = clipNorm;
+    options.train.freeze.assign(freeze.begin(), freeze.end());
+    options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
+  }
+}
+
+/// Behind the phases: what is written depends on where the compilation stops.
+void Options::setOutputs(CompileOptions &options) const {
+  options.output = output;
+  if (planOnly) {
+    // A plan that is given is held against the model's names.
+    options.stopAfter = plan.empty() ? Phase::Search : Phase::Annotate;
+    options.emitPlan = output.empty() ? (emitPlan.empty() ? "plan.json" : std::string(emitPlan))
+                                      : std::string(output);
+    options.output.clear();
+  } else if (options.stopAfter != Phase::Emit) {
+    if (output.empty() && emitPlan.empty())
+      options.output = "-";
+  } else if (output.empty()) {
+    options.output = "compiled.bin";
+  }
 }
 
 Result<CommandLine> Options::values() const {
@@ -405,21 +472,7 @@ Result<CommandLine> Options::values() const {
   options.attention = attention;
   options.convolutions = convolutions;
   options.activationGradients = activationGradients;
-  options.train.inferenceMode = inferenceMode;
-  options.precision.compute = precision;
-  options.precision.gradient = gradientType;
-  if (lossScale.getNumOccurrences())
-    options.precision.lossScale = lossScale == "none" ? "" : std::string(lossScale);
-  else if (precision == "fp16")
-    options.precision.lossScale = "dynamic";
-  if (!train.empty()) {
-    options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
-    options.train.optimizer = optimizer;
-    options.train.schedule = schedule;
-    options.train.clipNorm = clipNorm;
-    options.train.freeze.assign(freeze.begin(), freeze.end());
-    options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
-  }
+  setTraining(options);
   options.emitMlir = emitMlir;
   if (!memoryLimit.empty())
     AUTOPAR_RETURN_IF_ERROR(parseBytes(memoryLimit, options.memoryLimit));
@@ -427,19 +480,7 @@ Result<CommandLine> Options::values() const {
     AUTOPAR_RETURN_IF_ERROR(parsePhase("start-at", startAt, options.startAt));
   if (!stopAfter.empty())
     AUTOPAR_RETURN_IF_ERROR(parsePhase("stop-after", stopAfter, options.stopAfter));
-  options.output = output;
-  if (planOnly) {
-    // A plan that is given is held against the model's names.
-    options.stopAfter = plan.empty() ? Phase::Search : Phase::Annotate;
-    options.emitPlan = output.empty() ? (emitPlan.empty() ? "plan.json" : std::string(emitPlan))
-                                      : std::string(output);
-    options.output.clear();
-  } else if (options.stopAfter != Phase::Emit) {
-    if (output.empty() && emitPlan.empty())
-      options.output = "-";
-  } else if (output.empty()) {
-    options.output = "compiled.bin";
-  }
+  setOutputs(options);
   if (explain.getNumOccurrences())
     line.explain = explain == "json" ? Explain::Json : Explain::Text;
   line.quiet = quiet;
