@@ -35,14 +35,14 @@ struct State {
 
 static int64_t bytesOnDevice(RankedTensorType type, const ::autopar::ValueSharding &sharding,
                              const ::autopar::Mesh &mesh) {
-  int64_t elements = 1;
+  SmallVector<int64_t> local;
   for (auto [extent, axes] : llvm::zip_equal(type.getShape(), sharding.dims)) {
     int64_t parts = 1;
     for (const std::string &axis : axes)
       parts *= std::max<int64_t>(1, mesh.axisSize(axis));
-    elements *= llvm::divideCeil(extent, parts);
+    local.push_back(llvm::divideCeil(extent, parts));
   }
-  return elements * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  return tensorBytes(type.clone(local));
 }
 
 /// Those that are fetched most often first.

@@ -28,7 +28,7 @@ struct Pattern {
 };
 
 /// Where a value comes from, or goes to, that is only shaped or rounded on the way.
-bool keepsNumbers(Operation *op) { return isa<BroadcastOp, ReshapeOp, TransposeOp, CastOp>(op); }
+bool keepsNumbers(Operation *op) { return isWholeView(op) || isa<BroadcastOp, CastOp>(op); }
 
 bool isOfProduct(Value value) {
   Operation *op = value.getDefiningOp();

@@ -16,11 +16,6 @@ static int64_t elementsOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
-int64_t mlir::autopar::bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8u);
-}
-
 bool mlir::autopar::isCheapArithmetic(Operation *op) {
   auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
   return lowering && !isFluid(op) && !isFixed(op) && op->getNumOperands() > 0 &&

@@ -6,8 +6,6 @@
 
 namespace mlir::autopar {
 
-/// Row-major bytes of a tensor.
-int64_t bytesOf(Value value);
 /// An operation that computes its result element by element and is cheap.
 bool isCheapArithmetic(Operation *op);
 /// Whether a kernel of `user` computes each element of `value` once.

@@ -9,7 +9,7 @@ using namespace mlir::autopar;
 
 std::optional<double> mlir::autopar::splatValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (isa<BroadcastOp, ReshapeOp, TransposeOp>(op)) {
+    if (isWholeView(op) || isa<BroadcastOp>(op)) {
       value = op->getOperand(0);
       continue;
     }

@@ -84,7 +84,7 @@ void ComputedAgain::addStage(int64_t stage, const ::autopar::DeviceType &device,
     for (Value result : op->getResults()) {
       values[result] = static_cast<int32_t>(problem.values.size());
       one.writes.push_back(values[result]);
-      problem.values.emplace_back().bytes = isLight ? 0 : bytesOf(tensorTypeOf(result));
+      problem.values.emplace_back().bytes = isLight ? 0 : tensorBytes(tensorTypeOf(result));
     }
     double us = isLight ? 0 : wholeTimeUs(op, device); // infinite: nobody measured it whole
     one.mayRecompute = isForward(op) && mayRecompute(op) && std::isfinite(us);

@@ -31,7 +31,7 @@ using ::autopar::Plan;
 using ::autopar::Result;
 using ::autopar::Status;
 
-static int64_t bytesOf(Value value) { return bytesOf(tensorTypeOf(value)); }
+static int64_t bytesOf(Value value) { return tensorBytes(tensorTypeOf(value)); }
 
 /// Whether an operation gives more bytes than it takes and is cheap: rather than its result, its
 /// operands are sent.

@@ -70,7 +70,7 @@ private:
     if (!sharding.partial.empty())
       row.sharding.partialKind = stringifyReduction(sharding.reduction).str();
     RankedTensorType local = localType(type, sharding, problem.axesOf(value));
-    row.bytes = local.getNumElements() * ((local.getElementTypeBitWidth() + 7) / 8);
+    row.bytes = tensorBytes(local);
     return row;
   }
 

@@ -8,7 +8,6 @@
 #include "KernelTime.h"
 #include "MeshLinks.h"
 #include "ModuleCluster.h"
-#include "OpTime.h"
 #include "StepWork.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -149,7 +148,7 @@ private:
     auto [known, isNew] = messages.try_emplace(transfer);
     if (!isNew)
       return known->second;
-    auto bytes = static_cast<double>(bytesOf(transfer.getType()));
+    auto bytes = static_cast<double>(tensorBytes(transfer.getType()));
     if (!transfer.getFrom())
       return known->second = meshLinks.message(from, to, bytes, 1, 1);
     // What was partitioned has a route.
@@ -179,7 +178,8 @@ private:
     if (own == mesh)
       return known->second;
     return known->second +
-           meshLinks.message(own, mesh, static_cast<double>(bytesOf(tensorTypeOf(metric)))).us();
+           meshLinks.message(own, mesh, static_cast<double>(tensorBytes(tensorTypeOf(metric))))
+               .us();
   }
 
   /// What runs once; values go from mesh to mesh as they are made.
@@ -224,7 +224,7 @@ private:
     double &queue = queues[mesh].computeUs;
     queue = std::max(queue, ready.lookup(value)) + times[mesh].copyUs(tensorTypeOf(value));
     if (work.copiedToHost.contains(value))
-      hosts[mesh].store(bytesOf(tensorTypeOf(value)), queue);
+      hosts[mesh].store(tensorBytes(tensorTypeOf(value)), queue);
   }
 
   double endOf(const std::vector<Queues> &queues) {

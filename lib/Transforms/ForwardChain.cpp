@@ -57,7 +57,7 @@ void ForwardChain::findCrossings(bool trains) {
         if (auto it = position.find(user); it != position.end())
           last = std::max(last, it->second);
       for (size_t place = index + 1; place <= last; ++place)
-        crossing[place] += bytesOf(tensorTypeOf(value)) * (trains ? 2 : 1);
+        crossing[place] += tensorBytes(tensorTypeOf(value)) * (trains ? 2 : 1);
     }
 }
 
@@ -70,7 +70,7 @@ void ForwardChain::findMemory(func::FuncOp function, bool keeps) {
   for (BlockArgument argument : function.getArguments())
     if (isDonated(function, argument))
       (isParameter(argument) ? trained : others) +=
-          static_cast<double>(bytesOf(tensorTypeOf(argument)));
+          static_cast<double>(tensorBytes(tensorTypeOf(argument)));
   double copies = 1 + (microBatches.count() > 1 ? 1 : 0) + (trained > 0 ? others / trained : 0);
   DenseSet<Value> seen;
   std::function<double(Value)> heldFor = [&](Value value) -> double {
@@ -79,7 +79,7 @@ void ForwardChain::findMemory(func::FuncOp function, bool keeps) {
     double bytes = 0;
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       if (isParameter(argument))
-        bytes = static_cast<double>(bytesOf(tensorTypeOf(value))) *
+        bytes = static_cast<double>(tensorBytes(tensorTypeOf(value))) *
                 (isDonated(function, argument) ? copies : 1);
       return bytes;
     }
@@ -95,7 +95,7 @@ void ForwardChain::findMemory(func::FuncOp function, bool keeps) {
     if (!op || !isSaved.insert(value).second)
       return 0;
     if (!livesInUsers(op))
-      return bytesOf(tensorTypeOf(value));
+      return tensorBytes(tensorTypeOf(value));
     int64_t bytes = 0; // computed again from its operands
     for (Value operand : op->getOperands())
       bytes += savedFor(operand);

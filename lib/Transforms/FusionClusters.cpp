@@ -58,11 +58,7 @@ static bool runsAcrossRows(const RowDomain &rows) {
 /// A float that widens is read in its narrow form wherever it is needed.
 static bool isWidening(Operation *op) {
   auto cast = dyn_cast<CastOp>(op);
-  if (!cast)
-    return false;
-  auto from = dyn_cast<FloatType>(cast.getInput().getType().getElementType()),
-       to = dyn_cast<FloatType>(cast.getType().getElementType());
-  return from && to && from.getWidth() < to.getWidth();
+  return cast && cast.isWidening();
 }
 
 bool autopar::isFluid(Operation *op) {

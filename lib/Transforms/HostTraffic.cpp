@@ -3,8 +3,6 @@
 // table's leave while many small ones could come.
 #include "HostTraffic.h"
 
-#include "OpTime.h"
-
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Cost/HostGroups.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -33,7 +31,7 @@ void HostTraffic::plan(const std::vector<Operation *> &ops,
   int64_t all = 0;
   for (Operation *op : ops)
     for (Value value : onHostOf(op))
-      if (auto [it, isNew] = sizes.try_emplace(value, bytesOf(tensorTypeOf(value))); isNew)
+      if (auto [it, isNew] = sizes.try_emplace(value, tensorBytes(tensorTypeOf(value))); isNew)
         all += it->second;
   llvm::DenseMap<Value, size_t> inGroup;
   int64_t group = -1, begin = 0, bytes = 0;

@@ -2,8 +2,6 @@
 // See the header.
 #include "JoinedLaunches.h"
 
-#include "OpTime.h"
-
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
@@ -108,14 +106,13 @@ void JoinedLaunches::find(ArrayRef<Operation *> ops) {
     int64_t bytes = 0;
     for (Value operand : op->getOperands()) {
       candidate.reads.insert(rootOf(operand));
-      bytes += bytesOf(tensorTypeOf(operand));
+      bytes += tensorBytes(tensorTypeOf(operand));
     }
     for (Value result : op->getResults()) {
       candidate.writes.insert(rootOf(result));
-      bytes += bytesOf(tensorTypeOf(result));
+      bytes += tensorBytes(tensorTypeOf(result));
     }
-    bool isOnOtherQueue =
-        isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, TransferOp>(op);
+    bool isOnOtherQueue = isa<CollectiveOpInterface, TransferOp>(op);
     bool isResult =
         llvm::any_of(op->getResults(), [&](Value value) { return results.contains(value); });
     bool isSmall = bytes <= kMostJoinedBytes && !isResult;

@@ -9,7 +9,7 @@ ConcatOp mlir::autopar::concatOfResults(Operation *op) {
   ConcatOp concat;
   for (Value result : op->getResults()) {
     Value value = result;
-    while (value.hasOneUse() && isa<TransposeOp, ReshapeOp>(*value.user_begin()))
+    while (value.hasOneUse() && isWholeView(*value.user_begin()))
       value = value.user_begin()->getResult(0);
     auto reader = value.hasOneUse() ? dyn_cast<ConcatOp>(*value.user_begin()) : ConcatOp();
     if (!reader || (concat && reader != concat))

@@ -12,7 +12,6 @@
 
 using namespace mlir;
 using namespace mlir::autopar;
-using ::autopar::CollectiveKind;
 
 KernelTime::KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh,
                        bool convolves)
@@ -22,52 +21,49 @@ static SmallVector<RankedTensorType> typesOf(ValueRange values) {
   return llvm::map_to_vector(values, [](Value value) { return tensorTypeOf(value); });
 }
 
-/// Whether parts of this dimension lie one after the other.
-static bool isOutermost(Value value, int64_t dim) {
-  return llvm::all_of(tensorTypeOf(value).getShape().take_front(dim),
-                      [](int64_t extent) { return extent == 1; });
+static ::autopar::CollectiveKind costKindOf(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return ::autopar::CollectiveKind::AllReduce;
+  case CollectiveKind::AllGather:
+    return ::autopar::CollectiveKind::AllGather;
+  case CollectiveKind::ReduceScatter:
+    return ::autopar::CollectiveKind::ReduceScatter;
+  case CollectiveKind::AllToAll:
+    return ::autopar::CollectiveKind::AllToAll;
+  }
+  llvm_unreachable("all kinds are listed");
 }
 
-double KernelTime::collectiveUs(CollectiveKind kind, Operation *op, double bytes) {
+double KernelTime::collectiveUs(CollectiveOpInterface op, int64_t bytes) {
   std::vector<std::string> axes;
-  for (Attribute axis : op->getAttrOfType<ArrayAttr>("axes"))
+  for (Attribute axis : op.getAxes())
     axes.push_back(cast<StringAttr>(axis).str());
   auto group = groups.find(axes);
   if (group == groups.end())
     group = groups.emplace(axes, ::autopar::meshGroup(cluster, mesh, axes)).first;
-  return ::autopar::collectiveTimeUs(kind, bytes, group->second);
+  return ::autopar::collectiveTimeUs(costKindOf(op.getCollectiveKind()), static_cast<double>(bytes),
+                                     group->second);
 }
 
 double KernelTime::copyUs(RankedTensorType type) const {
-  return ::autopar::opTimeUs(0, 2 * static_cast<double>(bytesOf(type)),
+  return ::autopar::opTimeUs(0, 2 * static_cast<double>(tensorBytes(type)),
                              dataTypeOf(type.getElementType()), device);
 }
 
 KernelTime::Parts KernelTime::of(Operation *op, bool isFirst) {
   Parts parts;
-  if (!isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op)) {
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  if (!collective) {
     parts.beforeUs = kernelUs(op, isFirst);
     return parts;
   }
-  auto input = static_cast<double>(bytesOf(tensorTypeOf(op->getOperand(0)))),
-       output = static_cast<double>(bytesOf(tensorTypeOf(op->getResult(0))));
-  if (auto gather = dyn_cast<AllGatherOp>(op)) {
-    parts.collectiveUs = collectiveUs(CollectiveKind::AllGather, op, output);
-    if (!isOutermost(gather.getInput(), gather.getDim()))
-      parts.afterUs = copyUs(tensorTypeOf(op->getResult(0)));
-  } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
-    parts.collectiveUs = collectiveUs(CollectiveKind::ReduceScatter, op, input);
-    if (!isOutermost(scatter.getInput(), scatter.getDim()))
-      parts.beforeUs = copyUs(tensorTypeOf(op->getOperand(0)));
-  } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-    parts.collectiveUs = collectiveUs(CollectiveKind::AllToAll, op, input);
-    if (!isOutermost(exchange.getInput(), exchange.getSplitDim()))
-      parts.beforeUs = copyUs(tensorTypeOf(op->getOperand(0)));
-    if (!isOutermost(exchange.getResult(), exchange.getConcatDim()))
-      parts.afterUs = copyUs(tensorTypeOf(op->getResult(0)));
-  } else {
-    parts.collectiveUs = collectiveUs(CollectiveKind::AllReduce, op, input);
-  }
+  RankedTensorType input = tensorTypeOf(op->getOperand(0)), output = tensorTypeOf(op->getResult(0));
+  parts.collectiveUs = collectiveUs(collective, std::max(tensorBytes(input), tensorBytes(output)));
+  if (auto dim = collective.getSplitDimension(); dim && !isOutermost(input.getShape(), *dim))
+    parts.beforeUs = copyUs(input);
+  if (auto dim = collective.getJoinedDimension(); dim && !isOutermost(output.getShape(), *dim))
+    parts.afterUs = copyUs(output);
   return parts;
 }
 
@@ -76,9 +72,9 @@ double KernelTime::kernelUs(Operation *op, bool isFirst) const {
   std::optional<double> measured;
   for (Value operand : op->getOperands())
     if (!isFirst || !operand.getDefiningOp<CarriedOp>())
-      bytes += static_cast<double>(bytesOf(tensorTypeOf(operand)));
+      bytes += static_cast<double>(tensorBytes(tensorTypeOf(operand)));
   for (Value result : op->getResults())
-    bytes += static_cast<double>(bytesOf(tensorTypeOf(result)));
+    bytes += static_cast<double>(tensorBytes(tensorTypeOf(result)));
   op->walk([&](CostOpInterface inner) {
     SmallVector<RankedTensorType> operands = typesOf(inner->getOperands()),
                                   results = typesOf(inner->getResults());
@@ -108,7 +104,7 @@ double KernelTime::convolutionUs(Operation *op) const {
   auto sizeOf = [](ValueRange values) {
     double bytes = 0;
     for (Value value : values)
-      bytes += static_cast<double>(bytesOf(tensorTypeOf(value)));
+      bytes += static_cast<double>(tensorBytes(tensorTypeOf(value)));
     return bytes;
   };
   double result = sizeOf(convolution->getResults()), inputs = sizeOf(convolution->getOperands());

@@ -6,8 +6,8 @@
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Cost/Mesh.h"
+#include "autopar/Interfaces/CollectiveInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Operation.h"
 
 #include <map>
 
@@ -34,7 +34,8 @@ public:
 private:
   double kernelUs(Operation *op, bool isFirst) const;
   double convolutionUs(Operation *op) const;
-  double collectiveUs(::autopar::CollectiveKind kind, Operation *op, double bytes);
+  /// `bytes` of its larger side.
+  double collectiveUs(CollectiveOpInterface op, int64_t bytes);
 
   const ::autopar::Cluster &cluster;
   const ::autopar::Mesh &mesh;

@@ -19,7 +19,7 @@ constexpr StringRef kLimits = "autopar.limits", kException = "autopar.exception"
 /// The input whose elements are those of `value`, or null.
 BlockArgument inputOf(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<CastOp, ReshapeOp, TransposeOp, BroadcastOp>(op))
+    if (!isWholeView(op) && !isa<CastOp, BroadcastOp>(op))
       return {};
     value = op->getOperand(0);
   }

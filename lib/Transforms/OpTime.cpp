@@ -10,15 +10,11 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-int64_t mlir::autopar::bytesOf(RankedTensorType type) {
-  return type.getNumElements() * ::autopar::byteSize(dataTypeOf(type.getElementType()));
-}
-
 int64_t mlir::autopar::bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> results) {
   if (auto cost = dyn_cast<CostOpInterface>(op))
     if (std::optional<int64_t> measured = cost.getMeasuredBytes(index, results))
       return *measured;
-  return bytesOf(results[index]);
+  return tensorBytes(results[index]);
 }
 
 double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
@@ -32,9 +28,9 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
   if (cost)
     flops = cost.getFlops(operands, results);
   for (RankedTensorType type : results)
-    written += bytesOf(type);
+    written += tensorBytes(type);
   for (RankedTensorType type : operands)
-    read += bytesOf(type);
+    read += tensorBytes(type);
   ::autopar::DataType type =
       dataTypeOf((operands.empty() ? results : operands).front().getElementType());
   if (cost && cost.isLight())

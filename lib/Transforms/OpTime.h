@@ -7,8 +7,7 @@
 
 namespace mlir::autopar {
 
-int64_t bytesOf(RankedTensorType type);
-/// Of result `index` of an operation with results of these types.
+/// Bytes of result `index` of an operation with results of these types, as measured or by type.
 int64_t bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> results);
 
 /// Microseconds, by the cost model, of an operation with operands and results of these types. A

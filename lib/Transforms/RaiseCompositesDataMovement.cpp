@@ -229,7 +229,7 @@ private:
       matched.insert(value);
       return collectPads(sum.getLhs(), matched, pads) && collectPads(sum.getRhs(), matched, pads);
     }
-    if (auto widen = value.getDefiningOp<CastOp>(); widen && isWidening(widen)) {
+    if (auto widen = value.getDefiningOp<CastOp>(); widen && widen.isWidening()) {
       matched.insert(value);
       value = widen.getInput();
     }
@@ -239,12 +239,6 @@ private:
     matched.insert(value);
     pads.push_back(pad);
     return true;
-  }
-
-  static bool isWidening(CastOp cast) {
-    auto from = dyn_cast<FloatType>(cast.getInput().getType().getElementType()),
-         to = dyn_cast<FloatType>(cast.getType().getElementType());
-    return from && to && from.getWidth() < to.getWidth();
   }
 
   /// The only dimension that is longer than the input's.

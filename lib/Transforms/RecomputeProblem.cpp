@@ -29,7 +29,7 @@ using ::autopar::StagePhase;
 static constexpr int64_t kAlignment = 64;
 
 static int64_t bufferBytes(Value value) {
-  int64_t bytes = bytesOf(tensorTypeOf(value));
+  int64_t bytes = tensorBytes(tensorTypeOf(value));
   if (auto result = dyn_cast<OpResult>(value)) {
     SmallVector<RankedTensorType> types;
     for (Value other : result.getOwner()->getResults())

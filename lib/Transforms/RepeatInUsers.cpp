@@ -8,6 +8,7 @@
 #include "FusionClusters.h"
 
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/Sharding.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -25,7 +26,7 @@ static bool isRepeated(Operation *op) { return op && (isFluid(op) || isCheapArit
 static bool isMadeOf(Value value, int &ops, int64_t &bytes) {
   Operation *op = value.getDefiningOp();
   if (ops == 0 || !isRepeated(op))
-    return (bytes -= bytesOf(value)) >= 0;
+    return (bytes -= tensorBytes(tensorTypeOf(value))) >= 0;
   --ops;
   return llvm::all_of(op->getOperands(),
                       [&](Value operand) { return isMadeOf(operand, ops, bytes); });
@@ -50,7 +51,7 @@ bool mlir::autopar::isMadeOfLess(Operation *op) {
     return false;
   int ops = kMostOps;
   Value result = op->getResult(0);
-  int64_t bytes = bytesOf(result) / kLarger;
+  int64_t bytes = tensorBytes(tensorTypeOf(result)) / kLarger;
   return isMadeOf(result, ops, bytes);
 }
 

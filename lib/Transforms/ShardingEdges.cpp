@@ -37,8 +37,8 @@ double ShardingProblem::stepTimeUs(RankedTensorType type, const TensorSharding &
                                    const ReshardStep &step, Site &site, double &bytes) {
   using Kind = ReshardStep::Kind;
   using Collective = ::autopar::CollectiveKind;
-  double before = bytesOf(localType(type, current, site.axes)),
-         after = bytesOf(localType(type, step.after, site.axes));
+  double before = tensorBytes(localType(type, current, site.axes)),
+         after = tensorBytes(localType(type, step.after, site.axes));
   bytes = step.kind == Kind::AllGather ? after : before;
   const ::autopar::MeshGroup &group = groupOf(step.axes, site);
   switch (step.kind) {
@@ -136,7 +136,8 @@ int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
   auto bytesOfAll = [&](ArrayRef<TensorSharding> list) {
     std::vector<int64_t> bytes;
     for (const TensorSharding &sharding : list)
-      bytes.push_back(change == Change::Part ? bytesOf(localType(type, sharding, site.axes)) : 0);
+      bytes.push_back(change == Change::Part ? tensorBytes(localType(type, sharding, site.axes))
+                                             : 0);
     return bytes;
   };
   std::vector<int64_t> rowBytes = bytesOfAll(rows), columnBytes = bytesOfAll(columns);

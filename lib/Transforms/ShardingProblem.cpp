@@ -144,7 +144,7 @@ void ShardingProblem::addArguments() {
     SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(argument));
     double hostBytesPerUs = siteOf(stageOf(argument)).device->hostLink.bytesPerSecond / 1e6;
     for (const TensorSharding &sharding : shardings) {
-      int64_t bytes = bytesOf(localType(type, sharding, axesOf(argument)));
+      int64_t bytes = tensorBytes(localType(type, sharding, axesOf(argument)));
       ::autopar::Strategy strategy;
       if (isOnHost(argument)) { // the window that is on the device is small beside the rest
         strategy.timeUs = static_cast<double>(bytes) / hostBytesPerUs;

@@ -32,7 +32,7 @@ static bool isWrittenInParts(Operation *op) {
   if (!isa<ConcatOp>(op))
     return false;
   Operation *source = op->getOperand(0).getDefiningOp();
-  while (isa_and_nonnull<TransposeOp, ReshapeOp>(source))
+  while (isWholeView(source))
     source = source->getOperand(0).getDefiningOp();
   return isa_and_nonnull<AttentionGradOp>(source) && concatOfResults(source) == op;
 }
@@ -47,7 +47,7 @@ void StepWork::findFree() {
   for (Operation &op : block.without_terminator()) {
     bool isKnown = op.hasTrait<OpTrait::ConstantLike>();
     if (!isKnown && op.getNumOperands() && isMemoryEffectFree(&op) && !callsLibrary(&op) &&
-        !isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, TransferOp>(op))
+        !isa<CollectiveOpInterface, TransferOp>(op))
       isKnown =
           llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
     if (isKnown)
@@ -60,10 +60,9 @@ void StepWork::findFree() {
 
 /// What a collective writes becomes state by a copy.
 static bool comesFromCollective(Value value) {
-  while (isa_and_nonnull<ReshapeOp, TransposeOp>(value.getDefiningOp()))
+  while (isWholeView(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
-  return isa_and_nonnull<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
-      value.getDefiningOp());
+  return static_cast<bool>(value.getDefiningOp<CollectiveOpInterface>());
 }
 
 /// State is written once it is known that no metric forbids it.

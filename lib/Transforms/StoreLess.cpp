@@ -5,6 +5,7 @@
 #include "CheapArithmetic.h"
 #include "FusionClusters.h"
 
+#include "autopar/Transforms/Sharding.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -69,12 +70,12 @@ bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) co
   for (const Cluster *reader : readers)
     if (reader->ops.size() + making.ops.size() > kMostClusterOps)
       return false;
-  int64_t bytes = bytesOf(result) * static_cast<int64_t>(readers.size() + 1);
+  int64_t bytes = tensorBytes(tensorTypeOf(result)) * static_cast<int64_t>(readers.size() + 1);
   int64_t left = bytes - bytes / kLeastSaved;
   for (const Cluster *reader : readers)
     for (Value source : making.sources)
       if (!isReadBeside(source, *reader))
-        left -= bytesOf(source);
+        left -= tensorBytes(tensorTypeOf(source));
   return left >= 0;
 }
 

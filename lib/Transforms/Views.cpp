@@ -2,8 +2,6 @@
 // See the header.
 #include "autopar/Transforms/Views.h"
 
-#include "OpTime.h"
-
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 using namespace mlir;
@@ -11,13 +9,13 @@ using namespace mlir::autopar;
 
 bool mlir::autopar::isReadStrided(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
-    if (isa<TransposeOp, ReshapeOp, SliceOp>(user))
+    if (isa<ViewOpInterface>(user))
       return isReadStrided(user->getResult(0));
     if (auto group = dyn_cast<GroupOp>(user)) {
       if (llvm::any_of(group.getBody().front(), llvm::IsaPred<DotGeneralOp>))
         return true;
       return llvm::all_of(group.getBody().front().without_terminator(),
-                          llvm::IsaPred<TransposeOp, ReshapeOp, SliceOp>) &&
+                          llvm::IsaPred<ViewOpInterface>) &&
              llvm::any_of(group.getResults(), isReadStrided);
     }
     return isa<DotGeneralOp, AttentionOp, AttentionGradOp>(user);
@@ -57,15 +55,15 @@ static bool isSentAsItLies(SliceOp slice) {
 /// left out.
 static bool isMostAsItLies(SliceOp slice) {
   auto all = cast<RankedTensorType>(slice.getInput().getType());
-  int64_t first = 0, whole = bytesOf(all);
+  int64_t first = 0, whole = tensorBytes(all);
   for (auto [start, extent] : llvm::zip(slice.getStarts(), all.getShape()))
     first = first * extent + start;
-  return liesTogether(slice) && 2 * bytesOf(slice.getType()) >= whole &&
+  return liesTogether(slice) && 2 * tensorBytes(slice.getType()) >= whole &&
          first * whole / std::max<int64_t>(all.getNumElements(), 1) % kKernelAlignment == 0;
 }
 
 bool mlir::autopar::isView(Operation *op) {
-  if (isa<TransposeOp, ReshapeOp>(op))
+  if (isWholeView(op))
     return true;
   if (auto slice = dyn_cast<SliceOp>(op))
     return stepsForward(slice) && slice.getType().getNumElements() > 0 &&
@@ -81,7 +79,7 @@ bool mlir::autopar::isView(Operation *op) {
     return false;
   return llvm::all_of(group.getBody().front().without_terminator(), [](Operation &inner) {
     auto slice = dyn_cast<SliceOp>(inner);
-    return isa<TransposeOp, ReshapeOp>(inner) ||
+    return isWholeView(&inner) ||
            (slice && stepsForward(slice) && slice.getType().getNumElements() > 0);
   });
 }

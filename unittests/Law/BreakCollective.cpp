@@ -86,8 +86,8 @@ static bool choosesParts(Operation *op) {
 std::string autopar_law::breakCollective(ModuleOp module, uint64_t seed) {
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
-    if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, ShardIndexOp>(op) &&
-        !op->use_empty() && llvm::all_of(op->getOperands(), carriesData) && choosesParts(op))
+    if (isa<CollectiveOpInterface, ShardIndexOp>(op) && !op->use_empty() &&
+        llvm::all_of(op->getOperands(), carriesData) && choosesParts(op))
       candidates.push_back(op);
   });
   if (candidates.empty())
@@ -103,24 +103,20 @@ std::string autopar_law::breakCollective(ModuleOp module, uint64_t seed) {
   auto extentOf = [](Value value, int64_t dim) {
     return cast<RankedTensorType>(value.getType()).getDimSize(dim);
   };
-  if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-    replacement = reduce.getInput();
-    what += "deleted";
-  } else if (auto gather = dyn_cast<AllGatherOp>(op)) {
-    replacement = rotated(builder, loc, result, gather.getDim(),
-                          extentOf(gather.getInput(), gather.getDim()));
-    what += "permuted";
-  } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
-    replacement = ownPart(builder, op, scatter.getInput(), scatter.getDim(), scatter.getMeshAttr(),
-                          scatter.getAxes());
-    what += "left without its sum";
-  } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-    replacement = rotated(builder, loc, result, exchange.getConcatDim(),
-                          extentOf(exchange.getInput(), exchange.getConcatDim()));
-    what += "permuted";
-  } else {
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  if (!collective) {
     replacement = i64Scalar(builder, loc, 0);
     what += "set to zero";
+  } else if (auto joined = collective.getJoinedDimension()) {
+    replacement = rotated(builder, loc, result, *joined, extentOf(op->getOperand(0), *joined));
+    what += "permuted";
+  } else if (auto split = collective.getSplitDimension()) {
+    replacement = ownPart(builder, op, op->getOperand(0), *split, collective.getMeshAttr(),
+                          collective.getAxes());
+    what += "left without its sum";
+  } else {
+    replacement = op->getOperand(0);
+    what += "deleted";
   }
   // What the replacement is made of still reads the collective.
   SmallPtrSet<Operation *, 8> made;

@@ -112,8 +112,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerAttention(*this, attention);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
     return lowerAttentionGrad(*this, gradient);
-  if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op))
-    return lowerCollective(*this, op);
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
+    return lowerCollective(*this, collective);
   if (isa<SendOp, ReceiveOp>(op))
     return lowerMessage(*this, op);
   if (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op))

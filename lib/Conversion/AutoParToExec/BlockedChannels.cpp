@@ -74,7 +74,7 @@ public:
       if (program.knownBlocked(input))
         types.insert(argument.getType());
     for (Operation &op : group.getBody().front().without_terminator())
-      if (isa<UnaryOp, BinaryOp, SelectOp, CastOp, PoolOp>(op) &&
+      if (((op.hasTrait<OpTrait::Elementwise>() && !isa<CompareOp>(op)) || isa<PoolOp>(op)) &&
           types.contains(op.getOperand(0).getType()) && isActivation(op.getResult(0)))
         types.insert(op.getResult(0).getType());
     for (Value argument : group.getBody().getArguments())
@@ -101,9 +101,6 @@ private:
   bool isActivation(Value value) const {
     return program.isBlockable(cast<RankedTensorType>(value.getType()));
   }
-  static bool isElementwise(Operation &op) {
-    return isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp>(op);
-  }
 
   bool planOperation(Operation &op) {
     bool any = llvm::any_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
@@ -129,7 +126,7 @@ private:
     if (auto reduce = dyn_cast<ReduceOp>(op))
       return reducesSpace(reduce);
     resultIsActivation |= isa<CompareOp>(op) && isActivation(op.getResult(0));
-    bool fits = isElementwise(op) && resultIsActivation &&
+    bool fits = op.hasTrait<OpTrait::Elementwise>() && resultIsActivation &&
                 llvm::all_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
     if (auto pool = dyn_cast<PoolOp>(op))
       fits = resultIsActivation && pool.getWindow()[0] == 1 && pool.getWindow()[1] == 1 &&

@@ -12,7 +12,7 @@ static bool mayRunOnce(Operation *op) {
   if (auto group = dyn_cast<GroupOp>(op))
     return llvm::all_of(group.getBody().front().without_terminator(),
                         [](Operation &inner) { return mayRunOnce(&inner); });
-  return isa<TransposeOp, ReshapeOp, SliceOp, autopar::ConstantOp>(op) ||
+  return isa<ViewOpInterface, autopar::ConstantOp>(op) ||
          (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op) &&
           !isa<DotGeneralOp, autopar::ConvolutionOp, RandomOp>(op));
 }
@@ -20,7 +20,7 @@ static bool mayRunOnce(Operation *op) {
 static int64_t bytesOf(TypeRange types) {
   int64_t bytes = 0;
   for (Type type : types)
-    bytes += exec::tensorBytes(cast<RankedTensorType>(type));
+    bytes += tensorBytes(cast<RankedTensorType>(type));
   return bytes;
 }
 
@@ -59,7 +59,7 @@ bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
     for (Operation *user : worklist.pop_back_val().getUsers()) {
       if (user->getNumResults() == 0 || !isLoadTime(user->getResult(0)))
         return false;
-      if (isa<TransposeOp, ReshapeOp, SliceOp>(user))
+      if (isa<ViewOpInterface>(user))
         worklist.push_back(user->getResult(0));
     }
   return true;
@@ -69,31 +69,21 @@ std::optional<PackSource> ProgramBuilder::packSource(Value value) {
   if (!options.packWeights || !isLoadTime(value))
     return std::nullopt;
   SmallVector<Operation *> chain;
-  while (value.hasOneUse() && isa_and_nonnull<TransposeOp, ReshapeOp>(value.getDefiningOp())) {
+  while (value.hasOneUse() && isWholeView(value.getDefiningOp())) {
     chain.push_back(value.getDefiningOp());
     value = value.getDefiningOp()->getOperand(0);
   }
-  if (!value.hasOneUse() || isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(value.getDefiningOp()))
+  if (!value.hasOneUse() || value.getDefiningOp<ViewOpInterface>())
     return std::nullopt;
   if (auto argument = dyn_cast<BlockArgument>(value);
       argument && arguments[argument.getArgNumber()].buffer)
     return std::nullopt;
-  auto shape = cast<RankedTensorType>(value.getType()).getShape();
-  SmallVector<int64_t> dims(shape), strides = denseStrides(shape);
+  SmallVector<int64_t> strides = denseStrides(cast<RankedTensorType>(value.getType()).getShape());
   for (Operation *op : llvm::reverse(chain)) {
-    ArrayRef<int64_t> newDims = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
-    if (auto transpose = dyn_cast<TransposeOp>(op)) {
-      SmallVector<int64_t> permuted;
-      for (int64_t from : transpose.getPermutation())
-        permuted.push_back(strides[from]);
-      strides = permuted;
-    } else {
-      std::optional<SmallVector<int64_t>> reshaped = reshapedStrides(dims, strides, newDims);
-      if (!reshaped)
-        return std::nullopt;
-      strides = *reshaped;
-    }
-    dims.assign(newDims.begin(), newDims.end());
+    std::optional<ViewLayout> layout = cast<ViewOpInterface>(op).getLayout(strides);
+    if (!layout)
+      return std::nullopt;
+    strides = layout->strides;
   }
   return PackSource{value, strides};
 }

@@ -8,40 +8,51 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-static exec::Reduction reductionOf(ReduceKind kind) {
+static exec::Reduction reductionOf(ReductionKind kind) {
   switch (kind) {
-  case ReduceKind::Prod:
+  case ReductionKind::Prod:
     return exec::Reduction::Prod;
-  case ReduceKind::Max:
-  case ReduceKind::Or:
+  case ReductionKind::Max:
+  case ReductionKind::Or:
     return exec::Reduction::Max;
-  case ReduceKind::Min:
-  case ReduceKind::And:
+  case ReductionKind::Min:
+  case ReductionKind::And:
     return exec::Reduction::Min;
-  case ReduceKind::Sum:
+  case ReductionKind::Sum:
     return exec::Reduction::Sum;
   }
   return exec::Reduction::Sum;
 }
 
-static bool isOutermost(ArrayRef<int64_t> shape, int64_t dim) {
-  return llvm::all_of(shape.take_front(dim), [](int64_t extent) { return extent == 1; });
+static exec::CollectiveKind instructionOf(CollectiveOpInterface op) {
+  switch (op.getCollectiveKind()) {
+  case CollectiveKind::AllReduce:
+    return exec::CollectiveKind::AllReduce;
+  case CollectiveKind::AllGather:
+    return exec::CollectiveKind::AllGather;
+  case CollectiveKind::ReduceScatter:
+    return exec::CollectiveKind::ReduceScatter;
+  case CollectiveKind::AllToAll:
+    return exec::CollectiveKind::AllToAll;
+  }
+  llvm_unreachable("all kinds are listed");
 }
 
 namespace {
 /// One collective being lowered.
 struct Collective {
   ProgramBuilder &program;
-  Operation *op;
+  CollectiveOpInterface op;
   MeshOp mesh;
   ArrayAttr axes;
   int64_t ranks;
 
-  Value call(exec::CollectiveKind kind, Value input, RankedTensorType inputType,
-             RankedTensorType outputType, exec::Reduction reduction = exec::Reduction::Sum,
+  Value call(Value input, RankedTensorType inputType, RankedTensorType outputType,
              Value output = {}) {
     if (!output)
       output = program.createBuffer(getOpId(op) + ".moved", outputType);
+    exec::CollectiveKind kind = instructionOf(op);
+    exec::Reduction reduction = reductionOf(op.getReduction().value_or(ReductionKind::Sum));
     auto instruction = exec::CollectiveOp::create(
         program.step(), op->getLoc(), kind, input, output, program.groupOver(mesh, axes), reduction,
         inputType.getElementType(), inputType.getNumElements(), exec::Queue::Communication);
@@ -116,72 +127,59 @@ static RankedTensorType withRanks(int64_t ranks, RankedTensorType type) {
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-static LogicalResult lowerAllReduce(Collective &collective, AllReduceOp op, Value input) {
-  auto type = cast<RankedTensorType>(op.getInput().getType());
-  // In place where nothing else looks at the partial value.
-  Operation *producer = op.getInput().getDefiningOp();
-  bool inPlace =
-      producer && op.getInput().hasOneUse() && isa<GroupOp, DotGeneralOp, ConvolutionOp>(producer);
-  Value output = inPlace ? input : Value();
-  output = collective.call(exec::CollectiveKind::AllReduce, input, type, type,
-                           reductionOf(op.getKind()), output);
-  collective.program.setView(op.getResult(), {output, denseStrides(type.getShape())});
+/// What the parts are taken from: the operand with the parts of its split dimension outermost.
+static LogicalResult splitOperand(Collective &collective, Value &buffer, RankedTensorType &type) {
+  CollectiveOpInterface op = collective.op;
+  int64_t dim = *op.getSplitDimension();
+  int64_t extent = type.getDimSize(dim);
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  if (!op.getJoinedDimension() && extent != collective.ranks * result.getDimSize(dim))
+    return op->emitOpError() << "expected dimension " << dim << " of " << type << " to be "
+                             << collective.ranks << " times that of " << result;
+  if (extent % collective.ranks)
+    return op->emitOpError() << "expected dimension " << dim << " of " << type
+                             << " to be divisible by " << collective.ranks;
+  RankedTensorType split;
+  FailureOr<Value> parts = collective.splitOutermost(buffer, type, dim, split);
+  if (failed(parts))
+    return failure();
+  buffer = *parts;
+  type = split;
   return success();
 }
 
-static LogicalResult lowerReduceScatter(Collective &collective, ReduceScatterOp op, Value input) {
-  auto type = cast<RankedTensorType>(op.getInput().getType());
-  auto result = cast<RankedTensorType>(op.getType());
-  if (type.getDimSize(op.getDim()) != collective.ranks * result.getDimSize(op.getDim()))
-    return op.emitOpError() << "expected dimension " << op.getDim() << " of " << type << " to be "
-                            << collective.ranks << " times that of " << result;
-  RankedTensorType split;
-  FailureOr<Value> parts = collective.splitOutermost(input, type, op.getDim(), split);
-  if (failed(parts))
-    return failure();
-  Value output = collective.call(exec::CollectiveKind::ReduceScatter, *parts, split, result,
-                                 reductionOf(op.getKind()));
-  collective.program.setView(op.getResult(), {output, denseStrides(result.getShape())});
-  return success();
+/// Whether the result takes the operand's place: nothing else looks at the partial value.
+static bool reducesInPlace(CollectiveOpInterface op) {
+  Operation *producer = op->getOperand(0).getDefiningOp();
+  return op.getReduction() && !op.getSplitDimension() && !op.getJoinedDimension() && producer &&
+         op->getOperand(0).hasOneUse() && isa<GroupOp, DotGeneralOp, ConvolutionOp>(producer);
 }
 
-static LogicalResult lowerAllToAll(Collective &collective, AllToAllOp op, Value input) {
-  auto type = cast<RankedTensorType>(op.getInput().getType());
-  if (type.getDimSize(op.getSplitDim()) % collective.ranks)
-    return op.emitOpError() << "expected dimension " << op.getSplitDim() << " of " << type
-                            << " to be divisible by " << collective.ranks;
-  RankedTensorType split;
-  FailureOr<Value> parts = collective.splitOutermost(input, type, op.getSplitDim(), split);
-  if (failed(parts))
-    return failure();
-  Value moved = collective.call(exec::CollectiveKind::AllToAll, *parts, split, split);
-  return collective.joinInto(moved, split, op.getConcatDim(), op.getResult());
-}
-
-LogicalResult mlir::autopar::lowerCollective(ProgramBuilder &program, Operation *op) {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  MeshOp mesh = program.meshOf(op, op->getAttrOfType<FlatSymbolRefAttr>("mesh"), axes);
+LogicalResult mlir::autopar::lowerCollective(ProgramBuilder &program, CollectiveOpInterface op) {
+  MeshOp mesh = program.meshOf(op, op.getMeshAttr(), op.getAxes());
   if (!mesh)
     return failure();
-  if (cast<RankedTensorType>(op->getResult(0).getType()).getNumElements() == 0) {
-    program.createRowMajorResult(op->getResult(0));
+  Value result = op->getResult(0);
+  auto type = cast<RankedTensorType>(result.getType());
+  if (type.getNumElements() == 0) {
+    program.createRowMajorResult(result);
     return success();
   }
   FailureOr<Value> input = program.rowMajorBuffer(op->getOperand(0));
   if (failed(input))
     return failure();
-  Collective collective{program, op, mesh, axes, mesh.axesSize(axes)};
-  if (auto reduce = dyn_cast<AllReduceOp>(op))
-    return lowerAllReduce(collective, reduce, *input);
-  if (auto scatter = dyn_cast<ReduceScatterOp>(op))
-    return lowerReduceScatter(collective, scatter, *input);
-  if (auto exchange = dyn_cast<AllToAllOp>(op))
-    return lowerAllToAll(collective, exchange, *input);
-  auto gather = cast<AllGatherOp>(op);
-  auto type = cast<RankedTensorType>(gather.getInput().getType());
-  RankedTensorType joined = withRanks(collective.ranks, type);
-  Value moved = collective.call(exec::CollectiveKind::AllGather, *input, type, joined);
-  return collective.joinInto(moved, joined, gather.getDim(), gather.getResult());
+  Collective collective{program, op, mesh, op.getAxes(), mesh.axesSize(op.getAxes())};
+  auto sent = cast<RankedTensorType>(op->getOperand(0).getType());
+  bool isSplit = op.getSplitDimension().has_value();
+  if (isSplit && failed(splitOperand(collective, *input, sent)))
+    return failure();
+  std::optional<int64_t> joined = op.getJoinedDimension();
+  RankedTensorType received = !joined ? type : isSplit ? sent : withRanks(collective.ranks, sent);
+  Value output = collective.call(*input, sent, received, reducesInPlace(op) ? *input : Value());
+  if (joined)
+    return collective.joinInto(output, received, *joined, result);
+  program.setView(result, {output, denseStrides(type.getShape())});
+  return success();
 }
 
 LogicalResult mlir::autopar::lowerMessage(ProgramBuilder &program, Operation *op) {

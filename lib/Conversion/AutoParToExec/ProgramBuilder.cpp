@@ -48,21 +48,13 @@ static Operation *onlyReader(Value value) {
   return reader;
 }
 
-/// The strides of `chain.front()` if `chain.back()`, made from it by transposes and reshapes, has
-/// `strides`; nothing where a reshape has none.
+/// The strides of `chain.front()` if `chain.back()`, made from it by views, has `strides`; nothing
+/// where a view has none.
 static std::optional<SmallVector<int64_t>> stridesBefore(ArrayRef<Value> chain,
                                                          SmallVector<int64_t> strides) {
   for (size_t i = chain.size(); i-- > 1;) {
-    if (auto transpose = chain[i].getDefiningOp<TransposeOp>()) {
-      SmallVector<int64_t> before(strides.size());
-      for (auto [stride, from] : llvm::zip(strides, transpose.getPermutation()))
-        before[from] = stride;
-      strides = std::move(before);
-      continue;
-    }
-    auto shape = cast<RankedTensorType>(chain[i].getType()).getShape(),
-         target = cast<RankedTensorType>(chain[i - 1].getType()).getShape();
-    std::optional<SmallVector<int64_t>> before = reshapedStrides(shape, strides, target);
+    auto view = cast<ViewOpInterface>(chain[i].getDefiningOp());
+    std::optional<SmallVector<int64_t>> before = view.getOperandStrides(strides);
     if (!before)
       return std::nullopt;
     strides = std::move(*before);
@@ -74,7 +66,7 @@ static std::optional<SmallVector<int64_t>> stridesBefore(ArrayRef<Value> chain,
 static std::optional<SmallVector<int64_t>> stridesBeforeTranspose(Value value) {
   SmallVector<Value> chain{value};
   while (Operation *user = onlyReader(chain.back())) {
-    if (!isa<TransposeOp, ReshapeOp>(user))
+    if (!isWholeView(user))
       return std::nullopt;
     chain.push_back(user->getResult(0));
     if (auto transpose = dyn_cast<TransposeOp>(user))
@@ -139,15 +131,18 @@ StridedView ProgramBuilder::viewFrom(const StridedView &view, int64_t offset, Ty
   return {from, view.strides};
 }
 
-StridedView ProgramBuilder::viewOfSlice(SliceOp slice) {
-  StridedView input = viewOf(slice.getInput()), view;
-  int64_t offset = 0;
-  for (auto [start, step, stride] : llvm::zip(slice.getStarts(), slice.getSteps(), input.strides)) {
-    offset += start * stride;
-    view.strides.push_back(step * stride);
+StridedView ProgramBuilder::viewThrough(ViewOpInterface op) {
+  Value source = op->getOperand(0);
+  auto type = cast<RankedTensorType>(source.getType());
+  StridedView input = viewOf(source);
+  std::optional<ViewLayout> layout = op.getLayout(input.strides);
+  if (!layout) {
+    FailureOr<Value> copy = rowMajorBuffer(source);
+    if (succeeded(copy)) // else reported; the caller's own result does not matter any more
+      input.buffer = *copy;
+    layout = op.getLayout(denseStrides(type.getShape()));
   }
-  view.buffer = input.buffer;
-  return viewFrom(view, offset, slice.getType().getElementType(), slice);
+  return viewFrom({input.buffer, layout->strides}, layout->offset, type.getElementType(), op);
 }
 
 Value ProgramBuilder::fillConstant(autopar::ConstantOp op) {
@@ -186,26 +181,8 @@ StridedView ProgramBuilder::viewOf(Value value) {
     }
   } else if (auto constant = value.getDefiningOp<autopar::ConstantOp>()) {
     view = {fillConstant(constant), denseStrides(type.getShape())};
-  } else if (auto transpose = value.getDefiningOp<TransposeOp>()) {
-    StridedView input = viewOf(transpose.getInput());
-    view.buffer = input.buffer;
-    for (int64_t from : transpose.getPermutation())
-      view.strides.push_back(input.strides[from]);
-  } else if (auto slice = value.getDefiningOp<SliceOp>()) {
-    view = viewOfSlice(slice);
-  } else if (auto reshape = value.getDefiningOp<ReshapeOp>()) {
-    StridedView input = viewOf(reshape.getInput());
-    auto shape = cast<RankedTensorType>(reshape.getInput().getType()).getShape();
-    std::optional<SmallVector<int64_t>> strides =
-        reshapedStrides(shape, input.strides, type.getShape());
-    if (!strides) {
-      FailureOr<Value> copy = rowMajorBuffer(reshape.getInput());
-      if (failed(copy)) // reported; the caller's own result does not matter any more
-        copy = input.buffer;
-      view = {*copy, denseStrides(type.getShape())};
-    } else {
-      view = {input.buffer, *strides};
-    }
+  } else if (auto other = value.getDefiningOp<ViewOpInterface>()) {
+    view = viewThrough(other);
   }
   views[value] = view;
   return view;
@@ -282,12 +259,11 @@ LogicalResult ProgramBuilder::copyThroughViews(Value value, Value copy) {
   Value source = value;
   do {
     Operation *op = source.getDefiningOp();
-    if (!isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(op))
+    if (!isa_and_nonnull<ViewOpInterface>(op))
       return function.emitOpError("has a view that cannot be copied into order");
     chain.push_back(op);
     source = op->getOperand(0);
-  } while (!liesRowMajor(source) &&
-           isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(source.getDefiningOp()));
+  } while (!liesRowMajor(source) && source.getDefiningOp<ViewOpInterface>());
   FailureOr<Value> input = rowMajorBuffer(source);
   if (failed(input))
     return failure();

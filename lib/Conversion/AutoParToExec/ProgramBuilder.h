@@ -69,8 +69,7 @@ public:
   /// A row-major buffer for a result; becomes its view.
   Value createRowMajorResult(Value result);
 
-  /// Where a value lies; parameters are given a buffer now, transposes and reshapes are looked
-  /// through.
+  /// Where a value lies; parameters are given a buffer now, views are looked through.
   StridedView viewOf(Value value);
   /// Whether something in memory shows the value already.
   bool isLowered(Value value) const { return views.contains(value); }
@@ -186,7 +185,7 @@ private:
   LogicalResult lowerShardIndex(ShardIndexOp op);
   LogicalResult lowerKernel(Operation *op);
   void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
-  StridedView viewOfSlice(SliceOp slice);
+  StridedView viewThrough(ViewOpInterface op);
   /// `view` from `offset` elements of `elementType` on.
   StridedView viewFrom(const StridedView &view, int64_t offset, Type elementType, Operation *named);
   bool liesRowMajor(Value value);
@@ -234,7 +233,7 @@ LogicalResult lowerLibraryGroup(ProgramBuilder &program, GroupOp group);
 /// A group on values that lie in blocks of channels, rewritten to work on the blocks; false where
 /// it reads none or cannot be.
 FailureOr<bool> lowerBlockedGroup(ProgramBuilder &program, GroupOp group);
-LogicalResult lowerCollective(ProgramBuilder &program, Operation *op);
+LogicalResult lowerCollective(ProgramBuilder &program, CollectiveOpInterface op);
 /// A send or a receive.
 LogicalResult lowerMessage(ProgramBuilder &program, Operation *op);
 /// Whether the library of the target has products with results of this type.

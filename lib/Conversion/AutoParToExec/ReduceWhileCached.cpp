@@ -21,9 +21,9 @@ int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType())
 /// Whether a value comes from other ranks: it is there some time after its operation has begun.
 bool isBrought(Value value) {
   Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp>(op))
+  if (isa_and_nonnull<ViewOpInterface>(op))
     return isBrought(op->getOperand(0));
-  return isa_and_nonnull<ReceiveOp, AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(op);
+  return isa_and_nonnull<ReceiveOp, CollectiveOpInterface>(op);
 }
 
 /// The last operation that gives `group` an operand, if `group` reduces what it gives. What

@@ -71,13 +71,12 @@ LogicalResult ProgramBuilder::checkDonor(unsigned result) {
 static bool isLastReader(Operation *op, Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     bool isEarly = user == op || user->isBeforeInBlock(op);
-    return isEarly &&
-           (!isa<TransposeOp, ReshapeOp, SliceOp>(user) || isLastReader(op, user->getResult(0)));
+    return isEarly && (!isa<ViewOpInterface>(user) || isLastReader(op, user->getResult(0)));
   });
 }
 
 bool ProgramBuilder::mayConsume(Operation *op, Value value) const {
-  while (isa_and_nonnull<TransposeOp, ReshapeOp, SliceOp>(value.getDefiningOp()))
+  while (value.getDefiningOp<ViewOpInterface>())
     value = value.getDefiningOp()->getOperand(0);
   auto view = views.find(value);
   return value.getDefiningOp() && view != views.end() && !isLoadTime(value) &&

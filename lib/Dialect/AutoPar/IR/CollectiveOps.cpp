@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resharding and collectives: verification.
+// Resharding and collectives: verification, and what collectives say about themselves.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 using namespace mlir;
@@ -52,3 +52,23 @@ LogicalResult AllToAllOp::verify() {
                      cast<RankedTensorType>(getType()),
                      {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
 }
+
+//===-- the collective interface --------------------------------------------------------------===//
+
+CollectiveKind AllReduceOp::getCollectiveKind() { return CollectiveKind::AllReduce; }
+std::optional<ReductionKind> AllReduceOp::getReduction() {
+  return static_cast<ReductionKind>(getKind());
+}
+
+CollectiveKind AllGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
+std::optional<int64_t> AllGatherOp::getJoinedDimension() { return getDim(); }
+
+CollectiveKind ReduceScatterOp::getCollectiveKind() { return CollectiveKind::ReduceScatter; }
+std::optional<ReductionKind> ReduceScatterOp::getReduction() {
+  return static_cast<ReductionKind>(getKind());
+}
+std::optional<int64_t> ReduceScatterOp::getSplitDimension() { return getDim(); }
+
+CollectiveKind AllToAllOp::getCollectiveKind() { return CollectiveKind::AllToAll; }
+std::optional<int64_t> AllToAllOp::getSplitDimension() { return getSplitDim(); }
+std::optional<int64_t> AllToAllOp::getJoinedDimension() { return getConcatDim(); }

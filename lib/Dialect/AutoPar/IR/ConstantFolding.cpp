@@ -335,9 +335,8 @@ bool withinLimits(Operation *op, ArrayRef<DenseElementsAttr> operands,
   for (Type result : op->getResultTypes()) {
     auto type = cast<RankedTensorType>(result);
     int64_t limit = isa<FloatType>(type.getElementType()) ? limits.floats : limits.integers;
-    bool stays =
-        splats && !operands.empty() &&
-        isa<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp, ReshapeOp, TransposeOp, SliceOp>(op);
+    bool stays = splats && !operands.empty() &&
+                 (op->hasTrait<OpTrait::Elementwise>() || isa<ViewOpInterface>(op));
     int64_t count = stays ? 1 : type.getNumElements();
     // A repeated scalar is cheaper to repeat than to store.
     if (splats && isa<BroadcastOp>(op) && count > limits.splats)
@@ -349,16 +348,15 @@ bool withinLimits(Operation *op, ArrayRef<DenseElementsAttr> operands,
 }
 
 Result dispatch(Operation *op, Tables operands) {
+  if (op->hasTrait<OpTrait::Elementwise>()) {
+    bool splat = llvm::all_of(operands, [](const ConstantTable &operand) { return operand.splat; });
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    Result result = evaluateElementwise(op, operands, type, splat ? 1 : type.getNumElements());
+    if (result)
+      result->splat = splat;
+    return result;
+  }
   return llvm::TypeSwitch<Operation *, Result>(op)
-      .Case<UnaryOp, BinaryOp, CompareOp, SelectOp, CastOp>([&](auto concrete) -> Result {
-        bool splat =
-            llvm::all_of(operands, [](const ConstantTable &operand) { return operand.splat; });
-        auto type = cast<RankedTensorType>(concrete.getType());
-        Result result = evaluateElementwise(op, operands, type, splat ? 1 : type.getNumElements());
-        if (result)
-          result->splat = splat;
-        return result;
-      })
       .Case<BroadcastOp, TransposeOp, SliceOp, ReshapeOp, PadOp, ConcatOp, GatherOp,
             GatherElementsOp, ScatterOp, IotaOp, ReduceOp, ArgReduceOp, CumulativeOp>(
           [&](auto concrete) -> Result { return evaluate(concrete, operands); })

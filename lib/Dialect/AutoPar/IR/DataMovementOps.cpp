@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that move elements to positions which the operation tells: shapes, sharding rules,
-// folds.
+// folds, strides of views.
 #include "SameElementType.h"
 
 #include <numeric>
@@ -59,6 +59,16 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
     return getResult();
   }
   return {};
+}
+
+std::optional<ViewLayout> ReshapeOp::getLayout(ArrayRef<int64_t> operandStrides) {
+  std::optional<SmallVector<int64_t>> strides =
+      reshapedStrides(getInput().getType().getShape(), operandStrides, getType().getShape());
+  return strides ? std::optional<ViewLayout>({*strides}) : std::nullopt;
+}
+
+std::optional<SmallVector<int64_t>> ReshapeOp::getOperandStrides(ArrayRef<int64_t> resultStrides) {
+  return reshapedStrides(getType().getShape(), resultStrides, getInput().getType().getShape());
 }
 
 /// Common factors of both shapes, major to minor, by greatest common divisors; where the shapes do
@@ -137,6 +147,21 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return {};
 }
 
+std::optional<ViewLayout> TransposeOp::getLayout(ArrayRef<int64_t> operandStrides) {
+  ViewLayout layout;
+  for (int64_t from : getPermutation())
+    layout.strides.push_back(operandStrides[from]);
+  return layout;
+}
+
+std::optional<SmallVector<int64_t>>
+TransposeOp::getOperandStrides(ArrayRef<int64_t> resultStrides) {
+  SmallVector<int64_t> strides(resultStrides.size());
+  for (auto [stride, from] : llvm::zip(resultStrides, getPermutation()))
+    strides[from] = stride;
+  return strides;
+}
+
 ShardingRule TransposeOp::getShardingRule() {
   ShardingRule rule = ShardingRule::emptyFor(*this);
   for (auto [i, dim] : llvm::enumerate(getPermutation()))
@@ -176,6 +201,17 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
     if (!isWholeDim(*this, dim))
       return {};
   return getInput();
+}
+
+bool SliceOp::hasAllElements() { return false; }
+
+std::optional<ViewLayout> SliceOp::getLayout(ArrayRef<int64_t> operandStrides) {
+  ViewLayout layout;
+  for (auto [start, step, stride] : llvm::zip(getStarts(), getSteps(), operandStrides)) {
+    layout.offset += start * stride;
+    layout.strides.push_back(step * stride);
+  }
+  return layout;
 }
 
 ShardingRule SliceOp::getShardingRule() {

@@ -43,6 +43,12 @@ LogicalResult BinaryOp::verify() {
   return success();
 }
 
+bool CastOp::isWidening() {
+  auto from = dyn_cast<FloatType>(getInput().getType().getElementType()),
+       to = dyn_cast<FloatType>(getType().getElementType());
+  return from && to && from.getWidth() < to.getWidth();
+}
+
 OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getType() ? getInput() : Value();
 }

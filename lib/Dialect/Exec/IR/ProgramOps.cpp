@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace mlir::exec;
 
-int64_t mlir::exec::tensorBytes(RankedTensorType type) {
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
-
 std::pair<BufferOp, int64_t> mlir::exec::rootOf(Value buffer) {
   int64_t offset = 0;
   while (auto view = buffer.getDefiningOp<ViewOp>()) {

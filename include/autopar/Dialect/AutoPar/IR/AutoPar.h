@@ -2,8 +2,10 @@
 // The autopar dialect: include this to create or inspect its operations.
 #pragma once
 
+#include "autopar/Interfaces/CollectiveInterface.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ShardingRuleInterface.h"
+#include "autopar/Interfaces/ViewInterface.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"

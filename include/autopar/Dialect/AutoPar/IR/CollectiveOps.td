@@ -5,6 +5,7 @@
 #define AUTOPAR_COLLECTIVEOPS_TD
 
 include "autopar/Dialect/AutoPar/IR/OpBases.td"
+include "autopar/Interfaces/CollectiveInterface.td"
 
 def AutoPar_ReshardOp : AutoPar_Op<"reshard", [Pure, SameOperandsAndResultType]> {
   let summary = "the same tensor under another sharding";
@@ -31,10 +32,7 @@ def AutoPar_HoldOp : AutoPar_PositionalOp<"hold", [SameOperandsAndResultType]> {
   let assemblyFormat = "(`unreduced` $unreduced^)? $input attr-dict `:` type($result)";
 }
 
-class AutoPar_CollectiveOp<string mnemonic, list<Trait> traits = []>
-    : AutoPar_Op<mnemonic, !listconcat([Pure], traits)>;
-
-def AutoPar_ShardIndexOp : AutoPar_CollectiveOp<"shard_index"> {
+def AutoPar_ShardIndexOp : AutoPar_Op<"shard_index", [Pure]> {
   let summary = "this rank's row-major position along mesh axes";
   let description = [{
     An i64 scalar, the first axis outermost, that differs between ranks. Partition makes it where
@@ -46,7 +44,11 @@ def AutoPar_ShardIndexOp : AutoPar_CollectiveOp<"shard_index"> {
   let assemblyFormat = "$mesh $axes attr-dict `:` type($result)";
 }
 
-def AutoPar_AllReduceOp : AutoPar_CollectiveOp<"all_reduce", [SameOperandsAndResultType]> {
+// Data between ranks. `methods`: what the operation answers of the collective interface besides its kind, mesh and axes.
+class AutoPar_CollectiveOp<string mnemonic, list<string> methods, list<Trait> traits = []>
+    : AutoPar_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<CollectiveOpInterface, methods>], traits)>;
+
+def AutoPar_AllReduceOp : AutoPar_CollectiveOp<"all_reduce", ["getReduction"], [SameOperandsAndResultType]> {
   let summary = "combination over the ranks along mesh axes, on all of them";
   let description = [{
     On local shapes, behind partition: completes a value that is partial over `axes`. Operand and result have one shape.
@@ -57,7 +59,7 @@ def AutoPar_AllReduceOp : AutoPar_CollectiveOp<"all_reduce", [SameOperandsAndRes
   let assemblyFormat = "`` $kind $input `over` $mesh $axes attr-dict `:` type($result)";
 }
 
-def AutoPar_AllGatherOp : AutoPar_CollectiveOp<"all_gather"> {
+def AutoPar_AllGatherOp : AutoPar_CollectiveOp<"all_gather", ["getJoinedDimension"]> {
   let summary = "shards of all ranks along mesh axes, joined along a dimension";
   let description = [{
     On local shapes, behind partition: extent `dim` of the result is that of the operand times the ranks along `axes`, shards
@@ -70,7 +72,7 @@ def AutoPar_AllGatherOp : AutoPar_CollectiveOp<"all_gather"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_ReduceScatterOp : AutoPar_CollectiveOp<"reduce_scatter"> {
+def AutoPar_ReduceScatterOp : AutoPar_CollectiveOp<"reduce_scatter", ["getReduction", "getSplitDimension"]> {
   let summary = "combination over the ranks along mesh axes, each keeping its shard of a dimension";
   let description = [{
     On local shapes, behind partition and in optimize-collectives, where only a part of an all-reduce is read. Extent `dim` of
@@ -83,7 +85,7 @@ def AutoPar_ReduceScatterOp : AutoPar_CollectiveOp<"reduce_scatter"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_AllToAllOp : AutoPar_CollectiveOp<"all_to_all"> {
+def AutoPar_AllToAllOp : AutoPar_CollectiveOp<"all_to_all", ["getSplitDimension", "getJoinedDimension"]> {
   let summary = "shards exchanged so that one dimension is joined and another split";
   let description = [{
     On local shapes, behind partition: mesh axes go from dimension `concatDim` to dimension `splitDim`. The extent of the first

@@ -5,6 +5,11 @@
 #define AUTOPAR_DATAMOVEMENTOPS_TD
 
 include "autopar/Dialect/AutoPar/IR/OpBases.td"
+include "autopar/Interfaces/ViewInterface.td"
+
+// Only another look at the operand; `methods` of the view interface that the operation answers besides where its elements are.
+class AutoPar_ViewOp<string mnemonic, list<string> methods>
+    : AutoPar_ValueOp<mnemonic, [AutoPar_Light, DeclareOpInterfaceMethods<ViewOpInterface, methods>]>;
 
 def AutoPar_BroadcastOp : AutoPar_ValueOp<"broadcast", [AutoPar_Light]> {
   let summary = "repetition along new or unit dimensions";
@@ -18,7 +23,7 @@ def AutoPar_BroadcastOp : AutoPar_ValueOp<"broadcast", [AutoPar_Light]> {
   let hasVerifier = 1;
 }
 
-def AutoPar_ReshapeOp : AutoPar_ValueOp<"reshape", [AutoPar_Light]> {
+def AutoPar_ReshapeOp : AutoPar_ViewOp<"reshape", ["getOperandStrides"]> {
   let summary = "the same elements in row-major order under another shape";
   let description = [{
     Operand and result have as many elements; element k in row-major order of the one is element k of the other. Sharding
@@ -32,7 +37,7 @@ def AutoPar_ReshapeOp : AutoPar_ValueOp<"reshape", [AutoPar_Light]> {
   let hasFolder = 1;
 }
 
-def AutoPar_TransposeOp : AutoPar_ValueOp<"transpose", [AutoPar_Light]> {
+def AutoPar_TransposeOp : AutoPar_ViewOp<"transpose", ["getOperandStrides"]> {
   let summary = "permutation of dimensions";
   let description = "Result dimension i is operand dimension `permutation[i]`.";
   let arguments = (ins AutoPar_Tensor:$input, DenseI64ArrayAttr:$permutation);
@@ -43,7 +48,7 @@ def AutoPar_TransposeOp : AutoPar_ValueOp<"transpose", [AutoPar_Light]> {
   let hasFolder = 1;
 }
 
-def AutoPar_SliceOp : AutoPar_ValueOp<"slice", [AutoPar_Light]> {
+def AutoPar_SliceOp : AutoPar_ViewOp<"slice", ["hasAllElements"]> {
   let summary = "elements at start + i * step in every dimension";
   let description = "Steps may be negative (reversal), never zero.";
   let arguments = (ins AutoPar_Tensor:$input, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$steps);

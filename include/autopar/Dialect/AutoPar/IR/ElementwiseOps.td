@@ -71,6 +71,10 @@ def AutoPar_CastOp : AutoPar_ValueOp<"cast", [Elementwise, SameOperandsAndResult
   let arguments = (ins AutoPar_Tensor:$input);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let extraClassDeclaration = [{
+    /// Whether floats become wider ones, which changes no number.
+    bool isWidening();
+  }];
   let hasFolder = 1;
 }
 

@@ -2,6 +2,7 @@
 // The exec dialect: include this to create or inspect programs.
 #pragma once
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -30,7 +31,6 @@ std::pair<BufferOp, int64_t> rootOf(Value buffer);
 int64_t bytesOf(Value buffer);
 /// What a buffer or view holds.
 RankedTensorType tensorTypeOf(Value buffer);
-/// Row-major bytes of a tensor type; booleans take one byte.
-int64_t tensorBytes(RankedTensorType type);
+using ::mlir::autopar::tensorBytes;
 
 } // namespace mlir::exec

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on strides.
-#include "StridedView.h"
+// See the header.
+#include "autopar/Interfaces/TensorLayout.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
+
+int64_t mlir::autopar::tensorBytes(RankedTensorType type) {
+  Type element = type.getElementType();
+  unsigned bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
+  return type.getNumElements() * llvm::divideCeil(bits, 8u);
+}
 
 SmallVector<int64_t> mlir::autopar::denseStrides(ArrayRef<int64_t> dims) {
   SmallVector<int64_t> strides(dims.size());
@@ -25,6 +34,10 @@ bool mlir::autopar::isRowMajor(ArrayRef<int64_t> dims, ArrayRef<int64_t> strides
     expected *= dims[i];
   }
   return true;
+}
+
+bool mlir::autopar::isOutermost(ArrayRef<int64_t> dims, int64_t dim) {
+  return llvm::all_of(dims.take_front(dim), [](int64_t extent) { return extent == 1; });
 }
 
 std::optional<int64_t> mlir::autopar::mergedStride(ArrayRef<int64_t> dims,
