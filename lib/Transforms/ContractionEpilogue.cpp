@@ -35,44 +35,29 @@ bool autopar::isLibraryContraction(Operation *op) {
   return !convolution || isLibraryConvolution(convolution);
 }
 
-namespace {
+//===-- what a library applies ----------------------------------------------------------------===//
 
-class EpilogueMatcher {
-public:
-  EpilogueMatcher(Operation *contraction, DenseSet<Operation *> &claimed)
-      : contraction(contraction), claimed(claimed), current(contraction->getResult(0)) {
-    ops.push_back(contraction);
-  }
+bool autopar::isEpilogueActivation(UnaryKind kind) {
+  return llvm::is_contained({UnaryKind::Relu, UnaryKind::Gelu, UnaryKind::GeluTanh}, kind);
+}
 
-  SmallVector<Operation *> match() {
-    while (!hasActivation && !hasScale && step())
-      ;
-    return ops;
-  }
-
-private:
-  bool step();
-  bool takesAdd(BinaryOp add);
-  bool takesUnary(UnaryOp unary);
-  bool takesScale(BinaryOp scale);
-  bool takesGradient(UnaryGradOp gradient);
-  bool isBias(Value value) const;
-  bool isResidual(Value value) const;
-  Operation *sinkReshapes(Operation *user, ArrayRef<Operation *> reshapes);
-
-  Operation *contraction;
-  DenseSet<Operation *> &claimed;
-  Value current;
-  SmallVector<Operation *> ops;
-  bool hasBias = false, hasResidual = false, hasActivation = false, hasScale = false;
-};
+std::optional<EpilogueStep> EpilogueGrammar::next(Operation *op, Value value) {
+  if (isEnded)
+    return std::nullopt;
+  if (auto binary = dyn_cast<BinaryOp>(op))
+    return binary.getKind() == BinaryKind::Add ? nextAdd(binary, value) : nextScale(binary, value);
+  if (auto unary = dyn_cast<UnaryOp>(op))
+    return nextActivation(unary);
+  auto gradient = dyn_cast<UnaryGradOp>(op);
+  return gradient ? nextGradient(gradient, value) : std::nullopt;
+}
 
 /// A vector repeated along everything but the columns of a product (the last dimensions, as many as
 /// rhs has free ones) or the channels of a convolution.
-bool EpilogueMatcher::isBias(Value value) const {
+Value EpilogueGrammar::biasOf(Value value) const {
   auto broadcast = value.getDefiningOp<BroadcastOp>();
   if (!broadcast)
-    return false;
+    return {};
   RankedTensorType input = broadcast.getInput().getType();
   int64_t first = 1, count = 1;
   if (auto dot = dyn_cast<DotGeneralOp>(contraction)) {
@@ -80,65 +65,97 @@ bool EpilogueMatcher::isBias(Value value) const {
     first = typeOf(value).getRank() - count;
   }
   if (count < 1 || first < 0 || input.getRank() != count)
-    return false;
+    return {};
   for (int64_t i = 0; i < count; ++i)
     if (broadcast.getDims()[i] != first + i ||
         input.getDimSize(i) != typeOf(value).getDimSize(first + i))
-      return false;
-  return true;
+      return {};
+  return broadcast.getInput();
 }
 
-/// A value that is in memory anyway.
-bool EpilogueMatcher::isResidual(Value value) const {
-  Value source = value;
-  while (auto reshape = source.getDefiningOp<ReshapeOp>())
-    source = reshape.getInput();
-  Operation *op = source.getDefiningOp();
-  return !op || (!isFluid(op) && op != contraction);
+std::optional<EpilogueStep> EpilogueGrammar::nextAdd(BinaryOp add, Value value) {
+  if (add.getLhs() == add.getRhs() || hasResidual)
+    return std::nullopt;
+  Value other = add.getLhs() == value ? add.getRhs() : add.getLhs();
+  if (Value vector = hasBias ? Value() : biasOf(other)) {
+    hasBias = true;
+    return EpilogueStep{EpilogueStep::Bias, add, vector};
+  }
+  Value residual = residualOf(other);
+  hasResidual = static_cast<bool>(residual);
+  return residual ? std::optional<EpilogueStep>({EpilogueStep::Residual, add, residual})
+                  : std::nullopt;
 }
 
-bool EpilogueMatcher::takesAdd(BinaryOp add) {
-  Value other = add.getLhs() == current ? add.getRhs() : add.getLhs();
-  if (add.getLhs() == add.getRhs())
-    return false;
-  if (!hasBias && !hasResidual && isBias(other))
-    return hasBias = true;
-  if (!hasResidual && isResidual(other))
-    return hasResidual = true;
-  return false;
-}
-
-bool EpilogueMatcher::takesUnary(UnaryOp unary) {
-  hasActivation = unary.getKind() == UnaryKind::Relu || unary.getKind() == UnaryKind::Gelu ||
-                  unary.getKind() == UnaryKind::GeluTanh;
-  return hasActivation;
+std::optional<EpilogueStep> EpilogueGrammar::nextActivation(UnaryOp unary) {
+  isEnded = isEpilogueActivation(unary.getKind());
+  return isEnded ? std::optional<EpilogueStep>({EpilogueStep::Activation, unary, {}})
+                 : std::nullopt;
 }
 
 /// What was left to the product (autopar-expand-gradients); the value at which the derivative is
 /// taken is read as a residual is.
-bool EpilogueMatcher::takesGradient(UnaryGradOp gradient) {
+std::optional<EpilogueStep> EpilogueGrammar::nextGradient(UnaryGradOp gradient, Value value) {
   auto product = dyn_cast<DotGeneralOp>(contraction);
-  hasActivation = product && !hasBias && !hasResidual && gradient.getInput() != current &&
-                  isResidual(gradient.getInput()) &&
-                  takesActivationGradient(product, gradient.getKind());
-  return hasActivation;
+  if (!product || isBegun() || gradient.getGradient() != value || gradient.getInput() == value ||
+      !takesActivationGradient(product, gradient.getKind()))
+    return std::nullopt;
+  Value at = residualOf(gradient.getInput());
+  isEnded = static_cast<bool>(at);
+  return at ? std::optional<EpilogueStep>({EpilogueStep::Gradient, gradient, at}) : std::nullopt;
 }
 
 /// Scores of attention are scaled where they are read again for the softmax; only a scale that
 /// nothing else would fuse is left to the library.
-bool EpilogueMatcher::takesScale(BinaryOp scale) {
+std::optional<EpilogueStep> EpilogueGrammar::nextScale(BinaryOp scale, Value value) {
   bool isDivision = scale.getKind() == BinaryKind::Div;
   if ((scale.getKind() != BinaryKind::Mul && !isDivision) || !isa<DotGeneralOp>(contraction) ||
-      hasBias || hasResidual || (isDivision && scale.getLhs() != current))
-    return false;
-  Value factor = traceFluids(scale.getLhs() == current ? scale.getRhs() : scale.getLhs(), {}).first;
-  DenseElementsAttr value;
-  if (!matchPattern(factor, m_Constant(&value)) || !value.isSplat())
-    return false;
-  hasScale = llvm::all_of(scale->getUsers(), [](Operation *user) {
+      isBegun() || (isDivision && scale.getLhs() != value))
+    return std::nullopt;
+  Value factor = traceFluids(scale.getLhs() == value ? scale.getRhs() : scale.getLhs(), {}).first;
+  DenseElementsAttr number;
+  if (!matchPattern(factor, m_Constant(&number)) || !number.isSplat())
+    return std::nullopt;
+  isEnded = llvm::all_of(scale->getUsers(), [](Operation *user) {
     return !isa<ElementLoweringOpInterface>(user) || isa<DotGeneralOp, TransposeOp>(user);
   });
-  return hasScale;
+  return isEnded ? std::optional<EpilogueStep>({EpilogueStep::Scale, scale, {}}) : std::nullopt;
+}
+
+//===-- groups --------------------------------------------------------------------------------===//
+
+namespace {
+
+class EpilogueMatcher : EpilogueGrammar {
+public:
+  EpilogueMatcher(Operation *contraction, DenseSet<Operation *> &claimed)
+      : EpilogueGrammar(contraction), claimed(claimed), current(contraction->getResult(0)) {
+    ops.push_back(contraction);
+  }
+
+  SmallVector<Operation *> match() {
+    while (!hasEnded() && step())
+      ;
+    return ops;
+  }
+
+private:
+  bool step();
+  Value residualOf(Value value) const override;
+  Operation *sinkReshapes(Operation *user, ArrayRef<Operation *> reshapes);
+
+  DenseSet<Operation *> &claimed;
+  Value current;
+  SmallVector<Operation *> ops;
+};
+
+/// A value that is in memory anyway.
+Value EpilogueMatcher::residualOf(Value value) const {
+  Value source = value;
+  while (auto reshape = source.getDefiningOp<ReshapeOp>())
+    source = reshape.getInput();
+  Operation *op = source.getDefiningOp();
+  return !op || (!isFluid(op) && op != contraction) ? value : Value();
 }
 
 /// Rewrites f(reshape(x), y) to reshape(f(x, reshape(y))), so that the group has one shape. Returns
@@ -152,9 +169,9 @@ Operation *EpilogueMatcher::sinkReshapes(Operation *user, ArrayRef<Operation *> 
   for (Value operand : user->getOperands()) {
     if (mapping.contains(operand))
       continue;
-    if (auto broadcast = operand.getDefiningOp<BroadcastOp>(); broadcast && isBias(operand)) {
-      Value again = BroadcastOp::create(builder, loc, type, broadcast.getInput(),
-                                        ArrayRef<int64_t>{type.getRank() - 1});
+    if (Value vector = biasOf(operand)) {
+      Value again =
+          BroadcastOp::create(builder, loc, type, vector, ArrayRef<int64_t>{type.getRank() - 1});
       mapping.map(operand, again);
     } else {
       mapping.map(operand, ReshapeOp::create(builder, loc, type, operand).getResult());
@@ -187,18 +204,8 @@ bool EpilogueMatcher::step() {
   Operation *user = *here.user_begin();
   if (claimed.contains(user))
     return false;
-  Value outer = current;
-  current = here;
-  bool taken = false;
-  if (auto binary = dyn_cast<BinaryOp>(user))
-    taken = binary.getKind() == BinaryKind::Add ? takesAdd(binary)
-                                                : reshapes.empty() && takesScale(binary);
-  else if (auto unary = dyn_cast<UnaryOp>(user))
-    taken = takesUnary(unary);
-  else if (auto gradient = dyn_cast<UnaryGradOp>(user))
-    taken = takesGradient(gradient);
-  current = outer;
-  if (!taken)
+  std::optional<EpilogueStep> taken = next(user, here);
+  if (!taken || (taken->kind == EpilogueStep::Scale && !reshapes.empty()))
     return false;
   if (!reshapes.empty())
     user = sinkReshapes(user, reshapes);

@@ -2,6 +2,7 @@
 // The pass autopar-join-products: products of one value with several weights (query, key and value
 // of an attention; gate and value of an MLP) become one product with the weights side by side. It
 // reads the value once, and has enough columns to occupy a GPU where there are few rows.
+#include "ContractionEpilogue.h"
 #include "MadeFrom.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -30,9 +31,8 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 /// Whether a value is made of parameters and constants before the first step.
 bool isAtLoad(Value value) {
   if (Operation *op = value.getDefiningOp())
-    return isa<ConstantOp>(op) ||
-           (isa<CastOp, ReshapeOp, TransposeOp, SliceOp, BroadcastOp, BinaryOp, PadOp>(op) &&
-            llvm::all_of(op->getOperands(), isAtLoad));
+    return isa<ConstantOp>(op) || (isa<ViewOpInterface, CastOp, BroadcastOp, BinaryOp, PadOp>(op) &&
+                                   llvm::all_of(op->getOperands(), isAtLoad));
   auto argument = cast<BlockArgument>(value);
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
   return isParameter(value) && !isOnHost(argument) &&
@@ -81,7 +81,7 @@ void readBias(Part &part) {
 /// Whether a library or a kernel reads the value where it lies, as a part of something larger.
 bool isReadAsItLies(Value value) {
   return llvm::all_of(value.getUsers(), [](Operation *user) {
-    if (isa<ReshapeOp, TransposeOp, SliceOp>(user))
+    if (isa<ViewOpInterface>(user))
       return isReadAsItLies(user->getResult(0));
     return isa<AttentionOp>(user) || isLibraryContraction(user) ||
            (isa<ElementLoweringOpInterface>(user) && !isa<DotGeneralOp, ConvolutionOp>(user));
@@ -95,10 +95,8 @@ bool hasOwnEpilogue(Value result) {
     return false;
   Operation *user = *result.user_begin();
   if (auto unary = dyn_cast<UnaryOp>(user)) {
-    bool isActivation = unary.getKind() == UnaryKind::Relu || unary.getKind() == UnaryKind::Gelu ||
-                        unary.getKind() == UnaryKind::GeluTanh;
     auto gated = unary->hasOneUse() ? dyn_cast<BinaryOp>(*unary->user_begin()) : nullptr;
-    return isActivation && !(gated && gated.getKind() == BinaryKind::Mul);
+    return isEpilogueActivation(unary.getKind()) && !(gated && gated.getKind() == BinaryKind::Mul);
   }
   auto add = dyn_cast<BinaryOp>(user);
   return add && add.getKind() == BinaryKind::Add;

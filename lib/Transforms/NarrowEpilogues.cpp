@@ -3,6 +3,7 @@
 // and stores it narrow; a library that sums in f32 does just that with its own epilogue, of which
 // type and rounding are the result's.
 #include "CompositeMatching.h"
+#include "ContractionEpilogue.h"
 
 #include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/LibraryContraction.h"
@@ -18,23 +19,16 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// One f32 operation behind a product, and what the library makes of it.
-struct Link {
-  enum Kind { Bias, Residual, Activation, Gradient } kind;
-  Operation *op;
-  Value other; ///< what it reads besides: the vector of a bias in f32, else narrow
-};
-
 /// Follows what is done to a product in f32, as far as the library can, and writes it narrow.
-class EpilogueNarrower {
+class EpilogueNarrower : EpilogueGrammar {
 public:
   EpilogueNarrower(DotGeneralOp product, bool takesGradients)
-      : product(product), takesGradients(takesGradients), current(product.getResult()),
+      : EpilogueGrammar(product), takesGradients(takesGradients), current(product.getResult()),
         element(product.getType().getElementType()) {}
 
   void run() {
     while (CastOp wide = onlyWidening()) {
-      SmallVector<Link> links = linksFrom(wide);
+      SmallVector<EpilogueStep> links = linksFrom(wide);
       if (links.empty())
         return;
       narrow(wide, links);
@@ -54,11 +48,11 @@ private:
 
   /// What follows in f32 until it is stored narrow; nothing where that is more than the library
   /// does.
-  SmallVector<Link> linksFrom(CastOp wide) {
-    SmallVector<Link> links;
-    for (Value value = wide; !hasActivation; value = links.back().op->getResult(0)) {
-      std::optional<Link> link = linkTo(*value.user_begin(), value);
-      if (!link)
+  SmallVector<EpilogueStep> linksFrom(CastOp wide) {
+    SmallVector<EpilogueStep> links;
+    for (Value value = wide; !hasEnded(); value = links.back().op->getResult(0)) {
+      std::optional<EpilogueStep> link = next(*value.user_begin(), value);
+      if (!link || !isNarrowed(*link))
         return {};
       links.push_back(*link);
       Value result = link->op->getResult(0);
@@ -70,46 +64,12 @@ private:
     return {};
   }
 
-  std::optional<Link> linkTo(Operation *op, Value value) {
-    if (auto add = dyn_cast<BinaryOp>(op))
-      return linkToAdd(add, value);
-    if (auto unary = dyn_cast<UnaryOp>(op)) {
-      hasActivation = unary.getKind() == UnaryKind::Relu || unary.getKind() == UnaryKind::GeluTanh;
-      return hasActivation ? std::optional<Link>({Link::Activation, op, {}}) : std::nullopt;
-    }
-    auto gradient = dyn_cast<UnaryGradOp>(op);
-    if (!gradient || !takesGradients || hasBias || hasResidual || gradient.getGradient() != value ||
-        !takesActivationGradient(product, gradient.getKind()))
-      return std::nullopt;
-    Value at = narrowOf(gradient.getInput());
-    hasActivation = static_cast<bool>(at);
-    return at ? std::optional<Link>({Link::Gradient, op, at}) : std::nullopt;
-  }
-
-  std::optional<Link> linkToAdd(BinaryOp add, Value value) {
-    if (add.getKind() != BinaryKind::Add || add.getLhs() == add.getRhs() || hasResidual)
-      return std::nullopt;
-    Value other = add.getLhs() == value ? add.getRhs() : add.getLhs();
-    if (Value addend = narrowOf(other)) {
-      hasResidual = true;
-      return Link{Link::Residual, add, addend};
-    }
-    Value vector = hasBias ? Value() : biasOf(other);
-    hasBias = true;
-    return vector ? std::optional<Link>({Link::Bias, add, vector}) : std::nullopt;
-  }
-
-  /// What is repeated along everything but the columns of the product.
-  Value biasOf(Value value) const {
-    auto repeated = value.getDefiningOp<BroadcastOp>();
-    if (!repeated)
-      return {};
-    ArrayRef<int64_t> shape = repeated.getType().getShape();
-    int64_t count = repeated.getInput().getType().getRank();
-    bool isWhole = repeated.getInput().getType().getShape() == shape.take_back(count);
-    auto last = llvm::seq<int64_t>(int64_t(shape.size()) - count, int64_t(shape.size()));
-    return count > 0 && isWhole && llvm::equal(repeated.getDims(), last) ? repeated.getInput()
-                                                                         : Value();
+  /// cuBLASLt has no exact GELU; a scale stays in f32.
+  bool isNarrowed(const EpilogueStep &step) const {
+    auto unary = dyn_cast<UnaryOp>(step.op);
+    return step.kind != EpilogueStep::Scale &&
+           (takesGradients || step.kind != EpilogueStep::Gradient) &&
+           (!unary || unary.getKind() != UnaryKind::Gelu);
   }
 
   bool isStoredNarrow(Value value) const {
@@ -121,7 +81,7 @@ private:
   }
 
   /// The narrow value of which `wide` is the f32 form.
-  Value narrowOf(Value wide) const {
+  Value residualOf(Value wide) const override {
     auto cast = wide.getDefiningOp<CastOp>();
     bool isForm = cast && cast.getInput().getType().getElementType() == element;
     return isForm ? cast.getInput() : Value();
@@ -131,9 +91,9 @@ private:
     return RankedTensorType::get(cast<RankedTensorType>(value.getType()).getShape(), element);
   }
 
-  void narrow(CastOp wide, ArrayRef<Link> links) {
+  void narrow(CastOp wide, ArrayRef<EpilogueStep> links) {
     current = wide.getInput();
-    for (const Link &link : links) {
+    for (const EpilogueStep &link : links) {
       current = narrowed(link);
       current.getDefiningOp()->setDiscardableAttrs(link.op->getDiscardableAttrDictionary());
     }
@@ -142,17 +102,17 @@ private:
       store->getResult(0).replaceAllUsesWith(current);
       store->erase();
     }
-    for (const Link &link : llvm::reverse(links))
+    for (const EpilogueStep &link : llvm::reverse(links))
       link.op->erase();
     wide->erase();
   }
 
-  Value narrowed(const Link &link) {
+  Value narrowed(const EpilogueStep &link) {
     OpBuilder builder(link.op);
     Location loc = link.op->getLoc();
     RankedTensorType type = narrowType(link.op->getResult(0));
     switch (link.kind) {
-    case Link::Bias: {
+    case EpilogueStep::Bias: {
       int64_t rank = type.getRank(), count = cast<RankedTensorType>(link.other.getType()).getRank();
       auto rounded = CastOp::create(builder, loc, narrowType(link.other), link.other);
       rounded->setDiscardableAttrs(link.op->getDiscardableAttrDictionary());
@@ -161,22 +121,22 @@ private:
                                            llvm::to_vector(llvm::seq<int64_t>(rank - count, rank)));
       return BinaryOp::create(builder, loc, type, BinaryKind::Add, current, repeated);
     }
-    case Link::Residual:
+    case EpilogueStep::Residual:
       return BinaryOp::create(builder, loc, type, BinaryKind::Add, current, link.other);
-    case Link::Activation:
+    case EpilogueStep::Activation:
       return UnaryOp::create(builder, loc, type, cast<UnaryOp>(link.op).getKind(), current);
-    case Link::Gradient:
+    case EpilogueStep::Gradient:
       return UnaryGradOp::create(builder, loc, type, cast<UnaryGradOp>(link.op).getKind(),
                                  link.other, current);
+    case EpilogueStep::Scale:
+      break;
     }
-    llvm_unreachable("all kinds are listed");
+    llvm_unreachable("a scale stays in f32");
   }
 
-  DotGeneralOp product;
   bool takesGradients;
   Value current;
   Type element;
-  bool hasBias = false, hasResidual = false, hasActivation = false;
 };
 
 struct NarrowEpiloguesPass : mlir::autopar::impl::NarrowEpiloguesPassBase<NarrowEpiloguesPass> {

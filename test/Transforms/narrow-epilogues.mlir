@@ -43,12 +43,14 @@ func.func @gradient(%g: tensor<8x24xbf16>, %w: tensor<24x16xbf16>, %x: tensor<8x
   return %4 : tensor<8x16xbf16>
 }
 
-// What is read in f32 too stays f32; so does what the library has not: a product of both, a bias along the rows.
+// What is read in f32 too stays f32; so does what the library has not: a product of both, a bias along the rows, one along
+// more than the columns.
 // CHECK-LABEL: func.func @stays
 // CHECK-COUNT-3: autopar.binary {{.*}} : tensor<16x16xf32>
-// CHECK-NOT: autopar.binary {{.*}} : tensor<16x16xbf16>
-func.func @stays(%x: tensor<16x24xbf16>, %w: tensor<24x16xbf16>, %b: tensor<16xf32>, %r: tensor<16x16xbf16>)
-    -> (tensor<16x16xbf16>, tensor<16x16xf32>, tensor<16x16xbf16>, tensor<16x16xbf16>) {
+// CHECK: autopar.binary {{.*}} : tensor<4x4x16xf32>
+// CHECK-NOT: autopar.binary {{.*}}xbf16>
+func.func @stays(%x: tensor<16x24xbf16>, %w: tensor<24x16xbf16>, %b: tensor<16xf32>, %r: tensor<16x16xbf16>, %m: tensor<4x16xf32>)
+    -> (tensor<16x16xbf16>, tensor<16x16xf32>, tensor<16x16xbf16>, tensor<16x16xbf16>, tensor<4x4x16xbf16>) {
   %wide = autopar.cast %r : tensor<16x16xbf16> -> tensor<16x16xf32>
   %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<16x24xbf16>, tensor<24x16xbf16>) -> tensor<16x16xbf16>
   %1 = autopar.cast %0 : tensor<16x16xbf16> -> tensor<16x16xf32>
@@ -63,5 +65,11 @@ func.func @stays(%x: tensor<16x24xbf16>, %w: tensor<24x16xbf16>, %b: tensor<16xf
   %10 = autopar.broadcast %b dims [0] : tensor<16xf32> -> tensor<16x16xf32>
   %11 = autopar.binary add %9, %10 : tensor<16x16xf32>
   %12 = autopar.cast %11 : tensor<16x16xf32> -> tensor<16x16xbf16>
-  return %3, %2, %7, %12 : tensor<16x16xbf16>, tensor<16x16xf32>, tensor<16x16xbf16>, tensor<16x16xbf16>
+  %13 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<16x24xbf16>, tensor<24x16xbf16>) -> tensor<16x16xbf16>
+  %14 = autopar.reshape %13 : tensor<16x16xbf16> -> tensor<4x4x16xbf16>
+  %15 = autopar.cast %14 : tensor<4x4x16xbf16> -> tensor<4x4x16xf32>
+  %16 = autopar.broadcast %m dims [1, 2] : tensor<4x16xf32> -> tensor<4x4x16xf32>
+  %17 = autopar.binary add %15, %16 : tensor<4x4x16xf32>
+  %18 = autopar.cast %17 : tensor<4x4x16xf32> -> tensor<4x4x16xbf16>
+  return %3, %2, %7, %12, %18 : tensor<16x16xbf16>, tensor<16x16xf32>, tensor<16x16xbf16>, tensor<16x16xbf16>, tensor<4x4x16xbf16>
 }
