@@ -11,6 +11,7 @@
 using namespace mlir;
 using namespace autopar_law;
 using mlir::autopar::isLibraryAttention;
+using mlir::autopar::Target;
 
 namespace {
 
@@ -20,7 +21,7 @@ namespace {
 /// Attention that runs as one call on a GPU.
 int libraryCalls(ModuleOp module) {
   int calls = 0;
-  module.walk([&](Operation *op) { calls += isLibraryAttention("cuda", op); });
+  module.walk([&](Operation *op) { calls += isLibraryAttention(Target::Cuda, op); });
   return calls;
 }
 
