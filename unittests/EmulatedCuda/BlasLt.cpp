@@ -394,6 +394,17 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
     if (preference->alignments[i] < uint32_t(bytesOf(layouts[i]->type)))
       return refuse("an alignment below that of an element");
   }
+  // PyTorch found this and keeps such products from the library
+  // (aten/src/ATen/native/cuda/Blas.cpp).
+  if ((operation->epilogue & kBlasBias) &&
+      (problem.rows == 1 || problem.columns == 1 || problem.depth == 1))
+    return BlasStatus::InvalidValue;
+  // The first answer is none: only where its state is a success do its other fields count.
+  *results = BlasHeuristic{};
+  results->state = BlasStatus::NotSupported;
+  *found = 1;
+  if (wanted == 1)
+    return BlasStatus::Success;
   BlasHeuristic best{};
   best.algorithm.data[0] = problem.key();
   for (int i = 0; i < 4; ++i)
@@ -401,8 +412,8 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
   // Deep products are split, which takes room.
   uint64_t workspace = problem.depth >= 64 ? problem.rows * problem.columns * 4 : 0;
   best.workspaceBytes = best.algorithm.data[5] = workspace <= preference->workspace ? workspace : 0;
-  *results = best;
-  *found = 1;
+  results[1] = best;
+  *found = 2;
   return BlasStatus::Success;
 }
 EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *alpha,

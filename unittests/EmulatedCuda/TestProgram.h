@@ -5,6 +5,7 @@
 
 #include "TestDevice.h"
 
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -28,7 +29,9 @@ inline int32_t addBuffer(artifact::Program &program, int64_t elements, DataType 
 /// Waits for what was issued.
 inline void finish(runtime::Device &device, Result<runtime::Token> token) {
   ASSERT_TRUE(token.isOk()) << token.status().message();
-  for (int i = 0; i < 100000; ++i) {
+  // A GPU at rest takes a while to start; asking costs less than a microsecond.
+  using Clock = std::chrono::steady_clock;
+  for (auto end = Clock::now() + std::chrono::seconds(20); Clock::now() < end;) {
     auto done = device.test(*token);
     ASSERT_TRUE(done.isOk()) << done.status().message();
     if (*done)

@@ -6,6 +6,8 @@
 #include "autopar/Artifact/Verify.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace autopar::runtime::cuda {
 
@@ -13,6 +15,9 @@ using artifact::Epilogue;
 using artifact::MatmulGeometry;
 
 namespace {
+
+/// How many algorithms the library is asked for; it says of each whether it is one.
+constexpr size_t kMostAlgorithms = 8;
 
 Status refuse(const std::string &why) {
   return Status::mismatch("cuBLASLt has no such product: " + why +
@@ -86,7 +91,14 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
   if (g.a.dims.back() == 0)
     return refuse("over no terms");
   AUTOPAR_RETURN_IF_ERROR(product->describe(g, alignment));
-  AUTOPAR_RETURN_IF_ERROR(product->chooseAlgorithm(alignment, mostWorkspace));
+  Status chosen = product->chooseAlgorithm(alignment, mostWorkspace);
+  if (chosen.code() == StatusCode::Mismatch && product->biasInCall) {
+    // It may have the product without the bias.
+    ProductAlignment apart = alignment;
+    apart.bias = kBlasEpilogueAlignment / 2;
+    return create(calls, handle, g, apart, mostWorkspace);
+  }
+  AUTOPAR_RETURN_IF_ERROR(chosen);
   if (!product->biasBefore)
     return product;
   size_t rank = g.c.dims.size();
@@ -257,17 +269,21 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
   // Rounding parts of a sum to 16 bits would cost the precision that f32 sums are there for.
   if (cBytes == 2)
     AUTOPAR_RETURN_IF_ERROR(set(kBlasReductionSchemes, kBlasReduceInComputeType));
-  BlasHeuristic best{};
+  std::array<BlasHeuristic, kMostAlgorithms> answers{};
   int found = 0;
   BlasStatus status = calls.heuristic(handle, operation, first, second, result, result, preference,
-                                      1, &best, &found);
-  if (status != BlasStatus::NotSupported)
+                                      int(answers.size()), answers.data(), &found);
+  // For some products that it does not have it says that a value is invalid.
+  if (status != BlasStatus::NotSupported && status != BlasStatus::InvalidValue)
     AUTOPAR_RETURN_IF_ERROR(check(status, "cublasLtMatmulAlgoGetHeuristic"));
-  if (status == BlasStatus::NotSupported || found == 0)
-    return refuse("no algorithm for these sizes, types and alignments");
-  algorithm = best.algorithm;
-  workspace = int64_t(best.workspaceBytes);
-  return Status::ok();
+  for (const BlasHeuristic &answer : std::span(answers).first(size_t(found)))
+    if (status == BlasStatus::Success && answer.state == BlasStatus::Success) {
+      algorithm = answer.algorithm;
+      workspace = int64_t(answer.workspaceBytes);
+      return Status::ok();
+    }
+  return refuse("no algorithm for these sizes, types and alignments (" +
+                std::string(calls.statusName(status)) + ")");
 }
 
 BlasProduct::~BlasProduct() {
