@@ -17,6 +17,9 @@ NumberType typeOf(const std::string &suffix) {
   return found == types.end() ? NumberType::Unknown : found->second;
 }
 
+/// Of a kernel, before PTX 8.1.
+constexpr uint32_t kMostParameterBytes = 4352;
+
 uint32_t bytesOf(NumberType type) {
   switch (type) {
   case NumberType::U8:
@@ -87,6 +90,9 @@ void Decoder::addParameter(const std::string &name, uint32_t bytes) {
   parameters[name] = kernel.parameterBytes;
   kernel.parameters.push_back({kernel.parameterBytes, bytes});
   kernel.parameterBytes += bytes;
+  if (kernel.parameterBytes > kMostParameterBytes)
+    fail("parameters of more than " + std::to_string(kMostParameterBytes) +
+         " bytes, which PTX has from 8.1 on");
 }
 
 void Decoder::addRegisters(const std::string &typeName, const std::string &name, uint32_t count) {

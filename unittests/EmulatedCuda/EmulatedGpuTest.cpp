@@ -175,6 +175,18 @@ TEST_F(EmulatedGpu, RefusesMoreSharedMemoryThanABlockHas) {
   EXPECT_EQ(outcome(".shared .align 16 .b8 most[49152];"), DriverError::Success);
   EXPECT_EQ(outcome(".shared .align 16 .b8 tooMuch[49153];"), DriverError::InvalidPtx);
 }
+TEST_F(EmulatedGpu, RefusesMoreParametersThanOldPtxHas) {
+  auto loaded = [&](int count) {
+    std::string ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(\n";
+    for (int i = 0; i < count; ++i)
+      ptx += (i ? ",\n.param .u64 k_p" : ".param .u64 k_p") + std::to_string(i);
+    Module module = nullptr;
+    return calls().moduleLoadDataEx(&module, (ptx + "\n)\n{\nret;\n}\n").c_str(), 0, nullptr,
+                                    nullptr);
+  };
+  EXPECT_EQ(loaded(544), DriverError::Success);
+  EXPECT_EQ(loaded(545), DriverError::InvalidPtx);
+}
 TEST_F(EmulatedFault, Misaligned) {
   refuses("ld.global.v2.u32 {%r1, %r2}, [%rd1+4];", DriverError::MisalignedAddress,
           "not a multiple of 8");
@@ -311,6 +323,8 @@ TEST_F(EmulatedGpu, RefusesWhatNoCaptureMayHold) {
               return calls().eventQuery(event);
             }),
             DriverError::CapturedEvent);
+  expect(calls().eventRecord(event, other));
+  EXPECT_EQ(within([&] { return calls().eventQuery(event); }), DriverError::CaptureUnsupported);
   // Another thread may do as it likes.
   Graph graph = nullptr;
   expect(calls().streamBeginCapture(stream, kCaptureThreadLocal));
