@@ -165,6 +165,7 @@ def test_a_library_that_is_too_old_is_no_failure_of_ours(packed: pathlib.Path, t
     done = check(folder, "--no-torch")
     said = rows(done.stdout)
     assert [line[:9].strip() for line in said[:6]] == ["FAILED", "not there", "FAILED", "not there", "not there", "not there"], done.stdout
+    assert "T.cpp:1: Failure 3 is not 4" in said[0], done.stdout
     assert "cuDNN is too old: it is 9.8.0" in said[1] and "2.10.3" in said[3] and "needs cuDNN 9.16" in said[5], done.stdout
 
 
@@ -177,6 +178,45 @@ def test_the_sanitizer_does_not_report_what_libraries_try(packed: pathlib.Path, 
     replace(tmp_path / "tools" / "compute-sanitizer", 'echo "========= $*"\n')
     done = check(folder, "--no-torch", PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
     assert any(line.startswith("ok ") and "--tool memcheck --report-api-errors no" in line for line in rows(done.stdout)), done.stdout
+    replace(tmp_path / "tools" / "compute-sanitizer", 'echo "========= Error: Device not supported. Please refer to the documentation"\nexit 1\n')
+    done = check(folder, "--no-torch", PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
+    assert any(line.startswith("not there sanitizer") and "Device not supported" in line for line in rows(done.stdout)), done.stdout
+
+
+def test_the_log_has_what_rows_have_no_room_for(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Also of a program that hangs, as far as it came."""
+    folder = packed_with(packed, tmp_path / "gpu")
+    replace(folder / "bin" / "CudaDeviceTest", "echo '[ RUN      ] A.Hangs'; sleep 60\n")
+    done = check(folder, "--no-torch", "--limit", "5", "--log", str(tmp_path / "log"))
+    assert any(line.startswith("FAILED") and "not done after " in line and "A.Hangs" in line for line in rows(done.stdout)), done.stdout
+    log = (tmp_path / "log").read_text()
+    assert "bin/CudaDeviceTest\n[ RUN      ] A.Hangs" in log and "ended with 124" in log and f"libraries in {LIBRARIES}" in log, log
+
+
+def test_memory_is_the_gpus_where_the_process_is_not_told_of(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """As in containers, whose processes have other numbers. What a small model takes beyond its plan is not the plan's."""
+    cases = [case for case in json.loads((packed / "cases.json").read_text())["cases"] if case["name"] == "gpt2-training-bf16"]
+    folder = packed_with(packed, tmp_path / "gpu", cases=cases, speed=[{"name": "step", "artifact": "large.bin", "tokens": 1, "torch": [], "arguments": []}])
+    replace_suites(folder, "exit 1")
+    # Of 1,000 MiB planned it takes 1,600, the small one 551 of 1.
+    used = tmp_path / "used"
+    replace(folder / "bin" / "autopar-run", f"""case "$*" in
+*large.bin*) planned=1000 used=2600 ;;
+*) planned=1 used=1551 ;;
+esac
+echo $used > {used}; sleep 1; rm {used}
+echo "{{\\"planned_bytes\\": $((planned << 20)), \\"step_ms\\": [1.0]}}"
+""")
+    (tmp_path / "tools").mkdir()
+    replace(tmp_path / "tools" / "nvidia-smi", f"""case "$*" in
+*compute-apps*) echo "999999999, 5" ;;
+*memory.used*) cat {used} 2>/dev/null || echo 1000 ;;
+esac
+""")
+    done = check(folder, "--no-torch", PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
+    assert [line for line in rows(done.stdout) if " memory " in line] == [
+        "ok        memory       step: planned 1,000 MiB, the GPU has more in use than before: 1,600 MiB, 550 MiB of it what a small model takes beyond its plan; "
+        "without it +5.0% of the plan"], done.stdout
 
 
 def test_pytorch_alone_trains_first_and_keeps_what_it_compiled(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -144,11 +144,12 @@ def training_step(size: Size, batch: int, seq: int, narrow: bool, captures: bool
 
 
 def inference(size: Size, batch: int, seq: int, narrow: bool) -> Callable[[], None]:
-    forward = torch.compile(make_model(size).cuda().eval(), mode="max-autotune")
+    """Weights are narrow from the beginning, as AutoPar's are: autocast would narrow them in every step."""
+    forward = torch.compile(make_model(size).cuda().eval().to(torch.bfloat16 if narrow else torch.float32), mode="max-autotune")
     inputs = make_inputs(size, batch, seq, "cuda")
 
     def step() -> None:
-        with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=narrow):
+        with torch.no_grad():
             forward(*inputs)
 
     return step
@@ -170,6 +171,7 @@ def time_steps(step: Callable[[], None]) -> float:
 def main() -> None:
     name, mode, dtype, batch, seq = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
     why = " ".join(sys.argv[6:])
+    torch.set_float32_matmul_precision("highest")  # no TF32, as in AutoPar's products of f32
     how = "the forward pass captured"
     if mode == "infer":
         step = inference(SIZES[name], batch, seq, dtype == "bf16")

@@ -34,7 +34,9 @@ class Broken(Exception):
 class Check:
     """The rows of the table, one after the other."""
 
-    def __init__(self, folder: pathlib.Path, libraries: str, scratch: pathlib.Path, limit_s: float) -> None:
+    def __init__(self, folder: pathlib.Path, libraries: str, scratch: pathlib.Path, limit_s: float, log: pathlib.Path) -> None:
+        self.log = log
+        log.write_text("")
         self.folder, self.out = folder, scratch / "out"
         self.rows: List[Row] = []
         self.end = float("inf")
@@ -68,7 +70,9 @@ class Check:
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
-        print(f"{row.verdict:9} {row.part:12} {row.name}: {row.detail}", flush=True)
+        line = f"{row.verdict:9} {row.part:12} {row.name}: {row.detail}"
+        print(line, flush=True)
+        self.keep(line)
 
     def fail(self, part: str, name: str, said: str, told: str) -> None:
         """Or not there, where what was said is that the machine lacks something."""
@@ -97,9 +101,18 @@ class Check:
               environment: Optional[Dict[str, str]] = None) -> "subprocess.CompletedProcess[str]":
         limit_s = min(limit_s, self.require_time())
         try:
-            return subprocess.run(words, cwd=folder, env=environment or self.environment, capture_output=True, text=True, timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(words, 124, "", f"not done after {limit_s:.0f} s")
+            done = subprocess.run(words, cwd=folder, env=environment or self.environment, capture_output=True, text=True, errors="replace",
+                                  timeout=limit_s)
+        except subprocess.TimeoutExpired as late:
+            wrote = [text.decode(errors="replace") if isinstance(text, bytes) else text or "" for text in (late.stdout, late.stderr)]
+            done = subprocess.CompletedProcess(words, 124, wrote[0], f"not done after {limit_s:.0f} s\n{wrote[1]}")
+        self.keep(f"$ {' '.join(map(str, words))}\n{done.stdout}{done.stderr}\nended with {done.returncode}")
+        return done
+
+    def keep(self, text: str) -> None:
+        """Rows have the first words of what went wrong; the log has all, for machines that are had once."""
+        with self.log.open("a", encoding="utf-8", errors="replace") as log:
+            log.write(f"{text}\n")
 
     def empty_out(self) -> None:
         shutil.rmtree(self.out, ignore_errors=True)

@@ -2,6 +2,7 @@
 """The test programs of what talks to CUDA, as they run on this machine."""
 
 import re
+import subprocess
 
 from .check import CASE_S, Check, OutOfTime, Row
 from .machine import first_lines, lacking
@@ -17,8 +18,15 @@ SUITES = [
 ]
 
 
+def why(done: "subprocess.CompletedProcess[str]") -> str:
+    """The first failure of a test, or where a program ended that told of none."""
+    found = re.search(r"^[^\n]*: Failure$.*", done.stdout, flags=re.MULTILINE | re.DOTALL)
+    lines = done.stdout.strip().splitlines()
+    return found[0] if found else "\n".join([*done.stderr.splitlines()[:1], *lines[-2:]])
+
+
 def suite(check: Check, program: str, name: str, filtered: str) -> None:
-    done = check.start([check.program(program), "--gtest_brief=1", *([filtered] if filtered else [])], check.folder, SUITE_S)
+    done = check.start([check.program(program), *([filtered] if filtered else [])], check.folder, SUITE_S)
     lines = done.stdout.strip().splitlines()
     ran = re.search(r"\[==========\] (\d+) tests? ", done.stdout)
     if not done.returncode and ran and int(ran[1]):
@@ -26,7 +34,7 @@ def suite(check: Check, program: str, name: str, filtered: str) -> None:
     # Each test that failed says why in front of its name; one for another reason makes all of it a failure.
     failures = re.split(r"^\[  FAILED  \] .* \(\d+ ms\)$", done.stdout, flags=re.MULTILINE)[:-1]
     said = failures[0] if failures and all(map(lacking, failures)) else ""
-    check.fail("conformance", name, said, first_lines(done.stderr or "\n".join(lines[-3:])))
+    check.fail("conformance", name, said, first_lines(why(done)))
 
 
 def count_gpus(check: Check) -> int:

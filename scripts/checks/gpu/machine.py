@@ -5,11 +5,15 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
-from typing import List
+from typing import List, Optional
 
 #: What a machine lacks is no failure of what is checked.
-LACKING = re.compile(r"[^\n]*(is too old|needs cuDNN|is missing[^\n]*libnccl\.so\.2)[^\n]*")
+LACKING = re.compile(r"[^\n]*(is too old|needs cuDNN|is missing[^\n]*libnccl\.so\.2|Device not supported)[^\n]*")
+#: Where machines keep NVIDIA's programs that do not name the place.
+PROGRAM_FOLDERS = "/usr/local/cuda/bin:/usr/local/nvidia/bin"
 
 
 def first_lines(text: str) -> str:
@@ -23,10 +27,24 @@ def lacking(text: str) -> str:
 
 
 def library_folders() -> List[str]:
-    """Where NVIDIA's libraries lie: in this Python's packages (nvidia/cu13/lib of CUDA 13, nvidia/cublas/lib of CUDA 12), or else in a toolkit."""
+    """Where NVIDIA's libraries lie: in this Python's packages (nvidia/cu13/lib of CUDA 13, nvidia/cublas/lib of CUDA 12), then in a toolkit and beside the driver."""
     packages = [pathlib.Path(entry) / "nvidia" for entry in sys.path if entry]
     found = [str(folder) for package in packages for folder in sorted(package.glob("*/lib"))]
-    return found or [folder for folder in ("/usr/local/cuda/lib64", "/usr/local/nvidia/lib64") if os.path.isdir(folder)]
+    return found + [folder for folder in ("/usr/local/cuda/lib64", "/usr/local/nvidia/lib64") if os.path.isdir(folder)]
+
+
+def program(name: str) -> Optional[str]:
+    """Where one of NVIDIA's programs is; None where it is not."""
+    return shutil.which(name) or shutil.which(name, path=PROGRAM_FOLDERS)
+
+
+def ask_driver(tool: str, *query: str) -> List[List[str]]:
+    """The lines of an answer of nvidia-smi; none where it does not answer."""
+    try:
+        said = subprocess.run([tool, *query, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        said = ""
+    return [[word.strip() for word in line.split(",")] for line in said.splitlines()]
 
 
 def has_library(name: str) -> bool:

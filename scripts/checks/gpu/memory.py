@@ -1,47 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planned peak of memory beside what the driver counts for the process, of which some hundred MiB are its own."""
+"""The planned peak of memory beside what the driver counts, of which some hundred MiB are its own and its libraries'."""
 
 import json
-import shutil
 import subprocess
 import time
-from typing import Tuple
+from typing import List, NamedTuple, Sequence
 
-from .check import CASE_S, Check, Row
-from .machine import first_lines
+from .check import CASE_S, Broken, Check, Row
+from .machine import ask_driver, program
+
+#: A small case with the libraries of the training step.
+SMALL = "gpt2-training-bf16"
 
 
-def used_mib(tool: str, pid: int) -> int:
-    """What nvidia-smi counts for a process now; 0 where it does not tell of it."""
-    said = subprocess.run([tool, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=20)
-    found = [[word.strip() for word in line.split(",")] for line in said.stdout.splitlines()]
+def of_process(tool: str, pid: int) -> int:
+    """What nvidia-smi counts for a process now, in MiB; 0 where it does not tell of it, as in a container with numbers of its own for processes."""
+    found = ask_driver(tool, "--query-compute-apps=pid,used_memory")
     return max((int(words[1]) for words in found if words[0] == str(pid) and words[1].isdigit()), default=0)
 
 
-def watch(process: "subprocess.Popen[str]", tool: str, end: float) -> Tuple[int, str, str]:
-    """The most that was used until the process ended, in MiB, and what it wrote."""
-    most = 0
-    while process.poll() is None and time.monotonic() < end:
-        most = max(most, used_mib(tool, process.pid))
-        time.sleep(0.2)
-    process.kill()
-    return (most, *process.communicate())
+def of_gpus(tool: str) -> List[int]:
+    """What all programs use of each GPU, in MiB."""
+    return [int(words[0]) for words in ask_driver(tool, "--query-gpu=memory.used") if words[0].isdigit()]
+
+
+class Used(NamedTuple):
+    """In MiB, and by whose count; 0 where none tells."""
+
+    planned: float
+    most: int
+    how: str
+
+
+def measure(check: Check, tool: str, words: Sequence[str], folder: str) -> Used:
+    """What a program takes at most until it ends. What the driver says of the process goes before what it says of the GPU."""
+    check.require_time()
+    end = min(check.end, time.monotonic() + CASE_S)
+    before, process_most, gpu_most = of_gpus(tool), 0, 0
+    command = [check.program("autopar-run"), *words, "--quiet", "--benchmark"]
+    with subprocess.Popen(command, cwd=check.folder / folder, env=check.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and time.monotonic() < end:
+            process_most = max(process_most, of_process(tool, process.pid))
+            gpu_most = max([gpu_most, *(now - then for now, then in zip(of_gpus(tool), before))])
+            time.sleep(0.2)
+        process.kill()
+        out, err = process.communicate()
+    check.keep(f"$ {' '.join(command)}\n{out}{err}")
+    if process.returncode:
+        raise Broken(err or "not done in time")
+    planned = json.loads(out.strip().splitlines()[-1])["planned_bytes"] / 2**20
+    return Used(planned, process_most, "the driver counts") if process_most else Used(planned, gpu_most, "the GPU has more in use than before:")
 
 
 def memory(check: Check, timing: dict) -> None:
-    tool = shutil.which("nvidia-smi")
+    tool = program("nvidia-smi")
     if not tool:
         return check.add(Row("memory", timing["name"], "not there", "not measured: nvidia-smi was not found"))
-    command = [check.program("autopar-run"), timing["artifact"], *timing["arguments"], "--quiet", "--benchmark", "--steps", "200"]
-    check.require_time()
-    with subprocess.Popen(command, cwd=check.folder, env=check.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        most, out, err = watch(process, tool, min(check.end, time.monotonic() + CASE_S))
-    if process.returncode:
-        return check.fail("memory", timing["name"], err, first_lines(err) or "not done in time")
-    if not most:
-        return check.add(Row("memory", timing["name"], "not there", "not measured: nvidia-smi does not tell of this process"))
-    planned = json.loads(out.strip().splitlines()[-1])["planned_bytes"] / 2**20
-    check.add(Row("memory", timing["name"], "ok", f"planned {planned:,.0f} MiB, the driver counts {most:,} MiB"))
+    used = measure(check, tool, [timing["artifact"], *timing["arguments"], "--steps", "40"], "")
+    if not used.most:
+        return check.add(Row("memory", timing["name"], "not there", "not measured: nvidia-smi tells neither of this process nor of the GPU"))
+    check.add(Row("memory", timing["name"], "ok", f"planned {used.planned:,.0f} MiB, {used.how} {used.most:,} MiB{beyond_plan(check, tool, used)}"))
+
+
+def beyond_plan(check: Check, tool: str, used: Used) -> str:
+    """What is left when the driver's own and its libraries' memory is taken off, as far as a small model of the same kind has it."""
+    case = next((case for case in check.cases["cases"] if case["name"] == SMALL), None)
+    if not case:
+        return ""
+    arguments = case["arguments"]
+    model = arguments[:arguments.index("--steps")]
+    small = measure(check, tool, [case["artifact"], *model, "--steps", "2000"], case["folder"])
+    if small.how != used.how or not small.most:
+        return ""
+    own = small.most - small.planned
+    return f", {own:,.0f} MiB of it what a small model takes beyond its plan; without it {(used.most - own) / used.planned - 1:+.1%} of the plan"
 
 
 def run(check: Check) -> None:

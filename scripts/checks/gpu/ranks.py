@@ -49,6 +49,8 @@ def await_ranks(check: Check, processes: "List[subprocess.Popen[bytes]]", limit_
     for process in processes:
         process.kill()
         process.wait()
+    for said in sorted(check.out.glob("*.txt")):
+        check.keep(f"rank {said.stem}:\n{said.read_text(errors='replace')}")
     return codes
 
 

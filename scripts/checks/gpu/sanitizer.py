@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The small models once more under compute-sanitizer, which finds what reads or writes where it must not."""
 
-import shutil
 import time
 
 from .check import Check, OutOfTime, Row
-from .machine import first_lines
+from .machine import first_lines, program
 
 #: What all models may take together, so that PyTorch has its time.
 SANITIZER_S = 75
@@ -19,11 +18,13 @@ def memcheck(check: Check, tool: str, case: dict, end: float) -> None:
     if done.returncode == 124:
         raise OutOfTime
     said = done.stdout.strip().splitlines()[-1:] or [first_lines(done.stderr)]
-    check.add(Row("sanitizer", case["name"], "FAILED" if done.returncode else "ok", first_lines(said[0])))
+    if done.returncode:
+        return check.fail("sanitizer", case["name"], done.stdout + done.stderr, first_lines(said[0]))
+    check.add(Row("sanitizer", case["name"], "ok", first_lines(said[0])))
 
 
 def run(check: Check) -> None:
-    tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    tool = program("compute-sanitizer")
     if not tool:
         return check.add(Row("sanitizer", "memcheck", "not there", "compute-sanitizer was not found"))
     end = time.monotonic() + SANITIZER_S
