@@ -186,6 +186,8 @@ public:
     out.inputs = list(p.inputs());
     out.outputs = list(p.outputs());
     out.scratch = p.scratch();
+    out.shardValue = p.shard_value();
+    out.parts = p.parts();
     return out;
   }
   Payload decode(const fb::Pack &p) {

@@ -200,6 +200,8 @@ private:
     if (g.hasBias())
       out << ", bias " << strided(g.bias, g.biasType);
     out << ", scale = " << g.scale << (g.causal ? ", causal}" : "}");
+    if (p.shardValue >= 0)
+      out << " shard " << p.shardValue << " of " << p.parts;
   }
   void dumpPayload(const Pack &p) {
     out << "pack " << ref(p.src) << " -> " << ref(p.dst) << " ";

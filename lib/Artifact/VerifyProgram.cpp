@@ -206,9 +206,23 @@ private:
     return useScratch(p.scratch);
   }
 
+  /// Of a triangle's rows, where a rank has some of them.
+  static Status verifyParts(const Attention &p) {
+    const AttentionGeometry &g = p.geometry;
+    if (p.shardValue == -1 && p.parts == 1)
+      return Status::ok();
+    int64_t rows = 0;
+    if (p.shardValue < 0 || p.parts < 1 || !g.causal ||
+        __builtin_mul_overflow(p.parts, g.operands[0].dims[2], &rows) ||
+        rows > g.operands[1].dims[2])
+      return bad("attention: " + std::to_string(p.parts) +
+                 " parts of rows need a triangle with as many keys, and a rank value");
+    return Status::ok();
+  }
   Status verify(const Attention &p) {
     const AttentionGeometry &g = p.geometry;
     AUTOPAR_RETURN_IF_ERROR(verifyGeometry(g));
+    AUTOPAR_RETURN_IF_ERROR(verifyParts(p));
     size_t reads = (g.isGradient() ? 6 : 3) + (g.hasBias() ? 1 : 0),
            writes = g.isGradient() ? 3 : 2;
     if (p.inputs.size() != reads || p.outputs.size() != writes)

@@ -49,6 +49,8 @@ private:
   }
   static bool usesTable(const Instruction &instruction) {
     const Payload &payload = instruction.payload;
+    if (auto *attention = std::get_if<Attention>(&payload))
+      return attention->shardValue >= 0;
     return std::holds_alternative<Collective>(payload) ||
            std::holds_alternative<Permute>(payload) || std::holds_alternative<Send>(payload) ||
            std::holds_alternative<Recv>(payload) || std::holds_alternative<Read>(payload);
@@ -169,6 +171,14 @@ private:
       return size_t(p->peer) >= table.peers.size()     ? bad("peer index is out of range")
              : table.peers[size_t(p->peer)] == kNobody ? bad("receives from nobody")
                                                        : Status::ok();
+    if (auto *p = std::get_if<Attention>(&instruction.payload); p && p->shardValue >= 0) {
+      size_t at = size_t(p->shardValue);
+      bool isPart = at < table.rankValues.size() && table.rankValues[at] >= 0 &&
+                    table.rankValues[at] < p->parts;
+      return isPart ? Status::ok()
+                    : bad("its rank value " + std::to_string(at) + " is none of the " +
+                          std::to_string(p->parts) + " parts of the rows");
+    }
     if (auto *p = std::get_if<Read>(&instruction.payload))
       return fits(table.ports[size_t(p->port)], program.buffers[size_t(p->dst)]);
     return Status::ok();

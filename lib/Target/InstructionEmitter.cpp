@@ -64,6 +64,10 @@ struct PayloadEmitter {
       attention.inputs.push_back(buffer(value));
     for (Value value : op.getOutputs())
       attention.outputs.push_back(buffer(value));
+    if (op.getShardValue()) {
+      attention.shardValue = static_cast<int32_t>(*op.getShardValue());
+      attention.parts = static_cast<int64_t>(*op.getParts());
+    }
     return attention;
   }
 

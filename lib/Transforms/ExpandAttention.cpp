@@ -22,6 +22,8 @@ struct Operands {
   Value query, key, value, bias;
   double scale = 1;
   bool causal = false;
+  Value shard; ///< which of `parts` equal parts the rows are; null: they are all
+  int64_t parts = 1;
 };
 
 /// Rows of queries from `begin` to `end`, which see keys before `keys`.
@@ -136,12 +138,14 @@ private:
             repeated(attention.getValue(), heads, "value"),
             attention.getBias(),
             attention.getScale().convertToDouble(),
-            attention.getCausal()};
+            attention.getCausal(),
+            attention.getShard(),
+            attention.getParts() ? static_cast<int64_t>(*attention.getParts()) : 1};
   }
 
   SmallVector<RowBlock> blocksOf(const Operands &all) const {
     int64_t queries = typeOf(all.query).getDimSize(2), keys = typeOf(all.key).getDimSize(2);
-    if (!all.causal || rows >= queries || queries > keys)
+    if (!all.causal || all.shard || rows >= queries || queries > keys)
       return {{0, queries, keys}};
     SmallVector<RowBlock> blocks;
     for (int64_t begin = 0; begin < queries; begin += rows) {
@@ -276,13 +280,13 @@ private:
         bias = make<BroadcastOp>("bias.repeated", type, bias, ArrayRef<int64_t>({0, 1, 2, 3}));
       scores = binary("biased", BinaryKind::Add, scores, bias);
     }
-    return part.causal ? masked(scores) : scores;
+    return part.causal ? masked(scores, part) : scores;
   }
 
   /// Positions are compared wherever scores are read: nothing is read for it, by no pass.
-  Value masked(Value scores) {
+  Value masked(Value scores, const Operands &part) {
     RankedTensorType type = typeOf(scores), positions = type.clone(builder.getI32Type());
-    int64_t reach = type.getDimSize(3) - type.getDimSize(2);
+    int64_t reach = type.getDimSize(3) - part.parts * type.getDimSize(2);
     Value row = make<IotaOp>("row", positions, int64_t(2)),
           column = make<IotaOp>("column", positions, int64_t(3));
     if (reach != 0) {
@@ -292,10 +296,22 @@ private:
       row = binary("last", BinaryKind::Add, row,
                    make<BroadcastOp>("reach.repeated", positions, distance, ArrayRef<int64_t>{}));
     }
+    if (part.shard)
+      row = binary("in_all_rows", BinaryKind::Add, row, firstRow(part, positions));
     Value seen =
         make<CompareOp>("seen", type.clone(builder.getI1Type()), ComparePredicate::Le, column, row);
     return make<SelectOp>("masked", type, seen, scores,
                           splat(type, std::numeric_limits<float>::lowest()));
+  }
+
+  /// The place of a part's first row among all rows, in every element.
+  Value firstRow(const Operands &part, RankedTensorType positions) {
+    auto scalar = RankedTensorType::get({}, builder.getI64Type());
+    Value rowCount =
+        make<ConstantOp>("part", DenseElementsAttr::get(scalar, typeOf(part.query).getDimSize(2)));
+    Value first = binary("first_row", BinaryKind::Mul, part.shard, rowCount);
+    first = make<CastOp>("first_row.narrow", scalar.clone(builder.getI32Type()), first);
+    return make<BroadcastOp>("first_row.repeated", positions, first, ArrayRef<int64_t>{});
   }
 
   /// weights * (g value^T - sum of g output)

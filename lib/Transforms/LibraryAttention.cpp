@@ -40,7 +40,7 @@ bool mlir::autopar::isLibraryAttention(Target target, Type element, const Attent
     return false;
   bool isSeen = shape.hasBias ? shape.queries == shape.keys : shape.queries <= shape.keys;
   return isHalf && fits(shape.size) && fits(shape.valueSize) && (!shape.causal || isSeen) &&
-         shape.queries * shape.keys > 1;
+         shape.queries * (shape.keys - shape.mostHidden) > 1;
 }
 
 bool mlir::autopar::clearsHiddenRows(Target target) { return target == Target::Cpu; }
@@ -54,6 +54,8 @@ static std::optional<AttentionShape> shapeOf(Operation *op) {
     AttentionShape shape;
     shape.queries = query.getDimSize(2);
     shape.keys = key.getDimSize(2);
+    if (attention.getParts())
+      shape.mostHidden = (static_cast<int64_t>(*attention.getParts()) - 1) * shape.queries;
     shape.size = query.getDimSize(3);
     shape.valueSize = value.getDimSize(3);
     shape.causal = attention.getCausal();

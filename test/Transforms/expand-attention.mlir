@@ -109,3 +109,19 @@ func.func @long(%a: tensor<16x12x1024x64xf32>, %b: tensor<6x12x1024x64xf32>, %c:
   %4, %l4 = autopar.attention %e, %keys, %keys scale 1.0 causal {autopar.id = "e"} : (tensor<16x12x1024x64xf32>, tensor<16x12x4096x64xf32>, tensor<16x12x4096x64xf32>) -> (tensor<16x12x1024x64xf32>, tensor<16x12x1024xf32>)
   return %0, %1, %2, %3, %4 : tensor<16x12x1024x64xf32>, tensor<6x12x1024x64xf32>, tensor<1x12x1024x64xf32>, tensor<16x12x384x64xf32>, tensor<16x12x1024x64xf32>
 }
+
+// Of parts of a triangle's rows, a GPU has those as one call that leave each rank more than one score. Products compare with the place among all rows.
+// CUDNN-LABEL: func.func @parts
+// CUDNN: autopar.attention %arg0, %arg1, %arg1 scale 1.000000e+00 causal shard %arg2 of 2
+// CUDNN-NOT: autopar.attention
+// CHECK: %[[ROW:.*]] = autopar.iota dim 2 {autopar.id = "b/row"} : tensor<1x1x1x2xi32>
+// CHECK: %[[COLUMN:.*]] = autopar.iota dim 3
+// CHECK: autopar.binary mul %arg2, {{.*}} {autopar.id = "b/first_row"} : tensor<i64>
+// CHECK: %[[LAST:.*]] = autopar.binary add %[[ROW]], {{.*}} {autopar.id = "b/in_all_rows"}
+// CHECK: autopar.compare le %[[COLUMN]], %[[LAST]]
+func.func @parts(%q: tensor<1x1x2x8xbf16>, %k: tensor<1x1x8x8xbf16>, %i: tensor<i64>, %one: tensor<1x1x1x8xbf16>, %two: tensor<1x1x2x8xbf16>)
+    -> (tensor<1x1x2x8xbf16>, tensor<1x1x1x8xbf16>) {
+  %y, %l = autopar.attention %q, %k, %k scale 1.0 causal shard %i of 2 {autopar.id = "a"} : (tensor<1x1x2x8xbf16>, tensor<1x1x8x8xbf16>, tensor<1x1x8x8xbf16>, tensor<i64>) -> (tensor<1x1x2x8xbf16>, tensor<1x1x2xf32>)
+  %z, %m = autopar.attention %one, %two, %two scale 1.0 causal shard %i of 2 {autopar.id = "b"} : (tensor<1x1x1x8xbf16>, tensor<1x1x2x8xbf16>, tensor<1x1x2x8xbf16>, tensor<i64>) -> (tensor<1x1x1x8xbf16>, tensor<1x1x1xf32>)
+  return %y, %z : tensor<1x1x2x8xbf16>, tensor<1x1x1x8xbf16>
+}

@@ -90,3 +90,24 @@ func.func @main(%x: tensor<8x8xf32> {autopar.sharding = #autopar.sharding<@mesh,
   %5 = autopar.reshard %4 from <@mesh, [{}, {}], partial = {"a"} sum> to <@mesh, [{"a"}, {}]> : tensor<8x8xf32>
   return %5, %3 : tensor<8x8xf32>, tensor<8x8xf32>
 }
+
+// -----
+
+autopar.mesh @mesh ["t" = 2]
+
+// A part of a triangle's rows knows which part it is; gradients of keys and values are partial.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[I:.*]] = autopar.shard_index @mesh ["t"]
+// CHECK: autopar.attention %arg0, %arg1, %arg1 scale 1.000000e+00 causal shard %[[I]] of 2 {{.*}} : (tensor<1x1x2x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<i64>) -> (tensor<1x1x2x8xf32>, tensor<1x1x2xf32>)
+// CHECK: %[[J:.*]] = autopar.shard_index @mesh ["t"]
+// CHECK: %[[Q:.*]], %[[K:.*]], %[[V:.*]] = autopar.attention_grad {{.*}} causal shard %[[J]] of 2
+// CHECK: autopar.reduce_scatter sum %[[K]] dim 2 over @mesh ["t"]
+func.func @main(%q: tensor<1x1x4x8xf32> {autopar.sharding = #autopar.sharding<@mesh, [{}, {}, {"t"}, {}]>}, %k: tensor<1x1x4x8xf32>)
+    -> (tensor<1x1x4x8xf32> {autopar.sharding = #autopar.sharding<@mesh, [{}, {}, {"t"}, {}]>}) {
+  %o, %l = autopar.attention %q, %k, %k scale 1.0 causal {autopar.strategy = #autopar.strategy<@mesh, [{}, {}, {"t"}, {}, {}, {}, {}, {}, {}]>, autopar.id = "a"}
+      : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
+  %dq, %dk, %dv = autopar.attention_grad %q, %k, %k, %o, %l, %o scale 1.0 causal {autopar.strategy = #autopar.strategy<@mesh, [{}, {}, {"t"}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}]>, autopar.id = "g"}
+      : (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4xf32>, tensor<1x1x4x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32>)
+  %r = autopar.reshard %dk from <@mesh, [{}, {}, {}, {}], partial = {"t"} sum> to <@mesh, [{}, {}, {"t"}, {}]> : tensor<1x1x4x8xf32>
+  return %r : tensor<1x1x4x8xf32>
+}

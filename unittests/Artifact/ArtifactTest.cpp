@@ -95,10 +95,11 @@ TEST(Artifact, EveryPayloadSurvives) {
                       -1};
   add(attention);
   AttentionGeometry gradient = attention.geometry;
-  gradient.operands = std::vector<StridedShape>(8, rows);
+  StridedShape part{{1, 1, 1, 2}, {4, 4, 2, 1}};
+  gradient.operands = {part, rows, rows, part, part, part, rows, rows};
   gradient.biasType = DataType::F16;
-  gradient.bias = {{1, 1, 2, 2}, {0, 0, 0, 1}};
-  add(Attention{gradient, {0, 1, 3, 4, 5, 0, 1}, {4, 5, 7}, -1});
+  gradient.bias = {{1, 1, 1, 2}, {0, 0, 0, 1}};
+  add(Attention{gradient, {0, 1, 3, 4, 5, 0, 1}, {4, 5, 7}, -1, 1, 2});
   add(Pack{1, 2, conv});
   add(Reorder{0, 1, DataType::F32, {1, 2, 2, 2}, Layout::Plain, Layout::ChannelsLast});
   add(Permute{0, 1, 0, 16});
@@ -118,6 +119,8 @@ TEST(Artifact, EveryPayloadSurvives) {
   EXPECT_EQ(decoded.geometry.bias.strides, gradient.bias.strides);
   EXPECT_TRUE(decoded.geometry.causal);
   EXPECT_EQ(decoded.inputs.size(), 7);
+  EXPECT_EQ(decoded.shardValue, 1);
+  EXPECT_EQ(decoded.parts, 2);
   std::string text = dumpArtifact(*reader);
   for (const char *word : {"fc2/all-reduce", "all_reduce", "attention", "causal", "convolution",
                            "gradient of the input", "permute", "w1.packed", "relu_rows"})
@@ -234,6 +237,12 @@ TEST(VerifyProgram, RefusesAttentionThatDoesNotFit) {
       operand.strides[2] = INT64_MAX / 2;
   });
   refuses("row sums", [](Attention &a) { a.outputs[1] = 99; });
+  refuses("1 parts of rows need a triangle", [](Attention &a) { a.shardValue = 0; });
+  refuses("2 parts of rows need a triangle", [](Attention &a) { a.parts = 2; });
+  refuses("2 parts of rows need a triangle with as many keys", [](Attention &a) {
+    a.geometry.causal = true;
+    a.shardValue = 0, a.parts = 2;
+  });
 }
 
 TEST(VerifyProgram, RefusesWhatDoesNotFit) {

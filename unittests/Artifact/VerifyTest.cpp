@@ -225,6 +225,10 @@ TEST(Verify, UsesOfRankTables) {
   EXPECT_EQ(problemOfUse(Send{0, 0, 16, 0}, {}), "peer index is out of range");
   EXPECT_EQ(problemOfUse(Recv{0, 0, 16, 0}, {}), "peer index is out of range");
   EXPECT_EQ(problemOfUse(Recv{0, 0, 16, 0}, {kNobody}), "receives from nobody");
+  StridedShape row{{1, 1, 1, 2}, {2, 2, 2, 1}}, keys{{1, 1, 2, 2}, {4, 4, 2, 1}};
+  AttentionGeometry triangle{DataType::F32, {row, keys, keys, row}, DataType::F32, {}, 1.0f, true};
+  EXPECT_EQ(problemOfUse(Attention{triangle, {0, 1, 3}, {4, 5}, -1, 9, 2}, {}),
+            "its rank value 9 is none of the 2 parts of the rows");
 }
 
 TEST(Verify, Matmuls) {

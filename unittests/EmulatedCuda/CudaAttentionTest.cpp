@@ -28,6 +28,7 @@ struct Sizes {
   /// Which of batch, heads, queries and keys a bias has, as "bhqk"; others it repeats.
   std::string_view bias = "";
   DataType biasType = DataType::F32;
+  int64_t hiddenKeys = 0;
 };
 
 /// Heads lie between the rows, as they do after a product with all of them.
@@ -40,6 +41,7 @@ AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
   g.type = type;
   g.scale = 0.25f;
   g.causal = s.causal;
+  g.hiddenKeys = s.hiddenKeys;
   StridedShape query = shapeOf(s.batch, s.heads, s.queries, s.depth),
                key = shapeOf(s.batch, s.groups, s.keys, s.depth),
                value = shapeOf(s.batch, s.groups, s.keys, s.valueDepth),
@@ -182,6 +184,11 @@ std::vector<Bytes> onGpu(const Call &call, bool isPlanned, int64_t *unplanned) {
     EXPECT_TRUE(
         device->write(attention.inputs[i], 0, call.inputs[i].data(), int64_t(call.inputs[i].size()))
             .isOk());
+  // Whatever was there before is none of the result.
+  for (size_t i = 0; i < attention.outputs.size(); ++i) {
+    Bytes before(size_t(call.outputBytes[i]), 0xff);
+    EXPECT_TRUE(device->write(attention.outputs[i], 0, before.data(), call.outputBytes[i]).isOk());
+  }
   auto token = device->issue(program.entries[0].instructions[0], 0, {});
   EXPECT_TRUE(token.isOk()) << token.status().message();
   std::vector<Bytes> outputs;
@@ -284,6 +291,17 @@ TEST(CudaAttention, AddsABias) {
         sizes.biasType = biasType;
         compareOnBoth(sizes, type, true);
       }
+}
+
+// A rank that has some rows of a triangle; it gives zeros for keys that only others see.
+TEST(CudaAttention, HidesTheKeysBehindItsRows) {
+  for (DataType type : {DataType::BF16, DataType::F16})
+    for (Sizes sizes :
+         {Sizes{.keys = 64, .causal = true, .hiddenKeys = 48},
+          Sizes{.groups = 2, .keys = 64, .causal = true, .hiddenKeys = 16},
+          Sizes{
+              .batch = 1, .groups = 1, .queries = 9, .keys = 27, .causal = true, .hiddenKeys = 9}})
+      compareOnBoth(sizes, type, true);
 }
 
 TEST(CudaAttention, TakesAWorkspaceThatIsNotPlanned) {

@@ -97,6 +97,25 @@ EXPORTED cuMemsetD8Async(DevicePointer address, unsigned char value, size_t byte
 EXPORTED cuMemsetD32Async(DevicePointer address, unsigned value, size_t count, Stream stream) {
   return fill(address, value, count, stream);
 }
+EXPORTED cuMemsetD2D8Async(DevicePointer address, size_t pitch, unsigned char value, size_t width,
+                           size_t height, Stream stream) {
+  Call call;
+  if (call.isBad())
+    return call.state;
+  if (!isStream(stream) || width == 0 || height == 0 || pitch < width ||
+      !DeviceMemory::get().find(address, (height - 1) * pitch + width))
+    return DriverError::InvalidValue;
+  Timeline::get().enqueue("fills rows", *stream, [=] {
+    for (size_t row = 0; row < height; ++row) {
+      uint8_t *at = DeviceMemory::get().resolve(address + row * pitch, width);
+      if (!at)
+        return int(DriverError::IllegalAddress);
+      std::memset(at, value, width);
+    }
+    return 0;
+  });
+  return DriverError::Success;
+}
 EXPORTED cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t bytes, Stream stream) {
   Call call;
   if (call.isBad())

@@ -133,10 +133,7 @@ std::optional<DrawnValue> makeAttention(Drawer &d) {
 std::optional<DrawnValue> makeAttentionGrad(Drawer &d) {
   AttentionOp op = createAttention(d);
   Value gradient = d.argument(op.getOutput().getType().getShape(), d.f32()).value;
-  auto made = AttentionGradOp::create(
-      d.builder, d.loc, op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(),
-      op.getQuery(), op.getKey(), op.getValue(), op.getOutput(), op.getLogSum(), gradient,
-      op.getBias(), op.getScaleAttr(), op.getCausalAttr());
+  auto made = AttentionGradOp::create(d.builder, d.loc, op, gradient);
   d.pool.push_back(d.inexactly(made.getKeyGradient(), 256));
   d.pool.push_back(d.inexactly(made.getValueGradient(), 256));
   return d.inexactly(made.getQueryGradient(), 256);

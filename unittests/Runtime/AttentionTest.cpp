@@ -154,6 +154,8 @@ struct Case {
       s.bias.head = 0;
     if (biasRows == 1)
       s.bias.row = 0;
+    if (s.isCausal && draw.below(2))
+      s.hiddenKeys = draw.below(s.keys);
     return c;
   }
 
@@ -185,7 +187,7 @@ struct Probabilities {
       std::vector<double> row(size_t(s.keys), -kInfinity);
       double largest = -kInfinity, sum = 0;
       for (int64_t j = 0; j < s.keys; ++j) {
-        if (s.isCausal && j > i + s.keys - s.queries)
+        if (s.isCausal && j > i + s.keys - s.hiddenKeys - s.queries)
           continue;
         double score = 0;
         for (int64_t x = 0; x < s.depth; ++x)

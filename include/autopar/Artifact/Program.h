@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -233,7 +234,10 @@ struct AttentionGeometry {
   DataType biasType = DataType::F32;
   StridedShape bias; ///< [B, H, S, T], stride 0 where it is repeated; no dims: there is none
   float scale = 1.0f;
-  bool causal = false; ///< row i of the queries sees the keys up to i + T - S
+  bool causal = false; ///< row i of the queries sees the keys up to i + T - hiddenKeys - S
+  /// Keys behind those that any row sees: of a triangle of which this rank has some rows. 0 in
+  /// programs.
+  int64_t hiddenKeys = 0;
   bool operator==(const AttentionGeometry &) const = default;
 
   bool isGradient() const { return operands.size() == 8; }
@@ -247,6 +251,18 @@ struct Attention {
   std::vector<int32_t> inputs;
   std::vector<int32_t> outputs; ///< output and row sums; gradients of query, key and value
   int32_t scratch = -1;
+  /// The rows are one of so many equal parts of a triangle's, which one stands in
+  /// RankTable::rankValues at this index; -1: they are all.
+  int32_t shardValue = -1;
+  int64_t parts = 1;
+
+  /// As the rank with these values runs it.
+  AttentionGeometry geometryOf(std::span<const int64_t> rankValues) const {
+    AttentionGeometry own = geometry;
+    if (shardValue >= 0)
+      own.hiddenKeys = (parts - 1 - rankValues[size_t(shardValue)]) * geometry.operands[0].dims[2];
+    return own;
+  }
 };
 
 /// Stores a plain weight (b of a matmul, w of a convolution) in the layout that the library prefers

@@ -61,9 +61,11 @@ public:
   virtual ~Device() = default;
 
   /// Takes the program (which outlives the device), allocates its arenas, zeroed, and creates
-  /// whatever the instructions need (primitives, kernel handles). NoDevice or Mismatch when this
-  /// machine cannot run it; the message names the entry and instruction.
-  virtual Status prepare(const artifact::Program &program) = 0;
+  /// whatever the instructions need (primitives, kernel handles). `rankValues` are those of the
+  /// rank's table. NoDevice or Mismatch when this machine cannot run it; the message names the
+  /// entry and instruction.
+  virtual Status prepare(const artifact::Program &program,
+                         std::span<const int64_t> rankValues = {}) = 0;
 
   /// Address of a buffer for a slot. Valid until the device is destroyed.
   virtual void *address(int32_t buffer, int32_t slot) = 0;

@@ -21,6 +21,7 @@ FailureOr<AttentionMode> readAttentionMode(Operation *op, llvm::StringRef name);
 /// What decides whether a library has attention as one call.
 struct AttentionShape {
   int64_t queries = 0, keys = 0;   ///< rows and columns of the scores
+  int64_t mostHidden = 0;          ///< keys that some rank with a part of the rows does not see
   int64_t size = 0, valueSize = 0; ///< of a row of queries and keys, of values
   bool causal = false, hasBias = false, isGradient = false;
 };

@@ -91,6 +91,18 @@ public:
   }
   void writeRows(Value result) { outputs.push_back(program.createRowMajorResult(result)); }
 
+  /// The word of the rank's values that says which of so many parts of a triangle's rows it has.
+  LogicalResult readShard(Value shard, IntegerAttr count) {
+    if (!shard)
+      return success();
+    auto [buffer, offset] = exec::rootOf(program.viewOf(shard).buffer);
+    if (!buffer || buffer.getBinding() != exec::Binding::RankValues)
+      return op->emitOpError("expects the shard of its rows to be an autopar.shard_index");
+    shardValue = Builder(op->getContext()).getI64IntegerAttr(offset / 8);
+    parts = count;
+    return success();
+  }
+
   LogicalResult emit(FloatAttr scale, bool causal, double flops) {
     auto geometry =
         exec::AttentionGeometryAttr::get(op->getContext(), operands, scale, causal, bias);
@@ -105,8 +117,8 @@ public:
       scratchBytes = *bytes;
     }
     Value scratch = program.createScratch(op, scratchBytes);
-    auto call =
-        exec::AttentionOp::create(program.step(), op->getLoc(), inputs, outputs, scratch, geometry);
+    auto call = exec::AttentionOp::create(program.step(), op->getLoc(), inputs, outputs, scratch,
+                                          geometry, shardValue, parts);
     program.describe(call, op, "attention", flops);
     // The view of a strided operand spans more than what is read.
     int64_t bytes = 0;
@@ -137,6 +149,7 @@ private:
   SmallVector<Value> inputs, outputs;
   SmallVector<exec::StridedAttr> operands;
   exec::StridedAttr bias;
+  IntegerAttr shardValue, parts; ///< null where the rows are all there are
 };
 
 SmallVector<int64_t> scoresOf(Value query, Value key) {
@@ -155,7 +168,8 @@ LogicalResult mlir::autopar::lowerAttention(ProgramBuilder &program, AttentionOp
   for (Value value : {op.getQuery(), op.getKey(), op.getValue()})
     if (failed(call.read(value)))
       return failure();
-  if (failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))))
+  if (failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))) ||
+      failed(call.readShard(op.getShard(), op.getPartsAttr())))
     return failure();
   call.write(op.getOutput());
   call.writeRows(op.getLogSum());
@@ -169,7 +183,8 @@ LogicalResult mlir::autopar::lowerAttentionGrad(ProgramBuilder &program, Attenti
     if (failed(call.read(value)))
       return failure();
   if (failed(call.readRows(op.getLogSum())) || failed(call.read(op.getGradient())) ||
-      failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))))
+      failed(call.readBias(op.getBias(), scoresOf(op.getQuery(), op.getKey()))) ||
+      failed(call.readShard(op.getShard(), op.getPartsAttr())))
     return failure();
   call.writeAll();
   return call.emit(op.getScaleAttr(), op.getCausal(),

@@ -96,8 +96,8 @@ Status Session::State::open() {
         AUTOPAR_RETURN_IF_ERROR(agree(rank));
         const Program &program = reader.programOfRank(rank.rank);
         AUTOPAR_RETURN_IF_ERROR(createDevice(rank).at("rank " + std::to_string(rank.rank)));
-        AUTOPAR_RETURN_IF_ERROR(
-            rank.device->prepare(program).at("rank " + std::to_string(rank.rank)));
+        AUTOPAR_RETURN_IF_ERROR(rank.device->prepare(program, reader.rank(rank.rank).rankValues)
+                                    .at("rank " + std::to_string(rank.rank)));
         AUTOPAR_RETURN_IF_ERROR(connectDevices(rank).at("rank " + std::to_string(rank.rank)));
         rank.executor = std::make_unique<Executor>(
             programs[size_t(reader.rank(rank.rank).rankClass)], reader.rank(rank.rank), rank.rank,

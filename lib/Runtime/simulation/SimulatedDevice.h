@@ -41,7 +41,9 @@ public:
                   VirtualClock &clock)
       : rank(rank), times(times), threads(threads), clock(clock) {}
 
-  Status prepare(const artifact::Program &) override { return Status::ok(); }
+  Status prepare(const artifact::Program &, std::span<const int64_t>) override {
+    return Status::ok();
+  }
   void *address(int32_t, int32_t) override { return nullptr; }
   Result<Token> issue(const artifact::Instruction &instruction, int32_t slot,
                       std::span<const Token> after) override;

@@ -51,6 +51,14 @@ autopar.mesh @m ["t" = 2, "t" = 2]
 
 // -----
 
+func.func @attention_parts(%q: tensor<1x2x2x8xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{expects the shard of a triangle's rows to be an i64 scalar and the rows of all parts no more than the 2 columns, got 2 parts of 2 rows}}
+  %o, %l = autopar.attention %q, %q, %q scale 1.0 causal shard %i of 2 : (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<i64>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_groups(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x5x8xf32>, %v: tensor<2x3x5x6xf32>) {
   // expected-error @+1 {{expects query [batch, heads, rows, d], key [batch, groups, columns, d] and value [batch, groups, columns, dv] with groups that divide heads}}
   %o, %l = autopar.attention %q, %k, %v scale 1.0 : (tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)

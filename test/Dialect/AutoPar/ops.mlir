@@ -95,3 +95,13 @@ func.func @attention(%q: tensor<2x4x3x8xbf16>, %k: tensor<2x2x5x8xbf16>, %v: ten
       : (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>, tensor<2x4x3x6xbf16>, tensor<2x4x3xf32>, tensor<2x4x3x6xbf16>) -> (tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>)
   return %dq, %dk, %dv : tensor<2x4x3x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x6xbf16>
 }
+
+// CHECK-LABEL: func.func @attention_of_some_rows
+func.func @attention_of_some_rows(%q: tensor<1x2x2x8xf32>, %k: tensor<1x2x4x8xf32>, %i: tensor<i64>) -> tensor<1x2x4x8xf32> {
+  // CHECK: autopar.attention %arg0, %arg1, %arg1 scale 5.000000e-01 causal shard %arg2 of 2 :
+  %o, %l = autopar.attention %q, %k, %k scale 0.5 causal shard %i of 2 : (tensor<1x2x2x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<i64>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2xf32>)
+  // CHECK: autopar.attention_grad %arg0, {{.*}} scale 5.000000e-01 causal shard %arg2 of 2 :
+  %dq, %dk, %dv = autopar.attention_grad %q, %k, %k, %o, %l, %o scale 0.5 causal shard %i of 2
+      : (tensor<1x2x2x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2xf32>, tensor<1x2x2x8xf32>, tensor<i64>) -> (tensor<1x2x2x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
+  return %dk : tensor<1x2x4x8xf32>
+}

@@ -20,11 +20,7 @@ struct AttentionGradient : GradientOpInterface::ExternalModel<AttentionGradient,
       if (auto known = dyn_cast<AttentionGradOp>(user);
           known && known.getGradient() == cotangents[0])
         return known->getResult(operand);
-    Value query = attention.getQuery(), key = attention.getKey(), value = attention.getValue();
-    auto made = AttentionGradOp::create(builder, op->getLoc(), query.getType(), key.getType(),
-                                        value.getType(), query, key, value, attention.getOutput(),
-                                        attention.getLogSum(), cotangents[0], attention.getBias(),
-                                        attention.getScaleAttr(), attention.getCausalAttr());
+    auto made = AttentionGradOp::create(builder, op->getLoc(), attention, cotangents[0]);
     return made->getResult(operand);
   }
 };

@@ -19,7 +19,17 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, 
   auto logSum =
       RankedTensorType::get(ArrayRef<int64_t>(shape).drop_back(), sumType(type.getElementType()));
   shape.back() = cast<RankedTensorType>(value.getType()).getShape().back();
-  build(builder, state, type.clone(shape), logSum, query, key, value, bias, APFloat(scale), causal);
+  build(builder, state, type.clone(shape), logSum, query, key, value, bias, /*shard=*/Value(),
+        APFloat(scale), causal, /*parts=*/IntegerAttr());
+}
+
+void AttentionGradOp::build(OpBuilder &builder, OperationState &state, AttentionOp attention,
+                            Value gradient) {
+  Value query = attention.getQuery(), key = attention.getKey(), value = attention.getValue();
+  build(builder, state, query.getType(), key.getType(), value.getType(), query, key, value,
+        attention.getOutput(), attention.getLogSum(), gradient, attention.getBias(),
+        attention.getShard(), attention.getScaleAttr(), attention.getCausalAttr(),
+        attention.getPartsAttr());
 }
 
 //===-- shapes -------------------------------------------------------------------------------===//
@@ -59,9 +69,29 @@ static LogicalResult checkOperands(Operation *op, RankedTensorType query, Ranked
   return success();
 }
 
+/// Where the rows are a part of a triangle's: that it hides none of them whole.
+template <typename Attention>
+static LogicalResult checkShard(Attention op) {
+  if (!op.getShard() && !op.getParts())
+    return success();
+  int64_t rows = op.getQuery().getType().getDimSize(2),
+          columns = op.getKey().getType().getDimSize(2);
+  bool isNumber = op.getShard() && op.getShard().getType().getRank() == 0 &&
+                  op.getShard().getType().getElementType().isInteger(64);
+  if (!isNumber || !op.getParts() || !op.getCausal() || *op.getParts() < 1 ||
+      rows * static_cast<int64_t>(*op.getParts()) > columns)
+    return op.emitOpError() << "expects the shard of a triangle's rows to be an i64 scalar and the "
+                               "rows of all parts no more than the "
+                            << columns << " columns, got " << op.getParts().value_or(0)
+                            << " parts of " << rows << " rows";
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
-  return checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
-                       getBias(), getOutput().getType(), getLogSum().getType());
+  if (failed(checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
+                           getBias(), getOutput().getType(), getLogSum().getType())))
+    return failure();
+  return checkShard(*this);
 }
 
 LogicalResult AttentionGradOp::verify() {
@@ -72,8 +102,10 @@ LogicalResult AttentionGradOp::verify() {
       getKeyGradient().getType() != getKey().getType() ||
       getValueGradient().getType() != getValue().getType())
     return emitOpError("expects results of the types of query, key and value");
-  return checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
-                       getBias(), getOutput().getType(), getLogSum().getType());
+  if (failed(checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
+                           getBias(), getOutput().getType(), getLogSum().getType())))
+    return failure();
+  return checkShard(*this);
 }
 
 //===-- sharding -----------------------------------------------------------------------------===//
@@ -106,7 +138,7 @@ public:
           results[i] = dim;
       }
       if (bias && cast<RankedTensorType>(bias.getType()).getDimSize(dim) != 1)
-        operands.back() = dim;
+        operands[biasNumber()] = dim;
       int64_t index = rule.addFactor(operands, results, size);
       if (!withColumns && !columnResults.empty()) {
         rule.factors[index].kind = FactorKind::Reduction;
@@ -120,14 +152,27 @@ public:
       add(1, key[1], /*withColumns=*/true);
     if (query[1] != key[1])
       add(1, query[1] / key[1], /*withColumns=*/false);
-    // Which columns a row sees would depend on where the rows of a shard begin.
-    if (!causal)
-      add(2, query[2], /*withColumns=*/false);
+    if (splitsRows()) {
+      int64_t rows = add(2, query[2], /*withColumns=*/false);
+      // Parts of a triangle are equal: where one begins says how many columns it sees.
+      if (causal)
+        rule.factors[rows].mayBeUneven = false;
+    }
     rule.complete(op);
     return rule;
   }
 
 private:
+  /// A part of a triangle's rows sees the columns up to a place of its own; of parts there are no
+  /// parts. GPUs' library has that where no row is hidden whole and there is no bias.
+  bool splitsRows() const {
+    return !causal || (!bias && query[2] <= key[2] && !op->hasAttr("parts"));
+  }
+
+  int64_t biasNumber() const {
+    return llvm::find(op->getOperands(), bias) - op->getOperands().begin();
+  }
+
   Operation *op;
   ShardingRule rule;
   ArrayRef<int64_t> query, key;
@@ -146,14 +191,44 @@ ShardingRule AttentionGradOp::getShardingRule() {
       .build({0, 3, 4, 5}, {1, 2}, {0}, {1, 2});
 }
 
+/// The operation on its local operands; a triangle is told which of its rows these are.
+template <typename Attention>
+static FailureOr<SmallVector<Value>> partitionRows(Attention op, OpBuilder &builder,
+                                                   ValueRange localOperands,
+                                                   PartitionContext &context) {
+  int64_t rows = op.getShardingRule().operands[0][2].front(), parts = context.shardCount(rows);
+  if (!op.getCausal() || parts == 1)
+    return context.cloneLocal(op, builder, localOperands);
+  Value shard = context.shardIndex(builder, op.getLoc(), rows);
+  SmallVector<Value> results = context.cloneLocal(op, builder, localOperands);
+  auto local = results.front().getDefiningOp<Attention>();
+  local.getShardMutable().assign(shard);
+  local.setParts(parts);
+  return results;
+}
+
+FailureOr<SmallVector<Value>> AttentionOp::partition(OpBuilder &builder, ValueRange localOperands,
+                                                     PartitionContext &context) {
+  return partitionRows(*this, builder, localOperands, context);
+}
+
+FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder,
+                                                         ValueRange localOperands,
+                                                         PartitionContext &context) {
+  return partitionRows(*this, builder, localOperands, context);
+}
+
 //===-- cost ---------------------------------------------------------------------------------===//
 
-/// Of one product over the scores per element of a row of query and of value; a triangle is half.
+/// Of one product over the scores per element of a row of query and of value. Of a triangle the
+/// last row sees all columns: of parts of its rows, that is the last one, for which all wait.
 static double flopsOf(ArrayRef<RankedTensorType> operands, bool causal, double perSize,
                       double perValueSize) {
   ArrayRef<int64_t> q = operands[0].getShape(), v = operands[2].getShape();
-  double scores = static_cast<double>(q[0] * q[1]) * static_cast<double>(q[2] * v[2]);
-  return (causal ? 1 : 2) * scores * (perSize * q[3] + perValueSize * v[3]);
+  auto rows = static_cast<double>(q[2]), columns = static_cast<double>(v[2]);
+  double seen = std::min(rows, columns);
+  double scores = causal ? seen * (columns - seen / 2) : rows * columns;
+  return 2 * static_cast<double>(q[0] * q[1]) * scores * (perSize * q[3] + perValueSize * v[3]);
 }
 
 double AttentionOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {

@@ -71,6 +71,8 @@ LogicalResult AttentionOp::verify() {
   if (getInputs().size() != reads || getOutputs().size() != writes)
     return emitOpError() << "expected " << reads << " inputs and " << writes << " outputs, got "
                          << getInputs().size() << " and " << getOutputs().size();
+  if (getShardValue().has_value() != getParts().has_value())
+    return emitOpError("expected a shard and how many there are, or neither");
   return success();
 }
 

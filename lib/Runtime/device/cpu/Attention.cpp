@@ -100,6 +100,8 @@ Status verifyAttention(const AttentionShape &s) {
   for (int64_t extent : {s.batch, s.heads, s.queries, s.keys, s.depth, s.valueDepth})
     if (extent < 0)
       return refuse("a negative extent");
+  if (s.hiddenKeys < 0 || s.hiddenKeys > s.keys || (s.hiddenKeys > 0 && !s.isCausal))
+    return refuse(std::to_string(s.hiddenKeys) + " hidden of " + std::to_string(s.keys) + " keys");
   if (s.groups < 1 || s.heads % s.groups != 0)
     return refuse(std::to_string(s.heads) + " heads over " + std::to_string(s.groups) +
                   " heads of keys");

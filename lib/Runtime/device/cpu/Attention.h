@@ -22,8 +22,9 @@ struct AttentionShape {
   int64_t batch = 0, heads = 0, groups = 0; ///< groups (heads of keys and values) divides heads
   int64_t queries = 0, keys = 0, depth = 0, valueDepth = 0;
   float scale = 1;
-  /// Query i sees keys j <= i + keys - queries only.
+  /// Query i sees keys j <= i + keys - hiddenKeys - queries only.
   bool isCausal = false;
+  int64_t hiddenKeys = 0; ///< of a triangle: the last ones, which no query sees
   bool hasBias = false;
   DataType biasType = DataType::F32; ///< F32 or that of the others
   AttentionStrides q, k, v, o;

@@ -258,7 +258,8 @@ private:
       return;
     // Of the queries, those that see one of a tile of keys.
     auto extentOf = [&](int64_t key) {
-      int64_t first = s.isCausal ? firstKey + key - (s.keys - s.queries) - firstQuery : 0;
+      int64_t first =
+          s.isCausal ? firstKey + key - (s.keys - s.hiddenKeys - s.queries) - firstQuery : 0;
       return Extent{std::max<int64_t>(first, 0), count, std::max(s.depth, s.valueDepth)};
     };
     multiply<Numbers>({powerTerms.data, 1, powerTerms.stride}, here, dOTerms, dV, s.valueDepth,

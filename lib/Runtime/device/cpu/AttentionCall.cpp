@@ -23,6 +23,7 @@ Result<AttentionCall> AttentionCall::create(const artifact::AttentionGeometry &g
   shape.valueDepth = operands[2].dims[3];
   shape.scale = geometry.scale;
   shape.isCausal = geometry.causal;
+  shape.hiddenKeys = geometry.hiddenKeys;
   shape.q = stridesOf(operands[0]);
   shape.k = stridesOf(operands[1]);
   shape.v = stridesOf(operands[2]);

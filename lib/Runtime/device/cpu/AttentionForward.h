@@ -15,7 +15,8 @@ namespace autopar::runtime::attention {
 inline int64_t visibleKeys(const AttentionShape &s, int64_t query) {
   if (query >= s.queries)
     return 0;
-  return s.isCausal ? std::clamp<int64_t>(query + 1 + s.keys - s.queries, 0, s.keys) : s.keys;
+  return s.isCausal ? std::clamp<int64_t>(query + 1 + s.keys - s.hiddenKeys - s.queries, 0, s.keys)
+                    : s.keys;
 }
 
 /// Where a head of a tensor starts.

@@ -73,8 +73,9 @@ public:
   CpuDevice(std::shared_ptr<const KernelLibrary> kernels, int32_t threads)
       : kernels(std::move(kernels)), threads(std::max(threads, 1)) {}
 
-  Status prepare(const Program &wanted) override {
+  Status prepare(const Program &wanted, std::span<const int64_t> values) override {
     program = &wanted;
+    rankValues = values;
     omp_set_num_threads(threads);
     for (size_t space = 0; space < kSpaceCount; ++space) {
       if (Space(space) == Space::Disk && program->arenaBytes[space] > 0)
@@ -127,6 +128,7 @@ private:
   std::shared_ptr<const KernelLibrary> kernels;
   int32_t threads;
   const Program *program = nullptr;
+  std::span<const int64_t> rankValues; ///< while the program is prepared
   Arena arenas[kSpaceCount];
   std::unordered_map<const void *, MatmulCall> matmuls; ///< by payload address
   std::unordered_map<const void *, ConvolutionCall> convolutions;
@@ -189,7 +191,7 @@ private:
         AUTOPAR_RETURN_IF_ERROR(wantPacked(p->w, call->packedBytes()));
       convolutions.emplace(p, call.take());
     } else if (auto *p = std::get_if<Attention>(&instruction.payload)) {
-      auto call = AttentionCall::create(p->geometry, threads);
+      auto call = AttentionCall::create(p->geometryOf(rankValues), threads);
       if (!call)
         return call.status();
       wantScratch(p->scratch, call->scratchBytes());

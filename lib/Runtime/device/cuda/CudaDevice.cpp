@@ -51,8 +51,9 @@ public:
       calls.memFreeHost(address);
   }
 
-  Status prepare(const Program &wanted) override {
+  Status prepare(const Program &wanted, std::span<const int64_t> values) override {
     program = &wanted;
+    rankValues = values;
     AUTOPAR_RETURN_IF_ERROR(gpu->select());
     if (program->arenaBytes[size_t(Space::Disk)] > 0)
       return {StatusCode::NoDevice,
@@ -122,6 +123,7 @@ private:
   CudaOptions options;
   CudaTarget target;
   const Program *program = nullptr;
+  std::span<const int64_t> rankValues; ///< while the program is prepared
   DevicePointer arenas[kSpaceCount] = {};
   std::vector<DevicePointer> deviceMemory;
   std::vector<void *> hostMemory;
@@ -304,7 +306,7 @@ private:
     for (const std::vector<int32_t> *buffers : {&p.inputs, &p.outputs})
       for (int32_t buffer : *buffers)
         AUTOPAR_RETURN_IF_ERROR(checkAlignment(buffer, "attention", "--attention products"));
-    auto attention = plans->attention(p.geometry);
+    auto attention = plans->attention(p.geometryOf(rankValues));
     if (!attention)
       return attention.status();
     attentions.emplace(&p, *attention);

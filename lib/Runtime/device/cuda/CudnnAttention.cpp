@@ -55,6 +55,17 @@ Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
   return Status::ok();
 }
 
+/// With the keys that some row sees: those of a triangle that ends with the last row.
+AttentionGeometry withSeenKeys(AttentionGeometry g) {
+  for (size_t operand : {1, 2, 6, 7})
+    if (operand < g.operands.size())
+      g.operands[operand].dims[2] -= g.hiddenKeys;
+  if (g.hasBias())
+    g.bias.dims[3] -= g.hiddenKeys;
+  g.hiddenKeys = 0;
+  return g;
+}
+
 } // namespace
 
 CudnnAttentionGraph::CudnnAttentionGraph(const CudnnCalls &calls, const AttentionGeometry &geometry)
@@ -221,10 +232,14 @@ void CudnnAttentionGraph::backward() {
   described.unary(Pointwise::Identity, summed, queryGradient);
 }
 
-Result<std::unique_ptr<CudnnAttention>>
-CudnnAttention::create(const CudnnCalls &calls, CudnnHandle handle, const AttentionGeometry &g) {
+Result<std::unique_ptr<CudnnAttention>> CudnnAttention::create(const Gpu &gpu,
+                                                               const CudnnCalls &calls,
+                                                               CudnnHandle handle,
+                                                               const AttentionGeometry &whole) {
+  AttentionGeometry g = withSeenKeys(whole);
   AUTOPAR_RETURN_IF_ERROR(verify(calls, g));
-  std::unique_ptr<CudnnAttention> attention(new CudnnAttention());
+  std::unique_ptr<CudnnAttention> attention(new CudnnAttention(gpu));
+  attention->findHiddenRows(whole);
   CudnnAttentionGraph graph(calls, g);
   auto plan = CudnnPlan::create(calls, handle, std::move(graph.graph()));
   if (!plan)
@@ -241,9 +256,31 @@ CudnnAttention::create(const CudnnCalls &calls, CudnnHandle handle, const Attent
   return attention;
 }
 
+void CudnnAttention::findHiddenRows(const AttentionGeometry &g) {
+  if (!g.isGradient() || g.hiddenKeys == 0)
+    return;
+  int64_t bytes = byteSize(g.type);
+  for (size_t output : {1, 2}) {
+    const auto &dims = g.operands[5 + output].dims, &strides = g.operands[5 + output].strides;
+    for (int64_t batch = 0; batch < dims[0]; ++batch)
+      for (int64_t group = 0; group < dims[1]; ++group)
+        hiddenRows.push_back(
+            {output,
+             (batch * strides[0] + group * strides[1] + (dims[2] - g.hiddenKeys) * strides[2]) *
+                 bytes,
+             strides[2] * bytes, dims[3] * bytes, g.hiddenKeys});
+  }
+}
+
 Status CudnnAttention::run(const std::vector<DevicePointer> &inputs,
                            const std::vector<DevicePointer> &outputs, DevicePointer workspace,
                            Stream stream) const {
+  for (const HiddenRows &rows : hiddenRows)
+    AUTOPAR_RETURN_IF_ERROR(
+        gpu.check(gpu.calls().memset2D8Async(outputs[rows.output] + DevicePointer(rows.offset),
+                                             size_t(rows.pitch), 0, size_t(rows.width),
+                                             size_t(rows.count), stream),
+                  "cuMemsetD2D8Async"));
   using Place = CudnnAttentionGraph::Place;
   auto pointer = [](DevicePointer address) { return reinterpret_cast<void *>(uintptr_t(address)); };
   auto host = [](const auto &value) {

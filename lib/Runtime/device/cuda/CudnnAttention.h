@@ -3,6 +3,7 @@
 #pragma once
 
 #include "CudnnGraph.h"
+#include "Gpu.h"
 #include "autopar/Artifact/CudaScratch.h"
 #include "autopar/Artifact/Program.h"
 
@@ -54,9 +55,10 @@ private:
 
 class CudnnAttention {
 public:
-  /// Mismatch where cuDNN has no such attention.
+  /// Mismatch where cuDNN has no such attention. The GPU outlives it.
   static Result<std::unique_ptr<CudnnAttention>>
-  create(const CudnnCalls &calls, CudnnHandle handle, const artifact::AttentionGeometry &geometry);
+  create(const Gpu &gpu, const CudnnCalls &calls, CudnnHandle handle,
+         const artifact::AttentionGeometry &geometry);
 
   int64_t workspaceBytes() const { return own.total() + plan->workspaceBytes(); }
   /// `inputs` and `outputs` in the order of artifact::Attention.
@@ -64,6 +66,16 @@ public:
              DevicePointer workspace, Stream stream) const;
 
 private:
+  /// Rows of a gradient that cuDNN does not write: of one head, in bytes.
+  struct HiddenRows {
+    size_t output;
+    int64_t offset, pitch, width, count;
+  };
+  explicit CudnnAttention(const Gpu &gpu) : gpu(gpu) {}
+  void findHiddenRows(const artifact::AttentionGeometry &geometry);
+
+  const Gpu &gpu;
+  std::vector<HiddenRows> hiddenRows;
   std::vector<CudnnAttentionGraph::Address> addresses;
   std::vector<int64_t> ids;
   std::unique_ptr<CudnnPlan> plan;

@@ -26,7 +26,7 @@ Result<const CudnnAttention *> CudnnPlans::attention(const artifact::AttentionGe
   for (const AttentionPlan &known : attentions)
     if (known.geometry == geometry)
       return known.plan.get();
-  auto made = CudnnAttention::create(**calls, handle, geometry);
+  auto made = CudnnAttention::create(*gpu, **calls, handle, geometry);
   if (!made)
     return made.status().at(gpu->text());
   attentions.push_back({geometry, made.take()});

@@ -80,6 +80,9 @@ constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
     (DevicePointer address, unsigned char value, size_t bytes, Stream stream))                     \
   X(memsetD32Async, cuMemsetD32Async,                                                              \
     (DevicePointer address, unsigned value, size_t count, Stream stream))                          \
+  X(memset2D8Async, cuMemsetD2D8Async,                                                             \
+    (DevicePointer address, size_t pitch, unsigned char value, size_t width, size_t height,        \
+     Stream stream))                                                                               \
   X(memcpyAsync, cuMemcpyAsync,                                                                    \
     (DevicePointer to, DevicePointer from, size_t bytes, Stream stream))                           \
   X(streamCreate, cuStreamCreate, (Stream * stream, unsigned flags))                               \

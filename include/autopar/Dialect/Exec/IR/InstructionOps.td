@@ -88,8 +88,8 @@ def Exec_ConvolutionOp : Exec_Instruction<"convolution",
 
 def Exec_AttentionOp : Exec_Instruction<"attention",
     (ins Variadic<Exec_BufferType>:$inputs, Variadic<Exec_BufferType>:$outputs, Optional<Exec_BufferType>:$scratch,
-         Exec_AttentionAttr:$geometry),
-    "`(` $inputs `)` `->` `(` $outputs `)` (`scratch` $scratch^)? $geometry",
+         Exec_AttentionAttr:$geometry, OptionalAttr<I64Attr>:$shardValue, OptionalAttr<I64Attr>:$parts),
+    "`(` $inputs `)` `->` `(` $outputs `)` (`scratch` $scratch^)? $geometry (`shard` $shardValue^ `of` $parts)?",
     "reads.append(getInputs().begin(), getInputs().end());",
     "writes.append(getOutputs().begin(), getOutputs().end()); if (getScratch()) writes.push_back(getScratch());",
     [AttrSizedOperandSegments]> {
@@ -97,6 +97,7 @@ def Exec_AttentionOp : Exec_Instruction<"attention",
   let description = [{
     Inputs: query, key, value and, of the gradient, output, row sums and the gradient of the output; then the bias, if
     there is one. Outputs: output and row sums, or the gradients of query, key and value. Row sums are f32, row-major.
+    `shard 8 of 4`: the rows are one of four equal parts of a triangle's, which one stands in word 8 of the rank's values.
   }];
   let hasVerifier = 1;
 }
