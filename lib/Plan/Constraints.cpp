@@ -28,6 +28,7 @@ constexpr Setting kSettings[] = {
     {"schedule", Kind::Word, kCutStages},
     {"mesh", Kind::Axes, "the option mesh"},
     {"batch-axis", Kind::Word, nullptr},
+    {"context-axis", Kind::Word, nullptr},
     {"expert-axis", Kind::Word, nullptr},
     {"weight-axis", Kind::Word, nullptr},
     {"sequence", Kind::Truth, nullptr},

@@ -28,6 +28,7 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   Degrees degrees;
   degrees.data = fields.integer("data", 1, most, 1);
   degrees.experts = fields.integer("experts", 1, most, 1);
+  degrees.context = fields.integer("context", 1, most, 1);
   degrees.tensor = fields.integer("tensor", 1, most, 1);
   degrees.pipeline = fields.integer("pipeline", 1, most, 1);
   degrees.virtualStages = fields.integer("virtual_stages", 1, most, 1);
@@ -56,9 +57,9 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   if (degrees.sequence && degrees.tensor == 1)
     return Status::badInput(
         "sequence: is true, which needs \"tensor\" ranks to share the positions");
-  if (degrees.zero > 0 && degrees.data == 1)
+  if (degrees.zero > 0 && degrees.data == 1 && degrees.context == 1)
     return Status::badInput("zero: is " + std::to_string(degrees.zero) +
-                            ", which needs \"data\" ranks that share the state");
+                            ", which needs \"data\" or \"context\" ranks that share the state");
   return degrees;
 }
 
@@ -74,11 +75,18 @@ Result<Degrees> Degrees::load(const std::string &path) {
 }
 
 Status Degrees::checkRanks(int64_t ranks) const {
-  if (ranks % data == 0 && ranks / data % tensor == 0 && ranks / data / tensor == pipeline)
+  int64_t rest = ranks;
+  bool fits = true;
+  for (int64_t degree : {data, context, tensor, pipeline}) {
+    fits = fits && rest % degree == 0;
+    rest /= degree;
+  }
+  if (fits && rest == 1)
     return Status::ok();
-  return Status::badInput("data, tensor, pipeline: " + std::to_string(data) + " x " +
-                          std::to_string(tensor) + " x " + std::to_string(pipeline) +
-                          " ranks, but there are " + std::to_string(ranks))
+  return Status::badInput("data, context, tensor, pipeline: " + std::to_string(data) + " x " +
+                          std::to_string(context) + " x " + std::to_string(tensor) + " x " +
+                          std::to_string(pipeline) + " ranks, but there are " +
+                          std::to_string(ranks))
       .at(source);
 }
 
@@ -107,10 +115,12 @@ Result<Constraints> Degrees::constraints(int64_t batch) const {
   // An axis of one rank says nothing; a mesh has at least one.
   int64_t copies = data / experts;
   std::vector<MeshAxis> axes;
-  if (copies > 1 || data * tensor == 1)
+  if (copies > 1 || data * context * tensor == 1)
     axes.push_back({"data", copies});
   if (experts > 1)
     axes.push_back({"expert", experts});
+  if (context > 1)
+    axes.push_back({"context", context});
   if (tensor > 1)
     axes.push_back({"tensor", tensor});
   AUTOPAR_RETURN_IF_ERROR(demand("mesh", shapeText(axes)));
@@ -118,11 +128,13 @@ Result<Constraints> Degrees::constraints(int64_t batch) const {
     AUTOPAR_RETURN_IF_ERROR(demand("batch-axis", "data"));
   if (experts > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("expert-axis", "expert"));
+  if (context > 1)
+    AUTOPAR_RETURN_IF_ERROR(demand("context-axis", "context"));
   if (tensor > 1) {
     AUTOPAR_RETURN_IF_ERROR(demand("weight-axis", "tensor"));
     AUTOPAR_RETURN_IF_ERROR(demand("sequence", sequence ? "true" : "false"));
   }
-  if (data > 1)
+  if (data > 1 || context > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("zero", std::to_string(zero)));
   if (!recompute.empty())
     AUTOPAR_RETURN_IF_ERROR(demand("recompute", recompute));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roles of axes: the batch axis splits samples and nothing else, the expert axis the experts of
-// products and samples elsewhere, the weight axis matrix products and never samples. Where an
-// operation has a strategy that does so, all others are forbidden; where it has none, it stays free
-// of the axis.
+// Roles of axes: the batch axis splits samples and nothing else, the context axis positions alone,
+// the expert axis the experts of products and samples elsewhere, the weight axis matrix products
+// and never samples. Where an operation has a strategy that does so, all others are forbidden;
+// where it has none, it stays free of the axis.
 #include "SearchConstraints.h"
 
 #include "DimensionRoles.h"
@@ -24,7 +24,7 @@ public:
 
   Status run() {
     AUTOPAR_RETURN_IF_ERROR(findAxes());
-    if (batchAxis >= 0 || expertAxis >= 0 || weightAxis >= 0) {
+    if (batchAxis >= 0 || contextAxis >= 0 || expertAxis >= 0 || weightAxis >= 0) {
       findPhases();
       for (auto [position, entry] : llvm::enumerate(problem.operations()))
         constrainOperation(entry.first, position);
@@ -33,6 +33,10 @@ public:
       if (splitsPositions && positionsSplit == 0)
         return demands.errorAt("sequence", "no operation's positions can be split over axis \"" +
                                                demands.word("weight-axis") + "\"");
+      if (contextAxis >= 0 && !splitsContext)
+        return demands.errorAt("context-axis",
+                               "no operation's positions can be split over axis \"" +
+                                   demands.word("context-axis") + "\"");
       if (expertAxis >= 0 && expertsSplit == 0)
         return demands.errorAt("expert-axis",
                                "no product with a parameter per expert can be split over axis \"" +
@@ -46,6 +50,7 @@ public:
 private:
   Status findAxes() {
     for (auto [key, axis] : {std::pair("batch-axis", &batchAxis),
+                             {"context-axis", &contextAxis},
                              {"expert-axis", &expertAxis},
                              {"weight-axis", &weightAxis}}) {
       if (!demands.has(key))
@@ -60,6 +65,8 @@ private:
     if (expertAxis >= 0 && (expertAxis == batchAxis || expertAxis == weightAxis))
       return demands.errorAt("expert-axis", expertAxis == batchAxis ? "is the batch axis too"
                                                                     : "is the weight axis too");
+    if (contextAxis >= 0 && llvm::is_contained({batchAxis, expertAxis, weightAxis}, contextAxis))
+      return demands.errorAt("context-axis", "has another role too");
     splitsPositions = demands.word("sequence") == "true";
     if (splitsPositions && weightAxis < 0)
       return demands.errorAt("sequence", "needs a weight-axis");
@@ -106,6 +113,10 @@ private:
     SmallVector<DimensionRole> factors = roles.ofFactors(op, rule);
     bool hasSamples = llvm::is_contained(factors, DimensionRole::Batch);
     bool hasExperts = llvm::is_contained(factors, DimensionRole::Expert);
+    bool hasPositions = llvm::any_of(llvm::zip(rule.factors, factors), [](const auto &entry) {
+      auto &[factor, role] = entry;
+      return role == DimensionRole::Position && factor.kind != FactorKind::NeedsReplication;
+    });
     bool isProductOp = isProduct(rule);
     bool keepsExperts =
         isProductOp && llvm::any_of(llvm::zip(rule.factors, factors), [](const auto &entry) {
@@ -119,7 +130,7 @@ private:
     ArrayRef<FactorAxes> choices = problem.choicesOf(position);
     SmallVector<bool> permitted, wanted;
     for (const FactorAxes &choice : choices) {
-      bool isPermitted = true, weights = false, positions = false;
+      bool isPermitted = true, weights = false, positions = false, context = false;
       bool samples = false, expertsOrSamples = false;
       for (auto [index, list] : llvm::enumerate(choice)) {
         bool isUnreduced = rule.factors[index].size >= ShardingRule::unreducedExtent;
@@ -129,6 +140,10 @@ private:
           if (axis == batchAxis) {
             samples |= role == DimensionRole::Batch;
             isPermitted &= isUnreduced || role == DimensionRole::Batch || isSplitState;
+          }
+          if (axis == contextAxis) {
+            context |= role == DimensionRole::Position;
+            isPermitted &= isUnreduced || role == DimensionRole::Position || isSplitState;
           }
           if (axis == expertAxis) {
             bool isDemanded = keepsExperts
@@ -147,6 +162,7 @@ private:
       }
       permitted.push_back(isPermitted);
       wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
+                       (context || contextAxis < 0 || !hasPositions) &&
                        (expertsOrSamples || expertAxis < 0 || !(hasSamples || hasExperts)) &&
                        (weights || weightAxis < 0 || !isProductOp) &&
                        (positions || !splitsOnlyPositions));
@@ -154,6 +170,7 @@ private:
     size_t node = function.getNumArguments() + position;
     bool isHeld = keep(node, permitted, wanted);
     positionsSplit += isHeld && splitsOnlyPositions;
+    splitsContext |= isHeld && hasPositions;
     expertsSplit += isHeld && keepsExperts;
     if (isProductOp && isHeld && weightAxis >= 0)
       for (Value operand : op->getOperands())
@@ -194,11 +211,13 @@ private:
     ArrayRef<DimensionRole> own = roles.of(argument);
     bool hasSamples = roles.hasSamples(argument);
     bool hasExperts = llvm::is_contained(own, DimensionRole::Expert);
+    bool hasPositions = llvm::is_contained(own, DimensionRole::Position);
     bool isState = function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;
     int64_t stage = isParameter(argument) ? 3 : isState ? 1 : 4;
     SmallVector<bool> permitted, wanted;
     for (const TensorSharding &sharding : problem.shardingsOfArgument(argument.getArgNumber())) {
-      bool isPermitted = true, samples = false, expertsOrSamples = false, isWeight = false;
+      bool isPermitted = true, samples = false, context = false;
+      bool expertsOrSamples = false, isWeight = false;
       for (auto [dim, list] : llvm::enumerate(sharding.dims)) {
         DimensionRole role = own.empty() ? DimensionRole::Model : own[dim];
         for (int8_t axis : list) {
@@ -206,6 +225,10 @@ private:
           if (axis == batchAxis) {
             samples |= role == DimensionRole::Batch;
             isPermitted &= role == DimensionRole::Batch || isSplitState;
+          }
+          if (axis == contextAxis) {
+            context |= role == DimensionRole::Position;
+            isPermitted &= role == DimensionRole::Position || isSplitState;
           }
           if (axis == expertAxis) {
             bool isDemanded = role == DimensionRole::Expert || role == DimensionRole::Batch;
@@ -221,6 +244,7 @@ private:
       }
       permitted.push_back(isPermitted);
       wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
+                       (context || contextAxis < 0 || !hasPositions) &&
                        (expertsOrSamples || expertAxis < 0 || !(hasSamples || hasExperts)) &&
                        (isWeight || !weights.contains(argument)));
     }
@@ -293,8 +317,9 @@ private:
   const MeshAxes &axes;
   func::FuncOp function;
   DimensionRoles roles;
-  int8_t batchAxis = -1, expertAxis = -1, weightAxis = -1;
-  bool splitsPositions = false;
+  int8_t batchAxis = -1, contextAxis = -1, expertAxis = -1, weightAxis = -1;
+  bool splitsPositions = false; ///< over the weight axis
+  bool splitsContext = false;   ///< an operation does
   int64_t mayBeOnBatchAxis = 3; ///< stage of ZeRO
   size_t positionsSplit = 0;    ///< operations
   size_t expertsSplit = 0;      ///< the same

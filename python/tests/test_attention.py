@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 from typing import Dict, Tuple
 
@@ -96,6 +97,28 @@ def test_any_plan_learns_what_products_learn(saved, tmp_path, name, plan):
     fused = autopar.compile(saved(name), tmp_path / "fused.bin", bind=MODELS[name][1], ranks=ranks, train=train, options=options)
     assert instructions(fused) >= 2
     np.testing.assert_allclose(losses(fused, 5), losses(products, 5), rtol=2e-5)
+
+
+@pytest.mark.parametrize("target, precision, options, ranks", [
+    ("cpu", "f32", [], 4),                           # the search finds it where heads are too few
+    ("cpu", "f32", ["--plan", "context.json"], 4),
+    ("cpu", "bf16", ["--plan", "context.json", "--recompute", "full"], 4),
+    ("cuda", "bf16", ["--plan", "context.json"], 4),
+])
+def test_ranks_that_share_the_rows_of_a_triangle_learn_what_one_learns(tmp_path, monkeypatch, target, precision, options, ranks):
+    """Context parallelism; on an emulated GPU, where a rank sees the keys up to its own rows and nothing of others."""
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
+    monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_RACECHECK", "1")
+    monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "4")
+    models.save("llama3-8b", tmp_path / "m.onnx", layers=1, hidden=64, heads=2, kv_heads=1, vocab=67, inner=96)
+    (tmp_path / "context.json").write_text(json.dumps({"kind": "degrees", "context": 4, "zero": 1}))
+    options = [str(tmp_path / word) if word == "context.json" else word for word in options]
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
+    compiled = {count: autopar.compile(tmp_path / "m.onnx", tmp_path / f"{count}.bin", bind=dict(batch=1, seq=256), ranks=count, train=train,
+                                       options=["--target", target, "--precision", precision, *(options if count > 1 else [])]) for count in (1, ranks)}
+    text = subprocess.run([find_tool("autopar-translate"), "--dump", compiled[ranks]], check=True, capture_output=True, text=True).stdout
+    assert len(re.findall(r"attention \(.* shard \d+ of [24]\b", text)) >= 2
+    np.testing.assert_allclose(losses(compiled[ranks], 5), losses(compiled[1], 5), rtol=2e-5 if precision == "f32" else 1e-2)
 
 
 @pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])

@@ -73,6 +73,14 @@ def test_degrees_train_like_one_rank(model, alone, tmp_path, ranks, keys):
     assert small_gpt2.losses(tmp_path / "again.bin", STEPS) == small_gpt2.losses(tmp_path / "c.bin", STEPS)
 
 
+@pytest.mark.parametrize("ranks, keys", [(2, {"context": 2}), (4, {"data": 2, "context": 2, "zero": 1}), (4, {"context": 2, "tensor": 2, "sequence": True})])
+def test_context_splits_positions_everywhere(model, alone, tmp_path, ranks, keys):
+    plan = build(model, tmp_path, ranks, "--plan", degrees(tmp_path, **keys))
+    samples, positions = plan["shard"]["input_ids"]
+    assert samples == (["data"] if "data" in keys else []) and positions[0] == "context"
+    np.testing.assert_allclose(small_gpt2.losses(tmp_path / "c.bin", STEPS), alone, rtol=1e-5)
+
+
 def test_zero_says_what_may_lie_on_the_data_ranks(tmp_path):
     # Updates of narrower layers are not worth a collective of their own.
     model = small_gpt2.save(tmp_path, layers=1, hidden=128)
@@ -98,14 +106,15 @@ def test_what_a_person_would_write_is_read(model, tmp_path):
 
 
 @pytest.mark.parametrize("keys, why", [
-    ({"data": 2}, r"megatron.json: data, tensor, pipeline: 2 x 1 x 1 ranks, but there are 4"),
+    ({"data": 2}, r"megatron.json: data, context, tensor, pipeline: 2 x 1 x 1 x 1 ranks, but there are 4"),
     ({"data": 4, "micro_batch": 3}, r"micro_batch: is 3, which does not divide the 2 samples"),
-    ({"data": 4, "micro_batches": 3}, r"megatron.json: micro_batches: unknown key; known here: data"),
+    ({"data": 4, "micro_batches": 3}, r"megatron.json: micro_batches: unknown key; known here: context, data"),
     ({"data": 4, "experts": 3}, r"experts: is 3, which does not divide the 4 \"data\" ranks"),
     ({"data": 4, "experts": 2}, r"at character 18: no product with a parameter per expert can be split over axis \"expert\""),
     ({"data": 4, "zero": 4}, r"zero: expected an integer in \[0, 3\], found 4"),
     ({"data": 4, "version": 2}, r"version: expected 1, found 2"),
     ({"data": "4"}, r"data: expected an integer, found string"),
+    ({"context": 4, "data": 1, "tensor": 2}, r"data, context, tensor, pipeline: 1 x 4 x 2 x 1 ranks, but there are 4"),
     ({"data": 4, "sequence": True}, r"sequence: is true, which needs \"tensor\" ranks"),
     ({"pipeline": 4, "schedule": "zigzag"}, r"there is no schedule 'zigzag'"),
     ({"data": 4, "schedule": "zigzag"}, r"megatron.json: schedule: there is no schedule 'zigzag'"),
@@ -157,6 +166,7 @@ def test_demands_are_held(model, alone, tmp_path):
     ("sequence=true", [], r"sequence.*needs a weight-axis"),
     (", stages=2", [], r"at character 1: expected key=value or name: \[sharding\]"),
     ("mesh=a=4, batch-axis=a, weight-axis=a", [], r"at character 15: is the batch axis too"),
+    ("mesh=a=4, batch-axis=a, context-axis=a", [], r"context-axis=a.* at character 15: has another role too"),
     ("mesh=a=4, batch-axis=a, expert-axis=a", [], r"expert-axis=a.* at character 15: is the batch axis too"),
     ("mesh=a=4, weight-axis=a, expert-axis=a", [], r"at character 1: is the weight axis too"),
     ("mesh=a=4, weight-axis=a, transformer.wte.weight: [a, a]", [], r"\"transformer.wte.weight\" cannot be split like that"),

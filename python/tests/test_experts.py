@@ -81,7 +81,7 @@ def test_degrees_on_a_thousand_devices_are_planned_and_fit(model, tmp_path):
 
 
 def test_degrees_that_do_not_divide_a_thousand_devices_are_refused(model, tmp_path):
-    with pytest.raises(autopar.Error, match=r"data, tensor, pipeline: 16 x 8 x 12 ranks, but there are 1024"):
+    with pytest.raises(autopar.Error, match=r"data, context, tensor, pipeline: 16 x 1 x 8 x 12 ranks, but there are 1024"):
         planned(model, tmp_path, pipeline=12)
     with pytest.raises(autopar.Error, match=r"data: is 16, which does not divide the batch of 1000 samples"):
         planned(model, tmp_path, batch=1000)

@@ -160,7 +160,8 @@ struct Options {
       cl::desc(
           "what the plan must hold: \"stages=4, mesh=data=2xtensor=2, fc1.weight: [-, tensor]\"; "
           "keys: stages, virtual-stages, micro-batches, schedule, mesh, batch-axis, "
-          "expert-axis, weight-axis, sequence, zero, recompute, offload (docs/PlanFormat.md)"),
+          "context-axis, expert-axis, weight-axis, sequence, zero, recompute, offload "
+          "(docs/PlanFormat.md)"),
       cl::value_desc("key=value,..."), cl::cat(category)};
   cl::opt<std::string> microBatches{
       "micro-batches",

@@ -120,5 +120,22 @@ TEST(Degrees, ExpertsCutAnAxisOutOfTheDataRanks) {
                                        "stages=1, virtual-stages=1, zero=0");
 }
 
+TEST(Degrees, ContextIsAnAxisOfPositions) {
+  auto degrees = Degrees::fromJson(
+      R"({"kind": "degrees", "data": 2, "context": 4, "tensor": 2, "zero": 3})");
+  ASSERT_TRUE(degrees.isOk()) << degrees.status().message();
+  EXPECT_TRUE(degrees->checkRanks(16).isOk());
+  EXPECT_FALSE(degrees->checkRanks(4).isOk());
+  EXPECT_EQ(degrees->constraints(2)->toText(),
+            "batch-axis=data, context-axis=context, mesh=data=2xcontext=4xtensor=2, "
+            "micro-batches=1, sequence=false, stages=1, virtual-stages=1, weight-axis=tensor, "
+            "zero=3");
+  degrees = Degrees::fromJson(R"({"kind": "degrees", "context": 2, "zero": 1})");
+  ASSERT_TRUE(degrees.isOk()) << degrees.status().message();
+  EXPECT_EQ(degrees->constraints(1)->toText(),
+            "context-axis=context, mesh=context=2, micro-batches=1, stages=1, virtual-stages=1, "
+            "zero=1");
+}
+
 } // namespace
 } // namespace autopar

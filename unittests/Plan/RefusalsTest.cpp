@@ -72,7 +72,7 @@ TEST(Refusals, Degrees) {
   } mistakes[] = {
       {"virtual_stages", 2, "virtual_stages: is 2, which needs a \"pipeline\" of at least 2"},
       {"sequence", true, "sequence: is true, which needs \"tensor\" ranks to share the positions"},
-      {"zero", 3, "zero: is 3, which needs \"data\" ranks that share the state"},
+      {"zero", 3, "zero: is 3, which needs \"data\" or \"context\" ranks that share the state"},
       {"zero", 4, "zero: expected an integer in [0, 3], found 4"},
       {"micro_batch", 0, "micro_batch: expected an integer in [1, 16777216], found 0"},
   };
@@ -85,7 +85,7 @@ TEST(Refusals, Degrees) {
   degrees.data = 4;
   degrees.tensor = 2;
   EXPECT_EQ(degrees.checkRanks(4).message(),
-            "megatron.json: data, tensor, pipeline: 4 x 2 x 1 ranks, but there are 4");
+            "megatron.json: data, context, tensor, pipeline: 4 x 1 x 2 x 1 ranks, but there are 4");
   EXPECT_EQ(degrees.constraints(6).status().message(),
             "megatron.json: data: is 4, which does not divide the batch of 6 samples");
   degrees.microBatch = 3;

@@ -28,6 +28,7 @@ public:
   ///   micro-batches  a number, or auto      schedule        a name of makeSchedule, or auto
   ///   mesh           data=2xtensor=2, of a stage; data=1/data=3: of each
   ///   batch-axis     the batch, and nothing but the batch, is split over this axis
+  ///   context-axis   positions, and nothing else, are split over this axis
   ///   expert-axis    experts of products are split over this one, the batch elsewhere
   ///   weight-axis    matrix products and their parameters are split over this one, the batch not
   ///   sequence       true: positions are split over the weight axis where nothing else is;
@@ -35,8 +36,8 @@ public:
   ///   recompute      none, auto (what pays under the memory limit) or full (every layer)
   ///   offload        none, state (that of the optimizer lies in host memory), or auto (that,
   ///                  where nothing fits without, or a step is shorter with it)
-  ///   zero           0 to 3: what may be split over the batch axis too: nothing, optimizer state,
-  ///                  gradients, parameters
+  ///   zero           0 to 3: what may be split over the batch and context axes too: nothing,
+  ///                  optimizer state, gradients, parameters
   static Result<Constraints> parse(const std::string &what, const std::string &text);
   /// What parse reads; settings before shardings, in alphabetical order.
   std::string toText() const;

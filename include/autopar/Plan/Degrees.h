@@ -16,14 +16,15 @@ namespace autopar {
 struct Degrees {
   int64_t data = 1;       ///< groups of ranks that each have a part of the batch
   int64_t experts = 1;    ///< of these, how many share the experts; divides `data`
+  int64_t context = 1;    ///< ranks that each have a part of the positions of every sample
   int64_t tensor = 1;     ///< ranks that share every matrix product
   int64_t pipeline = 1;   ///< groups of ranks that each have some of the layers
   int64_t microBatch = 0; ///< samples of a group in one micro-batch; 0: all that it has
   int64_t virtualStages = 1;
   std::string schedule = "1f1b";
   bool sequence = false; ///< positions are split over the tensor ranks where nothing else is
-  int64_t zero =
-      0; ///< 1: optimizer state is split over the data ranks, 2: gradients, 3: parameters
+  /// 1: optimizer state is split over the data and context ranks, 2: gradients, 3: parameters.
+  int64_t zero = 0;
   std::string recompute; ///< none, full or auto; empty: not said
   std::string source;    ///< file, for messages
 
