@@ -44,7 +44,7 @@ def alone(model: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> List
 def test_every_schedule_trains_like_one_rank(model, alone, tmp_path, stages, ranks, options):
     """The stages of one plan: what is left to cost is cut for its schedule."""
     found = tmp_path / "plan.json"
-    build(model, tmp_path / "found.bin", ranks, "--stages", str(stages), *options, "--emit-plan", str(found))
+    build(model, found, ranks, "--stages", str(stages), *options, "--plan-only")
     runs = []
     for name in SCHEDULES:
         plan = tmp_path / f"{name}.json"
@@ -289,7 +289,7 @@ def test_the_faster_device_gets_more_layers(tmp_path, faster):
 def test_a_plan_that_overfills_the_smaller_device_is_refused(model, tmp_path):
     """The devices of the second stage have half the memory that its program needs; those of the first have plenty."""
     plan = tmp_path / "plan.json"
-    build(model, tmp_path / "u.bin", 2, "--stages", "2", "--emit-plan", str(plan))
+    build(model, plan, 2, "--stages", "2", "--plan-only")
     needed = json.loads(plan.read_text())["believed"]["peak_bytes"][1]
     device = {"peak_flops_per_s": {"f32": 1.2e11}, "memory_bytes_per_s": 1.5e10}
     cluster = {

@@ -58,7 +58,7 @@ def test_a_plan_with_recomputation_trains_alike_in_less_memory(model, tmp_path, 
 
 
 def test_a_plan_that_recomputes_what_does_not_exist_is_refused(model, tmp_path):
-    build(model, tmp_path / "a.bin", 2, "--emit-plan", str(tmp_path / "plan.json"))
+    build(model, tmp_path / "plan.json", 2, "--plan-only")
     plan = json.loads((tmp_path / "plan.json").read_text())
     plan["recompute"] = ["/transformer/h.9/Add"]
     (tmp_path / "edited.json").write_text(json.dumps(plan))
@@ -131,7 +131,7 @@ def test_what_cannot_fit_is_refused_with_what_it_would_take(wide, tmp_path):
 
 
 def test_nothing_is_computed_again_where_memory_suffices(wide, tmp_path):
-    build_wide(wide, tmp_path / "a.bin", 2, "--memory-limit", "1G", "--emit-plan", str(tmp_path / "plan.json"))
+    build_wide(wide, tmp_path / "plan.json", 2, "--memory-limit", "1G", "--plan-only")
     assert json.loads((tmp_path / "plan.json").read_text())["recompute"] == []
 
 
@@ -167,7 +167,7 @@ def test_unknown_words_are_refused(model, tmp_path, option, why):
 def test_pipelined_and_recomputed_training_is_the_same_under_every_schedule(model, tmp_path):
     """On four ranks, against one rank with the same micro-batches."""
     alone = small_gpt2.losses(build(model, tmp_path / "1.bin", 1), STEPS)
-    build(model, tmp_path / "found.bin", 4, "--stages", "4", "--recompute", "full", "--emit-plan", str(tmp_path / "found.json"))
+    build(model, tmp_path / "found.json", 4, "--stages", "4", "--recompute", "full", "--plan-only")
     found = json.loads((tmp_path / "found.json").read_text())
     assert len(found["recompute"]) > 5
     runs = []

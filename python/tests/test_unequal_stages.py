@@ -51,9 +51,10 @@ def save_cluster(folder: pathlib.Path, speeds: Dict[str, float], nodes: List[Dic
     return path
 
 
-def plan(model: pathlib.Path, bind: str, cluster: pathlib.Path, name: str, *options: str) -> Planned:
+def plan(model: pathlib.Path, bind: str, cluster: pathlib.Path, name: str, *options: str, is_compiled: bool = False) -> Planned:
     artifact, plan_file = cluster.parent / f"{name}.bin", cluster.parent / f"{name}.json"
-    command = [find_tool("autopar-compile"), model, "--bind", bind, "--cluster", cluster, *TRAIN, "--quiet", "--emit-plan", plan_file, "-o", artifact, *options]
+    files = ["--emit-plan", plan_file, "-o", artifact] if is_compiled else ["--plan-only", "-o", plan_file]
+    command = [find_tool("autopar-compile"), model, "--bind", bind, "--cluster", cluster, *TRAIN, "--quiet", *files, *options]
     subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=120)
     return Planned(json.loads(plan_file.read_text()), artifact, cluster)
 
@@ -111,14 +112,15 @@ def test_equal_machines_are_shared_unequally_for_a_heavy_layer(tmp_path):
     models.save("gpt2-124m", path, weights=False, layers=8, hidden=256, heads=8, vocab=16000)
     cluster = save_cluster(tmp_path, {"cpu": 1.2e11}, [{"count": 5, "devices_per_node": 1, "device_type": "cpu"}], 3e7)
     bind = "batch=60,seq=128"
-    chosen = plan(path, bind, cluster, "auto", *AUTO)
+    chosen = plan(path, bind, cluster, "auto", *AUTO, is_compiled=True)
     assert sum(chosen.sizes) == 5 and len(set(chosen.sizes)) > 1
-    equal = [plan(path, bind, cluster, "5", "--stages", "5", "--micro-batches", "20", "--mesh", "/".join(["x=1"] * 5), "--pipeline-schedule", "zero-bubble"),
-             plan(path, bind, cluster, "1", "--micro-batches", "1")]
+    equal = [plan(path, bind, cluster, "5", "--stages", "5", "--micro-batches", "20", "--mesh", "/".join(["x=1"] * 5), "--pipeline-schedule", "zero-bubble", is_compiled=True),
+             plan(path, bind, cluster, "1", "--micro-batches", "1", is_compiled=True)]
     for other in equal:
         assert chosen.step_us < other.step_us and chosen.simulated_ms() < other.simulated_ms()
     # The first stage sends to both machines of the next at once; a small message is taken late.
-    by_hand = [plan(path, bind, cluster, meshes.replace("/", "-"), "--stages", str(meshes.count("/") + 1), "--micro-batches", "10", "--mesh", meshes, "--pipeline-schedule", "1f1b")
+    by_hand = [plan(path, bind, cluster, meshes.replace("/", "-"), "--stages", str(meshes.count("/") + 1), "--micro-batches", "10", "--mesh", meshes, "--pipeline-schedule", "1f1b",
+                    is_compiled=True)
                for meshes in ("data=1/data=2/data=1/data=1", "data=1/data=2/data=2")]
     for planned in (chosen, *by_hand):
         assert planned.simulated_ms() == pytest.approx(planned.plan["believed"]["kernels_us"] / 1e3, rel=0.03)
