@@ -85,11 +85,11 @@ OwningOpRef<ModuleOp> Law::partitioned(const Case &c, std::set<Cell> *cells) {
   Case whole = c; // on one device, nothing elsewhere
   whole.states = c.states == StateKind::Offloaded ? StateKind::Kept : c.states;
   DrawnModule drawn = draw(whole);
-  return runModule(*drawn.module, c.seed);
+  return runModule(*drawn.module, c.seed, Where::Cpu, Optimized::Never);
 }
 
-std::string Law::violation(const Case &c, std::set<Cell> *cells) {
-  OwningOpRef<ModuleOp> module = partitioned(c, cells);
+std::string Law::violation(const Case &c) {
+  OwningOpRef<ModuleOp> module = partitioned(c);
   if (!module)
     return "";
   return differenceFromOneRank(c, *module);

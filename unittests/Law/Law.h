@@ -51,7 +51,7 @@ protected:
   autopar::Result<std::vector<Output>> reference(const Case &c);
 
   /// Empty if the case obeys the law.
-  std::string violation(const Case &c, std::set<Cell> *cells = nullptr);
+  std::string violation(const Case &c);
 
   /// What a rewritten module of a case computes otherwise than the case on one rank; empty if
   /// nothing.

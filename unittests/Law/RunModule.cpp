@@ -183,9 +183,9 @@ static Status runDraw(Sessions &sessions, std::mt19937_64 &random, std::vector<O
 }
 
 Result<std::vector<Output>> autopar_law::runModule(mlir::ModuleOp module, uint64_t inputSeed,
-                                                   Where where) {
+                                                   Where where, Optimized optimized) {
   // Drawn, so that every operation meets both.
-  bool optimizesKernels = std::mt19937_64(inputSeed)() % 4 == 0;
+  bool optimizesKernels = optimized == Optimized::Drawn && std::mt19937_64(inputSeed)() % 4 == 0;
   Result<Sessions> sessions = openOn(module, where, optimizesKernels);
   if (!sessions)
     return sessions.status();

@@ -29,11 +29,17 @@ inline constexpr int kInputDraws = 3;
 /// the CPU with all ranks in this process.
 ::autopar::Result<std::unique_ptr<::autopar::runtime::Session>> openModule(mlir::ModuleOp module);
 
+/// Optimizing kernels takes most of the time and is tested elsewhere.
+enum class Optimized {
+  Never,
+  Drawn, ///< for one of four seeds
+};
+
 /// Lowers, emits and runs a module on local shapes (a module without a mesh is one rank); the
-/// outputs of all draws, one after the other. Optimizing the kernels takes most of the time and is
-/// tested elsewhere: of four seeds one does.
+/// outputs of all draws, one after the other.
 ::autopar::Result<std::vector<Output>> runModule(mlir::ModuleOp module, uint64_t inputSeed,
-                                                 Where where = Where::Cpu);
+                                                 Where where = Where::Cpu,
+                                                 Optimized optimized = Optimized::Drawn);
 
 /// Where two results disagree beyond the tolerance: exact for integers and booleans, relative for
 /// floats (summation orders differ). Empty if they agree.
