@@ -132,3 +132,9 @@ def test_words_that_the_zoo_refuses(words: List[str], code: int, says: str) -> N
     done = subprocess.run([sys.executable, "-m", "autopar.models", *words], capture_output=True, text=True, timeout=60, check=False,
                           env=dict(os.environ, PYTHONPATH=str(ROOT / "python")))
     assert done.returncode == code and done.stderr.startswith(says), done
+
+
+def test_a_list_that_cannot_be_printed_is_an_error() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as device:
+        done = subprocess.run([sys.executable, "-m", "autopar.models", "--list"], stdout=device, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 74 and done.stderr == "autopar.models: cannot write to standard output: No space left on device\n"

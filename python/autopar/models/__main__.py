@@ -113,5 +113,6 @@ if __name__ == "__main__":
         print(f"autopar.models: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except OSError as error:
-        print(f"autopar.models: cannot write '{error.filename}': {error.strerror}", file=sys.stderr)
+        name = f"'{error.filename}'" if error.filename else "to standard output"
+        print(f"autopar.models: cannot write {name}: {error.strerror}", file=sys.stderr)
         sys.exit(EXIT_IO)
