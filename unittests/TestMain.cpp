@@ -12,7 +12,7 @@
 namespace {
 
 /// More than any test takes on a busy machine; AUTOPAR_TEST_LIMIT_S is another one.
-constexpr unsigned defaultLimitS = 300;
+constexpr unsigned defaultLimitS = 600;
 
 /// What the signal's handler writes: nothing may be allocated there.
 std::string lateness;

@@ -14,7 +14,7 @@ from typing import Any, Iterator
 import pytest
 
 #: More than any test takes on a busy machine; AUTOPAR_TEST_LIMIT_S is another one.
-LIMIT_S = float(os.environ.get("AUTOPAR_TEST_LIMIT_S", "300"))
+LIMIT_S = float(os.environ.get("AUTOPAR_TEST_LIMIT_S", "600"))
 #: How much later everything ends.
 GRACE_S = min(30.0, LIMIT_S)
 #: Where stacks go, a descriptor: what a test writes is kept from the terminal.
