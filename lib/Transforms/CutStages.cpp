@@ -404,6 +404,11 @@ private:
         ::autopar::Constraints::parse("constraints", constraints);
     if (!demands)
       return refuse(demands.status());
+    if (::autopar::Constraints shardings = demands->ofShardings(); plan && !shardings.empty())
+      return refuse(Status::badInput("the plan \"" + planFile +
+                                     "\" says every sharding; expected no demand on shardings "
+                                     "beside it, got \"" +
+                                     shardings.toText() + "\""));
     llvm::StringMap<int64_t> demanded;
     for (const auto &[op, stage] : demands->stages()) {
       if (stage >= stageCount)

@@ -7,6 +7,9 @@
 // RUN: autopar-opt %s --auto-shard="cluster=presets:cpux2 mesh=a=2 constraints='mesh=a=2'" | FileCheck %s --check-prefix=SAME
 // RUN: not autopar-opt %s --auto-shard="cluster=presets:cpux2 mesh=a=2 constraints='mesh=b=2'" 2>&1 | FileCheck %s --check-prefix=MESH
 // RUN: not autopar-opt %s --auto-shard="cluster=presets:cpux2 constraints='offload=state'" 2>&1 | FileCheck %s --check-prefix=OFFLOAD
+// RUN: autopar-opt %s --auto-shard="cluster=presets:cpux2 emit-plan=%t.json" -o /dev/null
+// RUN: not autopar-opt %s --auto-shard="cluster=presets:cpux2 plan=%t.json constraints='w: [-, x]'" 2>&1 | FileCheck %s --check-prefix=PLANNED
+// RUN: autopar-opt %s --auto-shard="cluster=presets:cpux2 plan=%t.json constraints='mesh=x=2,first: stage 0'" | FileCheck %s --check-prefix=FOLLOWED
 
 // Demands are met or refused: the search meets those on shardings, the pipeline has options for most others.
 
@@ -15,6 +18,8 @@
 // TIME: micro-batches is decided before shardings are searched, by autopar-split-micro-batches
 // STAGE: the stage of "nosuch" is decided before shardings are searched, by autopar-cut-stages
 // ONE: error: stages: constraints "nosuch: stage 1" at character 1: "nosuch" is on stage 1, which needs stages of at least 2
+// PLANNED: error: stages: the plan "{{.*}}.json" says every sharding; expected no demand on shardings beside it, got "w: [-, x]"
+// FOLLOWED: autopar.mesh @mesh ["x" = 2]
 // OFFLOAD: offload is decided before shardings are searched, by autopar-compile
 // TAKEN: autopar.mesh @{{.*}} ["a" = 2]
 // TAKEN: autopar.mesh @{{.*}} ["a" = 2]
