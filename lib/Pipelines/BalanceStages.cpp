@@ -4,6 +4,7 @@
 #include "BalanceStages.h"
 
 #include "PlanJudge.h"
+#include "PromisedMemory.h"
 #include "SearchPlan.h"
 
 #include "autopar/Transforms/MicroBatches.h"
@@ -266,20 +267,30 @@ FailureOr<CutPlan> mlir::autopar::cutDemanded(ModuleOp module, const AutoShardOp
                                               const LowerOptions &lower, bool mustFit) {
   if (options.engine == "random") // is run as it is drawn
     return cutAndSearch(module, options, lower, {}, {HUGE_VAL, 0});
-  FailureOr<CutPlan> cut = cutAndSearch(module, options, lower, {}, {HUGE_VAL, HUGE_VAL});
-  if (failed(cut))
+  PlanJudge judge(module, options, lower);
+  if (failed(judge.load()))
     return failure();
-  {
-    std::vector<Diagnostic> errors;
-    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-        return failure();
-      errors.push_back(std::move(diagnostic));
+  FailureOr<CutPlan> cut;
+  auto attempt = [&](const PromisedMemory &promised, int64_t &neededBytes) -> LogicalResult {
+    AutoShardOptions own;
+    own.copyOptionValuesFrom(options);
+    promised.limitSearch(own);
+    auto fits = [&] {
+      int64_t bytes = 0;
+      if (!mustFit || succeeded(fitToMemory(*cut->module, options, lower, cut->found, &bytes)))
+        return true;
+      neededBytes = neededBytes ? std::min(neededBytes, bytes) : bytes;
+      return false;
+    };
+    cut = cutAndSearch(module, own, lower, {}, {HUGE_VAL, HUGE_VAL});
+    if (failed(cut))
+      return failure();
+    if (succeeded(refineByKernels(module, own, lower, *cut)) && fits())
       return success();
-    });
-    if (succeeded(refineByKernels(module, options, lower, *cut)) &&
-        (!mustFit || succeeded(fitToMemory(*cut->module, options, lower, cut->found))))
-      return cut;
-  }
-  return cutAndSearch(module, options, lower, {}, {HUGE_VAL, 0});
+    cut = cutAndSearch(module, own, lower, {}, {HUGE_VAL, 0});
+    return success(succeeded(cut) && fits());
+  };
+  if (failed(attemptToFit(module, static_cast<int64_t>(judge.limitBytes()), attempt)))
+    return failure();
+  return cut;
 }

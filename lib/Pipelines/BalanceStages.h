@@ -31,8 +31,9 @@ FailureOr<CutPlan> cutAndSearch(ModuleOp module, const AutoShardOptions &options
                                 const LowerOptions &lower, SearchHandoff start,
                                 BalanceBounds bounds, int64_t *leastBytes = nullptr);
 
-/// The same for stages that are demanded: balanced by the search and by kernels. With `mustFit`, as
-/// fitToMemory() says; where a balanced program does not fit, cut for memory alone.
+/// The same for stages that are demanded: balanced by the search and by kernels. With `mustFit` the
+/// program fits, as fitToMemory() says; where a balanced one does not, cut for memory alone, and
+/// where that does not either, searched with less to promise.
 FailureOr<CutPlan> cutDemanded(ModuleOp module, const AutoShardOptions &options,
                                const LowerOptions &lower, bool mustFit);
 

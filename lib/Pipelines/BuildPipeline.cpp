@@ -12,6 +12,8 @@ using namespace mlir::autopar;
 
 /// Of a step: what plans that take turns have to save.
 static constexpr double kTurnsSave = 0.005;
+/// Operations from which a model is deep.
+static constexpr size_t kDeep = 10000;
 
 PipelineTimes BuiltPipeline::times() const {
   double most = 0, sum = 0;
@@ -40,10 +42,16 @@ std::string PipelineBuilder::nameOf(const Pipeline &pipeline) const {
 
 /// Whether its mesh and plan are where the search begins and what it is about. Of one stage, the
 /// whole search is over the same function as the estimate, and goes further: what is computed again
-/// counts by operations, on every mesh.
+/// counts by operations, on every mesh. Of a deep model on the estimate's alone: every mesh takes
+/// minutes, and only the fastest of them, which may be too large as a program, is judged.
 bool PipelineBuilder::followsEstimate(const Pipeline &pipeline) const {
   return !pipeline.isWhole && (choices.stages[pipeline.place.stages] * pipeline.turns > 1 ||
                                estimates.at(pipeline.place).again == ComputesAgain::Nothing);
+}
+
+bool PipelineBuilder::isDeep() const {
+  auto function = cast<func::FuncOp>(SymbolTable::lookupSymbolIn(module, "main"));
+  return function.getBody().front().getOperations().size() > kDeep;
 }
 
 PipelineTerms PipelineBuilder::termsOf(const Pipeline &pipeline) const {
@@ -56,7 +64,7 @@ PipelineTerms PipelineBuilder::termsOf(const Pipeline &pipeline) const {
   for (const ::autopar::Mesh &mesh : estimate.meshes)
     terms.devices.emplace_back(mesh.devices.begin(), mesh.devices.end());
   terms.paces = estimate.paces;
-  if (followsEstimate(pipeline))
+  if (followsEstimate(pipeline) || isDeep())
     terms.mesh = ::autopar::shapeText(estimate.meshes);
   return terms;
 }
@@ -69,11 +77,6 @@ void PipelineBuilder::configure(const Pipeline &pipeline, const PipelineTerms &t
   own.schedule = pipeline.schedule;
   if (!terms.mesh.empty())
     own.mesh = terms.mesh;
-}
-
-static void limitSearch(const Pipeline &pipeline, AutoShardOptions &own) {
-  if (pipeline.searchLimit)
-    own.memoryLimit = pipeline.searchLimit;
 }
 
 /// The function with the devices and paces of its meshes.
@@ -113,7 +116,7 @@ std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, do
   PipelineTerms terms = termsOf(pipeline);
   AutoShardOptions own;
   configure(pipeline, terms, own);
-  limitSearch(pipeline, own);
+  pipeline.promised.limitSearch(own);
   SearchHandoff start;
   if (followsEstimate(pipeline)) {
     start.start = estimates.at(pipeline.place).plan;
@@ -134,7 +137,7 @@ LogicalResult PipelineBuilder::refine(BuiltPipeline &built) const {
   onCandidate(built.name + ": its kernels");
   AutoShardOptions own;
   configure(built.pipeline, built.terms, own);
-  limitSearch(built.pipeline, own);
+  built.pipeline.promised.limitSearch(own);
   if (built.pipeline.isPlain)
     return timeByKernels(own, lower, built.cut);
   return refineByKernels(*uncut(built.pipeline, built.terms), own, lower, built.cut);

@@ -4,6 +4,7 @@
 
 #include "BalanceStages.h"
 #include "PipelineEstimates.h"
+#include "PromisedMemory.h"
 
 #include "autopar/Pipelines/Pipelines.h"
 
@@ -18,8 +19,7 @@ struct Pipeline {
   int64_t turns = 1;
   bool isWhole = false; ///< searched as if it were demanded, and not from an estimate
   bool isPlain = false; ///< cut for memory alone, where what is balanced does not fit
-  /// Bytes per device that the search may promise, where its program needed more; 0: the limit.
-  int64_t searchLimit = 0;
+  PromisedMemory promised = {};
 };
 
 struct PipelineTimes {
@@ -56,6 +56,8 @@ public:
         inVain(inVain), onCandidate(onCandidate) {}
 
   std::string nameOf(const Pipeline &pipeline) const;
+  /// Whether a search over every mesh takes minutes.
+  bool isDeep() const;
   /// Cuts and searches; what does not become faster than `boundUs` is not balanced. None: there is
   /// no plan.
   std::optional<BuiltPipeline> build(const Pipeline &pipeline, double boundUs);

@@ -34,9 +34,7 @@ static constexpr int64_t kTurns[] = {2, 4};
 /// How many places are built that estimates kept out, or that lie beside what was built.
 static constexpr size_t kMostBeside = 12;
 /// How many pipelines are searched whole, and how many programs may turn out not to fit.
-static constexpr size_t kMostWhole = 4, kMostRefused = 8;
-/// Operations from which a model is deep.
-static constexpr size_t kDeep = 10000;
+static constexpr size_t kMostWhole = 4, kMostRefused = 12;
 
 static func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
 
@@ -70,14 +68,13 @@ private:
   void gatherHopes();
   void considerWhole(double closeUs);
   bool considerOthers();
-  bool isDeep() const { return mainOf(module).getBody().front().getOperations().size() > kDeep; }
   bool hasPlan() const { return !built.empty(); }
   double bestUs() const { return built.front().us(); }
   double toBeatUs() const;
   void keep(BuiltPipeline candidate);
   void leaveOut(BuiltPipeline &candidate);
   LogicalResult judge();
-  void tryAgain(const Pipeline &pipeline, int64_t leastBytes);
+  void tryAgain(const Pipeline &pipeline, int64_t neededBytes);
   bool takeFitting();
   LogicalResult refuse() const;
 
@@ -147,17 +144,21 @@ LogicalResult Chooser::judge() {
   return success();
 }
 
-/// Of a pipeline whose program was refused: once by a search that has as much less to promise as
-/// was missing, and once cut for memory alone.
-void Chooser::tryAgain(const Pipeline &pipeline, int64_t leastBytes) {
-  if (pipeline.isPlain || pipeline.searchLimit)
-    return;
+/// Of a pipeline whose program was refused: by a search that has less to promise, while programs
+/// need less by that, and once cut for memory alone.
+void Chooser::tryAgain(const Pipeline &pipeline, int64_t neededBytes) {
   int64_t limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
-  Pipeline leaner = pipeline, plain = pipeline;
-  leaner.searchLimit = 2 * limit - leastBytes - limit / 256;
-  plain.isPlain = true;
-  if (leastBytes > limit && leaner.searchLimit > 0)
+  bool isCloser = neededBytes < pipeline.promised.neededBytes;
+  if (std::optional<PromisedMemory> less = pipeline.promised.less(limit, neededBytes);
+      less && isCloser) {
+    Pipeline leaner = pipeline;
+    leaner.promised = *less;
     again.push_back(std::move(leaner));
+  }
+  if (pipeline.isPlain || pipeline.promised.refusals > 0)
+    return;
+  Pipeline plain = pipeline;
+  plain.isPlain = true;
   again.push_back(std::move(plain));
 }
 
@@ -250,7 +251,7 @@ bool Chooser::considerFirst(PipelinePlace place, bool isWhole, double closeUs) {
 /// beside all that was tried, is estimated and built while it promises more. Of a deep model, which
 /// takes long to build, only the best of what was kept out, unless nothing has a plan.
 void Chooser::considerBeside(double closeUs) {
-  bool isShort = isDeep() && toBeatUs() < HUGE_VAL;
+  bool isShort = builder.isDeep() && toBeatUs() < HUGE_VAL;
   size_t found = 0, count = 0, most = isShort ? kFinalists : kMostBeside;
   for (bool isNew = true; std::exchange(isNew, false);) {
     estimates.beat(toBeatUs());
@@ -284,7 +285,7 @@ void Chooser::gatherHopes() {
 /// all the same: it is searched as if it were demanded. Of a deep model that takes minutes, and is
 /// done where nothing else has a plan.
 void Chooser::considerWhole(double closeUs) {
-  if (isDeep() && (hasPlan() || !outdone.empty()))
+  if (builder.isDeep() && (hasPlan() || !outdone.empty()))
     return;
   gatherHopes();
   std::vector<std::pair<double, PipelinePlace>> order;

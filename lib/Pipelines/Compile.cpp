@@ -214,15 +214,16 @@ private:
     if (phase == Phase::CutStages && fitsCut())
       return cut();
     if (phase == Phase::Search && (choosesPipeline() || fitsCut()))
-      return fit(); // searched for what was tried
+      return takeFound(); // searched for what was tried
     if (isLowered && phase < Phase::PlanMemory)
       return phase == Phase::Schedule ? takeStepTime() : Status::ok();
     if (isLowered && phase == Phase::PlanMemory)
       return takePlannedBytes();
     if (phase == Phase::Search) {
-      if (failed(searchPlan(*module, shardOptions, lowerOptions, found)))
+      auto search = mustFit() ? searchFitting : searchPlan;
+      if (failed(search(*module, shardOptions, lowerOptions, found)))
         return reported();
-      return fit();
+      return takeFound();
     }
     if (phase == Phase::Annotate && found.plan)
       return failed(annotatePlan(*module, *found.plan)) ? reported() : Status::ok();
@@ -370,14 +371,12 @@ private:
 
   /// Whether a plan is lowered to know that it fits.
   bool mustFit() const {
-    return options.train && options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
+    return options.stopAfter >= Phase::PlanMemory && shardOptions.plan.empty();
   }
 
-  /// The plan that was found becomes one that fits when it runs. It is lowered to know that: what
-  /// comes of it takes the module's place, unless somebody wants to see how.
-  Status fit() {
-    if (mustFit() && failed(fitToMemory(*module, shardOptions, lowerOptions, found)))
-      return reported();
+  /// What is to be known of the plan that was found. Where it was lowered to know that it fits,
+  /// what came of it takes the module's place, unless somebody wants to see how.
+  Status takeFound() {
     if (isOneOfTwo && mustFit() &&
         failed(keepOnDevices(*module, shardOptions, lowerOptions, found)))
       return reported();

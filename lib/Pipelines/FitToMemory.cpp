@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan whose program is larger than its search believed computes more again, until it fits.
+// A plan whose program is larger than its search believed computes more again, until it fits, or is
+// searched again with less to promise.
 #include "PlanJudge.h"
+#include "PromisedMemory.h"
 #include "SearchPlan.h"
 
 #include "autopar/Dialect/Exec/IR/Exec.h"
@@ -33,7 +35,7 @@ static bool fitsHost(ModuleOp programs, const LowerOptions &lower) {
 LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
                                          const LowerOptions &lower, SearchHandoff &handoff,
                                          int64_t *leastBytes) {
-  if (options.recompute != "auto" || options.engine == "random" || handoff.lowered)
+  if (options.engine == "random" || handoff.lowered)
     return success();
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
@@ -51,12 +53,7 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
   auto refuse = [&] {
     if (leastBytes)
       *leastBytes = least;
-    return emitError(module.getLoc())
-           << llvm::formatv("no plan fits {0:f0} bytes per device: the smallest program of the "
-                            "best one needs {1}: raise the limit, use more ranks, or more "
-                            "micro-batches",
-                            limit, least)
-                  .str();
+    return refuseMemory(module, static_cast<int64_t>(limit), least);
   };
   for (int round = 0; round < kFittings; ++round) {
     FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(now);
@@ -72,6 +69,8 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
       handoff.isJudged = true;
       return success();
     }
+    if (options.recompute != "auto")
+      return refuse();
     if (problems.empty()) {
       FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare);
       if (failed(found))

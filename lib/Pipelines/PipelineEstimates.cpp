@@ -120,16 +120,36 @@ void PipelineEstimates::estimate(ArrayRef<PipelinePlace> places) {
     else
       estimate.whyNot = found.status().message();
   });
-  auto keep = [&](std::optional<PipelinePlace> &known, PipelinePlace place) {
+  for (auto &[place, own] : wanted)
+    keepBest(place);
+}
+
+/// If its estimate is the best so far.
+void PipelineEstimates::keepBest(PipelinePlace place) {
+  if (!estimates.at(place).found)
+    return;
+  auto keep = [&](std::optional<PipelinePlace> &known) {
     if (!known || at(place).stepUs < at(*known).stepUs)
       known = place;
   };
-  for (auto &[place, own] : wanted)
-    if (estimates.at(place).found) {
-      keep(best, place);
-      if (place.shares == DeviceShares::Equal)
-        keep(bestEqual, place);
-    }
+  keep(best);
+  if (place.shares == DeviceShares::Equal)
+    keep(bestEqual);
+}
+
+/// What was found holds as long as plans may take as much; what was not may have been kept out by
+/// something that is left out now.
+void PipelineEstimates::forget(double share, const std::set<PipelinePlace> &leftOut) {
+  bool isOther = std::exchange(limitShare, share) != share;
+  std::erase_if(estimates, [&](const auto &one) {
+    return isOther || !one.second.found || leftOut.count(one.first);
+  });
+  best.reset();
+  bestEqual.reset();
+  for (auto &[place, one] : estimates)
+    keepBest(place);
+  for (PipelinePlace place : leftOut)
+    estimates.try_emplace(place);
 }
 
 /// Every number of stages with as many micro-batches as fill it; many stages fit easily, and what
@@ -155,12 +175,7 @@ void PipelineEstimates::findStart() {
 }
 
 bool PipelineEstimates::climb(double share, const std::set<PipelinePlace> &leftOut) {
-  limitShare = share;
-  estimates.clear();
-  best.reset();
-  bestEqual.reset();
-  for (PipelinePlace place : leftOut)
-    estimates.try_emplace(place);
+  forget(share, leftOut);
   findStart();
   if (!best && limitShare == 1)
     for (auto &[place, one] : estimates) {

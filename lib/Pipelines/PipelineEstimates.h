@@ -53,8 +53,8 @@ public:
   /// The module in so many micro-batches (an index); null where the batch cannot be split so.
   ModuleOp split(size_t microBatches);
 
-  /// Estimates anew, without `leftOut`, where plans may take `share` of the memory limit. False:
-  /// nothing fits.
+  /// Estimates without `leftOut`, where plans may take `share` of the memory limit. False: nothing
+  /// fits.
   bool climb(double share, const std::set<PipelinePlace> &leftOut);
   /// From now on what does not promise less than this is kept out.
   void beat(double us) { toBeatUs = us; }
@@ -87,6 +87,8 @@ private:
 
   ModuleOp held(size_t microBatches);
   void estimate(ArrayRef<PipelinePlace> places);
+  void keepBest(PipelinePlace place);
+  void forget(double share, const std::set<PipelinePlace> &leftOut);
   void findStart();
 
   ModuleOp module;

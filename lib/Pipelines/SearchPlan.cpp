@@ -3,6 +3,7 @@
 #include "SearchPlan.h"
 
 #include "PlanJudge.h"
+#include "PromisedMemory.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/Passes.h"
@@ -27,9 +28,10 @@ constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::La
 
 class PlanSearch {
 public:
+  /// `isHeld`: values of the module have their holds.
   PlanSearch(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
-             SearchHandoff &handoff)
-      : module(module), options(options), lower(lower), handoff(handoff) {}
+             SearchHandoff &handoff, bool isHeld = false)
+      : module(module), options(options), lower(lower), handoff(handoff), isHeld(isHeld) {}
 
   LogicalResult run() {
     if (!options.plan.empty())
@@ -260,8 +262,8 @@ private:
   const LowerOptions &lower;
   SearchHandoff &handoff;
   PlanJudge judge{module, options, lower};
-  bool isHeld = false; ///< values have their holds
-  double limit = 0;    ///< bytes per device
+  bool isHeld;
+  double limit = 0; ///< bytes per device
 };
 
 } // namespace
@@ -273,11 +275,33 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
   return success(succeeded(manager.run(module)) && succeeded(verify(module)));
 }
 
-LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
-                                        const LowerOptions &lower, SearchHandoff &handoff) {
-  if (failed(PlanSearch(module, options, lower, handoff).run()))
+static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
+                                const LowerOptions &lower, SearchHandoff &handoff, bool isHeld) {
+  if (failed(PlanSearch(module, options, lower, handoff, isHeld).run()))
     return failure();
   if (handoff.plan && handoff.loads.empty())
     handoff.loads = loadsOf(*handoff.plan, handoff.details);
   return success();
+}
+
+LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
+                                        const LowerOptions &lower, SearchHandoff &handoff) {
+  return ::searchPlan(module, options, lower, handoff, /*isHeld=*/false);
+}
+
+LogicalResult mlir::autopar::searchFitting(ModuleOp module, const AutoShardOptions &options,
+                                           const LowerOptions &lower, SearchHandoff &handoff) {
+  PlanJudge judge(module, options, lower);
+  if (failed(judge.load()))
+    return failure();
+  auto attempt = [&](const PromisedMemory &promised, int64_t &neededBytes) -> LogicalResult {
+    AutoShardOptions own;
+    own.copyOptionValuesFrom(options);
+    promised.limitSearch(own);
+    handoff = SearchHandoff();
+    if (failed(::searchPlan(module, own, lower, handoff, /*isHeld=*/promised.refusals > 0)))
+      return failure();
+    return fitToMemory(module, options, lower, handoff, &neededBytes);
+  };
+  return attemptToFit(module, static_cast<int64_t>(judge.limitBytes()), attempt);
 }

@@ -35,12 +35,18 @@ LogicalResult believePeak(ModuleOp module, const AutoShardOptions &options,
                           const LowerOptions &lower, SearchHandoff &handoff);
 
 /// Lowers a copy of the module along the plan of `handoff` until memory is planned, and while that
-/// is over the limit lets as much more be computed again. What the program really needs (scratch of
-/// library calls, gaps between buffers) is known only then. Where nothing fits, `leastBytes` gets
-/// what a device needs by the smallest program. A plan that is lowered already fits.
+/// is over the limit lets as much more be computed again where `recompute=auto` permits it. What
+/// the program really needs (scratch of library calls, gaps between buffers) is known only then.
+/// Where nothing fits, `leastBytes` gets what a device needs by the smallest program. A plan that
+/// is lowered already fits.
 LogicalResult fitToMemory(ModuleOp module, const AutoShardOptions &options,
                           const LowerOptions &lower, SearchHandoff &handoff,
                           int64_t *leastBytes = nullptr);
+
+/// searchPlan() for a plan whose program fits, as fitToMemory() says: what is refused is searched
+/// again with less to promise.
+LogicalResult searchFitting(ModuleOp module, const AutoShardOptions &options,
+                            const LowerOptions &lower, SearchHandoff &handoff);
 
 /// Takes out of host memory what of a plan's state there is room for on the devices, by the
 /// programs that fitToMemory() left, where that makes them faster.
