@@ -129,6 +129,7 @@ TEST(RefusedModels, InputsAndOutputs) {
             "input 's': shape [4611686018427387904] is negative or too large");
   EXPECT_EQ(errorOf("output { name: 'y' }"),
             "output 'y' is neither an input, an initializer nor the output of an earlier node");
+  EXPECT_EQ(errorOf("output { name: 'x' } output { name: 'x' }"), "output 'x' is listed twice");
   EXPECT_EQ(errorOf(x), "input 'x' has no name or is defined twice");
   EXPECT_EQ(
       errorOf("node { op_type: 'SequenceConstruct' input: 'x' output: 's' } output { name: 's' }"),

@@ -292,8 +292,16 @@ LogicalResult ProgramBuilder::lowerReturn(func::ReturnOp op) {
     taken.insert(constant.second);
   if (rankValues)
     taken.insert(rankValues);
+  llvm::StringSet<> outputs, metrics;
   for (unsigned number = 0; number < op.getNumOperands(); ++number) {
-    if (donorOf(number) < 0 && failed(lowerResult(op, number)))
+    if (donorOf(number) >= 0)
+      continue;
+    DictionaryAttr attributes = function.getResultAttrDict(number);
+    StringRef name = stringIn(attributes, "autopar.name");
+    bool isMetric = attributes && attributes.contains("autopar.metric");
+    if (!name.empty() && !(isMetric ? metrics : outputs).insert(name).second)
+      return function.emitOpError() << "has two results named \"" << name << "\"";
+    if (failed(lowerResult(op, number)))
       return failure();
   }
   return lowerDonatedResults(op);
@@ -379,6 +387,9 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
       return failure();
     std::string name = "class" + std::to_string(programs.size());
     programs.push_back(std::make_unique<ProgramBuilder>(function, name, kernels, options));
+    if (size_t mesh = programs.back()->meshNumber(); !meshes.empty() && mesh >= meshes.size())
+      return function.emitOpError() << "is of stage " << mesh << ", but the module declares "
+                                    << meshes.size() << " meshes";
     if (failed(programs.back()->lower()))
       return failure();
   }

@@ -134,28 +134,32 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
   OpBuilder &ops = builder.opBuilder();
-  auto add = [&](const onnx::ValueInfoProto &output, bool isMetric) -> LogicalResult {
+  llvm::StringSet<> outputs, metrics;
+  auto add = [&](const onnx::ValueInfoProto &output, bool mayBeMetric) -> LogicalResult {
     FailureOr<ImportedValue> value = lookUp(output.name(), scope, "output");
     if (failed(value))
       return failure();
     if (value->kind != ImportedValue::Tensor)
       return builder.fail("output '" + StringRef(output.name()) +
                           "' is a sequence or optional: only tensors leave a model");
+    bool isMetric = mayBeMetric && TensorBuilder::typeOf(value->tensor).getNumElements() == 1;
+    if (!(isMetric ? metrics : outputs).insert(output.name()).second)
+      return builder.fail("output '" + StringRef(output.name()) + "' is listed twice");
     results.push_back(value->tensor);
     NamedAttrList named;
     named.set("autopar.name", ops.getStringAttr(output.name()));
-    if (isMetric && TensorBuilder::typeOf(value->tensor).getNumElements() == 1)
+    if (isMetric)
       named.set("autopar.metric", ops.getUnitAttr());
     attributes.push_back(named.getDictionary(ops.getContext()));
     return success();
   };
   for (const onnx::ValueInfoProto &output : graph.output())
-    if (failed(add(output, /*isMetric=*/false)))
+    if (failed(add(output, /*mayBeMetric=*/false)))
       return failure();
   if (options.ownTraining)
     for (const onnx::TrainingInfoProto &info : file.model().training_info())
       for (const onnx::ValueInfoProto &output : info.algorithm().output())
-        if (!boundOutputs.contains(output.name()) && failed(add(output, /*isMetric=*/true)))
+        if (!boundOutputs.contains(output.name()) && failed(add(output, /*mayBeMetric=*/true)))
           return failure();
   for (auto [parameter, next] : stateUpdates) {
     StringRef name = arguments[cast<BlockArgument>(parameter).getArgNumber()].name;

@@ -130,3 +130,20 @@ func.func @main(%x: tensor<8xf32>) attributes {autopar.stage = 0 : i64} {
   autopar.send %x to 1 tag 0 : tensor<8xf32>
   return
 }
+
+// -----
+
+module {
+  autopar.mesh @mesh ["t" = 2]
+  // expected-error @+1 {{'func.func' op is of stage 1, but the module declares 1 meshes}}
+  func.func @second(%x: tensor<8xf32>) -> tensor<8xf32> attributes {autopar.stage = 1 : i64} {
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op has two results named "y"}}
+func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32> {autopar.name = "y"}, tensor<8xf32> {autopar.name = "y"}) {
+  return %x, %x : tensor<8xf32>, tensor<8xf32>
+}
