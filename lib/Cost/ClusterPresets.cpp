@@ -120,6 +120,12 @@ std::vector<std::string> Cluster::presetNames() {
   return names;
 }
 
+/// A preset whose counts are no cluster's is refused by its name.
+static Result<Cluster> verified(Cluster cluster, std::string_view presetName) {
+  AUTOPAR_RETURN_IF_ERROR(cluster.verify().at("cluster preset '" + std::string(presetName) + "'"));
+  return cluster;
+}
+
 Result<Cluster> Cluster::preset(std::string_view presetName) {
   std::string_view word = presetName;
   if (word.starts_with("presets:"))
@@ -143,11 +149,11 @@ Result<Cluster> Cluster::preset(std::string_view presetName) {
         return Status::badInput("cluster preset '" + std::string(presetName) +
                                 "': cpu ranks live on one machine; use cpux" +
                                 std::to_string(counts[0]) + " or a cluster file");
-      return cpuRanks(counts[0]);
+      return verified(cpuRanks(counts[0]), presetName);
     }
     for (const DevicePreset &preset : kPresets)
       if (one == preset.name)
-        return fromPreset(preset, counts[0], nodes);
+        return verified(fromPreset(preset, counts[0], nodes), presetName);
   }
   return Status::badInput("unknown cluster preset " + shape);
 }

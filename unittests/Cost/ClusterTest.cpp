@@ -46,6 +46,15 @@ TEST(Cluster, BadPresets) {
   }
 }
 
+TEST(Cluster, PresetsOfMoreDevicesThanAClusterMayHave) {
+  for (const char *name : {"presets:h100x1000x1000", "cpux262145"}) {
+    Status status = Cluster::preset(name).status();
+    std::string devices = std::string(name) == "cpux262145" ? "262145" : "1000000";
+    EXPECT_EQ(status.message(), "cluster preset '" + std::string(name) + "': nodes: have " +
+                                    devices + " devices together; expected at most 262144");
+  }
+}
+
 TEST(Cluster, MixedNodes) {
   nlohmann::json json = presetJson();
   nlohmann::json slow = json["device_types"][0];
