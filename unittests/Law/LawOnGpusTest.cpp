@@ -74,4 +74,31 @@ TEST_F(Law, AnyPlanOfAttentionOnGpusComputesWhatOneDeviceComputes) {
   EXPECT_GE(run, 10);
 }
 
+// Ranks that share a triangle's rows: each sees the keys up to its own.
+TEST_F(Law, PartsOfATriangleComputeWhatOneDeviceComputes) {
+  std::vector<Cell> cells = allCells();
+  std::erase_if(cells, [](const Cell &cell) {
+    return cell.op != "attention" && cell.op != "attention_grad";
+  });
+  int run = 0, calls = 0;
+  for (uint64_t seed = 800000; run < 24 && seed < 806000; ++seed) {
+    bool isOnGpus = run % 2;
+    Case c{seed, cells[seed % cells.size()], rankCounts[seed / 7 % 4], 1,
+           isOnGpus ? "bf16" : "f32"};
+    OwningOpRef<ModuleOp> module = partitioned(c);
+    int parts = 0, here = module ? libraryCalls(*module) : 0;
+    if (module)
+      module->walk([&](Operation *op) { parts += op->hasAttr("parts"); });
+    if (parts == 0)
+      continue;
+    EXPECT_EQ(differenceFromOneRank(c, *module, isOnGpus ? Where::GpusStaged : Where::Cpu), "")
+        << c;
+    calls += isOnGpus ? here : 0;
+    ++run;
+  }
+  std::printf("%d cases, %d calls on GPUs\n", run, calls);
+  EXPECT_EQ(run, 24);
+  EXPECT_GE(calls, 4);
+}
+
 } // namespace

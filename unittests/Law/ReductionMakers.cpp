@@ -110,10 +110,12 @@ std::optional<DrawnValue> makeSoftmaxGrad(Drawer &d) {
 /// Attention on new arguments: heads in groups, a bias, a triangle; half of it as GPUs have it
 /// as one call in half precision.
 AttentionOp createAttention(Drawer &d) {
+  constexpr int64_t evenRows = 12; // that any number of ranks shares: of a triangle only those
   bool isPlain = d.below(2);
   auto drawSize = [&] { return isPlain ? 8 * (1 + d.below(3)) : d.extent(); };
   int64_t batch = d.extent(), groups = d.extent(), heads = groups * (1 + d.below(2)),
-          rows = d.extent(), columns = isPlain ? rows : rows + d.below(3), size = drawSize();
+          rows = d.below(2) ? evenRows : d.extent(), columns = isPlain ? rows : rows + d.below(3),
+          size = drawSize();
   bool causal = d.below(2);
   Value query = d.argument({batch, heads, rows, size}, d.f32()).value,
         key = d.argument({batch, groups, columns, size}, d.f32()).value,
