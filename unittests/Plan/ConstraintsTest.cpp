@@ -121,8 +121,8 @@ TEST(Degrees, ExpertsCutAnAxisOutOfTheDataRanks) {
 }
 
 TEST(Degrees, ContextIsAnAxisOfPositions) {
-  auto degrees = Degrees::fromJson(
-      R"({"kind": "degrees", "data": 2, "context": 4, "tensor": 2, "zero": 3})");
+  auto degrees =
+      Degrees::fromJson(R"({"kind": "degrees", "data": 2, "context": 4, "tensor": 2, "zero": 3})");
   ASSERT_TRUE(degrees.isOk()) << degrees.status().message();
   EXPECT_TRUE(degrees->checkRanks(16).isOk());
   EXPECT_FALSE(degrees->checkRanks(4).isOk());
