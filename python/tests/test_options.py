@@ -93,7 +93,7 @@ REFUSED: List[Tuple[List[str], str]] = [
     (["autopar-compile", "x.onnx", "--ranks", "0"], "--ranks: expected a positive number, got 0"),
     (["autopar-compile", *COMPILE, "--cluster", "presets:cpux2"],
      "--ranks and --cluster exclude each other; a cluster says how many ranks there are"),
-    (["autopar-compile", *COMPILE, "--threads", "0"], "--threads: expected a positive number, got 0"),
+    (["autopar-compile", *COMPILE, "--threads", "0"], "--threads: expected 1 to 4096 threads per rank, got 0"),
     (["autopar-compile", *COMPILE, "--explain=yaml"], '--explain: expected text or json, got "yaml"'),
     (["autopar-compile", "x.onnx", "--plan-only"], "--plan-only: expected --ranks or --cluster, nothing is searched for one rank"),
     (["autopar-compile", "x.json", "--ranks", "2"],

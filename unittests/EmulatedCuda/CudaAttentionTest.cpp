@@ -108,12 +108,12 @@ Bytes numbers(int64_t count, int seed, DataType type) {
   return bytes;
 }
 
-/// Of every fifth column, and of the first row all, a bias as masks have it.
+/// Of every fifth column, and of the first row all, a bias as masks have it where they are bounded.
 Bytes biases(const AttentionGeometry &g) {
   Bytes bytes(size_t(biasCount(g) * byteSize(g.biasType)));
   for (int64_t i = 0; i < biasCount(g); ++i) {
     bool isHidden = i % 5 == 3 || i < g.bias.dims[3];
-    float bias = isHidden ? (g.biasType == DataType::F16 ? -65504.0f : -1e30f)
+    float bias = isHidden ? (g.biasType == DataType::F16 ? -65504.0f : -0x1p100f)
                           : float(i * 29 % 31 - 15) / 8.0f;
     uint16_t brief = narrow(bias, g.biasType);
     if (g.biasType == DataType::F32)

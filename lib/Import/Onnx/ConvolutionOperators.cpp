@@ -34,7 +34,7 @@ FailureOr<Value> mlir::autopar::convolve(Node &node, Value input, Value filter) 
       kernel && ArrayRef<int64_t>(*kernel) != weights.drop_front(2))
     return node.error("attribute 'kernel_shape' differs from the filter " + printShape(weights));
   FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2), weights.drop_front(2));
-  if (failed(window))
+  if (failed(window) || failed(checkFits(node, *window, shape.drop_front(2))))
     return failure();
   return node.b.convolution(input, filter, window->strides, window->padBegin, window->padEnd,
                             Shape(shape.size() - 2, 1), window->dilations, *groups);

@@ -15,14 +15,12 @@ static FailureOr<WindowGeometry> poolingWindow(Node &node, Shape &pads) {
   if (shape.size() < 3)
     return node.inputError(0, "must have at least 3 dimensions");
   FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2));
-  if (failed(window))
+  if (failed(window) || failed(checkFits(node, *window, shape.drop_front(2))))
     return failure();
   pads = window->padEnd;
   for (size_t i = 0; window->ceilMode && i < window->kernel.size(); ++i) {
     int64_t extent = shape[i + 2],
             padded = extent + window->padBegin[i] + window->padEnd[i] - window->extent(i);
-    if (padded < 0)
-      continue;
     int64_t steps = (padded + window->strides[i] - 1) / window->strides[i];
     // A window that would start behind the input is dropped.
     if (steps * window->strides[i] >= extent + window->padBegin[i])

@@ -75,3 +75,15 @@ FailureOr<WindowGeometry> mlir::autopar::readWindow(Node &node, ArrayRef<int64_t
     return failure();
   return readWindow(node, spatial, *kernel);
 }
+
+LogicalResult mlir::autopar::checkFits(Node &node, const WindowGeometry &window,
+                                       ArrayRef<int64_t> spatial) {
+  for (size_t i = 0; i < spatial.size(); ++i) {
+    int64_t padded = spatial[i] + window.padBegin[i] + window.padEnd[i];
+    if (window.extent(i) > padded)
+      return node.error("the window has " + Twine(window.extent(i)) +
+                        " elements along spatial dimension " + Twine(i) +
+                        ", the input with its pads only " + Twine(padded));
+  }
+  return success();
+}

@@ -26,4 +26,7 @@ FailureOr<WindowGeometry> readWindow(Node &node, ArrayRef<int64_t> spatial,
 /// The same under the kernel of attribute `kernel_shape`, which must be there.
 FailureOr<WindowGeometry> readWindow(Node &node, ArrayRef<int64_t> spatial);
 
+/// Refuses a window that is larger than the padded input, under which nothing would be left.
+LogicalResult checkFits(Node &node, const WindowGeometry &window, ArrayRef<int64_t> spatial);
+
 } // namespace mlir::autopar
