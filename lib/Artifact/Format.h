@@ -33,6 +33,12 @@ enum class SectionKind : uint32_t {
 /// "PROGRAM", ...; empty for an unknown kind.
 const char *sectionName(SectionKind kind);
 
+/// What a reader has to understand, since what it leaves out changes results.
+enum RequiredFlag : uint64_t {
+  kPartsOfRows = 1, ///< attention whose rows are a part of a triangle's (Attention::shardValue)
+};
+constexpr uint64_t kKnownFlags = kPartsOfRows;
+
 /// Little-endian, as on disk.
 struct Header {
   char magic[8];
@@ -46,7 +52,7 @@ struct Header {
   uint8_t tocDigest[16];
   char architecture[32]; ///< zero-terminated, zero-filled
   char features[32];
-  uint64_t requiredFlags; ///< a reader refuses flags that it does not know; none exist yet
+  uint64_t requiredFlags; ///< of RequiredFlag; a reader refuses flags that it does not know
 };
 static_assert(sizeof(Header) == 136);
 

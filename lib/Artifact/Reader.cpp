@@ -111,7 +111,7 @@ Status Reader::Image::readHeader(Header &header) {
                             std::to_string(kMajor) + ".x; compile the model again");
   if (!isIntact)
     return Status::badInput(std::string("header: the digest does not match; ") + kDamaged);
-  if (header.requiredFlags != 0)
+  if (header.requiredFlags & ~kKnownFlags)
     return Status::badInput(
         "header: the file needs features that this program does not know; use a newer "
         "autopar-run");

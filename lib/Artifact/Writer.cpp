@@ -47,6 +47,15 @@ Status verifyContents(const Contents &contents) {
   return verifyRanks(contents.ranks, programs);
 }
 
+uint64_t requiredFlags(const Program &program) {
+  for (const Entry &entry : program.entries)
+    for (const Instruction &instruction : entry.instructions)
+      if (auto *attention = std::get_if<Attention>(&instruction.payload);
+          attention && attention->shardValue >= 0)
+        return kPartsOfRows;
+  return 0;
+}
+
 std::vector<Section> collectSections(const Contents &contents) {
   auto text = [](const std::string &s) { return std::vector<uint8_t>(s.begin(), s.end()); };
   std::vector<Section> sections;
@@ -127,6 +136,8 @@ Result<std::vector<uint8_t>> serialize(const Contents &contents) {
   std::memcpy(header.architecture, contents.target.architecture.data(),
               contents.target.architecture.size());
   std::memcpy(header.features, contents.target.features.data(), contents.target.features.size());
+  for (const RankClass &rankClass : contents.classes)
+    header.requiredFlags |= requiredFlags(rankClass.program);
   std::memcpy(file.data(), &header, sizeof(header));
   std::memcpy(file.data() + kHeaderDigestAt, Digest::of(file.data(), kHeaderDigestAt).bytes.data(),
               16);

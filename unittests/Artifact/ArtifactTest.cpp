@@ -121,6 +121,7 @@ TEST(Artifact, EveryPayloadSurvives) {
   EXPECT_EQ(decoded.inputs.size(), 7);
   EXPECT_EQ(decoded.shardValue, 1);
   EXPECT_EQ(decoded.parts, 2);
+  EXPECT_EQ((*bytes)[128], 1) << "a reader that does not know parts of rows must refuse the file";
   std::string text = dumpArtifact(*reader);
   for (const char *word : {"fc2/all-reduce", "all_reduce", "attention", "causal", "convolution",
                            "gradient of the input", "permute", "w1.packed", "relu_rows"})

@@ -46,12 +46,12 @@ std::string problem(const std::function<void(File &)> &spoil, bool isSealed = tr
 }
 
 TEST(Sections, Headers) {
-  EXPECT_EQ(problem([](File &) {}), "");
+  EXPECT_EQ(problem([](File &f) { EXPECT_EQ(f.header.requiredFlags, 0); }), "");
   EXPECT_EQ(problem([](File &f) { f.header.magic[0] = 'B'; }),
             "f: header: not a compiled.bin (the first bytes are not AUTOPAR)");
   EXPECT_EQ(problem([](File &f) { f.header.major = 2; }),
             "f: header: format version 2.2, this program reads 1.x; compile the model again");
-  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 1; }),
+  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 2; }),
             "f: header: the file needs features that this program does not know; use a newer "
             "autopar-run");
   EXPECT_EQ(problem([](File &f) { f.header.tocOffset = 8192; }),
