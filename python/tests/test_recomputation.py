@@ -212,7 +212,7 @@ def test_memory_that_a_schedule_is_thought_to_need_is_what_its_programs_need(tmp
     """gpt3-1.3b under a limit that asks for recomputation: planned memory of every stage against what the choice was judged by."""
     path = tmp_path / "gpt3.onnx"
     models.save("gpt3-1.3b", path, weights=False)
-    limit = 8 if "interleaved" in pipeline else 9
+    limit = 8 if pipeline[0].startswith("interleaved") else 9
     command = [find_tool("autopar-compile"), path, "--bind=batch=32,seq=1024", "--cluster=presets:a100x4", "--precision=bf16", "--micro-batches=16", f"--memory-limit={limit}G",
                "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=1e-4)", "--quiet", "--pipeline-schedule", *pipeline]
 
