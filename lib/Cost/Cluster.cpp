@@ -18,9 +18,6 @@ std::string indexed(const char *list, size_t i) {
   return std::string(list) + "[" + std::to_string(i) + "]";
 }
 
-/// What a plan is made for in seconds.
-constexpr int64_t kMostDevices = int64_t(1) << 18;
-
 bool positive(double value) { return std::isfinite(value) && value > 0; }
 bool fraction(double value) { return positive(value) && value <= 1; }
 

@@ -34,7 +34,6 @@ static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
   std::vector<::autopar::MeshAxis> axes;
   SmallVector<StringRef> parts;
   text.split(parts, ',');
-  constexpr int64_t mostRanks = int64_t(1) << 18; // as many devices as a cluster may have
   int64_t ranks = 1;
   for (StringRef part : parts) {
     auto [name, size] = part.split('=');
@@ -42,9 +41,9 @@ static FailureOr<Mesh> parseMesh(StringRef text, Operation *op) {
     if (name.empty() || !::autopar::isUtf8(name) || size.getAsInteger(10, extent) || extent < 1)
       return op->emitError() << "mesh \"" << text << "\": expected name=size, got \"" << part
                              << "\"";
-    if (extent > mostRanks / ranks)
-      return op->emitError() << "mesh \"" << text << "\": expected at most " << mostRanks
-                             << " ranks";
+    if (extent > ::autopar::kMostDevices / ranks)
+      return op->emitError() << "mesh \"" << text << "\": expected at most "
+                             << ::autopar::kMostDevices << " ranks";
     ranks *= extent;
     axes.push_back({name.str(), extent});
   }

@@ -5,8 +5,7 @@ import os
 import sys
 from typing import List
 
-from .errors import Error
-from .tools import find_tool
+from .tools import become
 
 COMMANDS = {
     "compile": "an ONNX model into compiled.bin",
@@ -32,12 +31,7 @@ def main(arguments: List[str]) -> int:
     if command not in COMMANDS:
         print(f"error: no command '{command}'; there are {', '.join(COMMANDS)}", file=sys.stderr)
         return EXIT_USAGE
-    try:
-        tool = str(find_tool(f"autopar-{command}"))
-    except Error as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.code
-    os.execv(tool, [tool, *rest])
+    return become(f"autopar-{command}", rest)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 import sys
-from typing import List, Union
+from typing import List, Sequence, Union
 
 from .errors import Error
 
@@ -41,14 +41,19 @@ def _is_this_script(path: Union[str, pathlib.Path]) -> bool:
     return os.path.realpath(path) == os.path.realpath(sys.argv[0])
 
 
-def run_command() -> int:
-    """Becomes the native command of the name that this script was called by; returns only where it is not there."""
+def become(name: str, arguments: Sequence[str]) -> int:
+    """Goes on as the command `name`; returns only where it is not there, the code of the error that was printed."""
     try:
-        tool = str(find_tool(pathlib.Path(sys.argv[0]).name))
+        tool = str(find_tool(name))
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code
-    os.execv(tool, [tool, *sys.argv[1:]])
+    os.execv(tool, [tool, *arguments])
+
+
+def run_command() -> int:
+    """What the scripts of an installed package do: each becomes the command of its own name."""
+    return become(pathlib.Path(sys.argv[0]).name, sys.argv[1:])
 
 
 def find_library(name: str) -> str:

@@ -210,7 +210,7 @@ echo "{{\\"planned_bytes\\": $((planned << 20)), \\"step_ms\\": [1.0]}}"
     (tmp_path / "tools").mkdir()
     replace(tmp_path / "tools" / "nvidia-smi", f"""case "$*" in
 *compute-apps*) echo "999999999, 5" ;;
-*memory.used*) cat {used} 2>/dev/null || echo 1000 ;;
+*index,memory.used*) echo "0, $(cat {used} 2>/dev/null || echo 1000)"; echo "1, [N/A]" ;;
 esac
 """)
     done = check(folder, "--no-torch", PATH=f"{tmp_path}/tools:{os.environ['PATH']}")

@@ -69,7 +69,7 @@ def check_passes(files: Sequence[pathlib.Path]) -> Iterable[str]:
     a folder test/**/Xxx."""
     sources = {path.stem for path in files if path.parts[0] == "lib" and path.suffix == ".cpp"}
     tests = {path: text_of(path) for path in files if path.parts[0] == "test" and path.suffix == ".mlir"}
-    for table in (path for path in files if path.name == "Passes.td"):
+    for table in (path for path in files if path.name.endswith("Passes.td")):
         for match in re.finditer(r'^def (\w+) : (?:Interface)?Pass<"([^"]+)"[^{]*\{(.*?)^\}', text_of(table), re.M | re.S):
             record, flag, body = match.groups()
             name = record[:-4] if record.endswith("Pass") else record

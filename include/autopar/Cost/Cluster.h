@@ -24,6 +24,9 @@ struct Link {
   bool operator==(const Link &) const = default;
 };
 
+/// Devices of a cluster, and so ranks of a mesh: what a plan is made for in seconds.
+constexpr int64_t kMostDevices = int64_t(1) << 18;
+
 /// One kind of device. Rates are data-sheet peaks; the efficiencies say which fraction of a peak
 /// real kernels reach (calibrated by measurement, or a preset's guess).
 struct DeviceType {

@@ -4,7 +4,7 @@
 import json
 import subprocess
 import time
-from typing import List, NamedTuple, Sequence
+from typing import Dict, NamedTuple, Sequence
 
 from .check import CASE_S, Broken, Check, Row
 from .machine import ask_driver, program
@@ -19,9 +19,15 @@ def of_process(tool: str, pid: int) -> int:
     return max((int(words[1]) for words in found if words[0] == str(pid) and words[1].isdigit()), default=0)
 
 
-def of_gpus(tool: str) -> List[int]:
-    """What all programs use of each GPU, in MiB."""
-    return [int(words[0]) for words in ask_driver(tool, "--query-gpu=memory.used") if words[0].isdigit()]
+def of_gpus(tool: str) -> Dict[str, int]:
+    """What all programs use of each GPU that nvidia-smi tells of, in MiB."""
+    found = ask_driver(tool, "--query-gpu=index,memory.used")
+    return {words[0]: int(words[1]) for words in found if len(words) == 2 and words[1].isdigit()}
+
+
+def grown(before: Dict[str, int], now: Dict[str, int]) -> int:
+    """By how much the use of one GPU grew, in MiB; 0 where none was told of both times."""
+    return max((used - before[gpu] for gpu, used in now.items() if gpu in before), default=0)
 
 
 class Used(NamedTuple):
@@ -41,7 +47,7 @@ def measure(check: Check, tool: str, words: Sequence[str], folder: str) -> Used:
     with subprocess.Popen(command, cwd=check.folder / folder, env=check.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and time.monotonic() < end:
             process_most = max(process_most, of_process(tool, process.pid))
-            gpu_most = max([gpu_most, *(now - then for now, then in zip(of_gpus(tool), before))])
+            gpu_most = max(gpu_most, grown(before, of_gpus(tool)))
             time.sleep(0.2)
         process.kill()
         out, err = process.communicate()

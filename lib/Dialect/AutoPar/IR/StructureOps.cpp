@@ -3,6 +3,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 #include "autopar/Base/Utf8.h"
+#include "autopar/Cost/Cluster.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -51,11 +52,10 @@ LogicalResult MeshOp::verify() {
   for (int64_t size : getSizes())
     if (size < 1)
       return emitOpError("expects positive axis sizes");
-  constexpr int64_t mostRanks = int64_t(1) << 18; // as many devices as a cluster may have
   int64_t ranks = 1;
   for (int64_t size : getSizes()) {
-    if (size > mostRanks / ranks)
-      return emitOpError() << "expects at most " << mostRanks << " ranks";
+    if (size > ::autopar::kMostDevices / ranks)
+      return emitOpError() << "expects at most " << ::autopar::kMostDevices << " ranks";
     ranks *= size;
   }
   if (getDevices() && static_cast<int64_t>(getDevices()->size()) != rankCount())

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes that say the same in other operations: composites for what exporters spell out, and what a target's library
+// and kernels are good at. One file per pass; part of Passes.td.
+
+#ifndef AUTOPAR_TRANSFORMS_REWRITEPASSES_TD
+#define AUTOPAR_TRANSFORMS_REWRITEPASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def RaiseCompositesPass : Pass<"autopar-raise-composites", "mlir::func::FuncOp"> {
+  let summary = "recognize what exporters decompose";
+  let description = [{
+    Layer and RMS normalization, gelu in both forms, silu, sigmoid and softmax become one operation each, which
+    takes over the id of the last operation that it replaces; so do powers by small numbers and divisions
+    by powers of two. Reshapes, transpositions, broadcasts, slices and casts in a row are merged or
+    dropped, and so is what nobody uses; what is computed twice is shared. A composite is raised only if nothing else uses what it computes
+    on the way.
+
+    ```mlir
+    %s = autopar.unary sigmoid %x : tensor<8x256xf32>
+    %y = autopar.binary mul %x, %s : tensor<8x256xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.unary silu %x : tensor<8x256xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
+  let summary = "recognize attention";
+  let description = [{
+    A product, a softmax along the last dimension of what it yields, scaled, masked or with a bias, and a second
+    product become one operation. A mask that is the lower triangle becomes `causal`; heads that share keys and values by
+    a broadcast become groups. A bias on which a gradient may be asked for is left alone, and so is attention whose
+    probabilities something else reads.
+
+    `mode`: `products` raises nothing, `fused` all, `auto` what runs as one kernel on `target` once it computes in
+    `precision`, and triangles that autopar-expand-attention writes better than models do.
+
+    ```mlir
+    %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] ...
+    %p = autopar.softmax %s dim 3 ...
+    %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] ...
+    ```
+    becomes
+    ```mlir
+    %y, %l = autopar.attention %q, %k, %v scale 1.000000e+00 ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"auto\"", "auto, fused or products">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16 or fp16">,
+  ];
+}
+
+def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp"> {
+  let summary = "write attention as two products and a softmax";
+  let description = [{
+    The inverse of autopar-raise-attention, for targets without a kernel; the gradient computes the probabilities
+    again from the row sums. With `mode` auto only attention that `target` has no kernel for.
+    Causal attention of long sequences is written in blocks of rows on GPUs, each with the keys that it sees.
+
+    ```mlir
+    %y, %l = autopar.attention %q, %k, %v scale 1.000000e+00 ...
+    ```
+    becomes
+    ```mlir
+    %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] ...
+    %p = autopar.softmax %s dim 3 ...
+    %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"products\"", "auto, fused or products">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"rows", "rows", "int64_t", "0", "rows of causal queries at once; 0: as many as pay on the target">,
+  ];
+}
+
+def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::FuncOp"> {
+  let summary = "keep what is added to scores of attention finite";
+  let description = [{
+    A GPU's library computes exponentials in powers of two: a bias of -inf, or near the least float, may leave a row that
+    it hides whole without a number. Biases are at least -1e30, or the least f16: a column so hidden still has the weight 0
+    beside one that is seen, and a row of hidden columns is their mean.
+
+    ```mlir
+    %y, %sums = autopar.attention %q, %k, %v bias %mask scale 1.0 ...
+    ```
+    becomes
+    ```mlir
+    %bound = autopar.binary max %mask, %least
+    %y, %sums = autopar.attention %q, %k, %v bias %bound scale 1.0 ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def NarrowEpiloguesPass : Pass<"autopar-narrow-epilogues", "mlir::func::FuncOp"> {
+  let summary = "add, activate and differentiate behind half products as the library does it";
+  let description = [{
+    Mixed precision writes what follows a product in f32, between a cast of its result and one of its own. cuBLASLt sums in f32 and
+    applies an epilogue before it rounds: a bias, which has the type of the result, a residual, relu, gelu_tanh, or the gradient of the last. As far
+    as what follows a product of bf16 or f16 is such, is stored narrow and is read by nothing else, it is written narrow, for form-fusion-groups to find.
+
+    ```mlir
+    %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xbf16>
+    %1 = autopar.cast %0 : tensor<8x32xbf16> -> tensor<8x32xf32>
+    %2 = autopar.broadcast %b dims [1] : tensor<32xf32> -> tensor<8x32xf32>
+    %3 = autopar.binary add %1, %2 : tensor<8x32xf32>
+    %4 = autopar.cast %3 : tensor<8x32xf32> -> tensor<8x32xbf16>
+    ```
+    becomes
+    ```mlir
+    %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xbf16>
+    %1 = autopar.cast %b : tensor<32xf32> -> tensor<32xbf16>
+    %2 = autopar.broadcast %1 dims [1] : tensor<32xbf16> -> tensor<8x32xbf16>
+    %3 = autopar.binary add %0, %2 : tensor<8x32xbf16>
+    ```
+  }];
+  let options = [
+    Option<"activations", "activations", "std::string", "\"auto\"",
+           "auto: gradients of activations too; kernels: those never">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def JoinProductsPass : Pass<"autopar-join-products", "mlir::func::FuncOp"> {
+  let summary = "multiply a value by several weights at once";
+  let description = [{
+    Products of one value with weights that are known at load (query, key and value of an attention, gate and value of an MLP) become one
+    with the weights side by side, and their biases; what one of them yielded is a part of its columns. The weights are put together where they are
+    read: each is still a parameter of its own, under its own name. Weights that a step changes, or that somebody else reads, are left alone, and so are
+    products whose result leaves the function or is read by a collective, which would have to be copied out, or has a residual or an activation that the library adds to the product.
+
+    ```mlir
+    %q = autopar.dot_general %x, %u contract [1] x [0] : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    %k = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+    ```
+    becomes
+    ```mlir
+    %w = autopar.concat %u, %v dim 1 : (tensor<64x64xf32>, tensor<64x32xf32>) -> tensor<64x96xf32>
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x96xf32>) -> tensor<8x96xf32>
+    %q = autopar.slice %y starts [0, 0] steps [1, 1] : tensor<8x96xf32> -> tensor<8x64xf32>
+    %k = autopar.slice %y starts [0, 64] steps [1, 1] : tensor<8x96xf32> -> tensor<8x32xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients", "mlir::func::FuncOp"> {
+  let summary = "write gradients of convolutions as convolutions and products";
+  let description = [{
+    The gradient of the input is a convolution of the spread gradient by the filter turned around; that of the filter is
+    a product for every position in it, or a convolution of the input by the gradient where they are many. With `mode`
+    auto only what `target` has no library call for.
+
+    ```mlir
+    %dx = autopar.convolution_input_grad %g, %w {strides = array<i64: 2, 2>, ...}
+    ```
+    becomes
+    ```mlir
+    %t = autopar.transpose %grouped permutation [0, 2, 1, 3, 4] ...
+    %r = autopar.slice %joined starts [0, 0, 2, 2] steps [1, 1, -1, -1] ...
+    %dx = autopar.convolution %g, %r {inputDilation = array<i64: 2, 2>, ...}
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"kernels\"", "auto or kernels">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+  ];
+}
+
+def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp"> {
+  let summary = "write gradients that are one operation as what they stand for";
+  let description = [{
+    Until here the gradient of a softmax, a normalization or a gelu is one operation, which is sharded and priced as the kernel
+    that it will be. On GPUs the gradient of a gelu stays one behind a matrix product that the library multiplies by it.
+
+    ```mlir
+    %d = autopar.softmax_grad %y, %g dim 1 : tensor<4x4xf32>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.binary mul %g, %y : tensor<4x4xf32>
+    %s = autopar.reduce sum %p dims [1] : tensor<4x4xf32> -> tensor<4xf32>
+    %r = autopar.broadcast %s dims [0] : tensor<4xf32> -> tensor<4x4xf32>
+    %c = autopar.binary sub %g, %r : tensor<4x4xf32>
+    %d = autopar.binary mul %y, %c : tensor<4x4xf32>
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "Target", "Target::Cpu", "cpu or cuda">,
+    Option<"activations", "activations", "std::string", "\"auto\"",
+           "auto: a product takes the gradient behind it where the library can; kernels: never">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ExpandUpdatesPass : Pass<"autopar-expand-updates", "mlir::ModuleOp"> {
+  let summary = "write updates of parameters as the operations of their formulas";
+  let description = [{
+    Until here an update is one operation, so that no pass walks its arithmetic once per parameter. Formulas are erased. An update
+    that nothing could fuse with becomes an `autopar.group` at once.
+
+    ```mlir
+    %next = autopar.update @sgd %w, %g, %rate : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+    ```
+    becomes
+    ```mlir
+    %r = autopar.broadcast %rate dims [] : tensor<f32> -> tensor<4x4xf32>
+    %s = autopar.binary mul %r, %g : tensor<4x4xf32>
+    %next = autopar.binary sub %w, %s : tensor<4x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def UnflattenRowsPass : Pass<"autopar-unflatten-rows", "mlir::ModuleOp"> {
+  let summary = "keep dimensions apart that exporters merge around a product";
+  let description = [{
+    Where a reshape merges dimensions (batch and sequence into rows), a matrix product and elementwise
+    operations follow and another reshape separates them again, they are not merged at all, so that each can be
+    sharded by itself.
+
+    ```mlir
+    %r = autopar.reshape %x : tensor<2x4x16xf32> -> tensor<8x16xf32>
+    %h = autopar.dot_general %r, %w contract [1] x [0] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+    %y = autopar.reshape %h : tensor<8x32xf32> -> tensor<2x4x32xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [2] x [0] : (tensor<2x4x16xf32>, tensor<16x32xf32>) -> tensor<2x4x32xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def SplitFusedProjectionsPass : Pass<"autopar-split-fused-projections", "mlir::ModuleOp"> {
+  let summary = "give the equal parts of one product a dimension of their own";
+  let description = [{
+    Where the result of a matrix product with a parameter (perhaps with bias) is cut into equal parts, such as
+    query, key and value, no contiguous sharding of that dimension fits the parts. The parameter is
+    read as `[k, 3, n]` instead of `[k, 3 * n]`, which is the same bytes (argument and `autopar.origin`
+    change their type), and a part becomes one position of the new dimension, so that `n` can be sharded. Parts of unequal
+    extent, and products with other users, are left alone.
+
+    ```mlir
+    %h = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
+    %k = autopar.slice %h starts [0, 64] steps [1, 1] : tensor<8x192xf32> -> tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %h = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x3x64xf32>) -> tensor<8x3x64xf32>
+    %p = autopar.slice %h starts [0, 1, 0] steps [1, 1, 1] : tensor<8x3x64xf32> -> tensor<8x1x64xf32>
+    %k = autopar.reshape %p : tensor<8x1x64xf32> -> tensor<8x64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def FoldParametersPass : Pass<"autopar-fold-parameters", "mlir::ModuleOp"> {
+  let summary = "do to parameters by reading them what the program does to them first";
+  let description = [{
+    A reshape that is the only use of a parameter becomes the shape of the argument and of its
+    `autopar.origin` (the same bytes). A transposition of a weight, and a broadcast along batch dimensions, become part of the
+    matrix product that uses them. What depends on constants only is evaluated.
+
+    ```mlir
+    %t = autopar.transpose %w permutation [1, 0] : tensor<100x16xf32> -> tensor<16x100xf32>
+    %y = autopar.dot_general %x, %t contract [1] x [0] : (tensor<8x16xf32>, tensor<16x100xf32>) -> tensor<8x100xf32>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<8x16xf32>, tensor<100x16xf32>) -> tensor<8x100xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def FoldScalesPass : Pass<"autopar-fold-scales", "mlir::func::FuncOp"> {
+  let summary = "scale weights instead of results";
+  let description = [{
+    A product or convolution by a weight that is a parameter (or computed from parameters), multiplied
+    by numbers per column or channel that are known too, becomes one by a scaled weight: batch
+    normalization at inference disappears into the filter, which is computed once when the program is
+    loaded.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %f = autopar.broadcast %s dims [1] : tensor<4xf32> -> tensor<8x4xf32>
+    %z = autopar.binary mul %y, %f : tensor<8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::FuncOp"> {
+  let summary = "write accumulation over micro-batches as additions";
+  let description = [{
+    `autopar.accumulate` becomes an addition to `autopar.carried`, handed on by `autopar.carry`; short floats
+    are summed in f32.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::FuncOp"> {
+  let summary = "compute products of f16 in f32";
+  let description = [{
+    The library of the CPU has no matrix products and convolutions of f16. Their operands are widened, each once, and the
+    result is rounded.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
+    ```
+    becomes
+    ```mlir
+    %a = autopar.cast %x : tensor<2x4xf16> -> tensor<2x4xf32>
+    %b = autopar.cast %w : tensor<4x4xf16> -> tensor<4x4xf32>
+    %p = autopar.dot_general %a, %b contract [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %y = autopar.cast %p : tensor<2x4xf32> -> tensor<2x4xf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def AlignProductsPass : Pass<"autopar-align-products", "mlir::func::FuncOp"> {
+  let summary = "pad matrices of f16 and bf16 whose rows are no multiple of 16 bytes";
+  let description = [{
+    For GPUs, whose tensor cores want aligned rows. A dimension along which a matrix of a product has rows of an odd size is
+    padded with zeros in all matrices that have it, where they are used often enough to pay for the copy. Products that
+    read the same matrix share the padded one.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<2048x768xbf16>, tensor<50257x768xbf16>) -> tensor<2048x50257xbf16>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.pad %w, %zero low [0, 0] : (tensor<50257x768xbf16>, tensor<bf16>) -> tensor<50264x768xbf16>
+    %q = autopar.dot_general %x, %p contract [1] x [1] : (tensor<2048x768xbf16>, tensor<50264x768xbf16>) -> tensor<2048x50264xbf16>
+    %y = autopar.slice %q starts [0, 0] steps [1, 1] : tensor<2048x50264xbf16> -> tensor<2048x50257xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ComputePaddedPass : Pass<"autopar-compute-padded", "mlir::func::FuncOp"> {
+  let summary = "compute element by element in padding what is going to be padded";
+  let description = [{
+    Behind autopar-align-products: a value that is computed from a part of a padded value, and then padded, is computed of
+    the padded value as a whole. Reductions on the way see their identity in the padding. So the kernel of a loss reads and
+    writes aligned rows, and nothing is copied. Regions of which somebody reads an unpadded value stay.
+
+    ```mlir
+    %x = autopar.slice %logits starts [0, 0] steps [1, 1] : tensor<2048x50264xbf16> -> tensor<2048x50257xbf16>
+    %g = autopar.unary exp %x : tensor<2048x50257xbf16>
+    %p = autopar.pad %g, %zero low [0, 0] : (tensor<2048x50257xbf16>, tensor<bf16>) -> tensor<2048x50264xbf16>
+    ```
+    becomes
+    ```mlir
+    %g = autopar.unary exp %logits : tensor<2048x50264xbf16>
+    %p = autopar.select %inside, %g, %zeros : (tensor<2048x50264xi1>, tensor<2048x50264xbf16>, tensor<2048x50264xbf16>) -> tensor<2048x50264xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp"> {
+  let summary = "divide reductions of many elements into few results";
+  let description = [{
+    For GPUs: a kernel gives a row at most one block of threads. A reduction whose rows are too few to fill the GPU and too
+    long for one block becomes one of parts, as many as a divisor of the extent allows, and one of their results. Parts of
+    f16 and bf16 are kept in f32.
+
+    ```mlir
+    %y = autopar.reduce sum %x dims [0] : tensor<4096x64xf32> -> tensor<64xf32>
+    ```
+    becomes
+    ```mlir
+    %d = autopar.reshape %x : tensor<4096x64xf32> -> tensor<16x256x64xf32>
+    %p = autopar.reduce sum %d dims [1] : tensor<16x256x64xf32> -> tensor<16x64xf32>
+    %y = autopar.reduce sum %p dims [0] : tensor<16x64xf32> -> tensor<64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"> {
+  let summary = "round parameters to bf16 where products read them";
+  let description = [{
+    A group that only rounds a donated f32 argument to bf16, for the right sides of products, moves into the groups of these
+    products: the library call reads f32 and rounds. Parameters that stay the same are left: they are rounded once, at load.
+
+    ```mlir
+    %r = autopar.group %w : (tensor<64x64xf32>) -> tensor<64x64xbf16> { ^bb0(%v: tensor<64x64xf32>): cast, yield }
+    %y = autopar.group %x, %r : (tensor<4x64xbf16>, tensor<64x64xbf16>) -> tensor<4x64xbf16> { dot_general, yield }
+    ```
+    becomes
+    ```mlir
+    %y = autopar.group %x, %w : (tensor<4x64xbf16>, tensor<64x64xf32>) -> tensor<4x64xbf16> { cast, dot_general, yield }
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+#endif // AUTOPAR_TRANSFORMS_REWRITEPASSES_TD
