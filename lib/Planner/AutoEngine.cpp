@@ -19,13 +19,12 @@ class AutoEngine final : public SearchEngine {
 public:
   std::string_view name() const override { return "auto"; }
 
-  Result<std::vector<Solution>> search(const CostGraph &graph,
-                                       const SearchOptions &options) const override {
+  Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const override {
     Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
     if (!easier)
       return easier.status();
     if (*easier)
-      return std::vector<Solution>{**easier};
+      return std::move(**easier);
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();
@@ -44,7 +43,7 @@ public:
                      guarded ? ExactLimits{options.timeGuardSeconds * 0.65, kPatientNodes}
                              : kQuickLimits,
                      options, solution);
-    return std::vector<Solution>{std::move(solution)};
+    return solution;
   }
 };
 

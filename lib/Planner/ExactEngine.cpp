@@ -249,8 +249,7 @@ class ExactEngine final : public SearchEngine {
 public:
   std::string_view name() const override { return "exact"; }
 
-  Result<std::vector<Solution>> search(const CostGraph &graph,
-                                       const SearchOptions &options) const override {
+  Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const override {
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();
@@ -268,7 +267,7 @@ public:
     solution.engine = "exact";
     double seconds = options.timeGuardSeconds > 0 ? options.timeGuardSeconds * 0.6 : 1e6;
     improveExactly(graph, *reduction, {seconds, kMostNodes}, options, solution);
-    return std::vector<Solution>{std::move(solution)};
+    return solution;
   }
 
 private:

@@ -199,12 +199,12 @@ Status Folder::findOptions(size_t block) {
   inner.workUnits = 20;
   size_t nodes = folded.copies.front().size();
   auto solve = [&](double price, const std::set<int64_t> &times) -> Status {
-    Result<std::vector<Solution>> found = engine.search(tiedBlock(block, price, times), inner);
+    Result<Solution> found = engine.search(tiedBlock(block, price, times), inner);
     if (!found)
       return found.status();
-    std::vector<int32_t> choice(found->front().choice.begin(),
-                                found->front().choice.begin() + static_cast<long>(nodes));
-    result.workUnits += found->front().workUnits;
+    std::vector<int32_t> choice(found->choice.begin(),
+                                found->choice.begin() + static_cast<long>(nodes));
+    result.workUnits += found->workUnits;
     if (seen.insert(choice).second)
       folded.options.push_back(evaluateOption(block, std::move(choice)));
     return Status::ok();
@@ -392,11 +392,11 @@ Status Folder::addBound() {
         found->second = part.addMatrix(graph.matrices[static_cast<size_t>(edge.matrix)]);
       part.addEdge(a->second, b->second, found->second);
     }
-    Result<std::vector<Solution>> found = engine.search(part, inner);
+    Result<Solution> found = engine.search(part, inner);
     if (!found)
       return 0;
-    result.workUnits += found->front().workUnits;
-    return found->front().lowerBoundUs;
+    result.workUnits += found->workUnits;
+    return found->lowerBoundUs;
   };
   for (size_t b = 0; b < finder.blocks.size(); ++b) {
     // Runs of copies that follow each other; segments lie within runs.

@@ -10,20 +10,16 @@ class OwnEngine final : public SearchEngine {
 public:
   std::string_view name() const override { return "own"; }
 
-  Result<std::vector<Solution>> search(const CostGraph &graph,
-                                       const SearchOptions &options) const override {
+  Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const override {
     Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
     if (!easier)
       return easier.status();
     if (*easier)
-      return std::vector<Solution>{**easier};
+      return std::move(**easier);
     Result<Reduction> reduction = Reduction::of(graph);
     if (!reduction)
       return reduction.status();
-    Result<Solution> solution = searchReduced(graph, *reduction, options);
-    if (!solution)
-      return solution.status();
-    return std::vector<Solution>{solution.take()};
+    return searchReduced(graph, *reduction, options);
   }
 };
 

@@ -44,10 +44,10 @@ Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &graph, int64_t
   inner.foldBlocks = false;
   inner.onProgress = nullptr; // its choices are of another graph
   inner.start.clear();
-  Result<std::vector<Solution>> found = engine->search(small.graph, inner);
+  Result<Solution> found = engine->search(small.graph, inner);
   if (!found)
     return found.status();
-  Solution solution = found->front();
+  Solution solution = found.take();
   solution.choice = small.expand(solution.choice);
   Evaluation evaluation = evaluate(graph, solution.choice);
   if (!evaluation.legal || !evaluation.fits)
@@ -73,10 +73,10 @@ std::optional<Solution> searchWithoutLimit(const SearchEngine &engine, const Cos
   SearchOptions inner = options;
   inner.foldBlocks = false;
   inner.onProgress = nullptr; // what it finds need not fit
-  Result<std::vector<Solution>> found = engine.search(unlimited, inner);
-  if (!found || found->front().peakBytes > graph.memoryLimitBytes)
+  Result<Solution> found = engine.search(unlimited, inner);
+  if (!found || found->peakBytes > graph.memoryLimitBytes)
     return std::nullopt;
-  return found->front();
+  return found.take();
 }
 
 /// Under a limit copies gain from choices of their own: few per block are known to the small graph.

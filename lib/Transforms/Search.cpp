@@ -336,11 +336,10 @@ private:
       options.workUnits = std::min(workUnits, kUnitsFromStart);
     }
     options.leastBytes = leastMemory ? &leastBytes : nullptr;
-    ::autopar::Result<std::vector<::autopar::Solution>> solutions =
-        (*method)->search(problem.graph(), options);
-    if (!solutions)
-      return solutions.status();
-    found.solution = std::move(solutions->front());
+    ::autopar::Result<::autopar::Solution> solution = (*method)->search(problem.graph(), options);
+    if (!solution)
+      return solution.status();
+    found.solution = solution.take();
     if (again) { // what it is when nothing is
       found.problem = makeProblem(outline, meshes, machine, nullptr);
       found.solution.peakBytes =

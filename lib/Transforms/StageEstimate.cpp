@@ -176,12 +176,12 @@ Result<Estimator::Found> Estimator::search(const Group &group, ShardingProblem &
   search.seed = options.seed;
   search.workUnits = kWorkUnits;
   search.rough = true;
-  Result<std::vector<::autopar::Solution>> solutions = engine->search(problem.graph(), search);
-  if (!solutions)
-    return solutions.status();
+  Result<::autopar::Solution> solution = engine->search(problem.graph(), search);
+  if (!solution)
+    return solution.status();
   Found found;
-  found.choice = std::move(solutions->front().choice);
-  found.peakBytes = solutions->front().peakBytes;
+  found.choice = std::move(solution->choice);
+  found.peakBytes = solution->peakBytes;
   std::tie(found.onceUs, found.eachUs) = problem.onceAndEachUs(found.choice);
   found.stepUs = stepUs(group, found);
   return found;

@@ -158,13 +158,13 @@ int solve(const Arguments &arguments) {
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   if (arguments.timeLimit > 0)
     options.timeGuardSeconds = std::max(0.05, 0.985 * deadline(arguments.timeLimit) - elapsed());
-  Result<std::vector<Solution>> found = Status::internal("no search");
+  Result<Solution> found = Status::internal("no search");
   {
     Watch watch(arguments, *graph);
     options.onProgress = [&](const SearchProgress &progress) { watch(progress); };
     found = (*engine)->search(*graph, options);
   }
-  return found ? deliver(arguments, *graph, found->front()) : fail(found.status());
+  return found ? deliver(arguments, *graph, *found) : fail(found.status());
 }
 
 } // namespace

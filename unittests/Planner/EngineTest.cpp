@@ -33,7 +33,7 @@ protected:
       std::optional<double> best = cheapestByTrying(graph);
       SearchOptions options;
       options.workUnits = 2;
-      Result<std::vector<Solution>> found = engine().search(graph, options);
+      Result<Solution> found = engine().search(graph, options);
       score.feasible += best.has_value();
       if (!found) {
         EXPECT_EQ(found.status().code(), StatusCode::BadInput);
@@ -41,7 +41,7 @@ protected:
         continue;
       }
       EXPECT_TRUE(best.has_value());
-      const Solution &solution = found->front();
+      const Solution &solution = *found;
       Evaluation evaluation = evaluate(graph, solution.choice);
       EXPECT_TRUE(evaluation.legal && evaluation.fits) << "seed " << firstSeed + i;
       EXPECT_DOUBLE_EQ(evaluation.timeUs, solution.timeUs);
@@ -89,11 +89,11 @@ TEST_P(EngineTest, ObeysFixedAndForbidden) {
     graph.fixed.push_back({0, 0});
     graph.forbidden.push_back({1, 0});
     std::optional<double> best = cheapestByTrying(graph);
-    Result<std::vector<Solution>> found = engine().search(graph, {});
+    Result<Solution> found = engine().search(graph, {});
     ASSERT_EQ(found.isOk(), best.has_value()) << seed;
     if (found) {
-      EXPECT_EQ(found->front().choice[0], 0);
-      EXPECT_NE(found->front().choice[1], 0);
+      EXPECT_EQ(found->choice[0], 0);
+      EXPECT_NE(found->choice[1], 0);
     }
   }
 }
@@ -108,12 +108,12 @@ TEST_P(EngineTest, SameAnswerOnAnyNumberOfThreads) {
   CostGraph graph = randomGraph(shape, 7);
   SearchOptions options;
   options.workUnits = 30;
-  Result<std::vector<Solution>> one = engine().search(graph, options);
+  Result<Solution> one = engine().search(graph, options);
   options.threads = 4;
-  Result<std::vector<Solution>> four = engine().search(graph, options);
+  Result<Solution> four = engine().search(graph, options);
   ASSERT_EQ(one.isOk(), four.isOk());
   if (one) {
-    EXPECT_EQ(one->front().choice, four->front().choice);
+    EXPECT_EQ(one->choice, four->choice);
   }
 }
 
@@ -121,7 +121,7 @@ TEST_P(EngineTest, NamesTheLeastMemory) {
   CostGraph graph;
   graph.addNode({"x", {{1, 100, 0}, {2, 80, 0}}, {{0, 1}}});
   graph.memoryLimitBytes = 50;
-  Result<std::vector<Solution>> found = engine().search(graph, {});
+  Result<Solution> found = engine().search(graph, {});
   ASSERT_FALSE(found.isOk());
   EXPECT_EQ(found.status().code(), StatusCode::BadInput);
   EXPECT_NE(found.status().message().find("80"), std::string::npos) << found.status().message();
@@ -142,7 +142,7 @@ TEST_P(EngineTest, NamesTheLeastMemoryOfLegalChoices) {
     before = user;
   }
   graph.memoryLimitBytes = 200;
-  Result<std::vector<Solution>> found = engine().search(graph, {});
+  Result<Solution> found = engine().search(graph, {});
   ASSERT_FALSE(found.isOk());
   EXPECT_NE(found.status().message().find(
                 "no choice that fits into 200 bytes was found; the least found is"),
@@ -151,10 +151,10 @@ TEST_P(EngineTest, NamesTheLeastMemoryOfLegalChoices) {
 }
 
 TEST_P(EngineTest, EmptyGraph) {
-  Result<std::vector<Solution>> found = engine().search({}, {});
+  Result<Solution> found = engine().search({}, {});
   ASSERT_TRUE(found.isOk());
-  EXPECT_TRUE(found->front().choice.empty());
-  EXPECT_EQ(found->front().stoppedBy, StopReason::Optimal);
+  EXPECT_TRUE(found->choice.empty());
+  EXPECT_EQ(found->stoppedBy, StopReason::Optimal);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineTest, ::testing::ValuesIn(searchEngineNames()),
@@ -168,13 +168,13 @@ TEST_P(EngineTest, AStartIsNeverMadeWorse) {
     CostGraph graph = randomGraph(shape, seed);
     SearchOptions much, little;
     much.workUnits = 200;
-    Result<std::vector<Solution>> good = engine().search(graph, much);
+    Result<Solution> good = engine().search(graph, much);
     ASSERT_TRUE(good.isOk());
     little.workUnits = 1;
-    little.start = good->front().choice;
-    Result<std::vector<Solution>> again = engine().search(graph, little);
+    little.start = good->choice;
+    Result<Solution> again = engine().search(graph, little);
     ASSERT_TRUE(again.isOk());
-    EXPECT_LE(again->front().timeUs, good->front().timeUs * (1 + 1e-9)) << "seed " << seed;
+    EXPECT_LE(again->timeUs, good->timeUs * (1 + 1e-9)) << "seed " << seed;
   }
 }
 

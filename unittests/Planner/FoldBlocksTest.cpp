@@ -20,10 +20,10 @@ const SearchEngine &own() { return **findSearchEngine("own"); }
 /// Processor time, so that a busy machine does not fail the test.
 double seconds(const CostGraph &graph, Solution &solution) {
   std::clock_t start = std::clock();
-  Result<std::vector<Solution>> found = own().search(graph, {});
+  Result<Solution> found = own().search(graph, {});
   EXPECT_TRUE(found.isOk()) << found.status().message();
   if (found)
-    solution = found->front();
+    solution = *found;
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
@@ -38,10 +38,10 @@ TEST(FoldBlocks, FoldsTheEqualCopiesOnly) {
   // The first layer is joined to the embedding and the last to the head: they differ.
   EXPECT_EQ(small.blocks[0].copies.size(), 10u);
   EXPECT_TRUE(small.graph.verify().isOk()) << small.graph.verify().message();
-  Result<std::vector<Solution>> found = own().search(small.graph, {});
+  Result<Solution> found = own().search(small.graph, {});
   ASSERT_TRUE(found.isOk());
-  Evaluation folds = evaluate(small.graph, found->front().choice);
-  Evaluation whole = evaluate(graph, small.expand(found->front().choice));
+  Evaluation folds = evaluate(small.graph, found->choice);
+  Evaluation whole = evaluate(graph, small.expand(found->choice));
   EXPECT_TRUE(whole.legal) << whole.whyNot;
   EXPECT_NEAR(folds.timeUs, whole.timeUs, 1e-6 * whole.timeUs);
   EXPECT_EQ(folds.peakBytes, whole.peakBytes);
@@ -53,16 +53,16 @@ TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
     CostGraph graph = layerChain({.layers = 12, .memoryShare = limit});
     SearchOptions whole;
     whole.foldBlocks = false;
-    Result<std::vector<Solution>> full = own().search(graph, whole);
+    Result<Solution> full = own().search(graph, whole);
     Result<std::optional<FoldedGraph>> folded =
         foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
     ASSERT_TRUE(full.isOk() && folded.isOk() && folded->has_value());
-    Result<std::vector<Solution>> found = own().search((*folded)->graph, {});
+    Result<Solution> found = own().search((*folded)->graph, {});
     ASSERT_TRUE(found.isOk()) << found.status().message();
-    EXPECT_LE((*folded)->lowerBoundUs, full->front().timeUs * (1 + 1e-9));
-    EXPECT_LE(found->front().timeUs, full->front().timeUs * 1.05) << "limit " << limit;
+    EXPECT_LE((*folded)->lowerBoundUs, full->timeUs * (1 + 1e-9));
+    EXPECT_LE(found->timeUs, full->timeUs * 1.05) << "limit " << limit;
     if (limit > 0) {
-      EXPECT_LE(found->front().peakBytes, graph.memoryLimitBytes);
+      EXPECT_LE(found->peakBytes, graph.memoryLimitBytes);
     }
   }
 }
@@ -74,9 +74,9 @@ TEST(FoldBlocks, AConstraintUnfoldsOneCopy) {
       foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
   ASSERT_TRUE(folded.isOk() && folded->has_value());
   EXPECT_EQ((*folded)->blocks[0].copies.size(), 9u);
-  Result<std::vector<Solution>> found = own().search((*folded)->graph, {});
+  Result<Solution> found = own().search((*folded)->graph, {});
   ASSERT_TRUE(found.isOk());
-  std::vector<int32_t> choice = (*folded)->expand(found->front().choice);
+  std::vector<int32_t> choice = (*folded)->expand(found->choice);
   EXPECT_TRUE(evaluate(graph, choice).legal);
 }
 

@@ -122,8 +122,8 @@ TEST(Refusals, Searches) {
 class Twin final : public SearchEngine {
 public:
   std::string_view name() const override { return "own"; }
-  Result<std::vector<Solution>> search(const CostGraph &, const SearchOptions &) const override {
-    return std::vector<Solution>();
+  Result<Solution> search(const CostGraph &, const SearchOptions &) const override {
+    return Solution();
   }
 };
 

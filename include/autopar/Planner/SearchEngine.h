@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door between questions and methods: a cost graph goes in, ranked solutions with a proven
-// bound come out. Engines are found by name; docs/AddingAnEngine.md shows the smallest one.
+// The door between questions and methods: a cost graph goes in, the best solution found comes out,
+// with a proven bound. Engines are found by name; docs/AddingAnEngine.md shows the smallest one.
 #pragma once
 
 #include <cstdint>
@@ -78,11 +78,11 @@ class SearchEngine {
 public:
   virtual ~SearchEngine() = default;
   virtual std::string_view name() const = 0;
-  /// At least one solution that is legal and within the memory limit, best first; BadInput when the
+  /// The best solution found that is legal and within the memory limit: one, as what does not fit
+  /// once it is lowered is searched again with the margin that was measured. BadInput when the
   /// graph is malformed, when no legal choice exists, or when none was found within the limit (the
   /// message names the least memory found).
-  virtual Result<std::vector<Solution>> search(const CostGraph &graph,
-                                               const SearchOptions &options) const = 0;
+  virtual Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const = 0;
 };
 
 /// "auto", "own", "exact" (where a solver was there at build time), and what was registered.
