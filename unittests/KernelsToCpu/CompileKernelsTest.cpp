@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 using namespace autopar;
@@ -307,6 +308,60 @@ TEST(CompileKernels, EveryLevelCompiles) {
 
 llvm::cl::opt<int> hostOption("kernels-test-option", llvm::cl::init(1));
 
+/// Swaps the inner two of [2, 128, 4] at the front of a buffer of `count` elements.
+std::string transposition(const std::string &count) {
+  return "func.func @swap(%x: memref<" + count + "xf32>, %y: memref<" + count + R"(xf32>,
+    %begin: index, %end: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  %c128 = arith.constant 128 : index
+  %c512 = arith.constant 512 : index
+  scf.for %i = %begin to %end step %c1 {
+    scf.for %j = %c0 to %c2 step %c1 {
+      scf.for %k = %c0 to %c4 step %c1 {
+        scf.for %l = %c0 to %c128 step %c1 {
+          %plane = arith.muli %j, %c512 : index
+          %row = arith.muli %l, %c4 : index
+          %a = arith.addi %plane, %row : index
+          %from = arith.addi %a, %k : index
+          %v = memref.load %x[%from] : memref<)" +
+         count + R"(xf32>
+          %column = arith.muli %k, %c128 : index
+          %b = arith.addi %plane, %column : index
+          %to = arith.addi %b, %l : index
+          memref.store %v, %y[%to] : memref<)" +
+         count + R"(xf32>
+        }
+      }
+    }
+  }
+  return
+})";
+}
+
+// What a tiny model launches is not written out into thousands of instructions.
+TEST(CompileKernels, KernelsOfSmallBuffersKeepTheirLoops) {
+  auto sizeOf = [](const std::string &text) {
+    std::string error;
+    size_t bytes = compileText(text, {"x86-64-v4", 0}, error).size();
+    EXPECT_GT(bytes, 0u) << error;
+    return bytes;
+  };
+  size_t small = sizeOf(transposition("1024")), large = sizeOf(transposition("65536"));
+  EXPECT_LT(small, 3000u);
+  EXPECT_GT(large, 2 * small);
+}
+
+TEST(CompileKernels, NeedsNoFolderForTemporaryFiles) {
+  const char *before = std::getenv("TMPDIR");
+  std::string kept = before ? before : "", error;
+  setenv("TMPDIR", "/no/such/folder", 1);
+  EXPECT_FALSE(compileText(axpy, {}, error).empty()) << error;
+  before ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
+}
+
 TEST(CompileKernels, LinkingKeepsTheCommandLineOptionsOfTheProcess) {
   const char *arguments[] = {"test", "--kernels-test-option=7"};
   llvm::cl::ParseCommandLineOptions(2, arguments);
@@ -360,6 +415,8 @@ TEST(CompileKernels, RefusesWhatItCannotCompile) {
               "kernel 'k': needs the function 'f'");
   expectError("func.func @k(%b: index, %e: index) { \"other.op\"() : () -> () return }",
               "other.op");
+  expectError("func.func @k(%b: index, %e: index) { \"other.op\"() {s = @f} : () -> () return }",
+              "refers to unknown symbol @f");
   expectError("", "expected at least one public function to compile as a kernel");
   expectError("func.func @k(%b: index, %e: index) -> index { return %b : index }",
               "expected a kernel without results, got 1");

@@ -80,6 +80,8 @@ void optimize(Module &module, TargetMachine &machine) {
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving =
       tuning.LoopUnrolling = true;
   PassBuilder builder(&machine, tuning);
+  builder.registerLoopOptimizerEndEPCallback(
+      [](LoopPassManager &passes, OptimizationLevel) { passes.addPass(KeepLoopsPass()); });
   builder.registerVectorizerStartEPCallback(
       [](FunctionPassManager &passes, OptimizationLevel) { passes.addPass(MaskMaximaPass()); });
   builder.registerOptimizerLastEPCallback(

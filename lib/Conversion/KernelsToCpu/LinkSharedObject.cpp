@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects to one shared object with lld, in this process: objects go in as memory files, the result
-// comes back through a temporary file, because lld renames its output into place.
+// Objects to one shared object with lld, in this process and without a folder for temporary files:
+// objects go in as memory files, the result comes back through a pipe. (To what is a file, lld
+// writes beside it and renames.)
 #include "Stages.h"
 
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
 #include <mutex>
+#include <thread>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -46,6 +48,39 @@ public:
 
 private:
   int descriptor;
+};
+
+/// What is written to `path()`, until finish().
+class PipedFile {
+public:
+  PipedFile() {
+    if (pipe2(ends, O_CLOEXEC) == 0)
+      reader = std::thread([this] { readAll(); });
+  }
+  ~PipedFile() { finish(); }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(ends[1]); }
+  std::vector<char> finish() {
+    if (reader.joinable()) {
+      close(ends[1]);
+      reader.join();
+      close(ends[0]);
+    }
+    return std::move(bytes);
+  }
+
+private:
+  void readAll() {
+    char part[1 << 16];
+    for (ssize_t count; (count = read(ends[0], part, sizeof(part))) != 0;)
+      if (count > 0)
+        bytes.insert(bytes.end(), part, part + count);
+      else if (errno != EINTR)
+        return;
+  }
+
+  int ends[2] = {-1, -1};
+  std::vector<char> bytes;
+  std::thread reader;
 };
 
 /// lld resets every command-line option of the process to its default. Those that were given on the
@@ -125,16 +160,10 @@ Expected<std::vector<char>> linkSharedObject(ArrayRef<Unit> units) {
     paths.push_back(file.path());
     files.push_back(std::move(file));
   }
-  SmallString<128> output;
-  if (std::error_code code = sys::fs::createTemporaryFile("kernels", "so", output))
-    return createStringError(code, "cannot create a temporary file for the linked kernels");
-  FileRemover remover(output);
-  if (Error error = runLinker(paths, output))
+  PipedFile linked;
+  if (Error error = runLinker(paths, linked.path()))
     return std::move(error);
-  auto buffer = MemoryBuffer::getFile(output);
-  if (!buffer)
-    return createStringError(buffer.getError(), "cannot read the linked kernels back");
-  return std::vector<char>((*buffer)->getBufferStart(), (*buffer)->getBufferEnd());
+  return linked.finish();
 }
 
 } // namespace autopar::cpu

@@ -95,8 +95,9 @@ FailureOr<std::vector<Unit>> splitKernels(ModuleOp kernels) {
     Unit unit;
     unit.name = kernel.getSymName().str();
     llvm::raw_string_ostream stream(unit.text);
+    // Numbered by themselves: the module around would be gone through for each.
     for (Operation *op : *needed) {
-      op->print(stream, OpPrintingFlags().assumeVerified());
+      op->print(stream, OpPrintingFlags().assumeVerified().useLocalScope());
       stream << '\n';
     }
     units.push_back(std::move(unit));

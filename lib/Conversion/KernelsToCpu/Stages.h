@@ -7,6 +7,7 @@
 #include "autopar/Conversion/KernelUnits.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "llvm/IR/PassManager.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
 
 #include <memory>
 #include <string>
@@ -49,6 +50,14 @@ constexpr uint64_t beyondCaches = 32 << 20;
 /// crowd into few sets of a cache and leave it early: from this size of the result.
 constexpr const char *stridedResults = "autopar-strided-results";
 constexpr uint64_t beyondCachesStrided = 4 << 20;
+
+// KeepLoops.cpp
+/// Before loops are unrolled: kernels of small buffers keep their loops.
+struct KeepLoopsPass : llvm::PassInfoMixin<KeepLoopsPass> {
+  llvm::PreservedAnalyses run(llvm::Loop &loop, llvm::LoopAnalysisManager &analyses,
+                              llvm::LoopStandardAnalysisResults &standard,
+                              llvm::LPMUpdater &updater);
+};
 
 // MaskMaxima.cpp
 /// Before loops are vectorized: maxima and minima of masked elements become ones that can be.

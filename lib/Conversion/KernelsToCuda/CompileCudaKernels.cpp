@@ -36,7 +36,8 @@ FailureOr<std::vector<Unit>> split(ModuleOp kernels) {
     Unit unit;
     unit.name = kernel.getSymName().str();
     llvm::raw_string_ostream stream(unit.text);
-    kernel->print(stream, OpPrintingFlags().assumeVerified());
+    // Numbered by itself: the module around would be gone through for each.
+    kernel->print(stream, OpPrintingFlags().assumeVerified().useLocalScope());
     units.push_back(std::move(unit));
   }
   return units;
