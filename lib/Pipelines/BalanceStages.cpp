@@ -170,6 +170,7 @@ FailureOr<CutPlan> mlir::autopar::cutAndSearch(ModuleOp module, const AutoShardO
                       std::vector<Diagnostic> &errors) {
     cut.found.start = from ? from : start.start;
     cut.found.again = start.again;
+    cut.found.enoughUs = from ? from->believed.stepUs : start.enoughUs;
     recutter.search(cut, errors);
     return Searched(cut.found);
   };
@@ -230,6 +231,8 @@ LogicalResult mlir::autopar::refineByKernels(ModuleOp module, const AutoShardOpt
   Recutter recutter(module, options, lower);
   recutter.know(plan);
   std::vector<Diagnostic> errors;
+  // By the search's count, of all cuts: what is slower may be so for lack of memory.
+  double fastestUs = plan.found.plan->believed.stepUs;
   double part = 1;
   for (int round = 0; round < kRounds; ++round) {
     if (meshUs->size() != plan.workUs.size() || meshUs->size() < 2 ||
@@ -243,7 +246,9 @@ LogicalResult mlir::autopar::refineByKernels(ModuleOp module, const AutoShardOpt
       break;
     (*next)->found.start = plan.found.plan;
     (*next)->found.again = plan.found.again;
+    (*next)->found.enoughUs = fastestUs;
     if (recutter.search(**next, errors)) {
+      fastestUs = std::min(fastestUs, (*next)->found.plan->believed.stepUs);
       FailureOr<std::vector<double>> nextUs = timeKernels(**next, options, lower);
       if (failed(nextUs))
         return failure();

@@ -12,6 +12,8 @@ using namespace mlir::autopar;
 
 /// Of a step: what plans that take turns have to save.
 static constexpr double kTurnsSave = 0.005;
+/// In times of what an estimate promised: beyond this, other ways to compute again are searched.
+static constexpr double kFar = 1.1;
 /// Operations from which a model is deep.
 static constexpr size_t kDeep = 10000;
 
@@ -121,6 +123,7 @@ std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, do
   if (followsEstimate(pipeline)) {
     start.start = estimates.at(pipeline.place).plan;
     start.again = estimates.at(pipeline.place).again;
+    start.enoughUs = kFar * start.start->believed.stepUs;
   }
   int64_t leastBytes = 0;
   FailureOr<CutPlan> cut = cutAndSearch(*uncut(pipeline, terms), own, lower, std::move(start),

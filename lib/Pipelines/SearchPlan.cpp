@@ -17,8 +17,6 @@ namespace {
 
 /// A plan whose search counts less than this share of the limit is not held up by it.
 constexpr double kUnbound = 0.85;
-/// In times of what the start promised: beyond this, other ways to compute again are searched.
-constexpr double kFar = 1.1;
 /// Limits, in that of the device, under which shardings are searched for which every layer is
 /// computed again.
 constexpr double kRelaxed[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
@@ -48,15 +46,14 @@ public:
     if (options.recompute == "full")
       return recomputeLayers(own);
     if (handoff.again && *handoff.again != ComputesAgain::Nothing)
-      return chooseAmong(std::nullopt, *handoff.again, own, why);
-    ArrayRef<ComputesAgain> others = kRecomputed;
+      return chooseAmong(std::nullopt, own, why);
     if (!searched(own, ComputesAgain::Nothing, why))
-      return chooseAmong(std::nullopt, others, own, why);
+      return chooseAmong(std::nullopt, own, why);
     if (judge.surelyFits(handoff.plan->believed.peakBytes)) {
       handoff.again = ComputesAgain::Nothing;
       return success();
     }
-    return chooseAmong(taken(ComputesAgain::Nothing), others, own, why);
+    return chooseAmong(taken(ComputesAgain::Nothing), own, why);
   }
 
 private:
@@ -142,17 +139,26 @@ private:
     return false;
   }
 
-  /// One of many that are tried is not looked at from all sides, unless it is much slower than it
-  /// was thought to be.
+  /// One of many that are tried is not looked at from all sides, unless it is slower than it was
+  /// thought to be.
   bool isEnough(const JudgedPlan &best) const {
-    return handoff.again &&
-           (!handoff.start || best.plan.believed.stepUs <= kFar * handoff.start->believed.stepUs);
+    return handoff.again && best.plan.believed.stepUs <= handoff.enoughUs;
+  }
+
+  /// The way of the start first.
+  SmallVector<ComputesAgain> recomputed() const {
+    SmallVector<ComputesAgain> ways = llvm::to_vector(kRecomputed);
+    if (handoff.again)
+      llvm::stable_sort(ways, [&](ComputesAgain a, ComputesAgain b) {
+        return (a == *handoff.again) > (b == *handoff.again);
+      });
+    return ways;
   }
 
   /// The fastest whole of the plan that fits without recomputation, if there is one, and those
   /// whose shardings are searched with it.
-  LogicalResult chooseAmong(std::optional<JudgedPlan> tight, ArrayRef<ComputesAgain> recomputed,
-                            const AutoShardOptions &own, std::string &why) {
+  LogicalResult chooseAmong(std::optional<JudgedPlan> tight, const AutoShardOptions &own,
+                            std::string &why) {
     std::optional<JudgedPlan> best, leanest;
     bool isUnbound =
         tight && static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
@@ -173,7 +179,7 @@ private:
       return failure();
     if (best && best->plan.recompute.empty() && isUnbound)
       return deliver(std::move(*best));
-    for (ComputesAgain what : recomputed) {
+    for (ComputesAgain what : recomputed()) {
       if (best && isEnough(*best))
         break;
       if (searched(own, what, why) && failed(consider(taken(what))))

@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -25,6 +26,9 @@ struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
   /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
   std::optional<ComputesAgain> again;
+  /// In, with `again`: what takes no longer than this is taken without a look at other ways to
+  /// compute again.
+  double enoughUs = std::numeric_limits<double>::infinity();
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
   bool isHeldBack = false;             ///< out: what may be faster was left out for lack of memory
   bool paysForMemory = false;          ///< out: the step would be shorter if memory were free
