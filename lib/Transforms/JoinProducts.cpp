@@ -2,12 +2,12 @@
 // The pass autopar-join-products: products of one value with several weights (query, key and value
 // of an attention; gate and value of an MLP) become one product with the weights side by side. It
 // reads the value once, and has enough columns to occupy a GPU where there are few rows.
-#include "ContractionEpilogue.h"
 #include "MadeFrom.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/LibraryEpilogue.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -67,15 +67,12 @@ void readBias(Part &part) {
   auto add = part.product->hasOneUse() ? dyn_cast<BinaryOp>(*part.product->user_begin()) : nullptr;
   if (!add || add.getKind() != BinaryKind::Add || add.getLhs() == add.getRhs())
     return;
-  Value other = add.getLhs() == part.product.getResult() ? add.getRhs() : add.getLhs();
-  auto repeated = other.getDefiningOp<BroadcastOp>();
-  RankedTensorType type = part.product.getType();
-  if (!repeated || !isAtLoad(repeated.getInput()) || add.getType() != type ||
-      repeated.getInput().getType().getShape() != type.getShape().drop_front(part.resultDim()) ||
-      !llvm::equal(repeated.getDims(), llvm::seq(part.resultDim(), type.getRank())))
+  bool isLeft = add.getLhs() == part.product.getResult();
+  Value bias = biasOf(isLeft ? add.getRhs() : add.getLhs(), part.product);
+  if (!bias || !isAtLoad(bias))
     return;
   part.add = add;
-  part.bias = repeated.getInput();
+  part.bias = bias;
 }
 
 /// Whether a library or a kernel reads the value where it lies, as a part of something larger.

@@ -3,10 +3,10 @@
 // and stores it narrow; a library that sums in f32 does just that with its own epilogue, of which
 // type and rounding are the result's.
 #include "CompositeMatching.h"
-#include "ContractionEpilogue.h"
 
 #include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/LibraryEpilogue.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -64,12 +64,12 @@ private:
     return {};
   }
 
-  /// cuBLASLt has no exact GELU; a scale stays in f32.
+  /// A scale stays in f32.
   bool isNarrowed(const EpilogueStep &step) const {
     auto unary = dyn_cast<UnaryOp>(step.op);
     return step.kind != EpilogueStep::Scale &&
            (takesGradients || step.kind != EpilogueStep::Gradient) &&
-           (!unary || unary.getKind() != UnaryKind::Gelu);
+           (!unary || isEpilogueActivation(unary.getKind(), Target::Cuda));
   }
 
   bool isStoredNarrow(Value value) const {

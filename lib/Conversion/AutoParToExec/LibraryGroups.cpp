@@ -3,6 +3,8 @@
 // scale, residual, activation) goes into the call; what comes before or after becomes kernels.
 #include "LibraryCall.h"
 
+#include "autopar/Transforms/LibraryEpilogue.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -11,34 +13,17 @@ bool mlir::autopar::libraryKnows(Type elementType, Target target) {
          (elementType.isF16() && target == Target::Cuda);
 }
 
-/// The value of a constant that is the same everywhere, looked at through broadcasts and reshapes.
-static std::optional<double> splatValue(Value value) {
-  while (isa_and_nonnull<BroadcastOp, ReshapeOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto constant = value.getDefiningOp<ConstantOp>();
-  if (!constant)
-    return std::nullopt;
-  auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
-  if (!dense || !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
-    return std::nullopt;
-  return dense.getSplatValue<APFloat>().convertToDouble();
-}
-
-/// Whether `value` repeats a vector along dimensions `dims` of the result and only those; yields
-/// the vector.
-static Value repeatedVector(Value value, ArrayRef<int64_t> dims, ArrayRef<int64_t> shape) {
-  auto broadcast = value.getDefiningOp<BroadcastOp>();
-  if (!broadcast)
-    return {};
-  SmallVector<int64_t> covered, wanted;
-  auto input = cast<RankedTensorType>(broadcast.getInput().getType());
-  for (auto [extent, dim] : llvm::zip(input.getShape(), broadcast.getDims()))
-    if (extent != 1)
-      covered.push_back(dim);
-  for (int64_t dim : dims)
-    if (shape[dim] != 1)
-      wanted.push_back(dim);
-  return covered == wanted ? broadcast.getInput() : Value();
+static exec::Epilogue epilogueOf(UnaryKind activation) {
+  switch (activation) {
+  case UnaryKind::Relu:
+    return exec::Epilogue::Relu;
+  case UnaryKind::Gelu:
+    return exec::Epilogue::GeluErf;
+  case UnaryKind::GeluTanh:
+    return exec::Epilogue::GeluTanh;
+  default:
+    llvm_unreachable("no activation of an epilogue");
+  }
 }
 
 namespace {
@@ -78,81 +63,61 @@ public:
   SmallVector<Operation *> copies;
 };
 
-/// Follows the only uses of a product inside its group as long as the library can do what they do.
-class TailMatcher {
+/// Follows the only uses of a contraction inside its group as long as the library can do what they
+/// do.
+class TailMatcher : EpilogueGrammar {
 public:
-  /// cuBLASLt has no exact GELU.
-  TailMatcher(Dissection &dissection, Value product, ArrayRef<int64_t> biasDims, Target target)
-      : dissection(dissection), biasDims(biasDims), current(product),
-        hasExactGelu(target == Target::Cpu) {}
+  TailMatcher(Dissection &dissection, Operation *contraction, Target target)
+      : EpilogueGrammar(contraction), dissection(dissection), target(target),
+        current(contraction->getResult(0)) {}
 
   void match() {
-    while (current.hasOneUse() && tail.epilogue == exec::Epilogue::None &&
-           step(*current.user_begin())) {
+    while (current.hasOneUse() && !hasEnded()) {
+      std::optional<EpilogueStep> step = next(*current.user_begin(), current);
+      if (!step || !take(*step))
+        return;
+      current = step->op->getResult(0);
     }
   }
-
-  LibraryTail tail;
-  Dissection &dissection;
-  ArrayRef<int64_t> biasDims;
-  Value current;
+  const LibraryTail &tail() const { return taken; }
+  /// The value inside the group that the library stores.
+  Value stored() const { return current; }
 
 private:
-  bool hasExactGelu;
-
-  bool step(Operation *user) {
-    auto type = cast<RankedTensorType>(current.getType());
-    if (auto unary = dyn_cast<UnaryOp>(user)) {
-      if (unary.getKind() == UnaryKind::Relu)
-        tail.epilogue = exec::Epilogue::Relu;
-      else if (unary.getKind() == UnaryKind::Gelu && hasExactGelu)
-        tail.epilogue = exec::Epilogue::GeluErf;
-      else if (unary.getKind() == UnaryKind::GeluTanh)
-        tail.epilogue = exec::Epilogue::GeluTanh;
-      else
+  bool take(const EpilogueStep &step) {
+    switch (step.kind) {
+    case EpilogueStep::Bias:
+      taken.bias = dissection.outside(step.other);
+      break;
+    case EpilogueStep::Gradient:
+      taken.epilogue = exec::Epilogue::GeluTanhGrad;
+      [[fallthrough]];
+    case EpilogueStep::Residual:
+      taken.residual = dissection.outside(step.other);
+      break;
+    case EpilogueStep::Scale:
+      taken.scale = step.factor;
+      break;
+    case EpilogueStep::Activation: {
+      UnaryKind kind = cast<UnaryOp>(step.op).getKind();
+      if (!isEpilogueActivation(kind, target))
         return false;
-      current = unary.getResult();
-      return true;
+      taken.epilogue = epilogueOf(kind);
+      break;
     }
-    if (auto gradient = dyn_cast<UnaryGradOp>(user)) {
-      auto at = dyn_cast<BlockArgument>(gradient.getInput());
-      if (!at || !tail.isEmpty())
-        return false;
-      tail.residual = dissection.outside(at);
-      tail.epilogue = exec::Epilogue::GeluTanhGrad;
-      current = gradient.getResult();
-      return true;
     }
-    auto binary = dyn_cast<BinaryOp>(user);
-    if (!binary)
-      return false;
-    bool isLeft = binary.getLhs() == current;
-    Value other = isLeft ? binary.getRhs() : binary.getLhs();
-    if (std::optional<double> factor = splatValue(other)) {
-      if (tail.residual || tail.scale != 1.0 || *factor == 0.0)
-        return false;
-      if (binary.getKind() == BinaryKind::Mul)
-        tail.scale = *factor;
-      else if (binary.getKind() == BinaryKind::Div && isLeft)
-        tail.scale = 1.0 / *factor;
-      else
-        return false;
-    } else if (binary.getKind() != BinaryKind::Add) {
-      return false;
-    } else if (Value vector = repeatedVector(other, biasDims, type.getShape())) {
-      if (tail.bias || tail.residual || tail.scale != 1.0)
-        return false;
-      tail.bias = dissection.outside(vector);
-    } else if (auto argument = dyn_cast<BlockArgument>(other)) {
-      if (tail.residual)
-        return false;
-      tail.residual = dissection.outside(argument);
-    } else {
-      return false;
-    }
-    current = binary.getResult();
     return true;
   }
+
+  /// What the group reads lies in memory.
+  Value residualOf(Value value) const override {
+    return isa<BlockArgument>(value) ? value : Value();
+  }
+
+  Dissection &dissection;
+  Target target;
+  LibraryTail taken;
+  Value current;
 };
 } // namespace
 
@@ -212,14 +177,7 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   Value stored = dissection.outside(library->getResult(0));
   Operation *call = stored.getDefiningOp();
   dissection.copies.pop_back(); // the call itself is lowered with its tail
-  SmallVector<int64_t> biasDims;
-  if (auto dot = dyn_cast<DotGeneralOp>(library)) {
-    int64_t rank = dot.getType().getRank();
-    biasDims = llvm::to_vector(llvm::seq<int64_t>(rank - dot.getRhsFree().size(), rank));
-  } else {
-    biasDims = {1};
-  }
-  TailMatcher matcher(dissection, library->getResult(0), biasDims, program.settings().target);
+  TailMatcher matcher(dissection, library, program.settings().target);
   Type element = cast<RankedTensorType>(stored.getType()).getElementType();
   auto conv = dyn_cast<ConvolutionOp>(call);
   if (libraryKnows(element, program.settings().target) &&
@@ -228,10 +186,10 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
 
   auto yield = cast<YieldOp>(group.getBody().front().getTerminator());
   GroupOp rest;
-  if (yield.getValues().size() == 1 && yield.getValues()[0] == matcher.current)
+  if (yield.getValues().size() == 1 && yield.getValues()[0] == matcher.stored())
     group.getResult(0).replaceAllUsesWith(stored);
   else {
-    rest = formRest(dissection, stored, matcher.current);
+    rest = formRest(dissection, stored, matcher.stored());
     group->replaceAllUsesWith(rest->getResults());
   }
   if (!getOpId(group).empty() && getOpId(call).empty())
@@ -240,7 +198,7 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
   if (failed(dissection.lowerCopies()))
     return failure();
   LogicalResult done =
-      conv ? lowerConvolution(program, conv, matcher.tail, stored)
-           : lowerDotGeneral(program, cast<DotGeneralOp>(call), matcher.tail, stored);
+      conv ? lowerConvolution(program, conv, matcher.tail(), stored)
+           : lowerDotGeneral(program, cast<DotGeneralOp>(call), matcher.tail(), stored);
   return failed(done) || !rest ? done : program.lowerOperation(rest);
 }

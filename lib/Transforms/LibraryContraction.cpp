@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "autopar/Transforms/LibraryContraction.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+static bool isLibraryConvolution(ConvolutionOp op) {
+  size_t spatial = op.getStrides().size();
+  auto isNegative = [](int64_t pad) { return pad < 0; };
+  return spatial >= 1 && spatial <= 3 &&
+         llvm::all_of(op.getInputDilation(), [](int64_t dilation) { return dilation == 1; }) &&
+         llvm::none_of(op.getPadBegin(), isNegative) && llvm::none_of(op.getPadEnd(), isNegative);
+}
+
+bool autopar::isLibraryContraction(Operation *op) {
+  auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  auto isLibraryType = [&](Value value) {
+    Type element = typeOf(value).getElementType();
+    return (element.isF32() || element.isBF16() || element.isF16()) &&
+           typeOf(value).getNumElements() != 0;
+  };
+  if (!isa<DotGeneralOp, ConvolutionOp>(op) || !llvm::all_of(op->getOperands(), isLibraryType) ||
+      !llvm::all_of(op->getResults(), isLibraryType) ||
+      typeOf(op->getOperand(0)).getElementType() != typeOf(op->getOperand(1)).getElementType())
+    return false;
+  auto convolution = dyn_cast<ConvolutionOp>(op);
+  return !convolution || isLibraryConvolution(convolution);
+}
