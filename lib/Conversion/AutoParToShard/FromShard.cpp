@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-from-shard.
+#include "ShardCollectives.h"
+
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -12,25 +14,6 @@ namespace mlir::autopar {
 
 using namespace mlir;
 using namespace mlir::autopar;
-
-static std::optional<ReduceKind> reduceKind(shard::ReductionKind kind) {
-  switch (kind) {
-  case shard::ReductionKind::Sum:
-    return ReduceKind::Sum;
-  case shard::ReductionKind::Product:
-    return ReduceKind::Prod;
-  case shard::ReductionKind::Max:
-    return ReduceKind::Max;
-  case shard::ReductionKind::Min:
-    return ReduceKind::Min;
-  case shard::ReductionKind::BitwiseAnd:
-    return ReduceKind::And;
-  case shard::ReductionKind::BitwiseOr:
-    return ReduceKind::Or;
-  default:
-    return std::nullopt;
-  }
-}
 
 namespace {
 
@@ -64,77 +47,34 @@ private:
     grid.erase();
   }
 
-  FailureOr<ArrayAttr> axesOf(Operation *op, FlatSymbolRefAttr grid,
-                              ArrayRef<shard::GridAxis> numbers) {
-    ArrayAttr names = meshes.lookup(grid.getAttr());
-    if (!names)
-      return op->emitOpError() << "refers to grid " << grid << ", which does not exist";
-    SmallVector<Attribute> axes;
-    for (shard::GridAxis number : numbers) // within the grid: the shard dialect has verified that
-      axes.push_back(names[number]);
-    return ArrayAttr::get(op->getContext(), axes);
-  }
-
-  template <typename Op, typename Build>
-  LogicalResult rewrite(Op op, Build build) {
-    FailureOr<ArrayAttr> axes = axesOf(op, op.getGridAttr(), op.getGridAxes());
-    if (failed(axes))
+  LogicalResult convert(Operation *op) {
+    if (auto slice = dyn_cast<shard::AllSliceOp>(op))
+      return convertSlice(slice);
+    FailureOr<Operation *> same = collectiveInOther(op, meshes);
+    if (failed(same))
       return failure();
-    OpBuilder builder(op);
-    Value result = build(builder, *axes);
-    if (!result)
-      return failure();
-    op.getResult().replaceAllUsesWith(result);
-    op.erase();
+    if (!*same)
+      return op->emitOpError("has no equal in AutoPar");
+    op->replaceAllUsesWith(*same);
+    op->erase();
     return success();
   }
 
-  LogicalResult convert(Operation *op) {
-    Location loc = op->getLoc();
-    auto known = [&](shard::ReductionKind kind) {
-      std::optional<ReduceKind> reduction = reduceKind(kind);
-      if (!reduction)
-        op->emitOpError("has a reduction that AutoPar has no equal for");
-      return reduction;
-    };
-    if (auto reduce = dyn_cast<shard::AllReduceOp>(op))
-      return rewrite(reduce, [&](OpBuilder &builder, ArrayAttr axes) -> Value {
-        std::optional<ReduceKind> kind = known(reduce.getReduction());
-        return kind ? AllReduceOp::create(builder, loc, reduce.getType(), *kind, reduce.getInput(),
-                                          reduce.getGrid(), axes)
-                    : Value();
-      });
-    if (auto gather = dyn_cast<shard::AllGatherOp>(op))
-      return rewrite(gather, [&](OpBuilder &builder, ArrayAttr axes) -> Value {
-        return AllGatherOp::create(builder, loc, gather.getType(), gather.getInput(),
-                                   gather.getGatherAxis().getSExtValue(), gather.getGrid(), axes);
-      });
-    if (auto scatter = dyn_cast<shard::ReduceScatterOp>(op))
-      return rewrite(scatter, [&](OpBuilder &builder, ArrayAttr axes) -> Value {
-        std::optional<ReduceKind> kind = known(scatter.getReduction());
-        return kind ? ReduceScatterOp::create(
-                          builder, loc, scatter.getType(), *kind, scatter.getInput(),
-                          scatter.getScatterAxis().getSExtValue(), scatter.getGrid(), axes)
-                    : Value();
-      });
-    if (auto exchange = dyn_cast<shard::AllToAllOp>(op))
-      return rewrite(exchange, [&](OpBuilder &builder, ArrayAttr axes) -> Value {
-        return AllToAllOp::create(builder, loc, exchange.getType(), exchange.getInput(),
-                                  exchange.getSplitAxis().getSExtValue(),
-                                  exchange.getConcatAxis().getSExtValue(), exchange.getGrid(),
-                                  axes);
-      });
-    if (auto slice = dyn_cast<shard::AllSliceOp>(op))
-      return rewrite(slice, [&](OpBuilder &builder, ArrayAttr axes) -> Value {
-        int64_t dim = slice.getSliceAxis().getSExtValue();
-        return buildOwnShard(builder, loc, slice.getInput(), dim,
-                             cast<RankedTensorType>(slice.getType()).getDimSize(dim),
-                             slice.getGridAttr(), axes);
-      });
-    return op->emitOpError("has no equal in AutoPar");
+  LogicalResult convertSlice(shard::AllSliceOp slice) {
+    FailureOr<Attribute> axes =
+        axesInOther(slice, slice.getGridAttr(), slice.getGridAxesAttr(), meshes);
+    if (failed(axes))
+      return failure();
+    OpBuilder builder(slice);
+    int64_t dim = slice.getSliceAxis().getSExtValue();
+    int64_t extent = cast<RankedTensorType>(slice.getType()).getDimSize(dim);
+    slice.replaceAllUsesWith(buildOwnShard(builder, slice.getLoc(), slice.getInput(), dim, extent,
+                                           slice.getGridAttr(), cast<ArrayAttr>(*axes)));
+    slice.erase();
+    return success();
   }
 
-  DenseMap<StringAttr, ArrayAttr> meshes;
+  AxisNames meshes;
 };
 
 } // namespace

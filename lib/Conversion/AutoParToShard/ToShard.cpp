@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-to-shard.
+#include "ShardCollectives.h"
+
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "mlir/Dialect/Shard/IR/ShardDialect.h"
@@ -13,31 +15,12 @@ namespace mlir::autopar {
 using namespace mlir;
 using namespace mlir::autopar;
 
-static shard::ReductionKind shardReduction(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::Sum:
-    return shard::ReductionKind::Sum;
-  case ReduceKind::Prod:
-    return shard::ReductionKind::Product;
-  case ReduceKind::Max:
-    return shard::ReductionKind::Max;
-  case ReduceKind::Min:
-    return shard::ReductionKind::Min;
-  case ReduceKind::And:
-    return shard::ReductionKind::BitwiseAnd;
-  case ReduceKind::Or:
-    return shard::ReductionKind::BitwiseOr;
-  }
-  llvm_unreachable("all kinds are handled");
-}
-
 namespace {
 
 struct ToShardPass : mlir::autopar::impl::ToShardPassBase<ToShardPass> {
   void runOnOperation() override {
-    SymbolTable symbols(getOperation());
     for (MeshOp mesh : getOperation().getOps<MeshOp>())
-      meshes[mesh.getSymNameAttr()] = mesh;
+      meshes[mesh.getSymNameAttr()] = mesh.getAxes();
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
       if (op->getDialect() && op->getDialect()->getNamespace() == "autopar")
@@ -45,11 +28,12 @@ struct ToShardPass : mlir::autopar::impl::ToShardPassBase<ToShardPass> {
     });
     // Slices of own shards first: their positions die with them.
     for (Operation *op : ops)
-      if (auto slice = dyn_cast<DynamicSliceOp>(op))
-        convertOwnShard(slice);
+      if (auto slice = dyn_cast<DynamicSliceOp>(op); slice && failed(convertOwnShard(slice)))
+        return signalPassFailure();
     for (Operation *op : ops)
-      convert(op);
-    for (auto &[name, mesh] : meshes)
+      if (failed(convert(op)))
+        return signalPassFailure();
+    for (MeshOp mesh : llvm::make_early_inc_range(getOperation().getOps<MeshOp>()))
       convertMesh(mesh);
     for (Operation *op : llvm::reverse(dead))
       if (op->use_empty())
@@ -57,23 +41,18 @@ struct ToShardPass : mlir::autopar::impl::ToShardPassBase<ToShardPass> {
   }
 
 private:
-  /// Axis numbers of named axes.
-  SmallVector<shard::GridAxis> axesOf(FlatSymbolRefAttr mesh, ArrayAttr axes) {
-    SmallVector<shard::GridAxis> numbers;
-    ArrayAttr names = meshes.lookup(mesh.getAttr()).getAxes();
-    for (Attribute axis : axes)
-      numbers.push_back(llvm::find(names, axis) - names.begin());
-    return numbers;
-  }
-
-  void convertOwnShard(DynamicSliceOp slice) {
+  LogicalResult convertOwnShard(DynamicSliceOp slice) {
     std::optional<OwnShard> own = matchOwnShard(slice);
     if (!own)
-      return;
+      return success();
+    FailureOr<Attribute> axes =
+        axesInOther(slice, own->index.getMeshAttr(), own->index.getAxes(), meshes);
+    if (failed(axes))
+      return failure();
     OpBuilder builder(slice);
-    auto sliced = shard::AllSliceOp::create(
-        builder, slice.getLoc(), slice.getType(), slice.getInput(), own->index.getMesh(),
-        axesOf(own->index.getMeshAttr(), own->index.getAxes()), own->dim);
+    auto sliced = shard::AllSliceOp::create(builder, slice.getLoc(), slice.getType(),
+                                            slice.getInput(), own->index.getMesh(),
+                                            cast<DenseI16ArrayAttr>(*axes).asArrayRef(), own->dim);
     slice.replaceAllUsesWith(sliced.getResult());
     for (Value start : slice.getStarts()) {
       if (auto product = start.getDefiningOp<BinaryOp>()) {
@@ -85,38 +64,21 @@ private:
       }
     }
     dead.insert(slice);
+    return success();
   }
 
-  void convert(Operation *op) {
-    OpBuilder builder(op);
-    Location loc = op->getLoc();
-    auto replace = [&](Operation *by) {
-      op->replaceAllUsesWith(by->getResults());
-      dead.insert(op);
-    };
-    if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-      replace(shard::AllReduceOp::create(builder, loc, reduce.getType(), reduce.getMesh(),
-                                         axesOf(reduce.getMeshAttr(), reduce.getAxes()),
-                                         reduce.getInput(), shardReduction(reduce.getKind())));
-    } else if (auto gather = dyn_cast<AllGatherOp>(op)) {
-      replace(shard::AllGatherOp::create(builder, loc, gather.getType(), gather.getMesh(),
-                                         axesOf(gather.getMeshAttr(), gather.getAxes()),
-                                         gather.getInput(), APInt(64, gather.getDim())));
-    } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
-      replace(shard::ReduceScatterOp::create(builder, loc, scatter.getType(), scatter.getMesh(),
-                                             axesOf(scatter.getMeshAttr(), scatter.getAxes()),
-                                             scatter.getInput(), shardReduction(scatter.getKind()),
-                                             APInt(64, scatter.getDim())));
-    } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-      replace(shard::AllToAllOp::create(builder, loc, exchange.getType(), exchange.getMesh(),
-                                        axesOf(exchange.getMeshAttr(), exchange.getAxes()),
-                                        exchange.getInput(), APInt(64, exchange.getSplitDim()),
-                                        APInt(64, exchange.getConcatDim())));
-    } else if (auto index = dyn_cast<ShardIndexOp>(op); index && !dead.contains(op)) {
-      op->emitOpError(
+  LogicalResult convert(Operation *op) {
+    if (isa<ShardIndexOp>(op) && !dead.contains(op))
+      return op->emitOpError(
           "feeds more than the slice of a shard, which the shard dialect cannot express");
-      signalPassFailure();
+    FailureOr<Operation *> same = collectiveInOther(op, meshes);
+    if (failed(same))
+      return failure();
+    if (*same) {
+      op->replaceAllUsesWith(*same);
+      dead.insert(op);
     }
+    return success();
   }
 
   void convertMesh(MeshOp mesh) {
@@ -126,7 +88,7 @@ private:
     mesh.erase();
   }
 
-  DenseMap<StringAttr, MeshOp> meshes;
+  AxisNames meshes;
   llvm::SetVector<Operation *> dead;
 };
 
