@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-int64_t mlir::autopar::tensorBytes(RankedTensorType type) {
+int64_t mlir::autopar::tensorBytes(ShapedType type) {
   Type element = type.getElementType();
   unsigned bits = element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
   return type.getNumElements() * llvm::divideCeil(bits, 8u);

@@ -43,7 +43,7 @@ SharedBuffers SharedBuffers::with(const SharedBuffers &other) const {
 int64_t SharedBuffers::bytes() const {
   int64_t bytes = 0;
   for (auto [type, count] : counts)
-    bytes += count * type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+    bytes += count * tensorBytes(type);
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 // time of a kernel.
 #include "Stages.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -34,11 +35,6 @@ using namespace mlir;
 namespace autopar::cpu {
 namespace {
 
-int64_t bytesOf(MemRefType type) {
-  Type element = type.getElementType();
-  return type.getNumElements() * (element.isIndex() ? 8 : element.getIntOrFloatBitWidth() / 8);
-}
-
 /// What every caller promises about buffers, said in LLVM's attributes.
 void annotateArguments(func::FuncOp kernel) {
   Builder builder(kernel.getContext());
@@ -53,7 +49,7 @@ void annotateArguments(func::FuncOp kernel) {
     if (!kernel.getArgAttr(index, LLVM::LLVMDialect::getAlignAttrName()))
       kernel.setArgAttr(index, LLVM::LLVMDialect::getAlignAttrName(),
                         builder.getI64IntegerAttr(64));
-    if (int64_t bytes = bytesOf(type))
+    if (int64_t bytes = mlir::autopar::tensorBytes(type))
       kernel.setArgAttr(index, LLVM::LLVMDialect::getDereferenceableAttrName(),
                         builder.getI64IntegerAttr(bytes));
   }

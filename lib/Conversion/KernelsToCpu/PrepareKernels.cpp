@@ -4,6 +4,7 @@
 // would become a call of memcpy.
 #include "autopar/Conversion/KernelsToCpu.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -26,9 +27,7 @@ LogicalResult hoistScratch(func::FuncOp function) {
     MemRefType type = op.getType();
     if (!type.hasStaticShape() || !type.getLayout().isIdentity())
       return op.emitOpError("expected scratch of static shape and identity layout, got ") << type;
-    Type element = type.getElementType();
-    int64_t bytes = element.isIndex() ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
-    total += type.getNumElements() * bytes;
+    total += mlir::autopar::tensorBytes(type);
     if (total > scratchLimit)
       return op.emitOpError("scratch of ")
              << total << " bytes is more than the " << scratchLimit

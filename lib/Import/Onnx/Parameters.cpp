@@ -4,6 +4,8 @@
 #include "Proto.h"
 #include "TensorData.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -40,7 +42,7 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
   if (failed(type))
     return builder.fail("initializer '" + name + "': " + error);
-  uint64_t bytes = rawBytes(*type);
+  uint64_t bytes = tensorBytes(*type);
   FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
   if (failed(place))
     return builder.fail("initializer '" + name + "': " + error);
@@ -75,7 +77,7 @@ void GraphImporter::demoteLargeConstants() {
       continue;
     std::string ignored;
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
-    FailureOr<TensorPlace> place = file.locate(*source.first, rawBytes(type), ignored);
+    FailureOr<TensorPlace> place = file.locate(*source.first, tensorBytes(type), ignored);
     if (failed(place))
       continue;
     op->getResult(0).replaceAllUsesWith(addParameter(type, source.second, *place, *source.first));

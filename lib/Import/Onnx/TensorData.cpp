@@ -4,6 +4,7 @@
 
 #include "Proto.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -75,11 +76,6 @@ std::optional<RankedTensorType> mlir::autopar::checkedTensorType(ArrayRef<int64_
     bytes *= std::max<int64_t>(extent, 1);
   }
   return RankedTensorType::get(shape, element);
-}
-
-uint64_t mlir::autopar::rawBytes(RankedTensorType type) {
-  return static_cast<uint64_t>(type.getNumElements()) *
-         std::max(1u, type.getElementTypeBitWidth() / 8);
 }
 
 FailureOr<RankedTensorType> mlir::autopar::tensorTypeOf(const onnx::TensorProto &tensor,
@@ -158,7 +154,8 @@ FailureOr<DenseElementsAttr> mlir::autopar::tensorValues(const onnx::TensorProto
         llvm::formatv("{0} elements are too many for a compile-time value", type->getNumElements());
     return failure();
   }
-  FailureOr<TensorPlace> place = file.locate(tensor, rawBytes(*type), error);
+  uint64_t bytes = tensorBytes(*type);
+  FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
   if (failed(place))
     return failure();
   if (place->kind == TensorPlace::Absent) {
@@ -169,8 +166,8 @@ FailureOr<DenseElementsAttr> mlir::autopar::tensorValues(const onnx::TensorProto
     return fromBytes(*type, place->bytes);
   if (!tensor.has_raw_data())
     return fromTypedFields(tensor, *type, error);
-  if (tensor.raw_data().size() != rawBytes(*type)) {
-    error = llvm::formatv("its shape and type take {0} bytes, but it holds {1}", rawBytes(*type),
+  if (tensor.raw_data().size() != bytes) {
+    error = llvm::formatv("its shape and type take {0} bytes, but it holds {1}", bytes,
                           tensor.raw_data().size());
     return failure();
   }

@@ -24,9 +24,6 @@ std::optional<RankedTensorType> checkedTensorType(ArrayRef<int64_t> shape, Type 
 FailureOr<RankedTensorType> tensorTypeOf(const autopar_onnx::TensorProto &tensor,
                                          MLIRContext *context, std::string &error);
 
-/// Bytes that a tensor takes where it is stored raw (booleans take one each).
-uint64_t rawBytes(RankedTensorType type);
-
 /// The values of a tensor; failure leaves a message in `error`. Absent values and more than `limit`
 /// elements are failures.
 FailureOr<DenseElementsAttr> tensorValues(const autopar_onnx::TensorProto &tensor, ModelFile &file,
