@@ -31,26 +31,6 @@ def AutoParToExecPass : Pass<"autopar-to-exec", "mlir::ModuleOp"> {
   ];
 }
 
-def ReduceWhileCachedPass : Pass<"autopar-reduce-while-cached", "mlir::func::FuncOp"> {
-  let summary = "reduce values right behind what computes them";
-  let description = [{
-    A group whose results have at most 1/1024 of the elements of the operand that is computed last moves right behind the group
-    that computes it: the caches still hold a part of it. Results of collectives are left: they would be waited for earlier.
-
-    ```mlir
-    %g = autopar.group %x, %y : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    %h = autopar.group %u, %v : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    %n = autopar.group %g : (tensor<3072x768xf32>) -> tensor<f32> { binary mul, reduce sum, yield }
-    ```
-    becomes
-    ```mlir
-    %g = autopar.group %x, %y : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    %n = autopar.group %g : (tensor<3072x768xf32>) -> tensor<f32> { binary mul, reduce sum, yield }
-    %h = autopar.group %u, %v : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    ```
-  }];
-}
-
 def JoinLaunchesPass : Pass<"autopar-join-launches", "mlir::ModuleOp"> {
   let summary = "run several small kernels by one launch";
   let description = [{

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-reduce-while-cached: what reduces a value to almost nothing, like the norm of a
 // gradient, runs right behind what computes the value, whose end the caches still hold.
-#include "autopar/Conversion/Passes.h"
+#include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_REDUCEWHILECACHEDPASS
-#include "autopar/Conversion/Passes.h.inc"
+#include "autopar/Transforms/Passes.h.inc"
 } // namespace mlir::autopar
 
 using namespace mlir;
