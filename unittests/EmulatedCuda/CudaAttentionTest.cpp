@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on an emulated GPU against the kernel of the CPU, and what is refused.
-#include "../../lib/Runtime/device/cpu/AttentionCall.h"
 #include "TestDevice.h"
 #include "autopar/Artifact/CudaScratch.h"
+#include "autopar/CpuMath/AttentionCall.h"
 
 #include <gtest/gtest.h>
 
@@ -17,6 +17,7 @@
 
 using namespace autopar;
 using namespace autopar::artifact;
+using namespace autopar::cpumath;
 using namespace autopar::runtime;
 using namespace autopar::testing;
 

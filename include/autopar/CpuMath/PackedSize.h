@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes that products, convolutions and attention on CPUs ask for: packed weights and scratch. The
-// compiler's static memory plan and the CPU device ask the same mathematics, AutoParCpuMath in
-// lib/Runtime/device/cpu, so that the planned peak is exact.
+// compiler's static memory plan and the CPU device ask the same mathematics, so that the planned
+// peak is exact.
 #pragma once
 
 #include "autopar/Artifact/Program.h"

@@ -2,10 +2,10 @@
 // The CPU device: one mapped arena per space, oneDNN for products and convolutions, generated
 // kernels for the rest. Instructions complete while they are issued, on the threads that this rank
 // owns.
-#include "AttentionCall.h"
-#include "LibraryCalls.h"
-#include "OpenMP.h"
 #include "autopar/Artifact/Layout.h"
+#include "autopar/CpuMath/AttentionCall.h"
+#include "autopar/CpuMath/LibraryCalls.h"
+#include "autopar/CpuMath/OpenMP.h"
 #include "autopar/Runtime/Device.h"
 #include "autopar/Runtime/KernelLibrary.h"
 
@@ -20,6 +20,7 @@ namespace autopar::runtime {
 namespace {
 
 using namespace artifact;
+using namespace cpumath;
 
 /// Zeroed, page-aligned memory that the system backs when it is touched.
 class Arena {

@@ -2,12 +2,12 @@
 // Attention of the artifact as a call of the CPU's own kernel.
 #pragma once
 
-#include "Attention.h"
+#include "autopar/CpuMath/Attention.h"
 
 #include "autopar/Artifact/Program.h"
 #include "autopar/Base/Status.h"
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// Attention, or its gradient, for one geometry and number of threads.
 class AttentionCall {
@@ -25,4 +25,4 @@ private:
   int64_t scratch = 0;
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

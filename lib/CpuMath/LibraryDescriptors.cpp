@@ -2,7 +2,7 @@
 // From artifact types, layouts and epilogues to oneDNN's descriptors.
 #include "LibraryDescriptors.h"
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 using dnnl::memory;
 
@@ -67,4 +67,13 @@ void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue ep
   }
 }
 
-} // namespace autopar::runtime
+Status reorder(const char *what, const dnnl::reorder &primitive, const Placed &from,
+               const Placed &to) {
+  return guarded(what, [&] {
+    primitive.execute(cpuStream(), {{DNNL_ARG_FROM, memory(from.type, cpuEngine(), from.data)},
+                                    {DNNL_ARG_TO, memory(to.type, cpuEngine(), to.data)}});
+    cpuStream().wait();
+  });
+}
+
+} // namespace autopar::cpumath

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // See the header.
-#include "AttentionCall.h"
+#include "autopar/CpuMath/AttentionCall.h"
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 static AttentionStrides stridesOf(const artifact::StridedShape &shape) {
   return {shape.strides[0], shape.strides[1], shape.strides[2]};
@@ -70,4 +70,4 @@ void AttentionCall::run(void *const *inputs, void *const *outputs, void *scratch
   attentionForward(shape, operands, scratchArea, threads);
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

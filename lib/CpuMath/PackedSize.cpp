@@ -2,18 +2,15 @@
 // Sizes for the compiler's memory plan, asked of the very primitives that the CPU device will run.
 #include "autopar/CpuMath/PackedSize.h"
 
-#include "AttentionCall.h"
-#include "LibraryCalls.h"
-#include "OpenMP.h"
+#include "autopar/CpuMath/AttentionCall.h"
+#include "autopar/CpuMath/LibraryCalls.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 namespace autopar::cpumath {
 
 using artifact::AttentionGeometry;
 using artifact::ConvolutionGeometry;
 using artifact::MatmulGeometry;
-using runtime::ConvolutionCall;
-using runtime::MatmulCall;
-using runtime::ThreadCountScope;
 
 Result<int64_t> packedBytes(const MatmulGeometry &geometry) {
   MatmulGeometry packed = geometry;
@@ -52,7 +49,7 @@ Result<int64_t> scratchBytes(const ConvolutionGeometry &geometry, int32_t thread
 }
 
 Result<int64_t> scratchBytes(const AttentionGeometry &geometry, int32_t threads) {
-  auto call = runtime::AttentionCall::create(geometry, threads);
+  auto call = AttentionCall::create(geometry, threads);
   if (!call)
     return call.status();
   return call->scratchBytes();

@@ -14,7 +14,7 @@
 
 #define AUTOPAR_INLINE inline __attribute__((always_inline))
 
-namespace autopar::runtime::attention {
+namespace autopar::cpumath::attention {
 
 constexpr float kLog2E = 1.44269504089f, kLn2 = 0.693147180560f;
 
@@ -205,4 +205,4 @@ AUTOPAR_INLINE void transpose(const Rows &from, int64_t rows, int64_t columns, c
     }
 }
 
-} // namespace autopar::runtime::attention
+} // namespace autopar::cpumath::attention

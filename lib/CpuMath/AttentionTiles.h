@@ -8,7 +8,7 @@
 
 #include <immintrin.h>
 
-namespace autopar::runtime::attention {
+namespace autopar::cpumath::attention {
 
 /// Rows of a tile; its columns are as many vectors as the registers hold beside.
 constexpr int64_t kTileRows = 6;
@@ -216,4 +216,4 @@ inline int64_t strideFor(int64_t floats) {
   return 16 * (vectors <= 4 || vectors % 2 == 1 ? vectors : vectors + 1);
 }
 
-} // namespace autopar::runtime::attention
+} // namespace autopar::cpumath::attention

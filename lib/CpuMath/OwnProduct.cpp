@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OwnProduct.h"
 
-#include "OpenMP.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 #include <utility>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 using artifact::MatmulGeometry;
 
@@ -119,4 +119,4 @@ void OwnProduct::run(void *a, void *b, void *c, void *bias, void *residual, void
       shared.runOne(at, shared.scratch, 1);
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

@@ -7,7 +7,7 @@
 #define AUTOPAR_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #define AUTOPAR_AVX512_INLINE AUTOPAR_AVX512 inline __attribute__((always_inline))
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// 16 x 16 words of 32 bits, in place.
 AUTOPAR_AVX512_INLINE void transpose16(__m512i r[16]) {
@@ -33,4 +33,4 @@ AUTOPAR_AVX512_INLINE void transpose16(__m512i r[16]) {
   }
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

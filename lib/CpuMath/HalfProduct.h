@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// c = a * b + bias[columns], summed in float32.
 struct HalfProduct : ProductShape {
@@ -29,4 +29,4 @@ struct HalfProduct : ProductShape {
   void run(const Operands &operands, void *scratch, int threads) const;
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

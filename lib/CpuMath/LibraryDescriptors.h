@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// The one CPU engine of the process.
 const dnnl::engine &cpuEngine();
@@ -42,4 +42,13 @@ Status guarded(const char *what, Body body) {
   }
 }
 
-} // namespace autopar::runtime
+/// A tensor in memory, as the library describes it.
+struct Placed {
+  dnnl::memory::desc type;
+  void *data;
+};
+/// Runs a change of layout to its end.
+Status reorder(const char *what, const dnnl::reorder &primitive, const Placed &from,
+               const Placed &to);
+
+} // namespace autopar::cpumath

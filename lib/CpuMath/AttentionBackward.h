@@ -8,7 +8,7 @@
 
 #include "AttentionForward.h"
 
-namespace autopar::runtime::attention {
+namespace autopar::cpumath::attention {
 
 /// The scratch of a thread and how the work is cut.
 struct BackwardBlocks {
@@ -303,4 +303,4 @@ private:
   }
 };
 
-} // namespace autopar::runtime::attention
+} // namespace autopar::cpumath::attention

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of the CPU device against its definition in double precision, on drawn shapes, strides,
 // types, groups and biases; the same bits on any number of threads.
-#include "../../lib/Runtime/device/cpu/Attention.h"
-#include "../../lib/Runtime/device/cpu/OpenMP.h"
+#include "autopar/CpuMath/Attention.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 using namespace autopar;
-using namespace autopar::runtime;
+using namespace autopar::cpumath;
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// c = a * b + bias[columns] + addend, which is laid out like c.
 struct DenseProduct : ProductShape {
@@ -26,4 +26,4 @@ struct DenseProduct : ProductShape {
   void run(const Operands &operands, void *scratch, int threads) const;
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

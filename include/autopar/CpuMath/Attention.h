@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// Elements from one batch, head and row to the next; the elements of a row are contiguous.
 struct AttentionStrides {
@@ -70,4 +70,4 @@ void attentionForward(const AttentionShape &shape, const AttentionForward &opera
 void attentionBackward(const AttentionShape &shape, const AttentionBackward &operands,
                        void *scratch, int threads, int lanes = 0);
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

@@ -6,14 +6,14 @@
 // Smith, Henry and van de Geijn, "Strassen's algorithm reloaded", SC 2016.
 #include "DenseProduct.h"
 #include "DenseTiles.h"
-#include "OpenMP.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 #include <algorithm>
 #include <span>
 #include <type_traits>
 #include <vector>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 namespace {
 
 /// Terms summed before a tile goes back to memory: longer panels of b leave the caches sooner.
@@ -361,4 +361,4 @@ void DenseProduct::run(const Operands &operands, void *scratch, int threads) con
   }
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

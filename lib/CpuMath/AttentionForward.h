@@ -3,13 +3,13 @@
 // so far is scaled whenever a row's largest score grows.
 #pragma once
 
-#include "Attention.h"
 #include "AttentionTiles.h"
+#include "autopar/CpuMath/Attention.h"
 
 #include <cmath>
 #include <limits>
 
-namespace autopar::runtime::attention {
+namespace autopar::cpumath::attention {
 
 /// Which part of a row of scores exists.
 inline int64_t visibleKeys(const AttentionShape &s, int64_t query) {
@@ -232,4 +232,4 @@ private:
   }
 };
 
-} // namespace autopar::runtime::attention
+} // namespace autopar::cpumath::attention

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// A product for one geometry. Created under the thread count it will run with.
 class OwnProduct {
@@ -37,4 +37,4 @@ private:
   static std::vector<Place> places(const artifact::MatmulGeometry &geometry);
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

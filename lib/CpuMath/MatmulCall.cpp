@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: large plain ones by the runtime's own, all others through oneDNN's matmul
-// primitive.
-#include "LibraryCalls.h"
+// Matrix products: large plain ones by OwnProduct, all others through oneDNN's matmul primitive.
 #include "LibraryDescriptors.h"
-#include "OpenMP.h"
+#include "OwnProduct.h"
 #include "autopar/Artifact/Verify.h"
+#include "autopar/CpuMath/LibraryCalls.h"
 
 #include <cstring>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 using dnnl::memory;
+
+struct MatmulCall::Prepared {
+  Status prepare(const artifact::MatmulGeometry &geometry);
+  Status prepareInLibrary(const artifact::MatmulGeometry &geometry);
+  Status runInLibrary(void *a, void *b, void *c, void *bias, void *residual, void *scratch) const;
+
+  std::optional<OwnProduct> own; ///< then no primitive is used
+  dnnl::matmul::primitive_desc descriptor;
+  dnnl::primitive primitive;
+  dnnl::reorder residualToC, packing, rounding;
+  memory::desc a, b, c, bias, plainB, givenB, scratchpad;
+  int64_t scratch = 0, packed = 0, denseBytes = 0, roundedBytes = 0;
+  bool hasBias = false, hasResidual = false, isDense = false, isEmpty = false;
+};
 
 /// oneDNN counts some extents in 32 bits.
 static Status checkExtents(const std::vector<int64_t> &dims) {
@@ -21,28 +34,36 @@ static Status checkExtents(const std::vector<int64_t> &dims) {
   return Status::ok();
 }
 
-Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &g) {
-  AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
+Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &geometry) {
+  auto prepared = std::make_shared<Prepared>();
+  AUTOPAR_RETURN_IF_ERROR(prepared->prepare(geometry));
   MatmulCall call;
-  call.hasBias = g.hasBias;
-  call.hasResidual = g.hasResidual;
-  call.denseBytes = artifact::checkedBytes(g.c.dims, g.cType).value_or(0);
-  call.isEmpty = call.denseBytes == 0;
-  if (call.isEmpty)
-    return call;
-  if (g.epilogue == artifact::Epilogue::GeluTanhGrad)
-    return Status::mismatch("oneDNN has no product with the gradient of a GELU behind it; compile "
-                            "the model for this device");
-  call.own = OwnProduct::create(g);
-  if (call.own) {
-    call.scratch = call.own->scratchBytes();
-    return call;
-  }
-  AUTOPAR_RETURN_IF_ERROR(call.createInLibrary(g));
+  call.prepared = std::move(prepared);
   return call;
 }
 
-Status MatmulCall::createInLibrary(const artifact::MatmulGeometry &g) {
+int64_t MatmulCall::scratchBytes() const { return prepared->scratch; }
+int64_t MatmulCall::packedBytes() const { return prepared->packed; }
+
+Status MatmulCall::Prepared::prepare(const artifact::MatmulGeometry &g) {
+  AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
+  hasBias = g.hasBias;
+  hasResidual = g.hasResidual;
+  denseBytes = artifact::checkedBytes(g.c.dims, g.cType).value_or(0);
+  isEmpty = denseBytes == 0;
+  if (isEmpty)
+    return Status::ok();
+  if (g.epilogue == artifact::Epilogue::GeluTanhGrad)
+    return Status::mismatch("oneDNN has no product with the gradient of a GELU behind it; compile "
+                            "the model for this device");
+  own = OwnProduct::create(g);
+  if (!own)
+    return prepareInLibrary(g);
+  scratch = own->scratchBytes();
+  return Status::ok();
+}
+
+Status MatmulCall::Prepared::prepareInLibrary(const artifact::MatmulGeometry &g) {
   for (const artifact::StridedShape *shape : {&g.a, &g.b, &g.c})
     AUTOPAR_RETURN_IF_ERROR(checkExtents(shape->dims));
   isDense = artifact::spanBytes(g.c, g.cType) == denseBytes;
@@ -89,19 +110,18 @@ Status MatmulCall::createInLibrary(const artifact::MatmulGeometry &g) {
   });
 }
 
-Status MatmulCall::run(void *aData, void *bData, void *cData, void *biasData, void *residualData,
-                       void *scratchData) const {
-  if (isEmpty)
+Status MatmulCall::run(void *a, void *b, void *c, void *bias, void *residual, void *scratch) const {
+  if (prepared->isEmpty)
     return Status::ok();
-  if (!own)
-    return runInLibrary(aData, bData, cData, biasData, residualData, scratchData);
-  own->run(aData, bData, cData, hasBias ? biasData : nullptr, hasResidual ? residualData : nullptr,
-           scratchData);
+  if (!prepared->own)
+    return prepared->runInLibrary(a, b, c, bias, residual, scratch);
+  prepared->own->run(a, b, c, prepared->hasBias ? bias : nullptr,
+                     prepared->hasResidual ? residual : nullptr, scratch);
   return Status::ok();
 }
 
-Status MatmulCall::runInLibrary(void *aData, void *bData, void *cData, void *biasData,
-                                void *residualData, void *scratchData) const {
+Status MatmulCall::Prepared::runInLibrary(void *aData, void *bData, void *cData, void *biasData,
+                                          void *residualData, void *scratchData) const {
   return guarded("matmul", [&] {
     const dnnl::engine &engine = cpuEngine();
     dnnl::stream &stream = cpuStream();
@@ -132,14 +152,10 @@ Status MatmulCall::runInLibrary(void *aData, void *bData, void *cData, void *bia
   });
 }
 
-Status MatmulCall::pack(void *plain, void *packedData) const {
-  if (isEmpty)
+Status MatmulCall::pack(void *plain, void *packed) const {
+  if (prepared->isEmpty)
     return Status::ok();
-  return guarded("pack", [&] {
-    packing.execute(cpuStream(), {{DNNL_ARG_FROM, memory(givenB, cpuEngine(), plain)},
-                                  {DNNL_ARG_TO, memory(b, cpuEngine(), packedData)}});
-    cpuStream().wait();
-  });
+  return reorder("pack", prepared->packing, {prepared->givenB, plain}, {prepared->b, packed});
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

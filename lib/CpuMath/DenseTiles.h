@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 constexpr int kLanes = 16, kVectors = 3;
 constexpr int64_t kTileRows = 8, kTileColumns = kLanes * kVectors;
@@ -227,4 +227,4 @@ AUTOPAR_AVX512 void packRows(Summands a, int64_t rowStride, int64_t depthStride,
   }
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

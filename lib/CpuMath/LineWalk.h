@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 constexpr int64_t kLineBytes = 64;
 
@@ -37,4 +37,4 @@ struct LineWalk {
   }
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

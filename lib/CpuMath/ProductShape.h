@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// c[rows, columns] = a[rows, depth] * b[depth, columns]. Of the strides of a one is 1, of those of
 /// b too; that of c's columns is 1. Strides count elements.
@@ -15,4 +15,4 @@ struct ProductShape {
   int64_t cRowStride = 0;
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

@@ -5,7 +5,7 @@
 #include "HalfProduct.h"
 #include "HalfPanels.h"
 #include "LineWalk.h"
-#include "OpenMP.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 namespace {
 
 /// Steps that are summed before sums go back to memory: a panel of columns then stays in the first
@@ -419,4 +419,4 @@ void HalfProduct::run(const Operands &operands, void *scratch, int threads) cons
     shared.run(0, 1);
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

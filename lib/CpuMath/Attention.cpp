@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on the threads of the CPU device: each takes the next block until none is left; a block
 // is computed by one thread, in one order.
-#include "Attention.h"
+#include "autopar/CpuMath/Attention.h"
 
 #include "AttentionBackward.h"
 #include "AttentionForward.h"
-#include "OpenMP.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 #include <atomic>
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 namespace {
 
 using namespace attention;
@@ -147,4 +147,4 @@ void attentionBackward(const AttentionShape &shape, const AttentionBackward &ope
   share(call, threads);
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

@@ -15,7 +15,7 @@
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 #define AUTOPAR_HALF_INLINE AUTOPAR_HALF inline __attribute__((always_inline))
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 constexpr int64_t kTile = 16, kTileBytes = 1024, kTileTerms = 32;
 constexpr int64_t kPanel = 2 * kTile, kPanelBytes = 2 * kTileBytes; ///< of one step of 32 terms
@@ -100,4 +100,4 @@ AUTOPAR_HALF inline void packPanel(const Side &side, bool asColumns, int64_t pan
   }
 }
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

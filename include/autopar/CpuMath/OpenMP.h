@@ -13,7 +13,7 @@ int omp_get_num_threads(void);
 void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags);
 }
 
-namespace autopar::runtime {
+namespace autopar::cpumath {
 
 /// Sets the calling thread's number of OpenMP threads for a scope.
 class ThreadCountScope {
@@ -29,4 +29,4 @@ private:
   int before;
 };
 
-} // namespace autopar::runtime
+} // namespace autopar::cpumath

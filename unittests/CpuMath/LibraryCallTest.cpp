@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products and convolutions of the CPU device against naive loops: packing, epilogues, scale, bias,
 // residual, broadcast, transposed operands, layouts.
-#include "../../lib/Runtime/device/cpu/LibraryCalls.h"
-#include "../../lib/Runtime/device/cpu/OpenMP.h"
 #include "autopar/Artifact/Layout.h"
 #include "autopar/Artifact/Verify.h"
+#include "autopar/CpuMath/LibraryCalls.h"
+#include "autopar/CpuMath/OpenMP.h"
 #include "autopar/CpuMath/PackedSize.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 using namespace autopar;
 using namespace autopar::artifact;
-using namespace autopar::runtime;
+using namespace autopar::cpumath;
 
 namespace {
 
