@@ -120,9 +120,14 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
   return product;
 }
 
-Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &alignment) {
-  size_t rank = g.c.dims.size();
-  int64_t m = g.c.dims[rank - 2], n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
+/// The matrices as a call takes them: of the transposed product where the result's rows lie one
+/// after the other.
+struct BlasProduct::Matrices {
+  Columns left, right, stored;
+  int factorType = 0, storedType = 0;
+};
+
+Result<BlasProduct::Matrices> BlasProduct::arrange(const MatmulGeometry &g) {
   auto aType = libraryType(g.aType), bType = libraryType(g.bType), cType = libraryType(g.cType);
   for (const auto *type : {&aType, &bType, &cType})
     if (!*type)
@@ -130,11 +135,8 @@ Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &al
   if (g.aType != g.bType || (g.cType != g.aType && g.cType != DataType::F32))
     return refuse(std::string(name(g.aType)) + " by " + std::string(name(g.bType)) + " to " +
                   std::string(name(g.cType)));
-  if (g.epilogue == Epilogue::GeluErf)
-    return refuse("with an exact GELU behind it");
-  aBytes = byteSize(g.aType), bBytes = byteSize(g.bType), cBytes = byteSize(g.cType);
-  scale = g.scale;
-
+  size_t rank = g.c.dims.size();
+  int64_t m = g.c.dims[rank - 2], n = g.c.dims[rank - 1], k = g.a.dims[rank - 1];
   auto of = [&](const artifact::StridedShape &shape, size_t fromEnd) {
     return shape.strides[rank - fromEnd];
   };
@@ -149,38 +151,53 @@ Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &al
       return columns->status();
   if (stored->isTransposed)
     return refuse("into rows and columns that are both strided");
+  return Matrices{*left, *right, *stored, *aType, *cType};
+}
+
+Status BlasProduct::divideEpilogue(const MatmulGeometry &g, const ProductAlignment &alignment,
+                                   int64_t leading) {
+  if (g.epilogue == Epilogue::GeluErf)
+    return refuse("with an exact GELU behind it");
   biasInCall = g.hasBias && isSwapped && g.scale == 1.0f && g.biasType == g.cType &&
                alignment.bias >= kBlasEpilogueAlignment;
   biasBefore = g.hasBias && !biasInCall;
   isGradient = g.epilogue == Epilogue::GeluTanhGrad;
-  if (isGradient && (stored->leading % kBlasAuxStep != 0 || productOf(g.c.dims) != m * n))
+  accumulates = (g.hasResidual && !isGradient) || biasBefore;
+  if (!isGradient)
+    return Status::ok();
+  size_t rank = g.c.dims.size();
+  if (leading % kBlasAuxStep != 0 || productOf(g.c.dims) != g.c.dims[rank - 2] * g.c.dims[rank - 1])
     return refuse("with the gradient of a GELU behind it, of several matrices or of lines of " +
-                  std::to_string(stored->leading) + " elements, which is no multiple of " +
+                  std::to_string(leading) + " elements, which is no multiple of " +
                   std::to_string(kBlasAuxStep));
-  if (isGradient && alignment.residual < kBlasEpilogueAlignment)
+  if (alignment.residual < kBlasEpilogueAlignment)
     return refuse("with the gradient of a GELU at values that do not start at multiples of " +
                   std::to_string(kBlasEpilogueAlignment) + " bytes");
-  accumulates = (g.hasResidual && !isGradient) || biasBefore;
+  return Status::ok();
+}
 
+Status BlasProduct::describeOperation(const MatmulGeometry &g, const Matrices &matrices) {
   AUTOPAR_RETURN_IF_ERROR(check(calls.operationCreate(&operation, kBlasComputeF32, kBlasF32),
                                 "cublasLtMatmulDescCreate"));
   auto set = [&](int attribute, auto value) {
     return check(calls.operationSet(operation, attribute, &value, sizeof(value)),
                  "cublasLtMatmulDescSetAttribute");
   };
-  AUTOPAR_RETURN_IF_ERROR(
-      set(kBlasTransposeA, int32_t(left->isTransposed ? kBlasTransposed : kBlasPlain)));
-  AUTOPAR_RETURN_IF_ERROR(
-      set(kBlasTransposeB, int32_t(right->isTransposed ? kBlasTransposed : kBlasPlain)));
+  auto formOf = [](const Columns &columns) {
+    return int32_t(columns.isTransposed ? kBlasTransposed : kBlasPlain);
+  };
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasTransposeA, formOf(matrices.left)));
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasTransposeB, formOf(matrices.right)));
   int epilogue = (biasInCall ? kBlasBias : 0) | (g.epilogue == Epilogue::Relu ? kBlasRelu : 0) |
                  (g.epilogue == Epilogue::GeluTanh ? kBlasGelu : 0) |
                  (isGradient ? kBlasGeluGradient : 0);
   AUTOPAR_RETURN_IF_ERROR(set(kBlasEpilogue, uint32_t(epilogue ? epilogue : kBlasNoEpilogue)));
   if (biasInCall)
-    AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasType, int32_t(*cType)));
-  if (isGradient)
-    AUTOPAR_RETURN_IF_ERROR(set(kBlasAuxLeading, stored->leading));
+    AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasType, int32_t(matrices.storedType)));
+  return isGradient ? set(kBlasAuxLeading, matrices.stored.leading) : Status::ok();
+}
 
+Status BlasProduct::describeLayouts(const MatmulGeometry &g, const Matrices &matrices) {
   Batch inCall = divideBatch(g);
   auto layout = [&](BlasLayout &made, int type, const Columns &columns,
                     int64_t batchStride) -> Status {
@@ -194,10 +211,21 @@ Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &al
                  "cublasLtMatrixLayoutSetAttribute");
   };
   AUTOPAR_RETURN_IF_ERROR(
-      layout(first, isSwapped ? *bType : *aType, *left, isSwapped ? inCall.b : inCall.a));
+      layout(first, matrices.factorType, matrices.left, isSwapped ? inCall.b : inCall.a));
   AUTOPAR_RETURN_IF_ERROR(
-      layout(second, isSwapped ? *aType : *bType, *right, isSwapped ? inCall.a : inCall.b));
-  return layout(result, *cType, *stored, inCall.c);
+      layout(second, matrices.factorType, matrices.right, isSwapped ? inCall.a : inCall.b));
+  return layout(result, matrices.storedType, matrices.stored, inCall.c);
+}
+
+Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &alignment) {
+  aBytes = byteSize(g.aType), bBytes = byteSize(g.bType), cBytes = byteSize(g.cType);
+  scale = g.scale;
+  Result<Matrices> matrices = arrange(g);
+  if (!matrices)
+    return matrices.status();
+  AUTOPAR_RETURN_IF_ERROR(divideEpilogue(g, alignment, matrices->stored.leading));
+  AUTOPAR_RETURN_IF_ERROR(describeOperation(g, *matrices));
+  return describeLayouts(g, *matrices);
 }
 
 BlasProduct::Batch BlasProduct::divideBatch(const MatmulGeometry &g) {

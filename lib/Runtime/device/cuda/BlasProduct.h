@@ -49,7 +49,14 @@ private:
   };
   BlasProduct(const BlasLtCalls &calls, BlasHandle handle) : calls(calls), handle(handle) {}
   Status check(BlasStatus status, const char *what) const { return checkBlas(calls, status, what); }
+  struct Matrices;
   Status describe(const artifact::MatmulGeometry &geometry, const ProductAlignment &alignment);
+  Result<Matrices> arrange(const artifact::MatmulGeometry &geometry);
+  /// What of bias, residual and epilogue the call does itself; `leading` is the result's.
+  Status divideEpilogue(const artifact::MatmulGeometry &geometry, const ProductAlignment &alignment,
+                        int64_t leading);
+  Status describeOperation(const artifact::MatmulGeometry &geometry, const Matrices &matrices);
+  Status describeLayouts(const artifact::MatmulGeometry &geometry, const Matrices &matrices);
   /// The dimension of the batch that a call takes; the others are the outer ones.
   Batch divideBatch(const artifact::MatmulGeometry &geometry);
   Status chooseAlgorithm(const ProductAlignment &alignment, int64_t mostWorkspace);
