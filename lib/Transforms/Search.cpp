@@ -185,31 +185,12 @@ private:
     if (failed(verifyStep(function)))
       return failure();
     FailureOr<Cluster> machine = readCluster();
-    if (failed(machine))
+    if (failed(machine) || failed(readDemands(function)))
       return failure();
-    ::autopar::Result<::autopar::Schedule> own = scheduleOf(function);
-    if (!own)
-      return function.emitOpError() << own.status().message();
-    schedule = own.take();
-    auto demanded = ::autopar::Constraints::parse("constraints", constraints);
-    if (!demanded)
-      return emitError(module.getLoc()) << demanded.status().message();
-    demands = demanded.take();
-    if (::autopar::Status status = demands.checkOfShardings(); !status.isOk())
-      return emitError(module.getLoc()) << status.message();
     FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
     if (failed(meshes))
       return failure();
-    // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
-    workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes->size()));
-    // Meshes are independent; the threads that they leave idle go to the engine.
-    unsigned cores = module.getContext()->isMultithreadingEnabled()
-                         ? std::max(1u, std::thread::hardware_concurrency())
-                         : 1;
-    threads = std::max<size_t>(1, cores / meshes->size());
     limit = memoryLimit ? int64_t(memoryLimit) : machine->mostUsableBytes();
-    std::vector<::autopar::Status> problems(meshes->size());
-    std::vector<int64_t> leastBytes(meshes->size(), std::numeric_limits<int64_t>::max());
     StepOutline outline(function);
     std::optional<ComputesAgain> what = computesAgainFromName(computesAgain);
     if (!what)
@@ -218,13 +199,42 @@ private:
              << "\"";
     if (*what != ComputesAgain::Nothing)
       again.emplace(outline, machine->typeOfDevice(0), *what);
+    return searchOver(*meshes, outline, *machine);
+  }
+
+  LogicalResult readDemands(func::FuncOp function) {
+    ::autopar::Result<::autopar::Schedule> own = scheduleOf(function);
+    if (!own)
+      return function.emitOpError() << own.status().message();
+    schedule = own.take();
+    auto demanded = ::autopar::Constraints::parse("constraints", constraints);
+    if (!demanded)
+      return emitError(getOperation().getLoc()) << demanded.status().message();
+    demands = demanded.take();
+    if (::autopar::Status status = demands.checkOfShardings(); !status.isOk())
+      return emitError(getOperation().getLoc()) << status.message();
+    return success();
+  }
+
+  /// Delivers the best choice of all meshes; of the first one where several are as good.
+  LogicalResult searchOver(ArrayRef<Meshes> meshes, const StepOutline &outline,
+                           const Cluster &machine) {
+    // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
+    workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes.size()));
+    // Meshes are independent; the threads that they leave idle go to the engine.
+    unsigned cores = getContext().isMultithreadingEnabled()
+                         ? std::max(1u, std::thread::hardware_concurrency())
+                         : 1;
+    threads = std::max<size_t>(1, cores / meshes.size());
+    std::vector<::autopar::Status> problems(meshes.size());
+    std::vector<int64_t> leastBytes(meshes.size(), std::numeric_limits<int64_t>::max());
     std::optional<Found> best;
     size_t bestMesh = 0;
     std::mutex mutex;
     // The last ones have the most axes and take longest: begun first, so that nobody waits for one.
-    parallelFor(module.getContext(), 0, meshes->size(), [&](size_t number) {
-      size_t i = meshes->size() - 1 - number;
-      ::autopar::Result<Found> found = solve(outline, (*meshes)[i], *machine, leastBytes[i]);
+    parallelFor(&getContext(), 0, meshes.size(), [&](size_t number) {
+      size_t i = meshes.size() - 1 - number;
+      ::autopar::Result<Found> found = solve(outline, meshes[i], machine, leastBytes[i]);
       if (!found) {
         problems[i] = found.status();
         return;
@@ -238,7 +248,7 @@ private:
     if (best)
       return deliver(*best);
     size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
-    return explainFailure(outline, (*meshes)[least], *machine, problems[least], leastBytes[least]);
+    return explainFailure(outline, meshes[least], machine, problems[least], leastBytes[least]);
   }
 
   /// A mesh's choice; what it was made of is kept to take it apart.

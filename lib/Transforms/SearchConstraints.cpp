@@ -108,70 +108,102 @@ private:
     return phase == "forward" ? 3 : phase == lastPhase ? 1 : 2;
   }
 
+  /// What an operation or argument has that axes with a role ask for.
+  struct Subject {
+    bool hasSamples = false, hasExperts = false, hasPositions = false;
+    bool keepsExperts = false; ///< only experts belong on the expert axis
+    bool isSplitState = false; ///< may lie on the axes of samples though it has none
+  };
+  /// What one strategy splits over axes with a role.
+  struct Split {
+    bool isPermitted = true;
+    bool samples = false, context = false, experts = false, model = false, positions = false;
+    bool onWeightAxis = false;
+  };
+
+  /// Adds a dimension of `role` over `axis` to a split; one that is `isUnreduced` may be on any
+  /// axis.
+  void add(Split &split, const Subject &subject, int8_t axis, DimensionRole role,
+           bool isUnreduced) const {
+    bool isFree = isUnreduced || subject.isSplitState;
+    if (axis == batchAxis) {
+      split.samples |= role == DimensionRole::Batch;
+      split.isPermitted &= isFree || role == DimensionRole::Batch;
+    }
+    if (axis == contextAxis) {
+      split.context |= role == DimensionRole::Position;
+      split.isPermitted &= isFree || role == DimensionRole::Position;
+    }
+    if (axis == expertAxis) {
+      bool isDemanded =
+          role == DimensionRole::Expert || (role == DimensionRole::Batch && !subject.keepsExperts);
+      split.experts |= isDemanded;
+      split.isPermitted &= isFree || isDemanded;
+    }
+    if (axis == weightAxis) {
+      split.isPermitted &=
+          role != DimensionRole::Batch && (role != DimensionRole::Position || splitsPositions);
+      split.model |= isOfModel(role) && !isUnreduced;
+      split.positions |= role == DimensionRole::Position;
+      split.onWeightAxis = true;
+    }
+  }
+
+  /// Whether a split has on the axes of samples, positions and experts what the subject has of
+  /// them.
+  bool usesAxes(const Split &split, const Subject &subject) const {
+    return (split.samples || batchAxis < 0 || !subject.hasSamples) &&
+           (split.context || contextAxis < 0 || !subject.hasPositions) &&
+           (split.experts || expertAxis < 0 || !(subject.hasSamples || subject.hasExperts));
+  }
+
+  Subject subjectOf(Operation *op, const ShardingRule &rule,
+                    ArrayRef<DimensionRole> factors) const {
+    auto hasFactor = [&](DimensionRole wanted, function_ref<bool(FactorKind)> isOfKind) {
+      return llvm::any_of(llvm::zip(rule.factors, factors), [&](const auto &entry) {
+        auto &[factor, role] = entry;
+        return role == wanted && isOfKind(factor.kind);
+      });
+    };
+    Subject subject;
+    subject.hasSamples = llvm::is_contained(factors, DimensionRole::Batch);
+    subject.hasExperts = llvm::is_contained(factors, DimensionRole::Expert);
+    subject.hasPositions = hasFactor(DimensionRole::Position, [](FactorKind kind) {
+      return kind != FactorKind::NeedsReplication;
+    });
+    subject.keepsExperts = isProduct(rule) && hasFactor(DimensionRole::Expert, [](FactorKind kind) {
+                             return kind == FactorKind::PassThrough;
+                           });
+    subject.isSplitState = !subject.hasSamples && mayBeOnBatchAxis >= zeroStageOf(op);
+    return subject;
+  }
+
   void constrainOperation(Operation *op, size_t position) {
     ShardingRule rule = shardingRuleOf(op);
     SmallVector<DimensionRole> factors = roles.ofFactors(op, rule);
-    bool hasSamples = llvm::is_contained(factors, DimensionRole::Batch);
-    bool hasExperts = llvm::is_contained(factors, DimensionRole::Expert);
-    bool hasPositions = llvm::any_of(llvm::zip(rule.factors, factors), [](const auto &entry) {
-      auto &[factor, role] = entry;
-      return role == DimensionRole::Position && factor.kind != FactorKind::NeedsReplication;
-    });
-    bool isProductOp = isProduct(rule);
-    bool keepsExperts =
-        isProductOp && llvm::any_of(llvm::zip(rule.factors, factors), [](const auto &entry) {
-          auto &[factor, role] = entry;
-          return role == DimensionRole::Expert && factor.kind == FactorKind::PassThrough;
-        });
+    Subject subject = subjectOf(op, rule, factors);
     bool isWhole = llvm::any_of(
         rule.factors, [](const Factor &f) { return f.kind == FactorKind::NeedsReplication; });
     bool splitsOnlyPositions =
-        splitsPositions && hasSamples && isWhole && splitsNothingElse(rule, factors);
-    ArrayRef<FactorAxes> choices = problem.choicesOf(position);
+        splitsPositions && subject.hasSamples && isWhole && splitsNothingElse(rule, factors);
+    bool isProductOp = isProduct(rule);
     SmallVector<bool> permitted, wanted;
-    for (const FactorAxes &choice : choices) {
-      bool isPermitted = true, weights = false, positions = false, context = false;
-      bool samples = false, expertsOrSamples = false;
-      for (auto [index, list] : llvm::enumerate(choice)) {
-        bool isUnreduced = rule.factors[index].size >= ShardingRule::unreducedExtent;
-        for (int8_t axis : list) {
-          DimensionRole role = factors[index];
-          bool isSplitState = !hasSamples && mayBeOnBatchAxis >= zeroStageOf(op);
-          if (axis == batchAxis) {
-            samples |= role == DimensionRole::Batch;
-            isPermitted &= isUnreduced || role == DimensionRole::Batch || isSplitState;
-          }
-          if (axis == contextAxis) {
-            context |= role == DimensionRole::Position;
-            isPermitted &= isUnreduced || role == DimensionRole::Position || isSplitState;
-          }
-          if (axis == expertAxis) {
-            bool isDemanded = keepsExperts
-                                  ? role == DimensionRole::Expert
-                                  : role == DimensionRole::Expert || role == DimensionRole::Batch;
-            expertsOrSamples |= isDemanded;
-            isPermitted &= isUnreduced || isDemanded || isSplitState;
-          }
-          if (axis == weightAxis) {
-            isPermitted &= role != DimensionRole::Batch &&
-                           (role != DimensionRole::Position || splitsPositions);
-            weights |= isOfModel(role) && !isUnreduced;
-            positions |= role == DimensionRole::Position;
-          }
-        }
-      }
-      permitted.push_back(isPermitted);
-      wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
-                       (context || contextAxis < 0 || !hasPositions) &&
-                       (expertsOrSamples || expertAxis < 0 || !(hasSamples || hasExperts)) &&
-                       (weights || weightAxis < 0 || !isProductOp) &&
-                       (positions || !splitsOnlyPositions));
+    for (const FactorAxes &choice : problem.choicesOf(position)) {
+      Split split;
+      for (auto [index, list] : llvm::enumerate(choice))
+        for (int8_t axis : list)
+          add(split, subject, axis, factors[index],
+              rule.factors[index].size >= ShardingRule::unreducedExtent);
+      permitted.push_back(split.isPermitted);
+      wanted.push_back(usesAxes(split, subject) &&
+                       (split.model || weightAxis < 0 || !isProductOp) &&
+                       (split.positions || !splitsOnlyPositions));
     }
     size_t node = function.getNumArguments() + position;
     bool isHeld = keep(node, permitted, wanted);
     positionsSplit += isHeld && splitsOnlyPositions;
-    splitsContext |= isHeld && hasPositions;
-    expertsSplit += isHeld && keepsExperts;
+    splitsContext |= isHeld && subject.hasPositions;
+    expertsSplit += isHeld && subject.keepsExperts;
     if (isProductOp && isHeld && weightAxis >= 0)
       for (Value operand : op->getOperands())
         if (BlockArgument parameter = parameterOf(operand))
@@ -209,44 +241,23 @@ private:
 
   void constrainArgument(BlockArgument argument) {
     ArrayRef<DimensionRole> own = roles.of(argument);
-    bool hasSamples = roles.hasSamples(argument);
-    bool hasExperts = llvm::is_contained(own, DimensionRole::Expert);
-    bool hasPositions = llvm::is_contained(own, DimensionRole::Position);
     bool isState = function.getArgAttr(argument.getArgNumber(), "autopar.donated") != nullptr;
     int64_t stage = isParameter(argument) ? 3 : isState ? 1 : 4;
+    Subject subject;
+    subject.hasSamples = roles.hasSamples(argument);
+    subject.hasExperts = llvm::is_contained(own, DimensionRole::Expert);
+    subject.hasPositions = llvm::is_contained(own, DimensionRole::Position);
+    subject.isSplitState = !subject.hasSamples && mayBeOnBatchAxis >= stage;
     SmallVector<bool> permitted, wanted;
     for (const TensorSharding &sharding : problem.shardingsOfArgument(argument.getArgNumber())) {
-      bool isPermitted = true, samples = false, context = false;
-      bool expertsOrSamples = false, isWeight = false;
-      for (auto [dim, list] : llvm::enumerate(sharding.dims)) {
-        DimensionRole role = own.empty() ? DimensionRole::Model : own[dim];
-        for (int8_t axis : list) {
-          bool isSplitState = !hasSamples && mayBeOnBatchAxis >= stage;
-          if (axis == batchAxis) {
-            samples |= role == DimensionRole::Batch;
-            isPermitted &= role == DimensionRole::Batch || isSplitState;
-          }
-          if (axis == contextAxis) {
-            context |= role == DimensionRole::Position;
-            isPermitted &= role == DimensionRole::Position || isSplitState;
-          }
-          if (axis == expertAxis) {
-            bool isDemanded = role == DimensionRole::Expert || role == DimensionRole::Batch;
-            expertsOrSamples |= isDemanded;
-            isPermitted &= isDemanded || isSplitState;
-          }
-          if (axis == weightAxis) {
-            isPermitted &= role != DimensionRole::Batch &&
-                           (role != DimensionRole::Position || splitsPositions);
-            isWeight = true;
-          }
-        }
-      }
-      permitted.push_back(isPermitted);
-      wanted.push_back((samples || batchAxis < 0 || !hasSamples) &&
-                       (context || contextAxis < 0 || !hasPositions) &&
-                       (expertsOrSamples || expertAxis < 0 || !(hasSamples || hasExperts)) &&
-                       (isWeight || !weights.contains(argument)));
+      Split split;
+      for (auto [dim, list] : llvm::enumerate(sharding.dims))
+        for (int8_t axis : list)
+          add(split, subject, axis, own.empty() ? DimensionRole::Model : own[dim],
+              /*isUnreduced=*/false);
+      permitted.push_back(split.isPermitted);
+      wanted.push_back(usesAxes(split, subject) &&
+                       (split.onWeightAxis || !weights.contains(argument)));
     }
     keep(argument.getArgNumber(), permitted, wanted);
   }

@@ -117,55 +117,73 @@ struct LoopForm {
                             ArrayRef<int64_t>{rank + 1});
   }
 };
-} // namespace
 
 /// One group for the prepared input, then one per filter position that adds its term.
-LogicalResult mlir::autopar::lowerConvolutionAsLoops(ProgramBuilder &program, ConvolutionOp op) {
-  FailureOr<Value> input = program.rowMajorBuffer(op.getInput()),
-                   filter = program.rowMajorBuffer(op.getFilter());
-  if (failed(input) || failed(filter))
-    return failure();
-  Value output = program.createRowMajorResult(op.getResult());
-  Type element = op.getType().getElementType();
-  if (element.isF16() || element.isBF16())
-    element = Float32Type::get(op.getContext());
-  RankedTensorType preparedType;
-  {
-    // The type of the prepared input is known once it was built: build it in a scratch group first.
+class LoopLowering {
+public:
+  LoopLowering(ProgramBuilder &program, ConvolutionOp op) : program(program), op(op) {
+    RankedTensorType type = op.getType();
+    element = type.getElementType();
+    if (element.isF16() || element.isBF16())
+      element = Float32Type::get(op.getContext());
+    auto groups = static_cast<int64_t>(op.getGroups());
+    SmallVector<int64_t> shape{type.getDimSize(0), groups, type.getDimSize(1) / groups};
+    llvm::append_range(shape, type.getShape().drop_front(2));
+    sumType = RankedTensorType::get(shape, element);
+  }
+
+  LogicalResult lower() {
+    FailureOr<Value> input = program.rowMajorBuffer(op.getInput()),
+                     filter = program.rowMajorBuffer(op.getFilter());
+    if (failed(input) || failed(filter))
+      return failure();
+    Value output = program.createRowMajorResult(op.getResult());
+    return success(succeeded(prepare(*input)) && succeeded(addTerms(*filter, output)));
+  }
+
+private:
+  /// The input as LoopForm::prepareInput makes it.
+  LogicalResult prepare(Value input) {
     SmallVector<int64_t> shape(op.getInput().getType().getShape());
     for (size_t i = 2; i < shape.size(); ++i) {
       int64_t spread = shape[i] == 0 ? 0 : (shape[i] - 1) * op.getInputDilation()[i - 2] + 1;
       shape[i] = spread + op.getPadBegin()[i - 2] + op.getPadEnd()[i - 2];
     }
     preparedType = RankedTensorType::get(shape, element);
+    prepared = program.createBuffer(getOpId(op) + ".prepared", preparedType);
+    auto build = [&](OpBuilder &builder, ValueRange inputs) -> SmallVector<Value> {
+      LoopForm form{op, builder, element};
+      return {form.prepareInput(form.cast(inputs[0]))};
+    };
+    return program.launchGroup(op, {op.getInput().getType()}, {input}, {preparedType}, {prepared},
+                               build);
   }
-  Value prepared = program.createBuffer(getOpId(op) + ".prepared", preparedType);
-  auto prepare = [&](OpBuilder &builder, ValueRange inputs) -> SmallVector<Value> {
-    LoopForm form{op, builder, element};
-    return {form.prepareInput(form.cast(inputs[0]))};
-  };
-  if (failed(program.launchGroup(op, {op.getInput().getType()}, {*input}, {preparedType},
-                                 {prepared}, prepare)))
-    return failure();
 
-  ArrayRef<int64_t> kernel = op.getFilter().getType().getShape().drop_front(2);
-  int64_t positions = 1;
-  for (int64_t extent : kernel)
-    positions *= extent;
-  SmallVector<int64_t> sumShape{op.getType().getDimSize(0), static_cast<int64_t>(op.getGroups()),
-                                op.getType().getDimSize(1) / static_cast<int64_t>(op.getGroups())};
-  llvm::append_range(sumShape, op.getType().getShape().drop_front(2));
-  auto sumType = RankedTensorType::get(sumShape, element);
-  Value sum;
-  for (int64_t flat = 0; flat < positions; ++flat) {
-    SmallVector<int64_t> position(kernel.size());
-    for (int64_t rest = flat, i = kernel.size() - 1; i >= 0; rest /= kernel[i--])
-      position[i] = rest % kernel[i];
-    bool isLast = flat + 1 == positions;
-    RankedTensorType nextType = isLast ? op.getType() : sumType;
-    Value next = isLast ? output : program.createBuffer(getOpId(op) + ".sum", sumType);
+  LogicalResult addTerms(Value filter, Value output) {
+    ArrayRef<int64_t> kernel = op.getFilter().getType().getShape().drop_front(2);
+    int64_t positions = 1;
+    for (int64_t extent : kernel)
+      positions *= extent;
+    Value sum;
+    for (int64_t flat = 0; flat < positions; ++flat) {
+      SmallVector<int64_t> position(kernel.size());
+      for (int64_t rest = flat, i = kernel.size() - 1; i >= 0; rest /= kernel[i--])
+        position[i] = rest % kernel[i];
+      bool isLast = flat + 1 == positions;
+      Value next = isLast ? output : program.createBuffer(getOpId(op) + ".sum", sumType);
+      if (failed(addTerm(position, filter, sum, next, isLast ? op.getType() : sumType)))
+        return failure();
+      sum = next;
+    }
+    return success();
+  }
+
+  /// Stores the term of one filter position, and `sum` if there is one yet, in `next`; in the
+  /// result's type and shape, if that is `nextType`.
+  LogicalResult addTerm(ArrayRef<int64_t> position, Value filter, Value sum, Value next,
+                        RankedTensorType nextType) {
     SmallVector<RankedTensorType> types{preparedType, op.getFilter().getType()};
-    SmallVector<Value> buffers{prepared, *filter};
+    SmallVector<Value> buffers{prepared, filter};
     if (sum) {
       types.push_back(sumType);
       buffers.push_back(sum);
@@ -175,16 +193,24 @@ LogicalResult mlir::autopar::lowerConvolutionAsLoops(ProgramBuilder &program, Co
       Value value = form.term(inputs[0], form.cast(inputs[1]), position);
       if (sum)
         value = BinaryOp::create(builder, op.getLoc(), BinaryKind::Add, inputs[2], value);
-      if (!isLast)
+      if (nextType == sumType)
         return {value};
       value = ReshapeOp::create(builder, op.getLoc(), op.getType().clone(element), value);
       return {element == op.getType().getElementType()
                   ? value
                   : CastOp::create(builder, op.getLoc(), op.getType(), value).getResult()};
     };
-    if (failed(program.launchGroup(op, types, buffers, {nextType}, {next}, add)))
-      return failure();
-    sum = next;
+    return program.launchGroup(op, types, buffers, {nextType}, {next}, add);
   }
-  return success();
+
+  ProgramBuilder &program;
+  ConvolutionOp op;
+  Type element; ///< of sums
+  RankedTensorType preparedType, sumType;
+  Value prepared;
+};
+} // namespace
+
+LogicalResult mlir::autopar::lowerConvolutionAsLoops(ProgramBuilder &program, ConvolutionOp op) {
+  return LoopLowering(program, op).lower();
 }

@@ -214,70 +214,82 @@ static FailureOr<std::string> expandTerm(Node &node, StringRef term, int64_t ran
   return letters;
 }
 
-static LogicalResult importEinsum(Node &node) {
-  TensorBuilder &b = node.b;
-  std::string equation = node.string("equation", "");
-  llvm::erase(equation, ' ');
-  auto [inputs, output] = StringRef(equation).split("->");
+/// The inputs with a letter per dimension, none twice; counts in `uses` how often each stands.
+static FailureOr<SmallVector<Lettered>> einsumOperands(Node &node, StringRef equation,
+                                                       std::map<char, int> &uses) {
   SmallVector<StringRef> terms;
-  inputs.split(terms, ',');
+  equation.split("->").first.split(terms, ',');
   if (terms.size() != node.inputCount())
-    return node.error("equation '" + Twine(equation) + "' has " + Twine(terms.size()) +
-                      " terms for " + Twine(node.inputCount()) + " inputs");
+    return node.error("equation '" + equation + "' has " + Twine(terms.size()) + " terms for " +
+                      Twine(node.inputCount()) + " inputs");
   SmallVector<Lettered> operands;
-  std::map<char, int> uses;
-  int64_t ellipsis = 0;
   for (auto [i, term] : llvm::enumerate(terms)) {
     if (!node.hasInput(i))
       return node.inputError(i, "is missing");
     FailureOr<std::string> letters = expandTerm(node, term, node.inputType(i).getRank());
     if (failed(letters))
       return failure();
-    for (char letter : *letters) {
+    for (char letter : *letters)
       ++uses[letter];
-      if (!llvm::isAlpha(letter))
-        ellipsis = std::max<int64_t>(ellipsis, letter - '0' + 1);
-    }
     operands.push_back({node.input(i), *letters});
     if (failed(takeDiagonals(node, operands.back())))
       return failure();
   }
-  std::string wanted;
-  if (StringRef(equation).contains("->")) {
-    FailureOr<std::string> letters =
-        expandTerm(node, output,
-                   output.contains("...") ? static_cast<int64_t>(output.size()) - 3 + ellipsis
-                                          : static_cast<int64_t>(output.size()));
-    if (failed(letters))
-      return failure();
-    wanted = *letters;
-  } else { // implicit: the ellipsis, then letters that stand once, in alphabetical order
-    for (int64_t i = ellipsis; i-- > 0;)
-      wanted.push_back(static_cast<char>('0' + i));
-    for (auto [letter, count] : uses)
-      if (llvm::isAlpha(letter) && count == 1)
-        wanted.push_back(letter);
+  return operands;
+}
+
+/// The letters behind the arrow; without one the ellipsis, then letters that stand once, in
+/// alphabetical order.
+static FailureOr<std::string> einsumResult(Node &node, StringRef equation,
+                                           const std::map<char, int> &uses) {
+  int64_t ellipsis = 0;
+  for (auto [letter, count] : uses)
+    if (!llvm::isAlpha(letter))
+      ellipsis = std::max<int64_t>(ellipsis, letter - '0' + 1);
+  if (equation.contains("->")) {
+    StringRef term = equation.split("->").second;
+    auto length = static_cast<int64_t>(term.size());
+    return expandTerm(node, term, term.contains("...") ? length - 3 + ellipsis : length);
   }
-  Lettered result = operands.front();
-  for (size_t i = 1; i < operands.size(); ++i) {
-    std::string later = wanted;
-    for (size_t j = i + 1; j < operands.size(); ++j)
-      later += operands[j].letters;
-    FailureOr<Lettered> product = multiply(node, result, operands[i], later);
+  std::string letters;
+  for (int64_t i = ellipsis; i-- > 0;)
+    letters.push_back(static_cast<char>('0' + i));
+  for (auto [letter, count] : uses)
+    if (llvm::isAlpha(letter) && count == 1)
+      letters.push_back(letter);
+  return letters;
+}
+
+static LogicalResult importEinsum(Node &node) {
+  std::string equation = node.string("equation", "");
+  llvm::erase(equation, ' ');
+  std::map<char, int> uses;
+  FailureOr<SmallVector<Lettered>> operands = einsumOperands(node, equation, uses);
+  if (failed(operands))
+    return failure();
+  FailureOr<std::string> wanted = einsumResult(node, equation, uses);
+  if (failed(wanted))
+    return failure();
+  Lettered result = operands->front();
+  for (size_t i = 1; i < operands->size(); ++i) {
+    std::string later = *wanted;
+    for (size_t j = i + 1; j < operands->size(); ++j)
+      later += (*operands)[j].letters;
+    FailureOr<Lettered> product = multiply(node, result, (*operands)[i], later);
     if (failed(product))
       return failure();
     result = *product;
   }
-  sumAlone(b, result, wanted);
+  sumAlone(node.b, result, *wanted);
   SmallVector<int64_t> permutation;
-  for (char letter : wanted) {
+  for (char letter : *wanted) {
     size_t at = result.letters.find(letter);
-    if (at == std::string::npos || llvm::count(wanted, letter) != 1)
+    if (at == std::string::npos || llvm::count(*wanted, letter) != 1)
       return node.error("output letter '" + Twine(letter) + "' of equation '" + Twine(equation) +
                         "' stands in no input, or twice");
     permutation.push_back(static_cast<int64_t>(at));
   }
-  return node.result(b.transpose(result.value, permutation));
+  return node.result(node.b.transpose(result.value, permutation));
 }
 
 void mlir::autopar::addContractionOperators(OperatorTable &table) {

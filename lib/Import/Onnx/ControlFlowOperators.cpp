@@ -61,75 +61,107 @@ static FailureOr<Value> stack(Node &node, ArrayRef<Value> parts, Value example, 
   return b.concat(rows, axis);
 }
 
-static LogicalResult importLoop(Node &node) {
-  TensorBuilder &b = node.b;
-  Type i64 = b.opBuilder().getI64Type(), i1 = b.opBuilder().getI1Type();
-  int64_t trips = std::numeric_limits<int64_t>::max();
-  bool bounded = node.hasInput(0), goesOn = true;
-  if (bounded) {
-    FailureOr<SmallVector<int64_t>> given = node.constantIntegers(0);
-    if (failed(given) || given->size() != 1)
-      return failed(given) ? failure() : node.inputError(0, "must be a scalar");
-    trips = given->front();
+namespace {
+
+/// A loop, unrolled: values carried from one iteration to the next, and what every iteration yields
+/// besides, collected row by row.
+class UnrolledLoop {
+public:
+  explicit UnrolledLoop(Node &node) : node(node), b(node.b) {}
+
+  LogicalResult import() {
+    return success(succeeded(readHeader()) && succeeded(unroll()) && succeeded(setOutputs()));
   }
-  if (node.inputCount() > 1 && node.hasInput(1)) {
-    std::optional<bool> first = knownCondition(b, node.anyInput(1));
-    if (!first)
-      return node.inputError(1, "must be known at compile time: loops are unrolled");
-    goesOn = *first;
+
+private:
+  /// How often it runs at most, and what it starts with.
+  LogicalResult readHeader() {
+    if (node.hasInput(0)) {
+      FailureOr<SmallVector<int64_t>> given = node.constantIntegers(0);
+      if (failed(given) || given->size() != 1)
+        return failed(given) ? failure() : node.inputError(0, "must be a scalar");
+      trips = given->front();
+    }
+    if (node.inputCount() > 1 && node.hasInput(1)) {
+      std::optional<bool> first = knownCondition(b, node.anyInput(1));
+      if (!first)
+        return node.inputError(1, "must be known at compile time: loops are unrolled");
+      goesOn = *first;
+    }
+    carried = Values(node.anyInputs().drop_front(std::min<size_t>(2, node.inputCount())));
+    if (node.subgraphInputCount("body") != carried.size() + 2 ||
+        node.subgraphOutputCount("body") < carried.size() + 1)
+      return node.error("body does not fit " + Twine(carried.size()) + " loop-carried values");
+    collected.resize(node.subgraphOutputCount("body") - 1 - carried.size());
+    return success();
   }
-  Values carried(node.anyInputs().drop_front(std::min<size_t>(2, node.inputCount())));
-  if (node.subgraphInputCount("body") != carried.size() + 2 ||
-      node.subgraphOutputCount("body") < carried.size() + 1)
-    return node.error("body does not fit " + Twine(carried.size()) + " loop-carried values");
-  size_t scans = node.subgraphOutputCount("body") - 1 - carried.size();
-  std::vector<SmallVector<Value>> collected(scans);
-  auto iterate = [&](int64_t i) -> FailureOr<Values> {
-    Values arguments{ImportedValue(b.scalar(i64, i)), ImportedValue(b.scalar(i1, int64_t(1)))};
+
+  LogicalResult unroll() {
+    for (; goesOn && iteration < trips; ++iteration) {
+      if (iteration >= mostIterations)
+        return node.error("runs more than " + Twine(mostIterations) +
+                          " iterations, too many to unroll");
+      FailureOr<Values> results = runBody();
+      if (failed(results))
+        return failure();
+      std::optional<bool> next = knownCondition(b, results->front());
+      if (!next)
+        return node.error("its condition depends on run-time values: loops are unrolled");
+      goesOn = *next;
+      if (failed(collect(*results)))
+        return failure();
+      carried = Values(ArrayRef(*results).slice(1, carried.size()));
+    }
+    return success();
+  }
+
+  FailureOr<Values> runBody() {
+    OpBuilder &types = b.opBuilder();
+    Values arguments{ImportedValue(b.scalar(types.getI64Type(), iteration)),
+                     ImportedValue(b.scalar(types.getI1Type(), int64_t{1}))};
     llvm::append_range(arguments, carried);
-    return node.subgraph("body", arguments, Twine(i));
-  };
-  SmallVector<Value> examples;
-  int64_t i = 0;
-  for (; goesOn && i < trips; ++i) {
-    if (i >= mostIterations)
-      return node.error("runs more than " + Twine(mostIterations) +
-                        " iterations, too many to unroll");
-    FailureOr<Values> results = iterate(i);
-    if (failed(results))
-      return failure();
-    std::optional<bool> next = knownCondition(b, results->front());
-    if (!next)
-      return node.error("its condition depends on run-time values: loops are unrolled");
-    goesOn = *next;
-    for (size_t k = 0; k < scans; ++k) {
-      const ImportedValue &row = (*results)[1 + carried.size() + k];
+    return node.subgraph("body", arguments, Twine(iteration));
+  }
+
+  LogicalResult collect(ArrayRef<ImportedValue> results) {
+    for (auto [rows, row] : llvm::zip_equal(collected, results.drop_front(1 + carried.size()))) {
       if (row.kind != ImportedValue::Tensor)
         return node.error("collects values that are no tensors");
-      collected[k].push_back(row.tensor);
+      rows.push_back(row.tensor);
     }
-    carried.assign(results->begin() + 1,
-                   results->begin() + 1 + static_cast<ptrdiff_t>(carried.size()));
+    return success();
   }
-  if (i == 0 && scans > 0) { // only for the shapes of its results; the operations are dead
-    FailureOr<Values> results = iterate(0);
-    if (failed(results))
-      return failure();
-    for (size_t k = 0; k < scans; ++k)
-      examples.push_back((*results)[1 + carried.size() + k].tensor);
-    if (llvm::is_contained(examples, Value()))
-      return node.error("collects values that are no tensors");
+
+  LogicalResult setOutputs() {
+    bool isEmpty = iteration == 0 && !collected.empty();
+    if (isEmpty) { // only for the shapes of its results; the operations are dead
+      FailureOr<Values> results = runBody();
+      if (failed(results) || failed(collect(*results)))
+        return failure();
+    }
+    for (auto [k, value] : llvm::enumerate(carried))
+      node.setOutput(k, value);
+    for (auto [k, rows] : llvm::enumerate(collected)) {
+      FailureOr<Value> stacked =
+          isEmpty ? stack(node, {}, rows.front(), 0) : stack(node, rows, {}, 0);
+      if (failed(stacked))
+        return failure();
+      node.setOutput(carried.size() + k, *stacked);
+    }
+    return success();
   }
-  for (auto [k, value] : llvm::enumerate(carried))
-    node.setOutput(k, value);
-  for (size_t k = 0; k < scans; ++k) {
-    FailureOr<Value> rows = stack(node, collected[k], i == 0 ? examples[k] : Value(), 0);
-    if (failed(rows))
-      return failure();
-    node.setOutput(carried.size() + k, *rows);
-  }
-  return success();
-}
+
+  Node &node;
+  TensorBuilder &b;
+  int64_t trips = std::numeric_limits<int64_t>::max(), iteration = 0;
+  bool goesOn = true;
+  Values carried;
+  std::vector<SmallVector<Value>> collected; ///< by output
+};
+
+} // namespace
+
+static LogicalResult importLoop(Node &node) { return UnrolledLoop(node).import(); }
 
 //===-- scan ---------------------------------------------------------------------------------===//
 
