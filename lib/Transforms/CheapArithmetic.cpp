@@ -26,11 +26,7 @@ bool mlir::autopar::readsOnce(Operation *user, Value value) {
   auto lowering = dyn_cast<ElementLoweringOpInterface>(user);
   if (!lowering || isFluid(user) || isFixed(user))
     return false;
-  int64_t points = 1;
-  if (RowDomain rows = lowering.getRowDomain())
-    for (int64_t size : rows.shape)
-      points *= size;
-  else
-    points = elementsOf(user->getResult(0));
+  RowDomain rows = lowering.getRowDomain();
+  int64_t points = rows ? llvm::product_of(rows.shape) : elementsOf(user->getResult(0));
   return points == elementsOf(value);
 }

@@ -7,17 +7,10 @@ using namespace mlir::autopar;
 
 namespace {
 
-int64_t product(ArrayRef<int64_t> extents) {
-  int64_t result = 1;
-  for (int64_t extent : extents)
-    result *= extent;
-  return result;
-}
-
 /// The dimension of the reshape's input that is dimension `dim` of its result, unchanged.
 std::optional<int64_t> sourceDim(ReshapeOp op, int64_t dim) {
   ArrayRef<int64_t> in = op.getInput().getType().getShape(), out = op.getType().getShape();
-  int64_t before = product(out.take_front(dim)), seen = 1;
+  int64_t before = llvm::product_of(out.take_front(dim)), seen = 1;
   for (auto [i, extent] : llvm::enumerate(in)) {
     if (seen == before && extent == out[dim])
       return i;
@@ -67,7 +60,7 @@ SmallVector<int64_t> doubled(ArrayRef<int64_t> dims, int64_t at) {
 std::optional<int64_t> mlir::autopar::majorPart(ReshapeOp reshape, int64_t dim) {
   ArrayRef<int64_t> in = reshape.getInput().getType().getShape(),
                     out = reshape.getType().getShape();
-  int64_t before = product(in.take_front(dim)), seen = 1;
+  int64_t before = llvm::product_of(in.take_front(dim)), seen = 1;
   for (auto [i, extent] : llvm::enumerate(out)) {
     if (seen == before && extent != 1)
       return extent != 0 && extent < in[dim] && in[dim] % extent == 0 ? std::optional<int64_t>(i)
@@ -92,7 +85,7 @@ bool DimensionSplitter::isFollowed(Operation *op) {
 }
 
 bool DimensionSplitter::mergesParts(ReshapeOp op, int64_t dim) const {
-  int64_t boundary = product(op.getType().getShape().take_front(dim)) * blocks, seen = 1;
+  int64_t boundary = llvm::product_of(op.getType().getShape().take_front(dim)) * blocks, seen = 1;
   for (int64_t extent : op.getInput().getType().getShape()) {
     if (seen == boundary)
       break;

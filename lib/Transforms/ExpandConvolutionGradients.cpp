@@ -133,15 +133,13 @@ Value bordered(FormulaBuilder &b, ConvolutionFilterGradOp op) {
 Value asProducts(FormulaBuilder &b, ConvolutionFilterGradOp op) {
   Value g = op.getGradient();
   ArrayRef<int64_t> w = op.getType().getShape(), y = b.typeOf(g).getShape();
-  int64_t groups = op.getGroups(), samples = y[0], positions = 1;
+  int64_t groups = op.getGroups(), samples = y[0], positions = llvm::product_of(w.drop_front(2));
   size_t spatial = y.size() - 2;
   SmallVector<int64_t> summed{0};
   summed.append(range(3, spatial));
   Value input = bordered(b, op);
   Value cotangent = b.reshape(g, withSpatial({samples, groups, w[0] / groups}, y));
   SmallVector<int64_t> seen = withSpatial({samples, groups * w[1]}, y);
-  for (int64_t extent : w.drop_front(2))
-    positions *= extent;
   SmallVector<Value> parts;
   for (int64_t position = 0; position < positions; ++position) {
     SmallVector<int64_t> starts(2 + spatial, 0), steps(2 + spatial, 1);
@@ -167,9 +165,7 @@ Value asProducts(FormulaBuilder &b, ConvolutionFilterGradOp op) {
 
 Value expand(FormulaBuilder &b, ConvolutionFilterGradOp op) {
   constexpr int64_t mostPositions = 64;
-  int64_t positions = 1;
-  for (int64_t extent : op.getType().getShape().drop_front(2))
-    positions *= extent;
+  int64_t positions = llvm::product_of(op.getType().getShape().drop_front(2));
   bool isDense = llvm::all_of(op.getInputDilation(), [](int64_t step) { return step == 1; });
   return isDense && positions <= mostPositions ? asProducts(b, op) : asConvolution(b, op);
 }

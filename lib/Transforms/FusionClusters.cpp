@@ -17,13 +17,6 @@ static constexpr int64_t maskedCost = 3;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-static int64_t product(ArrayRef<int64_t> shape) {
-  int64_t result = 1;
-  for (int64_t size : shape)
-    result *= size;
-  return result;
-}
-
 static SmallVector<AffineExpr> identityIndex(ArrayRef<int64_t> shape, MLIRContext *context) {
   return llvm::map_to_vector(llvm::seq<unsigned>(0, shape.size()),
                              [&](unsigned dim) { return getAffineDimExpr(dim, context); });
@@ -251,9 +244,9 @@ static Index resultIndex(Operation *op, const Index &at) {
 static Index embed(ArrayRef<int64_t> shape, const RowDomain &rows, ArrayRef<int64_t> merged,
                    MLIRContext *context) {
   SmallVector<AffineExpr> here = identityIndex(merged, context);
-  if (product(shape) == product(merged))
+  if (llvm::product_of(shape) == llvm::product_of(merged))
     return applyMap(reshapeMap(shape, merged, context), here);
-  if (!rows || product(shape) != product(keptShape(rows)))
+  if (!rows || llvm::product_of(shape) != llvm::product_of(keptShape(rows)))
     return std::nullopt;
   return applyMap(reshapeMap(shape, keptShape(rows), context), keptIndex(rows, here));
 }
@@ -288,10 +281,10 @@ bool ClusterGraph::mayExport(Operation *op, const Cluster &cluster) const {
   if (!index)
     return false;
   ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
-  if (product(shape) == product(cluster.shape))
+  if (llvm::product_of(shape) == llvm::product_of(cluster.shape))
     return !reducesAcross(cluster) &&
            isSamePosition(*index, shape, here, cluster.shape, cluster.shape);
-  return cluster.rows && product(shape) == product(keptShape(cluster.rows)) &&
+  return cluster.rows && llvm::product_of(shape) == llvm::product_of(keptShape(cluster.rows)) &&
          isSamePosition(*index, shape, keptIndex(cluster.rows, here), keptShape(cluster.rows),
                         cluster.shape);
 }
@@ -348,7 +341,7 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
     auto lowering = cast<ElementLoweringOpInterface>(edge.consumer);
     RowDomain rows = lowering.getRowDomain();
     int64_t reads =
-        rows ? product(rows.shape) : typeOf(edge.consumer->getResult(0)).getNumElements();
+        rows ? llvm::product_of(rows.shape) : typeOf(edge.consumer->getResult(0)).getNumElements();
     bool isRepeated = reads > typeOf(edge.source).getNumElements();
     if (isRepeated && producer.cost > cheapCost)
       return std::nullopt;
@@ -365,7 +358,7 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
   merged.at = consumer.at;
   ArrayRef<int64_t> shape = typeOf(source).getShape();
   Index base;
-  if (isUniform && product(shape) == product(producer.shape))
+  if (isUniform && llvm::product_of(shape) == llvm::product_of(producer.shape))
     base = applyMap(reshapeMap(producer.shape, shape, context), *read);
   Operation *last = source.getDefiningOp();
   Index made = producer.indexOf(last);

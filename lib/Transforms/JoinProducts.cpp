@@ -106,9 +106,7 @@ std::optional<Part> partOf(DotGeneralOp product) {
   Part part{product, {}, {}};
   readBias(part);
   RankedTensorType type = product.getType();
-  int64_t elements = 1;
-  for (int64_t extent : type.getShape().drop_front(part.resultDim()))
-    elements *= extent;
+  int64_t elements = llvm::product_of(type.getShape().drop_front(part.resultDim()));
   bool isAligned = elements * type.getElementTypeBitWidth() / 8 % kPartAlignment == 0;
   if (!isAligned || hasOwnEpilogue(part.result()) || !isReadAsItLies(part.result()))
     return std::nullopt;

@@ -11,13 +11,6 @@ static constexpr int64_t kShrinkage = 8;
 /// Reductions of one kernel: warps hand each of their sums to each other through shared memory.
 static constexpr int64_t kMostReductions = 8;
 
-static int64_t pointsOf(const Cluster &cluster) {
-  int64_t points = 1;
-  for (int64_t size : cluster.shape)
-    points *= size;
-  return points;
-}
-
 bool ClusterGraph::isReduction(const Cluster &cluster) const {
   if (cluster.isClosed || cluster.ops.empty() || !cluster.rows)
     return false;
@@ -25,7 +18,7 @@ bool ClusterGraph::isReduction(const Cluster &cluster) const {
   for (Operation *op : cluster.ops)
     if (Value result = op->getResult(0); isExported(result, cluster))
       stored += cast<RankedTensorType>(result.getType()).getNumElements();
-  return stored * kShrinkage <= pointsOf(cluster);
+  return stored * kShrinkage <= llvm::product_of(cluster.shape);
 }
 
 static int64_t reductionsOf(const Cluster &cluster) {
@@ -51,7 +44,8 @@ llvm::SetVector<Value> ClusterGraph::readWhole(const Cluster &cluster) const {
     Operation *op = value.getDefiningOp();
     if (op && isFluidHere(op))
       llvm::append_range(worklist, op->getOperands());
-    else if (cast<RankedTensorType>(value.getType()).getNumElements() == pointsOf(cluster))
+    else if (cast<RankedTensorType>(value.getType()).getNumElements() ==
+             llvm::product_of(cluster.shape))
       values.insert(value);
   }
   return values;

@@ -73,13 +73,6 @@ static int64_t numberOf(ArrayRef<int64_t> at, ArrayRef<int64_t> grid) {
   return number;
 }
 
-static int64_t product(ArrayRef<int64_t> grid) {
-  int64_t count = 1;
-  for (int64_t extent : grid)
-    count *= extent;
-  return count;
-}
-
 TransferRoute mlir::autopar::transferRoute(ArrayRef<int64_t> local, const TensorSharding &sent,
                                            MeshOp near, const TensorSharding &received,
                                            MeshOp far) {
@@ -98,7 +91,7 @@ TransferRoute mlir::autopar::transferRoute(ArrayRef<int64_t> local, const Tensor
   };
   // Reader r of a sender's part i gets it from copy (r + i) % copies, in the copy's turn r /
   // copies.
-  for (int64_t part = 0; part < product(sendGrid); ++part) {
+  for (int64_t part = 0; part < llvm::product_of(sendGrid); ++part) {
     SmallVector<int64_t> at = coordinates(part, sendGrid);
     for (int64_t turn = 0; turn * copies < readers; ++turn) {
       TransferRoute::Message &message = route.sends.emplace_back();
@@ -113,7 +106,7 @@ TransferRoute mlir::autopar::transferRoute(ArrayRef<int64_t> local, const Tensor
       }
     }
   }
-  for (int64_t part = 0; part < product(route.grid); ++part) {
+  for (int64_t part = 0; part < llvm::product_of(route.grid); ++part) {
     SmallVector<int64_t> at = coordinates(part, route.grid);
     TransferRoute::Message &message = route.receives.emplace_back();
     message.start = startOf(at);

@@ -161,9 +161,7 @@ private:
 
   LogicalResult addTerms(Value filter, Value output) {
     ArrayRef<int64_t> kernel = op.getFilter().getType().getShape().drop_front(2);
-    int64_t positions = 1;
-    for (int64_t extent : kernel)
-      positions *= extent;
+    int64_t positions = llvm::product_of(kernel);
     Value sum;
     for (int64_t flat = 0; flat < positions; ++flat) {
       SmallVector<int64_t> position(kernel.size());

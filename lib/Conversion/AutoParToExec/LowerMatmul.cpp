@@ -20,12 +20,7 @@ SmallVector<int64_t> pick(ArrayRef<int64_t> list, ArrayRef<int64_t> which) {
 /// The dimensions of one operand (or the result) by their part in the product.
 struct Part {
   SmallVector<int64_t> extents, strides;
-  int64_t extent() const {
-    int64_t product = 1;
-    for (int64_t e : extents)
-      product *= e;
-    return product;
-  }
+  int64_t extent() const { return llvm::product_of(extents); }
   std::optional<int64_t> merged() const { return mergedStride(extents, strides); }
 };
 struct Operand {

@@ -46,8 +46,7 @@ private:
 
 void GpuPointwiseEmitter::divide() {
   extents = plan.extents();
-  for (int64_t extent : extents)
-    count *= extent;
+  count = llvm::product_of(extents);
   if (!extents.empty()) {
     int64_t least = count / 2 + 1;
     width = chooseVectorWidth(emitter, extents.back(), least);

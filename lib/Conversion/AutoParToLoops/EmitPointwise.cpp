@@ -54,10 +54,7 @@ int64_t autopar::emitIterations(KernelFrame &kernel, ElementEmitter &emitter,
             body(builder, indices);
             return SmallVector<Value>();
           });
-  int64_t count = 1;
-  for (int64_t extent : extents)
-    count *= extent;
-  return count;
+  return llvm::product_of(extents);
 }
 
 namespace {

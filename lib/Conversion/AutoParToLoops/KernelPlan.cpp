@@ -28,13 +28,6 @@ GroupBody GroupBody::of(Operation *groupOrOp) {
   return body;
 }
 
-static int64_t product(ArrayRef<int64_t> shape) {
-  int64_t result = 1;
-  for (int64_t size : shape)
-    result *= size;
-  return result;
-}
-
 SmallVector<int64_t> KernelPlan::extents() const {
   return llvm::map_to_vector(loops, [](const LoopDim &loop) { return loop.extent; });
 }
@@ -55,7 +48,7 @@ bool KernelPlan::isRowOp(Operation *op) const {
 
 bool KernelPlan::isPosition(ArrayRef<AffineExpr> index, ArrayRef<int64_t> shape,
                             ArrayRef<AffineExpr> current, ArrayRef<int64_t> currentShape) const {
-  if (product(shape) != product(currentShape))
+  if (llvm::product_of(shape) != llvm::product_of(currentShape))
     return false;
   return isSamePosition(index, shape, current, currentShape, extents());
 }
@@ -129,11 +122,11 @@ LogicalResult LoopPlanner::findDomain() {
 
 LogicalResult LoopPlanner::addOutput(Value value, unsigned position) {
   PlannedOutput output{value, position, false, {}};
-  int64_t count = product(shapeOf(value));
-  if (count == product(plan.domainShape)) {
+  int64_t count = llvm::product_of(shapeOf(value));
+  if (count == llvm::product_of(plan.domainShape)) {
     AffineMap map = reshapeMap(shapeOf(value), plan.domainShape, context);
     output.index = llvm::to_vector(map.getResults());
-  } else if (plan.rows && count == product(plan.rowIndexShape())) {
+  } else if (plan.rows && count == llvm::product_of(plan.rowIndexShape())) {
     output.isRowLevel = true;
   } else {
     return body.anchor->emitOpError()

@@ -8,13 +8,9 @@ namespace mlir::autopar {
 
 /// Row r is the elements that differ only along `dim`; rows are numbered row-major over the others.
 struct RowAddress {
-  RowAddress(ArrayRef<int64_t> shape, int64_t dim) : length(shape[dim]) {
-    for (int64_t size : shape.drop_front(dim + 1))
-      stride *= size;
-    rows = stride;
-    for (int64_t size : shape.take_front(dim))
-      rows *= size;
-  }
+  RowAddress(ArrayRef<int64_t> shape, int64_t dim)
+      : length(shape[dim]), stride(llvm::product_of(shape.drop_front(dim + 1))),
+        rows(stride * llvm::product_of(shape.take_front(dim))) {}
 
   /// Flat position of the row's first element.
   Value base(OpBuilder &builder, Location loc, Value row) const {
@@ -34,9 +30,9 @@ struct RowAddress {
     return arith::AddIOp::create(builder, loc, base, position);
   }
 
-  int64_t length;     ///< elements of a row
-  int64_t stride = 1; ///< between them
-  int64_t rows = 1;
+  int64_t length; ///< elements of a row
+  int64_t stride; ///< between them
+  int64_t rows;
 };
 
 } // namespace mlir::autopar

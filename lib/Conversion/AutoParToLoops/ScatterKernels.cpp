@@ -7,24 +7,12 @@
 #include "LoopNest.h"
 #include "ScatterEmitter.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
-
-int64_t product(ArrayRef<int64_t> shape) {
-  int64_t result = 1;
-  for (int64_t size : shape)
-    result *= size;
-  return result;
-}
-
-SmallVector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (size_t dim = shape.size(); dim-- > 1;)
-    strides[dim - 1] = strides[dim] * shape[dim];
-  return strides;
-}
 
 void emitLoop(OpBuilder &builder, Location loc, Value lower, Value upper,
               function_ref<void(OpBuilder &, Value)> body) {
@@ -44,9 +32,9 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
     ArrayRef<int64_t> input = shapeOf(op.getInput()), indices = shapeOf(op.getIndices());
     ScatterShape shape;
     shape.extents = llvm::to_vector(input.take_front(indices.back()));
-    shape.targets = product(shape.extents);
-    shape.slice = product(input.drop_front(indices.back()));
-    shape.updates = product(indices.drop_back());
+    shape.targets = llvm::product_of(shape.extents);
+    shape.slice = llvm::product_of(input.drop_front(indices.back()));
+    shape.updates = llvm::product_of(indices.drop_back());
     return shape;
   }
   static ScatterEmitter emitterOf(ScatterOp op, ValueRange inputs, Value output) {
@@ -107,7 +95,7 @@ struct ScatterElementsModel
     auto scatter = cast<ScatterElementsOp>(op);
     SmallVector<int64_t> lines(shapeOf(scatter.getInput()));
     lines[scatter.getDim()] = 1;
-    return product(lines);
+    return llvm::product_of(lines);
   }
   bool changesFirstOperand(Operation *) const { return true; }
 
@@ -117,7 +105,8 @@ struct ScatterElementsModel
     Location loc = op->getLoc();
     ArrayRef<int64_t> shape = shapeOf(scatter.getInput()), part = shapeOf(scatter.getIndices());
     size_t along = scatter.getDim();
-    SmallVector<int64_t> strides = stridesOf(shape), partStrides = stridesOf(part), lines(shape);
+    SmallVector<int64_t> strides = denseStrides(shape), partStrides = denseStrides(part),
+                         lines(shape);
     lines[along] = 1;
     ScatterEmitter emitter(loc, scatter.getType().getElementType(), scatter.getKind(),
                            elementTypeOf(scatter.getIndices()), inputs, outputs[0]);

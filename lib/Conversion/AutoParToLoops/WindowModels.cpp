@@ -89,13 +89,6 @@ struct Window {
   Op op;
 };
 
-int64_t windowSize(ArrayRef<int64_t> window) {
-  int64_t size = 1;
-  for (int64_t extent : window)
-    size *= extent;
-  return size;
-}
-
 struct PoolModel : ElementLoweringOpInterface::ExternalModel<PoolModel, PoolOp> {
   AffineMap getOperandMap(Operation *op, unsigned) const { return Window<PoolOp>(op).map(); }
   RowDomain getRowDomain(Operation *op) const { return Window<PoolOp>(op).domain(); }
@@ -103,7 +96,7 @@ struct PoolModel : ElementLoweringOpInterface::ExternalModel<PoolModel, PoolOp> 
     return Window<PoolOp>(op).positionDims(false);
   }
   int64_t getReadsPerElement(Operation *op, unsigned) const {
-    return windowSize(cast<PoolOp>(op).getWindow());
+    return llvm::product_of(cast<PoolOp>(op).getWindow());
   }
   int64_t getRowPassCount(Operation *) const { return 1; }
 
@@ -141,7 +134,7 @@ struct ArgPoolModel : ElementLoweringOpInterface::ExternalModel<ArgPoolModel, Ar
     return Window<ArgPoolOp>(op).positionDims(true);
   }
   int64_t getReadsPerElement(Operation *op, unsigned) const {
-    return windowSize(cast<ArgPoolOp>(op).getWindow());
+    return llvm::product_of(cast<ArgPoolOp>(op).getWindow());
   }
   int64_t getRowPassCount(Operation *) const { return 1; }
   // The first of equal elements counts.
@@ -230,7 +223,7 @@ struct ConvolutionModel
     return dims;
   }
   int64_t getReadsPerElement(Operation *op, unsigned operand) const {
-    return operand == 0 ? windowSize(shapeOf(op->getOperand(1)).drop_front()) : 1 << 20;
+    return operand == 0 ? llvm::product_of(shapeOf(op->getOperand(1)).drop_front()) : 1 << 20;
   }
   int64_t getElementCost(Operation *) const { return 64; }
   int64_t getRowPassCount(Operation *) const { return 1; }

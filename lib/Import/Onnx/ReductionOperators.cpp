@@ -171,10 +171,7 @@ static LogicalResult overRows(Node &node, llvm::function_ref<Value(Value, int64_
   if (!flattens || *axis == input.getRank() - 1)
     return node.result(along(node.input(0), *axis));
   Shape rows(input.getShape().take_front(*axis));
-  int64_t row = 1;
-  for (int64_t extent : input.getShape().drop_front(*axis))
-    row *= extent;
-  rows.push_back(row);
+  rows.push_back(llvm::product_of(input.getShape().drop_front(*axis)));
   return node.result(
       node.b.reshape(along(node.b.reshape(node.input(0), rows), *axis), input.getShape()));
 }

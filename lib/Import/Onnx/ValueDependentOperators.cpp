@@ -50,9 +50,7 @@ static LogicalResult importUnique(Node &node) {
     return failure();
   auto [x, along] = *input;
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
-  int64_t extent = shape[along], inner = 1;
-  for (int64_t dim : shape.drop_front(along + 1))
-    inner *= dim;
+  int64_t extent = shape[along], inner = llvm::product_of(shape.drop_front(along + 1));
   std::vector<std::vector<double>> rows(extent);
   for (auto [linear, value] : llvm::enumerate(*values))
     rows[static_cast<int64_t>(linear) / inner % extent].push_back(value);

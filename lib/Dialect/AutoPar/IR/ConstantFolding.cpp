@@ -5,6 +5,7 @@
 
 #include "ConstantTable.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/TensorLayout.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -42,21 +43,21 @@ ConstantTable strided(const ConstantTable &input, RankedTensorType type, int64_t
 
 Result evaluate(BroadcastOp op, Tables operands) {
   RankedTensorType input = op.getInput().getType();
-  SmallVector<int64_t> strides(op.getType().getRank(), 0), from = rowMajorStrides(input.getShape());
+  SmallVector<int64_t> strides(op.getType().getRank(), 0), from = denseStrides(input.getShape());
   for (auto [i, dim] : llvm::enumerate(op.getDims()))
     strides[dim] = input.getDimSize(i) == 1 ? 0 : from[i];
   return strided(operands[0], op.getType(), 0, strides);
 }
 
 Result evaluate(TransposeOp op, Tables operands) {
-  SmallVector<int64_t> strides, from = rowMajorStrides(op.getInput().getType().getShape());
+  SmallVector<int64_t> strides, from = denseStrides(op.getInput().getType().getShape());
   for (int64_t dim : op.getPermutation())
     strides.push_back(from[dim]);
   return strided(operands[0], op.getType(), 0, strides);
 }
 
 Result evaluate(SliceOp op, Tables operands) {
-  SmallVector<int64_t> strides, from = rowMajorStrides(op.getInput().getType().getShape());
+  SmallVector<int64_t> strides, from = denseStrides(op.getInput().getType().getShape());
   int64_t offset = 0;
   for (int64_t dim = 0; dim < op.getType().getRank(); ++dim) {
     offset += op.getStarts()[dim] * from[dim];
@@ -76,7 +77,7 @@ void placeBlock(ConstantTable &result, const ConstantTable &input, ArrayRef<int6
   if (input.type.getNumElements() == 0)
     return;
   SmallVector<int64_t> index(input.type.getRank(), 0),
-      strides = rowMajorStrides(result.type.getShape());
+      strides = denseStrides(result.type.getShape());
   size_t i = 0;
   do {
     int64_t to = 0;
@@ -114,8 +115,8 @@ int64_t clampPosition(int64_t position, int64_t extent) {
 Result evaluate(GatherOp op, Tables operands) {
   const ConstantTable &input = operands[0], &indices = operands[1];
   int64_t first = op.getDims().front(), count = op.getDims().size(), batch = op.getBatchDims();
-  SmallVector<int64_t> inStrides = rowMajorStrides(input.type.getShape()),
-                       indexStrides = rowMajorStrides(indices.type.getShape());
+  SmallVector<int64_t> inStrides = denseStrides(input.type.getShape()),
+                       indexStrides = denseStrides(indices.type.getShape());
   int64_t selected = indices.type.getRank() - 1 - batch;
   ConstantTable result = ConstantTable::make(op.getType(), op.getType().getNumElements());
   if (result.size() && input.type.getNumElements() == 0)
@@ -141,7 +142,7 @@ Result evaluate(GatherOp op, Tables operands) {
 
 Result evaluate(GatherElementsOp op, Tables operands) {
   const ConstantTable &input = operands[0], &indices = operands[1];
-  SmallVector<int64_t> strides = rowMajorStrides(input.type.getShape()),
+  SmallVector<int64_t> strides = denseStrides(input.type.getShape()),
                        index(op.getType().getRank(), 0);
   ConstantTable result = ConstantTable::make(op.getType(), op.getType().getNumElements());
   if (result.size() && input.type.getNumElements() == 0)
@@ -170,10 +171,9 @@ Result evaluate(ScatterOp op, Tables operands) {
     return std::nullopt;
   ConstantTable result = expanded(operands[0]);
   const ConstantTable &indices = operands[1], &updates = operands[2];
-  int64_t depth = indices.type.getShape().back(), slice = 1;
-  SmallVector<int64_t> strides = rowMajorStrides(result.type.getShape());
-  for (int64_t extent : result.type.getShape().drop_front(depth))
-    slice *= extent;
+  int64_t depth = indices.type.getShape().back(),
+          slice = llvm::product_of(result.type.getShape().drop_front(depth));
+  SmallVector<int64_t> strides = denseStrides(result.type.getShape());
   int64_t rows = depth ? indices.type.getNumElements() / depth : 0;
   if (depth == 0 || result.size() == 0)
     return std::nullopt;
@@ -239,7 +239,7 @@ int64_t combine(ReduceKind kind, int64_t a, int64_t b, bool isUnsigned) {
 /// Strides into a result that lacks `dims`: zero along them.
 SmallVector<int64_t> reducedStrides(RankedTensorType input, RankedTensorType result,
                                     ArrayRef<int64_t> dims) {
-  SmallVector<int64_t> kept = rowMajorStrides(result.getShape()), strides;
+  SmallVector<int64_t> kept = denseStrides(result.getShape()), strides;
   size_t next = 0;
   for (int64_t dim = 0; dim < input.getRank(); ++dim)
     strides.push_back(llvm::is_contained(dims, dim) ? 0 : kept[next++]);
@@ -306,7 +306,7 @@ Result evaluate(CumulativeOp op, Tables operands) {
     return std::nullopt;
   RankedTensorType type = op.getType();
   ConstantTable result = expanded(operands[0]);
-  SmallVector<int64_t> strides = rowMajorStrides(type.getShape());
+  SmallVector<int64_t> strides = denseStrides(type.getShape());
   int64_t stride = strides[op.getDim()], extent = type.getDimSize(op.getDim());
   for (int64_t step = 0, count = type.getNumElements(); step < count; ++step) {
     int64_t i = op.getReverse() ? count - 1 - step : step, position = i / stride % extent;

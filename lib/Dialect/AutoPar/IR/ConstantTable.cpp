@@ -18,13 +18,6 @@ int64_t mlir::autopar::wrapInteger(int64_t value, Type element) {
   return static_cast<int64_t>(bits << shift) >> shift;
 }
 
-SmallVector<int64_t> mlir::autopar::rowMajorStrides(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (int64_t dim = static_cast<int64_t>(shape.size()) - 2; dim >= 0; --dim)
-    strides[dim] = strides[dim + 1] * shape[dim + 1];
-  return strides;
-}
-
 bool mlir::autopar::nextIndex(SmallVectorImpl<int64_t> &index, ArrayRef<int64_t> shape) {
   for (int64_t dim = static_cast<int64_t>(shape.size()) - 1; dim >= 0; --dim) {
     if (++index[dim] < shape[dim])

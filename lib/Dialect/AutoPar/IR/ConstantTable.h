@@ -36,9 +36,6 @@ struct ConstantTable {
 /// `value` wrapped to the width and signedness of an integer type.
 int64_t wrapInteger(int64_t value, Type element);
 
-/// Row-major strides of a shape.
-SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape);
-
 /// Steps `index` through `shape` in row-major order; false after the last one.
 bool nextIndex(SmallVectorImpl<int64_t> &index, ArrayRef<int64_t> shape);
 

@@ -77,12 +77,7 @@ int64_t MeshOp::axesSize(ArrayAttr axes) {
   return product;
 }
 
-int64_t MeshOp::rankCount() {
-  int64_t product = 1;
-  for (int64_t size : getSizes())
-    product *= size;
-  return product;
-}
+int64_t MeshOp::rankCount() { return llvm::product_of(getSizes()); }
 
 //===-- group --------------------------------------------------------------------------------===//
 
