@@ -74,9 +74,7 @@ private:
     AUTOPAR_RETURN_IF_ERROR(verifyRankValues(table, program));
     for (const Use &use : usesOf(table.rankClass))
       if (Status status = verifyUse(table, program, *use.instruction); !status.isOk())
-        return status.at("entry " + use.entry->name + ", instruction " +
-                         std::to_string(use.instruction - use.entry->instructions.data()) + " (" +
-                         use.instruction->id + ")");
+        return status.at(use.entry->placeOf(*use.instruction));
     return Status::ok();
   }
 

@@ -209,18 +209,9 @@ private:
 struct InsertReshardsPass : mlir::autopar::impl::InsertReshardsPassBase<InsertReshardsPass> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
-      return;
-    if (!function.getBody().hasOneBlock()) {
-      function.emitOpError("has several blocks; expected one");
-      return signalPassFailure();
-    }
-    FailureOr<StageMeshes> meshes = StageMeshes::of(function);
-    if (failed(meshes))
-      return signalPassFailure();
-    if (meshes->empty())
-      return; // One device: nothing to reshard.
-    if (failed(Inserter(function, *meshes).run()))
+    FailureOr<StageMeshes> meshes = StageMeshes::ofBody(function);
+    // One device: nothing to reshard.
+    if (failed(meshes) || (!meshes->empty() && failed(Inserter(function, *meshes).run())))
       signalPassFailure();
   }
 };

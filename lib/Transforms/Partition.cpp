@@ -419,18 +419,9 @@ private:
 struct PartitionPass : mlir::autopar::impl::PartitionPassBase<PartitionPass> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal())
-      return;
-    if (!function.getBody().hasOneBlock()) {
-      function.emitOpError("has several blocks; expected one");
-      return signalPassFailure();
-    }
-    FailureOr<StageMeshes> meshes = StageMeshes::of(function);
-    if (failed(meshes))
-      return signalPassFailure();
-    if (meshes->empty())
-      return; // One device: local shapes are whole shapes.
-    if (failed(Partitioner(function, *meshes).run()))
+    FailureOr<StageMeshes> meshes = StageMeshes::ofBody(function);
+    // One device: local shapes are whole shapes.
+    if (failed(meshes) || (!meshes->empty() && failed(Partitioner(function, *meshes).run())))
       signalPassFailure();
   }
 };

@@ -16,6 +16,14 @@ StageMeshes::StageMeshes(SmallVector<MeshAxes> own) : meshes(std::move(own)) {
       size = std::max(size, other);
 }
 
+FailureOr<StageMeshes> StageMeshes::ofBody(func::FuncOp function) {
+  if (function.isExternal())
+    return StageMeshes();
+  if (!function.getBody().hasOneBlock())
+    return function.emitOpError("has several blocks; expected one");
+  return of(function);
+}
+
 FailureOr<StageMeshes> StageMeshes::of(func::FuncOp function) {
   SmallVector<MeshAxes> found;
   auto wanted = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);

@@ -365,6 +365,12 @@ struct Instruction {
 struct Entry {
   std::string name;
   std::vector<Instruction> instructions;
+
+  /// Where one of the instructions stands, for messages: "entry step, instruction 3 (fc)".
+  std::string placeOf(const Instruction &instruction) const {
+    return "entry " + name + ", instruction " + std::to_string(&instruction - instructions.data()) +
+           " (" + instruction.id + ")";
+  }
 };
 
 /// One row of a step: run an entry with its slot (micro-batch).

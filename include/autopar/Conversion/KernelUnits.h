@@ -56,6 +56,14 @@ mlir::OwningOpRef<mlir::ModuleOp> parseUnit(const KernelUnit &unit, mlir::MLIRCo
                                             const std::string &dataLayout);
 /// Loops and branches become blocks, and divisions that round up or down what machines have.
 mlir::LogicalResult convertControlFlow(mlir::ModuleOp module);
+/// Names an LLVM module after its kernel and takes over the machine's layout.
+void nameKernelModule(llvm::Module &module, const std::string &kernel,
+                      llvm::TargetMachine &machine);
+/// Error where lowering has left broken IR.
+llvm::Error verifyKernelModule(const llvm::Module &module);
+/// Runs the code generator; `what` is what it writes, for messages.
+llvm::Expected<KernelCode> generateCode(llvm::Module &module, llvm::TargetMachine &machine,
+                                        llvm::CodeGenFileType type, llvm::StringRef what);
 /// LLVM's O3 as `builder` is set up, and then what `addLast` adds.
 void optimizeKernel(llvm::Module &module, llvm::PassBuilder &builder,
                     llvm::function_ref<void(llvm::ModulePassManager &)> addLast = {});

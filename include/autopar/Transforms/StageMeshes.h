@@ -15,6 +15,9 @@ public:
   /// Those that the module declares, in order; none where it declares none. Error where there are
   /// not as many as the function's stages take turns on.
   static FailureOr<StageMeshes> of(func::FuncOp function);
+  /// For passes over a whole function: none too where it has no body. Error where it has several
+  /// blocks.
+  static FailureOr<StageMeshes> ofBody(func::FuncOp function);
 
   bool empty() const { return meshes.empty(); }
   int64_t count() const { return meshes.size(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One kernel as a module: the context that holds it, its text read, its loops lowered to blocks,
-// its LLVM IR optimized.
+// its LLVM IR optimized and turned into code.
 #include "autopar/Conversion/KernelUnits.h"
 
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -17,6 +17,9 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
@@ -53,6 +56,33 @@ LogicalResult convertControlFlow(ModuleOp module) {
   target.addIllegalOp<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>();
   target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
   return applyPartialConversion(module, target, std::move(patterns));
+}
+
+void nameKernelModule(llvm::Module &module, const std::string &kernel,
+                      llvm::TargetMachine &machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  module.setSourceFileName(kernel);
+  module.setModuleIdentifier(kernel);
+}
+
+llvm::Error verifyKernelModule(const llvm::Module &module) {
+  std::string broken;
+  llvm::raw_string_ostream stream(broken);
+  if (llvm::verifyModule(module, &stream))
+    return llvm::createStringError("lowered to invalid LLVM IR: " + broken);
+  return llvm::Error::success();
+}
+
+llvm::Expected<KernelCode> generateCode(llvm::Module &module, llvm::TargetMachine &machine,
+                                        llvm::CodeGenFileType type, llvm::StringRef what) {
+  KernelCode code;
+  llvm::raw_svector_ostream stream(code);
+  llvm::legacy::PassManager codegen;
+  if (machine.addPassesToEmitFile(codegen, stream, nullptr, type))
+    return llvm::createStringError("this LLVM cannot write " + what);
+  codegen.run(module);
+  return code;
 }
 
 void optimizeKernel(llvm::Module &module, llvm::PassBuilder &builder,

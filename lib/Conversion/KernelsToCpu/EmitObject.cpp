@@ -5,14 +5,11 @@
 #include "Stages.h"
 
 #include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <mutex>
 
@@ -133,31 +130,23 @@ Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const LlvmTarget &t
 
 Expected<KernelCode> emitObject(Module &module, const std::string &kernel, const LlvmTarget &target,
                                 TargetMachine &machine) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
-  module.setSourceFileName(kernel);
-  module.setModuleIdentifier(kernel);
+  nameKernelModule(module, kernel, machine);
   Function *body = module.getFunction(kernel);
   if (!body || body->isDeclaration())
     return createStringError("lost its function during lowering");
   addWrapper(module, *body, kernel);
   annotateFunctions(module, module.getFunction(kernel), target);
-  std::string broken;
-  raw_string_ostream brokenStream(broken);
-  if (verifyModule(module, &brokenStream))
-    return createStringError("lowered to invalid LLVM IR: " + broken);
+  if (Error error = verifyKernelModule(module))
+    return std::move(error);
   if (target.optimizes) {
     optimize(module, machine);
     streamStores(module);
   }
-
-  KernelCode bytes;
-  raw_svector_ostream stream(bytes);
-  legacy::PassManager codegen;
-  if (machine.addPassesToEmitFile(codegen, stream, nullptr, CodeGenFileType::ObjectFile))
-    return createStringError("this LLVM cannot write x86-64 objects");
-  codegen.run(module);
-  if (Error error = refuseUndefinedSymbols(bytes))
+  Expected<KernelCode> bytes =
+      generateCode(module, machine, CodeGenFileType::ObjectFile, "x86-64 objects");
+  if (!bytes)
+    return bytes;
+  if (Error error = refuseUndefinedSymbols(*bytes))
     return std::move(error);
   return bytes;
 }

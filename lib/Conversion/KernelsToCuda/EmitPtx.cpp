@@ -3,12 +3,9 @@
 // that would need a library. Texts of several kernels join to one module.
 #include "CudaStages.h"
 
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
 
 #include <mutex>
@@ -70,22 +67,15 @@ Expected<std::unique_ptr<TargetMachine>> createPtxMachine() {
 }
 
 Expected<KernelCode> emitPtx(Module &module, const std::string &kernel, TargetMachine &machine) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
-  module.setSourceFileName(kernel);
-  module.setModuleIdentifier(kernel);
-  std::string broken;
-  raw_string_ostream brokenStream(broken);
-  if (verifyModule(module, &brokenStream))
-    return createStringError("lowered to invalid LLVM IR: " + broken);
+  nameKernelModule(module, kernel, machine);
+  if (Error error = verifyKernelModule(module))
+    return std::move(error);
   optimize(module, machine);
-  KernelCode text;
-  raw_svector_ostream stream(text);
-  legacy::PassManager codegen;
-  if (machine.addPassesToEmitFile(codegen, stream, nullptr, CodeGenFileType::AssemblyFile))
-    return createStringError("this LLVM cannot write PTX");
-  codegen.run(module);
-  if (StringRef function = externalFunction(StringRef(text.data(), text.size())); !function.empty())
+  Expected<KernelCode> text = generateCode(module, machine, CodeGenFileType::AssemblyFile, "PTX");
+  if (!text)
+    return text;
+  if (StringRef function = externalFunction(StringRef(text->data(), text->size()));
+      !function.empty())
     return createStringError("needs '" + function +
                              "', but kernels are linked without any library; give the operation a "
                              "formula");

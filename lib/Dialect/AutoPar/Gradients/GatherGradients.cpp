@@ -83,52 +83,46 @@ struct GatherElementsGradient : Gradient<GatherElementsGradient, GatherElementsO
   }
 };
 
-template <typename Op>
-LogicalResult checkKind(Op op) {
-  if (op.getKind() == ScatterKind::Add || op.getKind() == ScatterKind::Assign)
-    return success();
-  return noGradient(op, "only scatters that add or assign are differentiated, not " +
-                            stringifyScatterKind(op.getKind()));
-}
-
-// What is added to keeps its cotangent; what is overwritten loses it.
-struct ScatterGradient : Gradient<ScatterGradient, ScatterOp> {
+/// What is added to keeps its cotangent; what is overwritten loses it; updates read theirs where
+/// they went.
+template <typename Model, typename Op>
+struct ScatterGradientOf : Gradient<Model, Op> {
   FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
                                  ValueRange cotangents) const {
-    auto scatter = cast<ScatterOp>(op);
+    auto scatter = cast<Op>(op);
+    Value g = cotangents[0];
+    bool adds = scatter.getKind() == ScatterKind::Add;
+    if (!adds && scatter.getKind() != ScatterKind::Assign)
+      return noGradient(op, "only scatters that add or assign are differentiated, not " +
+                                stringifyScatterKind(scatter.getKind()));
+    if (operand != 0)
+      return Model::gathered(scatter, builder, g);
     FormulaBuilder b(builder, op);
-    Value g = cotangents[0], indices = scatter.getIndices();
-    RankedTensorType updates = scatter.getUpdates().getType();
-    if (failed(checkKind(scatter)))
-      return failure();
-    if (operand == 0 && scatter.getKind() == ScatterKind::Add)
-      return g;
-    if (operand == 0)
-      return Value(ScatterOp::create(builder, op->getLoc(), g.getType(), ScatterKind::Assign, g,
-                                     indices, b.zeros(updates)));
-    SmallVector<int64_t> dims =
-        llvm::to_vector(llvm::seq<int64_t>(0, b.typeOf(indices).getShape().back()));
-    return Value(GatherOp::create(builder, op->getLoc(), updates, g, indices, dims, 0));
+    return adds ? g
+                : Model::overwritten(scatter, builder, g, b.zeros(scatter.getUpdates().getType()));
   }
 };
 
-struct ScatterElementsGradient : Gradient<ScatterElementsGradient, ScatterElementsOp> {
-  FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
-                                 ValueRange cotangents) const {
-    auto scatter = cast<ScatterElementsOp>(op);
-    FormulaBuilder b(builder, op);
-    Value g = cotangents[0], indices = scatter.getIndices();
-    RankedTensorType updates = scatter.getUpdates().getType();
-    if (failed(checkKind(scatter)))
-      return failure();
-    if (operand == 0 && scatter.getKind() == ScatterKind::Add)
-      return g;
-    if (operand == 0)
-      return Value(ScatterElementsOp::create(builder, op->getLoc(), g.getType(),
-                                             ScatterKind::Assign, g, indices, b.zeros(updates),
-                                             scatter.getDim()));
-    return Value(
-        GatherElementsOp::create(builder, op->getLoc(), updates, g, indices, scatter.getDim()));
+struct ScatterGradient : ScatterGradientOf<ScatterGradient, ScatterOp> {
+  static Value overwritten(ScatterOp op, OpBuilder &builder, Value g, Value zeros) {
+    return ScatterOp::create(builder, op.getLoc(), g.getType(), ScatterKind::Assign, g,
+                             op.getIndices(), zeros);
+  }
+  static Value gathered(ScatterOp op, OpBuilder &builder, Value g) {
+    int64_t depth = op.getIndices().getType().getShape().back();
+    return GatherOp::create(builder, op.getLoc(), op.getUpdates().getType(), g, op.getIndices(),
+                            llvm::to_vector(llvm::seq<int64_t>(0, depth)), 0);
+  }
+};
+
+struct ScatterElementsGradient : ScatterGradientOf<ScatterElementsGradient, ScatterElementsOp> {
+  static Value overwritten(ScatterElementsOp op, OpBuilder &builder, Value g, Value zeros) {
+    return ScatterElementsOp::create(builder, op.getLoc(), g.getType(), ScatterKind::Assign, g,
+                                     op.getIndices(), zeros, op.getDim());
+  }
+  static Value gathered(ScatterElementsOp op, OpBuilder &builder, Value g) {
+    return GatherElementsOp::create(builder, op.getLoc(), op.getUpdates().getType(), g,
+                                    op.getIndices(), op.getDim());
   }
 };
 

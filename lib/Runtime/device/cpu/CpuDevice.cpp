@@ -85,10 +85,9 @@ public:
       AUTOPAR_RETURN_IF_ERROR(arenas[space].allocate(program->arenaBytes[space]));
     }
     for (const Entry &entry : program->entries)
-      for (size_t i = 0; i < entry.instructions.size(); ++i)
-        AUTOPAR_RETURN_IF_ERROR(create(entry.instructions[i])
-                                    .at("entry " + entry.name + ", instruction " +
-                                        std::to_string(i) + " (" + entry.instructions[i].id + ")"));
+      for (const Instruction &instruction : entry.instructions)
+        if (Status status = create(instruction); !status.isOk())
+          return status.at(entry.placeOf(instruction));
     return placeScratch();
   }
 
