@@ -2,11 +2,9 @@
 // Launchers: their variables, and how ranks meet under each.
 #include "Launch.h"
 
+#include <chrono>
 #include <cstdlib>
-#include <netdb.h>
 #include <optional>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace autopar::tools {
 namespace {
@@ -22,6 +20,10 @@ std::optional<int32_t> number(const std::string &text) {
   if (text.empty() || *end || value < 0 || value > 1 << 24)
     return std::nullopt;
   return int32_t(value);
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(int64_t(seconds * 1000));
 }
 
 Status usage(const std::string &what) { return {StatusCode::Usage, what}; }
@@ -43,7 +45,7 @@ Status splitAddress(const std::string &text, Launch &launch) {
   return Status::ok();
 }
 
-Result<Launch> fromFlags(const RunOptions &options) {
+Result<Launch> fromFlags(const LaunchOptions &options) {
   Launch launch;
   if (options.rank < 0 || options.worldSize < 1)
     return usage("--rank and --world-size belong together");
@@ -142,40 +144,32 @@ Result<Launch> fromPmi() {
   return launch;
 }
 
-/// The address by which others on the way to `host` reach this machine: that of the interface which
-/// the system would send from. AUTOPAR_HOST overrides it. No packet is sent.
-std::string ownAddressTowards(const std::string &host) {
-  if (!variable("AUTOPAR_HOST").empty())
-    return variable("AUTOPAR_HOST");
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_DGRAM;
-  std::string result = "127.0.0.1";
-  if (host.empty() || getaddrinfo(host.c_str(), "9", &hints, &found) != 0)
-    return result;
-  int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage own{};
-  socklen_t length = sizeof(own);
-  char text[NI_MAXHOST];
-  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-      getsockname(fd, reinterpret_cast<sockaddr *>(&own), &length) == 0 &&
-      getnameinfo(reinterpret_cast<sockaddr *>(&own), length, text, sizeof(text), nullptr, 0,
-                  NI_NUMERICHOST) == 0)
-    result = text;
-  if (fd >= 0)
-    close(fd);
-  freeaddrinfo(found);
-  return result;
+/// Where other ranks reach this one.
+Result<std::string> ownAddress(runtime::Rendezvous &rendezvous) {
+  std::string named = variable("AUTOPAR_HOST");
+  return named.empty() ? rendezvous.address() : named;
 }
 
-/// Without a known address (meeting in a folder) the host name decides.
-std::string ownHostName() {
-  char text[256] = {};
-  return gethostname(text, sizeof(text) - 1) == 0 ? text : "127.0.0.1";
+Result<std::unique_ptr<runtime::Transport>> connectRanks(const Launch &launch, World &world,
+                                                         const LaunchOptions &options) {
+  runtime::TransportOptions transport;
+  transport.rank = launch.rank;
+  transport.worldSize = launch.worldSize;
+  transport.rendezvous = world.rendezvous.get();
+  if (!transport.rendezvous)
+    return runtime::loadTransport("mpi", transport);
+  transport.timeout = milliseconds(options.arrivalTimeoutSeconds);
+  transport.hangTimeout = milliseconds(options.hangTimeoutSeconds);
+  auto address = ownAddress(*transport.rendezvous);
+  if (!address)
+    return address.status();
+  transport.host = address.take();
+  return runtime::loadTransport("gloo", transport);
 }
 
 } // namespace
 
-Result<Launch> detectLaunch(const RunOptions &options) {
+Result<Launch> detectLaunch(const LaunchOptions &options) {
   if (options.rank >= 0 || options.worldSize >= 0)
     return fromFlags(options);
   auto rank = number(variable("OMPI_COMM_WORLD_RANK")),
@@ -198,33 +192,24 @@ Result<Launch> detectLaunch(const RunOptions &options) {
   return Launch{};
 }
 
-Result<World> joinWorld(const Launch &launch, const RunOptions &options) {
+Result<World> joinWorld(const Launch &launch, const LaunchOptions &options) {
   World world;
   if (launch.kind == Launch::Kind::InProcess)
     return world;
-  runtime::TransportOptions transport;
-  transport.rank = launch.rank;
-  transport.worldSize = launch.worldSize;
   if (launch.kind != Launch::Kind::Mpi) {
     runtime::RendezvousOptions meeting;
     meeting.rank = launch.rank;
     meeting.worldSize = launch.worldSize;
-    meeting.arrivalTimeout =
-        std::chrono::milliseconds(int64_t(options.arrivalTimeoutSeconds * 1000));
-    meeting.hangTimeout = std::chrono::milliseconds(int64_t(options.hangTimeoutSeconds * 1000));
+    meeting.arrivalTimeout = milliseconds(options.arrivalTimeoutSeconds);
+    meeting.hangTimeout = milliseconds(options.hangTimeoutSeconds);
     auto rendezvous = launch.kind == Launch::Kind::File
                           ? runtime::createFileRendezvous(launch.folder, meeting)
                           : runtime::createTcpRendezvous(launch.host, launch.port, meeting);
     if (!rendezvous)
       return rendezvous.status();
     world.rendezvous = rendezvous.take();
-    transport.rendezvous = world.rendezvous.get();
-    transport.timeout = meeting.arrivalTimeout;
-    transport.host =
-        ownAddressTowards(launch.kind == Launch::Kind::Tcp ? launch.host : ownHostName());
   }
-  auto connected =
-      runtime::loadTransport(launch.kind == Launch::Kind::Mpi ? "mpi" : "gloo", transport);
+  auto connected = connectRanks(launch, world, options);
   if (!connected) {
     if (world.rendezvous) {
       Status verdict = world.rendezvous->verdict();

@@ -2,7 +2,7 @@
 // Finds out which launcher started this process, and joins its world.
 #pragma once
 
-#include "RunOptions.h"
+#include "LaunchOptions.h"
 #include "autopar/Base/Status.h"
 #include "autopar/Runtime/Rendezvous.h"
 #include "autopar/Runtime/Transport.h"
@@ -25,13 +25,13 @@ struct Launch {
 };
 
 /// First match wins: flags; OpenMPI; torchrun's variables; Slurm. Usage when they are incomplete.
-Result<Launch> detectLaunch(const RunOptions &options);
+Result<Launch> detectLaunch(const LaunchOptions &options);
 
 /// The connections of a rank; both null in process.
 struct World {
   std::unique_ptr<runtime::Rendezvous> rendezvous;
   std::unique_ptr<runtime::Transport> transport;
 };
-Result<World> joinWorld(const Launch &launch, const RunOptions &options);
+Result<World> joinWorld(const Launch &launch, const LaunchOptions &options);
 
 } // namespace autopar::tools

@@ -146,21 +146,6 @@ void addModes(CLI::App &app, RunOptions &options) {
   app.add_flag("--quiet,-q", options.quiet, "no progress line, no remarks");
 }
 
-/// Who this process is, and how it finds the others.
-void addRanks(CLI::App &app, RunOptions &options) {
-  app.add_option("--rank", options.rank, "this process is that rank (with --world-size)");
-  app.add_option("--world-size", options.worldSize, "number of ranks");
-  app.add_option("--master", options.master, "HOST:PORT of rank 0");
-  app.add_option("--rendezvous", options.rendezvous,
-                 "file:///folder that all ranks share, empty at the start");
-  app.add_option("--hang-timeout", options.hangTimeoutSeconds,
-                 "seconds without a heartbeat until a rank counts as stuck")
-      ->check(CLI::Range(0.5, 86400.0));
-  app.add_option("--arrival-timeout", options.arrivalTimeoutSeconds,
-                 "seconds to wait for all ranks to arrive")
-      ->check(CLI::Range(0.5, 86400.0));
-}
-
 /// Whether what was given goes together; says what does not.
 bool goesTogether(const CLI::App &app, const RunOptions &options) {
   if (options.artifact.empty()) {
@@ -196,7 +181,7 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   addTraining(app, options);
   addExecution(app, options);
   addModes(app, options);
-  addRanks(app, options);
+  addLaunchOptions(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

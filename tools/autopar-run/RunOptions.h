@@ -2,13 +2,15 @@
 // The command line of autopar-run.
 #pragma once
 
+#include "LaunchOptions.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace autopar::tools {
 
-struct RunOptions {
+struct RunOptions : LaunchOptions {
   std::string artifact;
   std::vector<std::string> inputs; ///< "name=file.npy", "name=zeros", "name=random"
   std::string data;                ///< file of samples, or "synthetic"
@@ -39,11 +41,6 @@ struct RunOptions {
   std::string cluster;         ///< to simulate; empty: run
   std::string profileDatabase; ///< times to believe in a simulation
   std::string profileFallback = "none";
-  int32_t rank = -1, worldSize = -1;
-  std::string master;     ///< host:port
-  std::string rendezvous; ///< file:///folder
-  double hangTimeoutSeconds = 10;
-  double arrivalTimeoutSeconds = 60;
 };
 
 /// Parses the command line. Returns -1 to go on, else the exit code (0 after --help and --version).

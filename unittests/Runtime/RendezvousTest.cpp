@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+const std::string kSilence = "): its process is stopped, or its machine or the network is down";
+
 /// What the rendezvous ends with, within seconds.
 std::string verdictOf(Rendezvous &rendezvous) {
   auto end = std::chrono::steady_clock::now() + 5s;
@@ -67,6 +69,16 @@ TEST_F(FileRendezvousTest, NobodyPublishes) {
   auto rendezvous = createFileRendezvous(folder, options);
   ASSERT_TRUE(rendezvous.isOk());
   EXPECT_EQ(message((*rendezvous)->get("key", 1ms)), "no rank published 'key' within 1 ms");
+}
+
+TEST_F(FileRendezvousTest, OnOneMachineRanksReachEachOtherByTheLoopback) {
+  auto rankZero = createFileRendezvous(folder, options);
+  options.rank = 1;
+  auto rankOne = createFileRendezvous(folder, options);
+  ASSERT_TRUE(rankZero.isOk() && rankOne.isOk());
+  std::thread other([&] { EXPECT_EQ(*(*rankOne)->address(), "127.0.0.1"); });
+  EXPECT_EQ(*(*rankZero)->address(), "127.0.0.1");
+  other.join();
 }
 
 TEST_F(FileRendezvousTest, ARankThatDoesNotCome) {
@@ -134,7 +146,32 @@ protected:
 
 TEST_F(TcpRendezvousTest, RankZeroDoesNotListen) {
   EXPECT_EQ(message(connectTo("localhost", port, 0)),
-            "cannot reach rank 0 at localhost:" + std::to_string(port) + ": Connection refused");
+            "cannot reach rank 0 at localhost:" + std::to_string(port) +
+                ": Connection refused; is it started, is that its host, and does no firewall keep "
+                "the port closed?");
+}
+
+TEST_F(TcpRendezvousTest, AHostThatDoesNotAnswer) {
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(connectTo("192.0.2.1", port, 300).isOk()); // for documents: nobody has it
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+}
+
+TEST_F(TcpRendezvousTest, AnotherProgramHasThePort) {
+  int listener = *listenOn(port);
+  options.rank = 1;
+  options.hangTimeout = 100ms;
+  EXPECT_EQ(message(createTcpRendezvous("localhost", port, options)),
+            "what listens at localhost:" + std::to_string(port) +
+                " does not answer as rank 0 does: another program has the port, or rank 0 is gone; "
+                "choose a free MASTER_PORT");
+  close(listener);
+}
+
+TEST_F(TcpRendezvousTest, OnOneMachineRanksReachEachOtherByTheLoopback) {
+  auto rendezvous = rankZero();
+  auto other = greet(1, 2);
+  EXPECT_EQ(*rendezvous->address(), "127.0.0.1");
 }
 
 TEST_F(TcpRendezvousTest, ThePortIsTaken) {
@@ -152,7 +189,10 @@ TEST_F(TcpRendezvousTest, NobodyPublishes) {
 
 TEST_F(TcpRendezvousTest, ARankThatDoesNotCome) {
   options.arrivalTimeout = 100ms;
-  EXPECT_EQ(verdictOf(*rankZero()), "only 1 of 2 ranks arrived; missing is rank 1");
+  EXPECT_EQ(
+      verdictOf(*rankZero()),
+      "only 1 of 2 ranks arrived at " + ownHostName() +
+          " within 0 s; missing is rank 1: is it started, and does its MASTER_ADDR lead here?");
 }
 
 TEST_F(TcpRendezvousTest, ARankOfAnotherWorld) {
@@ -165,7 +205,20 @@ TEST_F(TcpRendezvousTest, ARankOfAnotherWorld) {
 TEST_F(TcpRendezvousTest, ARankThatComesTwice) {
   auto rendezvous = rankZero();
   auto other = greet(0, 2);
-  EXPECT_EQ(verdictOf(*rendezvous), "rank 0 came twice or is out of range (world of 2)");
+  EXPECT_EQ(verdictOf(*rendezvous),
+            "rank 0 on elsewhere came twice or is out of range (world of 2)");
+}
+
+TEST_F(TcpRendezvousTest, ARankOfAnotherJobDoesNotEndThisOne) {
+  auto rendezvous = rankZero();
+  auto other = greet(1, 2);
+  ASSERT_TRUE(rendezvous->address().isOk()); // all are here
+  auto stranger = greet(1, 2);
+  WireMessage answer;
+  ASSERT_TRUE(stranger->receive(answer, 1000));
+  EXPECT_EQ(answer.value, "rank 1 on elsewhere came twice or is out of range (world of 2); another "
+                          "job listens here: choose another port");
+  EXPECT_TRUE(rendezvous->verdict().isOk()) << rendezvous->verdict().message();
 }
 
 TEST_F(TcpRendezvousTest, ARankThatIsGone) {
@@ -185,21 +238,52 @@ TEST_F(TcpRendezvousTest, ARankThatIsStuck) {
   options.hangTimeout = 1s; // rank 0 itself says something every half of it
   auto rendezvous = rankZero();
   auto other = greet(1, 2);
-  EXPECT_EQ(verdictOf(*rendezvous), "rank 1 on elsewhere is stuck (no heartbeat for 1 s)");
+  EXPECT_EQ(verdictOf(*rendezvous),
+            "rank 1 on elsewhere is stuck (no heartbeat for 1 s" + kSilence);
 }
 
+/// Rank 0, as far as it answers the greeting of another.
+class WelcomingRankZero {
+public:
+  explicit WelcomingRankZero(uint16_t port) : listener(*listenOn(port)) {
+    thread = std::thread([this] {
+      connection = std::make_unique<WireSocket>(accept(listener, nullptr, nullptr));
+      connection->send({WireKind::Welcome, 0, 0, "", "elsewhere"});
+    });
+  }
+  ~WelcomingRankZero() { close(listener); }
+  std::unique_ptr<WireSocket> connected() {
+    thread.join();
+    return std::move(connection);
+  }
+
+private:
+  int listener;
+  std::unique_ptr<WireSocket> connection;
+  std::thread thread;
+};
+
 TEST_F(TcpRendezvousTest, RankZeroIsGone) {
-  int listener = *listenOn(port);
+  WelcomingRankZero rankZero(port);
   options.rank = 1;
   auto rendezvous = createTcpRendezvous("localhost", port, options);
-  ASSERT_TRUE(rendezvous.isOk());
-  close(accept(listener, nullptr, nullptr));
-  close(listener);
-  std::string gone = "rank 0 at localhost:" + std::to_string(port) +
-                     " is gone (its connection "
-                     "closed)";
+  ASSERT_TRUE(rendezvous.isOk()) << rendezvous.status().message();
+  rankZero.connected().reset();
+  std::string gone = "rank 0 on elsewhere (localhost:" + std::to_string(port) +
+                     ") is gone (its connection closed)";
   EXPECT_EQ(verdictOf(**rendezvous), gone);
   EXPECT_EQ((*rendezvous)->put("key", "value").message(), gone);
+}
+
+TEST_F(TcpRendezvousTest, RankZeroIsStuck) {
+  WelcomingRankZero rankZero(port);
+  options.rank = 1;
+  options.hangTimeout = 1s;
+  auto rendezvous = createTcpRendezvous("localhost", port, options);
+  ASSERT_TRUE(rendezvous.isOk()) << rendezvous.status().message();
+  auto silent = rankZero.connected();
+  EXPECT_EQ(verdictOf(**rendezvous), "rank 0 on elsewhere (localhost:" + std::to_string(port) +
+                                         ") is stuck (no heartbeat for 1 s" + kSilence);
 }
 
 } // namespace

@@ -35,6 +35,9 @@ public:
   /// Waits for a value. PeerLost when a rank dies meanwhile or nobody wrote it in time.
   virtual Result<std::string> get(const std::string &key, std::chrono::milliseconds timeout) = 0;
 
+  /// The address at which the other ranks reach this one. Waits for them where it depends on them.
+  virtual Result<std::string> address() = 0;
+
   /// Ok, or PeerLost naming the rank that died, hangs or reported its own failure. Cheap.
   virtual Status verdict() = 0;
   /// Tells all ranks that this one fails, and why.

@@ -69,6 +69,8 @@ struct TransportOptions {
   Rendezvous *rendezvous = nullptr; ///< not owned, outlives the transport
   std::string host;                 ///< address this rank is reached at, empty = the host name's
   std::chrono::milliseconds timeout{60000};
+  /// A peer that acknowledges no bytes for this long is lost.
+  std::chrono::milliseconds hangTimeout{10000};
 };
 
 /// Symbol `autoparCreateTransport` of a plugin. Returns null and fills `status` on failure.

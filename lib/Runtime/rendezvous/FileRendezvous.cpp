@@ -102,6 +102,19 @@ public:
     return value;
   }
 
+  /// All on one machine reach each other by its loopback.
+  Result<std::string> address() override {
+    std::string own = machine();
+    AUTOPAR_RETURN_IF_ERROR(put("machine/" + std::to_string(options.rank), own));
+    bool isAlone = true;
+    for (int32_t rank = 0; rank < options.worldSize; ++rank) {
+      auto other = get("machine/" + std::to_string(rank), options.arrivalTimeout);
+      AUTOPAR_RETURN_IF_ERROR(other.status());
+      isAlone &= *other == own;
+    }
+    return isAlone ? std::string("127.0.0.1") : ownAddressForAnybody();
+  }
+
   Status verdict() override {
     std::lock_guard lock(mutex);
     return current;
@@ -141,6 +154,13 @@ private:
     return folder + "/" + kind + "." + std::to_string(rank);
   }
 
+  /// Says why, and takes away what is there of it.
+  static Status cannotWrite(const std::string &path, const std::string &temporary) {
+    Status status = Status::ioError("cannot write " + path + ": " + std::strerror(errno));
+    unlink(temporary.c_str());
+    return status;
+  }
+
   Status write(const std::string &target, const std::string &text) {
     std::string temporary = folder + "/tmp." + std::to_string(options.rank) + "." +
                             std::to_string(getpid()) + "." + std::to_string(writes++);
@@ -148,11 +168,18 @@ private:
       std::ofstream file(temporary, std::ios::binary);
       file << text;
       if (!file.flush())
-        return Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
+        return cannotWrite(temporary, temporary);
     }
     if (rename(temporary.c_str(), target.c_str()) != 0)
-      return Status::ioError("cannot write " + target + ": " + std::strerror(errno));
+      return cannotWrite(target, temporary);
     return Status::ok();
+  }
+
+  /// Its name and the run of its kernel.
+  static std::string machine() {
+    std::string boot;
+    readFile("/proc/sys/kernel/random/boot_id", boot);
+    return ownHostName() + " " + boot;
   }
 
   /// "host pid count"

@@ -41,6 +41,7 @@ public:
     return Status::peerLost("no rank published '" + key + "' within " +
                             std::to_string(timeout.count()) + " ms");
   }
+  Result<std::string> address() override { return std::string("127.0.0.1"); }
   Status verdict() override {
     std::lock_guard lock(shared->mutex);
     return shared->verdict;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rendezvous over TCP: a server thread in rank 0's process and one connection per rank (rank 0
 // included). A connection that closes without goodbye, or is silent for too long, is a dead rank;
-// the server tells everybody.
+// the server tells everybody. It answers heartbeats, so that a rank whose network is gone finds out
+// too.
 #include "Wire.h"
 #include "autopar/Runtime/Rendezvous.h"
 
@@ -22,6 +23,18 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPingInterval = std::chrono::milliseconds(500);
 /// How long rank 0 stays for the others' goodbyes.
 constexpr auto kGoodbyePatience = std::chrono::seconds(5);
+/// Where ranks that reach rank 0 through a loopback are reached by the others.
+const std::string kAddressKey = "address of rank 0";
+
+std::string seconds(std::chrono::milliseconds time) {
+  return std::to_string(time.count() / 1000) + " s";
+}
+
+/// What is said of a rank from which nothing comes.
+Status silent(const std::string &who, std::chrono::milliseconds time) {
+  return Status::peerLost(who + " is stuck (no heartbeat for " + seconds(time) +
+                          "): its process is stopped, or its machine or the network is down");
+}
 
 /// One connected rank, as the server sees it.
 struct Client {
@@ -110,14 +123,8 @@ private:
     switch (message.kind) {
     case WireKind::Hello:
       return greet(client, message);
-    case WireKind::Put: {
-      values[message.key] = message.value;
-      auto [first, last] = waiting.equal_range(message.key);
-      for (auto it = first; it != last; ++it)
-        it->second->send({WireKind::Value, 0, 0, message.key, message.value});
-      waiting.erase(first, last);
-      return;
-    }
+    case WireKind::Put:
+      return publish(message.key, message.value);
     case WireKind::Get:
       if (auto found = values.find(message.key); found != values.end())
         client.socket->send({WireKind::Value, 0, 0, message.key, found->second});
@@ -126,31 +133,64 @@ private:
       return;
     case WireKind::Fail:
       client.hasLeft = true;
+      changed.notify_all();
       return declare(Status::peerLost("rank " + std::to_string(client.rank) + " on " + client.host +
                                       " failed: " + message.value));
     case WireKind::Bye:
       client.hasLeft = true;
       changed.notify_all();
       return;
+    case WireKind::Ping:
+      client.socket->send({WireKind::Ping, 0, 0, "", ""});
+      return;
     default:
       return;
     }
   }
 
+  void publish(const std::string &key, const std::string &value) {
+    values[key] = value;
+    auto [first, last] = waiting.equal_range(key);
+    for (auto it = first; it != last; ++it)
+      it->second->send({WireKind::Value, 0, 0, key, value});
+    waiting.erase(first, last);
+  }
+
   void greet(Client &client, const WireMessage &message) {
     client.host = message.value;
+    std::string who = "rank " + std::to_string(message.a) + " on " + message.value;
     if (message.b != options.worldSize)
-      return declare(Status::mismatch("rank " + std::to_string(message.a) + " on " + message.value +
-                                      " expects a world of " + std::to_string(message.b) +
-                                      " ranks, rank 0 one of " +
-                                      std::to_string(options.worldSize)));
-    if (message.a < 0 || message.a >= options.worldSize || !arrived.insert(message.a).second)
-      return declare(Status::mismatch("rank " + std::to_string(message.a) +
-                                      " came twice or is out of range (world of " +
-                                      std::to_string(options.worldSize) + ")"));
+      return refuse(client, who + " expects a world of " + std::to_string(message.b) +
+                                " ranks, rank 0 one of " + std::to_string(options.worldSize));
+    if (message.a < 0 || message.a >= options.worldSize || arrived.count(message.a))
+      return refuse(client, who + " came twice or is out of range (world of " +
+                                std::to_string(options.worldSize) + ")");
+    arrived.insert(message.a);
     client.rank = message.a;
+    client.socket->send({WireKind::Welcome, 0, 0, "", ownHostName()});
     if (!verdict.isOk())
       client.socket->send({WireKind::Verdict, verdict.exitCode(), 0, "", verdict.message()});
+    if (isComplete())
+      publish(kAddressKey, ownAddress());
+  }
+
+  /// Who comes while ranks are missing is one of this job, whose other ranks then have to know. Who
+  /// comes later is of another job and does not concern it.
+  void refuse(Client &client, const std::string &why) {
+    if (!isComplete())
+      return declare(Status::mismatch(why));
+    Status status = Status::mismatch(why + "; another job listens here: choose another port");
+    client.socket->send({WireKind::Verdict, status.exitCode(), 0, "", status.message()});
+  }
+
+  bool isComplete() const { return arrived.size() == size_t(options.worldSize); }
+
+  /// The address at which ranks of other machines came in; a loopback where there are none.
+  std::string ownAddress() const {
+    for (auto &client : clients)
+      if (std::string address = ownAddressOf(client->socket->descriptor()); !address.empty())
+        return address;
+    return "127.0.0.1";
   }
 
   /// The first verdict stands. Called with the lock held.
@@ -171,14 +211,15 @@ private:
       for (auto &client : clients)
         if (client->rank >= 0 && !client->hasLeft && now - client->lastSeen > options.hangTimeout) {
           client->hasLeft = true;
-          declare(Status::peerLost("rank " + std::to_string(client->rank) + " on " + client->host +
-                                   " is stuck (no heartbeat for " +
-                                   std::to_string(options.hangTimeout.count() / 1000) + " s)"));
+          declare(silent("rank " + std::to_string(client->rank) + " on " + client->host,
+                         options.hangTimeout));
         }
-      if (now - start > options.arrivalTimeout && arrived.size() < size_t(options.worldSize))
-        declare(Status::peerLost(
-            "only " + std::to_string(arrived.size()) + " of " + std::to_string(options.worldSize) +
-            " ranks arrived; missing is rank " + std::to_string(firstMissing())));
+      if (now - start > options.arrivalTimeout && !isComplete())
+        declare(Status::peerLost("only " + std::to_string(arrived.size()) + " of " +
+                                 std::to_string(options.worldSize) + " ranks arrived at " +
+                                 ownHostName() + " within " + seconds(options.arrivalTimeout) +
+                                 "; missing is rank " + std::to_string(firstMissing()) +
+                                 ": is it started, and does its MASTER_ADDR lead here?"));
     }
   }
 
@@ -204,10 +245,24 @@ class TcpRendezvous : public Rendezvous {
 public:
   TcpRendezvous(std::unique_ptr<Server> server, int fd, const RendezvousOptions &options,
                 std::string where)
-      : server(std::move(server)), socket(fd), options(options), where(std::move(where)) {
+      : server(std::move(server)), socket(fd), options(options), where(std::move(where)) {}
+
+  /// Greets rank 0; until it answers, something else may be what listens there.
+  Status start() {
     socket.send({WireKind::Hello, options.rank, options.worldSize, "", ownHostName()});
+    WireMessage answer;
+    bool isAnswered = socket.receive(answer, options.hangTimeout.count());
+    if (isAnswered && answer.kind == WireKind::Verdict)
+      return {StatusCode(answer.a), answer.value};
+    if (!isAnswered || answer.kind != WireKind::Welcome)
+      return Status::peerLost("what listens at " + where +
+                              " does not answer as rank 0 does: another program has the port, or "
+                              "rank 0 is gone; choose a free MASTER_PORT");
+    where = "rank 0 on " + answer.value + " (" + where + ")";
+    lastHeard = Clock::now();
     receiving = std::thread([this] { receiveLoop(); });
     pinging = std::thread([this] { pingLoop(); });
+    return Status::ok();
   }
 
   ~TcpRendezvous() override {
@@ -217,10 +272,12 @@ public:
       isStopping = true;
       changed.notify_all();
     }
-    pinging.join();
+    if (pinging.joinable())
+      pinging.join();
     server.reset(); // waits for the others' goodbyes
     socket.shutdown();
-    receiving.join();
+    if (receiving.joinable())
+      receiving.join();
   }
 
   int32_t rank() const override { return options.rank; }
@@ -251,6 +308,12 @@ public:
     return current;
   }
 
+  Result<std::string> address() override {
+    std::string own = ownAddressOf(socket.descriptor());
+    // Who does not arrive is the server's to say.
+    return own.empty() ? get(kAddressKey, options.arrivalTimeout + 4 * kPingInterval) : own;
+  }
+
   void fail(const Status &reason) override {
     if (!hasLeft.exchange(true))
       socket.send({WireKind::Fail, reason.exitCode(), 0, "", reason.message()});
@@ -264,23 +327,23 @@ private:
   std::unique_ptr<Server> server; ///< rank 0 only
   WireSocket socket;
   RendezvousOptions options;
-  std::string where;
+  std::string where; ///< rank 0
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::string> values;
   Status current;
   bool isStopping = false;
+  Clock::time_point lastHeard;
   std::atomic<bool> hasLeft{false};
   std::thread receiving, pinging;
 
-  Status lost() const {
-    return Status::peerLost("rank 0 at " + where + " is gone (its connection closed)");
-  }
+  Status lost() const { return Status::peerLost(where + " is gone (its connection closed)"); }
 
   void receiveLoop() {
     WireMessage message;
     while (socket.receive(message)) {
       std::lock_guard lock(mutex);
+      lastHeard = Clock::now();
       if (message.kind == WireKind::Value)
         values[message.key] = message.value;
       if (message.kind == WireKind::Verdict && current.isOk())
@@ -297,6 +360,10 @@ private:
     std::unique_lock lock(mutex);
     while (!isStopping) {
       changed.wait_for(lock, kPingInterval, [this] { return isStopping; });
+      if (current.isOk() && !isStopping && Clock::now() - lastHeard > options.hangTimeout) {
+        current = silent(where, options.hangTimeout);
+        changed.notify_all();
+      }
       lock.unlock();
       socket.send({WireKind::Ping, 0, 0, "", ""});
       lock.lock();
@@ -319,7 +386,9 @@ Result<std::unique_ptr<Rendezvous>> createTcpRendezvous(const std::string &host,
   if (!fd)
     return fd.status();
   std::string where = host + ":" + std::to_string(port);
-  return std::unique_ptr<Rendezvous>(new TcpRendezvous(std::move(server), *fd, options, where));
+  auto rendezvous = std::make_unique<TcpRendezvous>(std::move(server), *fd, options, where);
+  AUTOPAR_RETURN_IF_ERROR(rendezvous->start());
+  return std::unique_ptr<Rendezvous>(std::move(rendezvous));
 }
 
 } // namespace autopar::runtime

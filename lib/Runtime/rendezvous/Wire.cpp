@@ -2,12 +2,15 @@
 // Sockets and messages of the TCP rendezvous.
 #include "Wire.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -17,6 +20,8 @@ namespace {
 
 constexpr uint32_t kWireMagic = 0x41505231; // "APR1"
 constexpr uint32_t kMaxPart = 1u << 24;
+/// A host may have several addresses, and one of them may not answer.
+constexpr int64_t kAttemptMs = 5000;
 
 struct WireHeader {
   uint32_t magic;
@@ -74,6 +79,11 @@ bool WireSocket::receive(WireMessage &message) {
          readAll(message.value.data(), header.valueBytes);
 }
 
+bool WireSocket::receive(WireMessage &message, int64_t timeoutMs) {
+  pollfd readable{fd, POLLIN, 0};
+  return poll(&readable, 1, int(timeoutMs)) == 1 && receive(message);
+}
+
 Result<int> listenOn(uint16_t port) {
   int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   bool isV6 = fd >= 0;
@@ -108,8 +118,26 @@ Result<int> listenOn(uint16_t port) {
   return fd;
 }
 
+/// Zero, or why the connection was not made. A host that does not exist does not answer at all.
+static int connectWithin(int fd, const addrinfo &address, int timeoutMs) {
+  if (fd < 0)
+    return errno;
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0)
+    return 0;
+  if (errno != EINPROGRESS)
+    return errno;
+  pollfd writable{fd, POLLOUT, 0};
+  if (poll(&writable, 1, timeoutMs) != 1)
+    return ETIMEDOUT;
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
 Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeoutMs);
+  using Milliseconds = std::chrono::milliseconds;
+  auto end = std::chrono::steady_clock::now() + Milliseconds(timeoutMs);
   std::string reason = "no answer";
   do {
     addrinfo hints{}, *found = nullptr;
@@ -118,23 +146,29 @@ Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs)
     if (code != 0)
       reason = gai_strerror(code);
     for (addrinfo *address = found; address; address = address->ai_next) {
-      int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (fd >= 0 && connect(fd, address->ai_addr, address->ai_addrlen) == 0) {
+      auto left =
+          std::chrono::duration_cast<Milliseconds>(end - std::chrono::steady_clock::now()).count();
+      int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      int error = connectWithin(fd, *address, int(std::clamp<int64_t>(left, 0, kAttemptMs)));
+      if (error == 0) {
         freeaddrinfo(found);
         int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
         return fd;
       }
-      reason = std::strerror(errno);
+      reason = std::strerror(error);
       if (fd >= 0)
         close(fd);
     }
     if (found)
       freeaddrinfo(found);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(Milliseconds(50));
   } while (std::chrono::steady_clock::now() < end);
   return Status::peerLost("cannot reach rank 0 at " + host + ":" + std::to_string(port) + ": " +
-                          reason);
+                          reason +
+                          "; is it started, is that its host, and does no firewall keep the port "
+                          "closed?");
 }
 
 std::string ownHostName() {

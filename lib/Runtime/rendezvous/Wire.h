@@ -19,6 +19,7 @@ enum class WireKind : uint32_t {
   Fail = 6,    ///< value: why the sender fails
   Verdict = 7, ///< server: a = status code, value: message
   Bye = 8,
+  Welcome = 9, ///< server, to a Hello that it accepts; value: its host name
 };
 
 struct WireMessage {
@@ -39,6 +40,8 @@ public:
   bool send(const WireMessage &message);
   /// Blocks until a whole message is there; false when the connection is gone or talks nonsense.
   bool receive(WireMessage &message);
+  /// As receive(), and false when nothing comes for so long.
+  bool receive(WireMessage &message, int64_t timeoutMs);
   /// Unblocks receive().
   void shutdown();
   int descriptor() const { return fd; }
@@ -55,5 +58,13 @@ Result<int> listenOn(uint16_t port);
 Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs);
 /// This machine's name.
 std::string ownHostName();
+
+/// An end of a connection, as text that names no port ("10.0.0.1"); empty: it is a loopback, which
+/// other machines do not reach.
+std::string ownAddressOf(int fd);
+std::string peerAddressOf(int fd);
+/// The address of this machine for machines of which nothing is known: that of its name, else that
+/// of its only interface. NoDevice: there is none, or more than one.
+Result<std::string> ownAddressForAnybody();
 
 } // namespace autopar::runtime

@@ -5,18 +5,24 @@
 #include "autopar/Runtime/Rendezvous.h"
 #include "autopar/Runtime/Transport.h"
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
+#include <gloo/context.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <mutex>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdexcept>
+#include <sys/socket.h>
 #include <thread>
 #include <unordered_map>
 
@@ -27,42 +33,82 @@ namespace {
 constexpr auto kForever = std::chrono::hours(24 * 365);
 constexpr auto kGoodbyePatience = std::chrono::seconds(10);
 
-/// Gloo's address exchange through our rendezvous.
-class RendezvousStore : public gloo::rendezvous::Store {
+/// Connections between all ranks. Made here and not by Gloo's own rendezvous, which does not say
+/// which rank it cannot reach.
+class Mesh : public gloo::Context {
 public:
-  RendezvousStore(Rendezvous &rendezvous, std::chrono::milliseconds timeout)
-      : rendezvous(rendezvous), timeout(timeout) {}
+  explicit Mesh(const TransportOptions &options)
+      : gloo::Context(options.rank, options.worldSize), options(options) {}
 
-  void set(const std::string &key, const std::vector<char> &data) override {
-    check(rendezvous.put("gloo/" + key, std::string(data.begin(), data.end())));
+  Status connect() {
+    AUTOPAR_RETURN_IF_ERROR(publish());
+    for (int32_t peer = 0; peer < size; ++peer)
+      if (peer != rank)
+        AUTOPAR_RETURN_IF_ERROR(connectTo(peer));
+    return Status::ok();
   }
-  std::vector<char> get(const std::string &key) override {
-    auto value = rendezvous.get("gloo/" + key, timeout);
-    check(value.status());
-    return {value->begin(), value->end()};
-  }
-  void wait(const std::vector<std::string> &keys) override {
-    for (const std::string &key : keys)
-      get(key);
-  }
-  void wait(const std::vector<std::string> &keys, const std::chrono::milliseconds &) override {
-    wait(keys);
-  }
-
-  /// Why the last call threw.
-  Status failure;
 
 private:
-  Rendezvous &rendezvous;
-  std::chrono::milliseconds timeout;
+  const TransportOptions &options;
 
-  void check(const Status &status) {
-    if (status.isOk())
-      return;
-    failure = status;
-    throw std::runtime_error(status.message());
+  static std::string keyOf(int32_t from, int32_t to) {
+    return "gloo/" + std::to_string(from) + "/" + std::to_string(to);
+  }
+
+  /// Listens for every peer, and says where: a host, a zero byte, Gloo's address.
+  Status publish() {
+    try {
+      gloo::transport::tcp::attr attributes;
+      attributes.hostname = options.host;
+      device_ = gloo::transport::tcp::CreateDevice(attributes);
+      transportContext_ = device_->createContext(rank, size);
+      // Connecting waits five times as long.
+      transportContext_->setTimeout(options.timeout / 5);
+      for (int32_t peer = 0; peer < size; ++peer) {
+        if (peer == rank)
+          continue;
+        std::vector<char> bytes = transportContext_->createPair(peer)->address().bytes();
+        AUTOPAR_RETURN_IF_ERROR(options.rendezvous->put(
+            keyOf(rank, peer), options.host + '\0' + std::string(bytes.begin(), bytes.end())));
+      }
+    } catch (const std::exception &error) {
+      return {StatusCode::NoDevice, "rank " + std::to_string(rank) + " cannot listen at " +
+                                        options.host + ": " + error.what() +
+                                        "; AUTOPAR_HOST has to name an address of this machine"};
+    }
+    return Status::ok();
+  }
+
+  Status connectTo(int32_t peer) {
+    auto listens = options.rendezvous->get(keyOf(peer, rank), options.timeout);
+    if (!listens)
+      return listens.status();
+    size_t end = listens->find('\0');
+    try {
+      transportContext_->getPair(peer)->connect({listens->begin() + end + 1, listens->end()});
+    } catch (const std::exception &error) {
+      return Status::peerLost(
+          "rank " + std::to_string(rank) + " at " + options.host + " cannot connect with rank " +
+          std::to_string(peer) + " at " + listens->substr(0, end) + ": " + error.what() +
+          "; firewalls have to let the hosts connect at every port, and AUTOPAR_HOST names the "
+          "address of a host that the others reach");
+    }
+    return Status::ok();
   }
 };
+
+/// Gloo hides its sockets, and the system tries for a quarter of an hour to get bytes through to a
+/// host that is gone.
+void limitUnacknowledged(std::chrono::milliseconds limit) {
+  auto limitMs = static_cast<unsigned>(limit.count());
+  for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    int fd = std::atoi(entry.path().filename().c_str());
+    int type = 0;
+    socklen_t length = sizeof(type);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM)
+      setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limitMs, sizeof(limitMs));
+  }
+}
 
 struct Message {
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
@@ -158,22 +204,10 @@ public:
   Status connect() {
     // Gloo writes to sockets that a dead peer has closed; that has to be an error, not the end.
     std::signal(SIGPIPE, SIG_IGN);
-    RendezvousStore store(*options.rendezvous, options.timeout);
-    try {
-      gloo::transport::tcp::attr attributes;
-      attributes.hostname = options.host;
-      std::shared_ptr<gloo::transport::Device> device =
-          gloo::transport::tcp::CreateDevice(attributes);
-      auto mesh = std::make_shared<gloo::rendezvous::Context>(options.rank, options.worldSize);
-      mesh->setTimeout(options.timeout);
-      if (options.worldSize > 1)
-        mesh->connectFullMesh(store, device);
-      context = mesh;
-    } catch (const std::exception &error) {
-      return store.failure.isOk()
-                 ? Status::peerLost(std::string("cannot connect the ranks: ") + error.what())
-                 : store.failure;
-    }
+    auto mesh = std::make_shared<Mesh>(options);
+    AUTOPAR_RETURN_IF_ERROR(mesh->connect());
+    limitUnacknowledged(options.hangTimeout);
+    context = mesh;
     sends = std::make_unique<Waiter>(true, [this] { notify(); });
     receives = std::make_unique<Waiter>(false, [this] { notify(); });
     return Status::ok();

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks on hosts of their own, with a network between them: same bits as in one process, and what goes wrong there ends all of them."""
+
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import time
+from typing import Iterator, List
+
+import numpy as np
+import pytest
+
+import autopar
+from conftest import Example
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "scripts"))
+
+from checks import hosts  # noqa: E402
+
+pytestmark = pytest.mark.skipif(bool(hosts.why_not()), reason=hosts.why_not())
+
+RUN = autopar.find_tool("autopar-run")
+TIMEOUT_S = 60
+#: Two names for one host: Debian's own file of hosts says of a machine's name that it is a loopback.
+DEBIAN = "127.0.0.1 localhost\n127.0.1.1 host{own}\n192.168.77.{number} host{other}\n"
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[hosts.Network]:
+    with hosts.Network() as made:
+        for own, other in ((0, 1), (1, 0)):
+            made.set_hosts(own, DEBIAN.format(own=own, other=other, number=other + 1))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def job(gpt2: Example, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with gpt2 for two ranks, as it is and in training, and an input."""
+    folder = tmp_path_factory.mktemp("job")
+    autopar.compile(gpt2.path, folder / "compiled.bin", bind=gpt2.bind, ranks=2)
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
+    autopar.compile(gpt2.path, folder / "train.bin", bind=gpt2.bind, ranks=2, train=train)
+    np.save(folder / "ids.npy", gpt2.inputs["input_ids"])
+    return folder
+
+
+def inference(job: pathlib.Path, out: pathlib.Path) -> List[object]:
+    return [RUN, job / "compiled.bin", "--input", f"input_ids={job / 'ids.npy'}", "--output-dir", out]
+
+
+def training(job: pathlib.Path, steps: int, *more: object) -> List[object]:
+    return [RUN, job / "train.bin", "--data", "synthetic(vocab=500)", "--steps", steps, "--quiet", *more]
+
+
+def start(network: hosts.Network, words: List[object], **env: str) -> "List[subprocess.Popen[str]]":
+    return network.start_ranks(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def ends(ranks: "List[subprocess.Popen[str]]", within_s: float = TIMEOUT_S) -> List[str]:
+    """What each rank said at its end, with its exit status in front."""
+    limit = time.monotonic() + within_s
+    try:
+        return [f"{rank.returncode}: {errors}" for rank in ranks
+                for _, errors in [rank.communicate(timeout=max(0.1, limit - time.monotonic()))]]
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
+def await_step(metrics: pathlib.Path) -> None:
+    limit = time.monotonic() + TIMEOUT_S
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("meeting", ["tcp", "folder"])
+def test_inference_gives_the_same_bits(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path, meeting: str) -> None:
+    subprocess.run([str(word) for word in inference(job, tmp_path / "alone")], check=True, capture_output=True)
+    words = inference(job, tmp_path / "hosts")
+    if meeting == "folder":
+        flags = ["--world-size", 2, "--rendezvous", f"file://{tmp_path / 'meet'}"]
+        ranks = [network.start(rank, [*words, "--rank", rank, *flags], stderr=subprocess.PIPE) for rank in range(2)]
+    else:
+        ranks = start(network, words)
+    assert ends(ranks) == ["0: ", "0: "]
+    np.testing.assert_array_equal(np.load(tmp_path / "hosts/logits.npy"), np.load(tmp_path / "alone/logits.npy"))
+
+
+def test_training_goes_on_from_a_checkpoint_of_one_machine(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def words(steps: int, kind: str) -> List[object]:
+        return training(job, steps, "--checkpoint-dir", tmp_path / f"ckpt-{kind}", "--metrics", tmp_path / f"{kind}-{steps}.jsonl")
+
+    def losses(name: str) -> List[str]:
+        return [line.split('"loss":')[1].split(",")[0] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+
+    for steps in (2, 4):
+        subprocess.run([str(word) for word in words(steps, "alone")], check=True, capture_output=True)
+        assert ends(start(network, words(steps, "hosts"))) == ["0: ", "0: "]
+        assert losses(f"hosts-{steps}") == losses(f"alone-{steps}")
+
+
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_link_that_goes_down_ends_every_rank(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path, host: int) -> None:
+    ranks = start(network, training(job, 10**8, "--metrics", tmp_path / "m.jsonl", "--hang-timeout", 2))
+    await_step(tmp_path / "m.jsonl")
+    network.cut(host)
+    try:
+        zero, one = ends(ranks, within_s=10)
+    finally:
+        network.cut(host, up=True)
+    assert zero.startswith("75: [rank 0]") and "rank 1 on host1 is stuck (no heartbeat for 2 s)" in zero
+    assert one.startswith("75: [rank 1]") and "rank 0 on host0 (host0:29500) is stuck (no heartbeat for 2 s)" in one
+
+
+def test_a_stopped_rank_zero_ends_the_others(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    zero, one = start(network, training(job, 10**8, "--metrics", tmp_path / "m.jsonl", "--hang-timeout", 2))
+    await_step(tmp_path / "m.jsonl")
+    zero.send_signal(signal.SIGSTOP)
+    try:
+        assert "rank 0 on host0 (host0:29500) is stuck" in ends([one], within_s=10)[0]
+    finally:
+        zero.kill()
+        zero.communicate()
+
+
+def test_a_firewall_that_lets_only_the_port_of_the_meeting_through(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def is_other(packet: bytes) -> bool:
+        header = (packet[0] & 15) * 4
+        return hosts.PORT not in struct.unpack(">HH", packet[header:header + 4])
+
+    network.loses = is_other
+    try:
+        said = ends(start(network, [*inference(job, tmp_path), "--arrival-timeout", 2]), within_s=15)
+    finally:
+        network.loses = lambda packet: False
+    assert all(text.startswith("75") and "firewalls have to let the hosts connect at every port" in text for text in said), said
+    assert any("rank 0 at 192.168.77.1 cannot connect with rank 1 at 192.168.77.2" in text for text in said), said
+
+
+def test_an_address_that_nobody_has(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    zero, one = ends(start(network, [*inference(job, tmp_path), "--arrival-timeout", 2], MASTER_ADDR="192.168.77.99"), within_s=15)
+    assert "75: [rank 0] autopar-run: only 1 of 2 ranks arrived at host0 within 2 s; missing is rank 1" in zero
+    assert "75: [rank 1] autopar-run: cannot reach rank 0 at 192.168.77.99:29500: Connection timed out" in one
