@@ -27,9 +27,11 @@
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
+#include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/PlannedOffload.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -127,7 +129,20 @@ private:
         tokens = type.getNumElements();
   }
 
+  /// Outputs that are inputs of the next step.
+  LogicalResult carryState() {
+    if (options.carry.empty())
+      return success();
+    PassManager manager(&context);
+    CarryStatePassOptions carry;
+    llvm::append_range(carry.carry, options.carry);
+    manager.addPass(createCarryStatePass(carry));
+    return manager.run(*module);
+  }
+
   Status settleInputs() {
+    if (failed(carryState()))
+      return reported();
     auto function = module->lookupSymbol<func::FuncOp>("main");
     if (function && function.getBody().hasOneBlock() && failed(verifyStep(function)))
       return reported();

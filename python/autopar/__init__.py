@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, List
 if TYPE_CHECKING:
     from .compiler import Compiled, compile
     from .errors import Error
+    from .generation import Generator
     from .session import Port, Session, load
     from .tools import find_tool
     from .training import SGD, Adagrad, Adam, AdamW, Lion, Train
@@ -29,6 +30,7 @@ _PLACES = {
     "Compiled": "compiler",
     "compile": "compiler",
     "Error": "errors",
+    "Generator": "generation",
     "Port": "session",
     "Session": "session",
     "load": "session",

@@ -11,7 +11,7 @@ from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 3
+API_VERSION = 4
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -42,6 +42,10 @@ _SIGNATURES = {
     "autoparLoadCheckpoint": (c_int32, [_SESSION, c_char_p, POINTER(c_int64)]),
     "autoparExport": (c_int32, [_SESSION, c_char_p]),
     "autoparGetOutput": (c_int32, [_SESSION, c_char_p, c_void_p, c_int64]),
+    "autoparStateCount": (c_int32, [_SESSION]),
+    "autoparState": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
+    "autoparGetState": (c_int32, [_SESSION, c_char_p, c_void_p, c_int64]),
+    "autoparSetState": (c_int32, [_SESSION, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p]),
 }
 
 

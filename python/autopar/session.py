@@ -56,6 +56,7 @@ class Session:
         self.ranks: int = self._library.autoparWorldSize(self._session)
         self.inputs = self._ports(self._library.autoparInputCount, self._library.autoparInput)
         self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
+        self.states = self._ports(self._library.autoparStateCount, self._library.autoparState)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1) -> Dict[str, np.ndarray]:
         """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step."""
@@ -99,6 +100,20 @@ class Session:
         with self._opened() as session:
             runtime_library.check(self._library.autoparExport(session, os.fsencode(path)))
 
+    def state(self, name: str) -> np.ndarray:
+        """A copy of what lasts from step to step, whole: a trained parameter, a moment of the optimizer, a carried cache."""
+        array = np.empty(*self._state_port(name))
+        with self._opened() as session:
+            runtime_library.check(self._library.autoparGetState(session, name.encode(), array.ctypes.data, array.nbytes))
+        return array
+
+    def set_state(self, name: str, value: np.ndarray) -> None:
+        """Puts an array of the state's type and shape in its place, on all ranks."""
+        self._state_port(name)
+        array = self._arrays({name: value})[name]
+        with self._opened() as session:
+            self._set(self._library.autoparSetState, session, name, array)
+
     def close(self) -> None:
         """Frees the session's memory, once what other threads run in it is done; closing twice is allowed."""
         with self._lock:
@@ -137,12 +152,24 @@ class Session:
 
     def _set_inputs(self, session: ctypes.c_void_p, arrays: Dict[str, np.ndarray]) -> None:
         for name, array in arrays.items():
-            shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-            runtime_library.check(self._library.autoparSetInput(
-                session, name.encode(errors="replace"), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
+            self._set(self._library.autoparSetInput, session, name, array)
         missing = [port.name for port in self.inputs if port.name not in arrays]
         if missing:
             raise Error(element_types.EXIT_BAD_INPUT, f"no value for input{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+
+    @staticmethod
+    def _set(function: "ctypes._FuncPointer", session: ctypes.c_void_p, name: str, array: np.ndarray) -> None:
+        shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+        runtime_library.check(function(
+            session, name.encode(errors="replace"), element_types.from_numpy(array.dtype, name), array.ndim, shape, array.ctypes.data))
+
+    def _state_port(self, name: str) -> Tuple[Tuple[int, ...], np.dtype]:
+        for port in self.states:
+            if port.name == name:
+                return port.shape, port.dtype
+        names = ", ".join(port.name for port in self.states)
+        raise Error(element_types.EXIT_BAD_INPUT, f"there is no state {name!r}; " + (f"the states are {names}" if names else
+                    "this program keeps nothing from step to step: compile it with --train or --carry"))
 
     def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
         array = np.empty(port.shape, port.dtype)

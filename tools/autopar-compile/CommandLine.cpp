@@ -21,6 +21,8 @@ EXAMPLES:
 
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o compiled.bin --explain
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --cluster cluster.json -o compiled.bin
+  autopar-compile llama.onnx --bind batch=4,seq=1 --ranks 2 --carry "present.*=past_key_values.*" -o step.bin
+                          a decoder whose key/value caches stay on the ranks: docs/Generation.md
   autopar-compile gpt3-175b.onnx --bind batch=64,seq=2048 --cluster presets:h100x8x8 --plan-only -o plan.json
   autopar-compile gpt2.onnx --bind batch=8,seq=128 --ranks 4 -o train.bin \
       --train "loss=softmax_cross_entropy(logits, labels)" --optimizer "adamw(lr=3e-4)" --clip-norm 1
@@ -155,6 +157,12 @@ struct Options {
       cl::desc("dynamic(initial=65536, interval=2000), static(scale=1024) or none; default: "
                "dynamic for fp16, none else"),
       cl::cat(category)};
+  cl::list<std::string> carry{
+      "carry", cl::CommaSeparated,
+      cl::desc(
+          "outputs that are inputs of the next step, such as the key/value caches of a "
+          "decoder: \"present.*=past_key_values.*\"; they start as zeros and stay on the ranks"),
+      cl::value_desc("output=input,..."), cl::cat(category)};
   cl::opt<std::string> constrain{
       "constrain",
       cl::desc(
@@ -314,6 +322,8 @@ Status Options::checkTraining() const {
   if (asksTraining && train.empty())
     return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only, "
                  "--gradient-dtype and --loss-scale need --train \"loss=...\"");
+  if (!train.empty() && !carry.empty())
+    return usage("--carry is for inference: a training step carries parameters and state alone");
   if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
     return usage("--train: expected \"loss=...\", such as "
                  "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
@@ -403,6 +413,7 @@ Result<::autopar::Constraints> Options::constraints() const {
 
 void Options::setTraining(CompileOptions &options) const {
   options.train.inferenceMode = inferenceMode;
+  options.carry.assign(carry.begin(), carry.end());
   options.precision.compute = precision;
   options.precision.gradient = gradientType;
   if (lossScale.getNumOccurrences())

@@ -40,6 +40,7 @@ struct CompileOptions {
   int64_t threads = 1;           ///< threads per rank
   bool packWeights = true;
   ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
+  std::vector<std::string> carry;     ///< OUTPUT=INPUT: what stays from step to step
   TrainOptions train;                 ///< for a training step instead of inference
   PrecisionOptions precision;
   std::string target; ///< cpu or cuda; empty: what the devices of the cluster are, else cpu

@@ -76,6 +76,15 @@ AUTOPAR_CAPI int32_t autoparExport(AutoParSession *session, const char *path);
 /* Copies a whole output into `data`, which has room for exactly `bytes`. */
 AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
                                       int64_t bytes);
+/* What lasts from step to step: trained parameters, the optimizer's state, carried caches. Copied
+ * whole and row-major; `data` has room for exactly `bytes` when read. */
+AUTOPAR_CAPI int32_t autoparStateCount(const AutoParSession *session);
+AUTOPAR_CAPI int32_t autoparState(const AutoParSession *session, int32_t index,
+                                  AutoParTensor *tensor);
+AUTOPAR_CAPI int32_t autoparGetState(AutoParSession *session, const char *name, void *data,
+                                     int64_t bytes);
+AUTOPAR_CAPI int32_t autoparSetState(AutoParSession *session, const char *name, int32_t dtype,
+                                     int32_t rank, const int64_t *shape, const void *data);
 
 #ifdef __cplusplus
 }

@@ -162,6 +162,12 @@ public:
   Status setStates(const StateReader &read);
   /// The states as whole tensors.
   const std::vector<TensorSpec> &states() const;
+  /// One state, whole and row-major, read from or written to all ranks, which must all be in this
+  /// process; BadInput where they are not, where there is no such state or it has another type or
+  /// shape. `data` has room for the bytes of its spec.
+  Status readState(const std::string &name, void *data);
+  Status setState(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
+                  const void *data);
 
   /// A text of each process, on rank 0 (empty elsewhere); all ranks call it.
   Result<std::vector<std::string>> gatherTexts(const std::string &mine);

@@ -22,6 +22,29 @@ def LimitInputsPass : Pass<"autopar-limit-inputs", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def CarryStatePass : Pass<"autopar-carry-state", "mlir::ModuleOp"> {
+  let summary = "make outputs what inputs are in the next step";
+  let description = [{
+    Each element of `carry` is `OUTPUT=INPUT`, where one `*` on both sides stands for the same text: the result of that
+    name of `@main` becomes the next value of the argument, which gets `autopar.donated` and is no longer given from
+    outside: it starts as zeros and stays on the ranks as the plan shards it. Key/value caches of decoders are such
+    state. The two have one type.
+
+    ```mlir
+    func.func @main(%x: tensor<4xf32> {autopar.name = "x"}, %past: tensor<4xf32> {autopar.name = "past.0"})
+        -> (tensor<4xf32> {autopar.name = "present.0"})
+    ```
+    with `carry=present.*=past.*` becomes
+    ```mlir
+    func.func @main(%x: tensor<4xf32> {autopar.name = "x"}, %past: tensor<4xf32> {autopar.donated, autopar.name = "past.0"})
+        -> (tensor<4xf32> {autopar.name = "past.0"})
+    ```
+  }];
+  let options = [
+    ListOption<"carry", "carry", "std::string", "OUTPUT=INPUT, such as present.*=past_key_values.*">,
+  ];
+}
+
 def HoldAcrossPhasesPass : Pass<"autopar-hold-across-phases", "mlir::func::FuncOp"> {
   let summary = "let values that cross the phases of a training step change their sharding there";
   let description = [{

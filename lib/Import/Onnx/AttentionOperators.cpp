@@ -125,10 +125,10 @@ static LogicalResult importAttention(Node &node) {
           groups = heads / TensorBuilder::shapeOf(in->key)[1],
           keys = TensorBuilder::shapeOf(in->key)[2];
   Type element = TensorBuilder::elementOf(in->query), i1 = b.opBuilder().getI1Type();
-  double root = std::sqrt(node.floating(
-      "scale", 1 / std::sqrt(static_cast<double>(TensorBuilder::shapeOf(in->query)[3]))));
-  Value query = b.binary(BinaryKind::Mul, in->query, root),
-        key = repeatHeads(b, b.binary(BinaryKind::Mul, in->key, root), groups);
+  // Queries alone are scaled: keys may be a cache, which would be read and written once more.
+  double scale = node.floating(
+      "scale", 1 / std::sqrt(static_cast<double>(TensorBuilder::shapeOf(in->query)[3])));
+  Value query = b.binary(BinaryKind::Mul, in->query, scale), key = repeatHeads(b, in->key, groups);
   Value scores = b.dot(query, key, {0, 1}, {0, 1}, {3}, {3}), observed = scores;
   double infinity = std::numeric_limits<double>::infinity(), softcap = node.floating("softcap", 0);
   if (softcap > 0)
@@ -231,8 +231,8 @@ static LogicalResult importSwiGlu(Node &node) {
 
 //===-- caches -------------------------------------------------------------------------------===//
 
-/// Rows of `update` written at each batch entry's own position along `axis`: the whole cache is
-/// rewritten, each position taking the update's row if one falls on it.
+/// Rows of `update` written at each batch entry's own position along `axis`, in the cache's place
+/// where nothing else reads it; rows behind the end of a linear cache are dropped.
 static LogicalResult importTensorScatter(Node &node) {
   TensorBuilder &b = node.b;
   ArrayRef<int64_t> cache = node.inputType(0).getShape(), update = node.inputType(1).getShape();
@@ -247,14 +247,11 @@ static LogicalResult importTensorScatter(Node &node) {
   Value start = node.hasInput(2) ? b.cast(node.input(2), i64) : b.splat({cache[0]}, i64, 0);
   if (TensorBuilder::shapeOf(start) != cache.take_front(1))
     return node.inputError(2, "must hold one position per batch entry");
-  Value offset = b.sub(b.iota(cache, i64, *axis), b.broadcast(start, cache, {0}));
+  Value position = b.add(b.iota(update, i64, *axis), b.broadcast(start, update, {0}));
   if (mode == "circular")
-    offset = b.binary(BinaryKind::Modulo, offset, static_cast<double>(cache[*axis]));
-  Value written =
-      b.binary(BinaryKind::And, b.compare(ComparePredicate::Ge, offset, b.scalar(i64, int64_t(0))),
-               b.compare(ComparePredicate::Lt, offset, b.scalar(i64, update[*axis])));
-  Value row = b.select(written, offset, b.splatLike(offset, 0));
-  return node.result(b.select(written, b.gatherElements(node.input(1), row, *axis), node.input(0)));
+    position = b.binary(BinaryKind::Modulo, position, static_cast<double>(cache[*axis]));
+  return node.result(
+      b.scatterElements(ScatterKind::Assign, node.input(0), position, node.input(1), *axis));
 }
 
 static LogicalResult importCausalConvWithState(Node &node) {

@@ -45,6 +45,26 @@ Status describeTensor(const std::vector<runtime::TensorSpec> &tensors, int32_t i
   return Status::ok();
 }
 
+Status checkTensor(const char *name, int32_t dtype, int32_t rank, const int64_t *shape,
+                   const void *data) {
+  if (!name || !data || rank < 0 || (rank > 0 && !shape) || dtype < 0 ||
+      dtype > int32_t(DataType::F64))
+    return Status::badInput(
+        "name, shape and data must not be null, and the element type must be 0 to 12");
+  return Status::ok();
+}
+
+/// Of `what` (output, state), which the caller has room for.
+Status checkRoom(const char *what, const std::vector<runtime::TensorSpec> &tensors,
+                 const char *name, int64_t bytes) {
+  for (const runtime::TensorSpec &spec : tensors)
+    if (spec.name == name && spec.bytes != bytes)
+      return Status::badInput(std::string(what) + " " + spec.name + " has " +
+                              std::to_string(spec.bytes) + " bytes, there is room for " +
+                              std::to_string(bytes));
+  return Status::ok();
+}
+
 /// Checkpoints and exports are of what lasts from step to step.
 Status checkTrains(const AutoParSession &session, const char *path) {
   if (!path || !*path)
@@ -57,7 +77,7 @@ Status checkTrains(const AutoParSession &session, const char *path) {
 
 } // namespace
 
-int32_t autoparApiVersion(void) { return 3; }
+int32_t autoparApiVersion(void) { return 4; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
@@ -105,10 +125,7 @@ int32_t autoparOutput(const AutoParSession *session, int32_t index, AutoParTenso
 int32_t autoparSetInput(AutoParSession *session, const char *name, int32_t dtype, int32_t rank,
                         const int64_t *shape, const void *data) {
   return guarded([&]() -> Status {
-    if (!name || !data || rank < 0 || (rank > 0 && !shape) || dtype < 0 ||
-        dtype > int32_t(DataType::F64))
-      return Status::badInput(
-          "name, shape and data must not be null, and the element type must be 0 to 12");
+    AUTOPAR_RETURN_IF_ERROR(checkTensor(name, dtype, rank, shape, data));
     return session->session->setInput(name, DataType(dtype),
                                       std::vector<int64_t>(shape, shape + rank), data);
   });
@@ -180,11 +197,33 @@ int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *
     auto source = session->session->output(name);
     if (!source)
       return source.status();
-    for (const runtime::TensorSpec &spec : session->session->outputs())
-      if (spec.name == name && spec.bytes != bytes)
-        return Status::badInput("output " + spec.name + " has " + std::to_string(spec.bytes) +
-                                " bytes, there is room for " + std::to_string(bytes));
+    AUTOPAR_RETURN_IF_ERROR(checkRoom("output", session->session->outputs(), name, bytes));
     std::memcpy(data, *source, size_t(bytes));
     return Status::ok();
+  });
+}
+
+int32_t autoparStateCount(const AutoParSession *session) {
+  return int32_t(session->session->states().size());
+}
+int32_t autoparState(const AutoParSession *session, int32_t index, AutoParTensor *tensor) {
+  return guarded([&] { return describeTensor(session->session->states(), index, tensor); });
+}
+
+int32_t autoparGetState(AutoParSession *session, const char *name, void *data, int64_t bytes) {
+  return guarded([&]() -> Status {
+    if (!name || (bytes > 0 && !data))
+      return Status::badInput("name and data must not be null");
+    AUTOPAR_RETURN_IF_ERROR(checkRoom("state", session->session->states(), name, bytes));
+    return session->session->readState(name, data);
+  });
+}
+
+int32_t autoparSetState(AutoParSession *session, const char *name, int32_t dtype, int32_t rank,
+                        const int64_t *shape, const void *data) {
+  return guarded([&]() -> Status {
+    AUTOPAR_RETURN_IF_ERROR(checkTensor(name, dtype, rank, shape, data));
+    return session->session->setState(name, DataType(dtype),
+                                      std::vector<int64_t>(shape, shape + rank), data);
   });
 }

@@ -95,7 +95,8 @@ struct Session::State {
   void takeOwnBox(LocalRank &rank, size_t port);
   std::vector<uint8_t> compactBox(LocalRank &rank, size_t port);
   Status visitStates(LocalRank &rank, const StateVisitor &visit);
-  Status setStates(LocalRank &rank, const StateReader &read);
+  Result<TensorSpec> stateNamed(const std::string &name) const;
+  Status setStates(LocalRank &rank, const std::string *only, const StateReader &read);
   Status writeBox(LocalRank &rank, size_t port, const std::function<Status(void *out)> &read);
 
   Status waitFor(LocalRank &rank, Token token);

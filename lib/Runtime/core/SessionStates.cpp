@@ -44,11 +44,14 @@ Status Session::State::visitStates(LocalRank &rank, const StateVisitor &visit) {
   return visit(rank.rank, boxes, [&](size_t box) { return compactBox(rank, ports[box]); });
 }
 
-Status Session::State::setStates(LocalRank &rank, const StateReader &read) {
+/// All states, or the one that is called so.
+Status Session::State::setStates(LocalRank &rank, const std::string *only,
+                                 const StateReader &read) {
   const Program &program = reader.programOfRank(rank.rank);
   for (size_t i = 0; i < program.ports.size(); ++i) {
     const PortShard &shard = reader.rank(rank.rank).ports[i];
-    if (program.ports[i].role == Role::State && !isEmpty(shard))
+    if (program.ports[i].role == Role::State && !isEmpty(shard) &&
+        (!only || program.ports[i].name == *only))
       AUTOPAR_RETURN_IF_ERROR(
           writeBox(rank, i, [&](void *out) { return read(boxOf(program.ports[i], shard), out); }));
   }
@@ -61,8 +64,54 @@ Status Session::visitStates(const StateVisitor &visit) {
 }
 
 Status Session::setStates(const StateReader &read) {
-  return state->drive([&](LocalRank &rank) { return state->setStates(rank, read); },
+  return state->drive([&](LocalRank &rank) { return state->setStates(rank, nullptr, read); },
                       [](LocalRank &) { return Status::ok(); });
+}
+
+Result<TensorSpec> Session::State::stateNamed(const std::string &wanted) const {
+  if (isDistributed)
+    return Status::badInput(
+        "state " + wanted +
+        ": a state is read and written whole where all ranks are in one process");
+  for (const TensorSpec &spec : states)
+    if (spec.name == wanted)
+      return spec;
+  return Status::badInput("there is no state '" + wanted + "'; the states are " + describe(states));
+}
+
+Status Session::readState(const std::string &wanted, void *data) {
+  auto spec = state->stateNamed(wanted);
+  if (!spec)
+    return spec.status();
+  return visitStates([&](int32_t, const std::vector<StateBox> &boxes, const BoxBytes &read) {
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      if (boxes[i].name != wanted)
+        continue;
+      auto bytes = read(i);
+      if (!bytes)
+        return bytes.status();
+      copyBoxToGlobal(bytes->data(), boxes[i].box.extent, boxes[i].box, data, spec->shape,
+                      byteSize(spec->dtype));
+    }
+    return Status::ok();
+  });
+}
+
+Status Session::setState(const std::string &wanted, DataType dtype,
+                         const std::vector<int64_t> &shape, const void *data) {
+  auto spec = state->stateNamed(wanted);
+  if (!spec)
+    return spec.status();
+  if (spec->dtype != dtype || spec->shape != shape)
+    return Status::badInput("state " + wanted + ": expected " + describe({*spec}) + ", got " +
+                            describe({TensorSpec{wanted, dtype, shape, 0}}));
+  auto write = [&](LocalRank &rank) {
+    return state->setStates(rank, &wanted, [&](const StateBox &box, void *out) {
+      copyBoxToLocal(data, spec->shape, box.box, out, box.box.extent, byteSize(spec->dtype));
+      return Status::ok();
+    });
+  };
+  return state->drive(write, [](LocalRank &) { return Status::ok(); });
 }
 
 Status Session::State::sendText(LocalRank &rank, int32_t to, const std::string &text) {

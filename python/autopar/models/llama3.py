@@ -11,7 +11,7 @@ from typing import Callable
 
 from onnx import TensorProto
 
-from . import rotary
+from . import cache, rotary
 from .family import Family, option, require_divisible
 from .graph import GraphBuilder
 from .layers import causal_bias, embedding, linear, rms_norm, silu, tied_logits
@@ -31,6 +31,7 @@ class Llama3Config:
     rope_theta: float = option(500000.0, "base of the rotary frequencies")
     rope_factor: float = option(0.0, "rescaling of low rotary frequencies for long contexts; 0 means none")
     epsilon: float = option(1e-5, "epsilon of the normalization")
+    cache: int = option(0, "tokens that key/value caches have room for; 0 means no caches: whole sequences go in")
 
     def resolved(self) -> "Llama3Config":
         """The configuration with derived values filled in."""
@@ -54,14 +55,19 @@ def emit_decoder(g: GraphBuilder, config, feed_forward: Callable[[GraphBuilder, 
     with g.scope("model"):
         batch, seq = g.extent(ids, 0), g.extent(ids, 1)
         x = embedding(g, "embed_tokens", ids, config.vocab, hidden)
-        bias = causal_bias(g, seq)
+        if config.cache:
+            seen = cache.make(g, config.cache, config.positions)
+            places = cache.places(g, seen, config.positions)
+        else:
+            seen = causal_bias(g, seq)
+            places = g.unsqueeze(g.arange(seq), 0)
         with g.scope("rotary_emb"):
             head_size = require_divisible(hidden, config.heads, "hidden", "heads")
-            rotation = rotary.tables(g, seq, config.positions, head_size, config.rope_theta, config.rope_factor)
+            rotation = rotary.tables(g, places, config.positions, head_size, config.rope_theta, config.rope_factor)
         for i in range(config.layers):
             with g.scope(f"layers.{i}"):
                 normed = rms_norm(g, "input_layernorm", x, hidden, config.epsilon)
-                x = g.op("Add", x, rotary.attention(g, config, normed, rotation, bias, (batch, seq)))
+                x = g.op("Add", x, rotary.attention(g, config, i, normed, rotation, seen, (batch, seq)))
                 normed = rms_norm(g, "post_attention_layernorm", x, hidden, config.epsilon)
                 x = g.op("Add", x, feed_forward(g, config, normed))
         x = rms_norm(g, "norm", x, hidden, config.epsilon)

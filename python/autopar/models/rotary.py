@@ -6,12 +6,14 @@ Llama 3.1 model card (factor, low and high frequency factors 1 and 4, original c
 """
 
 import math
-from typing import Tuple
+from typing import Tuple, Union
 
 import numpy as np
 
+from . import cache
+from .cache import Cache
 from .family import ModelError, require_divisible
-from .graph import Extent, GraphBuilder
+from .graph import GraphBuilder
 from .layers import linear, merge_heads, split_heads
 
 ORIGINAL_CONTEXT = 8192
@@ -30,15 +32,15 @@ def frequencies(head_size: int, theta: float, factor: float) -> np.ndarray:
 
 
 def tables(
-    g: GraphBuilder, seq: Extent, positions: int, head_size: int, theta: float, factor: float
+    g: GraphBuilder, places: str, positions: int, head_size: int, theta: float, factor: float
 ) -> Tuple[str, str]:
-    """cos and sin for positions 0 .. seq-1, each [1, 1, seq, head_size], read from tables kept in the model."""
+    """cos and sin of the positions `places` [1 or batch, seq], each [1 or batch, 1, seq, head_size], read from tables
+    kept in the model."""
     if head_size % 2:
         raise ModelError(f"rotary attention needs an even head size, got {head_size}, change hidden or heads")
     g.require_table_bytes(positions * head_size * 4, "positions")
     angles = np.outer(np.arange(positions), frequencies(head_size, theta, factor))
     angles = np.concatenate([angles, angles], axis=1)
-    places = g.unsqueeze(g.arange(seq), 0)
     results = []
     for name, function in (("cos_cached", np.cos), ("sin_cached", np.sin)):
         table = g.buffer(name, function(angles).astype(np.float32))
@@ -63,8 +65,18 @@ def repeat_heads(g: GraphBuilder, x: str, extents, kv_heads: int, times: int, he
     return g.reshape(wide, [batch, kv_heads * times, seq, head_size])
 
 
-def attention(g: GraphBuilder, config, x: str, rotation: Tuple[str, str], bias: str, extents: Tuple) -> str:
-    """The attention module `self_attn`; config has hidden, heads and kv_heads. `bias` is added to the scores."""
+def attend_whole(g: GraphBuilder, query: str, key: str, value: str, bias: str, head_size: int) -> str:
+    """Attention among the given tokens of equally many heads; `bias` is added to the scores."""
+    scores = g.op("MatMul", query, g.transpose(key, (0, 1, 3, 2)))
+    scores = g.op("Add", g.op("Mul", scores, g.scalar(1.0 / math.sqrt(head_size))), bias)
+    return g.op("MatMul", g.op("Softmax", scores, axis=-1), value)
+
+
+def attention(
+    g: GraphBuilder, config, block: int, x: str, rotation: Tuple[str, str], seen: Union[str, Cache], extents: Tuple
+) -> str:
+    """The attention module `self_attn`; config has hidden, heads, kv_heads and cache. `seen` is the bias of whole
+    sequences, or the cache."""
     batch, seq = extents
     hidden, heads, kv_heads = config.hidden, config.heads, config.kv_heads
     head_size = require_divisible(hidden, heads, "hidden", "heads")
@@ -76,9 +88,10 @@ def attention(g: GraphBuilder, config, x: str, rotation: Tuple[str, str], bias: 
         value = linear(g, "v_proj", x, hidden, kv_heads * head_size, bias=False)
         value = split_heads(g, value, batch, seq, kv_heads, head_size)
         query = rotate(g, query, rotation, head_size)
-        key = repeat_heads(g, rotate(g, key, rotation, head_size), extents, kv_heads, times, head_size)
-        value = repeat_heads(g, value, extents, kv_heads, times, head_size)
-        scores = g.op("MatMul", query, g.transpose(key, (0, 1, 3, 2)))
-        scores = g.op("Add", g.op("Mul", scores, g.scalar(1.0 / math.sqrt(head_size))), bias)
-        context = g.op("MatMul", g.op("Softmax", scores, axis=-1), value)
+        key = rotate(g, key, rotation, head_size)
+        if config.cache:
+            context = cache.attend(g, seen, block, query, key, value, (kv_heads, head_size))
+        else:
+            key, value = (repeat_heads(g, part, extents, kv_heads, times, head_size) for part in (key, value))
+            context = attend_whole(g, query, key, value, seen, head_size)
         return linear(g, "o_proj", merge_heads(g, context, batch, seq, hidden), hidden, hidden, bias=False)

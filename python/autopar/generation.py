@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`autopar.Generator`: text, token by token, from a decoder whose key/value caches stay on the ranks."""
+
+from types import TracebackType
+from typing import Dict, Iterator, List, Optional, Sequence, Type
+
+import numpy as np
+
+from .errors import Error
+from .session import EXIT_USAGE, Path, Port, Session
+
+IDS, LENGTH, LOGITS = "input_ids", "cache_length", "logits"
+
+
+class Generator:
+    """A decoder in the form of the model zoo's --cache, compiled with --carry "present.*=past_key_values.*": it takes
+    input_ids [batch, tokens] and cache_length [batch], and gives logits [batch, tokens, vocabulary].
+
+    step: the artifact for one token at a time, or a few. prefill: one of the same model, batch and caches that takes more
+    tokens at once, for prompts; both hold the parameters. Without it prompts go through `step`. threads, initializer: as
+    for Session. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
+    """
+
+    def __init__(self, step: Path, prefill: Optional[Path] = None, *, threads: int = 0, initializer: str = "") -> None:
+        self._sessions: List[Session] = []
+        try:
+            for path in [step] if prefill is None else [step, prefill]:
+                self._sessions.append(Session(path, threads=threads, initializer=initializer))
+                _check_form(self._sessions[-1], path)
+            self._step, self._prefill = self._sessions[0], self._sessions[-1]
+            if self._step.states != self._prefill.states:
+                raise Error(EXIT_USAGE, f"{prefill} carries other caches than {step}; compile both with the same batch and --cache")
+        except BaseException:
+            self.close()
+            raise
+        self.batch: int = _port(self._step, IDS).shape[0]
+        #: Tokens that the caches have room for: prompt and answer together.
+        self.room: int = min(port.shape[2] for port in self._step.states)
+
+    def generate(self, prompts: Sequence[Sequence[int]], tokens: int, *, end: Optional[int] = None, temperature: float = 0.0,
+                 top_k: int = 0, seed: int = 0) -> List[List[int]]:
+        """The tokens that follow each prompt, at most `tokens`, up to and with the token `end`. Options: as for stream()."""
+        answers: List[List[int]] = [[] for _ in prompts]
+        for chosen in self.stream(prompts, tokens, temperature=temperature, top_k=top_k, seed=seed):
+            for answer, token in zip(answers, chosen):
+                if not answer or answer[-1] != end:
+                    answer.append(int(token))
+            if all(answer[-1] == end for answer in answers):
+                break
+        return answers
+
+    def stream(self, prompts: Sequence[Sequence[int]], tokens: int, *, temperature: float = 0.0, top_k: int = 0,
+               seed: int = 0) -> Iterator[np.ndarray]:
+        """One array [prompts] of tokens after another, `tokens` of them.
+
+        prompts: at most as many as the batch, of any lengths above 0. temperature: 0 takes the most likely token, above 0
+        draws by the softmax of logits / temperature, among the top_k most likely where that is not 0; the same seed draws
+        the same tokens.
+        """
+        prompts = [list(prompt) for prompt in prompts]
+        self._check(prompts, tokens, temperature, top_k)
+        return self._stream(prompts, tokens, temperature, top_k, np.random.default_rng(seed))
+
+    def _stream(self, prompts: Sequence[Sequence[int]], tokens: int, temperature: float, top_k: int,
+                random: np.random.Generator) -> Iterator[np.ndarray]:
+        lengths = np.zeros(self.batch, np.int64)
+        scores = self._read(prompts, lengths)
+        if self._prefill is not self._step:
+            for port in self._prefill.states:
+                self._step.set_state(port.name, self._prefill.state(port.name))
+        for number in range(tokens):
+            chosen = _choose(scores, temperature, top_k, random)
+            yield chosen
+            if number + 1 < tokens:
+                scores = self._run(self._step, chosen[:, None], lengths)[:, 0]
+                lengths[: len(prompts)] += 1
+
+    def _read(self, prompts: Sequence[Sequence[int]], lengths: np.ndarray) -> np.ndarray:
+        """Takes the prompts into the caches; the scores behind each one's last token. `lengths` counts on."""
+        width = _port(self._prefill, IDS).shape[1]
+        scores: List[Optional[np.ndarray]] = [None] * len(prompts)
+        while any(lengths[i] < len(prompt) for i, prompt in enumerate(prompts)):
+            parts = [prompt[lengths[i] : lengths[i] + width] for i, prompt in enumerate(prompts)]
+            ids = np.zeros((len(prompts), width), np.int64)
+            for i, part in enumerate(parts):
+                ids[i, : len(part)] = part
+            logits = self._run(self._prefill, ids, lengths)
+            for i, part in enumerate(parts):
+                lengths[i] += len(part)
+                if part:
+                    scores[i] = logits[i, len(part) - 1]
+        return np.stack(scores)
+
+    def _run(self, session: Session, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Logits of the prompts' rows; what fills up the batch, and columns behind the given ones, is never attended."""
+        whole = np.zeros(_port(session, IDS).shape, np.int64)
+        whole[: ids.shape[0], : ids.shape[1]] = ids
+        return session.run({IDS: whole, LENGTH: lengths})[LOGITS][: ids.shape[0]].astype(np.float32)
+
+    def _check(self, prompts: Sequence[Sequence[int]], tokens: int, temperature: float, top_k: int) -> None:
+        if not 1 <= len(prompts) <= self.batch:
+            raise Error(EXIT_USAGE, f"the artifact takes 1 to {self.batch} prompts at a time, got {len(prompts)}")
+        if tokens < 1 or temperature < 0 or top_k < 0:
+            raise Error(EXIT_USAGE, f"tokens must be above 0, temperature and top_k not negative, got {tokens}, {temperature}, {top_k}")
+        for i, prompt in enumerate(prompts):
+            if not 1 <= len(prompt) <= self.room - tokens + 1:
+                raise Error(EXIT_USAGE, f"prompt {i} has {len(prompt)} tokens, expected 1 to {self.room - tokens + 1}: the caches "
+                                        f"have room for {self.room} with the {tokens} to come (the last is not cached)")
+
+    def close(self) -> None:
+        """Frees the memory; closing twice is allowed."""
+        for session in self._sessions:
+            session.close()
+
+    def __enter__(self) -> "Generator":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+
+def _port(session: Session, name: str) -> Port:
+    return next(port for port in session.inputs + session.outputs if port.name == name)
+
+
+def _check_form(session: Session, path: Path) -> None:
+    ports: Dict[str, Port] = {port.name: port for port in session.inputs + session.outputs}
+    form = {IDS: 2, LENGTH: 1, LOGITS: 3}
+    given = {port.name for port in session.inputs}
+    if any(name not in ports or len(ports[name].shape) != rank for name, rank in form.items()) or given != {IDS, LENGTH}:
+        raise Error(EXIT_USAGE, f"{path}: expected inputs {IDS} [batch, tokens] and {LENGTH} [batch], and {LOGITS} [batch, tokens, "
+                                f"vocabulary]; its inputs are {', '.join(sorted(given))}; export the model with caches "
+                                'and compile it with --carry "present.*=past_key_values.*"')
+    if not session.states or any(len(port.shape) != 4 for port in session.states):
+        raise Error(EXIT_USAGE, f"{path}: expected caches [batch, heads, room, channels] that are carried from step to step: compile "
+                                'with --carry "present.*=past_key_values.*"')
+
+
+def _choose(scores: np.ndarray, temperature: float, top_k: int, random: np.random.Generator) -> np.ndarray:
+    """One token per row of scores [rows, vocabulary]."""
+    if temperature == 0:
+        return scores.argmax(axis=-1)
+    scaled = scores.astype(np.float64) / temperature
+    if 0 < top_k < scaled.shape[-1]:
+        least = np.partition(scaled, -top_k, axis=-1)[:, -top_k]
+        scaled = np.where(scaled < least[:, None], -np.inf, scaled)
+    # The largest of scores plus Gumbel noise is a draw from their softmax.
+    return (scaled + random.gumbel(size=scaled.shape)).argmax(axis=-1)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text from decoders whose key/value caches stay on the ranks, against onnxruntime reading whole sequences."""
+
+import pathlib
+from typing import Dict, List
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import autopar
+from autopar import models
+
+VOCAB, BATCH, ROOM = 61, 3, 24
+SMALL = {"layers": 2, "hidden": 32, "heads": 4, "vocab": VOCAB, "positions": 64, "opset": 24}
+CARRY = ["--quiet", "--carry", "present.*=past_key_values.*"]
+PROMPTS = [[5, 9, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
+
+
+class Decoder:
+    """A model that reads whole sequences, and the same with caches."""
+
+    def __init__(self, name: str, folder: pathlib.Path) -> None:
+        self.folder, self.cached = folder, folder / f"{name}-cached.onnx"
+        models.save(name, folder / f"{name}.onnx", **SMALL)
+        models.save(name, self.cached, cache=ROOM, **SMALL)
+        self.whole = onnxruntime.InferenceSession(str(folder / f"{name}.onnx"))
+
+    def scores(self, sequence: List[int]) -> np.ndarray:
+        return self.whole.run(["logits"], {"input_ids": np.array([sequence])})[0][0]
+
+    def follow(self, prompt: List[int], tokens: int) -> List[int]:
+        """The most likely tokens, from the whole sequence each time."""
+        sequence = list(prompt)
+        for _ in range(tokens):
+            sequence.append(int(self.scores(sequence)[-1].argmax()))
+        return sequence[len(prompt) :]
+
+    def compile(self, tokens: int, name: str, *options: str, **settings: object) -> autopar.Compiled:
+        return autopar.compile(self.cached, self.folder / f"{name}.bin", bind={"batch": BATCH, "seq": tokens}, options=[*CARRY, *options], **settings)
+
+
+@pytest.fixture(name="decoders", scope="module")
+def fixture_decoders(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Decoder]:
+    return {name: Decoder(name, tmp_path_factory.mktemp(name)) for name in ("gpt2-124m", "llama3-8b")}
+
+
+@pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
+@pytest.mark.parametrize("ranks, options", [(1, ()), (2, ("--mesh", "tensor=2")), (3, ("--mesh", "data=3")), (2, ("--stages", "2"))])
+def test_prompts_of_different_lengths_are_followed_by_the_tokens_of_whole_sequences(decoders: Dict[str, Decoder], name: str, ranks: int,
+                                                                                    options: tuple) -> None:
+    decoder = decoders[name]
+    step = decoder.compile(1, f"step-{ranks}", *options, ranks=ranks)
+    with autopar.Generator(step) as generator:
+        assert generator.room == ROOM
+        assert generator.generate(PROMPTS, 8) == [decoder.follow(prompt, 8) for prompt in PROMPTS]
+        assert generator.generate(PROMPTS[2:], 3) == [decoder.follow(PROMPTS[2], 3)], "the caches of before are forgotten"
+
+
+def test_prompts_go_through_a_program_of_more_tokens_on_another_plan(decoders: Dict[str, Decoder]) -> None:
+    decoder = decoders["llama3-8b"]
+    step, prefill = decoder.compile(1, "step", ranks=2), decoder.compile(4, "prefill", ranks=1)
+    with autopar.Generator(step, prefill) as generator:
+        assert generator.generate(PROMPTS, 6) == [decoder.follow(prompt, 6) for prompt in PROMPTS]
+
+
+def test_scores_are_those_of_the_whole_sequence(decoders: Dict[str, Decoder]) -> None:
+    decoder = decoders["gpt2-124m"]
+    sequence = np.random.default_rng(1).integers(0, VOCAB, (BATCH, 12))
+    with autopar.Session(decoder.compile(4, "four", ranks=2)) as session:
+        for first in (0, 4, 8):
+            part = {"input_ids": sequence[:, first : first + 4], "cache_length": np.full(BATCH, first)}
+            scores = session.run(part)["logits"]
+            for row in range(BATCH):
+                expected = decoder.scores(list(sequence[row, : first + 4]))[first:]
+                np.testing.assert_allclose(scores[row], expected, rtol=1e-3, atol=1e-5)
+
+
+def test_states_are_read_and_written_whole(decoders: Dict[str, Decoder]) -> None:
+    with autopar.Session(decoders["gpt2-124m"].compile(1, "states", "--mesh", "tensor=2", ranks=2)) as session:
+        assert [port.name for port in session.states[:2]] == ["past_key_values.0.key", "past_key_values.0.value"]
+        shape = session.states[0].shape
+        assert not session.state("past_key_values.0.key").any(), "caches start as zeros"
+        value = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        session.set_state("past_key_values.0.key", value)
+        np.testing.assert_array_equal(session.state("past_key_values.0.key"), value)
+        with pytest.raises(autopar.Error, match="there is no state 'key'; the states are past_key_values.0.key"):
+            session.state("key")
+        with pytest.raises(autopar.Error, match=r"expected past_key_values.0.key: f32 \[3,4,24,8\], got past_key_values.0.key: f32 \[2\]"):
+            session.set_state("past_key_values.0.key", np.zeros(2, np.float32))
+
+
+def test_the_same_seed_draws_the_same_tokens_and_an_end_ends(decoders: Dict[str, Decoder]) -> None:
+    with autopar.Generator(decoders["gpt2-124m"].compile(1, "draws")) as generator:
+        drawn = generator.generate(PROMPTS, 8, temperature=2.0, top_k=20, seed=3)
+        assert drawn == generator.generate(PROMPTS, 8, temperature=2.0, top_k=20, seed=3)
+        assert drawn != generator.generate(PROMPTS, 8, temperature=2.0, top_k=20, seed=4)
+        assert generator.generate(PROMPTS, 5, temperature=9.0, top_k=1) == generator.generate(PROMPTS, 5)
+        likely = generator.generate(PROMPTS[:1], 8)[0]
+        assert generator.generate(PROMPTS[:1], 8, end=likely[3])[0] == likely[: likely.index(likely[3]) + 1]
+
+
+def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pathlib.Path) -> None:
+    decoder = decoders["gpt2-124m"]
+    with autopar.Generator(decoder.compile(1, "fits")) as generator:
+        with pytest.raises(autopar.Error, match="takes 1 to 3 prompts at a time, got 4"):
+            generator.generate([[1]] * 4, 1)
+        with pytest.raises(autopar.Error, match="prompt 1 has 0 tokens, expected 1 to 20"):
+            generator.generate([[1], []], 5)
+        with pytest.raises(autopar.Error, match="prompt 0 has 21 tokens, expected 1 to 20: the caches have room for 24"):
+            generator.generate([[1] * 21], 5)
+        assert len(generator.generate([[1] * 20], 5)[0]) == 5, "to the last place"
+    whole = autopar.compile(decoder.folder / "gpt2-124m.onnx", tmp_path / "w.bin", bind={"batch": 1, "seq": 4})
+    with pytest.raises(autopar.Error, match="expected inputs input_ids"):
+        autopar.Generator(whole)
+    with autopar.Session(whole) as session, pytest.raises(autopar.Error, match="keeps nothing from step to step"):
+        session.state("x")
+
+
+def test_models_without_the_operators_say_which_version_has_them() -> None:
+    with pytest.raises(models.ModelError, match="a key/value cache needs operator set 24 or newer, got 17; add --opset 24"):
+        models.describe("gpt2-124m", cache=8)
+    with pytest.raises(models.ModelError, match="cache=2048 is longer than positions=1024"):
+        models.describe("gpt2-124m", cache=2048, opset=24)
