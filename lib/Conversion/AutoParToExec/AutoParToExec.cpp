@@ -132,7 +132,7 @@ LogicalResult ProgramBuilder::lowerConstant(autopar::ConstantOp op) {
     return success(); // filled by viewOf
   Value &buffer = constants[op.getValue()];
   if (!buffer) {
-    std::string name = "constant." + std::to_string(constantCount++);
+    std::string name = unusedName("constant." + std::to_string(constantCount++));
     buffer = createBuffer(name, type);
     createPort(exec::Role::Parameter, name, buffer, type, {}, {}, op.getValue());
   }
@@ -196,7 +196,26 @@ static StringRef stringIn(DictionaryAttr attributes, StringRef key) {
   return text ? text.getValue() : StringRef();
 }
 
+/// What arguments, parameters and results are called by the model.
+void ProgramBuilder::readGivenNames() {
+  for (unsigned number = 0; number < function.getNumArguments(); ++number) {
+    DictionaryAttr attributes = function.getArgAttrDict(number);
+    givenNames.insert(stringIn(attributes, "autopar.name"));
+    if (auto origin = attributes ? attributes.getAs<FlatSymbolRefAttr>("autopar.origin") : nullptr)
+      givenNames.insert(origin.getValue());
+  }
+  for (unsigned number = 0; number < function.getNumResults(); ++number)
+    givenNames.insert(stringIn(function.getResultAttrDict(number), "autopar.name"));
+}
+
+std::string ProgramBuilder::unusedName(std::string name) const {
+  while (givenNames.contains(name))
+    name += "_";
+  return name;
+}
+
 LogicalResult ProgramBuilder::readArguments() {
+  readGivenNames();
   llvm::StringSet<> names;
   for (BlockArgument argument : function.getArguments()) {
     Argument info;
@@ -247,7 +266,7 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
       info.name = info.origin.getSymName().str();
   }
   if (info.name.empty())
-    info.name = "arg" + std::to_string(number);
+    info.name = unusedName("arg" + std::to_string(number));
   if (info.sharding &&
       !meshOf(function, info.sharding.getMesh(), Builder(function.getContext()).getArrayAttr({})))
     return failure();
@@ -281,7 +300,7 @@ void ProgramBuilder::createArgumentPorts() {
   if (!controlWords)
     return;
   auto words = controlWords.getDefiningOp<exec::BufferOp>().tensorType();
-  createPort(exec::Role::Parameter, "control", controlWords, words, {}, {},
+  createPort(exec::Role::Parameter, unusedName("control"), controlWords, words, {}, {},
              DenseElementsAttr::get(words, ArrayRef<int64_t>(initialWords)));
 }
 
@@ -317,7 +336,7 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
     return failure();
   std::string name = stringIn(attributes, "autopar.name").str();
   if (name.empty())
-    name = "output" + std::to_string(number);
+    name = unusedName("output" + std::to_string(number));
   auto sharding = attributes ? attributes.getAs<ShardingAttr>("autopar.sharding") : ShardingAttr();
   if (!taken.insert(exec::rootOf(*buffer).first.getResult()).second) {
     Value copy = createBuffer(name, local);

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 namespace mlir::autopar {
@@ -162,6 +163,9 @@ private:
     ArrayAttr axes;
   };
 
+  void readGivenNames();
+  /// A name for what the model does not name: `name`, longer where the model uses it itself.
+  std::string unusedName(std::string name) const;
   LogicalResult readArguments();
   LogicalResult readArgument(BlockArgument argument, Argument &info);
   LogicalResult bindControl(BlockArgument argument, const Argument &info);
@@ -215,6 +219,7 @@ private:
   SmallVector<PortInfo> ports;
   DenseMap<Attribute, Value> constants;
   int64_t constantCount = 0;
+  llvm::StringSet<> givenNames;
   SmallVector<CollectiveGroup> collectiveGroups;
   SmallVector<CollectiveGroup> shardIndices;
   SmallVector<std::pair<int64_t, DenseI32ArrayAttr>> peers; ///< meshes, ranks
