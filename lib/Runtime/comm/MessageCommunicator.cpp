@@ -4,6 +4,9 @@
 // sends the result back. The bytes per rank are those of a ring, the order of additions never
 // depends on timing, and staging is bounded because owners work chunk by chunk. Where ranks share
 // memory there is none: owners read the contributions of others where they lie.
+//
+// Receives are posted before sends. Gloo tells a sender that it may begin on the connection that
+// the receiver's own bytes take: behind them, the two directions would go one after the other.
 #include "Reduce.h"
 #include "autopar/Runtime/Communicator.h"
 
@@ -112,6 +115,7 @@ public:
   }
 
   Status start() {
+    AUTOPAR_RETURN_IF_ERROR(receiveContributions());
     for (int64_t step = 1; step < n; ++step) {
       int64_t owner = (position + step) % n;
       for (int64_t c = 0, begin = partBegin(owner); begin < partEnd(owner); ++c, begin += chunk)
@@ -119,7 +123,7 @@ public:
                                          makeTag(group, sequence, 0, uint64_t(c)), in(begin),
                                          chunkSize(owner, begin) * size));
     }
-    return receiveContributions();
+    return Status::ok();
   }
 
   Result<bool> advance() override {
@@ -136,6 +140,8 @@ public:
     if (call.kind == CollectiveKind::AllReduce && !isCollecting) {
       isCollecting = true;
       if (Status status = receiveResults(); !status.isOk())
+        return status;
+      if (Status status = sendResults(); !status.isOk())
         return status;
     }
     auto collected = drain(results);
@@ -200,14 +206,18 @@ private:
     reduceInOrder(out(next), sources, count, call.dtype, call.reduction);
     for (Loan &loan : loans)
       loan = {};
-    if (call.kind == CollectiveKind::AllReduce)
-      for (int64_t step = 1; step < n; ++step)
-        AUTOPAR_RETURN_IF_ERROR(postSend(resultSends, members[size_t((position + step) % n)],
-                                         makeTag(group, sequence, 1, chunkIndex), out(next),
-                                         count * size));
     next += chunk;
     ++chunkIndex;
     return receiveContributions();
+  }
+
+  Status sendResults() {
+    for (int64_t c = 0, begin = partBegin(position); begin < partEnd(position); ++c, begin += chunk)
+      for (int64_t step = 1; step < n; ++step)
+        AUTOPAR_RETURN_IF_ERROR(postSend(resultSends, members[size_t((position + step) % n)],
+                                         makeTag(group, sequence, 1, uint64_t(c)), out(begin),
+                                         chunkSize(position, begin) * size));
+    return Status::ok();
   }
 
   /// Posted only after the own sends are complete: in place, results overwrite what was sent.
@@ -252,12 +262,12 @@ public:
       std::memmove(output, input, size_t(bytes));
       return lastToken;
     }
-    if (sendTo >= 0)
-      AUTOPAR_RETURN_IF_ERROR(operation.send(sendTo, tag, input, bytes));
     if (receiveFrom >= 0)
       AUTOPAR_RETURN_IF_ERROR(operation.receive(receiveFrom, tag, output, bytes));
     else
       std::memset(output, 0, size_t(bytes));
+    if (sendTo >= 0)
+      AUTOPAR_RETURN_IF_ERROR(operation.send(sendTo, tag, input, bytes));
     return lastToken;
   }
 
@@ -337,10 +347,13 @@ private:
     if (out + me * received != in + me * sent)
       std::memmove(out + me * received, in + me * sent, size_t(part));
     for (int64_t step = 1; step < n; ++step) {
-      int64_t to = (me + step) % n, from = (me + n - step) % n;
-      AUTOPAR_RETURN_IF_ERROR(operation.send(members[size_t(to)], tag, in + to * sent, part));
+      int64_t from = (me + n - step) % n;
       AUTOPAR_RETURN_IF_ERROR(
           operation.receive(members[size_t(from)], tag, out + from * received, part));
+    }
+    for (int64_t step = 1; step < n; ++step) {
+      int64_t to = (me + step) % n;
+      AUTOPAR_RETURN_IF_ERROR(operation.send(members[size_t(to)], tag, in + to * sent, part));
     }
     return Status::ok();
   }
