@@ -7,10 +7,7 @@
 #include "autopar/Artifact/Verify.h"
 #include "autopar/Base/OutputFile.h"
 
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace autopar::artifact {
 namespace {
@@ -81,20 +78,6 @@ std::vector<Section> collectSections(const Contents &contents) {
   return sections;
 }
 
-Status writeAll(int fd, const std::vector<uint8_t> &bytes, const std::string &path) {
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return Status::ioError("cannot write " + path + ": " + std::strerror(errno));
-    done += size_t(n);
-  }
-  if (fsync(fd) != 0 && errno != EINVAL) // a device keeps nothing
-    return Status::ioError("cannot write " + path + ": " + std::strerror(errno));
-  return Status::ok();
-}
-
 } // namespace
 
 Result<std::vector<uint8_t>> serialize(const Contents &contents) {
@@ -148,19 +131,7 @@ Status writeArtifact(const Contents &contents, const std::string &path) {
   auto bytes = serialize(contents);
   if (!bytes)
     return bytes.status();
-  std::string temporary = placeBeside(path, ".tmp." + std::to_string(getpid()));
-  bool isMoved = temporary != path;
-  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0)
-    return {StatusCode::CannotCreate, "cannot create " + temporary + ": " + std::strerror(errno)};
-  Status status = writeAll(fd, *bytes, temporary);
-  if (close(fd) != 0 && status.isOk())
-    status = Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
-  if (status.isOk() && isMoved && rename(temporary.c_str(), path.c_str()) != 0)
-    status = {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
-  if (!status.isOk() && isMoved)
-    unlink(temporary.c_str());
-  return status;
+  return writeWholeFile(path, {reinterpret_cast<const char *>(bytes->data()), bytes->size()});
 }
 
 } // namespace autopar::artifact

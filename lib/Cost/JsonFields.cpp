@@ -2,10 +2,8 @@
 // Checked access to JSON objects and whole-file input and output.
 #include "autopar/Cost/JsonFields.h"
 
-#include "autopar/Base/OutputFile.h"
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -90,30 +88,6 @@ Result<std::string> readWholeFile(const std::string &path) {
   if (in.peek() != std::ifstream::traits_type::eof() || in.bad())
     return Status::ioError("cannot read '" + path + "': " + std::strerror(errno));
   return bytes.str();
-}
-
-Status writeWholeFile(const std::string &path, std::string_view bytes) {
-  std::string partial = placeBeside(path, ".partial");
-  {
-    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-    if (!out)
-      return {StatusCode::CannotCreate, "cannot create '" + path + "': " + std::strerror(errno)};
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    errno = 0;
-    out.close();
-    if (!out) {
-      std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
-      if (partial != path)
-        std::remove(partial.c_str());
-      return Status::ioError("cannot write '" + path + "'" + why);
-    }
-  }
-  if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) {
-    std::string why = std::strerror(errno);
-    std::remove(partial.c_str());
-    return {StatusCode::CannotCreate, "cannot create '" + path + "': " + why};
-  }
-  return Status::ok();
 }
 
 JsonFields::JsonFields(const nlohmann::json &json, std::string place)

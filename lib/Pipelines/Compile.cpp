@@ -34,7 +34,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -51,18 +50,10 @@ Status writeText(StringRef path, function_ref<void(llvm::raw_ostream &)> write) 
     write(llvm::outs());
     return Status::ok();
   }
-  std::string temporary = ::autopar::placeBeside(path.str(), ".part");
-  std::error_code error;
-  llvm::ToolOutputFile file(temporary, error, llvm::sys::fs::OF_None);
-  if (error)
-    return {StatusCode::CannotCreate, path.str() + ": " + error.message()};
-  write(file.os());
-  file.os().close();
-  bool isMoved = temporary == path || !llvm::sys::fs::rename(temporary, path);
-  if (file.os().has_error() || !isMoved)
-    return {StatusCode::IoError, path.str() + ": writing failed"};
-  file.keep();
-  return Status::ok();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  write(out);
+  return ::autopar::writeWholeFile(path.str(), text);
 }
 
 /// One compilation under way.

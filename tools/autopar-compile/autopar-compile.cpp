@@ -2,6 +2,7 @@
 // autopar-compile: an ONNX model for a number of ranks into compiled.bin.
 #include "CommandLine.h"
 
+#include "autopar/Base/OutputFile.h"
 #include "autopar/InitAll.h"
 #include "autopar/Report/ComparePlans.h"
 #include "mlir/IR/MLIRContext.h"
@@ -62,6 +63,7 @@ static std::string hostText(int64_t bytes) {
 }
 
 int main(int argc, char **argv) {
+  ::autopar::refuseOversizedFiles();
   ::autopar::Result<CommandLine> line = parseCommandLine(argc, argv);
   auto fail = [](const ::autopar::Status &status) {
     if (!status.message().empty())

@@ -5,19 +5,18 @@
 #include "InstructionGrid.h"
 #include "MachineMemory.h"
 #include "Measurements.h"
+#include "NetworkLink.h"
 #include "ProfileOptions.h"
 
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Cost/Cluster.h"
-#include "autopar/Cost/JsonFields.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
+
+#include <nlohmann/json.hpp>
 
 using namespace autopar;
 using namespace autopar::tools;
@@ -26,22 +25,6 @@ namespace {
 
 /// The part of memory that stays with the system and other programs.
 constexpr int64_t kReservedPart = 10;
-
-/// Says so before half a minute of measuring, not after.
-Status checkCanCreate(const std::string &path) {
-  std::string partial = path + ".partial";
-  int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (file < 0)
-    return {StatusCode::CannotCreate, "cannot create '" + path + "': " + std::strerror(errno)};
-  close(file);
-  unlink(partial.c_str());
-  int old = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (old < 0 && errno == EISDIR)
-    return {StatusCode::CannotCreate, "cannot create '" + path + "': it is a folder"};
-  if (old >= 0)
-    close(old);
-  return Status::ok();
-}
 
 int32_t coreCount() {
   cpu_set_t set;
@@ -139,7 +122,45 @@ Result<std::string> measureDatabase(const Machine &machine) {
   return json.dump(1) + "\n";
 }
 
+/// The hosts that a launcher started this on.
+Status runOnHosts(const ProfileOptions &options, const Launch &launch) {
+  if (options.hosts.empty())
+    return {StatusCode::Usage,
+            "this is rank " + std::to_string(launch.rank) + " of " +
+                std::to_string(launch.worldSize) +
+                " that a launcher started; without one, measure a host: -o host.json; then, with "
+                "one, the network between hosts: --hosts host.json -o cluster.json"};
+  if (!options.database.empty())
+    return {StatusCode::Usage, "--database measures one host; it does not go with --hosts"};
+  auto host = Cluster::load(options.hosts);
+  if (!host)
+    return host.status();
+  auto world = joinWorld(launch, options);
+  if (!world)
+    return world.status();
+  auto cluster = measureHosts(*host, *world, options);
+  Status status = cluster.status();
+  if (status.isOk() && launch.rank == 0) {
+    Link &network = cluster->levels.back().link;
+    network = {rounded(network.latencyUs), rounded(network.bytesPerSecond)};
+    status = writeWholeFile(options.output, cluster->toJson());
+  }
+  if (world->rendezvous && !status.isOk())
+    world->rendezvous->fail(status);
+  return status;
+}
+
 Status run(const ProfileOptions &options) {
+  auto launch = detectLaunch(options);
+  if (!launch)
+    return launch.status();
+  if (launch->kind != Launch::Kind::InProcess)
+    return runOnHosts(options, *launch);
+  if (!options.hosts.empty())
+    return {StatusCode::Usage,
+            "--hosts needs one process per rank, on several hosts: start it by a launcher, or "
+            "with --rank and --world-size (docs/Running.md)"};
+  // Said before half a minute of measuring, not after.
   AUTOPAR_RETURN_IF_ERROR(checkCanCreate(options.output));
   if (!options.database.empty())
     AUTOPAR_RETURN_IF_ERROR(checkCanCreate(options.database));
@@ -162,6 +183,7 @@ Status run(const ProfileOptions &options) {
 } // namespace
 
 int main(int argc, char **argv) {
+  refuseOversizedFiles();
   ProfileOptions options;
   if (int code = parseCommandLine(argc, argv, options); code >= 0)
     return code;

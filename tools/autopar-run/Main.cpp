@@ -110,6 +110,7 @@ Status run(const RunOptions &options, int32_t &rank) {
 } // namespace
 
 int main(int argc, char **argv) {
+  refuseOversizedFiles();
   RunOptions options;
   if (int code = parseCommandLine(argc, argv, options); code >= 0)
     return code;

@@ -5,6 +5,7 @@
 
 #include <zlib.h>
 
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Cost/JsonFields.h"
 
 namespace autopar {

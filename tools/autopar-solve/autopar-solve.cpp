@@ -170,6 +170,7 @@ int solve(const Arguments &arguments) {
 } // namespace
 
 int main(int argc, char **argv) {
+  refuseOversizedFiles();
   elapsed();
   Arguments arguments;
   CLI::App app("Solves one intra-operator parallelism problem (public contest format, JSON or "

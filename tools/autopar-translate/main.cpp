@@ -2,6 +2,7 @@
 // autopar-translate: between AutoPar's representations and other formats.
 #include "Modes.h"
 
+#include "autopar/Base/OutputFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
@@ -9,6 +10,7 @@
 using namespace autopar::translate;
 
 int main(int argc, char **argv) {
+  ::autopar::refuseOversizedFiles();
   llvm::InitLLVM init(argc, argv);
   llvm::cl::extrahelp examples(R"(
 EXAMPLES:

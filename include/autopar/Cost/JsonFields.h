@@ -19,8 +19,6 @@ namespace autopar {
 Result<nlohmann::json> parseJson(std::string_view text);
 /// The whole file as bytes; NoInput where it cannot be opened.
 Result<std::string> readWholeFile(const std::string &path);
-/// Writes next to `path` and renames, so that nothing half-written stays.
-Status writeWholeFile(const std::string &path, std::string_view bytes);
 
 /// One JSON object being read. The first error is kept and later reads return defaults, so a reader
 /// is straight-line code with one check at the end: `return fields.finish();`.

@@ -98,6 +98,12 @@ FailureOr<AssembledPtx> assemblePtx(const std::string &ptx, int chip, const std:
     std::error_code error;
     llvm::raw_fd_ostream out(source.path, error);
     out << ptx;
+    out.close();
+    std::error_code failed = out.error();
+    out.clear_error();
+    if (error || failed)
+      return emitError(loc) << "cannot write " << source.path << ": "
+                            << (error ? error : failed).message();
   }
   std::string arch = "-arch=sm_" + std::to_string(chip);
   StringRef arguments[] = {ptxas, arch, "-O3", "-v", source.path, "-o", cubin.path};

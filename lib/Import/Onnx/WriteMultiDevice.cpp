@@ -5,6 +5,7 @@
 #include "MeshCoordinates.h"
 #include "Proto.h"
 
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Cost/JsonFields.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Path.h"

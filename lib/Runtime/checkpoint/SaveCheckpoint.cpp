@@ -101,14 +101,18 @@ Status saveCheckpoint(Session &session, const std::string &folder, const Checkpo
   AUTOPAR_RETURN_IF_ERROR(shared(session, isRoot ? prepare(folder, partial) : Status::ok()));
   CheckpointIndex mine;
   std::mutex mutex;
-  AUTOPAR_RETURN_IF_ERROR(session.visitStates(
+  Status written = session.visitStates(
       [&](int32_t rank, const std::vector<StateBox> &boxes, const Session::BoxBytes &read) {
         auto part = writeRank(partial, rank, boxes, read);
         if (!part)
           return part.status();
         std::lock_guard lock(mutex);
         return mine.addPart(CheckpointIndex::partToJson(*part));
-      }));
+      });
+  if (!written.isOk()) {
+    (void)removeFolder(partial); // what no one reads need not fill the disk
+    return written;
+  }
   auto parts = session.gatherTexts(CheckpointIndex::partToJson(mine));
   if (!parts)
     return parts.status();
@@ -122,6 +126,8 @@ Status saveCheckpoint(Session &session, const std::string &folder, const Checkpo
         status = index.addPart(part);
     if (status.isOk())
       status = commit(folder, partial, whole, index);
+    if (!status.isOk())
+      (void)removeFolder(partial);
   }
   return shared(session, status);
 }

@@ -37,13 +37,16 @@ bool isIntact(int fd, size_t bytes, const Digest &digest) {
   return same;
 }
 
+/// -1 and errno where there can be no such file.
 int createSealed(std::span<const uint8_t> bytes) {
   int fd = memfd_create("autopar-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
   if (!writeAll(fd, bytes) ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    int why = errno;
     close(fd);
+    errno = why;
     return -1;
   }
   return fd;
@@ -72,7 +75,11 @@ KernelLibrary::load(std::span<const uint8_t> bytes, const Digest &digest,
                     const std::vector<std::string> &symbols) {
   std::shared_ptr<KernelLibrary> library(new KernelLibrary);
   library->fd = createSealed(bytes);
-  std::string reason = "no memory file";
+  std::string reason = library->fd < 0 ? std::strerror(errno) : "";
+  if (library->fd < 0 && errno == EFBIG)
+    return Status::ioError("cannot write the " + std::to_string(bytes.size()) +
+                           " bytes of kernels to a memory file: " + reason +
+                           "; raise the limit of file sizes (ulimit -f)");
   if (library->fd >= 0) {
     if (!isIntact(library->fd, bytes.size(), digest))
       return Status::badInput("kernels: the digest does not match");

@@ -4,13 +4,11 @@
 
 #include "MappedFile.h"
 #include "autopar/Artifact/Verify.h"
+#include "autopar/Base/OutputFile.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <unistd.h>
 
 namespace autopar::runtime {
 namespace {
@@ -120,24 +118,13 @@ Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64
   preamble += char(header.size() & 255);
   preamble += char(header.size() >> 8);
 
-  std::string temporary = path + ".tmp." + std::to_string(getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    if (!file)
-      return {StatusCode::CannotCreate, "cannot create " + temporary + ": " + std::strerror(errno)};
-    file << preamble << header;
-    file.write(static_cast<const char *>(data), bytes);
-    if (!file.flush()) {
-      unlink(temporary.c_str());
-      return Status::ioError("cannot write " + temporary + ": " + std::strerror(errno));
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    Status status(StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno));
-    unlink(temporary.c_str());
-    return status;
-  }
-  return Status::ok();
+  auto file = OutputFile::create(path);
+  if (!file)
+    return file.status();
+  AUTOPAR_RETURN_IF_ERROR((*file)->write(preamble));
+  AUTOPAR_RETURN_IF_ERROR((*file)->write(header));
+  AUTOPAR_RETURN_IF_ERROR((*file)->write({static_cast<const char *>(data), size_t(bytes)}));
+  return (*file)->finish();
 }
 
 } // namespace autopar::runtime
