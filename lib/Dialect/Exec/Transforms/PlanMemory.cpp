@@ -197,7 +197,6 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
         interval.buffer.erase();
     }
     program.setArena(arena);
-    plannedBytes += arena[0];
     if (refuse && limit > 0 && arena[0] > limit) {
       program.emitError() << "the program needs " << arena[0]
                           << " bytes of device memory per rank, " << arena[0] - int64_t(limit)
@@ -256,7 +255,6 @@ private:
     // The smaller a buffer the later it comes, so that all before it have sizes of its step.
     int64_t base = 0;
     for (Interval *interval : order) {
-      ++plannedBuffers;
       if (!lasts(interval))
         continue;
       interval->offset = base;

@@ -26,10 +26,6 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
     Option<"refuse", "refuse", "bool", "true", "whether a plan over the limit is an error">,
     Option<"alignment", "alignment", "int64_t", "64", "what buffers of as many bytes and more start at multiples of">,
   ];
-  let statistics = [
-    Statistic<"plannedBytes", "planned-bytes", "bytes of the device arena">,
-    Statistic<"plannedBuffers", "planned-buffers", "buffers placed">,
-  ];
 }
 
 def MarkInstructionsPass : Pass<"autopar-mark-instructions", "mlir::exec::ProgramOp"> {
