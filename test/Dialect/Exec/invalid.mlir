@@ -281,3 +281,13 @@ exec.program @p threads 1 {
   // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xi128>'}}
   %x = exec.buffer "x" device bytes 64 : tensor<4xi128>
 }
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected a shard and how many there are, or neither}}
+    "exec.attention"(%x, %x, %x, %x, %x) <{after = array<i32>, arithmetic = "f32", bytes = 0 : i64, flops = 0 : i64, geometry = #exec.attention<[<f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>], scale = 1.0 : f64>, id = "", key = "", operandSegmentSizes = array<i32: 3, 2, 0>, queue = #exec<queue compute>, shardValue = 0 : i64}> : (!exec.buffer, !exec.buffer, !exec.buffer, !exec.buffer, !exec.buffer) -> ()
+  }
+}
