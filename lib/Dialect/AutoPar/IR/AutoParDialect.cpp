@@ -61,8 +61,8 @@ static LogicalResult verifyText(Operation *op, NamedAttribute attribute) {
 
 LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
-  if ((name == "autopar.id" || name == "autopar.group") && !isa<StringAttr>(attribute.getValue()))
-    return op->emitOpError() << "expected '" << name << "' to be a string";
+  if (name == "autopar.id" && !isa<StringAttr>(attribute.getValue()))
+    return op->emitOpError() << "expected 'autopar.id' to be a string";
   if (failed(verifyText(op, attribute)))
     return failure();
   if (name == "autopar.stage_devices")
