@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-SmallVector<TensorSharding> mlir::autopar::enumerateShardings(RankedTensorType type,
-                                                              const MeshAxes &mesh) {
+/// All ways to lay a complete tensor on the mesh.
+static SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const MeshAxes &mesh) {
   ShardingRule rule;
   rule.results.emplace_back(type.getRank());
   for (int64_t dim = 0; dim < type.getRank(); ++dim)

@@ -15,9 +15,6 @@
 
 namespace mlir::autopar {
 
-/// All ways to lay a complete tensor on the mesh.
-SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, const MeshAxes &mesh);
-
 /// One function on one mesh, as the planner sees it. Node order: arguments, operations in block
 /// order, results.
 class ShardingProblem {

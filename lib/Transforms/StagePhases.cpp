@@ -7,8 +7,9 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-void mlir::autopar::addDependences(Operation *wanted, DenseSet<Operation *> &found,
-                                   function_ref<bool(Operation *)> isIncluded) {
+/// Adds `wanted` and what it depends on through operations for which `isIncluded`.
+static void addDependences(Operation *wanted, DenseSet<Operation *> &found,
+                           function_ref<bool(Operation *)> isIncluded) {
   SmallVector<Operation *> worklist{wanted};
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val();

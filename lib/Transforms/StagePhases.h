@@ -37,10 +37,6 @@ private:
   DenseSet<Operation *> sent; ///< what transferred values are made of on their stage
 };
 
-/// Adds `op` and what it depends on through operations for which `isIncluded`.
-void addDependences(Operation *op, DenseSet<Operation *> &found,
-                    function_ref<bool(Operation *)> isIncluded);
-
 /// The schedule by which a function's stages and micro-batches run: by the name that it remembers,
 /// 1f1b if it remembers none.
 ::autopar::Result<::autopar::Schedule> scheduleOf(func::FuncOp function);

@@ -7,7 +7,9 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-bool mlir::autopar::isReadStrided(Value value) {
+/// Whether somebody reads the value through strides: a product or attention, perhaps behind more
+/// views.
+static bool isReadStrided(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     if (isa<ViewOpInterface>(user))
       return isReadStrided(user->getResult(0));

@@ -9,10 +9,6 @@ namespace mlir::autopar {
 /// Bytes to which the arguments of kernels are aligned.
 constexpr int64_t kKernelAlignment = 64;
 
-/// Whether somebody reads the value through strides: a product or attention, perhaps behind more
-/// views.
-bool isReadStrided(Value value);
-
 /// Whether an operation, or a group of such, only says where elements of its operand are: what
 /// reads it through strides, or as it lies, needs no copy.
 bool isView(Operation *op);

@@ -24,10 +24,8 @@ bool isRoundedByProduct(Operation *op);
 /// Lowers a product whose result, after `tail`, is the value `output`.
 LogicalResult lowerDotGeneral(ProgramBuilder &program, DotGeneralOp op, const LibraryTail &tail,
                               Value output);
-/// Whether the library does this convolution as it stands.
-bool libraryTakes(ProgramBuilder &program, ConvolutionOp op);
-/// Whether it also takes what follows a convolution; that of GPUs has none of it for tensors as
-/// they lie.
+/// Whether the library does this convolution as it stands, and what follows it too; that of GPUs
+/// has none of it for tensors as they lie.
 bool libraryTakesTail(ProgramBuilder &program, ConvolutionOp op);
 /// The same as lowerDotGeneral for a convolution; a tail only where libraryTakesTail.
 LogicalResult lowerConvolution(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,

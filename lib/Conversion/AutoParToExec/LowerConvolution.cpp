@@ -11,7 +11,8 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-bool mlir::autopar::libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
+/// Whether the library does this convolution as it stands.
+static bool libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
   if (program.settings().target == Target::Cuda)
     return program.settings().convolutions == ConvolutionMode::Automatic && isCudnnConvolution(op);
   auto isPositive = [](int64_t value) { return value >= 0; };

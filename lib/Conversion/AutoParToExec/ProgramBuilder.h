@@ -244,14 +244,4 @@ LogicalResult lowerMessage(ProgramBuilder &program, Operation *op);
 /// Whether the library of the target has products with results of this type.
 bool libraryKnows(Type elementType, Target target);
 
-/// Groups of world ranks, for one rank: the ranks that differ from it on `axes` only, ordered
-/// row-major over `axes`.
-SmallVector<int32_t> groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank);
-/// Row-major position of a rank along `axes`.
-int64_t positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank);
-/// The box of a global tensor that a rank holds under a sharding (null: all of it).
-/// Ranks that differ only on axes that it does not use are its replicas.
-exec::ShardAttr shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh, int64_t rank,
-                        int64_t firstReplica = 0);
-
 } // namespace mlir::autopar

@@ -30,7 +30,8 @@ static int64_t axisNumber(MeshOp mesh, Attribute axis) {
   return llvm::find(mesh.getAxes(), axis) - mesh.getAxes().begin();
 }
 
-int64_t mlir::autopar::positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank) {
+/// Row-major position of a rank along `axes`.
+static int64_t positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank) {
   SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
   int64_t position = 0;
   for (Attribute axis : axes) {
@@ -40,7 +41,9 @@ int64_t mlir::autopar::positionAlong(MeshOp mesh, ArrayAttr axes, int64_t rank) 
   return position;
 }
 
-SmallVector<int32_t> mlir::autopar::groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank) {
+/// A group of world ranks, for one of them: the ranks that differ from it on `axes` only, ordered
+/// row-major over `axes`.
+static SmallVector<int32_t> groupMembers(MeshOp mesh, ArrayAttr axes, int64_t rank) {
   SmallVector<int64_t> coordinates = coordinatesOf(mesh, rank);
   int64_t size = mesh.axesSize(axes);
   SmallVector<int32_t> members;
@@ -56,8 +59,10 @@ SmallVector<int32_t> mlir::autopar::groupMembers(MeshOp mesh, ArrayAttr axes, in
   return members;
 }
 
-exec::ShardAttr mlir::autopar::shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh,
-                                       int64_t rank, int64_t firstReplica) {
+/// The box of a global tensor that a rank holds under a sharding (null: all of it). Ranks that
+/// differ only on axes that it does not use are its replicas.
+static exec::ShardAttr shardOf(RankedTensorType global, ShardingAttr sharding, MeshOp mesh,
+                               int64_t rank, int64_t firstReplica) {
   SmallVector<int64_t> offset(global.getRank(), 0), extent(global.getShape());
   SmallVector<bool> used(mesh ? mesh.getAxes().size() : 0, false);
   for (int64_t dim = 0; sharding && dim < global.getRank(); ++dim) {
