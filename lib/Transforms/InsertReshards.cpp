@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-insert-reshards.
+#include "FusionClusters.h"
 #include "OpsOfStages.h"
+#include "Recompute.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"
@@ -16,6 +18,27 @@ namespace mlir::autopar {
 
 using namespace mlir;
 using namespace mlir::autopar;
+
+/// Whether groups clone an operation, and it has more elements than it reads.
+static bool isRepetition(Operation *op) {
+  return op && op->getNumResults() == 1 && isFluid(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return tensorTypeOf(operand).getNumElements() <
+                  tensorTypeOf(op->getResult(0)).getNumElements();
+         });
+}
+
+/// The axes of factors for which the first result lies as `wanted`.
+static std::optional<FactorAxes> axesOfResult(const ShardingRule &rule,
+                                              const TensorSharding &wanted) {
+  FactorAxes axes(rule.factors.size());
+  for (auto [dimension, own] : llvm::zip_equal(rule.results.front(), wanted.dims))
+    if (dimension.size() == 1)
+      axes[dimension.front()] = own;
+  if (resultSharding(rule, axes, 0) != wanted)
+    return std::nullopt;
+  return axes;
+}
 
 namespace {
 
@@ -163,6 +186,28 @@ private:
     return stages.of(value);
   }
 
+  /// What repeats fewer elements, or none, is made once more in the form that is wanted: only what
+  /// it repeats is resharded, and readers compute it where they are. Null: there is no such form.
+  Value makeAnew(Operation *op, const TensorSharding &wanted, const MeshAxes &mesh) {
+    if (!isRepetition(op))
+      return {};
+    ShardingRule rule = shardingRuleOf(op);
+    std::optional<FactorAxes> axes = axesOfResult(rule, wanted);
+    if (!axes || !meshes.isLegal(rule, *axes, stages.of(op)))
+      return {};
+    Operation *copy = builder.clone(*op);
+    if (op->getNumOperands() > 0 && !getOpId(op).empty())
+      setOpId(copy, getOpId(op) + kReshardSuffix);
+    copy->setAttr("autopar.strategy", strategyToAttr(*axes, mesh));
+    Value result = copy->getResult(0);
+    shardings[result] = wanted;
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(copy);
+    for (OpOperand &operand : copy->getOpOperands())
+      reshard(operand, operandSharding(rule, *axes, operand.getOperandNumber()), mesh);
+    return result;
+  }
+
   /// `mesh` is that of the reader.
   void reshard(OpOperand &operand, const TensorSharding &wanted, const MeshAxes &mesh) {
     const TensorSharding have = shardings[operand.get()].on(mesh);
@@ -173,17 +218,9 @@ private:
     Value own;
     auto hold = dyn_cast<HoldOp>(operand.getOwner());
     Value &result = hold ? own : made[key];
-    if (!result && isSplat(operand.get().getDefiningOp())) {
-      // Made anew as it is needed; behind the original, where all users see it.
-      Operation *original = operand.get().getDefiningOp();
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointAfter(original);
-      Operation *copy = builder.clone(*original);
-      copy->setAttr("autopar.strategy",
-                    strategyToAttr(FactorAxes(wanted.dims.begin(), wanted.dims.end()), mesh));
-      result = copy->getResult(0);
-      shardings[result] = wanted;
-    } else if (!result) {
+    if (!result)
+      result = makeAnew(operand.get().getDefiningOp(), wanted, mesh);
+    if (!result) {
       auto op = ReshardOp::create(builder, operand.getOwner()->getLoc(), operand.get().getType(),
                                   operand.get(), have.toAttr(mesh), key.second);
       // Different names keep equal collectives of two phases apart.

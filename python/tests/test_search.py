@@ -160,3 +160,16 @@ def test_a_model_too_large_for_the_cluster_is_refused_with_the_least_memory_foun
     assert answer.returncode == 65
     assert re.search(r"no choice fits into \d+ bytes.*; the least found is \d+ bytes", answer.stderr)
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_what_only_repeats_takes_no_memory(tmp_path):
+    """A llama of four layers in two micro-batches: positions of a split vocabulary took 2 x 2.1 GB of each rank from the first micro-batch to the last,
+    weights of norms 34 MB each in every form in which they are read, and the search knew of neither. The smallest program had 11.6 GB."""
+    path, limit = tmp_path / "m.onnx", 9 << 30
+    models.save("llama3-8b", path, weights=False, layers=4)
+    plan = tmp_path / "plan.json"
+    command = [autopar.find_tool("autopar-compile"), path, "--bind=batch=16,seq=4096", "--cluster=presets:a100x8", "--precision=bf16", "--micro-batches=2",
+               f"--memory-limit={limit}", "--train=loss=softmax_cross_entropy(logits, labels)", "--optimizer=adamw(lr=1e-4)", "--quiet",
+               "--stop-after=plan-memory", f"--emit-plan={plan}"]
+    subprocess.run([*map(str, command)], check=True, timeout=300)
+    assert max(json.loads(plan.read_text())["believed"]["peak_bytes"]) <= limit

@@ -51,3 +51,28 @@ func.func @unplanned(%x: tensor<8x16xf32> {autopar.sharding = #autopar.sharding<
   %z = autopar.hold %y : tensor<8x16xf32>
   return %z : tensor<8x16xf32>
 }
+
+// What repeats fewer elements is made once more in the form that is wanted, where it is wanted; only what it
+// repeats changes its form, and positions are of nothing. One copy serves all readers of a form.
+// CHECK-LABEL: func.func @repeated
+// CHECK: %[[B:.*]] = autopar.broadcast %arg1 dims [1] {autopar.id = "b", autopar.strategy = #autopar.strategy<@mesh, [{}, {}]>}
+// CHECK: %[[ROWS:.*]] = autopar.broadcast %arg1 dims [1] {autopar.id = "b/reshard", autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>}
+// CHECK-NEXT: autopar.binary add %arg0, %[[ROWS]]
+// CHECK-NEXT: autopar.binary mul %{{.*}}, %[[ROWS]]
+// CHECK-NEXT: %[[PART:.*]] = autopar.reshard %arg1 from <@mesh, [{}]> to <@mesh, [{"t"}]>
+// CHECK-NEXT: %[[COLUMNS:.*]] = autopar.broadcast %[[PART]] dims [1] {autopar.id = "b/reshard", autopar.strategy = #autopar.strategy<@mesh, [{}, {"t"}]>}
+// CHECK-NEXT: autopar.binary mul %{{.*}}, %[[COLUMNS]]
+// CHECK-NEXT: autopar.iota dim 1 {autopar.id = "i", autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>}
+// CHECK-NOT: autopar.reshard
+func.func @repeated(%x: tensor<8x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{"t"}, {}]>},
+                    %w: tensor<16xf32>,
+                    %z: tensor<8x16xf32> {autopar.sharding = #autopar.sharding<@mesh, [{}, {"t"}]>})
+    -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xi1>) {
+  %i = autopar.iota dim 1 {autopar.id = "i", autopar.strategy = #autopar.strategy<@mesh, [{}, {}]>} : tensor<8x16xf32>
+  %b = autopar.broadcast %w dims [1] {autopar.id = "b", autopar.strategy = #autopar.strategy<@mesh, [{}, {}]>} : tensor<16xf32> -> tensor<8x16xf32>
+  %0 = autopar.binary add %x, %b {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : tensor<8x16xf32>
+  %1 = autopar.binary mul %0, %b {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : tensor<8x16xf32>
+  %2 = autopar.binary mul %z, %b {autopar.strategy = #autopar.strategy<@mesh, [{}, {"t"}]>} : tensor<8x16xf32>
+  %3 = autopar.compare eq %1, %i {autopar.strategy = #autopar.strategy<@mesh, [{"t"}, {}]>} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xi1>
+  return %1, %2, %3 : tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xi1>
+}

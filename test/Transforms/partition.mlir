@@ -111,3 +111,19 @@ func.func @main(%q: tensor<1x1x4x8xf32> {autopar.sharding = #autopar.sharding<@m
   %r = autopar.reshard %dk from <@mesh, [{}, {}, {}, {}], partial = {"t"} sum> to <@mesh, [{}, {}, {"t"}, {}]> : tensor<1x1x4x8xf32>
   return %r : tensor<1x1x4x8xf32>
 }
+
+// -----
+
+autopar.mesh @mesh ["t" = 2]
+
+// Positions along a split dimension are a line of them with the rank's offset, repeated along the others:
+// nothing is added that is as large as the result.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[I:.*]] = autopar.iota dim 0 : tensor<8xi32>
+// CHECK: %[[LINE:.*]] = autopar.binary add %[[I]], %{{.*}} : tensor<8xi32>
+// CHECK: autopar.broadcast %[[LINE]] dims [1] {{.*}} : tensor<8xi32> -> tensor<4x8xi32>
+func.func @main() -> tensor<4x16xi32> {
+  %i = autopar.iota dim 1 {autopar.id = "i", autopar.strategy = #autopar.strategy<@mesh, [{}, {"t"}]>} : tensor<4x16xi32>
+  %r = autopar.reshard %i from <@mesh, [{}, {"t"}]> to <@mesh, [{}, {}]> {autopar.id = "i/reshard"} : tensor<4x16xi32>
+  return %r : tensor<4x16xi32>
+}

@@ -65,18 +65,24 @@ LogicalResult IotaOp::verify() {
 }
 ShardingRule IotaOp::getShardingRule() { return freeRule(*this); }
 
+/// Along a split dimension a line of positions, repeated along the others: what adds the offset is
+/// no larger than the line.
 FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder, ValueRange localOperands,
                                                 PartitionContext &context) {
   int64_t dim = getDim();
-  SmallVector<Value> local = context.cloneLocal(*this, builder, localOperands);
   if (context.shardCount(dim) == 1)
-    return local;
+    return context.cloneLocal(*this, builder, localOperands);
   RankedTensorType type = context.localResultType(0);
+  Type element = type.getElementType();
+  auto lineType = RankedTensorType::get({type.getDimSize(dim)}, element);
   Value offset = shardOffset(builder, getLoc(), context, dim, type.getDimSize(dim));
-  offset = builder.createOrFold<CastOp>(getLoc(), RankedTensorType::get({}, type.getElementType()),
-                                        offset);
-  offset = BroadcastOp::create(builder, getLoc(), type, offset, ArrayRef<int64_t>{});
-  return SmallVector<Value>{BinaryOp::create(builder, getLoc(), BinaryKind::Add, local[0], offset)};
+  offset = builder.createOrFold<CastOp>(getLoc(), RankedTensorType::get({}, element), offset);
+  offset = BroadcastOp::create(builder, getLoc(), lineType, offset, ArrayRef<int64_t>{});
+  Value line = IotaOp::create(builder, getLoc(), lineType, 0);
+  line = BinaryOp::create(builder, getLoc(), BinaryKind::Add, line, offset);
+  if (type.getRank() > 1)
+    line = BroadcastOp::create(builder, getLoc(), type, line, ArrayRef<int64_t>{dim});
+  return SmallVector<Value>{line};
 }
 
 //===-- random -------------------------------------------------------------------------------===//
