@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks on hosts of their own, with a network between them: same bits as in one process, and what goes wrong there ends all of them."""
 
+import json
 import pathlib
 import signal
 import struct
@@ -137,7 +138,24 @@ def test_a_firewall_that_lets_only_the_port_of_the_meeting_through(network: host
     finally:
         network.loses = lambda packet: False
     assert all(text.startswith("75") and "firewalls have to let the hosts connect at every port" in text for text in said), said
-    assert any("rank 0 at 192.168.77.1 cannot connect with rank 1 at 192.168.77.2" in text for text in said), said
+    # Whoever gives up first says it for both.
+    assert all(f"rank {rank} at 192.168.77.{rank + 1}" in text for text in said for rank in range(2)), said
+
+
+def test_a_link_is_measured_and_used_both_ways_at_once(tmp_path: pathlib.Path) -> None:
+    profile = autopar.find_tool("autopar-profile")
+    subprocess.run([profile, "--quick", "--quiet", "--ranks", "1", "--threads", "1", "-o", tmp_path / "host.json"], check=True)
+    with hosts.Network(2, mbit=400, latency_us=2000) as slow:
+        words = [profile, "--quick", "--quiet", "--hosts", tmp_path / "host.json", "-o", tmp_path / "cluster.json"]
+        assert ends(start(slow, words)) == ["0: ", "0: "]
+        refused = ends(start(slow, [profile, "-o", tmp_path / "none.json"]))
+    cluster = json.loads((tmp_path / "cluster.json").read_text())
+    assert cluster["nodes"] == [{"count": 2, "devices_per_node": 1, "device_type": "cpu"}]
+    network = cluster["levels"][-1]
+    # The receiver says that it is ready, then bytes come. One way after the other they would be half as fast.
+    assert 2000 < network["latency_us"] < 20000
+    assert 0.65 < network["bytes_per_s"] / 50e6 < 1.1
+    assert all(text.startswith("2: ") and "--hosts host.json" in text for text in refused), refused
 
 
 def test_an_address_that_nobody_has(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path) -> None:

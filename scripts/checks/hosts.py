@@ -7,6 +7,7 @@ The switch hands packets on after the time that a link of a given rate and laten
 import ctypes
 import fcntl
 import heapq
+import itertools
 import os
 import select
 import shutil
@@ -24,6 +25,8 @@ PORT = 29500
 _PACKET_S = 500e-6
 #: What a host may have under way before the switch stops reading from it.
 _BACKLOG_S = 0.05
+#: Of the networks of this process.
+_NUMBERS = itertools.count()
 
 
 def why_not() -> str:
@@ -50,7 +53,8 @@ class Network:
         self.count = hosts
         self._bytes_per_s = mbit * 1e6 / 8 if mbit else float("inf")
         self._latency_s = latency_us * 1e-6
-        self._names = [f"autopar-{os.getpid()}-{host}" for host in range(hosts)]
+        own = f"{os.getpid()}-{next(_NUMBERS)}"
+        self._names = [f"autopar-{own}-{host}" for host in range(hosts)]
         self._links: List[int] = []
         #: Whether a packet between two hosts is lost: called with its bytes.
         self.loses: Callable[[bytes], bool] = lambda packet: False
@@ -103,7 +107,7 @@ class Network:
         self.set_hosts(host, "127.0.0.1 localhost\n" + "".join(f"{self.address(i)} host{i}\n" for i in range(self.count)))
         _ip("netns", "add", name)
         link = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-        device = f"ap{os.getpid() % 1000000}-{host}"
+        device = f"ap{os.getpid() % 1000000}.{host}"
         fcntl.ioctl(link, _TUNSETIFF, struct.pack("16sH14x", device.encode(), _IFF_TUN | _IFF_NO_PI))
         bytes_of_packet = int(min(64000, max(1500, self._bytes_per_s * _PACKET_S)))
         _ip("link", "set", device, "netns", name, "name", "link0")

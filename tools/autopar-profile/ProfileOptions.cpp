@@ -14,6 +14,7 @@ Examples:
   autopar-profile -o cluster.json                     one rank per core of this machine, under half a minute
   autopar-profile --ranks 4 --quick -o cluster.json   four ranks, a few seconds
   autopar-compile model.onnx --cluster cluster.json -o compiled.bin
+  mpirun -np 8 --hostfile hosts autopar-profile --hosts cluster.json -o hosts.json    several such machines and their network
   autopar-profile -o cluster.json --database profile.json      and the times of instructions, about a minute
   autopar-run compiled.bin --simulate cluster.json --profile-database profile.json
 
@@ -30,6 +31,10 @@ int parseCommandLine(int argc, char **argv, ProfileOptions &options) {
   app.add_option("--database", options.database,
                  "measure the instructions of compiled models and the collectives too, and write "
                  "this profile database");
+  app.add_option("--hosts", options.hosts,
+                 "started by a launcher, a rank per device: measure the network between the hosts, "
+                 "each of which is as this cluster file says");
+  addLaunchOptions(app, options);
   app.add_option("--ranks", options.ranks, "devices of the cluster (default: one per core)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--threads", options.threads, "threads per rank (default: cores divided by ranks)")
