@@ -99,6 +99,13 @@ int64_t MeshGroup::size() const {
   return product;
 }
 
+bool MeshGroup::spansNodes() const {
+  for (size_t level = 1; level < extents.size(); ++level)
+    if (extents[level] > 1)
+      return true;
+  return false;
+}
+
 /// What was measured for a group of this shape.
 static MeshGroup withMeasured(MeshGroup group, const Cluster &cluster) {
   for (const MeasuredCollective &one : cluster.collectives)

@@ -127,7 +127,8 @@ private:
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
       if (joined.contains(op))
         parts.beforeUs -= times[mesh].launchUs();
-      double &collectives = isAlone[mesh] ? queues.computeUs : queues.collectiveUs;
+      double &collectives =
+          isAlone[mesh] && !parts.spansNodes ? queues.computeUs : queues.collectiveUs;
       auto run = [&](double &queue, double us) {
         if (us > 0)
           end = queue = std::max(queue, end) + us;
@@ -195,7 +196,7 @@ private:
           // Both sides have come here, and the messages before it are through.
           double &link = linkUs[{from, to}];
           us = link = std::max({us, link, queues[to].computeUs}) + message.us();
-          if (isAlone[to])
+          if (isAlone[to] && !message.spansNodes)
             queues[to].computeUs = us;
         }
         ready[transfer.getResult()] = us;
@@ -398,7 +399,7 @@ private:
       for (int32_t reader : readers)
         rows.program.tasks[reader].after.push_back(task);
       const MeshMessage &message = messageOf(sent.from, to, transfer);
-      if (!isAlone[to])
+      if (!isAlone[to] || message.spansNodes)
         message.take(rows.program.tasks[task]);
       else if (!readers.empty()) // what computes also takes what arrives
         rows.program.tasks[readers.front()].durationUs += message.receivingUs();
@@ -414,7 +415,7 @@ private:
   SmallVector<MeshOp> meshOps;    ///< of the module
   std::vector<KernelTime> times;  ///< per mesh
   std::vector<HostTraffic> hosts; ///< per mesh
-  std::vector<char> isAlone;      ///< per mesh: its devices communicate while they do not compute
+  std::vector<char> isAlone;      ///< per mesh: its devices move bytes of a node while idle only
   /// Sent once, before the rows.
   struct Early {
     TransferOp transfer;

@@ -35,15 +35,14 @@ static ::autopar::CollectiveKind costKindOf(CollectiveKind kind) {
   llvm_unreachable("all kinds are listed");
 }
 
-double KernelTime::collectiveUs(CollectiveOpInterface op, int64_t bytes) {
+const ::autopar::MeshGroup &KernelTime::groupOf(CollectiveOpInterface op) {
   std::vector<std::string> axes;
   for (Attribute axis : op.getAxes())
     axes.push_back(cast<StringAttr>(axis).str());
   auto group = groups.find(axes);
   if (group == groups.end())
     group = groups.emplace(axes, ::autopar::meshGroup(cluster, mesh, axes)).first;
-  return ::autopar::collectiveTimeUs(costKindOf(op.getCollectiveKind()), static_cast<double>(bytes),
-                                     group->second);
+  return group->second;
 }
 
 double KernelTime::copyUs(RankedTensorType type) const {
@@ -59,7 +58,11 @@ KernelTime::Parts KernelTime::of(Operation *op, bool isFirst) {
     return parts;
   }
   RankedTensorType input = tensorTypeOf(op->getOperand(0)), output = tensorTypeOf(op->getResult(0));
-  parts.collectiveUs = collectiveUs(collective, std::max(tensorBytes(input), tensorBytes(output)));
+  const ::autopar::MeshGroup &group = groupOf(collective);
+  parts.spansNodes = group.spansNodes();
+  parts.collectiveUs = ::autopar::collectiveTimeUs(
+      costKindOf(collective.getCollectiveKind()),
+      static_cast<double>(std::max(tensorBytes(input), tensorBytes(output))), group);
   if (auto dim = collective.getSplitDimension(); dim && !isOutermost(input.getShape(), *dim))
     parts.beforeUs = copyUs(input);
   if (auto dim = collective.getJoinedDimension(); dim && !isOutermost(output.getShape(), *dim))

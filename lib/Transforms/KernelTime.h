@@ -22,6 +22,7 @@ public:
   /// A collective with the kernels that put its parts in order; else only `kernelUs`.
   struct Parts {
     double beforeUs = 0, collectiveUs = 0, afterUs = 0;
+    bool spansNodes = false; ///< the collective
     double sum() const { return beforeUs + collectiveUs + afterUs; }
   };
   /// `isFirst`: in the first micro-batch, in which nothing is carried that could be added to.
@@ -34,8 +35,7 @@ public:
 private:
   double kernelUs(Operation *op, bool isFirst) const;
   double convolutionUs(Operation *op) const;
-  /// `bytes` of its larger side.
-  double collectiveUs(CollectiveOpInterface op, int64_t bytes);
+  const ::autopar::MeshGroup &groupOf(CollectiveOpInterface op);
 
   const ::autopar::Cluster &cluster;
   const ::autopar::Mesh &mesh;

@@ -28,7 +28,8 @@ MeshMessage MeshLinks::message(int32_t from, int32_t to, double bytes, double se
           levels = static_cast<int64_t>(cluster.levels.size());
   return {::autopar::messageTime(bytes, known->second),
           {{{::autopar::linkPort(from, level, levels, /*isOut=*/true), sends},
-            {::autopar::linkPort(to, level, levels, /*isOut=*/false), receives}}}};
+            {::autopar::linkPort(to, level, levels, /*isOut=*/false), receives}}},
+          known->second.spansNodes()};
 }
 
 MeshMessage MeshLinks::message(int32_t from, int32_t to, double bytes) {

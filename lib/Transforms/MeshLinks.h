@@ -15,6 +15,7 @@ namespace mlir::autopar {
 struct MeshMessage {
   ::autopar::MessageTime each; ///< of the messages
   ::autopar::SharedLinks::Path path{};
+  bool spansNodes = false;
 
   /// Where no other message shares the links.
   double us() const;

@@ -155,6 +155,18 @@ TEST_F(SimulatedNetworkTest, WhereRanksDoOneThingAtATimeTheLaterSideMovesAMessag
   EXPECT_EQ(end(1, sent), 5000);
 }
 
+TEST_F(SimulatedNetworkTest, ANetworkMovesBytesBesideWhatComputes) {
+  cluster.deviceTypes[0].communicatesWhileIdle = true;
+  const std::vector<int32_t> far{0, 2}; // of two nodes
+  auto first = collective(0, far, Kind::AllGather, 500);
+  auto last = collective(2, far, Kind::AllGather, 500);
+  auto sent = ranks[0]->send(2, 7, nullptr, 4000);
+  auto received = ranks[2]->receive(0, 7, nullptr, 4000);
+  ASSERT_TRUE(first.isOk() && last.isOk() && sent.isOk() && received.isOk());
+  EXPECT_EQ(threads.freeNs[0], 0);
+  EXPECT_EQ(threads.freeNs[2], 0);
+}
+
 TEST_F(SimulatedNetworkTest, ACollectiveBeginsWithItsLastMember) {
   auto first = collective(0, pair, Kind::AllGather, 500);
   passTime(7000);

@@ -54,6 +54,8 @@ struct MeshGroup {
 
   /// Product of the extents: the number of ranks.
   int64_t size() const;
+  /// Whether a network carries its messages, and not what computes, beside which they then go on.
+  bool spansNodes() const;
   bool operator==(const MeshGroup &) const = default;
 };
 

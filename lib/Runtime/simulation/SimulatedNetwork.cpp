@@ -70,9 +70,9 @@ SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize,
       memberships(size_t(worldSize)), links(2 * size_t(worldSize) * cluster.levels.size()),
       permutes(size_t(worldSize), 0) {}
 
-/// Whether a rank communicates only while it does not compute.
-bool SimulatedNetwork::isAlone(int32_t rank) const {
-  return cluster.typeOfDevice(rank).communicatesWhileIdle;
+/// Whether a rank communicates in this group only while it does not compute.
+bool SimulatedNetwork::isAlone(int32_t rank, const MeshGroup &group) const {
+  return cluster.typeOfDevice(rank).communicatesWhileIdle && !group.spansNodes();
 }
 
 std::unique_ptr<Communicator> SimulatedNetwork::connect(int32_t rank) {
@@ -155,7 +155,7 @@ Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &c
     int64_t ns = virtualNs(collectiveTimeUs(kindOf(call.kind), double(bytes), group.place));
     int64_t end = clock.nowNs() + ns;
     for (int32_t member : group.members)
-      if (isAlone(member))
+      if (isAlone(member, group.place))
         end = std::max(end, threads.occupy(member, ns, clock));
     settle(operation, end, group.members);
     // Members arrive in the order of their collectives, so the first is complete first.
@@ -254,7 +254,7 @@ Status SimulatedNetwork::meet(size_t operation, int32_t rank, int32_t peer, Dire
                             std::to_string(bytes) + " bytes on rank " + std::to_string(rank) +
                             ", " + std::to_string(other.bytes) + " on the other side");
   MessageTime time = messageTime(double(bytes), channel.ends);
-  if (from != to && !isAlone(rank)) {
+  if (from != to && !isAlone(rank, channel.ends)) {
     channel.messages.push_back({time, {operation, other.operation}, {rank, other.rank}});
     beginNext(channel);
     sleep();

@@ -116,7 +116,7 @@ private:
   int64_t wakesNs = -1;                            ///< when the clock wakes the network next
   std::vector<int64_t> permutes;                   ///< begun, by rank
 
-  bool isAlone(int32_t rank) const;
+  bool isAlone(int32_t rank, const MeshGroup &group) const;
   size_t newOperation(int32_t missing, int32_t holders);
   void settle(size_t operation, int64_t endNs, const std::vector<int32_t> &wake);
   Membership &membershipOf(int32_t rank, const std::vector<int32_t> &members);
