@@ -155,34 +155,42 @@ private:
     return ways;
   }
 
+  /// The fastest of the judged plans that fits, and the one that needs the fewest bytes.
+  struct Contest {
+    std::optional<JudgedPlan> best, leanest;
+  };
+
+  LogicalResult consider(JudgedPlan candidate, Contest &contest) const {
+    std::optional<JudgedPlan> &best = contest.best;
+    if (best && candidate.plan.believed.stepUs >= best->plan.believed.stepUs)
+      return success();
+    if (failed(judge.judge(candidate)))
+      return failure();
+    if (!contest.leanest || candidate.leastBytes < contest.leanest->leastBytes)
+      contest.leanest = candidate;
+    if (candidate.fits && (!best || candidate.plan.believed.stepUs < best->plan.believed.stepUs))
+      best = std::move(candidate);
+    return success();
+  }
+
   /// The fastest whole of the plan that fits without recomputation, if there is one, and those
   /// whose shardings are searched with it.
   LogicalResult chooseAmong(std::optional<JudgedPlan> tight, const AutoShardOptions &own,
                             std::string &why) {
-    std::optional<JudgedPlan> best, leanest;
+    Contest contest;
+    std::optional<JudgedPlan> &best = contest.best;
     bool isUnbound =
         tight && static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
-    auto consider = [&](JudgedPlan candidate) {
-      if (best && candidate.plan.believed.stepUs >= best->plan.believed.stepUs)
-        return success();
-      if (failed(judge.judge(candidate)))
-        return failure();
-      if (!leanest || candidate.leastBytes < leanest->leastBytes)
-        leanest = candidate;
-      if (candidate.fits && (!best || candidate.plan.believed.stepUs < best->plan.believed.stepUs))
-        best = std::move(candidate);
-      return success();
-    };
     if (tight && isMeasured())
       best = *tight;
-    else if (tight && failed(consider(*tight)))
+    else if (tight && failed(consider(*tight, contest)))
       return failure();
     if (best && best->plan.recompute.empty() && isUnbound)
       return deliver(std::move(*best));
     for (ComputesAgain what : recomputed()) {
       if (best && isEnough(*best))
         break;
-      if (searched(own, what, why) && failed(consider(taken(what))))
+      if (searched(own, what, why) && failed(consider(taken(what), contest)))
         return failure();
     }
     // What the search cannot fit may fit as the program that it becomes; else it says what it
@@ -191,37 +199,41 @@ private:
       AutoShardOptions loose;
       loose.copyOptionValuesFrom(own);
       if (failed(searchRelaxed(loose, why, [&](JudgedPlan found) -> FailureOr<bool> {
-            if (failed(consider(std::move(found))))
+            if (failed(consider(std::move(found), contest)))
               return failure();
             return best.has_value();
           })))
         return failure();
     }
-    if (best) {
-      if (tight && best->plan.recompute != tight->plan.recompute)
-        best->plan.believed.alternatives.push_back(
-            {"within the limit without recomputation", tight->plan.believed.stepUs});
-      return deliver(std::move(*best));
-    }
-    if (!leanest)
+    if (!best && contest.leanest)
+      return deliverIfProgramFits(std::move(*contest.leanest));
+    if (!best)
       return emitError(module.getLoc()) << why;
-    handoff.loads = leanest->loads;
-    handoff.leanestUs = leanest->plan.believed.stepUs;
+    if (tight && best->plan.recompute != tight->plan.recompute)
+      best->plan.believed.alternatives.push_back(
+          {"within the limit without recomputation", tight->plan.believed.stepUs});
+    return deliver(std::move(*best));
+  }
+
+  /// The last word where the judge finds nothing that fits.
+  LogicalResult deliverIfProgramFits(JudgedPlan leanest) {
+    handoff.loads = leanest.loads;
+    handoff.leanestUs = leanest.plan.believed.stepUs;
     // One of many that are tried need not know to the byte.
     if (!handoff.again && !isMeasured()) {
-      FailureOr<bool> fits = fitsAsProgram(*leanest);
+      FailureOr<bool> fits = fitsAsProgram(leanest);
       if (failed(fits))
         return failure();
       if (*fits)
-        return deliver(std::move(*leanest));
+        return deliver(std::move(leanest));
     }
     return emitError(module.getLoc())
            << llvm::formatv(
                   "no plan fits {0:f0} bytes per device; with recomputation {1} bytes are "
                   "needed, and a step takes about {2:f1} ms, {3:f1} ms of it for what is "
                   "computed again: raise the limit, use more ranks, or more micro-batches",
-                  limit, leanest->leastBytes, leanest->plan.believed.stepUs / 1e3,
-                  leanest->plan.believed.recomputeUs / 1e3)
+                  limit, leanest.leastBytes, leanest.plan.believed.stepUs / 1e3,
+                  leanest.plan.believed.recomputeUs / 1e3)
                   .str();
   }
 
