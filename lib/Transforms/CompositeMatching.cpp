@@ -90,6 +90,19 @@ std::optional<SmallVector<int64_t>> mlir::autopar::unitReshapeDims(ReshapeOp op)
 
 //===-- matched operations -------------------------------------------------------------------===//
 
+Value mlir::autopar::sharedByHeads(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  auto broadcast = reshape ? reshape.getInput().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>({0, 1, 3, 4}))
+    return {};
+  ArrayRef<int64_t> in = broadcast.getInput().getType().getShape(),
+                    wide = broadcast.getType().getShape(), out = reshape.getType().getShape();
+  bool repeatsOnly = in[0] == wide[0] && in[1] == wide[1] && in[2] == wide[3] && in[3] == wide[4];
+  bool mergesHeads = out.size() == 4 && out[0] == wide[0] && out[1] == wide[1] * wide[2] &&
+                     out[2] == wide[3] && out[3] == wide[4];
+  return repeatsOnly && mergesHeads ? Value(broadcast.getInput()) : Value();
+}
+
 bool MatchedOps::areDeadWithout(Operation *root) const {
   for (Operation *op : ops) {
     if (op == root || isa<ConstantOp>(op))

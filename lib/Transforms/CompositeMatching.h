@@ -31,6 +31,9 @@ std::optional<std::pair<Value, double>> withNumber(Value value, BinaryKind kind)
 /// of extent 1; nothing unless the reshape merely inserts or removes such dimensions.
 std::optional<SmallVector<int64_t>> unitReshapeDims(ReshapeOp op);
 
+/// What heads share, where [b, groups, s, d] is repeated to [b, heads, s, d]; else null.
+Value sharedByHeads(Value value);
+
 /// The operations that a pattern has walked over.
 class MatchedOps {
 public:

@@ -43,20 +43,6 @@ std::optional<SmallVector<int64_t>> rowOrder(Value value, ArrayRef<int64_t> batc
   return SmallVector<int64_t>{batch[0], batch[1], free[0], contract[0]};
 }
 
-/// What heads share, where [b, groups, s, d] is repeated to [b, heads, s, d]; else null.
-Value sharedByHeads(Value value) {
-  auto reshape = value.getDefiningOp<ReshapeOp>();
-  auto broadcast = reshape ? reshape.getInput().getDefiningOp<BroadcastOp>() : BroadcastOp();
-  if (!broadcast || broadcast.getDims() != ArrayRef<int64_t>({0, 1, 3, 4}))
-    return {};
-  ArrayRef<int64_t> in = broadcast.getInput().getType().getShape(),
-                    wide = broadcast.getType().getShape(), out = reshape.getType().getShape();
-  bool repeatsOnly = in[0] == wide[0] && in[1] == wide[1] && in[2] == wide[3] && in[3] == wide[4];
-  bool mergesHeads = out.size() == 4 && out[0] == wide[0] && out[1] == wide[1] * wide[2] &&
-                     out[2] == wide[3] && out[3] == wide[4];
-  return repeatsOnly && mergesHeads ? Value(broadcast.getInput()) : Value();
-}
-
 /// Whether a gradient may be asked for a value.
 bool isTrained(Value value) {
   SmallVector<Value> worklist{value};
@@ -198,9 +184,8 @@ Value unrepeated(OpBuilder &builder, Operation *root, Value bias) {
 }
 
 /// Conditions as a bias: 0 where they hold, else `fill`.
-Value biasOf(OpBuilder &builder, Operation *root, Scores scores) {
-  Value seen = unrepeated(builder, root, scores.seen);
-  RankedTensorType type = typeOf(seen).clone(scores.product.getType().getElementType());
+Value biasOf(OpBuilder &builder, Operation *root, Value seen, FloatAttr fill) {
+  RankedTensorType type = typeOf(seen).clone(fill.getType());
   auto number = [&](double value, StringRef name) -> Value {
     auto scalar = RankedTensorType::get({}, type.getElementType());
     auto constant = ConstantOp::create(
@@ -213,7 +198,7 @@ Value biasOf(OpBuilder &builder, Operation *root, Scores scores) {
     return repeated;
   };
   auto bias = SelectOp::create(builder, root->getLoc(), type, seen, number(0, "seen"),
-                               number(scores.fill, "hidden"));
+                               number(fill.getValueAsDouble(), "hidden"));
   nameAfter(bias, root, "mask");
   return bias;
 }
@@ -252,7 +237,7 @@ public:
       v = values;
     }
     Value bias = scores->bias   ? unrepeated(builder, root, scores->bias)
-                 : scores->seen ? biasOf(builder, root, *scores)
+                 : scores->seen ? sharedBias(builder, root, *scores)
                                 : Value();
     auto attention =
         AttentionOp::create(builder, root.getLoc(), q, k, v, bias, scores->scale, scores->causal);
@@ -282,6 +267,16 @@ private:
     return isLibraryAttention(target, element, shape) || expandsAttention(target, element, shape);
   }
 
+  /// One for all layers with the same conditions.
+  Value sharedBias(OpBuilder &builder, DotGeneralOp root, Scores scores) {
+    auto fill = builder.getFloatAttr(scores.product.getType().getElementType(), scores.fill);
+    Value seen = unrepeated(builder, root, scores.seen);
+    Value &bias = biases[{seen, fill}];
+    if (!bias || bias.getParentBlock() != root->getBlock())
+      bias = biasOf(builder, root, seen, fill);
+    return bias;
+  }
+
   /// Erases an operation that nobody reads, and what it alone read.
   static void eraseDead(Operation *op) {
     SmallVector<Operation *> worklist{op};
@@ -302,6 +297,7 @@ private:
   Target target;
   FloatType narrow; ///< what f32 is going to be computed in; null for f32
   TriangleMasks masks;
+  DenseMap<std::pair<Value, Attribute>, Value> biases; ///< by conditions and fill
 };
 
 struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAttentionPass> {

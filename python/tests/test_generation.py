@@ -10,6 +10,7 @@ import pytest
 
 import autopar
 from autopar import models
+from emulated_cuda import assert_alike, on_both
 
 VOCAB, BATCH, ROOM = 61, 3, 24
 SMALL = {"layers": 2, "hidden": 32, "heads": 4, "vocab": VOCAB, "positions": 64, "opset": 24}
@@ -115,6 +116,18 @@ def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pa
         autopar.Generator(whole)
     with autopar.Session(whole) as session, pytest.raises(autopar.Error, match="keeps nothing from step to step"):
         session.state("x")
+
+
+def test_an_emulated_gpu_computes_the_same(decoders: Dict[str, Decoder], tmp_path: pathlib.Path) -> None:
+    inputs = {"input_ids": np.random.default_rng(2).integers(0, VOCAB, (BATCH, 2)), "cache_length": np.array([0, 3, 7])}
+    results = on_both(decoders["llama3-8b"].cached, tmp_path, inputs, steps=2, bind={"batch": BATCH, "seq": 2}, options=CARRY)
+    assert_alike(results, 1e-4)
+
+
+def test_caches_of_bfloat16_are_masked_without_a_library(tmp_path: pathlib.Path) -> None:
+    models.save("gpt2-124m", tmp_path / "m.onnx", dtype="bfloat16", cache=ROOM, **SMALL)
+    for level in ("x86-64-v3", "x86-64-v4"):
+        autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind={"batch": BATCH, "seq": 1}, options=[*CARRY, "--target-cpu", level])
 
 
 def test_models_without_the_operators_say_which_version_has_them() -> None:

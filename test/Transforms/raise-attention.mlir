@@ -161,3 +161,28 @@ func.func @strict(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2
   %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   return %y : tensor<2x4x3x8xf32>
 }
+
+// -----
+
+// One mask serves every layer with the same conditions.
+// CHECK-LABEL: func.func @layers
+// CHECK: %[[B:.*]] = autopar.select %arg3,
+// CHECK-NOT: autopar.select
+// CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg2 bias %[[B]]
+// CHECK-NOT: autopar.select
+// CHECK: autopar.attention %[[Y]], %arg1, %arg2 bias %[[B]]
+func.func @layers(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4x5x8xf32>, %mask: tensor<2x1x3x5xi1>) -> tensor<2x4x3x8xf32> {
+  %infinity = autopar.constant dense<0xFF800000> : tensor<f32>
+  %fill = autopar.broadcast %infinity dims [] : tensor<f32> -> tensor<2x4x3x5xf32>
+  %seen = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x3x5xi1> -> tensor<2x4x3x5xi1>
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x5xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<2x4x3x5xi1>, tensor<2x4x3x5xf32>, tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x3x5xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x8xf32>
+  %again = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x3x5xi1> -> tensor<2x4x3x5xi1>
+  %s1 = autopar.dot_general %y, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x3x8xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x5xf32>
+  %masked1 = autopar.select %again, %s1, %fill : (tensor<2x4x3x5xi1>, tensor<2x4x3x5xf32>, tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
+  %p1 = autopar.softmax %masked1 dim 3 : tensor<2x4x3x5xf32>
+  %y1 = autopar.dot_general %p1, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x8xf32>
+  return %y1 : tensor<2x4x3x8xf32>
+}

@@ -97,6 +97,37 @@ TEST(NarrowFloats, ConversionsRoundToNearestEven) {
     }
 }
 
+// As masks of attention are: -infinity where a condition does not hold.
+TEST(NarrowFloats, ChoicesBetweenConstantsNeedNoLibrary) {
+  const char *text = R"(
+    func.func @k(%x: memref<96xi64>, %y: memref<96xbf16>, %begin: index, %end: index) {
+      %c1 = arith.constant 1 : index
+      %least = arith.constant 40 : i64
+      %zero = arith.constant 0.0 : f32
+      %hidden = arith.constant 0xFF800000 : f32
+      scf.for %i = %begin to %end step %c1 {
+        %v = memref.load %x[%i] : memref<96xi64>
+        %sees = arith.cmpi slt, %v, %least : i64
+        %wide = arith.select %sees, %zero, %hidden : f32
+        %narrow = arith.truncf %wide : f32 to bf16
+        memref.store %narrow, %y[%i] : memref<96xbf16>
+      }
+      return
+    })";
+  std::string error;
+  EXPECT_FALSE(compileText(text, {"x86-64-v4", 0}, error).empty()) << error;
+  for (const char *level : {"x86-64-v3", "native"}) {
+    LoadedKernels kernels(text, {level, 0});
+    Buffer<int64_t> x(96);
+    Buffer<uint16_t> y(96);
+    for (int i = 0; i < 96; ++i)
+      x[i] = i;
+    kernels.call("k", {x.data(), y.data()}, 0, 96);
+    for (int i = 0; i < 96; ++i)
+      EXPECT_EQ(y[i], i < 40 ? 0 : 0xFF80) << level << " at " << i;
+  }
+}
+
 TEST(NarrowFloats, ArithmeticRoundsOncePerOp) {
   const char *text = R"(
     func.func @k(%x: memref<65536xbf16>, %h: memref<65536xf16>, %y: memref<65536xbf16>, %z: memref<65536xf16>,

@@ -82,6 +82,29 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   ];
 }
 
+def FoldRepeatedHeadsPass : Pass<"autopar-fold-repeated-heads", "mlir::func::FuncOp"> {
+  let summary = "make heads that share keys and values rows of one product";
+  let description = [{
+    Where attention is no operation of its own and keys or values are repeated for the heads of a group, the heads become
+    rows of the product, which lie beside each other as they are: nothing is repeated. On local shapes.
+
+    ```mlir
+    %w = autopar.broadcast %k dims [0, 1, 3, 4] : tensor<2x4x64x16xf32> -> tensor<2x4x3x64x16xf32>
+    %r = autopar.reshape %w : tensor<2x4x3x64x16xf32> -> tensor<2x12x64x16xf32>
+    %s = autopar.dot_general %q, %r batch [0, 1] x [0, 1] contract [3] x [3]
+        : (tensor<2x12x1x16xf32>, tensor<2x12x64x16xf32>) -> tensor<2x12x1x64xf32>
+    ```
+    becomes
+    ```mlir
+    %g = autopar.reshape %q : tensor<2x12x1x16xf32> -> tensor<2x4x3x16xf32>
+    %p = autopar.dot_general %g, %k batch [0, 1] x [0, 1] contract [3] x [3]
+        : (tensor<2x4x3x16xf32>, tensor<2x4x64x16xf32>) -> tensor<2x4x3x64xf32>
+    %s = autopar.reshape %p : tensor<2x4x3x64xf32> -> tensor<2x12x1x64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::FuncOp"> {
   let summary = "keep what is added to scores of attention finite";
   let description = [{

@@ -84,6 +84,7 @@ void optimize(Module &module, TargetMachine &machine) {
   builder.registerOptimizerLastEPCallback(
       [](ModulePassManager &passes, OptimizationLevel, ThinOrFullLTOPhase) {
         passes.addPass(createModuleToFunctionPassAdaptor(PrefetchRowsPass()));
+        passes.addPass(createModuleToFunctionPassAdaptor(SelectNarrowBitsPass()));
       });
   optimizeKernel(module, builder);
 }

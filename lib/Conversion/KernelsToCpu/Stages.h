@@ -72,6 +72,12 @@ struct PrefetchRowsPass : llvm::PassInfoMixin<PrefetchRowsPass> {
   llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
 };
 
+// SelectNarrowBits.cpp
+/// At the end of optimization: choices between bf16 numbers become choices between their bits.
+struct SelectNarrowBitsPass : llvm::PassInfoMixin<SelectNarrowBitsPass> {
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
+};
+
 // StreamStores.cpp
 /// In optimized code: writes large results past the cache. True if there were any.
 bool streamStores(llvm::Module &module);

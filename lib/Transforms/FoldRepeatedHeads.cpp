@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-fold-repeated-heads: heads that share keys and values are rows of one product
+// with them. Else these, which may be a cache of thousands of tokens, would be written anew for
+// each head at each step.
+#include "CompositeMatching.h"
+
+#include "autopar/Transforms/Passes.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_FOLDREPEATEDHEADSPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// [b, heads, q, k] x [b, groups repeated to heads, ...] as [b, groups, heads of a group * q, k] x
+/// [b, groups, ...].
+void foldRepeat(DotGeneralOp op) {
+  Value shared = sharedByHeads(op.getRhs());
+  RankedTensorType lhs = op.getLhs().getType(), result = op.getType();
+  SmallVector<int64_t> pair{0, 1};
+  if (!shared || lhs.getRank() != 4 || op.getLhsBatch() != ArrayRef(pair) ||
+      op.getRhsBatch() != ArrayRef(pair) || op.getLhsContract() != ArrayRef<int64_t>(3) ||
+      op.getRhsContract().size() != 1)
+    return;
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  int64_t groups = cast<RankedTensorType>(shared.getType()).getDimSize(1);
+  auto grouped = [&](RankedTensorType type) {
+    ArrayRef<int64_t> shape = type.getShape();
+    SmallVector<int64_t> rows{shape[0], groups, shape[1] / groups * shape[2], shape[3]};
+    return type.clone(rows);
+  };
+  auto rows = ReshapeOp::create(builder, loc, grouped(lhs), op.getLhs());
+  nameAfter(rows, op, "rows");
+  auto product = DotGeneralOp::create(builder, loc, grouped(result), rows, shared, pair, pair,
+                                      op.getLhsContract(), op.getRhsContract());
+  if (StringRef id = getOpId(op); !id.empty())
+    setOpId(product, id);
+  auto heads = ReshapeOp::create(builder, loc, result, product);
+  nameAfter(heads, op, "heads");
+  Operation *repeat = op.getRhs().getDefiningOp();
+  op.replaceAllUsesWith(heads.getResult());
+  op.erase();
+  for (; repeat && repeat->use_empty() && isa<ReshapeOp, BroadcastOp>(repeat);) {
+    Operation *made = repeat->getOperand(0).getDefiningOp();
+    repeat->erase();
+    repeat = made;
+  }
+}
+
+struct FoldRepeatedHeadsPass
+    : mlir::autopar::impl::FoldRepeatedHeadsPassBase<FoldRepeatedHeadsPass> {
+  void runOnOperation() override {
+    SmallVector<DotGeneralOp> products;
+    getOperation().walk([&](DotGeneralOp op) { products.push_back(op); });
+    for (DotGeneralOp op : products)
+      foldRepeat(op);
+  }
+};
+
+} // namespace
