@@ -197,6 +197,10 @@ private:
 
   /// Why the default rule leaves a parameter alone that could be trained; empty if it does not.
   static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    if (auto fixed =
+            function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.fixed"))
+      return fixed.getValue();
     StringRef last = name.substr(name.find_last_of("./") + 1);
     if (cast<RankedTensorType>(argument.getType()).getNumElements() <= 1 && last != "weight" &&
         last != "bias" && !isWeightOrBias(argument))

@@ -5,17 +5,18 @@ import json
 import pathlib
 import re
 import subprocess
-from typing import Dict
+from typing import Dict, List
 
+import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import autopar
 from autopar import models
 
 EXPORTER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "checks" / "export_with_torch.py"
-NETWORKS = ("mlp", "cnn", "upsampler", "attention")
+NETWORKS = ("mlp", "cnn", "upsampler", "attention", "decoder", "recurrent", "unet")
 FOLDED = "and nothing in the model normalizes: if the source has batch normalization, the export folded it"
 
 
@@ -82,3 +83,32 @@ def test_the_zoo_is_trained_whole(tmp_path: pathlib.Path, name: str, options: Di
     graph = models.describe(name, **options)
     expected = sum(parameter.elements for parameter in graph.parameters.values() if parameter.trained)
     assert numbers(said(tmp_path / "m.onnx", tmp_path, output, **bind)) == expected
+
+
+def stored_twice(path: pathlib.Path) -> None:
+    """A gpt2 as torch's exporter writes it: the transpose of the tied output matrix computed ahead, under a name made up."""
+    model = models.build("gpt2-124m", layers=1, hidden=16, heads=2, vocab=20)
+    (transpose,) = [node for node in model.graph.node if node.name == "/lm_head/Transpose"]
+    (embedding,) = [tensor for tensor in model.graph.initializer if tensor.name == transpose.input[0]]
+    model.graph.initializer.append(numpy_helper.from_array(numpy_helper.to_array(embedding).T.copy(), "onnx::MatMul_120"))
+    (head,) = [node for node in model.graph.node if node.name == "/lm_head/MatMul"]
+    head.input[1] = "onnx::MatMul_120"
+    model.graph.node.remove(transpose)
+    model.producer_name = "pytorch"
+    onnx.save(model, path)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_weights_that_an_export_untied_train_as_one(tmp_path: pathlib.Path, ranks: int) -> None:
+    models.save("gpt2-124m", tmp_path / "tied.onnx", layers=1, hidden=16, heads=2, vocab=20)
+    stored_twice(tmp_path / "twice.onnx")
+    tokens = np.random.default_rng(1).integers(0, 20, (4, 9))
+    batch = {"input_ids": tokens[:, :-1], "labels": tokens[:, 1:]}
+
+    def losses(name: str) -> List[float]:
+        train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-2))
+        compiled = autopar.compile(tmp_path / f"{name}.onnx", tmp_path / f"{name}.bin", bind={"batch": 4, "seq": 8}, ranks=ranks, train=train)
+        with autopar.Session(compiled) as session:
+            return [float(session.run(batch)["loss"]) for _ in range(5)]
+
+    np.testing.assert_allclose(losses("twice"), losses("tied"), rtol=1e-5)

@@ -6,7 +6,7 @@ usage: export_with_torch.py FOLDER [training]
 With `training` they are exported in training mode; parameters.json then says how many numbers torch trains in each.
 
 Small, but each with what exporters really emit: batch normalization, grouped convolution, attention by torch's own
-modules, embeddings, recurrence.
+modules, embeddings, recurrence, tied weights, rotary tables computed in the graph, skip connections, cross-attention.
 """
 
 import json
@@ -37,6 +37,67 @@ class Attention(nn.Module):
         return self.classify(x[:, 0])
 
 
+class Decoder(nn.Module):
+    """A causal language model with rotary embeddings whose output matrix is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(100, 32), nn.LayerNorm(32)
+        self.project, self.out = nn.Linear(32, 96, bias=False), nn.Linear(32, 32, bias=False)
+        self.head = nn.Linear(32, 100, bias=False)
+        self.head.weight = self.embed.weight
+        self.register_buffer("inv_freq", 10000.0 ** (-torch.arange(0, 8, 2) / 8), persistent=False)
+
+    def turn(self, x: torch.Tensor) -> torch.Tensor:
+        """Rotates pairs of a head's numbers by their position."""
+        angle = torch.arange(x.shape[2])[:, None] * self.inv_freq
+        angle = torch.cat([angle, angle], -1)
+        left, right = x.chunk(2, -1)
+        return x * angle.cos() + torch.cat([-right, left], -1) * angle.sin()
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        rows, seq, _ = x.shape
+        query, key, value = (part.reshape(rows, seq, 4, 8).transpose(1, 2) for part in self.project(self.norm(x)).chunk(3, -1))
+        scores = self.turn(query) @ self.turn(key).transpose(2, 3) / 8**0.5
+        mask = torch.full((seq, seq), float("-inf")).triu(1)
+        context = torch.softmax(scores + mask, -1) @ value
+        return self.head(x + self.out(context.transpose(1, 2).reshape(rows, seq, 32)))
+
+
+class Recurrent(nn.Module):
+    """Two recurrent layers of both directions behind an embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.out = nn.Embedding(100, 16), nn.Linear(24, 7)
+        self.first, self.second = nn.LSTM(16, 12, bidirectional=True, batch_first=True), nn.GRU(24, 12, bidirectional=True, batch_first=True)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.out(self.second(self.first(self.embed(ids))[0])[0])
+
+
+class UNet(nn.Module):
+    """Down and up again with skip connections, group normalization and attention to a table in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.down = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, 2, 1)
+        self.norm, self.words = nn.GroupNorm(4, 16), nn.Parameter(torch.randn(5, 16))
+        self.attend = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.up, self.leave = nn.ConvTranspose2d(16, 8, 2, 2), nn.Conv2d(24, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = nn.functional.silu(self.enter(x))
+        low = self.norm(self.down(first))
+        rows, channels, height, width = low.shape
+        places, words = low.flatten(2).transpose(1, 2), self.words.expand(rows, -1, -1)
+        places = places + self.attend(places, words, words, need_weights=False)[0]
+        low = places.transpose(1, 2).reshape(rows, channels, height, width)
+        wide = nn.functional.interpolate(low, scale_factor=2.0, mode="bilinear", align_corners=False)
+        return self.leave(torch.cat([first, self.up(low), wide[:, :8]], 1))
+
+
 def networks() -> Dict[str, tuple]:
     """Name -> (module, example input)."""
     return {
@@ -48,6 +109,9 @@ def networks() -> Dict[str, tuple]:
         "upsampler": (nn.Sequential(nn.ConvTranspose2d(4, 8, 4, 2, 1), nn.LeakyReLU(0.1), nn.PixelShuffle(2),
                                     nn.InstanceNorm2d(2)), torch.randn(4, 4, 8, 8)),
         "attention": (Attention(), torch.randint(0, 100, (4, 12))),
+        "decoder": (Decoder(), torch.randint(0, 100, (4, 12))),
+        "recurrent": (Recurrent(), torch.randint(0, 100, (4, 6))),
+        "unet": (UNet(), torch.randn(4, 3, 16, 16)),
     }
 
 

@@ -10,6 +10,8 @@
 // ALL: error: nothing is left to train
 // ALL-NEXT: frozen by name: embed.weight
 // NAMED: trained without weight decay: scale
+// RUN: autopar-opt %s --autopar-choose-trainable="train-only=table" 2>&1 | FileCheck %s --check-prefix=FIXED
+// FIXED: trained: table
 // NEVER: error: train-only: "positions" cannot be trained: it holds no floats
 
 // Floats are trained; weight decay is for matrices.
@@ -34,6 +36,7 @@
 // WHY-NEXT: it is a table of rotary embeddings: rotary_emb.cos_cached
 // WHY-NEXT: it is a mask: layers.*.attn_mask
 // WHY-NEXT: the model updates it itself: statistic
+// WHY-NEXT: the export says so: table
 
 // FREEZE: remark: trains 4 parameters, 10 numbers
 // FREEZE: frozen by name: embed.weight
@@ -54,6 +57,7 @@ autopar.origin @m : tensor<4x4xf32>
 autopar.origin @h : tensor<1x4xf32>
 autopar.origin @o : tensor<1xf32>
 autopar.origin @a : tensor<1xf32>
+autopar.origin @f : tensor<4x4xf32>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "embed.weight", autopar.origin = @w},
                 %b: tensor<4xf32> {autopar.name = "bias", autopar.origin = @b},
@@ -67,7 +71,8 @@ func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %t: tensor<4xf32> {autopar.donated, autopar.name = "statistic", autopar.origin = @t},
                 %h: tensor<1x4xf32> {autopar.name = "head.w", autopar.origin = @h},
                 %o: tensor<1xf32> {autopar.name = "offset", autopar.origin = @o},
-                %a: tensor<1xf32> {autopar.name = "prelu.weight", autopar.origin = @a}) -> tensor<2x1xf32> {
+                %a: tensor<1xf32> {autopar.name = "prelu.weight", autopar.origin = @a},
+                %f: tensor<4x4xf32> {autopar.fixed = "the export says so", autopar.name = "table", autopar.origin = @f}) -> tensor<2x1xf32> {
   %product = autopar.dot_general %x, %h contract [1] x [1] : (tensor<2x4xf32>, tensor<1x4xf32>) -> tensor<2x1xf32>
   %wide = autopar.broadcast %o dims [1] : tensor<1xf32> -> tensor<2x1xf32>
   %y = autopar.binary add %product, %wide : tensor<2x1xf32>

@@ -19,8 +19,9 @@ void GraphImporter::warnOfInferenceExport() {
     emitWarning(module.getLoc())
         << biased << (biased == 1 ? " convolution has a bias" : " convolutions have a bias")
         << " and nothing in the model normalizes: if the source has batch normalization, the "
-           "export folded it; export for training (torch.onnx.export(..., "
-           "training=TrainingMode.TRAINING, do_constant_folding=False)) to train with it";
+           "export folded it; export without folding to train with it: torch.onnx.export(..., "
+           "dynamo=True, optimize=False), or by the older exporter (..., dynamo=False, "
+           "training=TrainingMode.TRAINING, do_constant_folding=False)";
   if (identities > 0)
     emitWarning(module.getLoc()) << identities
                                  << (identities == 1 ? " dropout was" : " dropouts were")

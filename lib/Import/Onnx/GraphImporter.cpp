@@ -27,7 +27,7 @@ const onnx::AttributeProto *Scope::functionAttribute(StringRef name) const {
 GraphImporter::GraphImporter(ModelFile &file, const ImportOptions &options, ModuleOp module,
                              func::FuncOp function)
     : file(file), options(options), module(module), function(function),
-      block(function.addEntryBlock()), builder(module.getLoc(), block) {
+      block(function.addEntryBlock()), builder(module.getLoc(), block), records(file.model()) {
   symbols.insert("main");
   builder.lookUpValue = [this](Value value) -> std::optional<DenseElementsAttr> {
     const onnx::TensorProto *tensor = parameterTensors.lookup(value);
@@ -71,6 +71,7 @@ LogicalResult GraphImporter::importModel() {
     return failure();
   builder.setLoc(module.getLoc());
   tellModes();
+  tellTransposed();
   if (failed(importOutputs(model.graph(), scope)))
     return failure();
   if (options.needsValues)
@@ -191,6 +192,8 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
     if (!argument.symbol.empty())
       ofArguments.set(i, "autopar.origin",
                       FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
+    if (!argument.fixed.empty())
+      ofArguments.set(i, "autopar.fixed", ops.getStringAttr(argument.fixed));
   }
   if (step)
     mark(step, "autopar.control", ops.getStringAttr("step"));

@@ -2,6 +2,7 @@
 // Turns graphs, subgraphs and functions of a model into operations of one function.
 #pragma once
 
+#include "ExportRecords.h"
 #include "ModelFile.h"
 #include "Node.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
@@ -100,6 +101,12 @@ private:
   void demoteLargeConstants();
   void removeUnusedParameters();
 
+  // TransposedWeights.cpp
+  const autopar_onnx::TensorProto *findTransposed(const autopar_onnx::TensorProto &tensor,
+                                                  RankedTensorType type, const TensorPlace &place);
+  FailureOr<Value> importTransposed(const autopar_onnx::TensorProto &source, StringRef name);
+  void tellTransposed();
+
   // GraphImporter.cpp
   LogicalResult importOutputs(const autopar_onnx::GraphProto &graph, Scope &scope);
   LogicalResult importNodes(NodeList nodes, Scope &scope);
@@ -122,9 +129,14 @@ private:
   Versions modelVersions;
   llvm::StringSet<> ids, symbols;
   llvm::StringMap<unsigned> idCounts, symbolCounts;
-  /// Names of arguments in order, with the origin symbol of parameters.
+  ExportRecords records;
+  /// Initializers that are another one, transposed: their names.
+  std::vector<std::pair<std::string, std::string>> transposed;
+  /// Names of arguments in order, with the origin symbol of parameters and why the source does not
+  /// train them.
   struct Argument {
     std::string name, symbol;
+    StringRef fixed = {};
   };
   Value evaluationWord;
   std::vector<Argument> arguments;

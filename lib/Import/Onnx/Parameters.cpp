@@ -58,9 +58,19 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
                      (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
                       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||
                       (!isSmall && type->getNumElements() > foldedElements));
+  if (isParameter && isInitializer)
+    if (const onnx::TensorProto *source = findTransposed(tensor, *type, *place)) {
+      FailureOr<Value> transposed = importTransposed(*source, name);
+      if (succeeded(transposed))
+        tensors[&tensor] = *transposed; // `value` may have moved
+      return transposed;
+    }
   // A boolean parameter is read as it is stored: one byte each.
-  if (isParameter)
-    return value = addParameter(*type, name, *place, tensor);
+  if (isParameter) {
+    value = addParameter(*type, name, *place, tensor);
+    arguments.back().fixed = records.whyFixed(tensor, isInitializer);
+    return value;
+  }
   FailureOr<DenseElementsAttr> values = tensorValues(tensor, file, context, INT64_MAX, error);
   if (failed(values))
     return builder.fail("initializer '" + name + "': " + error);

@@ -65,5 +65,10 @@ LogicalResult GraphImporter::checkSupport() {
     if (entry.nodes.size() > namedNodes)
       out << ", ...";
   }
+  if (llvm::any_of(report, [](const auto &entry) {
+        return StringRef(entry.first).starts_with("com.microsoft::");
+      }))
+    out << "\n  com.microsoft is onnxruntime's own: give the model as it was before onnxruntime's "
+           "optimizer, or quantize it with QuantFormat.QDQ";
   return builder.fail(table);
 }

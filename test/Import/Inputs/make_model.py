@@ -97,6 +97,12 @@ def unsupported():
     return model(nodes, [value("x", [3])], [value("y", [3])], domains=[helper.make_opsetid("com.example", 1)])
 
 
+def onnxruntimes():
+    """What onnxruntime's optimizer makes of a bias and a gelu."""
+    return model([helper.make_node("BiasGelu", ["x", "x"], ["y"], "act", domain="com.microsoft")], [value("x", [3])], [value("y", [3])],
+                 domains=[helper.make_opsetid("com.microsoft", 1)])
+
+
 def attribute():
     """An attribute that the operator does not have."""
     return model([helper.make_node("Relu", ["x"], ["y"], "act", slope=0.5)], [value("x", [3])], [value("y", [3])])
@@ -116,6 +122,37 @@ def misfit():
 def dynamic():
     """A result whose shape depends on values."""
     return model([helper.make_node("NonZero", ["x"], ["y"], "where")], [value("x", [3])], [value("y", None, TensorProto.INT64)])
+
+
+def note(proto, **entries):
+    """Metadata of a value or node."""
+    for key, text in entries.items():
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = {"kind": "pkg.torch.export.graph_signature.InputSpec.kind", "fx": "pkg.torch.onnx.fx_node",
+                                  "folded": "pkg.onnxscript.optimizer.folded_from"}[key], text
+    return proto
+
+
+def tied():
+    """Token embedding and output matrix as torch.onnx exports them: one weight, and what was computed of it and of tables."""
+    random = np.random.default_rng(0)
+    embed = random.standard_normal((5, 4)).astype(np.float32)
+    weights = {"embed.weight": embed, "val_1": embed.T.copy(), "rope.table": np.ones((5, 4), np.float32),
+               "val_2": random.standard_normal((5, 4)).astype(np.float32), "slopes": np.arange(4, dtype=np.float32),
+               "add_1": np.full(4, 2, np.float32), "other.weight": np.zeros((4, 4), np.float32), "val_3": np.zeros((4, 4), np.float32)}
+    nodes = [helper.make_node("Gather", ["embed.weight", "ids"], ["e"], "embed"),
+             helper.make_node("Gather", ["rope.table", "ids"], ["r"], "rope"),
+             note(helper.make_node("Gather", ["val_2", "ids"], ["p"], "positions"),
+                  fx="%g : call_function[target=torch.ops.aten.index.Tensor](args = (%b_pos_table, [%ids]), kwargs = {})"),
+             helper.make_node("Sum", ["e", "r", "p", "slopes"], ["s"], "sum"), helper.make_node("Mul", ["s", "add_1"], ["m"], "norm"),
+             helper.make_node("MatMul", ["m", "other.weight"], ["a"], "a"), helper.make_node("MatMul", ["a", "val_3"], ["b"], "b"),
+             helper.make_node("MatMul", ["b", "val_1"], ["logits"], "head")]
+    made = model(nodes, [value("ids", ["n"], TensorProto.INT64)], [value("logits", ["n", 5])], weights.items(), producer_name="pytorch")
+    for name, entries in {"embed.weight": {"kind": "PARAMETER"}, "rope.table": {"kind": "BUFFER"}, "val_1": {"folded": "['embed.weight']"},
+                          "val_2": {"folded": "['pos.table']"}, "slopes": {"folded": "['arange', 'pow_1']"},
+                          "add_1": {"folded": "['norm.weight', 'val_6']"}, "val_3": {"folded": "['other2.weight']"}}.items():
+        made.graph.value_info.append(note(value(name, weights[name].shape), **entries))
+    return made
 
 
 if __name__ == "__main__":

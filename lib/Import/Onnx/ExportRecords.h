@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an exporter wrote down about the tensors of a model: which of them its source trains, which
+// the exporter itself computed.
+#pragma once
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace autopar_onnx {
+class ModelProto;
+class TensorProto;
+} // namespace autopar_onnx
+
+namespace mlir::autopar {
+
+class ExportRecords {
+public:
+  explicit ExportRecords(const autopar_onnx::ModelProto &model);
+
+  /// Why the source does not train a tensor of the main graph; empty if it does, or nothing is
+  /// written of it.
+  StringRef whyFixed(const autopar_onnx::TensorProto &tensor, bool isInitializer) const;
+  /// Whether the exporter computed the initializer and made up its name: it is none of the source.
+  bool isComputed(StringRef initializer) const;
+
+private:
+  bool isParameter(StringRef source) const;
+
+  bool fromTorch;
+  /// By name: what torch calls it ("PARAMETER", "BUFFER", ...).
+  llvm::StringMap<StringRef> kinds;
+  /// By name: the tensors from which it was computed, as a list in Python.
+  llvm::StringMap<StringRef> sources;
+  /// Tensors as torch's graph calls them: "p_layers_0_weight" is a parameter, "b_..." a buffer.
+  llvm::StringSet<> places;
+};
+
+} // namespace mlir::autopar
