@@ -52,6 +52,41 @@ void foldRepeat(DotGeneralOp op) {
   }
 }
 
+/// Attention of one query a head: the heads of a group are queries of one head. With one query a
+/// triangle hides nothing.
+void foldQueries(AttentionOp op) {
+  RankedTensorType query = op.getQuery().getType(), output = op.getOutput().getType();
+  int64_t heads = query.getDimSize(1), groups = op.getKey().getType().getDimSize(1);
+  if (heads == groups || query.getDimSize(2) != 1 || op.getShard())
+    return;
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  auto grouped = [&](Value value, StringRef name) -> Value {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape{type.getDimSize(0), groups, heads / groups, type.getDimSize(3)};
+    auto reshape = ReshapeOp::create(builder, loc, type.clone(shape), value);
+    nameAfter(reshape, op, name);
+    return reshape;
+  };
+  Value bias = op.getBias();
+  if (bias && op.getBias().getType().getDimSize(1) == heads)
+    bias = grouped(bias, "bias");
+  auto attention =
+      AttentionOp::create(builder, loc, grouped(op.getQuery(), "queries"), op.getKey(),
+                          op.getValue(), bias, op.getScale().convertToDouble(), /*causal=*/false);
+  if (StringRef id = getOpId(op); !id.empty())
+    setOpId(attention, id);
+  auto back = ReshapeOp::create(builder, loc, output, attention.getOutput());
+  nameAfter(back, op, "heads");
+  op.getOutput().replaceAllUsesWith(back.getResult());
+  if (!op.getLogSum().use_empty()) {
+    auto sums = ReshapeOp::create(builder, loc, op.getLogSum().getType(), attention.getLogSum());
+    nameAfter(sums, op, "sums");
+    op.getLogSum().replaceAllUsesWith(sums.getResult());
+  }
+  op.erase();
+}
+
 struct FoldRepeatedHeadsPass
     : mlir::autopar::impl::FoldRepeatedHeadsPassBase<FoldRepeatedHeadsPass> {
   void runOnOperation() override {
@@ -59,6 +94,9 @@ struct FoldRepeatedHeadsPass
     getOperation().walk([&](DotGeneralOp op) { products.push_back(op); });
     for (DotGeneralOp op : products)
       foldRepeat(op);
+    SmallVector<AttentionOp> attentions(getOperation().getOps<AttentionOp>());
+    for (AttentionOp op : attentions)
+      foldQueries(op);
   }
 };
 

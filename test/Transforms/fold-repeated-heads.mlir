@@ -34,3 +34,22 @@ func.func @others(%q: tensor<2x12x16x5xf32>, %k: tensor<2x12x16x64xf32>, %c: ten
   %t = autopar.dot_general %k, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x12x16x64xf32>, tensor<2x12x16x64xf32>) -> tensor<2x12x16x16xf32>
   return %s, %t : tensor<2x12x5x64xf32>, tensor<2x12x16x16xf32>
 }
+
+// -----
+
+// One query a head: the heads of a group are the queries of one.
+
+// CHECK-LABEL: func.func @queries
+// CHECK: %[[Q:.*]] = autopar.reshape %arg0 {{.*}}: tensor<2x12x1x16xf32> -> tensor<2x4x3x16xf32>
+// CHECK: %[[O:.*]], %{{.*}} = autopar.attention %[[Q]], %arg1, %arg1 bias %arg2 scale 5.000000e-01 {autopar.id = "a"}
+// CHECK: autopar.reshape %[[O]] {{.*}}: tensor<2x4x3x16xf32> -> tensor<2x12x1x16xf32>
+// CHECK: %[[B:.*]] = autopar.reshape %arg3 {{.*}}: tensor<1x12x1x64xf32> -> tensor<1x4x3x64xf32>
+// CHECK: autopar.attention {{.*}} bias %[[B]] scale 5.000000e-01 :
+// CHECK: autopar.attention %arg4, %arg1, %arg1 scale 5.000000e-01 :
+func.func @queries(%q: tensor<2x12x1x16xf32>, %k: tensor<2x4x64x16xf32>, %mask: tensor<2x1x1x64xf32>, %bias: tensor<1x12x1x64xf32>, %two: tensor<2x12x2x16xf32>)
+    -> (tensor<2x12x1x16xf32>, tensor<2x12x1x16xf32>, tensor<2x12x2x16xf32>) {
+  %a, %l = autopar.attention %q, %k, %k bias %mask scale 5.000000e-01 {autopar.id = "a"} : (tensor<2x12x1x16xf32>, tensor<2x4x64x16xf32>, tensor<2x4x64x16xf32>, tensor<2x1x1x64xf32>) -> (tensor<2x12x1x16xf32>, tensor<2x12x1xf32>)
+  %b, %m = autopar.attention %q, %k, %k bias %bias scale 5.000000e-01 causal : (tensor<2x12x1x16xf32>, tensor<2x4x64x16xf32>, tensor<2x4x64x16xf32>, tensor<1x12x1x64xf32>) -> (tensor<2x12x1x16xf32>, tensor<2x12x1xf32>)
+  %c, %n = autopar.attention %two, %k, %k scale 5.000000e-01 : (tensor<2x12x2x16xf32>, tensor<2x4x64x16xf32>, tensor<2x4x64x16xf32>) -> (tensor<2x12x2x16xf32>, tensor<2x12x2xf32>)
+  return %a, %b, %c : tensor<2x12x1x16xf32>, tensor<2x12x1x16xf32>, tensor<2x12x2x16xf32>
+}

@@ -86,7 +86,9 @@ def FoldRepeatedHeadsPass : Pass<"autopar-fold-repeated-heads", "mlir::func::Fun
   let summary = "make heads that share keys and values rows of one product";
   let description = [{
     Where attention is no operation of its own and keys or values are repeated for the heads of a group, the heads become
-    rows of the product, which lie beside each other as they are: nothing is repeated. On local shapes.
+    rows of the product, which lie beside each other as they are: nothing is repeated. Where attention is an operation and
+    each head has one query, as a step of a decoder with caches has, the heads of a group become queries of one head. On
+    local shapes.
 
     ```mlir
     %w = autopar.broadcast %k dims [0, 1, 3, 4] : tensor<2x4x64x16xf32> -> tensor<2x4x3x64x16xf32>
