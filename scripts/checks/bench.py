@@ -15,6 +15,7 @@ TOPICS = {
     "memory": "planned peak memory against what the process used",
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
     "solver": "contest problems in a FOLDER at their time limits, best known cost / ours",
+    "network": "a small gpt2 on two hosts (namespaces; needs root) under four plans and three links: predicted against measured steps",
     "pipeline": "a training step in two stages under every schedule, and messages hidden under compute",
     "prediction": "steps of ten models under three plans against what measured instructions say, and peaks of memory",
     "simulation": "what plans believe of their step against the simulation of what was compiled from them",

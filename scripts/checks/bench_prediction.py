@@ -103,7 +103,7 @@ def join(databases: List[Dict[str, Any]]) -> Dict[str, Any]:
     joined = json.loads(json.dumps(databases[0]))
     for place, instruction in enumerate(joined["instructions"]):
         instruction["us"] = [statistics.median(times) for times in zip(*(one["instructions"][place]["us"] for one in databases))]
-    for place, collective in enumerate(joined["collectives"]):
+    for place, collective in enumerate(joined.get("collectives", [])):
         for index, time in enumerate(collective["times"]):
             time["us"] = statistics.median(one["collectives"][place]["times"][index]["us"] for one in databases)
     return joined
