@@ -96,6 +96,7 @@ public:
         out.limits->exception = limits->exception();
     }
     out.microBatches = p.micro_batches();
+    out.modelShape = list(p.model_shape());
     if (const fb::Source *s = p.source()) {
       out.source.kind = enumeration(s->kind(), SourceKind::Absent, "source kind");
       out.source.path = text(s->path());

@@ -107,6 +107,8 @@ private:
   void dump(const Port &port) {
     out << "  " << kRoles[size_t(port.role)] << " \"" << port.name
         << "\" : " << shapeText(port.shape, port.dtype) << " in " << ref(port.buffer);
+    if (!port.modelShape.empty())
+      out << " in the model " << shapeText(port.modelShape, port.dtype);
     if (port.microBatches > 1)
       out << " micro-batches " << port.microBatches;
     const Source &s = port.source;

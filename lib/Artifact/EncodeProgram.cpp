@@ -46,12 +46,13 @@ public:
     auto name = builder.CreateString(p.name);
     auto shape = builder.CreateVector(p.shape);
     auto source = encode(p.source);
+    auto modelShape = builder.CreateVector(p.modelShape);
     Offset<fb::Limits> limits;
     if (p.limits)
       limits = fb::CreateLimits(builder, p.limits->least, p.limits->most,
                                 p.limits->exception.has_value(), p.limits->exception.value_or(0));
     return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer, source,
-                          p.guards, limits, p.microBatches);
+                          p.guards, limits, p.microBatches, modelShape);
   }
 
   Offset<fb::MatmulGeometry> encode(const MatmulGeometry &g) {

@@ -19,6 +19,8 @@ std::optional<int64_t> layoutBytes(const std::vector<int64_t> &dims, DataType ty
 }
 
 std::vector<int64_t> Port::callerShape() const {
+  if (!modelShape.empty())
+    return modelShape;
   if (microBatches == 1)
     return shape;
   std::vector<int64_t> joined(shape.begin() + 1, shape.end());

@@ -101,6 +101,11 @@ private:
     bool isInteger = p.dtype >= DataType::I8 && p.dtype <= DataType::U64;
     if (p.limits && (p.role != Role::Input || !isInteger || p.limits->least > p.limits->most))
       return bad("only an input of integers may have limits, the lower one first");
+    bool isKept = p.role == Role::Parameter || p.role == Role::State;
+    if (!p.modelShape.empty() &&
+        (!isKept || checkedBytes(p.modelShape, p.dtype) != checkedBytes(p.shape, p.dtype)))
+      return bad(
+          "only a parameter or state may have another shape in the model, of as many elements");
     return Status::ok();
   }
 

@@ -99,6 +99,8 @@ struct ProgramEmitter {
       if (port.getBuffer())
         emitted.buffer = indices.buffers.lookup(port.getBuffer());
       emitted.guards = port.getGuards();
+      if (auto shape = port.getModelShape())
+        emitted.modelShape = listOf(*shape);
       if (auto limits = port.getLimits()) {
         emitted.limits = artifact::Limits{(*limits)[0], (*limits)[1], {}};
         if (auto exception = port.getException())

@@ -48,6 +48,13 @@ bool isWeightOrBias(Value value) {
   });
 }
 
+/// Matrices, and what has extents along two dimensions: not the scales and biases of
+/// normalizations, which may be stored as [16, 1, 1].
+bool isDecayed(RankedTensorType type) {
+  return type.getRank() == 2 ||
+         llvm::count_if(type.getShape(), [](int64_t extent) { return extent > 1; }) >= 2;
+}
+
 struct ChooseTrainablePass : mlir::autopar::impl::ChooseTrainablePassBase<ChooseTrainablePass> {
   using Base::Base;
 
@@ -119,7 +126,7 @@ private:
                       : !cannot.empty() || asked == Match::Name ? cannot
                                                                 : reasonAgainst(argument, name);
       auto type = cast<RankedTensorType>(argument.getType());
-      bool decays = type.getRank() >= 2;
+      bool decays = isDecayed(type);
       groups[!why.empty() ? why
              : decays     ? "trained"
                           : "trained without weight decay"]

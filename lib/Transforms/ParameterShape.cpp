@@ -24,13 +24,21 @@ void ParameterShape::change(Value parameter, RankedTensorType type) {
   if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(number, "autopar.origin"))
     if (auto origin = symbols.lookup<OriginOp>(symbol.getValue()))
       origin.setTypeAttr(TypeAttr::get(type));
+  modelShapes.try_emplace(number,
+                          llvm::to_vector(cast<RankedTensorType>(parameter.getType()).getShape()));
   parameter.setType(type);
-  changed = true;
 }
 
 void ParameterShape::finish() {
-  if (changed)
-    function.setType(FunctionType::get(function.getContext(),
-                                       function.getBody().front().getArgumentTypes(),
-                                       function.getResultTypes()));
+  if (modelShapes.empty())
+    return;
+  auto attributes = SignatureAttributes::ofArguments(function);
+  for (auto &[number, shape] : modelShapes)
+    if (!attributes.get(number, kModelShapeAttribute))
+      attributes.set(number, kModelShapeAttribute,
+                     DenseI64ArrayAttr::get(function.getContext(), shape));
+  attributes.write();
+  function.setType(FunctionType::get(function.getContext(),
+                                     function.getBody().front().getArgumentTypes(),
+                                     function.getResultTypes()));
 }

@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::autopar {
 
@@ -18,13 +19,14 @@ public:
   bool mayChange(Value value);
   /// Changes the type of the argument and of its origin. Its users are the caller's concern.
   void change(Value parameter, RankedTensorType type);
-  /// Brings the function's type up to date; to be called after the last change.
+  /// Brings the function's type up to date and notes the shapes that the model has
+  /// (`autopar.model_shape`); to be called after the last change.
   void finish();
 
 private:
   func::FuncOp function;
   SymbolTable symbols;
-  bool changed = false;
+  llvm::MapVector<unsigned, SmallVector<int64_t>> modelShapes; ///< by argument: before any change
 };
 
 } // namespace mlir::autopar

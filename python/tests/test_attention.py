@@ -194,3 +194,22 @@ def test_a_plan_for_gpus_is_that_of_the_program(saved, tmp_path, name):
     subprocess.run([*command, "--plan-only", "-o", tmp_path / "p.json"], check=True)
     subprocess.run([*command, "--plan", tmp_path / "p.json", "-o", tmp_path / "m.bin"], check=True)
     assert instructions(tmp_path / "m.bin") > 0
+
+
+def test_rotary_tables_of_one_sample_serve_all(tmp_path: pathlib.Path) -> None:
+    """As torch exports them: [1, seq, channels / 2]."""
+
+    def rotated(samples: int) -> np.ndarray:
+        shapes = {"x": [3, 2, 5, 8], "cos": [samples, 5, 4], "sin": [samples, 5, 4]}
+        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+        node = helper.make_node("RotaryEmbedding", list(shapes), ["y"], name="rotary")
+        graph = helper.make_graph([node], "m", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, shapes["x"])])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11)
+        random = np.random.default_rng(0)
+        values = {"x": random.standard_normal(shapes["x"], np.float32)}
+        for name in ("cos", "sin"):
+            values[name] = np.broadcast_to(random.standard_normal([1, 5, 4], np.float32), shapes[name])
+        with autopar.Session(autopar.compile(model, tmp_path / f"{samples}.bin", ranks=1)) as session:
+            return session.run(values)["y"]
+
+    np.testing.assert_array_equal(rotated(1), rotated(3))

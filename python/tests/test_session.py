@@ -2,11 +2,13 @@
 """`autopar.Session`: arrays as they come, threads that share a session, and training from Python."""
 
 import concurrent.futures
+import json
 import pathlib
 import threading
 from typing import Dict, List
 
 import numpy as np
+import onnx
 import pytest
 
 import autopar
@@ -23,6 +25,10 @@ def fixture_step(tmp_path_factory: pytest.TempPathFactory) -> Dict[int, pathlib.
     models.save("gpt2-124m", folder / "gpt2.onnx", **SMALL)
     train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-2))
     return {ranks: autopar.compile(folder / "gpt2.onnx", folder / f"{ranks}.bin", bind={"batch": 4, "seq": 8}, ranks=ranks, train=train) for ranks in (1, 2)}
+
+
+def shapes_of(model: pathlib.Path) -> Dict[str, List[int]]:
+    return {tensor.name: list(tensor.dims) for tensor in onnx.load(model).graph.initializer}
 
 
 def batch(seed: int) -> Dict[str, np.ndarray]:
@@ -92,3 +98,24 @@ def test_exports_are_where_a_session_starts(step: Dict[int, pathlib.Path], tmp_p
         expected = session.evaluate(batch(9))
     with autopar.Session(step[1], initializer=str(tmp_path / "w.safetensors")) as session:
         assert session.evaluate(batch(9)) == expected
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_parameters_have_the_shapes_of_the_model_outside(step: Dict[int, pathlib.Path], ranks: int, tmp_path: pathlib.Path) -> None:
+    """The program knows some in another shape, as queries, keys and values apart."""
+    model = shapes_of(step[ranks].path.parent / "gpt2.onnx")
+    exported = tmp_path / "weights.safetensors"
+    with autopar.Session(step[ranks]) as session:
+        losses(session, 0, 2)
+        session.export(exported)
+        weights = {port.name: session.state(port.name) for port in session.states if port.name in model}
+    with open(exported, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    written = {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    assert written == {name: model[name] for name in written} and len(written) == len(weights) > 10
+    assert {name: list(value.shape) for name, value in weights.items()} == written
+    with autopar.Session(step[3 - ranks], initializer=str(exported)) as other:
+        for name, value in weights.items():
+            np.testing.assert_array_equal(other.state(name), value, err_msg=name)
+            other.set_state(name, value + 1)
+            np.testing.assert_array_equal(other.state(name), value + 1, err_msg=name)

@@ -3,7 +3,7 @@
 // A reshape is the way in which the parameter is read.
 // CHECK: autopar.origin @b : tensor<1x8x1x1xf32> in "m.onnx" at 64
 // CHECK-LABEL: func.func @reshape(
-// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<1x8x1x1xf32> {autopar.origin = @b})
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<1x8x1x1xf32> {autopar.model_shape = array<i64: 8>, autopar.origin = @b})
 // CHECK-NEXT: autopar.broadcast %[[B]]
 // A parameter that is used otherwise too keeps its shape.
 // CHECK-LABEL: func.func @two_uses(

@@ -4,7 +4,7 @@
 // CHECK: autopar.origin @w : tensor<64x3x64xf32> in "gpt2.onnx" at 4096
 // CHECK: autopar.origin @b : tensor<3x64xf32>
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<64x3x64xf32> {autopar.origin = @w}, %[[B:[a-z0-9]+]]: tensor<3x64xf32> {autopar.origin = @b})
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<64x3x64xf32> {autopar.model_shape = array<i64: 64, 192>, autopar.origin = @w}, %[[B:[a-z0-9]+]]: tensor<3x64xf32> {autopar.model_shape = array<i64: 192>, autopar.origin = @b})
 // CHECK: %[[D:.*]] = autopar.dot_general %{{.*}}, %[[W]] contract [1] x [0] {autopar.id = "c_attn"} : (tensor<8x64xf32>, tensor<64x3x64xf32>) -> tensor<8x3x64xf32>
 // CHECK: %[[BB:.*]] = autopar.broadcast %[[B]] dims [1, 2] : tensor<3x64xf32> -> tensor<8x3x64xf32>
 // CHECK: %[[S:.*]] = autopar.binary add %[[D]], %[[BB]] {autopar.id = "c_attn/bias"} : tensor<8x3x64xf32>

@@ -82,6 +82,12 @@ TEST(Verify, Ports) {
               p.ports[0].limits = Limits{0, 1, {}};
             }),
             "port 0 (x): only an input of integers may have limits, the lower one first");
+  EXPECT_EQ(problem([](P &p) { p.ports[0].modelShape = p.ports[0].shape; }),
+            "port 0 (x): only a parameter or state may have another shape in the model, of as many "
+            "elements");
+  EXPECT_EQ(problem([](P &p) { p.ports[3].modelShape = {3}; }),
+            "port 3 (w1): only a parameter or state may have another shape in the model, of as "
+            "many elements");
   EXPECT_EQ(problem([](P &p) { p.ports[3].source.kind = SourceKind::None; }),
             "port 3 (w1): a parameter needs a source");
   EXPECT_EQ(problem([](P &p) { p.ports[3].source.length = 4; }),

@@ -105,6 +105,8 @@ struct Port {
   std::optional<Limits> limits = {};
   /// Above 1, the first two dimensions are micro-batches x samples; outside they are one.
   int64_t microBatches = 1;
+  /// Parameters and states only, empty where it is `shape`: the shape that the model has.
+  std::vector<int64_t> modelShape = {};
 
   /// The shape by which a caller knows the tensor.
   std::vector<int64_t> callerShape() const;

@@ -253,6 +253,7 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
   if (attributes) {
     info.limits = attributes.getAs<DenseI64ArrayAttr>("autopar.limits");
     info.exception = attributes.getAs<IntegerAttr>("autopar.exception");
+    info.modelShape = attributes.getAs<DenseI64ArrayAttr>(kModelShapeAttribute);
   }
   if (attributes)
     info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
@@ -282,7 +283,8 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
   return exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file,
                               offset, value,
                               /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false,
-                              DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1);
+                              DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1,
+                              /*modelShape=*/DenseI64ArrayAttr());
 }
 
 void ProgramBuilder::createArgumentPorts() {
@@ -296,6 +298,7 @@ void ProgramBuilder::createArgumentPorts() {
       port.setLimitsAttr(info.limits);
       port.setExceptionAttr(info.exception);
       port.setMicroBatches(info.microBatches);
+      port.setModelShapeAttr(info.modelShape);
     }
   if (!controlWords)
     return;

@@ -141,14 +141,15 @@ private:
     std::string name;
     RankedTensorType global;
     ShardingAttr sharding;
-    OriginOp origin;          ///< null for an input
-    Value buffer;             ///< null for a parameter that nothing reads in place
-    bool isDonated = false;   ///< every step replaces it: `autopar.donated`
-    bool isOnHost = false;    ///< lies in host memory: `autopar.on_host`
-    std::string control;      ///< a word of the control buffer: `autopar.control`
-    DenseI64ArrayAttr limits; ///< of what an input may hold: `autopar.limits`, or null
-    IntegerAttr exception;    ///< `autopar.exception`, or null
-    int64_t microBatches = 1; ///< that the first dimension counts
+    OriginOp origin;              ///< null for an input
+    Value buffer;                 ///< null for a parameter that nothing reads in place
+    bool isDonated = false;       ///< every step replaces it: `autopar.donated`
+    bool isOnHost = false;        ///< lies in host memory: `autopar.on_host`
+    std::string control;          ///< a word of the control buffer: `autopar.control`
+    DenseI64ArrayAttr limits;     ///< of what an input may hold: `autopar.limits`, or null
+    IntegerAttr exception;        ///< `autopar.exception`, or null
+    DenseI64ArrayAttr modelShape; ///< `autopar.model_shape`, or null
+    int64_t microBatches = 1;     ///< that the first dimension counts
 
     /// Whether it is the same in every step.
     bool isFixed() const { return origin && !isDonated; }

@@ -198,10 +198,15 @@ static LogicalResult importRotaryEmbedding(Node &node) {
     return table;
   };
   Value cosine = angle(1), sine = angle(2);
-  Shape expected{TensorBuilder::shapeOf(x)[0], TensorBuilder::shapeOf(x)[2], rotated / 2};
-  if (TensorBuilder::shapeOf(cosine) != ArrayRef<int64_t>(expected) ||
-      TensorBuilder::shapeOf(sine) != ArrayRef<int64_t>(expected))
-    return node.error("cosines and sines must be of shape " + printShape(expected));
+  // One table may serve all samples.
+  Shape expected{TensorBuilder::shapeOf(x)[0], TensorBuilder::shapeOf(x)[2], rotated / 2},
+      shared{1, expected[1], expected[2]};
+  for (Value table : {cosine, sine})
+    if (TensorBuilder::shapeOf(table) != ArrayRef<int64_t>(expected) &&
+        TensorBuilder::shapeOf(table) != ArrayRef<int64_t>(shared))
+      return node.error("cosines and sines must be of shape " + printShape(expected) +
+                        (expected[0] == 1 ? "" : " or " + printShape(shared)) + ", got " +
+                        printShape(TensorBuilder::shapeOf(table)));
   cosine = b.unsqueeze(cosine, {1}), sine = b.unsqueeze(sine, {1});
   bool interleaved = node.integer("interleaved", 0) != 0;
   Value turning = b.sliceDim(x, 3, 0, rotated);

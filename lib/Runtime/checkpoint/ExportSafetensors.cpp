@@ -10,17 +10,17 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <set>
+#include <map>
 
 namespace autopar::runtime {
 namespace {
 
 Status writeWhole(const CheckpointIndex &index, const std::string &from, const std::string &path,
-                  const std::set<std::string> &parameters) {
+                  const std::map<std::string, std::vector<int64_t>> &modelShapes) {
   std::vector<SafetensorsEntry> entries;
   for (const auto &[tensorName, tensor] : index.tensors)
-    if (parameters.count(tensorName))
-      entries.push_back({tensorName, tensor.dtype, tensor.shape, 0, 0});
+    if (auto shape = modelShapes.find(tensorName); shape != modelShapes.end())
+      entries.push_back({tensorName, tensor.dtype, shape->second, 0, 0});
   std::string front = layOutSafetensors(entries);
   std::string temporary = path + ".partial";
   DurableFile file(temporary);
@@ -62,16 +62,16 @@ Status exportSafetensors(Session &session, const std::string &path) {
   });
   AUTOPAR_RETURN_IF_ERROR(saved);
   // What an optimizer keeps has no source; parameters have one.
-  std::set<std::string> parameters;
+  std::map<std::string, std::vector<int64_t>> modelShapes;
   for (const artifact::Port *port : session.reader().ports())
     if (port->role == artifact::Role::State && port->source.kind != artifact::SourceKind::None)
-      parameters.insert(port->name);
+      modelShapes.emplace(port->name, port->callerShape());
   auto file = MappedFile::open(from + "/" + kIndexName);
   if (!file)
     return file.status();
   auto *text = reinterpret_cast<const char *>((*file)->data());
   auto index = CheckpointIndex::fromJson(std::string(text, text + (*file)->size()));
-  return index ? writeWhole(*index, from, path, parameters) : index.status();
+  return index ? writeWhole(*index, from, path, modelShapes) : index.status();
 }
 
 } // namespace autopar::runtime

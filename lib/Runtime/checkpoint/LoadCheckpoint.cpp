@@ -30,14 +30,16 @@ std::string shapeText(DataType dtype, const std::vector<int64_t> &shape) {
 
 /// Both have the same tensors.
 Status fits(const CheckpointIndex &index, const Session &session) {
-  for (const TensorSpec &state : session.states()) {
-    auto found = index.tensors.find(state.name);
+  for (const artifact::Port *state : session.reader().ports()) {
+    if (state->role != artifact::Role::State)
+      continue;
+    auto found = index.tensors.find(state->name);
     if (found == index.tensors.end())
-      return Status::badInput("it has no tensor " + state.name);
-    if (found->second.dtype != state.dtype || found->second.shape != state.shape)
-      return Status::badInput("tensor " + state.name + " is " +
+      return Status::badInput("it has no tensor " + state->name);
+    if (found->second.dtype != state->dtype || found->second.shape != state->shape)
+      return Status::badInput("tensor " + state->name + " is " +
                               shapeText(found->second.dtype, found->second.shape) +
-                              ", the program's is " + shapeText(state.dtype, state.shape));
+                              ", the program's is " + shapeText(state->dtype, state->shape));
   }
   for (const auto &[tensorName, tensor] : index.tensors)
     if (std::none_of(session.states().begin(), session.states().end(),

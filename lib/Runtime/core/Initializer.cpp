@@ -105,15 +105,16 @@ bool Initializer::covers(const Port &port) const {
 Result<Initializer::Rule> Initializer::scaled(const Rule &rule, const Port &port) {
   if (rule.fan == Rule::Fan::None)
     return rule;
-  if (port.shape.size() < 2)
+  std::vector<int64_t> shape = port.callerShape();
+  if (shape.size() < 2)
     return Status::badInput("parameter " + port.name + ": " + rule.text +
                             " needs a weight of at least two dimensions, it is " +
-                            text(port.dtype, port.shape));
+                            text(port.dtype, shape));
   double kernel = 1;
-  for (size_t d = 2; d < port.shape.size(); ++d)
-    kernel *= double(port.shape[d]);
-  double in = double(port.shape[size_t(rule.inputDim)]) * kernel,
-         out = double(port.shape[size_t(1 - rule.inputDim)]) * kernel;
+  for (size_t d = 2; d < shape.size(); ++d)
+    kernel *= double(shape[d]);
+  double in = double(shape[size_t(rule.inputDim)]) * kernel,
+         out = double(shape[size_t(1 - rule.inputDim)]) * kernel;
   double fan = rule.fan == Rule::Fan::Xavier ? (in + out) / 2 : in;
   Rule result = rule;
   result.fan = Rule::Fan::None;
@@ -144,9 +145,9 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
     if (files) {
       const SafetensorsEntry &entry = files->find(port.name)->entry;
       bool isConverted = isFloat(entry.dtype) && isFloat(port.dtype);
-      if (entry.shape != port.shape || (entry.dtype != port.dtype && !isConverted))
+      if (entry.shape != port.callerShape() || (entry.dtype != port.dtype && !isConverted))
         return Status::badInput("parameter " + port.name + ": expected " +
-                                text(port.dtype, port.shape) + ", the file has " +
+                                text(port.dtype, port.callerShape()) + ", the file has " +
                                 text(entry.dtype, entry.shape));
       continue;
     }

@@ -90,7 +90,7 @@ Status Session::readState(const std::string &wanted, void *data) {
       auto bytes = read(i);
       if (!bytes)
         return bytes.status();
-      copyBoxToGlobal(bytes->data(), boxes[i].box.extent, boxes[i].box, data, spec->shape,
+      copyBoxToGlobal(bytes->data(), boxes[i].box.extent, boxes[i].box, data, boxes[i].shape,
                       byteSize(spec->dtype));
     }
     return Status::ok();
@@ -107,7 +107,7 @@ Status Session::setState(const std::string &wanted, DataType dtype,
                             describe({TensorSpec{wanted, dtype, shape, 0}}));
   auto write = [&](LocalRank &rank) {
     return state->setStates(rank, &wanted, [&](const StateBox &box, void *out) {
-      copyBoxToLocal(data, spec->shape, box.box, out, box.box.extent, byteSize(spec->dtype));
+      copyBoxToLocal(data, box.shape, box.box, out, box.box.extent, byteSize(spec->dtype));
       return Status::ok();
     });
   };

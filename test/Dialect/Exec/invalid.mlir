@@ -168,6 +168,14 @@ exec.program @p threads 1 {
 // -----
 
 exec.program @p threads 1 {
+  %w = exec.buffer "w" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{'exec.port' op "w": the shape [4, 5] in the model does not fit 'tensor<16xf32>'}}
+  exec.port parameter "w" %w : tensor<16xf32> {modelShape = array<i64: 4, 5>}
+}
+
+// -----
+
+exec.program @p threads 1 {
   exec.entry @step {
     // expected-error @+1 {{'autopar.constant' op is no instruction, but stands in an entry}}
     %c = autopar.constant dense<1.0> : tensor<f32>

@@ -95,6 +95,10 @@ LogicalResult PortOp::verify() {
                          << "\": only a metric that is an f32 or f64 scalar may guard";
   if (getLimits() && (getRole() != Role::Input || getLimits()->size() != 2))
     return emitOpError() << "\"" << getName() << "\": expected two limits, on an input";
+  if (getModelShape() &&
+      (!parameter || llvm::product_of(*getModelShape()) != tensorType().getNumElements()))
+    return emitOpError() << "\"" << getName() << "\": the shape [" << *getModelShape()
+                         << "] in the model does not fit " << getType();
   auto microBatches = static_cast<int64_t>(getMicroBatches());
   if (microBatches < 1 || (microBatches > 1 && (tensorType().getRank() < 2 ||
                                                 tensorType().getDimSize(0) != microBatches)))

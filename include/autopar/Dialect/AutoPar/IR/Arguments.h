@@ -13,6 +13,8 @@ namespace mlir::autopar {
 /// Of an argument that lies in host memory.
 constexpr llvm::StringLiteral kOnHostAttribute = "autopar.on_host";
 bool isOnHost(BlockArgument argument);
+/// Of a parameter that a pass reshaped: its shape in the model, by which the outside knows it.
+constexpr llvm::StringLiteral kModelShapeAttribute = "autopar.model_shape";
 
 /// As the model has it, else by its place: `arg0`.
 std::string nameOfArgument(BlockArgument argument);
