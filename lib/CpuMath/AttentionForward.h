@@ -30,6 +30,18 @@ inline uint8_t *headOf(void *data, DataType type, const AttentionStrides &stride
   return const_cast<uint8_t *>(headOf(static_cast<const void *>(data), type, strides, batch, head));
 }
 
+/// Of a bias: F32, BF16 or F16.
+inline bool isMinusInfinity(DataType type, const uint8_t *number) {
+  if (type == DataType::F32) {
+    uint32_t bits;
+    std::memcpy(&bits, number, 4);
+    return bits == 0xff800000u;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, number, 2);
+  return bits == (type == DataType::BF16 ? 0xff80 : 0xfc00);
+}
+
 /// What hides a key: stays finite when it is added to others like it.
 constexpr float kHidden = 1e38f;
 /// Rows whose largest score is below its negative have hidden keys alone, as far as gradients go:
@@ -137,18 +149,24 @@ public:
     int64_t visible = visibleKeys(s, firstQuery + count - 1);
     for (firstKey = 0; firstKey < visible; firstKey += ForwardBlocks::kKeys) {
       int64_t here = std::min(ForwardBlocks::kKeys, visible - firstKey);
+      if (isHidden(count, here))
+        continue;
       int64_t room = roundUp(here, Lanes);
       Numbers::readLeft(s.type, k + firstKey * s.k.row * bytes, s.k.row * bytes, here, room,
                         s.depth, keys);
-      transpose<Lanes>(keys, room, roundUp(s.depth, Lanes * Numbers::kTerms) / Numbers::kTerms,
-                       keysAcross);
+      if (!isOneQuery())
+        transpose<Lanes>(keys, room, roundUp(s.depth, Lanes * Numbers::kTerms) / Numbers::kTerms,
+                         keysAcross);
       Numbers::readRight(s.type, v + firstKey * s.v.row * bytes, s.v.row * bytes, here, room,
                          s.valueDepth, values);
       int64_t next = firstKey + ForwardBlocks::kKeys;
       int64_t count = std::min(ForwardBlocks::kKeys, visible - next);
       fetchRows(k + next * s.k.row * bytes, s.k.row * bytes, count, s.depth * bytes);
       fetchRows(v + next * s.v.row * bytes, s.v.row * bytes, count, s.valueDepth * bytes);
-      addBlock(tiles * kTileRows, here);
+      if (isOneQuery())
+        addOne(here);
+      else
+        addBlock(tiles * kTileRows, here);
     }
     finish(count);
   }
@@ -162,6 +180,50 @@ private:
   Rows q, sums, keys, keysAcross, values, scores;
   float *largest, *total; ///< of each row: the largest score, the sum of powers
   int64_t batch = 0, head = 0, firstQuery = 0, firstKey = 0;
+
+  /// Whether a bias of -inf hides this block of keys from all queries: caches are mostly empty.
+  AUTOPAR_INLINE bool isHidden(int64_t count, int64_t here) const {
+    if (!s.hasBias)
+      return false;
+    int64_t bytes = byteSize(s.biasType);
+    for (int64_t row = 0; row < (s.bias.row == 0 ? 1 : count); ++row) {
+      const uint8_t *bias = headOf(at.bias, s.biasType, s.bias, batch, head) +
+                            ((firstQuery + row) * s.bias.row + firstKey) * bytes;
+      for (int64_t key = 0; key < here; ++key)
+        if (!isMinusInfinity(s.biasType, bias + key * bytes))
+          return false;
+    }
+    return true;
+  }
+
+  /// A token of a decoder: tiles would compute rows that are not there.
+  AUTOPAR_INLINE bool isOneQuery() const { return Numbers::kTerms == 1 && s.queries == 1; }
+
+  /// What the only query gets from this block of keys.
+  AUTOPAR_INLINE void addOne(int64_t here) {
+    using Floats = typename Vector<Lanes>::Floats;
+    for (int64_t key = 0; key < here; ++key) {
+      Floats sum{};
+      for (int64_t i = 0; i < s.depth; i += Lanes) {
+        Floats x, y;
+        load(q.data + i, x);
+        load(keys.data + key * keys.stride + i, y);
+        sum = sum + x * y;
+      }
+      scores.data[key] = sumOf<Lanes>(sum);
+    }
+    turnIntoPowers(0, scores.data, here, roundUp(here, Lanes));
+    for (int64_t i = 0; i < s.valueDepth; i += Lanes) {
+      Floats sum;
+      load(sums.data + i, sum);
+      for (int64_t key = 0; key < here; ++key) {
+        Floats value;
+        load(values.data + key * values.stride + i, value);
+        sum = sum + value * scores.data[key];
+      }
+      store(sum, sums.data + i);
+    }
+  }
 
   /// What the queries get from this block of keys.
   AUTOPAR_INLINE void addBlock(int64_t rows, int64_t here) {

@@ -333,6 +333,50 @@ TEST(Attention, RowsOfWhichAllIsMasked) {
     }
 }
 
+/// Shapes of a decoder with a cache: one query a head, or one a head of a group; the cache is
+/// longer than the text, and what lies behind it need be no number.
+TEST(Attention, WhatABiasHidesInBlocksIsNotRead) {
+  const float kHidden = -std::numeric_limits<float>::infinity();
+  for (unsigned seed = 0, found = 0; found < 12; ++seed) {
+    Case c = Case::draw(seed);
+    AttentionShape &s = c.shape;
+    if (!s.hasBias || s.isCausal)
+      continue;
+    ++found;
+    Drawer draw{std::mt19937(seed)};
+    s.queries = found % 2 ? 1 : 1 + draw.below(5);
+    s.keys = 300 + draw.below(90);
+    int64_t seen = 1 + draw.below(100);
+    c.q = draw.tensor(s.type, s.batch, s.heads, s.queries, s.depth);
+    c.k = draw.tensor(s.type, s.batch, s.groups, s.keys, s.depth);
+    c.v = draw.tensor(s.type, s.batch, s.groups, s.keys, s.valueDepth);
+    c.o = draw.tensor(s.type, s.batch, s.heads, s.queries, s.valueDepth, true);
+    c.bias = draw.tensor(s.biasType, 1, 1, 1, s.keys);
+    s.q = c.q.strides, s.k = c.k.strides, s.v = c.v.strides, s.o = c.o.strides;
+    s.bias = AttentionStrides{0, 0, 0};
+    for (int64_t j = seen; j < s.keys; ++j)
+      c.bias.set(0, 0, 0, j, kHidden);
+    for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t g = 0; g < s.groups; ++g)
+        for (int64_t j = 256; j < s.keys; ++j)
+          c.v.set(b, g, j, 0, std::numeric_limits<float>::quiet_NaN());
+    c.lse.assign(size_t(s.batch * s.heads * s.queries), 0);
+    const int lanes[] = {4, 8, 16};
+    Scratch scratch(attentionScratchBytes(s, 1));
+    attentionForward(s,
+                     {c.q.bytes.data(), c.k.bytes.data(), c.v.bytes.data(), c.bias.bytes.data(),
+                      c.o.bytes.data(), c.lse.data()},
+                     scratch.data(), 1, std::min(lanes[found % 3], attentionLanes(s.type)));
+    for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t g = 0; g < s.groups; ++g)
+        for (int64_t j = 256; j < s.keys; ++j)
+          c.v.set(b, g, j, 0, 0);
+    checkForward(c);
+    if (testing::Test::HasFailure())
+      return;
+  }
+}
+
 TEST(Attention, SameBitsOnAnyThreads) {
   for (unsigned seed = 100; seed < 116; ++seed) {
     Case one = Case::draw(seed);
