@@ -2,6 +2,7 @@
 #include "MeshLinks.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace mlir::autopar;
 
@@ -17,19 +18,39 @@ void MeshMessage::take(::autopar::VirtualTask &task) const {
   task.path = path;
 }
 
+/// Of the ranks that talk the two with the slowest link between them: a mesh may lie on several
+/// nodes, and share one with the other.
+const MeshLinks::Ends &MeshLinks::endsOf(int32_t from, int32_t to) {
+  auto [known, isNew] = ends.try_emplace({from, to});
+  if (!isNew)
+    return known->second;
+  constexpr double kBytes = 1 << 20; // of a message that shows which link is slow
+  const std::vector<int64_t> &near = meshes[from].devices, &far = meshes[to].devices;
+  std::set<std::pair<int64_t, int64_t>> nodes; // pairs of them that were looked at
+  double slowest = -1;
+  for (size_t i = 0, count = std::max(near.size(), far.size()); i < count; ++i) {
+    int64_t a = near[i * near.size() / count], b = far[i * far.size() / count];
+    if (!nodes.insert({cluster.nodeOfDevice(a), cluster.nodeOfDevice(b)}).second)
+      continue;
+    auto group =
+        ::autopar::meshGroup(cluster, std::vector<int64_t>{std::min(a, b), std::max(a, b)});
+    ::autopar::MessageTime time = ::autopar::messageTime(kBytes, group);
+    if (time.latencyUs + time.bytesUs <= slowest)
+      continue;
+    slowest = time.latencyUs + time.bytesUs;
+    known->second = {std::move(group), cluster.levelBetween(a, b)};
+  }
+  return known->second;
+}
+
 MeshMessage MeshLinks::message(int32_t from, int32_t to, double bytes, double sends,
                                double receives) {
-  int64_t near = meshes[from].devices.front(), far = meshes[to].devices.front();
-  auto [known, isNew] = ends.try_emplace({from, to});
-  if (isNew)
-    known->second = ::autopar::meshGroup(
-        cluster, std::vector<int64_t>{std::min(near, far), std::max(near, far)});
-  int64_t level = cluster.levelBetween(near, far),
-          levels = static_cast<int64_t>(cluster.levels.size());
-  return {::autopar::messageTime(bytes, known->second),
-          {{{::autopar::linkPort(from, level, levels, /*isOut=*/true), sends},
-            {::autopar::linkPort(to, level, levels, /*isOut=*/false), receives}}},
-          known->second.spansNodes()};
+  const Ends &between = endsOf(from, to);
+  auto levels = static_cast<int64_t>(cluster.levels.size());
+  return {::autopar::messageTime(bytes, between.group),
+          {{{::autopar::linkPort(from, between.level, levels, /*isOut=*/true), sends},
+            {::autopar::linkPort(to, between.level, levels, /*isOut=*/false), receives}}},
+          between.group.spansNodes()};
 }
 
 MeshMessage MeshLinks::message(int32_t from, int32_t to, double bytes) {

@@ -40,9 +40,16 @@ public:
   size_t ports() const { return 2 * meshes.size() * cluster.levels.size(); }
 
 private:
+  /// Of a message: its two ranks as a group, and the level of the link between them.
+  struct Ends {
+    ::autopar::MeshGroup group;
+    int64_t level = 0;
+  };
+  const Ends &endsOf(int32_t from, int32_t to);
+
   const std::vector<::autopar::Mesh> &meshes;
   const ::autopar::Cluster &cluster;
-  std::map<std::pair<int32_t, int32_t>, ::autopar::MeshGroup> ends; ///< of a message
+  std::map<std::pair<int32_t, int32_t>, Ends> ends;
 };
 
 } // namespace mlir::autopar
