@@ -45,7 +45,7 @@ void foldRepeat(DotGeneralOp op) {
   Operation *repeat = op.getRhs().getDefiningOp();
   op.replaceAllUsesWith(heads.getResult());
   op.erase();
-  for (; repeat && repeat->use_empty() && isa<ReshapeOp, BroadcastOp>(repeat);) {
+  while (repeat && repeat->use_empty() && isa<ReshapeOp, BroadcastOp>(repeat)) {
     Operation *made = repeat->getOperand(0).getDefiningOp();
     repeat->erase();
     repeat = made;

@@ -248,11 +248,11 @@ def test_what_runs_ahead_is_tried_where_messages_are_slow(tmp_path):
         done = subprocess.run([find_tool("autopar-run"), str(tmp_path / "m.bin"), "--simulate", str(tmp_path / "cluster.json")], check=True, capture_output=True, text=True)
         return json.loads((tmp_path / "plan.json").read_text()), float(re.search(r"([\d.]+) ms per step", done.stdout).group(1))
 
-    chosen, ms = planned(1e9, "auto")
+    chosen, ms = planned(6e8, "auto")
     assert chosen["schedule"] == "eager-1f1b"
-    # By kernels it is the fastest; the simulation agrees to three percent.
-    assert all(chosen["believed"]["kernels_us"] < planned(1e9, other)[0]["believed"]["kernels_us"] for other in ("1f1b", "zero-bubble"))
-    assert all(ms < 1.03 * planned(1e9, other)[1] for other in ("1f1b", "zero-bubble"))
+    # By kernels it is the fastest; the simulation agrees to two percent.
+    assert all(chosen["believed"]["kernels_us"] < planned(6e8, other)[0]["believed"]["kernels_us"] for other in ("1f1b", "zero-bubble"))
+    assert all(ms < 1.02 * planned(6e8, other)[1] for other in ("1f1b", "zero-bubble"))
     fast, _ = planned(3e11, "auto")
     assert "eager" not in fast["schedule"] + str(fast["believed"]["alternatives"])
 

@@ -413,7 +413,6 @@ Result<::autopar::Constraints> Options::constraints() const {
 
 void Options::setTraining(CompileOptions &options) const {
   options.train.inferenceMode = inferenceMode;
-  options.carry.assign(carry.begin(), carry.end());
   options.precision.compute = precision;
   options.precision.gradient = gradientType;
   if (lossScale.getNumOccurrences())
@@ -457,6 +456,7 @@ Result<CommandLine> Options::values() const {
       return usage("--bind: " + error);
   }
   options.bindings = import.bindings;
+  options.carry.assign(carry.begin(), carry.end());
   options.input = input;
   options.ranks = ranks;
   options.cluster = cluster;

@@ -198,14 +198,14 @@ static LogicalResult importRotaryEmbedding(Node &node) {
     return table;
   };
   Value cosine = angle(1), sine = angle(2);
-  // One table may serve all samples.
-  Shape expected{TensorBuilder::shapeOf(x)[0], TensorBuilder::shapeOf(x)[2], rotated / 2},
-      shared{1, expected[1], expected[2]};
+  int64_t samples = TensorBuilder::shapeOf(x)[0], steps = TensorBuilder::shapeOf(x)[2];
+  Shape expected{samples, steps, rotated / 2};
+  Shape shared{1, steps, rotated / 2}; // one table may serve all samples
   for (Value table : {cosine, sine})
     if (TensorBuilder::shapeOf(table) != ArrayRef<int64_t>(expected) &&
         TensorBuilder::shapeOf(table) != ArrayRef<int64_t>(shared))
       return node.error("cosines and sines must be of shape " + printShape(expected) +
-                        (expected[0] == 1 ? "" : " or " + printShape(shared)) + ", got " +
+                        (samples == 1 ? "" : " or " + printShape(shared)) + ", got " +
                         printShape(TensorBuilder::shapeOf(table)));
   cosine = b.unsqueeze(cosine, {1}), sine = b.unsqueeze(sine, {1});
   bool interleaved = node.integer("interleaved", 0) != 0;

@@ -76,7 +76,6 @@ struct Session::State {
   void loadKernelsEarly() const;
   void capture(LocalRank &rank);
   Status agree(LocalRank &rank);
-  Result<TensorSpec> inputNamed(const std::string &wanted) const;
   Status writeInput(const TensorSpec &spec, const BoxReader &read, const void *whole);
   Status writeInput(LocalRank &rank, const TensorSpec &spec, const BoxReader &read,
                     const void *whole);
@@ -113,5 +112,12 @@ struct Session::State {
                  const std::function<Status(LocalRank &)> &end);
   void fail(LocalRank &rank, const Status &status);
 };
+
+/// Of several tensors of a kind ("input", "state") the one that is called so; BadInput lists them.
+Result<TensorSpec> tensorNamed(const std::string &wanted, const std::string &kind,
+                               const std::vector<TensorSpec> &tensors);
+/// BadInput where what a caller gives for a tensor is of another type or shape.
+Status checkGiven(const std::string &kind, const TensorSpec &spec, DataType dtype,
+                  const std::vector<int64_t> &shape);
 
 } // namespace autopar::runtime

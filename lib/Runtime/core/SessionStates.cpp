@@ -73,10 +73,7 @@ Result<TensorSpec> Session::State::stateNamed(const std::string &wanted) const {
     return Status::badInput(
         "state " + wanted +
         ": a state is read and written whole where all ranks are in one process");
-  for (const TensorSpec &spec : states)
-    if (spec.name == wanted)
-      return spec;
-  return Status::badInput("there is no state '" + wanted + "'; the states are " + describe(states));
+  return tensorNamed(wanted, "state", states);
 }
 
 Status Session::readState(const std::string &wanted, void *data) {
@@ -102,9 +99,7 @@ Status Session::setState(const std::string &wanted, DataType dtype,
   auto spec = state->stateNamed(wanted);
   if (!spec)
     return spec.status();
-  if (spec->dtype != dtype || spec->shape != shape)
-    return Status::badInput("state " + wanted + ": expected " + describe({*spec}) + ", got " +
-                            describe({TensorSpec{wanted, dtype, shape, 0}}));
+  AUTOPAR_RETURN_IF_ERROR(checkGiven("state", *spec, dtype, shape));
   auto write = [&](LocalRank &rank) {
     return state->setStates(rank, &wanted, [&](const StateBox &box, void *out) {
       copyBoxToLocal(data, box.shape, box.box, out, box.box.extent, byteSize(spec->dtype));

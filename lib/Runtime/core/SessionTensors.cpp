@@ -25,21 +25,29 @@ int64_t elements(const std::vector<int64_t> &extent) {
 
 } // namespace
 
-Result<TensorSpec> Session::State::inputNamed(const std::string &wanted) const {
-  for (const TensorSpec &spec : inputs)
+Result<TensorSpec> tensorNamed(const std::string &wanted, const std::string &kind,
+                               const std::vector<TensorSpec> &tensors) {
+  for (const TensorSpec &spec : tensors)
     if (spec.name == wanted)
       return spec;
-  return Status::badInput("there is no input '" + wanted + "'; the inputs are " + describe(inputs));
+  return Status::badInput("there is no " + kind + " '" + wanted + "'; the " + kind + "s are " +
+                          describe(tensors));
+}
+
+Status checkGiven(const std::string &kind, const TensorSpec &spec, DataType dtype,
+                  const std::vector<int64_t> &shape) {
+  if (spec.dtype == dtype && spec.shape == shape)
+    return Status::ok();
+  return Status::badInput(kind + " " + spec.name + ": expected " + describe({spec}) + ", got " +
+                          describe({TensorSpec{spec.name, dtype, shape, 0}}));
 }
 
 Status Session::setInput(const std::string &wanted, DataType dtype,
                          const std::vector<int64_t> &shape, const void *data) {
-  auto spec = state->inputNamed(wanted);
+  auto spec = tensorNamed(wanted, "input", state->inputs);
   if (!spec)
     return spec.status();
-  if (spec->dtype != dtype || spec->shape != shape)
-    return Status::badInput("input " + wanted + ": expected " + describe({*spec}) + ", got " +
-                            describe({TensorSpec{wanted, dtype, shape, 0}}));
+  AUTOPAR_RETURN_IF_ERROR(checkGiven("input", *spec, dtype, shape));
   if (auto outside = firstOutside(spec->limits, dtype, data, elements(shape)))
     return Status::badInput("input " + wanted + " at " + indexText(outside->place, shape) + ": " +
                             outside->text);
@@ -53,7 +61,7 @@ Status Session::setInput(const std::string &wanted, DataType dtype,
 }
 
 Status Session::setInput(const std::string &wanted, const BoxReader &read) {
-  auto spec = state->inputNamed(wanted);
+  auto spec = tensorNamed(wanted, "input", state->inputs);
   return spec ? state->writeInput(*spec, read, nullptr) : spec.status();
 }
 
