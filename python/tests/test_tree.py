@@ -46,3 +46,15 @@ def test_operations_are_described(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
     described = 'def A_GoodOp : A_Op<"good"> {\n  let summary = "s";\n  let description = "d";\n}\n'
     (tmp_path / "SomeOps.td").write_text(described + 'def A_BareOp : A_Op<"bare"> {\n  let summary = "s";\n}\n')
     assert list(tree.check_operations([pathlib.Path("SomeOps.td")])) == ["SomeOps.td: A_BareOp needs a summary and a description"]
+
+
+def test_folders_of_transforms_include_only_those_below(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sharding is below Search: Search may include it, and not the other way round, by whichever name."""
+    monkeypatch.setattr(tree, "ROOT", tmp_path)
+    sources = {"Search/Search.cpp": '#include "Sharding/Sharding.h"\n', "Sharding/Sharding.cpp": '#include "autopar/Transforms/Search.h"\n'}
+    files = [pathlib.Path("lib/Transforms") / name for name in sources]
+    for path, text in zip(files, sources.values()):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    assert list(tree.check_transforms(files)) == [
+        "lib/Transforms/Sharding/Sharding.cpp:1: Sharding may not include Search, which is above it"]

@@ -46,6 +46,9 @@ MAY_INCLUDE = {
     "Conversion": ABOVE_TRANSFORMS | {"CpuMath"},
 }
 
+#: Folders of lib/Transforms, lowest first: each includes only itself and those before it.
+TRANSFORMS = ["Library", "Sharding", "Stages", "Fusion", "Cost", "Prepare", "FormGroups", "Search", "Apply"]
+
 
 def tracked_files() -> List[pathlib.Path]:
     """Files that git tracks or would add, relative to the root."""
@@ -140,6 +143,21 @@ def check_includes(files: Sequence[pathlib.Path]) -> Iterable[str]:
                 yield f"{path}:{number}: room {room} may not include room {seen[1]}"
 
 
+def check_transforms(files: Sequence[pathlib.Path]) -> Iterable[str]:
+    """Folders of lib/Transforms include only folders below them; a public header belongs where its source is."""
+    inside = [path for path in files if path.parts[:2] == ("lib", "Transforms") and len(path.parts) == 4 and path.suffix in CPP]
+    folder_of = {path.stem: path.parts[2] for path in inside}
+    for path in inside:
+        folder = path.parts[2]
+        if folder not in TRANSFORMS:
+            yield f"{path}: {folder} is not in the order of folders (TRANSFORMS in scripts/checks/tree.py)"
+            continue
+        for number, line in enumerate(text_of(path).splitlines(), 1):
+            seen = re.match(r'#include\s+"(?:autopar/Transforms/|\w+/)?(\w+)\.h"', line)
+            if seen and seen[1] in folder_of and TRANSFORMS.index(folder_of[seen[1]]) > TRANSFORMS.index(folder):
+                yield f"{path}:{number}: {folder} may not include {folder_of[seen[1]]}, which is above it"
+
+
 def check_leftovers(files: Sequence[pathlib.Path]) -> Iterable[str]:
     """Nothing unfinished and no path of one machine is left behind."""
     unfinished, own_path = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b"), str(ROOT.parent) + "/"
@@ -213,8 +231,8 @@ def print_large(files: Sequence[pathlib.Path]) -> None:
         print(f"large: {path} has {lines} lines; is there a second idea in it?")
 
 
-RULES = (check_passes, check_operations, check_names, check_openings, check_includes, check_leftovers, check_links, check_python,
-         check_format)
+RULES = (check_passes, check_operations, check_names, check_openings, check_includes, check_transforms, check_leftovers,
+         check_links, check_python, check_format)
 
 
 def main() -> int:

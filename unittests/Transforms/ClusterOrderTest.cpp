@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs are contracted edge by edge; a walk through the whole graph says which contractions
 // would close a cycle.
-#include "ClusterOrder.h"
-#include "FusionClusters.h"
+#include "Fusion/ClusterOrder.h"
+#include "Fusion/FusionClusters.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include <gtest/gtest.h>

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-insert-recompute: what the function's `autopar.recompute` names is cloned for
+// its readers in the backward pass, right before the first of them and behind a fence that waits
+// for the gradient which that one reads. Fusion groups are formed before and cloned whole, so the
+// clone runs the same kernel and gives the same bits; random numbers depend on seed and position,
+// not on who draws them.
+#include "Search/Recompute.h"
+#include "Search/ShareGathers.h"
+#include "Stages/StagePhases.h"
+
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Views.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_INSERTRECOMPUTEPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+bool mlir::autopar::isLookedThrough(Operation *op) {
+  return isa<MicroBatchOp>(op) || (isView(op) && op->getNumOperands() == 1);
+}
+
+bool mlir::autopar::mayRecompute(Operation *op) {
+  return isMemoryEffectFree(op) && op->getNumResults() > 0 &&
+         !op->hasTrait<OpTrait::ConstantLike>() && !MicroBatches::joins(op) &&
+         !isa<TransferOp, CarriedOp, MicroBatchOp, MicroBatchIndexOp, FenceOp>(op);
+}
+
+namespace {
+
+class Inserter {
+public:
+  explicit Inserter(func::FuncOp function)
+      : function(function), block(function.getBody().front()), phases(block), stages(function),
+        ofParameters(madeOfParameters(function)), builder(function.getContext()) {
+    for (Operation &op : block)
+      positions[&op] = positions.size();
+  }
+
+  LogicalResult run(ArrayAttr names) {
+    if (failed(mark(names)))
+      return failure();
+    if (marked.empty())
+      return success();
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (phases.isBackward(&op))
+        feedAgain(&op);
+    return success();
+  }
+
+private:
+  LogicalResult mark(ArrayAttr names) {
+    llvm::StringMap<bool> found;
+    for (Attribute name : names) {
+      auto text = dyn_cast<StringAttr>(name);
+      if (!text)
+        return function.emitOpError() << kRecomputeAttribute << ": expected ids, got " << name;
+      found[text.getValue()] = false;
+    }
+    for (Operation &op : block) {
+      // What forms a group with derivatives is computed in the backward pass already.
+      if (phases.isBackward(&op))
+        continue;
+      bool isNamed = false;
+      op.walk([&](Operation *inner) {
+        auto it = found.find(getOpId(inner));
+        if (it != found.end())
+          it->second = isNamed = true;
+      });
+      if (!isNamed)
+        continue;
+      if (!mayRecompute(&op))
+        return op.emitOpError("cannot be computed again");
+      marked.insert(&op);
+    }
+    for (Attribute name : names)
+      if (!found.lookup(cast<StringAttr>(name).getValue()))
+        function.emitRemark() << "no operation of the forward pass is left of " << name
+                              << " to compute again";
+    return success();
+  }
+
+  /// Marked, or a look at what is.
+  bool isAgain(Operation *op) const {
+    while (op && !phases.isBackward(op)) {
+      if (marked.contains(op))
+        return true;
+      if (!isLookedThrough(op))
+        return false;
+      op = op->getOperand(0).getDefiningOp();
+    }
+    return false;
+  }
+
+  /// Lets an operation of the backward pass read clones; makes those that are not there yet.
+  void feedAgain(Operation *user) {
+    IRMapping &clones = clonesOfStage[stages.of(user)];
+    SmallVector<Operation *> wanted, worklist{user};
+    DenseSet<Operation *> seen;
+    while (!worklist.empty())
+      for (Value operand : worklist.pop_back_val()->getOperands())
+        if (Operation *op = operand.getDefiningOp();
+            op && isAgain(op) && !clones.contains(operand) && seen.insert(op).second) {
+          wanted.push_back(op);
+          worklist.push_back(op);
+        }
+    llvm::sort(wanted, [&](Operation *a, Operation *b) {
+      return positions.lookup(a) < positions.lookup(b);
+    });
+    builder.setInsertionPoint(user);
+    Value gradient = wanted.empty() ? Value() : gradientOf(user);
+    for (Operation *op : wanted) // parameters are gathered ahead of the gradient
+      clone(op, ofParameters.contains(op) ? Value() : gradient, clones);
+    for (OpOperand &operand : user->getOpOperands())
+      operand.set(clones.lookupOrDefault(operand.get()));
+  }
+
+  /// What the user waits for: of what it reads from the backward pass, rather what the gradient of
+  /// the stage's input needs anyway.
+  Value gradientOf(Operation *user) const {
+    Value found;
+    for (Value operand : user->getOperands())
+      if (Operation *op = operand.getDefiningOp(); op && phases.isBackward(op)) {
+        if (phases.of(op) == ::autopar::StagePhase::Backward)
+          return operand;
+        found = found ? found : operand;
+      }
+    return found;
+  }
+
+  void clone(Operation *op, Value gradient, IRMapping &clones) {
+    SmallVector<Value> kept;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp();
+          !clones.contains(operand) && !llvm::is_contained(kept, operand) &&
+          !(producer && producer->hasTrait<OpTrait::ConstantLike>()))
+        kept.push_back(operand);
+    IRMapping operands = clones;
+    if (!kept.empty()) {
+      auto fence =
+          FenceOp::create(builder, op->getLoc(), ValueRange(kept).getTypes(), kept, gradient);
+      if (!getOpId(op).empty())
+        setOpId(fence, getOpId(op) + "/fence");
+      operands.map(kept, fence.getResults());
+    }
+    Operation *copy = builder.clone(*op, operands);
+    if (!getOpId(op).empty())
+      setOpId(copy, getOpId(op) + "/recompute");
+    clones.map(op->getResults(), copy->getResults());
+  }
+
+  func::FuncOp function;
+  Block &block;
+  StagePhases phases;
+  Stages stages;
+  llvm::SetVector<Operation *> ofParameters;
+  OpBuilder builder;
+  DenseMap<Operation *, int64_t> positions;
+  DenseSet<Operation *> marked;
+  /// By stage: what is on no stage is computed again on each that reads it.
+  DenseMap<int64_t, IRMapping> clonesOfStage;
+};
+
+struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<InsertRecomputePass> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    auto names = function->getAttrOfType<ArrayAttr>(kRecomputeAttribute);
+    if (!names || function.isExternal())
+      return;
+    if (!function.getBody().hasOneBlock()) {
+      function.emitOpError("has several blocks; expected one");
+      return signalPassFailure();
+    }
+    function->removeAttr(kRecomputeAttribute);
+    if (!names.empty())
+      shareGathers(function);
+    if (failed(Inserter(function).run(names)))
+      signalPassFailure();
+  }
+};
+
+} // namespace

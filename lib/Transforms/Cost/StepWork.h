@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operations of a step, grouped into kernels, do when it runs: which of them cost
+// something, on which meshes each runs, and whether once or in every micro-batch.
+#pragma once
+
+#include "Stages/StagePhases.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Plan/Schedule.h"
+#include "autopar/Transforms/MicroBatches.h"
+#include "autopar/Transforms/Stages.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include <map>
+#include <vector>
+
+namespace mlir::autopar {
+
+class StepWork {
+public:
+  /// The function and the schedule outlive it.
+  StepWork(func::FuncOp function, const ::autopar::Schedule &schedule);
+
+  /// The mesh of an operation's stage; the first one where it is on none.
+  int32_t meshOf(Operation *op) const;
+  /// The mesh that sends what goes to another stage; -1 where nobody does.
+  int32_t senderOf(TransferOp transfer) const;
+
+  DenseSet<Operation *> free;    ///< read where it lies, or made when parameters are read
+  DenseSet<Operation *> updates; ///< of state: they wait for `guards`
+  SmallVector<Value> guards;     ///< metrics that may forbid updates
+  SmallVector<Value> metrics;    ///< what every mesh gets to know
+  SmallVector<Value> copied;     ///< state that is made elsewhere: a copy makes it state
+  DenseSet<Value> copiedToHost;  ///< of it, what lies in host memory
+  DenseMap<Operation *, llvm::SmallBitVector> places; ///< the meshes on which an operation runs
+  /// What runs once before the micro-batches, in each of them, and once behind them.
+  std::vector<Operation *> atStart, inEach, atEnd;
+  /// What runs in each micro-batch and is sent, by stage and phase.
+  using Part = std::pair<int64_t, ::autopar::StagePhase>;
+  std::map<Part, std::vector<Operation *>> rows;
+  std::map<Part, SmallVector<TransferOp>> sent;
+  StagePhases phases;
+  MicroBatches microBatches;
+
+private:
+  void findFree();
+  void findUpdates();
+  void findPlaces();
+  bool isEach(Operation *op) const;
+  int64_t rowStage(Operation *op, unsigned mesh) const;
+
+  func::FuncOp function;
+  Block &block;
+  const ::autopar::Schedule &schedule;
+  Stages stages;
+};
+
+} // namespace mlir::autopar

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The edges of the cost graph of ShardingProblem.h: the time of the resharding that two choices
+// imply. Matrices are interned, so that a layer's copies share them.
+#include "Cost/OpTime.h"
+#include "ShardingProblem.h"
+
+#include "autopar/Cost/CostModel.h"
+#include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/TransferRoute.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list, Site &site) {
+  std::vector<int8_t> key(list.begin(), list.end());
+  auto it = site.groups.find(key);
+  if (it == site.groups.end()) {
+    std::vector<std::string> names;
+    for (int8_t axis : list)
+      names.push_back(site.axes.names[axis].str());
+    it = site.groups.emplace(key, ::autopar::meshGroup(cluster, *site.mesh, names)).first;
+    // What is on no stage may be made on any mesh: the dearest counts.
+    bool isOnAny = sites.size() > 1 && &site == &sites.back();
+    auto timeUs = [](const ::autopar::MeshGroup &group) {
+      return ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllReduce, 1 << 20, group);
+    };
+    for (const ::autopar::Mesh &mesh : isOnAny ? ArrayRef(meshes) : ArrayRef<::autopar::Mesh>())
+      if (::autopar::MeshGroup group = ::autopar::meshGroup(cluster, mesh, names);
+          timeUs(group) > timeUs(it->second))
+        it->second = std::move(group);
+  }
+  return it->second;
+}
+
+/// `bytes` gets what a rank holds of the larger side.
+double ShardingProblem::stepTimeUs(RankedTensorType type, const TensorSharding &current,
+                                   const ReshardStep &step, Site &site, double &bytes) {
+  using Kind = ReshardStep::Kind;
+  using Collective = ::autopar::CollectiveKind;
+  double before = tensorBytes(localType(type, current, site.axes)),
+         after = tensorBytes(localType(type, step.after, site.axes));
+  bytes = step.kind == Kind::AllGather ? after : before;
+  const ::autopar::MeshGroup &group = groupOf(step.axes, site);
+  switch (step.kind) {
+  case Kind::AllReduce:
+    return ::autopar::collectiveTimeUs(Collective::AllReduce, before, group);
+  case Kind::ReduceScatter:
+    return ::autopar::collectiveTimeUs(Collective::ReduceScatter, before, group);
+  case Kind::AllGather:
+    return ::autopar::collectiveTimeUs(Collective::AllGather, after, group);
+  case Kind::AllToAll:
+    return ::autopar::collectiveTimeUs(Collective::AllToAll, before, group);
+  case Kind::Slice:
+  case Kind::Mask:
+    return ::autopar::opTimeUs(0, 2 * after, dataTypeOf(type.getElementType()), *site.device) -
+           site.device->launchUs;
+  }
+  llvm_unreachable("all kinds are listed");
+}
+
+double ShardingProblem::reshardTimeUs(RankedTensorType type, const TensorSharding &from,
+                                      const TensorSharding &to, Site &site) {
+  double total = 0, bytes = 0;
+  TensorSharding current = from;
+  for (const ReshardStep &step : planReshard(type.getShape(), from, to, site.axes)) {
+    total += stepTimeUs(type, current, step, site, bytes);
+    current = step.after;
+  }
+  return total;
+}
+
+const TensorSharding &ShardingProblem::sourceOfEdge(size_t edge, ArrayRef<int32_t> choice) const {
+  return lists[reshards[edge].from][choice[reshards[edge].node]];
+}
+
+void ShardingProblem::forEachStep(
+    size_t edge, ArrayRef<int32_t> choice,
+    function_ref<void(const ReshardStep &, double bytes, double us)> call) {
+  if (edge >= reshards.size())
+    return; // to a follower
+  const Reshard &reshard = reshards[edge];
+  auto type = tensorTypeOf(reshard.value);
+  Site &site = siteOf(reshard.stage);
+  auto [current, to] = endsOf(reshard, sourceOfEdge(edge, choice),
+                              lists[reshard.to][choice[costGraph.edges[edge].b]]);
+  for (const ReshardStep &step : planReshard(type.getShape(), current, to, site.axes)) {
+    double bytes = 0, us = stepTimeUs(type, current, step, site, bytes);
+    call(step, reshard.runs * bytes, reshard.runs * us);
+    current = step.after;
+  }
+}
+
+bool ShardingProblem::isFixed(Value value) const {
+  auto argument = dyn_cast<BlockArgument>(value);
+  func::FuncOp function = this->function;
+  return argument && !function.getArgAttr(argument.getArgNumber(), "autopar.donated");
+}
+
+std::pair<TensorSharding, TensorSharding> ShardingProblem::endsOf(const Reshard &reshard,
+                                                                  const TensorSharding &from,
+                                                                  const TensorSharding &to) const {
+  const MeshAxes &near = siteOf(reshard.stage).axes;
+  TensorSharding have = from.on(near);
+  if (reshard.target == Stages::kNone)
+    return {have, to.on(near)};
+  if (isFixed(reshard.value))
+    return {have, have}; // read from the model's weights
+  TransferForms forms = transferForms(tensorTypeOf(reshard.value).getShape(), have, near, to,
+                                      siteOf(reshard.target).axes);
+  return {have, forms.sent};
+}
+
+int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
+  RankedTensorType type = tensorTypeOf(reshard.value);
+  int64_t runs = reshard.runs;
+  Site &site = siteOf(reshard.stage);
+  auto [it, isNew] =
+      matrices.try_emplace({type.getAsOpaquePointer(), reshard.from, reshard.to, runs, change,
+                            siteNumberOf(reshard.stage), siteNumberOf(reshard.target)},
+                           0);
+  if (!isNew)
+    return it->second;
+  ArrayRef<TensorSharding> rows = lists[reshard.from], columns = lists[reshard.to];
+  ArrayRef<int32_t> rowMembers = listMembers[reshard.from];
+  SmallVector<TensorSharding> here; // without axes that split nothing on this mesh
+  SmallVector<int32_t> hereMembers;
+  if (sites.size() > 1) {
+    for (const TensorSharding &row : rows) {
+      here.push_back(row.on(site.axes));
+      hereMembers.push_back(memberId(here.back()));
+    }
+    rows = here;
+    rowMembers = hereMembers;
+  }
+  std::vector<double> matrix(rows.size() * columns.size());
+  auto bytesOfAll = [&](ArrayRef<TensorSharding> list) {
+    std::vector<int64_t> bytes;
+    for (const TensorSharding &sharding : list)
+      bytes.push_back(change == Change::Part ? tensorBytes(localType(type, sharding, site.axes))
+                                             : 0);
+    return bytes;
+  };
+  std::vector<int64_t> rowBytes = bytesOfAll(rows), columnBytes = bytesOfAll(columns);
+  for (size_t row = 0; row < rows.size(); ++row)
+    for (size_t column = 0; column < columns.size(); ++column) {
+      int32_t before = rowMembers[row], after = listMembers[reshard.to][column];
+      double cost = before == after ? 0 : ::autopar::kForbidden;
+      if (change == Change::Send) {
+        auto [have, sent] = endsOf(reshard, rows[row], columns[column]);
+        cost = runs * reshardTimeUs(type, have, sent, site);
+      } else if (change != Change::None) {
+        auto [known, missing] =
+            site.reshardUs.try_emplace({type.getAsOpaquePointer(), before, after}, 0.0);
+        if (missing)
+          known->second = reshardTimeUs(type, rows[row], columns[column], site);
+        cost = runs * known->second;
+      }
+      // In the first half of the strategies the value stays where it is, in the second it moves.
+      if (change == Change::CopyOrNone && (column < columns.size() / 2) != (before == after))
+        cost = ::autopar::kForbidden;
+      if (change == Change::Part && columnBytes[column] > rowBytes[row])
+        cost = ::autopar::kForbidden;
+      // Of equally dear places for a reduction the last one where micro-batches share it, else the
+      // first: less waits.
+      bool isShared = outline.microBatches().count() > 1;
+      if (change == Change::Reduction && (isShared ? rows[row].partial != columns[column].partial
+                                                   : !columns[column].partial.empty()))
+        cost += kOtherPlace;
+      matrix[row * columns.size() + column] = cost;
+    }
+  return it->second = costGraph.addMatrix(std::move(matrix));
+}
+
+/// A value of one micro-batch is resharded in every micro-batch; `runs` is how often its reader
+/// asks for that. A reader that is computed again asks for it a second time.
+void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, int64_t stage,
+                              Change change, int64_t runs, int64_t target, bool isAgain) {
+  Source source = sources.lookup(from);
+  Operation *producer = from.getDefiningOp();
+  if (producer && !MicroBatches::joins(producer))
+    runs = std::max(runs, outline.microBatches().runsOf(producer));
+  if (isAgain && producer && again->isForward(producer) && !isa<HoldOp>(producer))
+    runs *= 2;
+  if (auto hold = dyn_cast_if_present<HoldOp>(producer);
+      hold && !hold.getUnreduced() && change == Change::Any)
+    change = Change::Part;
+  if (source.isFixed)
+    change = Change::None;
+  reshards.push_back({from, source.node, source.shardings, toShardings, runs, stage, target});
+  costGraph.addEdge(source.node, toNode, reshardMatrix(reshards.back(), change));
+}
