@@ -4,6 +4,7 @@
 import json
 import pathlib
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -127,6 +128,31 @@ def test_a_stopped_rank_zero_ends_the_others(network: hosts.Network, job: pathli
     finally:
         zero.kill()
         zero.communicate()
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="Open MPI is not installed")
+@pytest.mark.parametrize("host", [0, 1])
+def test_a_link_that_goes_down_ends_every_rank_under_mpirun(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path, host: int) -> None:
+    # mpirun hears nothing of a rank whose host it does not reach, so each writes down how it ended.
+    script = f'cd {tmp_path}; own=$OMPI_COMM_WORLD_RANK; "$@" 2>said.$own; echo $? >part.$own; mv part.$own code.$own'
+    words = training(job, 10**8, "--metrics", tmp_path / "m.jsonl", "--hang-timeout", 2)
+    mpirun = network.start_mpirun(["sh", "-c", script, "sh", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    codes = [tmp_path / f"code.{rank}" for rank in range(2)]
+    try:
+        await_step(tmp_path / "m.jsonl")
+        network.cut(host)
+        limit = time.monotonic() + 10
+        while not all(code.exists() for code in codes):
+            assert time.monotonic() < limit, [path.name for path in tmp_path.iterdir()]
+            time.sleep(0.01)
+    finally:
+        mpirun.kill()
+        mpirun.wait()
+        network.cut(host, up=True)
+    assert [code.read_text() for code in codes] == ["75\n", "75\n"]
+    zero, one = ((tmp_path / f"said.{rank}").read_text() for rank in range(2))
+    assert re.search(r"^\[rank 0\] autopar-run: .*rank 1 on host1 is (stuck|gone)", zero), zero
+    assert re.search(r"^\[rank 1\] autopar-run: .*rank 0 on host0 \(192.168.77.1:\d+\) is (stuck|gone)", one), one
 
 
 def test_a_firewall_that_lets_only_the_port_of_the_meeting_through(network: hosts.Network, job: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ import select
 import shutil
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -56,6 +57,7 @@ class Network:
         own = f"{os.getpid()}-{next(_NUMBERS)}"
         self._names = [f"autopar-{own}-{host}" for host in range(hosts)]
         self._links: List[int] = []
+        self._folder = tempfile.mkdtemp(prefix="autopar-hosts-")
         #: Whether a packet between two hosts is lost: called with its bytes.
         self.loses: Callable[[bytes], bool] = lambda packet: False
         self._stop, self._stopped = os.pipe()
@@ -93,6 +95,19 @@ class Network:
         common = {"WORLD_SIZE": str(count), "MASTER_ADDR": "host0", "MASTER_PORT": str(PORT), "LOCAL_RANK": "0", **(env or {})}
         return [self.start(rank, words, {**common, "RANK": str(rank)}, **more) for rank in range(count)]
 
+    def start_mpirun(self, words: Sequence[object], env: Optional[Dict[str, str]] = None, **more: Any) -> "subprocess.Popen[str]":
+        """mpirun of Open MPI on host 0, with a rank on each host. In place of ssh an agent starts commands on the others."""
+        agent = os.path.join(self._folder, "agent")
+        with open(agent, "w", encoding="utf-8") as file:
+            cases = "".join(f"host{host}) own={name};;\n" for host, name in enumerate(self._names))
+            file.write(f'#!/bin/sh\nhost=$1; shift\ncase $host in\n{cases}esac\n'
+                       'exec ip netns exec "$own" unshare --uts sh -c "hostname $host; $*"\n')
+        os.chmod(agent, 0o755)
+        hosts = ",".join(f"host{host}" for host in range(self.count))
+        common = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **(env or {})}
+        return self.start(0, ["mpirun", "-np", self.count, "--host", hosts, "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", *words],
+                          env=common, **more)
+
     def set_hosts(self, host: int, text: str) -> None:
         """What /etc/hosts says on a host."""
         with open(f"/etc/netns/{self._names[host]}/hosts", "w", encoding="utf-8") as file:
@@ -118,6 +133,7 @@ class Network:
         return link
 
     def _remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
         for link in self._links:
             os.close(link)
         for name in self._names:

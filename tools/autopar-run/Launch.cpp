@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <vector>
 
 namespace autopar::tools {
 namespace {
@@ -144,27 +145,96 @@ Result<Launch> fromPmi() {
   return launch;
 }
 
+/// A line that rank 0 says to all.
+Result<std::string> shareText(runtime::Transport &transport, std::string text,
+                              std::chrono::milliseconds limit) {
+  constexpr size_t kLongest = 4096;
+  constexpr uint64_t kTag = 1;
+  text.resize(kLongest);
+  std::vector<runtime::MessageId> messages;
+  bool isRoot = transport.rank() == 0;
+  for (int32_t peer = 0; peer < (isRoot ? transport.worldSize() : 1); ++peer) {
+    if (peer == transport.rank())
+      continue;
+    auto posted = isRoot ? transport.send(peer, kTag, text.data(), kLongest)
+                         : transport.receive(peer, kTag, text.data(), kLongest);
+    if (!posted)
+      return posted.status();
+    messages.push_back(*posted);
+  }
+  auto end = std::chrono::steady_clock::now() + limit;
+  while (!messages.empty()) {
+    auto done = transport.test(messages.back());
+    if (!done)
+      return done.status();
+    if (*done)
+      messages.pop_back();
+    else if (std::chrono::steady_clock::now() > end)
+      return Status::peerLost("ranks do not hear from each other when they begin");
+    else
+      transport.wait(std::chrono::milliseconds(1));
+  }
+  return std::string(text.c_str());
+}
+
 /// Where other ranks reach this one.
 Result<std::string> ownAddress(runtime::Rendezvous &rendezvous) {
   std::string named = variable("AUTOPAR_HOST");
   return named.empty() ? rendezvous.address() : named;
 }
 
-Result<std::unique_ptr<runtime::Transport>> connectRanks(const Launch &launch, World &world,
-                                                         const LaunchOptions &options) {
+Result<std::unique_ptr<runtime::Rendezvous>>
+meet(const Launch &launch, const LaunchOptions &options, runtime::Transport *mpi) {
+  runtime::RendezvousOptions meeting;
+  meeting.rank = launch.rank;
+  meeting.worldSize = launch.worldSize;
+  meeting.arrivalTimeout = milliseconds(options.arrivalTimeoutSeconds);
+  meeting.hangTimeout = milliseconds(options.hangTimeoutSeconds);
+  if (launch.kind == Launch::Kind::File)
+    return runtime::createFileRendezvous(launch.folder, meeting);
+  if (launch.kind == Launch::Kind::Tcp)
+    return runtime::createTcpRendezvous(launch.host, launch.port, meeting);
+  auto share = [&](const std::string &text) {
+    return shareText(*mpi, text, meeting.arrivalTimeout);
+  };
+  return runtime::createTcpRendezvous(share, variable("AUTOPAR_HOST"), meeting);
+}
+
+Result<std::unique_ptr<runtime::Transport>>
+connectByGloo(const Launch &launch, runtime::Rendezvous &rendezvous, const LaunchOptions &options) {
   runtime::TransportOptions transport;
   transport.rank = launch.rank;
   transport.worldSize = launch.worldSize;
-  transport.rendezvous = world.rendezvous.get();
-  if (!transport.rendezvous)
-    return runtime::loadTransport("mpi", transport);
+  transport.rendezvous = &rendezvous;
   transport.timeout = milliseconds(options.arrivalTimeoutSeconds);
   transport.hangTimeout = milliseconds(options.hangTimeoutSeconds);
-  auto address = ownAddress(*transport.rendezvous);
+  auto address = ownAddress(rendezvous);
   if (!address)
     return address.status();
   transport.host = address.take();
   return runtime::loadTransport("gloo", transport);
+}
+
+/// MPI brings the ranks together; that one of them is gone they hear from a rendezvous beside it.
+Result<World> joinMpi(const Launch &launch, const LaunchOptions &options) {
+  World world;
+  runtime::TransportOptions transport;
+  transport.rank = launch.rank;
+  transport.worldSize = launch.worldSize;
+  auto connected = runtime::loadTransport("mpi", transport);
+  if (!connected)
+    return connected.status();
+  world.transport = connected.take();
+  if (launch.worldSize == 1)
+    return world;
+  auto rendezvous = meet(launch, options, world.transport.get());
+  if (!rendezvous) {
+    world.transport->abort(rendezvous.status());
+    return rendezvous.status();
+  }
+  world.rendezvous = rendezvous.take();
+  world.transport->setRendezvous(*world.rendezvous);
+  return world;
 }
 
 } // namespace
@@ -193,30 +263,20 @@ Result<Launch> detectLaunch(const LaunchOptions &options) {
 }
 
 Result<World> joinWorld(const Launch &launch, const LaunchOptions &options) {
-  World world;
   if (launch.kind == Launch::Kind::InProcess)
-    return world;
-  if (launch.kind != Launch::Kind::Mpi) {
-    runtime::RendezvousOptions meeting;
-    meeting.rank = launch.rank;
-    meeting.worldSize = launch.worldSize;
-    meeting.arrivalTimeout = milliseconds(options.arrivalTimeoutSeconds);
-    meeting.hangTimeout = milliseconds(options.hangTimeoutSeconds);
-    auto rendezvous = launch.kind == Launch::Kind::File
-                          ? runtime::createFileRendezvous(launch.folder, meeting)
-                          : runtime::createTcpRendezvous(launch.host, launch.port, meeting);
-    if (!rendezvous)
-      return rendezvous.status();
-    world.rendezvous = rendezvous.take();
-  }
-  auto connected = connectRanks(launch, world, options);
+    return World{};
+  if (launch.kind == Launch::Kind::Mpi)
+    return joinMpi(launch, options);
+  World world;
+  auto rendezvous = meet(launch, options, nullptr);
+  if (!rendezvous)
+    return rendezvous.status();
+  world.rendezvous = rendezvous.take();
+  auto connected = connectByGloo(launch, *world.rendezvous, options);
   if (!connected) {
-    if (world.rendezvous) {
-      Status verdict = world.rendezvous->verdict();
-      world.rendezvous->fail(connected.status());
-      return verdict.isOk() ? connected.status() : verdict;
-    }
-    return connected.status();
+    Status verdict = world.rendezvous->verdict();
+    world.rendezvous->fail(connected.status());
+    return verdict.isOk() ? connected.status() : verdict;
   }
   world.transport = connected.take();
   return world;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <future>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
@@ -116,12 +117,9 @@ TEST_F(FileRendezvousTest, ARankThatEnded) {
 /// A port on which nobody listens now.
 uint16_t freePort() {
   int fd = *listenOn(0);
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length);
+  uint16_t port = portOf(fd);
   close(fd);
-  // The port lies at the same place in addresses of both families.
-  return uint16_t(uint8_t(address.__ss_padding[0]) << 8 | uint8_t(address.__ss_padding[1]));
+  return port;
 }
 
 class TcpRendezvousTest : public ::testing::Test {
@@ -136,7 +134,7 @@ protected:
   }
   /// A connection that greets as a rank.
   std::unique_ptr<WireSocket> greet(int32_t rank, int32_t worldSize) {
-    auto fd = connectTo("localhost", port, 1000);
+    auto fd = connectTo({"localhost"}, port, 1000);
     EXPECT_TRUE(fd.isOk()) << fd.status().message();
     auto socket = std::make_unique<WireSocket>(fd.isOk() ? *fd : -1);
     EXPECT_TRUE(socket->send({WireKind::Hello, rank, worldSize, "", "elsewhere"}));
@@ -145,15 +143,54 @@ protected:
 };
 
 TEST_F(TcpRendezvousTest, RankZeroDoesNotListen) {
-  EXPECT_EQ(message(connectTo("localhost", port, 0)),
+  EXPECT_EQ(message(connectTo({"localhost"}, port, 0)),
             "cannot reach rank 0 at localhost:" + std::to_string(port) +
                 ": Connection refused; is it started, is that its host, and does no firewall keep "
                 "the port closed?");
 }
 
+TEST_F(TcpRendezvousTest, TheOneThatAnswersOfSeveralHosts) {
+  int listener = *listenOn(port);
+  auto fd = connectTo({"no-such-host.invalid", "192.0.2.1", "localhost"}, port, 20000);
+  EXPECT_TRUE(fd.isOk()) << fd.status().message();
+  close(*fd);
+  close(listener);
+}
+
+TEST_F(TcpRendezvousTest, WhereRankZeroListensIsSharedByOtherMeans) {
+  std::promise<std::string> said;
+  std::shared_future<std::string> heard = said.get_future();
+  auto join = [&](int32_t rank) {
+    RendezvousOptions own = options;
+    own.rank = rank;
+    return createTcpRendezvous(
+        [&, rank](const std::string &text) -> Result<std::string> {
+          if (rank == 0)
+            said.set_value(text);
+          return heard.get();
+        },
+        "", own);
+  };
+  auto other = std::async(std::launch::async, join, 1);
+  auto zero = join(0), one = other.get();
+  ASSERT_TRUE(zero.isOk() && one.isOk()) << message(zero) << message(one);
+  ASSERT_TRUE((*one)->put("key", "value").isOk());
+  EXPECT_EQ(*(*zero)->get("key", 5s), "value");
+  (*one)->fail(Status::badInput("disk on fire"));
+  EXPECT_NE(verdictOf(**zero).find("rank 1 on "), std::string::npos);
+}
+
+TEST_F(TcpRendezvousTest, RankZeroHasNoAddressForOthers) {
+  options.rank = 1;
+  auto share = [](const std::string &) { return Result<std::string>("1234 another/machine"); };
+  EXPECT_EQ(message(createTcpRendezvous(share, "", options)),
+            "the machine of rank 0 has no address but loopbacks; set AUTOPAR_HOST there to the one "
+            "that others reach");
+}
+
 TEST_F(TcpRendezvousTest, AHostThatDoesNotAnswer) {
   auto begin = std::chrono::steady_clock::now();
-  EXPECT_FALSE(connectTo("192.0.2.1", port, 300).isOk()); // for documents: nobody has it
+  EXPECT_FALSE(connectTo({"192.0.2.1"}, port, 300).isOk()); // for documents: nobody has it
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
 }
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,14 @@ public:
 /// Rank 0 listens on `port` of `host`, the others connect. Mismatch when ranks disagree about the
 /// world size or a rank number comes twice.
 Result<std::unique_ptr<Rendezvous>> createTcpRendezvous(const std::string &host, uint16_t port,
+                                                        const RendezvousOptions &options);
+
+/// The same where nobody knows before where rank 0 will be: it listens at a port of its own choice,
+/// and `share` hands what rank 0 says to every rank, rank 0 included, by other means. The others
+/// try all addresses of rank 0's machine, or `named` where rank 0 names one.
+using ShareText = std::function<Result<std::string>(const std::string &ofRankZero)>;
+Result<std::unique_ptr<Rendezvous>> createTcpRendezvous(const ShareText &share,
+                                                        const std::string &named,
                                                         const RendezvousOptions &options);
 
 /// Over a folder that all ranks share. It must be empty at the start.

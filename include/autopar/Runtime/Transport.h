@@ -14,6 +14,8 @@
 
 namespace autopar::runtime {
 
+class Rendezvous;
+
 /// A posted message. Valid until test() answers true or an error.
 using MessageId = uint64_t;
 
@@ -58,11 +60,12 @@ public:
 
   /// Makes every later call of every rank fail with PeerLost: this rank failed for `reason`.
   virtual void abort(const Status &reason) = 0;
+  /// Whom abort() tells too, where the ranks met without one; not owned, outlives the transport.
+  virtual void setRendezvous(Rendezvous &rendezvous) { (void)rendezvous; }
 };
 
 /// What a transport plugin (libautopar_gloo.so, libautopar_mpi.so) needs to join its world.
 /// Key-value access goes through the rendezvous; plugins that bring their own launcher ignore it.
-class Rendezvous;
 struct TransportOptions {
   int32_t rank = 0;
   int32_t worldSize = 1;

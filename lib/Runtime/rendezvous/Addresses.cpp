@@ -42,7 +42,8 @@ std::string endOf(int fd, Ask ask) {
   return ask(fd, plain, &length) == 0 ? textOf(plain) : "";
 }
 
-/// Of interfaces that are up; without those of IPv6, of which each interface has one.
+} // namespace
+
 std::set<std::string> addressesOfInterfaces() {
   std::set<std::string> found;
   ifaddrs *first = nullptr;
@@ -55,8 +56,6 @@ std::set<std::string> addressesOfInterfaces() {
   freeifaddrs(first);
   return found;
 }
-
-} // namespace
 
 std::string ownAddressOf(int fd) { return endOf(fd, getsockname); }
 std::string peerAddressOf(int fd) { return endOf(fd, getpeername); }

@@ -104,7 +104,7 @@ public:
 
   /// All on one machine reach each other by its loopback.
   Result<std::string> address() override {
-    std::string own = machine();
+    std::string own = thisMachine();
     AUTOPAR_RETURN_IF_ERROR(put("machine/" + std::to_string(options.rank), own));
     bool isAlone = true;
     for (int32_t rank = 0; rank < options.worldSize; ++rank) {
@@ -173,13 +173,6 @@ private:
     if (rename(temporary.c_str(), target.c_str()) != 0)
       return cannotWrite(target, temporary);
     return Status::ok();
-  }
-
-  /// Its name and the run of its kernel.
-  static std::string machine() {
-    std::string boot;
-    readFile("/proc/sys/kernel/random/boot_id", boot);
-    return ownHostName() + " " + boot;
   }
 
   /// "host pid count"

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -135,38 +136,58 @@ static int connectWithin(int fd, const addrinfo &address, int timeoutMs) {
   return error;
 }
 
-Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs) {
+uint16_t portOf(int listener) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length) != 0)
+    return 0;
+  // Of both kinds it lies in the same place.
+  return ntohs(reinterpret_cast<sockaddr_in *>(&address)->sin_port);
+}
+
+/// One try at every address of a host: a connection, or why there is none.
+static Result<int> tryHost(const std::string &host, uint16_t port, int64_t timeoutMs) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  std::string reason = code != 0 ? gai_strerror(code) : "no answer";
+  int connected = -1;
+  for (addrinfo *address = found; address && connected < 0; address = address->ai_next) {
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = connectWithin(fd, *address, int(std::clamp<int64_t>(timeoutMs, 0, kAttemptMs)));
+    reason = std::strerror(error);
+    if (error == 0)
+      connected = fd;
+    else if (fd >= 0)
+      close(fd);
+  }
+  if (found)
+    freeaddrinfo(found);
+  if (connected < 0)
+    return Status::peerLost(reason);
+  int on = 1;
+  setsockopt(connected, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  fcntl(connected, F_SETFL, fcntl(connected, F_GETFL) & ~O_NONBLOCK);
+  return connected;
+}
+
+Result<int> connectTo(const std::vector<std::string> &hosts, uint16_t port, int64_t timeoutMs) {
   using Milliseconds = std::chrono::milliseconds;
   auto end = std::chrono::steady_clock::now() + Milliseconds(timeoutMs);
-  std::string reason = "no answer";
+  std::string tried;
   do {
-    addrinfo hints{}, *found = nullptr;
-    hints.ai_socktype = SOCK_STREAM;
-    int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-    if (code != 0)
-      reason = gai_strerror(code);
-    for (addrinfo *address = found; address; address = address->ai_next) {
-      auto left =
-          std::chrono::duration_cast<Milliseconds>(end - std::chrono::steady_clock::now()).count();
-      int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-      int error = connectWithin(fd, *address, int(std::clamp<int64_t>(left, 0, kAttemptMs)));
-      if (error == 0) {
-        freeaddrinfo(found);
-        int on = 1;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    tried.clear();
+    for (const std::string &host : hosts) {
+      auto left = std::chrono::ceil<Milliseconds>(end - std::chrono::steady_clock::now()).count();
+      auto fd = tryHost(host, port, left);
+      if (fd)
         return fd;
-      }
-      reason = std::strerror(error);
-      if (fd >= 0)
-        close(fd);
+      tried += (tried.empty() ? "" : ", ") + host + ":" + std::to_string(port) + ": " +
+               fd.status().message();
     }
-    if (found)
-      freeaddrinfo(found);
     std::this_thread::sleep_for(Milliseconds(50));
   } while (std::chrono::steady_clock::now() < end);
-  return Status::peerLost("cannot reach rank 0 at " + host + ":" + std::to_string(port) + ": " +
-                          reason +
+  return Status::peerLost("cannot reach rank 0 at " + tried +
                           "; is it started, is that its host, and does no firewall keep the port "
                           "closed?");
 }
@@ -174,6 +195,12 @@ Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs)
 std::string ownHostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+std::string thisMachine() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return ownHostName() + "/" + boot;
 }
 
 } // namespace autopar::runtime

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace autopar::runtime {
 
@@ -52,17 +54,23 @@ private:
   bool readAll(void *data, size_t bytes);
 };
 
-/// Listening socket on all addresses; NoPermission / Mismatch explain a port in use.
+/// Listening socket on all addresses; NoPermission / Mismatch explain a port in use. Port 0 is any
+/// that is free.
 Result<int> listenOn(uint16_t port);
-/// Tries until `host:port` answers or the time is over.
-Result<int> connectTo(const std::string &host, uint16_t port, int64_t timeoutMs);
+uint16_t portOf(int listener);
+/// Tries until the port answers at one of the hosts or the time is over.
+Result<int> connectTo(const std::vector<std::string> &hosts, uint16_t port, int64_t timeoutMs);
 /// This machine's name.
 std::string ownHostName();
+/// A word that no other machine says, nor this one when it has been started again.
+std::string thisMachine();
 
 /// An end of a connection, as text that names no port ("10.0.0.1"); empty: it is a loopback, which
 /// other machines do not reach.
 std::string ownAddressOf(int fd);
 std::string peerAddressOf(int fd);
+/// Of interfaces that are up, without loopbacks; without those of IPv6, of which each has one more.
+std::set<std::string> addressesOfInterfaces();
 /// The address of this machine for machines of which nothing is known: that of its name, else that
 /// of its only interface. NoDevice: there is none, or more than one.
 Result<std::string> ownAddressForAnybody();

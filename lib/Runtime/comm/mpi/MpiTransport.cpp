@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages over MPI. A plugin (libautopar_mpi.so), built where MPI is found and opened only under
 // mpirun, so that autopar-run itself needs no MPI.
+#include "autopar/Runtime/Rendezvous.h"
 #include "autopar/Runtime/Transport.h"
 
 #define OMPI_SKIP_MPICXX 1
@@ -8,7 +9,13 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <unordered_map>
 #include <vector>
 
@@ -22,7 +29,7 @@ class MpiTransport : public Transport {
 public:
   ~MpiTransport() override {
     if (abortCode != 0)
-      MPI_Abort(MPI_COMM_WORLD, abortCode);
+      endJob();
     if (hasInitialized)
       MPI_Finalize();
   }
@@ -88,15 +95,35 @@ public:
   /// MPI only moves when it is called, so waiting is short: others may need the core.
   void wait(std::chrono::microseconds) override { std::this_thread::yield(); }
 
-  void abort(const Status &reason) override { abortCode = reason.isOk() ? 1 : reason.exitCode(); }
+  void abort(const Status &reason) override {
+    std::lock_guard lock(mutex);
+    if (abortCode != 0)
+      return;
+    abortCode = reason.isOk() ? 1 : reason.exitCode();
+    why = reason.message();
+    if (rendezvous)
+      rendezvous->fail(reason);
+  }
+  void setRendezvous(Rendezvous &told) override { rendezvous = &told; }
 
 private:
   int ownRank = 0, size = 1;
   uint64_t tagBound = 32767;
   bool hasInitialized = false;
-  int abortCode = 0;
+  std::mutex mutex;
+  std::atomic<int> abortCode = 0;
+  std::string why;
+  Rendezvous *rendezvous = nullptr;
   std::unordered_map<MessageId, std::vector<MPI_Request>> messages;
   MessageId next = 1;
+
+  /// mpirun ends all ranks when one ends without MPI_Finalize. MPI_Abort would have it do so too,
+  /// but waits for answers, which do not come where a link is down. Nobody speaks after this.
+  [[noreturn]] void endJob() {
+    std::fprintf(stderr, "[rank %d] %s: %s\n", ownRank, program_invocation_short_name, why.c_str());
+    std::fflush(nullptr);
+    _exit(abortCode);
+  }
 
   /// MPI tags are small. Messages of one pair are matched in the order of posting anyway, so a
   /// clash is harmless as long as both ranks post in one order, which they do.
