@@ -95,13 +95,20 @@ int64_t elementsOf(const std::vector<int64_t> &dims) {
   return count;
 }
 
+/// Columns that a row sees: under a causal mask those of the row in the middle, so that rows times
+/// columns are the scores, as they are without.
+int64_t columnsSeen(const AttentionGeometry &g) {
+  int64_t rows = g.operands[0].dims[2], columns = g.operands[2].dims[2];
+  return g.causal ? std::max<int64_t>(1, columns - (rows - 1) / 2) : columns;
+}
+
 std::string keyOf(const AttentionGeometry &g) {
   const auto &query = g.operands[0].dims, &value = g.operands[2].dims;
   std::string kind = "attention/" + std::string(name(g.type));
   kind += g.isGradient() ? "/gradient" : "/forward";
   if (g.causal)
     kind += "/causal";
-  return with(kind, {query[0] * query[1], query[2], value[2], query[3] + value[3]});
+  return with(kind, {query[0] * query[1], query[2], columnsSeen(g), query[3] + value[3]});
 }
 
 struct KeyOf {

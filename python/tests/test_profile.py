@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """autopar-profile measures this machine; what it writes is a cluster that plans can be made for."""
 
+import itertools
 import json
 import math
 import pathlib
 import re
 import subprocess
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, NamedTuple, Tuple
 
 import pytest
 
@@ -188,6 +189,26 @@ def test_a_database_of_this_machine_plans_and_predicts(database: Dict[str, pathl
     assert slower == pytest.approx(10 * predicted, rel=0.02)
 
 
+def times(profile_database: Dict[str, Any], key: str) -> Dict[Tuple[float, ...], float]:
+    """Microseconds of a class by its sizes."""
+    (one,) = (one for one in profile_database["instructions"] if one["key"] == key)
+    return dict(zip(itertools.product(*(extent["values"] for extent in one["extents"])), one["us"]))
+
+
+@pytest.mark.parametrize("kind", ["map", "rows"])
+def test_small_kernels_read_what_is_in_a_cache(database: Dict[str, pathlib.Path], kind: str) -> None:
+    us = times(json.loads(database["profile"].read_text()), f"kernel/{kind}")
+    # A 64th of the bytes: at most four times as long for each as where no cache helps.
+    assert 16 * us[(float(256 << 10),)] < us[(float(16 << 20),)], us
+
+
+@pytest.mark.parametrize("kind", ["forward", "gradient"])
+def test_a_causal_mask_costs_what_its_rows_see(database: Dict[str, pathlib.Path], kind: str) -> None:
+    us = times(json.loads(database["profile"].read_text()), f"attention/f32/{kind}/causal")
+    # Few columns of many rows, which no mask has, do not raise what triangles take.
+    assert 2 * us[(64, 256, 16, 128)] < us[(64, 256, 256, 128)], us
+
+
 def test_a_hole_is_named_and_filled_only_when_told_to(database: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
     profile_database = json.loads(database["profile"].read_text())
     profile_database["instructions"] = [one for one in profile_database["instructions"] if not one["key"].startswith("attention/f32")]
@@ -196,6 +217,6 @@ def test_a_hole_is_named_and_filled_only_when_told_to(database: Dict[str, pathli
     artifact = compiled(database, tmp_path / "m.bin")
     done = simulated(artifact, database["cluster"], holed)
     assert done.returncode != 0
-    assert re.search(r'the profile database has no time for "attention/f32/forward/causal:\d+x64x64x\d+": nobody measured operations of this kind; '
+    assert re.search(r'the profile database has no time for "attention/f32/forward/causal:\d+x64x33x\d+": nobody measured operations of this kind; '
                      r"measure it, or allow formulas with --profile-fallback analytical", done.stderr), done.stderr
     assert simulated(artifact, database["cluster"], holed, "--profile-fallback", "analytical").returncode == 0

@@ -3,18 +3,11 @@
 #include "InstructionGrid.h"
 
 #include "ProbeKernels.h"
-#include "ProbeMemory.h"
 #include "autopar/Artifact/Layout.h"
-#include "autopar/Artifact/ProfileKey.h"
-#include "autopar/Artifact/Verify.h"
-#include "autopar/Cost/CostModel.h"
 #include "autopar/CpuMath/PackedSize.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <functional>
-#include <optional>
 
 namespace autopar::tools {
 namespace {
@@ -23,16 +16,6 @@ using artifact::ConvolutionGeometry;
 using artifact::Layout;
 using artifact::MatmulGeometry;
 using artifact::StridedShape;
-
-using Point = std::vector<int64_t>;
-
-/// A class: its extents, and how an instruction of given extents is made.
-struct Grid {
-  std::vector<MeasuredExtent> extents;
-  /// Nothing for a point that is left out: it gets the time of a smaller one, in proportion.
-  std::function<std::optional<artifact::Payload>(ProbeMemory &, const Point &)> make;
-  std::string kind = {}; ///< of kernels; others name themselves
-};
 
 //===-- products ----------------------------------------------------------------------===//
 
@@ -169,13 +152,17 @@ Grid convolutionGrid(const Machine &machine, const ConvolutionKind &kind) {
 
 //===-- attention ---------------------------------------------------------------------===//
 
+/// Under a causal mask the columns are those that a row sees in the middle. Fewer than in a
+/// triangle are those of attention without a mask.
 std::optional<artifact::Payload> makeAttention(ProbeMemory &memory, const Point &at,
                                                bool isGradient, bool isCausal) {
   int64_t heads = at[0], rows = at[1], columns = at[2], size = at[3] / 2;
   double scores = double(heads) * double(rows) * double(columns);
+  isCausal &= 2 * columns > rows;
+  if (isCausal)
+    columns += (rows - 1) / 2;
   int64_t rowBytes = heads * rows * size * 4, columnBytes = heads * columns * size * 4;
-  if ((isCausal && columns < rows) || scores * double(size) * 4 > kMostFlops ||
-      std::max(rowBytes, columnBytes) > kArea)
+  if (scores * double(size) * 4 > kMostFlops || std::max(rowBytes, columnBytes) > kArea)
     return std::nullopt;
   auto dense = [&](int64_t length) {
     return StridedShape{{1, heads, length, size}, {heads * length * size, length * size, size, 1}};
@@ -216,21 +203,19 @@ Grid attentionGrid(const Machine &machine, bool isGradient, bool isCausal) {
 
 //===-- movement of memory ------------------------------------------------------------===//
 
-MeasuredExtent bytesExtent(const Machine &machine) {
-  return {"bytes", steps(4096, double(int64_t{64} << 20), machine.quick ? 64 : 8), 1024};
-}
+/// Caches end somewhere in between.
+MeasuredExtent bytesExtent() { return {"bytes", steps(4096, double(int64_t{64} << 20), 8), 1024}; }
 
-Grid copyGrid(const Machine &machine) {
-  return {{bytesExtent(machine)}, [](ProbeMemory &memory, const Point &at) -> artifact::Payload {
+Grid copyGrid() {
+  return {{bytesExtent()}, [](ProbeMemory &memory, const Point &at) -> artifact::Payload {
             int64_t bytes = at[0] / 2;
             int32_t from = memory.recent(bytes, DataType::U8);
             return artifact::Copy{from, 0, memory.result(bytes, DataType::U8), 0, bytes};
           }};
 }
 
-Grid reorderGrid(const Machine &machine, Layout from, Layout to) {
-  return {{bytesExtent(machine)},
-          [from, to](ProbeMemory &memory, const Point &at) -> artifact::Payload {
+Grid reorderGrid(Layout from, Layout to) {
+  return {{bytesExtent()}, [from, to](ProbeMemory &memory, const Point &at) -> artifact::Payload {
             // Half is read: images of 16 x 16 pixels of 32 channels fill it, the smallest of 8.
             int64_t side = at[0] < 65536 ? 4 : 16;
             int64_t images = std::max<int64_t>(1, at[0] / 8 / (32 * side * side));
@@ -242,8 +227,8 @@ Grid reorderGrid(const Machine &machine, Layout from, Layout to) {
           }};
 }
 
-Grid packGrid(const Machine &machine) {
-  return {{bytesExtent(machine)},
+Grid packGrid() {
+  return {{bytesExtent()},
           [](ProbeMemory &memory, const Point &at) -> std::optional<artifact::Payload> {
             MatmulGeometry g;
             int64_t side = std::llround(std::sqrt(double(at[0] / 8)));
@@ -260,8 +245,8 @@ Grid packGrid(const Machine &machine) {
 }
 
 /// Kernels of whole rows: `operands` that are read and one result.
-Grid kernelGrid(const Machine &machine, const char *kind, ProbeKernel kernel, int operands) {
-  return {{bytesExtent(machine)},
+Grid kernelGrid(const char *kind, ProbeKernel kernel, int operands) {
+  return {{bytesExtent()},
           [=](ProbeMemory &memory, const Point &at) -> artifact::Payload {
             int64_t rowBytes = kRowFloats * 4;
             int64_t rows = std::max<int64_t>(1, at[0] / (rowBytes * (operands + 1)));
@@ -276,6 +261,8 @@ Grid kernelGrid(const Machine &machine, const char *kind, ProbeKernel kernel, in
           },
           std::string("kernel/") + kind};
 }
+
+} // namespace
 
 std::vector<Grid> gridsOf(const Machine &machine) {
   constexpr bool kTransposed = true;
@@ -300,100 +287,14 @@ std::vector<Grid> gridsOf(const Machine &machine) {
   for (bool isGradient : {false, true})
     for (bool isCausal : {false, true})
       grids.push_back(attentionGrid(machine, isGradient, isCausal));
-  grids.push_back(copyGrid(machine));
-  grids.push_back(packGrid(machine));
+  grids.push_back(copyGrid());
+  grids.push_back(packGrid());
   for (auto [from, to] :
        {std::pair{Layout::Plain, Layout::Blocked16}, std::pair{Layout::Blocked16, Layout::Plain}})
-    grids.push_back(reorderGrid(machine, from, to));
-  grids.push_back(kernelGrid(machine, "map", AddRows, 2));
-  grids.push_back(kernelGrid(machine, "rows", NormalizeRows, 1));
+    grids.push_back(reorderGrid(from, to));
+  grids.push_back(kernelGrid("map", AddRows, 2));
+  grids.push_back(kernelGrid("rows", NormalizeRows, 1));
   return grids;
-}
-
-//===-- measuring ---------------------------------------------------------------------===//
-
-size_t pointsOf(const Grid &grid) {
-  size_t points = 1;
-  for (const MeasuredExtent &extent : grid.extents)
-    points *= extent.values.size();
-  return points;
-}
-
-Point pointAt(const Grid &grid, size_t index) {
-  Point point(grid.extents.size());
-  for (size_t i = point.size(); i-- > 0;) {
-    const std::vector<double> &values = grid.extents[i].values;
-    point[i] = int64_t(values[index % values.size()]);
-    index /= values.size();
-  }
-  return point;
-}
-
-/// From the neighbours that are one step smaller along an extent, in proportion; their mean.
-void fillLeftOut(MeasuredOperation &operation) {
-  for (size_t i = 0; i < operation.us.size(); ++i) {
-    if (operation.us[i] > 0)
-      continue;
-    double sum = 0;
-    int count = 0;
-    size_t stride = 1;
-    for (size_t extent = operation.extents.size(); extent-- > 0;) {
-      const std::vector<double> &values = operation.extents[extent].values;
-      size_t at = i / stride % values.size();
-      if (at > 0) {
-        sum += operation.us[i - stride] * values[at] / values[at - 1];
-        ++count;
-      }
-      stride *= values.size();
-    }
-    operation.us[i] = count > 0 ? sum / count : 0;
-  }
-}
-
-Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
-  Probe probe("grid");
-  ProbeMemory memory(probe);
-  MeasuredOperation operation;
-  operation.kind = grid.kind;
-  operation.extents = grid.extents;
-  operation.us.assign(pointsOf(grid), 0);
-  std::vector<size_t> places; ///< of instructions in the grid
-  for (size_t i = 0; i < operation.us.size(); ++i) {
-    auto payload = grid.make(memory, pointAt(grid, i));
-    if (!payload)
-      continue;
-    std::string key = artifact::profileKey(*payload);
-    if (operation.kind.empty())
-      operation.kind = key.substr(0, key.rfind(':'));
-    probe.add(std::move(*payload));
-    places.push_back(i);
-  }
-  Effort effort = machine.quick ? Effort{0.05, 3} : Effort{0.3, 5};
-  auto seconds = probe.secondsOfEach(machine.ranks, machine.threads, effort);
-  if (!seconds)
-    return seconds.status().at(operation.kind);
-  for (size_t i = 0; i < places.size(); ++i)
-    operation.us[places[i]] = (*seconds)[i] * 1e6;
-  fillLeftOut(operation);
-  operation.makeMonotone();
-  return operation;
-}
-
-} // namespace
-
-Result<std::vector<MeasuredOperation>> measureInstructions(const Machine &machine) {
-  std::vector<MeasuredOperation> operations;
-  for (const Grid &grid : gridsOf(machine)) {
-    auto operation = measure(machine, grid);
-    if (!operation)
-      return operation.status();
-    if (!machine.quiet)
-      std::fprintf(stderr, "autopar-profile: %s: %zu sizes, %.2f to %.2f us\n",
-                   operation->kind.c_str(), operation->us.size(), operation->us.front(),
-                   operation->us.back());
-    operations.push_back(operation.take());
-  }
-  return operations;
 }
 
 } // namespace autopar::tools

@@ -2,7 +2,7 @@
 // autopar-profile: measures this machine and writes a cluster file. What is timed are programs in
 // the runtime itself, on as many ranks as the cluster will have, all at once.
 #include "CollectiveTimes.h"
-#include "InstructionGrid.h"
+#include "InstructionTimes.h"
 #include "MachineMemory.h"
 #include "Measurements.h"
 #include "NetworkLink.h"

@@ -92,11 +92,11 @@ void addLayoutChanges(Probe &probe, const std::vector<int64_t> &dims) {
 }
 
 /// A kernel that adds two matrices of `rows` rows.
-void addSum(Probe &probe, int64_t rows) {
+void addSum(Probe &probe, int64_t rows, ProbeKernel kernel) {
   int32_t a = probe.addFilled({rows, kRowFloats}, DataType::F32);
   int32_t b = probe.addFilled({rows, kRowFloats}, DataType::F32);
   int32_t out = probe.addWritten({rows, kRowFloats}, DataType::F32);
-  probe.add(Launch{AddRows, {a, b, out}, rows, 1});
+  probe.add(Launch{kernel, {a, b, out}, rows, 1});
 }
 
 /// A kernel that adds up each of `rows` rows.
@@ -191,7 +191,7 @@ Status measureMemory(const Machine &machine, DeviceType &device) {
   Probe copy("copy"), sum("sum"), reduction("reduction"), layout("layout"), vector("vector");
   addCopies(copy, bytes);
   AUTOPAR_RETURN_IF_ERROR(take(copy, "copy", 2.0 * double(bytes)));
-  addSum(sum, kernelRows);
+  addSum(sum, kernelRows, StreamRows);
   AUTOPAR_RETURN_IF_ERROR(take(sum, "sum of two", 3.0 * double(bytes)));
   addReduction(reduction, kernelRows);
   AUTOPAR_RETURN_IF_ERROR(take(reduction, "sums of rows", double(bytes)));
@@ -208,7 +208,7 @@ Status measureMemory(const Machine &machine, DeviceType &device) {
 Status measureLaunch(const Machine &machine, DeviceType &device) {
   Probe probe("launch");
   for (int i = 0; i < 64; ++i) {
-    addSum(probe, machine.threads);
+    addSum(probe, machine.threads, AddRows);
     addReduction(probe, machine.threads);
     addCopies(probe, 64);
     addProduct(probe, DataType::F32, {8, 8, 8});

@@ -101,7 +101,7 @@ Status Probe::run(int32_t ranks, int32_t threads, const Effort &effort,
     return std::holds_alternative<Launch>(one.payload);
   });
   if (launches) {
-    contents.classes[0].program.kernels = {"add_rows", "sum_rows", "normalize_rows"};
+    contents.classes[0].program.kernels = {"add_rows", "sum_rows", "normalize_rows", "stream_rows"};
     contents.classes[0].kernels.assign(probeKernels().begin(), probeKernels().end());
   }
   contents.classes[0].program.entries = {step};

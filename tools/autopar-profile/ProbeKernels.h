@@ -10,7 +10,7 @@ namespace autopar::tools {
 /// Numbers per iteration of each kernel.
 constexpr int64_t kRowFloats = 256;
 /// Kernels by number, in the order of Program::kernels.
-enum ProbeKernel : int32_t { AddRows = 0, SumRows = 1, NormalizeRows = 2 };
+enum ProbeKernel : int32_t { AddRows = 0, SumRows = 1, NormalizeRows = 2, StreamRows = 3 };
 
 std::span<const uint8_t> probeKernels();
 

@@ -4,7 +4,6 @@
 
 #include "Probe.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -24,23 +23,24 @@ public:
   /// The next bytes that nobody read for long.
   int32_t fresh(int64_t bytes, DataType type) { return next(read, readAt, bytes, type); }
   int32_t result(int64_t bytes, DataType type) { return next(written, writtenAt, bytes, type); }
-  /// What was written last: the operand of a kernel mostly comes from the one before.
+  /// Bytes that the instruction before has written, a copy which is added here: the operand of a
+  /// kernel mostly comes from the one before. Copied is what others copied too, so that nothing
+  /// which is measured waits for it.
   int32_t recent(int64_t bytes, DataType type) {
-    int64_t at = std::max<int64_t>(0, std::min(lastResult, kArea - bytes) / 64 * 64);
-    return probe.addView(written, at, bytes, type);
+    int32_t from = probe.addView(read, 0, bytes, type), to = result(bytes, type);
+    probe.add(artifact::Copy{from, 0, to, 0, bytes});
+    return to;
   }
 
 private:
   Probe &probe;
   int32_t read, written;
-  int64_t readAt = 0, writtenAt = 0, lastResult = 0;
+  int64_t readAt = 0, writtenAt = 0;
 
   int32_t next(int32_t area, int64_t &at, int64_t bytes, DataType type) {
     if (at + bytes > kArea)
       at = 0;
     int32_t view = probe.addView(area, at, bytes, type);
-    if (area == written)
-      lastResult = at;
     at += (bytes + 63) / 64 * 64;
     return view;
   }
