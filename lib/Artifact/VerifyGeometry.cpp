@@ -128,10 +128,12 @@ Status verifyGeometry(const ConvolutionGeometry &g) {
                               std::to_string(room < 0 ? 0 : room / s + 1) + ", output is " +
                               list(output));
   }
+  bool isWinograd = g.algorithm == ConvolutionAlgorithm::Winograd;
   if (g.kind != ConvolutionKind::Forward &&
-      (g.xLayout != Layout::Plain || g.yLayout != Layout::Plain || g.packedW || g.hasBias ||
-       g.hasResidual || g.epilogue != Epilogue::None))
-    return Status::badInput("the gradient of a convolution has another layout, or an epilogue");
+      (g.hasBias || g.hasResidual || g.epilogue != Epilogue::None || isWinograd))
+    return Status::badInput("the gradient of a convolution has another algorithm, or an epilogue");
+  if (g.kind == ConvolutionKind::FilterGradient && g.packedW)
+    return Status::badInput("the gradient of a filter is not packed, nor is what it is made of");
   if (g.epilogue == Epilogue::GeluTanhGrad)
     return Status::badInput("a convolution has no gradient of an activation behind it");
   for (DataType type : {g.xType, g.wType, g.yType})

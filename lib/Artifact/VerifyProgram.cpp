@@ -201,9 +201,13 @@ private:
   Status verify(const Convolution &p) {
     const ConvolutionGeometry &g = p.geometry;
     AUTOPAR_RETURN_IF_ERROR(verifyGeometry(g));
-    auto yBytes = layoutBytes(g.y, g.yType, g.yLayout);
+    bool ofFilter = g.kind == ConvolutionKind::FilterGradient;
+    auto yBytes = ofFilter ? checkedBytes(g.y, g.yType) : layoutBytes(g.y, g.yType, g.yLayout);
     AUTOPAR_RETURN_IF_ERROR(use("x", p.x, layoutBytes(g.x, g.xType, g.xLayout)));
-    AUTOPAR_RETURN_IF_ERROR(use("w", p.w, g.packedW ? 0 : checkedBytes(g.w, g.wType)));
+    AUTOPAR_RETURN_IF_ERROR(use("w", p.w,
+                                ofFilter    ? layoutBytes(g.w, g.wType, g.yLayout)
+                                : g.packedW ? 0
+                                            : checkedBytes(g.w, g.wType)));
     AUTOPAR_RETURN_IF_ERROR(use("y", p.y, yBytes));
     AUTOPAR_RETURN_IF_ERROR(
         useOptional("bias", g.hasBias, p.bias, checkedBytes({g.w[0]}, g.biasType)));

@@ -38,14 +38,14 @@ memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType typ
   return memory::desc(shape.dims, libraryType(type), strides);
 }
 
-memory::desc layoutDescriptor(const std::vector<int64_t> &dims, DataType type,
+memory::desc layoutDescriptor(const std::vector<int64_t> &dims, memory::data_type type,
                               artifact::Layout layout) {
   using tag = memory::format_tag;
   static const tag tags[4][3] = {{tag::ncw, tag::nchw, tag::ncdhw},
                                  {tag::nwc, tag::nhwc, tag::ndhwc},
                                  {tag::nCw8c, tag::nChw8c, tag::nCdhw8c},
                                  {tag::nCw16c, tag::nChw16c, tag::nCdhw16c}};
-  return memory::desc(dims, libraryType(type), tags[size_t(layout)][dims.size() - 3]);
+  return memory::desc(dims, type, tags[size_t(layout)][dims.size() - 3]);
 }
 
 void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue epilogue) {

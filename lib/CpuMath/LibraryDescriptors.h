@@ -18,7 +18,7 @@ dnnl::stream &cpuStream();
 
 dnnl::memory::data_type libraryType(DataType type);
 dnnl::memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType type);
-dnnl::memory::desc layoutDescriptor(const std::vector<int64_t> &dims, DataType type,
+dnnl::memory::desc layoutDescriptor(const std::vector<int64_t> &dims, dnnl::memory::data_type type,
                                     artifact::Layout layout);
 
 /// Adds residual (as accumulation into the destination) and activation, in this order.

@@ -32,6 +32,14 @@ Result<int64_t> packedBytes(const ConvolutionGeometry &geometry) {
   return call->packedBytes();
 }
 
+Result<bool> isFast(const ConvolutionGeometry &geometry) {
+  ThreadCountScope threads(1);
+  auto call = ConvolutionCall::create(geometry);
+  if (!call)
+    return call.status();
+  return !call->isReference();
+}
+
 Result<int64_t> scratchBytes(const MatmulGeometry &geometry, int32_t threads) {
   ThreadCountScope scope(threads);
   auto call = MatmulCall::create(geometry);

@@ -34,7 +34,7 @@ bool isOfProduct(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && keepsNumbers(op))
     op = op->getOperand(0).getDefiningOp();
-  return op && isa<DotGeneralOp, ConvolutionOp>(op);
+  return op && isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp>(op);
 }
 
 /// Whether a product or convolution reads the value, or it is added to the result of one.
@@ -44,7 +44,7 @@ bool isWeightOrBias(Value value) {
       return isWeightOrBias(user->getResult(0));
     if (auto binary = dyn_cast<BinaryOp>(user); binary && binary.getKind() == BinaryKind::Add)
       return llvm::any_of(binary->getOperands(), isOfProduct);
-    return isa<DotGeneralOp, ConvolutionOp>(user);
+    return isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp>(user);
   });
 }
 

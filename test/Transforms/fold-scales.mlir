@@ -41,3 +41,17 @@ func.func @biased(%x: tensor<4x3xf32>, %w: tensor<3x8xf32> {autopar.origin = @w}
   %4 = autopar.binary mul %2, %3 : tensor<4x8xf32>
   return %4 : tensor<4x8xf32>
 }
+
+// Of a transposed convolution the filter's second dimension is the channels of the result.
+// CHECK-LABEL: @transposed
+// CHECK: autopar.broadcast %arg2 dims [1] : tensor<8xf32> -> tensor<3x8x2x2xf32>
+// CHECK: autopar.convolution_input_grad
+// CHECK-NOT: autopar.binary
+autopar.origin @tw : tensor<3x8x2x2xf32>
+autopar.origin @ts : tensor<8xf32>
+func.func @transposed(%x: tensor<1x3x4x4xf32>, %w: tensor<3x8x2x2xf32> {autopar.origin = @tw}, %s: tensor<8xf32> {autopar.origin = @ts}) -> tensor<1x8x8x8xf32> {
+  %0 = autopar.convolution_input_grad %x, %w {strides = array<i64: 2, 2>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x4x4xf32>, tensor<3x8x2x2xf32>) -> tensor<1x8x8x8xf32>
+  %1 = autopar.broadcast %s dims [1] : tensor<8xf32> -> tensor<1x8x8x8xf32>
+  %2 = autopar.binary mul %0, %1 : tensor<1x8x8x8xf32>
+  return %2 : tensor<1x8x8x8xf32>
+}

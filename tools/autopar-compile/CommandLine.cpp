@@ -213,7 +213,9 @@ struct Options {
       cl::init("auto"), cl::value_desc("auto|fused|products"), cl::cat(category)};
   cl::opt<std::string> convolutions{
       "convolutions",
-      cl::desc("on GPUs: auto: calls of cuDNN where it has them (default), kernels: generated"),
+      cl::desc(
+          "on GPUs, and gradients of convolutions anywhere: auto: calls of the library where it "
+          "has them (default), kernels: generated"),
       cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> activationGradients{
       "activation-gradients",

@@ -311,7 +311,13 @@ TEST(Verify, Convolutions) {
               std::swap(g.w, g.y);
               g.hasBias = true;
             }),
-            "the gradient of a convolution has another layout, or an epilogue");
+            "the gradient of a convolution has another algorithm, or an epilogue");
+  EXPECT_EQ(problemOf([](G &g) {
+              g.kind = ConvolutionKind::FilterGradient;
+              std::swap(g.w, g.y);
+              g.packedW = true;
+            }),
+            "the gradient of a filter is not packed, nor is what it is made of");
   EXPECT_EQ(problemOf([](G &g) { g.epilogue = Epilogue::GeluTanhGrad; }),
             "a convolution has no gradient of an activation behind it");
   EXPECT_EQ(problemOf([](G &g) { g.wType = DataType::F64; }),

@@ -423,16 +423,27 @@ TEST(ConvolutionCall, WinogradIsForStrideOne) {
   EXPECT_FALSE(ConvolutionCall::create(g).isOk());
 }
 
-TEST(ConvolutionCall, HasNoGradients) {
-  ConvolutionGeometry g;
-  g.x = g.w = g.y = {1, 1, 1};
-  g.strides = g.dilations = {1};
-  g.padsBegin = g.padsEnd = {0};
-  g.kind = ConvolutionKind::InputGradient;
-  auto call = ConvolutionCall::create(g);
-  ASSERT_FALSE(call.isOk());
-  EXPECT_EQ(call.status().message(), "the CPU device has no gradients of convolutions; compile "
-                                     "the model for this device");
+TEST(ReorderCall, MovesIntegers) {
+  artifact::Reorder there;
+  there.dims = {1, 8, 1, 2};
+  there.from = Layout::Plain;
+  there.to = Layout::Blocked8;
+  auto check = [&](DataType type, auto element) {
+    using Element = decltype(element);
+    there.dtype = type;
+    auto call = ReorderCall::create(there);
+    ASSERT_TRUE(call.isOk()) << call.status().message();
+    std::vector<Element> plain, blocked(16);
+    for (int i = 0; i < 16; ++i)
+      plain.push_back(static_cast<Element>(~Element(0) - Element(i * 9)));
+    ASSERT_TRUE(call->run(plain.data(), blocked.data()).isOk());
+    for (size_t i = 0; i < 16; ++i)
+      EXPECT_EQ(blocked[i], plain[i % 8 * 2 + i / 8]) << "element " << i;
+  };
+  check(DataType::U8, uint8_t());
+  check(DataType::I8, int8_t());
+  check(DataType::I32, int32_t());
+  check(DataType::U32, uint32_t());
 }
 
 TEST(LibraryCalls, RefuseWhatDoesNotFit) {

@@ -172,6 +172,17 @@ Value buildConvolution(CaseBuilder &c, bool spreads) {
                                inputDilation, filterDilation, groups);
 }
 
+Value buildTransposedConvolution(CaseBuilder &c) {
+  auto back = cast<ConvolutionOp>(buildConvolution(c, false).getDefiningOp());
+  Value image = c.argument(back.getType().getShape());
+  Value transposed = ConvolutionInputGradOp::create(
+      c.builder, c.loc, back.getInput().getType(), image, back.getFilter(), back.getStridesAttr(),
+      back.getPadBeginAttr(), back.getPadEndAttr(), back.getInputDilationAttr(),
+      back.getFilterDilationAttr(), back.getGroupsAttr());
+  back.erase();
+  return transposed;
+}
+
 //===-- Reductions ---------------------------------------------------------------------------===//
 
 Value buildReduce(CaseBuilder &c, ReduceKind kind) {
@@ -435,6 +446,7 @@ std::vector<GradientCase> autopar_training::gradientCases() {
   cases.push_back({"select", "", buildSelect});
   cases.push_back({"cast", "", buildCast});
   cases.push_back({"dot_general", "", buildDotGeneral});
+  cases.push_back({"convolution_input_grad", "", buildTransposedConvolution});
   cases.push_back({"cumulative", "sum", buildCumulative});
   cases.push_back({"top_k", "", buildTopK});
   cases.push_back({"broadcast", "", buildBroadcast});

@@ -53,7 +53,6 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"softmax_grad", "expanded before its gradient is asked for"},
     {"normalize_again", "expanded before its gradient is asked for"},
     {"normalize_grad", "expanded before its gradient is asked for"},
-    {"convolution_input_grad", "made by the gradient of a convolution"},
     {"convolution_filter_grad", "made by the gradient of a convolution"},
     {"profiled_backward", "made by the gradient of a measured operation"},
     {"profiled_weight_gradient", "made by the gradient of a measured operation"},

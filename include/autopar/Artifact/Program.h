@@ -197,7 +197,8 @@ struct ConvolutionGeometry {
   std::vector<int64_t> strides, padsBegin, padsEnd,
       dilations; ///< one per spatial dim; dilation 1 = dense
   int64_t groups = 1;
-  Layout xLayout = Layout::Plain, yLayout = Layout::Plain;
+  Layout xLayout = Layout::Plain;
+  Layout yLayout = Layout::Plain; ///< of y; of w where y is the gradient of a filter
   bool hasBias = false;
   bool hasResidual = false;
   Epilogue epilogue = Epilogue::None;

@@ -30,13 +30,16 @@ private:
   std::shared_ptr<const Prepared> prepared;
 };
 
-/// A convolution for one geometry.
+/// A convolution, or a gradient of one, for one geometry.
 class ConvolutionCall {
 public:
   static Result<ConvolutionCall> create(const artifact::ConvolutionGeometry &geometry);
 
   int64_t scratchBytes() const;
   int64_t packedBytes() const;
+  /// Whether the library has only code for this that follows the definition, a thousand times
+  /// slower than what it has for others.
+  bool isReference() const;
   Status run(void *x, void *w, void *y, void *bias, void *residual, void *scratch) const;
   Status pack(void *plain, void *packed) const;
 

@@ -17,6 +17,9 @@ Result<int64_t> packedBytes(const artifact::MatmulGeometry &geometry);
 /// Bytes of w after a Pack for this geometry. packedW is taken as true.
 Result<int64_t> packedBytes(const artifact::ConvolutionGeometry &geometry);
 
+/// Whether this machine's CPU has code for the geometry that does not merely follow the definition.
+Result<bool> isFast(const artifact::ConvolutionGeometry &geometry);
+
 /// Bytes of scratch that the instruction needs with `threads` threads per rank (0 = none).
 Result<int64_t> scratchBytes(const artifact::MatmulGeometry &geometry, int32_t threads);
 Result<int64_t> scratchBytes(const artifact::ConvolutionGeometry &geometry, int32_t threads);

@@ -11,8 +11,11 @@ using namespace mlir::autopar;
 
 bool ProgramBuilder::isBlockable(RankedTensorType type) const {
   int64_t block = options.channelBlock;
-  return block > 1 && type.getRank() >= 3 && type.getRank() <= 5 && type.getDimSize(1) >= block &&
-         type.getDimSize(1) % block == 0 && type.getElementTypeBitWidth() >= 8 &&
+  Type element = type.getElementType();
+  bool isMoved = element.isF32() || element.isBF16() || element.isF16() || element.isInteger(8) ||
+                 element.isInteger(32); // by the library, from one layout to another
+  return block > 1 && isMoved && type.getRank() >= 3 && type.getRank() <= 5 &&
+         type.getDimSize(1) >= block && type.getDimSize(1) % block == 0 &&
          type.getNumElements() > 0;
 }
 

@@ -9,7 +9,8 @@ namespace mlir::autopar {
 /// c = epilogue(scale * (product + bias) + residual); values of the local function.
 struct LibraryTail {
   Value bias;     ///< one element per column (matmul) or channel (convolution)
-  Value residual; ///< of the result's type; where the epilogue is a derivative, at it, not added
+  Value residual; ///< of the result's type; where the epilogue is a derivative, at it or its mask
+  Value aux;      ///< a second result that the epilogue stores
   double scale = 1.0;
   exec::Epilogue epilogue = exec::Epilogue::None;
 
@@ -31,7 +32,7 @@ bool libraryTakesTail(ProgramBuilder &program, ConvolutionOp op);
 LogicalResult lowerConvolution(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
                                Value output);
 
-/// The gradient of a convolution's input or filter, as a call of the GPU's library.
+/// The gradient of a convolution's input or filter, as a call of the library.
 LogicalResult lowerConvolutionGradient(ProgramBuilder &program, Operation *op);
 
 /// Attention, and its gradient, as one call.

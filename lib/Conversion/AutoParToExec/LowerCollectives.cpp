@@ -152,7 +152,9 @@ static LogicalResult splitOperand(Collective &collective, Value &buffer, RankedT
 static bool reducesInPlace(CollectiveOpInterface op) {
   Operation *producer = op->getOperand(0).getDefiningOp();
   return op.getReduction() && !op.getSplitDimension() && !op.getJoinedDimension() && producer &&
-         op->getOperand(0).hasOneUse() && isa<GroupOp, DotGeneralOp, ConvolutionOp>(producer);
+         op->getOperand(0).hasOneUse() &&
+         isa<GroupOp, DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp>(
+             producer);
 }
 
 LogicalResult mlir::autopar::lowerCollective(ProgramBuilder &program, CollectiveOpInterface op) {

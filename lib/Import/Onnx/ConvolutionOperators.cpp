@@ -49,23 +49,6 @@ static LogicalResult importConv(Node &node) {
 
 //===-- transposed convolution ---------------------------------------------------------------===//
 
-/// [in, out / groups, k...] to [out, in / groups, k... reversed].
-static Value transposeFilter(TensorBuilder &b, Value filter, int64_t groups) {
-  Shape shape(TensorBuilder::shapeOf(filter)), starts(shape.size(), 0), steps(shape.size(), 1);
-  for (size_t i = 2; i < shape.size(); ++i) {
-    starts[i] = shape[i] - 1;
-    steps[i] = -1;
-  }
-  filter = b.slice(filter, starts, shape, steps);
-  Shape split{groups, shape[0] / groups};
-  llvm::append_range(split, ArrayRef<int64_t>(shape).drop_front(1));
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, static_cast<int64_t>(split.size())));
-  std::swap(permutation[1], permutation[2]);
-  Shape merged{shape[1] * groups, shape[0] / groups};
-  llvm::append_range(merged, ArrayRef<int64_t>(shape).drop_front(2));
-  return b.reshape(b.transpose(b.reshape(filter, split), permutation), merged);
-}
-
 /// Pads that give `output` positions, the odd one as auto_pad says.
 static void padToOutput(WindowGeometry &window, size_t i, int64_t extent, int64_t outputPadding,
                         int64_t output) {
@@ -103,18 +86,21 @@ static LogicalResult importConvTranspose(Node &node) {
     return node.error("output_padding and output_shape must have " + Twine(rank) +
                       " entries that are not negative");
   bool same = window->autoPad == "SAME_UPPER" || window->autoPad == "SAME_LOWER";
-  Shape begin, end;
+  Shape sizes{shape[0], weights[1] * *groups}, padEnd;
   for (size_t i = 0; i < rank; ++i) {
+    int64_t stride = window->strides[i];
     if (output)
       padToOutput(*window, i, shape[i + 2], outputPadding[i], (*output)[i]);
     else if (same)
-      padToOutput(*window, i, shape[i + 2], outputPadding[i], shape[i + 2] * window->strides[i]);
-    begin.push_back(window->extent(i) - 1 - window->padBegin[i]);
-    end.push_back(window->extent(i) - 1 - window->padEnd[i] + outputPadding[i]);
+      padToOutput(*window, i, shape[i + 2], outputPadding[i], shape[i + 2] * stride);
+    // Where its last window ends, the convolution back may see more than it needs.
+    int64_t end = window->padEnd[i] - outputPadding[i];
+    padEnd.push_back(std::max(end, std::min<int64_t>(end + stride - 1, 0)));
+    sizes.push_back(std::max<int64_t>(
+        (shape[i + 2] - 1) * stride + window->extent(i) - window->padBegin[i] - end, 0));
   }
-  Value filter = transposeFilter(b, node.input(1), *groups);
-  Value y = b.convolution(node.input(0), filter, Shape(rank, 1), begin, end, window->strides,
-                          window->dilations, *groups);
+  Value y = b.transposedConvolution(node.input(0), node.input(1), sizes, window->strides,
+                                    window->padBegin, padEnd, window->dilations, *groups);
   return node.result(node.hasInput(2) ? addChannelBias(b, y, node.input(2)) : y);
 }
 

@@ -306,7 +306,7 @@ LogicalResult GraphImporter::checkNode(Node &node, const OperatorEntry &entry) {
 
 /// How much an operation stands for its node: the product of a Gemm rather than its bias addition.
 static int weightOf(Operation *op) {
-  if (isa<DotGeneralOp, ConvolutionOp>(op))
+  if (isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp>(op))
     return 3;
   if (isa<SoftmaxOp, NormalizeOp, PoolOp, ArgPoolOp, TopKOp, CumulativeOp, ScatterOp,
           ScatterElementsOp, GatherOp>(op))

@@ -476,6 +476,20 @@ std::pair<Value, Value> TensorBuilder::topK(Value input, int64_t k, int64_t dim,
   return {values, values.getDefiningOp()->getResult(1)};
 }
 
+Value TensorBuilder::transposedConvolution(Value image, Value filter, ArrayRef<int64_t> shape,
+                                           ArrayRef<int64_t> strides, ArrayRef<int64_t> padBegin,
+                                           ArrayRef<int64_t> padEnd,
+                                           ArrayRef<int64_t> filterDilation, int64_t groups) {
+  if (!(hasDims(image, {static_cast<int64_t>(strides.size()) + 1}) &&
+        hasDims(filter, {static_cast<int64_t>(strides.size()) + 1})))
+    return image;
+  if (llvm::is_contained(shape, 0) || typeOf(image).getNumElements() == 0)
+    return splat(shape, elementOf(image), 0);
+  return create<ConvolutionInputGradOp>(type(shape, elementOf(image)), image, filter, strides,
+                                        padBegin, padEnd, Shape(strides.size(), 1), filterDilation,
+                                        groups);
+}
+
 Value TensorBuilder::convolution(Value input, Value filter, ArrayRef<int64_t> strides,
                                  ArrayRef<int64_t> padBegin, ArrayRef<int64_t> padEnd,
                                  ArrayRef<int64_t> inputDilation, ArrayRef<int64_t> filterDilation,

@@ -122,6 +122,12 @@ public:
   Value softmax(Value input, int64_t dim, bool log);
   Value normalize(Value input, ArrayRef<int64_t> dims, double epsilon, bool rms);
   std::pair<Value, Value> topK(Value input, int64_t k, int64_t dim, bool smallest);
+  /// A transposed convolution: the gradient of the input, of this shape, of the convolution with
+  /// these attributes.
+  Value transposedConvolution(Value image, Value filter, ArrayRef<int64_t> shape,
+                              ArrayRef<int64_t> strides, ArrayRef<int64_t> padBegin,
+                              ArrayRef<int64_t> padEnd, ArrayRef<int64_t> filterDilation,
+                              int64_t groups);
   Value convolution(Value input, Value filter, ArrayRef<int64_t> strides,
                     ArrayRef<int64_t> padBegin, ArrayRef<int64_t> padEnd,
                     ArrayRef<int64_t> inputDilation, ArrayRef<int64_t> filterDilation,

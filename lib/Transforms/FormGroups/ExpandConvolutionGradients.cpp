@@ -197,9 +197,8 @@ struct ExpandConvolutionGradients
                                   << "\"";
       return signalPassFailure();
     }
-    bool hasLibrary = *chosen == ConvolutionMode::Automatic && target == Target::Cuda;
     getOperation().walk([&](Operation *op) {
-      if (hasLibrary && isCudnnConvolution(op))
+      if (*chosen == ConvolutionMode::Automatic && isLibraryConvolution(op, target))
         return;
       if (auto gradient = dyn_cast<ConvolutionInputGradOp>(op))
         replace(gradient);

@@ -21,7 +21,8 @@ struct WidenHalfProductsPass
     : mlir::autopar::impl::WidenHalfProductsPassBase<WidenHalfProductsPass> {
   void runOnOperation() override {
     getOperation().walk([&](Operation *op) {
-      if (isa<DotGeneralOp, ConvolutionOp>(op) && llvm::any_of(op->getOperands(), isHalf))
+      if (isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp>(op) &&
+          llvm::any_of(op->getOperands(), isHalf))
         widen(op);
     });
   }

@@ -16,20 +16,24 @@ std::optional<ConvolutionMode> mlir::autopar::convolutionModeFromName(StringRef 
       .Default(std::nullopt);
 }
 
-static bool fitsLibrary(Value value, Type element) {
+static bool fitsLibrary(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
+  Type element = type.getElementType();
   int64_t elements = type.getNumElements();
-  return type.getElementType() == element && type.getRank() <= 5 && elements > 0 &&
-         elements <= INT32_MAX;
+  return (element.isF32() || element.isBF16() || element.isF16()) && type.getRank() <= 5 &&
+         elements > 0 && elements <= INT32_MAX;
 }
 
-bool mlir::autopar::isCudnnConvolution(Operation *op) {
+bool mlir::autopar::isLibraryConvolution(Operation *op, Target target) {
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
   auto ask = [&](auto convolution) {
-    Type element = convolution.getType().getElementType();
-    auto fits = [&](Value value) { return fitsLibrary(value, element); };
     auto isNegative = [](int64_t pad) { return pad < 0; };
-    return (element.isF32() || element.isBF16() || element.isF16()) &&
-           llvm::all_of(op->getOperands(), fits) && fits(convolution.getResult()) &&
+    Type element = elementOf(op->getOperand(0));
+    return llvm::all_of(op->getOperands(), fitsLibrary) && fitsLibrary(op->getResult(0)) &&
+           elementOf(op->getOperand(1)) == element &&
+           (target == Target::Cpu || elementOf(op->getResult(0)) == element) &&
            llvm::all_of(convolution.getInputDilation(), [](int64_t step) { return step == 1; }) &&
            llvm::none_of(convolution.getPadBegin(), isNegative) &&
            llvm::none_of(convolution.getPadEnd(), isNegative);

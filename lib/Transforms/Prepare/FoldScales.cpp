@@ -12,6 +12,11 @@ namespace mlir::autopar {
 using namespace mlir;
 using namespace mlir::autopar;
 
+/// One by a weight, which is its second operand.
+static bool isProduct(Operation *op) {
+  return isa_and_nonnull<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp>(op);
+}
+
 /// Whether a value is made of parameters and constants alone; `budget` bounds the walk.
 static bool isKnown(Value value, int &budget) {
   if (--budget < 0)
@@ -19,8 +24,7 @@ static bool isKnown(Value value, int &budget) {
   if (isa<BlockArgument>(value))
     return isParameter(value);
   Operation *op = value.getDefiningOp();
-  return isPure(op) && !isa<RandomOp, DotGeneralOp, ConvolutionOp>(op) &&
-         op->getNumRegions() == 0 &&
+  return isPure(op) && !isa<RandomOp>(op) && !isProduct(op) && op->getNumRegions() == 0 &&
          llvm::all_of(op->getOperands(), [&](Value operand) { return isKnown(operand, budget); });
 }
 
@@ -73,16 +77,17 @@ private:
     Value product = scaled, shift;
     auto add = scaled.getDefiningOp<BinaryOp>();
     if (add && add.getKind() == BinaryKind::Add && add->hasOneUse()) {
-      bool isLeft = isa_and_nonnull<DotGeneralOp, ConvolutionOp>(add.getLhs().getDefiningOp());
+      bool isLeft = isProduct(add.getLhs().getDefiningOp());
       product = isLeft ? add.getLhs() : add.getRhs();
       shift = isLeft ? add.getRhs() : add.getLhs();
     }
     Operation *library = product.getDefiningOp();
-    if (!isa_and_nonnull<DotGeneralOp, ConvolutionOp>(library) || !product.hasOneUse() ||
+    auto transposed = dyn_cast_or_null<ConvolutionInputGradOp>(library);
+    if (!isProduct(library) || (transposed && transposed.getGroups() > 1) || !product.hasOneUse() ||
         !isa<FloatType>(cast<RankedTensorType>(product.getType()).getElementType()) ||
         !isKnown(library->getOperand(1)) || !isKnown(factor) || (shift && !isKnown(shift)))
       return false;
-    SmallVector<int64_t> resultDims{1}, weightDims{0};
+    SmallVector<int64_t> resultDims{1}, weightDims{transposed ? 1 : 0};
     if (auto dot = dyn_cast<DotGeneralOp>(library)) {
       weightDims = dot.getRhsFree();
       int64_t rank = dot.getType().getRank();

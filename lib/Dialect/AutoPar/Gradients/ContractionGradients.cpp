@@ -68,6 +68,14 @@ struct DotGeneralGradient : GradientOpInterface::ExternalModel<DotGeneralGradien
 
 //===-- convolution --------------------------------------------------------------------------===//
 
+/// A convolution, or a gradient of one, with the attributes of another.
+template <typename Op, typename Of>
+Value createLike(OpBuilder &builder, Of of, Value sought, Value first, Value second) {
+  return Op::create(builder, of.getLoc(), sought.getType(), first, second, of.getStridesAttr(),
+                    of.getPadBeginAttr(), of.getPadEndAttr(), of.getInputDilationAttr(),
+                    of.getFilterDilationAttr(), of.getGroupsAttr());
+}
+
 struct ConvolutionGradient
     : GradientOpInterface::ExternalModel<ConvolutionGradient, ConvolutionOp> {
   FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
@@ -75,16 +83,21 @@ struct ConvolutionGradient
     auto convolution = cast<ConvolutionOp>(op);
     Value input = convolution.getInput(), filter = convolution.getFilter(), g = cotangents[0];
     if (operand == 0)
-      return create<ConvolutionInputGradOp>(builder, convolution, input, g, filter);
-    return create<ConvolutionFilterGradOp>(builder, convolution, filter, input, g);
+      return createLike<ConvolutionInputGradOp>(builder, convolution, input, g, filter);
+    return createLike<ConvolutionFilterGradOp>(builder, convolution, filter, input, g);
   }
+};
 
-  template <typename Op>
-  static Value create(OpBuilder &builder, ConvolutionOp of, Value sought, Value first,
-                      Value second) {
-    return Op::create(builder, of.getLoc(), sought.getType(), first, second, of.getStridesAttr(),
-                      of.getPadBeginAttr(), of.getPadEndAttr(), of.getInputDilationAttr(),
-                      of.getFilterDilationAttr(), of.getGroupsAttr());
+/// What a transposed convolution spreads is gathered again by the convolution.
+struct ConvolutionInputGradGradient
+    : GradientOpInterface::ExternalModel<ConvolutionInputGradGradient, ConvolutionInputGradOp> {
+  FailureOr<Value> buildGradient(Operation *op, OpBuilder &builder, unsigned operand,
+                                 ValueRange cotangents) const {
+    auto transposed = cast<ConvolutionInputGradOp>(op);
+    Value image = transposed.getGradient(), filter = transposed.getFilter(), g = cotangents[0];
+    if (operand == 0)
+      return createLike<ConvolutionOp>(builder, transposed, image, g, filter);
+    return createLike<ConvolutionFilterGradOp>(builder, transposed, filter, g, image);
   }
 };
 
@@ -93,4 +106,5 @@ struct ConvolutionGradient
 void mlir::autopar::attachContractionGradients(MLIRContext &context) {
   DotGeneralOp::attachInterface<DotGeneralGradient>(context);
   ConvolutionOp::attachInterface<ConvolutionGradient>(context);
+  ConvolutionInputGradOp::attachInterface<ConvolutionInputGradGradient>(context);
 }

@@ -82,8 +82,8 @@ def Exec_ConvolutionAttr : Exec_Attr<"ConvolutionGeometry", "convolution"> {
   let description = [{
     y = epilogue(conv(x, w) + bias + residual) on logical shapes [N, C, spatial...]; one entry per spatial
     dimension in strides, pads and dilations (1 = dense). Of the gradient of the input, x is that of the output and y
-    that of the input; of the gradient of the filter, x is the input, w the gradient of the output and y that of the
-    filter.
+    that of the input; of the gradient of the filter, x is the input, w the gradient of the output, which lies in
+    `yLayout`, and y that of the filter.
   }];
   let parameters = (ins "::mlir::RankedTensorType":$x, "::mlir::RankedTensorType":$w, "::mlir::RankedTensorType":$y,
     "::mlir::DenseI64ArrayAttr":$strides, "::mlir::DenseI64ArrayAttr":$padsBegin,
