@@ -58,7 +58,7 @@ public:
     return E(value);
   }
   DataType dtype(uint8_t v) { return enumeration(v, DataType::F64, "element type"); }
-  Epilogue epilogue(uint8_t v) { return enumeration(v, Epilogue::GeluTanhGrad, "epilogue"); }
+  Epilogue epilogue(uint8_t v) { return enumeration(v, Epilogue::SumsOfB, "epilogue"); }
   Layout layout(uint8_t v) { return enumeration(v, Layout::Blocked16, "layout"); }
 
   Digest decode(const fb::Digest &d) {
@@ -162,7 +162,8 @@ public:
       refuse("matmul without a geometry");
       return Matmul{};
     }
-    return Matmul{decode(*p.geometry()), p.a(), p.b(), p.c(), p.bias(), p.residual(), p.scratch()};
+    return Matmul{decode(*p.geometry()), p.a(),       p.b(),  p.c(), p.bias(),
+                  p.residual(),          p.scratch(), p.aux()};
   }
   Payload decode(const fb::Convolution &p) {
     if (!p.geometry()) {

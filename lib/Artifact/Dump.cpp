@@ -25,7 +25,9 @@ constexpr const char *kQueues[] = {"compute", "communication", "copy_in", "copy_
                                    "host",    "receive",       "send"};
 constexpr const char *kSpaces[] = {"device", "pinned_host", "disk"};
 constexpr const char *kRoles[] = {"input", "output", "parameter", "state", "metric"};
-constexpr const char *kEpilogues[] = {"none", "relu", "gelu_erf", "gelu_tanh", "gelu_tanh_grad"};
+constexpr const char *kEpilogues[] = {"none",           "relu",     "gelu_erf",      "gelu_tanh",
+                                      "gelu_tanh_grad", "relu_aux", "gelu_tanh_aux", "relu_grad",
+                                      "sums_of_a",      "sums_of_b"};
 constexpr const char *kLayouts[] = {"plain", "channels_last", "blocked8", "blocked16"};
 constexpr const char *kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                         "broadcast"};
@@ -186,6 +188,8 @@ private:
   void dumpPayload(const Matmul &p) {
     out << "matmul " << ref(p.a) << ", " << ref(p.b) << " -> " << ref(p.c) << " bias "
         << ref(p.bias) << " residual " << ref(p.residual) << " scratch " << ref(p.scratch) << " ";
+    if (p.aux >= 0)
+      out << "aux " << ref(p.aux) << " ";
     dumpGeometry(p.geometry);
   }
   void dumpPayload(const Convolution &p) {

@@ -83,7 +83,7 @@ public:
   }
   Offset<void> encode(const Matmul &p) {
     return fb::CreateMatmul(builder, encode(p.geometry), p.a, p.b, p.c, p.bias, p.residual,
-                            p.scratch)
+                            p.scratch, p.aux)
         .Union();
   }
   Offset<void> encode(const Convolution &p) {

@@ -3,6 +3,8 @@
 // against overflow.
 #include "autopar/Artifact/Verify.h"
 
+#include <algorithm>
+
 namespace autopar::artifact {
 namespace {
 
@@ -67,6 +69,41 @@ std::optional<int64_t> spanBytes(const StridedShape &shape, DataType type) {
   return bytes;
 }
 
+static bool isOneMatrix(const MatmulGeometry &g) {
+  return std::all_of(g.c.dims.begin(), g.c.dims.end() - 2, [](int64_t dim) { return dim == 1; });
+}
+
+static std::optional<int64_t> maskBytes(const MatmulGeometry &g) {
+  size_t rank = g.c.dims.size();
+  int64_t lines = g.c.dims[rank - 2], length = g.c.dims[rank - 1];
+  if (g.c.strides[rank - 1] != 1 && length != 1)
+    std::swap(lines, length);
+  if (length > INT64_MAX - kMaskStep)
+    return std::nullopt;
+  return checkedBytes({lines, (length + kMaskStep - 1) / kMaskStep * (kMaskStep / 8)},
+                      DataType::U8);
+}
+
+std::optional<int64_t> auxBytes(const MatmulGeometry &g) {
+  size_t rank = g.c.dims.size();
+  switch (g.epilogue) {
+  case Epilogue::ReluAux:
+    return maskBytes(g);
+  case Epilogue::GeluTanhAux:
+    return spanBytes(g.c, g.cType);
+  case Epilogue::SumsOfA:
+    return checkedBytes({g.c.dims[rank - 2]}, g.cType);
+  case Epilogue::SumsOfB:
+    return checkedBytes({g.c.dims[rank - 1]}, g.cType);
+  default:
+    return 0;
+  }
+}
+
+std::optional<int64_t> residualBytes(const MatmulGeometry &g) {
+  return g.epilogue == Epilogue::ReluGrad ? maskBytes(g) : spanBytes(g.c, g.cType);
+}
+
 Status verifyGeometry(const MatmulGeometry &g) {
   size_t rank = g.c.dims.size();
   if (rank < 2 || rank > 12)
@@ -88,9 +125,16 @@ Status verifyGeometry(const MatmulGeometry &g) {
     if (!isFloatForProducts(type))
       return Status::badInput("matmul of element type " + std::string(name(type)) +
                               " is not a library call; expected f32, bf16 or f16");
-  if (g.epilogue == Epilogue::GeluTanhGrad && (g.hasBias || !g.hasResidual))
+  if (isGradient(g.epilogue) && (g.hasBias || !g.hasResidual))
     return Status::badInput("a product with the gradient of an activation needs the value at which "
                             "it is taken as its residual, and has no bias");
+  bool sums = g.epilogue == Epilogue::SumsOfA || g.epilogue == Epilogue::SumsOfB;
+  if (sums && (g.hasBias || g.scale != 1.0f))
+    return Status::badInput("a product that sums up an operand has no bias and no scale");
+  if ((isGradient(g.epilogue) || storesAux(g.epilogue)) && !isOneMatrix(g))
+    return Status::badInput("a product of several matrices has no gradient of an activation behind "
+                            "it and no second result: c " +
+                            list(g.c.dims));
   if (g.hasBias && !isFloatForProducts(g.biasType))
     return Status::badInput("matmul bias of element type " + std::string(name(g.biasType)) +
                             " is not a library call; expected f32, bf16 or f16");
@@ -134,8 +178,9 @@ Status verifyGeometry(const ConvolutionGeometry &g) {
     return Status::badInput("the gradient of a convolution has another algorithm, or an epilogue");
   if (g.kind == ConvolutionKind::FilterGradient && g.packedW)
     return Status::badInput("the gradient of a filter is not packed, nor is what it is made of");
-  if (g.epilogue == Epilogue::GeluTanhGrad)
-    return Status::badInput("a convolution has no gradient of an activation behind it");
+  if (g.epilogue > Epilogue::GeluTanh)
+    return Status::badInput("a convolution has no gradient of an activation behind it, and no "
+                            "second result");
   for (DataType type : {g.xType, g.wType, g.yType})
     if (!isFloatForProducts(type))
       return Status::badInput("convolution of element type " + std::string(name(type)) +

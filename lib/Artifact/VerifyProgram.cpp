@@ -193,8 +193,8 @@ private:
     AUTOPAR_RETURN_IF_ERROR(use("c", p.c, spanBytes(g.c, g.cType)));
     AUTOPAR_RETURN_IF_ERROR(
         useOptional("bias", g.hasBias, p.bias, checkedBytes({g.c.dims.back()}, g.biasType)));
-    AUTOPAR_RETURN_IF_ERROR(
-        useOptional("residual", g.hasResidual, p.residual, spanBytes(g.c, g.cType)));
+    AUTOPAR_RETURN_IF_ERROR(useOptional("residual", g.hasResidual, p.residual, residualBytes(g)));
+    AUTOPAR_RETURN_IF_ERROR(useOptional("aux", storesAux(g.epilogue), p.aux, auxBytes(g)));
     return useScratch(p.scratch);
   }
 

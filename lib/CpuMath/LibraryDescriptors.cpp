@@ -52,8 +52,7 @@ void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue ep
   if (hasResidual)
     ops.append_sum(1.0f);
   switch (epilogue) {
-  case artifact::Epilogue::None:
-  case artifact::Epilogue::GeluTanhGrad: // refused before
+  default: // none; what is not below is refused before
     break;
   case artifact::Epilogue::Relu:
     ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);

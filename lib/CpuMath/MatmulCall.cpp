@@ -53,9 +53,9 @@ Status MatmulCall::Prepared::prepare(const artifact::MatmulGeometry &g) {
   isEmpty = denseBytes == 0;
   if (isEmpty)
     return Status::ok();
-  if (g.epilogue == artifact::Epilogue::GeluTanhGrad)
-    return Status::mismatch("oneDNN has no product with the gradient of a GELU behind it; compile "
-                            "the model for this device");
+  if (g.epilogue > artifact::Epilogue::GeluTanh)
+    return Status::mismatch("oneDNN has no product with the gradient of an activation behind it or "
+                            "a second result; compile the model for this device");
   own = OwnProduct::create(g);
   if (!own)
     return prepareInLibrary(g);

@@ -4,9 +4,9 @@
 
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
-#include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/LibraryConvolution.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -126,10 +126,13 @@ Status CompileSettings::chooseTarget() {
     return {StatusCode::Usage,
             "--convolutions: expected auto or kernels, got \"" + options.convolutions + "\""};
   lower.convolutions = options.convolutions;
-  if (!activationGradientModeFromName(options.activationGradients))
-    return {StatusCode::Usage, "--activation-gradients: expected auto or kernels, got \"" +
-                                   options.activationGradients + "\""};
+  for (auto [flag, mode] : {std::pair{"--activation-gradients", &options.activationGradients},
+                            std::pair{"--bias-gradients", &options.biasGradients}})
+    if (!epilogueModeFromName(*mode))
+      return {StatusCode::Usage,
+              std::string(flag) + ": expected auto or kernels, got \"" + *mode + "\""};
   lower.activationGradients = options.activationGradients;
+  lower.biasGradients = options.biasGradients;
   bool isLowered = options.stopAfter >= Phase::Lower;
   if (!wanted && hasGpus && hasCpus && isLowered)
     return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "

@@ -217,12 +217,17 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   if (isForCuda) {
     manager.addNestedPass<func::FuncOp>(createAlignProductsPass());
     manager.addNestedPass<func::FuncOp>(createComputePaddedPass());
-    manager.addNestedPass<func::FuncOp>(createSplitReductionsPass());
+    SplitReductionsPassOptions split;
+    split.biases = lower.biasGradients;
+    manager.addNestedPass<func::FuncOp>(createSplitReductionsPass(split));
   } else {
     manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
   }
   manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient
-  manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass());
+  FormFusionGroupsPassOptions groups;
+  groups.target = lower.target;
+  groups.activations = lower.activationGradients;
+  manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass(groups));
 }
 
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,

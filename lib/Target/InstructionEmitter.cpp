@@ -44,7 +44,8 @@ struct PayloadEmitter {
                             buffer(op.getC()),
                             buffer(op.getBias()),
                             buffer(op.getResidual()),
-                            buffer(op.getScratch())};
+                            buffer(op.getScratch()),
+                            buffer(op.getAux())};
   }
 
   artifact::Payload convolution(exec::ConvolutionOp op) {

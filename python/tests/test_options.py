@@ -111,6 +111,7 @@ REFUSED: List[Tuple[List[str], str]] = [
     (["autopar-compile", *COMPILE, "--target", "tpu"], '--target: expected cpu or cuda, got "tpu"'),
     (["autopar-compile", *COMPILE, "--attention", "flash"], '--attention: expected auto, fused or products, got "flash"'),
     (["autopar-compile", *COMPILE, "--activation-gradients", "some"], '--activation-gradients: expected auto or kernels, got "some"'),
+    (["autopar-compile", *COMPILE, "--bias-gradients", "some"], '--bias-gradients: expected auto or kernels, got "some"'),
     (["autopar-compile", *COMPILE, "--convolutions", "some"], '--convolutions: expected auto or kernels, got "some"'),
     (["autopar-translate"], "expected one of --import-onnx MODEL, --onnx-operators, --dump ARTIFACT, --extract-kernels ARTIFACT "
                             "and --exec-to-artifact MODULE, got 0"),

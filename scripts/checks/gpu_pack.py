@@ -131,7 +131,8 @@ def pack_processes(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.
 #: Name, model, mode, type, batch, length of a sequence, whether PyTorch is to do the same, and options.
 SPEED = [
     ("gpt2-124m training step", "gpt2-124m", "train", "bf16", 64, 1024, True, []),
-    ("gpt2-124m training step, gradients of gelus by kernels", "gpt2-124m", "train", "bf16", 64, 1024, False, ["--activation-gradients", "kernels"]),
+    ("gpt2-124m training step, gelus by kernels", "gpt2-124m", "train", "bf16", 64, 1024, False, ["--activation-gradients", "kernels"]),
+    ("gpt2-124m training step, gradients of biases by kernels", "gpt2-124m", "train", "bf16", 64, 1024, False, ["--bias-gradients", "kernels"]),
     ("gpt2-124m inference", "gpt2-124m", "infer", "bf16", 1, 1024, True, []),
     ("gpt2-124m inference", "gpt2-124m", "infer", "bf16", 32, 1024, True, []),
     ("bert-base inference", "bert-base", "infer", "bf16", 1, 512, True, []),

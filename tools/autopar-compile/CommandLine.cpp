@@ -219,8 +219,13 @@ struct Options {
       cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> activationGradients{
       "activation-gradients",
-      cl::desc("on GPUs: auto: the gradient of a gelu by the product before it, from sm_90 on, "
-               "where cuBLASLt can (default), kernels: generated"),
+      cl::desc("on GPUs: auto: activations that are trained, and their gradients, by the products "
+               "before them, from sm_90 on, where cuBLASLt can (default), kernels: generated"),
+      cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
+  cl::opt<std::string> biasGradients{
+      "bias-gradients",
+      cl::desc("on GPUs: auto: by the products that make the weights' gradients, where cuBLASLt "
+               "can (default), kernels: generated"),
       cl::init("auto"), cl::value_desc("auto|kernels"), cl::cat(category)};
   cl::opt<std::string> targetCpu{"target-cpu",
                                  cl::desc("native, x86-64-v3, x86-64-v4 or x86-64-v4+amx"),
@@ -486,6 +491,7 @@ Result<CommandLine> Options::values() const {
   options.attention = attention;
   options.convolutions = convolutions;
   options.activationGradients = activationGradients;
+  options.biasGradients = biasGradients;
   setTraining(options);
   options.emitMlir = emitMlir;
   if (!memoryLimit.empty())

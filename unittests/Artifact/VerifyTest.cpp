@@ -272,6 +272,39 @@ TEST(Verify, Matmuls) {
               }),
               "a product with the gradient of an activation needs the value at which it is taken "
               "as its residual, and has no bias");
+  for (Epilogue epilogue : {Epilogue::GeluTanhAux, Epilogue::ReluAux, Epilogue::SumsOfA})
+    EXPECT_EQ(problemOf([&](G &g) { g.epilogue = epilogue; }),
+              "a product of several matrices has no gradient of an activation behind it and no "
+              "second result: c [2,4,5]");
+  for (bool isScaled : {false, true})
+    EXPECT_EQ(problemOf([&](G &g) {
+                g.epilogue = Epilogue::SumsOfB;
+                g.hasBias = !isScaled;
+                g.scale = isScaled ? 0.5f : 1.0f;
+              }),
+              "a product that sums up an operand has no bias and no scale");
+}
+
+TEST(Verify, SecondResultsOfProducts) {
+  MatmulGeometry g;
+  g.a = {{4, 8}, {8, 1}};
+  g.b = {{8, 130}, {130, 1}};
+  g.c = {{4, 130}, {130, 1}};
+  auto bytes = [&](Epilogue epilogue) {
+    g.epilogue = epilogue;
+    EXPECT_TRUE(verifyGeometry(g).isOk());
+    return auxBytes(g).value();
+  };
+  EXPECT_EQ(bytes(Epilogue::None), 0);
+  EXPECT_EQ(bytes(Epilogue::GeluTanhAux), 4 * 130 * 4);
+  EXPECT_EQ(bytes(Epilogue::SumsOfA), 4 * 4);
+  EXPECT_EQ(bytes(Epilogue::SumsOfB), 130 * 4);
+  EXPECT_EQ(bytes(Epilogue::ReluAux), 4 * 32);
+  // Lines are columns where these lie one after the other.
+  g.c.strides = {1, 4};
+  EXPECT_EQ(bytes(Epilogue::ReluAux), 130 * 16);
+  g.epilogue = Epilogue::ReluGrad;
+  EXPECT_EQ(residualBytes(g).value(), 130 * 16);
 }
 
 TEST(Verify, Convolutions) {
@@ -319,7 +352,7 @@ TEST(Verify, Convolutions) {
             }),
             "the gradient of a filter is not packed, nor is what it is made of");
   EXPECT_EQ(problemOf([](G &g) { g.epilogue = Epilogue::GeluTanhGrad; }),
-            "a convolution has no gradient of an activation behind it");
+            "a convolution has no gradient of an activation behind it, and no second result");
   EXPECT_EQ(problemOf([](G &g) { g.wType = DataType::F64; }),
             "convolution of element type f64 is not a library call; expected f32, bf16 or f16");
 }

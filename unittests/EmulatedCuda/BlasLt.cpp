@@ -2,12 +2,10 @@
 // cuBLASLt's C functions for the emulated GPUs, by definition. Strict: an algorithm serves the
 // problem and the alignments that it was asked for, matrices must lie in allocated memory, a bias
 // vector needs its pointer.
-#include "../../lib/Runtime/device/cuda/BlasLtCalls.h"
+#include "BlasLt.h"
 #include "Emulation.h"
-#include "Numbers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -16,38 +14,11 @@
 #include <set>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 using namespace autopar::runtime::cuda;
 using namespace emulated;
 
 extern "C" autopar::runtime::cuda::DriverError cuDriverGetVersion(int *version);
-
-namespace autopar::runtime::cuda {
-
-struct BlasContextRecord {
-  int device;
-};
-struct BlasOperationRecord {
-  int compute = 0, scaleType = 0;
-  int32_t transposeA = 0, transposeB = 0, biasType = -1;
-  uint32_t epilogue = kBlasNoEpilogue;
-  uint64_t bias = 0, aux = 0;
-  int64_t auxLeading = 0;
-};
-struct BlasLayoutRecord {
-  int type = 0;
-  uint64_t rows = 0, columns = 0;
-  int64_t leading = 0, stride = 0;
-  int32_t count = 1;
-};
-struct BlasPreferenceRecord {
-  uint64_t workspace = 0;
-  uint32_t reductions = 7; ///< all
-  uint32_t alignments[4] = {256, 256, 256, 256};
-};
-
-} // namespace autopar::runtime::cuda
 
 namespace {
 
@@ -85,69 +56,46 @@ BlasStatus refuse(const std::string &why, BlasStatus status = BlasStatus::Invali
   return status;
 }
 
-int bytesOf(int type) {
-  return type == kBlasF64                        ? 8
-         : type == kBlasF32                      ? 4
-         : type == kBlasF16 || type == kBlasBF16 ? 2
-                                                 : 0;
-}
-
-double loadNumber(int type, const uint8_t *at) {
-  switch (type) {
-  case kBlasF16: {
-    Half h;
-    std::memcpy(&h, at, 2);
-    return h;
-  }
-  case kBlasBF16: {
-    BFloat b;
-    std::memcpy(&b, at, 2);
-    return b;
-  }
-  case kBlasF32: {
-    float f;
-    std::memcpy(&f, at, 4);
-    return double(f);
-  }
-  default: {
-    double d;
-    std::memcpy(&d, at, 8);
-    return d;
-  }
-  }
-}
-void storeNumber(int type, uint8_t *at, double value) {
-  if (type == kBlasF16) {
-    Half h = Half::of(value);
-    std::memcpy(at, &h, 2);
-  } else if (type == kBlasBF16) {
-    BFloat b = BFloat::of(value);
-    std::memcpy(at, &b, 2);
-  } else if (type == kBlasF32) {
-    float f = float(value);
-    std::memcpy(at, &f, 4);
-  } else {
-    std::memcpy(at, &value, 8);
-  }
-}
-
 /// What an algorithm is for.
 struct Problem {
   uint64_t rows = 0, columns = 0, depth = 0;
   uint64_t key() const { return (rows * 1000003 + columns) * 1000003 + depth; }
 };
 
-bool hasGradient(const BlasOperationRecord &o) {
-  return (o.epilogue & kBlasGeluGradient) == kBlasGeluGradient;
-}
-
-/// The derivative of the GELU that is written with tanh.
-template <typename Sum>
-Sum geluSlope(Sum x) {
-  Sum rate(0.7978845608028654), cube(0.044715);
-  Sum t = std::tanh(rate * (x + cube * x * x * x));
-  return Sum(0.5) * (Sum(1) + t) +
-         Sum(0.5) * x * (Sum(1) - t * t) * rate * (Sum(1) + Sum(3) * cube * x * x);
+/// Whether a product of these sizes may have the epilogue.
+BlasStatus checkEpilogue(const BlasOperationRecord &o, int32_t matrices, const Problem &problem) {
+  constexpr int activations[] = {kBlasNoEpilogue,
+                                 kBlasBias,
+                                 kBlasRelu,
+                                 kBlasRelu | kBlasBias,
+                                 kBlasRelu | kBlasAux,
+                                 kBlasRelu | kBlasAux | kBlasBias,
+                                 kBlasGelu,
+                                 kBlasGelu | kBlasBias,
+                                 kBlasGelu | kBlasAux,
+                                 kBlasGelu | kBlasAux | kBlasBias,
+                                 kBlasReluGradient,
+                                 kBlasGeluGradient,
+                                 kBlasSumsOfLeft,
+                                 kBlasSumsOfRight};
+  if (std::find(std::begin(activations), std::end(activations), int(o.epilogue)) ==
+      std::end(activations))
+    return refuse("an epilogue that is none: " + std::to_string(o.epilogue));
+  if (!has(o, kBlasAux) && !hasSums(o))
+    return BlasStatus::Success;
+  if (matrices != 1)
+    return refuse("a second result of several matrices in one place");
+  int64_t step = hasMask(o) ? kBlasMaskStep : kBlasAuxStep;
+  if (has(o, kBlasAux) && (o.auxLeading % step != 0 || o.auxLeading < int64_t(problem.rows)))
+    return refuse("lines of aux that are no multiple of " + std::to_string(step) + ", or too short",
+                  BlasStatus::NotSupported);
+  // NVIDIA's nvmath-python keeps these from the library.
+  if (has(o, kBlasSumsOfLeft) && (o.transposeA || problem.rows == 1))
+    return refuse("sums of a transposed A, or of one row", BlasStatus::NotSupported);
+  if (has(o, kBlasSumsOfRight) && (!o.transposeB || problem.columns == 1))
+    return refuse("sums of a B that is not transposed, or of one column", BlasStatus::NotSupported);
+  return (hasSums(o) || hasGradient(o)) && problem.depth == 1 ? BlasStatus::NotSupported
+                                                              : BlasStatus::Success;
 }
 
 /// Whether operation and layouts fit each other.
@@ -180,19 +128,7 @@ BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const 
     return refuse("types that do not go together", BlasStatus::NotSupported);
   if ((o.epilogue & kBlasBias) && o.biasType >= 0 && o.biasType != d.type)
     return refuse("a bias of another type than the result", BlasStatus::NotSupported);
-  if (hasGradient(o) && (o.auxLeading % kBlasAuxStep != 0 || o.auxLeading < int64_t(m)))
-    return refuse("lines of what a GELU was given that are no multiple of 8, or too short",
-                  BlasStatus::NotSupported);
-  return BlasStatus::Success;
-}
-
-/// Whether what the epilogue reads lies where it can read it.
-BlasStatus checkEpilogue(const BlasOperationRecord &o) {
-  if ((o.epilogue & kBlasBias) && (!o.bias || o.bias % kBlasEpilogueAlignment != 0))
-    return refuse("a bias without an address, or at one that is no multiple of 16");
-  if (hasGradient(o) && (!o.aux || o.aux % kBlasEpilogueAlignment != 0))
-    return refuse("what a GELU was given has no address, or one that is no multiple of 16");
-  return BlasStatus::Success;
+  return checkEpilogue(o, a.count, problem);
 }
 
 uint64_t spanBytes(const BlasLayoutRecord &l) {
@@ -200,48 +136,15 @@ uint64_t spanBytes(const BlasLayoutRecord &l) {
          uint64_t(bytesOf(l.type));
 }
 
-/// One product: the definition, a column of the result at a time.
-template <typename Sum>
-void multiply(const BlasOperationRecord &o, double alpha, const uint8_t *a,
-              const BlasLayoutRecord &aL, const uint8_t *b, const BlasLayoutRecord &bL, double beta,
-              const uint8_t *c, const BlasLayoutRecord &cL, uint8_t *d, const BlasLayoutRecord &dL,
-              const uint8_t *bias, const uint8_t *aux) {
-  size_t m = dL.rows, n = dL.columns, k = o.transposeA ? aL.rows : aL.columns;
-  std::vector<Sum> left(m * k), sums(m);
-  for (size_t j = 0; j < k; ++j)
-    for (size_t i = 0; i < m; ++i) {
-      size_t at = o.transposeA ? j + i * size_t(aL.leading) : i + j * size_t(aL.leading);
-      left[j * m + i] = Sum(loadNumber(aL.type, a + at * size_t(bytesOf(aL.type))));
-    }
-  for (size_t column = 0; column < n; ++column) {
-    std::fill(sums.begin(), sums.end(), Sum(0));
-    for (size_t j = 0; j < k; ++j) {
-      size_t at = o.transposeB ? column + j * size_t(bL.leading) : j + column * size_t(bL.leading);
-      Sum factor = Sum(loadNumber(bL.type, b + at * size_t(bytesOf(bL.type))));
-      const Sum *from = &left[j * m];
-      for (size_t i = 0; i < m; ++i)
-        sums[i] += from[i] * factor;
-    }
-    for (size_t i = 0; i < m; ++i) {
-      size_t at = (i + column * size_t(dL.leading)) * size_t(bytesOf(dL.type));
-      Sum value = Sum(alpha) * sums[i];
-      if (beta != 0)
-        value += Sum(beta) * Sum(loadNumber(cL.type, c + (i + column * size_t(cL.leading)) *
-                                                             size_t(bytesOf(cL.type))));
-      if (bias)
-        value += Sum(loadNumber(dL.type, bias + i * size_t(bytesOf(dL.type))));
-      if (aux)
-        value *= geluSlope(Sum(loadNumber(dL.type, aux + (i + column * size_t(o.auxLeading)) *
-                                                             size_t(bytesOf(dL.type)))));
-      if (o.epilogue & kBlasRelu)
-        value = value > 0 ? value : Sum(0);
-      if (o.epilogue & kBlasGelu)
-        value = Sum(0.5) * value *
-                (Sum(1) + std::tanh(Sum(0.7978845608028654) *
-                                    (value + Sum(0.044715) * value * value * value)));
-      storeNumber(dL.type, d + at, double(value));
-    }
-  }
+/// Whether what the epilogue reads lies where it can read it.
+BlasStatus checkPlaces(const BlasOperationRecord &o) {
+  if ((o.epilogue & kBlasBias) && (!o.bias || o.bias % kBlasEpilogueAlignment != 0))
+    return refuse("a bias without an address, or at one that is no multiple of 16");
+  if (hasSums(o) && (!o.bias || o.bias % kBlasEpilogueAlignment != 0))
+    return refuse("sums without an address, or at one that is no multiple of 16");
+  if (has(o, kBlasAux) && (!o.aux || o.aux % kBlasEpilogueAlignment != 0))
+    return refuse("aux without an address, or at one that is no multiple of 16");
+  return BlasStatus::Success;
 }
 
 /// What a call is to say instead of doing something; 0 as a rule.
@@ -385,7 +288,7 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
   Problem problem;
   if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
     return status;
-  if (BlasStatus status = checkEpilogue(*operation); status != BlasStatus::Success)
+  if (BlasStatus status = checkPlaces(*operation); status != BlasStatus::Success)
     return status;
   if (bytesOf(d->type) == 2 && (preference->reductions & ~kBlasReduceInComputeType))
     return refuse("parts of sums that may be rounded to 16 bits");
@@ -429,7 +332,7 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
   Problem problem;
   if (BlasStatus status = check(*operation, *a, *b, *c, *d, problem); status != BlasStatus::Success)
     return status;
-  if (BlasStatus status = checkEpilogue(*operation); status != BlasStatus::Success)
+  if (BlasStatus status = checkPlaces(*operation); status != BlasStatus::Success)
     return status;
   if (algorithm->data[0] != problem.key())
     return refuse("an algorithm for another product");
@@ -453,16 +356,15 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
   bool queued = enqueueWork("products", stream, [=] {
     uint8_t *aAt = deviceBytes(aData, spanBytes(aL)), *bAt = deviceBytes(bData, spanBytes(bL)),
             *cAt = deviceBytes(cData, spanBytes(cL)), *dAt = deviceBytes(dData, spanBytes(dL));
-    const void *biasData = reinterpret_cast<const void *>(o.bias);
-    uint8_t *biasAt = o.epilogue & kBlasBias
-                          ? deviceBytes(biasData, dL.rows * uint64_t(bytesOf(dL.type)))
-                          : nullptr;
-    const void *auxData = reinterpret_cast<const void *>(o.aux);
-    uint64_t auxBytes =
-        (uint64_t(o.auxLeading) * (dL.columns - 1) + dL.rows) * uint64_t(bytesOf(dL.type));
-    uint8_t *auxAt = hasGradient(o) ? deviceBytes(auxData, auxBytes) : nullptr;
-    if (!aAt || !bAt || !cAt || !dAt || ((o.epilogue & kBlasBias) && !biasAt) ||
-        (hasGradient(o) && !auxAt)) {
+    uint64_t lengths[] = {dL.rows, dL.columns}, width = uint64_t(bytesOf(dL.type));
+    uint8_t *biasAt = deviceBytes(reinterpret_cast<const void *>(o.bias),
+                                  lengths[has(o, kBlasSumsOfRight)] * width);
+    uint64_t lineBytes = hasMask(o) ? uint64_t(o.auxLeading) / 8 : uint64_t(o.auxLeading) * width;
+    uint64_t lastBytes = hasMask(o) ? lineBytes : dL.rows * width;
+    uint8_t *auxAt = deviceBytes(reinterpret_cast<const void *>(o.aux),
+                                 lineBytes * (dL.columns - 1) + lastBytes);
+    bool needsBias = has(o, kBlasBias) || hasSums(o);
+    if (!aAt || !bAt || !cAt || !dAt || (needsBias && !biasAt) || (has(o, kBlasAux) && !auxAt)) {
       complain("cuBLASLt: an operand is not all in allocated memory");
       return int(DriverError::IllegalAddress);
     }
@@ -473,10 +375,8 @@ EXPORTED cublasLtMatmul(BlasHandle handle, BlasOperation operation, const void *
       auto at = [&](uint8_t *base, const BlasLayoutRecord &l) {
         return base + i * l.stride * bytesOf(l.type);
       };
-      (o.compute == kBlasComputeF64 ? &multiply<double>
-                                    : &multiply<float>)(o, alphaValue, at(aAt, aL), aL, at(bAt, bL),
-                                                        bL, betaValue, at(cAt, cL), cL, at(dAt, dL),
-                                                        dL, biasAt, auxAt);
+      multiply(o, {aL, bL, cL, dL}, alphaValue, betaValue,
+               {at(aAt, aL), at(bAt, bL), at(cAt, cL), at(dAt, dL), biasAt, auxAt});
     }
     return 0;
   });

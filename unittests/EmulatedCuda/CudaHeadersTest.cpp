@@ -106,7 +106,12 @@ TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(ours::kBlasNoEpilogue, CUBLASLT_EPILOGUE_DEFAULT);
   EXPECT_EQ(ours::kBlasBias | ours::kBlasRelu, CUBLASLT_EPILOGUE_RELU_BIAS);
   EXPECT_EQ(ours::kBlasBias | ours::kBlasGelu, CUBLASLT_EPILOGUE_GELU_BIAS);
+  EXPECT_EQ(ours::kBlasBias | ours::kBlasGelu | ours::kBlasAux, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  EXPECT_EQ(ours::kBlasRelu | ours::kBlasAux, CUBLASLT_EPILOGUE_RELU_AUX);
+  EXPECT_EQ(ours::kBlasReluGradient, CUBLASLT_EPILOGUE_DRELU);
   EXPECT_EQ(ours::kBlasGeluGradient, CUBLASLT_EPILOGUE_DGELU);
+  EXPECT_EQ(ours::kBlasSumsOfLeft, CUBLASLT_EPILOGUE_BGRADA);
+  EXPECT_EQ(ours::kBlasSumsOfRight, CUBLASLT_EPILOGUE_BGRADB);
   EXPECT_EQ(ours::kBlasTransposed, CUBLAS_OP_T);
 }
 

@@ -141,9 +141,36 @@ enum class Epilogue : uint8_t {
   Relu = 1,
   GeluErf = 2,
   GeluTanh = 3,
-  /// Of products alone: times the derivative of GeluTanh at the residual, which is not added.
+  // The others are of products of two matrices alone.
+  /// Times the derivative of GeluTanh at the residual, which is not added.
   GeluTanhGrad = 4,
+  /// Relu, and a mask of where its result is positive as `aux`.
+  ReluAux = 5,
+  /// GeluTanh, and what it was given as `aux`, which lies as c does.
+  GeluTanhAux = 6,
+  /// Times the derivative of Relu by the mask that is the residual.
+  ReluGrad = 7,
+  /// No activation; the sums of a, or of b, over the terms of the product as `aux`, of c's type.
+  SumsOfA = 8,
+  SumsOfB = 9,
 };
+constexpr bool storesAux(Epilogue epilogue) {
+  return epilogue == Epilogue::ReluAux || epilogue == Epilogue::GeluTanhAux ||
+         epilogue == Epilogue::SumsOfA || epilogue == Epilogue::SumsOfB;
+}
+constexpr bool isGradient(Epilogue epilogue) {
+  return epilogue == Epilogue::GeluTanhGrad || epilogue == Epilogue::ReluGrad;
+}
+/// What an activation behind a product is where it stores no `aux`; None where there is none.
+constexpr Epilogue activationOf(Epilogue epilogue) {
+  return epilogue == Epilogue::ReluAux       ? Epilogue::Relu
+         : epilogue == Epilogue::GeluTanhAux ? Epilogue::GeluTanh
+         : epilogue > Epilogue::GeluTanh     ? Epilogue::None
+                                             : epilogue;
+}
+/// A mask has a bit per element, the first one lowest, in lines of a multiple of so many: the
+/// rows of c, or its columns where they lie one after the other.
+constexpr int64_t kMaskStep = 128;
 
 /// A strided view of an operand: sizes and strides in elements, outermost first.
 struct StridedShape {
@@ -154,7 +181,8 @@ struct StridedShape {
 
 /// [batch..., M, K] x [batch..., K, N] -> [batch..., M, N], all of one rank >= 2; a batch dim of
 /// size 1 in a or b broadcasts. c = epilogue(scale * (a b + bias) + residual). bias has N elements
-/// of type cType unless biasType says otherwise; residual has c's type, dims and strides.
+/// of type cType unless biasType says otherwise; residual has c's type, dims and strides, but for
+/// that of ReluGrad.
 struct MatmulGeometry {
   DataType aType = DataType::F32, bType = DataType::F32, cType = DataType::F32;
   DataType biasType = DataType::F32;
@@ -174,6 +202,7 @@ struct Matmul {
   int32_t bias = -1;
   int32_t residual = -1; ///< may be the same buffer as c where it is added (accumulate)
   int32_t scratch = -1;  ///< of scratchBytes(geometry, threads) bytes, -1 when that is 0
+  int32_t aux = -1;      ///< the second result that the epilogue stores
 };
 
 /// How an activation is stored. Blocked8/16 are oneDNN's nChw8c/nChw16c: channels padded up to the

@@ -41,6 +41,11 @@ Status verifyGeometry(const MatmulGeometry &geometry);
 Status verifyGeometry(const ConvolutionGeometry &geometry);
 Status verifyGeometry(const AttentionGeometry &geometry);
 
+/// Bytes of the second result that a product's epilogue stores, and of its residual; nothing on
+/// overflow. The geometry is verified already.
+std::optional<int64_t> auxBytes(const MatmulGeometry &geometry);
+std::optional<int64_t> residualBytes(const MatmulGeometry &geometry);
+
 /// Product of dims times element size; nothing on overflow or a negative dim.
 std::optional<int64_t> checkedBytes(const std::vector<int64_t> &dims, DataType type);
 

@@ -51,8 +51,9 @@ struct CompileOptions {
   std::string convolutions =
       "auto"; ///< on GPUs, auto or kernels: autopar/Transforms/LibraryConvolution.h
   std::string activationGradients =
-      "auto"; ///< on GPUs, auto or kernels: autopar/Transforms/LibraryActivationGradient.h
-  std::string emitMlir; ///< folder for the IR after each phase
+      "auto"; ///< on GPUs, auto or kernels: autopar/Transforms/TrainingEpilogues.h
+  std::string biasGradients = "auto"; ///< likewise
+  std::string emitMlir;               ///< folder for the IR after each phase
   Phase startAt = Phase::Import;
   Phase stopAfter = Phase::Emit;
   /// Called before each phase that runs: its number, how many there are, what it does.

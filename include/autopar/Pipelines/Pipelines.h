@@ -115,8 +115,13 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
       llvm::cl::init("auto")};
   Option<std::string> activationGradients{
       *this, "activation-gradients",
-      llvm::cl::desc("on GPUs: auto (with the product before them where the library can) or "
-                     "kernels"),
+      llvm::cl::desc("on GPUs: auto (they and what they need by the products before them, where "
+                     "the library can) or kernels"),
+      llvm::cl::init("auto")};
+  Option<std::string> biasGradients{
+      *this, "bias-gradients",
+      llvm::cl::desc("on GPUs: auto (by the products of weights' gradients, where the library can) "
+                     "or kernels"),
       llvm::cl::init("auto")};
 };
 

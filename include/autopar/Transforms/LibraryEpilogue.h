@@ -15,7 +15,8 @@ namespace mlir::autopar {
 struct EpilogueStep {
   enum Kind { Bias, Residual, Activation, Gradient, Scale } kind;
   Operation *op;
-  Value other = {};    ///< the vector of a bias, a residual, where a derivative is taken; else null
+  /// The vector of a bias, a residual, where a derivative is taken or its mask; else null.
+  Value other = {};
   double factor = 1.0; ///< of a scale
 };
 
@@ -52,7 +53,7 @@ private:
   std::optional<EpilogueStep> nextAdd(BinaryOp add, Value value);
   std::optional<EpilogueStep> nextScale(BinaryOp scale, Value value);
   std::optional<EpilogueStep> nextActivation(UnaryOp unary);
-  std::optional<EpilogueStep> nextGradient(UnaryGradOp gradient, Value value);
+  std::optional<EpilogueStep> nextGradient(Operation *gradient, Value at);
   bool isBegun() const { return hasBias || hasResidual; }
 
   bool hasBias = false, hasResidual = false, isEnded = false;

@@ -165,7 +165,9 @@ def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncO
   let description = [{
     Elementwise operations join their producers and consumers; a row operation (reduction, softmax,
     normalization) joins what is computed on the same rows; a matrix product or convolution takes the
-    bias, activation and residual that the library can apply. What a kernel would store only for
+    bias, activation and residual that the library can apply. On GPUs a product also takes an activation
+    of which others read what it was given, or whose gradient another product takes, and sums of what it
+    multiplies that split-reductions left to it; such a group has two results. What a kernel would store only for
     kernels that could read what it is made of, in fewer bytes, these compute themselves; reductions
     of one value are one kernel. What remains outside is a view, a collective, or an operation with
     a kernel of its own.
@@ -186,6 +188,11 @@ def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncO
     }
     ```
   }];
+  let options = [
+    Option<"target", "target", "Target", "Target::Cpu", "cpu or cuda">,
+    Option<"activations", "activations", "std::string", "\"auto\"",
+           "for cuda, auto: a product takes an activation whose gradient needs more than its result; kernels: never">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

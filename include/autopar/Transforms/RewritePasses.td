@@ -130,8 +130,8 @@ def NarrowEpiloguesPass : Pass<"autopar-narrow-epilogues", "mlir::func::FuncOp">
   let summary = "add, activate and differentiate behind half products as the library does it";
   let description = [{
     Mixed precision writes what follows a product in f32, between a cast of its result and one of its own. cuBLASLt sums in f32 and
-    applies an epilogue before it rounds: a bias, which has the type of the result, a residual, relu, gelu_tanh, or the gradient of the last. As far
-    as what follows a product of bf16 or f16 is such, is stored narrow and is read by nothing else, it is written narrow, for form-fusion-groups to find.
+    applies an epilogue before it rounds: a bias, which has the type of the result, a residual, relu, gelu_tanh, or the gradient of one of them. As far
+    as what follows a product of bf16 or f16 is such, is stored narrow and is read by nothing else, it is written narrow, for form-fusion-groups to find. What gelu_tanh is given may be read by its gradient too.
 
     ```mlir
     %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xbf16>, tensor<16x32xbf16>) -> tensor<8x32xbf16>
@@ -150,7 +150,7 @@ def NarrowEpiloguesPass : Pass<"autopar-narrow-epilogues", "mlir::func::FuncOp">
   }];
   let options = [
     Option<"activations", "activations", "std::string", "\"auto\"",
-           "auto: gradients of activations too; kernels: those never">,
+           "auto: gradients of activations too, and activations whose gradients need more than their result; kernels: those never">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
@@ -401,7 +401,8 @@ def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp">
   let description = [{
     For GPUs: a kernel gives a row at most one block of threads. A reduction whose rows are too few to fill the GPU and too
     long for one block becomes one of parts, as many as a divisor of the extent allows, and one of their results. Parts of
-    f16 and bf16 are kept in f32.
+    f16 and bf16 are kept in f32. The gradient of a bias is left to the product that makes the
+    weight's: it gets `autopar.summed_by_product`.
 
     ```mlir
     %y = autopar.reduce sum %x dims [0] : tensor<4096x64xf32> -> tensor<64xf32>
@@ -413,6 +414,10 @@ def SplitReductionsPass : Pass<"autopar-split-reductions", "mlir::func::FuncOp">
     %y = autopar.reduce sum %p dims [0] : tensor<16x64xf32> -> tensor<64xf32>
     ```
   }];
+  let options = [
+    Option<"biases", "biases", "std::string", "\"auto\"",
+           "auto: the sum of what a product multiplies is left to it; kernels: divided too">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

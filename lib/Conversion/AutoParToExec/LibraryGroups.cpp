@@ -64,33 +64,94 @@ public:
 };
 
 /// Follows the only uses of a contraction inside its group as long as the library can do what they
-/// do.
+/// do; and what it stores beside the result.
 class TailMatcher : EpilogueGrammar {
 public:
   TailMatcher(Dissection &dissection, Operation *contraction, Target target)
       : EpilogueGrammar(contraction), dissection(dissection), target(target),
-        current(contraction->getResult(0)) {}
+        current(contraction->getResult(0)),
+        yielded(dissection.group.getBody().front().getTerminator()->getOperands()) {}
 
   void match() {
-    while (current.hasOneUse() && !hasEnded()) {
-      std::optional<EpilogueStep> step = next(*current.user_begin(), current);
+    while (!hasEnded()) {
+      Operation *user = onlyUser();
+      std::optional<EpilogueStep> step = user ? next(user, current) : std::nullopt;
       if (!step || !take(*step))
-        return;
+        break;
       current = step->op->getResult(0);
     }
+    if (target == Target::Cuda)
+      matchSecond();
   }
   const LibraryTail &tail() const { return taken; }
-  /// The value inside the group that the library stores.
+  /// The values inside the group that the library stores, one of them as aux, or null.
   Value stored() const { return current; }
+  Value storedAside() const { return aside; }
+  /// What the group has for a value inside that it yields.
+  Value resultFor(Value value) const {
+    return dissection.group.getResult(llvm::find(yielded, value) - yielded.begin());
+  }
 
 private:
+  /// Who inside reads the current value, if it is one operation; where it is read outside too, an
+  /// activation, of which the library stores what it is given.
+  Operation *onlyUser() const {
+    Operation *only = nullptr;
+    for (Operation *user : current.getUsers()) {
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      if (only)
+        return nullptr;
+      only = user;
+    }
+    bool isFree = !isRead(current) || (target == Target::Cuda && isa_and_nonnull<UnaryOp>(only) &&
+                                       isRead(only->getResult(0)));
+    return isFree ? only : nullptr;
+  }
+  /// Whether somebody reads what the group yields of the value.
+  bool isRead(Value value) const {
+    return llvm::is_contained(yielded, value) && !resultFor(value).use_empty();
+  }
+
+  /// What the library stores beside the result, where somebody reads it.
+  void matchSecond() {
+    Value given;
+    if (auto activation = current.getDefiningOp<UnaryOp>())
+      given = activation.getInput();
+    auto product = dyn_cast<DotGeneralOp>(contraction);
+    if (!product)
+      return;
+    if (given && taken.epilogue == exec::Epilogue::GeluTanh && isRead(given)) {
+      aside = given;
+      taken.epilogue = exec::Epilogue::GeluTanhAux;
+    }
+    for (Value value : yielded) {
+      if (aside || !isRead(value))
+        continue;
+      if (auto mask = value.getDefiningOp<MarkPositiveOp>(); mask && mask.getInput() == current) {
+        aside = value;
+        taken.epilogue = exec::Epilogue::ReluAux;
+      } else if (auto sum = value.getDefiningOp<ReduceOp>()) {
+        Value operand = sum.getInput();
+        if (auto cast = operand.getDefiningOp<CastOp>())
+          operand = cast.getInput();
+        aside = value;
+        taken.epilogue =
+            operand == product.getLhs() ? exec::Epilogue::SumsOfA : exec::Epilogue::SumsOfB;
+      }
+    }
+    if (aside)
+      taken.aux = resultFor(aside);
+  }
+
   bool take(const EpilogueStep &step) {
     switch (step.kind) {
     case EpilogueStep::Bias:
       taken.bias = dissection.outside(step.other);
       break;
     case EpilogueStep::Gradient:
-      taken.epilogue = exec::Epilogue::GeluTanhGrad;
+      taken.epilogue =
+          isa<KeepMarkedOp>(step.op) ? exec::Epilogue::ReluGrad : exec::Epilogue::GeluTanhGrad;
       [[fallthrough]];
     case EpilogueStep::Residual:
       taken.residual = dissection.outside(step.other);
@@ -117,7 +178,8 @@ private:
   Dissection &dissection;
   Target target;
   LibraryTail taken;
-  Value current;
+  Value current, aside;
+  OperandRange yielded;
 };
 } // namespace
 
@@ -186,19 +248,29 @@ LogicalResult mlir::autopar::lowerLibraryGroup(ProgramBuilder &program, GroupOp 
 
   auto yield = cast<YieldOp>(group.getBody().front().getTerminator());
   GroupOp rest;
-  if (yield.getValues().size() == 1 && yield.getValues()[0] == matcher.stored())
-    group.getResult(0).replaceAllUsesWith(stored);
-  else {
-    rest = formRest(dissection, stored, matcher.stored());
-    group->replaceAllUsesWith(rest->getResults());
-  }
+  Value outer = stored, aside = matcher.storedAside();
+  bool isWhole = llvm::all_of(yield.getValues(), [&](Value value) {
+    return value == matcher.stored() || value == aside || matcher.resultFor(value).use_empty();
+  });
   if (!getOpId(group).empty() && getOpId(call).empty())
     setOpId(call, getOpId(group));
-  program.erase(group);
+  if (isWhole && yield.getValues().size() > 1) {
+    outer = matcher.resultFor(matcher.stored()); // the group stays, for what reads its results
+  } else if (aside) {
+    return group.emitOpError("has a second result, and a part that the library does not apply");
+  } else {
+    if (isWhole) {
+      group.getResult(0).replaceAllUsesWith(stored);
+    } else {
+      rest = formRest(dissection, stored, matcher.stored());
+      group->replaceAllUsesWith(rest->getResults());
+    }
+    program.erase(group);
+  }
   if (failed(dissection.lowerCopies()))
     return failure();
   LogicalResult done =
-      conv ? lowerConvolution(program, conv, matcher.tail(), stored)
-           : lowerDotGeneral(program, cast<DotGeneralOp>(call), matcher.tail(), stored);
+      conv ? lowerConvolution(program, conv, matcher.tail(), outer)
+           : lowerDotGeneral(program, cast<DotGeneralOp>(call), matcher.tail(), outer);
   return failed(done) || !rest ? done : program.lowerOperation(rest);
 }

@@ -189,8 +189,29 @@ static Value readAsRhs(ProgramBuilder &program, DotGeneralOp op) {
   return looksThrough ? producer->getOperand(0) : Value(op.getRhs());
 }
 
+/// Lays the operand that the library sums up so that its terms are no neighbours.
+static LogicalResult orderForSums(ProgramBuilder &program, DotGeneralOp op, exec::Epilogue epilogue,
+                                  Product &product) {
+  bool isOfA = epilogue == exec::Epilogue::SumsOfA;
+  Operand &operand = isOfA ? product.a : product.b;
+  Part &terms = isOfA ? operand.inner : operand.outer,
+       &kept = isOfA ? operand.outer : operand.inner;
+  if (kept.merged() == 1 || terms.extent() == 1)
+    return success();
+  FailureOr<Operand> copy = isOfA ? copyInOrder(program, op, op.getLhs(), op.getLhsBatch(),
+                                                op.getLhsContract(), op.getLhsFree())
+                                  : copyInOrder(program, op, product.rhs, op.getRhsBatch(),
+                                                op.getRhsContract(), op.getRhsFree());
+  if (failed(copy))
+    return failure();
+  operand = *copy;
+  if (isOfA)
+    std::swap(operand.outer, operand.inner);
+  return success();
+}
+
 static FailureOr<Product> decide(ProgramBuilder &program, DotGeneralOp op, Value output,
-                                 bool packs) {
+                                 exec::Epilogue epilogue, bool packs) {
   Product product;
   product.rhs = readAsRhs(program, op);
   SmallVector<int64_t> lhsFree = op.getLhsFree(), rhsFree = op.getRhsFree();
@@ -217,13 +238,41 @@ static FailureOr<Product> decide(ProgramBuilder &program, DotGeneralOp op, Value
       return failure();
     product.b = *copy;
   }
+  bool sums = epilogue == exec::Epilogue::SumsOfA || epilogue == exec::Epilogue::SumsOfB;
+  if (sums && failed(orderForSums(program, op, epilogue, product)))
+    return failure();
+  // Masks are of rows.
+  bool hasMask = epilogue == exec::Epilogue::ReluAux || epilogue == exec::Epilogue::ReluGrad;
   auto fits = [&](ArrayRef<int64_t> strides) {
     Operand c = resultOperand(op, {Value(), SmallVector<int64_t>(strides)});
-    return isWalkable(c) && (*c.inner.merged() == 1 || c.inner.extent() == 1);
+    return !hasMask && isWalkable(c) && (*c.inner.merged() == 1 || c.inner.extent() == 1);
   };
   product.c = resultOperand(op, program.createResult(output, fits));
   mergeBatch(product.a, product.b, product.c);
   return product;
+}
+
+/// A buffer for what the epilogue stores beside the result: what a GELU is given lies as the result
+/// does.
+static Value createAux(ProgramBuilder &program, const LibraryTail &tail,
+                       const StridedView &result) {
+  if (!tail.aux)
+    return {};
+  if (tail.epilogue != exec::Epilogue::GeluTanhAux)
+    return program.createRowMajorResult(tail.aux);
+  Value buffer = program.createRowMajorResult(tail.aux);
+  program.setView(tail.aux, {buffer, result.strides});
+  return buffer;
+}
+
+/// What the product reads as its residual: a mask has rows of its own.
+static FailureOr<Value> residualBuffer(ProgramBuilder &program, const LibraryTail &tail,
+                                       const StridedView &result) {
+  if (!tail.residual)
+    return Value();
+  return tail.epilogue == exec::Epilogue::ReluGrad
+             ? program.rowMajorBuffer(tail.residual)
+             : program.bufferLaidOutAs(tail.residual, result.strides);
 }
 
 /// The packed form of b, made in `load`; null where the library does not pack this geometry.
@@ -271,17 +320,17 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
     return lowerAsLoops(program, op);
   }
   bool packs = program.settings().packWeights;
-  FailureOr<Product> product = decide(program, op, output, packs);
+  FailureOr<Product> product = decide(program, op, output, tail.epilogue, packs);
   if (failed(product))
     return failure();
   if (type.getNumElements() == 0)
     return success();
-  FailureOr<Value> bias = Value(), residual = Value();
-  if (tail.bias && failed(bias = program.rowMajorBuffer(tail.bias)))
+  FailureOr<Value> bias = Value(), residual = residualBuffer(program, tail, product->c.view);
+  if (tail.bias)
+    bias = program.rowMajorBuffer(tail.bias);
+  if (failed(bias) || failed(residual))
     return failure();
-  if (tail.residual &&
-      failed(residual = program.bufferLaidOutAs(tail.residual, product->c.view.strides)))
-    return failure();
+  Value aux = createAux(program, tail, product->c.view);
 
   MLIRContext *context = op.getContext();
   Type biasType = tail.bias ? cast<RankedTensorType>(tail.bias.getType()).getElementType() : Type();
@@ -307,13 +356,14 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   if (failed(scratchBytes))
     return failure();
   Value scratch = program.createScratch(op, *scratchBytes);
-  auto matmul = exec::MatmulOp::create(program.step(), op.getLoc(), product->a.view.buffer, b,
-                                       product->c.view.buffer, *bias, *residual, scratch, geometry);
+  auto matmul =
+      exec::MatmulOp::create(program.step(), op.getLoc(), product->a.view.buffer, b,
+                             product->c.view.buffer, *bias, *residual, scratch, aux, geometry);
   program.describe(matmul, op, "product",
                    op.getFlops({op.getLhs().getType(), op.getRhs().getType()}, {type}));
   // The view of a strided operand spans more than what is read.
   int64_t bytes = 0;
-  for (Value value : {Value(op.getLhs()), product->rhs, output, tail.bias, tail.residual})
+  for (Value value : {Value(op.getLhs()), product->rhs, output, tail.bias, tail.residual, tail.aux})
     if (value)
       bytes += exec::tensorBytes(cast<RankedTensorType>(value.getType()));
   matmul->setAttr("bytes", Builder(context).getI64IntegerAttr(bytes));

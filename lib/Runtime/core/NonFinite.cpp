@@ -34,9 +34,11 @@ std::vector<Floats> resultsOf(const Program &program, const Instruction &instruc
   if (auto *p = std::get_if<Launch>(&instruction.payload))
     for (size_t i = p->args.size() - size_t(p->outputs); i < p->args.size(); ++i)
       results.push_back(wholeOf(program, p->args[i]));
-  else if (auto *p = std::get_if<Matmul>(&instruction.payload))
+  else if (auto *p = std::get_if<Matmul>(&instruction.payload)) {
     results.push_back({p->c, p->geometry.cType, p->geometry.c});
-  else if (auto *p = std::get_if<Convolution>(&instruction.payload))
+    if (p->aux >= 0 && p->geometry.epilogue != Epilogue::ReluAux)
+      results.push_back(wholeOf(program, p->aux));
+  } else if (auto *p = std::get_if<Convolution>(&instruction.payload))
     results.push_back(wholeOf(program, p->y));
   else if (auto *p = std::get_if<Attention>(&instruction.payload))
     for (size_t i = 0; i < (p->geometry.isGradient() ? 3 : 1); ++i)

@@ -2,8 +2,8 @@
 // The pass autopar-expand-gradients. What each gradient stands for is said where it is built, in
 // lib/Dialect/AutoPar/Gradients.
 #include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
-#include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_EXPANDGRADIENTSPASS
@@ -19,11 +19,10 @@ struct ExpandGradientsPass : mlir::autopar::impl::ExpandGradientsPassBase<Expand
   using Base::Base;
 
   void runOnOperation() override {
-    FailureOr<ActivationGradientMode> chosen =
-        activationGradientModeOf(getOperation(), activations);
+    FailureOr<EpilogueMode> chosen = epilogueModeOf(getOperation(), activations);
     if (failed(chosen))
       return signalPassFailure();
-    bool leaves = target == Target::Cuda && *chosen == ActivationGradientMode::Automatic;
+    bool leaves = target == Target::Cuda && *chosen == EpilogueMode::Automatic;
     auto isTaken = [&](Operation *op) {
       auto gradient = dyn_cast<UnaryGradOp>(op);
       return leaves && gradient && productTaking(gradient);

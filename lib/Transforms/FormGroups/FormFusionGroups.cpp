@@ -7,11 +7,13 @@
 #include "Fusion/ContractionEpilogue.h"
 #include "Fusion/FusionClusters.h"
 #include "Fusion/RepeatInUsers.h"
+#include "Fusion/SecondResults.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
 #include "autopar/Transforms/JoinedResults.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 #include <queue>
 
 namespace mlir::autopar {
@@ -381,7 +383,13 @@ void BlockWriter::write() {
 
 struct FormFusionGroupsPass
     : public mlir::autopar::impl::FormFusionGroupsPassBase<FormFusionGroupsPass> {
+  using Base::Base;
+
   void runOnOperation() override {
+    FailureOr<EpilogueMode> chosen = epilogueModeOf(getOperation(), activations);
+    if (failed(chosen))
+      return signalPassFailure();
+    bool trains = target == Target::Cuda && *chosen == EpilogueMode::Automatic;
     // On one rank, which no partition has seen, a value lies in one way only.
     getOperation()->walk([](HoldOp hold) {
       hold.replaceAllUsesWith(hold.getInput());
@@ -402,12 +410,14 @@ struct FormFusionGroupsPass
     for (Operation &op : block)
       if (isLibraryContraction(&op))
         products.push_back(&op);
-    SmallVector<SmallVector<Operation *>> epilogues;
+    Epilogues epilogues;
     DenseSet<Operation *> contractions, claimed;
     for (Operation *op : llvm::reverse(products)) {
-      epilogues.push_back(matchContractionEpilogue(op, claimed));
+      epilogues.push_back(matchContractionEpilogue(op, claimed, trains));
       contractions.insert(op);
     }
+    markForGradients(epilogues, claimed);
+    llvm::MapVector<DotGeneralOp, ReduceOp> sums = takeSums(block, epilogues, claimed);
     // What was left to a product that could not take it.
     auto isClaimed = [&](Operation *op) { return claimed.contains(op); };
     for (auto [result, parts] : expandGradients(block, isClaimed))
@@ -415,6 +425,8 @@ struct FormFusionGroupsPass
     ClusterGraph graph(block);
     for (ArrayRef<Operation *> ops : epilogues)
       graph.close(ops);
+    for (auto [product, sum] : sums)
+      graph.closeBoth(product, sum);
     for (Operation &op : block)
       if (isStridedView(&op))
         graph.close(&op);

@@ -4,10 +4,10 @@
 // type and rounding are the result's.
 #include "Prepare/CompositeMatching.h"
 
-#include "autopar/Transforms/LibraryActivationGradient.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/LibraryEpilogue.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_NARROWEPILOGUESPASS
@@ -22,8 +22,8 @@ namespace {
 /// Follows what is done to a product in f32, as far as the library can, and writes it narrow.
 class EpilogueNarrower : EpilogueGrammar {
 public:
-  EpilogueNarrower(DotGeneralOp product, bool takesGradients)
-      : EpilogueGrammar(product), takesGradients(takesGradients), current(product.getResult()),
+  EpilogueNarrower(DotGeneralOp product, bool trains)
+      : EpilogueGrammar(product), trains(trains), current(product.getResult()),
         element(product.getType().getElementType()) {}
 
   void run() {
@@ -33,6 +33,8 @@ public:
         return;
       narrow(wide, links);
     }
+    if (CastOp wide = wideningOfActivation())
+      narrow(wide, linksFrom(wide));
   }
 
 private:
@@ -44,6 +46,22 @@ private:
     auto cast = value.hasOneUse() ? dyn_cast<CastOp>(*value.user_begin()) : CastOp();
     bool widens = cast && cast.getType().getElementType().isF32() && cast->hasOneUse();
     return widens ? cast : CastOp();
+  }
+
+  /// The f32 form of the current value that only a gelu reads, where its gradient or others read
+  /// the value too: the library stores both what it is given and the result.
+  CastOp wideningOfActivation() const {
+    if (hasEnded() || !trains)
+      return {};
+    for (Operation *user : current.getUsers()) {
+      auto cast = dyn_cast<CastOp>(user);
+      if (!cast || !cast.getType().getElementType().isF32() || !cast->hasOneUse())
+        continue;
+      UnaryOp gelu = activationInTraining(mlir::cast<DotGeneralOp>(contraction), cast);
+      if (gelu && isStoredNarrow(gelu.getResult()))
+        return cast;
+    }
+    return {};
   }
 
   /// What follows in f32 until it is stored narrow; nothing where that is more than the library
@@ -67,8 +85,7 @@ private:
   /// A scale stays in f32.
   bool isNarrowed(const EpilogueStep &step) const {
     auto unary = dyn_cast<UnaryOp>(step.op);
-    return step.kind != EpilogueStep::Scale &&
-           (takesGradients || step.kind != EpilogueStep::Gradient) &&
+    return step.kind != EpilogueStep::Scale && (trains || step.kind != EpilogueStep::Gradient) &&
            (!unary || isEpilogueActivation(unary.getKind(), Target::Cuda));
   }
 
@@ -134,7 +151,7 @@ private:
     llvm_unreachable("a scale stays in f32");
   }
 
-  bool takesGradients;
+  bool trains; ///< whether it takes what only training needs
   Value current;
   Type element;
 };
@@ -143,8 +160,7 @@ struct NarrowEpiloguesPass : mlir::autopar::impl::NarrowEpiloguesPassBase<Narrow
   using Base::Base;
 
   void runOnOperation() override {
-    FailureOr<ActivationGradientMode> chosen =
-        activationGradientModeOf(getOperation(), activations);
+    FailureOr<EpilogueMode> chosen = epilogueModeOf(getOperation(), activations);
     if (failed(chosen))
       return signalPassFailure();
     SmallVector<DotGeneralOp> products;
@@ -155,7 +171,7 @@ struct NarrowEpiloguesPass : mlir::autopar::impl::NarrowEpiloguesPassBase<Narrow
     });
     // Later products first: an addition of two products is the epilogue of the second.
     for (DotGeneralOp product : llvm::reverse(products))
-      EpilogueNarrower(product, *chosen == ActivationGradientMode::Automatic).run();
+      EpilogueNarrower(product, *chosen == EpilogueMode::Automatic).run();
   }
 };
 

@@ -5,6 +5,7 @@
 #include "MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::autopar {
@@ -52,14 +53,31 @@ int64_t partsOf(int64_t extent, int64_t most, int64_t unit) {
 }
 
 struct SplitReductionsPass : mlir::autopar::impl::SplitReductionsPassBase<SplitReductionsPass> {
+  using Base::Base;
+
   void runOnOperation() override {
+    FailureOr<EpilogueMode> chosen = epilogueModeOf(getOperation(), biases);
+    if (failed(chosen))
+      return signalPassFailure();
+    if (*chosen == EpilogueMode::Automatic)
+      for (Block &block : getOperation().getBody())
+        leaveToProducts(block);
     SmallVector<ReduceOp> reductions;
-    getOperation().walk([&](ReduceOp op) { reductions.push_back(op); });
+    getOperation().walk([&](ReduceOp op) {
+      if (!op->hasAttr(kSummedByProduct))
+        reductions.push_back(op);
+    });
     for (ReduceOp op : reductions)
       split(op);
   }
 
 private:
+  static void leaveToProducts(Block &block) {
+    auto isWanted = [](DotGeneralOp product, ReduceOp) { return !hasOtherEpilogue(product); };
+    for (auto [product, sum] : sumsOfProducts(block, isWanted))
+      sum->setAttr(kSummedByProduct, UnitAttr::get(sum->getContext()));
+  }
+
   static void split(ReduceOp op) {
     SmallVector<Run> runs = runsOf(op.getInput().getType().getShape(), op.getDims());
     if (runs.empty())

@@ -5,6 +5,7 @@
 #include "FusionClusters.h"
 
 #include "autopar/Transforms/LibraryEpilogue.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -15,24 +16,29 @@ namespace {
 
 class EpilogueMatcher : EpilogueGrammar {
 public:
-  EpilogueMatcher(Operation *contraction, DenseSet<Operation *> &claimed)
-      : EpilogueGrammar(contraction), claimed(claimed), current(contraction->getResult(0)) {
+  EpilogueMatcher(Operation *contraction, DenseSet<Operation *> &claimed, bool trains)
+      : EpilogueGrammar(contraction), claimed(claimed), trains(trains),
+        current(contraction->getResult(0)) {
     ops.push_back(contraction);
   }
 
   SmallVector<Operation *> match() {
     while (!hasEnded() && step())
       ;
+    if (!hasEnded() && trains)
+      takeActivation();
     return ops;
   }
 
 private:
   bool step();
+  void takeActivation();
   bool isTaken(const EpilogueStep &step, bool isReshaped) const;
   Value residualOf(Value value) const override;
   Operation *sinkReshapes(Operation *user, ArrayRef<Operation *> reshapes);
 
   DenseSet<Operation *> &claimed;
+  bool trains;
   Value current;
   SmallVector<Operation *> ops;
 };
@@ -112,9 +118,21 @@ bool EpilogueMatcher::step() {
   return true;
 }
 
+/// An activation of which others read what it is given. It moves in front of them.
+void EpilogueMatcher::takeActivation() {
+  auto product = dyn_cast<DotGeneralOp>(contraction);
+  UnaryOp activation = product ? activationInTraining(product, current) : UnaryOp();
+  if (!activation || claimed.contains(activation) || !next(activation, current))
+    return;
+  activation->moveAfter(current.getDefiningOp());
+  ops.push_back(activation);
+  claimed.insert(activation);
+}
+
 } // namespace
 
 SmallVector<Operation *> autopar::matchContractionEpilogue(Operation *contraction,
-                                                           DenseSet<Operation *> &claimed) {
-  return EpilogueMatcher(contraction, claimed).match();
+                                                           DenseSet<Operation *> &claimed,
+                                                           bool trains) {
+  return EpilogueMatcher(contraction, claimed, trains).match();
 }

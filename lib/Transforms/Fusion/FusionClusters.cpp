@@ -129,6 +129,24 @@ void ClusterGraph::close(ArrayRef<Operation *> ops) {
   cluster.ops = llvm::to_vector(ops);
 }
 
+void ClusterGraph::closeBoth(Operation *one, Operation *other) {
+  SmallVector<Operation *> ops = clusterOf(one)->ops;
+  llvm::append_range(ops, clusterOf(other)->ops);
+  bool isFirst = clusterOf(one)->place.label < clusterOf(other)->place.label;
+  Cluster &first = *clusterOf(isFirst ? one : other), &second = *clusterOf(isFirst ? other : one);
+  auto between = order.findBetween(first, second, *this);
+  if (!between || phases.phaseOf(one) != phases.phaseOf(other) ||
+      stages.of(one) != stages.of(other))
+    return;
+  for (Operation *op : first.ops)
+    owner[op] = &second;
+  first.ops.clear();
+  first.at.clear();
+  order.contract(first, second, *between);
+  second.ops = std::move(ops);
+  second.isClosed = true;
+}
+
 /// What is on no stage may join a stage if nobody else needs it.
 bool ClusterGraph::isOnSameStage(const Cluster &producer, const Cluster &consumer) const {
   auto stageOf = [&](const Cluster &cluster) {

@@ -54,8 +54,11 @@ public:
   explicit ClusterGraph(Block &block);
 
   /// Makes one closed cluster of `ops` (in program order), each of which but the last is read by
-  /// the next alone.
+  /// the next, and by others behind the last alone.
   void close(ArrayRef<Operation *> ops);
+  /// Makes one closed cluster of two of which neither reads what the other makes, if nothing has to
+  /// run between them; its operations are first those of `one`.
+  void closeBoth(Operation *one, Operation *other);
   /// Merges clusters until nothing more fits.
   void grow();
   /// Then lets clusters compute, element by element, what others would store for them, where

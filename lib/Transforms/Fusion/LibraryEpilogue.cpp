@@ -5,7 +5,7 @@
 
 #include "FusionClusters.h"
 
-#include "autopar/Transforms/LibraryActivationGradient.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -49,8 +49,14 @@ std::optional<EpilogueStep> EpilogueGrammar::next(Operation *op, Value value) {
     return binary.getKind() == BinaryKind::Add ? nextAdd(binary, value) : nextScale(binary, value);
   if (auto unary = dyn_cast<UnaryOp>(op))
     return nextActivation(unary);
+  if (auto kept = dyn_cast<KeepMarkedOp>(op))
+    return nextGradient(kept, kept.getMask());
   auto gradient = dyn_cast<UnaryGradOp>(op);
-  return gradient ? nextGradient(gradient, value) : std::nullopt;
+  bool fits = gradient && gradient.getGradient() == value && gradient.getInput() != value;
+  auto product = dyn_cast<DotGeneralOp>(contraction);
+  return fits && product && takesActivationInTraining(product, gradient.getKind())
+             ? nextGradient(gradient, gradient.getInput())
+             : std::nullopt;
 }
 
 std::optional<EpilogueStep> EpilogueGrammar::nextAdd(BinaryOp add, Value value) {
@@ -73,13 +79,9 @@ std::optional<EpilogueStep> EpilogueGrammar::nextActivation(UnaryOp unary) {
 }
 
 /// What was left to the product (autopar-expand-gradients); the value at which the derivative is
-/// taken is read as a residual is.
-std::optional<EpilogueStep> EpilogueGrammar::nextGradient(UnaryGradOp gradient, Value value) {
-  auto product = dyn_cast<DotGeneralOp>(contraction);
-  if (!product || isBegun() || gradient.getGradient() != value || gradient.getInput() == value ||
-      !takesActivationGradient(product, gradient.getKind()))
-    return std::nullopt;
-  Value at = residualOf(gradient.getInput());
+/// taken, or a mask, is read as a residual is.
+std::optional<EpilogueStep> EpilogueGrammar::nextGradient(Operation *gradient, Value value) {
+  Value at = isBegun() ? Value() : residualOf(value);
   isEnded = static_cast<bool>(at);
   return at ? std::optional<EpilogueStep>({EpilogueStep::Gradient, gradient, at}) : std::nullopt;
 }

@@ -195,7 +195,7 @@ func.func @f(%0: tensor<4xi32>) {
 // -----
 
 func.func @f(%0: tensor<4xf32>) {
-  // expected-error @+1 {{'autopar.unary_grad' op expects gelu, gelu_tanh or silu, got tanh}}
+  // expected-error @+1 {{'autopar.unary_grad' op expects relu, gelu, gelu_tanh or silu, got tanh}}
   %r = autopar.unary_grad tanh %0, %0 : tensor<4xf32>
   return
 }
@@ -333,5 +333,21 @@ func.func @f(%0: tensor<2x3xf32>, %1: tensor<3x4xf32>) {
 func.func @f(%0: tensor<2x3xf32>, %1: tensor<3x4xf32>) {
   // expected-error @+1 {{'autopar.dot_general' op contracted dimensions 2 x 0 are out of range}}
   %r = autopar.dot_general %0, %1 contract [2] x [0] : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4x130xbf16>) {
+  // expected-error @+1 {{'autopar.mark_positive' op expects a mask 'tensor<4x32xi8>' of 'tensor<4x130xbf16>', got 'tensor<4x17xi8>'}}
+  %r = autopar.mark_positive %0 : tensor<4x130xbf16> -> tensor<4x17xi8>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4x8xi32>, %1: tensor<4x16xi8>) {
+  // expected-error @+1 {{'autopar.keep_marked' op expects rows of floats, got 'tensor<4x8xi32>'}}
+  %r = autopar.keep_marked %0 where %1 : tensor<4x8xi32>, tensor<4x16xi8>
   return
 }

@@ -58,6 +58,10 @@ func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tenso
   %h = autopar.softmax_grad %1, %g dim 2 log : tensor<4x8x32xf32>
   // CHECK: autopar.unary_grad gelu_tanh %{{.*}}, %{{.*}} : tensor<4x8x32xf32>
   %k = autopar.unary_grad gelu_tanh %2, %h : tensor<4x8x32xf32>
+  // CHECK: autopar.mark_positive %{{.*}} : tensor<4x8x32xf32> -> tensor<4x8x16xi8>
+  %marks = autopar.mark_positive %2 : tensor<4x8x32xf32> -> tensor<4x8x16xi8>
+  // CHECK: autopar.keep_marked %{{.*}} where %{{.*}} : tensor<4x8x32xf32>, tensor<4x8x16xi8>
+  %kept = autopar.keep_marked %h where %marks : tensor<4x8x32xf32>, tensor<4x8x16xi8>
   // CHECK: autopar.reduce sum %{{.*}} dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
   %3 = autopar.reduce sum %k dims [2] : tensor<4x8x32xf32> -> tensor<4x8xf32>
   // CHECK: autopar.group %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -236,6 +236,16 @@ exec.program @p threads 1 {
 exec.program @p threads 1 {
   %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
   exec.entry @step {
+    // expected-error @+1 {{'exec.matmul' op expected an aux buffer exactly where the epilogue stores a second result}}
+    exec.matmul %x, %x -> %x <a = <f32 [2, 2] strides [2, 1]>, b = <f32 [2, 2] strides [2, 1]>, c = <f32 [2, 2] strides [2, 1]>, epilogue = sums_of_a>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
     // expected-error @+2 {{failed to parse Exec_MatmulAttr parameter 'a'}}
     // expected-error @+1 {{expected one stride per size and at least two sizes, got 2 sizes and 1 strides}}
     exec.matmul %x, %x -> %x <a = <f32 [2, 2] strides [2]>, b = <f32 [2, 2] strides [2, 1]>, c = <f32 [2, 2] strides [2, 1]>>

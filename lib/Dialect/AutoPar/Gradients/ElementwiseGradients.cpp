@@ -94,7 +94,7 @@ struct UnaryGradient : GradientOpInterface::ExternalModel<UnaryGradient, UnaryOp
     case UnaryKind::Sigmoid:
       return b.mul(g, b.mul(y, b.shift(b.scale(y, -1), 1)));
     case UnaryKind::Relu:
-      return b.where(b.compare(ComparePredicate::Gt, x, b.splatLike(x, 0)), g);
+      return Value(UnaryGradOp::create(builder, op->getLoc(), y.getType(), UnaryKind::Relu, y, g));
     case UnaryKind::Gelu:
     case UnaryKind::GeluTanh:
     case UnaryKind::Silu:
@@ -118,7 +118,10 @@ struct UnaryGradExpansion : ExpansionOpInterface::ExternalModel<UnaryGradExpansi
   Value expand(Operation *op, OpBuilder &builder) const {
     auto gradient = cast<UnaryGradOp>(op);
     FormulaBuilder b(builder, op);
-    return b.mul(gradient.getGradient(), slope(b, gradient.getKind(), gradient.getInput()));
+    Value at = gradient.getInput(), g = gradient.getGradient();
+    if (gradient.getKind() == UnaryKind::Relu)
+      return b.where(b.compare(ComparePredicate::Gt, at, b.splatLike(at, 0)), g);
+    return b.mul(g, slope(b, gradient.getKind(), at));
   }
   static Value slope(FormulaBuilder &b, UnaryKind kind, Value x) {
     if (kind == UnaryKind::Gelu)

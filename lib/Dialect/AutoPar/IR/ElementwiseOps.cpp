@@ -2,6 +2,8 @@
 // Elementwise operations: verification and sharding rules.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
+#include "autopar/Artifact/Program.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -22,15 +24,36 @@ LogicalResult UnaryOp::verify() {
 }
 
 LogicalResult UnaryGradOp::verify() {
-  if (!llvm::is_contained({UnaryKind::Gelu, UnaryKind::GeluTanh, UnaryKind::Silu}, getKind()))
-    return emitOpError() << "expects gelu, gelu_tanh or silu, got "
+  if (!llvm::is_contained({UnaryKind::Relu, UnaryKind::Gelu, UnaryKind::GeluTanh, UnaryKind::Silu},
+                          getKind()))
+    return emitOpError() << "expects relu, gelu, gelu_tanh or silu, got "
                          << stringifyUnaryKind(getKind());
   Type element = getType().getElementType();
   return isa<FloatType>(element) ? success() : emitOpError("expects floats, got ") << element;
 }
 double UnaryGradOp::getFlops(ArrayRef<RankedTensorType>, ArrayRef<RankedTensorType> results) {
-  return 16 * static_cast<double>(results.front().getNumElements());
+  double perElement = getKind() == UnaryKind::Relu ? 1 : 16;
+  return perElement * static_cast<double>(results.front().getNumElements());
 }
+
+RankedTensorType mlir::autopar::maskTypeOf(RankedTensorType type) {
+  constexpr int64_t step = ::autopar::artifact::kMaskStep;
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = llvm::divideCeil(shape.back(), step) * (step / 8);
+  return RankedTensorType::get(shape, IntegerType::get(type.getContext(), 8));
+}
+
+static LogicalResult verifyMask(Operation *op, RankedTensorType type, RankedTensorType mask) {
+  if (type.getRank() == 0 || !isa<FloatType>(type.getElementType()))
+    return op->emitOpError("expects rows of floats, got ") << type;
+  return mask == maskTypeOf(type) ? success()
+                                  : op->emitOpError("expects a mask ")
+                                        << maskTypeOf(type) << " of " << type << ", got " << mask;
+}
+LogicalResult MarkPositiveOp::verify() {
+  return verifyMask(*this, getInput().getType(), getType());
+}
+LogicalResult KeepMarkedOp::verify() { return verifyMask(*this, getType(), getMask().getType()); }
 
 LogicalResult BinaryOp::verify() {
   Type element = getResult().getType().getElementType();

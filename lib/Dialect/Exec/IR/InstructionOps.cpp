@@ -2,11 +2,13 @@
 // Instructions: verification of geometries.
 #include "autopar/Dialect/Exec/IR/Exec.h"
 
+#include "autopar/Artifact/Program.h"
 #include "autopar/Base/DataType.h"
 #include "autopar/Interfaces/ElementTypes.h"
 
 using namespace mlir;
 using namespace mlir::exec;
+namespace artifact = ::autopar::artifact;
 
 LogicalResult LaunchOp::verify() {
   if (auto grid = getGrid();
@@ -42,6 +44,9 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("expected a bias buffer exactly where the geometry has a bias");
   if (geometry.getResidual() != static_cast<bool>(getResidual()))
     return emitOpError("expected a residual buffer exactly where the geometry has a residual");
+  if (artifact::storesAux(artifact::Epilogue(geometry.getEpilogue())) !=
+      static_cast<bool>(getAux()))
+    return emitOpError("expected an aux buffer exactly where the epilogue stores a second result");
   return verifyElements(*this, geometry.getBiasType());
 }
 

@@ -43,12 +43,15 @@ constexpr int kBlasAuxPointer = 11, kBlasAuxLeading = 12;
 constexpr int kBlasMaxWorkspace = 1, kBlasReductionSchemes = 3; ///< of preferences
 constexpr int kBlasMinAlignmentA = 5, kBlasMinAlignmentB = 6, kBlasMinAlignmentC = 7,
               kBlasMinAlignmentD = 8;
-constexpr int kBlasNoEpilogue = 1, kBlasRelu = 2, kBlasBias = 4,
-              kBlasGelu = 32,     ///< bits but for the first
-    kBlasGeluGradient = 64 | 128; ///< reads what the GELU was given
-/// What the leading dimension of that is a multiple of.
-constexpr int64_t kBlasAuxStep = 8;
-/// What the addresses of a bias and of that are multiples of, in bytes.
+/// Bits of an epilogue, but for the first. An activation with aux stores what its gradient reads:
+/// what a GELU was given, or a mask of where a ReLU's result is positive.
+constexpr int kBlasNoEpilogue = 1, kBlasRelu = 2, kBlasBias = 4, kBlasGelu = 32, kBlasAux = 128,
+              kBlasReluGradient = 8 | kBlasAux, kBlasGeluGradient = 64 | kBlasAux,
+              kBlasSumsOfLeft = 256, kBlasSumsOfRight = 512; ///< BGRADA, BGRADB
+/// What the leading dimension of a GELU's aux is a multiple of, in elements, and of a mask, in
+/// bits.
+constexpr int64_t kBlasAuxStep = 8, kBlasMaskStep = 128;
+/// What the addresses of a bias, of aux and of sums are multiples of, in bytes.
 constexpr int64_t kBlasEpilogueAlignment = 16;
 /// How parts of a contracted dimension may be summed up: in the type that products are summed in.
 constexpr uint32_t kBlasReduceInComputeType = 2;

@@ -19,9 +19,8 @@ namespace {
 /// How many algorithms the library is asked for; it says of each whether it is one.
 constexpr size_t kMostAlgorithms = 8;
 
-Status refuse(const std::string &why) {
-  return Status::mismatch("cuBLASLt has no such product: " + why +
-                          "; compile the model for this device");
+Status refuse(const std::string &why, const std::string &how = "for this device") {
+  return Status::mismatch("cuBLASLt has no such product: " + why + "; compile the model " + how);
 }
 
 Result<int> libraryType(DataType dtype) {
@@ -71,6 +70,14 @@ int64_t largestDivisor(int64_t count, int64_t most) {
 
 } // namespace
 
+/// What the library may lack for training can be left to kernels.
+Status BlasProduct::refuse(const std::string &why) const {
+  return cuda::refuse(why, sums() ? "with --bias-gradients kernels"
+                           : isGradient(epilogue) || storesAux(epilogue)
+                               ? "with --activation-gradients kernels"
+                               : "for this device");
+}
+
 Status checkBlas(const BlasLtCalls &calls, BlasStatus status, const std::string &what) {
   return status == BlasStatus::Success ? Status::ok()
                                        : Status::internal(what + ": " + calls.statusName(status) +
@@ -83,13 +90,14 @@ Result<std::unique_ptr<BlasProduct>> BlasProduct::create(const BlasLtCalls &call
                                                          int64_t mostWorkspace) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
   std::unique_ptr<BlasProduct> product(new BlasProduct(calls, handle));
+  product->epilogue = g.epilogue;
   product->isEmpty = productOf(g.c.dims) == 0;
   if (product->isEmpty)
     return product;
   if (g.packedB)
-    return refuse("with packed weights");
+    return product->refuse("with packed weights");
   if (g.a.dims.back() == 0)
-    return refuse("over no terms");
+    return product->refuse("over no terms");
   AUTOPAR_RETURN_IF_ERROR(product->describe(g, alignment));
   Status chosen = product->chooseAlgorithm(alignment, mostWorkspace);
   if (chosen.code() == StatusCode::Mismatch && product->biasInCall) {
@@ -155,28 +163,44 @@ Result<BlasProduct::Matrices> BlasProduct::arrange(const MatmulGeometry &g) {
 }
 
 Status BlasProduct::divideEpilogue(const MatmulGeometry &g, const ProductAlignment &alignment,
-                                   int64_t leading) {
-  if (g.epilogue == Epilogue::GeluErf)
+                                   const Matrices &matrices) {
+  if (epilogue == Epilogue::GeluErf)
     return refuse("with an exact GELU behind it");
   biasInCall = g.hasBias && isSwapped && g.scale == 1.0f && g.biasType == g.cType &&
                alignment.bias >= kBlasEpilogueAlignment;
   biasBefore = g.hasBias && !biasInCall;
-  isGradient = g.epilogue == Epilogue::GeluTanhGrad;
-  accumulates = (g.hasResidual && !isGradient) || biasBefore;
-  if (!isGradient)
-    return Status::ok();
-  size_t rank = g.c.dims.size();
-  if (leading % kBlasAuxStep != 0 || productOf(g.c.dims) != g.c.dims[rank - 2] * g.c.dims[rank - 1])
-    return refuse("with the gradient of a GELU behind it, of several matrices or of lines of " +
-                  std::to_string(leading) + " elements, which is no multiple of " +
-                  std::to_string(kBlasAuxStep));
-  if (alignment.residual < kBlasEpilogueAlignment)
-    return refuse("with the gradient of a GELU at values that do not start at multiples of " +
+  accumulates = (g.hasResidual && !isGradient(epilogue)) || biasBefore;
+  return isGradient(epilogue) || storesAux(epilogue) ? checkAux(alignment, matrices) : Status::ok();
+}
+
+Status BlasProduct::checkAux(const ProductAlignment &alignment, const Matrices &matrices) const {
+  int64_t leading = matrices.stored.leading;
+  bool isOfGelu = epilogue == Epilogue::GeluTanhAux || epilogue == Epilogue::GeluTanhGrad;
+  if (isOfGelu && leading % kBlasAuxStep != 0)
+    return refuse("with what a GELU is given in lines of " + std::to_string(leading) +
+                  " elements, which is no multiple of " + std::to_string(kBlasAuxStep));
+  // nvmath-python of NVIDIA, in its tests: of A where it is not transposed, of B where it is.
+  if (sums() && (sumsLeft() ? matrices.left.isTransposed : !matrices.right.isTransposed))
+    return refuse("with sums of an operand whose terms are neighbours");
+  if ((isGradient(epilogue) ? alignment.residual : alignment.aux) < kBlasEpilogueAlignment)
+    return refuse("with an epilogue that reads or stores what does not start at a multiple of " +
                   std::to_string(kBlasEpilogueAlignment) + " bytes");
   return Status::ok();
 }
 
-Status BlasProduct::describeOperation(const MatmulGeometry &g, const Matrices &matrices) {
+uint32_t BlasProduct::epilogueOfCall() const {
+  if (isGradient(epilogue))
+    return epilogue == Epilogue::ReluGrad ? kBlasReluGradient : kBlasGeluGradient;
+  if (sums())
+    return sumsLeft() ? kBlasSumsOfLeft : kBlasSumsOfRight;
+  Epilogue activation = activationOf(epilogue);
+  int bits = (biasInCall ? kBlasBias : 0) | (activation == Epilogue::Relu ? kBlasRelu : 0) |
+             (activation == Epilogue::GeluTanh ? kBlasGelu : 0) |
+             (storesAux(epilogue) ? kBlasAux : 0);
+  return uint32_t(bits ? bits : kBlasNoEpilogue);
+}
+
+Status BlasProduct::describeOperation(const Matrices &matrices) {
   AUTOPAR_RETURN_IF_ERROR(check(calls.operationCreate(&operation, kBlasComputeF32, kBlasF32),
                                 "cublasLtMatmulDescCreate"));
   auto set = [&](int attribute, auto value) {
@@ -188,13 +212,20 @@ Status BlasProduct::describeOperation(const MatmulGeometry &g, const Matrices &m
   };
   AUTOPAR_RETURN_IF_ERROR(set(kBlasTransposeA, formOf(matrices.left)));
   AUTOPAR_RETURN_IF_ERROR(set(kBlasTransposeB, formOf(matrices.right)));
-  int epilogue = (biasInCall ? kBlasBias : 0) | (g.epilogue == Epilogue::Relu ? kBlasRelu : 0) |
-                 (g.epilogue == Epilogue::GeluTanh ? kBlasGelu : 0) |
-                 (isGradient ? kBlasGeluGradient : 0);
-  AUTOPAR_RETURN_IF_ERROR(set(kBlasEpilogue, uint32_t(epilogue ? epilogue : kBlasNoEpilogue)));
+  AUTOPAR_RETURN_IF_ERROR(set(kBlasEpilogue, epilogueOfCall()));
   if (biasInCall)
     AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasType, int32_t(matrices.storedType)));
-  return isGradient ? set(kBlasAuxLeading, matrices.stored.leading) : Status::ok();
+  switch (epilogue) {
+  case Epilogue::GeluTanhAux:
+  case Epilogue::GeluTanhGrad:
+    return set(kBlasAuxLeading, matrices.stored.leading);
+  case Epilogue::ReluAux:
+  case Epilogue::ReluGrad:
+    return set(kBlasAuxLeading,
+               (matrices.stored.rows + kBlasMaskStep - 1) / kBlasMaskStep * kBlasMaskStep);
+  default:
+    return Status::ok();
+  }
 }
 
 Status BlasProduct::describeLayouts(const MatmulGeometry &g, const Matrices &matrices) {
@@ -223,8 +254,8 @@ Status BlasProduct::describe(const MatmulGeometry &g, const ProductAlignment &al
   Result<Matrices> matrices = arrange(g);
   if (!matrices)
     return matrices.status();
-  AUTOPAR_RETURN_IF_ERROR(divideEpilogue(g, alignment, matrices->stored.leading));
-  AUTOPAR_RETURN_IF_ERROR(describeOperation(g, *matrices));
+  AUTOPAR_RETURN_IF_ERROR(divideEpilogue(g, alignment, *matrices));
+  AUTOPAR_RETURN_IF_ERROR(describeOperation(*matrices));
   return describeLayouts(g, *matrices);
 }
 
@@ -277,7 +308,7 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
     lower(alignment.residual, batch.c * cBytes);
   }
   // Heuristics look at where these lie.
-  AUTOPAR_RETURN_IF_ERROR(point(given.biasAt, given.gradientAt));
+  AUTOPAR_RETURN_IF_ERROR(point(given.biasAt, given.gradientAt, given.auxAt));
   BlasPreference preference = nullptr;
   AUTOPAR_RETURN_IF_ERROR(
       check(calls.preferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
@@ -310,7 +341,7 @@ Status BlasProduct::chooseAlgorithm(const ProductAlignment &given, int64_t mostW
       workspace = int64_t(answer.workspaceBytes);
       return Status::ok();
     }
-  return refuse("no algorithm for these sizes, types and alignments (" +
+  return refuse("no algorithm for these sizes, types, alignments and epilogue (" +
                 std::string(calls.statusName(status)) + ")");
 }
 
@@ -322,15 +353,17 @@ BlasProduct::~BlasProduct() {
     calls.operationDestroy(operation);
 }
 
-/// Says where the epilogue finds what it reads.
-Status BlasProduct::point(DevicePointer bias, DevicePointer gradientAt) const {
+/// Says where the epilogue finds what it reads, and what it stores beside the result.
+Status BlasProduct::point(DevicePointer bias, DevicePointer gradientAt, DevicePointer aux) const {
   auto set = [&](int attribute, DevicePointer address) {
     return check(calls.operationSet(operation, attribute, &address, sizeof(address)),
                  "cublasLtMatmulDescSetAttribute");
   };
-  if (biasInCall)
-    AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasPointer, bias));
-  return isGradient ? set(kBlasAuxPointer, gradientAt) : Status::ok();
+  if (biasInCall || sums())
+    AUTOPAR_RETURN_IF_ERROR(set(kBlasBiasPointer, sums() ? aux : bias));
+  if (isGradient(epilogue))
+    return set(kBlasAuxPointer, gradientAt);
+  return storesAux(epilogue) && !sums() ? set(kBlasAuxPointer, aux) : Status::ok();
 }
 
 Status BlasProduct::run(const Operands &operands, Stream stream) const {
@@ -344,7 +377,7 @@ Status BlasProduct::run(const Operands &operands, Stream stream) const {
     AUTOPAR_RETURN_IF_ERROR(before->run(sum, stream));
     own.residual = own.c;
   }
-  AUTOPAR_RETURN_IF_ERROR(point(own.bias, own.residual));
+  AUTOPAR_RETURN_IF_ERROR(point(own.bias, own.residual, own.aux));
   std::vector<int64_t> index(outer.size(), 0);
   while (true) {
     int64_t a = 0, b = 0, c = 0;

@@ -14,9 +14,9 @@ namespace autopar::runtime::cuda {
 
 /// What addresses are multiples of, in bytes; algorithms are chosen for it.
 struct ProductAlignment {
-  int64_t a = 256, b = 256, c = 256, bias = 256, residual = 256;
-  DevicePointer biasAt = 0;     ///< its address in one of the slots
-  DevicePointer gradientAt = 0; ///< the residual's, where the epilogue is a derivative at it
+  int64_t a = 256, b = 256, c = 256, bias = 256, residual = 256, aux = 256;
+  /// Addresses in one of the slots; of the residual where the epilogue is a derivative at it.
+  DevicePointer biasAt = 0, gradientAt = 0, auxAt = 0;
 };
 
 /// Ok, or what failed and how the library calls it.
@@ -38,7 +38,7 @@ public:
   int64_t onesCount() const { return ones; }
 
   struct Operands {
-    DevicePointer a = 0, b = 0, c = 0, bias = 0, residual = 0, ones = 0, workspace = 0;
+    DevicePointer a = 0, b = 0, c = 0, bias = 0, residual = 0, aux = 0, ones = 0, workspace = 0;
   };
   Status run(const Operands &operands, Stream stream) const;
 
@@ -52,15 +52,25 @@ private:
   struct Matrices;
   Status describe(const artifact::MatmulGeometry &geometry, const ProductAlignment &alignment);
   Result<Matrices> arrange(const artifact::MatmulGeometry &geometry);
-  /// What of bias, residual and epilogue the call does itself; `leading` is the result's.
+  /// What of bias, residual and epilogue the call does itself.
   Status divideEpilogue(const artifact::MatmulGeometry &geometry, const ProductAlignment &alignment,
-                        int64_t leading);
-  Status describeOperation(const artifact::MatmulGeometry &geometry, const Matrices &matrices);
+                        const Matrices &matrices);
+  /// Whether the call sums up its left operand, where it sums up one.
+  bool sumsLeft() const { return isSwapped == (epilogue == artifact::Epilogue::SumsOfB); }
+  bool sums() const {
+    return epilogue == artifact::Epilogue::SumsOfA || epilogue == artifact::Epilogue::SumsOfB;
+  }
+  /// The number by which the library knows the epilogue.
+  uint32_t epilogueOfCall() const;
+  /// What the epilogue does to the values that it is given, or reads, lies as the library wants it.
+  Status checkAux(const ProductAlignment &alignment, const Matrices &matrices) const;
+  Status refuse(const std::string &why) const;
+  Status describeOperation(const Matrices &matrices);
   Status describeLayouts(const artifact::MatmulGeometry &geometry, const Matrices &matrices);
   /// The dimension of the batch that a call takes; the others are the outer ones.
   Batch divideBatch(const artifact::MatmulGeometry &geometry);
   Status chooseAlgorithm(const ProductAlignment &alignment, int64_t mostWorkspace);
-  Status point(DevicePointer bias, DevicePointer gradientAt) const;
+  Status point(DevicePointer bias, DevicePointer gradientAt, DevicePointer aux) const;
   Status call(const Operands &operands, int64_t aOffset, int64_t bOffset, int64_t cOffset,
               Stream stream) const;
 
@@ -74,7 +84,7 @@ private:
   int64_t aBytes = 0, bBytes = 0, cBytes = 0; ///< of an element
   bool isEmpty = false, isSwapped = false, accumulates = false;
   bool biasInCall = false, biasBefore = false;
-  bool isGradient = false; ///< the residual is where a derivative is taken
+  artifact::Epilogue epilogue = artifact::Epilogue::None;
   float scale = 1;
   /// Where the library cannot add the bias: c = scale (ones x bias) + residual, before.
   std::unique_ptr<BlasProduct> before;

@@ -288,6 +288,8 @@ private:
     if (p.residual >= 0)
       alignment.residual = alignmentOfAllSlots(p.residual),
       alignment.gradientAt = at(p.residual, 0);
+    if (p.aux >= 0)
+      alignment.aux = alignmentOfAllSlots(p.aux), alignment.auxAt = at(p.aux, 0);
     auto product = BlasProduct::create(**blas, blasHandle, p.geometry, alignment,
                                        std::max(plannedScratch(p.scratch), kMostWorkspace));
     if (!product)
@@ -414,6 +416,7 @@ private:
     BlasProduct::Operands operands;
     operands.a = at(p.a, slot), operands.b = at(p.b, slot), operands.c = at(p.c, slot);
     operands.bias = atOrNull(p.bias), operands.residual = atOrNull(p.residual);
+    operands.aux = atOrNull(p.aux);
     operands.workspace = workspaceOf(product.workspaceBytes(), p.scratch, queue, slot);
     if (product.onesCount() > 0)
       operands.ones = ones.at(int(p.geometry.biasType)).address;

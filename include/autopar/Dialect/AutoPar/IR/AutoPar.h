@@ -29,5 +29,7 @@ namespace mlir::autopar {
 StringRef getOpId(Operation *op);
 /// Names an operation.
 void setOpId(Operation *op, const Twine &id);
+/// The mask that mark_positive makes of a value of this type.
+RankedTensorType maskTypeOf(RankedTensorType type);
 
 } // namespace mlir::autopar

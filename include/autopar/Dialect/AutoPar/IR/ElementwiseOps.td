@@ -22,12 +22,37 @@ def AutoPar_UnaryOp : AutoPar_ValueOp<"unary", [Elementwise, SameOperandsAndResu
 def AutoPar_UnaryGradOp : AutoPar_GradientOp<"unary_grad", [Elementwise]> {
   let summary = "the gradient of a unary function whose derivative is a formula";
   let description = [{
-    `gradient` times the derivative at `input`, for gelu, gelu_tanh and silu:
+    `gradient` times the derivative at `input`, for gelu, gelu_tanh and silu; for relu `input` is its result:
     `%d = autopar.unary_grad gelu %x, %g : tensor<8x256xf32>`
   }];
   let arguments = (ins AutoPar_UnaryKindAttr:$kind, AutoPar_Tensor:$input, AutoPar_Tensor:$gradient);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "`` $kind $input `,` $gradient attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_MarkPositiveOp : AutoPar_Op<"mark_positive", [Pure]> {
+  let summary = "a bit for each element that is positive";
+  let description = [{
+    The first element of a row has the lowest bit of the first byte; rows have a multiple of 16 bytes, and the bits that are
+    left are undefined. Made by form-fusion-groups behind a relu that a library call computes, which stores both:
+    `%m = autopar.mark_positive %y : tensor<8x256xbf16> -> tensor<8x32xi8>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_KeepMarkedOp : AutoPar_Op<"keep_marked", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "the elements with a bit in a mask, and 0 elsewhere";
+  let description = [{
+    The gradient of a relu by the mask that mark_positive made, in the library call that computes what it multiplies:
+    `%d = autopar.keep_marked %g where %m : tensor<8x256xbf16>, tensor<8x32xi8>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, AutoPar_Tensor:$mask);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `where` $mask attr-dict `:` type($input) `,` type($mask)";
   let hasVerifier = 1;
 }
 

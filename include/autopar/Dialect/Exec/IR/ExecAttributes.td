@@ -36,7 +36,8 @@ def Exec_RoleAttr : Exec_EnumAttr<Exec_Role, "role">;
 def Exec_Binding : Exec_Enum<"Binding", [["None", "none"], ["Control", "control"], ["RankValues", "rank_values"]]>;
 def Exec_BindingAttr : Exec_EnumAttr<Exec_Binding, "binding">;
 def Exec_Epilogue : Exec_Enum<"Epilogue", [["None", "none"], ["Relu", "relu"], ["GeluErf", "gelu_erf"], ["GeluTanh", "gelu_tanh"],
-    ["GeluTanhGrad", "gelu_tanh_grad"]]>;
+    ["GeluTanhGrad", "gelu_tanh_grad"], ["ReluAux", "relu_aux"], ["GeluTanhAux", "gelu_tanh_aux"], ["ReluGrad", "relu_grad"],
+    ["SumsOfA", "sums_of_a"], ["SumsOfB", "sums_of_b"]]>;
 def Exec_Algorithm : Exec_Enum<"ConvolutionAlgorithm", [["Direct", "direct"], ["Winograd", "winograd"]]>;
 def Exec_ConvolutionKind : Exec_Enum<"ConvolutionKind", [["Forward", "forward"], ["InputGradient", "input_gradient"],
     ["FilterGradient", "filter_gradient"]]>;
@@ -66,7 +67,9 @@ def Exec_MatmulAttr : Exec_Attr<"MatmulGeometry", "matmul"> {
   let description = [{
     c = epilogue(scale * (a b + bias) + residual) with a [batch..., M, K], b [batch..., K, N] and c [batch..., M, N], all
     of one rank. Without `biasType` there is no bias. `packedB`: b lies as a pack of this geometry left it. With the epilogue
-    `gelu_tanh_grad` the residual is not added: c = scale (a b) times the derivative of gelu_tanh at it.
+    `gelu_tanh_grad` the residual is not added: c = scale (a b) times the derivative of gelu_tanh at it; with `relu_grad` it is
+    a mask of where relu was positive. `relu_aux` stores that mask beside c, `gelu_tanh_aux` what gelu_tanh was given,
+    `sums_of_a` and `sums_of_b` the sums of that operand over the terms of the product.
   }];
   let parameters = (ins "::mlir::exec::StridedAttr":$a, "::mlir::exec::StridedAttr":$b, "::mlir::exec::StridedAttr":$c,
     OptionalParameter<"::mlir::Type">:$biasType,

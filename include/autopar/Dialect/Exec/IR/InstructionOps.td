@@ -59,15 +59,18 @@ def Exec_LaunchOp : Exec_Instruction<"launch",
 
 def Exec_MatmulOp : Exec_Instruction<"matmul",
     (ins Exec_BufferType:$a, Exec_BufferType:$b, Exec_BufferType:$c, Optional<Exec_BufferType>:$bias,
-         Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Exec_MatmulAttr:$geometry),
-    "$a `,` $b `->` $c (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
+         Optional<Exec_BufferType>:$residual, Optional<Exec_BufferType>:$scratch, Optional<Exec_BufferType>:$aux,
+         Exec_MatmulAttr:$geometry),
+    "$a `,` $b `->` $c (`aux` $aux^)? (`bias` $bias^)? (`residual` $residual^)? (`scratch` $scratch^)? $geometry",
     "reads.append({getA(), getB()}); if (getBias()) reads.push_back(getBias()); if (getResidual()) reads.push_back(getResidual());",
-    "writes.push_back(getC()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments],
-    "getGeometry().getEpilogue() == Epilogue::GeluTanhGrad ? Value() : Value(getResidual())"> {
+    "writes.push_back(getC()); if (getAux()) writes.push_back(getAux()); if (getScratch()) writes.push_back(getScratch());",
+    [AttrSizedOperandSegments],
+    "::autopar::artifact::isGradient(::autopar::artifact::Epilogue(getGeometry().getEpilogue())) ? Value() : Value(getResidual())"> {
   let summary = "a matrix product by the library";
   let description = [{
-    c = epilogue(scale * (a b + bias) + residual), strided and batched as `geometry` says (`#exec.matmul`). `scratch` holds the
-    library's workspace. Where nothing reads the residual afterwards, c may have its bytes.
+    c = epilogue(scale * (a b + bias) + residual), strided and batched as `geometry` says (`#exec.matmul`). `aux` is the second
+    result that some epilogues store. `scratch` holds the library's workspace. Where nothing reads the residual afterwards, c
+    may have its bytes.
   }];
   let hasVerifier = 1;
 }
