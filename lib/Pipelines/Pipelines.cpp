@@ -164,6 +164,12 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createCSEPass());
   if (train.offload == "state")
     manager.addNestedPass<func::FuncOp>(createOffloadStatePass());
+  if (lower.target == Target::Cuda) {
+    PriceInProductsPassOptions price;
+    price.activations = lower.activationGradients;
+    price.biases = lower.biasGradients;
+    manager.addNestedPass<func::FuncOp>(createPriceInProductsPass(price));
+  }
 }
 
 static void addSplitMicroBatches(OpPassManager &manager, const AutoShardOptions &shard) {

@@ -297,6 +297,9 @@ EXPORTED cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, BlasOperation operati
     if (preference->alignments[i] < uint32_t(bytesOf(layouts[i]->type)))
       return refuse("an alignment below that of an element");
   }
+  if (const char *lacks = std::getenv("AUTOPAR_EMULATED_CUBLASLT_LACKS");
+      lacks && operation->epilogue == uint32_t(std::atoi(lacks)))
+    return BlasStatus::NotSupported;
   // PyTorch found this and keeps such products from the library
   // (aten/src/ATen/native/cuda/Blas.cpp).
   if ((operation->epilogue & kBlasBias) &&

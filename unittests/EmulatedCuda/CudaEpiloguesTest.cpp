@@ -213,6 +213,43 @@ TEST(CudaEpilogues, ProductsSumUpAnOperand) {
         }
 }
 
+// A version of the library, or a chip, may have no algorithm for an epilogue: it is asked at load.
+TEST(CudaEpilogues, WhatALibraryHasNoAlgorithmForIsRefused) {
+  if (!isEmulated())
+    GTEST_SKIP() << "with the emulated library only";
+  auto refusal = [](int epilogue, Product product) {
+    product.g.hasResidual = isGradient(product.g.epilogue);
+    setenv("AUTOPAR_EMULATED_CUBLASLT_LACKS", std::to_string(epilogue).c_str(), 1);
+    Status status = product.run();
+    unsetenv("AUTOPAR_EMULATED_CUBLASLT_LACKS");
+    EXPECT_EQ(status.code(), StatusCode::Mismatch);
+    return status.message();
+  };
+  const std::string none = "cuBLASLt has no such product: no algorithm for these sizes, types, "
+                           "alignments and epilogue (CUBLAS_STATUS_NOT_SUPPORTED); compile the "
+                           "model with ";
+  constexpr DataType half = DataType::BF16;
+  for (auto [epilogue, number] : {std::pair{Epilogue::GeluTanhAux, 160},
+                                  {Epilogue::GeluTanhGrad, 192},
+                                  {Epilogue::ReluAux, 130},
+                                  {Epilogue::ReluGrad, 136}})
+    EXPECT_NE(refusal(number, {geometryOf(half, half, epilogue)})
+                  .find(none + "--activation-gradients kernels"),
+              std::string::npos)
+        << number;
+  EXPECT_NE(refusal(256, {geometryOf(half, DataType::F32, Epilogue::SumsOfB)})
+                .find(none + "--bias-gradients kernels"),
+            std::string::npos);
+  // A bias that it has not beside is added before.
+  Product product{geometryOf(half, half, Epilogue::GeluTanhAux)};
+  product.g.hasBias = true;
+  setenv("AUTOPAR_EMULATED_CUBLASLT_LACKS", "164", 1);
+  ASSERT_TRUE(product.run().isOk());
+  unsetenv("AUTOPAR_EMULATED_CUBLASLT_LACKS");
+  for (int64_t column = 0; column < n; ++column)
+    product.expect(product.aux, column, product.given(0, column), "what a gelu is given");
+}
+
 // Each can be avoided, and the message says how.
 TEST(CudaEpilogues, WhatTheLibraryDoesNotHaveIsRefused) {
   auto refusal = [](Product product) {

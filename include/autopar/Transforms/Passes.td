@@ -22,6 +22,29 @@ def LimitInputsPass : Pass<"autopar-limit-inputs", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def PriceInProductsPass : Pass<"autopar-price-in-products", "mlir::func::FuncOp"> {
+  let summary = "say what gradients cost that products will make";
+  let description = [{
+    Before anything is searched for GPUs: the gradient of an activation and the sum for the gradient of a bias that
+    products will take (form-fusion-groups) get `autopar.in_product`, the bytes per element of the result that the
+    product moves for it. Prices of operations are those of such a call then, not of a kernel.
+
+    ```mlir
+    %0 = autopar.dot_general %g, %w contract [1] x [1] : (tensor<64x32xbf16>, tensor<16x32xbf16>) -> tensor<64x16xbf16>
+    %1 = autopar.cast %0 : tensor<64x16xbf16> -> tensor<64x16xf32>
+    %2 = autopar.unary_grad gelu_tanh %x, %1 : tensor<64x16xf32>
+    ```
+    becomes
+    ```mlir
+    %2 = autopar.unary_grad gelu_tanh %x, %1 {autopar.in_product = 2 : i64} : tensor<64x16xf32>
+    ```
+  }];
+  let options = [
+    Option<"activations", "activations", "std::string", "\"auto\"", "auto, or kernels: products take no gradient of an activation">,
+    Option<"biases", "biases", "std::string", "\"auto\"", "auto, or kernels: products make no sum">,
+  ];
+}
+
 def CarryStatePass : Pass<"autopar-carry-state", "mlir::ModuleOp"> {
   let summary = "make outputs what inputs are in the next step";
   let description = [{

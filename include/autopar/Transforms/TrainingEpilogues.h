@@ -44,6 +44,10 @@ constexpr llvm::StringLiteral kSummedByProduct = "autopar.summed_by_product";
 /// BGRADB.
 llvm::MapVector<DotGeneralOp, ReduceOp>
 sumsOfProducts(Block &block, llvm::function_ref<bool(DotGeneralOp, ReduceOp)> isWanted);
+/// Before form-fusion-groups, on what a product will take: the bytes per element of the result that
+/// it moves for that.
+constexpr llvm::StringLiteral kInProduct = "autopar.in_product";
+
 /// Whether something behind the product would rather be its epilogue: beside a sum the library has
 /// none but what is added.
 bool hasOtherEpilogue(DotGeneralOp product);

@@ -6,6 +6,7 @@
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/Sharding.h"
+#include "autopar/Transforms/TrainingEpilogues.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -25,6 +26,12 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
   if (cost)
     if (std::optional<double> measured = cost.getMeasuredUs(operands, results, mayScale))
       return *measured;
+  if (auto bytes = op->getAttrOfType<IntegerAttr>(kInProduct)) {
+    RankedTensorType made = results.front();
+    return ::autopar::opTimeUs(0, static_cast<double>(bytes.getInt() * made.getNumElements()),
+                               dataTypeOf(made.getElementType()), device) -
+           device.launchUs;
+  }
   if (cost)
     flops = cost.getFlops(operands, results);
   for (RankedTensorType type : results)

@@ -11,7 +11,8 @@ namespace mlir::autopar {
 int64_t bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> results);
 
 /// Microseconds, by the cost model, of an operation with operands and results of these types. A
-/// light one is a pass over its result within another operation's kernel. Of a measured operation
+/// light one is a pass over its result within another operation's kernel; one that a product takes
+/// (autopar.in_product), what that reads for it. Of a measured operation
 /// what was measured: infinite where nobody did, or, if it may be scaled, a guess from other sizes.
 double opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
                 ArrayRef<RankedTensorType> results, const ::autopar::DeviceType &device,
