@@ -116,8 +116,10 @@ def test_the_target_may_differ_from_the_cluster(tmp_path):
 
 
 @pytest.mark.parametrize("chip, in_products", [("a100", False), ("h100", True)])
-def test_gradients_of_gelus_are_in_products_from_sm_90_on(tmp_path, chip, in_products):
+def test_gelus_are_in_products_from_sm_90_on(tmp_path, chip, in_products):
+    """With their gradients; gradients of biases are on all chips."""
     models.save("gpt2-124m", tmp_path / "m.onnx", layers=1, hidden=64, heads=2, vocab=64, positions=32)
     subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--bind", "batch=4,seq=32", "--cluster", f"presets:{chip}x1", "--precision", "bf16", "--quiet",
                     "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "sgd(lr=0.1)", "--stop-after", "lower", "-o", tmp_path / "m.mlir"], check=True)
-    assert ("epilogue = gelu_tanh_grad" in (tmp_path / "m.mlir").read_text()) == in_products
+    program = (tmp_path / "m.mlir").read_text()
+    assert ("epilogue = gelu_tanh_grad" in program, "epilogue = gelu_tanh_aux" in program, "epilogue = sums_of_b" in program) == (in_products, in_products, True)

@@ -60,6 +60,16 @@ func.func @activations(%x: tensor<8xf32>, %g: tensor<8xf32>) -> tensor<8xf32> {
   return %1 : tensor<8xf32>
 }
 
+// At its result, 0 where that is.
+// CHECK-LABEL: func.func @relu
+// CHECK-SAME: %[[Y:[a-z0-9]+]]: tensor<8xf32>, %[[G:[a-z0-9]+]]: tensor<8xf32>
+// CHECK: %[[P:.*]] = autopar.compare gt %[[Y]], %[[Z:.*]] :
+// CHECK: autopar.select %[[P]], %[[G]], %[[Z]]
+func.func @relu(%y: tensor<8xf32>, %g: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = autopar.unary_grad relu %y, %g : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
 // Behind a product whose library call can take it, on GPUs: of multiples of eight, in half precision.
 // CHECK-LABEL: func.func @behind_products
 // CHECK-NOT: unary_grad
