@@ -123,8 +123,10 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createCanonicalize());
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
   // A scale that is trained has a gradient of its own and stays where it is.
-  if (!train)
+  if (!train) {
     manager.addNestedPass<func::FuncOp>(createFoldScalesPass());
+    manager.addNestedPass<func::FuncOp>(createSumWholeNumbersPass()); // whose scales stay
+  }
   manager.addPass(createUnflattenRowsPass());
   manager.addPass(createSplitFusedProjectionsPass());
   manager.addPass(createFoldParametersPass());

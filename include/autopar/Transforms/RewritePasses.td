@@ -326,6 +326,27 @@ def FoldScalesPass : Pass<"autopar-fold-scales", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def SumWholeNumbersPass : Pass<"autopar-sum-whole-numbers", "mlir::func::FuncOp"> {
+  let summary = "multiply sums of dequantized values by their scales";
+  let description = [{
+    A product or convolution of two factors that are 8 bits less a zero point, times a scale, sums these whole numbers: in
+    f32 that is exact below 2^24, whatever the order. The scales, one number or one per column or channel, multiply the
+    sum.
+
+    ```mlir
+    %a = autopar.binary mul %whole, %scale : tensor<8x16xf32>
+    %b = autopar.binary mul %weight, %scales : tensor<16x4xf32>
+    %y = autopar.dot_general %a, %b contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    ```
+    becomes
+    ```mlir
+    %s = autopar.dot_general %whole, %weight contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %y = autopar.binary mul %s, %both : tensor<8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::FuncOp"> {
   let summary = "write accumulation over micro-batches as additions";
   let description = [{

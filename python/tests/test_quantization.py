@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized networks between QuantizeLinear and DequantizeLinear, against exact arithmetic: every sum in whole numbers, scales and roundings in float64."""
+
+import pathlib
+from typing import Dict, List
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import autopar
+
+
+class Network:
+    """A chain of quantized layers as ONNX, and what each of them computes exactly."""
+
+    def __init__(self, image: np.ndarray, scale: float, zero: int, per_channel: bool) -> None:
+        self.draw, self.per_channel = np.random.default_rng(5), per_channel
+        self.nodes: List[onnx.NodeProto] = []
+        self.weights: List[onnx.TensorProto] = []
+        self.results: Dict[str, np.ndarray] = {}
+        self.count, self.value, self.scale, self.zero = 0, image.astype(np.float64), np.float32(scale), zero
+        self.image = image
+        self.quantize("x")
+
+    def constant(self, values: np.ndarray) -> str:
+        """An initializer."""
+        self.weights.append(numpy_helper.from_array(values, f"w{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def node(self, kind: str, inputs: List[str], **attributes: object) -> str:
+        """A node with one output, whose name it gives."""
+        self.count += 1
+        self.nodes.append(helper.make_node(kind, inputs, [f"t{self.count}"], f"n{self.count}", **attributes))
+        return f"t{self.count}"
+
+    def quantize(self, real: str) -> None:
+        """Rounds `value` to whole numbers, half to even; what follows reads them times the scale."""
+        scale, zero = self.constant(self.scale), self.constant(np.uint8(self.zero))
+        whole = self.node("QuantizeLinear", [real, scale, zero])
+        stored = np.clip(np.rint(self.value / float(self.scale)) + self.zero, 0, 255)
+        self.results[whole] = stored.astype(np.uint8)
+        self.whole = stored - self.zero
+        self.current = self.node("DequantizeLinear", [whole, scale, zero])
+
+    def layer(self, kind: str, shape: List[int], channels_at: int, scale: float, **attributes: object) -> None:
+        """A product of what is there and a drawn weight of 8 bits, with a bias of 32 bits where it is a convolution, then Relu."""
+        stored = self.draw.integers(-127, 128, shape).astype(np.int8)
+        channels = shape[channels_at] * attributes.get("group", 1) if kind == "ConvTranspose" else shape[channels_at]
+        scales = self.draw.uniform(0.001, 0.01, channels if self.per_channel else ()).astype(np.float32)
+        zeros = np.zeros(scales.shape, np.int8)
+        weight = self.node("DequantizeLinear", [self.constant(stored), self.constant(scales), self.constant(zeros)], axis=channels_at)
+        factors = float(self.scale) * scales.astype(np.float64)
+        if kind == "MatMul":
+            y = self.node("MatMul", [self.current, weight])
+            self.value = self.whole @ stored.astype(np.float64) * factors
+        else:
+            bias = self.draw.integers(-20000, 20000, channels).astype(np.int32)
+            # As quantizers write it: the bias has the scales of the sum, rounded to f32.
+            rounded = (self.scale * scales).astype(np.float32) * np.ones(channels, np.float32)
+            real_bias = self.node("DequantizeLinear", [self.constant(bias), self.constant(rounded), self.constant(np.zeros(channels, np.int32))], axis=0)
+            y = self.node(kind, [self.current, weight, real_bias], **attributes)
+            sums = convolved(kind, self.whole, stored.astype(np.float64), attributes)
+            column = (1, -1, 1, 1)
+            self.value = sums * (factors * np.ones(channels)).reshape(column) + (bias * rounded.astype(np.float64)).reshape(column)
+        y = self.node("Relu", [y])
+        self.value, self.scale, self.zero = np.maximum(self.value, 0), np.float32(scale), 3
+        self.quantize(y)
+
+    def save(self, path: pathlib.Path) -> None:
+        """All quantized values are outputs."""
+        outputs = [helper.make_tensor_value_info(name, TensorProto.UINT8, None) for name in self.results]
+        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.image.shape)], outputs, self.weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def convolved(kind: str, x: np.ndarray, w: np.ndarray, attributes: Dict[str, object]) -> np.ndarray:
+    """Conv or ConvTranspose of images with 3x3 or 2x2 filters by their definition, in float64, which is exact for whole numbers."""
+    groups, stride, pad = attributes.get("group", 1), attributes["strides"][0], attributes["pads"][0]
+    side, (n, c, height, width) = w.shape[2], x.shape
+    if kind == "ConvTranspose":
+        y = np.zeros((n, w.shape[1], (height - 1) * stride + side, (width - 1) * stride + side))
+        for i, j in np.ndindex(side, side):
+            y[:, :, i:i + (height - 1) * stride + 1:stride, j:j + (width - 1) * stride + 1:stride] += np.einsum("nchw,co->nohw", x, w[:, :, i, j])
+        return y
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    seen = np.lib.stride_tricks.sliding_window_view(x, (side, side), (2, 3))[:, :, ::stride, ::stride]
+    seen = seen.reshape(n, groups, c // groups, *seen.shape[2:])
+    y = np.einsum("ngchwij,gocij->ngohw", seen, w.reshape(groups, -1, *w.shape[1:]))
+    return y.reshape(n, -1, *y.shape[3:])
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_as_exact_arithmetic(tmp_path: pathlib.Path, ranks: int, per_channel: bool) -> None:
+    """No element is off by a step, whatever the plan."""
+    image = np.random.default_rng(7).standard_normal((4, 3, 24, 24)).astype(np.float32)
+    net = Network(image, 0.03, 128, per_channel)
+    net.layer("Conv", [32, 3, 3, 3], 0, 0.05, strides=[2, 2], pads=[1] * 4)
+    net.layer("Conv", [32, 1, 3, 3], 0, 0.04, strides=[1, 1], pads=[1] * 4, group=32)
+    net.layer("Conv", [64, 32, 3, 3], 0, 0.1, strides=[1, 1], pads=[1] * 4)
+    net.layer("ConvTranspose", [64, 16, 2, 2], 1, 0.2, strides=[2, 2], pads=[0] * 4)
+    net.layer("MatMul", [24, 16], 1, 0.1)
+    net.save(tmp_path / "model.onnx")
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=ranks)
+    with autopar.Session(compiled) as session:
+        actual = session.run({"x": image})
+    for name, expected in net.results.items():
+        assert 0 < expected.std() < 200
+        np.testing.assert_array_equal(actual[name], expected, err_msg=name)
