@@ -127,3 +127,19 @@ def test_the_runtime_needs_no_compiler_libraries(name: str) -> None:
     assert done.returncode == 0, done.stderr
     needed = re.findall(r"NEEDED.*\[(.+)\]", done.stdout)
     assert needed and not [library for library in needed if re.search(r"MLIR|LLVM|onnx|protobuf|libmpi|cuda", library)]
+
+
+def test_threads_wait_awake_briefly(job: pathlib.Path) -> None:
+    """The pool is loaded with few rounds; what the caller says wins."""
+    def rounds(*command: object, **given: str) -> Optional[str]:
+        environment = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        shown = run(*command, env={**environment, "OMP_DISPLAY_ENV": "verbose", **given}).stderr
+        found = re.findall(r"GOMP_SPINCOUNT = '(\w+)'", shown)
+        return found[-1] if found else None
+
+    compiled = job / "compiled.bin"
+    opens = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); import autopar; autopar.Session(sys.argv[1]).close()"
+    for command in ([autopar.find_tool("autopar-run"), "--dry-run", compiled], [sys.executable, "-c", opens, compiled]):
+        assert rounds(*command) == "3000"
+        assert rounds(*command, GOMP_SPINCOUNT="77") == "77"
+        assert rounds(*command, OMP_WAIT_POLICY="active") not in ("3000", None)

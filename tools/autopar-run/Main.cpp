@@ -8,6 +8,7 @@
 #include "Simulate.h"
 #include "Steps.h"
 #include "autopar/Base/OutputFile.h"
+#include "autopar/CpuMath/ThreadWait.h"
 
 #include <cstdio>
 
@@ -110,6 +111,7 @@ Status run(const RunOptions &options, int32_t &rank) {
 } // namespace
 
 int main(int argc, char **argv) {
+  autopar::cpumath::waitBriefly(argv);
   refuseOversizedFiles();
   RunOptions options;
   if (int code = parseCommandLine(argc, argv, options); code >= 0)
