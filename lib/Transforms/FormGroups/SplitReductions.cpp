@@ -4,7 +4,9 @@
 // parts and one of their results.
 #include "MadeFrom.h"
 
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Stages.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -72,8 +74,16 @@ struct SplitReductionsPass : mlir::autopar::impl::SplitReductionsPassBase<SplitR
   }
 
 private:
-  static void leaveToProducts(Block &block) {
-    auto isWanted = [](DotGeneralOp product, ReduceOp) { return !hasOtherEpilogue(product); };
+  void leaveToProducts(Block &block) {
+    MicroBatches phases(block);
+    Stages stages(getOperation());
+    // What runs at other times or places is no one call.
+    auto isTogether = [&](Operation *one, Operation *other) {
+      return phases.phaseOf(one) == phases.phaseOf(other) && stages.of(one) == stages.of(other);
+    };
+    auto isWanted = [&](DotGeneralOp product, ReduceOp sum) {
+      return !hasOtherEpilogue(product) && isTogether(product, sum);
+    };
     for (auto [product, sum] : sumsOfProducts(block, isWanted))
       sum->setAttr(kSummedByProduct, UnitAttr::get(sum->getContext()));
   }
