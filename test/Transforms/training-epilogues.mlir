@@ -125,3 +125,16 @@ func.func @not_by_products(%x: tensor<1024x24xbf16>, %g: tensor<1024x16xbf16>, %
   %8 = autopar.dot_general %x, %o contract [0] x [0] : (tensor<1024x24xbf16>, tensor<1024x15xbf16>) -> tensor<24x15xf32>
   return %1, %2, %3, %5, %7, %8, %5 : tensor<16xf32>, tensor<24x16xbf16>, tensor<1024xf32>, tensor<24x16xf32>, tensor<15xf32>, tensor<24x15xf32>, tensor<24x16xf32>
 }
+
+// -----
+
+// Nor by one that runs on a stage that the sum is not on.
+// CHECK-LABEL: func.func @elsewhere
+// CHECK: autopar.reduce sum {{.*}} -> tensor<{{.*}}x16xf32>
+// CHECK-NOT: -> (tensor<24x16xf32>, tensor<16xf32>) {
+func.func @elsewhere(%x: tensor<1024x24xbf16> {autopar.stage = 1 : i64}, %g: tensor<1024x16xbf16>) -> (tensor<16xf32>, tensor<24x16xf32>) {
+  %0 = autopar.cast %g : tensor<1024x16xbf16> -> tensor<1024x16xf32>
+  %1 = autopar.reduce sum %0 dims [0] : tensor<1024x16xf32> -> tensor<16xf32>
+  %2 = autopar.dot_general %x, %g contract [0] x [0] : (tensor<1024x24xbf16>, tensor<1024x16xbf16>) -> tensor<24x16xf32>
+  return %1, %2 : tensor<16xf32>, tensor<24x16xf32>
+}
