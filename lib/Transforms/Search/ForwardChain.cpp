@@ -10,6 +10,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Planner/StageCut.h"
+#include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Sharding.h"
 
 using namespace mlir;
@@ -23,12 +24,20 @@ static constexpr int64_t kAllSizes = 16;
 static constexpr int64_t kMostParts = 16;
 /// Of its work, what a stage takes at the least, however little is said to be beside it.
 static constexpr double kLeastOfWork = 0.1;
+/// Of a stage's work, what it may do while it waits for a message and the one back: a third of it
+/// are gradients of weights, which nobody waits for.
+static constexpr double kMeanwhile = 1.0 / 3;
 
 ForwardChain::ForwardChain(func::FuncOp function, ArrayRef<Operation *> ops,
                            const ::autopar::Cluster &cluster, bool trains, bool recomputes)
     : ops(ops), cluster(cluster) {
   findTimes(trains);
   findCrossings(trains);
+  // What the parts of a loss hand on goes both ways.
+  lossBegin = static_cast<int32_t>(ops.size());
+  if (trains && llvm::any_of(ops, isLibraryContraction))
+    while (!isLibraryContraction(ops[lossBegin - 1]))
+      --lossBegin;
   findMemory(function, trains && !recomputes);
 }
 
@@ -129,6 +138,7 @@ double ForwardChain::messageUs(int32_t place, size_t ranks) const {
 struct mlir::autopar::ChainShape {
   const ::autopar::DeviceType *device;
   size_t devices;
+  double messageShare = 1; ///< of a message that work hides, what a micro-batch waits; 1: none does
   double pace = 1, extraUs = 0, bytesPerUs = 0;
   bool operator==(const ChainShape &) const = default;
 };
@@ -136,7 +146,6 @@ struct mlir::autopar::ChainShape {
 /// A problem and what its sub-meshes are.
 struct mlir::autopar::ChainProblem {
   ::autopar::StageCutProblem problem;
-  std::vector<int32_t> places;
   SmallVector<ChainShape> shapes; ///< of the sub-meshes
 };
 
@@ -149,13 +158,29 @@ double ForwardChain::workUs(int32_t begin, int32_t end, const ChainShape &shape)
 /// The same as a stage.
 double ForwardChain::stageUs(int32_t begin, int32_t end, const ChainShape &shape) const {
   double us = shape.pace * workUs(begin, end, shape);
-  return std::max(kLeastOfWork * us, us + shape.extraUs) + messageUs(begin, shape.devices) +
-         messageUs(end, shape.devices);
+  us = std::max(kLeastOfWork * us, us + shape.extraUs);
+  double before = messageUs(begin, shape.devices), behind = messageUs(end, shape.devices);
+  double waits = shape.messageShare * (before + behind);
+  return us + std::max(waits, std::max(before, behind) - kMeanwhile * us);
 }
 
-ChainShape ForwardChain::shapeOf(const ChainMesh &mesh, int32_t turns) const {
-  return {&cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end())),
-          mesh.devices.size(), mesh.pace, mesh.extraUs / turns, mesh.bytesPerUs};
+/// Where a mesh has other work while a message is on its way, a step waits for it once, as it fills
+/// and drains; else every micro-batch does.
+static double messageShareOf(const ::autopar::DeviceType &device, const Schedule &schedule) {
+  bool hides =
+      (schedule.splitsBackward || schedule.receivesAhead > 1) && !device.communicatesWhileIdle;
+  return hides ? 1.0 / schedule.microBatches : 1;
+}
+
+ChainShape ForwardChain::shapeOf(const ChainMesh &mesh, const Schedule &schedule) const {
+  const ::autopar::DeviceType &device =
+      cluster.slowestOf(std::vector<int64_t>(mesh.devices.begin(), mesh.devices.end()));
+  return {&device,
+          mesh.devices.size(),
+          messageShareOf(device, schedule),
+          mesh.pace,
+          mesh.extraUs * schedule.meshes / schedule.stages,
+          mesh.bytesPerUs};
 }
 
 void ForwardChain::addStage(ChainCut &cut, int32_t begin, int32_t end,
@@ -204,13 +229,32 @@ bool ForwardChain::mayBe(int32_t begin, int32_t end, int32_t stage) const {
   return true;
 }
 
+/// The best cut where little is sent, and then beside it.
+Result<ChainCut> ForwardChain::refined(int32_t stages, SolveAt solve) const {
+  std::vector<int32_t> places = placesToCut(stages);
+  Result<ChainCut> found = solve(places);
+  if (!found)
+    return found;
+  std::vector<int32_t> finer = placesBeside(found->places, places, stages);
+  if (llvm::includes(places, finer))
+    return found;
+  Result<ChainCut> next = solve(finer);
+  bool isBetter = next && std::pair(next->missingBytes, next->timeUs) <
+                              std::pair(found->missingBytes, found->timeUs);
+  return isBetter ? std::move(next) : std::move(found);
+}
+
 Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedule) const {
-  ::autopar::StageCutProblem &problem = chain.problem;
-  size_t kinds = problem.subMeshes.size();
-  if (!demanded.empty() && problem.subMeshes.front().stagesAfter < 0)
+  size_t kinds = chain.problem.subMeshes.size();
+  if (!demanded.empty() && chain.problem.subMeshes.front().stagesAfter < 0)
     tellStages(chain, schedule.stages);
-  chain.places = placesToCut(schedule.stages);
-  const std::vector<int32_t> &places = chain.places;
+  return refined(schedule.stages,
+                 [&](ArrayRef<int32_t> places) { return solveAt(places, chain, kinds, schedule); });
+}
+
+Result<ChainCut> ForwardChain::solveAt(ArrayRef<int32_t> places, ChainProblem &chain, size_t kinds,
+                                       const Schedule &schedule) const {
+  ::autopar::StageCutProblem &problem = chain.problem;
   problem.layers = static_cast<int32_t>(places.size()) - 1;
   problem.useAllDevices = true;
   problem.leastStages = problem.mostStages = schedule.stages;
@@ -248,10 +292,15 @@ Result<ChainCut> ForwardChain::solve(ChainProblem &chain, const Schedule &schedu
 
 Result<ChainCut> ForwardChain::solveTurns(ArrayRef<ChainMesh> meshes,
                                           const Schedule &schedule) const {
-  std::vector<int32_t> places = placesToCut(schedule.stages);
   SmallVector<ChainShape> shapes;
   for (const ChainMesh &mesh : meshes)
-    shapes.push_back(shapeOf(mesh, schedule.stages / schedule.meshes));
+    shapes.push_back(shapeOf(mesh, schedule));
+  return refined(schedule.stages,
+                 [&](ArrayRef<int32_t> places) { return solveTurnsAt(places, shapes, schedule); });
+}
+
+Result<ChainCut> ForwardChain::solveTurnsAt(ArrayRef<int32_t> places, ArrayRef<ChainShape> shapes,
+                                            const Schedule &schedule) const {
   ::autopar::TurnCutProblem problem;
   problem.layers = static_cast<int32_t>(places.size()) - 1;
   problem.stages = schedule.stages;
@@ -287,14 +336,14 @@ Result<ChainCut> ForwardChain::cut(ArrayRef<ChainMesh> meshes, const Schedule &s
   }
   ChainProblem chain;
   auto isFirst = [&](const ChainMesh &mesh) {
-    return shapeOf(mesh, 1) == shapeOf(meshes.front(), 1) &&
+    return shapeOf(mesh, schedule) == shapeOf(meshes.front(), schedule) &&
            mesh.memoryBytes == meshes.front().memoryBytes;
   };
   // Each mesh counts as one device.
   chain.problem.devices = {schedule.stages};
   bool areEqual = llvm::all_of(meshes, isFirst);
   for (int32_t s = 0; s < (areEqual ? 1 : schedule.stages); ++s) {
-    chain.shapes.push_back(shapeOf(meshes[s], 1));
+    chain.shapes.push_back(shapeOf(meshes[s], schedule));
     chain.problem.subMeshes.push_back(
         {"mesh", {1}, meshes[s].memoryBytes, areEqual ? -1 : schedule.stages - 1 - s});
   }
@@ -370,7 +419,8 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
       taken[number] = static_cast<int32_t>(size);
       chain.problem.subMeshes.push_back(
           {types[number]->name, taken, memoryBytes ? memoryBytes : types[number]->usableBytes()});
-      chain.shapes.push_back({types[number], static_cast<size_t>(size)});
+      chain.shapes.push_back(
+          {types[number], static_cast<size_t>(size), messageShareOf(*types[number], schedule)});
       typeOf.push_back(number);
     }
     chain.problem.devices.push_back(static_cast<int32_t>(count));
@@ -386,43 +436,6 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
     found->meshes.push_back({takeDevices(freeOf[typeOf[mesh]], chain.shapes[mesh].devices),
                              chain.problem.subMeshes[mesh].memoryBytes});
   return found;
-}
-
-/// The ends, and the places where little is sent: no worse than those around them. At most about
-/// 200 of them, the cheapest first; of those that cost the same, as the layers of a deep model,
-/// some everywhere. And beside operations whose stage is demanded.
-std::vector<int32_t> ForwardChain::placesToCut(int32_t stages) const {
-  constexpr size_t most = 200;
-  int32_t end = static_cast<int32_t>(ops.size());
-  std::vector<int32_t> places;
-  for (int32_t place = 1; place < end; ++place)
-    if (crossing[place] <= crossing[place - 1] && crossing[place] < crossing[place + 1])
-      places.push_back(place);
-  if (static_cast<int32_t>(places.size()) + 1 < stages) {
-    places.clear();
-    for (int32_t place = 1; place < end; ++place)
-      places.push_back(place);
-  }
-  llvm::sort(places, [&](int32_t a, int32_t b) {
-    return std::pair(crossing[a], a) < std::pair(crossing[b], b);
-  });
-  if (size_t room = std::max<size_t>(most, stages); places.size() > room) {
-    auto isCheaper = [&](int32_t place) { return crossing[place] < crossing[places[room]]; };
-    auto isNoDearer = [&](int32_t place) { return crossing[place] <= crossing[places[room]]; };
-    size_t first = llvm::partition_point(places, isCheaper) - places.begin();
-    size_t equal = llvm::partition_point(places, isNoDearer) - places.begin() - first;
-    for (size_t i = first; i < room; ++i)
-      places[i] = places[first + (i - first) * equal / (room - first)];
-    places.resize(room);
-  }
-  for (int32_t i = 0; i < static_cast<int32_t>(demanded.size()); ++i)
-    if (demanded[i] >= 0)
-      places.insert(places.end(), {i, i + 1});
-  places.push_back(0);
-  places.push_back(end);
-  llvm::sort(places);
-  places.erase(llvm::unique(places), places.end());
-  return places;
 }
 
 std::vector<ChainMesh> mlir::autopar::chainMeshes(const ::autopar::Cluster &cluster,

@@ -67,18 +67,28 @@ public:
                                      MeshSizes sizes = MeshSizes::Any) const;
 
 private:
+  using SolveAt = llvm::function_ref<::autopar::Result<ChainCut>(ArrayRef<int32_t> places)>;
+  ::autopar::Result<ChainCut> refined(int32_t stages, SolveAt solve) const;
   ::autopar::Result<ChainCut> solve(ChainProblem &chain, const ::autopar::Schedule &schedule) const;
+  ::autopar::Result<ChainCut> solveAt(ArrayRef<int32_t> places, ChainProblem &chain, size_t kinds,
+                                      const ::autopar::Schedule &schedule) const;
   ::autopar::Result<ChainCut> solveTurns(ArrayRef<ChainMesh> meshes,
                                          const ::autopar::Schedule &schedule) const;
+  ::autopar::Result<ChainCut> solveTurnsAt(ArrayRef<int32_t> places, ArrayRef<ChainShape> shapes,
+                                           const ::autopar::Schedule &schedule) const;
   double workUs(int32_t begin, int32_t end, const ChainShape &shape) const;
   double stageUs(int32_t begin, int32_t end, const ChainShape &shape) const;
-  ChainShape shapeOf(const ChainMesh &mesh, int32_t turns) const;
+  ChainShape shapeOf(const ChainMesh &mesh, const ::autopar::Schedule &schedule) const;
   void addStage(ChainCut &cut, int32_t begin, int32_t end, const ChainShape &shape) const;
   bool mayBe(int32_t begin, int32_t end, int32_t stage) const;
   void findTimes(bool trains);
   void findCrossings(bool trains);
   void findMemory(func::FuncOp function, bool keeps);
   std::vector<int32_t> placesToCut(int32_t stages) const;
+  bool isCheapest(int32_t place, double withinUs) const;
+  /// The places `cut` of those that are `cheap`, and all around them.
+  std::vector<int32_t> placesBeside(ArrayRef<int32_t> cut, ArrayRef<int32_t> cheap,
+                                    int32_t stages) const;
   double messageUs(int32_t place, size_t ranks) const;
 
   ArrayRef<Operation *> ops;
@@ -86,6 +96,7 @@ private:
   std::map<const ::autopar::DeviceType *, std::vector<double>>
       times;                     ///< of the operations before each place, on one device
   std::vector<int64_t> crossing; ///< bytes at each place
+  int32_t lossBegin; ///< behind the last product of what is trained; it is cut once at most
   std::vector<int64_t> state; ///< bytes that are held always, of the operations before each place
   std::vector<int64_t> saved; ///< the same that wait for the backward pass
   std::vector<int32_t> demanded; ///< the stage of each operation, -1: any; empty: nothing is
