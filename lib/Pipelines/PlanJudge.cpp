@@ -84,7 +84,8 @@ FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan)
   llvm::StringSet<> known;
   for (Operation &op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
     known.insert(getOpId(&op));
-  auto isKnown = [&](StringRef id) {
+  auto isKnown = [&](Operation *op) {
+    StringRef id = getOpId(op);
     return !id.empty() &&
            (known.contains(id) || (id.consume_back("/reshard") && known.contains(id)));
   };
@@ -96,7 +97,7 @@ FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan)
 
 FailureOr<std::vector<RecomputeProblem>>
 PlanJudge::programsOf(ModuleOp groups, const Plan &plan,
-                      function_ref<bool(StringRef)> isKnown) const {
+                      function_ref<bool(Operation *)> isKnown) const {
   auto problems =
       recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
   if (!problems)
@@ -242,15 +243,16 @@ LogicalResult PlanJudge::price(Plan &plan, const ::autopar::PlanDetails &details
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(priced);
   if (failed(copy))
     return failure();
-  llvm::StringSet<> named, again;
+  llvm::StringSet<> named;
   named.insert_range(plan.recompute);
-  for (Operation &op : (*copy)->lookupSymbol<func::FuncOp>("main").getBody().front())
-    op.walk([&](Operation *inner) {
-      if (named.contains(getOpId(inner)))
-        again.insert(getOpId(&op));
-    });
-  FailureOr<std::vector<RecomputeProblem>> problems =
-      programsOf(**copy, priced, [&](StringRef id) { return again.contains(id); });
+  auto isNamed = [&](Operation *op) {
+    return op
+        ->walk([&](Operation *inner) {
+          return named.contains(getOpId(inner)) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  };
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(**copy, priced, isNamed);
   if (failed(problems))
     return failure();
   std::vector<RecomputeSolution> solutions;

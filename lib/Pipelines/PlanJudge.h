@@ -75,7 +75,7 @@ public:
 private:
   FailureOr<std::vector<::autopar::RecomputeProblem>>
   programsOf(ModuleOp groups, const ::autopar::Plan &plan,
-             function_ref<bool(StringRef)> isKnown) const;
+             function_ref<bool(Operation *)> isKnown) const;
 
   mutable ModuleOp module; ///< a handle
   const AutoShardOptions &options;

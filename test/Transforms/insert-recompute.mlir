@@ -34,8 +34,8 @@ func.func @main(%x: tensor<8xf32>) -> (tensor<2x4xf32>, tensor<8xf32>) attribute
 
 // -----
 
-// The group around a named operation is cloned whole, whatever it is called; what nobody in the
-// backward pass reads is not computed again.
+// The group around what is named is cloned whole, whatever it is called; what nobody in the backward pass
+// reads is not computed again.
 // CHECK-LABEL: func.func @group
 // CHECK: autopar.group %arg0 {autopar.id = "first"}
 // CHECK: %[[D:.*]] = autopar.unary cos
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<8xf32>) -> (tensor<2x4xf32>, tensor<8xf32>) attribute
 // CHECK-NEXT: %[[G:.*]]:2 = autopar.group %[[F]] {autopar.id = "first/recompute"}
 // CHECK: autopar.binary mul %[[D]], %[[G]]#1 {autopar.id = "second/vjp.0"}
 // CHECK-NOT: other/recompute
-func.func @group(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) attributes {autopar.recompute = ["second", "other"]} {
+func.func @group(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) attributes {autopar.recompute = ["first", "second", "other"]} {
   %0:2 = autopar.group %x {autopar.id = "first"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   ^bb0(%a: tensor<8xf32>):
     %1 = autopar.unary exp %a {autopar.id = "first"} : tensor<8xf32>

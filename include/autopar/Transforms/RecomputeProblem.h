@@ -12,11 +12,13 @@
 namespace mlir::autopar {
 
 /// One problem for each mesh that stages take turns on; `plan` is what the function was lowered by.
-/// What both passes gather alike is gathered once in the function from then on.
-/// Only operations whose id `isKnown` may be computed again. The limit is left to the caller.
+/// What both passes gather alike is gathered once in the function from then on, and kernels that
+/// can run again from what they stored are two.
+/// Only operations that plans can name, which `isKnown` tells, may be computed again. The limit is
+/// left to the caller.
 ::autopar::Result<std::vector<::autopar::RecomputeProblem>>
 recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
-                  const ::autopar::Cluster &cluster, llvm::function_ref<bool(StringRef)> isKnown);
+                  const ::autopar::Cluster &cluster, llvm::function_ref<bool(Operation *)> isKnown);
 
 /// What a person means by recomputing every layer: for each copy in the longest repetition of the
 /// forward pass, cut where the least is handed on, everything but what hands it on; what stands

@@ -2,10 +2,11 @@
 // The pass autopar-insert-recompute: what the function's `autopar.recompute` names is cloned for
 // its readers in the backward pass, right before the first of them and behind a fence that waits
 // for the gradient which that one reads. Fusion groups are formed before and cloned whole, so the
-// clone runs the same kernel and gives the same bits; random numbers depend on seed and position,
-// not on who draws them.
+// clone runs the same kernel and gives the same bits, or from a value that they store on; random
+// numbers depend on seed and position, not on who draws them.
 #include "Search/Recompute.h"
 #include "Search/ShareGathers.h"
+#include "Search/SplitKernels.h"
 #include "Stages/StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -169,6 +170,20 @@ private:
   DenseMap<int64_t, IRMapping> clonesOfStage;
 };
 
+/// Groups of which one part is named and the other is not.
+SmallVector<SplitKernel> splitAtNames(func::FuncOp function, ArrayAttr names) {
+  llvm::StringSet<> named;
+  for (Attribute name : names)
+    if (auto text = dyn_cast<StringAttr>(name))
+      named.insert(text.getValue());
+  auto isNamed = [&](ArrayRef<Operation *> ops) {
+    return llvm::any_of(ops, [&](Operation *op) { return named.contains(getOpId(op)); });
+  };
+  return splitKernels(function, [&](ArrayRef<Operation *> first, ArrayRef<Operation *> second) {
+    return isNamed(first) != isNamed(second);
+  });
+}
+
 struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<InsertRecomputePass> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
@@ -182,8 +197,10 @@ struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<Insert
     function->removeAttr(kRecomputeAttribute);
     if (!names.empty())
       shareGathers(function);
+    SmallVector<SplitKernel> kernels = splitAtNames(function, names);
     if (failed(Inserter(function).run(names)))
       signalPassFailure();
+    joinKernels(kernels);
   }
 };
 

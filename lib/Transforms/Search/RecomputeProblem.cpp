@@ -7,6 +7,7 @@
 #include "Cost/RepeatedBlocks.h"
 #include "Recompute.h"
 #include "ShareGathers.h"
+#include "SplitKernels.h"
 #include "Stages/StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -57,7 +58,7 @@ class MeshProgram {
 public:
   MeshProgram(func::FuncOp function, const Step &step, const ::autopar::Schedule &schedule,
               int32_t mesh, const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
-              function_ref<bool(StringRef)> isKnown)
+              function_ref<bool(Operation *)> isKnown)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
         isKnown(isKnown), times(cluster, devices), microBatches(step.microBatches),
         stages(step.stages), phases(step.phases), shared(step.shared) {}
@@ -257,7 +258,7 @@ private:
       entry.writes.push_back(addValue(result, fromStart, toEnd));
     }
     bool isOfEach = microBatches.count() == 1 || microBatches.runsOf(op) > 1;
-    entry.mayRecompute = !entry.isBackward && isOfEach && mayRecompute(op) && isKnown(entry.id) &&
+    entry.mayRecompute = !entry.isBackward && isOfEach && mayRecompute(op) && isKnown(op) &&
                          llvm::none_of(op->getResults(), [&](Value result) {
                            return returned.contains(result) || inPlace.contains(result);
                          });
@@ -280,7 +281,7 @@ private:
   Block &block;
   const ::autopar::Schedule &schedule;
   int32_t mesh;
-  function_ref<bool(StringRef)> isKnown;
+  function_ref<bool(Operation *)> isKnown;
   KernelTime times;
   const MicroBatches &microBatches;
   const Stages &stages;
@@ -310,13 +311,16 @@ static void dropUnfit(RecomputeProblem &problem) {
 ::autopar::Result<std::vector<RecomputeProblem>>
 mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
                                  const ::autopar::Cluster &cluster,
-                                 function_ref<bool(StringRef)> isKnown) {
+                                 function_ref<bool(Operation *)> isKnown) {
   ::autopar::Result<::autopar::Schedule> schedule = scheduleOf(function);
   if (!schedule)
     return schedule.status();
   ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
   if (!meshes)
     return meshes.status();
+  // A kernel that runs again may begin with what it stored.
+  for (SplitKernel &kernel : splitKernels(function, [](auto, auto) { return true; }))
+    kernel.whole.erase();
   Step step(function);
   std::vector<RecomputeProblem> problems;
   for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh) {
