@@ -174,13 +174,13 @@ Value buildConvolution(CaseBuilder &c, bool spreads) {
 
 Value buildTransposedConvolution(CaseBuilder &c) {
   auto back = cast<ConvolutionOp>(buildConvolution(c, false).getDefiningOp());
-  Value image = c.argument(back.getType().getShape());
+  Value image = c.argument(back.getType().getShape()), input = back.getInput();
   Value transposed = ConvolutionInputGradOp::create(
-      c.builder, c.loc, back.getInput().getType(), image, back.getFilter(), back.getStridesAttr(),
+      c.builder, c.loc, input.getType(), image, back.getFilter(), back.getStridesAttr(),
       back.getPadBeginAttr(), back.getPadEndAttr(), back.getInputDilationAttr(),
       back.getFilterDilationAttr(), back.getGroupsAttr());
   back.erase();
-  return transposed;
+  return BinaryOp::create(c.builder, c.loc, input.getType(), BinaryKind::Add, transposed, input);
 }
 
 //===-- Reductions ---------------------------------------------------------------------------===//
