@@ -49,6 +49,8 @@ Status verifyLink(const Link &link, const std::string &place) {
     return bad(place + ".latency_us", "must be at least 0");
   if (!positive(link.bytesPerSecond))
     return bad(place + ".bytes_per_s", "must be above 0");
+  if (!std::isfinite(link.computeLoss) || link.computeLoss < 0)
+    return bad(place + ".compute_loss", "must be at least 0");
   return Status::ok();
 }
 

@@ -13,6 +13,7 @@ using Json = nlohmann::ordered_json;
 
 /// Rates are per second: below 1 nothing takes a time that can be told, above kMost none.
 constexpr double kLeastRate = 1, kMost = 1e30;
+constexpr double kMostLoss = 100;
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
 Json toJsonValue(const Link &link) {
@@ -121,6 +122,8 @@ Result<LinkLevel> readLevel(const nlohmann::json &json, const std::string &place
   level.link = {fields.number("latency_us", 0, kMost),
                 fields.number("bytes_per_s", kLeastRate, kMost)};
   level.nodes = fields.integer("nodes", 1, int64_t(1) << 24, first ? 1 : 0);
+  if (!first)
+    level.link.computeLoss = fields.number("compute_loss", 0, kMostLoss, 0);
   AUTOPAR_RETURN_IF_ERROR(fields.finish());
   return level;
 }
@@ -149,6 +152,8 @@ std::string Cluster::toJson() const {
   for (const LinkLevel &level : levels) {
     Json one = {{"name", level.name}};
     one.update(toJsonValue(level.link));
+    if (level.link.computeLoss != 0)
+      one["compute_loss"] = level.link.computeLoss;
     if (level.nodes > 1)
       one["nodes"] = level.nodes;
     json["levels"].push_back(one);

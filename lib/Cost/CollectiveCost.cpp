@@ -107,9 +107,20 @@ double collectiveTimeUs(CollectiveKind kind, double bytes, const MeshGroup &grou
   return 0;
 }
 
+/// Nobody waits for latencies.
+static double bytesUs(CollectiveKind kind, double bytes, const MeshGroup &group) {
+  return collectiveTimeUs(kind, bytes, group) - collectiveTimeUs(kind, 0, group);
+}
+
+double computeLossUs(CollectiveKind kind, double bytes, const MeshGroup &group) {
+  double loss = group.computeLoss();
+  return loss > 0 ? loss * bytesUs(kind, bytes, group) : 0;
+}
+
 MessageTime messageTime(double bytes, const MeshGroup &ends) {
-  double latency = collectiveTimeUs(CollectiveKind::Permute, 0, ends);
-  return {latency, collectiveTimeUs(CollectiveKind::Permute, bytes, ends) - latency};
+  return {collectiveTimeUs(CollectiveKind::Permute, 0, ends),
+          bytesUs(CollectiveKind::Permute, bytes, ends),
+          computeLossUs(CollectiveKind::Permute, bytes, ends)};
 }
 
 } // namespace autopar

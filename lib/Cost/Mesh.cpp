@@ -106,6 +106,14 @@ bool MeshGroup::spansNodes() const {
   return false;
 }
 
+double MeshGroup::computeLoss() const {
+  double most = 0;
+  for (size_t level = 1; level < extents.size(); ++level)
+    if (extents[level] > 1)
+      most = std::max(most, links[level].computeLoss);
+  return most;
+}
+
 /// What was measured for a group of this shape.
 static MeshGroup withMeasured(MeshGroup group, const Cluster &cluster) {
   for (const MeasuredCollective &one : cluster.collectives)
@@ -150,6 +158,7 @@ MeshGroup meshGroup(const Cluster &cluster, const std::vector<int64_t> &devices)
       parts[nodesHere == 0 ? 0 : node / nodesHere].insert(below);
       Link link = cluster.linkOfDevice(device, static_cast<int64_t>(level));
       worst.latencyUs = std::max(worst.latencyUs, link.latencyUs);
+      worst.computeLoss = std::max(worst.computeLoss, link.computeLoss);
       if (worst.bytesPerSecond == 0 || link.bytesPerSecond < worst.bytesPerSecond)
         worst.bytesPerSecond = link.bytesPerSecond;
     }

@@ -36,6 +36,12 @@ Status verifyTask(const VirtualProgram &program, size_t at) {
     if (task.aloneUs > 0 && (use.port < 0 || static_cast<size_t>(use.port) >= program.ports))
       return Status::badInput(taskName(program, at) + ": port " + std::to_string(use.port) +
                               " does not exist");
+  for (const VirtualTask::Interruption &one : task.interrupts)
+    if (one.queue < 0 || static_cast<size_t>(one.queue) >= program.queues.size() ||
+        !std::isfinite(one.us) || one.us < 0)
+      return Status::badInput(taskName(program, at) + ": an interruption of queue " +
+                              std::to_string(one.queue) + ", which does not exist, or of a time " +
+                              "that is negative or infinite");
   if (task.memory >= 0 && static_cast<size_t>(task.memory) >= program.memories.size())
     return Status::badInput(taskName(program, at) + ": memory " + std::to_string(task.memory) +
                             " does not exist");
@@ -95,12 +101,30 @@ Status describeDeadlock(const VirtualProgram &program, const WaitGraph &graph) {
 /// Tasks under way, in the order in which they end.
 class Agenda {
 public:
-  explicit Agenda(const VirtualProgram &program) : program(program), links(program.ports) {}
+  explicit Agenda(const VirtualProgram &program)
+      : program(program), links(program.ports), freeUs(program.queues.size(), 0) {}
 
-  void start(double now, int32_t number) {
+  /// When the task begins, which may be later where its queue is interrupted.
+  double start(double now, int32_t number) {
     const VirtualTask &task = program.tasks[static_cast<size_t>(number)];
-    if (task.aloneUs <= 0)
-      return ends.push({now + task.durationUs, number});
+    double begin = now;
+    if (task.aloneUs <= 0) {
+      for (int32_t queue : task.queues)
+        begin = std::max(begin, freeUs[static_cast<size_t>(queue)]);
+      for (int32_t queue : task.queues)
+        freeUs[static_cast<size_t>(queue)] = begin + task.durationUs;
+      ends.push({begin + task.durationUs, number});
+    } else {
+      startMessage(now, number);
+    }
+    for (const VirtualTask::Interruption &one : task.interrupts) {
+      double &free = freeUs[static_cast<size_t>(one.queue)];
+      free = std::max(free, begin) + one.us;
+    }
+    return begin;
+  }
+  void startMessage(double now, int32_t number) {
+    const VirtualTask &task = program.tasks[static_cast<size_t>(number)];
     auto flow = static_cast<size_t>(links.begin(now, task.aloneUs, task.path));
     sender.resize(std::max(sender.size(), flow + 1));
     sender[flow] = number;
@@ -128,6 +152,7 @@ private:
   const VirtualProgram &program;
   SharedLinks links;
   std::vector<int32_t> sender; ///< by flow
+  std::vector<double> freeUs;  ///< by queue
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
 };
 
@@ -177,15 +202,13 @@ Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
   Agenda agenda(program);
   for (size_t i = 0; i < program.tasks.size(); ++i)
     if (graph.waiting[i] == 0)
-      agenda.start(0, static_cast<int32_t>(i));
+      run.tasks[i].startUs = agenda.start(0, static_cast<int32_t>(i));
   size_t done = 0;
   for (auto [now, at] = agenda.next(); at >= 0; std::tie(now, at) = agenda.next(), ++done) {
     run.tasks[static_cast<size_t>(at)].endUs = run.makespanUs = now;
     for (int32_t next : graph.next[static_cast<size_t>(at)])
-      if (--graph.waiting[static_cast<size_t>(next)] == 0) {
-        run.tasks[static_cast<size_t>(next)].startUs = now;
-        agenda.start(now, next);
-      }
+      if (--graph.waiting[static_cast<size_t>(next)] == 0)
+        run.tasks[static_cast<size_t>(next)].startUs = agenda.start(now, next);
   }
   if (done < program.tasks.size())
     return describeDeadlock(program, graph);

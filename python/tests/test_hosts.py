@@ -183,6 +183,7 @@ def test_a_link_is_measured_and_used_both_ways_at_once(tmp_path: pathlib.Path) -
     # The receiver says that it is ready, then bytes come. One way after the other they would be half as fast.
     assert 2000 < network["latency_us"] < 20000
     assert 0.65 < network["bytes_per_s"] / 50e6 < 1.1
+    assert 0 <= network.get("compute_loss", 0) < 20
     assert all(text.startswith("2: ") and "--hosts host.json" in text for text in refused), refused
 
 

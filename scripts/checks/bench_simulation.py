@@ -12,8 +12,18 @@ from autopar import models
 from autopar.tools import find_tool
 
 
+def two_hosts(mbit: float, latency_us: float, compute_loss: float) -> str:
+    """A cluster of two hosts with a processor each, as autopar-profile writes it."""
+    processor = {"name": "cpu", "peak_flops_per_s": {"f32": 2e11}, "memory_bytes_per_s": 3e10, "memory_efficiency": 0.5,
+                 "memory_bytes": 12000000000, "launch_us": 0.5, "communicates_while_idle": True}
+    network = {"name": "network", "latency_us": latency_us, "bytes_per_s": mbit * 1e6 / 8, "compute_loss": compute_loss}
+    return json.dumps({"kind": "autopar.cluster", "version": 1, "name": f"two hosts, {mbit:g} Mbit/s", "device_types": [processor],
+                       "nodes": [{"count": 2, "devices_per_node": 1, "device_type": "cpu"}],
+                       "levels": [{"name": "memory", "latency_us": 20, "bytes_per_s": 1e10}, network]})
+
+
 class Planned(NamedTuple):
-    """A model of the zoo on a cluster."""
+    """A model of the zoo on a cluster: a preset, or JSON."""
 
     model: str
     cluster: str
@@ -24,7 +34,8 @@ class Planned(NamedTuple):
 
     def __str__(self) -> str:
         kind = "training" if self.train else "inference"
-        return " ".join([self.model, *(f"{key}={value}" for key, value in self.sizes.items()), kind, "on", self.cluster, *self.options])
+        cluster = json.loads(self.cluster)["name"] if self.cluster.startswith("{") else self.cluster
+        return " ".join([self.model, *(f"{key}={value}" for key, value in self.sizes.items()), kind, "on", cluster, *self.options])
 
 
 def trained(micro_batches: int = 1, loss: str = "softmax_cross_entropy(logits, labels)") -> autopar.Train:
@@ -33,6 +44,8 @@ def trained(micro_batches: int = 1, loss: str = "softmax_cross_entropy(logits, l
 
 TEXT = {"batch": 32, "seq": 512}
 OFFLOADED = ["--offload", "state"]
+SMALL = {"layers": 4, "hidden": 256, "heads": 4, "vocab": 2000}
+EAGER = ["--stages", "2", "--pipeline-schedule", "eager-1f1b"]
 PLANS = [
     Planned("gpt2-124m", "presets:h100x1", {"batch": 8, "seq": 512}),
     Planned("resnet50", "presets:h100x2", {"batch": 64}),
@@ -48,6 +61,8 @@ PLANS = [
     Planned("gpt2-350m", "presets:h100x4", TEXT, {"layers": 8}, trained(2), ["--mesh", "data=4", *OFFLOADED]),
     Planned("llama3-1b", "presets:h100x4", TEXT, {"layers": 8}, trained(8),
             ["--precision", "bf16", "--stages", "2", "--pipeline-schedule", "zero-bubble", *OFFLOADED]),
+    Planned("gpt2-124m", two_hosts(1000, 500, 0.5), {"batch": 16, "seq": 64}, SMALL, trained(8), EAGER),
+    Planned("gpt2-124m", two_hosts(100, 2000, 0.1), {"batch": 16, "seq": 64}, SMALL, trained(8), EAGER),
 ]
 
 

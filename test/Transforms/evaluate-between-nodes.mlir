@@ -5,6 +5,10 @@
 // RUN: sed 's/"count": 1, "devices_per_node": 2/"count": 2, "devices_per_node": 1/' %t.inside.json > %t.between.json
 // RUN: autopar-opt %s --autopar-evaluate-step="cluster=%t.inside.json" | FileCheck %s --check-prefix=INSIDE
 // RUN: autopar-opt %s --autopar-evaluate-step="cluster=%t.between.json" | FileCheck %s --check-prefix=BETWEEN
+// A processor that moves the bytes of a network loses 200 us of computing to 1000 us of them.
+// RUN: sed 's/"bytes_per_s": 4194304000}\]/"bytes_per_s": 4194304000, "compute_loss": 0.2}]/' %t.between.json > %t.loses.json
+// RUN: autopar-opt %s --autopar-evaluate-step="cluster=%t.loses.json" | FileCheck %s --check-prefix=LOSES
+// LOSES: autopar.step_us = 2.200000e+03 : f64
 // INSIDE: autopar.step_us = 3.000000e+03 : f64
 // BETWEEN: autopar.step_us = 2.000000e+03 : f64
 autopar.mesh @mesh ["t" = 2]

@@ -33,8 +33,8 @@ module {
 
 // -----
 
-// Two stages, two micro-batches: a row of the first, two messages one after the other, a row of the second, and the results put together.
-// CHECK: autopar.step_us = 57.19{{[0-9]*}} : f64
+// Two stages, two micro-batches: a row of the first, the bytes of two messages one after the other, the latency of the second, a row of the second, and the results put together.
+// CHECK: autopar.step_us = 52.19{{[0-9]*}} : f64
 module {
   autopar.mesh @mesh.0 ["t" = 1] devices [0]
   autopar.mesh @mesh.1 ["t" = 1] devices [1]

@@ -142,7 +142,8 @@ Status runOnHosts(const ProfileOptions &options, const Launch &launch) {
   Status status = cluster.status();
   if (status.isOk() && launch.rank == 0) {
     Link &network = cluster->levels.back().link;
-    network = {rounded(network.latencyUs), rounded(network.bytesPerSecond)};
+    network = {rounded(network.latencyUs), rounded(network.bytesPerSecond),
+               rounded(network.computeLoss)};
     status = writeWholeFile(options.output, cluster->toJson());
   }
   if (world->rendezvous && !status.isOk())

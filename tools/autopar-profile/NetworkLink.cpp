@@ -22,6 +22,9 @@ constexpr auto kVerdictInterval = std::chrono::milliseconds(100);
 constexpr double kLongestUs = 500e3;
 /// How long a size is repeated.
 constexpr double kRepeatedUs = 300e3, kQuicklyRepeatedUs = 60e3;
+/// Messages beside which ranks compute: so many at least, of bytes that take about so long.
+constexpr int32_t kBeside = 8;
+constexpr double kBesideUs = 5e3;
 
 /// Its name and the run of its kernel.
 std::string thisHost() {
@@ -54,10 +57,7 @@ public:
       if (*done)
         return Status::ok();
       communicator->wait(std::chrono::milliseconds(1));
-      if (rendezvous && Clock::now() - last > kVerdictInterval) {
-        AUTOPAR_RETURN_IF_ERROR(rendezvous->verdict());
-        last = Clock::now();
-      }
+      AUTOPAR_RETURN_IF_ERROR(checkOthers(last));
     }
   }
 
@@ -88,8 +88,6 @@ public:
     std::vector<int32_t> members;
     for (int32_t rank = this->rank() % ranksOfHost; rank < count(); rank += ranksOfHost)
       members.push_back(rank);
-    int32_t next = (rank() + ranksOfHost) % count(),
-            last = (rank() + count() - ranksOfHost) % count();
     input.resize(size_t(bytes / 4), 1);
     output.resize(input.size());
     // Whoever begins earlier would wait for the others.
@@ -98,7 +96,8 @@ public:
     for (int32_t i = 0; i < repeats; ++i)
       AUTOPAR_RETURN_IF_ERROR(
           wait(kind == CollectiveKind::Permute
-                   ? communicator->permute(input.data(), output.data(), bytes, next, last)
+                   ? communicator->permute(input.data(), output.data(), bytes,
+                                           neighbour(ranksOfHost), neighbour(-ranksOfHost))
                    : communicator->collective({artifact::CollectiveKind::AllReduce,
                                                artifact::Reduction::Sum, DataType::F32, bytes / 4,
                                                input.data(), output.data(), &members})));
@@ -106,9 +105,63 @@ public:
                    repeats);
   }
 
+  /// Microseconds of computing that a rank loses per byte which it sends and receives meanwhile:
+  /// what a while of it takes by itself, against what it takes beside messages.
+  Result<double> lossPerByte(int64_t bytes, int32_t ranksOfHost) {
+    input.resize(size_t(bytes / 4), 1);
+    output.resize(input.size());
+    AUTOPAR_RETURN_IF_ERROR(longest(0).status());
+    auto begin = Clock::now();
+    int64_t alone = 0;
+    for (; microsecondsSince(begin) < kBeside * kBesideUs; ++alone)
+      computeALittle();
+    double eachUs = microsecondsSince(begin) / double(alone);
+    AUTOPAR_RETURN_IF_ERROR(longest(0).status());
+    begin = Clock::now();
+    auto last = begin;
+    int64_t beside = 0;
+    for (int32_t message = 0; message < kBeside; ++message) {
+      auto token = communicator->permute(input.data(), output.data(), bytes, neighbour(ranksOfHost),
+                                         neighbour(-ranksOfHost));
+      bool isDone = false;
+      while (token && !isDone) {
+        computeALittle();
+        ++beside;
+        auto done = communicator->test(*token);
+        if (!done)
+          return done.status();
+        AUTOPAR_RETURN_IF_ERROR(checkOthers(last));
+        isDone = *done;
+      }
+      if (!token)
+        return token.status();
+    }
+    double lostUs = microsecondsSince(begin) - double(beside) * eachUs;
+    return longest(std::max(0.0, lostUs) / (kBeside * double(bytes)));
+  }
+
 private:
   runtime::Rendezvous *rendezvous;
   std::vector<int32_t> all;
+  std::vector<float> numbers = std::vector<float>(4096, 1.0f); ///< that are computed
+
+  int32_t neighbour(int32_t distance) const { return (rank() + count() + distance) % count(); }
+  Status checkOthers(Clock::time_point &last) {
+    if (!rendezvous || Clock::now() - last <= kVerdictInterval)
+      return Status::ok();
+    last = Clock::now();
+    return rendezvous->verdict();
+  }
+  static double microsecondsSince(Clock::time_point begin) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  }
+  /// Some tens of microseconds.
+  void computeALittle() {
+    for (int32_t i = 0; i < 32; ++i)
+      for (float &number : numbers)
+        number = number * 0.999f + 0.001f;
+  }
+
   std::vector<float> input, output;
   std::unique_ptr<runtime::Communicator> communicator;
 };
@@ -172,6 +225,26 @@ Result<Link> measureLink(Ranks &ranks, int32_t hosts, const ProfileOptions &opti
   return fit->link;
 }
 
+/// How much of what they compute ranks lose while their messages go on.
+Result<double> measureLoss(Ranks &ranks, int32_t hosts, const Link &link,
+                           const ProfileOptions &options) {
+  auto most = int64_t{1} << 20;
+  auto bytes = std::clamp(int64_t(kBesideUs * 1e-6 * link.bytesPerSecond), int64_t{4096}, most);
+  std::vector<double> losses;
+  for (int32_t i = 0; i < (options.quick ? 3 : 7); ++i) {
+    auto loss = ranks.lossPerByte(bytes / 4 * 4, ranks.count() / hosts);
+    if (!loss)
+      return loss.status();
+    losses.push_back(*loss * link.bytesPerSecond * 1e-6);
+  }
+  double loss = median(losses);
+  if (ranks.rank() == 0 && !options.quiet)
+    std::fprintf(
+        stderr, "autopar-profile: network: while bytes go on, computing loses %.2f of their time\n",
+        loss);
+  return loss;
+}
+
 } // namespace
 
 Result<Cluster> measureHosts(const Cluster &host, World &world, const ProfileOptions &options) {
@@ -189,6 +262,12 @@ Result<Cluster> measureHosts(const Cluster &host, World &world, const ProfileOpt
   Cluster cluster = host;
   cluster.name += "; " + std::to_string(*hosts) + " hosts";
   cluster.nodes.front().count = *hosts;
+  if (host.deviceTypes.front().communicatesWhileIdle) {
+    auto loss = measureLoss(ranks, *hosts, *link, options);
+    if (!loss)
+      return loss.status();
+    link->computeLoss = *loss;
+  }
   cluster.levels.push_back({"network", *link, 0});
   AUTOPAR_RETURN_IF_ERROR(cluster.verify());
   return cluster;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autopar/Cost/JsonFields.h"
+#include "autopar/Cost/Mesh.h"
 
 namespace autopar {
 namespace {
@@ -26,6 +27,17 @@ TEST(Cluster, RoundTrip) {
     ASSERT_TRUE(again.isOk()) << again.status().message();
     EXPECT_TRUE(*again == *cluster);
   }
+}
+
+TEST(Cluster, AComputeLossOfANetwork) {
+  Cluster cluster = *Cluster::preset("h100x8x2");
+  cluster.levels[1].link.computeLoss = 0.25;
+  Result<Cluster> again = Cluster::fromJson(cluster.toJson());
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_EQ(*again, cluster);
+  EXPECT_EQ(meshGroup(*again, 8, 1).computeLoss(), 0) << "inside a node";
+  EXPECT_EQ(meshGroup(*again, 8, 2).computeLoss(), 0.25);
+  EXPECT_EQ(meshGroup(*again, std::vector<int64_t>{0, 8}).computeLoss(), 0.25);
 }
 
 TEST(Cluster, PresetShapes) {

@@ -84,6 +84,11 @@ TEST(Refusals, ClusterFiles) {
       {"/levels", Json::array(), "levels: is empty; level 0 is the link inside a node"},
       {"/levels", Json::array({clusterJson()["levels"][0]}),
        "levels: has one level, but there are 4 nodes; add the link between nodes"},
+      {"/levels/1/compute_loss", -1,
+       "levels[1].compute_loss: expected a number in [0, 100], found -1"},
+      {"/levels/0/compute_loss", 1,
+       "levels[0].compute_loss: unknown key; known here: bytes_per_s, latency_us, name, nodes "
+       "(units are part of the key)"},
       {"/levels/0/nodes", 2, "levels[0].nodes: must be 1: level 0 is inside a node"},
       {"/levels/1/nodes", 4, "levels[1].nodes: must be absent: the last level joins all nodes"},
       {"/collectives/0", unknown,
@@ -125,6 +130,8 @@ TEST(Refusals, ClustersThatWereBuilt) {
             "device_types[0].memory_bytes_per_s: must be above 0");
   EXPECT_EQ(errorOf([](Cluster &c) { c.levels[1].link.latencyUs = -1; }),
             "levels[1].latency_us: must be at least 0");
+  EXPECT_EQ(errorOf([](Cluster &c) { c.levels[1].link.computeLoss = -1; }),
+            "levels[1].compute_loss: must be at least 0");
   EXPECT_EQ(errorOf([](Cluster &c) { c.levels[1].link.bytesPerSecond = 0; }),
             "levels[1].bytes_per_s: must be above 0");
   EXPECT_EQ(errorOf([](Cluster &c) { c.nodes[0].count = 0; }),

@@ -167,6 +167,26 @@ TEST_F(SimulatedNetworkTest, ANetworkMovesBytesBesideWhatComputes) {
   EXPECT_EQ(threads.freeNs[2], 0);
 }
 
+TEST_F(SimulatedNetworkTest, WhatComputesLosesTimeToTheBytesOfANetwork) {
+  cluster.deviceTypes[0].communicatesWhileIdle = true;
+  cluster.levels[1].link.computeLoss = 0.5;
+  autopar::MessageTime time = messageTime(4000, meshGroup(cluster, 1, 2));
+  ASSERT_DOUBLE_EQ(time.lossUs, time.bytesUs / 2);
+  threads.occupy(0, 9000, clock); // computes
+  auto sent = ranks[0]->send(2, 7, nullptr, 4000);
+  auto received = ranks[2]->receive(0, 7, nullptr, 4000);
+  EXPECT_NEAR(double(threads.freeNs[0]), 9000 + 1e3 * time.lossUs, 1);
+  EXPECT_NEAR(double(threads.freeNs[2]), 1e3 * time.lossUs, 1);
+  EXPECT_NEAR(double(end(2, received)), 1e3 * (time.latencyUs + time.bytesUs), 1);
+  ASSERT_TRUE(sent.isOk());
+  // Nor does a device that communicates beside what it computes lose any.
+  cluster.deviceTypes[0].communicatesWhileIdle = false;
+  int64_t before = threads.freeNs[0];
+  auto again = ranks[0]->send(2, 7, nullptr, 4000), last = ranks[2]->receive(0, 7, nullptr, 4000);
+  ASSERT_TRUE(again.isOk() && last.isOk());
+  EXPECT_EQ(threads.freeNs[0], before);
+}
+
 TEST_F(SimulatedNetworkTest, ACollectiveBeginsWithItsLastMember) {
   auto first = collective(0, pair, Kind::AllGather, 500);
   passTime(7000);
@@ -218,17 +238,18 @@ TEST_F(SimulatedNetworkTest, RanksThatDisagreeAreNamed) {
 TEST_F(SimulatedNetworkTest, AMessageWaitsForBothSidesAndForItsLink) {
   auto sendA = ranks[0]->send(2, 1, nullptr, 100), sendB = ranks[0]->send(2, 2, nullptr, 100);
   auto receiveB = ranks[2]->receive(0, 2, nullptr, 100);
-  passTime(5000);
+  passTime(500);
   auto receiveA = ranks[2]->receive(0, 1, nullptr, 100);
-  // 10 us and 100 bytes at 0.1 per ns each; A comes after B, which both sides asked for first.
+  // 10 us and 100 bytes at 0.1 per ns each; A comes after B, which both sides asked for first, but
+  // only after its bytes.
   EXPECT_EQ(end(2, receiveB), 11000);
   EXPECT_EQ(end(0, sendB), 11000);
-  EXPECT_EQ(end(2, receiveA), 22000);
-  EXPECT_EQ(end(0, sendA), 22000);
+  EXPECT_EQ(end(2, receiveA), 12000);
+  EXPECT_EQ(end(0, sendA), 12000);
   // Another pair is another link.
   auto send = ranks[1]->send(3, 1, nullptr, 100), receive = ranks[3]->receive(1, 1, nullptr, 100);
-  EXPECT_EQ(end(3, receive), 22000 + 11000);
-  EXPECT_EQ(end(1, send), 22000 + 11000);
+  EXPECT_EQ(end(3, receive), 12000 + 11000);
+  EXPECT_EQ(end(1, send), 12000 + 11000);
 }
 
 TEST_F(SimulatedNetworkTest, MessagesOfSeveralPairsShareTheLinksOfTheirEnds) {

@@ -51,6 +51,29 @@ TEST(EventEngine, SharedQueuesBlockBoth) {
   EXPECT_DOUBLE_EQ(run->tasks[2].startUs, 5);
 }
 
+TEST(EventEngine, AMessageInterruptsWhatFollowsOnAQueue) {
+  VirtualProgram program;
+  program.queues = {"compute", "link", "other"};
+  program.ports = 1;
+  // The message begins at 0; what computes goes on at once and the next task is late.
+  program.tasks = {task("message", {1}, 1), task("a", {0}, 5), task("b", {0}, 5), task("c", {2}, 4),
+                   task("d", {2}, 1)};
+  program.tasks[0].aloneUs = 10;
+  program.tasks[0].path = {{{0, 1}, {0, 0}}};
+  program.tasks[0].interrupts = {{0, 3}, {2, 3}};
+  program.tasks[3].after = {0};
+  Result<VirtualRun> run = runVirtualTime(program);
+  ASSERT_TRUE(run.isOk()) << run.status().message();
+  EXPECT_DOUBLE_EQ(run->tasks[0].endUs, 11) << "a message waits for nobody";
+  EXPECT_DOUBLE_EQ(run->tasks[1].startUs, 3);
+  EXPECT_DOUBLE_EQ(run->tasks[2].endUs, 13);
+  EXPECT_DOUBLE_EQ(run->tasks[3].startUs, 11) << "a queue that is idle anyway loses nothing";
+  EXPECT_DOUBLE_EQ(run->busyUs[0], 10);
+  program.tasks[0].interrupts = {{7, 3}};
+  EXPECT_NE(runVirtualTime(program).status().message().find("an interruption of queue 7"),
+            std::string::npos);
+}
+
 TEST(EventEngine, PeakMemory) {
   VirtualProgram program;
   program.queues = {"q"};

@@ -21,6 +21,9 @@ namespace autopar {
 struct Link {
   double latencyUs = 0;
   double bytesPerSecond = 0;
+  /// Between nodes, of devices that communicate while idle: microseconds that they cannot compute
+  /// per microsecond of bytes at this rate.
+  double computeLoss = 0;
   bool operator==(const Link &) const = default;
 };
 

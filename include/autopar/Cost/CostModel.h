@@ -49,10 +49,14 @@ double hostCopyUs(double bytes, const Link &hostLink);
 ///   Broadcast      the value
 double collectiveTimeUs(CollectiveKind kind, double bytes, const MeshGroup &group);
 
+/// How long each rank cannot compute because of a collective that goes on beside what computes.
+double computeLossUs(CollectiveKind kind, double bytes, const MeshGroup &group);
+
 /// A message between two ranks, the group of its ends: the time of a permute, of which only that
 /// for its bytes grows where other messages have the same link.
 struct MessageTime {
   double latencyUs = 0, bytesUs = 0;
+  double lossUs = 0; ///< of either rank's computing, where the message goes on beside it
 };
 MessageTime messageTime(double bytes, const MeshGroup &ends);
 

@@ -56,6 +56,8 @@ struct MeshGroup {
   int64_t size() const;
   /// Whether a network carries its messages, and not what computes, beside which they then go on.
   bool spansNodes() const;
+  /// The computeLoss of its links between nodes.
+  double computeLoss() const;
   bool operator==(const MeshGroup &) const = default;
 };
 

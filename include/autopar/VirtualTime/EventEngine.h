@@ -28,6 +28,12 @@ struct VirtualTask {
   /// What a message takes for its bytes where it shares no link, before `durationUs` begins.
   double aloneUs = 0;
   SharedLinks::Path path{};
+  /// What begins on a queue after this task began does so that much later.
+  struct Interruption {
+    int32_t queue;
+    double us;
+  };
+  std::vector<Interruption> interrupts{};
 };
 
 struct VirtualProgram {

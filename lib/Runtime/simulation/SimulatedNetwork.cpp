@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace autopar::runtime {
 namespace {
@@ -73,6 +72,12 @@ SimulatedNetwork::SimulatedNetwork(const Cluster &cluster, int32_t worldSize,
 /// Whether a rank communicates in this group only while it does not compute.
 bool SimulatedNetwork::isAlone(int32_t rank, const MeshGroup &group) const {
   return cluster.typeOfDevice(rank).communicatesWhileIdle && !group.spansNodes();
+}
+
+/// What a rank computes ends later, because it also moves bytes that a network carries.
+void SimulatedNetwork::interrupt(int32_t rank, double us) {
+  if (us > 0 && cluster.typeOfDevice(rank).communicatesWhileIdle)
+    threads.occupy(rank, virtualNs(us), clock);
 }
 
 std::unique_ptr<Communicator> SimulatedNetwork::connect(int32_t rank) {
@@ -154,9 +159,12 @@ Result<Token> SimulatedNetwork::collective(int32_t rank, const CollectiveCall &c
   if (++meeting.arrived == ranks) {
     int64_t ns = virtualNs(collectiveTimeUs(kindOf(call.kind), double(bytes), group.place));
     int64_t end = clock.nowNs() + ns;
+    double lossUs = computeLossUs(kindOf(call.kind), double(bytes), group.place);
     for (int32_t member : group.members)
       if (isAlone(member, group.place))
         end = std::max(end, threads.occupy(member, ns, clock));
+      else
+        interrupt(member, lossUs);
     settle(operation, end, group.members);
     // Members arrive in the order of their collectives, so the first is complete first.
     group.open.pop_front();
@@ -178,56 +186,50 @@ SimulatedNetwork::Channel &SimulatedNetwork::channelBetween(int32_t from, int32_
   return channel;
 }
 
-/// Begins the first message of a channel where there is one, once the one before it has ended.
+/// Begins the first message of a channel where there is one, once the bytes before it are through.
 void SimulatedNetwork::beginNext(Channel &channel) {
   if (channel.isBusy || channel.messages.empty())
     return;
   channel.isBusy = true;
-  if (channel.freeNs > clock.nowNs()) {
-    turns[channel.freeNs].push_back(&channel);
-    return;
-  }
-  auto flow = size_t(links.begin(double(clock.nowNs()), 1e3 * channel.messages.front().time.bytesUs,
-                                 channel.path));
+  const Message &message = channel.messages.front();
+  for (int32_t rank : message.ranks)
+    interrupt(rank, message.time.lossUs);
+  auto flow = size_t(links.begin(double(clock.nowNs()), 1e3 * message.time.bytesUs, channel.path));
   underWay.resize(std::max(underWay.size(), flow + 1));
   underWay[flow] = &channel;
 }
 
-/// The bytes of the first message have arrived.
+/// The bytes of the first message are through; they arrive while the next ones are under way.
 void SimulatedNetwork::endFirst(Channel &channel) {
   Message &message = channel.messages.front();
-  channel.freeNs = clock.nowNs() + virtualNs(message.time.latencyUs);
+  int64_t endNs = clock.nowNs() + virtualNs(message.time.latencyUs);
   for (size_t side = 0; side < message.ranks.size(); ++side)
-    settle(message.operations[side], channel.freeNs, {message.ranks[side]});
+    settle(message.operations[side], endNs, {message.ranks[side]});
   channel.messages.pop_front();
-  channel.isBusy = !channel.messages.empty();
-  if (channel.isBusy)
-    turns[channel.freeNs].push_back(&channel);
+  channel.isBusy = false;
 }
 
 void SimulatedNetwork::advance() {
   if (clock.nowNs() == wakesNs)
     wakesNs = -1;
+  std::vector<Channel *> ended;
   // Times of the clock are whole.
   for (int32_t flow : links.finish(double(clock.nowNs()) + 0.5))
-    endFirst(*underWay[size_t(flow)]);
-  while (!turns.empty() && turns.begin()->first <= clock.nowNs())
-    for (auto turn = turns.extract(turns.begin()); Channel * channel : turn.mapped()) {
-      channel->isBusy = false;
-      beginNext(*channel);
-    }
+    ended.push_back(underWay[size_t(flow)]);
+  for (Channel *channel : ended)
+    endFirst(*channel);
+  for (Channel *channel : ended)
+    beginNext(*channel);
   sleep();
 }
 
-/// Until the next message ends or begins.
+/// Until the next message ends.
 void SimulatedNetwork::sleep() {
   double end = links.nextEnd();
-  int64_t next = std::numeric_limits<int64_t>::max();
-  if (std::isfinite(end))
-    next = std::max<int64_t>(clock.nowNs(), std::llround(std::min(end, 2. * kHorizonNs)));
-  if (!turns.empty())
-    next = std::min(next, turns.begin()->first);
-  if (next == std::numeric_limits<int64_t>::max() || (wakesNs >= 0 && wakesNs <= next))
+  if (!std::isfinite(end))
+    return;
+  int64_t next = std::max<int64_t>(clock.nowNs(), std::llround(std::min(end, 2. * kHorizonNs)));
+  if (wakesNs >= 0 && wakesNs <= next)
     return;
   wakesNs = next;
   clock.wake(next, sleeper());

@@ -93,8 +93,7 @@ private:
     MeshGroup ends;
     SharedLinks::Path path{};
     std::deque<Message> messages;                ///< not all of their bytes have arrived
-    bool isBusy = false;                         ///< the first is under way, or has its turn
-    int64_t freeNs = 0;                          ///< the latest to go through has ended then
+    bool isBusy = false;                         ///< the first is under way
     std::map<int64_t, std::deque<Side>> waiting; ///< by tag; all of the same side
   };
 
@@ -111,12 +110,12 @@ private:
   std::vector<std::vector<Membership>> memberships; ///< by rank
   std::unordered_map<uint64_t, Channel> channels;
   SharedLinks links;
-  std::vector<Channel *> underWay;                 ///< by flow
-  std::map<int64_t, std::vector<Channel *>> turns; ///< by time: whose first message begins then
-  int64_t wakesNs = -1;                            ///< when the clock wakes the network next
-  std::vector<int64_t> permutes;                   ///< begun, by rank
+  std::vector<Channel *> underWay; ///< by flow
+  int64_t wakesNs = -1;            ///< when the clock wakes the network next
+  std::vector<int64_t> permutes;   ///< begun, by rank
 
   bool isAlone(int32_t rank, const MeshGroup &group) const;
+  void interrupt(int32_t rank, double us);
   size_t newOperation(int32_t missing, int32_t holders);
   void settle(size_t operation, int64_t endNs, const std::vector<int32_t> &wake);
   Membership &membershipOf(int32_t rank, const std::vector<int32_t> &members);

@@ -8,6 +8,7 @@
 #include "KernelTime.h"
 #include "MeshLinks.h"
 #include "ModuleCluster.h"
+#include "RowProgram.h"
 #include "StepWork.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -138,6 +139,8 @@ private:
       if (parts.collectiveUs > 0)
         end = std::max(end, queues.computeUs);
       run(collectives, parts.collectiveUs);
+      if (&collectives != &queues.computeUs && parts.collectiveUs > 0)
+        queues.computeUs += parts.lossUs;
       run(queues.computeUs, parts.afterUs);
       hosts[mesh].store(op, end);
     }
@@ -195,9 +198,14 @@ private:
           arriving[transfer.getResult()] = {transfer};
           // Both sides have come here, and the messages before it are through.
           double &link = linkUs[{from, to}];
-          us = link = std::max({us, link, queues[to].computeUs}) + message.us();
+          double begin = std::max({us, link, queues[to].computeUs});
+          us = begin + message.us();
+          link = begin + message.bytesUs();
           if (isAlone[to] && !message.spansNodes)
-            queues[to].computeUs = us;
+            link = queues[to].computeUs = us;
+          for (int32_t mesh : {from, to}) // those before the rows go on beside them
+            if (isAlone[mesh] && rowsAreOver)
+              queues[mesh].computeUs += message.lossUs(mesh == to);
         }
         ready[transfer.getResult()] = us;
         continue;
@@ -284,43 +292,13 @@ private:
     return time;
   }
 
-  /// The rows and their messages on the event engine.
-  struct RowProgram {
-    /// A transfer, and the micro-batch that it is of, or kOnce.
-    using Sent = std::pair<Operation *, int32_t>;
-    static constexpr int32_t kOnce = -1;
-    struct Message {
-      Sent sent;
-      int32_t from, after; ///< a mesh and a task, which may be none
-    };
-    ::autopar::VirtualProgram program;
-    std::vector<Message> messages; ///< those of a link in the order in which they are made
-    std::map<Sent, SmallVector<int32_t, 1>> readers; ///< tasks
-
-    int32_t addQueue(const Twine &name) {
-      program.queues.push_back(name.str());
-      return static_cast<int32_t>(program.queues.size()) - 1;
-    }
-    int32_t addTask(int32_t queue, double us, const Twine &name) {
-      ::autopar::VirtualTask task;
-      task.name = name.str();
-      task.queues = {queue};
-      task.durationUs = us;
-      program.tasks.push_back(std::move(task));
-      return static_cast<int32_t>(program.tasks.size()) - 1;
-    }
-  };
-
   ::autopar::Status runRows(std::vector<Queues> &queues) {
     for (auto &[part, transfers] : work.sent)
       for (TransferOp transfer : transfers)
         if (schedule.meshOf(part.first) !=
             schedule.meshOf(static_cast<int32_t>(transfer.getStage())))
           arriving[transfer.getResult()] = {transfer};
-    RowProgram rows;
-    rows.program.ports = meshLinks.ports();
-    for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh)
-      rows.addQueue("mesh " + Twine(mesh));
+    RowProgram rows(isAlone, meshLinks.ports());
     for (const Early &one : early) {
       int32_t after = one.atUs > 0 ? rows.addTask(rows.addQueue("before a message"), one.atUs,
                                                   "before a message")
@@ -332,7 +310,11 @@ private:
       for (const ScheduleRow &row : schedule.rows[mesh])
         addRow(rows, mesh, row);
     }
-    addMessages(rows);
+    for (const RowProgram::Message &sent : rows.messages) {
+      auto transfer = cast<TransferOp>(sent.sent.first);
+      int32_t to = schedule.meshOf(static_cast<int32_t>(transfer.getStage()));
+      rows.carry(sent, to, messageOf(sent.from, to, transfer), getOpId(transfer));
+    }
     auto run = ::autopar::runVirtualTime(rows.program);
     if (!run)
       return run.status();
@@ -347,6 +329,7 @@ private:
     }
     linkUs.clear();
     early.clear();
+    rowsAreOver = true;
     return ::autopar::Status::ok();
   }
 
@@ -379,31 +362,9 @@ private:
       }
       if (rows.program.tasks[task].durationUs > 0)
         task = rows.addTask(mesh, 0, name);
-      rows.readers[sent].push_back(task);
+      rows.read(sent, task);
     }
     reach(time.us);
-  }
-
-  void addMessages(RowProgram &rows) {
-    std::map<std::pair<int32_t, int32_t>, int32_t> links; // queues
-    for (const RowProgram::Message &sent : rows.messages) {
-      auto transfer = cast<TransferOp>(sent.sent.first);
-      int32_t to = schedule.meshOf(static_cast<int32_t>(transfer.getStage()));
-      auto [link, isNew] = links.try_emplace({sent.from, to});
-      if (isNew)
-        link->second = rows.addQueue("from " + Twine(sent.from) + " to " + Twine(to));
-      int32_t task = rows.addTask(link->second, 0, getOpId(transfer));
-      if (sent.after >= 0)
-        rows.program.tasks[task].after.push_back(sent.after);
-      ArrayRef<int32_t> readers = rows.readers[sent.sent];
-      for (int32_t reader : readers)
-        rows.program.tasks[reader].after.push_back(task);
-      const MeshMessage &message = messageOf(sent.from, to, transfer);
-      if (!isAlone[to] || message.spansNodes)
-        message.take(rows.program.tasks[task]);
-      else if (!readers.empty()) // what computes also takes what arrives
-        rows.program.tasks[readers.front()].durationUs += message.receivingUs();
-    }
   }
 
   const Schedule &schedule;
@@ -429,6 +390,7 @@ private:
       linkUs;                    ///< from mesh to mesh: until when it is busy
   DenseMap<Value, double> ready; ///< microseconds after the walk's begin
   std::vector<double> rowsUs;    ///< per mesh
+  bool rowsAreOver = false;
 };
 
 struct EvaluateStepPass : mlir::autopar::impl::EvaluateStepPassBase<EvaluateStepPass> {

@@ -60,9 +60,11 @@ KernelTime::Parts KernelTime::of(Operation *op, bool isFirst) {
   RankedTensorType input = tensorTypeOf(op->getOperand(0)), output = tensorTypeOf(op->getResult(0));
   const ::autopar::MeshGroup &group = groupOf(collective);
   parts.spansNodes = group.spansNodes();
-  parts.collectiveUs = ::autopar::collectiveTimeUs(
-      costKindOf(collective.getCollectiveKind()),
-      static_cast<double>(std::max(tensorBytes(input), tensorBytes(output))), group);
+  ::autopar::CollectiveKind kind = costKindOf(collective.getCollectiveKind());
+  auto bytes = static_cast<double>(std::max(tensorBytes(input), tensorBytes(output)));
+  parts.collectiveUs = ::autopar::collectiveTimeUs(kind, bytes, group);
+  if (device.communicatesWhileIdle)
+    parts.lossUs = ::autopar::computeLossUs(kind, bytes, group);
   if (auto dim = collective.getSplitDimension(); dim && !isOutermost(input.getShape(), *dim))
     parts.beforeUs = copyUs(input);
   if (auto dim = collective.getJoinedDimension(); dim && !isOutermost(output.getShape(), *dim))

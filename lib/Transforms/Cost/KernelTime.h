@@ -23,6 +23,7 @@ public:
   struct Parts {
     double beforeUs = 0, collectiveUs = 0, afterUs = 0;
     bool spansNodes = false; ///< the collective
+    double lossUs = 0;       ///< of what computes beside it
     double sum() const { return beforeUs + collectiveUs + afterUs; }
   };
   /// `isFirst`: in the first micro-batch, in which nothing is carried that could be added to.

@@ -6,14 +6,15 @@
 
 using namespace mlir::autopar;
 
-double MeshMessage::us() const {
-  return each.latencyUs + each.bytesUs * std::max(path[0].flows, path[1].flows);
+double MeshMessage::us() const { return each.latencyUs + bytesUs(); }
+
+double MeshMessage::bytesUs() const {
+  return each.bytesUs * std::max(path[0].flows, path[1].flows);
 }
 
 double MeshMessage::receivingUs() const { return (each.latencyUs + each.bytesUs) * path[1].flows; }
 
 void MeshMessage::take(::autopar::VirtualTask &task) const {
-  task.durationUs = each.latencyUs;
   task.aloneUs = each.bytesUs;
   task.path = path;
 }

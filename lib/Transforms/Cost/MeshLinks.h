@@ -19,9 +19,13 @@ struct MeshMessage {
 
   /// Where no other message shares the links.
   double us() const;
+  /// What a rank that receives or sends cannot compute meanwhile.
+  double lossUs(bool receives) const { return each.lossUs * path[receives ? 1 : 0].flows; }
   /// Of a receiver that does one thing at a time.
   double receivingUs() const;
-  /// Makes the task one that takes as long as the message.
+  /// Until the next message between the two may begin: latencies go on beside others.
+  double bytesUs() const;
+  /// Makes the task one that takes as long as the bytes of the message.
   void take(::autopar::VirtualTask &task) const;
 };
 

@@ -27,8 +27,8 @@ constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 /// Kernels move so many bytes while a message moves one. Memory of an accelerator is 10 times as
 /// fast as links inside a node, 60 times as fast as its share of a network and hundreds of times as
 /// fast as a slow one, but products, which take most of the time, move far fewer bytes than memory
-/// could.
-constexpr std::array<int64_t, 3> kBytesPerSentByte = {1024, 128, 16};
+/// could. The slowest messages that can be spared are.
+constexpr std::array<int64_t, 7> kBytesPerSentByte = {1024, 512, 256, 128, 64, 32, 16};
 /// One part in so many of the memory may go into not waiting for messages.
 constexpr int64_t kWorthOfWaiting = 64;
 /// One part in so many of the memory is left alone until the end, where a message reads it: who
