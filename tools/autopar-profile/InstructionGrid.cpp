@@ -13,6 +13,7 @@ namespace autopar::tools {
 namespace {
 
 using artifact::ConvolutionGeometry;
+using artifact::ConvolutionKind;
 using artifact::Layout;
 using artifact::MatmulGeometry;
 using artifact::StridedShape;
@@ -89,15 +90,16 @@ Grid batchedGrid(const Machine &machine, const ProductKind &kind) {
 
 //===-- convolutions ------------------------------------------------------------------===//
 
-struct ConvolutionKind {
+struct ConvolutionForm {
   int64_t window = 1, stride = 1;
   int64_t channels = 0; ///< 0: what the depth says
   Layout x = Layout::Blocked16;
   artifact::ConvolutionAlgorithm algorithm = artifact::ConvolutionAlgorithm::Direct;
+  ConvolutionKind kind = ConvolutionKind::Forward;
 };
 
 std::optional<artifact::Payload> makeConvolution(ProbeMemory &memory, const Point &at,
-                                                 ConvolutionKind kind) {
+                                                 ConvolutionForm kind) {
   int64_t images = at[0], side = std::llround(std::sqrt(double(at[1]))), depth = at[2];
   // Windows of their own size are those of a stem (few channels, overlapping) and of patches.
   if (kind.channels > 0) {
@@ -118,20 +120,34 @@ std::optional<artifact::Payload> makeConvolution(ProbeMemory &memory, const Poin
   g.xLayout = kind.x;
   g.yLayout = Layout::Blocked16;
   g.algorithm = kind.algorithm;
-  g.packedW = true;
+  g.kind = kind.kind;
+  bool ofFilter = kind.kind == ConvolutionKind::FilterGradient;
+  if (kind.kind == ConvolutionKind::InputGradient) {
+    std::swap(g.x, g.y);
+    std::swap(g.xLayout, g.yLayout);
+  } else if (ofFilter) {
+    std::swap(g.w, g.y);
+  }
+  g.packedW = !ofFilter;
   double flops = 2.0 * double(images) * double(at[1]) * double(depth) * double(at[3]);
-  auto xBytes = artifact::layoutBytes(g.x, DataType::F32, g.xLayout);
-  auto yBytes = artifact::layoutBytes(g.y, DataType::F32, g.yLayout);
-  auto wBytes = cpumath::packedBytes(g);
-  if (!wBytes || flops > kMostFlops || std::max({*xBytes, *yBytes, *wBytes}) > kArea)
+  auto bytesIn = [](const std::vector<int64_t> &dims, Layout layout) {
+    return artifact::layoutBytes(dims, DataType::F32, layout).value_or(kArea + 1);
+  };
+  int64_t xBytes = bytesIn(g.x, g.xLayout),
+          yBytes = bytesIn(g.y, ofFilter ? Layout::Plain : g.yLayout);
+  auto wBytes = ofFilter ? Result<int64_t>(bytesIn(g.w, g.yLayout)) : cpumath::packedBytes(g);
+  if (!wBytes || flops > kMostFlops || std::max({xBytes, yBytes, *wBytes}) > kArea)
     return std::nullopt;
-  call.x = memory.recent(*xBytes, DataType::F32);
+  // What the library is slow at on blocks the compiler lays out in rows.
+  if (auto fast = cpumath::isFast(g); !fast || !*fast)
+    return std::nullopt;
+  call.x = memory.recent(xBytes, DataType::F32);
   call.w = memory.fresh(*wBytes, DataType::F32);
-  call.y = memory.result(*yBytes, DataType::F32);
+  call.y = memory.result(yBytes, DataType::F32);
   return call;
 }
 
-Grid convolutionGrid(const Machine &machine, const ConvolutionKind &kind) {
+Grid convolutionGrid(const Machine &machine, const ConvolutionForm &kind) {
   std::vector<double> pixels = {49, 196, 784, 3136}, channels = {32, 128, 512, 2048};
   if (machine.quick) {
     pixels = {49, 784};
@@ -284,6 +300,16 @@ std::vector<Grid> gridsOf(const Machine &machine) {
       machine, {.window = 3, .algorithm = artifact::ConvolutionAlgorithm::Winograd}));
   grids.push_back(
       convolutionGrid(machine, {.window = 7, .stride = 2, .channels = 3, .x = Layout::Plain}));
+  for (ConvolutionKind kind : {ConvolutionKind::InputGradient, ConvolutionKind::FilterGradient})
+    for (int64_t window : {1, 3})
+      for (int64_t stride : {1, 2})
+        grids.push_back(
+            convolutionGrid(machine, {.window = window, .stride = stride, .kind = kind}));
+  grids.push_back(convolutionGrid(machine, {.window = 7,
+                                            .stride = 2,
+                                            .channels = 3,
+                                            .x = Layout::Plain,
+                                            .kind = ConvolutionKind::FilterGradient}));
   for (bool isGradient : {false, true})
     for (bool isCausal : {false, true})
       grids.push_back(attentionGrid(machine, isGradient, isCausal));
