@@ -132,7 +132,8 @@ std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, do
     fail(pipeline, terms, leastBytes);
     return std::nullopt;
   }
-  lacksMemory |= !cut->found.plan->recompute.empty();
+  lacksMemory |=
+      !cut->found.plan->recompute.empty() || !cut->found.plan->offloadActivations.empty();
   return BuiltPipeline{pipeline, name, std::move(terms), std::move(*cut)};
 }
 

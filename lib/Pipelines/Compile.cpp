@@ -247,8 +247,11 @@ private:
   Status takePlannedBytes() {
     if (isDescribed) {
       std::vector<int64_t> bytes;
-      for (auto program : module->getOps<exec::ProgramOp>())
-        bytes.push_back(program.getArena()->front());
+      found.details.hostBytes.clear();
+      for (auto program : module->getOps<exec::ProgramOp>()) {
+        bytes.push_back((*program.getArena())[0]);
+        found.details.hostBytes.push_back((*program.getArena())[1]);
+      }
       found.plan->believed.peakBytes = std::move(bytes);
       tellPlan();
     }

@@ -33,10 +33,15 @@ Status CompileSettings::read(MLIRContext &context) {
 
 /// What lies in host memory needs a host that is known.
 Status CompileSettings::settleOffload() {
-  if (demands.word("offload") != "state")
+  std::string what = demands.word("offload");
+  if (what.empty() || what == "none")
     return Status::ok();
   if (!options.train && options.startAt <= Phase::Train)
-    return {StatusCode::Usage, "offload=state: expected --train, only training has a state"};
+    return {StatusCode::Usage,
+            "offload=" + what + ": expected --train, only training has a state or a backward pass"};
+  if (what == "activations" && demands.word("recompute") == "full")
+    return {StatusCode::Usage, "offload=activations: expected recompute=auto or none, with full "
+                               "all is computed again and nothing waits"};
   if (!cluster)
     return Status::ok();
   AUTOPAR_RETURN_IF_ERROR(cluster->checkHostMemory());
@@ -78,7 +83,9 @@ Status CompileSettings::chooseCluster() {
   // What one rank computes again is searched for too.
   bool mayRecompute = options.train && options.constraints.word("recompute") != "none" &&
                       (options.memoryLimit || options.constraints.has("recompute"));
-  if (options.cluster.empty() && options.ranks <= 1 && mayRecompute)
+  std::string offload = options.constraints.word("offload");
+  bool mayOffload = options.train && (offload == "activations" || offload == "all");
+  if (options.cluster.empty() && options.ranks <= 1 && (mayRecompute || mayOffload))
     shard.cluster = "presets:cpux1";
   shard.engine = options.engine;
   shard.seed = options.seed;
@@ -149,6 +156,13 @@ Status CompileSettings::chooseTarget() {
   return Status::ok();
 }
 
+/// The demand that a plan keeps.
+static std::string offloadOf(const ::autopar::Plan &plan) {
+  if (plan.offloadActivations.empty())
+    return plan.offload.empty() ? "none" : "state";
+  return plan.offload.empty() ? "activations" : "all";
+}
+
 /// A plan in degrees becomes constraints, once the batch is known; a full one says into how many
 /// micro-batches the batch is split.
 Status CompileSettings::readPlan(MLIRContext &context) {
@@ -181,9 +195,9 @@ Status CompileSettings::readPlan(MLIRContext &context) {
     if (plan->microBatches > 1)
       AUTOPAR_RETURN_IF_ERROR(
           demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));
-    if (!plan->offload.empty() || demands.has("offload"))
-      AUTOPAR_RETURN_IF_ERROR(
-          demands.demand(options.plan, "offload", plan->offload.empty() ? "none" : "state"));
+    bool offloads = !plan->offload.empty() || !plan->offloadActivations.empty();
+    if (offloads || demands.has("offload"))
+      AUTOPAR_RETURN_IF_ERROR(demands.demand(options.plan, "offload", offloadOf(*plan)));
   }
   settleDemands();
   return Status::ok();
@@ -211,7 +225,9 @@ void CompileSettings::settleDemands() {
   std::string recompute = demands.word("recompute");
   // An inference step has nothing to compute again.
   shard.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";
-  train.offload = demands.word("offload") == "state" ? "state" : "none";
+  std::string offload = demands.word("offload");
+  train.offload = offload == "state" || offload == "all" ? "state" : "none";
+  shard.offloadActivations = offload == "activations" || offload == "all";
   std::string schedule = demands.word("schedule");
   if (schedule.empty())
     schedule = turns > 1 ? "interleaved" : shard.stages == 0 ? "auto" : "1f1b";

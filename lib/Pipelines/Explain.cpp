@@ -82,6 +82,12 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
                          plan->believed.savedBytes / 1048576.0);
     printFirst(out, plan->recompute);
   }
+  if (!plan->offloadActivations.empty()) {
+    out << llvm::formatv("in host memory from the forward to the backward pass: {0} operations:\n"
+                         "  ",
+                         plan->offloadActivations.size());
+    printFirst(out, plan->offloadActivations);
+  }
   if (!plan->offload.empty()) {
     out << llvm::formatv("in host memory, fetched and stored in each step: {0} states:\n  ",
                          plan->offload.size());

@@ -43,7 +43,7 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
   double limit = judge.limitBytes();
   Plan now = *handoff.plan;
   // The search does not know what is fetched from host memory.
-  bool isWhole = now.recompute.empty() && now.offload.empty();
+  bool isWhole = now.recompute.empty() && now.offload.empty() && now.offloadActivations.empty();
   if (isWhole && judge.surelyFits(now.believed.peakBytes))
     return success();
   Plan bare = PlanJudge::withoutRecomputation(now);
@@ -69,7 +69,7 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
       handoff.isJudged = true;
       return success();
     }
-    if (options.recompute != "auto")
+    if (options.recompute != "auto" && !options.offloadActivations)
       return refuse();
     if (problems.empty()) {
       FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare);

@@ -30,9 +30,13 @@ bool isAboutMemory(StringRef message) { return message.contains(" bytes"); }
 /// A compilation whose errors are kept for later while it is planned.
 class Attempt {
 public:
-  Attempt(const CompileOptions &options, MLIRContext &context, bool isAgain = false)
+  /// `demand`: of offload; none where it is empty.
+  Attempt(const CompileOptions &options, MLIRContext &context, const char *demand = "",
+          bool isAgain = false)
       : options(options), engine(context.getDiagEngine()), isAgain(isAgain) {
     this->options.constraints.drop(kKey);
+    if (*demand)
+      status = this->options.constraints.demand("--offload auto", kKey, demand);
     this->options.onPhase = [this, tell = options.onPhase](size_t number, size_t count,
                                                            const PhaseInfo &info) {
       last = info.phase;
@@ -111,13 +115,13 @@ void hint(Attempt &attempt) {
 class Second {
 public:
   Second(Attempt &whole, MLIRContext &context)
-      : whole(whole), context(context), offloaded(whole.options, context, /*isAgain=*/true) {
+      : whole(whole), context(context), offloaded(whole.options, context, "all", /*isAgain=*/true) {
     if (!offloaded.options.emitMlir.empty())
       offloaded.options.emitMlir += "/offload";
   }
 
   Result<CompileResult> run(PlanStep plan) {
-    AUTOPAR_RETURN_IF_ERROR(offloaded.options.constraints.demand("--offload auto", kKey, "state"));
+    AUTOPAR_RETURN_IF_ERROR(offloaded.status);
     bool isPlanned = offloaded.run(plan, /*isOneOfTwo=*/true);
     if (!whole.step)
       return isPlanned ? takeWhatFits() : refuseBoth();
@@ -182,7 +186,11 @@ Result<CompileResult> mlir::autopar::offloadByCost(const CompileOptions &options
     Result<std::unique_ptr<PlannedStep>> step = plan(options, /*isOneOfTwo=*/false);
     return step ? (*step)->finish() : Result<CompileResult>(step.status());
   }
-  Attempt whole(options, context);
+  // Activations wait in host memory where they would be computed again otherwise.
+  bool offersHost =
+      isAuto && hasHostMemory(options.cluster) && options.constraints.word("recompute") != "full";
+  Attempt whole(options, context, offersHost ? "activations" : "");
+  AUTOPAR_RETURN_IF_ERROR(whole.status);
   bool isPlanned = whole.run(plan, /*isOneOfTwo=*/isAuto);
   if (isPlanned && !(isAuto && whole.step->paysForMemory()))
     return whole.step->finish();

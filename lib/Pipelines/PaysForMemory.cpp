@@ -48,7 +48,8 @@ static FailureOr<bool> paysForMemory(ModuleOp module, const AutoShardOptions &op
   if (options.engine == "random")
     return false; // is not chosen by cost
   bool isDemanded = options.recompute == "full";
-  if (handoff.isHeldBack || (!isDemanded && !handoff.plan->recompute.empty()))
+  if (handoff.isHeldBack || !handoff.plan->offloadActivations.empty() ||
+      (!isDemanded && !handoff.plan->recompute.empty()))
     return true;
   FailureOr<double> free = freeUs(module, options, handoff);
   if (failed(free))

@@ -26,6 +26,7 @@ Plan PlanJudge::withoutRecomputation(Plan plan) {
   plan.believed.recomputeUs = 0;
   plan.believed.savedBytes = 0;
   plan.recompute.clear();
+  plan.offloadActivations.clear();
   return plan;
 }
 
@@ -102,9 +103,23 @@ PlanJudge::programsOf(ModuleOp groups, const Plan &plan,
       recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
   if (!problems)
     return emitError(module.getLoc()) << problems.status().message();
-  for (auto [mesh, problem] : llvm::enumerate(*problems))
+  for (auto [mesh, problem] : llvm::enumerate(*problems)) {
     problem.memoryLimitBytes = static_cast<int64_t>(limit) - missingOn(plan, mesh);
+    if (options.offloadActivations && options.recompute != "full")
+      offerHost(plan, mesh, problem);
+  }
   return problems.take();
+}
+
+void PlanJudge::offerHost(const Plan &plan, size_t mesh, RecomputeProblem &problem) const {
+  ::autopar::Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
+  if (!meshes)
+    return; // said where the plan is lowered
+  const ::autopar::DeviceType &device = cluster.slowestOf((*meshes)[mesh].devices);
+  ::autopar::letWaitOnHost(problem, device, device.hostMemoryBytes - problem.hostBytes);
+  if (options.recompute == "none")
+    for (::autopar::RecomputeOp &op : problem.ops)
+      op.mayRecompute &= op.waitsOnHost;
 }
 
 static RecomputeSolution solutionOf(const RecomputeProblem &problem,
@@ -146,7 +161,8 @@ std::vector<MeshLoad> PlanJudge::believe(Plan &plan, const ::autopar::PlanDetail
     without = std::max(
         without, ::autopar::useOf(problem, std::vector<char>(problem.ops.size(), 0)).peakBytes);
     for (int32_t op : solution.recomputed)
-      plan.recompute.push_back(problem.ops[op].id);
+      (problem.ops[op].waitsOnHost ? plan.offloadActivations : plan.recompute)
+          .push_back(problem.ops[op].id);
   }
   double fill = static_cast<double>(plan.microBatches + static_cast<int64_t>(problems.size()) - 1) /
                 static_cast<double>(plan.microBatches);
@@ -236,34 +252,43 @@ LogicalResult PlanJudge::believeLayers(JudgedPlan &judged) const {
 
 LogicalResult PlanJudge::price(Plan &plan, const ::autopar::PlanDetails &details) const {
   Plan priced = withoutRecomputation(plan);
-  if (plan.recompute.empty()) {
+  if (plan.recompute.empty() && plan.offloadActivations.empty()) {
     plan = std::move(priced);
     return success();
   }
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(priced);
   if (failed(copy))
     return failure();
-  llvm::StringSet<> named;
+  llvm::StringSet<> named, stored;
   named.insert_range(plan.recompute);
+  stored.insert_range(plan.offloadActivations);
+  llvm::StringSet<> onHost;
   auto isNamed = [&](Operation *op) {
-    return op
-        ->walk([&](Operation *inner) {
-          return named.contains(getOpId(inner)) ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
+    bool isAgain = false, isStored = false;
+    op->walk([&](Operation *inner) {
+      isAgain |= named.contains(getOpId(inner));
+      isStored |= stored.contains(getOpId(inner));
+    });
+    if (isStored)
+      onHost.insert(getOpId(op));
+    return isAgain || isStored;
   };
   FailureOr<std::vector<RecomputeProblem>> problems = programsOf(**copy, priced, isNamed);
   if (failed(problems))
     return failure();
   std::vector<RecomputeSolution> solutions;
-  for (const RecomputeProblem &problem : *problems) {
+  for (RecomputeProblem &problem : *problems) {
     std::vector<char> choice;
-    for (const ::autopar::RecomputeOp &op : problem.ops)
+    for (::autopar::RecomputeOp &op : problem.ops) {
+      op.waitsOnHost = onHost.contains(op.id);
+      op.timeUs = op.waitsOnHost ? 0 : op.timeUs; // beside what computes
       choice.push_back(op.mayRecompute);
+    }
     solutions.push_back(solutionOf(problem, choice));
   }
   believe(priced, details, *problems, solutions);
   priced.recompute = std::move(plan.recompute);
+  priced.offloadActivations = std::move(plan.offloadActivations);
   plan = std::move(priced);
   return success();
 }

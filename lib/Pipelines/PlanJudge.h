@@ -73,6 +73,9 @@ public:
                                        ArrayRef<::autopar::RecomputeSolution> solutions);
 
 private:
+  /// Lets a mesh's program store in host memory what the link has time for.
+  void offerHost(const ::autopar::Plan &plan, size_t mesh,
+                 ::autopar::RecomputeProblem &problem) const;
   FailureOr<std::vector<::autopar::RecomputeProblem>>
   programsOf(ModuleOp groups, const ::autopar::Plan &plan,
              function_ref<bool(Operation *)> isKnown) const;

@@ -35,7 +35,8 @@ public:
     if (!options.plan.empty())
       return runPhase(module, Phase::Search, options);
     // A plan that is drawn is run as it is drawn.
-    if (options.recompute == "none" || options.engine == "random")
+    bool keepsAll = options.recompute == "none" && !options.offloadActivations;
+    if (keepsAll || options.engine == "random")
       return runPass(options, ComputesAgain::Nothing, true);
     if (failed(judge.load()))
       return failure();
@@ -185,7 +186,7 @@ private:
       best = *tight;
     else if (tight && failed(consider(*tight, contest)))
       return failure();
-    if (best && best->plan.recompute.empty() && isUnbound)
+    if (best && best->plan.recompute.empty() && best->plan.offloadActivations.empty() && isUnbound)
       return deliver(std::move(*best));
     for (ComputesAgain what : recomputed()) {
       if (best && isEnough(*best))

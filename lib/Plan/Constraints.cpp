@@ -123,8 +123,9 @@ std::string whyNot(Kind kind, const std::string &value) {
     expected = "none, auto or full";
     break;
   case Kind::Offload:
-    isFine = value == "none" || value == "state" || value == "auto";
-    expected = "none, state or auto";
+    isFine = value == "none" || value == "state" || value == "activations" || value == "all" ||
+             value == "auto";
+    expected = "none, state, activations, all or auto";
     break;
   }
   return isFine ? "" : std::string("expected ") + expected + ", got \"" + value + "\"";

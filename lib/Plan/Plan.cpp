@@ -170,9 +170,11 @@ Status Plan::verify() const {
     return stageOf.count(op) ||
            (op.ends_with(reshard) && stageOf.count(op.substr(0, op.size() - reshard.size())));
   };
-  for (const std::string &op : recompute)
-    if (listed && !isListed(op))
-      return Status::badInput("recompute: op " + quoted(op) + " is in no stage");
+  for (const auto &[field, names] : {std::pair("recompute: ", &recompute),
+                                     std::pair("offload_activations: ", &offloadActivations)})
+    for (const std::string &op : *names)
+      if (listed && !isListed(op))
+        return Status::badInput(field + ("op " + quoted(op)) + " is in no stage");
   return Status::ok();
 }
 

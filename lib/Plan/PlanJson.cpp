@@ -276,6 +276,8 @@ std::string Plan::toJson() const {
   append(text += ", \"recompute\": ", recompute);
   if (!offload.empty())
     append(text += ",\n  \"offload\": ", offload);
+  if (!offloadActivations.empty())
+    append(text += ",\n  \"offload_activations\": ", offloadActivations);
   appendLines(text += ",\n  \"ops\": ", ops);
   appendLines(text += ",\n  \"shard\": ", values);
   return text + ",\n  \"believed\": " + toJsonValue(believed).dump() + "\n}\n";
@@ -294,6 +296,8 @@ Result<Plan> Plan::fromJson(std::string_view text) {
   plan.recompute = fields.texts("recompute");
   if (fields.has("offload"))
     plan.offload = fields.texts("offload");
+  if (fields.has("offload_activations"))
+    plan.offloadActivations = fields.texts("offload_activations");
   for (const auto &[key, value] : fields.object("meshes").items()) {
     Result<Mesh> mesh = readMesh(key, value);
     if (!mesh)

@@ -285,9 +285,11 @@ private:
   bool isReadBehind(int32_t op, const Choice &choice) const {
     return std::any_of(
         problem.ops[op].writes.begin(), problem.ops[op].writes.end(), [&](int32_t value) {
-          return std::any_of(
-              cut.readersOf(value).begin(), cut.readersOf(value).end(),
-              [&](int32_t reader) { return problem.ops[reader].isBackward || choice[reader]; });
+          return std::any_of(cut.readersOf(value).begin(), cut.readersOf(value).end(),
+                             [&](int32_t reader) {
+                               const RecomputeOp &op = problem.ops[reader];
+                               return op.isBackward || (choice[reader] && !op.waitsOnHost);
+                             });
         });
   }
 

@@ -140,7 +140,7 @@ double RecomputeCut::cheapest(double price, const Weights &weights,
     }
     int32_t readAgain = -1;
     for (int32_t reader : readers[v])
-      if (problem.ops[reader].mayRecompute) {
+      if (problem.ops[reader].mayRecompute && !problem.ops[reader].waitsOnHost) {
         if (readAgain < 0) {
           readAgain = graph.addNode();
           graph.addEdge(readAgain, mayRunAgain ? nodeOf(made) : MinimumCut::kSink, keep);

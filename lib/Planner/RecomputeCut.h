@@ -27,6 +27,8 @@ public:
   /// -1: an argument.
   int32_t producerOf(size_t value) const { return producer[value]; }
   const std::vector<int32_t> &readersOf(size_t value) const { return readers[value]; }
+  /// Of how many micro-batches a value waits when most are in flight.
+  int64_t waitsOf(size_t value) const { return waits[value]; }
 
   /// How much a place of the program weighs when bytes are held there; they add up to 1.
   struct Weights {

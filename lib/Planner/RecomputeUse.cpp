@@ -102,7 +102,8 @@ private:
         if (int32_t made = producer[value]; isAgain(value) && use.runsFor[made] < 0) {
           use.runsFor[made] = reader;
           wanted.push_back(made);
-          stack.push_back(made);
+          if (!problem.ops[made].waitsOnHost)
+            stack.push_back(made);
         }
     }
     std::sort(wanted.begin(), wanted.end());
@@ -117,7 +118,8 @@ private:
     const RecomputeOp &op = problem.ops[index];
     auto now = static_cast<int32_t>(visits.size());
     visits.push_back({index, place});
-    for (int32_t value : op.reads) {
+    bool isFetch = isSecond && op.waitsOnHost;
+    for (int32_t value : isFetch ? std::span<const int32_t>() : std::span(op.reads)) {
       bool readsBehind = isSecond || op.isBackward;
       (readsBehind && isAgain(value) ? again[value] : kept[value]).last = now;
     }

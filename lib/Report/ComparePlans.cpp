@@ -66,6 +66,8 @@ public:
     add("schedule", "", a.schedule, b.schedule);
     compareNames("recompute", a.recompute, b.recompute, "recomputed", "kept");
     compareNames("offload", a.offload, b.offload, "host memory", "device");
+    compareNames("offload_activations", a.offloadActivations, b.offloadActivations, "host memory",
+                 "device");
     compareMaps("shardings", a.values, b.values);
     compareMaps("operations", a.ops, b.ops);
     compareBeliefs();

@@ -80,7 +80,7 @@ class Train:
     inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
     precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
-    offload: what lies in host memory: none, state (of the optimizer), or auto (as much of it as there is no room for, where nothing fits without or a step is shorter so).
+    offload: what lies in host memory: none, state (of the optimizer), activations (where they would be computed again), all, or auto (as much of it as there is no room for, where nothing fits without or a step is shorter so).
     loss_scale: "dynamic(initial=65536, interval=2000)", "static(scale=1024)" or "none". None: dynamic for fp16, none else.
     """
 

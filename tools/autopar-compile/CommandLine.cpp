@@ -198,10 +198,11 @@ struct Options {
       "offload",
       cl::desc(
           "with --train: what lies in host memory and is fetched and stored in each step: none "
-          "(default), state (of the optimizer; under mixed precision f32 weights too) or auto "
-          "(as much of it as there is no room for, where nothing fits without or a step is "
-          "shorter)"),
-      cl::value_desc("none|state|auto"), cl::cat(category)};
+          "(default), state (of the optimizer; under mixed precision f32 weights too), "
+          "activations (of the forward pass, where they would be computed again for lack of "
+          "memory), all (both) or auto (as much of it as there is no room for, where nothing "
+          "fits without or a step is shorter)"),
+      cl::value_desc("none|state|activations|all|auto"), cl::cat(category)};
   cl::opt<std::string> target{
       "target",
       cl::desc("who runs the program: cpu or cuda; default: what the cluster's devices are"),

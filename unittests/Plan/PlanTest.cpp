@@ -20,6 +20,7 @@ Plan samplePlan() {
   plan.microBatches = 2;
   plan.schedule = "1f1b";
   plan.recompute = {"act"};
+  plan.offloadActivations = {"act"};
   plan.believed = {118.4, 110.0, 115.0, {71680, 73728}, "auto", "optimal", {{"1 stage", 131.0}}};
   plan.believed.recomputeUs = 7.5;
   plan.believed.savedBytes = 4096;
@@ -68,6 +69,7 @@ TEST(Plan, ErrorsNameThePlace) {
       {"/shard/w1", R"({"dims": [[], []], "partial": ["t"], "partial_kind": ""})",
        "shard.w1.partial_kind: goes with a list of partial axes"},
       {"/recompute", R"(["ghost"])", "recompute: op 'ghost' is in no stage"},
+      {"/offload_activations", R"(["ghost"])", "offload_activations: op 'ghost' is in no stage"},
       {"/stages", "[]", "stages: is empty, expected at least one"},
       {"/stages/0/mesh", R"("nix")", "stages[0].mesh: 'nix' is not among meshes"},
       {"/stages/1/name", R"("s0")", "stages[1].name: 's0' appears twice"},

@@ -48,6 +48,7 @@ RecomputeProblem randomProgram(std::mt19937_64 &random, int count) {
     values.push_back(add(problem, 1 + static_cast<double>(random() % 20),
                          1 + static_cast<int64_t>(random() % 30), reads.back(), false));
     problem.ops.back().mayRecompute = random() % 8 != 0;
+    problem.ops.back().waitsOnHost = random() % 5 == 0;
     problem.ops.back().scratchBytes = random() % 4 ? 0 : static_cast<int64_t>(random() % 10);
   }
   std::vector<std::vector<int32_t>> gradients(count);
@@ -171,6 +172,8 @@ std::pair<double, int64_t> plainUse(const RecomputeProblem &problem,
         while (!open.empty()) {
           int32_t op = *open.begin();
           open.erase(open.begin());
+          if (op != i && problem.ops[op].waitsOnHost)
+            continue; // is fetched
           for (int32_t value : problem.ops[op].reads)
             if (readsAgain(value) && !again.count({producer[value], microBatch}) &&
                 wanted.insert(producer[value]).second)
@@ -223,7 +226,8 @@ std::pair<double, int64_t> plainUse(const RecomputeProblem &problem,
         auto [reader, readerIsSecond, other] = runs[later];
         const std::vector<int32_t> &reads = problem.ops[reader].reads;
         bool isBehind = readerIsSecond || problem.ops[reader].isBackward;
-        bool isMine = std::count(reads.begin(), reads.end(), value) &&
+        bool isFetch = readerIsSecond && problem.ops[reader].waitsOnHost;
+        bool isMine = !isFetch && std::count(reads.begin(), reads.end(), value) &&
                       (microBatch < 0 || other < 0 || other == microBatch) &&
                       ((isBehind && readsAgain(value)) == isSecond || problem.ops[op].isBackward);
         if (isMine)
@@ -255,7 +259,7 @@ double pricedCost(const RecomputeProblem &problem, const std::vector<char> &chos
         producer[value] = static_cast<int32_t>(i);
     cost += chosen[i] ? op.timeUs : 0;
     for (int32_t value : op.reads)
-      isKept[value] |= op.isBackward || chosen[i];
+      isKept[value] |= op.isBackward || (chosen[i] && !op.waitsOnHost);
   }
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const RecomputeValue &value = problem.values[v];

@@ -35,6 +35,7 @@ TEST(ComparePlans, EveryKindOfDifferenceIsFound) {
   b.recompute = {"h.0.act", "h.1.act"};
   a.offload = {"h.0.w/mean", "b/mean"};
   b.offload = {"b/mean"};
+  a.offloadActivations = {"h.0.fc", "h.1.fc"};
   b.values["h.0.w"].dims = b.values["h.1.w"].dims = {{}, {"x", "y"}};
   b.values.erase("b");
   b.ops["fc"].factors = {{}, {"y"}};
@@ -49,6 +50,8 @@ TEST(ComparePlans, EveryKindOfDifferenceIsFound) {
                                                    "  h.*.act (2): kept | recomputed\n"
                                                    "offload:\n"
                                                    "  h.*.w/mean: host memory | device\n"
+                                                   "offload_activations:\n"
+                                                   "  h.*.fc (2): host memory | device\n"
                                                    "shardings:\n"
                                                    "  b: [x, -] | -\n"
                                                    "  h.*.w (2): [x, -] | [-, x*y]\n"

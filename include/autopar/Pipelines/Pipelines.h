@@ -86,6 +86,10 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
       *this, "recompute",
       llvm::cl::desc("none, auto (what pays under the memory limit) or full (every layer)"),
       llvm::cl::init("auto")};
+  Option<bool> offloadActivations{
+      *this, "offload-activations",
+      llvm::cl::desc("what would be computed again may wait in host memory instead"),
+      llvm::cl::init(false)};
   Option<std::string> emitPlan{
       *this, "emit-plan", llvm::cl::desc("write the plan to this file too"), llvm::cl::init("")};
 };

@@ -34,8 +34,9 @@ public:
   ///   sequence       true: positions are split over the weight axis where nothing else is;
   ///                  false: they never are
   ///   recompute      none, auto (what pays under the memory limit) or full (every layer)
-  ///   offload        none, state (that of the optimizer lies in host memory), or auto (that,
-  ///                  where nothing fits without, or a step is shorter with it)
+  ///   offload        what lies in host memory: none, state (of the optimizer), activations (where
+  ///                  they would have to be computed again), all (both), or auto (all or part of
+  ///                  it, where nothing fits without, or a step is shorter with it)
   ///   zero           0 to 3: what may be split over the batch and context axes too: nothing,
   ///                  optimizer state, gradients, parameters
   static Result<Constraints> parse(const std::string &what, const std::string &text);

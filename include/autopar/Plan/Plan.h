@@ -96,6 +96,8 @@ struct Plan {
   std::string schedule = "none"; ///< "none", "gpipe", "1f1b", ...
   std::vector<std::string> recompute;
   std::vector<std::string> offload; ///< state that lies in host memory
+  /// Operations of the forward pass whose results wait in host memory for the backward pass.
+  std::vector<std::string> offloadActivations;
   PlanBelief believed;
 
   const Mesh *findMesh(std::string_view meshName) const;

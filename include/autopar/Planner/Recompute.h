@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operations of the forward pass are computed again in the backward pass, so that what they
-// give need not be kept. Plain structs: the program in order, who reads what, a limit.
+// Which operations of the forward pass are computed again in the backward pass, or fetched from
+// host memory for it, so that what they give need not be kept. Plain structs: the program in order,
+// who reads what, a limit.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "autopar/Base/Status.h"
+#include "autopar/Cost/Cluster.h"
 
 namespace autopar {
 
@@ -24,6 +26,9 @@ struct RecomputeOp {
   int64_t scratchBytes = 0; ///< while it runs
   bool isBackward = false;
   bool mayRecompute = false; ///< only of the forward pass
+  /// Its second run is a fetch from host memory: it reads nothing, and `timeUs` is what the copies
+  /// take of the device's memory.
+  bool waitsOnHost = false;
 };
 
 /// What an operation writes, in every micro-batch anew if it is of a row. A sum over micro-batches
@@ -43,6 +48,7 @@ struct RecomputeProblem {
   /// Operations that a person would compute again together: where a choice may start from.
   std::vector<std::vector<int32_t>> layers;
   int64_t constantBytes = 0;
+  int64_t hostBytes = 0; ///< that lie in host memory all the time
   int64_t memoryLimitBytes = 0;
   double sharedUs = 0; ///< what a step saves once anything is computed again, whatever that is
 
@@ -70,6 +76,12 @@ RecomputeUse useOf(const RecomputeProblem &problem, const std::vector<char> &cho
 /// `usPerByte`, by operation; a byte of each micro-batch that waits for it. What a choice holds
 /// while it runs again does not count.
 std::vector<char> cheapestAt(const RecomputeProblem &problem, double usPerByte);
+
+/// Lets operations wait on the host, of which no copy keeps what computes waiting: each value is
+/// stored before the second behind it is begun. Those are taken first whose bytes would be dearest
+/// to compute again; what is cheaper to compute again than to copy is left. At most `hostBytes`
+/// wait at once.
+void letWaitOnHost(RecomputeProblem &problem, const DeviceType &device, int64_t hostBytes);
 
 struct RecomputeSolution {
   std::vector<int32_t> recomputed; ///< operations, in order

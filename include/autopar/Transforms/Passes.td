@@ -280,6 +280,8 @@ def InsertRecomputePass : Pass<"autopar-insert-recompute", "mlir::func::FuncOp">
     their readers in the backward pass. A clone stands before its first reader, behind an `autopar.fence` on what it
     reads and on the gradient that the reader waits for; it is called `id/recompute`. Reshapes and other looks at
     a value follow it. Stands behind form-groups, so that both runs are the same kernel.
+    What `autopar.offload_activations` names is stored in host memory instead (`autopar.store_on_host`) and fetched
+    ahead of its readers (`autopar.fetch_from_host`).
 
     ```mlir
     func.func @main(...) attributes {autopar.recompute = ["act"]} {

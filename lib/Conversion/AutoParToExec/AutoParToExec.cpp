@@ -116,6 +116,10 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerCollective(*this, collective);
   if (isa<SendOp, ReceiveOp>(op))
     return lowerMessage(*this, op);
+  if (auto store = dyn_cast<StoreOnHostOp>(op))
+    return lowerStoreOnHost(*this, store);
+  if (auto fetch = dyn_cast<FetchFromHostOp>(op))
+    return lowerFetchFromHost(*this, fetch);
   if (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op))
     return lowerKernel(op);
   if (isa<ReshardOp>(op))

@@ -254,6 +254,17 @@ FailureOr<Value> ProgramBuilder::rowMajorBuffer(Value value) {
   return copy;
 }
 
+FailureOr<StridedView> ProgramBuilder::denseView(Value value) {
+  StridedView view = viewOf(value);
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  if (storageOrder(shape, view.strides))
+    return view;
+  FailureOr<Value> buffer = rowMajorBuffer(value);
+  if (failed(buffer))
+    return failure();
+  return StridedView{*buffer, denseStrides(shape)};
+}
+
 LogicalResult ProgramBuilder::copyThroughViews(Value value, Value copy) {
   SmallVector<Operation *> chain;
   Value source = value;

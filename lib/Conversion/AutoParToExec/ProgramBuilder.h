@@ -80,6 +80,10 @@ public:
   /// A buffer in which the value has these strides (a permutation of row-major ones).
   FailureOr<Value> bufferLaidOutAs(Value value, ArrayRef<int64_t> strides);
 
+  /// Where the value lies with nothing between its elements, in any order of dimensions; copied
+  /// into order where it does not.
+  FailureOr<StridedView> denseView(Value value);
+
   /// Whether activations of this type may be stored with blocks of channels: [N, C, spatial...]
   /// with C a multiple of the block.
   bool isBlockable(RankedTensorType type) const;
@@ -240,6 +244,9 @@ LogicalResult lowerLibraryGroup(ProgramBuilder &program, GroupOp group);
 /// it reads none or cannot be.
 FailureOr<bool> lowerBlockedGroup(ProgramBuilder &program, GroupOp group);
 LogicalResult lowerCollective(ProgramBuilder &program, CollectiveOpInterface op);
+/// A value that is stored in host memory, or fetched from there.
+LogicalResult lowerStoreOnHost(ProgramBuilder &program, StoreOnHostOp op);
+LogicalResult lowerFetchFromHost(ProgramBuilder &program, FetchFromHostOp op);
 /// A send or a receive.
 LogicalResult lowerMessage(ProgramBuilder &program, Operation *op);
 /// Whether the library of the target has products with results of this type.

@@ -73,8 +73,10 @@ private:
                                     << plan.stages.size() << "; run autopar-cut-stages first";
     FailureOr<StageMeshes> meshes = declareMeshes(function, plan);
     if (failed(meshes) || failed(annotateOperations(function, plan, *meshes)) ||
-        failed(annotateRecompute(function, plan)) || failed(offloadAsPlanned(function, plan)) ||
-        failed(annotateValues(function, plan, *meshes)))
+        failed(annotateNames(function, plan.recompute, "recompute", kRecomputeAttribute)) ||
+        failed(annotateNames(function, plan.offloadActivations, "offload_activations",
+                             kOffloadActivationsAttribute)) ||
+        failed(offloadAsPlanned(function, plan)) || failed(annotateValues(function, plan, *meshes)))
       return failure();
     return success();
   }
@@ -175,21 +177,24 @@ private:
     return success();
   }
 
-  LogicalResult annotateRecompute(func::FuncOp function, const Plan &plan) {
-    if (plan.recompute.empty())
+  /// Writes ids of operations, or of their reshards, as an attribute of the function; `field` is
+  /// where the plan has them.
+  LogicalResult annotateNames(func::FuncOp function, const std::vector<std::string> &ids,
+                              StringRef field, StringRef attribute) {
+    if (ids.empty())
       return success();
     llvm::StringSet<> known;
     for (auto &[op, id] : planIds(function))
       known.insert(id);
     SmallVector<StringRef> names;
-    for (const std::string &id : plan.recompute) {
+    for (const std::string &id : ids) {
       StringRef name = id;
       if (!known.contains(name) && !(name.consume_back(kReshardSuffix) && known.contains(name)))
-        return emitError(getOperation().getLoc())
-               << "plan: recompute: names operation \"" << id << "\", which @main does not have";
+        return emitError(getOperation().getLoc()) << "plan: " << field << ": names operation \""
+                                                  << id << "\", which @main does not have";
       names.push_back(id);
     }
-    function->setAttr(kRecomputeAttribute, Builder(&getContext()).getStrArrayAttr(names));
+    function->setAttr(attribute, Builder(&getContext()).getStrArrayAttr(names));
     return success();
   }
 

@@ -3,7 +3,9 @@
 // its readers in the backward pass, right before the first of them and behind a fence that waits
 // for the gradient which that one reads. Fusion groups are formed before and cloned whole, so the
 // clone runs the same kernel and gives the same bits, or from a value that they store on; random
-// numbers depend on seed and position, not on who draws them.
+// numbers depend on seed and position, not on who draws them. What `autopar.offload_activations`
+// names is stored in host memory instead and fetched ahead of those readers.
+#include "HostCopies.h"
 #include "Search/Recompute.h"
 #include "Search/ShareGathers.h"
 #include "Search/SplitKernels.h"
@@ -41,29 +43,33 @@ class Inserter {
 public:
   explicit Inserter(func::FuncOp function)
       : function(function), block(function.getBody().front()), phases(block), stages(function),
-        ofParameters(madeOfParameters(function)), builder(function.getContext()) {
+        ofParameters(madeOfParameters(function)), builder(function.getContext()),
+        copies(stages, phases) {
     for (Operation &op : block)
       positions[&op] = positions.size();
   }
 
-  LogicalResult run(ArrayAttr names) {
-    if (failed(mark(names)))
+  LogicalResult run(ArrayAttr again, ArrayAttr onHost) {
+    if (failed(mark(again, kRecomputeAttribute, "to compute again", marked)) ||
+        failed(mark(onHost, kOffloadActivationsAttribute, "to store in host memory", stored)))
       return failure();
-    if (marked.empty())
+    if (marked.empty() && stored.empty())
       return success();
     for (Operation &op : llvm::make_early_inc_range(block))
       if (phases.isBackward(&op))
         feedAgain(&op);
+    copies.place();
     return success();
   }
 
 private:
-  LogicalResult mark(ArrayAttr names) {
+  LogicalResult mark(ArrayAttr names, StringRef attribute, StringRef what,
+                     DenseSet<Operation *> &marked) {
     llvm::StringMap<bool> found;
     for (Attribute name : names) {
       auto text = dyn_cast<StringAttr>(name);
       if (!text)
-        return function.emitOpError() << kRecomputeAttribute << ": expected ids, got " << name;
+        return function.emitOpError() << attribute << ": expected ids, got " << name;
       found[text.getValue()] = false;
     }
     for (Operation &op : block) {
@@ -79,20 +85,21 @@ private:
       if (!isNamed)
         continue;
       if (!mayRecompute(&op))
-        return op.emitOpError("cannot be computed again");
+        return op.emitOpError("cannot be ")
+               << (attribute == kRecomputeAttribute ? "computed again" : "stored in host memory");
       marked.insert(&op);
     }
     for (Attribute name : names)
       if (!found.lookup(cast<StringAttr>(name).getValue()))
-        function.emitRemark() << "no operation of the forward pass is left of " << name
-                              << " to compute again";
+        function.emitRemark() << "no operation of the forward pass is left of " << name << " "
+                              << what;
     return success();
   }
 
   /// Marked, or a look at what is.
   bool isAgain(Operation *op) const {
     while (op && !phases.isBackward(op)) {
-      if (marked.contains(op))
+      if (marked.contains(op) || stored.contains(op))
         return true;
       if (!isLookedThrough(op))
         return false;
@@ -105,19 +112,29 @@ private:
   void feedAgain(Operation *user) {
     IRMapping &clones = clonesOfStage[stages.of(user)];
     SmallVector<Operation *> wanted, worklist{user};
+    SmallVector<Value> fetched;
     DenseSet<Operation *> seen;
+    DenseSet<Value> seenFetched; // of a kernel that both lists name, too
     while (!worklist.empty())
-      for (Value operand : worklist.pop_back_val()->getOperands())
-        if (Operation *op = operand.getDefiningOp();
-            op && isAgain(op) && !clones.contains(operand) && seen.insert(op).second) {
+      for (Value operand : worklist.pop_back_val()->getOperands()) {
+        Operation *op = operand.getDefiningOp();
+        if (!op || !isAgain(op) || clones.contains(operand))
+          continue;
+        if (stored.contains(op)) {
+          if (seenFetched.insert(operand).second)
+            fetched.push_back(operand);
+        } else if (seen.insert(op).second) {
           wanted.push_back(op);
           worklist.push_back(op);
         }
+      }
     llvm::sort(wanted, [&](Operation *a, Operation *b) {
       return positions.lookup(a) < positions.lookup(b);
     });
     builder.setInsertionPoint(user);
-    Value gradient = wanted.empty() ? Value() : gradientOf(user);
+    Value gradient = wanted.empty() && fetched.empty() ? Value() : gradientOf(user);
+    for (Value value : fetched)
+      clones.map(value, copies.add(value, user, gradient));
     for (Operation *op : wanted) // parameters are gathered ahead of the gradient
       clone(op, ofParameters.contains(op) ? Value() : gradient, clones);
     for (OpOperand &operand : user->getOpOperands())
@@ -165,42 +182,51 @@ private:
   llvm::SetVector<Operation *> ofParameters;
   OpBuilder builder;
   DenseMap<Operation *, int64_t> positions;
-  DenseSet<Operation *> marked;
+  DenseSet<Operation *> marked, stored;
   /// By stage: what is on no stage is computed again on each that reads it.
   DenseMap<int64_t, IRMapping> clonesOfStage;
+  HostCopies copies;
 };
 
-/// Groups of which one part is named and the other is not.
-SmallVector<SplitKernel> splitAtNames(func::FuncOp function, ArrayAttr names) {
-  llvm::StringSet<> named;
-  for (Attribute name : names)
-    if (auto text = dyn_cast<StringAttr>(name))
-      named.insert(text.getValue());
-  auto isNamed = [&](ArrayRef<Operation *> ops) {
-    return llvm::any_of(ops, [&](Operation *op) { return named.contains(getOpId(op)); });
-  };
+/// Groups of which only one part is named by one of the lists.
+SmallVector<SplitKernel> splitAtNames(func::FuncOp function, ArrayAttr again, ArrayAttr onHost) {
+  llvm::StringSet<> named[2];
+  for (size_t list : {0, 1})
+    for (Attribute name : list == 0 ? again : onHost)
+      if (auto text = dyn_cast<StringAttr>(name))
+        named[list].insert(text.getValue());
   return splitKernels(function, [&](ArrayRef<Operation *> first, ArrayRef<Operation *> second) {
-    return isNamed(first) != isNamed(second);
+    return llvm::any_of(named, [&](const llvm::StringSet<> &set) {
+      auto isNamed = [&](Operation *op) { return set.contains(getOpId(op)); };
+      return llvm::any_of(first, isNamed) != llvm::any_of(second, isNamed);
+    });
   });
 }
 
 struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<InsertRecomputePass> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    auto names = function->getAttrOfType<ArrayAttr>(kRecomputeAttribute);
-    if (!names || function.isExternal())
+    if (function.isExternal() || (!function->hasAttr(kRecomputeAttribute) &&
+                                  !function->hasAttr(kOffloadActivationsAttribute)))
       return;
     if (!function.getBody().hasOneBlock()) {
       function.emitOpError("has several blocks; expected one");
       return signalPassFailure();
     }
-    function->removeAttr(kRecomputeAttribute);
-    if (!names.empty())
+    ArrayAttr again = takeNames(kRecomputeAttribute);
+    ArrayAttr onHost = takeNames(kOffloadActivationsAttribute);
+    if (!again.empty())
       shareGathers(function);
-    SmallVector<SplitKernel> kernels = splitAtNames(function, names);
-    if (failed(Inserter(function).run(names)))
+    SmallVector<SplitKernel> kernels = splitAtNames(function, again, onHost);
+    if (failed(Inserter(function).run(again, onHost)))
       signalPassFailure();
     joinKernels(kernels);
+  }
+
+private:
+  ArrayAttr takeNames(StringRef attribute) {
+    auto names = dyn_cast_or_null<ArrayAttr>(getOperation()->removeAttr(attribute));
+    return names ? names : ArrayAttr::get(&getContext(), {});
   }
 };
 

@@ -32,10 +32,11 @@ using ::autopar::StagePhase;
 
 namespace {
 
-/// The compute queue and the collectives of a mesh, as far as a walk has come.
+/// The compute queue, the collectives, and the activations that go to the host and back of a mesh,
+/// as far as a walk has come.
 struct Queues {
-  double computeUs = 0, collectiveUs = 0;
-  double endUs() const { return std::max(computeUs, collectiveUs); }
+  double computeUs = 0, collectiveUs = 0, toHostUs = 0, fromHostUs = 0;
+  double endUs() const { return std::max({computeUs, collectiveUs, toHostUs, fromHostUs}); }
 };
 
 class StepEvaluator {
@@ -113,6 +114,8 @@ private:
   }
 
   void visit(Operation *op, int32_t mesh, Queues &queues, bool isFirst) {
+    if (isa<StoreOnHostOp, FetchFromHostOp>(op))
+      return copyActivation(op, mesh, isa<StoreOnHostOp>(op) ? queues.toHostUs : queues.fromHostUs);
     double start = readyUs(op);
     if (work.updates.contains(op))
       start = std::max(start, guardsUs(mesh));
@@ -146,6 +149,13 @@ private:
     }
     for (Value result : op->getResults())
       ready[result] = end;
+  }
+
+  /// Beside what computes, one after the other.
+  void copyActivation(Operation *op, int32_t mesh, double &queueUs) {
+    auto bytes = static_cast<double>(tensorBytes(tensorTypeOf(op->getResult(0))));
+    queueUs = std::max(queueUs, readyUs(op)) + hosts[mesh].copyUs(bytes);
+    ready[op->getResult(0)] = queueUs;
   }
 
   const MeshMessage &messageOf(int32_t from, int32_t to, TransferOp transfer) {

@@ -118,7 +118,7 @@ double HostTraffic::fetch(Operation *op, double computeUs) {
       continue;
     for (size_t other : copy.before)
       inUs = std::max(inUs, copies[other].goneUs);
-    inUs += ::autopar::hostCopyUs(static_cast<double>(copy.bytes), *link);
+    inUs += copyUs(static_cast<double>(copy.bytes));
   }
   return inUs;
 }
@@ -135,5 +135,7 @@ void HostTraffic::store(Operation *op, double endUs) {
 }
 
 void HostTraffic::store(int64_t bytes, double endUs) {
-  outUs = std::max(outUs, endUs) + ::autopar::hostCopyUs(static_cast<double>(bytes), *link);
+  outUs = std::max(outUs, endUs) + copyUs(static_cast<double>(bytes));
 }
+
+double HostTraffic::copyUs(double bytes) const { return ::autopar::hostCopyUs(bytes, *link); }

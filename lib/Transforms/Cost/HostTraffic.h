@@ -28,6 +28,8 @@ public:
   void store(Operation *op, double endUs);
   /// What was made elsewhere goes to its place.
   void store(int64_t bytes, double endUs);
+  /// What a copy of these bytes takes, either way.
+  double copyUs(double bytes) const;
   /// Until when something is stored.
   double endUs() const { return outUs; }
 

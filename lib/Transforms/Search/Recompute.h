@@ -10,6 +10,10 @@ namespace mlir::autopar {
 /// computes again: `autopar.recompute = ["fc1", "fc1/reshard"]`.
 constexpr StringLiteral kRecomputeAttribute = "autopar.recompute";
 
+/// The function attribute that names operations of the forward pass whose results wait for the
+/// backward pass in host memory: `autopar.offload_activations = ["fc1"]`.
+constexpr StringLiteral kOffloadActivationsAttribute = "autopar.offload_activations";
+
 /// Behind the id of an operation: its result, resharded.
 constexpr StringLiteral kReshardSuffix = "/reshard";
 

@@ -102,9 +102,8 @@ private:
       int64_t stage = stages.of(argument);
       bool isRead =
           llvm::any_of(argument.getUsers(), [&](Operation *user) { return isHere(user); });
-      if (!isOnHost(argument) &&
-          (stage == Stages::kNone ? isRead || schedule.meshes == 1 : isOn(stage)))
-        problem.constantBytes += bufferBytes(argument);
+      if (stage == Stages::kNone ? isRead || schedule.meshes == 1 : isOn(stage))
+        (isOnHost(argument) ? problem.hostBytes : problem.constantBytes) += bufferBytes(argument);
     }
   }
 

@@ -29,10 +29,10 @@ StagePhases::StagePhases(Block &block)
     : block(block), splitsBackward(::autopar::splitsBackward(scheduleNameOf(block.getParentOp()))) {
   findWhatLossNeeds(block);
   // Constants are shared by both passes, whoever they are named after. What is behind a fence is
-  // computed again for the backward pass.
+  // computed again for the backward pass, what was stored in host memory is fetched for it.
   for (Operation &op : block.without_terminator())
     if (op.getNumOperands() > 0 && !isTowardsLoss(&op) &&
-        (isa<FenceOp>(op) || getOpId(&op).contains("/vjp") ||
+        (isa<FenceOp, FetchFromHostOp>(op) || getOpId(&op).contains("/vjp") ||
          llvm::any_of(op.getOperands(),
                       [&](Value operand) { return backward.contains(operand.getDefiningOp()); })))
       backward.insert(&op);
@@ -72,7 +72,7 @@ void StagePhases::addWhatOnlyBackwardReads(Block &block) {
   auto isBehind = [&](Operation *user) { return isBackward(user) && !isa<TransferOp>(user); };
   auto first = llvm::find_if(block, [&](Operation &op) { return isBackward(&op); });
   for (Operation &op : llvm::reverse(llvm::make_range(first, block.end())))
-    if (op.getNumOperands() > 0 && !op.use_empty() && !isa<TransferOp>(op) &&
+    if (op.getNumOperands() > 0 && !op.use_empty() && !isa<TransferOp, StoreOnHostOp>(op) &&
         llvm::all_of(op.getUsers(), isBehind))
       backward.insert(&op);
 }

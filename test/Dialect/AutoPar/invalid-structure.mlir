@@ -196,3 +196,19 @@ func.func @f(%0: tensor<4xf32>) {
 
 // expected-error @+1 {{'func.func' op argument 0: sharding of 2 dimensions on a tensor of 1}}
 func.func private @declared(tensor<4xf32> {autopar.sharding = #autopar.sharding<@m, [{}, {}]>})
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'autopar.store_on_host' op lies in host memory, where only 'autopar.fetch_from_host' reads it, got 'func.return'}}
+  %h = autopar.store_on_host %0 : tensor<4xf32>
+  return %h : tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'autopar.fetch_from_host' op expects the result of 'autopar.store_on_host'}}
+  %y = autopar.fetch_from_host %0 : tensor<4xf32>
+  return %y : tensor<4xf32>
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meshes, groups and fences: verification, syntax, sharding rule.
+// Meshes, groups, fences, copies in host memory: verification, syntax, sharding rule.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 #include "autopar/Base/Utf8.h"
@@ -130,4 +130,21 @@ ShardingRule FenceOp::getShardingRule() {
     }
   }
   return rule;
+}
+
+//===-- store_on_host, fetch_from_host -------------------------------------------------------===//
+
+LogicalResult StoreOnHostOp::verify() {
+  for (Operation *user : getResult().getUsers())
+    if (!isa<FetchFromHostOp>(user))
+      return emitOpError() << "lies in host memory, where only 'autopar.fetch_from_host' reads it, "
+                              "got '"
+                           << user->getName() << "'";
+  return success();
+}
+
+LogicalResult FetchFromHostOp::verify() {
+  if (!getInput().getDefiningOp<StoreOnHostOp>())
+    return emitOpError("expects the result of 'autopar.store_on_host'");
+  return success();
 }

@@ -131,6 +131,12 @@ void continueInPlace(ProgramOp program, Intervals &intervals) {
     }
 }
 
+/// What goes to other ranks. Copies to host memory stand where their bytes may go.
+bool isMessage(InstructionOpInterface instruction) {
+  Queue queue = instruction.getQueue();
+  return queue != Queue::Compute && queue != Queue::CopyIn && queue != Queue::CopyOut;
+}
+
 /// A message or a collective reads its bytes long after it began: messages to one peer go one
 /// behind the other, and collectives do, but what goes to several peers, and collectives beside it,
 /// go side by side. Who gets the bytes meanwhile waits for them.
@@ -149,7 +155,7 @@ void findMessages(ProgramOp program, Intervals &intervals) {
     DenseMap<int64_t, std::array<int64_t, kBytesPerSentByte.size()>> ends;
     for (auto [index, op] : llvm::enumerate(entry.getBody().front())) {
       auto instruction = cast<InstructionOpInterface>(op);
-      if (instruction.getQueue() == Queue::Compute)
+      if (!isMessage(instruction))
         continue;
       SmallVector<Interval *, 1> read;
       int64_t bytes = 0;

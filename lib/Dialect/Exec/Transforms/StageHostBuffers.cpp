@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in host memory are worked on in copies on the device, which come and go beside the work
-// on others. How many are there at once follows from where the copies stand in the program: memory
-// is planned and queues are ordered behind this.
+// State in host memory is worked on in copies on the device, which come and go beside the work
+// on others. What else lies there is copied by the program itself. How many are there at once
+// follows from where the copies stand in the program: memory is planned and queues are ordered
+// behind this.
 #include "autopar/Cost/HostGroups.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -33,8 +34,9 @@ struct StageHostBuffersPass : exec::impl::StageHostBuffersPassBase<StageHostBuff
   void runOnOperation() override {
     ProgramOp program = getOperation();
     int64_t all = 0;
+    llvm::SmallDenseSet<Operation *> copied = copiedByProgram(program);
     for (auto buffer : program.getOps<BufferOp>())
-      if (buffer.getSpace() == Space::PinnedHost)
+      if (buffer.getSpace() == Space::PinnedHost && !copied.contains(buffer))
         all += buffer.getBytes();
     if (all == 0)
       return;
@@ -53,11 +55,29 @@ struct StageHostBuffersPass : exec::impl::StageHostBuffersPassBase<StageHostBuff
   }
 
 private:
+  static bool copiesHost(Operation *op) {
+    auto copy = dyn_cast<CopyOp>(op);
+    return copy && copy.getQueue() != Queue::Compute;
+  }
+
+  /// What instructions of the copy queues work on.
+  static llvm::SmallDenseSet<Operation *> copiedByProgram(ProgramOp program) {
+    llvm::SmallDenseSet<Operation *> found;
+    program.walk([&](CopyOp copy) {
+      if (copiesHost(copy))
+        for (Value value : {copy.getSrc(), copy.getDst()})
+          found.insert(rootOf(value).first);
+    });
+    return found;
+  }
+
   static bool isOnHost(Value value) { return rootOf(value).first.getSpace() == Space::PinnedHost; }
 
   void stage(EntryOp entry, int64_t most) {
     std::vector<Group> groups;
     for (Operation &op : entry.getBody().front()) {
+      if (copiesHost(&op))
+        continue;
       auto instruction = cast<InstructionOpInterface>(op);
       SmallVector<Value> reads = instruction.getReads(), writes = instruction.getWrites();
       llvm::erase_if(reads, [](Value value) { return !isOnHost(value); });

@@ -82,6 +82,31 @@ def AutoPar_FenceOp : AutoPar_ValueOp<"fence", [AutoPar_Light, AttrSizedOperandS
   let hasVerifier = 1;
 }
 
+def AutoPar_StoreOnHostOp : AutoPar_Op<"store_on_host", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "a value of the forward pass, in host memory";
+  let description = [{
+    Copies the value into pinned memory of the host, beside what computes. The device's bytes of `input` are free once
+    the copy is done and nothing reads them any more. Only `autopar.fetch_from_host` reads the result.
+    `%h = autopar.store_on_host %x : tensor<8xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_FetchFromHostOp : AutoPar_Op<"fetch_from_host", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "what was stored in host memory, on the device again for the backward pass";
+  let description = [{
+    Copies back what `autopar.store_on_host` has stored, once `gradient` is there, beside what computes.
+    `%y = autopar.fetch_from_host %h after %g : tensor<8xf32>, tensor<4xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, Optional<AutoPar_Tensor>:$gradient);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input (`after` $gradient^)? attr-dict `:` type($result) (`,` type($gradient)^)?";
+  let hasVerifier = 1;
+}
+
 def AutoPar_YieldOp : AutoPar_Op<"yield", [Pure, Terminator,
     ParentOneOf<["::mlir::autopar::GroupOp", "::mlir::autopar::FormulaOp"]>]> {
   let summary = "results of a group or formula";
