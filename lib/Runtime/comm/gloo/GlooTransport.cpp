@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages over TCP, carried by Gloo. A plugin (libautopar_gloo.so): its exceptions end here. Gloo
 // only offers blocking waits, so one thread waits for sends and one for receives, in the order of
-// posting; collectives never post a receive whose sender depends on a later one.
+// posting; collectives never post a receive whose sender depends on a later one. Messages are given
+// to Gloo by the thread of its device.
 #include "autopar/Runtime/Rendezvous.h"
 #include "autopar/Runtime/Transport.h"
 
@@ -9,12 +10,15 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/tcp/loop.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -22,9 +26,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdexcept>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <unordered_map>
+#include <vector>
 
 namespace autopar::runtime {
 namespace {
@@ -113,8 +121,64 @@ void limitUnacknowledged(std::chrono::milliseconds limit) {
 struct Message {
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
   int32_t peer = 0;
+  uint64_t tag = 0;
+  bool isSend = false;
   std::atomic<int> state{0}; ///< 0 under way, 1 done, 2 failed
   std::string error;
+};
+
+/// Gives messages to Gloo on the thread of its device, in their order. That thread asks again and
+/// again for a connection that another one has locked; on one core it would keep the other from
+/// ever unlocking it until its slice of time ends, some milliseconds.
+class Poster : public gloo::transport::tcp::Handler {
+public:
+  explicit Poster(std::shared_ptr<gloo::transport::tcp::Device> device)
+      : device(std::move(device)), wakes(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (wakes < 0)
+      throw std::runtime_error("eventfd: " + std::string(std::strerror(errno)));
+    this->device->registerDescriptor(wakes, EPOLLIN, this);
+  }
+  ~Poster() override {
+    device->unregisterDescriptor(wakes, this);
+    close(wakes);
+  }
+  void add(std::shared_ptr<Message> message) {
+    std::lock_guard lock(mutex);
+    queue.push_back(std::move(message));
+    if (queue.size() == 1)
+      eventfd_write(wakes, 1);
+  }
+
+  void handleEvents(int) override {
+    std::vector<std::shared_ptr<Message>> posted;
+    {
+      std::lock_guard lock(mutex);
+      eventfd_t count;
+      eventfd_read(wakes, &count);
+      posted.swap(queue);
+    }
+    for (const std::shared_ptr<Message> &message : posted)
+      post(*message);
+  }
+
+private:
+  std::shared_ptr<gloo::transport::tcp::Device> device;
+  int wakes;
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Message>> queue;
+
+  static void post(Message &message) {
+    try {
+      if (message.isSend)
+        message.buffer->send(message.peer, message.tag);
+      else
+        message.buffer->recv(message.peer, message.tag);
+    } catch (const std::exception &error) {
+      message.error = error.what();
+      // Whoever waits for it finds that it has failed.
+      message.isSend ? message.buffer->abortWaitSend() : message.buffer->abortWaitRecv();
+    }
+  }
 };
 
 /// A thread that waits for messages of one direction, first posted first.
@@ -189,6 +253,7 @@ public:
   ~GlooTransport() override {
     if (context && !isAborted)
       sayGoodbye();
+    poster.reset();
     sends.reset();
     receives.reset();
     messages.clear();
@@ -208,6 +273,12 @@ public:
     AUTOPAR_RETURN_IF_ERROR(mesh->connect());
     limitUnacknowledged(options.hangTimeout);
     context = mesh;
+    try {
+      poster = std::make_unique<Poster>(
+          std::static_pointer_cast<gloo::transport::tcp::Device>(mesh->getDevice()));
+    } catch (const std::exception &error) {
+      return {StatusCode::NoPermission, std::string("Gloo: ") + error.what()};
+    }
     sends = std::make_unique<Waiter>(true, [this] { notify(); });
     receives = std::make_unique<Waiter>(false, [this] { notify(); });
     return Status::ok();
@@ -252,6 +323,7 @@ public:
 private:
   TransportOptions options;
   std::shared_ptr<gloo::Context> context;
+  std::unique_ptr<Poster> poster;
   std::unique_ptr<Waiter> sends, receives;
   std::unordered_map<MessageId, std::shared_ptr<Message>> messages;
   MessageId next = 1;
@@ -273,18 +345,17 @@ private:
   Result<MessageId> post(int32_t peer, uint64_t tag, void *data, size_t bytes, bool isSend) {
     auto message = std::make_shared<Message>();
     message->peer = peer;
+    message->tag = tag;
+    message->isSend = isSend;
     if (bytes == 0) {
       message->state = 1;
     } else {
       try {
         message->buffer = context->createUnboundBuffer(data, bytes);
-        if (isSend)
-          message->buffer->send(peer, tag);
-        else
-          message->buffer->recv(peer, tag);
       } catch (const std::exception &error) {
         return lost(peer, error.what());
       }
+      poster->add(message);
       (isSend ? sends : receives)->add(message);
     }
     messages.emplace(next, std::move(message));
