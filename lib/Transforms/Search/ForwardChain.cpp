@@ -233,7 +233,7 @@ bool ForwardChain::mayBe(int32_t begin, int32_t end, int32_t stage) const {
 Result<ChainCut> ForwardChain::refined(int32_t stages, SolveAt solve) const {
   std::vector<int32_t> places = placesToCut(stages);
   Result<ChainCut> found = solve(places);
-  if (!found)
+  if (!found || isRough)
     return found;
   std::vector<int32_t> finer = placesBeside(found->places, places, stages);
   if (llvm::includes(places, finer))

@@ -57,6 +57,9 @@ public:
   /// there is none.
   void demandStages(std::vector<int32_t> stages) { demanded = std::move(stages); }
 
+  /// Cuts only where little is sent, and not beside such a cut once more: for who compares many.
+  void cutRoughly() { isRough = true; }
+
   /// The cut by which a step of the schedule is fastest (StageCut.h) on `meshes`. Where stages take
   /// turns on them, memory does not count.
   ::autopar::Result<ChainCut> cut(ArrayRef<ChainMesh> meshes,
@@ -99,6 +102,7 @@ private:
   int32_t lossBegin; ///< behind the last product of what is trained; it is cut once at most
   std::vector<int64_t> state; ///< bytes that are held always, of the operations before each place
   std::vector<int64_t> saved; ///< the same that wait for the backward pass
+  bool isRough = false;
   std::vector<int32_t> demanded; ///< the stage of each operation, -1: any; empty: nothing is
 };
 

@@ -325,6 +325,7 @@ Status Estimator::cutChain() {
   bool isEqual = options.shares == DeviceShares::Equal;
   // What is short of memory here may yet be recomputed.
   chain.emplace(function, ops->forward, cluster, trains, !isEqual && options.recomputes);
+  chain->cutRoughly();
   Result<ChainCut> found = isEqual ? chain->cut(equalMeshes(), table)
                            : options.shares == DeviceShares::Given ? cutGiven()
                                                                    : shareDevices();
