@@ -164,14 +164,14 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   manager.addNestedPass<func::FuncOp>(createRaiseCompositesPass());
   manager.addPass(createCanonicalize());
   manager.addPass(createCSEPass());
-  if (train.offload == "state")
-    manager.addNestedPass<func::FuncOp>(createOffloadStatePass());
   if (lower.target == Target::Cuda) {
     PriceInProductsPassOptions price;
     price.activations = lower.activationGradients;
     price.biases = lower.biasGradients;
     manager.addNestedPass<func::FuncOp>(createPriceInProductsPass(price));
   }
+  if (train.offload == "state")
+    manager.addNestedPass<func::FuncOp>(createOffloadStatePass());
 }
 
 static void addSplitMicroBatches(OpPassManager &manager, const AutoShardOptions &shard) {
@@ -240,7 +240,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
 
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
-  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
+  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
   if (!shard.cluster.empty()) {
     EvaluateStepPassOptions evaluate;
     evaluate.cluster = shard.cluster;

@@ -99,8 +99,8 @@ FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan)
 FailureOr<std::vector<RecomputeProblem>>
 PlanJudge::programsOf(ModuleOp groups, const Plan &plan,
                       function_ref<bool(Operation *)> isKnown) const {
-  auto problems =
-      recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster, isKnown);
+  auto problems = recomputeProblems(groups.lookupSymbol<func::FuncOp>("main"), plan, cluster,
+                                    lower.target, isKnown);
   if (!problems)
     return emitError(module.getLoc()) << problems.status().message();
   for (auto [mesh, problem] : llvm::enumerate(*problems)) {
@@ -217,7 +217,7 @@ FailureOr<PlanJudge::KernelTimes> PlanJudge::kernelTimes(const Plan &plan) const
     return failure();
   PassManager manager(module.getContext());
   manager.enableVerifier(false);
-  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass());
+  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
   EvaluateStepPassOptions evaluate;
   evaluate.cluster = options.cluster;
   evaluate.target = lower.target;

@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --split-input-file --autopar-insert-recompute | FileCheck %s
+// RUN: autopar-opt %s --split-input-file --autopar-insert-recompute="target=cuda" | FileCheck %s
 
 // What is named waits in host memory: readers in the backward pass read what is fetched, looks at it follow, and what is
 // computed again is computed from it.

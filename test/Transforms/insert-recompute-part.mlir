@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --split-input-file --autopar-insert-recompute | FileCheck %s
+// RUN: autopar-opt %s --split-input-file --autopar-insert-recompute="target=cuda" | FileCheck %s
 
 // Where only what is made of a result is named, that part of the group is cloned and reads the result.
 // CHECK-LABEL: func.func @part

@@ -299,6 +299,9 @@ def InsertRecomputePass : Pass<"autopar-insert-recompute", "mlir::func::FuncOp">
     ```
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+  ];
 }
 
 def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {

@@ -6,6 +6,7 @@
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Planner/Recompute.h"
+#include "autopar/Transforms/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -18,7 +19,8 @@ namespace mlir::autopar {
 /// left to the caller.
 ::autopar::Result<std::vector<::autopar::RecomputeProblem>>
 recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
-                  const ::autopar::Cluster &cluster, llvm::function_ref<bool(Operation *)> isKnown);
+                  const ::autopar::Cluster &cluster, Target target,
+                  llvm::function_ref<bool(Operation *)> isKnown);
 
 /// What a person means by recomputing every layer: for each copy in the longest repetition of the
 /// forward pass, cut where the least is handed on, everything but what hands it on; what stands

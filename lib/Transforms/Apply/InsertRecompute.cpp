@@ -2,9 +2,10 @@
 // The pass autopar-insert-recompute: what the function's `autopar.recompute` names is cloned for
 // its readers in the backward pass, right before the first of them and behind a fence that waits
 // for the gradient which that one reads. Fusion groups are formed before and cloned whole, so the
-// clone runs the same kernel and gives the same bits, or from a value that they store on; random
-// numbers depend on seed and position, not on who draws them. What `autopar.offload_activations`
-// names is stored in host memory instead and fetched ahead of those readers.
+// clone runs the same kernel and gives the same bits, on GPUs also from a value on that they store;
+// random numbers depend on seed and position, not on who draws them. What
+// `autopar.offload_activations` names is stored in host memory instead and fetched ahead of those
+// readers.
 #include "HostCopies.h"
 #include "Search/Recompute.h"
 #include "Search/ShareGathers.h"
@@ -189,21 +190,25 @@ private:
 };
 
 /// Groups of which only one part is named by one of the lists.
-SmallVector<SplitKernel> splitAtNames(func::FuncOp function, ArrayAttr again, ArrayAttr onHost) {
+SmallVector<SplitKernel> splitAtNames(func::FuncOp function, Target target, ArrayAttr again,
+                                      ArrayAttr onHost) {
   llvm::StringSet<> named[2];
   for (size_t list : {0, 1})
     for (Attribute name : list == 0 ? again : onHost)
       if (auto text = dyn_cast<StringAttr>(name))
         named[list].insert(text.getValue());
-  return splitKernels(function, [&](ArrayRef<Operation *> first, ArrayRef<Operation *> second) {
-    return llvm::any_of(named, [&](const llvm::StringSet<> &set) {
-      auto isNamed = [&](Operation *op) { return set.contains(getOpId(op)); };
-      return llvm::any_of(first, isNamed) != llvm::any_of(second, isNamed);
-    });
-  });
+  return splitKernels(function, target,
+                      [&](ArrayRef<Operation *> first, ArrayRef<Operation *> second) {
+                        return llvm::any_of(named, [&](const llvm::StringSet<> &set) {
+                          auto isNamed = [&](Operation *op) { return set.contains(getOpId(op)); };
+                          return llvm::any_of(first, isNamed) != llvm::any_of(second, isNamed);
+                        });
+                      });
 }
 
 struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<InsertRecomputePass> {
+  using Base::Base;
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isExternal() || (!function->hasAttr(kRecomputeAttribute) &&
@@ -217,7 +222,7 @@ struct InsertRecomputePass : mlir::autopar::impl::InsertRecomputePassBase<Insert
     ArrayAttr onHost = takeNames(kOffloadActivationsAttribute);
     if (!again.empty())
       shareGathers(function);
-    SmallVector<SplitKernel> kernels = splitAtNames(function, again, onHost);
+    SmallVector<SplitKernel> kernels = splitAtNames(function, target, again, onHost);
     if (failed(Inserter(function).run(again, onHost)))
       signalPassFailure();
     joinKernels(kernels);

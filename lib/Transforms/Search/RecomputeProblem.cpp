@@ -309,7 +309,7 @@ static void dropUnfit(RecomputeProblem &problem) {
 
 ::autopar::Result<std::vector<RecomputeProblem>>
 mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &plan,
-                                 const ::autopar::Cluster &cluster,
+                                 const ::autopar::Cluster &cluster, Target target,
                                  function_ref<bool(Operation *)> isKnown) {
   ::autopar::Result<::autopar::Schedule> schedule = scheduleOf(function);
   if (!schedule)
@@ -318,7 +318,7 @@ mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &p
   if (!meshes)
     return meshes.status();
   // A kernel that runs again may begin with what it stored.
-  for (SplitKernel &kernel : splitKernels(function, [](auto, auto) { return true; }))
+  for (SplitKernel &kernel : splitKernels(function, target, [](auto, auto) { return true; }))
     kernel.whole.erase();
   Step step(function);
   std::vector<RecomputeProblem> problems;

@@ -138,7 +138,10 @@ SplitKernel split(GroupOp group, const Parts &parts) {
 
 } // namespace
 
-SmallVector<SplitKernel> mlir::autopar::splitKernels(func::FuncOp function, IsSplit isSplit) {
+SmallVector<SplitKernel> mlir::autopar::splitKernels(func::FuncOp function, Target target,
+                                                     IsSplit isSplit) {
+  if (target == Target::Cpu)
+    return {};
   Block &block = function.getBody().front();
   StagePhases phases(block);
   SmallVector<SplitKernel> kernels;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::autopar {
@@ -19,10 +20,11 @@ struct SplitKernel {
 /// of its parts.
 using IsSplit = llvm::function_ref<bool(ArrayRef<Operation *> first, ArrayRef<Operation *> second)>;
 
-/// Splits the groups of the forward pass that can be and that `isSplit` of their operations. Both
-/// parts compute the same bits as the whole: types say where values are rounded, and library calls
-/// with what they do behind a product stay whole.
-SmallVector<SplitKernel> splitKernels(func::FuncOp function, IsSplit isSplit);
+/// Splits the groups of the forward pass that can be and that `isSplit` of their operations. Types
+/// say where values are rounded, and library calls with what they do behind a product stay whole.
+/// On CPUs none is split: in how many parts LLVM sums a row depends on what else the loop does, and
+/// recomputation changes no bit there.
+SmallVector<SplitKernel> splitKernels(func::FuncOp function, Target target, IsSplit isSplit);
 
 /// Lets all read the wholes again; nothing is left of the parts.
 void joinKernels(ArrayRef<SplitKernel> kernels);
