@@ -225,7 +225,8 @@ def test_stages_of_one_micro_batch_follow_each_other(model, tmp_path, train):
         return json.loads(plan.read_text())["believed"]["step_us"]
 
     alone = step_us(1)
-    assert all(0.8 * alone < step_us(devices) < 2 * alone for devices in (2, 4))
+    several = {devices: step_us(devices) for devices in (2, 4)}
+    assert all(0.75 * alone < us < 2 * alone for us in several.values()), (alone, several)
 
 
 def test_what_runs_ahead_is_tried_where_messages_are_slow(tmp_path):
