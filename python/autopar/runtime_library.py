@@ -54,7 +54,7 @@ def load() -> ctypes.CDLL:
     """The library with typed functions, opened once; Error 69 when it is not there, 78 when it is too old."""
     path = find_library(FILE)
     if "OMP_WAIT_POLICY" not in os.environ:  # for the pool that is loaded now: autopar/CpuMath/ThreadWait.h
-        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+        os.environ.setdefault("GOMP_SPINCOUNT", "30000")
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

@@ -13,6 +13,6 @@ namespace autopar::cpumath {
 /// with GOMP_SPINCOUNT, unless that or OMP_WAIT_POLICY is given. Goes on where it cannot.
 void waitBriefly(char **argv);
 
-constexpr int kThreadWaitRounds = 3000; ///< python/autopar/runtime_library.py has it too
+constexpr int kThreadWaitRounds = 30000; ///< python/autopar/runtime_library.py has it too
 
 } // namespace autopar::cpumath
