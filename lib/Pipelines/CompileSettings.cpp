@@ -227,7 +227,8 @@ void CompileSettings::settleDemands() {
   shard.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";
   std::string offload = demands.word("offload");
   train.offload = offload == "state" || offload == "all" ? "state" : "none";
-  shard.offloadActivations = offload == "activations" || offload == "all";
+  // Where all is computed again nothing waits.
+  shard.offloadActivations = (offload == "activations" || offload == "all") && recompute != "full";
   std::string schedule = demands.word("schedule");
   if (schedule.empty())
     schedule = turns > 1 ? "interleaved" : shard.stages == 0 ? "auto" : "1f1b";

@@ -69,7 +69,9 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
       handoff.isJudged = true;
       return success();
     }
-    if (options.recompute != "auto" && !options.offloadActivations)
+    bool mayKeepLess =
+        options.recompute == "auto" || (options.recompute == "none" && options.offloadActivations);
+    if (!mayKeepLess)
       return refuse();
     if (problems.empty()) {
       FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare);

@@ -93,7 +93,11 @@ FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan)
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
   if (failed(copy))
     return failure();
-  return programsOf(**copy, plan, isKnown);
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(**copy, plan, isKnown);
+  if (succeeded(problems) && options.offloadActivations)
+    for (auto [mesh, problem] : llvm::enumerate(*problems))
+      offerHost(plan, mesh, problem);
+  return problems;
 }
 
 FailureOr<std::vector<RecomputeProblem>>
@@ -103,11 +107,8 @@ PlanJudge::programsOf(ModuleOp groups, const Plan &plan,
                                     lower.target, isKnown);
   if (!problems)
     return emitError(module.getLoc()) << problems.status().message();
-  for (auto [mesh, problem] : llvm::enumerate(*problems)) {
+  for (auto [mesh, problem] : llvm::enumerate(*problems))
     problem.memoryLimitBytes = static_cast<int64_t>(limit) - missingOn(plan, mesh);
-    if (options.offloadActivations && options.recompute != "full")
-      offerHost(plan, mesh, problem);
-  }
   return problems.take();
 }
 

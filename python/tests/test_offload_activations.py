@@ -110,6 +110,10 @@ def test_what_the_link_has_time_for_is_not_computed_again(model: pathlib.Path, c
     followed = compiled("followed", "--memory-limit", limit, "--plan", tmp_path / "waits.json")
     assert followed["offload_activations"] == waits["offload_activations"] and followed["recompute"] == waits["recompute"]
     assert followed["believed"]["kernels_us"] == waits["believed"]["kernels_us"]
+    # What is computed again costs what it costs without fetches beside it.
+    (tmp_path / "rest.json").write_text(json.dumps({key: value for key, value in waits.items() if key != "offload_activations"}))
+    rest = compiled("priced", "--plan", tmp_path / "rest.json")
+    assert 0 < followed["believed"]["recompute_us"] == pytest.approx(rest["believed"]["recompute_us"], rel=1e-6)
     # Nothing is stored where everything fits, nor over a link that is too slow.
     assert "offload_activations" not in compiled("wide", "--offload", "activations")
     slow = json.loads(cluster.read_text())
@@ -131,6 +135,11 @@ def test_bad_demands_are_refused(model: pathlib.Path, cluster: pathlib.Path, tmp
     assert "offload=activations: expected --train" in refusal(model, tmp_path, "--bind", "batch=2,seq=16", "--offload", "activations")
     assert "offload=activations: expected recompute=auto or none" in refusal(
         model, tmp_path, *STEP, "--cluster", cluster, "--offload", "activations", "--recompute", "full")
+    compile_step(model, tmp_path / "all.bin", "--cluster", cluster, "--offload", "all", "--recompute", "full", "--emit-plan", tmp_path / "all.json")
+    told = json.loads((tmp_path / "all.json").read_text())
+    assert told["offload"] and told["recompute"] and "offload_activations" not in told  # where all is computed again nothing waits
+    said = refusal(model, tmp_path, *STEP, "--cluster", cluster, "--offload", "all", "--recompute", "full", "--memory-limit", "200000")
+    assert "with every layer computed again a device needs" in said
     plan = compile_step(model, tmp_path / "plan.json", "--cluster", "presets:cpux1", "--recompute", "full", "--plan-only")
     told = waiting(plan, tmp_path / "waits.json")
     told["offload_activations"].append("nobody")

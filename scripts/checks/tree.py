@@ -47,7 +47,7 @@ MAY_INCLUDE = {
 }
 
 #: Folders of lib/Transforms, lowest first: each includes only itself and those before it.
-TRANSFORMS = ["Library", "Sharding", "Stages", "Fusion", "Cost", "Prepare", "FormGroups", "Search", "Apply"]
+TRANSFORMS = ["Sharding", "Stages", "Library", "Fusion", "Cost", "Prepare", "FormGroups", "Search", "Apply"]
 
 
 def tracked_files() -> List[pathlib.Path]:

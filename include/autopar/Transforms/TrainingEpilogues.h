@@ -33,8 +33,8 @@ bool takesActivationInTraining(DotGeneralOp product, UnaryKind activation);
 UnaryOp activationInTraining(DotGeneralOp product, Value given);
 
 /// The product behind what `gradient` multiplies, through reshapes that nothing else reads, if the
-/// library takes the gradient with it.
-DotGeneralOp productTaking(UnaryGradOp gradient);
+/// library takes the gradient with it. Before epilogues are narrowed casts stand between the two.
+DotGeneralOp productTaking(UnaryGradOp gradient, bool throughCasts = false);
 
 /// On a sum: the product that multiplies what is summed up makes it too, in one call.
 constexpr llvm::StringLiteral kSummedByProduct = "autopar.summed_by_product";

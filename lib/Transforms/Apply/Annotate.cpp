@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-annotate: a plan, from a file or the module, written onto the operations.
-#include "Search/Recompute.h"
 #include "Search/ShardingProblem.h"
+#include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"

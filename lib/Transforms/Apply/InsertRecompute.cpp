@@ -7,9 +7,9 @@
 // `autopar.offload_activations` names is stored in host memory instead and fetched ahead of those
 // readers.
 #include "HostCopies.h"
-#include "Search/Recompute.h"
 #include "Search/ShareGathers.h"
 #include "Search/SplitKernels.h"
+#include "Stages/Recompute.h"
 #include "Stages/StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -27,16 +27,6 @@ namespace mlir::autopar {
 
 using namespace mlir;
 using namespace mlir::autopar;
-
-bool mlir::autopar::isLookedThrough(Operation *op) {
-  return isa<MicroBatchOp>(op) || (isView(op) && op->getNumOperands() == 1);
-}
-
-bool mlir::autopar::mayRecompute(Operation *op) {
-  return isMemoryEffectFree(op) && op->getNumResults() > 0 &&
-         !op->hasTrait<OpTrait::ConstantLike>() && !MicroBatches::joins(op) &&
-         !isa<TransferOp, CarriedOp, MicroBatchOp, MicroBatchIndexOp, FenceOp>(op);
-}
 
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-insert-reshards.
 #include "Fusion/FusionClusters.h"
-#include "Search/Recompute.h"
 #include "Stages/OpsOfStages.h"
+#include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"

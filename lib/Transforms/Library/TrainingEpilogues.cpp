@@ -2,6 +2,8 @@
 // See the header.
 #include "autopar/Transforms/TrainingEpilogues.h"
 
+#include "Stages/Recompute.h"
+
 #include "autopar/Transforms/LibraryContraction.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -49,16 +51,6 @@ bool mlir::autopar::takesActivationInTraining(DotGeneralOp product, UnaryKind ac
          product.getType().getElementType() == product.getLhs().getType().getElementType();
 }
 
-/// Whether the plan names the operation as one to compute again.
-static bool isComputedAgain(Operation *op) {
-  auto function = op->getParentOfType<func::FuncOp>();
-  auto names = function ? function->getAttrOfType<ArrayAttr>("autopar.recompute") : ArrayAttr();
-  return names && llvm::any_of(names, [&](Attribute name) {
-           auto text = dyn_cast<StringAttr>(name);
-           return text && text.getValue() == getOpId(op) && !text.getValue().empty();
-         });
-}
-
 UnaryOp mlir::autopar::activationInTraining(DotGeneralOp product, Value given) {
   if (!takesActivationInTraining(product, UnaryKind::GeluTanh))
     return {};
@@ -75,15 +67,15 @@ UnaryOp mlir::autopar::activationInTraining(DotGeneralOp product, Value given) {
   return {};
 }
 
-DotGeneralOp mlir::autopar::productTaking(UnaryGradOp gradient) {
+DotGeneralOp mlir::autopar::productTaking(UnaryGradOp gradient, bool throughCasts) {
   Value multiplied = gradient.getGradient();
   if (multiplied == gradient.getInput())
     return {};
-  while (auto reshape = multiplied.getDefiningOp<ReshapeOp>()) {
-    if (!multiplied.hasOneUse())
-      return {};
-    multiplied = reshape.getInput();
-  }
+  auto isPassed = [&](Operation *op) {
+    return isa_and_nonnull<ReshapeOp>(op) || (throughCasts && isa_and_nonnull<CastOp>(op));
+  };
+  while (multiplied.hasOneUse() && isPassed(multiplied.getDefiningOp()))
+    multiplied = multiplied.getDefiningOp()->getOperand(0);
   auto product = multiplied.getDefiningOp<DotGeneralOp>();
   bool fits =
       product && multiplied.hasOneUse() && takesActivationInTraining(product, gradient.getKind());

@@ -15,18 +15,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// The product that makes what `gradient` multiplies and will take the gradient, through casts and
-/// reshapes that nothing else reads.
-DotGeneralOp productBehind(UnaryGradOp gradient) {
-  Value value = gradient.getGradient();
-  while (isa_and_present<CastOp, ReshapeOp>(value.getDefiningOp()) && value.hasOneUse())
-    value = value.getDefiningOp()->getOperand(0);
-  auto product = value.getDefiningOp<DotGeneralOp>();
-  bool fits = product && value.hasOneUse() && gradient.getGradient() != gradient.getInput() &&
-              takesActivationInTraining(product, gradient.getKind());
-  return fits ? product : DotGeneralOp();
-}
-
 struct PriceInProductsPass : mlir::autopar::impl::PriceInProductsPassBase<PriceInProductsPass> {
   using Base::Base;
 
@@ -42,7 +30,7 @@ struct PriceInProductsPass : mlir::autopar::impl::PriceInProductsPassBase<PriceI
     for (Block &block : getOperation().getBody()) {
       if (*ofActivations == EpilogueMode::Automatic)
         for (auto gradient : block.getOps<UnaryGradOp>())
-          if (DotGeneralOp product = productBehind(gradient)) {
+          if (DotGeneralOp product = productTaking(gradient, /*throughCasts=*/true)) {
             // A mask is a sixteenth.
             bool readsMask = gradient.getKind() == UnaryKind::Relu;
             Type element = product.getType().getElementType();

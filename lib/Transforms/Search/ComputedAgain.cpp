@@ -4,7 +4,7 @@
 #include "ComputedAgain.h"
 
 #include "Cost/OpTime.h"
-#include "Recompute.h"
+#include "Stages/Recompute.h"
 
 #include "autopar/Transforms/RecomputeProblem.h"
 #include "autopar/Transforms/Sharding.h"

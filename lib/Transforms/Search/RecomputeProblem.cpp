@@ -5,9 +5,9 @@
 #include "Cost/KernelTime.h"
 #include "Cost/OpTime.h"
 #include "Cost/RepeatedBlocks.h"
-#include "Recompute.h"
 #include "ShareGathers.h"
 #include "SplitKernels.h"
+#include "Stages/Recompute.h"
 #include "Stages/StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"

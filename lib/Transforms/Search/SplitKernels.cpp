@@ -4,7 +4,7 @@
 #include "SplitKernels.h"
 
 #include "Fusion/FusionClusters.h"
-#include "Recompute.h"
+#include "Stages/Recompute.h"
 #include "Stages/StagePhases.h"
 
 #include "mlir/IR/IRMapping.h"

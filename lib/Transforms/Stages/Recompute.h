@@ -21,6 +21,9 @@ constexpr StringLiteral kReshardSuffix = "/reshard";
 /// computed again with what it looks at, at no cost.
 bool isLookedThrough(Operation *op);
 
+/// Whether the plan names the operation itself as one to compute again.
+bool isComputedAgain(Operation *op);
+
 /// Whether an operation of the forward pass gives the same again wherever it runs.
 bool mayRecompute(Operation *op);
 
