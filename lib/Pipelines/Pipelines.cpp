@@ -208,6 +208,12 @@ static void addPartition(OpPassManager &manager) {
   manager.addPass(createCSEPass());
 }
 
+static void addOptimizeCollectives(OpPassManager &manager, const AutoShardOptions &shard,
+                                   const LowerOptions &lower) {
+  manager.addNestedPass<func::FuncOp>(createBalanceAttentionPass({shard.cluster, lower.target}));
+  manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
+}
+
 /// What the target's library and kernels are good at, and then what becomes one of them.
 static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   bool isForCuda = lower.target == Target::Cuda;
@@ -302,7 +308,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::Partition:
     return addPartition(manager);
   case Phase::OptimizeCollectives:
-    return manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
+    return addOptimizeCollectives(manager, shard, lower);
   case Phase::FormGroups:
     return addFormGroups(manager, lower);
   case Phase::Schedule:

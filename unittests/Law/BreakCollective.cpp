@@ -107,6 +107,11 @@ std::string autopar_law::breakCollective(ModuleOp module, uint64_t seed) {
   if (!collective) {
     replacement = i64Scalar(builder, loc, 0);
     what += "set to zero";
+  } else if (auto permute = dyn_cast<PermuteOp>(op)) {
+    SmallVector<int64_t> sources(permute.getSources());
+    std::rotate(sources.begin(), sources.begin() + 1, sources.end());
+    permute.setSources(sources);
+    return what + "taken from others";
   } else if (auto joined = collective.getJoinedDimension()) {
     replacement = rotated(builder, loc, result, *joined, extentOf(op->getOperand(0), *joined));
     what += "permuted";

@@ -14,6 +14,7 @@ enum class CollectiveKind {
   AllGather,     ///< all have the values of all, joined
   ReduceScatter, ///< each has its part of the combination of all
   AllToAll,      ///< each has its part of the value of each, joined
+  Permute,       ///< each has the value of one
 };
 
 } // namespace mlir::autopar

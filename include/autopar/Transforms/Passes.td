@@ -183,6 +183,40 @@ def OptimizeCollectivesPass : Pass<"autopar-optimize-collectives", "mlir::func::
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def BalanceAttentionPass : Pass<"autopar-balance-attention", "mlir::func::FuncOp"> {
+  let summary = "let every rank compute an early and a late part of a triangle's rows";
+  let description = [{
+    Where the rows of attention under a causal mask are split among n ranks, the last one sees nearly twice the mean of the keys,
+    and all wait for it. Instead, each rank sends the halves of its rows to where one of 2n chunks from the front and one from
+    the back are together, and gets the results back; gradients of keys and values are added. Done where it pays by the cost
+    model on the cluster (the option's, else the module's) and attention is one call on the target.
+
+    ```mlir
+    %i = autopar.shard_index @mesh ["c"] : tensor<i64>
+    %o, %l = autopar.attention %q, %k, %v scale 1.25e-01 causal shard %i of 2 : (tensor<1x8x512x64xf32>, ...) -> ...
+    ```
+    becomes
+    ```mlir
+    %0 = autopar.slice %q ... : tensor<1x8x512x64xf32> -> tensor<1x8x256x64xf32>
+    %1 = autopar.permute %0 from [0, 1] over @mesh ["c"] : tensor<1x8x256x64xf32>
+    %2 = autopar.slice %q ... : tensor<1x8x512x64xf32> -> tensor<1x8x256x64xf32>
+    %3 = autopar.permute %2 from [1, 0] over @mesh ["c"] : tensor<1x8x256x64xf32>
+    %4 = autopar.shard_index @mesh ["c"] numbers [0, 2] : tensor<i64>
+    %o0, %l0 = autopar.attention %1, %k, %v scale 1.25e-01 causal shard %4 of 4 : ...
+    %5 = autopar.shard_index @mesh ["c"] numbers [3, 1] : tensor<i64>
+    %o1, %l1 = autopar.attention %3, %k, %v scale 1.25e-01 causal shard %5 of 4 : ...
+    %6 = autopar.permute %o0 from [0, 1] over @mesh ["c"] : tensor<1x8x256x64xf32>
+    %7 = autopar.permute %o1 from [1, 0] over @mesh ["c"] : tensor<1x8x256x64xf32>
+    %o = autopar.concat %6, %7 dim 2 : ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+  ];
+}
+
 def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncOp"> {
   let summary = "wrap operations that become one kernel or library call into groups";
   let description = [{

@@ -112,6 +112,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerAttention(*this, attention);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
     return lowerAttentionGrad(*this, gradient);
+  if (auto permute = dyn_cast<PermuteOp>(op))
+    return lowerPermute(*this, permute);
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return lowerCollective(*this, collective);
   if (isa<SendOp, ReceiveOp>(op))
@@ -151,12 +153,7 @@ LogicalResult ProgramBuilder::lowerShardIndex(ShardIndexOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   if (!type.getElementType().isInteger(64) || type.getNumElements() != 1)
     return op.emitOpError() << "expected an i64 scalar, got " << type;
-  size_t word = 0;
-  while (word < shardIndices.size() &&
-         (shardIndices[word].mesh != mesh || shardIndices[word].axes != op.getAxes()))
-    ++word;
-  if (word == shardIndices.size())
-    shardIndices.push_back({mesh, op.getAxes()});
+  int64_t word = numberOf(shardIndices, {mesh, op.getAxes(), op.getNumbersAttr()});
   // One cache line per word, as kernels expect aligned arguments.
   constexpr int64_t line = kRankValueWords * 8;
   if (!rankValues) {

@@ -34,8 +34,10 @@ static exec::CollectiveKind instructionOf(CollectiveOpInterface op) {
     return exec::CollectiveKind::ReduceScatter;
   case CollectiveKind::AllToAll:
     return exec::CollectiveKind::AllToAll;
+  case CollectiveKind::Permute:
+    break;
   }
-  llvm_unreachable("all kinds are listed");
+  llvm_unreachable("a permutation is an instruction of its own");
 }
 
 namespace {
@@ -181,6 +183,25 @@ LogicalResult mlir::autopar::lowerCollective(ProgramBuilder &program, Collective
   if (joined)
     return collective.joinInto(output, received, *joined, result);
   program.setView(result, {output, denseStrides(type.getShape())});
+  return success();
+}
+
+LogicalResult mlir::autopar::lowerPermute(ProgramBuilder &program, PermuteOp op) {
+  MeshOp mesh = program.meshOf(op, op.getMeshAttr(), op.getAxes());
+  if (!mesh)
+    return failure();
+  FailureOr<Value> input = program.rowMajorBuffer(op.getInput());
+  if (failed(input))
+    return failure();
+  Value output = program.createRowMajorResult(op.getResult());
+  int64_t bytes = exec::tensorBytes(op.getType());
+  if (bytes == 0)
+    return success();
+  auto instruction =
+      exec::PermuteOp::create(program.step(), op->getLoc(), *input, output,
+                              program.permutationOver(mesh, op.getAxes(), op.getSourcesAttr()),
+                              bytes, exec::Queue::Communication);
+  program.describe(instruction, op, "permute/" + Twine(bytes), 0);
   return success();
 }
 

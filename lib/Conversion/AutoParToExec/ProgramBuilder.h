@@ -137,6 +137,8 @@ public:
   int64_t peerAt(int64_t mesh, DenseI32ArrayAttr ranks);
   /// Index of a collective group over mesh axes.
   int64_t groupOver(MeshOp mesh, ArrayAttr axes);
+  /// Index of a permutation along mesh axes: whose value each position gets.
+  int64_t permutationOver(MeshOp mesh, ArrayAttr axes, DenseI64ArrayAttr sources);
   /// The mesh that a collective names; null after an error.
   MeshOp meshOf(Operation *op, FlatSymbolRefAttr mesh, ArrayAttr axes);
 
@@ -167,6 +169,15 @@ private:
     MeshOp mesh;
     ArrayAttr axes;
   };
+  /// Numbers of the positions along mesh axes; null: the positions themselves.
+  struct NumberedPositions {
+    MeshOp mesh;
+    ArrayAttr axes;
+    DenseI64ArrayAttr numbers;
+    bool operator==(const NumberedPositions &other) const {
+      return mesh == other.mesh && axes == other.axes && numbers == other.numbers;
+    }
+  };
 
   void readGivenNames();
   /// A name for what the model does not name: `name`, longer where the model uses it itself.
@@ -192,6 +203,8 @@ private:
   /// A buffer that a kernel fills with the one number of a constant, where it is first used.
   Value fillConstant(ConstantOp op);
   LogicalResult lowerShardIndex(ShardIndexOp op);
+  /// The place in the list, at the end where it was not there.
+  static int64_t numberOf(SmallVector<NumberedPositions> &list, NumberedPositions wanted);
   LogicalResult lowerKernel(Operation *op);
   void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
   StridedView viewThrough(ViewOpInterface op);
@@ -226,7 +239,8 @@ private:
   int64_t constantCount = 0;
   llvm::StringSet<> givenNames;
   SmallVector<CollectiveGroup> collectiveGroups;
-  SmallVector<CollectiveGroup> shardIndices;
+  SmallVector<NumberedPositions> shardIndices;
+  SmallVector<NumberedPositions> permutations;              ///< whose value each position gets
   SmallVector<std::pair<int64_t, DenseI32ArrayAttr>> peers; ///< meshes, ranks
   Value rankValues;
   Value controlWords;                ///< the control buffer, where something reads it
@@ -244,6 +258,7 @@ LogicalResult lowerLibraryGroup(ProgramBuilder &program, GroupOp group);
 /// it reads none or cannot be.
 FailureOr<bool> lowerBlockedGroup(ProgramBuilder &program, GroupOp group);
 LogicalResult lowerCollective(ProgramBuilder &program, CollectiveOpInterface op);
+LogicalResult lowerPermute(ProgramBuilder &program, PermuteOp op);
 /// A value that is stored in host memory, or fetched from there.
 LogicalResult lowerStoreOnHost(ProgramBuilder &program, StoreOnHostOp op);
 LogicalResult lowerFetchFromHost(ProgramBuilder &program, FetchFromHostOp op);

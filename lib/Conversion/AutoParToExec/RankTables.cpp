@@ -95,6 +95,18 @@ int64_t ProgramBuilder::groupOver(MeshOp mesh, ArrayAttr axes) {
   return collectiveGroups.size() - 1;
 }
 
+int64_t ProgramBuilder::numberOf(SmallVector<NumberedPositions> &list, NumberedPositions wanted) {
+  auto found = llvm::find(list, wanted);
+  int64_t number = found - list.begin();
+  if (found == list.end())
+    list.push_back(wanted);
+  return number;
+}
+
+int64_t ProgramBuilder::permutationOver(MeshOp mesh, ArrayAttr axes, DenseI64ArrayAttr sources) {
+  return numberOf(permutations, {mesh, axes, sources});
+}
+
 MeshOp ProgramBuilder::meshOf(Operation *op, FlatSymbolRefAttr symbol, ArrayAttr axes) {
   auto mesh = symbols.lookup<MeshOp>(symbol.getAttr());
   if (!mesh) {
@@ -123,13 +135,22 @@ void ProgramBuilder::createRankTable(OpBuilder &builder, ArrayRef<MeshOp> meshes
   int64_t ranksBefore = 0;
   for (MeshOp other : meshes.take_front(number))
     ranksBefore += other.rankCount();
-  SmallVector<Attribute> groups, shards;
+  SmallVector<Attribute> groups, moves, shards;
   SmallVector<int64_t> values;
   SmallVector<int32_t> peerRanks;
   for (const CollectiveGroup &group : collectiveGroups)
     groups.push_back(builder.getDenseI32ArrayAttr(groupMembers(group.mesh, group.axes, rank)));
-  for (const CollectiveGroup &index : shardIndices)
-    values.append({positionAlong(index.mesh, index.axes, rank), 0, 0, 0, 0, 0, 0, 0});
+  for (const NumberedPositions &index : shardIndices) {
+    int64_t position = positionAlong(index.mesh, index.axes, rank);
+    values.append({index.numbers ? index.numbers[position] : position, 0, 0, 0, 0, 0, 0, 0});
+  }
+  for (const NumberedPositions &permutation : permutations) {
+    SmallVector<int32_t> members = groupMembers(permutation.mesh, permutation.axes, rank);
+    ArrayRef<int64_t> sources = permutation.numbers;
+    int64_t position = positionAlong(permutation.mesh, permutation.axes, rank);
+    int32_t sendTo = members[llvm::find(sources, position) - sources.begin()];
+    moves.push_back(builder.getDenseI32ArrayAttr({sendTo, members[sources[position]]}));
+  }
   for (const PortInfo &port : ports)
     shards.push_back(
         shardOf(port.global, port.sharding, mesh, rank, port.isMetric ? ranksBefore : 0));
@@ -141,6 +162,6 @@ void ProgramBuilder::createRankTable(OpBuilder &builder, ArrayRef<MeshOp> meshes
                                            : place);
   }
   exec::RankOp::create(builder, module.getLoc(), rank, program.getSymName(),
-                       builder.getArrayAttr(groups), peerRanks, builder.getArrayAttr({}), values,
+                       builder.getArrayAttr(groups), peerRanks, builder.getArrayAttr(moves), values,
                        builder.getArrayAttr(shards));
 }

@@ -417,14 +417,8 @@ struct EvaluateStepPass : mlir::autopar::impl::EvaluateStepPassBase<EvaluateStep
 private:
   std::vector<Mesh> meshesOf(int64_t devices) {
     std::vector<Mesh> meshes;
-    for (MeshOp op : getOperation().getOps<MeshOp>()) {
-      std::vector<::autopar::MeshAxis> axes;
-      for (auto [name, size] : llvm::zip_equal(op.getAxes(), op.getSizes()))
-        axes.push_back({cast<StringAttr>(name).str(), size});
-      meshes.push_back(Mesh::over(op.getSymName().str(), axes));
-      if (auto own = op.getDevices())
-        meshes.back().devices.assign(own->begin(), own->end());
-    }
+    for (MeshOp op : getOperation().getOps<MeshOp>())
+      meshes.push_back(costMeshOf(op));
     if (meshes.empty() && devices > 0)
       meshes.push_back(Mesh::over("mesh", {{"x", 1}}));
     return meshes;

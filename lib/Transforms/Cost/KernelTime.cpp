@@ -31,6 +31,8 @@ static ::autopar::CollectiveKind costKindOf(CollectiveKind kind) {
     return ::autopar::CollectiveKind::ReduceScatter;
   case CollectiveKind::AllToAll:
     return ::autopar::CollectiveKind::AllToAll;
+  case CollectiveKind::Permute:
+    return ::autopar::CollectiveKind::Permute;
   }
   llvm_unreachable("all kinds are listed");
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ModuleCluster.h"
 
-#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Cluster;
@@ -19,4 +17,14 @@ using ::autopar::Cluster;
                                            ? Cluster::fromJson(description)
                                            : Cluster::load(description.str());
   return cluster ? std::move(cluster) : cluster.status().at("cluster");
+}
+
+::autopar::Mesh mlir::autopar::costMeshOf(MeshOp op) {
+  std::vector<::autopar::MeshAxis> axes;
+  for (auto [name, size] : llvm::zip_equal(op.getAxes(), op.getSizes()))
+    axes.push_back({cast<StringAttr>(name).str(), size});
+  ::autopar::Mesh mesh = ::autopar::Mesh::over(op.getSymName().str(), axes);
+  if (auto own = op.getDevices())
+    mesh.devices.assign(own->begin(), own->end());
+  return mesh;
 }

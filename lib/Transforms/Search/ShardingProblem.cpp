@@ -4,6 +4,7 @@
 // layer's copies share them. What lies between two nodes is in ShardingEdges.cpp.
 #include "ShardingProblem.h"
 
+#include "Cost/BalancedAttention.h"
 #include "Cost/OpTime.h"
 #include "Cost/RepeatedBlocks.h"
 
@@ -173,7 +174,7 @@ static bool takesNoMemory(Operation *op) {
 }
 
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
-                                 const FactorAxes &factorAxes, const Site &site) const {
+                                 const FactorAxes &factorAxes, Site &site) {
   if (livesInUsers(op) || isa<HoldOp>(op))
     return 0;
   SmallVector<RankedTensorType> operands, results;
@@ -184,13 +185,19 @@ double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
     results.push_back(localType(tensorTypeOf(result),
                                 resultSharding(rule, factorAxes, result.getResultNumber()),
                                 site.axes));
-  return mlir::autopar::opTimeUs(op, operands, results, *site.device);
+  double us = mlir::autopar::opTimeUs(op, operands, results, *site.device);
+  if (std::optional<int64_t> rows = triangleRowsFactor(op, rule))
+    if (const AxisList &axes = factorAxes[*rows]; !axes.empty())
+      us = std::min(us, balancedAttentionUs(op, operands, results, site.axes.shards(axes),
+                                            *site.device, groupOf(axes, site))
+                            .value_or(us));
+  return us;
 }
 
 ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op, int64_t stage) {
   OpKind kind;
   ShardingRule rule = shardingRuleOf(op);
-  const Site &site = siteOf(stage);
+  Site &site = siteOf(stage);
   kind.choices = enumerateStrategies(rule, site.axes);
   if (sites.size() > 1 && stage == Stages::kNone)
     llvm::erase_if(kind.choices, [&](const FactorAxes &choice) {

@@ -159,8 +159,7 @@ private:
                     Site &site, double &bytes);
   double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to,
                        Site &site);
-  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes,
-                  const Site &site) const;
+  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes, Site &site);
   const ::autopar::MeshGroup &groupOf(const AxisList &axes, Site &site);
   /// How a value of an edge lies before and after it is resharded.
   std::pair<TensorSharding, TensorSharding>

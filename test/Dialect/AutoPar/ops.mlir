@@ -109,3 +109,11 @@ func.func @attention_of_some_rows(%q: tensor<1x2x2x8xf32>, %k: tensor<1x2x4x8xf3
       : (tensor<1x2x2x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2xf32>, tensor<1x2x2x8xf32>, tensor<i64>) -> (tensor<1x2x2x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
   return %dk : tensor<1x2x4x8xf32>
 }
+// CHECK-LABEL: func.func @permutations
+func.func @permutations(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<i64>) {
+  // CHECK: autopar.permute %arg0 from [0, 2, 1] over @ring ["c"] : tensor<4xf32>
+  %y = autopar.permute %x from [0, 2, 1] over @ring ["c"] : tensor<4xf32>
+  // CHECK: autopar.shard_index @ring ["c"] numbers [5, 1, 3] : tensor<i64>
+  %i = autopar.shard_index @ring ["c"] numbers [5, 1, 3] : tensor<i64>
+  return %y, %i : tensor<4xf32>, tensor<i64>
+}

@@ -220,21 +220,49 @@ FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder,
 
 //===-- cost ---------------------------------------------------------------------------------===//
 
-/// Of one product over the scores per element of a row of query and of value. Of a triangle the
-/// last row sees all columns: of parts of its rows, that is the last one, for which all wait.
-static double flopsOf(ArrayRef<RankedTensorType> operands, bool causal, double perSize,
-                      double perValueSize) {
-  ArrayRef<int64_t> q = operands[0].getShape(), v = operands[2].getShape();
-  auto rows = static_cast<double>(q[2]), columns = static_cast<double>(v[2]);
+/// How many of the scores a rank computes. Of a triangle the last row sees all columns: of parts of
+/// its rows, that is the last one, for which all wait.
+static double scoresOf(ArrayRef<RankedTensorType> operands, bool causal) {
+  auto rows = static_cast<double>(operands[0].getDimSize(2)),
+       columns = static_cast<double>(operands[2].getDimSize(2));
   double seen = std::min(rows, columns);
-  double scores = causal ? seen * (columns - seen / 2) : rows * columns;
-  return 2 * static_cast<double>(q[0] * q[1]) * scores * (perSize * q[3] + perValueSize * v[3]);
+  return causal ? seen * (columns - seen / 2) : rows * columns;
+}
+
+/// The mean of all parts of a triangle's rows.
+static double meanScoresOf(ArrayRef<RankedTensorType> operands, int64_t parts) {
+  auto rows = static_cast<double>(operands[0].getDimSize(2)),
+       columns = static_cast<double>(operands[2].getDimSize(2));
+  return rows * (columns - rows * static_cast<double>(parts) / 2);
+}
+
+/// Where each rank has a part early and one late (autopar-balance-attention), none waits for the
+/// last.
+template <typename Attention>
+static double scoresOf(Attention op, ArrayRef<RankedTensorType> operands) {
+  auto index = op.getShard() ? op.getShard().template getDefiningOp<ShardIndexOp>() : nullptr;
+  return index && index.getNumbers() ? meanScoresOf(operands, *op.getParts())
+                                     : scoresOf(operands, op.getCausal());
+}
+
+/// Products over the scores, `perSize` of them with rows as long as those of the query, `perValue`
+/// as those of the value.
+static double flopsOf(ArrayRef<RankedTensorType> operands, double scores, double perSize,
+                      double perValue) {
+  ArrayRef<int64_t> q = operands[0].getShape(), v = operands[2].getShape();
+  return 2 * static_cast<double>(q[0] * q[1]) * scores * (perSize * q[3] + perValue * v[3]);
 }
 
 double AttentionOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
-  return flopsOf(operands, getCausal(), 1, 1);
+  return flopsOf(operands, scoresOf(*this, operands), 1, 1);
+}
+double AttentionOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t parts) {
+  return flopsOf(operands, meanScoresOf(operands, parts), 1, 1);
 }
 
 double AttentionGradOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
-  return flopsOf(operands, getCausal(), 3, 2);
+  return flopsOf(operands, scoresOf(*this, operands), 3, 2);
+}
+double AttentionGradOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t parts) {
+  return flopsOf(operands, meanScoresOf(operands, parts), 3, 2);
 }

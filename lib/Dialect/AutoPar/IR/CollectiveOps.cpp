@@ -53,6 +53,32 @@ LogicalResult AllToAllOp::verify() {
                      {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
 }
 
+/// Whether every number below `count` stands in the list once.
+static bool isPermutation(ArrayRef<int64_t> numbers, int64_t count) {
+  SmallVector<int64_t> sorted(numbers);
+  llvm::sort(sorted);
+  return llvm::equal(sorted, llvm::seq(count));
+}
+static int64_t positionsAlong(Operation *op, FlatSymbolRefAttr symbol, ArrayAttr axes) {
+  auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, symbol);
+  return mesh ? mesh.axesSize(axes) : 0; // who lowers it tells that there is none
+}
+
+LogicalResult PermuteOp::verify() {
+  int64_t positions = positionsAlong(*this, getMeshAttr(), getAxes());
+  if (positions > 0 && !isPermutation(getSources(), positions))
+    return emitOpError() << "expects each of the " << positions << " positions along " << getAxes()
+                         << " to be the source of one, got [" << getSources() << "]";
+  return success();
+}
+LogicalResult ShardIndexOp::verify() {
+  int64_t positions = positionsAlong(*this, getMeshAttr(), getAxes());
+  if (positions > 0 && getNumbers() && static_cast<int64_t>(getNumbers()->size()) != positions)
+    return emitOpError() << "expects a number for each of the " << positions << " positions along "
+                         << getAxes() << ", got [" << *getNumbers() << "]";
+  return success();
+}
+
 //===-- the collective interface --------------------------------------------------------------===//
 
 CollectiveKind AllReduceOp::getCollectiveKind() { return CollectiveKind::AllReduce; }
@@ -72,3 +98,5 @@ std::optional<int64_t> ReduceScatterOp::getSplitDimension() { return getDim(); }
 CollectiveKind AllToAllOp::getCollectiveKind() { return CollectiveKind::AllToAll; }
 std::optional<int64_t> AllToAllOp::getSplitDimension() { return getSplitDim(); }
 std::optional<int64_t> AllToAllOp::getJoinedDimension() { return getConcatDim(); }
+
+CollectiveKind PermuteOp::getCollectiveKind() { return CollectiveKind::Permute; }

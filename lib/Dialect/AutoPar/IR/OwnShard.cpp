@@ -26,7 +26,7 @@ std::optional<OwnShard> mlir::autopar::matchOwnShard(DynamicSliceOp slice) {
       continue;
     auto product = start.getDefiningOp<BinaryOp>();
     auto index = product ? product.getLhs().getDefiningOp<ShardIndexOp>() : ShardIndexOp();
-    if (found || !index || product.getKind() != BinaryKind::Mul ||
+    if (found || !index || index.getNumbers() || product.getKind() != BinaryKind::Mul ||
         !isConstant(product.getRhs(), part.getDimSize(dim)))
       return std::nullopt;
     found = OwnShard{static_cast<int64_t>(dim), index};

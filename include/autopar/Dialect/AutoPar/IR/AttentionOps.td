@@ -33,6 +33,10 @@ def AutoPar_AttentionOp : AutoPar_Op<"attention", [Pure, AttrSizedOperandSegment
     $query `,` $key `,` $value (`bias` $bias^)? `scale` $scale (`causal` $causal^)? (`shard` $shard^ `of` $parts)?
     attr-dict `:` functional-type(operands, results)
   }];
+  let extraClassDeclaration = [{
+    /// FLOPs of a part of a triangle's rows on local types, as the mean of so many equal parts.
+    double getMeanFlops(::llvm::ArrayRef<::mlir::RankedTensorType> operands, int64_t parts);
+  }];
   let hasVerifier = 1;
 }
 
@@ -53,6 +57,10 @@ def AutoPar_AttentionGradOp : AutoPar_Op<"attention_grad", [Pure, AttrSizedOpera
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $output `,` $logSum `,` $gradient (`bias` $bias^)? `scale` $scale (`causal` $causal^)?
     (`shard` $shard^ `of` $parts)? attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// As that of attention.
+    double getMeanFlops(::llvm::ArrayRef<::mlir::RankedTensorType> operands, int64_t parts);
   }];
   let hasVerifier = 1;
 }

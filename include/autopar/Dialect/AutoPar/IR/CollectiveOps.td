@@ -37,11 +37,16 @@ def AutoPar_ShardIndexOp : AutoPar_Op<"shard_index", [Pure]> {
   let description = [{
     An i64 scalar, the first axis outermost, that differs between ranks. Partition makes it where
     an operation has to know its place (a slice, a gather over a split dimension); the number comes from the rank table.
+    With `numbers` it is the number that the list has for that position.
     `%i = autopar.shard_index @mesh ["t"] : tensor<i64>`
+    `%i = autopar.shard_index @mesh ["t"] numbers [0, 2, 1] : tensor<i64>`
   }];
-  let arguments = (ins FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let arguments = (ins FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes, OptionalAttr<DenseI64ArrayAttr>:$numbers);
   let results = (outs AutoPar_Tensor:$result);
-  let assemblyFormat = "$mesh $axes attr-dict `:` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::FlatSymbolRefAttr":$mesh, "::mlir::ArrayAttr":$axes),
+                            [{ build($_builder, $_state, type, mesh, axes, /*numbers=*/nullptr); }]>];
+  let assemblyFormat = "$mesh $axes (`numbers` $numbers^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 // Data between ranks. `methods`: what the operation answers of the collective interface besides its kind, mesh and axes.
@@ -95,6 +100,19 @@ def AutoPar_AllToAllOp : AutoPar_CollectiveOp<"all_to_all", ["getSplitDimension"
   let arguments = (ins AutoPar_Tensor:$input, I64Attr:$splitDim, I64Attr:$concatDim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AutoPar_Tensor:$result);
   let assemblyFormat = "$input `split` $splitDim `concat` $concatDim `over` $mesh $axes attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def AutoPar_PermuteOp : AutoPar_CollectiveOp<"permute", [], [SameOperandsAndResultType]> {
+  let summary = "every rank along mesh axes gets the value of one of them";
+  let description = [{
+    On local shapes, behind partition: `sources` says for each position along `axes` whose value it gets; each is sent once.
+    Parts of a triangle's rows change places so (autopar-balance-attention).
+    `%y = autopar.permute %x from [0, 2, 1] over @mesh ["c"] : tensor<4x4xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input, DenseI64ArrayAttr:$sources, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input `from` $sources `over` $mesh $axes attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
