@@ -244,9 +244,15 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   manager.addNestedPass<func::FuncOp>(createFormFusionGroupsPass(groups));
 }
 
+void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &shard,
+                             const LowerOptions &lower) {
+  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
+  manager.addPass(createGatherAheadPass({shard.cluster, lower.target, shard.memoryLimit}));
+}
+
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
-  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
+  addOrder(manager, shard, lower);
   if (!shard.cluster.empty()) {
     EvaluateStepPassOptions evaluate;
     evaluate.cluster = shard.cluster;

@@ -218,7 +218,7 @@ FailureOr<PlanJudge::KernelTimes> PlanJudge::kernelTimes(const Plan &plan) const
     return failure();
   PassManager manager(module.getContext());
   manager.enableVerifier(false);
-  manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
+  addOrder(manager, options, lower);
   EvaluateStepPassOptions evaluate;
   evaluate.cluster = options.cluster;
   evaluate.target = lower.target;

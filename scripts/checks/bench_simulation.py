@@ -61,6 +61,8 @@ PLANS = [
     Planned("gpt2-350m", "presets:h100x4", TEXT, {"layers": 8}, trained(2), ["--mesh", "data=4", *OFFLOADED]),
     Planned("llama3-1b", "presets:h100x4", TEXT, {"layers": 8}, trained(8),
             ["--precision", "bf16", "--stages", "2", "--pipeline-schedule", "zero-bubble", *OFFLOADED]),
+    Planned("llama3-8b", "presets:h100x8x2", {"batch": 32, "seq": 4096}, {"layers": 8}, trained(), ["--precision", "bf16"]),
+    Planned("llama3-8b", "presets:h100x8x8", {"batch": 1, "seq": 131072}, {"layers": 4}, trained(), ["--precision", "bf16"]),
     Planned("gpt2-124m", two_hosts(1000, 500, 0.5), {"batch": 16, "seq": 64}, SMALL, trained(8), EAGER),
     Planned("gpt2-124m", two_hosts(100, 2000, 0.1), {"batch": 16, "seq": 64}, SMALL, trained(8), EAGER),
 ]

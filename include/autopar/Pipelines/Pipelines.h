@@ -154,6 +154,9 @@ struct TrainOptions {
 void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &shard,
                 const LowerOptions &lower, const TrainOptions &train = {},
                 const PrecisionOptions &precision = {});
+/// Adds the passes that begin the phase schedule: behind them operations are in the order in which
+/// a micro-batch runs.
+void addOrder(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower);
 /// Runs the passes of one phase. What they leave is verified where the program has a new form:
 /// after every pass it would take a third of the time of a deep model.
 LogicalResult runPhase(ModuleOp module, Phase phase, const AutoShardOptions &shard,

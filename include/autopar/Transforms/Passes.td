@@ -359,6 +359,35 @@ def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
   ];
 }
 
+def GatherAheadPass : Pass<"autopar-gather-ahead", "mlir::ModuleOp"> {
+  let summary = "gather parameters while what stands before their readers computes";
+  let description = [{
+    Stands behind insert-recompute, where the order of a step is that of its instructions. An all-gather of what only parameters and
+    earlier parts of the step make moves up as far as its own time asks, by the cost model on the cluster (the option's, else the
+    module's), past what computes and out of the way of other collectives. What is gathered and not yet read takes 1/64 of the
+    device's memory, or is one value. Where collectives do not go on beside what computes, and where no cluster is known, nothing moves.
+    A kernel that puts shards in order stays before the reader, as a group of its own.
+
+    ```mlir
+    %h = autopar.dot_general %x, %v ...
+    %w = autopar.all_gather %shard dim 0 over @mesh ["d"] : tensor<1024x4096xbf16> -> tensor<8192x4096xbf16>
+    %y = autopar.dot_general %h, %w ...
+    ```
+    becomes
+    ```mlir
+    %w = autopar.all_gather %shard dim 0 over @mesh ["d"] : tensor<1024x4096xbf16> -> tensor<8192x4096xbf16>
+    %h = autopar.dot_general %x, %v ...
+    %y = autopar.dot_general %h, %w ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
+  ];
+}
+
 def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
   let summary = "write out what runs once per micro-batch, in the order of the schedule";
   let description = [{

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-gather-ahead: parameters are gathered while what stands before their readers
+// computes, as those who write sharded data parallelism by hand prefetch them (Zhao et al.,
+// "PyTorch FSDP", 2023, section 3.3.2). Where the program has a collective is when it starts, so it
+// moves as far up as it takes time, and no further: what is gathered takes memory.
+#include "Cost/KernelTime.h"
+#include "Cost/ModuleCluster.h"
+#include "Cost/StepWork.h"
+
+#include "autopar/Interfaces/TensorLayout.h"
+#include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Sharding.h"
+#include "autopar/Transforms/Views.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_GATHERAHEADPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Schedule;
+
+namespace {
+
+/// One part in so many of a device's memory may hold what is gathered and not yet read.
+constexpr int64_t kWorthOfWaiting = 64;
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+/// A gather with what it is made of, in order.
+struct Gather {
+  SmallVector<Operation *> chain;
+  SmallVector<size_t, 1> of;        ///< gathers whose results it gathers along another axis
+  SmallVector<Operation *> sources; ///< what else it reads of this part, which stays
+  bool stays = false;               ///< those end too late for it to be there in time
+  double us = 0;                    ///< that it takes
+  double neededUs = kForever;       ///< when its first reader could start
+  int64_t bytes = 0;
+  size_t place = 0; ///< before the anchor of this number
+};
+
+/// Operations that run one after the other: a micro-batch, or a row of a schedule.
+class Part {
+public:
+  Part(ArrayRef<Operation *> ops, const StepWork &work, KernelTime &times, bool isAlone,
+       int64_t mostBytes)
+      : ops(ops), work(work), times(times), isAlone(isAlone), mostBytes(mostBytes) {}
+
+  void gatherAhead() {
+    for (Operation *op : ops)
+      positions[op] = positions.size();
+    findGathers();
+    if (gathers.empty())
+      return;
+    walk();
+    placeLate();
+    for (Gather &gather : gathers)
+      if (!gather.stays)
+        move(gather);
+  }
+
+private:
+  void move(Gather &gather) {
+    size_t place = gather.place;
+    for (Operation *op : gather.chain)
+      for (Value operand : op->getOperands())
+        if (Operation *source = operand.getDefiningOp();
+            source && !llvm::is_contained(gather.chain, source))
+          while (place < anchors.size() && !source->isBeforeInBlock(anchors[place]))
+            ++place;
+    if (place == anchors.size())
+      return;
+    for (Operation *op : gather.chain)
+      if (anchors[place]->isBeforeInBlock(op))
+        op->moveBefore(anchors[place]);
+  }
+
+  bool goesBeside(const KernelTime::Parts &parts) const {
+    return parts.collectiveUs > 0 && (!isAlone || parts.spansNodes);
+  }
+
+  /// What `value` is made of here: what goes where the gather goes (looks at values, and kernels of
+  /// the rank's own share of a parameter), other gathers, and what stays.
+  void addSources(Value value, Gather &gather) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || !positions.contains(op) || llvm::is_contained(gather.chain, op))
+      return;
+    if (auto number = numbers.find(op); number != numbers.end())
+      return gather.of.push_back(number->second);
+    auto fence = dyn_cast<FenceOp>(op);
+    bool waits = fence && fence.getGradient();
+    bool isLook = isView(op) || isa<FenceOp, HoldOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
+    if (waits || !(isLook || isOfParameters(op)))
+      return gather.sources.push_back(op);
+    for (Value operand : op->getOperands())
+      addSources(operand, gather);
+    gather.chain.push_back(op);
+  }
+
+  /// Whether an operation is a kernel that reads nothing of this part but looks at what is older.
+  bool isOfParameters(Operation *op) const {
+    return isa<GroupOp, CastOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+             Operation *source = operand.getDefiningOp();
+             while (source && positions.contains(source) && isView(source) &&
+                    source->getNumOperands() == 1)
+               source = source->getOperand(0).getDefiningOp();
+             return !source || !positions.contains(source) ||
+                    source->hasTrait<OpTrait::ConstantLike>();
+           });
+  }
+
+  void findGathers() {
+    for (Operation *op : ops)
+      if (auto gather = dyn_cast<AllGatherOp>(op)) {
+        KernelTime::Parts parts = times.of(op);
+        Gather found;
+        if (!goesBeside(parts) || parts.afterUs > 0)
+          continue;
+        addSources(gather.getInput(), found);
+        found.chain.push_back(op);
+        found.us = parts.collectiveUs;
+        found.bytes = tensorBytes(tensorTypeOf(gather.getResult()));
+        for (Operation *part : found.chain)
+          moved.insert(part);
+        numbers[op] = gathers.size();
+        gathers.push_back(std::move(found));
+      }
+  }
+
+  /// When every operation that stays starts, if no gather were waited for, and when collectives
+  /// that stay keep their queue busy.
+  void walk() {
+    DenseMap<Value, double> ready;
+    DenseMap<Value, SmallVector<size_t, 1>> waits; // looks at what is gathered
+    double computeUs = 0, collectiveUs = 0;
+    for (Operation *op : ops) {
+      if (auto number = numbers.find(op); number != numbers.end()) {
+        Gather &gather = gathers[number->second];
+        for (Operation *source : gather.sources)
+          gather.stays |= ready.lookup(source->getResult(0)) + gather.us > computeUs;
+        for (size_t part : gather.of)
+          gather.stays |= gathers[part].stays; // a sum of what was gathered too late
+        if (!gather.stays) {
+          waits[op->getResult(0)] = {number->second};
+          continue;
+        }
+        moved.erase(op);
+      }
+      if (moved.contains(op))
+        continue;
+      anchors.push_back(op);
+      startsUs.push_back(computeUs);
+      double start = 0;
+      SmallVector<size_t, 1> waited;
+      for (Value operand : op->getOperands()) {
+        start = std::max(start, ready.lookup(operand));
+        if (auto found = waits.find(operand); found != waits.end())
+          llvm::append_range(waited, found->second);
+      }
+      if (work.free.contains(op) || isa<TransferOp>(op)) {
+        for (Value result : op->getResults()) {
+          ready[result] = start;
+          if (!waited.empty())
+            waits[result] = waited;
+        }
+        continue;
+      }
+      KernelTime::Parts parts = times.of(op);
+      start = std::max(start, computeUs);
+      for (size_t number : waited)
+        gathers[number].neededUs = std::min(gathers[number].neededUs, start);
+      if (goesBeside(parts)) {
+        computeUs = std::max(computeUs, parts.beforeUs > 0 ? start + parts.beforeUs : 0);
+        start = std::max(start + parts.beforeUs, collectiveUs);
+        collectiveUs = start + parts.collectiveUs;
+        busy.push_back({start, collectiveUs});
+        start = collectiveUs;
+        if (parts.afterUs > 0)
+          start = computeUs = std::max(computeUs, collectiveUs) + parts.afterUs;
+      } else {
+        start = computeUs = start + parts.sum();
+      }
+      for (Value result : op->getResults())
+        ready[result] = start;
+    }
+  }
+
+  /// The end of `us` on the queue of collectives, where those that stay are out of its way.
+  double lastEndUs(double us, double end) const {
+    for (auto [from, to] : llvm::reverse(busy))
+      if (from < end && to > end - us)
+        end = from;
+    return end;
+  }
+
+  /// As late as they are there in time, one behind the other; not before what is gathered already
+  /// leaves them memory.
+  void placeLate() {
+    SmallVector<double> starts(gathers.size());
+    double free = kForever;
+    for (size_t k = gathers.size(); k-- > 0;) {
+      if (gathers[k].stays)
+        continue; // its time is among the busy ones
+      double end = lastEndUs(gathers[k].us, std::min(gathers[k].neededUs, free));
+      free = starts[k] = end - gathers[k].us;
+      for (size_t part : gathers[k].of)
+        gathers[part].neededUs = std::min(gathers[part].neededUs, starts[k]);
+    }
+    int64_t held = 0;
+    size_t first = 0; // that is held
+    for (auto [k, gather] : llvm::enumerate(gathers)) {
+      if (gather.stays)
+        continue;
+      held += gather.bytes;
+      for (; held > mostBytes && first < k; ++first)
+        held -= gathers[first].stays ? 0 : gathers[first].bytes;
+      if (first > 0 && gathers[first - 1].neededUs < kForever)
+        starts[k] = std::max(starts[k], gathers[first - 1].neededUs);
+      size_t place = llvm::upper_bound(startsUs, starts[k]) - startsUs.begin();
+      gather.place = std::max<size_t>(place, 1) - 1;
+    }
+  }
+
+  ArrayRef<Operation *> ops;
+  const StepWork &work;
+  KernelTime &times;
+  bool isAlone;
+  int64_t mostBytes;
+  DenseMap<Operation *, size_t> positions;
+  SmallVector<Gather> gathers;
+  DenseMap<Operation *, size_t> numbers; ///< of gathers
+  DenseSet<Operation *> moved;
+  SmallVector<Operation *> anchors; ///< what stays
+  SmallVector<double> startsUs;     ///< of the compute queue when it comes to an anchor
+  SmallVector<std::pair<double, double>> busy;
+};
+
+/// Where shards do not lie one behind the other in the result, a kernel puts them in order. It
+/// stays where it is, or it would be waited for there.
+void orderBehind(AllGatherOp op) {
+  RankedTensorType input = tensorTypeOf(op.getInput()), output = tensorTypeOf(op.getResult());
+  auto dim = static_cast<int64_t>(op.getDim());
+  if (isOutermost(output.getShape(), dim))
+    return;
+  int64_t ranks = output.getDimSize(dim) / input.getDimSize(dim);
+  SmallVector<int64_t> joined(input.getShape()), parts(input.getShape()), order;
+  joined[0] *= ranks;
+  parts.insert(parts.begin(), ranks);
+  for (int64_t i = 0; i < input.getRank(); ++i) {
+    if (i == dim)
+      order.push_back(0);
+    order.push_back(i + 1);
+  }
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  auto made = [&](Operation *part) {
+    part->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    return part->getResult(0);
+  };
+  Value gathered = made(AllGatherOp::create(builder, loc, input.clone(joined), op.getInput(), 0,
+                                            op.getMesh(), op.getAxes()));
+  auto group = GroupOp::create(builder, loc, TypeRange(output), gathered);
+  made(group);
+  Block &body = group.getBody().emplaceBlock();
+  builder.setInsertionPointToStart(&body);
+  Value value = body.addArgument(gathered.getType(), loc);
+  value = made(ReshapeOp::create(builder, loc, input.clone(parts), value));
+  value = made(TransposeOp::create(builder, loc, value, order));
+  value = made(ReshapeOp::create(builder, loc, output, value));
+  YieldOp::create(builder, loc, value);
+  op.getResult().replaceAllUsesWith(group->getResult(0));
+  op.erase();
+}
+
+struct GatherAheadPass : public mlir::autopar::impl::GatherAheadPassBase<GatherAheadPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto function = module.lookupSymbol<func::FuncOp>("main");
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock() ||
+        function.getOps<AllGatherOp>().empty())
+      return;
+    if (cluster.empty() && module.getOps<ClusterOp>().empty())
+      return; // nothing to tell times by
+    auto loaded = clusterOf(module, cluster);
+    auto schedule = scheduleOf(function);
+    if (!loaded || !schedule) {
+      function.emitOpError() << (loaded ? schedule.status() : loaded.status()).message();
+      return signalPassFailure();
+    }
+    std::vector<::autopar::Mesh> meshes;
+    for (MeshOp op : module.getOps<MeshOp>())
+      meshes.push_back(costMeshOf(op));
+    if (static_cast<int32_t>(meshes.size()) != schedule->meshes)
+      return; // said by who evaluates or lowers it
+    for (AllGatherOp op : llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
+      if (!isAlone(*loaded, meshes.front()))
+        orderBehind(op);
+    StepWork work(function, *schedule);
+    std::vector<KernelTime> times;
+    for (const ::autopar::Mesh &mesh : meshes)
+      times.emplace_back(*loaded, mesh, /*convolves=*/target == Target::Cpu);
+    auto gather = [&](ArrayRef<Operation *> ops, int32_t mesh) {
+      const ::autopar::DeviceType &device = loaded->slowestOf(meshes[mesh].devices);
+      int64_t memory = memoryLimit > 0 ? int64_t(memoryLimit) : device.memoryBytes;
+      Part(ops, work, times[mesh], device.communicatesWhileIdle, memory / kWorthOfWaiting)
+          .gatherAhead();
+    };
+    if (schedule->stages == 1)
+      for (const std::vector<Operation *> *ops : {&work.atStart, &work.inEach, &work.atEnd})
+        gather(*ops, 0);
+    else
+      for (auto &[part, ops] : work.rows)
+        gather(ops, schedule->meshOf(static_cast<int32_t>(part.first)));
+  }
+
+private:
+  static bool isAlone(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh) {
+    return cluster.slowestOf(mesh.devices).communicatesWhileIdle;
+  }
+};
+
+} // namespace
