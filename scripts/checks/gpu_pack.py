@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple
 
 import numpy as np
 import onnx
@@ -27,6 +27,8 @@ MOST_BYTES = 60 << 20
 INIT = "*=normal(0.05), seed=7"
 LOSS = "softmax_cross_entropy(logits, labels)"
 SMALL = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 101, "positions": 64}
+#: Of a decoder, whose caches are state.
+CARRIED = ["--carry", "present.*=past_key_values.*"]
 #: Of the system's C library; all other libraries go into the folder.
 SYSTEM = re.compile(r"^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so)")
 #: Taken where a machine's own are missing or too old, since newer ones serve older programs, not the other way round.
@@ -39,6 +41,13 @@ def token_inputs(batch: int, seq: int, vocab: int, names: List[str]) -> Dict[str
     mask[1:, seq - seq // 4:] = 0
     made = {"attention_mask": mask, "token_type_ids": np.zeros((batch, seq), np.int64)}
     return {name: made.get(name, random.integers(0, vocab, (batch, seq), dtype=np.int64)) for name in names}
+
+
+def decoded(case: Dict[str, Any]) -> Dict[str, Any]:
+    """A token of each sample per step."""
+    batch, steps = case["bind"]["batch"], 6
+    tokens = np.random.default_rng(2).integers(0, case["sizes"]["vocab"], (steps * batch, 1), dtype=np.int64)
+    return dict(case, bind={"batch": batch, "seq": 1}, inputs={}, steps=steps, data={"input_ids": tokens, "cache_length": np.repeat(np.arange(steps), batch)})
 
 
 def small_cases() -> List[Dict[str, Any]]:
@@ -62,11 +71,16 @@ def small_cases() -> List[Dict[str, Any]]:
                        train=autopar.Train("softmax_cross_entropy(output, labels)", autopar.AdamW(lr=1e-3)))
     # A number of keys whose gradient every cuDNN has.
     long = {"sizes": dict(SMALL, positions=128), "bind": {"batch": 2, "seq": 128}, "inputs": token_inputs(2, 128, 101, ["input_ids", "labels"])}
+    # A text token by token, whose keys and values stay on the GPU; in the second heads share them.
+    gpt2_steps = decoded(dict(gpt2, sizes=dict(SMALL, cache=40, opset=24)))
+    llama_steps = decoded(dict(llama, sizes=dict(llama["sizes"], cache=40, opset=24)))
     return [
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(llama, name="llama-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
+        dict(gpt2_steps, name="gpt2-decoding", ranks=[1, 4], tolerance=1e-4, options=CARRIED),
+        dict(llama_steps, name="llama-decoding-bf16", ranks=[1], tolerance=3e-2, options=[*CARRIED, "--precision", "bf16"]),
         dict(resnet, name="resnet", ranks=[1], tolerance=1e-3),
         dict(resnet, name="resnet-bf16", ranks=[1], tolerance=5e-2, options=["--precision", "bf16"]),
         dict(images_step, name="resnet-training", ranks=[1], tolerance=2e-3),
@@ -104,6 +118,9 @@ def pack_files(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.Path
     for name, values in case["inputs"].items():
         np.save(own / f"{name}.npy", values)
         arguments += ["--input", f"{name}={name}.npy"]
+    if "data" in case:
+        np.savez(own / "data.npz", **case["data"])
+        arguments += ["--data", "data.npz", "--in-order"]
     # Half the width of the machine that packs: kernels that are run a few times are compiled in half of the time.
     cpu_options = ["--target-cpu", "x86-64-v3", *case.get("cpu_options", case.get("options", []))]
     compile_case(dict(case, options=cpu_options), model, scratch / "cpu.bin", "cpu", 1)
@@ -128,19 +145,28 @@ def pack_processes(case: Dict[str, Any], folder: pathlib.Path, scratch: pathlib.
             "steps": case["steps"], "tolerance": case["tolerance"], "is_killed": case["is_killed"]}
 
 
-#: Name, model, mode, type, batch, length of a sequence, whether PyTorch is to do the same, and options.
+class Speed(NamedTuple):
+    """A model at full size. `seq`: tokens of a sample; of one that decodes, those that its caches have room for."""
+
+    title: str
+    model: str
+    mode: str
+    dtype: str
+    batch: int
+    seq: int
+    options: List[str] = []
+    #: Whether PyTorch is to do the same, and whether ours is to be as fast.
+    has_torch: bool = True
+    is_goal: bool = True
+
+
 SPEED = [
-    ("gpt2-124m training step", "gpt2-124m", "train", "bf16", 64, 1024, True, []),
-    ("gpt2-124m training step, gelus by kernels", "gpt2-124m", "train", "bf16", 64, 1024, False, ["--activation-gradients", "kernels"]),
-    ("gpt2-124m training step, gradients of biases by kernels", "gpt2-124m", "train", "bf16", 64, 1024, False, ["--bias-gradients", "kernels"]),
-    ("gpt2-124m inference", "gpt2-124m", "infer", "bf16", 1, 1024, True, []),
-    ("gpt2-124m inference", "gpt2-124m", "infer", "bf16", 32, 1024, True, []),
-    ("bert-base inference", "bert-base", "infer", "bf16", 1, 512, True, []),
-    ("bert-base inference", "bert-base", "infer", "bf16", 32, 512, True, []),
-    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 1, 1024, True, []),
-    ("gpt2-124m inference", "gpt2-124m", "infer", "f32", 32, 1024, True, []),
-    ("bert-base inference", "bert-base", "infer", "f32", 1, 512, True, []),
-    ("bert-base inference", "bert-base", "infer", "f32", 32, 512, True, []),
+    Speed("gpt2-124m training step", "gpt2-124m", "train", "bf16", 64, 1024),
+    Speed("gpt2-124m training step, gelus by kernels", "gpt2-124m", "train", "bf16", 64, 1024, ["--activation-gradients", "kernels"], False, False),
+    Speed("gpt2-124m training step, gradients of biases by kernels", "gpt2-124m", "train", "bf16", 64, 1024, ["--bias-gradients", "kernels"], False, False),
+    *(Speed(f"{name} inference", name, "infer", dtype, batch, seq)
+      for dtype in ("bf16", "f32") for name, seq in (("gpt2-124m", 1024), ("bert-base", 512)) for batch in (1, 32)),
+    *(Speed("gpt2-124m decoding", "gpt2-124m", "decode", "bf16", batch, 1024, CARRIED, True, False) for batch in (1, 32)),
 ]
 #: What is no token.
 MADE_UP = {"token_type_ids": "zeros", "attention_mask": "ones"}
@@ -152,6 +178,11 @@ KERNELS = {
     "layer norm": [("LayerNormalization", ["x", "scale", "shift"], {"axis": -1})],
     "transpose": [("Transpose", ["x"], {"perm": [1, 0]})],
 }
+#: Instructions of a training step whose logits are its only parameter, of 512 MiB.
+STEP_KERNELS = {"cross-entropy and its gradient": "^loss/cast", "AdamW": "^x/update/"}
+#: Names, types, and rows of 8,192 elements that fill 512 MiB.
+KERNEL_TYPES = (("f32", TensorProto.FLOAT, 16384), ("bf16", TensorProto.BFLOAT16, 32768))
+COLUMNS = 8192
 
 
 def kernel_model(nodes: List[Any], dtype: int, rows: int, columns: int) -> onnx.ModelProto:
@@ -169,36 +200,76 @@ def kernel_model(nodes: List[Any], dtype: int, rows: int, columns: int) -> onnx.
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
+def step_model(dtype: int, rows: int) -> onnx.ModelProto:
+    """A parameter, whose values are drawn at load, as logits."""
+    parameter = TensorProto(name="x", data_type=dtype, dims=[rows, COLUMNS], data_location=TensorProto.EXTERNAL)
+    parameter.external_data.add(key="location", value="absent")
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["logits"])], "step", [], [helper.make_tensor_value_info("logits", dtype, [rows, COLUMNS])],
+                              [parameter])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def require_instructions(artifact: pathlib.Path, wanted: str) -> None:
+    """One that is timed has to be there, and to be a single one."""
+    words = [autopar.find_tool("autopar-run"), artifact, "--simulate", "presets:h200x1", "--profile", "--json", "--quiet"]
+    said = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[0])
+    names = [op["op"] for op in said["ops"]]
+    if len([name for name in names if re.search(wanted, name)]) != 1:
+        raise RuntimeError(f"{artifact.name} has not one instruction '{wanted}' but {', '.join(names)}")
+
+
+def pack_kernel(folder: pathlib.Path, number: int, proto: onnx.ModelProto, train: Any) -> Dict[str, Any]:
+    """Its place in the folder and what autopar-run is given."""
+    model, artifact = folder / "kernels" / "model.onnx", f"kernels/{number}.bin"
+    onnx.save(proto, model)
+    autopar.compile(model, folder / artifact, cluster="presets:h200x1", train=train, options=["--quiet", "--target", "cuda"])
+    model.unlink()
+    inputs = [word for name in ([port.name for port in proto.graph.input] + ["labels"] * bool(train)) for word in ("--input", f"{name}=random")]
+    return {"artifact": artifact, "arguments": (["--init", INIT] if train else []) + inputs}
+
+
 def pack_kernels(folder: pathlib.Path) -> List[Dict[str, Any]]:
     (folder / "kernels").mkdir()
     lines = []
     for title, nodes in KERNELS.items():
-        for name, dtype, rows in (("f32", TensorProto.FLOAT, 16384), ("bf16", TensorProto.BFLOAT16, 32768)):
-            model, artifact = folder / "kernels" / "model.onnx", f"kernels/{len(lines)}.bin"
-            proto = kernel_model(nodes, dtype, rows, 8192)
-            onnx.save(proto, model)
-            autopar.compile(model, folder / artifact, cluster="presets:h200x1", options=["--quiet", "--target", "cuda"])
-            model.unlink()
-            inputs = [word for port in proto.graph.input for word in ("--input", f"{port.name}=random")]
-            lines.append({"name": f"{title}, {name}", "artifact": artifact, "arguments": inputs})
+        for name, dtype, rows in KERNEL_TYPES:
+            packed = pack_kernel(folder, len(lines), kernel_model(nodes, dtype, rows, COLUMNS), None)
+            lines.append(dict(packed, name=f"{title}, {name}", instructions="."))
+    for name, dtype, rows in KERNEL_TYPES:
+        packed = pack_kernel(folder, len(lines), step_model(dtype, rows), autopar.Train(LOSS, autopar.AdamW(lr=1e-3)))
+        lines += [dict(packed, name=f"{title}, {name}", instructions=instructions) for title, instructions in STEP_KERNELS.items()]
+    for line in lines:
+        require_instructions(folder / line["artifact"], line["instructions"])
     return lines
+
+
+def inputs_of(timing: Speed, folder: pathlib.Path) -> List[str]:
+    fields = ["input_ids"] + ["labels"] * (timing.mode == "train") + ["attention_mask", "token_type_ids"] * (timing.model == "bert-base")
+    words = [word for field in fields for word in ("--input", f"{field}={MADE_UP.get(field, 'random')}")]
+    if timing.mode == "decode":
+        held = f"speed/held-{timing.batch}.npy"
+        np.save(folder / held, np.full(timing.batch, timing.seq - 1))
+        words += ["--input", f"cache_length={held}"]
+    return words
 
 
 def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
     """Models at full size, with what torch_speed.py is to be asked for the same."""
     (folder / "speed").mkdir()
     lines = []
-    for title, name, mode, dtype, batch, seq, has_torch, options in SPEED:
-        model, artifact = folder / "speed" / f"{name}.onnx", f"speed/{len(lines)}.bin"
+    for timing in SPEED:
+        decodes = timing.mode == "decode"
+        model, artifact = folder / "speed" / f"{timing.model}{'-cache' * decodes}.onnx", f"speed/{len(lines)}.bin"
         if not model.exists():
-            models.save(name, model, weights=False)
-        train = autopar.Train(LOSS, autopar.AdamW(lr=3e-4), clip_norm=1.0) if mode == "train" else None
-        autopar.compile(model, folder / artifact, bind={"batch": batch, "seq": seq}, cluster="presets:h200x1", train=train,
-                        options=["--quiet", "--target", "cuda", *(["--precision", "bf16"] if dtype == "bf16" else []), *options])
-        fields = ["input_ids", "attention_mask", "token_type_ids"] if name == "bert-base" else ["input_ids"] + ["labels"] * bool(train)
-        inputs = [word for field in fields for word in ("--input", f"{field}={MADE_UP.get(field, 'random')}")]
-        lines.append({"name": f"{title}, {dtype}, {batch} x {seq} tokens", "artifact": artifact, "tokens": batch * seq, "arguments": ["--init", INIT, *inputs],
-                      "torch": [name, mode, dtype, str(batch), str(seq)] if has_torch else []})
+            models.save(timing.model, model, weights=False, **({"cache": timing.seq, "opset": 24} if decodes else {}))
+        train = autopar.Train(LOSS, autopar.AdamW(lr=3e-4), clip_norm=1.0) if timing.mode == "train" else None
+        precision = ["--precision", "bf16"] if timing.dtype == "bf16" else []
+        autopar.compile(model, folder / artifact, bind={"batch": timing.batch, "seq": 1 if decodes else timing.seq}, cluster="presets:h200x1", train=train,
+                        options=["--quiet", "--target", "cuda", *precision, *timing.options])
+        size = f"{timing.batch} x 1 token behind {timing.seq - 1}" if decodes else f"{timing.batch} x {timing.seq} tokens"
+        lines.append({"name": f"{timing.title}, {timing.dtype}, {size}", "artifact": artifact, "tokens": timing.batch * (1 if decodes else timing.seq),
+                      "arguments": ["--init", INIT, *inputs_of(timing, folder)], "is_goal": timing.is_goal,
+                      "torch": [timing.model, timing.mode, timing.dtype, str(timing.batch), str(timing.seq)] if timing.has_torch else []})
     return lines
 
 
@@ -225,7 +296,7 @@ def copy_gloo(folder: pathlib.Path) -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/gpu-pack", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="new folder")
-    parser.add_argument("--no-speed", action="store_true", help="leave the artifacts of the speed table out")
+    parser.add_argument("--no-speed", action="store_true", help="leave the models at full size out")
     return parser.parse_args()
 
 
@@ -243,7 +314,7 @@ def main() -> int:
     cases = [line for case in small_cases() for line in pack_case(case, folder, scratch)]
     processes = [pack_processes(case, folder, scratch) for case in process_cases()]
     speed = [] if arguments.no_speed else pack_speed(folder)
-    kernels = [] if arguments.no_speed else pack_kernels(folder)
+    kernels = pack_kernels(folder)
     shutil.rmtree(scratch)
     (folder / "cases.json").write_text(json.dumps({"cases": cases, "processes": processes, "speed": speed, "kernels": kernels}, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

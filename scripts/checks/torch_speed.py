@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_speed.py MODEL MODE DTYPE BATCH SEQ [WHY]`: the median time of a step by PyTorch's compiler, for scripts/gpu-check. Prints one JSON line.
 
-Models of the same sizes and inputs as those of autopar.models, with weights drawn at random; MODE is train (AdamW, clipping) or infer. A training step
+Models of the same sizes and inputs as those of autopar.models, with weights drawn at random; MODE is train (AdamW, clipping), infer, or decode (one token
+each, behind SEQ - 1 whose keys and values lie in caches that stay where they are). A training step
 is one CUDA graph, as AutoPar's is: loss and gradients as the compiler makes them, clipping and a fused AdamW behind them. Where that fails, WHY says so
 to a second call: then the compiler captures what it compiles, and clipping and AdamW run behind that.
 """
@@ -39,36 +40,48 @@ class Block(nn.Module):
         self.attention, self.projection = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
         self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
 
-    def attend(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def keep(self, batch: int, room: int) -> None:
+        """Caches of keys and values, as the weights are."""
+        shape = (batch, self.heads, room, self.attention.in_features // self.heads)
+        for name in ("keys", "values"):
+            self.register_buffer(name, self.attention.weight.new_zeros(shape))
+
+    def attend(self, x: Tensor, bias: Optional[Tensor], place: Optional[Tensor]) -> Tensor:
         batch, seq, hidden = x.shape
         q, k, v = self.attention(x).view(batch, seq, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
+        if place is not None:
+            k, v = self.keys.index_copy_(2, place, k), self.values.index_copy_(2, place, v)
         bias = None if bias is None else bias.to(q.dtype)
-        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=self.causal)
+        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=self.causal and place is None)
         return self.projection(out.transpose(1, 2).reshape(batch, seq, hidden))
 
     def think(self, x: Tensor) -> Tensor:
         return self.down(functional.gelu(self.up(x), approximate="tanh" if self.causal else "none"))
 
-    def forward(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, bias: Optional[Tensor], place: Optional[Tensor] = None) -> Tensor:
         if self.causal:
-            x = x + self.attend(self.first(x), bias)
+            x = x + self.attend(self.first(x), bias, place)
             return x + self.think(self.second(x))
-        x = self.first(x + self.attend(x, bias))
+        x = self.first(x + self.attend(x, bias, place))
         return self.second(x + self.think(x))
 
 
 class Gpt2(nn.Module):
-    """Tokens to logits, by the table of the tokens."""
+    """Tokens to logits, by the table of the tokens; with a place, one token of each sample that comes there, behind those in the caches."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.tokens, self.positions, self.norm = nn.Embedding(size.vocab, size.hidden), nn.Embedding(size.positions, size.hidden), nn.LayerNorm(size.hidden)
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.layers))
 
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
+    def forward(self, ids: Tensor, place: Optional[Tensor] = None) -> Tensor:
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device) if place is None else place)
+        bias = None
+        if place is not None:
+            unseen = torch.arange(self.blocks[0].keys.shape[2], device=ids.device) > place
+            bias = torch.zeros(unseen.shape, device=ids.device).masked_fill(unseen, float("-inf"))[None, None, None]
         for block in self.blocks:
-            x = block(x, None)
+            x = block(x, bias, place)
         return functional.linear(self.norm(x), self.tokens.weight)
 
 
@@ -155,6 +168,21 @@ def inference(size: Size, batch: int, seq: int, narrow: bool) -> Callable[[], No
     return step
 
 
+def decoding(size: Size, batch: int, room: int, narrow: bool) -> Callable[[], None]:
+    """The last token that the caches have room for."""
+    model = make_model(size).cuda().eval().to(torch.bfloat16 if narrow else torch.float32)
+    for block in model.blocks:
+        block.keep(batch, room)
+    forward = torch.compile(model, mode="max-autotune")
+    (ids,), place = make_inputs(size, batch, 1, "cuda"), torch.tensor([room - 1], device="cuda")
+
+    def step() -> None:
+        with torch.no_grad():
+            forward(ids, place)
+
+    return step
+
+
 def time_steps(step: Callable[[], None]) -> float:
     """The median of 20, in milliseconds."""
     times = []
@@ -175,6 +203,8 @@ def main() -> None:
     how = "the forward pass captured"
     if mode == "infer":
         step = inference(SIZES[name], batch, seq, dtype == "bf16")
+    elif mode == "decode":
+        step = decoding(SIZES[name], batch, seq, dtype == "bf16")
     elif why:
         how = f"clipping and AdamW outside of its graphs ({why})"
         step = training_step(SIZES[name], batch, seq, dtype == "bf16", False)

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import sys
-from typing import Dict
 
 from .check import Check, Row
 from .machine import first_lines
@@ -13,8 +12,8 @@ from .machine import first_lines
 TORCH_SPEED = pathlib.Path(__file__).resolve().parents[1] / "torch_speed.py"
 
 
-def beside_torch(check: Check, timing: dict, medians: Dict[str, float], cache: pathlib.Path) -> None:
-    name, ours = timing["name"] + ", PyTorch beside it", medians.get(timing["name"])
+def beside_torch(check: Check, timing: dict, cache: pathlib.Path) -> None:
+    name, ours = timing["name"] + ", PyTorch beside it", check.measured.step_ms.get(timing["name"])
     # In the machine's own surroundings: its compiler calls the machine's programs. It takes what time is left.
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     environment = dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(cache))
@@ -28,11 +27,12 @@ def beside_torch(check: Check, timing: dict, medians: Dict[str, float], cache: p
     if done.returncode:
         return check.add(Row("speed", name, "not there", f"not measured: {last}"))
     answer = json.loads(done.stdout.strip().splitlines()[-1])
+    check.measured.torch_ms[timing["name"]] = answer["median_ms"]
     beside = f"; AutoPar's speed is {answer['median_ms'] / ours:.2f} of it" if ours else ""
     check.add(Row("speed", name, "ok", f"{answer['median_ms']:.2f} ms a step (torch.compile, max-autotune, {answer['how']}, {answer['version']}){beside}"))
 
 
-def run(check: Check, medians: Dict[str, float], cache: pathlib.Path) -> None:
+def run(check: Check, cache: pathlib.Path) -> None:
     """The training step first: what takes as long as it likes comes last, and it is what matters most of that."""
     for timing in sorted((timing for timing in check.cases["speed"] if timing["torch"]), key=lambda timing: timing["torch"][1] != "train"):
-        check.run("speed", timing["name"] + ", PyTorch beside it", beside_torch, timing, medians, cache)
+        check.run("speed", timing["name"] + ", PyTorch beside it", beside_torch, timing, cache)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table that parts add their rows to, and how they start the folder's programs within the time that is left."""
 
+import dataclasses
+import hashlib
 import json
 import lzma
 import os
@@ -19,8 +21,22 @@ CASE_S = 60
 class Row(NamedTuple):
     part: str
     name: str
-    verdict: str  # ok, FAILED, not there
+    verdict: str  # ok, FAILED, not there; of goals met, MISSED, not there
     detail: str
+
+
+@dataclasses.dataclass
+class Measured:
+    """What goals are judged by, by the names of timings; what is missing was not measured."""
+
+    step_ms: Dict[str, float] = dataclasses.field(default_factory=dict)
+    torch_ms: Dict[str, float] = dataclasses.field(default_factory=dict)
+    #: Bytes per second, of a copy's.
+    of_copy: Dict[str, float] = dataclasses.field(default_factory=dict)
+    #: What a captured step takes beside its instructions, of the step.
+    launches: Dict[str, float] = dataclasses.field(default_factory=dict)
+    #: What a process takes beyond its planned peak, of the peak.
+    beyond_plan: Dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class OutOfTime(Exception):
@@ -39,6 +55,7 @@ class Check:
         log.write_text("")
         self.folder, self.out = folder, scratch / "out"
         self.rows: List[Row] = []
+        self.measured = Measured()
         self.end = float("inf")
         self.cases = json.loads((folder / "cases.json").read_text())
         self.environment = dict(os.environ, AUTOPAR_CUDA_LIBRARIES=libraries)
@@ -64,6 +81,14 @@ class Check:
             if "gloo" in packed.stem or not has_library(packed.stem):
                 (own / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
         self.of_processes = dict(self.environment, AUTOPAR_PLUGIN_PATH=str(own), LD_LIBRARY_PATH=f"{self.environment['LD_LIBRARY_PATH']}:{own}")
+
+    def digest(self) -> str:
+        """Of the artifacts: another pack's numbers are not this one's."""
+        digest = hashlib.sha256()
+        for artifact in sorted(self.folder.rglob("*.bin")):
+            digest.update(str(artifact.relative_to(self.folder)).encode())
+            digest.update(artifact.read_bytes())
+        return digest.hexdigest()
 
     def program(self, name: str) -> str:
         return str(self.folder / "bin" / name)

@@ -65,7 +65,8 @@ def memory(check: Check, timing: dict) -> None:
     used = measure(check, tool, [timing["artifact"], *timing["arguments"], "--steps", "40"], "")
     if not used.most:
         return check.add(Row("memory", timing["name"], "not there", "not measured: nvidia-smi tells neither of this process nor of the GPU"))
-    check.add(Row("memory", timing["name"], "ok", f"planned {used.planned:,.0f} MiB, {used.how} {used.most:,} MiB{beyond_plan(check, tool, used)}"))
+    check.measured.beyond_plan[timing["name"]] = used.most / used.planned - 1
+    check.add(Row("memory", timing["name"], "ok", f"planned {used.planned:,.0f} MiB, {used.how} {used.most:,} MiB, {used.most / used.planned - 1:+.1%} of the plan{beyond_plan(check, tool, used)}"))
 
 
 def beyond_plan(check: Check, tool: str, used: Used) -> str:

@@ -2,13 +2,12 @@
 """How long a step takes of models at full size."""
 
 import json
-from typing import Dict
 
 from .check import CASE_S, Check, Row
 from .machine import first_lines, lacking
 
 
-def speed(check: Check, timing: dict, medians: Dict[str, float]) -> None:
+def speed(check: Check, timing: dict) -> None:
     words = [check.program("autopar-run"), timing["artifact"], *timing["arguments"], "--quiet", "--benchmark", "--warmup", "5", "--steps", "20"]
     done, refused = check.start(words, check.folder, CASE_S), ""
     if done.returncode and not lacking(done.stderr):
@@ -18,15 +17,12 @@ def speed(check: Check, timing: dict, medians: Dict[str, float]) -> None:
         return check.fail("speed", timing["name"], done.stderr, refused + first_lines(done.stderr))
     answer = json.loads(done.stdout.strip().splitlines()[-1])
     times = sorted(answer["step_ms"])
-    median = medians[timing["name"]] = times[len(times) // 2]
+    median = check.measured.step_ms[timing["name"]] = times[len(times) // 2]
     captured = "a captured step" if answer.get("captured") else f"not captured: {answer.get('why_uncaptured', 'no reason given')}"
     check.add(Row("speed", timing["name"], "FAILED" if refused else "ok",
                   f"{refused}{median:.2f} ms a step, {timing['tokens'] / median * 1e3:,.0f} tokens/s, {captured}"))
 
 
-def run(check: Check) -> Dict[str, float]:
-    """Returns the median of each that ran, in milliseconds."""
-    medians: Dict[str, float] = {}
+def run(check: Check) -> None:
     for timing in check.cases["speed"]:
-        check.run("speed", timing["name"], speed, timing, medians)
-    return medians
+        check.run("speed", timing["name"], speed, timing)
