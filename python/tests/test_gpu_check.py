@@ -82,7 +82,7 @@ def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path
     missing = [line for line in rows(done.stdout) if line.startswith("not there ")]
     assert not any("alone, PyTorch" in line for line in missing)
     assert any("small, PyTorch beside it: not measured: " in line for line in missing), done.stdout
-    assert any("small: not measured: nvidia-smi was not found" in line for line in missing), done.stdout
+    assert any("small: not measured: neither nvidia-smi nor the driver tells of a GPU" in line for line in missing), done.stdout
 
 
 def test_another_result_is_a_failure(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -47,6 +47,28 @@ def ask_driver(tool: str, *query: str) -> List[List[str]]:
     return [[word.strip() for word in line.split(",")] for line in said.splitlines()]
 
 
+class DriverMemory:
+    """How much of the first GPU all programs use, asked of the driver where nvidia-smi is not; its context here is there from the beginning."""
+
+    def __init__(self) -> None:
+        self.driver = None
+        context, device = ctypes.c_void_p(), ctypes.c_int()
+        try:
+            driver = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return
+        if not (driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+                or driver.cuCtxSetCurrent(context)):
+            self.driver = driver
+
+    def used_mib(self) -> Optional[int]:
+        """None where there is no driver."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        if not self.driver or self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)):
+            return None
+        return (total.value - free.value) >> 20
+
+
 def has_library(name: str) -> bool:
     try:
         ctypes.CDLL(name)
