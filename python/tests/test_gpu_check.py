@@ -70,7 +70,7 @@ def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path
     names = [line for line in rows(done.stdout) if line.startswith("ok ")]
     assert len([line for line in names if "conformance" in line]) == 5
     assert any("NCCL, world size 1 only" in line and "7 tests" in line for line in names)
-    assert len([line for line in names if " numerics " in line]) == len(cases) >= 18
+    assert len([line for line in names if " numerics " in line]) == len(cases) >= 19
     assert any("4 ranks on one GPU" in line for line in names)
     assert any("small: " in line and " ms a step, " in line and "a captured step" in line for line in names), done.stdout
     assert len([line for line in names if "kernels" in line and "f32: " in line and line.endswith("100% of a copy in float32")]) == 2, done.stdout
@@ -270,6 +270,22 @@ def test_each_goal_is_met_or_missed(packed: pathlib.Path, tmp_path: pathlib.Path
         assert told["machine"] == [["NVIDIA H200", "580.1", "143771", "1980"]] and len(told["rows"]) == len(rows(done.stdout))
     assert "1.00, wanted is at least 1.00 of PyTorch's speed; 655,360 tokens/s, aimed at are 550,000" in done.stdout
     assert [round(goal["value"], 3) for goal in told["goals"]] == [0.999, 0.849, 0.033, 0.031]
+
+
+def test_a_step_that_a_library_refuses_is_judged_as_it_runs(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """What was refused is a failure all the same."""
+    folder = measured_by_others(packed, tmp_path)
+    cases = json.loads((folder / "cases.json").read_text())
+    refused = dict(cases["speed"][0], artifact="refused.bin")
+    other = dict(cases["speed"][0], name="by kernels", instead_of=STEP, is_goal=False, torch=[])
+    (folder / "cases.json").write_text(json.dumps(dict(cases, speed=[refused, other])))
+    program = folder / "bin" / "autopar-run"
+    program.write_text(program.read_text().replace("case ", "case \"$*\" in refused.bin*) echo 'cuBLASLt has no such product' >&2; exit 78 ;; esac\ncase ", 1))
+    done = check(folder, "--json", str(tmp_path / "json"), PATH=f"{tmp_path}/tools:{os.environ['PATH']}", PYTHONPATH=str(tmp_path))
+    goals = json.loads((tmp_path / "json").read_text())["goals"]
+    assert done.returncode == 1 and [goal["verdict"] for goal in goals] == ["met"] * 4, done.stdout
+    assert goals[0]["more"].startswith("as by kernels: 655,360 tokens/s") and goals[3]["name"] == "memory of a by kernels"
+    assert [line.split()[1] for line in rows(done.stdout) if line.startswith("FAILED")] == ["speed"], done.stdout
 
 
 def test_pytorch_is_compared_with_an_earlier_call_on_the_same_machine(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:

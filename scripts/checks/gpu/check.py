@@ -90,6 +90,11 @@ class Check:
             digest.update(artifact.read_bytes())
         return digest.hexdigest()
 
+    def as_it_ran(self, timing: dict) -> dict:
+        """The same, or what stands for it where a library has not all that it takes: compiled in another way."""
+        ways = [timing, *(way for way in self.cases["speed"] if way.get("instead_of") == timing["name"])]
+        return next((way for way in ways if way["name"] in self.measured.step_ms), timing)
+
     def program(self, name: str) -> str:
         return str(self.folder / "bin" / name)
 

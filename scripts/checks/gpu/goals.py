@@ -44,10 +44,10 @@ def within(name: str, value: Optional[float], least: float, most: float, wanted:
     return Goal(name, value, wanted, value is not None and least <= value <= most)
 
 
-def beside_torch(measured: Measured, timing: dict) -> Goal:
-    name = timing["name"]
-    ours, torch = measured.step_ms.get(name), measured.torch_ms.get(name)
-    more = f"{timing['tokens'] / ours * 1e3:,.0f} tokens/s{', aimed at are ' + format(AIMED_TOKENS, ',') if timing['torch'][1] == 'train' else ''}" if ours else ""
+def beside_torch(check: Check, timing: dict) -> Goal:
+    name, way = timing["name"], check.as_it_ran(timing)["name"]
+    ours, torch = check.measured.step_ms.get(way), check.measured.torch_ms.get(name)
+    more = f"{'as ' + way + ': ' if way != name else ''}{timing['tokens'] / ours * 1e3:,.0f} tokens/s{', aimed at are ' + format(AIMED_TOKENS, ',') if timing['torch'][1] == 'train' else ''}" if ours else ""
     return at_least(name, torch / ours if ours and torch else None, LEAST_OF_TORCH, f"at least {LEAST_OF_TORCH:.2f} of PyTorch's speed", more)
 
 
@@ -56,11 +56,11 @@ def goals(check: Check) -> Iterator[Goal]:
     measured = check.measured
     for timing in check.cases["speed"]:
         if timing.get("is_goal"):
-            yield beside_torch(measured, timing)
+            yield beside_torch(check, timing)
     for timing in check.cases.get("kernels", [])[1:]:
         yield at_least(timing["name"], measured.of_copy.get(timing["name"]), LEAST_OF_COPY, f"at least {LEAST_OF_COPY:.0%} of a copy's bytes per second")
     for timing in check.cases["speed"][:1]:
-        name = timing["name"]
+        name = check.as_it_ran(timing)["name"]
         yield within(f"launches of a {name}", measured.launches.get(name), float("-inf"), MOST_LAUNCHES, f"at most {MOST_LAUNCHES:.0%} of the step")
         yield within(f"memory of a {name}", measured.beyond_plan.get(name), -MOST_BEYOND_PLAN, MOST_BEYOND_PLAN,
                      f"the planned peak within {MOST_BEYOND_PLAN:.0%} of what the driver counts")

@@ -94,4 +94,4 @@ def beyond_plan(check: Check, meter: Meter, used: Used) -> str:
 
 def run(check: Check) -> None:
     for timing in check.cases["speed"][:1]:
-        check.run("memory", timing["name"], memory, timing)
+        check.run("memory", timing["name"], memory, check.as_it_ran(timing))
