@@ -115,6 +115,40 @@ TEST(RefusedModels, Weights) {
       "initializer 'w': external data location 'w.bin' is a hard link, copy the file instead\n");
 }
 
+TEST(RefusedModels, AbsentShapes) {
+  std::string error =
+      errorOf("initializer { name: 's' dims: [1] data_type: 7 data_location: EXTERNAL "
+              "external_data { key: 'location' value: 's.bin' } } "
+              "node { name: 'n' op_type: 'Reshape' input: 'x' input: 's' output: 'y' }");
+  EXPECT_EQ(error.rfind("node 'n' (Reshape): input 1 's' must be known at compile time and of "
+                        "integers: shapes are static; its values lie in '",
+                        0),
+            0u)
+      << error;
+  EXPECT_NE(error.find("/s.bin', which does not exist"), std::string::npos) << error;
+}
+
+TEST(RefusedModels, Tensors) {
+  auto errorOfTensor = [](const std::string &tensor) {
+    return errorOf("initializer { name: 'w' " + tensor + " } output { name: 'w' }");
+  };
+  EXPECT_EQ(errorOfTensor("dims: [2] data_type: 6 int32_data: [1]"),
+            "initializer 'w': its shape takes 2 values, but it holds 1");
+  EXPECT_EQ(errorOfTensor("dims: [2] data_type: 1 raw_data: '1234'"),
+            "initializer 'w': its shape and type take 8 bytes, but it holds 4");
+  EXPECT_EQ(errorOfTensor("dims: [-2] data_type: 1"),
+            "initializer 'w': shape [-2] is negative or too large");
+  EXPECT_EQ(errorOfTensor("dims: [2] data_type: 8"),
+            "initializer 'w': element type STRING is not supported");
+}
+
+TEST(RefusedModels, Bindings) {
+  mlir::autopar::ImportOptions options;
+  std::string error;
+  EXPECT_TRUE(failed(mlir::autopar::parseBindings("n=1, n=2", options, error)));
+  EXPECT_EQ(error, "'n' is bound twice");
+}
+
 TEST(RefusedModels, InputsAndOutputs) {
   EXPECT_EQ(errorOfModel("ir_version: 8 graph { name: 'g' }"), "the model imports no operator set");
   EXPECT_EQ(
@@ -176,6 +210,8 @@ TEST(RefusedModels, Sequences) {
                         "name: 'body' type: GRAPH g { name: "
                         "'b' } }"),
             "node 'n' (SequenceMap): sequences differ in length");
+  EXPECT_EQ(errorOfNode("op_type: 'SequenceErase' input: 'none' output: 'y'"),
+            "node 'n' (SequenceErase): input 0 'none' is empty");
   EXPECT_EQ(errorOfNode("op_type: 'OptionalGetElement' input: 'o' output: 'y'"),
             "node 'n' (OptionalGetElement): input 0 'o' is an empty optional");
 }
@@ -198,6 +234,9 @@ TEST(RefusedModels, ControlFlow) {
                         "'else_branch' type: GRAPH g { name: 'b' output { name: 'one' } } }"),
             "node 'n' (If): input 0 'run' must be known at compile time: the branches yield "
             "different shapes or types");
+  EXPECT_EQ(errorOfNode("op_type: 'If' input: 'yes' output: 'y' attribute { name: 'then_branch' "
+                        "type: GRAPH g { name: 'a' input { name: 'i' } } }"),
+            "node 'n' (If): graph 'then_branch' takes 1 inputs, 0 are given");
   EXPECT_EQ(errorOfNode(loop + "input: 'ones' input: 'yes'" + body(turn)),
             "node 'n' (Loop): input 0 'ones' must be a scalar");
   EXPECT_EQ(errorOfNode(loop + "input: 's' input: 'yes'" + body(turn)),
@@ -219,6 +258,11 @@ TEST(RefusedModels, ControlFlow) {
   EXPECT_EQ(errorOfNode(scan + "input: 'x' attribute { name: 'num_scan_inputs' type: INT i: 1 }" +
                         body("")),
             "node 'n' (Scan): body does not fit 1 inputs");
+  EXPECT_EQ(errorOfNode(scan +
+                        "input: 'x' attribute { name: 'num_scan_inputs' type: INT i: 1 } "
+                        "attribute { name: 'scan_input_axes' type: INTS ints: [0, 0] }" +
+                        body("input { name: 'a' } output { name: 'a' }")),
+            "node 'n' (Scan): attribute 'scan_input_axes' must have 1 entries");
   EXPECT_EQ(
       errorOfNode(scan +
                   "input: 'x' input: 'ones' attribute { name: 'num_scan_inputs' type: INT i: 2 }" +
@@ -234,6 +278,46 @@ TEST(RefusedModels, ControlFlow) {
                 scan + "input: 'x' input: '' attribute { name: 'num_scan_inputs' type: INT i: 1 }" +
                 body("")),
             "node 'n' (Scan): an input is missing");
+}
+
+TEST(RefusedModels, LoopsOfManyOperations) {
+  auto loop = [](const std::string &of, const std::string &node) {
+    return "node { name: 'l' op_type: 'Loop' input: 'many' input: 'yes' input: '" + of +
+           "' output: 'y' " +
+           body("input { name: 'i' } input { name: 'c' } input { name: 'v' } " + node +
+                "output { name: 'c' } output { name: 'y' }") +
+           " }";
+  };
+  std::string error = errorOf(
+      "initializer { name: 'many' data_type: 7 int64_data: [720] } initializer { name: 'yes' "
+      "data_type: 9 int32_data: [1] } " +
+      loop("x", loop("v", "node { name: 'e' op_type: 'Identity' input: 'v' output: 'y' }")));
+  EXPECT_NE(error.find("the model unrolls to more than 500000 operations"), std::string::npos)
+      << error;
+}
+
+TEST(RefusedModels, OperatorsInSubgraphs) {
+  // Only the branch that is taken has to be supported, so these are met one at a time.
+  auto errorOfBranch = [](const std::string &node) {
+    return errorOfNode("op_type: 'If' input: 'yes' output: 'y' attribute { name: 'then_branch' "
+                       "type: GRAPH g { name: 'a' node { name: 'in' " +
+                       node + " input: 'x' output: 'z' } output { name: 'z' } } }");
+  };
+  const std::string in = "node 'n/then/in' ";
+  EXPECT_EQ(errorOfBranch("op_type: 'Frobnicate'"),
+            in + "(Frobnicate): is not supported (domain '', version 17)");
+  EXPECT_EQ(errorOfBranch("op_type: 'StringNormalizer'"),
+            in + "(StringNormalizer): is refused: works on strings, which have no type in the "
+                 "dialect");
+}
+
+TEST(RefusedModels, Attributes) {
+  const std::string slope = "attribute { name: 'alpha' type: FLOAT f: 0.5 } ";
+  EXPECT_EQ(errorOfNode("op_type: 'Elu' input: 'x' output: 'y' " + slope + slope),
+            "node 'n' (Elu): attribute 'alpha' is given twice");
+  EXPECT_EQ(errorOfNode("op_type: 'ConstantOfShape' input: 'ones' output: 'y' attribute { name: "
+                        "'value' type: TENSOR t { dims: [2] data_type: 1 float_data: [1, 2] } }"),
+            "node 'n' (ConstantOfShape): attribute 'value' must hold one element");
 }
 
 TEST(RefusedModels, ScansOfVersion8) {
@@ -283,6 +367,9 @@ TEST(RefusedModels, TrainingSteps) {
   EXPECT_EQ(errorOfTraining(initial + initial), "training_info initializes 'w' twice");
   EXPECT_EQ(errorOfTraining(update + update), "training_info updates 'w' twice");
   EXPECT_EQ(errorOfTraining(initial), "training_info initializes 'w', but never updates it");
+  EXPECT_EQ(errorOfTraining("update_binding { key: 'v' value: 'x' }"),
+            "updated initializer 'v' is neither an input, an initializer nor the output of an "
+            "earlier node");
   const std::string algorithm =
       "algorithm { name: 'a' node { op_type: 'Neg' input: 'w' output: 'w2' } } ";
   EXPECT_EQ(

@@ -8,6 +8,7 @@ using namespace autopar::test;
 
 TEST(RefusedNodes, Indexing) {
   expectRefusals({
+      {"GatherND f[2,3] i[2,1] batch_dims=2", "batch_dims 2 is out of range"},
       {"GatherND f[2,3] i[2,3]", "input 1 'x1' indexes 3 dimensions, input 0 has 2"},
       {"GatherND f[2,3] i[1,3]", "input 1 'x1' indexes 3 dimensions, input 0 has 2"},
       {"Gather f[3] i{5}", "input 1 'x1' holds 5, but the gathered extent is 3"},
@@ -95,6 +96,7 @@ TEST(RefusedNodes, Pooling) {
       {"LpPool f[2,4,8,8] p=0", "attribute 'kernel_shape' is missing"},
       {"MaxUnpool f[1,1] i[1,1] kernel_shape=[2]",
        "needs an input of at least 3 dimensions and an index for each element"},
+      {"MaxUnpool f[1,1,2] i[1,1,2] i{1,4} kernel_shape=[2]", "input 2 'x2' must have 3 entries"},
       {"AveragePool f[2,4] kernel_shape=[2]", "input 0 'x0' must have at least 3 dimensions"},
   });
 }
@@ -178,6 +180,8 @@ TEST(RefusedNodes, Resize) {
        "coordinate_transformation_mode='tf_crop_and_resize'",
        "input 1 'x1' must hold a start and an end per dimension"},
       {"Resize f[1,1,4,4] - - i{1,1,0,8}", "cannot resize extent 4 to 0"},
+      {"Resize f[8192] - - i{4096} mode='linear' antialias=1",
+       "cannot resize extent 8192 to 4096: too many weights"},
       {"Upsample f[1,1,4,4] scales=[2.0,2.0] @7", "needs one scale per dimension"},
       {"Upsample f[1,1,4,4] f{0.0,1.0,1.0,1.0} @9", "scales must be positive"},
   });
@@ -234,6 +238,8 @@ TEST(RefusedNodes, Shapes) {
       {"Reshape f[4] @1", "has no shape"},
       {"Transpose f[4,2] perm=[0]", "attribute 'perm' must have 2 entries"},
       {"Expand f[4] i{3}", "shape [4] does not broadcast to [3]"},
+      {"Expand f[4] i{1152921504606846976,4}",
+       "result shape [1152921504606846976, 4] is negative or too large"},
       {"Tile f[4] i{2,2}", "repeats [2, 2] must be 1 numbers that are not negative"},
       {"Tile f[4] i{2,3} i{0} @1", "tiles and axis must be scalars"},
       {"Tile f[4] i{4611686018427387904}", "repetition of shape [4] is too large"},
@@ -253,6 +259,8 @@ TEST(RefusedNodes, Shapes) {
       {"DepthToSpace f[1,3,4,4] blocksize=2",
        "needs an input [n, c, h, w] with c a multiple of blocksize squared"},
       {"DepthToSpace f[1,4,4,4] blocksize=2 mode='ROW'",
+       "attribute 'mode' must be DCR or CRD, not 'ROW'"},
+      {"SpaceToDepth f[1,2,4,4] blocksize=2 mode='ROW'",
        "attribute 'mode' must be DCR or CRD, not 'ROW'"},
   });
 }

@@ -285,8 +285,28 @@ static LogicalResult importCausalConvWithState(Node &node) {
 
 //===-- linear attention ---------------------------------------------------------------------===//
 
-/// A state [b, heads, d, v] that each step decays, corrects, writes and reads, unrolled over the
-/// sequence.
+namespace {
+/// What a step of linear attention reads, in f32: [b, heads, steps, size]; no decay or beta where
+/// the update rule has none.
+struct LinearSteps {
+  Value query, key, value, decay, beta;
+};
+} // namespace
+
+/// One step on a state [b, heads, d, v]: decays, corrects, writes and reads it.
+static Value linearStep(TensorBuilder &b, const LinearSteps &in, int64_t t, Value &state) {
+  auto at = [&](Value x) { return b.squeeze(b.sliceDim(x, 2, t, 1), {2}); };
+  Value key = at(in.key), value = at(in.value);
+  if (in.decay)
+    state = b.mul(state, b.unsqueeze(at(in.decay), {3}));
+  if (in.beta)
+    value = b.mul(b.sub(value, b.dot(state, key, {0, 1}, {0, 1}, {2}, {2})), at(in.beta));
+  state = b.add(state, b.mul(b.unsqueeze(key, {3}), b.unsqueeze(value, {2})));
+  int64_t groups = TensorBuilder::shapeOf(in.query)[1] / TensorBuilder::shapeOf(in.key)[1];
+  return b.dot(at(in.query), repeatHeads(b, state, groups), {0, 1}, {0, 1}, {2}, {2});
+}
+
+/// Unrolled over the sequence.
 static LogicalResult importLinearAttention(Node &node) {
   TensorBuilder &b = node.b;
   constexpr int64_t mostSteps = 8192;
@@ -312,13 +332,12 @@ static LogicalResult importLinearAttention(Node &node) {
     return node.error("kv_num_heads must divide q_num_heads, and the sequence have 1 to " +
                       Twine(mostSteps) + " steps");
   auto wide = [&](Value x) { return b.cast(x, f32); };
-  auto at = [&](Value x, int64_t t) { return b.squeeze(b.sliceDim(x, 2, t, 1), {2}); };
-  Value query = wide(*q), key = wide(*k), value = wide(*v), decay, beta;
+  LinearSteps in{wide(*q), wide(*k), wide(*v), {}, {}};
   if (gated) {
     FailureOr<Value> split = splitHeads(node, node.input(4), kvHeads);
     if (failed(split))
       return failure();
-    decay = b.unary(UnaryKind::Exp, wide(*split));
+    in.decay = b.unary(UnaryKind::Exp, wide(*split));
   }
   if (corrects) {
     FailureOr<Value> split =
@@ -326,7 +345,7 @@ static LogicalResult importLinearAttention(Node &node) {
                    node.inputType(5).getShape().empty() ? 1 : node.inputType(5).getShape().back());
     if (failed(split))
       return failure();
-    beta = wide(*split);
+    in.beta = wide(*split);
   }
   Type stateType = node.hasInput(3) ? node.inputType(3).getElementType() : element;
   Value state = node.hasInput(3) ? wide(node.input(3))
@@ -335,15 +354,7 @@ static LogicalResult importLinearAttention(Node &node) {
   scale = scale == 0 ? 1 / std::sqrt(static_cast<double>(keySize)) : scale;
   SmallVector<Value> outputs;
   for (int64_t t = 0; t < steps && !b.failed(); ++t) {
-    Value keyNow = at(key, t), valueNow = at(value, t);
-    if (gated)
-      state = b.mul(state, b.unsqueeze(at(decay, t), {3}));
-    if (corrects)
-      valueNow =
-          b.mul(b.sub(valueNow, b.dot(state, keyNow, {0, 1}, {0, 1}, {2}, {2})), at(beta, t));
-    state = b.add(state, b.mul(b.unsqueeze(keyNow, {3}), b.unsqueeze(valueNow, {2})));
-    Value read =
-        b.dot(at(query, t), repeatHeads(b, state, heads / kvHeads), {0, 1}, {0, 1}, {2}, {2});
+    Value read = linearStep(b, in, t, state);
     outputs.push_back(b.unsqueeze(b.binary(BinaryKind::Mul, read, scale), {2}));
   }
   if (b.failed())

@@ -39,8 +39,7 @@ static LogicalResult importIf(Node &node) {
     if (i >= onFalse->size() || (*onTrue)[i].kind != ImportedValue::Tensor ||
         (*onFalse)[i].kind != ImportedValue::Tensor ||
         (*onTrue)[i].tensor.getType() != (*onFalse)[i].tensor.getType())
-      return node.inputError(
-          0, "must be known at compile time: the branches yield different shapes or types");
+      return node.unknownInput(0, ": the branches yield different shapes or types");
     node.setOutput(
         i, b.select(b.reshape(node.input(0), {}), (*onTrue)[i].tensor, (*onFalse)[i].tensor));
   }
@@ -85,7 +84,7 @@ private:
     if (node.inputCount() > 1 && node.hasInput(1)) {
       std::optional<bool> first = knownCondition(b, node.anyInput(1));
       if (!first)
-        return node.inputError(1, "must be known at compile time: loops are unrolled");
+        return node.unknownInput(1, ": loops are unrolled");
       goesOn = *first;
     }
     carried = Values(node.anyInputs().drop_front(std::min<size_t>(2, node.inputCount())));

@@ -4,9 +4,6 @@
 
 #include "Proto.h"
 #include "TensorData.h"
-#include "autopar/Dialect/AutoPar/IR/Arguments.h"
-
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -122,6 +119,14 @@ FailureOr<ImportedValue> GraphImporter::lookUp(StringRef name, Scope &scope, con
                       "' is neither an input, an initializer nor the output of an earlier node");
 }
 
+StringRef GraphImporter::absentFileOf(Value value) const {
+  auto argument = dyn_cast_or_null<BlockArgument>(value);
+  if (!argument)
+    return {};
+  auto absent = absentFiles.find(arguments[argument.getArgNumber()].symbol);
+  return absent == absentFiles.end() ? StringRef() : StringRef(absent->second);
+}
+
 Value GraphImporter::isEvaluation() {
   Type i64 = builder.opBuilder().getI64Type();
   if (!evaluationWord) {
@@ -129,80 +134,6 @@ Value GraphImporter::isEvaluation() {
     arguments.push_back({"control.evaluation", {}});
   }
   return builder.compare(ComparePredicate::Ne, evaluationWord, builder.scalar(i64, int64_t{0}));
-}
-
-LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope &scope) {
-  SmallVector<Value> results;
-  SmallVector<DictionaryAttr> attributes;
-  OpBuilder &ops = builder.opBuilder();
-  llvm::StringSet<> outputs, metrics;
-  auto add = [&](const onnx::ValueInfoProto &output, bool mayBeMetric) -> LogicalResult {
-    FailureOr<ImportedValue> value = lookUp(output.name(), scope, "output");
-    if (failed(value))
-      return failure();
-    if (value->kind != ImportedValue::Tensor)
-      return builder.fail("output '" + StringRef(output.name()) +
-                          "' is a sequence or optional: only tensors leave a model");
-    bool isMetric = mayBeMetric && TensorBuilder::typeOf(value->tensor).getNumElements() == 1;
-    if (!(isMetric ? metrics : outputs).insert(output.name()).second)
-      return builder.fail("output '" + StringRef(output.name()) + "' is listed twice");
-    results.push_back(value->tensor);
-    NamedAttrList named;
-    named.set("autopar.name", ops.getStringAttr(output.name()));
-    if (isMetric)
-      named.set("autopar.metric", ops.getUnitAttr());
-    attributes.push_back(named.getDictionary(ops.getContext()));
-    return success();
-  };
-  for (const onnx::ValueInfoProto &output : graph.output())
-    if (failed(add(output, /*mayBeMetric=*/false)))
-      return failure();
-  if (options.ownTraining)
-    for (const onnx::TrainingInfoProto &info : file.model().training_info())
-      for (const onnx::ValueInfoProto &output : info.algorithm().output())
-        if (!boundOutputs.contains(output.name()) && failed(add(output, /*mayBeMetric=*/true)))
-          return failure();
-  for (auto [parameter, next] : stateUpdates) {
-    StringRef name = arguments[cast<BlockArgument>(parameter).getArgNumber()].name;
-    results.push_back(next);
-    attributes.push_back(
-        ops.getDictionaryAttr(ops.getNamedAttr("autopar.name", ops.getStringAttr(name))));
-  }
-  auto returned = func::ReturnOp::create(ops, module.getLoc(), results);
-  auto sweep = [&](bool constants) {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-      if (isOpTriviallyDead(&op) && (constants || !isa<ConstantOp>(op)))
-        op.erase();
-  };
-  sweep(/*constants=*/false);
-  demoteLargeConstants();
-  sweep(/*constants=*/true);
-  for (ConstantOp constant : block->getOps<ConstantOp>())
-    setOpId(constant, uniqueId("constant"));
-  removeUnusedParameters();
-  function.setType(FunctionType::get(module.getContext(), block->getArgumentTypes(),
-                                     returned.getOperandTypes()));
-  function.setAllResultAttrs(attributes);
-  auto ofArguments = SignatureAttributes::ofArguments(function);
-  auto mark = [&](Value argument, StringRef name, Attribute value) {
-    ofArguments.set(cast<BlockArgument>(argument).getArgNumber(), name, value);
-  };
-  for (auto [i, argument] : llvm::enumerate(arguments)) {
-    ofArguments.set(i, "autopar.name", ops.getStringAttr(argument.name));
-    if (!argument.symbol.empty())
-      ofArguments.set(i, "autopar.origin",
-                      FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
-    if (!argument.fixed.empty())
-      ofArguments.set(i, "autopar.fixed", ops.getStringAttr(argument.fixed));
-  }
-  if (step)
-    mark(step, "autopar.control", ops.getStringAttr("step"));
-  if (evaluationWord)
-    mark(evaluationWord, "autopar.control", ops.getStringAttr("evaluation"));
-  for (auto [parameter, next] : stateUpdates)
-    mark(parameter, "autopar.donated", ops.getUnitAttr());
-  ofArguments.write();
-  return success();
 }
 
 //===-- nodes --------------------------------------------------------------------------------===//

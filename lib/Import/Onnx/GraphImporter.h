@@ -57,6 +57,8 @@ public:
   /// were exported in, and how many in training mode because they were exported so.
   std::map<std::string, int> switchedMode, exportedTraining;
   bool isParameter(Value value) const { return parameterTensors.count(value); }
+  /// The file that should hold the values of a parameter and does not exist; empty for all others.
+  StringRef absentFileOf(Value value) const;
   /// `what` names the use in an error, as in "input 1".
   FailureOr<ImportedValue> lookUp(StringRef name, Scope &scope, const Twine &what);
   /// A tensor stored in the model, as a constant or a parameter called `name`.
@@ -107,8 +109,15 @@ private:
   FailureOr<Value> importTransposed(const autopar_onnx::TensorProto &source, StringRef name);
   void tellTransposed();
 
-  // GraphImporter.cpp
+  // GraphOutputs.cpp
+  struct Results;
   LogicalResult importOutputs(const autopar_onnx::GraphProto &graph, Scope &scope);
+  LogicalResult addOutput(const autopar_onnx::ValueInfoProto &output, bool mayBeMetric,
+                          Scope &scope, Results &results);
+  void dropUnused();
+  void describeArguments();
+
+  // GraphImporter.cpp
   LogicalResult importNodes(NodeList nodes, Scope &scope);
   LogicalResult importNode(const autopar_onnx::NodeProto &proto, size_t index, Scope &scope);
   LogicalResult callFunction(Node &node, const autopar_onnx::FunctionProto &function);

@@ -186,8 +186,9 @@ static FailureOr<TensorPlace> checkRange(TensorPlace place, StringRef content, u
     return failure();
   }
   if (place.offset > content.size() || place.length > content.size() - place.offset) {
-    error = llvm::formatv("bytes {0} to {1} lie behind the end of '{2}' ({3} bytes)", place.offset,
-                          place.offset + place.length, place.file, content.size());
+    error = llvm::formatv("{0} bytes from byte {1} on go beyond the end of '{2}', which has {3}; "
+                          "give the weights that belong to the model",
+                          place.length, place.offset, place.file, content.size());
     return failure();
   }
   place.bytes = content.substr(place.offset, place.length);

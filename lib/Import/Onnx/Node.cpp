@@ -31,6 +31,14 @@ LogicalResult Node::inputError(size_t i, const Twine &message) {
   return error("input " + Twine(i) + " '" + given + "' " + message);
 }
 
+LogicalResult Node::unknownInput(size_t i, const Twine &why) {
+  StringRef absent = importer.absentFileOf(input(i));
+  return inputError(i, "must be known at compile time" + why +
+                           (absent.empty()
+                                ? Twine()
+                                : "; its values lie in '" + absent + "', which does not exist"));
+}
+
 //===-- inputs -------------------------------------------------------------------------------===//
 
 FailureOr<SmallVector<int64_t>> Node::constantIntegers(size_t i) {
@@ -38,7 +46,7 @@ FailureOr<SmallVector<int64_t>> Node::constantIntegers(size_t i) {
     return inputError(i, "must be a tensor");
   if (std::optional<SmallVector<int64_t>> values = b.integersOf(input(i)))
     return *values;
-  return inputError(i, "must be known at compile time and of integers: shapes are static");
+  return unknownInput(i, " and of integers: shapes are static");
 }
 
 FailureOr<SmallVector<double>> Node::constantFloats(size_t i) {
@@ -46,7 +54,7 @@ FailureOr<SmallVector<double>> Node::constantFloats(size_t i) {
     return inputError(i, "must be a tensor");
   if (std::optional<SmallVector<double>> values = b.floatsOf(input(i)))
     return *values;
-  return inputError(i, "must be known at compile time and of floats: shapes are static");
+  return unknownInput(i, " and of floats: shapes are static");
 }
 
 FailureOr<std::optional<SmallVector<int64_t>>> Node::integersFrom(size_t i, StringRef attribute) {

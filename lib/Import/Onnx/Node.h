@@ -45,6 +45,9 @@ public:
   LogicalResult error(const Twine &message);
   /// As `error`, naming input `i` too.
   LogicalResult inputError(size_t i, const Twine &message);
+  /// Input `i` "must be known at compile time" and what `why` adds; says it where its values lie in
+  /// a file that does not exist.
+  LogicalResult unknownInput(size_t i, const Twine &why);
 
   // Inputs. Those below the entry's least arity are present, others may be missing.
   size_t inputCount() const { return inputs.size(); }

@@ -14,8 +14,7 @@ static FailureOr<SmallVector<double>> knownNumbers(Node &node, size_t i) {
     return *floats;
   if (auto integers = node.b.integersOf(node.input(i)))
     return SmallVector<double>(integers->begin(), integers->end());
-  return node.inputError(i,
-                         "must be known at compile time: the result's shape depends on its values");
+  return node.unknownInput(i, ": the result's shape depends on its values");
 }
 
 static LogicalResult importNonZero(Node &node) {
