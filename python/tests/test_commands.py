@@ -63,6 +63,26 @@ def test_mpirun_gives_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: 
     np.testing.assert_array_equal(check(tmp_path / "mpi", gpt2), check(tmp_path / "threads", gpt2))
 
 
+def test_an_mpi_that_knows_no_other_rank_is_told_from_the_launchers(job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    env = dict(os.environ, OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="2")
+    done = run(*words_for(job, tmp_path), env=env)
+    assert done.returncode == 78 and ("the launcher says rank 1 of 2, MPI says 0 of 1; was the plugin built with another MPI than "
+                                      "mpirun's?") in done.stderr, (done.returncode, done.stderr)
+
+
+def test_slurm_jobs_of_any_number_have_ports_of_their_own(job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    env = dict(os.environ, SLURM_PROCID="1", SLURM_NTASKS="2", MASTER_ADDR="127.0.0.1", SLURM_JOB_ID="67000123")
+    for name in ("MASTER_PORT", "RANK", "WORLD_SIZE"):
+        env.pop(name, None)
+    done = run(*words_for(job, tmp_path), "--arrival-timeout", 0.5, env=env)
+    assert done.returncode == 75 and "cannot reach rank 0 at 127.0.0.1:20123" in done.stderr, (done.returncode, done.stderr)
+
+
+def test_nccl_between_cpus_is_refused(job: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    done = run(*words_for(job, tmp_path), "--communication", "nccl")
+    assert done.returncode == 78 and "NCCL is asked for, but the program is for CPUs; leave --communication out" in done.stderr, done
+
+
 @pytest.mark.parametrize("rank_name, size_name", [("RANK", "WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")], ids=["torchrun", "mpiexec"])
 def test_variables_of_launchers_give_the_same_bits(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path, rank_name: str, size_name: str) -> None:
     assert run(*words_for(job, tmp_path / "threads")).returncode == 0

@@ -19,8 +19,6 @@ static Status prepareFolder(const std::string &what, const fs::path &folder) {
   fs::create_directories(folder, error);
   if (error)
     return cannotCreate(what, "cannot make the folder " + folder.string() + ": " + error.message());
-  if (!fs::is_directory(folder, error))
-    return cannotCreate(what, folder.string() + " is no folder");
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     return cannotCreate(what, "no file can be made in the folder " + folder.string());
   return Status::ok();

@@ -119,12 +119,14 @@ Result<Launch> fromSlurm() {
   if (nodes.empty())
     nodes = variable("SLURM_NODELIST");
   launch.host = variable("MASTER_ADDR").empty() ? firstHost(nodes) : variable("MASTER_ADDR");
-  auto job = number(variable("SLURM_JOB_ID"));
-  auto port = number(variable("MASTER_PORT"));
-  launch.port = uint16_t(port ? *port : 20000 + job.value_or(0) % 20000);
   if (launch.host.empty())
     return usage("SLURM_PROCID is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where "
                  "rank 0 is");
+  std::string port = variable("MASTER_PORT");
+  if (port.empty()) // jobs that share a host take different ones
+    port =
+        std::to_string(20000 + std::strtoll(variable("SLURM_JOB_ID").c_str(), nullptr, 10) % 20000);
+  AUTOPAR_RETURN_IF_ERROR(splitAddress(launch.host + ":" + port, launch));
   return launch;
 }
 
