@@ -4,6 +4,7 @@
 import itertools
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -123,6 +124,43 @@ def test_one_rank_of_several_threads(gpt2: Example, tmp_path: pathlib.Path) -> N
 def test_wrong_words_are_usage_errors(words, named: str) -> None:
     done = profile(*words)
     assert done.returncode == 2 and named in done.stderr, (done.returncode, done.stderr)
+
+
+def host_file(folder: pathlib.Path, devices: int, hosts: int = 1) -> pathlib.Path:
+    """A cluster file as --hosts takes it, for one host."""
+    path = folder / f"{hosts}x{devices}.json"
+    link = {"latency_us": 1, "bytes_per_s": 1e10}
+    path.write_text(json.dumps({
+        "kind": "autopar.cluster", "version": 1, "levels": [link] * (2 if hosts > 1 else 1),
+        "device_types": [{"name": "cpu", "peak_flops_per_s": {"f32": 1e11}, "memory_bytes_per_s": 1e10, "memory_bytes": 1 << 33}],
+        "nodes": [{"count": hosts, "devices_per_node": devices, "device_type": "cpu"}]}))
+    return path
+
+
+@pytest.mark.parametrize("devices, hosts, code, says", [
+    (1, 1, 78, "rank 1 is on a host that has ranks enough: expected one for each device of the cluster file, 1, on each host, host by host"),
+    (2, 1, 78, "expected two hosts or more with a rank for each device of the cluster file, 2, got 2 ranks"),
+    (1, 2, 65, "2x1.json' has 2 nodes; --hosts takes the file of one host, as autopar-profile writes it there"),
+])
+def test_ranks_that_are_not_as_many_on_each_host_are_refused(tmp_path: pathlib.Path, devices: int, hosts: int, code: int, says: str) -> None:
+    words = ["--quick", "--hosts", host_file(tmp_path, devices, hosts), "-o", tmp_path / "cluster.json", "--world-size", RANKS,
+             "--rendezvous", f"file://{tmp_path / 'meet'}"]
+    ranks = [subprocess.Popen([autopar.find_tool("autopar-profile"), *map(str, words), "--rank", str(rank)], stderr=subprocess.PIPE,
+                              text=True, env=dict(os.environ, AUTOPAR_HOST="127.0.0.1")) for rank in range(RANKS)]
+    said = [(rank.communicate(timeout=60)[1], rank.returncode) for rank in ranks]
+    assert all(says in text and ended == code for text, ended in said), said
+    assert not (tmp_path / "cluster.json").exists()
+
+
+def test_what_belongs_to_launchers_is_refused_without_and_with_them(tmp_path: pathlib.Path) -> None:
+    host = host_file(tmp_path, 1)
+    done = profile("--hosts", host, "-o", tmp_path / "c.json")
+    assert done.returncode == 2 and "--hosts needs one process per rank, on several hosts: start it by a launcher" in done.stderr, done
+    ranks = ["--rank", 0, "--world-size", 2, "--rendezvous", f"file://{tmp_path / 'meet'}", "-o", tmp_path / "c.json"]
+    done = profile(*ranks)
+    assert done.returncode == 2 and "this is rank 0 of 2 that a launcher started; without one, measure a host: -o host.json" in done.stderr, done
+    done = profile(*ranks, "--hosts", host, "--database", tmp_path / "db.json")
+    assert done.returncode == 2 and "--database measures one host; it does not go with --hosts" in done.stderr, done
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_measuring(tmp_path: pathlib.Path) -> None:

@@ -180,15 +180,17 @@ Result<int32_t> countHosts(Ranks &ranks, int64_t devices) {
     bool isNew = rank % devices == 0;
     for (int64_t before = 0; before < rank; ++before)
       if ((hostOf(before) == hostOf(rank)) != (!isNew && before / devices == rank / devices))
-        return Status::mismatch("rank " + std::to_string(rank) + " is on " +
-                                (isNew ? "a host that has its " + std::to_string(devices) + " ranks"
-                                       : "another host than the rank before it") +
-                                "; the cluster file has " + std::to_string(devices) +
-                                " devices: start as many ranks on each host, host by host");
+        return Status::mismatch(
+            "rank " + std::to_string(rank) + " is on " +
+            (isNew ? "a host that has ranks enough" : "another host than the rank before it") +
+            ": expected one for each device of the cluster file, " + std::to_string(devices) +
+            ", on each host, host by host");
   }
   if (ranks.count() % devices != 0 || ranks.count() == devices)
-    return Status::mismatch(std::to_string(ranks.count()) + " ranks are no two or more hosts of " +
-                            std::to_string(devices) + ", the devices of the cluster file");
+    return Status::mismatch("expected two hosts or more with a rank for each device of the cluster "
+                            "file, " +
+                            std::to_string(devices) + ", got " + std::to_string(ranks.count()) +
+                            (ranks.count() == 1 ? " rank" : " ranks"));
   return int32_t(ranks.count() / devices);
 }
 
