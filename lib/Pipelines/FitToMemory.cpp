@@ -32,47 +32,63 @@ static bool fitsHost(ModuleOp programs, const LowerOptions &lower) {
          });
 }
 
-LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
-                                         const LowerOptions &lower, SearchHandoff &handoff,
-                                         int64_t *leastBytes) {
-  if (options.engine == "random" || handoff.lowered)
-    return success();
-  PlanJudge judge(module, options, lower);
-  if (failed(judge.load()))
-    return failure();
-  double limit = judge.limitBytes();
-  Plan now = *handoff.plan;
-  // The search does not know what is fetched from host memory.
-  bool isWhole = now.recompute.empty() && now.offload.empty() && now.offloadActivations.empty();
-  if (isWhole && judge.surelyFits(now.believed.peakBytes))
-    return success();
-  Plan bare = PlanJudge::withoutRecomputation(now);
-  std::vector<RecomputeProblem> problems;
-  bool isLeanest = false; // has had its turn
-  int64_t least = std::numeric_limits<int64_t>::max();
-  auto refuse = [&] {
+namespace {
+
+/// Lowers the plan, and as long as its program is too large chooses again what it keeps.
+class Fitting {
+public:
+  Fitting(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
+          SearchHandoff &handoff)
+      : module(module), options(options), lower(lower), handoff(handoff),
+        judge(module, options, lower), now(*handoff.plan),
+        bare(PlanJudge::withoutRecomputation(now)) {}
+
+  LogicalResult run(int64_t *leastBytes) {
+    if (failed(judge.load()))
+      return failure();
+    limit = judge.limitBytes();
+    // The search does not know what is fetched from host memory.
+    bool isWhole = now.recompute.empty() && now.offload.empty() && now.offloadActivations.empty();
+    if (isWhole && judge.surelyFits(now.believed.peakBytes))
+      return success();
+    for (int round = 0; round < kFittings; ++round) {
+      FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(now);
+      if (failed(lowered))
+        return failure();
+      std::vector<int64_t> planned = judge.plannedBytes(now, **lowered);
+      least = std::min(least, *llvm::max_element(planned));
+      if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
+        take(std::move(planned), std::move(*lowered));
+        return success();
+      }
+      FailureOr<bool> keepsLess = mayKeepLess() ? keepLess(planned) : false;
+      if (failed(keepsLess))
+        return failure();
+      if (!*keepsLess)
+        break;
+    }
     if (leastBytes)
       *leastBytes = least;
     return refuseMemory(module, static_cast<int64_t>(limit), least);
-  };
-  for (int round = 0; round < kFittings; ++round) {
-    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(now);
-    if (failed(lowered))
-      return failure();
-    std::vector<int64_t> planned = judge.plannedBytes(now, **lowered);
-    least = std::min(least, *llvm::max_element(planned));
-    if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
-      now.believed.peakBytes = std::move(planned);
-      if (fitsHost(**lowered, lower))
-        handoff.lowered = std::move(*lowered); // else plan-memory says by how much it does not
-      handoff.plan = std::move(now);
-      handoff.isJudged = true;
-      return success();
-    }
-    bool mayKeepLess =
-        options.recompute == "auto" || (options.recompute == "none" && options.offloadActivations);
-    if (!mayKeepLess)
-      return refuse();
+  }
+
+private:
+  bool mayKeepLess() const {
+    return options.recompute == "auto" ||
+           (options.recompute == "none" && options.offloadActivations);
+  }
+
+  void take(std::vector<int64_t> planned, OwningOpRef<ModuleOp> lowered) {
+    now.believed.peakBytes = std::move(planned);
+    if (fitsHost(*lowered, lower))
+      handoff.lowered = std::move(lowered); // else plan-memory says by how much it does not
+    handoff.plan = std::move(now);
+    handoff.isJudged = true;
+  }
+
+  /// Chooses what is computed again or waits in host memory, so that as much is kept less as the
+  /// programs need too much. False where the least had its turn already.
+  FailureOr<bool> keepLess(ArrayRef<int64_t> planned) {
     if (problems.empty()) {
       FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare);
       if (failed(found))
@@ -95,15 +111,36 @@ LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions
       if (!solution && leanest.peakBytes == 0)
         return emitError(module.getLoc()) << solution.status().message();
       if (!solution && isLeanest)
-        return refuse();
+        return false;
       isLeast |= !solution;
       solutions.push_back(solution ? solution.take() : std::move(leanest));
     }
     isLeanest |= isLeast;
     now = bare;
     PlanJudge::believe(now, handoff.details, problems, solutions);
+    return true;
   }
-  return refuse();
+
+  ModuleOp module;
+  const AutoShardOptions &options;
+  const LowerOptions &lower;
+  SearchHandoff &handoff;
+  PlanJudge judge;
+  Plan now, bare; ///< the plan that is tried, and the same with nothing computed again
+  double limit = 0;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  std::vector<RecomputeProblem> problems;
+  bool isLeanest = false; ///< has had its turn
+};
+
+} // namespace
+
+LogicalResult mlir::autopar::fitToMemory(ModuleOp module, const AutoShardOptions &options,
+                                         const LowerOptions &lower, SearchHandoff &handoff,
+                                         int64_t *leastBytes) {
+  if (options.engine == "random" || handoff.lowered)
+    return success();
+  return Fitting(module, options, lower, handoff).run(leastBytes);
 }
 
 ::autopar::Status mlir::autopar::checkDevices(ModuleOp module, const ::autopar::Cluster &cluster) {
