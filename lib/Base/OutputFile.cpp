@@ -62,16 +62,20 @@ OutputFile::~OutputFile() {
     unlink(temporary.c_str());
 }
 
-Status OutputFile::writeNow(std::string_view bytes) {
+bool writeAll(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR)
       continue;
     if (written < 0)
-      return cannot("write", StatusCode::IoError, path);
+      return false;
     bytes.remove_prefix(size_t(written));
   }
-  return Status::ok();
+  return true;
+}
+
+Status OutputFile::writeNow(std::string_view bytes) {
+  return writeAll(descriptor, bytes) ? Status::ok() : cannot("write", StatusCode::IoError, path);
 }
 
 Status OutputFile::write(std::string_view bytes) {

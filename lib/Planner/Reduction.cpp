@@ -141,34 +141,34 @@ void Reducer::load() {
   }
 }
 
+/// Rows of a table, in the given order; of width 1 the elements of a list.
+template <typename T>
+static std::vector<T> rowsOf(const std::vector<T> &table, int32_t width,
+                             const std::vector<int32_t> &rows) {
+  std::vector<T> picked;
+  picked.reserve(rows.size() * static_cast<size_t>(width));
+  for (int32_t row : rows) {
+    auto begin = table.begin() + static_cast<long>(row) * width;
+    picked.insert(picked.end(), begin, begin + width);
+  }
+  return picked;
+}
+
 void Reducer::keepStrategies(int32_t at, const std::vector<int32_t> &kept) {
   Node &node = nodes[at];
   auto before = static_cast<size_t>(node.size());
   std::map<int32_t, Table> tables;
-  for (const auto &[other, matrix] : node.neighbours) {
-    const std::vector<double> &old = table(at, other);
-    auto columns = static_cast<size_t>(nodes[other].size());
-    Table values;
-    for (int32_t k : kept)
-      values.insert(values.end(), old.begin() + static_cast<long>(k * columns),
-                    old.begin() + static_cast<long>((k + 1) * columns));
-    tables[other] = std::move(values);
-  }
-  std::vector<double> cost;
+  for (const auto &[other, matrix] : node.neighbours)
+    tables[other] = rowsOf(table(at, other), nodes[other].size(), kept);
   std::vector<int64_t> bytes;
-  for (int32_t k : kept)
-    cost.push_back(node.cost[static_cast<size_t>(k)]);
   for (size_t p = 0; p < node.memory.pieces.size(); ++p)
     for (int32_t k : kept)
       bytes.push_back(node.memory.bytes[p * before + static_cast<size_t>(k)]);
-  node.cost = std::move(cost);
+  node.cost = rowsOf(node.cost, 1, kept);
   node.memory.bytes = std::move(bytes);
   for (int32_t member : node.members) {
     std::vector<int32_t> &map = result.toOriginal[static_cast<size_t>(member)];
-    std::vector<int32_t> fewer;
-    for (int32_t k : kept)
-      fewer.push_back(map[static_cast<size_t>(k)]);
-    map = std::move(fewer);
+    map = rowsOf(map, 1, kept);
   }
   for (auto &[other, values] : tables)
     setTable(at, other, std::move(values));
@@ -241,13 +241,7 @@ bool Reducer::follow(int32_t leader, int32_t follower) {
   for (const auto &[other, matrix] : gone.neighbours)
     others.push_back(other);
   for (int32_t other : others) {
-    const std::vector<double> &old = table(follower, other);
-    auto width = static_cast<size_t>(nodes[other].size());
-    Table moved;
-    moved.reserve(map.size() * width);
-    for (int32_t k : map)
-      moved.insert(moved.end(), old.begin() + static_cast<long>(k * width),
-                   old.begin() + static_cast<long>((k + 1) * width));
+    Table moved = rowsOf(table(follower, other), nodes[other].size(), map);
     disconnect(follower, other);
     addTable(leader, other, std::move(moved));
   }
@@ -257,11 +251,8 @@ bool Reducer::follow(int32_t leader, int32_t follower) {
       lead.memory.bytes.push_back(gone.memory.bytes[p * columns + static_cast<size_t>(k)]);
   }
   for (int32_t member : gone.members) {
-    std::vector<int32_t> &old = result.toOriginal[static_cast<size_t>(member)];
-    std::vector<int32_t> composed;
-    for (int32_t k : map)
-      composed.push_back(old[static_cast<size_t>(k)]);
-    old = std::move(composed);
+    std::vector<int32_t> &own = result.toOriginal[static_cast<size_t>(member)];
+    own = rowsOf(own, 1, map);
     result.follows[static_cast<size_t>(member)] = leader;
     lead.members.push_back(member);
   }

@@ -33,6 +33,9 @@ private:
   std::string gathered;
 };
 
+/// All of the bytes to an open file. False, and errno, where they find no place.
+bool writeAll(int descriptor, std::string_view bytes);
+
 /// The bytes as a file.
 Status writeWholeFile(const std::string &path, std::string_view bytes);
 

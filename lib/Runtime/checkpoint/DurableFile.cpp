@@ -2,6 +2,8 @@
 // write, fsync, rename: the steps that a commit is made of.
 #include "DurableFile.h"
 
+#include "autopar/Base/OutputFile.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -29,17 +31,9 @@ Status DurableFile::create() {
 }
 
 Status DurableFile::append(const void *data, size_t bytes) {
-  auto *at = static_cast<const char *>(data);
-  while (bytes > 0) {
-    ssize_t written = write(fd, at, bytes);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return cannot("write", path, StatusCode::IoError);
-    at += written;
-    bytes -= size_t(written);
-  }
-  return Status::ok();
+  return writeAll(fd, {static_cast<const char *>(data), bytes})
+             ? Status::ok()
+             : cannot("write", path, StatusCode::IoError);
 }
 
 Status DurableFile::finish() {

@@ -3,6 +3,8 @@
 // runs.
 #include "autopar/Runtime/KernelLibrary.h"
 
+#include "autopar/Base/OutputFile.h"
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,16 +17,8 @@
 namespace autopar::runtime {
 namespace {
 
-bool writeAll(int fd, std::span<const uint8_t> bytes) {
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    done += size_t(n);
-  }
-  return true;
+std::string_view textOf(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
 /// The file as the loader will see it still has the digest that the table of contents promised.
@@ -42,7 +36,7 @@ int createSealed(std::span<const uint8_t> bytes) {
   int fd = memfd_create("autopar-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -1;
-  if (!writeAll(fd, bytes) ||
+  if (!writeAll(fd, textOf(bytes)) ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     int why = errno;
     close(fd);
@@ -61,9 +55,10 @@ void *openPrivateFile(std::span<const uint8_t> bytes, const Digest &digest, int 
   fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0)
     return nullptr;
-  void *handle = fchmod(fd, 0500) == 0 && writeAll(fd, bytes) && isIntact(fd, bytes.size(), digest)
-                     ? open(path)
-                     : nullptr;
+  void *handle =
+      fchmod(fd, 0500) == 0 && writeAll(fd, textOf(bytes)) && isIntact(fd, bytes.size(), digest)
+          ? open(path)
+          : nullptr;
   unlink(path.c_str());
   return handle;
 }
