@@ -28,7 +28,7 @@ static Result<std::vector<uint8_t>> bytesOf(ElementsAttr value) {
   }
   auto dense = dyn_cast<DenseElementsAttr>(value);
   if (!dense)
-    return Status::badInput("a constant is neither dense nor a resource");
+    return Status::badInput("expected a constant that is dense<...> or dense_resource<...>");
   if (dense.getElementType().isInteger(1)) {
     for (bool element : dense.getValues<bool>())
       bytes.push_back(element);

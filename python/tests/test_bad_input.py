@@ -154,6 +154,8 @@ def test_weights_that_were_moved_are_missed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "m.onnx").rename(tmp_path / "moved.onnx")
     said = refusal(forward, tmp_path, "--data", "synthetic")
     assert f"cannot open {tmp_path}/m.onnx: No such file or directory; the weights stay where they were when the model was compiled" in said
+    (tmp_path / "m.onnx").mkdir()
+    assert f"cannot open {tmp_path}/m.onnx: not a regular file; the weights stay" in refusal(forward, tmp_path, "--data", "synthetic")
 
 
 def test_evaluation_data_must_feed_the_same_inputs(program: pathlib.Path, tmp_path: pathlib.Path) -> None:

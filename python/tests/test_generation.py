@@ -110,6 +110,8 @@ def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pa
             generator.generate([[1], []], 5)
         with pytest.raises(autopar.Error, match="prompt 0 has 21 tokens, expected 1 to 20: the caches have room for 24"):
             generator.generate([[1] * 21], 5)
+        with pytest.raises(autopar.Error, match="tokens must be above 0, temperature and top_k not negative, got 0, 1.0, 0"):
+            generator.generate([[1]], 0, temperature=1.0)
         assert len(generator.generate([[1] * 20], 5)[0]) == 5, "to the last place"
     whole = autopar.compile(decoder.folder / "gpt2-124m.onnx", tmp_path / "w.bin", bind={"batch": 1, "seq": 4})
     with pytest.raises(autopar.Error, match="expected inputs input_ids"):

@@ -12,6 +12,8 @@ import pytest
 
 import autopar
 from autopar import compiler, element_types, models, runtime_library
+from autopar.models.graph import GraphBuilder
+from autopar.models.weights import normal
 from conftest import Example
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -121,6 +123,13 @@ def test_models_that_cannot_be_built(tmp_path: pathlib.Path) -> None:
     with pytest.raises(models.ModelError, match=r"^weights of 'llama3-8b' take [\d.]+ GB, more than one message holds, write them "
                                                 r"with save\(\)$"):
         models.build("llama3-8b")
+
+
+def test_one_weight_of_two_shapes() -> None:
+    graph = GraphBuilder("m")
+    graph.param("w", [2, 3], normal(1))
+    with pytest.raises(models.ModelError, match=r"^parameter 'w' is used with shapes \(2, 3\) and \(3,\)$"):
+        graph.param("w", [3], normal(1))
 
 
 @pytest.mark.parametrize("words, code, says", [

@@ -10,6 +10,7 @@
 // RUN: autopar-opt %s --auto-shard="cluster=presets:cpux2 emit-plan=%t.json" -o /dev/null
 // RUN: not autopar-opt %s --auto-shard="cluster=presets:cpux2 plan=%t.json constraints='w: [-, x]'" 2>&1 | FileCheck %s --check-prefix=PLANNED
 // RUN: autopar-opt %s --auto-shard="cluster=presets:cpux2 plan=%t.json constraints='mesh=x=2,first: stage 0'" | FileCheck %s --check-prefix=FOLLOWED
+// RUN: not autopar-opt %s --auto-shard="cluster=presets:cpux2 memory-limit=64 constraints='w: [-, -]'" 2>&1 | FileCheck %s --check-prefix=ROOM
 
 // Demands are met or refused: the search meets those on shardings, the pipeline has options for most others.
 
@@ -28,6 +29,7 @@
 // TAKEN: autopar.transfer {{.*}} to 1
 // TAKEN: autopar.dot_general {{.*}}autopar.id = "second"
 // SAME: autopar.mesh @mesh ["a" = 2]
+// ROOM: error: no plan found: no choice fits into 64 bytes: {{.*}}; demanded is w: [-, -]; with 224 bytes a step takes about
 autopar.origin @w : tensor<4x4xf32>
 autopar.origin @v : tensor<4x4xf32>
 func.func @main(%x: tensor<8x4xf32> {autopar.name = "x"}, %w: tensor<4x4xf32> {autopar.name = "w", autopar.origin = @w}, %v: tensor<4x4xf32> {autopar.name = "v", autopar.origin = @v}) -> tensor<8x4xf32> {

@@ -409,6 +409,11 @@ TEST(Attention, RefusesWhatItDoesNotKnow) {
   s = Case::draw(1).shape;
   s.depth = -1;
   EXPECT_NE(verifyAttention(s).message().find("a negative extent"), std::string::npos);
+  s = Case::draw(1).shape;
+  s.isCausal = true;
+  s.keys = 4;
+  s.hiddenKeys = 5;
+  EXPECT_EQ(verifyAttention(s).message(), "attention: 5 hidden of 4 keys");
 }
 
 } // namespace

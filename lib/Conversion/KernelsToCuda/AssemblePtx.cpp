@@ -93,7 +93,8 @@ FailureOr<AssembledPtx> assemblePtx(const std::string &ptx, int chip, const std:
   TemporaryFile source("ptx"), cubin("cubin"), report("txt");
   for (TemporaryFile *file : {&source, &cubin, &report})
     if (file->error)
-      return emitError(loc) << "cannot make a temporary file: " << file->error.message();
+      return emitError(loc) << "cannot make a temporary file for ptxas: " << file->error.message()
+                            << "; set TMPDIR to a folder that can be written";
   {
     std::error_code error;
     llvm::raw_fd_ostream out(source.path, error);
