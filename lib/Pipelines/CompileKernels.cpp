@@ -54,11 +54,10 @@ static Status compileForCuda(ModuleOp module, ModuleOp kernels, int cudaChip, Em
                                    "when it is loaded";
     return Status::ok();
   }
-  FailureOr<::autopar::AssembledPtx> assembled =
-      ::autopar::assemblePtx(emit.ptx, cudaChip, *ptxas, module.getLoc());
-  if (failed(assembled))
-    return {StatusCode::Internal, ""};
-  emit.cubin = std::move(assembled->cubin);
+  auto assembled = ::autopar::assemblePtx(emit.ptx, cudaChip, *ptxas);
+  if (!assembled)
+    return assembled.status();
+  emit.cubin = assembled.take();
   return Status::ok();
 }
 

@@ -3,6 +3,8 @@
 // gpu), in; one module of PTX text out, and a cubin where ptxas is at hand.
 #pragma once
 
+#include "autopar/Base/Status.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
 
@@ -22,24 +24,10 @@ constexpr int kPtxMajor = 8, kPtxMinor = 0, kPtxChip = 80;
 /// depends on the kernels alone, never on `threads`. Fails with a diagnostic at the kernel.
 mlir::FailureOr<std::string> compileKernelsToPtx(mlir::ModuleOp kernels, unsigned threads = 2);
 
-/// What `ptxas` says of a kernel.
-struct KernelResources {
-  std::string kernel;
-  int registers = 0;
-  int stackBytes = 0;
-  int spilledBytes = 0; ///< stores and loads
-  int sharedBytes = 0;
-};
-struct AssembledPtx {
-  std::vector<char> cubin;
-  std::vector<KernelResources> kernels;
-};
-
 /// The assembler: $CUDA_HOME/bin, $CUDA_PATH/bin, $PATH, /usr/local/cuda/bin, in this order.
 std::optional<std::string> findPtxas();
-/// Assembles for the chip of a compute capability (90: sm_90). Fails with a diagnostic at `loc`
-/// that holds what the assembler says.
-mlir::FailureOr<AssembledPtx> assemblePtx(const std::string &ptx, int chip,
-                                          const std::string &ptxas, mlir::Location loc);
+/// Machine code for the chip of a compute capability (90: sm_90). NoDevice where the assembler is
+/// too old for the chip or for this PTX, or does not run.
+Result<std::vector<char>> assemblePtx(const std::string &ptx, int chip, const std::string &ptxas);
 
 } // namespace autopar

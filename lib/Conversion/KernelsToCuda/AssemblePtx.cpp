@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs ptxas, NVIDIA's assembler, where it is installed, and reads what it reports of each kernel.
+// Runs ptxas, NVIDIA's assembler, where it is installed.
 #include "autopar/Conversion/KernelsToCuda.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -37,36 +36,9 @@ struct TemporaryFile {
   std::error_code error;
 };
 
-/// The number before `unit` in a line of the report; 0 where it is not mentioned.
-int numberBefore(StringRef line, StringRef unit) {
-  size_t at = line.find(unit);
-  if (at == StringRef::npos)
-    return 0;
-  StringRef digits = line.take_front(at).rtrim();
-  size_t begin = digits.find_last_not_of("0123456789");
-  digits = begin == StringRef::npos ? digits : digits.substr(begin + 1);
-  int number = 0;
-  return digits.getAsInteger(10, number) ? 0 : number;
-}
-
-std::vector<KernelResources> readReport(StringRef report) {
-  std::vector<KernelResources> kernels;
-  for (StringRef line : llvm::split(report, '\n')) {
-    constexpr StringRef entry = "Compiling entry function '";
-    if (size_t at = line.find(entry); at != StringRef::npos) {
-      StringRef name = line.substr(at + entry.size());
-      kernels.emplace_back().kernel = name.take_until([](char c) { return c == '\''; }).str();
-    }
-    if (kernels.empty())
-      continue;
-    KernelResources &kernel = kernels.back();
-    kernel.stackBytes += numberBefore(line, " bytes stack frame");
-    kernel.spilledBytes +=
-        numberBefore(line, " bytes spill stores") + numberBefore(line, " bytes spill loads");
-    kernel.sharedBytes += numberBefore(line, " bytes smem");
-    kernel.registers += numberBefore(line, " registers");
-  }
-  return kernels;
+/// Whether an assembler of another time says so.
+bool isTooOld(StringRef said) {
+  return said.contains("is not defined for option") || said.contains("Unsupported .version");
 }
 
 } // namespace
@@ -88,13 +60,13 @@ std::optional<std::string> findPtxas() {
   return in("/usr/local/cuda");
 }
 
-FailureOr<AssembledPtx> assemblePtx(const std::string &ptx, int chip, const std::string &ptxas,
-                                    Location loc) {
+Result<std::vector<char>> assemblePtx(const std::string &ptx, int chip, const std::string &ptxas) {
   TemporaryFile source("ptx"), cubin("cubin"), report("txt");
   for (TemporaryFile *file : {&source, &cubin, &report})
     if (file->error)
-      return emitError(loc) << "cannot make a temporary file for ptxas: " << file->error.message()
-                            << "; set TMPDIR to a folder that can be written";
+      return Status(StatusCode::CannotCreate,
+                    "cannot make a temporary file for ptxas: " + file->error.message() +
+                        "; set TMPDIR to a folder that can be written");
   {
     std::error_code error;
     llvm::raw_fd_ostream out(source.path, error);
@@ -103,21 +75,25 @@ FailureOr<AssembledPtx> assemblePtx(const std::string &ptx, int chip, const std:
     std::error_code failed = out.error();
     out.clear_error();
     if (error || failed)
-      return emitError(loc) << "cannot write " << source.path << ": "
-                            << (error ? error : failed).message();
+      return Status::ioError("cannot write " + source.path.str().str() + ": " +
+                             (error ? error : failed).message());
   }
-  std::string arch = "-arch=sm_" + std::to_string(chip);
-  StringRef arguments[] = {ptxas, arch, "-O3", "-v", source.path, "-o", cubin.path};
+  std::string name = "sm_" + std::to_string(chip), arch = "-arch=" + name;
+  StringRef arguments[] = {ptxas, arch, "-O3", source.path, "-o", cubin.path};
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(report.path),
                                           StringRef(report.path)};
   std::string problem;
   int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects, 0, 0, &problem);
-  std::string said = report.read();
+  std::string said = StringRef(report.read()).trim().str();
+  std::string newer = "; set CUDA_HOME to a newer CUDA toolkit";
+  if (!problem.empty())
+    return Status(StatusCode::NoDevice, ptxas + " does not run: " + problem + newer);
+  if (status != 0 && isTooOld(said))
+    return Status(StatusCode::NoDevice, ptxas + " is too old for " + name + ": " + said + newer);
   if (status != 0)
-    return emitError(loc) << ptxas << " refuses the kernels for sm_" << chip << ": "
-                          << (problem.empty() ? said : problem);
+    return Status::internal(ptxas + " refuses the kernels for " + name + ": " + said);
   std::string bytes = cubin.read();
-  return AssembledPtx{{bytes.begin(), bytes.end()}, readReport(said)};
+  return std::vector<char>(bytes.begin(), bytes.end());
 }
 
 } // namespace autopar
