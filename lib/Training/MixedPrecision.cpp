@@ -6,7 +6,10 @@
 
 #include "PrecisionCasts.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Training/Passes.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_MIXEDPRECISIONPASS
@@ -61,6 +64,35 @@ private:
   DenseSet<Value> values;
 };
 
+/// Whether a value is only ever rounded. Views of it that nobody reads any more go.
+bool isReadNarrow(Value value, const PrecisionCasts &casts) {
+  for (Operation *user : llvm::SmallSetVector<Operation *, 4>(value.user_begin(), value.user_end()))
+    if (isOpTriviallyDead(user))
+      user->erase();
+  return casts.isWide(value) && llvm::all_of(value.getUsers(), [&](Operation *user) {
+           auto cast = dyn_cast<CastOp>(user);
+           return cast && casts.isNarrow(cast);
+         });
+}
+
+/// State that is written and read in the narrow type is kept in it: in f32, a step would round and
+/// widen all of a cache, of which it writes a row.
+void keepStateNarrow(func::FuncOp function, FloatType narrow, const PrecisionCasts &casts) {
+  Operation *returns = function.getBody().front().getTerminator();
+  SmallVector<Type> inputs(function.getArgumentTypes()), outputs(function.getResultTypes());
+  for (auto [number, state] : llvm::enumerate(donorsOfResults(function))) {
+    if (!state || !casts.isNarrow(returns->getOperand(number)) || !isReadNarrow(state, casts))
+      continue;
+    for (Operation *rounding : llvm::make_early_inc_range(state.getUsers())) {
+      rounding->getResult(0).replaceAllUsesWith(state);
+      rounding->erase();
+    }
+    state.setType(cast<RankedTensorType>(state.getType()).clone(narrow));
+    inputs[state.getArgNumber()] = outputs[number] = state.getType();
+  }
+  function.setType(FunctionType::get(function.getContext(), inputs, outputs));
+}
+
 void narrowFunction(func::FuncOp function, FloatType narrow, bool isInference) {
   PrecisionCasts casts(function, narrow);
   UnroundedNorms unrounded;
@@ -84,6 +116,7 @@ void narrowFunction(func::FuncOp function, FloatType narrow, bool isInference) {
       break;
     }
   }
+  keepStateNarrow(function, narrow, casts);
   Operation *returns = function.getBody().front().getTerminator();
   for (auto [operand, type] : llvm::zip_equal(returns->getOpOperands(), function.getResultTypes()))
     if (operand.get().getType() != type)

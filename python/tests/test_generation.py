@@ -47,6 +47,23 @@ def fixture_decoders(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Deco
 
 
 @pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
+def test_caches_of_a_narrow_model_are_narrow(decoders: Dict[str, Decoder], name: str) -> None:
+    """They hold what a model in f32 has in its own, rounded, by whatever plan."""
+    decoder, kept = decoders[name], []
+    for what, options, ranks in (("wide", (), 1), ("narrow", ("--precision", "bf16"), 1), ("narrow-3", ("--precision", "bf16", "--mesh", "data=3"), 3)):
+        with autopar.load(decoder.compile(1, what, *options, ranks=ranks).path) as session:
+            for place, token in enumerate(PROMPTS[2]):
+                session.run({"input_ids": np.full((BATCH, 1), token), "cache_length": np.full(BATCH, place)})
+            kept.append({port.name: session.state(port.name) for port in session.states})
+    wide, *narrow = kept
+    assert len(wide) == 4
+    for cache, array in wide.items():
+        for states in narrow:
+            assert states[cache].dtype.name == "bfloat16"
+            assert np.abs(array - states[cache].astype(np.float32)).max() <= 0.02 * np.abs(array).max()
+
+
+@pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
 @pytest.mark.parametrize("ranks, options", [(1, ()), (2, ("--mesh", "tensor=2")), (3, ("--mesh", "data=3")), (2, ("--stages", "2"))])
 def test_prompts_of_different_lengths_are_followed_by_the_tokens_of_whole_sequences(decoders: Dict[str, Decoder], name: str, ranks: int,
                                                                                     options: tuple) -> None:

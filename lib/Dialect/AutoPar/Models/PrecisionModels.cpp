@@ -32,6 +32,14 @@ struct PoolPrecision : PrecisionOpInterface::ExternalModel<PoolPrecision, PoolOp
   }
 };
 
+/// What is assigned is moved; what is added up may be many terms.
+template <typename Op>
+struct ScatterPrecision : PrecisionOpInterface::ExternalModel<ScatterPrecision<Op>, Op> {
+  Precision getPrecision(Operation *op) const {
+    return cast<Op>(op).getKind() == ScatterKind::Assign ? Precision::AsOperands : Precision::Wide;
+  }
+};
+
 /// Probabilities are rounded; their logarithms are on the way to a loss.
 template <typename Op>
 struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision<Op>, Op> {
@@ -65,8 +73,10 @@ void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, UnaryGradOp, BinaryOp, SelectOp, NormalizeOp,
            NormalizeAgainOp, NormalizeGradOp>(*context);
-    attach<Precision::Wide, CompareOp, CastOp, CumulativeOp, ScatterOp, ScatterElementsOp,
-           ArgReduceOp, ArgPoolOp, TopKOp>(*context);
+    attach<Precision::Wide, CompareOp, CastOp, CumulativeOp, ArgReduceOp, ArgPoolOp, TopKOp>(
+        *context);
+    ScatterOp::attachInterface<ScatterPrecision<ScatterOp>>(*context);
+    ScatterElementsOp::attachInterface<ScatterPrecision<ScatterElementsOp>>(*context);
     ReduceOp::attachInterface<ReducePrecision>(*context);
     SoftmaxOp::attachInterface<SoftmaxPrecision<SoftmaxOp>>(*context);
     SoftmaxGradOp::attachInterface<SoftmaxPrecision<SoftmaxGradOp>>(*context);
