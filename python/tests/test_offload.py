@@ -262,7 +262,7 @@ def test_auto_offloads_no_more_than_has_to_be(model: pathlib.Path, tmp_path: pat
     assert weights and len(set(weights) & set(plan["offload"])) < len(weights) // 2
     device, host = memory(part)
     assert narrow < device <= int(limit[1]) and 0 < host < memory(state)[1]
-    followed = compile_step(model, tmp_path / "followed.bin", *words, "--plan", tmp_path / "part.json", "--emit-plan", tmp_path / "again.json")
+    followed = compile_step(model, tmp_path / "followed.bin", *words, *limit[:2], "--plan", tmp_path / "part.json", "--emit-plan", tmp_path / "again.json")
     again = json.loads((tmp_path / "again.json").read_text())
     assert memory(followed) == (device, host) and again["offload"] == plan["offload"]
     assert again["believed"]["step_us"] == pytest.approx(plan["believed"]["step_us"]) and again["believed"]["kernels_us"] == plan["believed"]["kernels_us"]

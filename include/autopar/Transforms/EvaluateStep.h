@@ -8,6 +8,9 @@ namespace mlir::autopar {
 
 /// Microseconds of a step.
 constexpr llvm::StringLiteral kStepTimeAttribute = "autopar.step_us";
+/// Of an operation: microseconds that its kernel takes, or a collective or message the queue that
+/// it is on.
+constexpr llvm::StringLiteral kOpTimeAttribute = "autopar.us";
 /// Microseconds that each mesh of a pipeline works in the rows of a step.
 constexpr llvm::StringLiteral kMeshTimesAttribute = "autopar.mesh_us";
 

@@ -7,6 +7,7 @@
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/StringSet.h"
@@ -65,6 +66,8 @@ LogicalResult ProgramBuilder::lower() {
     fence.erase();
   }
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    timeUs = op.getAttr(kOpTimeAttribute);
+    isMessageTime = isa<CollectiveOpInterface, SendOp, ReceiveOp>(op);
     if (auto result = dyn_cast<func::ReturnOp>(op)) {
       createArgumentPorts();
       if (failed(lowerReturn(result)))

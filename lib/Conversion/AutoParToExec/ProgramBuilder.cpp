@@ -336,6 +336,9 @@ void ProgramBuilder::describe(Operation *instruction, Operation *op, const Twine
   instruction->setAttr("key", builder.getStringAttr(key));
   instruction->setAttr("flops", builder.getI64IntegerAttr(static_cast<int64_t>(flops)));
   instruction->setAttr("bytes", builder.getI64IntegerAttr(bytes));
+  // Kernels around a message are small beside it; of several kernels the first stands for all.
+  if (timeUs && isMessageTime == (interface.getQueue() != exec::Queue::Compute))
+    instruction->setAttr("us", std::exchange(timeUs, nullptr));
   // As for the search, the first operand says what is multiplied.
   SmallVector<Value> buffers = interface.getReads();
   llvm::append_range(buffers, interface.getWrites());

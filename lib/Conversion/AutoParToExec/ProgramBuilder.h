@@ -239,6 +239,8 @@ private:
   int64_t constantCount = 0;
   llvm::StringSet<> givenNames;
   SmallVector<CollectiveGroup> collectiveGroups;
+  Attribute timeUs;           ///< of the operation that is lowered, until an instruction has it
+  bool isMessageTime = false; ///< it is a collective's or message's
   SmallVector<NumberedPositions> shardIndices;
   SmallVector<NumberedPositions> permutations;              ///< whose value each position gets
   SmallVector<std::pair<int64_t, DenseI32ArrayAttr>> peers; ///< meshes, ranks

@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
+#include "autopar/Transforms/EvaluateStep.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -229,6 +230,8 @@ void MeshWriter::sendOn(Value value, int64_t microBatch) {
           builder, transfer.getLoc(), part, schedule.meshOf(transfer.getStage()),
           source.tagOf(transfer, number), source.phases.isTowardsLoss(transfer), peers);
       name(sent, transfer, number);
+      if (Attribute us = transfer->getAttr(kOpTimeAttribute))
+        sent->setAttr(kOpTimeAttribute, us);
     };
     Value local = resolve(value, microBatch);
     const TransferRoute *route = source.routeOf(transfer);

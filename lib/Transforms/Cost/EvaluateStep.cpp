@@ -129,6 +129,8 @@ private:
         });
     if (!work.free.contains(op) && !isAdded) {
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
+      if (!isFirst || !op->hasAttr(kOpTimeAttribute))
+        setTime(op, parts.collectiveUs > 0 ? parts.collectiveUs : parts.sum());
       if (joined.contains(op))
         parts.beforeUs -= times[mesh].launchUs();
       double &collectives =
@@ -151,6 +153,10 @@ private:
       ready[result] = end;
   }
 
+  static void setTime(Operation *op, double us) {
+    op->setAttr(kOpTimeAttribute, Builder(op->getContext()).getF64FloatAttr(us));
+  }
+
   /// Beside what computes, one after the other.
   void copyActivation(Operation *op, int32_t mesh, double &queueUs) {
     auto bytes = static_cast<double>(tensorBytes(tensorTypeOf(op->getResult(0))));
@@ -160,11 +166,17 @@ private:
 
   const MeshMessage &messageOf(int32_t from, int32_t to, TransferOp transfer) {
     auto [known, isNew] = messages.try_emplace(transfer);
-    if (!isNew)
-      return known->second;
+    if (isNew) {
+      known->second = newMessage(from, to, transfer);
+      setTime(transfer, known->second.us());
+    }
+    return known->second;
+  }
+
+  MeshMessage newMessage(int32_t from, int32_t to, TransferOp transfer) {
     auto bytes = static_cast<double>(tensorBytes(transfer.getType()));
     if (!transfer.getFrom())
-      return known->second = meshLinks.message(from, to, bytes, 1, 1);
+      return meshLinks.message(from, to, bytes, 1, 1);
     // What was partitioned has a route.
     TransferRoute route = *transferRoute(transfer, meshOps[from], meshOps[to]);
     auto receives = static_cast<double>(route.receives.size());
@@ -173,8 +185,7 @@ private:
       sends = std::max<int64_t>(sends, llvm::count_if(route.sends, [&](const auto &message) {
                                   return message.peers[rank] >= 0;
                                 }));
-    return known->second =
-               meshLinks.message(from, to, bytes / receives, static_cast<double>(sends), receives);
+    return meshLinks.message(from, to, bytes / receives, static_cast<double>(sends), receives);
   }
 
   /// When a mesh knows what its updates wait for.

@@ -16,10 +16,10 @@ exec.program @p threads 1 {
   exec.port input "x" %x : tensor<16xf32>
   exec.port output "y" %y : tensor<16xf32>
   exec.entry @step {
-    exec.launch @k(%x) -> (%large) extent 1 {bytes = 128 : i64}
-    exec.launch @k(%x) -> (%sent) extent 1 {bytes = 128 : i64}
-    exec.send %sent to 0 bytes 192 queue send
-    exec.launch @k(%large) -> (%next) extent 1 {bytes = 128 : i64}
-    exec.launch @k(%next, %large) -> (%y) extent 1 {bytes = 128 : i64}
+    exec.launch @k(%x) -> (%large) extent 1 {us = 128.0 : f64}
+    exec.launch @k(%x) -> (%sent) extent 1 {us = 128.0 : f64}
+    exec.send %sent to 0 bytes 192 queue send {us = 6144.0 : f64}
+    exec.launch @k(%large) -> (%next) extent 1 {us = 128.0 : f64}
+    exec.launch @k(%next, %large) -> (%y) extent 1 {us = 128.0 : f64}
   }
 }

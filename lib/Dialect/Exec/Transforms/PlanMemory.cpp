@@ -24,13 +24,12 @@ namespace {
 /// Of every buffer; those as large as `alignment` start at multiples of that.
 constexpr int64_t kLeastAlignment = 64;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-/// Kernels move so many bytes while a message moves one. Memory of an accelerator is 10 times as
-/// fast as links inside a node, 60 times as fast as its share of a network and hundreds of times as
-/// fast as a slow one, but products, which take most of the time, move far fewer bytes than memory
-/// could. The slowest messages that can be spared are.
-constexpr std::array<int64_t, 7> kBytesPerSentByte = {1024, 512, 256, 128, 64, 32, 16};
+/// How much longer a message may take than it is thought to. The most that can be spared is.
+constexpr std::array<double, 4> kLateness = {4, 2, 1, 0.5};
 /// One part in so many of the memory may go into not waiting for messages.
 constexpr int64_t kWorthOfWaiting = 64;
+/// And of what a small program takes no more than one in so many.
+constexpr int64_t kMostOfPeak = 16;
 /// One part in so many of the memory is left alone until the end, where a message reads it: who
 /// receives it may be late too.
 constexpr int64_t kSmall = 1024 * kWorthOfWaiting;
@@ -39,8 +38,8 @@ constexpr int64_t kSmall = 1024 * kWorthOfWaiting;
 struct Interval {
   BufferOp buffer;
   int64_t first = kForever, last = -1;
-  std::array<int64_t, kBytesPerSentByte.size()> sent{}; ///< until when messages read it, about
-  int64_t entryEnds = -1;                               ///< of the entry that sends it
+  std::array<int64_t, kLateness.size()> sent{}; ///< until when messages read it, about
+  int64_t entryEnds = -1;                       ///< of the entry that sends it
   int64_t bytes = 0;
   int64_t offset = -1;
   Operation *within = nullptr; ///< the buffer whose bytes this one continues
@@ -137,41 +136,46 @@ bool isMessage(InstructionOpInterface instruction) {
   return queue != Queue::Compute && queue != Queue::CopyIn && queue != Queue::CopyOut;
 }
 
+/// As the cost model has it; 0 where nobody asked it.
+double microseconds(Operation &op) {
+  auto us = op.getAttrOfType<FloatAttr>("us");
+  return us ? us.getValueAsDouble() : 0;
+}
+
 /// A message or a collective reads its bytes long after it began: messages to one peer go one
 /// behind the other, and collectives do, but what goes to several peers, and collectives beside it,
 /// go side by side. Who gets the bytes meanwhile waits for them.
 void findMessages(ProgramOp program, Intervals &intervals) {
   int64_t time = 1;
   for (auto entry : program.getOps<EntryOp>()) {
-    std::vector<int64_t> moved; // by kernels, up to each instruction of the entry
+    std::vector<double> computed; // microseconds, up to each instruction of the entry
     for (Operation &op : entry.getBody().front()) {
-      auto bytes = op.getAttrOfType<IntegerAttr>("bytes");
       bool isKernel = cast<InstructionOpInterface>(op).getQueue() == Queue::Compute;
-      moved.push_back((moved.empty() ? 0 : moved.back()) +
-                      (isKernel && bytes ? bytes.getInt() : 0));
+      computed.push_back((computed.empty() ? 0 : computed.back()) +
+                         (isKernel ? microseconds(op) : 0));
     }
-    int64_t end = time + static_cast<int64_t>(moved.size());
-    // What kernels have moved when the messages so far are through, by peer; collectives have none.
-    DenseMap<int64_t, std::array<int64_t, kBytesPerSentByte.size()>> ends;
+    int64_t end = time + static_cast<int64_t>(computed.size());
+    // What kernels have computed when the messages so far are through, by peer; collectives have
+    // none.
+    DenseMap<int64_t, std::array<double, kLateness.size()>> ends;
     for (auto [index, op] : llvm::enumerate(entry.getBody().front())) {
       auto instruction = cast<InstructionOpInterface>(op);
       if (!isMessage(instruction))
         continue;
       SmallVector<Interval *, 1> read;
-      int64_t bytes = 0;
       for (Value value : instruction.getReads()) {
         Interval &own = intervals[rootOf(value).first];
         read.push_back(own.within ? &intervals[own.within] : &own);
         read.back()->entryEnds = end;
-        bytes += own.bytes;
       }
       auto send = dyn_cast<SendOp>(op);
       auto &through = ends[send ? int64_t(send.getPeer()) : -1];
-      for (size_t speed = 0; speed < through.size(); ++speed) {
-        through[speed] = std::max(through[speed], moved[index]) + kBytesPerSentByte[speed] * bytes;
-        int64_t last = time + (llvm::lower_bound(moved, through[speed]) - moved.begin());
+      for (size_t lateness = 0; lateness < through.size(); ++lateness) {
+        through[lateness] =
+            std::max(through[lateness], computed[index]) + kLateness[lateness] * microseconds(op);
+        int64_t last = time + (llvm::lower_bound(computed, through[lateness]) - computed.begin());
         for (Interval *interval : read)
-          interval->sent[speed] = std::max(interval->sent[speed], last);
+          interval->sent[lateness] = std::max(interval->sent[lateness], last);
       }
     }
     time = end;
@@ -239,9 +243,9 @@ private:
   }
 
   /// Whether messages still read what nobody else needs.
-  static bool isSent(ArrayRef<Interval *> rest, size_t speed) {
+  static bool isSent(ArrayRef<Interval *> rest, size_t lateness) {
     return llvm::any_of(
-        rest, [&](const Interval *interval) { return interval->sent[speed] > interval->last; });
+        rest, [&](const Interval *interval) { return interval->sent[lateness] > interval->last; });
   }
 
   int64_t planSpace(Intervals &intervals, Space space) {
@@ -278,14 +282,15 @@ private:
     std::vector<int64_t> offsets;
     auto itsLast = [](const Interval &) { return 0; };
     int64_t peak = *place(rest, base, kForever, itsLast, offsets);
-    // Bytes that messages read are spared where that takes next to no memory: for slow messages, or
-    // at least for fast ones.
-    int64_t most = peak + peak / kWorthOfWaiting, small = peak / kSmall;
+    // Bytes that messages read are spared where that takes next to no memory: as long as late ones
+    // would read them, or at least as long as they should.
+    int64_t memory = std::max(peak, static_cast<int64_t>(limit)), small = peak / kSmall;
+    int64_t most = peak + std::min(memory / kWorthOfWaiting, peak / kMostOfPeak);
     if (limit > 0)
-      most = std::min(most, std::max(peak, static_cast<int64_t>(limit)));
-    for (size_t speed = 0; speed < kBytesPerSentByte.size() && isSent(rest, speed); ++speed) {
+      most = std::min(most, memory);
+    for (size_t lateness = 0; lateness < kLateness.size() && isSent(rest, lateness); ++lateness) {
       auto last = [&](const Interval &interval) {
-        return interval.bytes <= small ? interval.entryEnds : interval.sent[speed];
+        return interval.bytes <= small ? interval.entryEnds : interval.sent[lateness];
       };
       std::vector<int64_t> spared;
       if (std::optional<int64_t> end = place(rest, base, most, last, spared)) {
