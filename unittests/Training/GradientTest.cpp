@@ -35,6 +35,7 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"all_gather", "made by partition, after differentiation"},
     {"reduce_scatter", "made by partition, after differentiation"},
     {"all_to_all", "made by partition, after differentiation"},
+    {"permute", "made by balance-attention, after differentiation"},
     {"hold", "made by hold-across-phases, after differentiation"},
     {"micro_batch", "made by split-micro-batches, after differentiation"},
     {"micro_batch_index", "made by split-micro-batches, after differentiation"},

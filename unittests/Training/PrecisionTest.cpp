@@ -15,8 +15,8 @@ TEST(Precision, EveryOperationSaysWhatItDoesOrIsListed) {
   const std::set<std::string> neverAsked = {
       "micro_batch", "micro_batch_index", "accumulate", "stack_micro_batches", "carried", "carry",
       "transfer", "send", "receive", "hold", "shard_index", "all_reduce", "all_gather",
-      "reduce_scatter", "all_to_all", "reshard", "group", "yield", "cluster", "mesh", "origin",
-      "fence", "update", "formula", "store_on_host", "fetch_from_host", "mark_positive",
+      "reduce_scatter", "all_to_all", "permute", "reshard", "group", "yield", "cluster", "mesh",
+      "origin", "fence", "update", "formula", "store_on_host", "fetch_from_host", "mark_positive",
       "keep_marked",
       // A profile database says their element types.
       "profiled", "profiled_backward", "profiled_weight_gradient"};

@@ -388,6 +388,32 @@ def GatherAheadPass : Pass<"autopar-gather-ahead", "mlir::ModuleOp"> {
   ];
 }
 
+def WaitBehindPass : Pass<"autopar-wait-behind", "mlir::ModuleOp"> {
+  let summary = "let others compute before what would wait for a collective";
+  let description = [{
+    Stands behind gather-ahead. A kernel, or a collective with a kernel before it, that would keep what computes waiting for another
+    collective moves down until that is through by the cost model on the cluster (the option's, else the module's), or somebody
+    reads it. Where no cluster is known nothing moves.
+
+    ```mlir
+    %r = autopar.reduce_scatter sum %g dim 0 over @mesh ["x"] : ...
+    %s = autopar.group %r ...
+    %y = autopar.dot_general %x, %w ...
+    ```
+    becomes
+    ```mlir
+    %r = autopar.reduce_scatter sum %g dim 0 over @mesh ["x"] : ...
+    %y = autopar.dot_general %x, %w ...
+    %s = autopar.group %r ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+  ];
+}
+
 def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
   let summary = "write out what runs once per micro-batch, in the order of the schedule";
   let description = [{

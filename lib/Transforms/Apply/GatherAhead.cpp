@@ -3,9 +3,7 @@
 // computes, as those who write sharded data parallelism by hand prefetch them (Zhao et al.,
 // "PyTorch FSDP", 2023, section 3.3.2). Where the program has a collective is when it starts, so it
 // moves as far up as it takes time, and no further: what is gathered takes memory.
-#include "Cost/KernelTime.h"
-#include "Cost/ModuleCluster.h"
-#include "Cost/StepWork.h"
+#include "StepParts.h"
 
 #include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/Passes.h"
@@ -39,15 +37,13 @@ struct Gather {
   size_t place = 0; ///< before the anchor of this number
 };
 
-/// Operations that run one after the other: a micro-batch, or a row of a schedule.
-class Part {
+/// The gathers of one part.
+class Gatherer {
 public:
-  Part(ArrayRef<Operation *> ops, const StepWork &work, KernelTime &times, bool isAlone,
-       int64_t mostBytes)
-      : ops(ops), work(work), times(times), isAlone(isAlone), mostBytes(mostBytes) {}
+  Gatherer(const StepPart &part, int64_t mostBytes) : part(part), mostBytes(mostBytes) {}
 
   void gatherAhead() {
-    for (Operation *op : ops)
+    for (Operation *op : part.ops)
       positions[op] = positions.size();
     findGathers();
     if (gathers.empty())
@@ -73,10 +69,6 @@ private:
     for (Operation *op : gather.chain)
       if (anchors[place]->isBeforeInBlock(op))
         op->moveBefore(anchors[place]);
-  }
-
-  bool goesBeside(const KernelTime::Parts &parts) const {
-    return parts.collectiveUs > 0 && (!isAlone || parts.spansNodes);
   }
 
   /// What `value` is made of here: what goes where the gather goes (looks at values, and kernels of
@@ -110,18 +102,17 @@ private:
   }
 
   void findGathers() {
-    for (Operation *op : ops)
+    for (Operation *op : part.ops)
       if (auto gather = dyn_cast<AllGatherOp>(op)) {
-        KernelTime::Parts parts = times.of(op);
+        KernelTime::Parts parts = part.times.of(op);
         Gather found;
-        if (!goesBeside(parts) || parts.afterUs > 0)
+        if (!part.goesBeside(parts) || parts.afterUs > 0)
           continue;
         addSources(gather.getInput(), found);
         found.chain.push_back(op);
         found.us = parts.collectiveUs;
         found.bytes = tensorBytes(tensorTypeOf(gather.getResult()));
-        for (Operation *part : found.chain)
-          moved.insert(part);
+        moved.insert_range(found.chain);
         numbers[op] = gathers.size();
         gathers.push_back(std::move(found));
       }
@@ -133,13 +124,13 @@ private:
     DenseMap<Value, double> ready;
     DenseMap<Value, SmallVector<size_t, 1>> waits; // looks at what is gathered
     double computeUs = 0, collectiveUs = 0;
-    for (Operation *op : ops) {
+    for (Operation *op : part.ops) {
       if (auto number = numbers.find(op); number != numbers.end()) {
         Gather &gather = gathers[number->second];
         for (Operation *source : gather.sources)
           gather.stays |= ready.lookup(source->getResult(0)) + gather.us > computeUs;
-        for (size_t part : gather.of)
-          gather.stays |= gathers[part].stays; // a sum of what was gathered too late
+        for (size_t other : gather.of)
+          gather.stays |= gathers[other].stays; // a sum of what was gathered too late
         if (!gather.stays) {
           waits[op->getResult(0)] = {number->second};
           continue;
@@ -157,7 +148,7 @@ private:
         if (auto found = waits.find(operand); found != waits.end())
           llvm::append_range(waited, found->second);
       }
-      if (work.free.contains(op) || isa<TransferOp>(op)) {
+      if (part.work.free.contains(op) || isa<TransferOp>(op)) {
         for (Value result : op->getResults()) {
           ready[result] = start;
           if (!waited.empty())
@@ -165,11 +156,11 @@ private:
         }
         continue;
       }
-      KernelTime::Parts parts = times.of(op);
+      KernelTime::Parts parts = part.times.of(op);
       start = std::max(start, computeUs);
       for (size_t number : waited)
         gathers[number].neededUs = std::min(gathers[number].neededUs, start);
-      if (goesBeside(parts)) {
+      if (part.goesBeside(parts)) {
         computeUs = std::max(computeUs, parts.beforeUs > 0 ? start + parts.beforeUs : 0);
         start = std::max(start + parts.beforeUs, collectiveUs);
         collectiveUs = start + parts.collectiveUs;
@@ -203,8 +194,8 @@ private:
         continue; // its time is among the busy ones
       double end = lastEndUs(gathers[k].us, std::min(gathers[k].neededUs, free));
       free = starts[k] = end - gathers[k].us;
-      for (size_t part : gathers[k].of)
-        gathers[part].neededUs = std::min(gathers[part].neededUs, starts[k]);
+      for (size_t other : gathers[k].of)
+        gathers[other].neededUs = std::min(gathers[other].neededUs, starts[k]);
     }
     int64_t held = 0;
     size_t first = 0; // that is held
@@ -221,10 +212,7 @@ private:
     }
   }
 
-  ArrayRef<Operation *> ops;
-  const StepWork &work;
-  KernelTime &times;
-  bool isAlone;
+  const StepPart &part;
   int64_t mostBytes;
   DenseMap<Operation *, size_t> positions;
   SmallVector<Gather> gathers;
@@ -276,48 +264,21 @@ struct GatherAheadPass : public mlir::autopar::impl::GatherAheadPassBase<GatherA
   using Base::Base;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    auto function = module.lookupSymbol<func::FuncOp>("main");
-    if (!function || function.isExternal() || !function.getBody().hasOneBlock() ||
-        function.getOps<AllGatherOp>().empty())
+    auto function = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!function || function.isExternal() || function.getOps<AllGatherOp>().empty())
       return;
-    if (cluster.empty() && module.getOps<ClusterOp>().empty())
-      return; // nothing to tell times by
-    auto loaded = clusterOf(module, cluster);
-    auto schedule = scheduleOf(function);
-    if (!loaded || !schedule) {
-      function.emitOpError() << (loaded ? schedule.status() : loaded.status()).message();
+    bool isBeside = false;
+    auto look = [&](const StepPart &part) { isBeside |= !part.device.communicatesWhileIdle; };
+    if (failed(forEachPart(getOperation(), cluster, target, look)))
       return signalPassFailure();
-    }
-    std::vector<::autopar::Mesh> meshes;
-    for (MeshOp op : module.getOps<MeshOp>())
-      meshes.push_back(costMeshOf(op));
-    if (static_cast<int32_t>(meshes.size()) != schedule->meshes)
-      return; // said by who evaluates or lowers it
-    for (AllGatherOp op : llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
-      if (!isAlone(*loaded, meshes.front()))
+    if (isBeside)
+      for (AllGatherOp op : llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
         orderBehind(op);
-    StepWork work(function, *schedule);
-    std::vector<KernelTime> times;
-    for (const ::autopar::Mesh &mesh : meshes)
-      times.emplace_back(*loaded, mesh, /*convolves=*/target == Target::Cpu);
-    auto gather = [&](ArrayRef<Operation *> ops, int32_t mesh) {
-      const ::autopar::DeviceType &device = loaded->slowestOf(meshes[mesh].devices);
-      int64_t memory = memoryLimit > 0 ? int64_t(memoryLimit) : device.memoryBytes;
-      Part(ops, work, times[mesh], device.communicatesWhileIdle, memory / kWorthOfWaiting)
-          .gatherAhead();
+    auto gather = [&](const StepPart &part) {
+      int64_t memory = memoryLimit > 0 ? int64_t(memoryLimit) : part.device.memoryBytes;
+      Gatherer(part, memory / kWorthOfWaiting).gatherAhead();
     };
-    if (schedule->stages == 1)
-      for (const std::vector<Operation *> *ops : {&work.atStart, &work.inEach, &work.atEnd})
-        gather(*ops, 0);
-    else
-      for (auto &[part, ops] : work.rows)
-        gather(ops, schedule->meshOf(static_cast<int32_t>(part.first)));
-  }
-
-private:
-  static bool isAlone(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh) {
-    return cluster.slowestOf(mesh.devices).communicatesWhileIdle;
+    (void)forEachPart(getOperation(), cluster, target, gather); // as before
   }
 };
 

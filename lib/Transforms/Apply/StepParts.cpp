@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "StepParts.h"
+
+#include "Cost/ModuleCluster.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Target target,
+                                         function_ref<void(const StepPart &)> call) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  bool isKnown = !cluster.empty() || !module.getOps<ClusterOp>().empty();
+  if (!isKnown || !function || function.isExternal() || !function.getBody().hasOneBlock())
+    return success();
+  auto loaded = clusterOf(module, cluster);
+  if (!loaded)
+    return function.emitOpError() << loaded.status().message();
+  auto schedule = scheduleOf(function);
+  if (!schedule)
+    return function.emitOpError() << schedule.status().message();
+  std::vector<::autopar::Mesh> meshes;
+  for (MeshOp op : module.getOps<MeshOp>())
+    meshes.push_back(costMeshOf(op));
+  if (static_cast<int32_t>(meshes.size()) != schedule->meshes)
+    return success(); // said by who evaluates or lowers it
+  StepWork work(function, *schedule);
+  std::vector<KernelTime> times;
+  for (const ::autopar::Mesh &mesh : meshes)
+    times.emplace_back(*loaded, mesh, /*convolves=*/target == Target::Cpu);
+  auto visit = [&](ArrayRef<Operation *> ops, int32_t mesh) {
+    call({ops, work, times[mesh], loaded->slowestOf(meshes[mesh].devices)});
+  };
+  if (schedule->stages == 1)
+    for (const std::vector<Operation *> *ops : {&work.atStart, &work.inEach, &work.atEnd})
+      visit(*ops, 0);
+  else
+    for (auto &[part, ops] : work.rows)
+      visit(ops, schedule->meshOf(static_cast<int32_t>(part.first)));
+  return success();
+}

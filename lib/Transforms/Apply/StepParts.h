@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a step whose operations run one after the other, for passes that put them into
+// another order by what they take: a micro-batch, what stands before and behind all of them, or a
+// row of a pipeline's schedule.
+#pragma once
+
+#include "Cost/KernelTime.h"
+#include "Cost/StepWork.h"
+
+#include "autopar/Transforms/Target.h"
+
+namespace mlir::autopar {
+
+struct StepPart {
+  ArrayRef<Operation *> ops; ///< in order
+  const StepWork &work;
+  KernelTime &times;
+  const ::autopar::DeviceType &device;
+
+  /// Whether a collective goes on beside what computes.
+  bool goesBeside(const KernelTime::Parts &parts) const {
+    return parts.collectiveUs > 0 && (!device.communicatesWhileIdle || parts.spansNodes);
+  }
+};
+
+/// Calls for every part of @main, by the cost model on the cluster (a description, else the
+/// module's). Nothing where there is no such function, and where no cluster is known.
+LogicalResult forEachPart(ModuleOp module, StringRef cluster, Target target,
+                          function_ref<void(const StepPart &)> call);
+
+} // namespace mlir::autopar
