@@ -103,6 +103,7 @@ Cluster Cluster::cpuRanks(int64_t ranks) {
   type.memoryBytes = int64_t(16) << 30;
   type.reservedBytes = int64_t(256) << 20;
   type.launchUs = 1;
+  type.communicatesWhileIdle = true;
   type.hostLink = {5, 4 * kGiga};
   type.hostMemoryBytes = int64_t(16) << 30;
   Cluster cluster;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search goes through ZeRO's stages in their order when memory gets short, because that is their order by price: split
-state costs nothing, split gradients a reduction per micro-batch, split parameters two gathers more."""
+"""When memory gets short the search splits what costs least: state at next to no price, parameters for gathers that computing hides,
+in place of one at the end of the step that nothing hides, and gradients for a reduction per micro-batch."""
 
 import concurrent.futures
 import json
@@ -33,7 +33,7 @@ def plan(model: pathlib.Path, limit: float) -> Shares:
     return shares(output, LAYERS)
 
 
-def test_stages_come_in_order_as_the_limit_falls(tmp_path: pathlib.Path) -> None:
+def test_what_is_split_comes_by_price_as_the_limit_falls(tmp_path: pathlib.Path) -> None:
     model = tmp_path / "gpt2.onnx"
     models.save("gpt2-1.5b", model, weights=False)
     (tmp_path / "cluster.json").write_text(json.dumps(CLUSTER))
@@ -41,13 +41,13 @@ def test_stages_come_in_order_as_the_limit_falls(tmp_path: pathlib.Path) -> None
         found = list(pool.map(lambda limit: plan(model, limit), LIMITS))
     for limit, one in zip(LIMITS, found):
         assert one.peak_bytes <= limit * 2**30
-        assert one.states == 1
-        # No parameter is split before nearly all gradients are, but for one or two of the 192 that fill a limit.
-        assert one.parameters < 0.02 or one.gradients > 0.9
+        assert one.states > 0.9
+        # No gradient is split before nearly all parameters are, but for one or two of the 192 that fill a limit.
+        assert one.gradients < 0.02 or one.parameters > 0.9
     for before, after in zip(found, found[1:]):
         assert after.step_us >= before.step_us
         assert after.gradients >= before.gradients - 0.05 and after.parameters >= before.parameters - 0.05
     assert (found[0].gradients, found[0].parameters) == (0, 0)
-    assert any(one.gradients > 0.9 and one.parameters < 0.02 for one in found)
-    assert found[-1].parameters > 0.9
+    assert any(one.parameters > 0.9 and one.gradients < 0.02 for one in found)
+    assert found[-1].gradients > 0.9
     assert found[-1].step_us < 1.1 * found[0].step_us

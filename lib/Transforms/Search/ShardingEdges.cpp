@@ -85,7 +85,7 @@ void ShardingProblem::forEachStep(
                               lists[reshard.to][choice[costGraph.edges[edge].b]]);
   for (const ReshardStep &step : planReshard(type.getShape(), current, to, site.axes)) {
     double bytes = 0, us = stepTimeUs(type, current, step, site, bytes);
-    call(step, reshard.runs * bytes, reshard.runs * us);
+    call(step, reshard.runs * bytes, weightOf(reshard) * us);
     current = step.after;
   }
 }
@@ -110,14 +110,19 @@ std::pair<TensorSharding, TensorSharding> ShardingProblem::endsOf(const Reshard 
   return {have, forms.sent};
 }
 
+double ShardingProblem::weightOf(const Reshard &reshard) const {
+  return static_cast<double>(reshard.runs) *
+         (reshard.isBeside ? siteOf(reshard.stage).waitedShare : 1);
+}
+
 int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
   RankedTensorType type = tensorTypeOf(reshard.value);
-  int64_t runs = reshard.runs;
+  double weight = weightOf(reshard);
   Site &site = siteOf(reshard.stage);
-  auto [it, isNew] =
-      matrices.try_emplace({type.getAsOpaquePointer(), reshard.from, reshard.to, runs, change,
-                            siteNumberOf(reshard.stage), siteNumberOf(reshard.target)},
-                           0);
+  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), reshard.from, reshard.to,
+                                           reshard.runs, change, siteNumberOf(reshard.stage),
+                                           siteNumberOf(reshard.target), reshard.isBeside},
+                                          0);
   if (!isNew)
     return it->second;
   ArrayRef<TensorSharding> rows = lists[reshard.from], columns = lists[reshard.to];
@@ -147,13 +152,13 @@ int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
       double cost = before == after ? 0 : ::autopar::kForbidden;
       if (change == Change::Send) {
         auto [have, sent] = endsOf(reshard, rows[row], columns[column]);
-        cost = runs * reshardTimeUs(type, have, sent, site);
+        cost = weight * reshardTimeUs(type, have, sent, site);
       } else if (change != Change::None) {
         auto [known, missing] =
             site.reshardUs.try_emplace({type.getAsOpaquePointer(), before, after}, 0.0);
         if (missing)
           known->second = reshardTimeUs(type, rows[row], columns[column], site);
-        cost = runs * known->second;
+        cost = weight * known->second;
       }
       // In the first half of the strategies the value stays where it is, in the second it moves.
       if (change == Change::CopyOrNone && (column < columns.size() / 2) != (before == after))
@@ -186,6 +191,9 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, i
     change = Change::Part;
   if (source.isFixed)
     change = Change::None;
-  reshards.push_back({from, source.node, source.shardings, toShardings, runs, stage, target});
+  bool isBeside = change == Change::CopyOrNone || change == Change::Reduction ||
+                  isa_and_present<HoldOp>(producer);
+  reshards.push_back(
+      {from, source.node, source.shardings, toShardings, runs, stage, target, isBeside});
   costGraph.addEdge(source.node, toNode, reshardMatrix(reshards.back(), change));
 }

@@ -8,6 +8,7 @@
 #include "Cost/OpTime.h"
 #include "Cost/RepeatedBlocks.h"
 
+#include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
 using namespace mlir;
@@ -70,6 +71,42 @@ void ShardingProblem::addSites() {
   stageMeshes = StageMeshes(all);
   if (sites.size() > 1)
     addSite(meshAxes(), meshes.front());
+  for (Site &site : sites)
+    site.waitedShare = findWaitedShare(site);
+}
+
+/// Parameters are gathered ahead (autopar-gather-ahead), and gradients reduced, while other things
+/// compute: only what that does not hide is waited for. A quarter is counted at the least. What
+/// stands beside something else waits, first gathers and last reductions hide behind nothing, and
+/// without a price everything would be split. Where all that could be moved takes longer than what
+/// computes, what is left over.
+double ShardingProblem::findWaitedShare(Site &site) {
+  constexpr double least = 0.25;
+  // A row of a schedule is short: what its first kernels read has nothing to hide behind.
+  if (site.device->communicatesWhileIdle || meshes.size() > 1 || largestShare < 1)
+    return 1;
+  AxisList all =
+      llvm::to_vector<2>(llvm::seq<int8_t>(0, static_cast<int8_t>(site.axes.sizes.size())));
+  const ::autopar::MeshGroup &group = groupOf(all, site);
+  double computeUs = 0, movedUs = 0;
+  std::vector<double> known(outline.kindCount(), -1);
+  for (auto [position, entry] : llvm::enumerate(operations())) {
+    Operation *op = entry.first;
+    auto runs = static_cast<double>(outline.microBatches().runsOf(op));
+    double &us = known[outline.kindOf(position)];
+    if (isa<HoldOp>(op)) {
+      if (us < 0)
+        us = ::autopar::collectiveTimeUs(
+            ::autopar::CollectiveKind::AllGather,
+            static_cast<double>(tensorBytes(tensorTypeOf(op->getResult(0)))), group);
+      movedUs += op->hasAttr(MicroBatches::everyTime) ? runs * us : us;
+    } else if (!livesInUsers(op)) {
+      if (us < 0)
+        us = wholeTimeUs(op, *site.device) / static_cast<double>(site.mesh->deviceCount());
+      computeUs += runs * us;
+    }
+  }
+  return movedUs > 0 ? std::clamp(1 - computeUs / movedUs, least, 1.0) : 1;
 }
 
 /// What is on no stage may be made on any mesh, so it has to fit all of them.

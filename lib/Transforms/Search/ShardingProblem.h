@@ -120,9 +120,11 @@ private:
     std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
     DenseMap<std::tuple<const void *, int32_t, int32_t>, double> reshardUs; ///< by type and members
     std::vector<std::optional<OpKind>> kinds; ///< by the outline's number
+    double waitedShare = 1; ///< of what goes on beside what computes, the share that is waited for
   };
 
   void addSites();
+  double findWaitedShare(Site &site);
   int64_t stageOf(Value value) const { return outline.stages().of(value); }
   int32_t siteNumberOf(int64_t stage) const {
     return stage < 0 ? static_cast<int32_t>(sites.size()) - 1
@@ -148,6 +150,8 @@ private:
                bool isAgain = false);
   struct Reshard;
   int32_t reshardMatrix(const Reshard &reshard, Change change);
+  /// What a resharding counts times its time: how often it runs, as far as it is waited for.
+  double weightOf(const Reshard &reshard) const;
   double copiesOf(OpResult result) const;
   void addLives(::autopar::CostNode &node, OpResult result) const;
   bool isAgain(Operation *op) const { return again && again->isAgain(outline.positionOf(op)); }
@@ -180,7 +184,8 @@ private:
   std::vector<SmallVector<int32_t>> listMembers;  ///< the same, as numbers of different shardings
   std::map<SmallVector<int32_t>, int32_t> listIds;
   std::map<std::string, int32_t> memberIds;
-  std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change, int32_t, int32_t>, int32_t>
+  std::map<std::tuple<const void *, int32_t, int32_t, int64_t, Change, int32_t, int32_t, bool>,
+           int32_t>
       matrices;
   DenseMap<Value, Source> sources;
   PipelineModel pipeline;
@@ -202,6 +207,7 @@ private:
     int64_t runs;
     int64_t stage;  ///< where it is resharded
     int64_t target; ///< the stage of another mesh's shape that it is sent to; kNone: none
+    bool isBeside;  ///< a parameter that is gathered, or a gradient that is reduced
   };
   std::vector<Reshard> reshards; ///< one per edge
 };
