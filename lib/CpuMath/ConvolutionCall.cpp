@@ -5,6 +5,7 @@
 #include "autopar/CpuMath/LibraryCalls.h"
 
 #include <cstring>
+#include <optional>
 
 namespace autopar::cpumath {
 namespace {
@@ -56,16 +57,40 @@ struct Operands {
   memory::dims dilations;
 };
 
-/// The library's first implementation of the algorithm; of Winograd's, the one for tiles of 2x2:
-/// larger tiles cost digits.
-dnnl::convolution_forward::primitive_desc
-implementation(const dnnl::convolution_forward::desc &wanted,
-               const dnnl::primitive_attr &attributes, bool isWinograd) {
-  dnnl::convolution_forward::primitive_desc found(wanted, attributes, cpuEngine());
-  while (isWinograd && !std::strstr(found.impl_info_str(), "wino_2x3"))
+using Forward = dnnl::convolution_forward;
+
+/// The library's implementation of Winograd's algorithm for tiles of 2x2: larger tiles cost digits.
+/// Nothing if it has none for this geometry.
+std::optional<Forward::primitive_desc> winogradOf(const Forward::desc &wanted,
+                                                  const dnnl::primitive_attr &attributes) {
+  constexpr bool allowEmpty = true;
+  Forward::primitive_desc found(wanted, attributes, cpuEngine(), allowEmpty);
+  if (!found)
+    return std::nullopt;
+  while (!std::strstr(found.impl_info_str(), "wino_2x3"))
     if (!found.next_impl())
-      throw dnnl::error(dnnl_unimplemented, "there is no Winograd convolution with tiles of 2x2");
+      return std::nullopt;
   return found;
+}
+
+/// Where the library leaves Winograd's algorithm out, as it does where what it works on overflows
+/// the second cache, it may have it for a half or a quarter of the result's channels.
+constexpr int64_t mostParts = 4;
+
+/// The geometry of the calls that make as many equal parts of the channels, each from the whole
+/// input. Nothing if a part is none that lies in one place.
+std::optional<artifact::ConvolutionGeometry> partOf(const artifact::ConvolutionGeometry &g,
+                                                    int64_t parts) {
+  bool isBlocked =
+      g.yLayout == artifact::Layout::Blocked8 || g.yLayout == artifact::Layout::Blocked16;
+  int64_t block = g.yLayout == artifact::Layout::Blocked8 ? 8 : 16;
+  if (parts > mostParts ||
+      (parts > 1 && (g.y[0] != 1 || g.groups != 1 || !isBlocked || g.w[0] % (parts * block) != 0)))
+    return std::nullopt;
+  artifact::ConvolutionGeometry part = g;
+  part.w[0] /= parts;
+  part.y[1] /= parts;
+  return part;
 }
 
 } // namespace
@@ -73,6 +98,8 @@ implementation(const dnnl::convolution_forward::desc &wanted,
 struct ConvolutionCall::Prepared {
   Status prepare(const artifact::ConvolutionGeometry &geometry);
   void prepareForward(const artifact::ConvolutionGeometry &geometry, const Operands &operands);
+  void takeForward(const artifact::ConvolutionGeometry &geometry,
+                   const Forward::primitive_desc &descriptor);
   void prepareInputGradient(const artifact::ConvolutionGeometry &geometry,
                             const Operands &operands);
   void prepareFilterGradient(const artifact::ConvolutionGeometry &geometry,
@@ -90,8 +117,10 @@ struct ConvolutionCall::Prepared {
   dnnl::reorder unpacking; ///< of the filter's gradient, where the library has a layout of its own
   memory::desc x, w, y, bias, plainFilter, scratchpad;
   int xRole = DNNL_ARG_SRC, wRole = DNNL_ARG_WEIGHTS, yRole = DNNL_ARG_DST;
-  int64_t scratch = 0, packed = 0, yBytes = 0;
+  int64_t scratch = 0, packed = 0;
   int64_t padded = 0; ///< of the scratch, in front: the filter's gradient before it is unpacked
+  /// Calls of the primitive, each of which makes as many channels from its part of filter and bias.
+  int64_t parts = 1;
   bool hasBias = false, hasResidual = false, isEmpty = false, isReference = false;
 };
 
@@ -134,28 +163,54 @@ static dnnl::primitive_attr callersScratch() {
   return attributes;
 }
 
-void ConvolutionCall::Prepared::prepareForward(const artifact::ConvolutionGeometry &g,
-                                               const Operands &operands) {
-  x = operands.input;
-  y = operands.output;
-  yBytes = int64_t(y.get_size());
+/// The library's description of a convolution by the geometry and its operands.
+static Forward::desc forwardDescriptor(const artifact::ConvolutionGeometry &g,
+                                       const Operands &operands, dnnl::algorithm algorithm) {
+  memory::desc bias;
   if (g.hasBias)
     bias = memory::desc({g.w[0]}, libraryType(g.biasType), memory::format_tag::x);
+  return {dnnl::prop_kind::forward_inference,
+          algorithm,
+          operands.input,
+          g.packedW ? operands.filter : operands.plainFilter,
+          bias,
+          operands.output,
+          g.strides,
+          operands.dilations,
+          g.padsBegin,
+          g.padsEnd};
+}
+
+void ConvolutionCall::Prepared::prepareForward(const artifact::ConvolutionGeometry &g,
+                                               const Operands &operands) {
   dnnl::primitive_attr attributes = callersScratch();
   dnnl::post_ops ops;
   appendEpilogue(ops, g.hasResidual, g.epilogue);
   attributes.set_post_ops(ops);
-  bool isWinograd = g.algorithm == artifact::ConvolutionAlgorithm::Winograd;
-  auto algorithm =
-      isWinograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-  auto descriptor = implementation({dnnl::prop_kind::forward_inference, algorithm, x,
-                                    g.packedW ? operands.filter : plainFilter, bias, y, g.strides,
-                                    operands.dilations, g.padsBegin, g.padsEnd},
-                                   attributes, isWinograd);
+  if (g.algorithm != artifact::ConvolutionAlgorithm::Winograd)
+    return takeForward(g, {forwardDescriptor(g, operands, dnnl::algorithm::convolution_direct),
+                           attributes, cpuEngine()});
+  for (;; parts *= 2) {
+    auto part = partOf(g, parts);
+    if (!part)
+      throw dnnl::error(dnnl_unimplemented, "there is no Winograd convolution with tiles of 2x2");
+    Operands own(*part);
+    plainFilter = own.plainFilter;
+    if (auto found = winogradOf(
+            forwardDescriptor(*part, own, dnnl::algorithm::convolution_winograd), attributes))
+      return takeForward(*part, *found);
+  }
+}
+
+void ConvolutionCall::Prepared::takeForward(const artifact::ConvolutionGeometry &g,
+                                            const Forward::primitive_desc &descriptor) {
   take(descriptor);
-  primitive = dnnl::convolution_forward(descriptor);
+  primitive = Forward(descriptor);
+  x = descriptor.src_desc();
   w = descriptor.weights_desc();
-  packed = int64_t(w.get_size());
+  y = descriptor.dst_desc();
+  bias = descriptor.bias_desc();
+  packed = int64_t(w.get_size()) * parts;
   if (g.packedW)
     packing = dnnl::reorder({cpuEngine(), plainFilter, cpuEngine(), w});
 }
@@ -207,6 +262,11 @@ void ConvolutionCall::Prepared::prepareFilterGradient(const artifact::Convolutio
   unpacking = dnnl::reorder({cpuEngine(), y, cpuEngine(), plainFilter});
 }
 
+/// Where a part of what lies at `address` begins, if parts are as large as `desc` says.
+static void *placeOf(int64_t part, void *address, const memory::desc &desc) {
+  return static_cast<uint8_t *>(address) + part * int64_t(desc.get_size());
+}
+
 Status ConvolutionCall::run(void *x, void *w, void *y, void *bias, void *residual,
                             void *scratch) const {
   const Prepared &call = *prepared;
@@ -216,16 +276,19 @@ Status ConvolutionCall::run(void *x, void *w, void *y, void *bias, void *residua
   AUTOPAR_RETURN_IF_ERROR(guarded("convolution", [&] {
     const dnnl::engine &engine = cpuEngine();
     if (call.hasResidual && residual != y)
-      std::memcpy(y, residual, size_t(call.yBytes));
-    std::unordered_map<int, memory> arguments = {{call.xRole, memory(call.x, engine, x)},
-                                                 {call.wRole, memory(call.w, engine, w)},
-                                                 {call.yRole, memory(call.y, engine, stored)}};
-    if (call.hasBias)
-      arguments[DNNL_ARG_BIAS] = memory(call.bias, engine, bias);
-    if (call.scratch > 0)
-      arguments[DNNL_ARG_SCRATCHPAD] =
-          memory(call.scratchpad, engine, static_cast<uint8_t *>(scratch) + call.padded);
-    call.primitive.execute(cpuStream(), arguments);
+      std::memcpy(y, residual, call.y.get_size() * size_t(call.parts));
+    for (int64_t part = 0; part < call.parts; ++part) {
+      std::unordered_map<int, memory> arguments = {
+          {call.xRole, memory(call.x, engine, x)},
+          {call.wRole, memory(call.w, engine, placeOf(part, w, call.w))},
+          {call.yRole, memory(call.y, engine, placeOf(part, stored, call.y))}};
+      if (call.hasBias)
+        arguments[DNNL_ARG_BIAS] = memory(call.bias, engine, placeOf(part, bias, call.bias));
+      if (call.scratch > 0)
+        arguments[DNNL_ARG_SCRATCHPAD] =
+            memory(call.scratchpad, engine, static_cast<uint8_t *>(scratch) + call.padded);
+      call.primitive.execute(cpuStream(), arguments);
+    }
     cpuStream().wait();
   }));
   if (call.padded == 0)
@@ -236,12 +299,17 @@ Status ConvolutionCall::run(void *x, void *w, void *y, void *bias, void *residua
 Status ConvolutionCall::pack(void *plain, void *packed) const {
   if (prepared->isEmpty)
     return Status::ok();
-  return reorder("pack", prepared->packing, {prepared->plainFilter, plain}, {prepared->w, packed});
+  const memory::desc &from = prepared->plainFilter, &to = prepared->w;
+  for (int64_t part = 0; part < prepared->parts; ++part)
+    AUTOPAR_RETURN_IF_ERROR(reorder("pack", prepared->packing, {from, placeOf(part, plain, from)},
+                                    {to, placeOf(part, packed, to)}));
+  return Status::ok();
 }
 
-/// Integers are moved as they are.
+/// Integers and booleans are moved as they are.
 static memory::data_type movedType(DataType type) {
   switch (type) {
+  case DataType::Bool:
   case DataType::I8:
   case DataType::U8:
     return memory::data_type::u8;

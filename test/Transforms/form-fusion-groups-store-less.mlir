@@ -52,3 +52,28 @@ func.func @excitation(%x: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
   %b = autopar.reduce sum %y dims [1] {autopar.id = "b"} : tensor<64x64xf32> -> tensor<64xf32>
   return %a, %b : tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// What the forward pass would keep for the backward pass, which can make it of what is there anyway: deviations from a
+// mean. The mean is kept, not computed again for every element.
+
+// CHECK-LABEL: func.func @kept(
+// CHECK-SAME: %[[X:.*]]: tensor<64x32xf32>, %{{.*}}: tensor<32x32xf32>
+// CHECK: %[[FORWARD:.*]]:2 = autopar.group %[[X]] {{.*}} -> (tensor<64xf32>, tensor<64x32xf32>) {
+// CHECK: autopar.group %[[X]], %[[FORWARD]]#0, %{{.*}} -> tensor<64xf32> {
+// CHECK-NOT: binary div
+// CHECK: autopar.binary sub
+func.func @kept(%x: tensor<64x32xf32>, %w: tensor<32x32xf32>) -> (tensor<64x32xf32>, tensor<64xf32>) {
+  %count = autopar.constant dense<32.0> : tensor<64xf32>
+  %sum = autopar.reduce sum %x dims [1] {autopar.id = "sum"} : tensor<64x32xf32> -> tensor<64xf32>
+  %mean = autopar.binary div %sum, %count {autopar.id = "mean"} : tensor<64xf32>
+  %each = autopar.broadcast %mean dims [0] : tensor<64xf32> -> tensor<64x32xf32>
+  %less = autopar.binary sub %x, %each {autopar.id = "less"} : tensor<64x32xf32>
+  %y = autopar.unary exp %less {autopar.id = "y"} : tensor<64x32xf32>
+  %h = autopar.dot_general %y, %w contract [1] x [0] {autopar.id = "h"} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %g = autopar.dot_general %h, %w contract [1] x [1] {autopar.id = "g", autopar.phase = "backward"} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %p = autopar.binary mul %g, %less {autopar.id = "p", autopar.phase = "backward"} : tensor<64x32xf32>
+  %d = autopar.reduce sum %p dims [1] {autopar.id = "d", autopar.phase = "backward"} : tensor<64x32xf32> -> tensor<64xf32>
+  return %h, %d : tensor<64x32xf32>, tensor<64xf32>
+}

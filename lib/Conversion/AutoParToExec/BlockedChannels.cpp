@@ -12,7 +12,8 @@ using namespace mlir::autopar;
 bool ProgramBuilder::isBlockable(RankedTensorType type) const {
   int64_t block = options.channelBlock;
   Type element = type.getElementType();
-  bool isMoved = element.isF32() || element.isBF16() || element.isF16() || element.isInteger(8) ||
+  bool isMoved = element.isF32() || element.isBF16() || element.isF16() || element.isInteger(1) ||
+                 element.isInteger(8) ||
                  element.isInteger(32); // by the library, from one layout to another
   return block > 1 && isMoved && type.getRank() >= 3 && type.getRank() <= 5 &&
          type.getDimSize(1) >= block && type.getDimSize(1) % block == 0 &&
@@ -127,7 +128,7 @@ private:
     if (!any)
       return !resultIsActivation;
     if (auto reduce = dyn_cast<ReduceOp>(op))
-      return reducesSpace(reduce);
+      return yieldsRows(reduce);
     resultIsActivation |= isa<CompareOp>(op) && isActivation(op.getResult(0));
     bool fits = op.hasTrait<OpTrait::Elementwise>() && resultIsActivation &&
                 llvm::all_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
@@ -149,21 +150,36 @@ private:
     return true;
   }
 
-  static bool reducesSpace(ReduceOp op) {
+  /// Whether nothing is left behind the channels, so that the elements of a block are neighbours in
+  /// the result, as they are in rows: statistics of a batch, global averages, norms.
+  static bool yieldsRows(ReduceOp op) {
     int64_t rank = op.getInput().getType().getRank();
-    return op.getDims() == ArrayRef<int64_t>(llvm::to_vector(llvm::seq<int64_t>(2, rank)));
+    return reducesChannels(op) || llvm::all_of(llvm::seq<int64_t>(2, rank), [&](int64_t dim) {
+             return llvm::is_contained(op.getDims(), dim);
+           });
+  }
+  static bool reducesChannels(ReduceOp op) { return llvm::is_contained(op.getDims(), 1); }
+
+  Value buildReduce(OpBuilder &builder, ReduceOp op) {
+    RankedTensorType type = op.getType();
+    SmallVector<int64_t> dims(op.getDims()), shape;
+    Value input = mapping.lookup(op.getInput());
+    auto blocks = cast<RankedTensorType>(input.getType());
+    if (reducesChannels(op))
+      dims.push_back(blocks.getRank() - 1);
+    for (auto [dim, extent] : llvm::enumerate(blocks.getShape()))
+      if (!llvm::is_contained(dims, static_cast<int64_t>(dim)))
+        shape.push_back(extent);
+    Value sum =
+        ReduceOp::create(builder, op.getLoc(), type.clone(shape), op.getKind(), input, dims);
+    return ReshapeOp::create(builder, op.getLoc(), type, sum);
   }
 
   void buildOperation(OpBuilder &builder, Operation &op) {
     Location loc = op.getLoc();
     Value result = op.getNumResults() == 1 ? op.getResult(0) : Value();
-    int64_t block = program.settings().channelBlock;
     if (auto reduce = dyn_cast<ReduceOp>(op); reduce && isBlocked(reduce.getInput())) {
-      RankedTensorType plain = reduce.getType();
-      SmallVector<int64_t> shape{plain.getDimSize(0), plain.getDimSize(1) / block, block};
-      Value sum = ReduceOp::create(builder, loc, plain.clone(shape), reduce.getKind(),
-                                   mapping.lookup(reduce.getInput()), reduce.getDims());
-      mapping.map(result, ReshapeOp::create(builder, loc, plain, sum).getResult());
+      mapping.map(result, buildReduce(builder, reduce));
       return;
     }
     if (!result || !isBlocked(result)) {

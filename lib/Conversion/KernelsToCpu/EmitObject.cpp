@@ -77,6 +77,8 @@ void optimize(Module &module, TargetMachine &machine) {
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving =
       tuning.LoopUnrolling = true;
   PassBuilder builder(&machine, tuning);
+  builder.registerLateLoopOptimizationsEPCallback(
+      [](LoopPassManager &passes, OptimizationLevel) { passes.addPass(KeepVectorsPass()); });
   builder.registerLoopOptimizerEndEPCallback(
       [](LoopPassManager &passes, OptimizationLevel) { passes.addPass(KeepLoopsPass()); });
   builder.registerVectorizerStartEPCallback(

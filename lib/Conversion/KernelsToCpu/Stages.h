@@ -59,6 +59,14 @@ struct KeepLoopsPass : llvm::PassInfoMixin<KeepLoopsPass> {
                               llvm::LPMUpdater &updater);
 };
 
+// KeepVectors.cpp
+/// Before loops are unrolled whole: inner loops that fill a vector are left to the vectorizer.
+struct KeepVectorsPass : llvm::PassInfoMixin<KeepVectorsPass> {
+  llvm::PreservedAnalyses run(llvm::Loop &loop, llvm::LoopAnalysisManager &analyses,
+                              llvm::LoopStandardAnalysisResults &standard,
+                              llvm::LPMUpdater &updater);
+};
+
 // MaskMaxima.cpp
 /// Before loops are vectorized: maxima and minima of masked elements become ones that can be.
 struct MaskMaximaPass : llvm::PassInfoMixin<MaskMaximaPass> {

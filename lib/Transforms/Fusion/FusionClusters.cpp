@@ -399,8 +399,9 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   if (producer.isClosed || consumer.isClosed ||
       producer.ops.size() + consumer.ops.size() > kMostClusterOps)
     return false;
-  // What runs once stays outside of what runs in every micro-batch.
-  if (phases.phaseOf(producer.ops.front()) != phases.phaseOf(consumer.ops.front()) ||
+  // What runs once stays outside of what runs in every micro-batch. The last operations: those
+  // before them may be copies, of which nobody knows when they run.
+  if (phases.phaseOf(producer.ops.back()) != phases.phaseOf(consumer.ops.back()) ||
       !isOnSameStage(producer, consumer) || order.isProvenBetween(producer, consumer))
     return false;
   // What sums up much for the update runs before it: the update stands at the end of the step, and

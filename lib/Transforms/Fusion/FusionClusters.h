@@ -106,6 +106,7 @@ private:
   bool isReadBeside(Value value, const Cluster &reader) const;
   bool isComputedByReaders(Operation *op, const Cluster &cluster) const;
   bool isRepeatedFor(Operation *op, const Cluster &cluster) const;
+  bool keepsNoMore(Value value, ArrayRef<Value> sources) const;
   void computeInReaders(Operation *op, const Cluster &cluster);
   Value copyFor(Operation *reader, Value value, const Index &index, const Cluster &maker);
   void forEachUser(const Cluster &cluster, Visit visit) const override;

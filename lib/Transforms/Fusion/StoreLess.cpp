@@ -15,6 +15,9 @@ using namespace mlir::autopar;
 static constexpr size_t kMostRepeated = 16;
 /// What must be saved of the bytes that were stored and read: one of so many.
 static constexpr int64_t kLeastSaved = 8;
+/// By what a value is smaller than what its cluster walks over where it is stored rather than
+/// computed again for every element that is made of it.
+static constexpr int64_t kSmaller = 8;
 
 namespace {
 /// What a cluster makes a value of by cheap arithmetic.
@@ -33,21 +36,47 @@ struct Making {
 };
 } // namespace
 
+static int64_t bytesOf(Value value) { return tensorBytes(tensorTypeOf(value)); }
+
+static StringRef phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>("autopar.phase");
+  return phase ? phase.getValue() : StringRef();
+}
+
 /// Whether a reader would compute again what the operation of the cluster does.
 bool ClusterGraph::isRepeatedFor(Operation *op, const Cluster &cluster) const {
-  return isFluid(op) || (clusterOf(op) == &cluster && isCheapArithmetic(op));
+  if (isFluid(op))
+    return true;
+  if (clusterOf(op) != &cluster || !isCheapArithmetic(op))
+    return false;
+  int64_t elements = cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
+  return elements * kSmaller > llvm::product_of(cluster.shape) || !mayExport(op, cluster);
+}
+
+/// Whether the backward pass, if a value is made of `sources` there, waits for hardly more bytes of
+/// the forward pass than the value has.
+bool ClusterGraph::keepsNoMore(Value value, ArrayRef<Value> sources) const {
+  int64_t left = bytesOf(value) + bytesOf(value) / kSmaller;
+  for (Value source : sources)
+    if (source.getDefiningOp() &&
+        !hasUser(source, [](Operation *user) { return phaseOf(user) == "backward"; }))
+      left -= bytesOf(source);
+  return left >= 0;
 }
 
 /// Whether all that reads the result outside of the cluster could compute it.
 bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) const {
   Value result = op->getResult(0);
-  if (!isCheapArithmetic(op) || !isExported(result, cluster))
+  if (!isRepeatedFor(op, cluster) || !isExported(result, cluster))
     return false;
+  bool isKept = false;
   auto cannotCompute = [&](Operation *user) {
     const Cluster *reader = clusterOf(user);
+    bool isLater = phaseOf(op).empty() && phaseOf(user) == "backward";
+    isKept |= isLater;
     return reader != &cluster &&
            (!reader || reader->isClosed || !readsOnce(user, result) ||
-            user->getAttr("autopar.phase") != op->getAttr("autopar.phase") ||
+            (!isLater && phaseOf(user) != phaseOf(op)) ||
             phases.phaseOf(user) != phases.phaseOf(op) || !isOnSameStage(cluster, *reader));
   };
   if (hasUser(result, cannotCompute))
@@ -55,7 +84,8 @@ bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) co
   auto isRepeated = [&](Operation *made) { return isRepeatedFor(made, cluster); };
   Making making{isRepeated, {}, {}};
   making.add(result);
-  if (making.ops.size() > kMostRepeated)
+  if (making.ops.size() > kMostRepeated ||
+      (isKept && !keepsNoMore(result, making.sources.getArrayRef())))
     return false;
   for (Value source : making.sources)
     if (Operation *from = source.getDefiningOp();
@@ -70,12 +100,12 @@ bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) co
   for (const Cluster *reader : readers)
     if (reader->ops.size() + making.ops.size() > kMostClusterOps)
       return false;
-  int64_t bytes = tensorBytes(tensorTypeOf(result)) * static_cast<int64_t>(readers.size() + 1);
+  int64_t bytes = bytesOf(result) * static_cast<int64_t>(readers.size() + 1);
   int64_t left = bytes - bytes / kLeastSaved;
   for (const Cluster *reader : readers)
     for (Value source : making.sources)
       if (!isReadBeside(source, *reader))
-        left -= tensorBytes(tensorTypeOf(source));
+        left -= bytesOf(source);
   return left >= 0;
 }
 
@@ -104,6 +134,8 @@ Value ClusterGraph::copyFor(Operation *reader, Value value, const Index &index,
   }
   Operation *copy = OpBuilder(reader).clone(*op, operands);
   copy->removeAttr("autopar.id"); // which the original keeps
+  if (Attribute phase = reader->getAttr("autopar.phase"))
+    copy->setAttr("autopar.phase", phase);
   positions[copy] = positionOf(reader);
   if (!isFluid(copy)) {
     Cluster &cluster = *clusterOf(reader);

@@ -1,5 +1,5 @@
-// RUN: autopar-opt %s --autopar-to-exec="channel-block=16" | FileCheck %s
-// RUN: autopar-opt %s --autopar-to-exec="channel-block=1" | FileCheck %s --check-prefix=PLAIN
+// RUN: autopar-opt %s --split-input-file --autopar-to-exec="channel-block=16" | FileCheck %s
+// RUN: autopar-opt %s --split-input-file --autopar-to-exec="channel-block=1" | FileCheck %s --check-prefix=PLAIN
 
 // Between convolutions activations lie in blocks of channels; the pooling in between and the global
 // average work on the blocks, nothing is reordered. Filters that the step gets are packed there: plain
@@ -30,4 +30,39 @@ func.func @main(%x: tensor<1x3x8x8xf32> {autopar.name = "x"}, %w: tensor<32x3x1x
     autopar.yield %0 : tensor<1x32xf32>
   }
   return %y : tensor<1x32xf32>
+}
+
+// -----
+
+// So do statistics of a batch and what is normalized by them, and a mask for the gradient of an activation.
+
+// CHECK: exec.entry @step
+// CHECK: exec.convolution {{.*}}yLayout = blocked16
+// CHECK-NEXT: exec.launch @[[NORM:k[0-9]+]]
+// CHECK-NEXT: exec.pack
+// CHECK-NEXT: exec.convolution {{.*}}xLayout = blocked16, yLayout = blocked16
+// CHECK-NEXT: exec.launch @[[MASK:k[0-9]+]]
+// CHECK-NEXT: exec.reorder {{.*}} blocked16 -> {{.*}} plain : tensor<2x32x4x4xf32>
+// CHECK-NEXT: {{^ *}}}
+func.func @main(%x: tensor<2x3x4x4xf32> {autopar.name = "x"}, %w: tensor<32x3x1x1xf32> {autopar.name = "w"},
+                %v: tensor<32x32x1x1xf32> {autopar.name = "v"})
+    -> (tensor<2x32x4x4xf32> {autopar.name = "y"}, tensor<32xf32> {autopar.name = "sum"}) {
+  %a = autopar.convolution %x, %w {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x4x4xf32>, tensor<32x3x1x1xf32>) -> tensor<2x32x4x4xf32>
+  %n:3 = autopar.group %a {autopar.id = "norm"} : (tensor<2x32x4x4xf32>) -> (tensor<2x32x4x4xf32>, tensor<2x32x4x4xi1>, tensor<32xf32>) {
+  ^bb0(%g: tensor<2x32x4x4xf32>):
+    %sum = autopar.reduce sum %g dims [0, 2, 3] : tensor<2x32x4x4xf32> -> tensor<32xf32>
+    %each = autopar.broadcast %sum dims [1] : tensor<32xf32> -> tensor<2x32x4x4xf32>
+    %less = autopar.binary sub %g, %each : tensor<2x32x4x4xf32>
+    %zero = autopar.constant dense<0.0> : tensor<2x32x4x4xf32>
+    %mask = autopar.compare gt %less, %zero : (tensor<2x32x4x4xf32>, tensor<2x32x4x4xf32>) -> tensor<2x32x4x4xi1>
+    autopar.yield %less, %mask, %sum : tensor<2x32x4x4xf32>, tensor<2x32x4x4xi1>, tensor<32xf32>
+  }
+  %b = autopar.convolution %n#0, %v {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x32x4x4xf32>, tensor<32x32x1x1xf32>) -> tensor<2x32x4x4xf32>
+  %y = autopar.group %b, %n#1 {autopar.id = "masked"} : (tensor<2x32x4x4xf32>, tensor<2x32x4x4xi1>) -> tensor<2x32x4x4xf32> {
+  ^bb0(%g: tensor<2x32x4x4xf32>, %m: tensor<2x32x4x4xi1>):
+    %zero = autopar.constant dense<0.0> : tensor<2x32x4x4xf32>
+    %0 = autopar.select %m, %g, %zero : (tensor<2x32x4x4xi1>, tensor<2x32x4x4xf32>, tensor<2x32x4x4xf32>) -> tensor<2x32x4x4xf32>
+    autopar.yield %0 : tensor<2x32x4x4xf32>
+  }
+  return %y, %n#2 : tensor<2x32x4x4xf32>, tensor<32xf32>
 }

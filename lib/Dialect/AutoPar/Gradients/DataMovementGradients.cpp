@@ -25,7 +25,8 @@ struct BroadcastGradient : Gradient<BroadcastGradient, BroadcastOp> {
           input.getDimSize(at - broadcast.getDims().begin()) != result.getDimSize(dim))
         repeated.push_back(dim);
     }
-    return b.reshape(b.sum(cotangents[0], repeated), input.getShape());
+    Value addends = withoutVanishing(cotangents[0], repeated, b);
+    return addends ? b.reshape(b.sum(addends, repeated), input.getShape()) : Value();
   }
 };
 

@@ -11,6 +11,11 @@ namespace mlir::autopar {
 /// Fails with "has no gradient ...: what is missing".
 FailureOr<Value> noGradient(Operation *op, const Twine &why);
 
+/// `value` without the addends whose sum over `dims` is zero whatever their elements are:
+/// deviations from their mean over these dimensions, times what is equal along them. Null if
+/// nothing is left.
+Value withoutVanishing(Value value, ArrayRef<int64_t> dims, FormulaBuilder &b);
+
 /// The families of gradients; each file attaches its own.
 void attachElementwiseGradients(MLIRContext &context);
 void attachContractionGradients(MLIRContext &context);

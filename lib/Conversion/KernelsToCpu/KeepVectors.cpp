@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before loops are unrolled whole: the vectorizer finds those that fill a vector as they are.
+// Written out, the loop around them would be vectorized in their place, and gather what lies side
+// by side: the channels of a block, of which every element has a sum of its own.
+#include "Stages.h"
+
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/ScalarEvolutionExpressions.h"
+
+using namespace llvm;
+
+namespace autopar::cpu {
+namespace {
+
+/// The longest block of channels.
+constexpr unsigned mostElements = 16;
+constexpr unsigned elementBits = 32;
+
+/// Whether something in the loop walks over neighbouring elements.
+bool isContiguous(const Loop &loop, ScalarEvolution &evolution) {
+  for (BasicBlock *block : loop.blocks())
+    for (Instruction &instruction : *block) {
+      Value *place = getLoadStorePointerOperand(&instruction);
+      auto *walk = place ? dyn_cast<SCEVAddRecExpr>(evolution.getSCEV(place)) : nullptr;
+      if (!walk || walk->getLoop() != &loop)
+        continue;
+      auto *step = dyn_cast<SCEVConstant>(walk->getStepRecurrence(evolution));
+      if (step && step->getAPInt() ==
+                      instruction.getDataLayout().getTypeStoreSize(getLoadStoreType(&instruction)))
+        return true;
+    }
+  return false;
+}
+
+/// Whether a loop of so many iterations becomes a vector or two.
+bool fillsVector(const Function &kernel, unsigned count) {
+  unsigned width = 0;
+  Attribute preferred = kernel.getFnAttribute("prefer-vector-width");
+  return preferred.isStringAttribute() && !preferred.getValueAsString().getAsInteger(10, width) &&
+         width > 0 && count > 0 && count <= mostElements && count * elementBits % width == 0;
+}
+
+} // namespace
+
+PreservedAnalyses KeepVectorsPass::run(Loop &loop, LoopAnalysisManager &,
+                                       LoopStandardAnalysisResults &analyses, LPMUpdater &) {
+  if (loop.isInnermost() && loop.getParentLoop() &&
+      fillsVector(*loop.getHeader()->getParent(), analyses.SE.getSmallConstantTripCount(&loop)) &&
+      isContiguous(loop, analyses.SE))
+    loop.setLoopAlreadyUnrolled();
+  return PreservedAnalyses::all();
+}
+
+} // namespace autopar::cpu
