@@ -82,3 +82,27 @@ func.func @group(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes
   %g = autopar.binary mul %d, %0#1 {autopar.id = "second/vjp.0"} : tensor<8xf32>
   return %0#0, %g : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// What every micro-batch reads, and what is read once for all of them, are fetched apart: the first fetch waits for a
+// gradient of its micro-batch.
+// CHECK-LABEL: func.func @micro_batches
+// CHECK: %[[S:.*]] = autopar.store_on_host {{.*}} {autopar.id = "scale/offload"}
+// CHECK: %[[D:.*]] = autopar.unary cos {{.*}}"loss/vjp.0"
+// CHECK-NEXT: %[[EACH:.*]] = autopar.fetch_from_host %[[S]] after %[[D]] {autopar.id = "scale/fetch"}
+// CHECK-NEXT: autopar.binary mul %[[D]], %[[EACH]] {autopar.id = "x/vjp.0"}
+// CHECK: %[[SUM:.*]] = autopar.accumulate sum {{.*}}"y/vjp.0/accumulate"
+// CHECK: %[[ONCE:.*]] = autopar.fetch_from_host %[[S]] after %[[SUM]] {autopar.id = "scale/fetch"}
+// CHECK-NEXT: autopar.binary mul %[[SUM]], %[[ONCE]] {autopar.id = "w/vjp.0"}
+func.func @micro_batches(%all: tensor<2x8xf32>, %w: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes {autopar.offload_activations = ["scale"]} {
+  %scale = autopar.unary exp %w {autopar.id = "scale"} : tensor<8xf32>
+  %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x8xf32> -> tensor<8xf32>
+  %y = autopar.binary mul %x, %scale {autopar.id = "y"} : tensor<8xf32>
+  %d = autopar.unary cos %y {autopar.id = "loss/vjp.0"} : tensor<8xf32>
+  %dx = autopar.binary mul %d, %scale {autopar.id = "x/vjp.0"} : tensor<8xf32>
+  %a = autopar.accumulate sum %dx {autopar.id = "x/vjp.0/accumulate"} : tensor<8xf32>
+  %sum = autopar.accumulate sum %d {autopar.id = "y/vjp.0/accumulate"} : tensor<8xf32>
+  %dw = autopar.binary mul %sum, %scale {autopar.id = "w/vjp.0"} : tensor<8xf32>
+  return %a, %dw : tensor<8xf32>, tensor<8xf32>
+}

@@ -29,8 +29,9 @@ Value HostCopies::add(Value value, Operation *user, Value gradient) {
   auto fetch = FetchFromHostOp::create(builder, value.getLoc(), store->getResult(0), gradient);
   setCopyId(fetch, value, "/fetch");
   int64_t own = stages.of(value.getDefiningOp()); // a transfer is on the stage that it sends to
-  fetches[{own == Stages::kNone ? stages.of(user) : own, phases.of(user)}].push_back(
-      {fetch, user, gradient});
+  fetches[{own == Stages::kNone ? stages.of(user) : own, phases.of(user),
+           microBatches.phaseOf(user)}]
+      .push_back({fetch, user, gradient});
   return fetch;
 }
 

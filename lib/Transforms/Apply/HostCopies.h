@@ -5,6 +5,7 @@
 
 #include "Stages/StagePhases.h"
 
+#include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Stages.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -18,8 +19,9 @@ namespace mlir::autopar {
 /// its reader. That is one value on its way while another is worked on, as in double buffering.
 class HostCopies {
 public:
-  /// Both outlive it, as does what they are of.
-  HostCopies(const Stages &stages, const StagePhases &phases) : stages(stages), phases(phases) {}
+  /// All outlive it, as does what they are of.
+  HostCopies(const Stages &stages, const StagePhases &phases, const MicroBatches &microBatches)
+      : stages(stages), phases(phases), microBatches(microBatches) {}
 
   /// Stores a value of the forward pass and fetches it right before `user`, a reader in the
   /// backward pass that waits for `gradient` (null where it waits for none); what that is to read.
@@ -37,9 +39,10 @@ private:
 
   const Stages &stages;
   const StagePhases &phases;
+  const MicroBatches &microBatches;
   llvm::MapVector<Value, Operation *> stores; ///< by value
-  /// By stage and phase, in the order of their readers.
-  std::map<std::pair<int64_t, ::autopar::StagePhase>, SmallVector<Fetch>> fetches;
+  /// By stage and phases, in the order of their readers.
+  std::map<std::tuple<int64_t, ::autopar::StagePhase, MicroBatchPhase>, SmallVector<Fetch>> fetches;
 };
 
 } // namespace mlir::autopar

@@ -34,8 +34,8 @@ class Inserter {
 public:
   explicit Inserter(func::FuncOp function)
       : function(function), block(function.getBody().front()), phases(block), stages(function),
-        ofParameters(madeOfParameters(function)), builder(function.getContext()),
-        copies(stages, phases) {
+        microBatches(block), ofParameters(madeOfParameters(function)),
+        builder(function.getContext()), copies(stages, phases, microBatches) {
     for (Operation &op : block)
       positions[&op] = positions.size();
   }
@@ -101,7 +101,7 @@ private:
 
   /// Lets an operation of the backward pass read clones; makes those that are not there yet.
   void feedAgain(Operation *user) {
-    IRMapping &clones = clonesOfStage[stages.of(user)];
+    IRMapping &clones = clonesOf[{stages.of(user), microBatches.phaseOf(user)}];
     SmallVector<Operation *> wanted, worklist{user};
     SmallVector<Value> fetched;
     DenseSet<Operation *> seen;
@@ -170,12 +170,14 @@ private:
   Block &block;
   StagePhases phases;
   Stages stages;
+  MicroBatches microBatches;
   llvm::SetVector<Operation *> ofParameters;
   OpBuilder builder;
   DenseMap<Operation *, int64_t> positions;
   DenseSet<Operation *> marked, stored;
-  /// By stage: what is on no stage is computed again on each that reads it.
-  DenseMap<int64_t, IRMapping> clonesOfStage;
+  /// By stage, as what is on no stage is computed again on each that reads it; and by when the
+  /// readers run, as a clone that waits for a gradient of each micro-batch runs in each.
+  std::map<std::pair<int64_t, MicroBatchPhase>, IRMapping> clonesOf;
   HostCopies copies;
 };
 
