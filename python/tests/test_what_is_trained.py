@@ -57,6 +57,14 @@ def test_as_many_numbers_are_trained_as_torch_trains(exports: Dict[str, pathlib.
     assert FOLDED not in text
 
 
+@pytest.mark.parametrize("name", ["attention", "mlp"])
+def test_what_the_older_exporter_stored_once_is_trained_apart(exports: Dict[str, pathlib.Path], tmp_path: pathlib.Path, name: str) -> None:
+    """Norms of a model that was never trained are equal; for inference the exporter joins them."""
+    text = said(exports["inference"] / f"torch-{name}.onnx", tmp_path, batch=4)
+    assert numbers(text) == json.loads((exports["training"] / "parameters.json").read_text())[name]
+    assert ("tensors were stored as others of the same values" in text) == (name == "attention")
+
+
 def test_folded_batch_normalization_is_suspected(exports: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:
     assert FOLDED in said(exports["inference"] / "torch-cnn.onnx", tmp_path, batch=4)
     assert FOLDED not in said(exports["inference"] / "torch-mlp.onnx", tmp_path, batch=4)
@@ -112,3 +120,53 @@ def test_weights_that_an_export_untied_train_as_one(tmp_path: pathlib.Path, rank
             return [float(session.run(batch)["loss"]) for _ in range(5)]
 
     np.testing.assert_allclose(losses("twice"), losses("tied"), rtol=1e-5)
+
+
+def stored_once(whole: pathlib.Path, path: pathlib.Path) -> int:
+    """The model as torch's newer exporter writes it: equal initializers joined, and by each node what its source read. How many are gone."""
+    model = onnx.load(whole)
+    first: Dict[str, str] = {}
+    joined = {tensor.name: first.setdefault(f"{list(tensor.dims)} {tensor.raw_data!r}", tensor.name) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        modules = {name.rsplit(".", 1)[0] for name in node.input if name in joined and "." in name}
+        read = [name for name in joined if name.rsplit(".", 1)[0] in modules]
+        if read:
+            places = ", ".join("%p_" + name.replace(".", "_") for name in read)
+            node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=f"%op : [num_users=1] = call_function[target=op](args = (%x, {places}), kwargs = {{}})")
+            node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=str(["", *modules, "op"]))
+        for i, name in enumerate(node.input):
+            node.input[i] = joined.get(name, name)
+    for tensor in [tensor for tensor in model.graph.initializer if joined[tensor.name] != tensor.name]:
+        model.graph.initializer.remove(tensor)
+    model.producer_name = "pytorch"
+    onnx.save(model, path)
+    return sum(kept != name for name, kept in joined.items())
+
+
+def test_what_the_newer_exporter_stored_once_is_trained_apart(tmp_path: pathlib.Path) -> None:
+    """Norms at their start and two layers that are copies; what is really tied, the output matrix, stays so."""
+    model = models.build("gpt2-124m", layers=2, hidden=16, heads=2, vocab=20)
+    values = {tensor.name: tensor for tensor in model.graph.initializer}
+    for name, tensor in values.items():
+        if tensor.data_type != onnx.TensorProto.FLOAT:
+            continue
+        if ".ln_" in name or name.endswith(".bias"):
+            tensor.raw_data = np.full(list(tensor.dims), float(name.endswith("weight")), np.float32).tobytes()
+        elif ".h.1." in name:
+            tensor.raw_data = values[name.replace(".h.1.", ".h.0.")].raw_data
+    onnx.save(model, tmp_path / "whole.onnx")
+    gone = stored_once(tmp_path / "whole.onnx", tmp_path / "once.onnx")
+    assert gone > 12
+    assert f"{gone} tensors were stored as others of the same values" in said(tmp_path / "once.onnx", tmp_path, "logits", batch=4, seq=8)
+    tokens = np.random.default_rng(1).integers(0, 20, (4, 9))
+    trained = []
+    for name in ("whole", "once"):
+        train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=0.1))
+        compiled = autopar.compile(tmp_path / f"{name}.onnx", tmp_path / f"{name}.bin", bind={"batch": 4, "seq": 8}, ranks=2, train=train)
+        with autopar.Session(compiled) as session:
+            for _ in range(3):
+                session.run({"input_ids": tokens[:, :-1], "labels": tokens[:, 1:]})
+            trained.append({port.name: session.state(port.name) for port in session.states})
+    assert trained[0].keys() == trained[1].keys()
+    for name, expected in trained[0].items():
+        np.testing.assert_allclose(trained[1][name], expected, rtol=1e-4, atol=1e-6, err_msg=name)

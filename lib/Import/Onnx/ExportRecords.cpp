@@ -17,15 +17,36 @@ static StringRef entryOf(const Proto &proto, StringRef key) {
   return "";
 }
 
-/// Adds what the text of a node of torch's graph reads: "linear(args = (%x, %p_fc_weight), ...".
-static void addPlaces(StringRef text, llvm::StringSet<> &places) {
+/// What the text of a node of torch's graph reads: "linear(args = (%x, %p_fc_weight), ...".
+static SmallVector<StringRef> placesIn(StringRef text) {
+  SmallVector<StringRef> places;
   for (size_t at = text.find('%'); at != StringRef::npos; at = text.find('%', at + 1)) {
     StringRef name =
         text.substr(at + 1).take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
     if (name.size() > 2 && name[1] == '_' && StringRef("pbc").contains(name[0]))
-      places.insert(name);
+      places.push_back(name);
   }
+  return places;
 }
+
+/// "layers.0.weight" as torch's graph calls it, without "p_" or "b_".
+static std::string placeOf(StringRef name) {
+  std::string place = name.str();
+  std::replace(place.begin(), place.end(), '.', '_');
+  return place;
+}
+
+/// Strings of a list in Python: "['a', 'b']": every other piece is one.
+static SmallVector<StringRef> stringsIn(StringRef list) {
+  SmallVector<StringRef> pieces, strings;
+  list.split(pieces, '\'');
+  for (size_t i = 1; i < pieces.size(); i += 2)
+    strings.push_back(pieces[i]);
+  return strings;
+}
+
+/// The key of that text.
+static constexpr StringRef nodeOfTorch = "pkg.torch.onnx.fx_node";
 
 ExportRecords::ExportRecords(const onnx::ModelProto &model)
     : fromTorch(model.producer_name() == "pytorch") {
@@ -36,9 +57,18 @@ ExportRecords::ExportRecords(const onnx::ModelProto &model)
     if (StringRef from = entryOf(value, "pkg.onnxscript.optimizer.folded_from"); !from.empty())
       sources[value.name()] = from;
   }
-  if (!sources.empty())
-    for (const onnx::NodeProto &node : model.graph().node())
-      addPlaces(entryOf(node, "pkg.torch.onnx.fx_node"), places);
+  for (const onnx::NodeProto &node : model.graph().node()) {
+    StringRef text = entryOf(node, nodeOfTorch);
+    tellsOfNodes |= !text.empty();
+    for (const std::string &input : node.input())
+      ++readers[input];
+    if (!sources.empty())
+      for (StringRef place : placesIn(text))
+        places.insert(place);
+  }
+  for (const onnx::TensorProto &tensor : model.graph().initializer())
+    for (StringRef source : sourcesOf(tensor.name()))
+      stored.insert(placeOf(source));
 }
 
 bool ExportRecords::isComputed(StringRef initializer) const {
@@ -50,8 +80,7 @@ bool ExportRecords::isComputed(StringRef initializer) const {
 bool ExportRecords::isParameter(StringRef source) const {
   if (auto kind = kinds.find(source); kind != kinds.end())
     return kind->second == "PARAMETER";
-  std::string place = source.str();
-  std::replace(place.begin(), place.end(), '.', '_');
+  std::string place = placeOf(source);
   if (places.contains("b_" + place) || places.contains("c_" + place))
     return false;
   return places.contains("p_" + place) || source.contains('.');
@@ -67,10 +96,56 @@ StringRef ExportRecords::whyFixed(const onnx::TensorProto &tensor, bool isInitia
   auto from = sources.find(name);
   if (from == sources.end())
     return "";
-  SmallVector<StringRef> read; // "['a', 'b']": every other piece is a name
-  from->second.split(read, '\'');
-  for (size_t i = 1; i < read.size(); i += 2)
-    if (isParameter(read[i]))
+  for (StringRef source : stringsIn(from->second))
+    if (isParameter(source))
       return "";
   return "the export says that it was computed from no parameter of its source";
+}
+
+SmallVector<StringRef> ExportRecords::sourcesOf(StringRef initializer) const {
+  auto from = sources.find(initializer);
+  return from == sources.end() ? SmallVector<StringRef>{initializer} : stringsIn(from->second);
+}
+
+static size_t commonEnd(StringRef a, StringRef b) {
+  size_t length = 0;
+  while (length < std::min(a.size(), b.size()) &&
+         a[a.size() - length - 1] == b[b.size() - length - 1])
+    ++length;
+  return length;
+}
+
+std::string ExportRecords::readInstead(const onnx::NodeProto &node, StringRef initializer) {
+  // Of a convolution with folded normalization the text is the latter's.
+  if (readers.lookup(initializer) < 2)
+    return "";
+  SmallVector<StringRef> read = placesIn(entryOf(node, nodeOfTorch));
+  SmallVector<StringRef> own = sourcesOf(initializer);
+  for (StringRef source : own)
+    if (std::string place = placeOf(source);
+        llvm::any_of(read, [&](StringRef other) { return other.drop_front(2) == place; }))
+      return "";
+  llvm::erase_if(read, [&](StringRef place) { return stored.contains(place.drop_front(2)); });
+  if (read.empty() || own.empty())
+    return "";
+  // A weight stands in for a weight, a bias for a bias.
+  std::string place = placeOf(own.front());
+  auto likeness = [&](StringRef other) { return commonEnd(other.drop_front(2), place); };
+  StringRef found =
+      *llvm::max_element(read, [&](StringRef a, StringRef b) { return likeness(a) < likeness(b); });
+  if (llvm::count_if(read, [&](StringRef other) {
+        return other != found && likeness(other) == likeness(found);
+      }))
+    return "";
+  // Modules around the node, and the name that it goes by here, tell which '_' are dots.
+  std::string name = found.drop_front(2).str();
+  for (StringRef scope : stringsIn(entryOf(node, "pkg.torch.onnx.name_scopes")))
+    if (!scope.empty() && found.drop_front(2).starts_with(placeOf(scope) + "_")) {
+      std::copy(scope.begin(), scope.end(), name.begin());
+      name[scope.size()] = '.';
+    }
+  for (size_t i = 1; i <= likeness(found); ++i)
+    name[name.size() - i] = own.front()[own.front().size() - i];
+  kinds[name] = found.starts_with("p_") ? "PARAMETER" : "BUFFER";
+  return name;
 }

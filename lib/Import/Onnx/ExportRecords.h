@@ -7,8 +7,11 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <string>
+
 namespace autopar_onnx {
 class ModelProto;
+class NodeProto;
 class TensorProto;
 } // namespace autopar_onnx
 
@@ -23,17 +26,29 @@ public:
   StringRef whyFixed(const autopar_onnx::TensorProto &tensor, bool isInitializer) const;
   /// Whether the exporter computed the initializer and made up its name: it is none of the source.
   bool isComputed(StringRef initializer) const;
+  /// Whether torch's older exporter wrote the model, which says nothing of what nodes read.
+  bool isFromOlderTorch() const { return fromTorch && !tellsOfNodes; }
+  /// What the source calls the tensor that a node of the main graph reads where the model has this
+  /// initializer: another one whose values were the same. Empty: it is the initializer itself, or
+  /// nothing is written of it.
+  std::string readInstead(const autopar_onnx::NodeProto &node, StringRef initializer);
 
 private:
   bool isParameter(StringRef source) const;
+  /// The initializer, or the tensors that it was computed from.
+  SmallVector<StringRef> sourcesOf(StringRef initializer) const;
 
-  bool fromTorch;
+  bool fromTorch, tellsOfNodes = false;
   /// By name: what torch calls it ("PARAMETER", "BUFFER", ...).
   llvm::StringMap<StringRef> kinds;
   /// By name: the tensors from which it was computed, as a list in Python.
   llvm::StringMap<StringRef> sources;
   /// Tensors as torch's graph calls them: "p_layers_0_weight" is a parameter, "b_..." a buffer.
   llvm::StringSet<> places;
+  /// The same of what the initializers hold, without "p_" or "b_".
+  llvm::StringSet<> stored;
+  /// How many nodes of the main graph read what.
+  llvm::StringMap<int> readers;
 };
 
 } // namespace mlir::autopar

@@ -69,6 +69,7 @@ LogicalResult GraphImporter::importModel() {
   builder.setLoc(module.getLoc());
   tellModes();
   tellTransposed();
+  tellJoined();
   if (failed(importOutputs(model.graph(), scope)))
     return failure();
   if (options.needsValues)
@@ -195,7 +196,7 @@ LogicalResult GraphImporter::readInputs(Node &node, bool anyValue) {
       node.inputs.emplace_back();
       continue;
     }
-    FailureOr<ImportedValue> value = lookUp(name, node.scope, "input " + Twine(node.inputs.size()));
+    FailureOr<ImportedValue> value = readInput(node, name);
     if (failed(value))
       return failure();
     node.inputs.push_back(*value);

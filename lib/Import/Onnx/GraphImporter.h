@@ -109,6 +109,12 @@ private:
   FailureOr<Value> importTransposed(const autopar_onnx::TensorProto &source, StringRef name);
   void tellTransposed();
 
+  // JoinedTensors.cpp
+  FailureOr<ImportedValue> readInput(Node &node, StringRef name);
+  std::string readInstead(const autopar_onnx::NodeProto &node,
+                          const autopar_onnx::TensorProto &tensor);
+  void tellJoined();
+
   // GraphOutputs.cpp
   struct Results;
   LogicalResult importOutputs(const autopar_onnx::GraphProto &graph, Scope &scope);
@@ -141,6 +147,10 @@ private:
   ExportRecords records;
   /// Initializers that are another one, transposed: their names.
   std::vector<std::pair<std::string, std::string>> transposed;
+  /// Tensors of the source that are stored as another initializer, by its name and their own.
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<autopar_onnx::TensorProto>> joined;
+  /// Names of the source that may be such a tensor, or tied to the initializer.
+  std::vector<std::pair<std::string, std::string>> stillJoined;
   /// Names of arguments in order, with the origin symbol of parameters and why the source does not
   /// train them.
   struct Argument {

@@ -173,3 +173,7 @@ FailureOr<DenseElementsAttr> mlir::autopar::tensorValues(const onnx::TensorProto
   }
   return fromBytes(*type, tensor.raw_data());
 }
+
+bool mlir::autopar::isOneNumber(StringRef bytes, size_t elementBytes) {
+  return bytes.drop_front(elementBytes) == bytes.drop_back(elementBytes);
+}

@@ -29,4 +29,8 @@ FailureOr<RankedTensorType> tensorTypeOf(const autopar_onnx::TensorProto &tensor
 FailureOr<DenseElementsAttr> tensorValues(const autopar_onnx::TensorProto &tensor, ModelFile &file,
                                           MLIRContext *context, int64_t limit, std::string &error);
 
+/// Whether the bytes hold one number everywhere, as weights do that were never trained: equal ones
+/// need not be the same.
+bool isOneNumber(StringRef bytes, size_t elementBytes);
+
 } // namespace mlir::autopar

@@ -45,11 +45,6 @@ static bool isTranspose(StringRef a, StringRef b, RankedTensorType type) {
   }
 }
 
-/// One number everywhere: a weight that starts at zero is the transpose of many.
-static bool isUniform(StringRef bytes, size_t elementBytes) {
-  return bytes.drop_front(elementBytes) == bytes.drop_back(elementBytes);
-}
-
 /// The initializer of the source that `tensor`, which the exporter computed, is the transpose of.
 const onnx::TensorProto *GraphImporter::findTransposed(const onnx::TensorProto &tensor,
                                                        RankedTensorType type,
@@ -57,7 +52,7 @@ const onnx::TensorProto *GraphImporter::findTransposed(const onnx::TensorProto &
   if (type.getRank() != 2 || place.kind != TensorPlace::File ||
       !isa<FloatType>(type.getElementType()) || !records.isComputed(tensor.name()) ||
       differentiated.contains(tensor.name()) ||
-      isUniform(place.bytes, type.getElementTypeBitWidth() / 8))
+      isOneNumber(place.bytes, type.getElementTypeBitWidth() / 8))
     return nullptr;
   for (const onnx::TensorProto &other : file.model().graph().initializer()) {
     if (other.data_type() != tensor.data_type() || other.dims_size() != 2 ||
