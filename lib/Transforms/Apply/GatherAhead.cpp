@@ -17,7 +17,6 @@ namespace mlir::autopar {
 
 using namespace mlir;
 using namespace mlir::autopar;
-using ::autopar::Schedule;
 
 namespace {
 
@@ -43,8 +42,7 @@ public:
   Gatherer(const StepPart &part, int64_t mostBytes) : part(part), mostBytes(mostBytes) {}
 
   void gatherAhead() {
-    for (Operation *op : part.ops)
-      positions[op] = positions.size();
+    own.insert_range(part.ops);
     findGathers();
     if (gathers.empty())
       return;
@@ -75,7 +73,7 @@ private:
   /// the rank's own share of a parameter), other gathers, and what stays.
   void addSources(Value value, Gather &gather) const {
     Operation *op = value.getDefiningOp();
-    if (!op || !positions.contains(op) || llvm::is_contained(gather.chain, op))
+    if (!op || !own.contains(op) || llvm::is_contained(gather.chain, op))
       return;
     if (auto number = numbers.find(op); number != numbers.end())
       return gather.of.push_back(number->second);
@@ -93,11 +91,10 @@ private:
   bool isOfParameters(Operation *op) const {
     return isa<GroupOp, CastOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
              Operation *source = operand.getDefiningOp();
-             while (source && positions.contains(source) && isView(source) &&
+             while (source && own.contains(source) && isView(source) &&
                     source->getNumOperands() == 1)
                source = source->getOperand(0).getDefiningOp();
-             return !source || !positions.contains(source) ||
-                    source->hasTrait<OpTrait::ConstantLike>();
+             return !source || !own.contains(source) || source->hasTrait<OpTrait::ConstantLike>();
            });
   }
 
@@ -214,7 +211,7 @@ private:
 
   const StepPart &part;
   int64_t mostBytes;
-  DenseMap<Operation *, size_t> positions;
+  DenseSet<Operation *> own; ///< of this part
   SmallVector<Gather> gathers;
   DenseMap<Operation *, size_t> numbers; ///< of gathers
   DenseSet<Operation *> moved;
