@@ -198,16 +198,14 @@ def BalanceAttentionPass : Pass<"autopar-balance-attention", "mlir::func::FuncOp
     becomes
     ```mlir
     %0 = autopar.slice %q ... : tensor<1x8x512x64xf32> -> tensor<1x8x256x64xf32>
-    %1 = autopar.permute %0 from [0, 1] over @mesh ["c"] : tensor<1x8x256x64xf32>
-    %2 = autopar.slice %q ... : tensor<1x8x512x64xf32> -> tensor<1x8x256x64xf32>
-    %3 = autopar.permute %2 from [1, 0] over @mesh ["c"] : tensor<1x8x256x64xf32>
-    %4 = autopar.shard_index @mesh ["c"] numbers [0, 2] : tensor<i64>
-    %o0, %l0 = autopar.attention %1, %k, %v scale 1.25e-01 causal shard %4 of 4 : ...
-    %5 = autopar.shard_index @mesh ["c"] numbers [3, 1] : tensor<i64>
-    %o1, %l1 = autopar.attention %3, %k, %v scale 1.25e-01 causal shard %5 of 4 : ...
-    %6 = autopar.permute %o0 from [0, 1] over @mesh ["c"] : tensor<1x8x256x64xf32>
-    %7 = autopar.permute %o1 from [1, 0] over @mesh ["c"] : tensor<1x8x256x64xf32>
-    %o = autopar.concat %6, %7 dim 2 : ...
+    %1 = autopar.slice %q ... : tensor<1x8x512x64xf32> -> tensor<1x8x256x64xf32>
+    %2 = autopar.permute %1 from [1, 0] over @mesh ["c"] : tensor<1x8x256x64xf32>
+    %3 = autopar.shard_index @mesh ["c"] numbers [0, 2] : tensor<i64>
+    %o0, %l0 = autopar.attention %0, %k, %v scale 1.25e-01 causal shard %3 of 4 : ...
+    %4 = autopar.shard_index @mesh ["c"] numbers [3, 1] : tensor<i64>
+    %o1, %l1 = autopar.attention %2, %k, %v scale 1.25e-01 causal shard %4 of 4 : ...
+    %5 = autopar.permute %o1 from [1, 0] over @mesh ["c"] : tensor<1x8x256x64xf32>
+    %o = autopar.concat %o0, %5 dim 2 : ...
     ```
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];

@@ -9,6 +9,7 @@
 #include "Cost/BalancedAttention.h"
 #include "Cost/ModuleCluster.h"
 #include "Cost/OpTime.h"
+#include "FormGroups/MadeFrom.h"
 
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Passes.h"
@@ -94,9 +95,9 @@ private:
     Balanced one{op, {}, index, chunks};
     for (int half : {0, 1}) {
       Value number =
-          made(op, ShardIndexOp::create(builder, op.getLoc(), index.getType(), index.getMeshAttr(),
-                                        index.getAxes(),
-                                        builder.getDenseI64ArrayAttr(chunks.numbers[half])));
+          madeFrom(op, ShardIndexOp::create(builder, op.getLoc(), index.getType(),
+                                            index.getMeshAttr(), index.getAxes(),
+                                            builder.getDenseI64ArrayAttr(chunks.numbers[half])));
       mappings[half].map(op.getShard(), number);
       auto local = cast<Attention>(builder.clone(*op, mappings[half]));
       local.setParts(2 * *op.getParts());
@@ -158,20 +159,13 @@ private:
     return type.clone(shape);
   }
 
-  /// What is made for an operation is called as it is, and belongs to its phase.
-  template <typename Op>
-  Value made(Operation *origin, Op op) {
-    op->setDiscardableAttrs(origin->getDiscardableAttrDictionary());
-    return op->getResult(0);
-  }
-
   /// Of two ranks the first halves stay where they are.
   Value permute(Operation *origin, Value value, ArrayRef<int64_t> sources, ShardIndexOp index) {
     if (llvm::is_sorted(sources))
       return value;
-    return made(origin, PermuteOp::create(builder, origin->getLoc(), value.getType(), value,
-                                          builder.getDenseI64ArrayAttr(sources),
-                                          index.getMeshAttr(), index.getAxes()));
+    return madeFrom(origin, PermuteOp::create(builder, origin->getLoc(), value.getType(), value,
+                                              builder.getDenseI64ArrayAttr(sources),
+                                              index.getMeshAttr(), index.getAxes()));
   }
 
   /// The halves of the rows that this rank computes with, of a value whose rows are split as
@@ -186,7 +180,7 @@ private:
     for (int half : {0, 1}) {
       starts[kRows] = half * type.getDimSize(kRows);
       Value own =
-          made(origin, SliceOp::create(builder, origin->getLoc(), type, value, starts, steps));
+          madeFrom(origin, SliceOp::create(builder, origin->getLoc(), type, value, starts, steps));
       halves[half] = permute(origin, own, chunks.sources[half], index);
     }
     return known[value] = halves;
@@ -205,10 +199,11 @@ private:
       if (hasRows(op, number)) {
         first = permute(op, first, one.chunks.targets[0], one.index);
         second = permute(op, second, one.chunks.targets[1], one.index);
-        whole = made(op, ConcatOp::create(builder, op->getLoc(), result.getType(),
-                                          ValueRange{first, second}, kRows));
+        whole = madeFrom(op, ConcatOp::create(builder, op->getLoc(), result.getType(),
+                                              ValueRange{first, second}, kRows));
       } else {
-        whole = made(op, BinaryOp::create(builder, op->getLoc(), BinaryKind::Add, first, second));
+        whole =
+            madeFrom(op, BinaryOp::create(builder, op->getLoc(), BinaryKind::Add, first, second));
       }
       result.replaceAllUsesWith(whole);
     }
@@ -229,7 +224,7 @@ struct BalanceAttentionPass
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     auto isPart = [](Operation &op) {
-      return (isa<AttentionOp, AttentionGradOp>(op)) && op.hasAttr("parts");
+      return isa<AttentionOp, AttentionGradOp>(op) && op.hasAttr("parts");
     };
     if (function.isExternal() || llvm::none_of(function.getBody().front(), isPart))
       return;

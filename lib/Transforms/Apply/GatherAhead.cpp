@@ -3,6 +3,7 @@
 // computes, as those who write sharded data parallelism by hand prefetch them (Zhao et al.,
 // "PyTorch FSDP", 2023, section 3.3.2). Where the program has a collective is when it starts, so it
 // moves as far up as it takes time, and no further: what is gathered takes memory.
+#include "FormGroups/MadeFrom.h"
 #include "StepParts.h"
 
 #include "autopar/Interfaces/TensorLayout.h"
@@ -127,7 +128,7 @@ private:
         for (Operation *source : gather.sources)
           gather.stays |= ready.lookup(source->getResult(0)) + gather.us > computeUs;
         for (size_t other : gather.of)
-          gather.stays |= gathers[other].stays; // a sum of what was gathered too late
+          gather.stays |= gathers[other].stays;
         if (!gather.stays) {
           waits[op->getResult(0)] = {number->second};
           continue;
@@ -238,10 +239,7 @@ void orderBehind(AllGatherOp op) {
   }
   OpBuilder builder(op);
   Location loc = op.getLoc();
-  auto made = [&](Operation *part) {
-    part->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-    return part->getResult(0);
-  };
+  auto made = [&](Operation *part) { return madeFrom(op, part); };
   Value gathered = made(AllGatherOp::create(builder, loc, input.clone(joined), op.getInput(), 0,
                                             op.getMesh(), op.getAxes()));
   auto group = GroupOp::create(builder, loc, TypeRange(output), gathered);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-wait-behind: what would wait for a collective lets others compute first. A
-// gradient that is reduced along two axes, or added to what is accumulated, is read at the end of
-// the step; a kernel in between would keep all that stands behind it waiting for the first half.
+// gradient that is reduced along two axes is read at the end of the step; a kernel in between would
+// keep all that stands behind it waiting for the first half. What is added to an accumulator stays:
+// the next micro-batch finds it there.
 #include "StepParts.h"
 
 #include "autopar/Transforms/Passes.h"

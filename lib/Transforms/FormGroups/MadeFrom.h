@@ -8,10 +8,11 @@ namespace mlir::autopar {
 
 /// Gives `made` what is known of the operation that it is part of (phase, stage) and that one's
 /// name with a suffix. Returns its result.
-inline Value madeFrom(Operation *op, Operation *made, const Twine &suffix) {
+inline Value madeFrom(Operation *op, Operation *made, const Twine &suffix = "") {
   for (NamedAttribute attribute : op->getDiscardableAttrs())
     made->setDiscardableAttr(attribute.getName(), attribute.getValue());
-  setOpId(made, getOpId(op) + suffix);
+  if (!suffix.isTriviallyEmpty())
+    setOpId(made, getOpId(op) + suffix);
   return made->getResult(0);
 }
 
