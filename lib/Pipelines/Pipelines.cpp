@@ -248,7 +248,7 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
                              const LowerOptions &lower) {
   manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
   manager.addPass(createGatherAheadPass({shard.cluster, lower.target, shard.memoryLimit}));
-  manager.addPass(createWaitBehindPass({shard.cluster, lower.target}));
+  manager.addPass(createWaitBehindPass({shard.cluster, lower.target, shard.memoryLimit}));
 }
 
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,

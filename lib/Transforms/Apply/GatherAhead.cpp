@@ -21,8 +21,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// One part in so many of a device's memory may hold what is gathered and not yet read.
-constexpr int64_t kWorthOfWaiting = 64;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 /// A gather with what it is made of, in order.
@@ -40,7 +38,7 @@ struct Gather {
 /// The gathers of one part.
 class Gatherer {
 public:
-  Gatherer(const StepPart &part, int64_t mostBytes) : part(part), mostBytes(mostBytes) {}
+  explicit Gatherer(const StepPart &part) : part(part) {}
 
   void gatherAhead() {
     own.insert_range(part.ops);
@@ -201,7 +199,7 @@ private:
       if (gather.stays)
         continue;
       held += gather.bytes;
-      for (; held > mostBytes && first < k; ++first)
+      for (; held > part.waitingBytes && first < k; ++first)
         held -= gathers[first].stays ? 0 : gathers[first].bytes;
       if (first > 0 && gathers[first - 1].neededUs < kForever)
         starts[k] = std::max(starts[k], gathers[first - 1].neededUs);
@@ -211,7 +209,6 @@ private:
   }
 
   const StepPart &part;
-  int64_t mostBytes;
   DenseSet<Operation *> own; ///< of this part
   SmallVector<Gather> gathers;
   DenseMap<Operation *, size_t> numbers; ///< of gathers
@@ -264,16 +261,13 @@ struct GatherAheadPass : public mlir::autopar::impl::GatherAheadPassBase<GatherA
       return;
     bool isBeside = false;
     auto look = [&](const StepPart &part) { isBeside |= !part.device.communicatesWhileIdle; };
-    if (failed(forEachPart(getOperation(), cluster, target, look)))
+    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, look)))
       return signalPassFailure();
     if (isBeside)
       for (AllGatherOp op : llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
         orderBehind(op);
-    auto gather = [&](const StepPart &part) {
-      int64_t memory = memoryLimit > 0 ? int64_t(memoryLimit) : part.device.memoryBytes;
-      Gatherer(part, memory / kWorthOfWaiting).gatherAhead();
-    };
-    (void)forEachPart(getOperation(), cluster, target, gather); // as before
+    auto gather = [](const StepPart &part) { Gatherer(part).gatherAhead(); };
+    (void)forEachPart(getOperation(), cluster, target, memoryLimit, gather); // as before
   }
 };
 

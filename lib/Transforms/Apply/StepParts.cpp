@@ -7,7 +7,11 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
+/// One part in so many of a device's memory may hold what waits.
+static constexpr int64_t kWorthOfWaiting = 64;
+
 LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Target target,
+                                         int64_t memoryLimit,
                                          function_ref<void(const StepPart &)> call) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   bool isKnown = !cluster.empty() || !module.getOps<ClusterOp>().empty();
@@ -29,7 +33,9 @@ LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Tar
   for (const ::autopar::Mesh &mesh : meshes)
     times.emplace_back(*loaded, mesh, /*convolves=*/target == Target::Cpu);
   auto visit = [&](ArrayRef<Operation *> ops, int32_t mesh) {
-    call({ops, work, times[mesh], loaded->slowestOf(meshes[mesh].devices)});
+    const ::autopar::DeviceType &device = loaded->slowestOf(meshes[mesh].devices);
+    int64_t memory = memoryLimit > 0 ? memoryLimit : device.memoryBytes;
+    call({ops, work, times[mesh], device, memory / kWorthOfWaiting});
   };
   if (schedule->stages == 1)
     for (const std::vector<Operation *> *ops : {&work.atStart, &work.inEach, &work.atEnd})

@@ -16,6 +16,7 @@ struct StepPart {
   const StepWork &work;
   KernelTime &times;
   const ::autopar::DeviceType &device;
+  int64_t waitingBytes; ///< of the device's memory, for what stands there longer than it must
 
   /// Whether a collective goes on beside what computes.
   bool goesBeside(const KernelTime::Parts &parts) const {
@@ -24,8 +25,9 @@ struct StepPart {
 };
 
 /// Calls for every part of @main, by the cost model on the cluster (a description, else the
-/// module's). Nothing where there is no such function, and where no cluster is known.
-LogicalResult forEachPart(ModuleOp module, StringRef cluster, Target target,
+/// module's), within the limit of memory (0: the device's). Nothing where there is no such
+/// function, and where no cluster is known.
+LogicalResult forEachPart(ModuleOp module, StringRef cluster, Target target, int64_t memoryLimit,
                           function_ref<void(const StepPart &)> call);
 
 } // namespace mlir::autopar

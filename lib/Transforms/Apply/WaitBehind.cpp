@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass autopar-wait-behind: what would wait for a collective lets others compute first. A
-// gradient that is reduced along two axes is read at the end of the step; a kernel in between would
-// keep all that stands behind it waiting for the first half. What is added to an accumulator stays:
-// the next micro-batch finds it there.
+// The pass autopar-wait-behind: what would wait for a collective lets others compute first, and a
+// collective that nobody waits for lets those go first that others wait for. A gradient that is
+// reduced along two axes is read at the end of the step; a kernel in between would keep all that
+// stands behind it waiting for the first half, and both halves what is exchanged for the layer
+// below. What is added to an accumulator stays: the next micro-batch finds it there.
 #include "StepParts.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -17,25 +19,77 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Goes through a part as its queues would, and puts off what would wait and is not read at once:
-/// what is, others wait for, and their collectives would be late.
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Goes through a part as its queues would, and puts off what would wait, or make others wait, and
+/// is not read at once: what is, others wait for, and their collectives would be late.
 class Waiter {
 public:
-  explicit Waiter(const StepPart &part) : part(part) {}
+  explicit Waiter(const StepPart &part) : part(part) { foresee(); }
 
   void run() {
-    for (Operation *op : part.ops) {
+    for (here = 0; here < part.ops.size(); ++here) {
+      Operation *op = part.ops[here];
       release(op);
-      if (mayWait(op) && readyUs(op) > computeUs + part.times.launchUs())
-        waiting.push_back(op);
+      bool wouldWait = readyUs(op) > computeUs + part.times.launchUs();
+      if (mayWait(op) && (wouldWait || (isPatient(here) && !fits(here))))
+        putOff(here);
       else
-        count(op);
+        count(here);
     }
-    if (!waiting.empty())
-      moveBehind(part.ops.back()->getNextNode());
+    moveBehind(part.ops.back()->getNextNode());
   }
 
 private:
+  /// What an operation takes, and when what it makes is needed, in time of the compute queue if
+  /// that never waited.
+  struct Foreseen {
+    KernelTime::Parts parts;
+    bool goesBeside = false;
+    double atUs = 0; ///< the compute queue comes to it
+    double neededUs = kNever;
+    double urgentUs = kNever; ///< the next collective that is waited for must start
+  };
+
+  void foresee() {
+    double us = 0;
+    foreseen.resize(part.ops.size());
+    for (auto [i, op] : llvm::enumerate(part.ops)) {
+      Foreseen &own = foreseen[i];
+      numbers[op] = i;
+      own.atUs = us;
+      if (part.work.free.contains(op) || isa<TransferOp>(op))
+        continue;
+      own.parts = part.times.of(op);
+      own.goesBeside = part.goesBeside(own.parts);
+      us += own.parts.sum() - (own.goesBeside ? own.parts.collectiveUs : 0);
+    }
+    double urgentUs = kNever;
+    for (size_t i = part.ops.size(); i-- > 0;) {
+      Foreseen &own = foreseen[i];
+      for (Operation *user : part.ops[i]->getUsers())
+        if (auto number = numbers.find(user); number != numbers.end())
+          own.neededUs = std::min(own.neededUs, latestUs(number->second));
+      if (own.goesBeside && !isPatient(i))
+        urgentUs = std::max(own.atUs, std::min(urgentUs, own.neededUs) - own.parts.sum());
+      own.urgentUs = urgentUs;
+    }
+  }
+
+  /// When a reader has to have what it reads.
+  double latestUs(size_t i) const {
+    const Foreseen &reader = foreseen[i];
+    if (part.work.free.contains(part.ops[i]))
+      return reader.neededUs;
+    return isPatient(i) ? reader.neededUs - reader.parts.sum() : reader.atUs;
+  }
+
+  /// Whether nobody waits for a collective that starts where the program has it.
+  bool isPatient(size_t i) const {
+    const Foreseen &own = foreseen[i];
+    return own.goesBeside && mayWait(part.ops[i]) && own.neededUs - own.atUs > own.parts.sum();
+  }
+
   double readyUs(Operation *op) const {
     double us = 0;
     for (Value operand : op->getOperands())
@@ -49,34 +103,79 @@ private:
            !part.work.updates.contains(op) && !part.work.free.contains(op);
   }
 
-  static bool isReadBefore(Operation *op, Operation *place) {
-    return llvm::any_of(op->getUsers(),
-                        [&](Operation *user) { return !place->isBeforeInBlock(user); });
+  /// Whether a collective that started now would be through when the next one that others wait for
+  /// could start.
+  bool fits(size_t i) const {
+    double start = std::max({readyUs(part.ops[i]), computeUs, collectiveUs});
+    return start + foreseen[i].parts.sum() <=
+           computeUs + foreseen[here].urgentUs - foreseen[here].atUs;
   }
 
-  /// What has waited long enough, and what is read here, goes before `op`.
+  /// Whether what waits may go on before the operation that is here.
+  bool isDue(size_t i) const {
+    bool wouldWait = readyUs(part.ops[i]) > computeUs;
+    if (!isPatient(i) || (wouldWait && foreseen[i].parts.beforeUs > 0))
+      return !wouldWait;
+    bool isLate = foreseen[i].neededUs - foreseen[here].atUs <= foreseen[i].parts.sum();
+    return isLate || waitingBytes > part.waitingBytes || fits(i);
+  }
+
+  bool readsWaiting(Operation *op) const {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      auto number = numbers.find(operand.getDefiningOp());
+      return number != numbers.end() && llvm::is_contained(waiting, number->second);
+    });
+  }
+
+  static int64_t bytesOf(Operation *op) {
+    int64_t bytes = 0;
+    for (Value operand : op->getOperands())
+      if (auto type = dyn_cast<RankedTensorType>(operand.getType()))
+        bytes += tensorBytes(type);
+    return bytes;
+  }
+
+  void putOff(size_t i) {
+    waiting.push_back(i);
+    waitingBytes += bytesOf(part.ops[i]);
+  }
+
+  void goOn(size_t i, Operation *place) {
+    llvm::erase(waiting, i);
+    waitingBytes -= bytesOf(part.ops[i]);
+    moveTo(place, part.ops[i]);
+    count(i);
+  }
+
+  /// What waits and `op` reads goes before it, behind what that reads.
+  void goOnFor(Operation *op, Operation *place) {
+    for (Value operand : op->getOperands())
+      if (auto number = numbers.find(operand.getDefiningOp());
+          number != numbers.end() && llvm::is_contained(waiting, number->second)) {
+        goOnFor(part.ops[number->second], place);
+        goOn(number->second, place);
+      }
+  }
+
+  /// What is read here, and what has waited long enough, goes before `op`.
   void release(Operation *op) {
-    size_t count = 0;
-    for (size_t i = 0; i < waiting.size(); ++i)
-      if (isReadBefore(waiting[i], op))
-        count = i + 1;
-    for (; !waiting.empty() && (count > 0 || readyUs(waiting.front()) <= computeUs);
-         count -= count > 0) {
-      Operation *first = waiting.front();
-      waiting.erase(waiting.begin());
-      moveTo(op, first);
-      this->count(first);
-    }
+    goOnFor(op, op);
+    for (size_t i : SmallVector<size_t>(waiting))
+      if (isDue(i) && !readsWaiting(part.ops[i]))
+        goOn(i, op);
   }
 
   /// What still waits when all else is done.
   void moveBehind(Operation *end) {
-    size_t stay = 0;
-    for (size_t i = 0; i < waiting.size(); ++i)
-      if (isReadBefore(waiting[i], end))
-        stay = i + 1;
-    for (Operation *op : ArrayRef(waiting).drop_front(stay))
-      op->moveBefore(end);
+    DenseSet<Operation *> behind;
+    for (size_t i : llvm::reverse(waiting))
+      if (llvm::all_of(part.ops[i]->getUsers(), [&](Operation *user) {
+            return behind.contains(user) || end->isBeforeInBlock(user) || user == end;
+          }))
+        behind.insert(part.ops[i]);
+    for (size_t i : waiting)
+      if (behind.contains(part.ops[i]))
+        part.ops[i]->moveBefore(end);
   }
 
   /// What other parts read before that stays where it is.
@@ -87,26 +186,28 @@ private:
       op->moveBefore(place);
   }
 
-  void count(Operation *op) {
-    double us = readyUs(op);
-    if (!part.work.free.contains(op) && !isa<TransferOp>(op)) {
-      KernelTime::Parts parts = part.times.of(op);
-      if (part.goesBeside(parts)) {
-        if (parts.beforeUs > 0)
-          us = computeUs = std::max(us, computeUs) + parts.beforeUs;
-        us = collectiveUs = std::max({us, computeUs, collectiveUs}) + parts.collectiveUs;
-        if (parts.afterUs > 0)
-          us = computeUs = std::max(us, computeUs) + parts.afterUs;
-      } else {
-        us = computeUs = std::max(us, computeUs) + parts.sum();
-      }
+  void count(size_t i) {
+    const auto &[parts, goesBeside, atUs, neededUs, urgentUs] = foreseen[i];
+    double us = readyUs(part.ops[i]);
+    if (goesBeside) {
+      if (parts.beforeUs > 0)
+        us = computeUs = std::max(us, computeUs) + parts.beforeUs;
+      us = collectiveUs = std::max({us, computeUs, collectiveUs}) + parts.collectiveUs;
+      if (parts.afterUs > 0)
+        us = computeUs = std::max(us, computeUs) + parts.afterUs;
+    } else if (parts.sum() > 0) {
+      us = computeUs = std::max(us, computeUs) + parts.sum();
     }
-    for (Value result : op->getResults())
+    for (Value result : part.ops[i]->getResults())
       ready[result] = us;
   }
 
   const StepPart &part;
-  SmallVector<Operation *> waiting; ///< in order
+  std::vector<Foreseen> foreseen; ///< of each operation of the part
+  DenseMap<Operation *, size_t> numbers;
+  size_t here = 0;
+  SmallVector<size_t> waiting; ///< in order
+  int64_t waitingBytes = 0;    ///< that they read
   DenseMap<Value, double> ready;
   double computeUs = 0, collectiveUs = 0;
 };
@@ -115,7 +216,7 @@ struct WaitBehindPass : public mlir::autopar::impl::WaitBehindPassBase<WaitBehin
   using Base::Base;
 
   void runOnOperation() override {
-    if (failed(forEachPart(getOperation(), cluster, target, [](const StepPart &part) {
+    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, [](const StepPart &part) {
           if (!part.ops.empty())
             Waiter(part).run();
         })))
