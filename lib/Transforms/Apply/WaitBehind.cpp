@@ -70,7 +70,7 @@ private:
       for (Operation *user : part.ops[i]->getUsers())
         if (auto number = numbers.find(user); number != numbers.end())
           own.neededUs = std::min(own.neededUs, latestUs(number->second));
-      if (own.goesBeside && !isPatient(i))
+      if (own.goesBeside && own.neededUs < kNever)
         urgentUs = std::max(own.atUs, std::min(urgentUs, own.neededUs) - own.parts.sum());
       own.urgentUs = urgentUs;
     }
