@@ -117,6 +117,17 @@ def test_what_cannot_be_run_or_has_no_time_hides_nothing_behind_it(packed: pathl
     assert len([line for line in rows(late.stdout) if line.endswith("not measured: no time was left")]) >= 7, late.stdout
 
 
+def test_programs_that_are_not_timed_run_at_once(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Each of the first two ends when the other has begun; rows keep their order."""
+    folder = packed_with(packed, tmp_path / "gpu")
+    replace_suites(folder, "echo '[==========] 1 test ran.'")
+    for own, other in (SUITES[:2], SUITES[1::-1]):
+        replace(folder / "bin" / own, f"touch {tmp_path}/{own}\nuntil [ -e {tmp_path}/{other} ]; do sleep 0.1; done\necho '[==========] 1 test ran.'")
+    done = check(folder, "--no-torch", "--limit", "60")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split(":")[0].split()[2] for line in rows(done.stdout)][:4] == ["the", "attention", "convolutions", "staged"], done.stdout
+
+
 def test_libraries_lie_in_packages(tmp_path: pathlib.Path) -> None:
     """Of CUDA 13 all in one folder but cuDNN and NCCL, of CUDA 12 each in one of its own."""
     for name in ("cu13", "cudnn", "nccl", "cublas", "cuda_nvrtc"):

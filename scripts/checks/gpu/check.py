@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table that parts add their rows to, and how they start the folder's programs within the time that is left."""
 
+import concurrent.futures
 import dataclasses
 import hashlib
 import json
@@ -10,12 +11,15 @@ import pathlib
 import shutil
 import subprocess
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
 
 from .machine import first_lines, has_library, lacking
 
 #: What a program may take at most.
 CASE_S = 60
+#: Programs that run at once where none is timed: while one compiles for the GPU, others use it.
+AT_ONCE = 4
+T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -53,7 +57,7 @@ class Check:
     def __init__(self, folder: pathlib.Path, libraries: str, scratch: pathlib.Path, limit_s: float, log: pathlib.Path) -> None:
         self.log = log
         log.write_text("")
-        self.folder, self.out = folder, scratch / "out"
+        self.folder, self.outputs = folder, scratch / "out"
         self.rows: List[Row] = []
         self.measured = Measured()
         self.end = float("inf")
@@ -120,6 +124,13 @@ class Check:
         except Exception as error:  # pylint: disable=broad-except
             self.add(Row(part, name, "FAILED", f"{type(error).__name__}: {first_lines(str(error))}"))
 
+    def start_together(self, starts: Sequence[Callable[[], T]]) -> List[Callable[[], T]]:
+        """What waits for each and returns, or raises, what it did."""
+        pool = concurrent.futures.ThreadPoolExecutor(AT_ONCE)
+        started = [pool.submit(start).result for start in starts]
+        pool.shutdown(wait=False)
+        return started
+
     def require_time(self) -> float:
         """The seconds that are left."""
         left = self.end - time.monotonic()
@@ -144,12 +155,16 @@ class Check:
         with self.log.open("a", encoding="utf-8", errors="replace") as log:
             log.write(f"{text}\n")
 
-    def empty_out(self) -> None:
-        shutil.rmtree(self.out, ignore_errors=True)
-        self.out.mkdir()
+    def out(self, case: dict) -> pathlib.Path:
+        """Where a case's outputs lie."""
+        return self.outputs / case["name"]
+
+    def empty_out(self, case: dict) -> None:
+        shutil.rmtree(self.out(case), ignore_errors=True)
+        self.out(case).mkdir(parents=True)
 
     def run_case(self, case: dict, before: Sequence[str], limit_s: float, after: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
-        """A model on one GPU; its outputs lie in self.out."""
-        self.empty_out()
-        words = [*before, self.program("autopar-run"), case["artifact"], *case["arguments"], "--output-dir", str(self.out), *after]
+        """A model on one GPU."""
+        self.empty_out(case)
+        words = [*before, self.program("autopar-run"), case["artifact"], *case["arguments"], "--output-dir", str(self.out(case)), *after]
         return self.start(words, self.folder / case["folder"], limit_s)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The test programs of what talks to CUDA, as they run on this machine."""
 
+import functools
 import re
 import subprocess
+from typing import Callable
 
 from .check import CASE_S, Check, OutOfTime, Row
 from .machine import first_lines, lacking
 
 #: What a program of tests may take at most.
 SUITE_S = 150
-#: Programs, what they show, their filter; those of NCCL are in run_nccl().
+#: Programs, what they show, their filter; run() adds those of NCCL.
 SUITES = [
     ("CudaDeviceTest", "the device", ""),
     ("CudaAttentionTest", "attention by cuDNN", ""),
@@ -25,8 +27,12 @@ def why(done: "subprocess.CompletedProcess[str]") -> str:
     return found[0] if found else "\n".join([*done.stderr.splitlines()[:1], *lines[-2:]])
 
 
-def suite(check: Check, program: str, name: str, filtered: str) -> None:
-    done = check.start([check.program(program), *([filtered] if filtered else [])], check.folder, SUITE_S)
+def start(check: Check, program: str, filtered: str) -> "subprocess.CompletedProcess[str]":
+    return check.start([check.program(program), *([filtered] if filtered else [])], check.folder, SUITE_S)
+
+
+def suite(check: Check, name: str, ran: "Callable[[], subprocess.CompletedProcess[str]]") -> None:
+    done = ran()
     lines = done.stdout.strip().splitlines()
     ran = re.search(r"\[==========\] (\d+) tests? ", done.stdout)
     if not done.returncode and ran and int(ran[1]):
@@ -46,16 +52,12 @@ def count_gpus(check: Check) -> int:
     return max(map(int, re.findall(r"/nccl(\d+)\b", listed)), default=0)
 
 
-def run_nccl(check: Check, gpus: int) -> None:
-    """NCCL refuses two ranks on one GPU."""
-    name = f"NCCL, world sizes up to {gpus}" if gpus > 1 else "NCCL, world size 1 only: there is one GPU"
-    check.run("conformance", name, suite, "CudaConformanceTest", name, "--gtest_filter=*nccl*")
-
-
 def run(check: Check) -> int:
-    """Returns how many GPUs NCCL may have a rank on."""
-    for program, name, filtered in SUITES:
-        check.run("conformance", name, suite, program, name, filtered)
+    """Returns how many GPUs NCCL may have a rank on; it refuses two on one."""
     gpus = count_gpus(check)
-    run_nccl(check, gpus)
+    nccl = f"NCCL, world sizes up to {gpus}" if gpus > 1 else "NCCL, world size 1 only: there is one GPU"
+    suites = [*SUITES, ("CudaConformanceTest", nccl, "--gtest_filter=*nccl*")]
+    ran = check.start_together([functools.partial(start, check, program, filtered) for program, _, filtered in suites])
+    for (_, name, _), its in zip(suites, ran):
+        check.run("conformance", name, suite, name, its)
     return gpus
