@@ -254,12 +254,10 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
   addOrder(manager, shard, lower);
-  if (!shard.cluster.empty()) {
-    EvaluateStepPassOptions evaluate;
-    evaluate.cluster = shard.cluster;
-    evaluate.target = lower.target;
-    manager.addPass(createEvaluateStepPass(evaluate));
-  }
+  EvaluateStepPassOptions evaluate;
+  evaluate.cluster = shard.cluster;
+  evaluate.target = lower.target;
+  manager.addPass(createEvaluateStepPass(evaluate));
   manager.addPass(createSchedulePass());
 }
 
@@ -284,8 +282,10 @@ static void addPlanMemory(OpPassManager &manager, const LowerOptions &lower) {
   options.limit = lower.memoryLimit;
   options.hostLimit = lower.hostMemoryLimit;
   options.refuse = lower.refuse;
-  if (lower.target == Target::Cuda)
+  if (lower.target == Target::Cuda) { // whose ranks communicate beside what they compute
     options.alignment = ::autopar::artifact::kCudaScratchAlignment;
+    manager.addNestedPass<exec::ProgramOp>(exec::createFillWaitsPass({lower.memoryLimit}));
+  }
   manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());
   manager.addNestedPass<exec::ProgramOp>(exec::createPlanMemoryPass(options));
   manager.addNestedPass<exec::ProgramOp>(exec::createOrderQueuesPass());

@@ -22,6 +22,12 @@ static constexpr const char *kSlowDevices = R"({"kind": "autopar.cluster", "vers
                     "memory_bytes_per_s": 1e15, "memory_bytes": 8589934592}],
   "nodes": [{"count": 1, "devices_per_node": 6, "device_type": "slow"}],
   "levels": [{"latency_us": 0, "bytes_per_s": 1e15}]})";
+/// Whose kernels wait for messages, about as long as they compute.
+static constexpr const char *kSlowLinks = R"({"kind": "autopar.cluster", "version": 1,
+  "device_types": [{"name": "middling", "peak_flops_per_s": {"f32": 1e6, "bf16": 1e6, "f16": 1e6},
+                    "memory_bytes_per_s": 1e7, "memory_bytes": 8589934592}],
+  "nodes": [{"count": 1, "devices_per_node": 6, "device_type": "middling"}],
+  "levels": [{"latency_us": 100, "bytes_per_s": 1e7}]})";
 
 int caseCount() {
   const char *text = std::getenv("AUTOPAR_LAW_CASES");
@@ -84,7 +90,8 @@ OwningOpRef<ModuleOp> Law::partitioned(const Case &c, std::set<Cell> *cells) {
     *cells = cellsOf(drawn.module->lookupSymbol<func::FuncOp>("main"));
   if (c.seed % 2) { // else passes that decide by cost do nothing
     OpBuilder builder = OpBuilder::atBlockBegin(drawn.module->getBody());
-    mlir::autopar::ClusterOp::create(builder, drawn.module->getLoc(), "cluster", kSlowDevices);
+    mlir::autopar::ClusterOp::create(builder, drawn.module->getLoc(), "cluster",
+                                     c.seed % 4 == 1 ? kSlowDevices : kSlowLinks);
   }
   PassManager manager(&context);
   mlir::autopar::buildPhase(manager, mlir::autopar::Phase::InsertReshards, {}, {});

@@ -419,7 +419,8 @@ struct EvaluateStepPass : mlir::autopar::impl::EvaluateStepPassBase<EvaluateStep
 
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+    bool isKnown = !cluster.empty() || !getOperation().getOps<ClusterOp>().empty();
+    if (!isKnown || !function || function.isExternal() || !function.getBody().hasOneBlock())
       return;
     if (failed(evaluate(function)))
       signalPassFailure();

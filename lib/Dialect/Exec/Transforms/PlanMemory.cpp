@@ -2,6 +2,7 @@
 // Static memory: every buffer gets an offset, so that the peak is known before anything runs.
 // Greedy by size, the strategy that Pisarchyk and Lee found best among simple ones ("Efficient
 // memory management for deep neural net inference", 2020).
+#include "InstructionTime.h"
 #include "PlacedBuffers.h"
 
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
@@ -26,8 +27,6 @@ constexpr int64_t kLeastAlignment = 64;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 /// How much longer a message may take than it is thought to. The most that can be spared is.
 constexpr std::array<double, 4> kLateness = {4, 2, 1, 0.5};
-/// One part in so many of the memory may go into not waiting for messages.
-constexpr int64_t kWorthOfWaiting = 64;
 /// And of what a small program takes no more than one in so many.
 constexpr int64_t kMostOfPeak = 16;
 /// One part in so many of the memory is left alone until the end, where a message reads it: who
@@ -136,12 +135,6 @@ bool isMessage(InstructionOpInterface instruction) {
   return queue != Queue::Compute && queue != Queue::CopyIn && queue != Queue::CopyOut;
 }
 
-/// As the cost model has it; 0 where nobody asked it.
-double microseconds(Operation &op) {
-  auto us = op.getAttrOfType<FloatAttr>("us");
-  return us ? us.getValueAsDouble() : 0;
-}
-
 /// A message or a collective reads its bytes long after it began: messages to one peer go one
 /// behind the other, and collectives do, but what goes to several peers, and collectives beside it,
 /// go side by side. Who gets the bytes meanwhile waits for them.
@@ -152,7 +145,7 @@ void findMessages(ProgramOp program, Intervals &intervals) {
     for (Operation &op : entry.getBody().front()) {
       bool isKernel = cast<InstructionOpInterface>(op).getQueue() == Queue::Compute;
       computed.push_back((computed.empty() ? 0 : computed.back()) +
-                         (isKernel ? microseconds(op) : 0));
+                         (isKernel ? microseconds(&op) : 0));
     }
     int64_t end = time + static_cast<int64_t>(computed.size());
     // What kernels have computed when the messages so far are through, by peer; collectives have
@@ -172,7 +165,7 @@ void findMessages(ProgramOp program, Intervals &intervals) {
       auto &through = ends[send ? int64_t(send.getPeer()) : -1];
       for (size_t lateness = 0; lateness < through.size(); ++lateness) {
         through[lateness] =
-            std::max(through[lateness], computed[index]) + kLateness[lateness] * microseconds(op);
+            std::max(through[lateness], computed[index]) + kLateness[lateness] * microseconds(&op);
         int64_t last = time + (llvm::lower_bound(computed, through[lateness]) - computed.begin());
         for (Interval *interval : read)
           interval->sent[lateness] = std::max(interval->sent[lateness], last);
