@@ -30,14 +30,19 @@ public:
   void run() {
     for (here = 0; here < part.ops.size(); ++here) {
       Operation *op = part.ops[here];
+      if (!isPatient(here)) // else it follows what it reads
+        goOnFor(op, op);
       release(op);
       bool wouldWait = readyUs(op) > computeUs + part.times.launchUs();
-      if (mayWait(op) && (wouldWait || (isPatient(here) && !fits(here))))
+      bool isInTheWay = isPatient(here) && (readsWaiting(op) || !fits(here));
+      if (mayWait(op) && (wouldWait || isInTheWay))
         putOff(here);
       else
         count(here);
     }
-    moveBehind(part.ops.back()->getNextNode());
+    Operation *end = part.ops.back()->getNextNode();
+    for (size_t i : waiting)
+      part.ops[i]->moveBefore(end);
   }
 
 private:
@@ -97,10 +102,14 @@ private:
     return us;
   }
 
-  /// Kernels and collectives that do not replace state.
+  /// Kernels and collectives that do not replace state, and that nobody outside reads meanwhile.
   bool mayWait(Operation *op) const {
+    Operation *end = part.ops.back();
     return isa<GroupOp, CastOp, BinaryOp, CollectiveOpInterface>(op) &&
-           !part.work.updates.contains(op) && !part.work.free.contains(op);
+           !part.work.updates.contains(op) && !part.work.free.contains(op) &&
+           llvm::all_of(op->getUsers(), [&](Operation *user) {
+             return numbers.contains(user) || end->isBeforeInBlock(user);
+           });
   }
 
   /// Whether a collective that started now would be through when the next one that others wait for
@@ -143,7 +152,7 @@ private:
   void goOn(size_t i, Operation *place) {
     llvm::erase(waiting, i);
     waitingBytes -= bytesOf(part.ops[i]);
-    moveTo(place, part.ops[i]);
+    part.ops[i]->moveBefore(place);
     count(i);
   }
 
@@ -157,33 +166,11 @@ private:
       }
   }
 
-  /// What is read here, and what has waited long enough, goes before `op`.
+  /// What has waited long enough goes before `op`.
   void release(Operation *op) {
-    goOnFor(op, op);
     for (size_t i : SmallVector<size_t>(waiting))
       if (isDue(i) && !readsWaiting(part.ops[i]))
         goOn(i, op);
-  }
-
-  /// What still waits when all else is done.
-  void moveBehind(Operation *end) {
-    DenseSet<Operation *> behind;
-    for (size_t i : llvm::reverse(waiting))
-      if (llvm::all_of(part.ops[i]->getUsers(), [&](Operation *user) {
-            return behind.contains(user) || end->isBeforeInBlock(user) || user == end;
-          }))
-        behind.insert(part.ops[i]);
-    for (size_t i : waiting)
-      if (behind.contains(part.ops[i]))
-        part.ops[i]->moveBefore(end);
-  }
-
-  /// What other parts read before that stays where it is.
-  static void moveTo(Operation *place, Operation *op) {
-    if (llvm::none_of(op->getUsers(), [&](Operation *user) {
-          return user != place && user->isBeforeInBlock(place);
-        }))
-      op->moveBefore(place);
   }
 
   void count(size_t i) {
