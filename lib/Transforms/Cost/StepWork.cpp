@@ -37,8 +37,54 @@ static bool isWrittenInParts(Operation *op) {
   return isa_and_nonnull<AttentionGradOp>(source) && concatOfResults(source) == op;
 }
 
+namespace {
+
+/// How values lie that are looked at through strides, as lowering has it.
+class Looks {
+public:
+  /// Whether an operation, or a group of such, only looks at what is there: not where strides
+  /// cannot say what it sees, so that lowering makes a copy.
+  bool copyNothing(Operation *op) {
+    if (!isView(op))
+      return false;
+    auto group = dyn_cast<GroupOp>(op);
+    if (!group)
+      return look(op);
+    Block &body = group.getBody().front();
+    for (auto [argument, input] : llvm::zip_equal(body.getArguments(), group.getInputs()))
+      strides[argument] = stridesOf(input);
+    bool isLook = true;
+    for (Operation &inner : body.without_terminator())
+      isLook &= look(&inner);
+    for (auto [result, value] :
+         llvm::zip_equal(group.getResults(), body.getTerminator()->getOperands()))
+      strides[result] = stridesOf(value);
+    return isLook;
+  }
+
+private:
+  bool look(Operation *op) {
+    std::optional<ViewLayout> layout =
+        cast<ViewOpInterface>(op).getLayout(stridesOf(op->getOperand(0)));
+    if (layout)
+      strides[op->getResult(0)] = layout->strides;
+    return layout.has_value();
+  }
+
+  SmallVector<int64_t> stridesOf(Value value) const {
+    auto known = strides.find(value);
+    return known == strides.end() ? denseStrides(cast<RankedTensorType>(value.getType()).getShape())
+                                  : known->second;
+  }
+
+  DenseMap<Value, SmallVector<int64_t>> strides; ///< of those that do not lie row-major
+};
+
+} // namespace
+
 /// What is read where it lies, made when parameters are read, or a word that a rank knows.
 void StepWork::findFree() {
+  Looks looks;
   DenseSet<Value> atLoad;
   for (BlockArgument argument : function.getArguments())
     if (function.getArgAttr(argument.getArgNumber(), "autopar.origin") &&
@@ -52,7 +98,7 @@ void StepWork::findFree() {
           llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
     if (isKnown)
       atLoad.insert_range(op.getResults());
-    if (isKnown || isView(&op) || isWrittenInParts(&op) ||
+    if (looks.copyNothing(&op) || isKnown || isWrittenInParts(&op) ||
         isa<FenceOp, CarriedOp, CarryOp, MicroBatchOp, MicroBatchIndexOp, ShardIndexOp, HoldOp>(op))
       free.insert(&op);
   }

@@ -34,16 +34,15 @@ exec.program @fills threads 1 {
 
 // -----
 
-// What the collective itself needs stays before it; a kernel that writes what another has read does
-// not go before that, and one whose result is sent does not either. What stands beside a collective
-// already stays there.
+// What the collective itself needs stays before it, what is sent elsewhere too, which stands beside
+// that already; a kernel goes no further than to one that writes what it reads or writes.
 
 // CHECK-LABEL: exec.entry @step
 // CHECK-NEXT:    @sent
 // CHECK-NEXT:    exec.collective all_reduce
-// CHECK-NEXT:    @overwritten
 // CHECK-NEXT:    @first
 // CHECK-NEXT:    exec.collective all_reduce
+// CHECK-NEXT:    @overwritten
 // CHECK-NEXT:    @overwrites
 // CHECK-NEXT:    @after
 exec.program @stays threads 1 {
@@ -70,14 +69,14 @@ exec.program @stays threads 1 {
 
 // -----
 
-// Operands that would live on for it must fit into a 64th of the memory.
+// Operands that would live on for it must fit into a 32nd of the memory.
 
 // CHECK-LABEL: exec.entry @step
 // CHECK:         @large
 // CHECK-NEXT:    @first
 exec.program @keeps threads 1 {
   %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
-  %operand = exec.buffer "operand" device bytes 2048 : tensor<512xf32>
+  %operand = exec.buffer "operand" device bytes 4096 : tensor<1024xf32>
   %large = exec.buffer "large" device bytes 64 : tensor<16xf32>
   %part = exec.buffer "part" device bytes 64 : tensor<16xf32>
   %sum = exec.buffer "sum" device bytes 64 : tensor<16xf32>

@@ -14,7 +14,6 @@
 
 #include <array>
 #include <deque>
-#include <functional>
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_FILLWAITSPASS
@@ -145,73 +144,76 @@ private:
     return cause;
   }
 
-  /// Kernels with all that needs them before some place, in order.
-  using Group = SmallVector<Instruction *, 4>;
+  /// A kernel with those that need it before what others wait for, in order.
+  struct Group {
+    SmallVector<Instruction *, 4> kernels;
+    double us = 0;
+    size_t to = 0; ///< the place that they may go before
+  };
 
   /// Moves what fits best into the wait at a place, if anything makes that shorter.
   bool fill(size_t place) {
-    std::vector<std::pair<double, Group>> groups; // with their times
-    for (Instruction *kernel = kernelBehind(*order[place]);
+    std::vector<Group> groups;
+    Instruction *behind = kernelBehind(*order[place]);
+    for (Instruction *kernel = behind;
          kernel && kernel->previous && place - kernel->previous->place < kReach;) {
       // What stands beside a collective that was waited for would be missing there.
       kernel = kernel->waitUs > 0 ? kernelBehind(*kernel) : kernel->previous;
       if (!kernel || kernel->isMoved)
         continue;
-      if (Group group = groupOf(*kernel, place); !group.empty()) {
-        double us = 0;
-        for (Instruction *one : group)
-          us += one->us;
-        groups.push_back({us, std::move(group)});
-      }
+      if (Group group = groupOf(*kernel, behind->place, place); !group.kernels.empty())
+        groups.push_back(std::move(group));
     }
     double waitUs = order[place]->waitUs;
-    llvm::stable_sort(groups, [&](const auto &a, const auto &b) {
-      return a.first < waitUs ? a.first > b.first : b.first >= waitUs && a.first < b.first;
+    llvm::stable_sort(groups, [&](const Group &a, const Group &b) {
+      return a.us < waitUs ? a.us > b.us : b.us >= waitUs && a.us < b.us;
     });
     if (groups.size() > kMostTries)
       groups.resize(kMostTries);
-    return llvm::any_of(groups,
-                        [&](const auto &group) { return moveIfShorter(group.second, place); });
+    return llvm::any_of(groups, [&](const Group &group) { return moveIfShorter(group, place); });
   }
 
-  /// Empty where one of the group is no kernel, or too much memory would be kept.
-  Group groupOf(Instruction &kernel, size_t place) const {
-    Group group = {&kernel};
+  /// What goes from before the place `behind` to before `place`, or what needs it sooner. Empty
+  /// where one of the group is no kernel, or too much memory would be kept.
+  Group groupOf(Instruction &kernel, size_t behind, size_t place) const {
+    Group group{{&kernel}, 0, place};
     int64_t bytes = 0;
-    for (size_t i = 0; i < group.size(); ++i) {
-      if (group[i]->queue != Queue::Compute || group[i]->isMoved || group.size() > kMostOfGroup)
+    for (size_t i = 0; i < group.kernels.size(); ++i) {
+      Instruction &own = *group.kernels[i];
+      if (own.queue != Queue::Compute || own.isMoved || group.kernels.size() > kMostOfGroup)
         return {};
-      bytes += group[i]->keptBytes;
-      for (Instruction *other : group[i]->after)
-        if (other->place == place)
-          return {};
-        else if (other->place < place && !llvm::is_contained(group, other))
-          group.push_back(other);
+      group.us += own.us;
+      bytes += own.keptBytes;
+      for (Instruction *other : own.after)
+        if (other->place > behind)
+          group.to = std::min(group.to, other->place);
+        else if (!llvm::is_contained(group.kernels, other))
+          group.kernels.push_back(other);
     }
     for (const auto &[to, kept] : moved)
       if (to > kernel.place)
         bytes += kept;
     if (bytes > mostBytes)
       return {};
-    llvm::sort(group, [](Instruction *a, Instruction *b) { return a->place < b->place; });
+    llvm::sort(group.kernels, [](auto *a, auto *b) { return a->place < b->place; });
     return group;
   }
 
   bool moveIfShorter(const Group &group, size_t place) {
-    size_t from = group.front()->place;
+    size_t from = group.kernels.front()->place;
     double startUs = order[place]->startUs;
-    std::vector<Instruction *> before(order.begin() + from, order.begin() + place);
-    auto isMoved = [&](Instruction *one) { return llvm::is_contained(group, one); };
-    std::stable_partition(order.begin() + from, order.begin() + place, std::not_fn(isMoved));
+    std::vector<Instruction *> before(order.begin() + from, order.begin() + group.to);
+    auto stays = [&](Instruction *one) { return !llvm::is_contained(group.kernels, one); };
+    std::stable_partition(order.begin() + from, order.begin() + group.to, stays);
     startFrom(from, place);
     if (order[place]->startUs > startUs - kLeastWaitUs) {
       llvm::copy(before, order.begin() + from);
       startFrom(from, place);
       return false;
     }
-    for (Instruction *one : group) {
+    for (Instruction *one : group.kernels) {
       one->isMoved = true;
-      moved.push_back({place, one->keptBytes});
+      moved.push_back({group.to, one->keptBytes});
     }
     return true;
   }

@@ -28,7 +28,7 @@ constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 /// How much longer a message may take than it is thought to. The most that can be spared is.
 constexpr std::array<double, 4> kLateness = {4, 2, 1, 0.5};
 /// And of what a small program takes no more than one in so many.
-constexpr int64_t kMostOfPeak = 16;
+constexpr int64_t kMostOfPeak = 8;
 /// One part in so many of the memory is left alone until the end, where a message reads it: who
 /// receives it may be late too.
 constexpr int64_t kSmall = 1024 * kWorthOfWaiting;
