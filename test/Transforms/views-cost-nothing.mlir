@@ -58,3 +58,26 @@ module {
     return %all : tensor<2x128x3x128xf32>
   }
 }
+
+// -----
+
+// Shards that were gathered along their last dimension are put in order for the product behind
+// them: strides cannot say where such columns are.
+// COST: autopar.group %{{.*}} {autopar.id = "ordered", autopar.us = {{[0-9]}}
+// EXEC-LABEL: exec.entry @step
+// EXEC: exec.launch
+// EXEC: exec.matmul
+module {
+  autopar.mesh @mesh ["t" = 1]
+  func.func @main(%x: tensor<64x32xf32> {autopar.name = "x"}, %w: tensor<64x16xf32> {autopar.name = "w"}) -> (tensor<64x32xf32> {autopar.name = "y"}) {
+    %ordered = autopar.group %w {autopar.id = "ordered"} : (tensor<64x16xf32>) -> tensor<32x32xf32> {
+    ^bb0(%shards: tensor<64x16xf32>):
+      %0 = autopar.reshape %shards : tensor<64x16xf32> -> tensor<2x32x16xf32>
+      %1 = autopar.transpose %0 permutation [1, 0, 2] : tensor<2x32x16xf32> -> tensor<32x2x16xf32>
+      %2 = autopar.reshape %1 : tensor<32x2x16xf32> -> tensor<32x32xf32>
+      autopar.yield %2 : tensor<32x32xf32>
+    }
+    %y = autopar.dot_general %x, %ordered contract [1] x [0] {autopar.id = "y"} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+    return %y : tensor<64x32xf32>
+  }
+}

@@ -68,7 +68,15 @@ private:
         cast<ViewOpInterface>(op).getLayout(stridesOf(op->getOperand(0)));
     if (layout)
       strides[op->getResult(0)] = layout->strides;
-    return layout.has_value();
+    return layout || isLibraryResult(op->getOperand(0));
+  }
+
+  /// Libraries write results as they are looked at.
+  static bool isLibraryResult(Value value) {
+    Operation *op = value.getDefiningOp();
+    while (op && isWholeView(op))
+      op = op->getOperand(0).getDefiningOp();
+    return op && (isa<AttentionOp, AttentionGradOp>(op) || callsLibrary(op));
   }
 
   SmallVector<int64_t> stridesOf(Value value) const {
