@@ -27,9 +27,11 @@ constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::La
 class PlanSearch {
 public:
   /// `isHeld`: values of the module have their holds.
+  /// `waitedShare` as autopar-search takes it.
   PlanSearch(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
-             SearchHandoff &handoff, bool isHeld = false)
-      : module(module), options(options), lower(lower), handoff(handoff), isHeld(isHeld) {}
+             SearchHandoff &handoff, bool isHeld = false, double waitedShare = 0)
+      : module(module), options(options), lower(lower), handoff(handoff), isHeld(isHeld),
+        waitedShare(waitedShare) {}
 
   LogicalResult run() {
     if (!options.plan.empty())
@@ -84,6 +86,7 @@ private:
     SearchPassOptions search = searchOptions(own);
     search.leastMemory = leastMemory;
     search.computesAgain = nameOf(what).str();
+    search.waitedShare = waitedShare;
     search.planFile = "";
     manager.addPass(createSearchPass(search, handoff));
     if (failed(manager.run(module)))
@@ -282,6 +285,7 @@ private:
   SearchHandoff &handoff;
   PlanJudge judge{module, options, lower};
   bool isHeld;
+  double waitedShare;
   double limit = 0; ///< bytes per device
 };
 
@@ -294,9 +298,48 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
   return success(succeeded(manager.run(module)) && succeeded(verify(module)));
 }
 
+/// How much of what goes on beside what computes is waited for, only the program shows that a plan
+/// becomes. So plans are also searched for that all of it, or next to nothing, is waited for, and
+/// the fastest program wins.
+static LogicalResult countWaitingOtherwise(ModuleOp module, const AutoShardOptions &options,
+                                           const LowerOptions &lower, SearchHandoff &handoff) {
+  constexpr double differs = 0.02;
+  if (!handoff.plan || handoff.waitedShare == 1 || options.engine == "random")
+    return success();
+  PlanJudge judge(module, options, lower);
+  if (failed(judge.load()))
+    return failure();
+  auto kernelsUs = [&](const Plan &plan) -> FailureOr<double> {
+    FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(plan);
+    return failed(times) ? FailureOr<double>() : times->stepUs;
+  };
+  FailureOr<double> best = kernelsUs(*handoff.plan);
+  for (double share : {kLeastWaitedShare, 1.0}) {
+    if (std::abs(share - handoff.waitedShare) < differs)
+      continue;
+    SearchHandoff other;
+    other.again = handoff.again;
+    // There may be none that fits.
+    ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
+    if (failed(PlanSearch(module, options, lower, other, /*isHeld=*/true, share).run()))
+      continue;
+    if (other.plan->believed.stepUs == handoff.plan->believed.stepUs)
+      continue; // the same
+    FailureOr<double> us = kernelsUs(*other.plan);
+    if (failed(us) || failed(best))
+      return failure();
+    if (*us < *best) {
+      best = us;
+      handoff = std::move(other);
+    }
+  }
+  return success();
+}
+
 static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
                                 const LowerOptions &lower, SearchHandoff &handoff, bool isHeld) {
-  if (failed(PlanSearch(module, options, lower, handoff, isHeld).run()))
+  if (failed(PlanSearch(module, options, lower, handoff, isHeld).run()) ||
+      failed(countWaitingOtherwise(module, options, lower, handoff)))
     return failure();
   if (handoff.plan && handoff.loads.empty())
     handoff.loads = loadsOf(*handoff.plan, handoff.details);

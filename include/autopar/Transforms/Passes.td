@@ -137,6 +137,7 @@ def SearchPass : Pass<"autopar-search", "mlir::ModuleOp"> {
     Option<"planFile", "emit-plan", "std::string", "\"\"", "write the plan to this file too">,
     Option<"computesAgain", "computes-again", "std::string", "\"nothing\"", "what recomputation is taken to free the memory of, while shardings are searched: nothing, cheap or layers">,
     Option<"leastMemory", "least-memory", "bool", "true", "where nothing fits, find the least memory that would do">,
+    Option<"waitedShare", "waited-share", "double", "0", "while shardings are searched, the share of gathered parameters and reduced gradients that is waited for; 0: what computing does not hide">,
   ];
 }
 

@@ -22,6 +22,9 @@ struct MeshLoad {
   int64_t limitBytes = 0;
 };
 
+/// Of what goes on beside what computes a search counts no less.
+constexpr double kLeastWaitedShare = 0.25;
+
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
   /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
@@ -30,6 +33,7 @@ struct SearchHandoff {
   /// compute again.
   double enoughUs = std::numeric_limits<double>::infinity();
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
+  double waitedShare = 1;              ///< out: of what goes on beside what computes, as it counts
   bool isHeldBack = false;             ///< out: what may be faster was left out for lack of memory
   bool paysForMemory = false;          ///< out: the step would be shorter if memory were free
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes

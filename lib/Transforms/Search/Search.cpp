@@ -282,6 +282,7 @@ private:
       return emitError(module.getLoc()) << details.status().message();
     handoff->plan = std::move(plan);
     handoff->details = details.take();
+    handoff->waitedShare = found.problem->waitedShare();
     return success();
   }
 
@@ -307,9 +308,9 @@ private:
 
   std::unique_ptr<ShardingProblem> makeProblem(const StepOutline &outline, const Meshes &meshes,
                                                const Cluster &machine,
-                                               const ComputedAgain *recomputed) {
-    auto problem =
-        std::make_unique<ShardingProblem>(outline, schedule, meshes, machine, 1, 1.0, recomputed);
+                                               const ComputedAgain *recomputed, double waited) {
+    auto problem = std::make_unique<ShardingProblem>(outline, schedule, meshes, machine, 1, 1.0,
+                                                     recomputed, waited);
     problem->graph().memoryLimitBytes = limit;
     // A mesh of smaller devices has less of it.
     for (auto [number, mesh] : llvm::enumerate(meshes))
@@ -322,7 +323,7 @@ private:
   ::autopar::Result<Found> solve(const StepOutline &outline, const Meshes &meshes,
                                  const Cluster &machine, int64_t &leastBytes) {
     Found found;
-    found.problem = makeProblem(outline, meshes, machine, again ? &*again : nullptr);
+    found.problem = makeProblem(outline, meshes, machine, again ? &*again : nullptr, waitedShare);
     ShardingProblem &problem = *found.problem;
     AUTOPAR_RETURN_IF_ERROR(problem.status());
     AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
@@ -350,8 +351,8 @@ private:
     if (!solution)
       return solution.status();
     found.solution = solution.take();
-    if (again) { // what it is when nothing is
-      found.problem = makeProblem(outline, meshes, machine, nullptr);
+    if (again || waitedShare > 0) { // what it is when nothing is, and by what computes
+      found.problem = makeProblem(outline, meshes, machine, nullptr, 0);
       found.solution.peakBytes =
           ::autopar::evaluate(found.problem->graph(), found.solution.choice).peakBytes;
       found.solution.lowerBoundUs = 0;

@@ -10,6 +10,7 @@
 
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Transforms/SearchHandoff.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -31,11 +32,14 @@ static SmallVector<TensorSharding> enumerateShardings(RankedTensorType type, con
 ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                                  std::vector<::autopar::Mesh> ownMeshes,
                                  const ::autopar::Cluster &cluster, double assumedInFlight,
-                                 double largestShare, const ComputedAgain *again)
+                                 double largestShare, const ComputedAgain *again,
+                                 double waitedShare)
     : outline(outline), function(outline.getFunction()), meshes(std::move(ownMeshes)),
       cluster(cluster), pipeline(outline, schedule, meshes, cluster),
       assumedInFlight(assumedInFlight), largestShare(largestShare), again(again) {
   addSites();
+  for (Site &site : sites)
+    site.waitedShare = waitedShare > 0 ? waitedShare : findWaitedShare(site);
   addArguments();
   for (size_t position = 0; position < operations().size(); ++position)
     addOperation(position);
@@ -71,8 +75,6 @@ void ShardingProblem::addSites() {
   stageMeshes = StageMeshes(all);
   if (sites.size() > 1)
     addSite(meshAxes(), meshes.front());
-  for (Site &site : sites)
-    site.waitedShare = findWaitedShare(site);
 }
 
 /// Parameters are gathered ahead (autopar-gather-ahead), and gradients reduced, while other things
@@ -81,7 +83,6 @@ void ShardingProblem::addSites() {
 /// without a price everything would be split. Where all that could be moved takes longer than what
 /// computes, what is left over.
 double ShardingProblem::findWaitedShare(Site &site) {
-  constexpr double least = 0.25;
   // A row of a schedule is short: what its first kernels read has nothing to hide behind.
   if (site.device->communicatesWhileIdle || meshes.size() > 1 || largestShare < 1)
     return 1;
@@ -106,7 +107,7 @@ double ShardingProblem::findWaitedShare(Site &site) {
       computeUs += runs * us;
     }
   }
-  return movedUs > 0 ? std::clamp(1 - computeUs / movedUs, least, 1.0) : 1;
+  return movedUs > 0 ? std::clamp(1 - computeUs / movedUs, kLeastWaitedShare, 1.0) : 1;
 }
 
 /// What is on no stage may be made on any mesh, so it has to fit all of them.

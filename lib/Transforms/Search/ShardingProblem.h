@@ -24,12 +24,15 @@ public:
   /// has no stages yet: its memory is guessed as if one had that share of everything, and of what
   /// waits for the backward pass as many times that, up to the number of micro-batches, as
   /// `assumedInFlight` says. What is computed `again`, which outlives it too, takes its time twice
-  /// and is not kept.
+  /// and is not kept. Of gathers and reductions that go on beside what computes, `waitedShare` is
+  /// waited for; 0: what that does not hide.
   ShardingProblem(const StepOutline &outline, const ::autopar::Schedule &schedule,
                   std::vector<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster,
                   double assumedInFlight = 1, double largestShare = 1,
-                  const ComputedAgain *again = nullptr);
+                  const ComputedAgain *again = nullptr, double waitedShare = 0);
 
+  /// The share on the first mesh.
+  double waitedShare() const { return sites.front().waitedShare; }
   /// BadInput where a measured operation has only sizes that nobody measured.
   const ::autopar::Status &status() const { return problem; }
   const ::autopar::CostGraph &graph() const { return costGraph; }
