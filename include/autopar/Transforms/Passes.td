@@ -388,11 +388,12 @@ def GatherAheadPass : Pass<"autopar-gather-ahead", "mlir::ModuleOp"> {
 }
 
 def WaitBehindPass : Pass<"autopar-wait-behind", "mlir::ModuleOp"> {
-  let summary = "let others compute before what would wait for a collective";
+  let summary = "let others go first before what would wait for a collective, and before collectives that nobody waits for";
   let description = [{
     Stands behind gather-ahead. A kernel, or a collective with a kernel before it, that would keep what computes waiting for another
     collective moves down until that is through by the cost model on the cluster (the option's, else the module's), or somebody
-    reads it. Where no cluster is known nothing moves.
+    reads it. A collective that nobody waits for moves down behind those that others wait for, until it fits between two of them, its reader
+    comes near, or what waits reads more than a 64th of the memory. Where no cluster is known nothing moves.
 
     ```mlir
     %r = autopar.reduce_scatter sum %g dim 0 over @mesh ["x"] : ...

@@ -14,7 +14,7 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
     placed first, each at the lowest offset (a multiple of 64; of `alignment` for buffers that are no smaller) that is free for as long as it lives.
     The arena's size is the exact peak. With a limit, a plan over it is refused, unless the caller only asks for its size. Who gets bytes that a message still reads waits
     for it, so those are left alone for about as long as the message takes on a slow link (small ones until the end of the
-    step), or at least on a fast one, where the arena grows by no more than a 64th and stays within the limit.
+    step), or at least on a fast one, where the arena grows by no more than a 32nd and stays within the limit.
 
     ```
     %0 = exec.buffer "h" device bytes 2048 at 4096 : tensor<8x64xf32>
@@ -33,7 +33,7 @@ def FillWaitsPass : Pass<"autopar-fill-waits", "mlir::exec::ProgramOp"> {
   let description = [{
     Follows the queues of an entry through the times that its instructions have (`us`). Where a kernel would wait for a
     collective, one that stands before what the collective reads, and that nobody needs yet, moves in front of it: the one that fills the wait best.
-    The collective starts earlier by as much. Operands that live longer for it take no more than a 64th of the limit.
+    The collective starts earlier by as much. Operands that live longer for it take no more than a 32nd of the limit.
 
     ```
     exec.matmul %x, %dy -> %dw {us = 50.0}
