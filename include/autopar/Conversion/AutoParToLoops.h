@@ -38,9 +38,4 @@ FailureOr<func::FuncOp> emitKernel(Operation *groupOrOp, ModuleOp kernels, Strin
                                    int64_t &extent, ArrayRef<int64_t> inPlace = {},
                                    Target target = Target::Cpu);
 
-/// Whether a kernel may store result `output` where operand `input` lies: both are of one type, and
-/// every element of the operand is read only where the element at its own position is computed, or
-/// the operation changes the operand in some places.
-bool mayStoreOver(Operation *groupOrOp, unsigned input, unsigned output);
-
 } // namespace mlir::autopar

@@ -2,6 +2,7 @@
 // C++ side of the cost interface.
 #pragma once
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 

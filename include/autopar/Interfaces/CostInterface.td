@@ -9,8 +9,8 @@ include "mlir/IR/OpBase.td"
 def CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::autopar";
   let description = [{
-    FLOPs as a function of local shapes. Bytes follow from the shapes and from the fusion group that
-    the operation belongs to, so they are not asked here.
+    FLOPs and bytes as functions of local shapes. What a kernel moves follows from the fusion group that
+    the operation belongs to as well (`kernelBytes`).
   }];
   let methods = [
     InterfaceMethod<[{
@@ -23,6 +23,15 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
       for (::mlir::RankedTensorType type : results)
         flops += static_cast<double>(type.getNumElements());
       return flops;
+    }]>,
+    InterfaceMethod<[{
+      Bytes of operand `index` that the operation reads, on the given local types: all of it, but where data
+      tells which elements it picks. Of an operand of which the result is a changed copy, the bytes that
+      are changed: all that it costs where the result takes the operand's place.
+    }], "int64_t", "getTouchedBytes",
+      (ins "unsigned":$index, "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$results), "", [{
+      return ::mlir::autopar::tensorBytes(operands[index]);
     }]>,
     InterfaceMethod<[{
       Microseconds that somebody measured for these local types; infinite where nobody did. Nothing for

@@ -4,6 +4,7 @@
 
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Transforms/KernelBytes.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -39,12 +40,13 @@ static void writeContent(Operation *op, DenseMap<Value, int64_t> &numbers, llvm:
     }
 }
 
+static SmallVector<RankedTensorType> typesOf(TypeRange types) {
+  return llvm::map_to_vector(types, [](Type type) { return cast<RankedTensorType>(type); });
+}
+
 static double flopsOf(Operation *op) {
   double flops = 0;
   op->walk([&](CostOpInterface cost) {
-    auto typesOf = [](TypeRange types) {
-      return llvm::map_to_vector(types, [](Type type) { return cast<RankedTensorType>(type); });
-    };
     flops += cost.getFlops(typesOf(cost->getOperandTypes()), typesOf(cost->getResultTypes()));
   });
   return flops;
@@ -98,6 +100,8 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   if (getOpId(named).empty() && !idInside(op).empty())
     setOpId(named, idInside(op));
   describe(instruction, named, kindOf(op), flopsOf(op));
+  instruction.setBytes(kernelBytes(op, typesOf(op->getOperandTypes()),
+                                   typesOf(op->getResultTypes()), llvm::is_contained(inPlace, 0)));
   return success();
 }
 

@@ -193,12 +193,8 @@ private:
   /// The donated argument whose next value a result is; -1 for an output.
   int64_t donorOf(unsigned result);
   LogicalResult checkDonor(unsigned result);
-  /// The operand of `op` over which its result can be stored, because nothing reads the operand
-  /// later and the result is its next value, or `op` changes it in some places; -1 if there is
-  /// none.
+  /// The operand of `op` over which its result is stored; -1 if there is none.
   int64_t operandToReplace(Operation *op, unsigned result);
-  /// Whether `op` is the last reader of a value that this step computed.
-  bool mayConsume(Operation *op, Value value) const;
   LogicalResult lowerConstant(ConstantOp op);
   /// A buffer that a kernel fills with the one number of a constant, where it is first used.
   Value fillConstant(ConstantOp op);

@@ -4,8 +4,7 @@
 #include "ProgramBuilder.h"
 
 #include "autopar/Artifact/Program.h"
-#include "autopar/Conversion/AutoParToLoops.h"
-#include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/InPlace.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -67,40 +66,9 @@ LogicalResult ProgramBuilder::checkDonor(unsigned result) {
                                    "sharding";
 }
 
-/// Whether every reader of a value, through views too, comes before `op` or is it.
-static bool isLastReader(Operation *op, Value value) {
-  return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    bool isEarly = user == op || user->isBeforeInBlock(op);
-    return isEarly && (!isa<ViewOpInterface>(user) || isLastReader(op, user->getResult(0)));
-  });
-}
-
-bool ProgramBuilder::mayConsume(Operation *op, Value value) const {
-  while (value.getDefiningOp<ViewOpInterface>())
-    value = value.getDefiningOp()->getOperand(0);
-  auto view = views.find(value);
-  return value.getDefiningOp() && view != views.end() && !isLoadTime(value) &&
-         isLastReader(op, value) &&
-         !taken.contains(exec::rootOf(view->second.buffer).first.getResult());
-}
-
 int64_t ProgramBuilder::operandToReplace(Operation *op, unsigned result) {
-  for (OpOperand &use : op->getResult(result).getUses()) {
-    int64_t donor = isa<func::ReturnOp>(use.getOwner()) ? donorOf(use.getOperandNumber()) : -1;
-    if (donor < 0)
-      continue;
-    BlockArgument argument = function.getArgument(donor);
-    for (OpOperand &operand : op->getOpOperands())
-      if (operand.get() == argument && isLastReader(op, argument) &&
-          mayStoreOver(op, operand.getOperandNumber(), result))
-        return operand.getOperandNumber();
-  }
-  // Of other values it pays where the kernel would copy what it leaves as it is.
-  if (isa<KernelLoweringOpInterface>(op))
-    for (OpOperand &operand : op->getOpOperands())
-      if (mayStoreOver(op, operand.getOperandNumber(), result) && mayConsume(op, operand.get()))
-        return operand.getOperandNumber();
-  return -1;
+  return autopar::operandToReplace(
+      op, result, donors, [&](Value value) { return !views.contains(value) || isLoadTime(value); });
 }
 
 // At the end of the step the new values take the place of the old ones. A value that lies in the

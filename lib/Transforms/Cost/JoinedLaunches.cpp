@@ -6,6 +6,7 @@
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/JoinOrder.h"
+#include "autopar/Transforms/KernelBytes.h"
 #include "autopar/Transforms/Sharding.h"
 
 using namespace mlir;
@@ -103,19 +104,14 @@ void JoinedLaunches::find(ArrayRef<Operation *> ops) {
     Launch::Candidate candidate{
         op, {}, {}, work.updates.contains(op), work.phases.isTowardsLoss(op), goesThroughRows(op),
         {}};
-    int64_t bytes = 0;
-    for (Value operand : op->getOperands()) {
+    for (Value operand : op->getOperands())
       candidate.reads.insert(rootOf(operand));
-      bytes += tensorBytes(tensorTypeOf(operand));
-    }
-    for (Value result : op->getResults()) {
+    for (Value result : op->getResults())
       candidate.writes.insert(rootOf(result));
-      bytes += tensorBytes(tensorTypeOf(result));
-    }
     bool isOnOtherQueue = isa<CollectiveOpInterface, TransferOp>(op);
     bool isResult =
         llvm::any_of(op->getResults(), [&](Value value) { return results.contains(value); });
-    bool isSmall = bytes <= kMostJoinedBytes && !isResult;
+    bool isSmall = kernelBytes(op) <= kMostJoinedBytes && !isResult;
     bool mayJoin = !isOnOtherQueue && !callsLibrary(op) && (candidate.isUpdate || isSmall);
     if (mayJoin) {
       Value first = op->getNumOperands() ? op->getOperand(0) : op->getResult(0);

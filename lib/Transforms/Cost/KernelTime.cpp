@@ -8,6 +8,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/KernelBytes.h"
 #include "autopar/Transforms/Sharding.h"
 
 using namespace mlir;
@@ -75,13 +76,13 @@ KernelTime::Parts KernelTime::of(Operation *op, bool isFirst) {
 }
 
 double KernelTime::kernelUs(Operation *op, bool isFirst) const {
-  double bytes = 0, flops = 0;
+  double flops = 0;
   std::optional<double> measured;
-  for (Value operand : op->getOperands())
-    if (!isFirst || !operand.getDefiningOp<CarriedOp>())
-      bytes += static_cast<double>(tensorBytes(tensorTypeOf(operand)));
-  for (Value result : op->getResults())
-    bytes += static_cast<double>(tensorBytes(tensorTypeOf(result)));
+  SmallVector<RankedTensorType> read = typesOf(op->getOperands()), made = typesOf(op->getResults());
+  auto bytes = static_cast<double>(kernelBytes(op, read, made, changesInPlace(op)));
+  for (OpOperand &operand : op->getOpOperands())
+    if (isFirst && operand.get().getDefiningOp<CarriedOp>())
+      bytes -= static_cast<double>(touchedBytes(op, operand.getOperandNumber(), read, made));
   op->walk([&](CostOpInterface inner) {
     SmallVector<RankedTensorType> operands = typesOf(inner->getOperands()),
                                   results = typesOf(inner->getResults());

@@ -5,6 +5,7 @@
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/KernelBytes.h"
 #include "autopar/Transforms/Sharding.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
 
@@ -21,7 +22,7 @@ int64_t mlir::autopar::bytesOf(Operation *op, unsigned index, ArrayRef<RankedTen
 double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
                                ArrayRef<RankedTensorType> results,
                                const ::autopar::DeviceType &device, bool mayScale) {
-  double flops = 0, written = 0, read = 0;
+  double flops = 0;
   auto cost = dyn_cast<CostOpInterface>(op);
   if (cost)
     if (std::optional<double> measured = cost.getMeasuredUs(operands, results, mayScale))
@@ -34,15 +35,16 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
   }
   if (cost)
     flops = cost.getFlops(operands, results);
-  for (RankedTensorType type : results)
-    written += tensorBytes(type);
-  for (RankedTensorType type : operands)
-    read += tensorBytes(type);
   ::autopar::DataType type =
       dataTypeOf((operands.empty() ? results : operands).front().getElementType());
-  if (cost && cost.isLight())
+  if (cost && cost.isLight()) {
+    double written = 0;
+    for (RankedTensorType result : results)
+      written += static_cast<double>(tensorBytes(result));
     return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
-  return ::autopar::opTimeUs(flops, read + written, type, device);
+  }
+  int64_t bytes = kernelBytes(op, operands, results, changesInPlace(op));
+  return ::autopar::opTimeUs(flops, static_cast<double>(bytes), type, device);
 }
 
 double mlir::autopar::wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {

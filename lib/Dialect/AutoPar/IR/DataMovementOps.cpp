@@ -296,3 +296,9 @@ LogicalResult DynamicSliceOp::verify() {
   return success();
 }
 ShardingRule DynamicSliceOp::getShardingRule() { return ShardingRule::replicated(*this); }
+
+int64_t DynamicSliceOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                        ArrayRef<RankedTensorType> results) {
+  int64_t bytes = tensorBytes(operands[index]);
+  return index == 0 ? std::min(bytes, tensorBytes(results[0])) : bytes;
+}

@@ -10,6 +10,45 @@ using namespace mlir::autopar;
 
 static constexpr int64_t absent = ShardingRule::absent;
 
+//===-- cost ---------------------------------------------------------------------------------===//
+
+/// Of the first operand as many bytes as `picked` holds, of others all.
+static int64_t pickedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                           RankedTensorType picked) {
+  int64_t bytes = tensorBytes(operands[index]);
+  return index == 0 ? std::min(bytes, tensorBytes(picked)) : bytes;
+}
+
+int64_t GatherOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                  ArrayRef<RankedTensorType> results) {
+  return pickedBytes(index, operands, results[0]);
+}
+
+int64_t GatherElementsOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                          ArrayRef<RankedTensorType> results) {
+  return pickedBytes(index, operands, results[0]);
+}
+
+int64_t ScatterOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                   ArrayRef<RankedTensorType>) {
+  return pickedBytes(index, operands, operands[2]);
+}
+
+int64_t ScatterElementsOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                           ArrayRef<RankedTensorType>) {
+  return pickedBytes(index, operands, operands[2]);
+}
+
+// One per update.
+double ScatterOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return static_cast<double>(operands[2].getNumElements());
+}
+
+double ScatterElementsOp::getFlops(ArrayRef<RankedTensorType> operands,
+                                   ArrayRef<RankedTensorType>) {
+  return static_cast<double>(operands[2].getNumElements());
+}
+
 //===-- gather -------------------------------------------------------------------------------===//
 
 LogicalResult GatherOp::verify() {

@@ -11,6 +11,12 @@ include "autopar/Interfaces/ViewInterface.td"
 class AutoPar_ViewOp<string mnemonic, list<string> methods>
     : AutoPar_ValueOp<mnemonic, [AutoPar_Light, DeclareOpInterfaceMethods<ViewOpInterface, methods>]>;
 
+// Reads or changes elements of its first operand whose places are known at run time only; `sharding`, `cost`: what it answers of
+// these interfaces besides.
+class AutoPar_PickingOp<string mnemonic, list<string> sharding = [], list<string> cost = []>
+    : AutoPar_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, sharding>,
+        DeclareOpInterfaceMethods<CostOpInterface, !listconcat(["getTouchedBytes"], cost)>]>;
+
 def AutoPar_BroadcastOp : AutoPar_ValueOp<"broadcast", [AutoPar_Light]> {
   let summary = "repetition along new or unit dimensions";
   let description = [{
@@ -79,7 +85,7 @@ def AutoPar_ConcatOp : AutoPar_ValueOp<"concat"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_DynamicSliceOp : AutoPar_ValueOp<"dynamic_slice"> {
+def AutoPar_DynamicSliceOp : AutoPar_PickingOp<"dynamic_slice"> {
   let summary = "a block that starts at run-time positions";
   let description = [{
     `starts` are i64 scalar tensors, one per dimension, not negative; positions past the end of the
@@ -91,7 +97,7 @@ def AutoPar_DynamicSliceOp : AutoPar_ValueOp<"dynamic_slice"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_GatherOp : AutoPar_PositionalOp<"gather"> {
+def AutoPar_GatherOp : AutoPar_PickingOp<"gather", ["partition"]> {
   let summary = "elements or slices at given positions";
   let description = [{
     `indices` is [batch..., S..., k] where k = number of `dims` (consecutive dimensions of `input`),
@@ -106,7 +112,7 @@ def AutoPar_GatherOp : AutoPar_PositionalOp<"gather"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_GatherElementsOp : AutoPar_ValueOp<"gather_elements"> {
+def AutoPar_GatherElementsOp : AutoPar_PickingOp<"gather_elements"> {
   let summary = "for every position, the element whose index along a dimension is given";
   let description = "As ONNX GatherElements; negative positions count from the end.";
   let arguments = (ins AutoPar_Tensor:$input, AutoPar_IndexTensor:$indices, I64Attr:$dim);
@@ -115,7 +121,7 @@ def AutoPar_GatherElementsOp : AutoPar_ValueOp<"gather_elements"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_ScatterOp : AutoPar_PositionalOp<"scatter"> {
+def AutoPar_ScatterOp : AutoPar_PickingOp<"scatter", ["partition"], ["getFlops"]> {
   let summary = "a copy of the input with slices combined in at given positions";
   let description = [{
     As ONNX ScatterND: `indices` is [S..., k] into the first k dimensions of `input`, `updates` is
@@ -128,7 +134,7 @@ def AutoPar_ScatterOp : AutoPar_PositionalOp<"scatter"> {
   let hasVerifier = 1;
 }
 
-def AutoPar_ScatterElementsOp : AutoPar_ValueOp<"scatter_elements"> {
+def AutoPar_ScatterElementsOp : AutoPar_PickingOp<"scatter_elements", [], ["getFlops"]> {
   let summary = "a copy of the input with elements combined in at given positions along a dimension";
   let description = "As ONNX ScatterElements; updates are applied in row-major order.";
   let arguments = (ins AutoPar_ScatterKindAttr:$kind, AutoPar_Tensor:$input, AutoPar_IndexTensor:$indices,

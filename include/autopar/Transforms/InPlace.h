@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels store a result over an operand: lowering does it, and costs count what it saves.
+#pragma once
+
+#include "mlir/IR/Operation.h"
+
+namespace mlir::autopar {
+
+/// Whether a kernel may store result `output` where operand `input` lies: both are of one type, and
+/// every element of the operand is read only where the element at its own position is computed, or
+/// the operation changes the operand in some places.
+bool mayStoreOver(Operation *groupOrOp, unsigned input, unsigned output);
+
+/// Whether the first result is the first operand, changed in some places.
+bool changesFirstOperand(Operation *groupOrOp);
+
+/// The operand over which a kernel of the function's block stores a result, because nothing reads
+/// the operand later and the result is its next value (`donors`: donorsOfResults of the function),
+/// or the kernel changes it in some places; -1 if there is none. `isKept`: of an operand that an
+/// operation made, whether later steps read it too.
+int64_t operandToReplace(Operation *groupOrOp, unsigned result, ArrayRef<BlockArgument> donors,
+                         function_ref<bool(Value)> isKept);
+
+} // namespace mlir::autopar

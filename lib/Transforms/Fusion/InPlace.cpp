@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "autopar/Transforms/InPlace.h"
+
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/LoweringInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+bool mlir::autopar::changesFirstOperand(Operation *groupOrOp) {
+  auto kernel = dyn_cast<KernelLoweringOpInterface>(groupOrOp);
+  return kernel && kernel.changesFirstOperand();
+}
+
+/// Whether an operation reads what is `near`, values at the positions of an operand, at its own
+/// position only; its results are near then.
+static bool staysNear(Operation *op, DenseSet<Value> &near) {
+  auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
+  if (!lowering || lowering.getRowDomain())
+    return false;
+  if (llvm::none_of(op->getOperands(), [&](Value value) { return near.contains(value); }))
+    return true;
+  near.insert(op->result_begin(), op->result_end());
+  return op->hasTrait<OpTrait::Elementwise>();
+}
+
+bool mlir::autopar::mayStoreOver(Operation *groupOrOp, unsigned input, unsigned output) {
+  Value operand = groupOrOp->getOperand(input);
+  if (operand.getType() != groupOrOp->getResult(output).getType() ||
+      llvm::count(groupOrOp->getOperands(), operand) != 1)
+    return false;
+  if (isa<KernelLoweringOpInterface>(groupOrOp))
+    return input == 0 && changesFirstOperand(groupOrOp);
+  auto group = dyn_cast<GroupOp>(groupOrOp);
+  DenseSet<Value> near{group ? group.getBody().getArgument(input) : operand};
+  if (!group)
+    return staysNear(groupOrOp, near);
+  return llvm::all_of(group.getBody().front().without_terminator(),
+                      [&](Operation &op) { return staysNear(&op, near); });
+}
+
+/// Whether every reader of a value, through views too, comes before `op` or is it.
+static bool isLastReader(Operation *op, Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    bool isEarly = user == op || user->isBeforeInBlock(op);
+    return isEarly && (!isa<ViewOpInterface>(user) || isLastReader(op, user->getResult(0)));
+  });
+}
+
+/// The value whose bytes a view reads.
+static Value viewed(Value value) {
+  while (value.getDefiningOp<ViewOpInterface>())
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+int64_t mlir::autopar::operandToReplace(Operation *groupOrOp, unsigned result,
+                                        ArrayRef<BlockArgument> donors,
+                                        function_ref<bool(Value)> isKept) {
+  for (OpOperand &use : groupOrOp->getResult(result).getUses()) {
+    BlockArgument donor =
+        isa<func::ReturnOp>(use.getOwner()) ? donors[use.getOperandNumber()] : BlockArgument();
+    for (OpOperand &operand : groupOrOp->getOpOperands())
+      if (donor && operand.get() == donor && isLastReader(groupOrOp, donor) &&
+          mayStoreOver(groupOrOp, operand.getOperandNumber(), result))
+        return operand.getOperandNumber();
+  }
+  // Of other values it pays where the kernel would copy what it leaves as it is.
+  if (!changesFirstOperand(groupOrOp) || !mayStoreOver(groupOrOp, 0, result))
+    return -1;
+  Value changed = viewed(groupOrOp->getOperand(0));
+  bool isConsumed = changed.getDefiningOp() && isLastReader(groupOrOp, changed) && !isKept(changed);
+  return isConsumed ? 0 : -1;
+}
