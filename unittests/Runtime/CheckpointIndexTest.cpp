@@ -73,11 +73,19 @@ TEST_F(CheckpointIndexTest, TextsThatAreNoIndex) {
   std::string text = sample().toJson();
   EXPECT_EQ(errorOf(text), "");
   EXPECT_EQ(errorOf(R"({"kind": "autopar.plan", "version": 1})"),
-            "expected kind autopar.checkpoint, version 1");
+            "expected kind autopar.checkpoint, version 1, found kind \"autopar.plan\", version 1");
   std::string changed = text;
   changed[changed.find("rank-0")] = 'R';
   EXPECT_EQ(errorOf(changed), "its digest does not fit: it was changed");
-  EXPECT_NE(errorOf("{}").find("key 'kind' not found"), std::string::npos) << errorOf("{}");
+  EXPECT_EQ(errorOf("{}"),
+            "expected kind autopar.checkpoint, version 1, found kind null, version null");
+  for (const std::string &broken : {std::string(), text.substr(0, 100), std::string("[1]")})
+    EXPECT_EQ(errorOf(broken), "expected a JSON object; it was cut off or overwritten");
+  std::string damaged = text;
+  damaged[damaged.find("rank-0")] = '\xff';
+  EXPECT_EQ(errorOf(damaged), "expected a JSON object; it was cut off or overwritten");
+  EXPECT_EQ(errorOf(R"({"kind": "autopar.checkpoint", "version": 1, "digest": 5})"),
+            "its digest does not fit: it was changed");
   EXPECT_EQ(sample().addPart("{").message().rfind("the part of a rank cannot be read: ", 0), 0u);
 }
 

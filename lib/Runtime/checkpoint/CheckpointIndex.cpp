@@ -56,7 +56,7 @@ CheckpointIndex fromValue(const json &value) {
     CheckpointTensor tensor;
     auto dtype = dataTypeFromName(item.at("dtype").get<std::string>());
     if (!dtype)
-      throw json::other_error::create(501, "unknown dtype", &item);
+      throw std::invalid_argument("unknown dtype");
     tensor.dtype = *dtype;
     tensor.shape = item.at("shape").get<std::vector<int64_t>>();
     for (const json &piece : item.at("pieces"))
@@ -113,19 +113,23 @@ std::string CheckpointIndex::toJson() const {
 }
 
 Result<CheckpointIndex> CheckpointIndex::fromJson(const std::string &text) {
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object())
+    return Status::badInput("expected a JSON object; it was cut off or overwritten");
+  json kind = value["kind"], version = value["version"], digest = value["digest"];
+  if (kind != kKind || version != kVersion)
+    return Status::badInput("expected kind " + std::string(kKind) + ", version " +
+                            std::to_string(kVersion) + ", found kind " + kind.dump() +
+                            ", version " + version.dump());
+  value.erase("digest");
+  std::string rest = value.dump();
+  if (digest != Digest::of(rest.data(), rest.size()).hex())
+    return Status::badInput("its digest does not fit: it was changed");
   try {
-    json value = json::parse(text);
-    if (value.at("kind") != kKind || value.at("version") != kVersion)
-      return Status::badInput("expected kind " + std::string(kKind) + ", version " +
-                              std::to_string(kVersion));
-    std::string digest = value.at("digest").get<std::string>();
-    value.erase("digest");
-    std::string rest = value.dump();
-    if (Digest::of(rest.data(), rest.size()).hex() != digest)
-      return Status::badInput("its digest does not fit: it was changed");
     return fromValue(value);
-  } catch (const std::exception &error) {
-    return Status::badInput(error.what());
+  } catch (const std::exception &) { // what autopar-run wrote has all of them
+    return Status::badInput("its digest fits, but its entries are not those of a checkpoint: "
+                            "another program wrote it");
   }
 }
 

@@ -150,9 +150,9 @@ Result<std::optional<LoadedCheckpoint>> loadNewestCheckpoint(Session &session,
 Result<LoadedCheckpoint> loadCheckpoint(Session &session, const std::string &path) {
   auto choose = [&]() -> Result<std::string> {
     auto index = readIndex(path);
-    if (!index)
-      return index.status();
-    AUTOPAR_RETURN_IF_ERROR(index->verifyFiles(path));
+    if (Status status = index ? index->verifyFiles(path) : index.status(); !status.isOk())
+      return Status{status.code(), status.message() + "; --resume auto takes the newest checkpoint "
+                                                      "in --checkpoint-dir that is whole"};
     if (Status other = fits(*index, session); !other.isOk())
       return other.at(path + " is a checkpoint of another model");
     return path + "\n";
