@@ -11,7 +11,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes {autopar.recomput
 
 func.func @main(%x: tensor<2x8xf32>) -> tensor<8xf32> attributes {autopar.recompute = ["sum"]} {
   %0 = autopar.micro_batch %x : tensor<2x8xf32> -> tensor<8xf32>
-  // expected-error @below {{cannot be computed again}}
+  // expected-error @below {{cannot be computed again: it is made of all micro-batches; take "sum" out of recompute, whose operations compute from what their stage has}}
   %1 = autopar.accumulate sum %0 {autopar.id = "sum"} : tensor<8xf32>
   return %1 : tensor<8xf32>
 }
@@ -35,7 +35,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<4xf32> {
 
 func.func @main(%x: tensor<2x8xf32>) -> tensor<8xf32> attributes {autopar.offload_activations = ["sum"]} {
   %0 = autopar.micro_batch %x : tensor<2x8xf32> -> tensor<8xf32>
-  // expected-error @below {{cannot be stored in host memory}}
+  // expected-error @below {{cannot be stored in host memory: it is made of all micro-batches; take "sum" out of offload_activations, whose operations compute from what their stage has}}
   %1 = autopar.accumulate sum %0 {autopar.id = "sum"} : tensor<8xf32>
   return %1 : tensor<8xf32>
 }
@@ -54,4 +54,15 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes {autopar.offload_
   %y = autopar.unary exp %x {autopar.id = "y"} : tensor<8xf32>
   %g = autopar.unary neg %y {autopar.id = "y/vjp.0"} : tensor<8xf32>
   return %g : tensor<8xf32>
+}
+
+// -----
+
+// What arrives from another stage is named instead of what that stage computes.
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes {autopar.recompute = ["y/to.1"]} {
+  %y = autopar.unary exp %x {autopar.id = "y", autopar.stage = 0 : i64} : tensor<8xf32>
+  // expected-error @below {{cannot be computed again: another stage sends it; take "y/to.1" out of recompute, whose operations compute from what their stage has}}
+  %there = autopar.transfer %y to 1 {autopar.id = "y/to.1"} : tensor<8xf32>
+  %z = autopar.unary neg %there {autopar.id = "z", autopar.stage = 1 : i64} : tensor<8xf32>
+  return %z : tensor<8xf32>
 }

@@ -75,9 +75,12 @@ private:
       });
       if (!isNamed)
         continue;
-      if (!mayRecompute(&op))
+      if (StringRef why = whyNotRecomputed(&op); !why.empty())
         return op.emitOpError("cannot be ")
-               << (attribute == kRecomputeAttribute ? "computed again" : "stored in host memory");
+               << (attribute == kRecomputeAttribute ? "computed again" : "stored in host memory")
+               << ": " << why << "; take \"" << getOpId(&op) << "\" out of "
+               << attribute.drop_front(StringRef("autopar.").size())
+               << ", whose operations compute from what their stage has";
       marked.insert(&op);
     }
     for (Attribute name : names)

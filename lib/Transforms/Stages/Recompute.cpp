@@ -12,10 +12,17 @@ bool mlir::autopar::isLookedThrough(Operation *op) {
   return isa<MicroBatchOp>(op) || (isView(op) && op->getNumOperands() == 1);
 }
 
-bool mlir::autopar::mayRecompute(Operation *op) {
-  return isMemoryEffectFree(op) && op->getNumResults() > 0 &&
-         !op->hasTrait<OpTrait::ConstantLike>() && !MicroBatches::joins(op) &&
-         !isa<TransferOp, CarriedOp, MicroBatchOp, MicroBatchIndexOp, FenceOp>(op);
+StringRef mlir::autopar::whyNotRecomputed(Operation *op) {
+  if (isa<TransferOp>(op))
+    return "another stage sends it";
+  if (MicroBatches::joins(op))
+    return "it is made of all micro-batches";
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return "it is a constant";
+  if (!isMemoryEffectFree(op) || op->getNumResults() == 0 ||
+      isa<CarriedOp, MicroBatchOp, MicroBatchIndexOp, FenceOp>(op))
+    return "it computes nothing";
+  return "";
 }
 
 bool mlir::autopar::isComputedAgain(Operation *op) {

@@ -24,7 +24,9 @@ bool isLookedThrough(Operation *op);
 /// Whether the plan names the operation itself as one to compute again.
 bool isComputedAgain(Operation *op);
 
-/// Whether an operation of the forward pass gives the same again wherever it runs.
-bool mayRecompute(Operation *op);
+/// Why an operation of the forward pass does not give the same again wherever it runs; empty if it
+/// does.
+StringRef whyNotRecomputed(Operation *op);
+inline bool mayRecompute(Operation *op) { return whyNotRecomputed(op).empty(); }
 
 } // namespace mlir::autopar
