@@ -27,34 +27,61 @@ constexpr TypeName kTypes[] = {
     {"<b1", DataType::Bool}, {"<V2", DataType::BF16},
 };
 
-/// The text behind `'key':`, from the header's Python dictionary.
-std::string field(const std::string &header, const std::string &key) {
+/// The text behind `'key':`, from the header's Python dictionary; nothing where there is none.
+std::optional<std::string> field(const std::string &header, const std::string &key) {
   size_t at = header.find("'" + key + "'");
   if (at == std::string::npos || (at = header.find(':', at)) == std::string::npos)
-    return "";
+    return std::nullopt;
   at = header.find_first_not_of(' ', at + 1);
   if (at == std::string::npos)
-    return "";
+    return std::nullopt;
   char open = header[at];
   char close = open == '(' ? ')' : open == '\'' ? '\'' : ',';
   size_t end = header.find(close, at + 1);
   size_t begin = open == '(' || open == '\'' ? at + 1 : at;
-  return end == std::string::npos ? "" : header.substr(begin, end - begin);
+  if (end == std::string::npos)
+    return std::nullopt;
+  return header.substr(begin, end - begin);
 }
 
+/// "3, 4" or "3,"; numbers may end in Python's L.
 std::optional<std::vector<int64_t>> parseShape(const std::string &text) {
   std::vector<int64_t> shape;
-  size_t at = 0;
-  while ((at = text.find_first_of("0123456789", at)) != std::string::npos) {
+  for (size_t at = text.find_first_not_of(' '); at != std::string::npos;) {
+    if (text[at] < '0' || text[at] > '9')
+      return std::nullopt;
     errno = 0;
     char *end = nullptr;
-    long long value = std::strtoll(text.c_str() + at, &end, 10);
-    if (errno || value < 0)
-      return std::nullopt;
-    shape.push_back(value);
+    shape.push_back(std::strtoll(text.c_str() + at, &end, 10));
     at = size_t(end - text.c_str());
+    at = text.find_first_not_of(text.substr(at, 1) == "L" ? "L " : " ", at);
+    if (errno || (at != std::string::npos && text[at] != ','))
+      return std::nullopt;
+    if (at != std::string::npos)
+      at = text.find_first_not_of(' ', at + 1);
   }
   return shape;
+}
+
+Result<DataType> parseType(const std::string &descr) {
+  for (const TypeName &type : kTypes)
+    if (descr == type.descr)
+      return type.dtype;
+  if (!descr.empty() && descr[0] == '>')
+    return Status::badInput("element type '" + descr + "' is big-endian; save array.astype('<" +
+                            descr.substr(1) + "')");
+  if (descr == "|O")
+    return Status::badInput("element type '|O' are Python objects; save an array of numbers");
+  return Status::badInput("element type '" + descr +
+                          "' is not known; expected booleans, integers, or floats of 16, 32 or 64 "
+                          "bits");
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text;
+  for (int64_t extent : shape)
+    text += (text.empty() ? "" : ",") + std::to_string(extent);
+  return "[" + text + "]";
 }
 
 } // namespace
@@ -62,29 +89,40 @@ std::optional<std::vector<int64_t>> parseShape(const std::string &text) {
 Result<NpyView> viewNpy(const uint8_t *bytes, size_t size) {
   if (size < 12 || std::memcmp(bytes, "\x93NUMPY", 6) != 0)
     return Status::badInput("not a .npy file");
+  if (bytes[6] < 1 || bytes[6] > 3)
+    return Status::badInput("version " + std::to_string(bytes[6]) +
+                            " of .npy is not known; expected 1 to 3");
   size_t start = bytes[6] == 1 ? 10 : 12;
   uint32_t length = 0;
   std::memcpy(&length, bytes + 8, bytes[6] == 1 ? 2 : 4);
   if (size < start + length)
     return Status::badInput("the header is cut off");
   std::string header(reinterpret_cast<const char *>(bytes) + start, length);
-  std::string descr = field(header, "descr");
-  if (field(header, "fortran_order") != "False")
+  for (const char *key : {"descr", "fortran_order", "shape"})
+    if (!field(header, key))
+      return Status::badInput("the header has no " + std::string(key) +
+                              "; expected what numpy.save writes");
+  std::string order = *field(header, "fortran_order"), extents = *field(header, "shape");
+  if (order == "True")
     return Status::badInput(
         "arrays in Fortran order are not read; save numpy.ascontiguousarray(array)");
+  if (order != "False")
+    return Status::badInput("fortran_order is " + order + "; expected True or False");
   NpyView view;
-  bool isKnown = false;
-  for (const TypeName &type : kTypes)
-    if (!isKnown && descr == type.descr) {
-      view.dtype = type.dtype;
-      isKnown = true;
-    }
-  if (!isKnown)
-    return Status::badInput("element type '" + descr + "' is not known");
-  auto shape = parseShape(field(header, "shape"));
+  auto dtype = parseType(*field(header, "descr"));
+  if (!dtype)
+    return dtype.status();
+  view.dtype = *dtype;
+  auto shape = parseShape(extents);
   auto expected = shape ? artifact::checkedBytes(*shape, view.dtype) : std::nullopt;
-  if (!expected || uint64_t(*expected) != size - start - length)
-    return Status::badInput("the data does not have the size that the header says");
+  if (!expected)
+    return Status::badInput("shape (" + extents +
+                            "): expected extents that are not negative and fit into memory");
+  if (uint64_t(*expected) != size - start - length)
+    return Status::badInput(
+        "the data does not have the size that the header says: " + std::string(name(view.dtype)) +
+        " " + shapeText(*shape) + " are " + std::to_string(*expected) + " bytes, there are " +
+        std::to_string(size - start - length));
   view.shape = *shape;
   view.data = bytes + start + length;
   return view;
