@@ -25,6 +25,8 @@ struct Pattern {
   bool isUsed = false;
 
   bool isName() const { return StringRef(text).find_first_of("*?[{\\") == StringRef::npos; }
+  /// Whether it says more than "all".
+  bool isSpecific() const { return StringRef(text).find_first_not_of("*?") != StringRef::npos; }
 };
 
 /// Where a value comes from, or goes to, that is only shaped or rounded on the way.
@@ -55,6 +57,29 @@ bool isDecayed(RankedTensorType type) {
          llvm::count_if(type.getShape(), [](int64_t extent) { return extent > 1; }) >= 2;
 }
 
+/// What a parameter is called: by the model file and, where the exporter computed it from tensors
+/// of the source under a name that it made up, by those.
+struct Names {
+  std::string own;
+  SmallVector<StringRef> sources;
+
+  explicit Names(BlockArgument argument) : own(nameOfArgument(argument)) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    if (auto from =
+            function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "autopar.computed_from"))
+      llvm::append_range(sources, from.getAsValueRange<StringAttr>());
+  }
+
+  SmallVector<StringRef> all() const {
+    SmallVector<StringRef> names{own};
+    llvm::append_range(names, sources);
+    return names;
+  }
+  std::string text() const {
+    return sources.empty() ? own : own + " (of " + llvm::join(sources, " and ") + ")";
+  }
+};
+
 struct ChooseTrainablePass : mlir::autopar::impl::ChooseTrainablePassBase<ChooseTrainablePass> {
   using Base::Base;
 
@@ -77,14 +102,16 @@ private:
     return patterns;
   }
 
-  enum class Match { None, Pattern, Name };
+  enum class Match { None, All, Some, Name };
 
-  static Match match(MutableArrayRef<Pattern> patterns, StringRef name) {
+  static Match match(MutableArrayRef<Pattern> patterns, const Names &names) {
     Match found = Match::None;
     for (Pattern &pattern : patterns)
-      if (pattern.glob.match(name)) {
+      if (llvm::any_of(names.all(), [&](StringRef name) { return pattern.glob.match(name); })) {
         pattern.isUsed = true;
-        found = std::max(found, pattern.isName() ? Match::Name : Match::Pattern);
+        found = std::max(found, pattern.isName()       ? Match::Name
+                                : pattern.isSpecific() ? Match::Some
+                                                       : Match::All);
       }
     return found;
   }
@@ -109,30 +136,34 @@ private:
     // What becomes of the parameters, and which; in the order in which they come.
     llvm::MapVector<StringRef, SmallVector<std::string>> groups;
     int64_t tensors = 0, numbers = 0;
+    SmallVector<std::string> folded; // trained, but made of several parameters
     auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
       if (!isParameter(argument))
         continue;
-      std::string name = nameOfArgument(argument);
-      bool isFrozen = match(*frozen, name) != Match::None;
-      Match asked = match(*only, name);
+      Names names(argument);
+      bool isFrozen = match(*frozen, names) != Match::None;
+      Match asked = match(*only, names);
       StringRef cannot = reasonWhyNever(argument);
       if (!isFrozen && asked == Match::Name && !cannot.empty())
         return getOperation().emitError()
-               << "train-only: \"" << name << "\" cannot be trained: " << cannot;
-      StringRef why = isFrozen                                  ? "frozen by name"
-                      : !only->empty() && asked == Match::None  ? "not among those to be trained"
-                      : !cannot.empty() || asked == Match::Name ? cannot
-                                                                : reasonAgainst(argument, name);
+               << "train-only: \"" << names.own << "\" cannot be trained: " << cannot;
+      StringRef why = isFrozen                                 ? "frozen by name"
+                      : !only->empty() && asked == Match::None ? "not among those to be trained"
+                      : !cannot.empty() || asked == Match::Name
+                          ? cannot
+                          : reasonAgainst(argument, names, asked);
       auto type = cast<RankedTensorType>(argument.getType());
       bool decays = isDecayed(type);
       groups[!why.empty() ? why
              : decays     ? "trained"
                           : "trained without weight decay"]
-          .push_back(patternOf(name));
+          .push_back(patternOf(names.text()));
       if (!why.empty())
         continue;
+      if (names.sources.size() > 1 && !attributes.get(number, "autopar.fixed"))
+        folded.push_back(names.text());
       ++tensors;
       numbers += type.getNumElements();
       attributes.set(number, "autopar.trainable",
@@ -147,6 +178,13 @@ private:
       return error;
     }
     report(function, groups, tensors, numbers);
+    if (!folded.empty())
+      emitWarning(function.getLoc())
+          << folded.size() << (folded.size() == 1 ? " tensor is" : " tensors are")
+          << " trained as the exporter computed " << (folded.size() == 1 ? "it" : "them")
+          << " from several of the source: " << folded.front()
+          << (folded.size() == 1 ? "" : ", ...")
+          << "; export with torch.onnx.export(..., dynamo=True, optimize=False) to train those";
     return success();
   }
 
@@ -203,11 +241,20 @@ private:
   }
 
   /// Why the default rule leaves a parameter alone that could be trained; empty if it does not.
-  static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
+  static StringRef reasonAgainst(BlockArgument argument, const Names &names, Match asked) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    if (auto fixed =
-            function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.fixed"))
+    auto fixed = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.fixed");
+    // Where the export leaves it open, who names one of the sources knows.
+    bool isOpen = !names.sources.empty();
+    if (fixed && !(isOpen && asked == Match::Some))
       return fixed.getValue();
+    for (StringRef name : names.all())
+      if (StringRef why = reasonAgainst(argument, name); !why.empty())
+        return why;
+    return "";
+  }
+
+  static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
     StringRef last = name.substr(name.find_last_of("./") + 1);
     if (cast<RankedTensorType>(argument.getType()).getNumElements() <= 1 && last != "weight" &&
         last != "bias" && !isWeightOrBias(argument))

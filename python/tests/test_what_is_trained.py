@@ -4,6 +4,7 @@
 import json
 import pathlib
 import re
+import struct
 import subprocess
 from typing import Dict, List
 
@@ -170,3 +171,74 @@ def test_what_the_newer_exporter_stored_once_is_trained_apart(tmp_path: pathlib.
     assert trained[0].keys() == trained[1].keys()
     for name, expected in trained[0].items():
         np.testing.assert_allclose(trained[1][name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def adapted(exported: bool) -> onnx.ModelProto:
+    """Two layers with LoRA, and a matrix of the whole model that takes it too. Exported: as torch's newer exporter writes it, with transposes
+    computed ahead under names that it made up, equal matrices (each B starts as zeros) stored once, and the tensors that they were."""
+    random = np.random.default_rng(3)
+    nodes: List[onnx.NodeProto] = []
+    tensors: Dict[str, np.ndarray] = {}
+    sources: Dict[str, List[str]] = {}
+
+    def product(x: str, name: str, value: np.ndarray, source: str = "") -> str:
+        """x @ value: `name` is transposed in torch, where nodes read `source`: it, or what the source itself transposed."""
+        stored = name
+        if exported:
+            stored = next((known for known, other in tensors.items() if other.shape == value.shape and np.array_equal(other, value)), f"val_{len(nodes)}")
+            sources.setdefault(stored, [name] if not source else [name, source])
+        tensors[stored] = value
+        node = helper.make_node("MatMul", [x, stored], [f"y{len(nodes)}"], f"n{len(nodes)}")
+        if exported:
+            place = source or "p_" + name.replace(".", "_").lower()
+            node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=f"%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%{x}, %{place}), kwargs = {{}})")
+            node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=str(["", name.rpartition(".")[0], "linear"]))
+        nodes.append(node)
+        return node.output[0]
+
+    def matrix(*shape: int) -> np.ndarray:
+        return (random.standard_normal(shape) / 3).astype(np.float32)
+
+    def added(x: str, y: str) -> str:
+        nodes.append(helper.make_node("Add", [x, y], [f"y{len(nodes)}"], f"n{len(nodes)}"))
+        return nodes[-1].output[0]
+
+    x = "x"
+    for layer in ("layers.0", "layers.1"):
+        down = product(x, f"{layer}.q.lora_A.weight", matrix(8, 2))
+        x = added(product(x, f"{layer}.q.weight", matrix(8, 8)), product(down, f"{layer}.q.lora_B.weight", np.zeros((2, 8), np.float32)))
+    down = product(x, "lora_A", matrix(8, 2), "permute")
+    x = added(product(x, "head.weight", matrix(8, 8)), product(down, "lora_B", matrix(2, 8), "permute_1"))
+    nodes[-1].output[0] = "output"
+    shape = ["batch", 8]
+    graph = helper.make_graph(nodes, "adapted", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("output", onnx.TensorProto.FLOAT, shape)],
+                              [numpy_helper.from_array(value, name) for name, value in tensors.items()])
+    for name, source in sources.items():
+        value = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, tensors[name].shape)
+        value.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=str(source))
+        graph.value_info.append(value)
+    return helper.make_model(graph, producer_name="pytorch" if exported else "", opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_lora_matrices_alone_are_trained(tmp_path: pathlib.Path, ranks: int) -> None:
+    """By their names in the source, whatever the exporter called them; nothing else has state, moves or is exported."""
+    random = np.random.default_rng(4)
+    batch = {"x": random.standard_normal((4, 8)).astype(np.float32), "target": random.standard_normal((4, 8)).astype(np.float32)}
+    losses, exported = [], []
+    for isExported in (False, True):
+        onnx.save(adapted(isExported), tmp_path / "model.onnx")
+        train = autopar.Train("mse(output, target)", autopar.AdamW(lr=0.05), train_only=["*lora_*"])
+        compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "train.bin", bind={"batch": 4}, ranks=ranks, train=train)
+        with autopar.Session(compiled) as session:
+            assert sum(int(np.prod(port.shape)) for port in session.states if len(port.shape) == 2) == 3 * 6 * 16  # with AdamW's two moments
+            losses.append([float(session.run(batch)["loss"]) for _ in range(8)])
+            session.export(tmp_path / "lora.safetensors")
+        (length,) = struct.unpack("<Q", (tmp_path / "lora.safetensors").read_bytes()[:8])
+        exported.append(json.loads((tmp_path / "lora.safetensors").read_bytes()[8:8 + length]).keys() - {"__metadata__"})
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    assert losses[0][-1] < losses[0][0] / 2
+    assert len(exported[0]) == len(exported[1]) == 6 and all("lora" in name for name in exported[0])
+    text = said(tmp_path / "model.onnx", tmp_path, batch=4)
+    assert "val_* (of layers.*.q.lora_A.weight) (2)" in text and "the export does not say whether it was computed from a parameter" in text

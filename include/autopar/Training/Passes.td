@@ -16,7 +16,9 @@ def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
     that end in running_mean or running_var), rotary tables (inv_freq, cos_cached, sin_cached), masks (attn_mask, attention_mask,
     masked_bias), what the model updates itself, and what has `autopar.fixed`, the reason why the source of the model does
     not train it. Patterns of names (`*` and `?`) change that: `freeze`
-    takes parameters out, `train-only` takes all others out, and what it names in full is trained whatever the rule says. Weight decay applies to matrices and parameters with
+    takes parameters out, `train-only` takes all others out, and what it names in full is trained whatever the rule says.
+    What an exporter computed goes by the names in `autopar.computed_from` too; with `autopar.fixed` beside it, it is open
+    whether one of these is a parameter, and a pattern of `train-only` that says more than `*` decides. Weight decay applies to matrices and parameters with
     extents above 1 along two dimensions, that is, not to biases and the scales of normalizations. One remark lists what is trained and what is not, and why.
 
     ```mlir

@@ -29,10 +29,11 @@ static SmallVector<StringRef> placesIn(StringRef text) {
   return places;
 }
 
-/// "layers.0.weight" as torch's graph calls it, without "p_" or "b_".
+/// "layers.0.lora_A" as torch's graph calls it, "layers_0_lora_a", without "p_" or "b_".
 static std::string placeOf(StringRef name) {
-  std::string place = name.str();
-  std::replace(place.begin(), place.end(), '.', '_');
+  std::string place = name.lower();
+  for (char &c : place)
+    c = llvm::isAlnum(c) ? c : '_';
   return place;
 }
 
@@ -76,30 +77,37 @@ bool ExportRecords::isComputed(StringRef initializer) const {
 }
 
 /// Whether a tensor that the exporter read is a parameter of the source. Of one that is no longer
-/// in the model the nodes may still tell; else it has a module in front of its name.
-bool ExportRecords::isParameter(StringRef source) const {
+/// in the model the nodes may still tell; else it has a module in front of its name. Without one it
+/// may be a parameter of the whole model, or what the exporter computed on the way.
+ExportRecords::Answer ExportRecords::isParameter(StringRef source) const {
   if (auto kind = kinds.find(source); kind != kinds.end())
-    return kind->second == "PARAMETER";
+    return kind->second == "PARAMETER" ? Answer::Yes : Answer::No;
   std::string place = placeOf(source);
   if (places.contains("b_" + place) || places.contains("c_" + place))
-    return false;
-  return places.contains("p_" + place) || source.contains('.');
+    return Answer::No;
+  return places.contains("p_" + place) || source.contains('.') ? Answer::Yes : Answer::Unknown;
 }
 
-StringRef ExportRecords::whyFixed(const onnx::TensorProto &tensor, bool isInitializer) const {
+SourceRecord ExportRecords::recordOf(const onnx::TensorProto &tensor, bool isInitializer) const {
   if (!isInitializer)
-    return fromTorch ? "it is a constant of the graph, where torch has no parameters" : "";
+    return {fromTorch ? "it is a constant of the graph, where torch has no parameters" : "", {}};
   StringRef name = tensor.name();
   if (auto kind = kinds.find(name); kind != kinds.end())
-    return kind->second == "PARAMETER" ? ""
-                                       : "the export says that it is no parameter of its source";
+    return {kind->second == "PARAMETER" ? ""
+                                        : "the export says that it is no parameter of its source",
+            {}};
   auto from = sources.find(name);
   if (from == sources.end())
-    return "";
+    return {};
+  SmallVector<StringRef> parameters, unknown;
   for (StringRef source : stringsIn(from->second))
-    if (isParameter(source))
-      return "";
-  return "the export says that it was computed from no parameter of its source";
+    if (Answer answer = isParameter(source); answer != Answer::No)
+      (answer == Answer::Yes ? parameters : unknown).push_back(source);
+  if (!parameters.empty())
+    return {"", parameters};
+  if (unknown.empty())
+    return {"the export says that it was computed from no parameter of its source", {}};
+  return {"the export does not say whether it was computed from a parameter", unknown};
 }
 
 SmallVector<StringRef> ExportRecords::sourcesOf(StringRef initializer) const {

@@ -17,13 +17,20 @@ class TensorProto;
 
 namespace mlir::autopar {
 
+/// What is written of a tensor of the main graph.
+struct SourceRecord {
+  /// Why the source does not train it, as far as is known; empty if it does, or nothing is written.
+  StringRef whyFixed;
+  /// What the exporter computed it from, by the names of the source: its parameters or, if none
+  /// is known to be one, what may be. Empty: it is the source's own.
+  SmallVector<StringRef> computedFrom;
+};
+
 class ExportRecords {
 public:
   explicit ExportRecords(const autopar_onnx::ModelProto &model);
 
-  /// Why the source does not train a tensor of the main graph; empty if it does, or nothing is
-  /// written of it.
-  StringRef whyFixed(const autopar_onnx::TensorProto &tensor, bool isInitializer) const;
+  SourceRecord recordOf(const autopar_onnx::TensorProto &tensor, bool isInitializer) const;
   /// Whether the exporter computed the initializer and made up its name: it is none of the source.
   bool isComputed(StringRef initializer) const;
   /// Whether torch's older exporter wrote the model, which says nothing of what nodes read.
@@ -34,7 +41,8 @@ public:
   std::string readInstead(const autopar_onnx::NodeProto &node, StringRef initializer);
 
 private:
-  bool isParameter(StringRef source) const;
+  enum class Answer { No, Unknown, Yes };
+  Answer isParameter(StringRef source) const;
   /// The initializer, or the tensors that it was computed from.
   SmallVector<StringRef> sourcesOf(StringRef initializer) const;
 

@@ -151,11 +151,11 @@ private:
   std::map<std::pair<std::string, std::string>, std::shared_ptr<autopar_onnx::TensorProto>> joined;
   /// Names of the source that may be such a tensor, or tied to the initializer.
   std::vector<std::pair<std::string, std::string>> stillJoined;
-  /// Names of arguments in order, with the origin symbol of parameters and why the source does not
-  /// train them.
+  /// Names of arguments in order, with the origin symbol of parameters and what their exporter
+  /// says of them.
   struct Argument {
     std::string name, symbol;
-    StringRef fixed = {};
+    SourceRecord record = {};
   };
   Value evaluationWord;
   std::vector<Argument> arguments;

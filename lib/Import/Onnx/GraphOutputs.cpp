@@ -64,8 +64,11 @@ void GraphImporter::describeArguments() {
     if (!argument.symbol.empty())
       signature.set(i, "autopar.origin",
                     FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
-    if (!argument.fixed.empty())
-      signature.set(i, "autopar.fixed", attributes.getStringAttr(argument.fixed));
+    if (!argument.record.whyFixed.empty())
+      signature.set(i, "autopar.fixed", attributes.getStringAttr(argument.record.whyFixed));
+    if (!argument.record.computedFrom.empty())
+      signature.set(i, "autopar.computed_from",
+                    attributes.getStrArrayAttr(argument.record.computedFrom));
   }
   if (step)
     mark(step, "autopar.control", attributes.getStringAttr("step"));

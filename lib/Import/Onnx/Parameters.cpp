@@ -68,7 +68,7 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   // A boolean parameter is read as it is stored: one byte each.
   if (isParameter) {
     value = addParameter(*type, name, *place, tensor);
-    arguments.back().fixed = records.whyFixed(tensor, isInitializer);
+    arguments.back().record = records.recordOf(tensor, isInitializer);
     return value;
   }
   FailureOr<DenseElementsAttr> values = tensorValues(tensor, file, context, INT64_MAX, error);
