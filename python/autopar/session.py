@@ -46,6 +46,7 @@ class Session:
     def __init__(self, path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> None:
         self._session: Optional[ctypes.c_void_p] = None
         self._lock = threading.Lock()
+        self._process = os.getpid()
         if on_nan not in ("stop", "skip"):
             raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
         if not _is_number(threads, 0, MOST_THREADS):
@@ -116,6 +117,8 @@ class Session:
 
     def close(self) -> None:
         """Frees the session's memory, once what other threads run in it is done; closing twice is allowed."""
+        if self._process != os.getpid():
+            return  # the parent's, whose threads a fork leaves behind
         with self._lock:
             if self._session is not None:
                 self._library.autoparClose(self._session)
@@ -135,6 +138,8 @@ class Session:
     @contextlib.contextmanager
     def _opened(self) -> Iterator[ctypes.c_void_p]:
         """The session, for this thread alone."""
+        if self._process != os.getpid():
+            raise Error(EXIT_USAGE, f"the session was opened by process {self._process} before it forked; open the artifact in this one")
         with self._lock:
             if self._session is None:
                 raise Error(EXIT_USAGE, "the session is closed; open the artifact again")

@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import json
+import os
 import pathlib
 import threading
 from typing import Dict, List
@@ -77,6 +78,20 @@ def test_a_session_is_closed_behind_what_runs_in_it(gpt2: Example, tmp_path: pat
     assert ended == [2]
 
 
+def test_a_forked_process_opens_its_own(step: Dict[int, pathlib.Path]) -> None:
+    """Threads stay with the parent: what it opened would wait for them forever."""
+    with autopar.Session(step[1]) as session:
+        child = os.fork()
+        if child == 0:
+            try:
+                session.evaluate({})
+            except autopar.Error as error:
+                os._exit(7 if f"opened by process {os.getppid()} before it forked" in str(error) else 1)
+            os._exit(2)
+        assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 7
+        losses(session, 0, 1)
+
+
 def test_checkpoints_go_on_with_the_same_losses_on_another_number_of_ranks(step: Dict[int, pathlib.Path], tmp_path: pathlib.Path) -> None:
     with autopar.Session(step[1]) as session:
         assert session.load_checkpoint(tmp_path / "kept") is None
@@ -87,6 +102,9 @@ def test_checkpoints_go_on_with_the_same_losses_on_another_number_of_ranks(step:
     assert (tmp_path / "after.safetensors").stat().st_size > 0
     for ranks, tolerance in ((1, 0), (2, 1e-6)):
         with autopar.Session(step[ranks]) as session:
+            for folder, says in {tmp_path / "kept" / "step-00000003": "is a checkpoint itself", pathlib.Path(__file__): "it is a file"}.items():
+                with pytest.raises(autopar.Error, match=says):
+                    session.load_checkpoint(folder)
             assert session.load_checkpoint(tmp_path / "kept") == 3
             np.testing.assert_allclose(losses(session, 3, 3), expected, rtol=tolerance)
 

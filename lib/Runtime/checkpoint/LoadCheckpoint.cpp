@@ -6,6 +6,7 @@
 #include "DurableFile.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace autopar::runtime {
 namespace {
@@ -91,6 +92,11 @@ Status fill(Session &session, const std::string &path, const CheckpointIndex &in
 /// Rank 0: the newest whole checkpoint as path and remarks, separated by a line end; "" when there
 /// is none at all.
 Result<std::string> chooseNewest(const Session &session, const std::string &folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder + "/" + kIndexName, ignored))
+    return Status::badInput(folder + " is a checkpoint itself; expected the folder that holds it");
+  if (std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
+    return Status::badInput(folder + ": expected a folder of checkpoints, it is a file");
   std::vector<std::string> names = listFolder(folder);
   std::string remarks;
   for (auto at = names.rbegin(); at != names.rend(); ++at) {
