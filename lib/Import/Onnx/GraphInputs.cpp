@@ -53,13 +53,17 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
 LogicalResult GraphImporter::reportUnbound() {
   if (unbound.empty())
     return success();
-  std::vector<std::string> names, flags;
+  std::vector<std::string> names, flags, strange;
+  for (const auto &[name, extent] : options.bindings)
+    if (!openDims.count(name))
+      strange.push_back("'" + name + "'");
   for (const auto &[name, where] : unbound) {
     names.push_back(name == where ? name : name + " (" + where + ")");
     flags.push_back(name + "=N");
   }
   return builder.fail("input dimensions are not bound: " + llvm::join(names, ", ") +
-                      "; give their extents with --bind " + llvm::join(flags, ","));
+                      "; give their extents with --bind " + llvm::join(flags, ",") +
+                      (strange.empty() ? "" : "; there is no " + llvm::join(strange, ", ")));
 }
 
 LogicalResult GraphImporter::checkBindings() {
