@@ -76,7 +76,7 @@ class Train:
     schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.
     clip_norm: the largest norm of all gradients together. None: any.
     micro_batches: parts of the batch, computed one after the other; their gradients add up.
-    freeze, train_only: patterns of parameter names.
+    freeze, train_only: patterns of parameter names, or one.
     inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
     precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
@@ -89,8 +89,8 @@ class Train:
     schedule: Optional[str] = None
     clip_norm: Optional[float] = None
     micro_batches: int = 1
-    freeze: Sequence[str] = ()
-    train_only: Sequence[str] = ()
+    freeze: Union[str, Sequence[str]] = ()
+    train_only: Union[str, Sequence[str]] = ()
     inference_mode: bool = False
     precision: str = "f32"
     gradient_dtype: str = "f32"
@@ -115,5 +115,5 @@ class Train:
             words += ["--micro-batches", str(self.micro_batches)]
         for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
             if patterns:
-                words += [flag, ",".join(patterns)]
+                words += [flag, patterns if isinstance(patterns, str) else ",".join(patterns)]
         return words
