@@ -102,7 +102,12 @@ class Generator:
             raise Error(EXIT_USAGE, f"the artifact takes 1 to {self.batch} prompts at a time, got {len(prompts)}")
         if tokens < 1 or temperature < 0 or top_k < 0:
             raise Error(EXIT_USAGE, f"tokens must be above 0, temperature and top_k not negative, got {tokens}, {temperature}, {top_k}")
+        if tokens > self.room:
+            raise Error(EXIT_USAGE, f"tokens is {tokens}, the caches have room for {self.room} of prompt and answer; export the model with "
+                                    f"a longer --cache")
         for i, prompt in enumerate(prompts):
+            if not all(isinstance(token, (int, np.integer)) and not isinstance(token, bool) for token in prompt):
+                raise Error(EXIT_USAGE, f"prompt {i} is no list of tokens, which are whole numbers: {prompt!r:.80}")
             if not 1 <= len(prompt) <= self.room - tokens + 1:
                 raise Error(EXIT_USAGE, f"prompt {i} has {len(prompt)} tokens, expected 1 to {self.room - tokens + 1}: the caches "
                                         f"have room for {self.room} with the {tokens} to come (the last is not cached)")

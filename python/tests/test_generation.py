@@ -123,6 +123,10 @@ def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pa
     with autopar.Generator(decoder.compile(1, "fits")) as generator:
         with pytest.raises(autopar.Error, match="takes 1 to 3 prompts at a time, got 4"):
             generator.generate([[1]] * 4, 1)
+        with pytest.raises(autopar.Error, match="tokens is 25, the caches have room for 24 of prompt and answer"):
+            generator.generate([[1]], 25)
+        with pytest.raises(autopar.Error, match="prompt 0 is no list of tokens, which are whole numbers: .1.5."):
+            generator.generate([[1.5]], 5)  # type: ignore[list-item]
         with pytest.raises(autopar.Error, match="prompt 1 has 0 tokens, expected 1 to 20"):
             generator.generate([[1], []], 5)
         with pytest.raises(autopar.Error, match="prompt 0 has 21 tokens, expected 1 to 20: the caches have room for 24"):

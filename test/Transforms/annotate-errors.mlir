@@ -102,7 +102,7 @@ module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, 
 
 // -----
 
-// expected-error @+1 {{plan: stage s: names operation "ghost", which @main does not have}}
+// expected-error @+1 {{plan: stage s: names operation "ghost", which @main does not have; a plan goes with the model and the options (--bind, --train, --precision, ...) that it was made for}}
 module attributes {autopar.plan = "{\"kind\": \"autopar.plan\", \"version\": 1, \"cluster\": \"cpux2\", \"devices\": 2, \"meshes\": {\"m\": {\"devices\": [0, 1], \"axes\": [{\"name\": \"x\", \"size\": 2}]}}, \"stages\": [{\"name\": \"s\", \"mesh\": \"m\", \"ops\": [\"ghost\"]}], \"ops\": {}, \"shard\": {}}"} {
   func.func @main(%x: tensor<8xf32> {autopar.name = "x"}) -> tensor<8xf32> {
     return %x : tensor<8xf32>

@@ -337,7 +337,7 @@ Status Run::run(std::vector<double> &stepMs) {
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
   int64_t done = first + int64_t(stepMs.size());
   if (trains && !stepMs.empty())
-    say("step " + std::to_string(done) + ": " + metrics->text());
+    say("step " + std::to_string(done) + (metrics->text().empty() ? "" : ": " + metrics->text()));
   if (stoppedBy) {
     say("stopped by " + std::string(stoppedBy == SIGINT ? "SIGINT" : "SIGTERM") + " after step " +
         std::to_string(done) + " of " + std::to_string(options.steps) +

@@ -23,6 +23,11 @@ using ::autopar::Plan;
 
 namespace {
 
+/// Behind what a plan says of operations that are not as it has them.
+constexpr llvm::StringLiteral kOtherProgram =
+    "; a plan goes with the model and the options (--bind, --train, --precision, ...) that it was "
+    "made for";
+
 struct AnnotatePass : mlir::autopar::impl::AnnotatePassBase<AnnotatePass> {
   using Base::Base;
   explicit AnnotatePass(const Plan &plan) : given(&plan) {}
@@ -150,7 +155,8 @@ private:
       std::string whyNot;
       if (!meshes.isLegal(rule, factors, stages.of(op), &whyNot))
         return op->emitOpError() << "cannot take the planned strategy for \"" << id
-                                 << "\": " << whyNot;
+                                 << "\": " << whyNot
+                                 << (factors.size() == rule.factors.size() ? "" : kOtherProgram);
       // Whole everywhere is what an operation without a strategy is, but for a hold.
       if (isa<HoldOp>(op) ||
           llvm::any_of(factors, [](const AxisList &list) { return !list.empty(); }))
@@ -165,7 +171,8 @@ private:
       known.insert(id);
     auto refuse = [&](const std::string &place, StringRef id) {
       return emitError(getOperation().getLoc())
-             << "plan: " << place << "names operation \"" << id << "\", which @main does not have";
+             << "plan: " << place << "names operation \"" << id << "\", which @main does not have"
+             << kOtherProgram;
     };
     for (auto &[id, strategy] : plan.ops)
       if (!known.contains(id))
