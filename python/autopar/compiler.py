@@ -65,10 +65,14 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     """
     if ranks is not None and cluster is not None:
         raise Error(EXIT_USAGE, "ranks and cluster exclude each other; a cluster says how many ranks there are")
+    if isinstance(options, str):
+        raise Error(EXIT_USAGE, f"options are a list of words, such as ['--stages', '2'], not {options!r}")
+    if train is not None and not isinstance(train, Train):
+        raise Error(EXIT_USAGE, f"train is an autopar.Train, not {type(train).__name__}")
     with tempfile.TemporaryDirectory(prefix="autopar-") as folder, _model_file(model, pathlib.Path(output)) as path:
         command = [str(find_tool("autopar-compile")), path, "-o", os.fspath(output)]
         if bind:
-            command += ["--bind", ",".join(f"{name}={_extent(name, extent)}" for name, extent in bind.items())]
+            command += ["--bind", ",".join(f"{name}={_extent(name, extent)}" for name, extent in dict(bind).items())]
         if ranks is not None:
             command += ["--ranks", str(ranks)]
         if cluster is not None:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 from types import TracebackType
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Type, Union
+from typing import Dict, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Tuple, Type, Union
 
 import numpy as np
 
@@ -134,6 +134,9 @@ class Session:
 
     def __del__(self) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise Error(EXIT_USAGE, "a session is neither copied nor pickled; open the artifact again")
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[ctypes.c_void_p]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the package itself refuses, before or after the native code: each message, whole."""
 
+import copy
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 from typing import Any, Dict, List
@@ -36,6 +38,9 @@ def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
     assert refusal(2, autopar.compile, "x.onnx", ranks=2, cluster="presets:cpux2") == (
         "ranks and cluster exclude each other; a cluster says how many ranks there are")
     assert refusal(2, autopar.compile, "x.onnx", bind={"batch": "x"}) == "bind: the extent of 'batch' is a whole number, not 'x'"
+    assert refusal(2, autopar.compile, "x.onnx", options="--explain") == "options are a list of words, such as ['--stages', '2'], not '--explain'"
+    assert refusal(2, autopar.compile, "x.onnx", train="loss") == "train is an autopar.Train, not str"
+    assert refusal(2, autopar.compile, "x.onnx", train=autopar.Train("")).startswith('autopar-compile: error: --train: expected "loss=..."')
     assert refusal(2, autopar.compile, 3, tmp_path / "x.bin") == "model must be a path or an onnx.ModelProto, not int"
     with pytest.raises(TimeoutError, match="^sleep ran longer than 0 s$"):
         compiler.run_tool(["sleep", "5"], timeout_s=0.1)
@@ -51,6 +56,8 @@ def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> N
     with autopar.Session(elsewhere) as session:
         assert session.run(gpt2.inputs)
     with autopar.Session(done) as session:
+        for act in (copy.copy, copy.deepcopy, pickle.dumps):
+            assert refusal(2, act, session) == "a session is neither copied nor pickled; open the artifact again"
         assert refusal(65, session.run, {}) == "no value for input input_ids"
         assert refusal(65, session.run, {"input_ids": np.zeros((4, 16), np.complex64)}).startswith(
             "input 'input_ids': arrays of complex64 cannot enter a program; there are bool, int8")

@@ -332,7 +332,8 @@ Status Options::checkTraining() const {
                  "--gradient-dtype and --loss-scale need --train \"loss=...\"");
   if (!train.empty() && !carry.empty())
     return usage("--carry is for inference: a training step carries parameters and state alone");
-  if (train.getNumOccurrences() && !StringRef(train).trim().starts_with("loss="))
+  StringRef loss = StringRef(train).trim();
+  if (train.getNumOccurrences() && (!loss.consume_front("loss=") || loss.trim().empty()))
     return usage("--train: expected \"loss=...\", such as "
                  "\"loss=softmax_cross_entropy(logits, labels)\", got \"" +
                  train + "\"");
