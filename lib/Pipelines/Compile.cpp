@@ -154,6 +154,10 @@ private:
   Status read() {
     if (!llvm::sys::fs::exists(options.input))
       return Status::noInput(options.input + ": no such file");
+    if (StringRef(options.input).ends_with(".onnx"))
+      return {StatusCode::Usage, "--start-at: expected what --stop-after or --emit-mlir wrote, a "
+                                 "FILE.mlir, got " +
+                                     options.input};
     ParserConfig config(&context);
     module = parseSourceFile<ModuleOp>(options.input, config);
     return module ? settleInputs() : reported();

@@ -185,6 +185,8 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
       {{file, "ids tokens"}, "expected '=' at character 5"},
       {{write("x.npz", "PK", 2), "ids=a"}, "not a .npz file"},
       {{write("x.npy", "no", 2), "ids=array"}, "not a .npy file"},
+      {{write("none.npz", ("PK\5\6" + std::string(18, '\0')).data(), 22), ""},
+       "none.npz has no arrays; the inputs are ids"},
       {{"synthetic(words=3)", ""}, "expected synthetic or synthetic(vocab=N)"},
   };
   for (const Case &c : cases) {

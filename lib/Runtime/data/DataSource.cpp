@@ -38,7 +38,7 @@ std::string arrayText(const ArrayFile &file) {
   for (const auto &[arrayName, view] : file.arrays)
     text += (text.empty() ? "" : ", ") + arrayName + ": " + std::string(name(view.dtype)) + " " +
             shapeText(view.shape);
-  return text;
+  return text.empty() ? "no arrays" : text;
 }
 
 } // namespace

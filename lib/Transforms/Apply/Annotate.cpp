@@ -170,9 +170,8 @@ private:
     for (auto &[op, id] : planIds(function))
       known.insert(id);
     auto refuse = [&](const std::string &place, StringRef id) {
-      return emitError(getOperation().getLoc())
-             << "plan: " << place << "names operation \"" << id << "\", which @main does not have"
-             << kOtherProgram;
+      return emitError(getOperation().getLoc()) << "plan: " << place << "names operation \"" << id
+                                                << "\", which @main does not have" << kOtherProgram;
     };
     for (auto &[id, strategy] : plan.ops)
       if (!known.contains(id))
