@@ -87,6 +87,13 @@ TEST_F(FileRendezvousTest, ARankThatDoesNotCome) {
   EXPECT_EQ(verdict(), "rank 1 did not arrive within 0 s");
 }
 
+TEST_F(FileRendezvousTest, WhoAsksForAddressesHearsWhoDoesNotCome) {
+  options.arrivalTimeout = 0s;
+  auto rendezvous = createFileRendezvous(folder, options);
+  ASSERT_TRUE(rendezvous.isOk());
+  EXPECT_EQ(message((*rendezvous)->address()), "rank 1 did not arrive within 0 s");
+}
+
 TEST_F(FileRendezvousTest, ARankOfAnotherWorld) {
   write("rank.1", "3");
   write("alive.1", "elsewhere 7 0");

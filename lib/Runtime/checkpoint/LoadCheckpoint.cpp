@@ -110,7 +110,7 @@ Result<std::string> chooseNewest(const Session &session, const std::string &fold
       continue;
     }
     if (Status other = fits(*index, session); !other.isOk())
-      return other.at(path + " is a checkpoint of another model");
+      return other.at(path + " is a checkpoint of another model or optimizer");
     return path + "\n" + remarks;
   }
   if (!remarks.empty())
@@ -160,7 +160,7 @@ Result<LoadedCheckpoint> loadCheckpoint(Session &session, const std::string &pat
       return Status{status.code(), status.message() + "; --resume auto takes the newest checkpoint "
                                                       "in --checkpoint-dir that is whole"};
     if (Status other = fits(*index, session); !other.isOk())
-      return other.at(path + " is a checkpoint of another model");
+      return other.at(path + " is a checkpoint of another model or optimizer");
     return path + "\n";
   };
   auto loaded =

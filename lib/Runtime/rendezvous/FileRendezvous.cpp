@@ -108,7 +108,9 @@ public:
     AUTOPAR_RETURN_IF_ERROR(put("machine/" + std::to_string(options.rank), own));
     bool isAlone = true;
     for (int32_t rank = 0; rank < options.worldSize; ++rank) {
-      auto other = get("machine/" + std::to_string(rank), options.arrivalTimeout);
+      // Who does not arrive is the verdict's to say.
+      auto other =
+          get("machine/" + std::to_string(rank), options.arrivalTimeout + 4 * kBeatInterval);
       AUTOPAR_RETURN_IF_ERROR(other.status());
       isAlone &= *other == own;
     }
