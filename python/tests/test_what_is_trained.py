@@ -223,7 +223,7 @@ def adapted(exported: bool) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_lora_matrices_alone_are_trained(tmp_path: pathlib.Path, ranks: int) -> None:
-    """By their names in the source, whatever the exporter called them; nothing else has state, moves or is exported."""
+    """By their names in the source, whatever the exporter called them; nothing else has state, moves or is exported. They serve."""
     random = np.random.default_rng(4)
     batch = {"x": random.standard_normal((4, 8)).astype(np.float32), "target": random.standard_normal((4, 8)).astype(np.float32)}
     losses, exported = [], []
@@ -235,6 +235,11 @@ def test_lora_matrices_alone_are_trained(tmp_path: pathlib.Path, ranks: int) -> 
             assert sum(int(np.prod(port.shape)) for port in session.states if len(port.shape) == 2) == 3 * 6 * 16  # with AdamW's two moments
             losses.append([float(session.run(batch)["loss"]) for _ in range(8)])
             session.export(tmp_path / "lora.safetensors")
+            expected = session.evaluate(batch)
+        served = autopar.compile(tmp_path / "model.onnx", tmp_path / "serve.bin", bind={"batch": 4}, ranks=ranks)
+        with autopar.Session(served, initializer=str(tmp_path / "lora.safetensors")) as session:
+            answer = session.run({"x": batch["x"]})["output"]
+        np.testing.assert_allclose(np.mean((answer - batch["target"]) ** 2), expected, rtol=1e-5)
         (length,) = struct.unpack("<Q", (tmp_path / "lora.safetensors").read_bytes()[:8])
         exported.append(json.loads((tmp_path / "lora.safetensors").read_bytes()[8:8 + length]).keys() - {"__metadata__"})
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)

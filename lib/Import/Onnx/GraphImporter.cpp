@@ -69,7 +69,8 @@ LogicalResult GraphImporter::importModel() {
   builder.setLoc(module.getLoc());
   tellModes();
   tellTransposed();
-  tellJoined();
+  if (options.trainingMode)
+    tellJoined();
   if (failed(importOutputs(model.graph(), scope)))
     return failure();
   if (options.needsValues)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors that an exporter stored once because their values were the same: scales and biases of all
 // norms in a model that was never trained, layers that are copies of each other. What its source
-// keeps apart is trained apart.
+// keeps apart is trained apart, and is apart for inference too: the weights of that training go in.
 #include "GraphImporter.h"
 #include "Proto.h"
 
@@ -39,7 +39,7 @@ std::string GraphImporter::readInstead(const onnx::NodeProto &node,
 FailureOr<ImportedValue> GraphImporter::readInput(Node &node, StringRef name) {
   auto found = node.scope.initializers.find(name);
   bool isOfModel = !node.scope.parent && !node.scope.attributes;
-  if (options.trainingMode && isOfModel && found != node.scope.initializers.end())
+  if (isOfModel && found != node.scope.initializers.end())
     if (std::string other = readInstead(node.proto, *found->second); !other.empty()) {
       auto &tensor = joined[{name.str(), other}];
       if (!tensor) {
