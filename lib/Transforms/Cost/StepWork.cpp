@@ -2,6 +2,7 @@
 #include "StepWork.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Transforms/InPlace.h"
 #include "autopar/Transforms/JoinedResults.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Views.h"
@@ -112,17 +113,21 @@ void StepWork::findFree() {
   }
 }
 
-/// What a collective writes becomes state by a copy.
-static bool comesFromCollective(Value value) {
-  while (isWholeView(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return static_cast<bool>(value.getDefiningOp<CollectiveOpInterface>());
+/// Whether a kernel writes a state's next value where the state lies; else a copy makes it state.
+static bool isWrittenInPlace(Value value, BlockArgument state, ArrayRef<BlockArgument> donors) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return value == state;
+  int64_t replaced = operandToReplace(result.getOwner(), result.getResultNumber(), donors,
+                                      [](Value) { return true; });
+  return replaced >= 0 && result.getOwner()->getOperand(replaced) == state;
 }
 
 /// State is written once it is known that no metric forbids it.
 void StepWork::findUpdates() {
+  SmallVector<BlockArgument> donors = donorsOfResults(function);
   for (auto [number, value, state] :
-       llvm::enumerate(block.getTerminator()->getOperands(), donorsOfResults(function))) {
+       llvm::enumerate(block.getTerminator()->getOperands(), donors)) {
     if (state) {
       Operation *op = value.getDefiningOp();
       updates.insert(op);
@@ -130,7 +135,7 @@ void StepWork::findUpdates() {
       bool isStored = op && isOnHost(state) && !llvm::is_contained(op->getOperands(), state);
       if (isStored)
         copiedToHost.insert(value);
-      if (isStored || comesFromCollective(value))
+      if (isStored || (op && !isWrittenInPlace(value, state, donors)))
         copied.push_back(value);
     }
     if (function.getResultAttr(number, "autopar.guard"))

@@ -49,9 +49,9 @@ static bool isLastReader(Operation *op, Value value) {
   });
 }
 
-/// The value whose bytes a view reads.
+/// The value whose bytes a view, or a micro-batch of a whole, reads.
 static Value viewed(Value value) {
-  while (value.getDefiningOp<ViewOpInterface>())
+  while (isa_and_nonnull<ViewOpInterface, MicroBatchOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value;
 }
