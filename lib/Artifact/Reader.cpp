@@ -239,7 +239,7 @@ Status Reader::Image::verify() {
 }
 
 Result<Reader> Reader::open(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0)
     return Status::noInput("cannot open " + path + ": " + std::strerror(errno));
   auto image = std::make_shared<Image>();

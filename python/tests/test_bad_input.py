@@ -112,6 +112,8 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
     for says, size in {"the header is cut off": 40, "the data does not have the size that the header says": len(whole) - 8}.items():
         file.write_bytes(whole[:size])
         assert says in refusal(program, tmp_path, "--input", f"input_ids={file}")
+    os.mkfifo(tmp_path / "pipe.npy")
+    assert "pipe.npy: not a regular file" in refusal(program, tmp_path, "--input", f"input_ids={tmp_path / 'pipe.npy'}")
     np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64))
     archive = bytearray((tmp_path / "rows.npz").read_bytes())
     archive[0] = 0

@@ -70,7 +70,7 @@ Result<std::shared_ptr<ParameterStore::File>> ParameterStore::open(const std::st
   std::shared_ptr<File> &known = files[full];
   if (known)
     return known;
-  int fd = ::open(full.c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = ::open(full.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat info {};
   if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     std::string reason = fd < 0 ? std::strerror(errno) : "not a regular file";

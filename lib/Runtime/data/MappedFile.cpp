@@ -12,7 +12,7 @@
 namespace autopar::runtime {
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a pipe does not wait
   if (fd < 0)
     return Status::noInput("cannot open " + path + ": " + std::strerror(errno));
   struct stat info {};
