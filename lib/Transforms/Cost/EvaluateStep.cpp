@@ -8,6 +8,7 @@
 #include "KernelTime.h"
 #include "MeshLinks.h"
 #include "ModuleCluster.h"
+#include "RecordedStep.h"
 #include "RowProgram.h"
 #include "StepWork.h"
 
@@ -54,6 +55,10 @@ public:
     }
     if (target == Target::Cuda)
       joinLaunches();
+    // Rows are timed one by one: nobody knows there what goes from one to the next.
+    if (target == Target::Cuda && schedule.stages == 1)
+      recorded.emplace();
+    memoryBytes = cluster.slowestOf(this->meshes.front().devices).memoryBytes;
   }
 
   /// What each mesh works in the rows of the step; empty without stages.
@@ -73,7 +78,7 @@ public:
     walk(work.atEnd, queues);
     for (Value value : work.copied)
       copyState(value, queues);
-    return endOf(queues);
+    return endOf(queues) - (recorded ? recorded->filledUs(memoryBytes) : 0);
   }
 
 private:
@@ -148,6 +153,10 @@ private:
         queues.computeUs += parts.lossUs;
       run(queues.computeUs, parts.afterUs);
       hosts[mesh].store(op, end);
+      if (recorded)
+        recorded->add(op, parts, &collectives == &queues.computeUs, work.updates.contains(op));
+    } else if (recorded) {
+      recorded->pass(op);
     }
     for (Value result : op->getResults())
       ready[result] = end;
@@ -412,6 +421,8 @@ private:
   DenseMap<Value, double> ready; ///< microseconds after the walk's begin
   std::vector<double> rowsUs;    ///< per mesh
   bool rowsAreOver = false;
+  std::optional<RecordedStep> recorded;
+  int64_t memoryBytes = 0; ///< of the first mesh's smallest device
 };
 
 struct EvaluateStepPass : mlir::autopar::impl::EvaluateStepPassBase<EvaluateStepPass> {

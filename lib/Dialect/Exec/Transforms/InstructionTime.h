@@ -7,9 +7,6 @@
 
 namespace mlir::exec {
 
-/// One part in so many of the memory may be spent so that nothing waits for messages.
-constexpr int64_t kWorthOfWaiting = 32;
-
 /// As the cost model has it; 0 where nobody asked it.
 inline double microseconds(Operation *op) {
   auto us = op->getAttrOfType<FloatAttr>("us");

@@ -6,6 +6,7 @@
 #include "PlacedBuffers.h"
 
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
+#include "autopar/VirtualTime/FillWaits.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -31,7 +32,7 @@ constexpr std::array<double, 4> kLateness = {4, 2, 1, 0.5};
 constexpr int64_t kMostOfPeak = 8;
 /// One part in so many of the memory is left alone until the end, where a message reads it: who
 /// receives it may be late too.
-constexpr int64_t kSmall = 1024 * kWorthOfWaiting;
+constexpr int64_t kSmall = 1024 * ::autopar::kWorthOfWaiting;
 
 /// A buffer and the instructions, counted through all entries, between which its bytes matter.
 struct Interval {
@@ -278,7 +279,7 @@ private:
     // Bytes that messages read are spared where that takes next to no memory: as long as late ones
     // would read them, or at least as long as they should.
     int64_t memory = std::max(peak, static_cast<int64_t>(limit)), small = peak / kSmall;
-    int64_t most = peak + std::min(memory / kWorthOfWaiting, peak / kMostOfPeak);
+    int64_t most = peak + std::min(memory / ::autopar::kWorthOfWaiting, peak / kMostOfPeak);
     if (limit > 0)
       most = std::min(most, memory);
     for (size_t lateness = 0; lateness < kLateness.size() && isSent(rest, lateness); ++lateness) {

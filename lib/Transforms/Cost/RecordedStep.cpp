@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "RecordedStep.h"
+
+#include "autopar/Interfaces/TensorLayout.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::QueuedTask;
+
+int32_t RecordedStep::addTask(int32_t queue, double us, ArrayRef<int32_t> before, bool mayMove) {
+  tasks.push_back({queue, us, {before.begin(), before.end()}, 0, mayMove});
+  return static_cast<int32_t>(tasks.size()) - 1;
+}
+
+RecordedStep::Makers RecordedStep::makersOf(Operation *op) const {
+  Makers all;
+  for (Value operand : op->getOperands())
+    for (int32_t maker : makers.lookup(operand))
+      if (!llvm::is_contained(all, maker))
+        all.push_back(maker);
+  return all;
+}
+
+void RecordedStep::add(Operation *op, const KernelTime::Parts &parts, bool isAlone, bool isUpdate) {
+  Makers before = makersOf(op);
+  auto then = [&](int32_t queue, double us) {
+    if (us > 0)
+      before = {addTask(queue, us, before, !isUpdate)};
+  };
+  then(QueuedTask::kCompute, parts.beforeUs);
+  then(isAlone ? QueuedTask::kCompute : QueuedTask::kCommunication, parts.collectiveUs);
+  then(QueuedTask::kCompute, parts.afterUs);
+  for (Value result : op->getResults())
+    makers[result] = before;
+  for (Value operand : op->getOperands())
+    if (operand.getDefiningOp() && isa<RankedTensorType>(operand.getType()))
+      lastReaders[operand] = static_cast<int32_t>(tasks.size()) - 1;
+}
+
+void RecordedStep::pass(Operation *op) {
+  Makers before = makersOf(op);
+  for (Value result : op->getResults())
+    makers[result] = before;
+}
+
+double RecordedStep::filledUs(int64_t memoryBytes) {
+  for (auto [value, reader] : lastReaders)
+    if (reader >= 0)
+      tasks[reader].keptBytes += tensorBytes(cast<RankedTensorType>(value.getType()));
+  return ::autopar::fillWaits(tasks, memoryBytes / ::autopar::kWorthOfWaiting).savedUs;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of a walk through a step as tasks of a rank's queues, for what lowering for GPUs
+// moves to where others wait (autopar-fill-waits).
+#pragma once
+
+#include "KernelTime.h"
+
+#include "autopar/VirtualTime/FillWaits.h"
+
+namespace mlir::autopar {
+
+class RecordedStep {
+public:
+  /// An operation that takes time, on the queue of collectives too or, `isAlone`, not beside
+  /// others. Updates stay: those of many parameters are one launch.
+  void add(Operation *op, const KernelTime::Parts &parts, bool isAlone, bool isUpdate);
+  /// One whose results are there with its operands.
+  void pass(Operation *op);
+  /// What a step is shorter on a device of so much memory when waits are filled.
+  double filledUs(int64_t memoryBytes);
+
+private:
+  using Makers = SmallVector<int32_t, 1>;
+  int32_t addTask(int32_t queue, double us, ArrayRef<int32_t> before, bool mayMove);
+  Makers makersOf(Operation *op) const;
+
+  std::vector<::autopar::QueuedTask> tasks;
+  DenseMap<Value, Makers> makers;
+  DenseMap<Value, int32_t> lastReaders;
+};
+
+} // namespace mlir::autopar
