@@ -136,18 +136,12 @@ private:
   bool fill(size_t place) {
     std::vector<Group> groups;
     Task *behind = kernelBehind(*order[place]);
-    for (Task *kernel = behind;
-         kernel && kernel->previous && place - kernel->previous->place < kReach;) {
-      // What stands beside a collective that was waited for would be missing there.
-      kernel = kernel->waitUs > 0 ? kernelBehind(*kernel) : kernel->previous;
-      if (!kernel || kernel->isMoved)
-        continue;
+    for (Task *kernel = behind; kernel && place - kernel->place < kReach; kernel = earlier(*kernel))
       if (Group group = groupOf(*kernel, behind->place, place); !group.kernels.empty())
         groups.push_back(std::move(group));
-    }
     double waitUs = order[place]->waitUs;
     std::stable_sort(groups.begin(), groups.end(), [&](const Group &a, const Group &b) {
-      return a.us < waitUs ? a.us > b.us : b.us >= waitUs && a.us < b.us;
+      return b.us < waitUs ? a.us > b.us : a.us >= waitUs && a.us < b.us;
     });
     if (groups.size() > kMostTries)
       groups.resize(kMostTries);
@@ -155,8 +149,14 @@ private:
                        [&](const Group &group) { return moveIfShorter(group, place); });
   }
 
-  /// What goes from before the place `behind` to before `place`, or what needs it sooner. Empty
-  /// where one of the group is no kernel, or too much memory would be kept.
+  /// What stands beside a collective that was waited for would be missing there.
+  static Task *earlier(const Task &kernel) {
+    return kernel.waitUs > 0 ? kernelBehind(kernel) : kernel.previous;
+  }
+
+  /// What goes from the place `behind`, or before it, to before `place`, or what needs it sooner.
+  /// Empty where one of the group is no kernel or would not get far, or too much memory would be
+  /// kept.
   Group groupOf(Task &kernel, size_t behind, size_t place) const {
     Group group{{&kernel}, 0, place};
     int64_t bytes = 0;
@@ -176,7 +176,7 @@ private:
     for (const auto &[to, kept] : moved)
       if (to > kernel.place)
         bytes += kept;
-    if (bytes > mostBytes)
+    if (bytes > mostBytes || group.to <= kernel.place + 1)
       return {};
     std::sort(group.kernels.begin(), group.kernels.end(),
               [](Task *a, Task *b) { return a->place < b->place; });
