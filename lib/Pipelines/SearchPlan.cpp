@@ -301,35 +301,39 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
 /// How much of what goes on beside what computes is waited for, only the program shows that a plan
 /// becomes. So plans are also searched for that all of it, or next to nothing, is waited for, and
 /// the fastest program wins.
-static LogicalResult countWaitingOtherwise(ModuleOp module, const AutoShardOptions &options,
-                                           const LowerOptions &lower, SearchHandoff &handoff) {
+static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions &options,
+                                         const LowerOptions &lower, SearchHandoff &handoff) {
   constexpr double differs = 0.02;
   if (!handoff.plan || handoff.waitedShare == 1 || options.engine == "random")
     return success();
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
     return failure();
-  auto kernelsUs = [&](const Plan &plan) -> FailureOr<double> {
-    FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(plan);
-    return failed(times) ? FailureOr<double>() : times->stepUs;
-  };
-  FailureOr<double> best = kernelsUs(*handoff.plan);
+  std::optional<double> bestUs; // asked where there is another plan
   for (double share : {kLeastWaitedShare, 1.0}) {
     if (std::abs(share - handoff.waitedShare) < differs)
       continue;
     SearchHandoff other;
     other.again = handoff.again;
-    // There may be none that fits.
-    ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
-    if (failed(PlanSearch(module, options, lower, other, /*isHeld=*/true, share).run()))
+    bool isFound = false;
+    { // there may be none that fits
+      ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
+      PlanSearch search(module, options, lower, other, /*isHeld=*/true, share);
+      isFound = succeeded(search.run());
+    }
+    if (!isFound || other.plan->believed.stepUs == handoff.plan->believed.stepUs)
       continue;
-    if (other.plan->believed.stepUs == handoff.plan->believed.stepUs)
-      continue; // the same
-    FailureOr<double> us = kernelsUs(*other.plan);
-    if (failed(us) || failed(best))
+    if (!bestUs) {
+      FailureOr<PlanJudge::KernelTimes> best = judge.kernelTimes(*handoff.plan);
+      if (failed(best))
+        return failure();
+      bestUs = best->stepUs;
+    }
+    FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(*other.plan);
+    if (failed(times))
       return failure();
-    if (*us < *best) {
-      best = us;
+    if (times->stepUs < *bestUs) {
+      bestUs = times->stepUs;
       handoff = std::move(other);
     }
   }
@@ -339,7 +343,7 @@ static LogicalResult countWaitingOtherwise(ModuleOp module, const AutoShardOptio
 static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
                                 const LowerOptions &lower, SearchHandoff &handoff, bool isHeld) {
   if (failed(PlanSearch(module, options, lower, handoff, isHeld).run()) ||
-      failed(countWaitingOtherwise(module, options, lower, handoff)))
+      failed(compareWaitedShares(module, options, lower, handoff)))
     return failure();
   if (handoff.plan && handoff.loads.empty())
     handoff.loads = loadsOf(*handoff.plan, handoff.details);

@@ -3,6 +3,7 @@
 // only the choice of an algorithm does, in place of which they are read back; built where the
 // library and its header are.
 #include "../../lib/Runtime/device/cuda/BlasProduct.h"
+#include "PlainProduct.h"
 
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -13,6 +14,7 @@
 using namespace autopar;
 using namespace autopar::artifact;
 using namespace autopar::runtime::cuda;
+using namespace autopar::testing;
 
 namespace {
 
@@ -108,29 +110,20 @@ std::string toldOf(const MatmulGeometry &g) {
   return told;
 }
 
-MatmulGeometry plain(int64_t m, int64_t k, int64_t n, DataType type) {
-  MatmulGeometry g;
-  g.aType = g.bType = g.cType = g.biasType = type;
-  g.a = {{m, k}, {k, 1}};
-  g.b = {{k, n}, {n, 1}};
-  g.c = {{m, n}, {n, 1}};
-  return g;
-}
-
 class CublasLtDescriptors : public ::testing::Test {
 protected:
   void SetUp() override { ASSERT_TRUE(library()) << dlerror(); }
 };
 
 TEST_F(CublasLtDescriptors, AnActivationWithWhatItsGradientReads) {
-  MatmulGeometry g = plain(64, 768, 3072, DataType::BF16);
+  MatmulGeometry g = plainProduct(64, 768, 3072, DataType::BF16);
   g.hasBias = true;
   g.epilogue = Epilogue::GeluTanhAux;
   EXPECT_EQ(toldOf(g),
             "3072 x 768 by 3072 of bf16; 768 x 64 by 768 of bf16; "
             "3072 x 64 by 3072 of bf16; epilogue 164, bias at 4096 of bf16, "
             "aux at 12288 by 3072 of own; aligned 64 128 32 32; reductions 2 in 1048576");
-  g = plain(64, 768, 200, DataType::BF16);
+  g = plainProduct(64, 768, 200, DataType::BF16);
   g.epilogue = Epilogue::ReluAux;
   EXPECT_EQ(toldOf(g), "200 x 768 by 200 of bf16; 768 x 64 by 768 of bf16; "
                        "200 x 64 by 200 of bf16; epilogue 130, aux at 12288 by 256 of own; "
@@ -138,7 +131,7 @@ TEST_F(CublasLtDescriptors, AnActivationWithWhatItsGradientReads) {
 }
 
 TEST_F(CublasLtDescriptors, AGradientOfAnActivation) {
-  MatmulGeometry g = plain(64, 768, 3072, DataType::BF16);
+  MatmulGeometry g = plainProduct(64, 768, 3072, DataType::BF16);
   g.b.strides = {1, 768};
   g.hasResidual = true;
   g.epilogue = Epilogue::GeluTanhGrad;
@@ -148,7 +141,7 @@ TEST_F(CublasLtDescriptors, AGradientOfAnActivation) {
 }
 
 TEST_F(CublasLtDescriptors, AGradientOfAWeightWithThatOfItsBias) {
-  MatmulGeometry g = plain(768, 64, 3072, DataType::BF16);
+  MatmulGeometry g = plainProduct(768, 64, 3072, DataType::BF16);
   g.cType = DataType::F32;
   g.a.strides = {1, 768};
   g.epilogue = Epilogue::SumsOfB;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA device on an emulated GPU: products of all kinds against loops, and queues that wait for
 // each other.
+#include "PlainProduct.h"
 #include "TestProgram.h"
 #include "autopar/Runtime/Executor.h"
 
@@ -161,15 +162,6 @@ TEST(CudaDevice, ProductsAgainstLoops) {
                 compareProduct(g, "product " + std::to_string(number));
                 ++number;
               }
-}
-
-MatmulGeometry plainProduct(int64_t m, int64_t k, int64_t n, DataType type) {
-  MatmulGeometry g;
-  g.aType = g.bType = g.cType = g.biasType = type;
-  g.a = {{m, k}, {k, 1}};
-  g.b = {{k, n}, {n, 1}};
-  g.c = {{m, n}, {n, 1}};
-  return g;
 }
 
 // The epilogue reads a bias in pieces of 16 bytes; another one is added before.

@@ -3,6 +3,7 @@
 // inference, training and generation. It is only asked for algorithms; nothing runs, and all that
 // it lacks is told at once.
 #include "../../lib/Runtime/device/cuda/BlasProduct.h"
+#include "PlainProduct.h"
 #include "TestDevice.h"
 
 using namespace autopar;
@@ -56,15 +57,6 @@ protected:
   int asked = 0, apart = 0;
 };
 
-MatmulGeometry productOf(int64_t m, int64_t k, int64_t n, DataType type) {
-  MatmulGeometry g;
-  g.aType = g.bType = g.cType = g.biasType = type;
-  g.a = {{m, k}, {k, 1}};
-  g.b = {{k, n}, {n, 1}};
-  g.c = {{m, n}, {n, 1}};
-  return g;
-}
-
 constexpr int64_t kLayers[][2] = {
     {kWidth, 3 * kWidth}, {kWidth, kWidth}, {kWidth, kInner}, {kInner, kWidth}};
 
@@ -75,7 +67,7 @@ TEST_F(CudaProducts, OfLayersForward) {
         for (bool hasBias : {false, true})
           for (bool hasResidual : {false, true})
             for (Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::GeluTanh}) {
-              MatmulGeometry g = productOf(rows, k, n, type);
+              MatmulGeometry g = plainProduct(rows, k, n, type);
               g.hasBias = hasBias;
               g.hasResidual = hasResidual;
               g.epilogue = epilogue;
@@ -84,7 +76,7 @@ TEST_F(CudaProducts, OfLayersForward) {
             }
       // Logits by the table of the tokens, also such as are not padded.
       for (int64_t vocabulary : {kVocabulary, int64_t{50257}}) {
-        MatmulGeometry g = productOf(rows, kWidth, vocabulary, type);
+        MatmulGeometry g = plainProduct(rows, kWidth, vocabulary, type);
         g.b.strides = {1, kWidth};
         expect(g, "logits");
       }
@@ -99,11 +91,11 @@ TEST_F(CudaProducts, OfLayersBackward) {
                           {kWidth, kInner},
                           {kInner, kWidth},
                           {kWidth, kVocabulary}}) {
-        MatmulGeometry ofInput = productOf(rows, n, k, type);
+        MatmulGeometry ofInput = plainProduct(rows, n, k, type);
         ofInput.b.strides = {1, n};
         expect(ofInput, "gradient of an input");
         for (DataType result : {type, DataType::F32}) {
-          MatmulGeometry ofWeight = productOf(k, rows, n, type);
+          MatmulGeometry ofWeight = plainProduct(k, rows, n, type);
           ofWeight.a.strides = {1, k};
           ofWeight.cType = result;
           expect(ofWeight, "gradient of a weight");
@@ -117,13 +109,13 @@ TEST_F(CudaProducts, WithEpiloguesOfTraining) {
     for (int64_t rows : {512, 1024, 16384, 65536}) {
       for (bool hasBias : {false, true})
         for (Epilogue epilogue : {Epilogue::GeluTanhAux, Epilogue::ReluAux}) {
-          MatmulGeometry g = productOf(rows, kWidth, kInner, type);
+          MatmulGeometry g = plainProduct(rows, kWidth, kInner, type);
           g.hasBias = hasBias;
           g.epilogue = epilogue;
           expect(g, "an activation that its gradient reads, " + std::to_string(int(epilogue)));
         }
       for (Epilogue epilogue : {Epilogue::GeluTanhGrad, Epilogue::ReluGrad}) {
-        MatmulGeometry g = productOf(rows, kWidth, kInner, type);
+        MatmulGeometry g = plainProduct(rows, kWidth, kInner, type);
         g.b.strides = {1, kWidth};
         g.hasResidual = true;
         g.epilogue = epilogue;
@@ -132,7 +124,7 @@ TEST_F(CudaProducts, WithEpiloguesOfTraining) {
       for (auto [k, n] : kLayers)
         for (Epilogue epilogue : {Epilogue::SumsOfA, Epilogue::SumsOfB})
           for (DataType result : {type, DataType::F32}) {
-            MatmulGeometry g = productOf(k, rows, n, type);
+            MatmulGeometry g = plainProduct(k, rows, n, type);
             g.a.strides = {1, k};
             g.cType = g.biasType = result;
             g.epilogue = epilogue;

@@ -12,5 +12,7 @@ namespace mlir::autopar {
 /// result all f32, bf16 or f16 (of which products may have an f32 result), no empty tensors;
 /// convolutions of one to three spatial dimensions, without input dilation or negative padding.
 bool isLibraryContraction(Operation *op);
+/// Whether `groupOrOp` is one, or has one in it.
+bool hasLibraryContraction(Operation *groupOrOp);
 
 } // namespace mlir::autopar

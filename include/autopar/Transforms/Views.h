@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lowering reads where it lies, and costs count as nothing.
+// What lowering reads where it lies. Costs count it as nothing, but where no strides can say what
+// is seen and a copy is made (Cost/ViewCopies.h).
 #pragma once
 
 #include "mlir/IR/Operation.h"

@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// One part in so many of a device's memory may hold what waits.
-static constexpr int64_t kWorthOfWaiting = 64;
+/// One part in so many of a device's memory may hold what is put into another order.
+static constexpr int64_t kWorthOfOrder = 64;
 
 LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Target target,
                                          int64_t memoryLimit,
@@ -35,7 +35,7 @@ LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Tar
   auto visit = [&](ArrayRef<Operation *> ops, int32_t mesh) {
     const ::autopar::DeviceType &device = loaded->slowestOf(meshes[mesh].devices);
     int64_t memory = memoryLimit > 0 ? memoryLimit : device.memoryBytes;
-    call({ops, work, times[mesh], device, memory / kWorthOfWaiting});
+    call({ops, work, times[mesh], device, memory / kWorthOfOrder});
   };
   if (schedule->stages == 1)
     for (const std::vector<Operation *> *ops : {&work.atStart, &work.inEach, &work.atEnd})

@@ -126,7 +126,7 @@ private:
     if (!isPatient(i) || (wouldWait && foreseen[i].parts.beforeUs > 0))
       return !wouldWait;
     bool isLate = foreseen[i].neededUs - foreseen[here].atUs <= foreseen[i].parts.sum();
-    return isLate || waitingBytes > part.waitingBytes || fits(i);
+    return isLate || keptBytes > part.waitingBytes || fits(i);
   }
 
   bool readsWaiting(Operation *op) const {
@@ -146,12 +146,12 @@ private:
 
   void putOff(size_t i) {
     waiting.push_back(i);
-    waitingBytes += bytesOf(part.ops[i]);
+    keptBytes += bytesOf(part.ops[i]);
   }
 
   void goOn(size_t i, Operation *place) {
     llvm::erase(waiting, i);
-    waitingBytes -= bytesOf(part.ops[i]);
+    keptBytes -= bytesOf(part.ops[i]);
     part.ops[i]->moveBefore(place);
     count(i);
   }
@@ -194,7 +194,7 @@ private:
   DenseMap<Operation *, size_t> numbers;
   size_t here = 0;
   SmallVector<size_t> waiting; ///< in order
-  int64_t waitingBytes = 0;    ///< that they read
+  int64_t keptBytes = 0;       ///< that they read
   DenseMap<Value, double> ready;
   double computeUs = 0, collectiveUs = 0;
 };

@@ -44,9 +44,10 @@ void RecordedStep::pass(Operation *op) {
     makers[result] = before;
 }
 
-double RecordedStep::filledUs(int64_t memoryBytes) {
+double RecordedStep::filledUs(int64_t memoryBytes) const {
+  std::vector<QueuedTask> all = tasks;
   for (auto [value, reader] : lastReaders)
     if (reader >= 0)
-      tasks[reader].keptBytes += tensorBytes(cast<RankedTensorType>(value.getType()));
-  return ::autopar::fillWaits(tasks, memoryBytes / ::autopar::kWorthOfWaiting).savedUs;
+      all[reader].keptBytes += tensorBytes(cast<RankedTensorType>(value.getType()));
+  return ::autopar::fillWaits(all, memoryBytes / ::autopar::kWorthOfWaiting).savedUs;
 }

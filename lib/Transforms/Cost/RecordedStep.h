@@ -17,7 +17,7 @@ public:
   /// One whose results are there with its operands.
   void pass(Operation *op);
   /// What a step is shorter on a device of so much memory when waits are filled.
-  double filledUs(int64_t memoryBytes);
+  double filledUs(int64_t memoryBytes) const;
 
 private:
   using Makers = SmallVector<int32_t, 1>;

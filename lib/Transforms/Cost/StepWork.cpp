@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StepWork.h"
 
+#include "ViewCopies.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/InPlace.h"
 #include "autopar/Transforms/JoinedResults.h"
@@ -20,14 +22,6 @@ StepWork::StepWork(func::FuncOp function, const ::autopar::Schedule &schedule)
 
 //===-- What costs something -----------------------------------------------------------------===//
 
-static bool callsLibrary(Operation *op) {
-  return op
-      ->walk([](Operation *inner) {
-        return isLibraryContraction(inner) ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 /// Gradients of query, key and value are written where they are read as one tensor.
 static bool isWrittenInParts(Operation *op) {
   if (!isa<ConcatOp>(op))
@@ -38,62 +32,9 @@ static bool isWrittenInParts(Operation *op) {
   return isa_and_nonnull<AttentionGradOp>(source) && concatOfResults(source) == op;
 }
 
-namespace {
-
-/// How values lie that are looked at through strides, as lowering has it.
-class Looks {
-public:
-  /// Whether an operation, or a group of such, only looks at what is there: not where strides
-  /// cannot say what it sees, so that lowering makes a copy.
-  bool copyNothing(Operation *op) {
-    if (!isView(op))
-      return false;
-    auto group = dyn_cast<GroupOp>(op);
-    if (!group)
-      return look(op);
-    Block &body = group.getBody().front();
-    for (auto [argument, input] : llvm::zip_equal(body.getArguments(), group.getInputs()))
-      strides[argument] = stridesOf(input);
-    bool isLook = true;
-    for (Operation &inner : body.without_terminator())
-      isLook &= look(&inner);
-    for (auto [result, value] :
-         llvm::zip_equal(group.getResults(), body.getTerminator()->getOperands()))
-      strides[result] = stridesOf(value);
-    return isLook;
-  }
-
-private:
-  bool look(Operation *op) {
-    std::optional<ViewLayout> layout =
-        cast<ViewOpInterface>(op).getLayout(stridesOf(op->getOperand(0)));
-    if (layout)
-      strides[op->getResult(0)] = layout->strides;
-    return layout || isLibraryResult(op->getOperand(0));
-  }
-
-  /// Libraries write results as they are looked at.
-  static bool isLibraryResult(Value value) {
-    Operation *op = value.getDefiningOp();
-    while (op && isWholeView(op))
-      op = op->getOperand(0).getDefiningOp();
-    return op && (isa<AttentionOp, AttentionGradOp>(op) || callsLibrary(op));
-  }
-
-  SmallVector<int64_t> stridesOf(Value value) const {
-    auto known = strides.find(value);
-    return known == strides.end() ? denseStrides(cast<RankedTensorType>(value.getType()).getShape())
-                                  : known->second;
-  }
-
-  DenseMap<Value, SmallVector<int64_t>> strides; ///< of those that do not lie row-major
-};
-
-} // namespace
-
 /// What is read where it lies, made when parameters are read, or a word that a rank knows.
 void StepWork::findFree() {
-  Looks looks;
+  ViewCopies copies;
   DenseSet<Value> atLoad;
   for (BlockArgument argument : function.getArguments())
     if (function.getArgAttr(argument.getArgNumber(), "autopar.origin") &&
@@ -101,13 +42,14 @@ void StepWork::findFree() {
       atLoad.insert(argument);
   for (Operation &op : block.without_terminator()) {
     bool isKnown = op.hasTrait<OpTrait::ConstantLike>();
-    if (!isKnown && op.getNumOperands() && isMemoryEffectFree(&op) && !callsLibrary(&op) &&
+    if (!isKnown && op.getNumOperands() && isMemoryEffectFree(&op) && !hasLibraryContraction(&op) &&
         !isa<CollectiveOpInterface, TransferOp>(op))
       isKnown =
           llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
     if (isKnown)
       atLoad.insert_range(op.getResults());
-    if (looks.copyNothing(&op) || isKnown || isWrittenInParts(&op) ||
+    bool isRead = isView(&op) && !copies.isCopied(&op);
+    if (isRead || isKnown || isWrittenInParts(&op) ||
         isa<FenceOp, CarriedOp, CarryOp, MicroBatchOp, MicroBatchIndexOp, ShardIndexOp, HoldOp>(op))
       free.insert(&op);
   }

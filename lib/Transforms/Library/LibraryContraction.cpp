@@ -29,3 +29,11 @@ bool autopar::isLibraryContraction(Operation *op) {
   auto convolution = dyn_cast<ConvolutionOp>(op);
   return !convolution || isLibraryConvolution(convolution);
 }
+
+bool autopar::hasLibraryContraction(Operation *groupOrOp) {
+  return groupOrOp
+      ->walk([](Operation *inner) {
+        return isLibraryContraction(inner) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}

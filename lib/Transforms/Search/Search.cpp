@@ -187,6 +187,9 @@ private:
     FailureOr<Cluster> machine = readCluster();
     if (failed(machine) || failed(readDemands(function)))
       return failure();
+    if (!(waitedShare >= 0 && waitedShare <= 1))
+      return emitError(module.getLoc())
+             << "waited-share: expected a share from 0 to 1, got " << waitedShare;
     FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
     if (failed(meshes))
       return failure();
