@@ -247,6 +247,11 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
 void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &shard,
                              const LowerOptions &lower) {
   manager.addNestedPass<func::FuncOp>(createInsertRecomputePass({lower.target}));
+  OverlapPartsPassOptions overlap;
+  overlap.cluster = shard.cluster;
+  overlap.target = lower.target;
+  overlap.memoryLimit = shard.memoryLimit;
+  manager.addPass(createOverlapPartsPass(overlap));
   manager.addPass(createGatherAheadPass({shard.cluster, lower.target, shard.memoryLimit}));
   manager.addPass(createWaitBehindPass({shard.cluster, lower.target, shard.memoryLimit}));
 }

@@ -304,7 +304,8 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
 static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions &options,
                                          const LowerOptions &lower, SearchHandoff &handoff) {
   constexpr double differs = 0.02;
-  if (!handoff.plan || handoff.waitedShare == 1 || options.engine == "random")
+  bool isHidden = handoff.waitedShare < 1 || handoff.overlapsParts;
+  if (!handoff.plan || !isHidden || options.engine == "random")
     return success();
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))

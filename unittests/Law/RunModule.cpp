@@ -2,6 +2,7 @@
 // Compile, run, compare: see the header.
 #include "RunModule.h"
 
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Pipelines/Compile.h"
 #include "autopar/Runtime/Session.h"
 #include "mlir/IR/Diagnostics.h"
@@ -117,6 +118,11 @@ static void closeAll(Sessions &sessions) {
   });
 }
 
+static bool hasGroups(mlir::ModuleOp module) {
+  return module->walk([](mlir::autopar::GroupOp) { return mlir::WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 /// Lowers and emits a module on local shapes (a module without a mesh is one rank) and opens it.
 static Result<Sessions> openOn(mlir::ModuleOp module, Where where, bool optimizesKernels) {
   std::string text = temporaryPath(".mlir"), artifact = temporaryPath(".bin");
@@ -128,7 +134,8 @@ static Result<Sessions> openOn(mlir::ModuleOp module, Where where, bool optimize
   mlir::autopar::CompileOptions options;
   options.input = text;
   options.output = artifact;
-  options.startAt = mlir::autopar::Phase::FormGroups;
+  options.startAt =
+      hasGroups(module) ? mlir::autopar::Phase::Schedule : mlir::autopar::Phase::FormGroups;
   options.target = where == Where::Cpu ? "cpu" : "cuda";
   options.optimizesKernels = optimizesKernels;
   std::string diagnostics;

@@ -34,6 +34,7 @@ struct SearchHandoff {
   double enoughUs = std::numeric_limits<double>::infinity();
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
   double waitedShare = 1;              ///< out: of what goes on beside what computes, as it counts
+  bool overlapsParts = false;          ///< out: activations may be exchanged beside what computes
   bool isHeldBack = false;             ///< out: what may be faster was left out for lack of memory
   bool paysForMemory = false;          ///< out: the step would be shorter if memory were free
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes

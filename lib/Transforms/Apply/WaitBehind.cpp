@@ -4,7 +4,7 @@
 // reduced along two axes is read at the end of the step; a kernel in between would keep all that
 // stands behind it waiting for the first half, and both halves what is exchanged for the layer
 // below. What is added to an accumulator stays: the next micro-batch finds it there.
-#include "StepParts.h"
+#include "QueueWalk.h"
 
 #include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/Passes.h"
@@ -25,7 +25,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// is not read at once: what is, others wait for, and their collectives would be late.
 class Waiter {
 public:
-  explicit Waiter(const StepPart &part) : part(part) { foresee(); }
+  explicit Waiter(const StepPart &part) : part(part), queues(part) { foresee(); }
 
   void run() {
     for (here = 0; here < part.ops.size(); ++here) {
@@ -33,12 +33,12 @@ public:
       if (!isPatient(here)) // else it follows what it reads
         goOnFor(op, op);
       release(op);
-      bool wouldWait = readyUs(op) > computeUs + part.times.launchUs();
+      bool wouldWait = queues.readyUs(op) > queues.computeUs + part.times.launchUs();
       bool isInTheWay = isPatient(here) && (readsWaiting(op) || !fits(here));
       if (mayWait(op) && (wouldWait || isInTheWay))
         putOff(here);
       else
-        count(here);
+        queues.run(op, foreseen[here].parts);
     }
     Operation *end = part.ops.back()->getNextNode();
     for (size_t i : waiting)
@@ -95,13 +95,6 @@ private:
     return own.goesBeside && mayWait(part.ops[i]) && own.neededUs - own.atUs > own.parts.sum();
   }
 
-  double readyUs(Operation *op) const {
-    double us = 0;
-    for (Value operand : op->getOperands())
-      us = std::max(us, ready.lookup(operand));
-    return us;
-  }
-
   /// Kernels and collectives that do not replace state, and that nobody outside reads meanwhile.
   bool mayWait(Operation *op) const {
     Operation *end = part.ops.back();
@@ -115,14 +108,14 @@ private:
   /// Whether a collective that started now would be through when the next one that others wait for
   /// could start.
   bool fits(size_t i) const {
-    double start = std::max({readyUs(part.ops[i]), computeUs, collectiveUs});
+    double start = std::max({queues.readyUs(part.ops[i]), queues.computeUs, queues.collectiveUs});
     return start + foreseen[i].parts.sum() <=
-           computeUs + foreseen[here].urgentUs - foreseen[here].atUs;
+           queues.computeUs + foreseen[here].urgentUs - foreseen[here].atUs;
   }
 
   /// Whether what waits may go on before the operation that is here.
   bool isDue(size_t i) const {
-    bool wouldWait = readyUs(part.ops[i]) > computeUs;
+    bool wouldWait = queues.readyUs(part.ops[i]) > queues.computeUs;
     if (!isPatient(i) || (wouldWait && foreseen[i].parts.beforeUs > 0))
       return !wouldWait;
     bool isLate = foreseen[i].neededUs - foreseen[here].atUs <= foreseen[i].parts.sum();
@@ -153,7 +146,7 @@ private:
     llvm::erase(waiting, i);
     keptBytes -= bytesOf(part.ops[i]);
     part.ops[i]->moveBefore(place);
-    count(i);
+    queues.run(part.ops[i], foreseen[i].parts);
   }
 
   /// What waits and `op` reads goes before it, behind what that reads.
@@ -173,30 +166,13 @@ private:
         goOn(i, op);
   }
 
-  void count(size_t i) {
-    const auto &[parts, goesBeside, atUs, neededUs, urgentUs] = foreseen[i];
-    double us = readyUs(part.ops[i]);
-    if (goesBeside) {
-      if (parts.beforeUs > 0)
-        us = computeUs = std::max(us, computeUs) + parts.beforeUs;
-      us = collectiveUs = std::max({us, computeUs, collectiveUs}) + parts.collectiveUs;
-      if (parts.afterUs > 0)
-        us = computeUs = std::max(us, computeUs) + parts.afterUs;
-    } else if (parts.sum() > 0) {
-      us = computeUs = std::max(us, computeUs) + parts.sum();
-    }
-    for (Value result : part.ops[i]->getResults())
-      ready[result] = us;
-  }
-
   const StepPart &part;
   std::vector<Foreseen> foreseen; ///< of each operation of the part
   DenseMap<Operation *, size_t> numbers;
   size_t here = 0;
   SmallVector<size_t> waiting; ///< in order
   int64_t keptBytes = 0;       ///< that they read
-  DenseMap<Value, double> ready;
-  double computeUs = 0, collectiveUs = 0;
+  QueueWalk queues;
 };
 
 struct WaitBehindPass : public mlir::autopar::impl::WaitBehindPassBase<WaitBehindPass> {

@@ -286,6 +286,7 @@ private:
     handoff->plan = std::move(plan);
     handoff->details = details.take();
     handoff->waitedShare = found.problem->waitedShare();
+    handoff->overlapsParts = found.problem->overlapsParts();
     return success();
   }
 

@@ -192,7 +192,7 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, i
   if (source.isFixed)
     change = Change::None;
   bool isBeside = change == Change::CopyOrNone || change == Change::Reduction ||
-                  isa_and_present<HoldOp>(producer);
+                  isa_and_present<HoldOp>(producer) || (isWaitedShareGiven && overlapsParts());
   reshards.push_back(
       {from, source.node, source.shardings, toShardings, runs, stage, target, isBeside});
   costGraph.addEdge(source.node, toNode, reshardMatrix(reshards.back(), change));

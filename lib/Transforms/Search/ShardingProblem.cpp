@@ -36,7 +36,8 @@ ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Sc
                                  double waitedShare)
     : outline(outline), function(outline.getFunction()), meshes(std::move(ownMeshes)),
       cluster(cluster), pipeline(outline, schedule, meshes, cluster),
-      assumedInFlight(assumedInFlight), largestShare(largestShare), again(again) {
+      assumedInFlight(assumedInFlight), largestShare(largestShare),
+      isWaitedShareGiven(waitedShare > 0), again(again) {
   addSites();
   for (Site &site : sites)
     site.waitedShare = waitedShare > 0 ? waitedShare : findWaitedShare(site);

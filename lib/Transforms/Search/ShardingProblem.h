@@ -33,6 +33,12 @@ public:
 
   /// The share on the first mesh.
   double waitedShare() const { return sites.front().waitedShare; }
+  /// Whether activations are exchanged beside what computes too, where it is said how much is
+  /// waited for: inference, which can be computed in parts (autopar-overlap-parts).
+  bool overlapsParts() const {
+    return meshes.size() == 1 && !sites.front().device->communicatesWhileIdle &&
+           !outline.phases().trains();
+  }
   /// BadInput where a measured operation has only sizes that nobody measured.
   const ::autopar::Status &status() const { return problem; }
   const ::autopar::CostGraph &graph() const { return costGraph; }
@@ -194,6 +200,7 @@ private:
   PipelineModel pipeline;
   double assumedInFlight;
   double largestShare;
+  bool isWaitedShareGiven;
   const ComputedAgain *again;                              ///< null: nothing
   std::vector<const SmallVector<FactorAxes> *> strategies; ///< per node; null for no operation
   std::vector<int32_t> argumentLists, resultLists;         ///< list ids

@@ -2,6 +2,8 @@
 // Attention and its gradient: shapes, sharding rules, FLOPs.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -191,7 +193,17 @@ ShardingRule AttentionGradOp::getShardingRule() {
       .build({0, 3, 4, 5}, {1, 2}, {0}, {1, 2});
 }
 
-/// The operation on its local operands; a triangle is told which of its rows these are.
+/// The first `columns` of keys or values.
+static Value firstColumns(OpBuilder &builder, Location loc, Value value, int64_t columns) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[2] = columns;
+  return SliceOp::create(builder, loc, type.clone(shape), value, SmallVector<int64_t>(4, 0),
+                         SmallVector<int64_t>(4, 1));
+}
+
+/// The operation on its local operands; a triangle is told which of its rows these are. Where that
+/// is known by now, its last row sees the last of the columns that are left.
 template <typename Attention>
 static FailureOr<SmallVector<Value>> partitionRows(Attention op, OpBuilder &builder,
                                                    ValueRange localOperands,
@@ -200,6 +212,17 @@ static FailureOr<SmallVector<Value>> partitionRows(Attention op, OpBuilder &buil
   if (!op.getCausal() || parts == 1)
     return context.cloneLocal(op, builder, localOperands);
   Value shard = context.shardIndex(builder, op.getLoc(), rows);
+  DenseIntElementsAttr number;
+  if (isa<AttentionOp>(op) && matchPattern(shard, m_Constant(&number))) {
+    shard.getDefiningOp()->erase();
+    int64_t all = op.getQuery().getType().getDimSize(2),
+            hidden = (parts - 1 - (*number.begin()).getSExtValue()) * (all / parts);
+    SmallVector<Value> operands(localOperands);
+    for (Value &operand : MutableArrayRef(operands).slice(1, 2))
+      operand = firstColumns(builder, op.getLoc(), operand,
+                             cast<RankedTensorType>(operand.getType()).getDimSize(2) - hidden);
+    return context.cloneLocal(op, builder, operands);
+  }
   SmallVector<Value> results = context.cloneLocal(op, builder, localOperands);
   auto local = results.front().getDefiningOp<Attention>();
   local.getShardMutable().assign(shard);
