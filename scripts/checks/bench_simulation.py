@@ -50,6 +50,7 @@ PLANS = [
     Planned("gpt2-124m", "presets:h100x1", {"batch": 8, "seq": 512}),
     Planned("resnet50", "presets:h100x2", {"batch": 64}),
     Planned("llama3-1b", "presets:h100x4", TEXT, {"layers": 4}),
+    Planned("llama3-70b", "presets:h100x8", {"batch": 8, "seq": 2048}, {}, None, ["--precision", "bf16"]),
     Planned("bert-base", "presets:cpux2", {"batch": 4, "seq": 128}),
     Planned("gpt2-124m", "presets:h100x8", TEXT, {}, trained()),
     Planned("gpt2-1.5b", "presets:a100x4", {"batch": 16, "seq": 512}, {"layers": 8}, trained(2)),

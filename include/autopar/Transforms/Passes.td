@@ -445,7 +445,7 @@ def OverlapPartsPass : Pass<"autopar-overlap-parts", "mlir::ModuleOp"> {
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
-    Option<"saves", "saves", "double", "0.02", "the share of a step's time that has to be saved">,
+    Option<"saves", "saves", "double", "0.03", "the share of a step's time that has to be saved">,
   ];
 }
 

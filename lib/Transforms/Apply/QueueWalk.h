@@ -12,13 +12,15 @@ public:
   explicit QueueWalk(const StepPart &part) : part(part) {}
 
   /// Runs an operation that takes so long once its operands are there. A collective starts no
-  /// earlier than what stands before it: it writes where that has read.
+  /// earlier than what stands before it: it writes where that has read. What
+  /// computes beside it loses what the cost model says.
   void run(Operation *op, const KernelTime::Parts &parts) {
     double us = readyUs(op);
     if (part.goesBeside(parts)) {
       if (parts.beforeUs > 0)
         us = computeUs = std::max(us, computeUs) + parts.beforeUs;
       us = collectiveUs = std::max({us, computeUs, collectiveUs}) + parts.collectiveUs;
+      computeUs += parts.lossUs;
       if (parts.afterUs > 0)
         us = computeUs = std::max(us, computeUs) + parts.afterUs;
     } else if (parts.sum() > 0) {
