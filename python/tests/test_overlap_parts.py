@@ -2,6 +2,7 @@
 """Models that are computed in two parts, one communicating while the other computes, answer what onnxruntime answers."""
 
 import json
+import math
 import pathlib
 import subprocess
 
@@ -37,6 +38,8 @@ def cluster(folder: pathlib.Path, ranks: int) -> str:
     ("llama3-8b", {"tensor": 2, "sequence": True}, dict(batch=1, seq=64), "cpu"),
     ("llama3-8b", {"tensor": 2, "sequence": True}, dict(batch=2, seq=64), "cuda"),
     ("bert-base", {"tensor": 2}, dict(batch=2, seq=48), "cpu"),
+    ("gpt2-124m", {"tensor": 2, "pipeline": 2, "micro_batch": 2}, dict(batch=4, seq=24), "cpu"),
+    ("llama3-8b", {"tensor": 2, "data": 2}, dict(batch=4, seq=24), "cuda"),
 ])
 def test_two_parts_answer_what_onnxruntime_answers(tmp_path, monkeypatch, name, plan, extents, target):
     monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
@@ -44,7 +47,7 @@ def test_two_parts_answer_what_onnxruntime_answers(tmp_path, monkeypatch, name, 
     model = tmp_path / "m.onnx"
     models.save(name, model, **SMALL[name])
     (tmp_path / "plan.json").write_text(json.dumps({"kind": "degrees", **plan}))
-    artifact = autopar.compile(model, tmp_path / "m.bin", bind=extents, cluster=cluster(tmp_path, plan["tensor"]),
+    artifact = autopar.compile(model, tmp_path / "m.bin", bind=extents, cluster=cluster(tmp_path, math.prod(plan.get(kind, 1) for kind in ("data", "tensor", "pipeline"))),
                                options=["--target", target, "--plan", str(tmp_path / "plan.json")])
     text = subprocess.run([find_tool("autopar-translate"), "--dump", artifact], check=True, capture_output=True, text=True).stdout
     assert "/part0" in text and "/part1" in text
