@@ -27,6 +27,7 @@
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
+#include "autopar/Transforms/OverlapParts.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/PlannedOffload.h"
 #include "mlir/IR/Verifier.h"
@@ -288,6 +289,7 @@ private:
     if (isGiven) { // what its file says of times may be of another plan
       plan->believed.stepUs = details->believed.stepUs + plan->believed.recomputeUs;
       plan->believed.kernelsUs = 0;
+      plan->believed.inParts = 0;
     }
     plan->believed.time = details->believed.time;
     if (plan->believed.recomputeUs > 0)
@@ -320,6 +322,8 @@ private:
     (*module)->removeAttr(kStepTimeAttribute);
     (*module)->removeAttr(kMeshTimesAttribute);
     found.plan->believed.kernelsUs = us.getValueAsDouble();
+    if (auto count = (*module)->removeAttr(kInPartsAttribute))
+      found.plan->believed.inParts = cast<IntegerAttr>(count).getInt();
     tellPlan();
     return Status::ok();
   }

@@ -74,6 +74,10 @@ static void printBelieved(llvm::raw_ostream &out, const ::autopar::PlanBelief &b
   out << ", found by " << believed.engine << "\n";
   if (believed.kernelsUs > 0)
     out << llvm::formatv("the kernels that it became take {0:f1} us\n", believed.kernelsUs);
+  if (believed.inParts > 0)
+    out << llvm::formatv("{0} operations are computed in two parts: one computes while the other "
+                         "communicates\n",
+                         believed.inParts);
   for (int64_t bytes : believed.peakBytes)
     out << llvm::formatv("believed peak {0:f1} MiB per device\n", bytes / 1048576.0);
 }

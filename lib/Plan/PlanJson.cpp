@@ -92,6 +92,8 @@ Json toJsonValue(const PlanBelief &belief) {
                  {"stopped_by", belief.stoppedBy}, {"alternatives", alternatives}};
   if (belief.kernelsUs > 0)
     result["kernels_us"] = belief.kernelsUs;
+  if (belief.inParts > 0)
+    result["operations_in_parts"] = belief.inParts;
   if (belief.recomputeUs > 0) {
     result["recompute_us"] = belief.recomputeUs;
     result["saved_bytes"] = belief.savedBytes;
@@ -215,6 +217,7 @@ Result<PlanBelief> readBelief(const nlohmann::json &json) {
   belief.stepUs = fields.number("step_us", 0, kMost, 0);
   belief.lowerBoundUs = fields.number("lower_bound_us", 0, kMost, 0);
   belief.kernelsUs = fields.number("kernels_us", 0, kMost, 0);
+  belief.inParts = fields.integer("operations_in_parts", 0, kMostInteger, 0);
   belief.recomputeUs = fields.number("recompute_us", 0, kMost, 0);
   belief.savedBytes = fields.integer("saved_bytes", -kMostInteger, kMostInteger, 0);
   belief.engine = fields.text("engine", "");

@@ -48,7 +48,8 @@ def test_two_parts_answer_what_onnxruntime_answers(tmp_path, monkeypatch, name, 
     models.save(name, model, **SMALL[name])
     (tmp_path / "plan.json").write_text(json.dumps({"kind": "degrees", **plan}))
     artifact = autopar.compile(model, tmp_path / "m.bin", bind=extents, cluster=cluster(tmp_path, math.prod(plan.get(kind, 1) for kind in ("data", "tensor", "pipeline"))),
-                               options=["--target", target, "--plan", str(tmp_path / "plan.json")])
+                               options=["--target", target, "--plan", str(tmp_path / "plan.json"), "--emit-plan", str(tmp_path / "found.json")])
+    assert json.loads((tmp_path / "found.json").read_text())["believed"]["operations_in_parts"] > 0
     text = subprocess.run([find_tool("autopar-translate"), "--dump", artifact], check=True, capture_output=True, text=True).stdout
     assert "/part0" in text and "/part1" in text
     random = np.random.default_rng(1)

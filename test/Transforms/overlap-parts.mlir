@@ -9,6 +9,7 @@
 // ERROR: error: 'func.func' op cluster: {{.*}}none
 
 // Samples go through all of it: while the first half is reduced, the second is multiplied.
+// CHECK: module attributes {autopar.in_parts = 4 : i64}
 // CHECK: func.func @main
 // CHECK: %[[X0:.*]] = autopar.slice %arg0 starts [0, 0]
 // CHECK: %[[X1:.*]] = autopar.slice %arg0 starts [32, 0]
@@ -24,7 +25,7 @@
 // CHECK: %[[Y:.*]] = autopar.concat %[[Y0]], %[[Y1]] dim 0
 // CHECK: return %[[Y]]
 // Where a device does one or the other, too little is saved, or nobody knows what it is, all stays.
-// WHOLE-NOT: part0
+// WHOLE-NOT: part
 // WHOLE: autopar.all_reduce sum {{.*}} : tensor<64x64xf32>
 // WHOLE-NOT: part0
 autopar.mesh @mesh ["t" = 2]

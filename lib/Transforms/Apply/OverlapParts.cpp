@@ -8,6 +8,7 @@
 #include "PartWriter.h"
 #include "QueueWalk.h"
 
+#include "autopar/Transforms/OverlapParts.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -213,6 +214,10 @@ struct OverlapPartsPass : public mlir::autopar::impl::OverlapPartsPassBase<Overl
       return signalPassFailure();
     for (Operation *op : llvm::reverse(replaced))
       op->erase();
+    if (!replaced.empty())
+      getOperation()->setAttr(
+          kInPartsAttribute,
+          Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(replaced.size())));
   }
 };
 
