@@ -21,7 +21,8 @@ Plan samplePlan() {
   plan.schedule = "1f1b";
   plan.recompute = {"act"};
   plan.offloadActivations = {"act"};
-  plan.believed = {118.4, 110.0, 115.0, 12, {71680, 73728}, "auto", "optimal", {{"1 stage", 131.0}}};
+  plan.believed = {118.4,          110.0,  115.0,     12,
+                   {71680, 73728}, "auto", "optimal", {{"1 stage", 131.0}}};
   plan.believed.recomputeUs = 7.5;
   plan.believed.savedBytes = 4096;
   return plan;
