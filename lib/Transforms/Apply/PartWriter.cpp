@@ -4,6 +4,7 @@
 
 #include "Sharding/StrategyContext.h"
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+#include "autopar/Transforms/Views.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -116,7 +117,7 @@ Value PartWriter::partOf(Value value, SplitPlace place, int64_t number) {
   Value part = wholeOf(value);
   if (isApart)
     part = make<ReshapeOp>(value, /*isFree=*/true, level, slot, shape.apart, part);
-  part = make<SliceOp>(value, /*isFree=*/!isApart, level, slot, shape.slice, part, starts, steps);
+  part = make<SliceOp>(value, /*isFree=*/false, level, slot, shape.slice, part, starts, steps);
   if (isApart)
     part = make<ReshapeOp>(value, /*isFree=*/true, level, slot, shape.part, part);
   return slices[number][{value, {place.dim, place.blocks}}] = part;
@@ -162,7 +163,6 @@ FailureOr<SmallVector<Value>> PartWriter::rewriteGroup(GroupOp group, ValueRange
                                                        int64_t number) {
   OpBuilder::InsertionGuard guard(builder);
   Block &body = group.getBody().front();
-  SmallVector<Type> types;
   auto made = cast<GroupOp>(builder.insert(group->cloneWithoutRegions()));
   made->setOperands(operands);
   Block *block = builder.createBlock(&made.getBody(), {}, operands.getTypes(),
@@ -248,6 +248,9 @@ LogicalResult PartWriter::write() {
     else if (failed(writeParts(op)))
       return failure();
   joinForOutsiders();
+  for (Placed &one : order) // once it is known who reads them
+    if (isa<SliceOp>(one.op) && !own.contains(one.op))
+      one.isFree = isView(one.op);
   return success();
 }
 
