@@ -358,6 +358,40 @@ def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
   ];
 }
 
+def OverlapPartsPass : Pass<"autopar-overlap-parts", "mlir::ModuleOp"> {
+  let summary = "compute in two parts what would wait for its collectives: one computes while the other communicates";
+  let description = [{
+    Stands behind form-fusion-groups, and leaves training alone. From a collective a dimension of its value (samples, or the positions of
+    one) is followed through all operations that compute each part of it on their own; they are written twice, on half of it each, in turn
+    between collectives. What needs all of a value gets the parts joined. Kept where the cost model on the cluster (the option's, else the
+    module's) says that it `saves` so much; where no cluster is known nothing changes.
+
+    ```mlir
+    %p = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x4xf32>, ...) -> tensor<8x4xf32>
+    %s = autopar.all_reduce sum %p over @mesh ["t"] : tensor<8x4xf32>
+    %y = autopar.dot_general %s, %w contract [1] x [0] : ...
+    ```
+    becomes
+    ```mlir
+    %x0 = autopar.slice %x starts [0, 0] ...
+    %p0 = autopar.dot_general %x0, %v contract [1] x [0] : (tensor<4x4xf32>, ...) -> tensor<4x4xf32>
+    %s0 = autopar.all_reduce sum %p0 over @mesh ["t"] : tensor<4x4xf32>
+    %x1 = autopar.slice %x starts [4, 0] ...
+    %p1 = autopar.dot_general %x1, %v ...
+    %s1 = autopar.all_reduce sum %p1 ...
+    %y0 = autopar.dot_general %s0, %w ...
+    %y1 = autopar.dot_general %s1, %w ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
+    Option<"saves", "saves", "double", "0.03", "the share of a step's time that has to be saved">,
+  ];
+}
+
 def GatherAheadPass : Pass<"autopar-gather-ahead", "mlir::ModuleOp"> {
   let summary = "gather parameters while what stands before their readers computes";
   let description = [{
@@ -412,40 +446,6 @@ def WaitBehindPass : Pass<"autopar-wait-behind", "mlir::ModuleOp"> {
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
     Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
-  ];
-}
-
-def OverlapPartsPass : Pass<"autopar-overlap-parts", "mlir::ModuleOp"> {
-  let summary = "compute in two parts what would wait for its collectives: one computes while the other communicates";
-  let description = [{
-    Stands behind form-fusion-groups, and leaves training alone. From a collective a dimension of its value (samples, or the positions of
-    one) is followed through all operations that compute each part of it on their own; they are written twice, on half of it each, in turn
-    between collectives. What needs all of a value gets the parts joined. Kept where the cost model on the cluster (the option's, else the
-    module's) says that it `saves` so much; where no cluster is known nothing changes.
-
-    ```mlir
-    %p = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x4xf32>, ...) -> tensor<8x4xf32>
-    %s = autopar.all_reduce sum %p over @mesh ["t"] : tensor<8x4xf32>
-    %y = autopar.dot_general %s, %w contract [1] x [0] : ...
-    ```
-    becomes
-    ```mlir
-    %x0 = autopar.slice %x starts [0, 0] ...
-    %p0 = autopar.dot_general %x0, %v contract [1] x [0] : (tensor<4x4xf32>, ...) -> tensor<4x4xf32>
-    %s0 = autopar.all_reduce sum %p0 over @mesh ["t"] : tensor<4x4xf32>
-    %x1 = autopar.slice %x starts [4, 0] ...
-    %p1 = autopar.dot_general %x1, %v ...
-    %s1 = autopar.all_reduce sum %p1 ...
-    %y0 = autopar.dot_general %s0, %w ...
-    %y1 = autopar.dot_general %s1, %w ...
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-  let options = [
-    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
-    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
-    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
-    Option<"saves", "saves", "double", "0.03", "the share of a step's time that has to be saved">,
   ];
 }
 

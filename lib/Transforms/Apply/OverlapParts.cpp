@@ -87,12 +87,12 @@ private:
     return ofParameters[op] = isAll;
   }
 
+  /// What takes no time and is no view says how a step is made up.
   bool mayBeSplit(Operation *op) {
-    bool isKept = part.work.free.contains(op) && !isa<ViewOpInterface, GroupOp>(op);
-    return !isKept && !part.work.updates.contains(op) && isMemoryEffectFree(op) &&
-           !isa<TransferOp, CarriedOp, CarryOp, MicroBatchOp, MicroBatchIndexOp,
-                StackMicroBatchesOp, FenceOp>(op) &&
-           op->getNumResults() > 0 && !isOfParameters(op->getResult(0));
+    bool isMark = part.work.free.contains(op) && !isa<ViewOpInterface, GroupOp>(op);
+    return !isMark && !part.work.updates.contains(op) && isMemoryEffectFree(op) &&
+           !isa<TransferOp, StackMicroBatchesOp>(op) && op->getNumResults() > 0 &&
+           !isOfParameters(op->getResult(0));
   }
 
   /// What is reached from the collectives, each from the dimension of its value from which most
