@@ -364,7 +364,7 @@ def OverlapPartsPass : Pass<"autopar-overlap-parts", "mlir::ModuleOp"> {
     Stands behind form-fusion-groups, and leaves training alone. From a collective a dimension of its value (samples, or the positions of
     one) is followed through all operations that compute each part of it on their own; they are written twice, on half of it each, in turn
     between collectives. What needs all of a value gets the parts joined. Kept where the cost model on the cluster (the option's, else the
-    module's) says that it `saves` so much; where no cluster is known nothing changes.
+    module's) says that it `saves` so much; where no cluster is known, or devices move the bytes of messages themselves, nothing changes.
 
     ```mlir
     %p = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x4xf32>, ...) -> tensor<8x4xf32>

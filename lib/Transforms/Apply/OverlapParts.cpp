@@ -204,9 +204,10 @@ struct OverlapPartsPass : public mlir::autopar::impl::OverlapPartsPassBase<Overl
     SmallVector<Operation *> replaced;
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     // Of a step of training, products of weights' gradients fill the waits (autopar-fill-waits),
-    // and what is kept for the backward pass would have to be joined.
+    // and what is kept for the backward pass would have to be joined. Devices that move the bytes
+    // of messages themselves compute less meanwhile.
     auto overlap = [&](const StepPart &part) {
-      if (part.work.phases.trains())
+      if (part.work.phases.trains() || part.device.communicatesWhileIdle)
         return;
       llvm::append_range(replaced, Overlapper(part, function, saves).run());
     };
