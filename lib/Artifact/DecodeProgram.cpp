@@ -57,7 +57,7 @@ public:
     }
     return E(value);
   }
-  DataType dtype(uint8_t v) { return enumeration(v, DataType::F64, "element type"); }
+  DataType dtype(uint8_t v) { return enumeration(v, kLastDataType, "element type"); }
   Epilogue epilogue(uint8_t v) { return enumeration(v, Epilogue::SumsOfB, "epilogue"); }
   Layout layout(uint8_t v) { return enumeration(v, Layout::Blocked16, "layout"); }
 

@@ -10,7 +10,7 @@ struct Row {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<Row, 13> table = {{{"bool", 1},
+constexpr std::array<Row, size_t(kLastDataType) + 1> table = {{{"bool", 1},
                                         {"i8", 1},
                                         {"i16", 2},
                                         {"i32", 4},
@@ -22,7 +22,12 @@ constexpr std::array<Row, 13> table = {{{"bool", 1},
                                         {"f16", 2},
                                         {"bf16", 2},
                                         {"f32", 4},
-                                        {"f64", 8}}};
+                                        {"f64", 8},
+                                        {"f8E4M3FN", 1},
+                                        {"f8E4M3FNUZ", 1},
+                                        {"f8E5M2", 1},
+                                        {"f8E5M2FNUZ", 1},
+                                        {"f4E2M1FN", 1}}};
 } // namespace
 
 int64_t byteSize(DataType type) { return table[static_cast<size_t>(type)].bytes; }

@@ -50,10 +50,25 @@ static std::optional<DataType> findDataType(Type type) {
     return DataType::BF16;
   if (type.isF32())
     return DataType::F32;
-  return type.isF64() ? std::optional(DataType::F64) : std::nullopt;
+  if (type.isF64())
+    return DataType::F64;
+  if (isa<Float8E4M3FNType>(type))
+    return DataType::F8E4M3FN;
+  if (isa<Float8E4M3FNUZType>(type))
+    return DataType::F8E4M3FNUZ;
+  if (isa<Float8E5M2Type>(type))
+    return DataType::F8E5M2;
+  if (isa<Float8E5M2FNUZType>(type))
+    return DataType::F8E5M2FNUZ;
+  return isa<Float4E2M1FNType>(type) ? std::optional(DataType::F4E2M1FN) : std::nullopt;
 }
 
 bool mlir::autopar::isElementType(Type type) { return findDataType(type).has_value(); }
+
+bool mlir::autopar::isByteFloat(Type element) {
+  std::optional<DataType> known = findDataType(element);
+  return known && ::autopar::isByteFloat(*known);
+}
 
 DataType mlir::autopar::dataTypeOf(Type element) {
   std::optional<DataType> known =

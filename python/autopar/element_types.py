@@ -7,10 +7,14 @@ import numpy as np
 
 from .errors import Error
 
-BFLOAT16 = 10
+#: Types that NumPy does not have; the package ml_dtypes (which onnx brings along) has them by these names.
+_EXTENSIONS: Dict[int, str] = {
+    10: "bfloat16", 13: "float8_e4m3fn", 14: "float8_e4m3fnuz", 15: "float8_e5m2", 16: "float8_e5m2fnuz",
+    17: "float4_e2m1fn",
+}
 _NUMBERS: Dict[int, str] = {
     0: "bool", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "uint8", 6: "uint16", 7: "uint32", 8: "uint64",
-    9: "float16", BFLOAT16: "bfloat16", 11: "float32", 12: "float64",
+    9: "float16", 11: "float32", 12: "float64", **_EXTENSIONS,
 }
 _BY_NAME = {name: number for number, name in _NUMBERS.items()}
 EXIT_BAD_INPUT = 65
@@ -18,14 +22,15 @@ EXIT_MISSING = 69
 
 
 def to_numpy(number: int) -> np.dtype:
-    """The NumPy dtype; bfloat16 is an extension type of the package ml_dtypes (which onnx brings along)."""
-    if number != BFLOAT16:
-        return np.dtype(_NUMBERS[number])
+    """The NumPy dtype, of ml_dtypes where NumPy has none; Error 69 where that package is missing."""
+    name = _NUMBERS[number]
+    if number not in _EXTENSIONS:
+        return np.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
-        raise Error(EXIT_MISSING, "bfloat16 arrays need the Python package ml_dtypes; install it") from None
-    return np.dtype(ml_dtypes.bfloat16)
+        raise Error(EXIT_MISSING, f"{name} arrays need the Python package ml_dtypes; install it") from None
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 def from_numpy(dtype: np.dtype, name: str) -> int:

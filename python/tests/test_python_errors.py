@@ -93,10 +93,10 @@ def test_libraries_that_do_not_fit(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert said.endswith("; build it (cmake --build build) or set AUTOPAR_LIB to the folder that holds it")
 
 
-def test_bfloat16_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number, name", [(10, "bfloat16"), (13, "float8_e4m3fn")])
+def test_types_that_numpy_lacks_need_their_package(number: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    assert refusal(69, element_types.to_numpy, element_types.BFLOAT16) == (
-        "bfloat16 arrays need the Python package ml_dtypes; install it")
+    assert refusal(69, element_types.to_numpy, number) == f"{name} arrays need the Python package ml_dtypes; install it"
 
 
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

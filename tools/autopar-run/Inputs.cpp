@@ -2,6 +2,7 @@
 // Inputs from words of the command line, outputs to files.
 #include "Inputs.h"
 
+#include "autopar/Base/ByteFloat.h"
 #include "autopar/Runtime/Npy.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 void store(DataType dtype, double value, uint8_t *out) {
   float narrow = float(value);
   _Float16 half = _Float16(narrow);
-  auto whole = int64_t(value); // little-endian
+  auto whole = isByteFloat(dtype) ? encodeByteFloat(dtype, value) : int64_t(value); // little-endian
   const void *bytes = dtype == DataType::F64   ? static_cast<const void *>(&value)
                       : dtype == DataType::F32 ? static_cast<const void *>(&narrow)
                       : dtype == DataType::F16 ? static_cast<const void *>(&half)
@@ -26,8 +27,6 @@ void store(DataType dtype, double value, uint8_t *out) {
                           : static_cast<const void *>(&whole);
   std::memcpy(out, bytes, size_t(byteSize(dtype)));
 }
-
-bool isFloat(DataType dtype) { return dtype >= DataType::F16; }
 
 /// Integers are below `bound`.
 double draw(DataType dtype, int64_t bound, std::mt19937_64 &generator) {
@@ -73,9 +72,11 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
     auto array = makeInput(*found, word.substr(equals + 1));
     if (!array)
       return array.status().at("input " + wanted);
-    // A two-byte void array carries bf16, and NumPy users often keep its bits in u16.
-    bool isBits = found->dtype == DataType::BF16 && array->dtype == DataType::U16;
-    AUTOPAR_RETURN_IF_ERROR(session.setInput(wanted, isBits ? DataType::BF16 : array->dtype,
+    // Void arrays carry floats that NumPy does not have, and its users often keep their bits in
+    // unsigned integers.
+    bool isBits = (found->dtype == DataType::BF16 && array->dtype == DataType::U16) ||
+                  (isByteFloat(found->dtype) && array->dtype == DataType::U8);
+    AUTOPAR_RETURN_IF_ERROR(session.setInput(wanted, isBits ? found->dtype : array->dtype,
                                              array->shape, array->bytes.data()));
   }
   return Status::ok();

@@ -96,7 +96,7 @@ double readElement(const char *place, Type type) {
   std::memcpy(&bits, place, byteWidth(type));
   unsigned width = byteWidth(type) * 8;
   if (auto floating = dyn_cast<FloatType>(type)) {
-    APFloat number(floating.getFloatSemantics(), APInt(width, bits));
+    APFloat number(floating.getFloatSemantics(), APInt(floating.getWidth(), bits));
     bool inexact;
     number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
     return number.convertToDouble();

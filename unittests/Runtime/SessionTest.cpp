@@ -180,7 +180,7 @@ TEST_F(SessionTest, CInterfaceSaysWhatIsWrong) {
   ASSERT_EQ(autoparOpen(path.c_str(), 0, nullptr, &session), 0) << autoparLastError();
   EXPECT_EQ(errorOf(autoparInput(session, 1, &tensor)), "there is no tensor 1, the program has 1");
   EXPECT_EQ(errorOf(autoparSetInput(session, "x", 99, 2, shape, x.data())),
-            "name, shape and data must not be null, and the element type must be 0 to 12");
+            "name, shape and data must not be null, and the element type must be 0 to 17");
   EXPECT_EQ(errorOf(autoparRun(session, 0)), "steps must be at least 1");
   EXPECT_EQ(errorOf(autoparEvaluate(session, nullptr)), "loss must not be null");
   double loss = 0;

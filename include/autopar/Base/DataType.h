@@ -23,11 +23,25 @@ enum class DataType : uint8_t {
   BF16 = 10,
   F32 = 11,
   F64 = 12,
+  // Of 8 bits and less; a byte each, those of 4 bits in its lower half. E and M count the bits of
+  // exponent and mantissa; ONNX's data types of these names say which bits are NaN and infinite.
+  F8E4M3FN = 13,
+  F8E4M3FNUZ = 14,
+  F8E5M2 = 15,
+  F8E5M2FNUZ = 16,
+  F4E2M1FN = 17,
 };
+/// The one with the greatest number.
+constexpr DataType kLastDataType = DataType::F4E2M1FN;
+
+/// Whether elements are of a float type.
+constexpr bool isFloat(DataType type) { return type >= DataType::F16; }
+/// Whether they are floats of 8 bits or less.
+constexpr bool isByteFloat(DataType type) { return type >= DataType::F8E4M3FN; }
 
 /// Bytes of one element.
 int64_t byteSize(DataType type);
-/// "f32", "bf16", "i64", "bool", ...
+/// "f32", "bf16", "i64", "bool", "f8E4M3FN", ...
 std::string_view name(DataType type);
 /// The inverse of name(); nothing for an unknown word.
 std::optional<DataType> dataTypeFromName(std::string_view word);

@@ -9,8 +9,12 @@ namespace mlir::autopar {
 
 /// Those that programs have a number for, as text for errors.
 constexpr llvm::StringLiteral kElementTypes =
-    "i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64";
+    "i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, "
+    "f8E5M2, f8E5M2FNUZ or f4E2M1FN";
 bool isElementType(Type type);
+/// Whether elements are floats of 8 bits or less: a byte each, with which nothing computes but a
+/// conversion.
+bool isByteFloat(Type element);
 /// The number of a type that programs have one for; `index`, a scalar of foreign operations, counts
 /// as i64.
 ::autopar::DataType dataTypeOf(Type element);

@@ -29,8 +29,8 @@ struct RowDomain {
 
 /// Gives access to operand elements while one element of an operation is emitted. Whether an
 /// element comes from memory, a row buffer or the producer's own formula is the loader's business.
-/// Scalars travel in the element type, with two exceptions: f16 and bf16 travel as f32 (rounded
-/// when stored or cast), and unsigned integers travel signless.
+/// Scalars travel in the element type, with two exceptions: narrower floats than f32 travel as f32
+/// (rounded when stored or cast), and unsigned integers travel signless.
 class ElementLoader {
 public:
   virtual ~ElementLoader() = default;

@@ -330,7 +330,8 @@ struct CastModel : ElementLoweringOpInterface::ExternalModel<CastModel, CastOp> 
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     auto cast = llvm::cast<CastOp>(op);
     return castScalar(builder, op->getLoc(), loader.load(builder, 0),
-                      elementTypeOf(cast.getInput()), cast.getType().getElementType());
+                      elementTypeOf(cast.getInput()), cast.getType().getElementType(),
+                      cast.getOverflows());
   }
 };
 

@@ -3,23 +3,28 @@
 // or LLVM would leave a result undefined.
 #include "ScalarArithmetic.h"
 
+#include "../KernelMath/ByteFloats.h"
+
+#include "autopar/Interfaces/ElementTypes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 using arith::FastMathFlags;
+using ::autopar::kernelmath::decodeByteFloat;
+using ::autopar::kernelmath::encodeByteFloat;
 
-Type autopar::getScalarType(Type elementType) {
-  if (elementType.isF16() || elementType.isBF16())
+Type mlir::autopar::getScalarType(Type elementType) {
+  if (elementType.isF16() || elementType.isBF16() || isByteFloat(elementType))
     return Float32Type::get(elementType.getContext());
   if (auto integer = dyn_cast<IntegerType>(elementType))
     return IntegerType::get(elementType.getContext(), integer.getWidth());
   return elementType;
 }
 
-Type autopar::getStorageType(Type elementType) {
-  if (elementType.isInteger(1))
+Type mlir::autopar::getStorageType(Type elementType) {
+  if (elementType.isInteger(1) || isByteFloat(elementType))
     return IntegerType::get(elementType.getContext(), 8);
   if (auto integer = dyn_cast<IntegerType>(elementType))
     return IntegerType::get(elementType.getContext(), integer.getWidth());
@@ -141,27 +146,37 @@ Value Scalars::maxRelaxed(Value a, Value b) {
   return arith::MaxNumFOp::create(builder, loc, a, b, FastMathFlags::nnan | FastMathFlags::nsz);
 }
 
-Value autopar::indexConstant(OpBuilder &builder, Location loc, int64_t value) {
+Value mlir::autopar::indexConstant(OpBuilder &builder, Location loc, int64_t value) {
   return arith::ConstantIndexOp::create(builder, loc, value);
 }
 
 //===-- memory and conversions ---------------------------------------------------------------===//
 
-static Value widen(OpBuilder &builder, Location loc, Value value, Type type) {
+/// A float as it stands in memory, and as it travels.
+static Value widen(OpBuilder &builder, Location loc, Value value, Type elementType, Type type) {
+  if (isByteFloat(elementType)) {
+    ImplicitLocOpBuilder here(loc, builder);
+    return decodeByteFloat({here, value}, cast<FloatType>(elementType)).value();
+  }
   return arith::ExtFOp::create(builder, loc, type, value, arith::FastMathFlagsAttr());
 }
 static Value narrow(OpBuilder &builder, Location loc, Value value, Type type) {
+  if (isByteFloat(type)) {
+    ImplicitLocOpBuilder here(loc, builder);
+    return encodeByteFloat({here, value}, cast<FloatType>(type)).value();
+  }
   return arith::TruncFOp::create(builder, loc, type, value);
 }
 
-Value autopar::roundTo(OpBuilder &builder, Location loc, Value scalar, Type elementType) {
+Value mlir::autopar::roundTo(OpBuilder &builder, Location loc, Value scalar, Type elementType) {
   if (scalar.getType() == elementType || !isa<FloatType>(elementType))
     return scalar;
-  return widen(builder, loc, narrow(builder, loc, scalar, elementType), scalar.getType());
+  return widen(builder, loc, narrow(builder, loc, scalar, elementType), elementType,
+               scalar.getType());
 }
 
-Value autopar::loadScalar(OpBuilder &builder, Location loc, Value memref, ValueRange offset,
-                          Type elementType) {
+Value mlir::autopar::loadScalar(OpBuilder &builder, Location loc, Value memref, ValueRange offset,
+                                Type elementType) {
   Value value = memref::LoadOp::create(builder, loc, memref, offset);
   if (elementType.isInteger(1)) {
     Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
@@ -169,12 +184,12 @@ Value autopar::loadScalar(OpBuilder &builder, Location loc, Value memref, ValueR
   }
   Type scalar = getScalarType(elementType);
   if (isa<FloatType>(scalar) && scalar != elementType)
-    return widen(builder, loc, value, scalar);
+    return widen(builder, loc, value, elementType, scalar);
   return value;
 }
 
-void autopar::storeScalar(OpBuilder &builder, Location loc, Value scalar, Value memref,
-                          ValueRange offset, Type elementType) {
+void mlir::autopar::storeScalar(OpBuilder &builder, Location loc, Value scalar, Value memref,
+                                ValueRange offset, Type elementType) {
   if (elementType.isInteger(1))
     scalar = arith::ExtUIOp::create(builder, loc, builder.getI8Type(), scalar);
   else if (isa<FloatType>(elementType) && scalar.getType() != elementType)
@@ -199,7 +214,16 @@ static Value floatToInteger(OpBuilder &builder, Location loc, Value scalar, Inte
   return arith::TruncIOp::create(builder, loc, target, integer);
 }
 
-Value autopar::castScalar(OpBuilder &builder, Location loc, Value scalar, Type from, Type to) {
+/// `scalar`, a float, or the largest number of `type` that lies before it; NaN stays.
+static Value clampTo(OpBuilder &builder, Location loc, Value scalar, FloatType type) {
+  double most = APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
+  ImplicitLocOpBuilder here(loc, builder);
+  ::autopar::kernelmath::Expr x(here, scalar);
+  return clampAbove(clampBelow(x, -most), most).value();
+}
+
+Value mlir::autopar::castScalar(OpBuilder &builder, Location loc, Value scalar, Type from, Type to,
+                                bool overflows) {
   if (from == to)
     return scalar;
   if (to.isInteger(1)) {
@@ -207,14 +231,17 @@ Value autopar::castScalar(OpBuilder &builder, Location loc, Value scalar, Type f
     return scalars.compare("ne", scalar, scalars.integer(0));
   }
   Type target = getScalarType(to);
+  bool saturates = isByteFloat(to) && !overflows;
   if (auto fromFloat = dyn_cast<FloatType>(scalar.getType())) {
     auto toFloat = dyn_cast<FloatType>(target);
     if (!toFloat)
       return floatToInteger(builder, loc, scalar, cast<IntegerType>(to));
     if (fromFloat.getWidth() < toFloat.getWidth())
-      scalar = widen(builder, loc, scalar, target);
+      scalar = widen(builder, loc, scalar, scalar.getType(), target);
     else if (fromFloat.getWidth() > toFloat.getWidth())
       scalar = narrow(builder, loc, scalar, target);
+    if (saturates)
+      scalar = clampTo(builder, loc, scalar, cast<FloatType>(to));
     return roundTo(builder, loc, scalar, to);
   }
   bool isUnsigned = from.isUnsignedInteger() || from.isInteger(1);
@@ -223,6 +250,8 @@ Value autopar::castScalar(OpBuilder &builder, Location loc, Value scalar, Type f
       scalar = arith::UIToFPOp::create(builder, loc, target, scalar);
     else
       scalar = arith::SIToFPOp::create(builder, loc, target, scalar);
+    if (saturates)
+      scalar = clampTo(builder, loc, scalar, cast<FloatType>(to));
     return roundTo(builder, loc, scalar, to);
   }
   unsigned have = scalar.getType().getIntOrFloatBitWidth(), want = target.getIntOrFloatBitWidth();

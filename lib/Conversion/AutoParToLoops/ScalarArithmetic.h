@@ -9,10 +9,11 @@
 
 namespace mlir::autopar {
 
-/// The type in which elements travel between formulas: f32 for f16 and bf16, signless for unsigned
-/// integers, else the element type itself.
+/// The type in which elements travel between formulas: f32 for narrower floats, signless for
+/// unsigned integers, else the element type itself.
 Type getScalarType(Type elementType);
-/// The type in which elements stand in memory: i8 for i1, signless for unsigned integers.
+/// The type in which elements stand in memory: i8 for i1 and for floats of 8 bits and less, signless
+/// for unsigned integers.
 Type getStorageType(Type elementType);
 
 /// A builder bound to one place, one location and one tensor element type, so that formulas read
@@ -76,13 +77,14 @@ private:
 /// the travelling type.
 Value loadScalar(OpBuilder &builder, Location loc, Value memref, ValueRange offset,
                  Type elementType);
-/// Writes a scalar of the travelling type, rounding f16 and bf16.
+/// Writes a scalar of the travelling type, rounded to `elementType`.
 void storeScalar(OpBuilder &builder, Location loc, Value scalar, Value memref, ValueRange offset,
                  Type elementType);
-/// Rounds an f32 to the precision of `elementType` (f16, bf16), and returns it as f32 again.
+/// Rounds an f32 to the precision of `elementType`, a narrower float, and returns it as f32 again.
 Value roundTo(OpBuilder &builder, Location loc, Value scalar, Type elementType);
 /// Converts a scalar between tensor element types as autopar.cast does.
-Value castScalar(OpBuilder &builder, Location loc, Value scalar, Type from, Type to);
+Value castScalar(OpBuilder &builder, Location loc, Value scalar, Type from, Type to,
+                 bool overflows = false);
 
 Value indexConstant(OpBuilder &builder, Location loc, int64_t value);
 

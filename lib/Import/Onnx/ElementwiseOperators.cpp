@@ -122,11 +122,12 @@ static LogicalResult importCast(Node &node) {
     return failure();
   if (!*element)
     return node.error("attribute 'to' is missing");
-  return node.result(node.b.cast(node.input(0), *element));
+  return node.result(node.b.cast(node.input(0), *element, !node.integer("saturate", 1)));
 }
 
 static LogicalResult importCastLike(Node &node) {
-  return node.result(node.b.cast(node.input(0), node.inputType(1).getElementType()));
+  return node.result(
+      node.b.cast(node.input(0), node.inputType(1).getElementType(), !node.integer("saturate", 1)));
 }
 
 /// |x| = infinity, of the signs asked for.

@@ -28,8 +28,9 @@ compile time is.
 - **Batch normalization in training mode** is told by `training_mode`, or below version 14 by its outputs. Of versions 7
   to 13 these count with `--train` only, as older exporters name them for inference too. The fourth and fifth output are
   mean and variance of the batch.
-- **Element types**: f16, bf16, f32, f64, signed and unsigned integers of 8 to 64 bits, booleans. Strings, complex
-  numbers and floats or integers below 8 bits are refused.
+- **Element types**: f16, bf16, f32, f64, signed and unsigned integers of 8 to 64 bits, booleans, floats of 8 and 4 bits
+  (FLOAT8E4M3FN, FLOAT8E5M2, their FNUZ forms, FLOAT4E2M1: a byte each; arithmetic on them is rounded after each
+  operation). Strings, complex numbers, FLOAT8E8M0 and integers below 8 bits are refused.
 
 ## Operators
 

@@ -4,6 +4,8 @@
 #include "Contractions.h"
 #include "Convolutions.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -70,6 +72,12 @@ static Value quantize(TensorBuilder &b, Value x, Value scale, Value zeroPoint, T
   return b.cast(b.binary(BinaryKind::Min, b.binary(BinaryKind::Max, y, low), high), target);
 }
 
+/// x / scale, rounded to a float of 8 bits or less.
+static Value quantizeToFloat(TensorBuilder &b, Value x, Value scale, Type target, bool overflows) {
+  Type wide = b.opBuilder().getF32Type();
+  return b.cast(b.div(b.cast(x, wide), b.cast(scale, wide)), target, overflows);
+}
+
 static LogicalResult importQuantizeLinear(Node &node) {
   Type byDefault = IntegerType::get(node.b.getContext(), 8, IntegerType::Unsigned);
   FailureOr<Type> target = node.elementType("output_dtype", byDefault);
@@ -79,8 +87,8 @@ static LogicalResult importQuantizeLinear(Node &node) {
     return failure();
   if (node.hasInput(2))
     target = node.inputType(2).getElementType();
-  if (!isSmallInteger(*target))
-    return node.error("quantizes to integers of 8 to 32 bits only");
+  if (!isSmallInteger(*target) && !isByteFloat(*target))
+    return node.error("quantizes to integers of 8 to 32 bits and floats of 8 bits and less only");
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   int64_t axis = node.integer("axis", 1), block = node.integer("block_size", 0);
   FailureOr<Value> scale = spread(node, 1, shape, axis, block);
@@ -88,13 +96,17 @@ static LogicalResult importQuantizeLinear(Node &node) {
       node.hasInput(2) ? spread(node, 2, shape, axis, block) : FailureOr<Value>(Value());
   if (failed(scale) || failed(zero))
     return failure();
+  if (isByteFloat(*target)) // whose zero points are zero
+    return node.result(
+        quantizeToFloat(node.b, node.input(0), *scale, *target, !node.integer("saturate", 1)));
   return node.result(quantize(node.b, node.input(0), *scale, *zero, *target));
 }
 
 static LogicalResult importDequantizeLinear(Node &node) {
   TensorBuilder &b = node.b;
-  if (!isSmallInteger(node.inputType(0).getElementType()))
-    return node.inputError(0, "must be of integers of 8 to 32 bits");
+  Type element = node.inputType(0).getElementType();
+  if (!isSmallInteger(element) && !isByteFloat(element))
+    return node.inputError(0, "must be of integers of 8 to 32 bits or floats of 8 bits and less");
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   int64_t axis = node.integer("axis", 1), block = node.integer("block_size", 0);
   FailureOr<Value> scale = spread(node, 1, shape, axis, block);
@@ -105,10 +117,11 @@ static LogicalResult importDequantizeLinear(Node &node) {
     target = node.inputType(1).getElementType();
   if (failed(scale) || failed(zero) || failed(target))
     return failure();
-  Type i32 = b.opBuilder().getI32Type(), wide = b.opBuilder().getF32Type();
-  Value x = b.cast(node.input(0), i32);
+  Type wide = b.opBuilder().getF32Type(),
+       exact = isByteFloat(element) ? wide : b.opBuilder().getI32Type();
+  Value x = b.cast(node.input(0), exact);
   if (*zero)
-    x = b.sub(x, b.cast(*zero, i32));
+    x = b.sub(x, b.cast(*zero, exact));
   return node.result(b.cast(b.mul(b.cast(x, wide), b.cast(*scale, wide)), *target));
 }
 

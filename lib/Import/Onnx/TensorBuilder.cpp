@@ -4,6 +4,8 @@
 
 #include "TensorData.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
+
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -224,10 +226,10 @@ Value TensorBuilder::select(Value condition, Value onTrue, Value onFalse) {
                           broadcastTo(onFalse, *shape));
 }
 
-Value TensorBuilder::cast(Value input, Type element) {
+Value TensorBuilder::cast(Value input, Type element, bool overflows) {
   if (elementOf(input) == element)
     return input;
-  return create<CastOp>(type(shapeOf(input), element), input);
+  return create<CastOp>(type(shapeOf(input), element), input, overflows && isByteFloat(element));
 }
 
 //===-- data movement ------------------------------------------------------------------------===//

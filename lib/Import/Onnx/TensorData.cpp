@@ -57,6 +57,16 @@ Type mlir::autopar::elementTypeOf(int dataType, MLIRContext *context) {
     return unsignedInteger(64);
   case 16:
     return BFloat16Type::get(context);
+  case 17:
+    return Float8E4M3FNType::get(context);
+  case 18:
+    return Float8E4M3FNUZType::get(context);
+  case 19:
+    return Float8E5M2Type::get(context);
+  case 20:
+    return Float8E5M2FNUZType::get(context);
+  case 23:
+    return Float4E2M1FNType::get(context);
   default:
     return {};
   }
@@ -137,6 +147,10 @@ static FailureOr<DenseElementsAttr> fromTypedFields(const onnx::TensorProto &ten
   case 2:
   case 3:
   case 9:
+  case 17:
+  case 18:
+  case 19:
+  case 20:
     return fromField<uint8_t>(type, tensor.int32_data(), error);
   default:
     return fromField<uint16_t>(type, tensor.int32_data(), error);

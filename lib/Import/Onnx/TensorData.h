@@ -11,7 +11,7 @@
 namespace mlir::autopar {
 
 /// The element type for an ONNX data type number; null for those that the dialect does not have
-/// (strings, complex numbers, 8- and 4-bit floats).
+/// (strings, complex numbers, scales of 8 bits that are an exponent alone).
 Type elementTypeOf(int dataType, MLIRContext *context);
 /// "FLOAT8E4M3FN" for 17, ...
 StringRef dataTypeName(int dataType);

@@ -17,11 +17,23 @@ constexpr struct {
   const char *word;
   DataType dtype;
 } kWords[] = {
-    {"BOOL", DataType::Bool}, {"I8", DataType::I8},     {"I16", DataType::I16},
-    {"I32", DataType::I32},   {"I64", DataType::I64},   {"U8", DataType::U8},
-    {"U16", DataType::U16},   {"U32", DataType::U32},   {"U64", DataType::U64},
-    {"F16", DataType::F16},   {"BF16", DataType::BF16}, {"F32", DataType::F32},
+    {"BOOL", DataType::Bool},
+    {"I8", DataType::I8},
+    {"I16", DataType::I16},
+    {"I32", DataType::I32},
+    {"I64", DataType::I64},
+    {"U8", DataType::U8},
+    {"U16", DataType::U16},
+    {"U32", DataType::U32},
+    {"U64", DataType::U64},
+    {"F16", DataType::F16},
+    {"BF16", DataType::BF16},
+    {"F32", DataType::F32},
     {"F64", DataType::F64},
+    {"F8_E4M3", DataType::F8E4M3FN},
+    {"F8_E5M2", DataType::F8E5M2},
+    {"F8_E4M3FNUZ", DataType::F8E4M3FNUZ},
+    {"F8_E5M2FNUZ", DataType::F8E5M2FNUZ},
 };
 
 std::optional<DataType> typeFromWord(const std::string &word) {

@@ -2,6 +2,8 @@
 // Element-wise reduction of several contributions in a fixed order.
 #include "Reduce.h"
 
+#include "autopar/Base/ByteFloat.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -30,13 +32,25 @@ uint16_t toBf16(float value) {
 struct Bf16 {
   uint16_t bits;
 };
+template <DataType type>
+struct ByteFloat {
+  uint8_t bits;
+};
 float load(Bf16 x) { return fromBf16(x.bits); }
+template <DataType type>
+float load(ByteFloat<type> x) {
+  return float(decodeByteFloat(type, x.bits));
+}
 float load(_Float16 x) { return float(x); }
 template <typename T>
 T load(T x) {
   return x;
 }
 void store(Bf16 &out, float x) { out.bits = toBf16(x); }
+template <DataType type>
+void store(ByteFloat<type> &out, float x) {
+  out.bits = encodeByteFloat(type, x);
+}
 template <typename T, typename U>
 void store(T &out, U x) {
   out = T(x);
@@ -138,6 +152,16 @@ void reduceInOrder(void *target, const std::vector<const void *> &sources, int64
     return reduce<float, float>(target, sources, count, reduction);
   case DataType::F64:
     return reduce<double, double>(target, sources, count, reduction);
+  case DataType::F8E4M3FN:
+    return reduce<float, ByteFloat<DataType::F8E4M3FN>>(target, sources, count, reduction);
+  case DataType::F8E4M3FNUZ:
+    return reduce<float, ByteFloat<DataType::F8E4M3FNUZ>>(target, sources, count, reduction);
+  case DataType::F8E5M2:
+    return reduce<float, ByteFloat<DataType::F8E5M2>>(target, sources, count, reduction);
+  case DataType::F8E5M2FNUZ:
+    return reduce<float, ByteFloat<DataType::F8E5M2FNUZ>>(target, sources, count, reduction);
+  case DataType::F4E2M1FN:
+    return reduce<float, ByteFloat<DataType::F4E2M1FN>>(target, sources, count, reduction);
   }
 }
 

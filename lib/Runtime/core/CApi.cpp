@@ -48,9 +48,10 @@ Status describeTensor(const std::vector<runtime::TensorSpec> &tensors, int32_t i
 Status checkTensor(const char *name, int32_t dtype, int32_t rank, const int64_t *shape,
                    const void *data) {
   if (!name || !data || rank < 0 || (rank > 0 && !shape) || dtype < 0 ||
-      dtype > int32_t(DataType::F64))
+      dtype > int32_t(kLastDataType))
     return Status::badInput(
-        "name, shape and data must not be null, and the element type must be 0 to 12");
+        "name, shape and data must not be null, and the element type must be 0 to " +
+        std::to_string(int(kLastDataType)));
   return Status::ok();
 }
 

@@ -2,6 +2,8 @@
 // Floats of any width through double.
 #include "FloatElement.h"
 
+#include "autopar/Base/ByteFloat.h"
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -31,9 +33,9 @@ void put(T value, void *to) {
 
 } // namespace
 
-bool isFloat(DataType dtype) { return dtype >= DataType::F16; }
-
 double loadFloat(DataType dtype, const void *from) {
+  if (isByteFloat(dtype))
+    return decodeByteFloat(dtype, *static_cast<const uint8_t *>(from));
   switch (dtype) {
   case DataType::F64:
     return loadAs<double>(from);
@@ -51,6 +53,8 @@ double loadFloat(DataType dtype, const void *from) {
 }
 
 void storeFloat(DataType dtype, double value, void *to) {
+  if (isByteFloat(dtype))
+    return put(encodeByteFloat(dtype, value), to);
   switch (dtype) {
   case DataType::F64:
     return put(value, to);

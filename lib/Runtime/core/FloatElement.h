@@ -6,8 +6,6 @@
 
 namespace autopar::runtime {
 
-/// Whether the type is one of the floats.
-bool isFloat(DataType dtype);
 /// `dtype` is a float.
 double loadFloat(DataType dtype, const void *from);
 /// Rounds to nearest, ties to even; types that are no floats become zero.

@@ -17,14 +17,16 @@ struct TypeName {
   const char *descr;
   DataType dtype;
 };
-/// The first spelling of a type is the one that is written.
+/// The first spelling of a type is the one that is written. Arrays of floats of 8
+/// bits, which NumPy does not have, are u8: they do not say of which kind.
 constexpr TypeName kTypes[] = {
     {"|b1", DataType::Bool}, {"|i1", DataType::I8},   {"<i2", DataType::I16},
     {"<i4", DataType::I32},  {"<i8", DataType::I64},  {"|u1", DataType::U8},
     {"<u2", DataType::U16},  {"<u4", DataType::U32},  {"<u8", DataType::U64},
     {"<f2", DataType::F16},  {"|V2", DataType::BF16}, {"<f4", DataType::F32},
     {"<f8", DataType::F64},  {"<i1", DataType::I8},   {"<u1", DataType::U8},
-    {"<b1", DataType::Bool}, {"<V2", DataType::BF16},
+    {"<b1", DataType::Bool}, {"<V2", DataType::BF16}, {"|V1", DataType::U8},
+    {"<V1", DataType::U8},   {"<f1", DataType::U8},
 };
 
 /// The text behind `'key':`, from the header's Python dictionary; nothing where there is none.
@@ -142,7 +144,7 @@ Result<NpyArray> readNpy(const std::string &path) {
 
 Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
                 const void *data, int64_t bytes) {
-  std::string descr;
+  std::string descr = isByteFloat(dtype) ? "|V1" : "";
   for (const TypeName &type : kTypes)
     if (descr.empty() && type.dtype == dtype)
       descr = type.descr;

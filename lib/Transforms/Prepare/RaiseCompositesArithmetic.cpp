@@ -3,6 +3,8 @@
 // exact divisions, neutral operands, casts that cancel.
 #include "CompositeMatching.h"
 
+#include "autopar/Interfaces/ElementTypes.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -114,13 +116,14 @@ bool isLossless(Type from, Type to) {
          narrow.getWidth() <= wide.getWidth();
 }
 
-/// A cast of a cast that loses nothing.
+/// A cast of a cast that loses nothing. One that saturates keeps an infinity from being merged.
 struct MergeCasts : OpRewritePattern<CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(CastOp root, PatternRewriter &rewriter) const override {
     auto inner = root.getInput().getDefiningOp<CastOp>();
-    if (!inner ||
+    bool saturates = isByteFloat(root.getType().getElementType()) && !root.getOverflows();
+    if (!inner || saturates ||
         !isLossless(inner.getInput().getType().getElementType(), inner.getType().getElementType()))
       return failure();
     if (inner.getInput().getType() == root.getType())

@@ -3,6 +3,7 @@
 #include "ConstantTable.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/ElementTypes.h"
 
 #include <cmath>
 
@@ -216,16 +217,21 @@ static double roundTo(double value, Type element) {
   return rounded.convertToDouble();
 }
 
-static std::optional<ConstantTable> evaluateCast(const ConstantTable &input, ConstantTable result,
-                                                 size_t count) {
+static std::optional<ConstantTable> evaluateCast(CastOp op, const ConstantTable &input,
+                                                 ConstantTable result, size_t count) {
   Type element = result.type.getElementType();
   bool toBool = element.isInteger(1);
+  double most = std::numeric_limits<double>::infinity();
+  if (isByteFloat(element) && !op.getOverflows())
+    most = APFloat::getLargest(cast<FloatType>(element).getFloatSemantics()).convertToDouble();
   for (size_t i = 0; i < count; ++i) {
     if (result.isFloat()) {
       double value = input.isFloat() ? input.number(i)
                      : input.isUnsigned()
                          ? static_cast<double>(static_cast<uint64_t>(input.integer(i)))
                          : static_cast<double>(input.integer(i));
+      if (std::fabs(value) > most)
+        value = std::copysign(most, value);
       result.floats[i] = roundTo(value, element);
     } else if (input.isFloat()) {
       double value = input.number(i);
@@ -295,8 +301,8 @@ std::optional<ConstantTable> mlir::autopar::evaluateElementwise(Operation *op,
   if (auto compare = dyn_cast<CompareOp>(op))
     return evaluateCompare(compare.getPredicate(), operands[0], operands[1], std::move(result),
                            count);
-  if (isa<CastOp>(op))
-    return evaluateCast(operands[0], std::move(result), count);
+  if (auto cast = dyn_cast<CastOp>(op))
+    return evaluateCast(cast, operands[0], std::move(result), count);
   if (isa<SelectOp>(op)) {
     for (size_t i = 0; i < count; ++i)
       result.copyElement(i, operands[0].integer(i) ? operands[1] : operands[2], i);

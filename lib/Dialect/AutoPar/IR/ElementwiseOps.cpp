@@ -3,6 +3,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 #include "autopar/Artifact/Program.h"
+#include "autopar/Interfaces/ElementTypes.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -63,6 +64,13 @@ LogicalResult BinaryOp::verify() {
     return emitOpError("expects integers, got ") << element;
   if (!bitwise && element.isInteger(1))
     return emitOpError("is not defined on i1");
+  return success();
+}
+
+LogicalResult CastOp::verify() {
+  Type element = getType().getElementType();
+  if (getOverflows() && !isByteFloat(element))
+    return emitOpError("overflows to a float of 8 bits or less, got ") << element;
   return success();
 }
 

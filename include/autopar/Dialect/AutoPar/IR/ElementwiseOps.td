@@ -91,16 +91,19 @@ def AutoPar_SelectOp : AutoPar_ValueOp<"select", [Elementwise, SameOperandsAndRe
 def AutoPar_CastOp : AutoPar_ValueOp<"cast", [Elementwise, SameOperandsAndResultShape]> {
   let summary = "conversion of the element type";
   let description = [{
-    Floats to integers truncate towards zero; numbers to i1 compare with zero; integers wrap.
+    Floats to integers truncate towards zero; numbers to i1 compare with zero; integers wrap. Beyond
+    the largest number of a float of 8 bits lies that number, with `overflows` infinity, or NaN where
+    the type has no infinity.
   }];
-  let arguments = (ins AutoPar_Tensor:$input);
+  let arguments = (ins AutoPar_Tensor:$input, UnitAttr:$overflows);
   let results = (outs AutoPar_Tensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "(`overflows` $overflows^)? $input attr-dict `:` type($input) `->` type($result)";
   let extraClassDeclaration = [{
     /// Whether floats become wider ones, which changes no number.
     bool isWidening();
   }];
   let hasFolder = 1;
+  let hasVerifier = 1;
 }
 
 #endif

@@ -11,7 +11,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 
-def AutoPar_Element : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64, F16, BF16, F32, F64]>;
+def AutoPar_Element : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64, F16, BF16, F32, F64,
+    F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1FN]>;
 def AutoPar_Tensor : StaticShapeTensorOf<[AutoPar_Element]>;
 def AutoPar_BoolTensor : StaticShapeTensorOf<[I1]>;
 def AutoPar_IndexTensor : StaticShapeTensorOf<[I32, I64]>;

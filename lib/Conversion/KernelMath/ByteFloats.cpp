@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both directions move the bits of exponent and mantissa to where f32 has them; what differs
+// between the formats is asked of LLVM's description of them.
+#include "ByteFloats.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace autopar::kernelmath {
+namespace {
+
+constexpr int kWideBias = 127, kWideMantissa = 23;
+constexpr int64_t kWideInfinity = 0x7f800000, kWideSign = 0x80000000;
+
+struct Format {
+  explicit Format(FloatType type) : semantics(type.getFloatSemantics()) {
+    mantissa = int(APFloat::semanticsPrecision(semantics)) - 1;
+    bias = 1 - APFloat::semanticsMinExponent(semantics);
+    sign = int64_t(1) << (type.getWidth() - 1);
+    largest = bitsOf(APFloat::getLargest(semantics));
+    if (APFloat::semanticsHasInf(semantics))
+      infinity = bitsOf(APFloat::getInf(semantics));
+    if (APFloat::semanticsHasNaN(semantics))
+      nan = bitsOf(APFloat::getNaN(semantics));
+  }
+  /// The bit of the sign alone is NaN where there is no negative zero.
+  bool hasNegativeZero() const { return nan != sign; }
+  /// How far bits move on the way to f32.
+  int shift() const { return kWideMantissa - mantissa; }
+
+  const llvm::fltSemantics &semantics;
+  int mantissa, bias;
+  int64_t sign, largest;
+  std::optional<int64_t> infinity, nan;
+
+private:
+  static int64_t bitsOf(const APFloat &value) {
+    return int64_t(value.bitcastToAPInt().getZExtValue());
+  }
+};
+
+Expr withSign(Expr magnitude, Expr word, const Format &f) {
+  Expr sign = shiftLeft(word & word.integer(f.sign), 32 - int64_t(llvm::Log2_64(2 * f.sign)));
+  return magnitude | sign;
+}
+
+} // namespace
+
+Expr decodeByteFloat(Expr byte, FloatType type) {
+  Format f(type);
+  auto &builder = byte.getBuilder();
+  Expr word = byte.to(builder.getI32Type());
+  Expr magnitude = word & word.integer(f.sign - 1);
+  // The exponent is too small by the difference of both biases; the product makes numbers below the
+  // narrow normal range normal.
+  Expr scaled = shiftLeft(magnitude, f.shift()).asFloat() * std::ldexp(1.0, kWideBias - f.bias);
+  Expr bits = scaled.bits();
+  if (f.infinity)
+    bits = select(magnitude < word.integer(*f.infinity), bits, bits | bits.integer(kWideInfinity));
+  Expr number = withSign(bits, word, f);
+  if (f.nan && !f.infinity) {
+    Expr isNan = f.hasNegativeZero()
+                     ? magnitude == word.integer(*f.nan)
+                     : (word & word.integer(2 * f.sign - 1)) == word.integer(*f.nan);
+    number = select(isNan, word.integer(kWideInfinity | 1 << (kWideMantissa - 1)), number);
+  }
+  return number.asFloat();
+}
+
+Expr encodeByteFloat(Expr x, FloatType type) {
+  Format f(type);
+  auto &builder = x.getBuilder();
+  Expr word = x.bits();
+  Expr wide = word & word.integer(kWideSign - 1);
+  // Normal numbers: half a unit is added, one less where what is kept is even.
+  Expr odd = shiftRightLogic(wide, f.shift()) & wide.integer(1);
+  Expr nearest = shiftRightLogic(wide + odd + wide.integer((1 << (f.shift() - 1)) - 1), f.shift());
+  Expr normal = nearest - wide.integer(int64_t(kWideBias - f.bias) << f.mantissa);
+  // Below, the sum with a number whose last place is the smallest step rounds likewise.
+  double step = std::ldexp(1.0, 1 - f.bias - f.mantissa);
+  Expr magic = x.constant(std::ldexp(step, kWideMantissa));
+  Expr small = (wide.asFloat() + magic).bits() - magic.bits();
+  Expr leastNormal = x.constant(std::ldexp(1.0, 1 - f.bias)).bits();
+  Expr code = select(wide < leastNormal, small, normal);
+
+  Expr largest = code.integer(f.largest);
+  Expr beyond = code.integer(f.infinity ? *f.infinity : f.nan.value_or(f.largest));
+  code = select(code > largest, beyond, code);
+  if (f.infinity)
+    code = select(wide > wide.integer(kWideInfinity), wide.integer(*f.nan), code);
+  else if (!f.nan) // NaN is negative zero
+    code = select(wide > wide.integer(kWideInfinity), wide.integer(0), code);
+  Expr sign = shiftRightLogic(word, 31 - int64_t(llvm::Log2_64(f.sign))) & word.integer(f.sign);
+  if (!f.nan)
+    sign = select(wide > wide.integer(kWideInfinity), word.integer(f.sign), sign);
+  if (!f.hasNegativeZero())
+    sign = select(code == code.integer(0), code.integer(0), sign);
+  return (code | sign).to(builder.getI8Type());
+}
+
+} // namespace autopar::kernelmath
