@@ -321,8 +321,8 @@ TEST(RefusedNodes, ValueDependent) {
        "attribute 'ngram_counts' does not fit the pool"},
       {"TfIdfVectorizer i[3] mode='TF' ngram_counts=[0] ngram_indexes=[0,1] pool_int64s=[1]",
        "needs one index and weight per n-gram"},
-      {"BitCast f[3]", "unsupported: ai.onnx::BitCast version 27 (reinterprets bits, which no "
-                       "operation of the dialect does)"},
+      {"BitCast f[3]", "attribute 'to' is missing"},
+      {"BitCast f[3] to=7", "casts elements of 32 bits to 64"},
       {"ImageDecoder u[3]", "unsupported: ai.onnx::ImageDecoder version 27 (decodes files, which "
                             "is no tensor operation)"},
       {"NonZero f[3]",

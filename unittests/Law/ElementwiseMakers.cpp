@@ -75,9 +75,20 @@ std::optional<DrawnValue> makeCast(Drawer &d) {
   return d.exactly(cast, x.bound, 0);
 }
 
-constexpr MakerRow makers[] = {{"unary", makeUnary},   {"unary_grad", makeUnaryGrad},
-                               {"binary", makeBinary}, {"compare", makeCompare},
-                               {"select", makeSelect}, {"cast", makeCast}};
+/// The number without its sign, whose bit is the highest.
+std::optional<DrawnValue> makeBitcast(Drawer &d) {
+  DrawnValue x = d.floats();
+  RankedTensorType floats = d.typeOf(x), words = floats.clone(d.builder.getI32Type());
+  Value bits = BitcastOp::create(d.builder, d.loc, words, x.value);
+  Value unsign = d.binary(BinaryKind::And, bits, d.splat(words, 0x7fffffff));
+  return d.exactly(BitcastOp::create(d.builder, d.loc, floats, unsign), x.bound, x.fractionBits,
+                   x.exact);
+}
+
+constexpr MakerRow makers[] = {{"unary", makeUnary},    {"unary_grad", makeUnaryGrad},
+                               {"binary", makeBinary},  {"compare", makeCompare},
+                               {"select", makeSelect},  {"cast", makeCast},
+                               {"bitcast", makeBitcast}};
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element formulas of the elementwise operations: unary, binary, compare, select, cast. Semantics
+// Element formulas of the elementwise operations: unary, binary, compare, select, casts. Semantics
 // are those of ONNX and NumPy: NaN propagates through max and min, integer division truncates,
 // halves round to even.
 #include "ExponentSign.h"
@@ -307,7 +307,7 @@ struct BinaryModel : ElementLoweringOpInterface::ExternalModel<BinaryModel, Bina
   }
 };
 
-//===-- compare, select, cast ----------------------------------------------------------------===//
+//===-- compare, select, casts ---------------------------------------------------------------===//
 
 struct CompareModel : ElementLoweringOpInterface::ExternalModel<CompareModel, CompareOp> {
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
@@ -334,6 +334,25 @@ struct CastModel : ElementLoweringOpInterface::ExternalModel<CastModel, CastOp> 
   }
 };
 
+/// Bits are those of the type that is stored: f16 and bf16 travel as f32.
+struct BitcastModel : ElementLoweringOpInterface::ExternalModel<BitcastModel, BitcastOp> {
+  Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
+    Location loc = op->getLoc();
+    Type from = elementTypeOf(op->getOperand(0)), to = elementTypeOf(op->getResult(0));
+    Value scalar = loader.load(builder, 0);
+    if (from == to)
+      return scalar;
+    if (isa<FloatType>(from) && scalar.getType() != from)
+      scalar = arith::TruncFOp::create(builder, loc, from, scalar);
+    if (scalar.getType() != getStorageType(to))
+      scalar = arith::BitcastOp::create(builder, loc, getStorageType(to), scalar);
+    Type travelling = getScalarType(to);
+    if (travelling != scalar.getType())
+      scalar = arith::ExtFOp::create(builder, loc, travelling, scalar, arith::FastMathFlagsAttr());
+    return scalar;
+  }
+};
+
 } // namespace
 
 void autopar::attachElementwiseModels(MLIRContext &context) {
@@ -342,4 +361,5 @@ void autopar::attachElementwiseModels(MLIRContext &context) {
   CompareOp::attachInterface<CompareModel>(context);
   SelectOp::attachInterface<SelectModel>(context);
   CastOp::attachInterface<CastModel>(context);
+  BitcastOp::attachInterface<BitcastModel>(context);
 }

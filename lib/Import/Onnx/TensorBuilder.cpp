@@ -230,6 +230,12 @@ Value TensorBuilder::cast(Value input, Type element) {
   return create<CastOp>(type(shapeOf(input), element), input);
 }
 
+Value TensorBuilder::bitcast(Value input, Type element) {
+  if (elementOf(input) == element)
+    return input;
+  return create<BitcastOp>(type(shapeOf(input), element), input);
+}
+
 //===-- data movement ------------------------------------------------------------------------===//
 
 Value TensorBuilder::broadcastTo(Value input, ArrayRef<int64_t> shape) {

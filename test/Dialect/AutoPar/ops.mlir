@@ -22,6 +22,8 @@ func.func @elementwise(%x: tensor<2x3xf32>, %m: tensor<2x3xi1>) -> tensor<2x3xi3
   %3 = autopar.select %2, %1, %x : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
   // CHECK: autopar.cast %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi32>
   %4 = autopar.cast %3 : tensor<2x3xf32> -> tensor<2x3xi32>
+  // CHECK: autopar.bitcast %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi32>
+  %bits = autopar.bitcast %3 : tensor<2x3xf32> -> tensor<2x3xi32>
   return %4 : tensor<2x3xi32>
 }
 
