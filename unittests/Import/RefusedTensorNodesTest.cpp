@@ -106,11 +106,11 @@ TEST(RefusedNodes, Quantization) {
       {"DequantizeLinear u[2,4] f[3] axis=1", "input 1 'x1' must hold 4 numbers, one along axis 1"},
       {"DequantizeLinear u[2,4] f[2,3] axis=1 block_size=2",
        "input 1 'x1' of shape [2, 3] does not fit input [2, 4]"},
-      {"QuantizeLinear f[2,4] f[] output_dtype=1", "quantizes to integers of 8 to 32 bits only"},
-      {"DequantizeLinear f[2,4] f[]", "input 0 'x0' must be of integers of 8 to 32 bits"},
+      {"QuantizeLinear f[2,4] f[] output_dtype=1", "quantizes to integers of 2 to 32 bits only"},
+      {"DequantizeLinear f[2,4] f[]", "input 0 'x0' must be of integers of 2 to 32 bits"},
       {"QLinearMatMul u[2,3] f[] u[] u[3,4] f[] u[] f[] f[]",
-       "input 7 'x7' must be of integers of 8 to 32 bits"},
-      {"DequantizeLinear u[2,33554432] f[2,16777216] axis=1 block_size=2",
+       "input 7 'x7' must be of integers of 2 to 32 bits"},
+      {"DequantizeLinear u[2,33554433] f[2,16777217] axis=1 block_size=2",
        "the quantized axis is too long"},
   });
 }
@@ -322,6 +322,9 @@ TEST(RefusedNodes, ValueDependent) {
       {"TfIdfVectorizer i[3] mode='TF' ngram_counts=[0] ngram_indexes=[0,1] pool_int64s=[1]",
        "needs one index and weight per n-gram"},
       {"BitCast f[3]", "attribute 'to' is missing"},
+      {"BitCast n[3] to=3", "casts elements of 4 bits to 8"},
+      {"Add n[3] n[3]",
+       "integers of 2 and 4 bits are only moved, cast and quantized; cast them to INT8 first"},
       {"BitCast f[3] to=7", "casts elements of 32 bits to 64"},
       {"ImageDecoder u[3]", "unsupported: ai.onnx::ImageDecoder version 27 (decodes files, which "
                             "is no tensor operation)"},

@@ -29,7 +29,10 @@ compile time is.
   to 13 these count with `--train` only, as older exporters name them for inference too. The fourth and fifth output are
   mean and variance of the batch.
 - **Element types**: f16, bf16, f32, f64, signed and unsigned integers of 8 to 64 bits, booleans. Strings, complex
-  numbers and floats or integers below 8 bits are refused.
+  numbers and floats below 16 bits are refused.
+- **Integers of 2 and 4 bits** are moved, cast and quantized, nothing else. A program holds one per byte: inputs and
+  outputs of the type INT4 are i8 (UINT4: ui8) to its caller. Initializers above 1024 bytes are parameters that stay
+  packed, [rows, columns / 2] of ui8. Casts to them drop upper bits, those of floats after truncation towards zero.
 
 ## Operators
 

@@ -57,9 +57,28 @@ Type mlir::autopar::elementTypeOf(int dataType, MLIRContext *context) {
     return unsignedInteger(64);
   case 16:
     return BFloat16Type::get(context);
+  case 21:
+    return unsignedInteger(4);
+  case 22:
+    return integer(4);
+  case 25:
+    return unsignedInteger(2);
+  case 26:
+    return integer(2);
   default:
     return {};
   }
+}
+
+bool mlir::autopar::isNarrowInteger(Type element) {
+  auto integer = dyn_cast_or_null<IntegerType>(element);
+  return integer && (integer.getWidth() == 2 || integer.getWidth() == 4);
+}
+
+int64_t mlir::autopar::storedBytes(RankedTensorType type) {
+  if (!isNarrowInteger(type.getElementType()))
+    return tensorBytes(type);
+  return llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 8);
 }
 
 std::optional<RankedTensorType> mlir::autopar::checkedTensorType(ArrayRef<int64_t> shape,
@@ -96,7 +115,19 @@ FailureOr<RankedTensorType> mlir::autopar::tensorTypeOf(const onnx::TensorProto 
   return *type;
 }
 
+/// Several integers to a byte, the first one lowest.
+static DenseElementsAttr fromPackedBytes(RankedTensorType type, StringRef bytes) {
+  unsigned width = type.getElementTypeBitWidth(), perByte = 8 / width;
+  std::vector<char> numbers(type.getNumElements());
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<char>(
+        (static_cast<uint8_t>(bytes[i / perByte]) >> (i % perByte * width)) & ((1 << width) - 1));
+  return DenseElementsAttr::getFromRawBuffer(type, numbers);
+}
+
 static DenseElementsAttr fromBytes(RankedTensorType type, StringRef bytes) {
+  if (isNarrowInteger(type.getElementType()))
+    return fromPackedBytes(type, bytes);
   if (!type.getElementType().isInteger(1))
     return DenseElementsAttr::getFromRawBuffer(type, ArrayRef<char>(bytes.data(), bytes.size()));
   SmallVector<bool> bits;
@@ -109,9 +140,10 @@ static DenseElementsAttr fromBytes(RankedTensorType type, StringRef bytes) {
 template <typename T, typename Field>
 static FailureOr<DenseElementsAttr> fromField(RankedTensorType type, const Field &field,
                                               std::string &error) {
-  if (field.size() != type.getNumElements()) {
-    error = llvm::formatv("its shape takes {0} values, but it holds {1}", type.getNumElements(),
-                          field.size());
+  uint64_t expected =
+      isNarrowInteger(type.getElementType()) ? storedBytes(type) : uint64_t(type.getNumElements());
+  if (uint64_t(field.size()) != expected) {
+    error = llvm::formatv("its shape takes {0} values, but it holds {1}", expected, field.size());
     return failure();
   }
   std::vector<T> values(field.begin(), field.end());
@@ -137,6 +169,10 @@ static FailureOr<DenseElementsAttr> fromTypedFields(const onnx::TensorProto &ten
   case 2:
   case 3:
   case 9:
+  case 21:
+  case 22:
+  case 25:
+  case 26:
     return fromField<uint8_t>(type, tensor.int32_data(), error);
   default:
     return fromField<uint16_t>(type, tensor.int32_data(), error);
@@ -154,7 +190,7 @@ FailureOr<DenseElementsAttr> mlir::autopar::tensorValues(const onnx::TensorProto
         llvm::formatv("{0} elements are too many for a compile-time value", type->getNumElements());
     return failure();
   }
-  uint64_t bytes = tensorBytes(*type);
+  uint64_t bytes = storedBytes(*type);
   FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
   if (failed(place))
     return failure();

@@ -13,6 +13,11 @@ namespace mlir::autopar {
 /// The element type for an ONNX data type number; null for those that the dialect does not have
 /// (strings, complex numbers, 8- and 4-bit floats).
 Type elementTypeOf(int dataType, MLIRContext *context);
+/// Whether elements are integers of 2 or 4 bits, which a model stores several to a byte
+/// (NarrowIntegers.cpp).
+bool isNarrowInteger(Type element);
+/// Bytes that a model takes for a tensor.
+int64_t storedBytes(RankedTensorType type);
 /// "FLOAT8E4M3FN" for 17, ...
 StringRef dataTypeName(int dataType);
 

@@ -11,7 +11,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 
-def AutoPar_Element : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64, F16, BF16, F32, F64]>;
+def AutoPar_Element : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64, F16, BF16, F32, F64,
+    I<2>, UI<2>, I<4>, UI<4>]>; // the last four during import only
 def AutoPar_Tensor : StaticShapeTensorOf<[AutoPar_Element]>;
 def AutoPar_BoolTensor : StaticShapeTensorOf<[I1]>;
 def AutoPar_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
