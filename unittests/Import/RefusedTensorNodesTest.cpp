@@ -202,9 +202,14 @@ TEST(RefusedNodes, Sampling) {
       {"MaxRoiPool f[1,1,4,4] f[2,5] pooled_shape=[2,2]",
        "unsupported: ai.onnx::MaxRoiPool version 27 (its bins depend on run-time values; RoiAlign "
        "is supported)"},
-      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2]",
-       "unsupported: ai.onnx::DeformConv version 27 (its sampling positions differ per filter "
-       "element; no operation of the dialect does that well)"},
+      {"DeformConv f[1,1,4,4] f[1,2,3,3] f[1,18,2,2]",
+       "filter [1, 2, 3, 3] in 1 and 1 groups does not fit image [1, 1, 4, 4]"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2] kernel_shape=[3,2]",
+       "attribute 'kernel_shape' differs from the filter [1, 1, 3, 3]"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,9,2,2]",
+       "input 2 'x2' must be of shape [1, 18, 2, 2]"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2] - f[1,8,2,2]",
+       "input 4 'x4' must be of shape [1, 9, 2, 2]"},
   });
 }
 
