@@ -114,14 +114,16 @@ def test_casts_and_quantization(tmp_path: pathlib.Path, kind: str, ranks: int) -
     nodes = [helper.make_node("Cast", ["x"], ["from_float"], to=to), helper.make_node("Cast", ["i"], ["from_int"], to=to),
              helper.make_node("Cast", ["q"], ["to_float"], to=TensorProto.FLOAT), helper.make_node("CastLike", ["x", "q"], ["like"]),
              helper.make_node("QuantizeLinear", ["x", "s"], ["quantized"], output_dtype=to),
+             helper.make_node("Cast", ["c"], ["known"], to=to), helper.make_node("Cast", ["known"], ["folded"], to=TensorProto.INT16),
              helper.make_node("Reshape", ["from_float", "shape"], ["moved"]), helper.make_node("Cast", ["moved"], ["back"], to=TensorProto.INT64)]
-    weights = [numpy_helper.from_array(np.float32(2), "s"), numpy_helper.from_array(np.array([40]), "shape")]
+    weights = [numpy_helper.from_array(np.float32(2), "s"), numpy_helper.from_array(np.array([40]), "shape"), numpy_helper.from_array(x, "c")]
     path = save(tmp_path / "model.onnx", nodes, {"x": (TensorProto.FLOAT, [4, 10]), "i": (TensorProto.INT32, [4, 10]), "q": (to, [4, 10])},
-                {"from_float": to, "from_int": to, "to_float": TensorProto.FLOAT, "like": to, "quantized": to, "back": TensorProto.INT64}, weights)
+                {"from_float": to, "from_int": to, "to_float": TensorProto.FLOAT, "like": to, "quantized": to, "known": to, "folded": TensorProto.INT16,
+                 "back": TensorProto.INT64}, weights)
     y = run(path, ranks, {"x": x, "i": x.astype(np.int32), "q": q})
     wrapped = x.astype(np.int64)
     wrapped = (wrapped - low) % (high - low + 1) + low
-    for name in ("from_float", "from_int", "like", "back"):
+    for name in ("from_float", "from_int", "like", "known", "folded", "back"):
         np.testing.assert_array_equal(y[name].reshape(4, 10), wrapped, name)
     np.testing.assert_array_equal(y["to_float"], q.astype(np.float32))
     np.testing.assert_array_equal(y["quantized"], np.clip(np.rint(x / 2), low, high))
