@@ -12,7 +12,9 @@ from onnx import numpy_helper
 SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator")
 BFLOAT16 = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
 DEBIAN_DATA = pathlib.Path("/usr/share/libonnx-testdata/data")
-#: Faults of the suite: this model lacks the attribute with which its data were computed (the default is 1e-6).
+#: Integers that programs hold in a byte each.
+HELD_IN_BYTES = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+#: Faults of the suite of Debian: this model lacks the attribute with which its data were computed (the default is 1e-6).
 MISSING_ATTRIBUTES: Dict[str, Dict[str, float]] = {"node/test_adam_multiple": {"epsilon": 1e-2}}
 
 
@@ -38,12 +40,13 @@ def find_cases(data: pathlib.Path, pattern: str) -> List[Case]:
     return [case for case in cases if wanted.search(case.name)]
 
 
-def load_model(case: Case) -> onnx.ModelProto:
-    """The model of a case, with the attributes that the suite forgot."""
-    model = onnx.load(case.folder / "model.onnx")
-    for name, value in MISSING_ATTRIBUTES.get(case.name, {}).items():
+def repair(case: Case, model: onnx.ModelProto) -> bool:
+    """Adds the attributes that the suite forgot; whether there are any."""
+    given = {attribute.name for node in model.graph.node for attribute in node.attribute}
+    missing = {name: value for name, value in MISSING_ATTRIBUTES.get(case.name, {}).items() if name not in given}
+    for name, value in missing.items():
         model.graph.node[0].attribute.append(onnx.helper.make_attribute(name, value))
-    return model
+    return bool(missing)
 
 
 def open_inputs(model: onnx.ModelProto) -> List[onnx.ValueInfoProto]:
@@ -87,6 +90,11 @@ def read_values(model: onnx.ModelProto, data_set: pathlib.Path) -> Values:
     outputs = {value.name: read(value.name, data_set / f"output_{number}.pb")
                for number, value in enumerate(model.graph.output)}
     return Values(inputs, outputs)
+
+
+def as_held(arrays: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    """The arrays as programs take and give them."""
+    return {name: array.astype(HELD_IN_BYTES.get(array.dtype.name, array.dtype), copy=False) for name, array in arrays.items()}
 
 
 def with_constants(model: onnx.ModelProto, values: Dict[str, np.ndarray], names: Sequence[str]) -> onnx.ModelProto:

@@ -17,8 +17,14 @@ def is_float(dtype: np.dtype) -> bool:
     return np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"
 
 
-def difference(actual: np.ndarray, expected: np.ndarray, rtol: float = RTOL, atol: float = ATOL) -> Optional[str]:
-    """None when equal, otherwise what differs and where most."""
+def is_half(dtype: np.dtype) -> bool:
+    """Whether elements are floats of 16 bits."""
+    return dtype.name in ("float16", "bfloat16")
+
+
+def difference(actual: np.ndarray, expected: np.ndarray, rtol: float = RTOL, atol: float = ATOL,
+               exact: Optional[np.ndarray] = None) -> Optional[str]:
+    """None when equal, otherwise what differs and where most. Floats that are close to `exact` are equal, too."""
     if actual.dtype != expected.dtype:
         return f"dtype {actual.dtype}, expected {expected.dtype}"
     if actual.shape != expected.shape:
@@ -33,6 +39,8 @@ def difference(actual: np.ndarray, expected: np.ndarray, rtol: float = RTOL, ato
     rtol = max(rtol, BFLOAT16_RTOL) if expected.dtype.name == "bfloat16" else rtol
     with np.errstate(invalid="ignore"):
         close = np.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
+        if exact is not None:
+            close |= np.isclose(a, exact, rtol=rtol, atol=atol, equal_nan=True)
     if close.all():
         return None
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -264,6 +264,21 @@ TEST(Elementwise, Cast) {
   expectClose(cast(Tensor{"i1", {2}, {1, 0}}, "f32"), {1, 0}, 0, "i1 -> f32");
 }
 
+TEST(Elementwise, Bitcast) {
+  auto bitcast = [](Tensor input, const std::string &to) {
+    Tensor like{to, input.shape, {}};
+    return runOperation("autopar.bitcast %0 : " + input.mlirType() + " -> " + like.mlirType(),
+                        {input}, {like.mlirType()})[0];
+  };
+  expectClose(bitcast({"f32", {3}, {1, -0.0, 0.5}}, "i32"), {0x3f800000, -0x80000000LL, 0x3f000000},
+              0, "f32 -> i32");
+  expectClose(bitcast({"ui32", {2}, {0x3f800000, 0x40000000}}, "f32"), {1, 2}, 0, "ui32 -> f32");
+  expectClose(bitcast({"f64", {2}, {1, 2}}, "i64"), {0x1p62 - 0x1p52, 0x1p62}, 0, "f64 -> i64");
+  expectClose(bitcast({"bf16", {2}, {1, -2}}, "ui16"), {0x3f80, 0xc000}, 0, "bf16 -> ui16");
+  expectClose(bitcast({"i16", {2}, {0x3c00, 0x4000}}, "f16"), {1, 2}, 0, "i16 -> f16");
+  expectClose(bitcast({"f16", {2}, {1, 2}}, "bf16"), {0x1p-7, 2}, 0, "f16 -> bf16");
+}
+
 TEST(Elementwise, EmptyAndScalar) {
   Tensor none{"f32", {3, 0}, {}};
   auto empty = runOperation("autopar.unary exp %0 : tensor<3x0xf32>", {none}, {"tensor<3x0xf32>"});

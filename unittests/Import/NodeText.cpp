@@ -12,7 +12,7 @@ namespace onnx = ::autopar_onnx;
 namespace {
 
 constexpr int newestVersion = 27;
-const std::string typeLetters = "fdhijbus";
+const std::string typeLetters = "fdhijbusn";
 
 int typeOf(char letter) {
   switch (letter) {
@@ -30,6 +30,8 @@ int typeOf(char letter) {
     return onnx::TensorProto::BOOL;
   case 'u':
     return onnx::TensorProto::UINT8;
+  case 'n':
+    return 22; // INT4, which Debian's header lacks
   default:
     return onnx::TensorProto::STRING;
   }

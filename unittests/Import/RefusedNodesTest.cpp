@@ -81,9 +81,12 @@ TEST(RefusedNodes, Classical) {
        "unsupported: ai.onnx.ml::LabelEncoder version 1 (works on maps, strings or labels, which "
        "have no type in the dialect)"},
       {"ai.onnx.ml::Scaler f[2,3] scale=[1.0,2.0]", "attribute 'scale' must hold 1 or 3 numbers"},
-      {"ai.onnx.preview::FlexAttention f[1,2,3,4] f[1,2,3,4] f[1,2,3,4]",
-       "unsupported: ai.onnx.preview::FlexAttention version 1 (is a preview whose score functions "
-       "are graphs; Attention is supported)"},
+      {"ai.onnx.preview::FlexAttention f[1,3,3,4] f[1,2,3,4] f[1,2,3,4]",
+       "query [1, 3, 3, 4], key [1, 2, 3, 4] and value [1, 2, 3, 4] do not fit"},
+      {"ai.onnx.preview::FlexAttention f[1,2,3,4] f[1,2,3,4] f[1,2,3,4] softmax_precision=7",
+       "attribute 'softmax_precision' must name a float type"},
+      {"ai.onnx.preview::FlexAttention f[1,2,3,4] f[1,2,3,4] f[1,2,3,4] score_mod=1",
+       "attribute 'score_mod' must be a graph"},
   });
 }
 

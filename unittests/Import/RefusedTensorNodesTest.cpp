@@ -106,11 +106,13 @@ TEST(RefusedNodes, Quantization) {
       {"DequantizeLinear u[2,4] f[3] axis=1", "input 1 'x1' must hold 4 numbers, one along axis 1"},
       {"DequantizeLinear u[2,4] f[2,3] axis=1 block_size=2",
        "input 1 'x1' of shape [2, 3] does not fit input [2, 4]"},
-      {"QuantizeLinear f[2,4] f[] output_dtype=1", "quantizes to integers of 8 to 32 bits only"},
-      {"DequantizeLinear f[2,4] f[]", "input 0 'x0' must be of integers of 8 to 32 bits"},
+      {"QuantizeLinear f[2,4] f[] output_dtype=1",
+       "quantizes to integers of 2 to 32 bits and floats of 8 bits and less only"},
+      {"DequantizeLinear f[2,4] f[]",
+       "input 0 'x0' must be of integers of 2 to 32 bits or floats of 8 bits and less"},
       {"QLinearMatMul u[2,3] f[] u[] u[3,4] f[] u[] f[] f[]",
-       "input 7 'x7' must be of integers of 8 to 32 bits"},
-      {"DequantizeLinear u[2,33554432] f[2,16777216] axis=1 block_size=2",
+       "input 7 'x7' must be of integers of 2 to 32 bits"},
+      {"DequantizeLinear u[2,33554433] f[2,16777217] axis=1 block_size=2",
        "the quantized axis is too long"},
   });
 }
@@ -202,9 +204,14 @@ TEST(RefusedNodes, Sampling) {
       {"MaxRoiPool f[1,1,4,4] f[2,5] pooled_shape=[2,2]",
        "unsupported: ai.onnx::MaxRoiPool version 27 (its bins depend on run-time values; RoiAlign "
        "is supported)"},
-      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2]",
-       "unsupported: ai.onnx::DeformConv version 27 (its sampling positions differ per filter "
-       "element; no operation of the dialect does that well)"},
+      {"DeformConv f[1,1,4,4] f[1,2,3,3] f[1,18,2,2]",
+       "filter [1, 2, 3, 3] in 1 and 1 groups does not fit image [1, 1, 4, 4]"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2] kernel_shape=[3,2]",
+       "attribute 'kernel_shape' differs from the filter [1, 1, 3, 3]"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,9,2,2]",
+       "input 2 'x2' must be of shape [1, 18, 2, 2]"},
+      {"DeformConv f[1,1,4,4] f[1,1,3,3] f[1,18,2,2] - f[1,8,2,2]",
+       "input 4 'x4' must be of shape [1, 9, 2, 2]"},
   });
 }
 
@@ -321,8 +328,11 @@ TEST(RefusedNodes, ValueDependent) {
        "attribute 'ngram_counts' does not fit the pool"},
       {"TfIdfVectorizer i[3] mode='TF' ngram_counts=[0] ngram_indexes=[0,1] pool_int64s=[1]",
        "needs one index and weight per n-gram"},
-      {"BitCast f[3]", "unsupported: ai.onnx::BitCast version 27 (reinterprets bits, which no "
-                       "operation of the dialect does)"},
+      {"BitCast f[3]", "attribute 'to' is missing"},
+      {"BitCast n[3] to=3", "casts elements of 4 bits to 8"},
+      {"Add n[3] n[3]",
+       "integers of 2 and 4 bits are only moved, cast and quantized; cast them to INT8 first"},
+      {"BitCast f[3] to=7", "casts elements of 32 bits to 64"},
       {"ImageDecoder u[3]", "unsupported: ai.onnx::ImageDecoder version 27 (decodes files, which "
                             "is no tensor operation)"},
       {"NonZero f[3]",

@@ -69,15 +69,39 @@ std::optional<DrawnValue> makeSelect(Drawer &d) {
                    a.exact);
 }
 
+/// To a float of 8 bits, which travels between ranks, and back. Its largest number is far beyond,
+/// and its steps are no finer than those of the number.
+DrawnValue roundToByte(Drawer &d) {
+  DrawnValue x = d.argument(d.shape(1 + d.below(3)), d.f32());
+  Type narrow = d.below(2) ? Type(Float8E4M3FNType::get(d.builder.getContext()))
+                           : Float8E5M2Type::get(d.builder.getContext());
+  RankedTensorType wide = d.typeOf(x);
+  Value rounded = CastOp::create(d.builder, d.loc, wide.clone(narrow), x.value);
+  return d.exactly(CastOp::create(d.builder, d.loc, wide, rounded), 1.25 * x.bound, x.fractionBits);
+}
+
 std::optional<DrawnValue> makeCast(Drawer &d) {
+  if (d.below(2))
+    return roundToByte(d);
   DrawnValue x = d.argument(d.shape(1 + d.below(3)), d.builder.getI32Type());
   Value cast = CastOp::create(d.builder, d.loc, d.typeOf(x).clone(d.f32()), x.value);
   return d.exactly(cast, x.bound, 0);
 }
 
-constexpr MakerRow makers[] = {{"unary", makeUnary},   {"unary_grad", makeUnaryGrad},
-                               {"binary", makeBinary}, {"compare", makeCompare},
-                               {"select", makeSelect}, {"cast", makeCast}};
+/// The number without its sign, whose bit is the highest.
+std::optional<DrawnValue> makeBitcast(Drawer &d) {
+  DrawnValue x = d.floats();
+  RankedTensorType floats = d.typeOf(x), words = floats.clone(d.builder.getI32Type());
+  Value bits = BitcastOp::create(d.builder, d.loc, words, x.value);
+  Value unsign = d.binary(BinaryKind::And, bits, d.splat(words, 0x7fffffff));
+  return d.exactly(BitcastOp::create(d.builder, d.loc, floats, unsign), x.bound, x.fractionBits,
+                   x.exact);
+}
+
+constexpr MakerRow makers[] = {{"unary", makeUnary},    {"unary_grad", makeUnaryGrad},
+                               {"binary", makeBinary},  {"compare", makeCompare},
+                               {"select", makeSelect},  {"cast", makeCast},
+                               {"bitcast", makeBitcast}};
 
 } // namespace
 

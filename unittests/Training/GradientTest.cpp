@@ -25,6 +25,7 @@ namespace {
 /// Operations through which no gradient passes.
 const std::map<std::string, std::string> notDifferentiable = {
     {"compare", "yields conditions"},
+    {"bitcast", "takes bits for numbers"},
     {"arg_reduce", "yields positions"},
     {"arg_pool", "yields positions"},
     {"constant", "has no operands"},

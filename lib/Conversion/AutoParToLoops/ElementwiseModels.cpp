@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element formulas of the elementwise operations: unary, binary, compare, select, cast. Semantics
+// Element formulas of the elementwise operations: unary, binary, compare, select, casts. Semantics
 // are those of ONNX and NumPy: NaN propagates through max and min, integer division truncates,
 // halves round to even.
 #include "ExponentSign.h"
@@ -307,7 +307,7 @@ struct BinaryModel : ElementLoweringOpInterface::ExternalModel<BinaryModel, Bina
   }
 };
 
-//===-- compare, select, cast ----------------------------------------------------------------===//
+//===-- compare, select, casts ---------------------------------------------------------------===//
 
 struct CompareModel : ElementLoweringOpInterface::ExternalModel<CompareModel, CompareOp> {
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
@@ -335,6 +335,18 @@ struct CastModel : ElementLoweringOpInterface::ExternalModel<CastModel, CastOp> 
   }
 };
 
+/// Bits are those that are stored: narrow floats travel as f32.
+struct BitcastModel : ElementLoweringOpInterface::ExternalModel<BitcastModel, BitcastOp> {
+  Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
+    Location loc = op->getLoc();
+    Type from = elementTypeOf(op->getOperand(0)), to = elementTypeOf(op->getResult(0));
+    Value bits = toStorage(builder, loc, loader.load(builder, 0), from);
+    if (bits.getType() != getStorageType(to))
+      bits = arith::BitcastOp::create(builder, loc, getStorageType(to), bits);
+    return fromStorage(builder, loc, bits, to);
+  }
+};
+
 } // namespace
 
 void autopar::attachElementwiseModels(MLIRContext &context) {
@@ -343,4 +355,5 @@ void autopar::attachElementwiseModels(MLIRContext &context) {
   CompareOp::attachInterface<CompareModel>(context);
   SelectOp::attachInterface<SelectModel>(context);
   CastOp::attachInterface<CastModel>(context);
+  BitcastOp::attachInterface<BitcastModel>(context);
 }

@@ -152,49 +152,53 @@ Value mlir::autopar::indexConstant(OpBuilder &builder, Location loc, int64_t val
 
 //===-- memory and conversions ---------------------------------------------------------------===//
 
-/// A float as it stands in memory, and as it travels.
-static Value widen(OpBuilder &builder, Location loc, Value value, Type elementType, Type type) {
-  if (isByteFloat(elementType)) {
-    ImplicitLocOpBuilder here(loc, builder);
-    return decodeByteFloat({here, value}, cast<FloatType>(elementType)).value();
-  }
+static Value widen(OpBuilder &builder, Location loc, Value value, Type type) {
   return arith::ExtFOp::create(builder, loc, type, value, arith::FastMathFlagsAttr());
 }
-static Value narrow(OpBuilder &builder, Location loc, Value value, Type type) {
-  if (isByteFloat(type)) {
-    ImplicitLocOpBuilder here(loc, builder);
-    return encodeByteFloat({here, value}, cast<FloatType>(type)).value();
+
+Value mlir::autopar::fromStorage(OpBuilder &builder, Location loc, Value stored, Type elementType) {
+  if (elementType.isInteger(1)) {
+    Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, stored, zero);
   }
-  return arith::TruncFOp::create(builder, loc, type, value);
+  if (isByteFloat(elementType)) {
+    ImplicitLocOpBuilder here(loc, builder);
+    return decodeByteFloat({here, stored}, cast<FloatType>(elementType)).value();
+  }
+  Type scalar = getScalarType(elementType);
+  if (isa<FloatType>(scalar) && scalar != elementType)
+    return widen(builder, loc, stored, scalar);
+  return stored;
+}
+
+Value mlir::autopar::toStorage(OpBuilder &builder, Location loc, Value scalar, Type elementType) {
+  if (elementType.isInteger(1))
+    return arith::ExtUIOp::create(builder, loc, builder.getI8Type(), scalar);
+  if (isByteFloat(elementType)) {
+    ImplicitLocOpBuilder here(loc, builder);
+    return encodeByteFloat({here, scalar}, cast<FloatType>(elementType)).value();
+  }
+  if (isa<FloatType>(elementType) && scalar.getType() != elementType)
+    return arith::TruncFOp::create(builder, loc, elementType, scalar);
+  return scalar;
 }
 
 Value mlir::autopar::roundTo(OpBuilder &builder, Location loc, Value scalar, Type elementType) {
   if (scalar.getType() == elementType || !isa<FloatType>(elementType))
     return scalar;
-  return widen(builder, loc, narrow(builder, loc, scalar, elementType), elementType,
-               scalar.getType());
+  return fromStorage(builder, loc, toStorage(builder, loc, scalar, elementType), elementType);
 }
 
 Value mlir::autopar::loadScalar(OpBuilder &builder, Location loc, Value memref, ValueRange offset,
                                 Type elementType) {
-  Value value = memref::LoadOp::create(builder, loc, memref, offset);
-  if (elementType.isInteger(1)) {
-    Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, zero);
-  }
-  Type scalar = getScalarType(elementType);
-  if (isa<FloatType>(scalar) && scalar != elementType)
-    return widen(builder, loc, value, elementType, scalar);
-  return value;
+  Value stored = memref::LoadOp::create(builder, loc, memref, offset);
+  return fromStorage(builder, loc, stored, elementType);
 }
 
 void mlir::autopar::storeScalar(OpBuilder &builder, Location loc, Value scalar, Value memref,
                                 ValueRange offset, Type elementType) {
-  if (elementType.isInteger(1))
-    scalar = arith::ExtUIOp::create(builder, loc, builder.getI8Type(), scalar);
-  else if (isa<FloatType>(elementType) && scalar.getType() != elementType)
-    scalar = narrow(builder, loc, scalar, elementType);
-  memref::StoreOp::create(builder, loc, scalar, memref, offset);
+  Value stored = toStorage(builder, loc, scalar, elementType);
+  memref::StoreOp::create(builder, loc, stored, memref, offset);
 }
 
 /// Through a wide enough signed integer and then truncated, so that values wrap as in NumPy instead
@@ -237,9 +241,9 @@ Value mlir::autopar::castScalar(OpBuilder &builder, Location loc, Value scalar, 
     if (!toFloat)
       return floatToInteger(builder, loc, scalar, cast<IntegerType>(to));
     if (fromFloat.getWidth() < toFloat.getWidth())
-      scalar = widen(builder, loc, scalar, scalar.getType(), target);
+      scalar = widen(builder, loc, scalar, target);
     else if (fromFloat.getWidth() > toFloat.getWidth())
-      scalar = narrow(builder, loc, scalar, target);
+      scalar = arith::TruncFOp::create(builder, loc, target, scalar);
     if (saturates)
       scalar = clampTo(builder, loc, scalar, cast<FloatType>(to));
     return roundTo(builder, loc, scalar, to);

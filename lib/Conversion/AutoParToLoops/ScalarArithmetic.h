@@ -73,6 +73,10 @@ private:
   bool isUnsignedType;
 };
 
+/// What stands in memory as a scalar of the travelling type, and a scalar as it stands there: floats
+/// are rounded to `elementType`.
+Value fromStorage(OpBuilder &builder, Location loc, Value stored, Type elementType);
+Value toStorage(OpBuilder &builder, Location loc, Value scalar, Type elementType);
 /// Reads element `offset` of the flat memref that holds a tensor of `elementType`, as a scalar of
 /// the travelling type.
 Value loadScalar(OpBuilder &builder, Location loc, Value memref, ValueRange offset,

@@ -173,6 +173,44 @@ static LogicalResult importAttention(Node &node) {
   return success();
 }
 
+/// What the graph of attribute `name`, if there is one, makes of scores or probabilities.
+static FailureOr<Value> modified(Node &node, StringRef name, Value x) {
+  if (!node.hasAttribute(name))
+    return x;
+  FailureOr<SmallVector<ImportedValue>> results = node.subgraph(name, {ImportedValue(x)}, name);
+  if (failed(results))
+    return failure();
+  if (results->size() != 1 || results->front().kind != ImportedValue::Tensor ||
+      results->front().tensor.getType() != x.getType())
+    return node.error("graph '" + name + "' must yield one tensor of the type of its input");
+  return results->front().tensor;
+}
+
+static LogicalResult importFlexAttention(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<AttentionInputs> in = readAttention(node);
+  if (failed(in))
+    return failure();
+  if (in->packed)
+    return node.error("query, key and value must have 4 dimensions");
+  Type element = TensorBuilder::elementOf(in->query);
+  FailureOr<Type> precision =
+      node.elementType("softmax_precision", element.isF64() ? element : b.opBuilder().getF32Type());
+  if (failed(precision) || !isa<FloatType>(*precision))
+    return failed(precision) ? failure()
+                             : node.error("attribute 'softmax_precision' must name a float type");
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(in->query);
+  int64_t groups = shape[1] / TensorBuilder::shapeOf(in->key)[1];
+  double scale = node.floating("scale", 1 / std::sqrt(static_cast<double>(shape[3])));
+  Value scores = b.dot(b.binary(BinaryKind::Mul, in->query, scale), repeatHeads(b, in->key, groups),
+                       {0, 1}, {0, 1}, {3}, {3});
+  FailureOr<Value> x = modified(node, "score_mod", b.cast(scores, *precision));
+  if (failed(x) || failed(x = modified(node, "prob_mod", b.softmax(*x, 3, /*log=*/false))))
+    return failure();
+  Value value = b.cast(repeatHeads(b, in->value, groups), *precision);
+  return node.result(b.cast(b.dot(*x, value, {0, 1}, {0, 1}, {3}, {2}), element));
+}
+
 //===-- rotary embedding ---------------------------------------------------------------------===//
 
 static LogicalResult importRotaryEmbedding(Node &node) {
@@ -376,4 +414,8 @@ void mlir::autopar::addAttentionOperators(OperatorTable &table) {
   table.add("CausalConvWithState", {27}, {2, 4}, "activation", importCausalConvWithState);
   table.add("LinearAttention", {27}, {3, 6},
             "chunk_size kv_num_heads q_num_heads scale update_rule", importLinearAttention);
+  table.inDomain("ai.onnx.preview");
+  table.add("FlexAttention", {1}, {3, 3}, "prob_mod scale score_mod softmax_precision",
+            importFlexAttention);
+  table.inDomain("");
 }

@@ -118,8 +118,5 @@ void mlir::autopar::addClassicalOperators(OperatorTable &table) {
   for (StringRef name : {"CastMap", "CategoryMapper", "DictVectorizer", "LabelEncoder",
                          "LinearClassifier", "OneHotEncoder", "ZipMap", "Imputer"})
     table.refuse(name, "works on maps, strings or labels, which have no type in the dialect");
-  table.inDomain("ai.onnx.preview");
-  table.refuse("FlexAttention",
-               "is a preview whose score functions are graphs; Attention is supported");
   table.inDomain("");
 }

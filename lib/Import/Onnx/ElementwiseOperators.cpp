@@ -130,6 +130,26 @@ static LogicalResult importCastLike(Node &node) {
       node.b.cast(node.input(0), node.inputType(1).getElementType(), !node.integer("saturate", 1)));
 }
 
+/// Integers of one width have the same bits where they are the same number or wrap to it; a boolean
+/// is a byte.
+static LogicalResult importBitCast(Node &node) {
+  TensorBuilder &b = node.b;
+  Type from = node.inputType(0).getElementType();
+  FailureOr<Type> to = node.elementType("to", Type());
+  if (failed(to))
+    return failure();
+  if (!*to)
+    return node.error("attribute 'to' is missing");
+  auto widthOf = [](Type element) {
+    return element.isInteger(1) ? 8 : element.getIntOrFloatBitWidth();
+  };
+  if (widthOf(from) != widthOf(*to))
+    return node.error("casts elements of " + Twine(widthOf(from)) + " bits to " +
+                      Twine(widthOf(*to)));
+  bool isInteger = isa<IntegerType>(from) && isa<IntegerType>(*to);
+  return node.result(isInteger ? b.cast(node.input(0), *to) : b.bitcast(node.input(0), *to));
+}
+
 /// |x| = infinity, of the signs asked for.
 static LogicalResult importIsInf(Node &node) {
   TensorBuilder &b = node.b;
@@ -232,6 +252,7 @@ void mlir::autopar::addElementwiseOperators(OperatorTable &table) {
   table.add("Mean", {1}, {1, -1}, "consumed_inputs", importMean);
   table.add("Where", {9}, {3, 3}, none, importWhere);
   table.add("Cast", {6}, {1, 1}, "to saturate round_mode", importCast);
+  table.add("BitCast", {26}, {1, 1}, "to", importBitCast);
   table.add("CastLike", {15}, {2, 2}, "saturate round_mode", importCastLike);
   table.add("IsInf", {10}, {1, 1}, "detect_negative detect_positive", importIsInf);
   table.add("Clip", {1, 10}, {1, 1}, "min max consumed_inputs", importClip);

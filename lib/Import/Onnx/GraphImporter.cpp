@@ -34,7 +34,9 @@ GraphImporter::GraphImporter(ModelFile &file, const ImportOptions &options, Modu
       return std::nullopt;
     FailureOr<DenseElementsAttr> values =
         tensorValues(*tensor, this->file, this->module.getContext(), most, ignored);
-    return failed(values) ? std::nullopt : std::optional(*values);
+    // A packed parameter is not of the type of its tensor, and nothing asks for its values.
+    return failed(values) || values->getType() != value.getType() ? std::nullopt
+                                                                  : std::optional(*values);
   };
 }
 

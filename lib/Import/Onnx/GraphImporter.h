@@ -103,6 +103,11 @@ private:
   void demoteLargeConstants();
   void removeUnusedParameters();
 
+  // NarrowIntegers.cpp
+  FailureOr<Value> importPacked(const autopar_onnx::TensorProto &tensor, RankedTensorType type,
+                                StringRef name, const TensorPlace &place);
+  void holdInBytes();
+
   // TransposedWeights.cpp
   const autopar_onnx::TensorProto *findTransposed(const autopar_onnx::TensorProto &tensor,
                                                   RankedTensorType type, const TensorPlace &place);

@@ -94,6 +94,7 @@ LogicalResult GraphImporter::importOutputs(const onnx::GraphProto &graph, Scope 
     results.add(next, arguments[cast<BlockArgument>(parameter).getArgNumber()].name,
                 /*isMetric=*/false);
   auto returned = func::ReturnOp::create(builder.opBuilder(), module.getLoc(), results.values);
+  holdInBytes();
   dropUnused();
   for (ConstantOp constant : block->getOps<ConstantOp>())
     setOpId(constant, uniqueId("constant"));

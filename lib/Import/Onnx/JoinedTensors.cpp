@@ -26,7 +26,7 @@ std::string GraphImporter::readInstead(const onnx::NodeProto &node,
   if (!isName || failed(type) || !isa<FloatType>(type->getElementType()) ||
       type->getNumElements() < 2)
     return "";
-  uint64_t bytes = tensorBytes(*type);
+  uint64_t bytes = storedBytes(*type);
   FailureOr<TensorPlace> place = file.locate(tensor, bytes, ignored);
   if (failed(place) || place->kind != TensorPlace::File)
     return "";

@@ -42,11 +42,15 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
   if (failed(type))
     return builder.fail("initializer '" + name + "': " + error);
-  uint64_t bytes = tensorBytes(*type);
+  uint64_t bytes = storedBytes(*type);
   FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
   if (failed(place))
     return builder.fail("initializer '" + name + "': " + error);
+  bool isPacked = mlir::autopar::isPacked(type->getElementType());
   if (isInitializer && updates.count(name.str())) {
+    if (isPacked)
+      return builder.fail("initializer '" + name + "': training_info updates elements of " +
+                          Twine(type->getElementTypeBitWidth()) + " bits; store them in bytes");
     FailureOr<Value> state = importState(tensor, name, *type, *place);
     if (succeeded(state))
       tensors[&tensor] = *state;
@@ -54,10 +58,11 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   }
   bool isMask = type->getElementType().isInteger(1) && type->getNumElements() <= maskElements;
   bool isFloat = isa<FloatType>(type->getElementType()), isSmall = isMask || bytes <= smallBytes;
-  bool isParameter = place->kind != TensorPlace::Message &&
-                     (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
-                      (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||
-                      (!isSmall && type->getNumElements() > foldedElements));
+  bool isParameter =
+      place->kind != TensorPlace::Message &&
+      (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
+       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) || (!isSmall && isPacked) ||
+       (!isSmall && type->getNumElements() > foldedElements));
   if (isParameter && isInitializer)
     if (const onnx::TensorProto *source = findTransposed(tensor, *type, *place)) {
       FailureOr<Value> transposed = importTransposed(*source, name);
@@ -65,6 +70,12 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
         tensors[&tensor] = *transposed; // `value` may have moved
       return transposed;
     }
+  if (isParameter && isPacked) {
+    FailureOr<Value> numbers = importPacked(tensor, *type, name, *place);
+    if (succeeded(numbers))
+      tensors[&tensor] = *numbers;
+    return numbers;
+  }
   // A boolean parameter is read as it is stored: one byte each.
   if (isParameter) {
     value = addParameter(*type, name, *place, tensor);

@@ -13,7 +13,7 @@ using namespace mlir::autopar;
 
 static bool isSmallInteger(Type element) {
   auto integer = dyn_cast<IntegerType>(element);
-  return integer && integer.getWidth() >= 8 && integer.getWidth() <= 32;
+  return integer && integer.getWidth() >= 2 && integer.getWidth() <= 32;
 }
 
 /// Smallest and largest number of an integer type of at most 32 bits.
@@ -47,6 +47,15 @@ static FailureOr<Value> spread(Node &node, size_t i, ArrayRef<int64_t> shape, in
   if (block > 0 && TensorBuilder::rankOf(value) == rank) {
     expected[*along] = shape[*along] / block + (shape[*along] % block != 0);
     if (TensorBuilder::shapeOf(value) == ArrayRef<int64_t>(expected)) {
+      if (shape[*along] % block == 0) { // no positions, by which devices could not share the axis
+        Shape blocks(expected);
+        blocks.insert(blocks.begin() + *along + 1, block);
+        SmallVector<int64_t> dims;
+        for (int64_t dim = 0; dim <= rank; ++dim)
+          if (dim != *along + 1)
+            dims.push_back(dim);
+        return b.reshape(b.broadcast(value, blocks, dims), shape);
+      }
       SmallVector<int64_t> positions;
       constexpr int64_t most = 1 << 24;
       if (shape[*along] > most)
@@ -88,7 +97,7 @@ static LogicalResult importQuantizeLinear(Node &node) {
   if (node.hasInput(2))
     target = node.inputType(2).getElementType();
   if (!isSmallInteger(*target) && !isByteFloat(*target))
-    return node.error("quantizes to integers of 8 to 32 bits and floats of 8 bits and less only");
+    return node.error("quantizes to integers of 2 to 32 bits and floats of 8 bits and less only");
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   int64_t axis = node.integer("axis", 1), block = node.integer("block_size", 0);
   FailureOr<Value> scale = spread(node, 1, shape, axis, block);
@@ -106,7 +115,7 @@ static LogicalResult importDequantizeLinear(Node &node) {
   TensorBuilder &b = node.b;
   Type element = node.inputType(0).getElementType();
   if (!isSmallInteger(element) && !isByteFloat(element))
-    return node.inputError(0, "must be of integers of 8 to 32 bits or floats of 8 bits and less");
+    return node.inputError(0, "must be of integers of 2 to 32 bits or floats of 8 bits and less");
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   int64_t axis = node.integer("axis", 1), block = node.integer("block_size", 0);
   FailureOr<Value> scale = spread(node, 1, shape, axis, block);
@@ -181,7 +190,7 @@ static LogicalResult requantize(Node &node, Value accumulated, size_t lhsScale, 
   TensorBuilder &b = node.b;
   Type f32 = b.opBuilder().getF32Type(), target = node.inputType(scale + 1).getElementType();
   if (!isSmallInteger(target))
-    return node.inputError(scale + 1, "must be of integers of 8 to 32 bits");
+    return node.inputError(scale + 1, "must be of integers of 2 to 32 bits");
   auto spreadScale = [&](size_t i, int64_t dim) {
     Value value = b.cast(node.input(i), f32);
     if (TensorBuilder::typeOf(value).getNumElements() == 1)

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling of images at positions computed at run time: GridSample, RoiAlign, AffineGrid.
+// Sampling of images at positions computed at run time: GridSample, DeformConv, RoiAlign,
+// AffineGrid.
+#include "Convolutions.h"
 #include "Interpolation.h"
 #include "NumberArithmetic.h"
+#include "TensorData.h"
+#include "WindowGeometry.h"
 
 #include <cmath>
 
@@ -44,12 +48,10 @@ static Value padPosition(TensorBuilder &b, const GridSampling &how, Value x, int
   return x;
 }
 
-static SmallVector<Neighbour> neighbours(TensorBuilder &b, const GridSampling &how,
-                                         Value coordinate, int64_t extent) {
+/// Those that make up the value at positions `x` of an image's dimension.
+static SmallVector<Neighbour> neighbours(TensorBuilder &b, const GridSampling &how, Value x,
+                                         int64_t extent) {
   auto last = static_cast<double>(extent - 1);
-  // [-1, 1] to positions.
-  Value x = how.alignCorners ? scaled(b, coordinate, last / 2, last / 2)
-                             : scaled(b, coordinate, static_cast<double>(extent) / 2, last / 2);
   auto neighbour = [&](Value position, Value weight) {
     Value at = padPosition(b, how, position, extent);
     Value inside;
@@ -90,6 +92,46 @@ static Value sampleAt(TensorBuilder &b, Value image, ArrayRef<Value> positions) 
   return b.gather(image, b.concat(columns, last), dims, 1);
 }
 
+/// An image [n, spatial..., c] between its pixels: [n, points..., c].
+static Value sampleBetween(TensorBuilder &b, Value image, ArrayRef<SmallVector<Neighbour>> perDim) {
+  Type element = TensorBuilder::elementOf(image);
+  Value sum;
+  SmallVector<size_t> choice(perDim.size(), 0);
+  for (bool more = true; more;) {
+    SmallVector<Value> positions;
+    Value weight, inside;
+    for (auto [neighbours, chosen] : llvm::zip(perDim, choice)) {
+      const Neighbour &at = neighbours[chosen];
+      positions.push_back(at.position);
+      if (at.weight)
+        weight = weight ? b.mul(weight, at.weight) : at.weight;
+      if (at.inside)
+        inside = inside ? b.binary(BinaryKind::And, inside, at.inside) : at.inside;
+    }
+    Value taken = sampleAt(b, image, positions);
+    auto perPixel = [&](Value value) { return b.unsqueeze(value, {TensorBuilder::rankOf(value)}); };
+    if (inside)
+      taken = b.select(perPixel(inside), taken, b.splatLike(taken, 0));
+    if (weight)
+      taken = b.mul(taken, b.cast(perPixel(weight), element));
+    sum = sum ? b.add(sum, taken) : taken;
+    more = false;
+    for (size_t i = perDim.size(); i-- > 0 && !more;) {
+      more = ++choice[i] < perDim[i].size();
+      choice[i] = more ? choice[i] : 0;
+    }
+  }
+  return sum;
+}
+
+/// [n, c, spatial...] as [n, spatial..., c].
+static Value withChannelsLast(TensorBuilder &b, Value image) {
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(2, TensorBuilder::rankOf(image)));
+  permutation.insert(permutation.begin(), 0);
+  permutation.push_back(1);
+  return b.transpose(image, permutation);
+}
+
 static LogicalResult importGridSample(Node &node) {
   TensorBuilder &b = node.b;
   GridSampling how{node.string("mode", "linear"), node.string("padding_mode", "zeros"),
@@ -104,46 +146,87 @@ static LogicalResult importGridSample(Node &node) {
   if (spatial < 1 || spatial > 3 || grid.size() != image.size() || grid.back() != spatial ||
       grid[0] != image[0] || !TensorBuilder::isFloat(node.input(1)))
     return node.error("grid " + printShape(grid) + " does not fit image " + printShape(image));
-  // Channels last; grid coordinates name the last dimension first.
-  SmallVector<int64_t> channelsLast{0}, channelsBack{0, spatial + 1};
-  for (int64_t i = 0; i < spatial; ++i)
-    channelsLast.push_back(i + 2), channelsBack.push_back(i + 1);
-  channelsLast.push_back(1);
-  Value pixels = b.transpose(node.input(0), channelsLast);
-  Type element = TensorBuilder::elementOf(pixels);
   std::vector<SmallVector<Neighbour>> perDim;
-  for (int64_t i = 0; i < spatial; ++i) {
+  for (int64_t i = 0; i < spatial; ++i) { // coordinates name the last dimension first
     Value coordinate =
         b.squeeze(b.sliceDim(node.input(1), spatial + 1, spatial - 1 - i, 1), {spatial + 1});
-    perDim.push_back(neighbours(b, how, coordinate, image[i + 2]));
+    auto extent = static_cast<double>(image[i + 2]), half = (extent - 1) / 2;
+    Value position = scaled(b, coordinate, how.alignCorners ? half : extent / 2, half);
+    perDim.push_back(neighbours(b, how, position, image[i + 2]));
   }
-  Value sum;
-  SmallVector<size_t> choice(spatial, 0);
-  for (bool more = true; more;) {
-    SmallVector<Value> positions;
-    Value weight, inside;
-    for (int64_t i = 0; i < spatial; ++i) {
-      const Neighbour &at = perDim[i][choice[i]];
-      positions.push_back(at.position);
-      if (at.weight)
-        weight = weight ? b.mul(weight, at.weight) : at.weight;
-      if (at.inside)
-        inside = inside ? b.binary(BinaryKind::And, inside, at.inside) : at.inside;
-    }
-    Value taken = sampleAt(b, pixels, positions);
-    auto perPixel = [&](Value value) { return b.unsqueeze(value, {TensorBuilder::rankOf(value)}); };
-    if (inside)
-      taken = b.select(perPixel(inside), taken, b.splatLike(taken, 0));
-    if (weight)
-      taken = b.mul(taken, b.cast(perPixel(weight), element));
-    sum = sum ? b.add(sum, taken) : taken;
-    more = false;
-    for (int64_t i = spatial; i-- > 0 && !more;) {
-      more = ++choice[i] < perDim[i].size();
-      choice[i] = more ? choice[i] : 0;
-    }
+  SmallVector<int64_t> channelsBack{0, spatial + 1};
+  for (int64_t i = 0; i < spatial; ++i)
+    channelsBack.push_back(i + 1);
+  Value sampled = sampleBetween(b, withChannelsLast(b, node.input(0)), perDim);
+  return node.result(b.transpose(sampled, channelsBack));
+}
+
+//===-- deformable convolution ---------------------------------------------------------------===//
+
+/// A convolution whose filter elements read at positions of their own: what they read, times the
+/// filter. Groups of channels that share positions are images of their own while it is read.
+static LogicalResult importDeformConv(Node &node) {
+  TensorBuilder &b = node.b;
+  ArrayRef<int64_t> image = node.inputType(0).getShape(), filter = node.inputType(1).getShape(),
+                    offset = node.inputType(2).getShape();
+  auto spatial = static_cast<int64_t>(image.size()) - 2;
+  int64_t groups = node.integer("group", 1), shared = node.integer("offset_group", 1);
+  if (spatial < 1 || spatial > 3 || filter.size() != image.size() || groups < 1 || shared < 1 ||
+      groups > image[1] || shared > image[1] || filter[1] * groups != image[1] ||
+      filter[0] % groups || image[1] % shared)
+    return node.error("filter " + printShape(filter) + " in " + Twine(groups) + " and " +
+                      Twine(shared) + " groups does not fit image " + printShape(image));
+  Shape kernel(filter.drop_front(2));
+  if (auto given = node.integers("kernel_shape"); given && *given != kernel)
+    return node.error("attribute 'kernel_shape' differs from the filter " + printShape(filter));
+  FailureOr<WindowGeometry> window = readWindow(node, image.drop_front(2), kernel);
+  if (failed(window) || failed(checkFits(node, *window, image.drop_front(2))))
+    return failure();
+  int64_t elements = llvm::product_of(kernel);
+  if (!checkedTensorType({image[0], shared, elements, spatial}, node.inputType(0).getElementType()))
+    return node.error("filter " + printShape(filter) + " is too large");
+  int64_t images = image[0] * shared;
+  Shape places{images}, expected{image[0], shared * elements * spatial}; // of filter and result
+  llvm::append_range(places, kernel);
+  for (int64_t i = 0; i < spatial; ++i) {
+    int64_t padded = image[i + 2] + window->padBegin[i] + window->padEnd[i];
+    places.push_back((padded - window->extent(i)) / window->strides[i] + 1);
+    expected.push_back(places.back());
   }
-  return node.result(b.transpose(sum, channelsBack));
+  if (offset != ArrayRef<int64_t>(expected))
+    return node.inputError(2, "must be of shape " + printShape(expected));
+  expected[1] = shared * elements;
+  if (node.hasInput(4) && node.inputType(4).getShape() != ArrayRef<int64_t>(expected))
+    return node.inputError(4, "must be of shape " + printShape(expected));
+
+  Type element = node.inputType(0).getElementType(),
+       exact = element.isF64() ? element : Type(b.opBuilder().getF32Type());
+  Shape perDimension(places);
+  perDimension.insert(perDimension.begin() + 1 + spatial, spatial);
+  Value moved = b.cast(b.reshape(node.input(2), perDimension), exact);
+  std::vector<SmallVector<Neighbour>> perDim;
+  for (int64_t i = 0; i < spatial; ++i) {
+    auto step = static_cast<double>(window->strides[i]), start = -double(window->padBegin[i]);
+    Value base = b.add(scaled(b, b.iota(places, exact, 1 + i), double(window->dilations[i]), start),
+                       scaled(b, b.iota(places, exact, 1 + spatial + i), step, 0));
+    Value position = b.add(base, b.squeeze(b.sliceDim(moved, 1 + spatial, i, 1), {1 + spatial}));
+    perDim.push_back(neighbours(b, {"linear", "zeros", true}, position, image[i + 2]));
+  }
+  int64_t points = llvm::product_of(ArrayRef<int64_t>(places).take_back(spatial));
+  Shape split{images, image[1] / shared};
+  llvm::append_range(split, image.drop_front(2));
+  Value read = sampleBetween(b, withChannelsLast(b, b.reshape(node.input(0), split)), perDim);
+  if (node.hasInput(4))
+    read = b.mul(read, b.unsqueeze(b.reshape(node.input(4), places), {1 + 2 * spatial}));
+  // [images, elements, points, channels] -> [n, groups, channels * elements, points]
+  read = b.transpose(b.reshape(read, {images, elements, points, split[1]}), {0, 3, 1, 2});
+  read = b.reshape(read, {image[0], groups, filter[1] * elements, points});
+  Value weights = b.reshape(node.input(1), {groups, filter[0] / groups, filter[1] * elements});
+  Value product = b.transpose(b.dot(weights, read, {0}, {1}, {2}, {2}), {2, 0, 1, 3});
+  Shape result{image[0], filter[0]};
+  llvm::append_range(result, ArrayRef<int64_t>(places).take_back(spatial));
+  product = b.reshape(product, result);
+  return node.result(node.hasInput(3) ? addChannelBias(b, product, node.input(3)) : product);
 }
 
 //===-- regions ------------------------------------------------------------------------------===//
@@ -274,6 +357,6 @@ void mlir::autopar::addSamplingOperators(OperatorTable &table) {
       importRoiAlign);
   table.add("AffineGrid", {20}, {2, 2}, "align_corners", importAffineGrid);
   table.refuse("MaxRoiPool", "its bins depend on run-time values; RoiAlign is supported");
-  table.refuse("DeformConv", "its sampling positions differ per filter element; no operation of "
-                             "the dialect does that well");
+  table.add("DeformConv", {19}, {3, 5}, "dilations group kernel_shape offset_group pads strides",
+            importDeformConv);
 }

@@ -37,7 +37,18 @@ void TensorBuilder::requeue(std::vector<Operation *> operations) {
   created = std::move(operations);
 }
 
+/// Whether an operation computes with what is only moved and cast: narrow integers.
+static bool computesNarrow(Operation *op) {
+  auto isNarrow = [](Value value) { return isNarrowInteger(TensorBuilder::elementOf(value)); };
+  return !isa<ViewOpInterface, CastOp, BroadcastOp, PadOp, ConcatOp, GatherOp, GatherElementsOp,
+              SelectOp>(op) &&
+         (llvm::any_of(op->getOperands(), isNarrow) || llvm::any_of(op->getResults(), isNarrow));
+}
+
 Value TensorBuilder::finish(Operation *op) {
+  if (!hasFailed && computesNarrow(op))
+    (void)fail("integers of 2 and 4 bits are only moved, cast and quantized; cast them to INT8 "
+               "first");
   if (hasFailed) {
     created.push_back(op);
     return op->getResult(0);
@@ -230,6 +241,12 @@ Value TensorBuilder::cast(Value input, Type element, bool overflows) {
   if (elementOf(input) == element)
     return input;
   return create<CastOp>(type(shapeOf(input), element), input, overflows && isByteFloat(element));
+}
+
+Value TensorBuilder::bitcast(Value input, Type element) {
+  if (elementOf(input) == element)
+    return input;
+  return create<BitcastOp>(type(shapeOf(input), element), input);
 }
 
 //===-- data movement ------------------------------------------------------------------------===//

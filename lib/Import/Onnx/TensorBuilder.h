@@ -80,6 +80,7 @@ public:
   Value compare(ComparePredicate predicate, Value lhs, Value rhs);
   Value select(Value condition, Value onTrue, Value onFalse);
   Value cast(Value input, Type element, bool overflows = false);
+  Value bitcast(Value input, Type element); ///< of the same width
   Value add(Value a, Value b) { return binary(BinaryKind::Add, a, b); }
   Value sub(Value a, Value b) { return binary(BinaryKind::Sub, a, b); }
   Value mul(Value a, Value b) { return binary(BinaryKind::Mul, a, b); }

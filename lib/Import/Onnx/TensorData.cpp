@@ -67,9 +67,32 @@ Type mlir::autopar::elementTypeOf(int dataType, MLIRContext *context) {
     return Float8E5M2FNUZType::get(context);
   case 23:
     return Float4E2M1FNType::get(context);
+  case 21:
+    return unsignedInteger(4);
+  case 22:
+    return integer(4);
+  case 25:
+    return unsignedInteger(2);
+  case 26:
+    return integer(2);
   default:
     return {};
   }
+}
+
+bool mlir::autopar::isNarrowInteger(Type element) {
+  auto integer = dyn_cast_or_null<IntegerType>(element);
+  return integer && (integer.getWidth() == 2 || integer.getWidth() == 4);
+}
+
+bool mlir::autopar::isPacked(Type element) {
+  return isNarrowInteger(element) || isa<Float4E2M1FNType>(element);
+}
+
+int64_t mlir::autopar::storedBytes(RankedTensorType type) {
+  if (!isPacked(type.getElementType()))
+    return tensorBytes(type);
+  return llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 8);
 }
 
 std::optional<RankedTensorType> mlir::autopar::checkedTensorType(ArrayRef<int64_t> shape,
@@ -106,7 +129,19 @@ FailureOr<RankedTensorType> mlir::autopar::tensorTypeOf(const onnx::TensorProto 
   return *type;
 }
 
+/// Several elements to a byte, the first one lowest.
+static DenseElementsAttr fromPackedBytes(RankedTensorType type, StringRef bytes) {
+  unsigned width = type.getElementTypeBitWidth(), perByte = 8 / width;
+  std::vector<char> numbers(type.getNumElements());
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<char>(
+        (static_cast<uint8_t>(bytes[i / perByte]) >> (i % perByte * width)) & ((1 << width) - 1));
+  return DenseElementsAttr::getFromRawBuffer(type, numbers);
+}
+
 static DenseElementsAttr fromBytes(RankedTensorType type, StringRef bytes) {
+  if (isPacked(type.getElementType()))
+    return fromPackedBytes(type, bytes);
   if (!type.getElementType().isInteger(1))
     return DenseElementsAttr::getFromRawBuffer(type, ArrayRef<char>(bytes.data(), bytes.size()));
   SmallVector<bool> bits;
@@ -119,9 +154,10 @@ static DenseElementsAttr fromBytes(RankedTensorType type, StringRef bytes) {
 template <typename T, typename Field>
 static FailureOr<DenseElementsAttr> fromField(RankedTensorType type, const Field &field,
                                               std::string &error) {
-  if (field.size() != type.getNumElements()) {
-    error = llvm::formatv("its shape takes {0} values, but it holds {1}", type.getNumElements(),
-                          field.size());
+  uint64_t expected =
+      isPacked(type.getElementType()) ? storedBytes(type) : uint64_t(type.getNumElements());
+  if (uint64_t(field.size()) != expected) {
+    error = llvm::formatv("its shape takes {0} values, but it holds {1}", expected, field.size());
     return failure();
   }
   std::vector<T> values(field.begin(), field.end());
@@ -151,6 +187,11 @@ static FailureOr<DenseElementsAttr> fromTypedFields(const onnx::TensorProto &ten
   case 18:
   case 19:
   case 20:
+  case 21:
+  case 22:
+  case 23:
+  case 25:
+  case 26:
     return fromField<uint8_t>(type, tensor.int32_data(), error);
   default:
     return fromField<uint16_t>(type, tensor.int32_data(), error);
@@ -168,7 +209,7 @@ FailureOr<DenseElementsAttr> mlir::autopar::tensorValues(const onnx::TensorProto
         llvm::formatv("{0} elements are too many for a compile-time value", type->getNumElements());
     return failure();
   }
-  uint64_t bytes = tensorBytes(*type);
+  uint64_t bytes = storedBytes(*type);
   FailureOr<TensorPlace> place = file.locate(tensor, bytes, error);
   if (failed(place))
     return failure();

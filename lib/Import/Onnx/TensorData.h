@@ -13,6 +13,13 @@ namespace mlir::autopar {
 /// The element type for an ONNX data type number; null for those that the dialect does not have
 /// (strings, complex numbers, scales of 8 bits that are an exponent alone).
 Type elementTypeOf(int dataType, MLIRContext *context);
+/// Whether elements are integers of 2 or 4 bits, which a program does not have
+/// (NarrowIntegers.cpp).
+bool isNarrowInteger(Type element);
+/// Whether a model stores several elements to a byte: those integers, and floats of 4 bits.
+bool isPacked(Type element);
+/// Bytes that a model takes for a tensor.
+int64_t storedBytes(RankedTensorType type);
 /// "FLOAT8E4M3FN" for 17, ...
 StringRef dataTypeName(int dataType);
 

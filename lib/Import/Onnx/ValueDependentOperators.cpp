@@ -305,6 +305,5 @@ void mlir::autopar::addValueDependentOperators(OperatorTable &table) {
             importTfIdf);
   for (StringRef name : {"StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch"})
     table.refuse(name, "works on strings, which have no type in the dialect");
-  table.refuse("BitCast", "reinterprets bits, which no operation of the dialect does");
   table.refuse("ImageDecoder", "decodes files, which is no tensor operation");
 }

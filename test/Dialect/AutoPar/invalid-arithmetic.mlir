@@ -42,6 +42,14 @@ func.func @f(%0: tensor<4xf32>) {
 
 // -----
 
+func.func @f(%0: tensor<4xf32>) {
+  // expected-error @+1 {{'autopar.bitcast' op expects types of one width, got 'f32' and 'i64'}}
+  %r = autopar.bitcast %0 : tensor<4xf32> -> tensor<4xi64>
+  return
+}
+
+// -----
+
 func.func @f() {
   // expected-error @+1 {{'autopar.iota' op dimension 1 is out of range for 'tensor<4xi64>'}}
   %r = autopar.iota dim 1 : tensor<4xi64>

@@ -24,6 +24,8 @@ func.func @elementwise(%x: tensor<2x3xf32>, %m: tensor<2x3xi1>) -> tensor<2x3xi3
   %4 = autopar.cast %3 : tensor<2x3xf32> -> tensor<2x3xi32>
   // CHECK: autopar.cast overflows %{{.*}} : tensor<2x3xf32> -> tensor<2x3xf8E4M3FN>
   %5 = autopar.cast overflows %3 : tensor<2x3xf32> -> tensor<2x3xf8E4M3FN>
+  // CHECK: autopar.bitcast %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi32>
+  %bits = autopar.bitcast %3 : tensor<2x3xf32> -> tensor<2x3xi32>
   return %4 : tensor<2x3xi32>
 }
 

@@ -67,10 +67,10 @@ static void decodeIntegers(DenseElementsAttr value, Type element, std::vector<in
     return widen<int64_t>(value, to);
   default: {
     size_t i = 0;
-    for (const APInt &bit : value.getValues<APInt>()) {
+    for (const APInt &bits : value.getValues<APInt>()) {
       if (i == to.size())
         return;
-      to[i++] = bit.getZExtValue();
+      to[i++] = wrapInteger(static_cast<int64_t>(bits.getZExtValue()), element);
     }
   }
   }
@@ -128,11 +128,18 @@ static DenseElementsAttr encodeIntegers(RankedTensorType type, ArrayRef<int64_t>
     return narrow<uint32_t>(type, from);
   case 64:
     return narrow<uint64_t>(type, from);
-  default: {
+  case 1: {
     SmallVector<bool> bits;
     for (int64_t bit : from)
       bits.push_back(bit != 0);
     return DenseElementsAttr::get(type, bits);
+  }
+  default: { // of 2 and 4 bits, in a byte each
+    int64_t mask = (int64_t(1) << type.getElementType().getIntOrFloatBitWidth()) - 1;
+    std::vector<int64_t> bits(from);
+    for (int64_t &value : bits)
+      value &= mask;
+    return narrow<uint8_t>(type, bits);
   }
   }
 }

@@ -84,9 +84,18 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getType() ? getInput() : Value();
 }
 
+LogicalResult BitcastOp::verify() {
+  Type from = getInput().getType().getElementType(), to = getType().getElementType();
+  auto widthOf = [](Type type) { return isByteFloat(type) ? 8 : type.getIntOrFloatBitWidth(); };
+  return widthOf(from) == widthOf(to)
+             ? success()
+             : emitOpError("expects types of one width, got ") << from << " and " << to;
+}
+
 ShardingRule UnaryOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule UnaryGradOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule BinaryOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule CompareOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule SelectOp::getShardingRule() { return ShardingRule::elementwise(*this); }
 ShardingRule CastOp::getShardingRule() { return ShardingRule::elementwise(*this); }
+ShardingRule BitcastOp::getShardingRule() { return ShardingRule::elementwise(*this); }

@@ -73,8 +73,8 @@ void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, UnaryGradOp, BinaryOp, SelectOp, NormalizeOp,
            NormalizeAgainOp, NormalizeGradOp>(*context);
-    attach<Precision::Wide, CompareOp, CastOp, CumulativeOp, ArgReduceOp, ArgPoolOp, TopKOp>(
-        *context);
+    attach<Precision::Wide, CompareOp, CastOp, BitcastOp, CumulativeOp, ArgReduceOp, ArgPoolOp,
+           TopKOp>(*context);
     ScatterOp::attachInterface<ScatterPrecision<ScatterOp>>(*context);
     ScatterElementsOp::attachInterface<ScatterPrecision<ScatterElementsOp>>(*context);
     ReduceOp::attachInterface<ReducePrecision>(*context);

@@ -106,4 +106,17 @@ def AutoPar_CastOp : AutoPar_ValueOp<"cast", [Elementwise, SameOperandsAndResult
   let hasVerifier = 1;
 }
 
+def AutoPar_BitcastOp : AutoPar_ValueOp<"bitcast", [Elementwise, SameOperandsAndResultShape]> {
+  let summary = "the bits of elements, read as another type of the same width";
+  let description = [{
+    A float of 4 bits is a byte whose lower half it is.
+
+    `%y = autopar.bitcast %x : tensor<8xf32> -> tensor<8xi32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$input);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 #endif

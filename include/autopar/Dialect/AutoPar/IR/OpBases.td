@@ -12,7 +12,8 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 
 def AutoPar_Element : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64, F16, BF16, F32, F64,
-    F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1FN]>;
+    F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F4E2M1FN,
+    I<2>, UI<2>, I<4>, UI<4>]>; // the last four during import only
 def AutoPar_Tensor : StaticShapeTensorOf<[AutoPar_Element]>;
 def AutoPar_BoolTensor : StaticShapeTensorOf<[I1]>;
 def AutoPar_IndexTensor : StaticShapeTensorOf<[I32, I64]>;

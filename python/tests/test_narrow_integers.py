@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers of 2 and 4 bits, which models pack into bytes and programs hold one per byte: against NumPy and onnxruntime."""
+
+import pathlib
+import subprocess
+from typing import Dict, List, Tuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import autopar
+
+RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+
+
+def narrow(name: str) -> np.dtype:
+    return helper.tensor_dtype_to_np_dtype(getattr(TensorProto, name.upper()))
+
+
+def save(path: pathlib.Path, nodes: List[onnx.NodeProto], inputs: Dict[str, Tuple[int, List[int]]], outputs: Dict[str, int],
+         weights: List[onnx.TensorProto], version: int = 25, **options: object) -> pathlib.Path:
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+                              [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=11), path, **options)
+    return path
+
+
+def run(path: pathlib.Path, ranks: int, inputs: Dict[str, np.ndarray], *options: str) -> Dict[str, np.ndarray]:
+    random = ["--engine", "random", "--seed", "3"] if ranks > 1 else []
+    compiled = autopar.compile(path, path.with_suffix(".bin"), ranks=ranks, options=[*random, *options])
+    with autopar.Session(compiled) as session:
+        return session.run(inputs)
+
+
+def repeated(array: np.ndarray, shape: Tuple[int, int], axis: int, block: int) -> np.ndarray:
+    """A scale or zero point for each element of `shape`."""
+    if block:
+        return np.repeat(array, block, axis).take(range(shape[axis]), axis)
+    return np.broadcast_to(array if array.ndim == 0 else np.expand_dims(array, 1 - axis), shape)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("kind, shape, axis, block, has_zero, external", [
+    ("int4", (64, 48), 0, 16, True, False), ("uint4", (64, 48), 0, 32, True, True), ("int4", (64, 48), 1, 16, False, False),
+    ("uint4", (70, 48), 0, 32, True, False),  # the last block is shorter
+    ("int4", (65, 47), 1, 0, True, False),  # rows do not fill whole bytes
+    ("uint2", (96, 64), 0, 16, True, False), ("int2", (96, 64), 1, 0, False, True), ("int4", (6, 4), 0, 2, True, False)])
+def test_product_with_quantized_weights(tmp_path: pathlib.Path, kind: str, shape: Tuple[int, int], axis: int, block: int, has_zero: bool,
+                                        external: bool, ranks: int) -> None:
+    """As weight-only quantizers write it; beyond some size the weights are a parameter, which stays packed."""
+    random = np.random.default_rng(11)
+    low, high = RANGES[kind]
+    scales_shape = list(shape) if block else [shape[axis]]
+    if block:
+        scales_shape[axis] = -(-shape[axis] // block)
+    x = random.standard_normal((3, shape[0])).astype(np.float32)
+    w = random.integers(low, high + 1, shape)
+    scale = random.uniform(0.01, 0.1, scales_shape).astype(np.float32)
+    zero = random.integers(low, high + 1, scales_shape) if has_zero else np.zeros(scales_shape, np.int64)
+    weights = [numpy_helper.from_array(w.astype(narrow(kind)), "w"), numpy_helper.from_array(scale, "s")]
+    weights += [numpy_helper.from_array(zero.astype(narrow(kind)), "z")] if has_zero else []
+    nodes = [helper.make_node("DequantizeLinear", [tensor.name for tensor in weights], ["f"], axis=axis, block_size=block),
+             helper.make_node("MatMul", ["x", "f"], ["y"])]
+    options = {"save_as_external_data": True, "location": "weights", "size_threshold": 0} if external else {}
+    path = save(tmp_path / "model.onnx", nodes, {"x": (TensorProto.FLOAT, list(x.shape))}, {"y": TensorProto.FLOAT}, weights, **options)
+    y = run(path, ranks, {"x": x})["y"]
+    real = (w - repeated(zero, shape, axis, block)) * repeated(scale, shape, axis, block).astype(np.float64)
+    np.testing.assert_allclose(y, x @ real, rtol=1e-4, atol=1e-4)
+    if kind in ("int4", "uint4") and shape[axis] % max(block, 1) == 0:
+        theirs = save(tmp_path / "theirs.onnx", nodes, {"x": (TensorProto.FLOAT, list(x.shape))}, {"y": TensorProto.FLOAT}, weights, version=21)
+        plain = onnxruntime.SessionOptions()  # optimized, it rounds x to 8 bits
+        plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        np.testing.assert_allclose(y, onnxruntime.InferenceSession(theirs, plain).run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
+def test_quantized_weights_stay_packed(tmp_path: pathlib.Path) -> None:
+    """A parameter of half a byte per element, under the initializer's name."""
+    w = np.arange(64 * 48).reshape(64, 48) % 16 - 8
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["f"]), helper.make_node("MatMul", ["x", "f"], ["y"])]
+    path = save(tmp_path / "model.onnx", nodes, {"x": (TensorProto.FLOAT, [3, 64])}, {"y": TensorProto.FLOAT},
+                [numpy_helper.from_array(w.astype(narrow("int4")), "w"), numpy_helper.from_array(np.float32(0.5), "s")])
+    compiled = autopar.compile(path, tmp_path / "compiled.bin")
+    program = subprocess.run([autopar.find_tool("autopar-translate"), "--dump", compiled], check=True, capture_output=True, text=True).stdout
+    assert 'parameter "w" : 64x24xu8 in' in program
+
+
+@pytest.mark.parametrize("kind", list(RANGES))
+def test_stored_in_either_field(tmp_path: pathlib.Path, kind: str) -> None:
+    """Bytes, or int32_data with a byte in each; five of them leave part of the last one unused."""
+    low, high = RANGES[kind]
+    numbers = (np.arange(5) % (high - low + 1) + low).astype(narrow(kind))
+    raw = numpy_helper.from_array(numbers, "raw")
+    typed = onnx.TensorProto(data_type=raw.data_type, dims=raw.dims, name="typed", int32_data=list(raw.raw_data))
+    nodes = [helper.make_node("Cast", [name], [f"y_{name}"], to=TensorProto.INT32) for name in ("raw", "typed")]
+    nodes.append(helper.make_node("Transpose", ["typed"], ["held"]))
+    path = save(tmp_path / "model.onnx", nodes, {}, {"y_raw": TensorProto.INT32, "y_typed": TensorProto.INT32, "held": raw.data_type}, [raw, typed])
+    y = run(path, 1, {})
+    for name in ("y_raw", "y_typed", "held"):
+        np.testing.assert_array_equal(y[name], numbers.astype(np.int32))
+    assert y["held"].dtype == (np.int8 if low < 0 else np.uint8)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("kind", list(RANGES))
+def test_casts_and_quantization(tmp_path: pathlib.Path, kind: str, ranks: int) -> None:
+    """Casts drop upper bits, quantization saturates; the caller's integers are held in bytes."""
+    low, high = RANGES[kind]
+    to = getattr(TensorProto, kind.upper())
+    x = np.arange(-20, 20, dtype=np.float32).reshape(4, 10)
+    q = np.resize(np.arange(low, high + 1), (4, 10)).astype(np.int8 if low < 0 else np.uint8)
+    nodes = [helper.make_node("Cast", ["x"], ["from_float"], to=to), helper.make_node("Cast", ["i"], ["from_int"], to=to),
+             helper.make_node("Cast", ["q"], ["to_float"], to=TensorProto.FLOAT), helper.make_node("CastLike", ["x", "q"], ["like"]),
+             helper.make_node("QuantizeLinear", ["x", "s"], ["quantized"], output_dtype=to),
+             helper.make_node("Cast", ["c"], ["known"], to=to), helper.make_node("Cast", ["known"], ["folded"], to=TensorProto.INT16),
+             helper.make_node("Reshape", ["from_float", "shape"], ["moved"]), helper.make_node("Cast", ["moved"], ["back"], to=TensorProto.INT64)]
+    weights = [numpy_helper.from_array(np.float32(2), "s"), numpy_helper.from_array(np.array([40]), "shape"), numpy_helper.from_array(x, "c")]
+    path = save(tmp_path / "model.onnx", nodes, {"x": (TensorProto.FLOAT, [4, 10]), "i": (TensorProto.INT32, [4, 10]), "q": (to, [4, 10])},
+                {"from_float": to, "from_int": to, "to_float": TensorProto.FLOAT, "like": to, "quantized": to, "known": to, "folded": TensorProto.INT16,
+                 "back": TensorProto.INT64}, weights)
+    y = run(path, ranks, {"x": x, "i": x.astype(np.int32), "q": q})
+    wrapped = x.astype(np.int64)
+    wrapped = (wrapped - low) % (high - low + 1) + low
+    for name in ("from_float", "from_int", "like", "known", "folded", "back"):
+        np.testing.assert_array_equal(y[name].reshape(4, 10), wrapped, name)
+    np.testing.assert_array_equal(y["to_float"], q.astype(np.float32))
+    np.testing.assert_array_equal(y["quantized"], np.clip(np.rint(x / 2), low, high))
