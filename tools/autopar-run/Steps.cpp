@@ -221,7 +221,8 @@ Status Run::resume() {
     return Status::badInput(loaded->path + " was written with --seed " + seed->second +
                             "; the samples would come in another order with --seed " +
                             std::to_string(options.seed));
-  say("going on from " + loaded->path);
+  say("going on from " + loaded->path +
+      (options.initializer.empty() ? "" : "; --init is for a start without a checkpoint"));
   remarkOnData(*loaded);
   if (options.exportFile.empty() && options.steps > 0 && options.steps <= first)
     say("remark: it has all " + std::to_string(options.steps) +

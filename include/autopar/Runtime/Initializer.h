@@ -36,6 +36,9 @@ public:
   /// Usage or BadInput where a pattern fits no parameter, a parameter cannot be drawn as asked for,
   /// or has no weights and is not covered.
   Status check(const std::vector<const artifact::Port *> &ports) const;
+  /// Of files: which of their tensors the program has no parameter for, and which parameters they
+  /// do not give; a line each.
+  std::vector<std::string> remarks(const std::vector<const artifact::Port *> &ports) const;
   /// The box of a port that is covered, into `local` of shape `localShape`.
   Status fill(const artifact::Port &port, const Box &box, void *local,
               const std::vector<int64_t> &localShape) const;

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <set>
 
 namespace autopar::runtime {
 
@@ -72,6 +73,26 @@ void forEachElement(const Port &port, const Box &box, const std::vector<int64_t>
 
 std::string text(DataType dtype, const std::vector<int64_t> &shape) {
   return describe({TensorSpec{"", dtype, shape, 0}}).substr(2);
+}
+
+/// "a, b, c, ..."
+std::string firstOf(const std::vector<std::string> &names) {
+  constexpr size_t shown = 5;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), shown); ++i)
+    list += (i ? ", " : "") + names[i];
+  return names.size() > shown ? list + ", ..." : list;
+}
+
+/// "3 tensors", "1 tensor".
+std::string counted(size_t count, const std::string &what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// "weights.safetensors has 148 tensors: a, b, c, ..."
+std::string describe(const WeightFiles &files) {
+  std::vector<std::string> names = files.names();
+  return files.path + " has " + counted(names.size(), "tensor") + ": " + firstOf(names);
 }
 
 } // namespace
@@ -139,7 +160,7 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
       if (port.source.kind == SourceKind::Absent)
         return Status::badInput(
             "parameter " + port.name + " has no weights, and the initializer " +
-            (files ? "does not give it: " + files->describe() : "has no pattern for it"));
+            (files ? "does not give it: " + describe(*files) : "has no pattern for it"));
       continue;
     }
     if (files) {
@@ -157,7 +178,7 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
       return drawn.status();
   }
   if (files && !any)
-    return Status::badInput("no parameter is in the file: " + files->describe());
+    return Status::badInput("no parameter is in the file: " + describe(*files));
   if (!files &&
       std::none_of(ports.begin(), ports.end(), [](const Port *port) { return isDrawn(*port); }))
     return Status::badInput("the initializer has nothing to fill: all parameters have weights, and "
@@ -168,6 +189,30 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
                                      "\", or an earlier pattern takes it; names as in the model "
                                      "file, * stands for any characters"};
   return Status::ok();
+}
+
+std::vector<std::string> Initializer::remarks(const std::vector<const Port *> &ports) const {
+  if (!files)
+    return {};
+  std::vector<std::string> kept, unread, result;
+  std::set<std::string> read;
+  for (const Port *port : ports)
+    if (covers(*port))
+      read.insert(port->name);
+    else if (port->source.kind == SourceKind::File)
+      kept.push_back(port->name);
+  for (const std::string &name : files->names())
+    if (!read.count(name))
+      unread.push_back(name);
+  if (!unread.empty())
+    result.push_back(counted(unread.size(), "tensor") + " of " + files->path +
+                     (unread.size() == 1 ? " is no parameter" : " are no parameters") +
+                     " of this program: " + firstOf(unread));
+  if (!kept.empty())
+    result.push_back(counted(kept.size(), "parameter") + " not in " + files->path +
+                     (kept.size() == 1 ? " starts" : " start") +
+                     " from the model's weights: " + firstOf(kept));
+  return result;
 }
 
 Status Initializer::fill(const Port &port, const Box &box, void *local,
