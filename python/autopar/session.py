@@ -101,7 +101,7 @@ class Session:
         return step.value if step.value >= 0 else None
 
     def export(self, path: Path) -> None:
-        """Writes the trained parameters, whole and under the model's names, to a .safetensors file."""
+        """Writes the trained parameters, whole and under the model's names (of torch's linears the source's), to a .safetensors file."""
         with self._opened() as session:
             runtime_library.check(self._library.autoparExport(session, os.fsencode(path)))
 

@@ -60,6 +60,9 @@ private:
   std::shared_ptr<const WeightFiles> files;
 
   const Rule *ruleFor(const artifact::Port &port) const;
+  /// Whether the files have it by the name of the model's source, transposed; else by its own name.
+  bool isTransposed(const artifact::Port &port) const;
+  std::string nameInFiles(const artifact::Port &port) const;
   static Result<Rule> scaled(const Rule &rule, const artifact::Port &port);
 };
 

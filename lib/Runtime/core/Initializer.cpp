@@ -115,9 +115,17 @@ const Initializer::Rule *Initializer::ruleFor(const Port &port) const {
   return nullptr;
 }
 
+bool Initializer::isTransposed(const Port &port) const {
+  return !port.transposeOf.empty() && files->find(port.transposeOf);
+}
+
+std::string Initializer::nameInFiles(const Port &port) const {
+  return isTransposed(port) ? port.transposeOf : port.name;
+}
+
 bool Initializer::covers(const Port &port) const {
   if (files)
-    return isParameter(port) && files->find(port.name);
+    return isParameter(port) && files->find(nameInFiles(port));
   return isDrawn(port) && ruleFor(port);
 }
 
@@ -164,11 +172,12 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
       continue;
     }
     if (files) {
-      const SafetensorsEntry &entry = files->find(port.name)->entry;
+      const SafetensorsEntry &entry = files->find(nameInFiles(port))->entry;
+      std::vector<int64_t> shape = isTransposed(port) ? port.sourceShape() : port.callerShape();
       bool isConverted = isFloat(entry.dtype) && isFloat(port.dtype);
-      if (entry.shape != port.callerShape() || (entry.dtype != port.dtype && !isConverted))
-        return Status::badInput("parameter " + port.name + ": expected " +
-                                text(port.dtype, port.callerShape()) + ", the file has " +
+      if (entry.shape != shape || (entry.dtype != port.dtype && !isConverted))
+        return Status::badInput("parameter " + nameInFiles(port) + ": expected " +
+                                text(port.dtype, shape) + ", the file has " +
                                 text(entry.dtype, entry.shape));
       continue;
     }
@@ -198,9 +207,9 @@ std::vector<std::string> Initializer::remarks(const std::vector<const Port *> &p
   std::set<std::string> read;
   for (const Port *port : ports)
     if (covers(*port))
-      read.insert(port->name);
+      read.insert(nameInFiles(*port));
     else if (port->source.kind == SourceKind::File)
-      kept.push_back(port->name);
+      kept.push_back(port->sourceName());
   for (const std::string &name : files->names())
     if (!read.count(name))
       unread.push_back(name);
@@ -220,15 +229,24 @@ Status Initializer::fill(const Port &port, const Box &box, void *local,
   int64_t size = byteSize(port.dtype);
   auto *out = static_cast<uint8_t *>(local);
   if (files) {
-    const WeightFiles::Tensor &tensor = *files->find(port.name);
+    const WeightFiles::Tensor &tensor = *files->find(nameInFiles(port));
     DataType stored = tensor.entry.dtype;
-    if (stored == port.dtype)
+    bool turns = isTransposed(port);
+    if (stored == port.dtype && !turns) {
       copyBoxToLocal(tensor.data, port.shape, box, local, localShape, size);
-    else
-      forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
-        storeFloat(port.dtype, loadFloat(stored, tensor.data + global * byteSize(stored)),
-                   out + at * size);
-      });
+      return Status::ok();
+    }
+    forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
+      if (turns) {
+        int64_t rows = tensor.entry.shape[0], columns = tensor.entry.shape[1];
+        global = global % rows * columns + global / rows;
+      }
+      const uint8_t *from = tensor.data + global * byteSize(stored);
+      if (stored == port.dtype)
+        std::memcpy(out + at * size, from, size_t(size));
+      else
+        storeFloat(port.dtype, loadFloat(stored, from), out + at * size);
+    });
     return Status::ok();
   }
   auto rule = scaled(*ruleFor(port), port);

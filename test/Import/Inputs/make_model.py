@@ -179,7 +179,8 @@ def tied():
              note(helper.make_node("Gather", ["val_2", "ids"], ["p"], "positions"),
                   fx="%g : call_function[target=torch.ops.aten.index.Tensor](args = (%b_pos_table, [%ids]), kwargs = {})"),
              helper.make_node("Sum", ["e", "r", "p", "slopes"], ["s"], "sum"), helper.make_node("Mul", ["s", "add_1"], ["m"], "norm"),
-             helper.make_node("MatMul", ["m", "other.weight"], ["a"], "a"), helper.make_node("MatMul", ["a", "val_3"], ["b"], "b"),
+             helper.make_node("MatMul", ["m", "other.weight"], ["a"], "a"), note(helper.make_node("MatMul", ["a", "val_3"], ["b"], "b"),
+                  fx="%linear : call_function[target=torch.ops.aten.linear.default](args = (%a, %p_other2_weight), kwargs = {})"),
              helper.make_node("MatMul", ["b", "val_1"], ["logits"], "head")]
     made = model(nodes, [value("ids", ["n"], TensorProto.INT64)], [value("logits", ["n", 5])], weights.items(), producer_name="pytorch")
     for name, entries in {"embed.weight": {"kind": "PARAMETER"}, "rope.table": {"kind": "BUFFER"}, "val_1": {"folded": "['embed.weight']"},
