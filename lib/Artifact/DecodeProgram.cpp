@@ -97,6 +97,8 @@ public:
     }
     out.microBatches = p.micro_batches();
     out.modelShape = list(p.model_shape());
+    if (p.transpose_of())
+      out.transposeOf = text(p.transpose_of());
     if (const fb::Source *s = p.source()) {
       out.source.kind = enumeration(s->kind(), SourceKind::Absent, "source kind");
       out.source.path = text(s->path());

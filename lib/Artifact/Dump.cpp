@@ -111,6 +111,8 @@ private:
         << "\" : " << shapeText(port.shape, port.dtype) << " in " << ref(port.buffer);
     if (!port.modelShape.empty())
       out << " in the model " << shapeText(port.modelShape, port.dtype);
+    if (!port.transposeOf.empty())
+      out << " transpose of \"" << port.transposeOf << '"';
     if (port.microBatches > 1)
       out << " micro-batches " << port.microBatches;
     const Source &s = port.source;

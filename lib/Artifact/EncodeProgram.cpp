@@ -47,12 +47,15 @@ public:
     auto shape = builder.CreateVector(p.shape);
     auto source = encode(p.source);
     auto modelShape = builder.CreateVector(p.modelShape);
+    Offset<flatbuffers::String> transposeOf;
+    if (!p.transposeOf.empty())
+      transposeOf = builder.CreateString(p.transposeOf);
     Offset<fb::Limits> limits;
     if (p.limits)
       limits = fb::CreateLimits(builder, p.limits->least, p.limits->most,
                                 p.limits->exception.has_value(), p.limits->exception.value_or(0));
     return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer, source,
-                          p.guards, limits, p.microBatches, modelShape);
+                          p.guards, limits, p.microBatches, modelShape, transposeOf);
   }
 
   Offset<fb::MatmulGeometry> encode(const MatmulGeometry &g) {

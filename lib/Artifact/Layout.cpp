@@ -4,6 +4,8 @@
 
 #include "autopar/Artifact/Verify.h"
 
+#include <algorithm>
+
 namespace autopar::artifact {
 
 int64_t paddedChannels(int64_t channels, Layout layout) {
@@ -26,6 +28,13 @@ std::vector<int64_t> Port::callerShape() const {
   std::vector<int64_t> joined(shape.begin() + 1, shape.end());
   joined.front() *= shape.front();
   return joined;
+}
+
+std::vector<int64_t> Port::sourceShape() const {
+  std::vector<int64_t> result = callerShape();
+  if (!transposeOf.empty())
+    std::reverse(result.begin(), result.end());
+  return result;
 }
 
 } // namespace autopar::artifact

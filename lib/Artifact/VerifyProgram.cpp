@@ -65,6 +65,8 @@ private:
     return Status::ok();
   }
 
+  static bool isKept(const Port &p) { return p.role == Role::Parameter || p.role == Role::State; }
+
   Status verify(const Port &p) {
     if (p.name.empty())
       return bad("the name is empty");
@@ -73,6 +75,9 @@ private:
         break;
       if (other.role == p.role && other.name == p.name)
         return bad("two ports of one role have this name");
+      bool isNamed = !p.transposeOf.empty() || !other.transposeOf.empty();
+      if (isNamed && isKept(p) && isKept(other) && other.sourceName() == p.sourceName())
+        return bad("two parameters or states have the source's name " + p.sourceName());
     }
     auto bytes = checkedBytes(p.shape, p.dtype);
     if (!bytes)
@@ -101,11 +106,12 @@ private:
     bool isInteger = p.dtype >= DataType::I8 && p.dtype <= DataType::U64;
     if (p.limits && (p.role != Role::Input || !isInteger || p.limits->least > p.limits->most))
       return bad("only an input of integers may have limits, the lower one first");
-    bool isKept = p.role == Role::Parameter || p.role == Role::State;
     if (!p.modelShape.empty() &&
-        (!isKept || checkedBytes(p.modelShape, p.dtype) != checkedBytes(p.shape, p.dtype)))
+        (!isKept(p) || checkedBytes(p.modelShape, p.dtype) != checkedBytes(p.shape, p.dtype)))
       return bad(
           "only a parameter or state may have another shape in the model, of as many elements");
+    if (!p.transposeOf.empty() && (!isKept(p) || p.callerShape().size() != 2))
+      return bad("only a matrix that is a parameter or state may be the transpose of another");
     return Status::ok();
   }
 

@@ -163,6 +163,12 @@ static std::string offloadOf(const ::autopar::Plan &plan) {
   return plan.offload.empty() ? "activations" : "all";
 }
 
+/// Those that part something.
+static std::vector<::autopar::MeshAxis> axesOf(std::vector<::autopar::MeshAxis> axes) {
+  llvm::erase_if(axes, [](const ::autopar::MeshAxis &axis) { return axis.size == 1; });
+  return axes;
+}
+
 /// A plan in degrees becomes constraints, once the batch is known; a full one says into how many
 /// micro-batches the batch is split.
 Status CompileSettings::readPlan(MLIRContext &context) {
@@ -192,6 +198,7 @@ Status CompileSettings::readPlan(MLIRContext &context) {
       return plan.status();
     if (cluster)
       AUTOPAR_RETURN_IF_ERROR(plan->verify(*cluster).at(options.plan));
+    AUTOPAR_RETURN_IF_ERROR(checkDemandsOn(*plan));
     if (plan->microBatches > 1)
       AUTOPAR_RETURN_IF_ERROR(
           demands.demand(options.plan, "micro-batches", std::to_string(plan->microBatches)));
@@ -201,6 +208,30 @@ Status CompileSettings::readPlan(MLIRContext &context) {
   }
   settleDemands();
   return Status::ok();
+}
+
+/// What is demanded beside a plan has to be what the plan has.
+Status CompileSettings::checkDemandsOn(const ::autopar::Plan &plan) {
+  auto check = [&](const char *key, const std::string &has) {
+    return demands.has(key) ? demands.demand(options.plan, key, has) : Status::ok();
+  };
+  AUTOPAR_RETURN_IF_ERROR(check("micro-batches", std::to_string(plan.microBatches)));
+  AUTOPAR_RETURN_IF_ERROR(check("schedule", plan.schedule));
+  Result<std::vector<::autopar::Mesh>> meshes = plan.stageMeshes();
+  if (!meshes || meshes->empty())
+    return Status::ok(); // of no demand's form
+  AUTOPAR_RETURN_IF_ERROR(check("stages", std::to_string(meshes->size())));
+  AUTOPAR_RETURN_IF_ERROR(
+      check("virtual-stages", std::to_string(plan.stages.size() / meshes->size())));
+  std::string shapes;
+  bool isAsDemanded = true;
+  std::vector<std::vector<::autopar::MeshAxis>> wanted = demands.meshes();
+  for (const auto &[i, mesh] : llvm::enumerate(*meshes)) {
+    shapes += (shapes.empty() ? "" : "/") + ::autopar::shapeText(mesh.axes);
+    isAsDemanded &= !wanted.empty() &&
+                    axesOf(mesh.axes) == axesOf(wanted[std::min(size_t(i), wanted.size() - 1)]);
+  }
+  return isAsDemanded ? Status::ok() : check("mesh", shapes);
 }
 
 Status CompileSettings::readDegrees() {

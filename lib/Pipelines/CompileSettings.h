@@ -36,6 +36,7 @@ private:
   ::autopar::Status chooseTarget();
   ::autopar::Status readPlan(MLIRContext &context);
   ::autopar::Status readDegrees();
+  ::autopar::Status checkDemandsOn(const ::autopar::Plan &plan);
   ::autopar::Status settleOffload();
   void settleDemands();
 

@@ -101,6 +101,7 @@ struct ProgramEmitter {
       emitted.guards = port.getGuards();
       if (auto shape = port.getModelShape())
         emitted.modelShape = listOf(*shape);
+      emitted.transposeOf = port.getTransposeOf().value_or("").str();
       if (auto limits = port.getLimits()) {
         emitted.limits = artifact::Limits{(*limits)[0], (*limits)[1], {}};
         if (auto exception = port.getException())

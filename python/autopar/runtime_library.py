@@ -11,7 +11,7 @@ from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 4
+API_VERSION = 5
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -26,6 +26,7 @@ _SESSION = c_void_p
 _SIGNATURES = {
     "autoparApiVersion": (c_int32, []),
     "autoparOpen": (c_int32, [c_char_p, c_int32, c_char_p, POINTER(_SESSION)]),
+    "autoparRemarks": (c_char_p, [_SESSION]),
     "autoparClose": (None, [_SESSION]),
     "autoparLastError": (c_char_p, []),
     "autoparWorldSize": (c_int32, [_SESSION]),

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import threading
+import warnings
 from types import TracebackType
 from typing import Dict, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Tuple, Type, Union
 
@@ -37,7 +38,8 @@ class Session:
     """A loaded artifact; a context manager, or to be closed. Threads that share one wait for each other.
 
     threads: per rank; 0 divides the cores of this process by the ranks.
-    initializer: where parameters start, if not from the model: "*.bias=zeros, *=normal(0.02), seed=7", or a .safetensors file.
+    initializer: where parameters start, if not from the model: "*.bias=zeros, *=normal(0.02), seed=7", or a .safetensors file, of which a
+    warning says what the program has no parameter for, and which parameters it does not give.
     on_nan: a training step whose loss is NaN or infinite changes nothing; "stop" raises Error, which names the first bad
     tensor, "skip" goes on.
     Raises Error: 65 damaged artifact, 66 no such file, 78 wrong machine, ...
@@ -53,6 +55,8 @@ class Session:
             raise Error(EXIT_USAGE, f"threads is a whole number from 0 to {MOST_THREADS}, not {threads!r}")
         self._library = runtime_library.load()
         self._session = runtime_library.open_session(os.fspath(path), threads, initializer)
+        for remark in self._library.autoparRemarks(self._session).decode(errors="replace").splitlines():
+            warnings.warn(f"initializer: {remark}", stacklevel=2)
         self._library.autoparSkipNonFinite(self._session, on_nan == "skip")
         self.ranks: int = self._library.autoparWorldSize(self._session)
         self.inputs = self._ports(self._library.autoparInputCount, self._library.autoparInput)
@@ -97,7 +101,7 @@ class Session:
         return step.value if step.value >= 0 else None
 
     def export(self, path: Path) -> None:
-        """Writes the trained parameters, whole and under the model's names, to a .safetensors file."""
+        """Writes the trained parameters, whole and under the model's names (of torch's linears the source's), to a .safetensors file."""
         with self._opened() as session:
             runtime_library.check(self._library.autoparExport(session, os.fsencode(path)))
 

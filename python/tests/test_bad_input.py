@@ -133,6 +133,10 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
     (["--eval-data", "t.bin"], "--eval-data goes with --data"),
     (["--checkpoint-every", "2"], "--checkpoint-every needs --checkpoint-dir"),
     (["--steps", "0"], "--steps 0 runs nothing; it goes with --export"),
+    (["--steps", "0", "--export", "w.safetensors", "--eval-data", "t.bin"],
+     "--steps 0 runs nothing: there is nothing for --eval-data, --output-dir, --trace, --benchmark and --profile"),
+    (["--seed", "3"], "--seed is of the order in which samples of --data come; give --data, or leave it out"),
+    (["--data", "synthetic", "--input", "labels=zeros"], "--input gives 'labels', which --data feeds in every step; leave one of them out"),
     (["--data", "synthetic(words=3)"], "data 'synthetic(words=3)': expected synthetic or synthetic(vocab=N)"),
 ])
 def test_words_that_do_not_go_together_are_refused(program: pathlib.Path, tmp_path: pathlib.Path, words: List[str], says: str) -> None:

@@ -114,6 +114,46 @@ def test_weights_come_from_safetensors_files(programs, data: List[str], tmp_path
     assert wrong.returncode == 65 and "expected f32 [" in wrong.stderr and "the file has f32 [1" in wrong.stderr
 
 
+def test_what_a_file_gives_in_vain_and_what_it_leaves_is_said(programs, data: List[str], tmp_path: pathlib.Path) -> None:
+    weights = export(programs["whole"], tmp_path / "own.safetensors")
+    exact = run(programs["whole"], *data, "--init", tmp_path / "own.safetensors")
+    assert exact.returncode == 0 and "remark: --init" not in exact.stderr
+    head = weights.pop("transformer.wpe.weight")
+    file = tmp_path / "other.safetensors"
+    write_safetensors(file, {**weights, "lm_head.weight": head, **{f"h.{i}.rotary.inv_freq": head for i in range(6)}})
+    said = run(programs["whole"], *data, "--init", file)
+    assert said.returncode == 0
+    assert (f"autopar-run: remark: --init: 7 tensors of {file} are no parameters of this program: h.0.rotary.inv_freq, h.1.rotary.inv_freq, "
+            "h.2.rotary.inv_freq, h.3.rotary.inv_freq, h.4.rotary.inv_freq, ...\n") in said.stderr
+    assert f"autopar-run: remark: --init: 1 parameter not in {file} starts from the model's weights: transformer.wpe.weight\n" in said.stderr
+    assert "remark" not in run(programs["whole"], *data, "--init", file, "--quiet").stderr
+    with pytest.warns(UserWarning) as warned, autopar.Session(programs["whole"], initializer=str(file)):
+        pass
+    assert [str(warning.message).split(" of ")[0].split(" not in ")[0] for warning in warned] == ["initializer: 7 tensors", "initializer: 1 parameter"]
+    assert all(warning.filename == __file__ for warning in warned)
+    write_safetensors(tmp_path / "foreign.safetensors", {"encoder.weight": head})
+    foreign = run(programs["whole"], *data, "--init", tmp_path / "foreign.safetensors")
+    assert foreign.returncode == 65
+    assert f"no parameter is in the file: {tmp_path / 'foreign.safetensors'} has 1 tensor: encoder.weight" in foreign.stderr
+
+
+def test_an_index_says_which_file_holds_a_tensor(programs, tmp_path: pathlib.Path) -> None:
+    """What else lies in the files is of no matter; what does not lie where it says is refused."""
+    weights = export(programs["whole"], tmp_path / "own.safetensors")
+    bias = "transformer.ln_f.bias"
+    write_safetensors(tmp_path / "a.safetensors", weights)
+    write_safetensors(tmp_path / "b.safetensors", {bias: weights[bias] + 1})
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {name: "a.safetensors" for name in weights} | {"x": "b.safetensors"}}))
+    refused = run(programs["whole"], "--steps", 0, "--export", tmp_path / "out.safetensors", "--init", index)
+    assert refused.returncode == 65
+    assert f"{index} says that x is in b.safetensors, which has no tensor of that name; give the files that belong to the index" in refused.stderr
+    for file, more in (("a", 0), ("b", 1)):
+        index.write_text(json.dumps({"weight_map": {**{name: "a.safetensors" for name in weights}, bias: f"{file}.safetensors"}}))
+        read = export(programs["whole"], tmp_path / "out.safetensors", "--init", index)
+        np.testing.assert_array_equal(read[bias], weights[bias] + more)
+
+
 def test_own_weights_are_replaced_and_a_checkpoint_wins(programs, data: List[str], tmp_path: pathlib.Path) -> None:
     own = export(programs["whole"], tmp_path / "own.safetensors")
     drawn = export(programs["whole"], tmp_path / "drawn.safetensors", "--init", "*wte*=normal(1)")
@@ -123,6 +163,8 @@ def test_own_weights_are_replaced_and_a_checkpoint_wins(programs, data: List[str
     parts = [losses(programs[1], data, tmp_path, "--init", init, "--checkpoint-dir", tmp_path / "ckpt", steps=steps)
              for init, steps in ((INIT, 4), ("normal(9)", 10))]
     assert parts[0] + parts[1] == straight
+    again = run(programs[1], *data, "--init", "normal(9)", "--checkpoint-dir", tmp_path / "ckpt", "--steps", 11)
+    assert "step-00000010; --init is for a start without a checkpoint" in again.stderr
 
 
 def test_a_rule_with_a_fan_wants_a_matrix(programs, data: List[str]) -> None:

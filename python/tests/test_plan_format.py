@@ -82,6 +82,24 @@ def test_so_is_one_with_stages(model, tmp_path):
     assert list(violations(json.loads((tmp_path / "plan.json").read_text()), SCHEMA["$defs"]["plan"])) == []
 
 
+def test_what_is_demanded_beside_a_plan_is_what_the_plan_has(model, plan, tmp_path):
+    """Or it is refused: a plan is followed, and would leave the demand behind."""
+    (tmp_path / "flat.json").write_text(json.dumps(plan))
+    done = compile_plan(model, "-o", tmp_path / "staged.json", "--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "gpipe", "--mesh", "data=2")
+    assert done.returncode == 0, done.stderr
+    same = ["--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "gpipe", "--mesh"]
+    for mesh in ("data=2", "data=2/data=2", "data=2,tensor=1"):
+        done = compile_plan(model, "-o", tmp_path / "again.json", "--plan", tmp_path / "staged.json", *same, mesh)
+        assert done.returncode == 0, (mesh, done.stderr)
+    for file, words, has in [("flat", ["--stages", "2"], "stages=1"), ("flat", ["--micro-batches", "2"], "micro-batches=1"),
+                             ("flat", ["--mesh", "data=1"], "mesh="), ("staged", ["--stages", "4"], "stages=2"),
+                             ("staged", ["--virtual-stages", "2"], "virtual-stages=1"), ("staged", ["--pipeline-schedule", "1f1b"], "schedule=gpipe"),
+                             ("staged", ["--mesh", "tensor=2"], "mesh=data=2/data=2"), ("staged", ["--constrain", "mesh=data=1"], "mesh=data=2/data=2")]:
+        done = compile_plan(model, "-o", tmp_path / "out.json", "--plan", tmp_path / f"{file}.json", *words)
+        said = f"{file}.json demands {has}"
+        assert done.returncode == 2 and said in done.stderr and f", but {words[0]} " in done.stderr, (words, done.stderr)
+
+
 def set_at(plan: Dict[str, Any], path: str, value: Any) -> None:
     *folders, last = path.split(".")
     for key in folders:

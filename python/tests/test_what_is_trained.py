@@ -173,6 +173,25 @@ def test_what_the_newer_exporter_stored_once_is_trained_apart(tmp_path: pathlib.
         np.testing.assert_allclose(trained[1][name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+def read_safetensors(path: pathlib.Path) -> Dict[str, np.ndarray]:
+    """All f32 tensors of a file."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    places = json.loads(data[8:8 + length])
+    return {name: np.frombuffer(data, "<f4", count=int(np.prod(entry["shape"])), offset=8 + length + entry["data_offsets"][0])
+            .reshape(entry["shape"]) for name, entry in places.items() if name != "__metadata__"}
+
+
+def safetensors(path: pathlib.Path, tensors: Dict[str, np.ndarray]) -> None:
+    """Writes a file."""
+    header, data = {}, b""
+    for name, value in tensors.items():
+        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + value.nbytes]}
+        data += value.tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
 def adapted(exported: bool) -> onnx.ModelProto:
     """Two layers with LoRA, and a matrix of the whole model that takes it too. Exported: as torch's newer exporter writes it, with transposes
     computed ahead under names that it made up, equal matrices (each B starts as zeros) stored once, and the tensors that they were."""
@@ -221,6 +240,7 @@ def adapted(exported: bool) -> onnx.ModelProto:
     return helper.make_model(graph, producer_name="pytorch" if exported else "", opset_imports=[helper.make_opsetid("", 18)])
 
 
+@pytest.mark.filterwarnings("ignore:initializer")  # of the matrices that the file leaves as they are
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_lora_matrices_alone_are_trained(tmp_path: pathlib.Path, ranks: int) -> None:
     """By their names in the source, whatever the exporter called them; nothing else has state, moves or is exported. They serve."""
@@ -240,10 +260,54 @@ def test_lora_matrices_alone_are_trained(tmp_path: pathlib.Path, ranks: int) -> 
         with autopar.Session(served, initializer=str(tmp_path / "lora.safetensors")) as session:
             answer = session.run({"x": batch["x"]})["output"]
         np.testing.assert_allclose(np.mean((answer - batch["target"]) ** 2), expected, rtol=1e-5)
-        (length,) = struct.unpack("<Q", (tmp_path / "lora.safetensors").read_bytes()[:8])
-        exported.append(json.loads((tmp_path / "lora.safetensors").read_bytes()[8:8 + length]).keys() - {"__metadata__"})
+        exported.append(read_safetensors(tmp_path / "lora.safetensors"))
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
     assert losses[0][-1] < losses[0][0] / 2
     assert len(exported[0]) == len(exported[1]) == 6 and all("lora" in name for name in exported[0])
+    # What a linear of the source reads has the source's name and shape; of the rest the export does not say what it computed.
+    assert sum(name.startswith("val_") for name in exported[1]) == 2
+    for name, value in exported[1].items():
+        if not name.startswith("val_"):
+            np.testing.assert_allclose(value, exported[0][name].T, rtol=1e-4, atol=1e-6, err_msg=name)
     text = said(tmp_path / "model.onnx", tmp_path, batch=4)
     assert "val_* (of layers.*.q.lora_A.weight) (2)" in text and "the export does not say whether it was computed from a parameter" in text
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_weights_of_the_source_go_in_and_come_out_by_its_names(tmp_path: pathlib.Path, ranks: int) -> None:
+    """Square matrices too, which no shape tells from their transposes. A file by the model file's names goes in as well."""
+    onnx.save(adapted(True), tmp_path / "model.onnx")
+    train = autopar.Train("mse(output, target)", autopar.SGD(lr=0.1))
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "train.bin", bind={"batch": 4}, ranks=ranks, train=train)
+    random = np.random.default_rng(5)
+    names = [f"layers.{layer}.q.{name}" for layer in (0, 1) for name in ("weight", "lora_A.weight", "lora_B.weight")] + ["head.weight"]
+    source = {name: random.standard_normal((2, 8) if "_A" in name else (8, 2) if "_B" in name else (8, 8)).astype(np.float32) for name in names}
+    safetensors(tmp_path / "source.safetensors", source)
+    batch = {"x": random.standard_normal((4, 8)).astype(np.float32), "target": np.zeros((4, 8), np.float32)}
+    with pytest.warns(UserWarning, match=r"2 parameters not in .* start from the model's weights: val_\d+, val_\d+$"):
+        session = autopar.Session(compiled, initializer=str(tmp_path / "source.safetensors"))
+    with session:
+        session.export(tmp_path / "out.safetensors")
+        loss = session.evaluate(batch)
+        inside = {port.name: session.state(port.name) for port in session.states}
+    out = read_safetensors(tmp_path / "out.safetensors")
+    assert out.keys() == source.keys()
+    for name, value in source.items():
+        np.testing.assert_array_equal(out[name], value)
+    tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in adapted(False).graph.initializer}
+    x = batch["x"]
+    for layer in ("layers.0", "layers.1"):
+        x = x @ source[f"{layer}.q.weight"].T + x @ source[f"{layer}.q.lora_A.weight"].T @ source[f"{layer}.q.lora_B.weight"].T
+    expected = x @ source["head.weight"].T + x @ tensors["lora_A"] @ tensors["lora_B"]
+    assert loss == pytest.approx(float(np.mean(expected ** 2)), rel=1e-4)
+    safetensors(tmp_path / "inside.safetensors", {name: value for name, value in inside.items() if name.startswith("val_")})
+    with pytest.warns(UserWarning, match="3 parameters not in"):
+        session = autopar.Session(compiled, initializer=str(tmp_path / "inside.safetensors"))
+    with session:  # but for the matrix that was stored once for two: it has the source's name alone
+        session.export(tmp_path / "again.safetensors")
+    again = read_safetensors(tmp_path / "again.safetensors")
+    assert sum(not np.array_equal(again[name], value) for name, value in out.items()) == 1
+    source["head.weight"] = source["head.weight"][:4]
+    safetensors(tmp_path / "source.safetensors", source)
+    with pytest.raises(autopar.Error, match=r"parameter head.weight: expected f32 \[8,8\], the file has f32 \[4,8\]"):
+        autopar.Session(compiled, initializer=str(tmp_path / "source.safetensors"))

@@ -254,6 +254,7 @@ private:
   Status checkTraining() const;
   Status checkInputs() const;
   Status checkOutputs() const;
+  Status checkComparison() const;
   void setTraining(CompileOptions &options) const;
   void setOutputs(CompileOptions &options) const;
 };
@@ -306,6 +307,11 @@ Status Options::checkDemands() const {
     return usage("--virtual-stages and --pipeline-schedule need --stages of at least 2");
   if (count != 1 && isForOneRank())
     return usage("--stages: expected --ranks or --cluster, one rank has no stages");
+  for (const std::vector<::autopar::MeshAxis> &axes : demands->meshes())
+    for (const ::autopar::MeshAxis &axis : axes)
+      if (axis.size > 1 && isForOneRank())
+        return usage("mesh " + ::autopar::shapeText(axes) +
+                     ": expected --ranks or --cluster, one rank has no mesh");
   return Status::ok();
 }
 
@@ -363,6 +369,9 @@ Status Options::checkInputs() const {
   if (!llvm::is_contained({"none", "interpolate", "analytical"}, profileFallback))
     return usage("--profile-fallback: expected none, interpolate or analytical, got \"" +
                  profileFallback + "\"");
+  if (profileFallback.getNumOccurrences() && profile.empty())
+    return usage("--profile-fallback says what fills holes of a profile database: expected "
+                 "--profile db.json too");
   if ((useOnnxShardings || !emitOnnxPlan.empty()) && !StringRef(input).ends_with(".onnx"))
     return usage("--use-onnx-shardings and --emit-onnx-plan: expected an ONNX model, got \"" +
                  input + "\"");
@@ -372,6 +381,17 @@ Status Options::checkInputs() const {
 }
 
 Status Options::checkOutputs() const {
+  bool wantsPlan = !(report.empty() && trace.empty() && emitAlternatives.empty() &&
+                     emitPlan.empty() && emitOnnxPlan.empty());
+  std::optional<Phase> last = phaseFromName(stopAfter);
+  if (wantsPlan && last && *last < Phase::Search)
+    return usage("--emit-plan, --emit-onnx-plan, --report, --trace and --emit-alternatives: there "
+                 "is no plan yet after " +
+                 stopAfter + "; expected --stop-after search or a later phase");
+  if (planOnly && !stopAfter.empty())
+    return usage("--plan-only stops after the search: expected no --stop-after");
+  if (planOnly && !output.empty() && !emitPlan.empty() && output != emitPlan)
+    return usage("--plan-only writes one plan: expected -o or --emit-plan, got both");
   if (!(report.empty() && trace.empty() && emitAlternatives.empty()) && isForOneRank())
     return usage(
         "--report, --trace and --emit-alternatives: expected --ranks or --cluster, nothing is "
@@ -384,9 +404,21 @@ Status Options::checkOutputs() const {
   return Status::ok();
 }
 
+/// Nothing is compiled then.
+Status Options::checkComparison() const {
+  if (!input.empty())
+    return usage("--compare: expected two plans and no model, got \"" + input + "\"");
+  for (const auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() && name != "compare" && name != "explain" && name != "quiet" &&
+        llvm::is_contained(option->Categories, &category))
+      return usage("--compare: only --explain=json goes with it, got -" +
+                   Twine(name.size() > 1 ? "-" : "") + name);
+  return Status::ok();
+}
+
 Status Options::check() const {
   if (!compare.empty())
-    return Status::ok();
+    return checkComparison();
   if (input.empty())
     return usage("expected a model: autopar-compile model.onnx -o compiled.bin");
   AUTOPAR_RETURN_IF_ERROR(checkDemands());

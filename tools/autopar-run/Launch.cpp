@@ -242,8 +242,13 @@ Result<World> joinMpi(const Launch &launch, const LaunchOptions &options) {
 } // namespace
 
 Result<Launch> detectLaunch(const LaunchOptions &options) {
+  if (!options.master.empty() && !options.rendezvous.empty())
+    return usage("--master and --rendezvous exclude each other: ranks meet at one place");
   if (options.rank >= 0 || options.worldSize >= 0)
     return fromFlags(options);
+  if (!options.master.empty() || !options.rendezvous.empty())
+    return usage("--master and --rendezvous say where ranks meet that --rank and --world-size "
+                 "number; give those too, or leave them to the launcher");
   auto rank = number(variable("OMPI_COMM_WORLD_RANK")),
        size = number(variable("OMPI_COMM_WORLD_SIZE"));
   if (rank && size) {

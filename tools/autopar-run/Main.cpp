@@ -69,6 +69,9 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
     std::fprintf(stderr, "autopar-run: GPUs communicate %s\n", how.c_str());
   if (std::string why = (*opened)->whyUncaptured(); isRoot && !options.quiet && !why.empty())
     std::fprintf(stderr, "autopar-run: steps are not captured as CUDA graphs: %s\n", why.c_str());
+  if (isRoot && !options.quiet)
+    for (const std::string &remark : (*opened)->initializerRemarks())
+      std::fprintf(stderr, "autopar-run: remark: --init: %s\n", remark.c_str());
   for (const runtime::RankMemory &memory : (*opened)->memory())
     if (memory.unplannedBytes > memory.arenaBytes[0] / 100 && !options.quiet)
       std::fprintf(stderr,

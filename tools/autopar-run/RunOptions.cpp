@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <string>
 
 namespace autopar::tools {
@@ -51,7 +52,9 @@ void addData(CLI::App &app, RunOptions &options) {
   app.add_option("--token-type", options.tokenType, "type of raw tokens")
       ->check(CLI::IsMember({"u16", "u32"}))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "of the order of samples")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the order of samples")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
+      ->capture_default_str();
   app.add_flag("--in-order", options.inOrder, "take the samples as they lie in the file");
   app.add_option(
       "--eval-data", options.evalData,
@@ -156,6 +159,16 @@ bool goesTogether(const CLI::App &app, const RunOptions &options) {
       app.count("--profile-database") + app.count("--profile-fallback") > 0) {
     std::cerr << "autopar-run: --profile-database and --profile-fallback go with --simulate; a "
                  "program that runs takes its own time\n";
+    return false;
+  }
+  if (options.verify && options.dryRun) {
+    std::cerr << "autopar-run: --verify and --dry-run exclude each other: each prints something "
+                 "else of the artifact\n";
+    return false;
+  }
+  if (options.profileDatabase.empty() && app.count("--profile-fallback") > 0) {
+    std::cerr << "autopar-run: --profile-fallback says what fills holes of --profile-database; "
+                 "give that too, or leave it out\n";
     return false;
   }
   for (const CLI::Option *option : app.get_options())

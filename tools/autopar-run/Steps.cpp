@@ -86,6 +86,13 @@ Status Run::checkOptions() const {
     return usage("--on-nan and --resume are for programs that were compiled with --train");
   if (options.data.empty() && (options.inOrder || options.tokenType != "u16"))
     return usage("--in-order and --token-type say how --data is read; give it, or leave them out");
+  if (options.data.empty() && options.seed != 0)
+    return usage("--seed is of the order in which samples of --data come; give --data, or leave it "
+                 "out (--init and dropout have seeds of their own)");
+  if (options.steps == 0 && (!options.evalData.empty() || !options.outputFolder.empty() ||
+                             !options.trace.empty() || options.benchmark || options.profile))
+    return usage("--steps 0 runs nothing: there is nothing for --eval-data, --output-dir, --trace, "
+                 "--benchmark and --profile");
   if (options.steps == 0 && options.exportFile.empty())
     return usage("--steps 0 runs nothing; it goes with --export");
   return Status::ok();
@@ -99,6 +106,12 @@ Status Run::prepareData() {
   data = opened.take();
   if (!data)
     return prepareEvaluation();
+  for (const std::string &word : options.inputs)
+    for (const std::string &input : data->inputs())
+      if (word.substr(0, word.find('=')) == input)
+        return Status{StatusCode::Usage, "--input gives '" + input +
+                                             "', which --data feeds in every step; leave one of "
+                                             "them out (--fields says what --data feeds)"};
   if (int64_t unused = data->unusedTokens())
     say("remark: " + options.data + ": the last " + std::to_string(unused) +
         " tokens fill no sample");
@@ -221,7 +234,8 @@ Status Run::resume() {
     return Status::badInput(loaded->path + " was written with --seed " + seed->second +
                             "; the samples would come in another order with --seed " +
                             std::to_string(options.seed));
-  say("going on from " + loaded->path);
+  say("going on from " + loaded->path +
+      (options.initializer.empty() ? "" : "; --init is for a start without a checkpoint"));
   remarkOnData(*loaded);
   if (options.exportFile.empty() && options.steps > 0 && options.steps <= first)
     say("remark: it has all " + std::to_string(options.steps) +
@@ -325,7 +339,8 @@ Status Run::run(std::vector<double> &stepMs) {
     std::signal(SIGTERM, askToStop);
     std::signal(SIGINT, askToStop);
   }
-  // Warm-up steps would count as training.
+  if (trains && options.warmup > 0)
+    say("remark: --warmup: each step of a training program trains, so all are measured");
   int64_t warmup = trains ? 0 : options.warmup > 0 ? options.warmup : options.benchmark ? 2 : 0;
   if (warmup > 0) {
     AUTOPAR_RETURN_IF_ERROR(session.run(0, warmup));

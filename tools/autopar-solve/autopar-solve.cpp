@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <thread>
 #include <unistd.h>
 
@@ -185,7 +186,8 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--engine", arguments.engine, "auto, own, exact, or a registered one");
   app.add_option("--threads", arguments.threads, "0: all cores")->check(CLI::Range(0, 4096));
-  app.add_option("--seed", arguments.seed, "another seed, another answer of similar quality");
+  app.add_option("--seed", arguments.seed, "another seed, another answer of similar quality")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   app.add_flag("--json", arguments.json, "one line of JSON");
   app.add_flag("--quiet", arguments.quiet, "no progress on stderr");
   try {

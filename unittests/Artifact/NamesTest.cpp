@@ -23,6 +23,8 @@ TEST(Verify, Names) {
       "");
   EXPECT_EQ(problemOfNames([](P &p) { p.ports[0].name = "x\xff"; }),
             "port 0: the name \"x\\xff\" is not UTF-8; rename it in the model");
+  EXPECT_EQ(problemOfNames([](P &p) { p.ports[3].transposeOf = "v\xff"; }),
+            "port 3: the name \"v\\xff\" is not UTF-8; rename it in the model");
   EXPECT_EQ(problemOfNames([](P &p) { p.buffers[1].name = "\xc0\xaf"; }), // of two bytes, but "/"
             "buffer 1: the name \"\\xc0\\xaf\" is not UTF-8; rename it in the model");
   EXPECT_EQ(problemOfNames([](P &p) { p.entries[1].instructions[1].id = "\xed\xa0\x80"; }),

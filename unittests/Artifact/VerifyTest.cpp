@@ -88,6 +88,11 @@ TEST(Verify, Ports) {
   EXPECT_EQ(problem([](P &p) { p.ports[3].modelShape = {3}; }),
             "port 3 (w1): only a parameter or state may have another shape in the model, of as "
             "many elements");
+  EXPECT_EQ(
+      problem([](P &p) { p.ports[0].transposeOf = "v"; }),
+      "port 0 (x): only a matrix that is a parameter or state may be the transpose of another");
+  EXPECT_EQ(problem([](P &p) { p.ports[4].transposeOf = p.ports[3].name; }),
+            "port 4 (w2): two parameters or states have the source's name w1");
   EXPECT_EQ(problem([](P &p) { p.ports[3].source.kind = SourceKind::None; }),
             "port 3 (w1): a parameter needs a source");
   EXPECT_EQ(problem([](P &p) { p.ports[3].source.length = 4; }),

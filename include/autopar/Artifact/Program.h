@@ -107,9 +107,15 @@ struct Port {
   int64_t microBatches = 1;
   /// Parameters and states only, empty where it is `shape`: the shape that the model has.
   std::vector<int64_t> modelShape = {};
+  /// Of a matrix that is a parameter or state: the name of the matrix in the model's source that it
+  /// is the transpose of; empty where it is the source's own, or nothing is known.
+  std::string transposeOf = {};
 
   /// The shape by which a caller knows the tensor.
   std::vector<int64_t> callerShape() const;
+  /// Its name and shape in files of weights: those of the model's source, as far as they are known.
+  std::string sourceName() const { return transposeOf.empty() ? name : transposeOf; }
+  std::vector<int64_t> sourceShape() const;
 };
 
 // ---- Instructions ------------------------------------------------------------------------------

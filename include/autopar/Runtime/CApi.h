@@ -36,6 +36,9 @@ AUTOPAR_CAPI int32_t autoparApiVersion(void);
  * has the message. */
 AUTOPAR_CAPI int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                                  AutoParSession **session);
+/* What files of the initializer give in vain, and which parameters they leave as they are: lines,
+ * "" where there is nothing to say; valid until the session is closed. */
+AUTOPAR_CAPI const char *autoparRemarks(const AutoParSession *session);
 /* Closes; NULL is allowed. */
 AUTOPAR_CAPI void autoparClose(AutoParSession *session);
 

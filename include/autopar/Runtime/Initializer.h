@@ -36,6 +36,9 @@ public:
   /// Usage or BadInput where a pattern fits no parameter, a parameter cannot be drawn as asked for,
   /// or has no weights and is not covered.
   Status check(const std::vector<const artifact::Port *> &ports) const;
+  /// Of files: which of their tensors the program has no parameter for, and which parameters they
+  /// do not give; a line each.
+  std::vector<std::string> remarks(const std::vector<const artifact::Port *> &ports) const;
   /// The box of a port that is covered, into `local` of shape `localShape`.
   Status fill(const artifact::Port &port, const Box &box, void *local,
               const std::vector<int64_t> &localShape) const;
@@ -57,6 +60,9 @@ private:
   std::shared_ptr<const WeightFiles> files;
 
   const Rule *ruleFor(const artifact::Port &port) const;
+  /// Whether the files have it by the name of the model's source, transposed; else by its own name.
+  bool isTransposed(const artifact::Port &port) const;
+  std::string nameInFiles(const artifact::Port &port) const;
   static Result<Rule> scaled(const Rule &rule, const artifact::Port &port);
 };
 

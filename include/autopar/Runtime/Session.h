@@ -109,6 +109,9 @@ public:
   bool captures() const;
   /// How the ranks' devices communicate, and why so; empty where nothing is to be said.
   std::string communication() const;
+  /// What files of the initializer give in vain, and what they leave as it is
+  /// (Initializer::remarks).
+  std::vector<std::string> initializerRemarks() const;
   /// Which of the processes of the job this is, and how many there are.
   std::pair<int32_t, int32_t> process() const;
   /// True where outputs arrive: in process always, else on rank 0.

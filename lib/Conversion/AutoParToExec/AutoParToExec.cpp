@@ -258,6 +258,7 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
     info.limits = attributes.getAs<DenseI64ArrayAttr>("autopar.limits");
     info.exception = attributes.getAs<IntegerAttr>("autopar.exception");
     info.modelShape = attributes.getAs<DenseI64ArrayAttr>(kModelShapeAttribute);
+    info.transposeOf = attributes.getAs<StringAttr>("autopar.transpose_of");
   }
   if (attributes)
     info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
@@ -288,7 +289,7 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
                               offset, value,
                               /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false,
                               DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1,
-                              /*modelShape=*/DenseI64ArrayAttr());
+                              /*modelShape=*/DenseI64ArrayAttr(), /*transposeOf=*/StringAttr());
 }
 
 void ProgramBuilder::createArgumentPorts() {
@@ -303,6 +304,7 @@ void ProgramBuilder::createArgumentPorts() {
       port.setExceptionAttr(info.exception);
       port.setMicroBatches(info.microBatches);
       port.setModelShapeAttr(info.modelShape);
+      port.setTransposeOfAttr(info.transposeOf);
     }
   if (!controlWords)
     return;

@@ -155,6 +155,7 @@ private:
     DenseI64ArrayAttr limits;     ///< of what an input may hold: `autopar.limits`, or null
     IntegerAttr exception;        ///< `autopar.exception`, or null
     DenseI64ArrayAttr modelShape; ///< `autopar.model_shape`, or null
+    StringAttr transposeOf;       ///< `autopar.transpose_of`, or null
     int64_t microBatches = 1;     ///< that the first dimension counts
 
     /// Whether it is the same in every step.

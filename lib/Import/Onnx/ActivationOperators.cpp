@@ -77,8 +77,9 @@ static LogicalResult importNamed(Node &node) {
 }
 
 static LogicalResult importSelu(Node &node) {
-  double alpha = node.floating("alpha", 1.67326319217681884765625),
-         gamma = node.floating("gamma", 1.05070102214813232421875);
+  bool isRounded = node.version < 6;
+  double alpha = node.floating("alpha", isRounded ? 1.6732 : 1.67326319217681884765625),
+         gamma = node.floating("gamma", isRounded ? 1.0507 : 1.05070102214813232421875);
   return node.result(exponentialUnit(node.b, node.input(0), alpha, 1, gamma));
 }
 
@@ -144,7 +145,8 @@ static LogicalResult importDropout(Node &node) {
   TensorBuilder &b = node.b;
   Value x = node.input(0);
   Type boolean = b.opBuilder().getI1Type();
-  bool training = false;
+  // Operator sets from 7 to 11 knew inference only.
+  bool training = node.version < 7 && !node.integer("is_test", 0);
   double ratio = node.hasAttribute("ratio") ? node.floating("ratio", 0.5) : 0.5;
   if (node.hasInput(2)) {
     FailureOr<SmallVector<int64_t>> mode = node.constantIntegers(2);
@@ -178,7 +180,7 @@ static LogicalResult importDropout(Node &node) {
   Value scale = node.unlessEvaluated(b.scalar(element, 1 / (1 - ratio)), b.scalar(element, 1.0));
   Value scaled = b.mul(x, b.broadcast(scale, TensorBuilder::shapeOf(x), {}));
   node.setOutput(0, b.select(kept, scaled, b.splatLike(x, 0)));
-  node.setOutput(1, kept);
+  node.setOutput(1, node.version < 10 ? b.cast(kept, element) : kept);
   return success();
 }
 

@@ -37,6 +37,16 @@ static std::string placeOf(StringRef name) {
   return place;
 }
 
+/// The weight of torch's linear as torch's graph calls it, without "p_", where the node is its
+/// product: that has [inputs, outputs] where linear has [outputs, inputs].
+static StringRef weightOfLinear(const onnx::NodeProto &node, StringRef text) {
+  StringRef arguments = text.split("aten.linear.default](args = (").second;
+  StringRef weight = arguments.split(", ").second;
+  if (node.op_type() != "MatMul" || !weight.consume_front("%p_"))
+    return "";
+  return weight.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
 /// Strings of a list in Python: "['a', 'b']": every other piece is one.
 static SmallVector<StringRef> stringsIn(StringRef list) {
   SmallVector<StringRef> pieces, strings;
@@ -63,6 +73,9 @@ ExportRecords::ExportRecords(const onnx::ModelProto &model)
     tellsOfNodes |= !text.empty();
     for (const std::string &input : node.input())
       ++readers[input];
+    if (StringRef weight = weightOfLinear(node, text);
+        !weight.empty() && node.input_size() == 2 && sources.contains(node.input(1)))
+      transposed.insert(weight);
     if (!sources.empty())
       for (StringRef place : placesIn(text))
         places.insert(place);
@@ -99,8 +112,11 @@ SourceRecord ExportRecords::recordOf(const onnx::TensorProto &tensor, bool isIni
   auto from = sources.find(name);
   if (from == sources.end())
     return {};
+  SmallVector<StringRef> all = stringsIn(from->second);
+  if (all.size() == 1 && tensor.dims_size() == 2 && transposed.contains(placeOf(all[0])))
+    return {"", all, all[0].str()};
   SmallVector<StringRef> parameters, unknown;
-  for (StringRef source : stringsIn(from->second))
+  for (StringRef source : all)
     if (Answer answer = isParameter(source); answer != Answer::No)
       (answer == Answer::Yes ? parameters : unknown).push_back(source);
   if (!parameters.empty())
@@ -121,6 +137,12 @@ static size_t commonEnd(StringRef a, StringRef b) {
          a[a.size() - length - 1] == b[b.size() - length - 1])
     ++length;
   return length;
+}
+
+bool ExportRecords::readsTransposed(const onnx::NodeProto &node, StringRef initializer,
+                                    StringRef source) const {
+  return node.input_size() == 2 && node.input(1) == initializer && sources.contains(initializer) &&
+         weightOfLinear(node, entryOf(node, nodeOfTorch)) == placeOf(source);
 }
 
 std::string ExportRecords::readInstead(const onnx::NodeProto &node, StringRef initializer) {

@@ -24,6 +24,8 @@ struct SourceRecord {
   /// What the exporter computed it from, by the names of the source: its parameters or, if none
   /// is known to be one, what may be. Empty: it is the source's own.
   SmallVector<StringRef> computedFrom;
+  /// The matrix of the source that it is the transpose of, as far as is known; else empty.
+  std::string transposeOf = {};
 };
 
 class ExportRecords {
@@ -39,6 +41,9 @@ public:
   /// initializer: another one whose values were the same. Empty: it is the initializer itself, or
   /// nothing is written of it.
   std::string readInstead(const autopar_onnx::NodeProto &node, StringRef initializer);
+  /// Whether a node reads the initializer as the transpose of this matrix of the source.
+  bool readsTransposed(const autopar_onnx::NodeProto &node, StringRef initializer,
+                       StringRef source) const;
 
 private:
   enum class Answer { No, Unknown, Yes };
@@ -55,6 +60,8 @@ private:
   llvm::StringSet<> places;
   /// The same of what the initializers hold, without "p_" or "b_".
   llvm::StringSet<> stored;
+  /// Those that products read transposed.
+  llvm::StringSet<> transposed;
   /// How many nodes of the main graph read what.
   llvm::StringMap<int> readers;
 };

@@ -40,14 +40,29 @@ GraphImporter::GraphImporter(ModelFile &file, const ImportOptions &options, Modu
   };
 }
 
+/// Versions by domain.
+template <typename Imports>
+static llvm::StringMap<int64_t> versionsIn(const Imports &imports) {
+  llvm::StringMap<int64_t> versions;
+  for (const auto &opset : imports)
+    versions[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  return versions;
+}
+
 LogicalResult GraphImporter::importModel() {
   const onnx::ModelProto &model = file.model();
   builder.setLoc(module.getLoc());
   if (model.opset_import().empty() && model.ir_version() >= 3)
     return builder.fail("the model imports no operator set");
-  modelVersions[""] = 1;
+  modelVersions = versionsIn(model.opset_import());
+  if (model.opset_import().empty())
+    modelVersions[""] = 1;
   for (const auto &opset : model.opset_import())
-    modelVersions[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+    if (int64_t last = modelVersions.lookup(opset.domain() == "ai.onnx" ? "" : opset.domain());
+        last != opset.version())
+      return builder.fail("the model imports the operator set of domain '" +
+                          StringRef(opset.domain()) + "' twice, as version " +
+                          Twine(opset.version()) + " and " + Twine(last));
   if (failed(checkSupport()))
     return failure();
   Scope scope;
@@ -92,6 +107,10 @@ std::string GraphImporter::uniqueSymbol(StringRef name) {
   while (!symbols.insert(symbol).second)
     symbol = (name + "." + Twine(++symbolCounts[name])).str();
   return symbol;
+}
+
+GraphImporter::Versions GraphImporter::versionsOf(const onnx::FunctionProto &function) const {
+  return function.opset_import().empty() ? modelVersions : versionsIn(function.opset_import());
 }
 
 int64_t GraphImporter::versionOf(const Scope &scope, StringRef domain) {
@@ -309,12 +328,10 @@ LogicalResult GraphImporter::callFunction(Node &node, const onnx::FunctionProto 
   if (node.inputs.size() > static_cast<size_t>(function.input_size()) ||
       node.outputs.size() > static_cast<size_t>(function.output_size()))
     return node.error("has more inputs or outputs than the model's function");
-  Versions versions;
-  for (const auto &opset : function.opset_import())
-    versions[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  Versions versions = versionsOf(function);
   Scope scope;
   scope.prefix = (node.id() + "/").str();
-  scope.versions = function.opset_import().empty() ? &modelVersions : &versions;
+  scope.versions = &versions;
   scope.attributes = &attributes;
   for (int i = 0; i < function.input_size(); ++i)
     scope.values[function.input(i)] =

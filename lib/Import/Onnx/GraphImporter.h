@@ -21,6 +21,11 @@ class TrainingInfoProto;
 class ValueInfoProto;
 } // namespace autopar_onnx
 
+namespace google::protobuf {
+template <typename Element>
+class RepeatedPtrField;
+} // namespace google::protobuf
+
 namespace mlir::autopar {
 
 /// Names that are visible in a graph or function.
@@ -71,6 +76,7 @@ public:
 
 private:
   using Versions = llvm::StringMap<int64_t>;
+  using NodeProtos = google::protobuf::RepeatedPtrField<autopar_onnx::NodeProto>;
   using NodeList = llvm::ArrayRef<const autopar_onnx::NodeProto *>;
 
   // GraphInputs.cpp
@@ -96,6 +102,8 @@ private:
 
   // SupportCheck.cpp
   LogicalResult checkSupport();
+  LogicalResult checkVersions(const NodeProtos &nodes, const Versions &versions);
+  void collectDomains(const NodeProtos &nodes, std::set<std::string> &domains) const;
 
   // Parameters.cpp
   Value addParameter(RankedTensorType type, StringRef name, const TensorPlace &place,
@@ -136,6 +144,7 @@ private:
   LogicalResult checkNode(Node &node, const OperatorEntry &entry);
   void nameOperations(Node &node);
   const autopar_onnx::FunctionProto *findFunction(const autopar_onnx::NodeProto &node) const;
+  Versions versionsOf(const autopar_onnx::FunctionProto &function) const;
   static int64_t versionOf(const Scope &scope, StringRef domain);
   std::string uniqueId(const Twine &id);
   std::string uniqueSymbol(StringRef name);

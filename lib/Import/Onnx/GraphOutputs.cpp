@@ -56,6 +56,10 @@ void GraphImporter::dropUnused() {
 void GraphImporter::describeArguments() {
   Builder attributes(module.getContext());
   auto signature = SignatureAttributes::ofArguments(function);
+  llvm::StringSet<> names; // of the source, each once
+  for (const Argument &argument : arguments)
+    if (argument.record.transposeOf != argument.name)
+      names.insert(argument.name);
   auto mark = [&](Value argument, StringRef name, Attribute value) {
     signature.set(cast<BlockArgument>(argument).getArgNumber(), name, value);
   };
@@ -69,6 +73,9 @@ void GraphImporter::describeArguments() {
     if (!argument.record.computedFrom.empty())
       signature.set(i, "autopar.computed_from",
                     attributes.getStrArrayAttr(argument.record.computedFrom));
+    if (!argument.record.transposeOf.empty() && names.insert(argument.record.transposeOf).second)
+      signature.set(i, "autopar.transpose_of",
+                    attributes.getStringAttr(argument.record.transposeOf));
   }
   if (step)
     mark(step, "autopar.control", attributes.getStringAttr("step"));

@@ -49,6 +49,9 @@ FailureOr<ImportedValue> GraphImporter::readInput(Node &node, StringRef name) {
       FailureOr<Value> value = importTensor(*tensor, other, /*isInitializer=*/true);
       if (failed(value))
         return failure();
+      if (auto argument = dyn_cast<BlockArgument>(*value);
+          argument && records.readsTransposed(node.proto, name, other))
+        arguments[argument.getArgNumber()].record.transposeOf = other;
       return ImportedValue(*value);
     }
   return lookUp(name, node.scope, "input " + Twine(node.inputs.size()));

@@ -2,6 +2,8 @@
 // Lookup of operators by domain, name and version.
 #include "OperatorTable.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -52,6 +54,14 @@ void OperatorTable::addAnyValue(StringRef name, Versions versions, Arity arity,
 
 void OperatorTable::refuse(StringRef name, StringRef reason) {
   entries[keyOf(domain, name)].push_back({{1, 0}, {0, -1}, {}, nullptr, reason, true});
+}
+
+int64_t OperatorTable::newestVersion(StringRef domain) {
+  return llvm::StringSwitch<int64_t>(domain) // of onnx 1.23
+      .Cases("", "ai.onnx", 28)
+      .Case("ai.onnx.ml", 5)
+      .Case("ai.onnx.preview.training", 1)
+      .Default(0);
 }
 
 const OperatorEntry *OperatorTable::find(StringRef domain, StringRef name, int64_t version) const {

@@ -52,6 +52,9 @@ public:
                    ImportFunction import);
   void refuse(StringRef name, StringRef reason);
 
+  /// The newest version of a domain's operator set that the entries are written for; an operator
+  /// may mean something else in a newer one. 0: the table has no operators of this domain.
+  static int64_t newestVersion(StringRef domain);
   /// The entry for an operator at a version; null if there is none.
   const OperatorEntry *find(StringRef domain, StringRef name, int64_t version) const;
   /// Calls `visit` for each operator, sorted by domain and name.

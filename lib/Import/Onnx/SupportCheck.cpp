@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before anything is built: all operators that cannot be imported, in one table.
+// Before anything is built: operator sets that are not known, and all operators that cannot be
+// imported, in one table.
 #include "GraphImporter.h"
 #include "Proto.h"
 
@@ -26,9 +27,46 @@ static void note(Report &report, const onnx::NodeProto &node, int index, int64_t
   entry.nodes.push_back(node.name().empty() ? "#" + std::to_string(index) : node.name());
 }
 
+/// Domains whose own operators the nodes and their subgraphs are, rather than functions.
+void GraphImporter::collectDomains(const NodeProtos &nodes, std::set<std::string> &domains) const {
+  for (const onnx::NodeProto &node : nodes) {
+    if (!findFunction(node))
+      domains.insert(node.domain() == "ai.onnx" ? "" : node.domain());
+    for (const onnx::AttributeProto &attribute : node.attribute()) {
+      collectDomains(attribute.g().node(), domains);
+      for (const onnx::GraphProto &graph : attribute.graphs())
+        collectDomains(graph.node(), domains);
+    }
+  }
+}
+
+/// The nodes say by which versions of which operator sets they are to be read, and these are known.
+LogicalResult GraphImporter::checkVersions(const NodeProtos &nodes, const Versions &versions) {
+  std::set<std::string> domains;
+  collectDomains(nodes, domains);
+  for (const std::string &domain : domains) {
+    int64_t newest = OperatorTable::newestVersion(domain);
+    StringRef name = domain.empty() ? StringRef("ai.onnx") : StringRef(domain);
+    auto version = versions.find(domain);
+    if (newest && version == versions.end())
+      return builder.fail("the model has operators of " + name +
+                          ", but its opset_import does not say of which version; export it again, "
+                          "or add the version that it was made with");
+    if (newest && version->second > newest)
+      return builder.fail("the model is of version " + Twine(version->second) + " of " + name +
+                          ", expected at most " + Twine(newest) +
+                          ", the newest that is known here: operators may mean something else in "
+                          "a newer one; export the model for an older version (opset_version of "
+                          "torch.onnx.export), or convert it (onnx.version_converter)");
+  }
+  return success();
+}
+
 LogicalResult GraphImporter::checkSupport() {
   Report report;
-  auto check = [&](const auto &nodes, const Versions &versions) {
+  auto check = [&](const auto &nodes, const Versions &versions) -> LogicalResult {
+    if (failed(checkVersions(nodes, versions)))
+      return failure();
     for (int i = 0; i < nodes.size(); ++i) {
       const onnx::NodeProto &node = nodes[i];
       auto version = versions.find(node.domain() == "ai.onnx" ? "" : node.domain());
@@ -38,19 +76,17 @@ LogicalResult GraphImporter::checkSupport() {
         continue;
       note(report, node, i, number, entry ? entry->refusal : StringRef());
     }
+    return success();
   };
-  check(file.model().graph().node(), modelVersions);
+  if (failed(check(file.model().graph().node(), modelVersions)))
+    return failure();
   for (const onnx::TrainingInfoProto &info : file.model().training_info())
-    if (options.ownTraining) {
-      check(info.initialization().node(), modelVersions);
-      check(info.algorithm().node(), modelVersions);
-    }
-  for (const onnx::FunctionProto &function : file.model().functions()) {
-    Versions versions;
-    for (const auto &opset : function.opset_import())
-      versions[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
-    check(function.node(), function.opset_import().empty() ? modelVersions : versions);
-  }
+    if (options.ownTraining && (failed(check(info.initialization().node(), modelVersions)) ||
+                                failed(check(info.algorithm().node(), modelVersions))))
+      return failure();
+  for (const onnx::FunctionProto &function : file.model().functions())
+    if (failed(check(function.node(), versionsOf(function))))
+      return failure();
   if (report.empty())
     return success();
   std::string table;

@@ -15,20 +15,36 @@
 namespace autopar::runtime {
 namespace {
 
+/// A matrix of this shape, out of its transpose.
+std::vector<uint8_t> transposed(const std::vector<uint8_t> &bytes,
+                                const std::vector<int64_t> &shape, size_t elementBytes) {
+  auto rows = size_t(shape[0]), columns = size_t(shape[1]);
+  std::vector<uint8_t> result(bytes.size());
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t column = 0; column < columns; ++column)
+      std::memcpy(result.data() + (row * columns + column) * elementBytes,
+                  bytes.data() + (column * rows + row) * elementBytes, elementBytes);
+  return result;
+}
+
 Status writeWhole(const CheckpointIndex &index, const std::string &from, const std::string &path,
-                  const std::map<std::string, std::vector<int64_t>> &modelShapes) {
+                  const std::map<std::string, const artifact::Port *> &ports) {
   std::vector<SafetensorsEntry> entries;
+  std::vector<const artifact::Port *> exported;
   for (const auto &[tensorName, tensor] : index.tensors)
-    if (auto shape = modelShapes.find(tensorName); shape != modelShapes.end())
-      entries.push_back({tensorName, tensor.dtype, shape->second, 0, 0});
+    if (auto port = ports.find(tensorName); port != ports.end()) {
+      exported.push_back(port->second);
+      entries.push_back(
+          {exported.back()->sourceName(), tensor.dtype, exported.back()->sourceShape(), 0, 0});
+    }
   std::string front = layOutSafetensors(entries);
   std::string temporary = path + ".partial";
   DurableFile file(temporary);
   AUTOPAR_RETURN_IF_ERROR(file.create());
   AUTOPAR_RETURN_IF_ERROR(file.append(front.data(), front.size()));
-  for (const SafetensorsEntry &entry : entries) {
-    const CheckpointTensor &tensor = index.tensors.at(entry.name);
-    std::vector<uint8_t> whole(size_t(entry.end - entry.begin));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const CheckpointTensor &tensor = index.tensors.at(exported[i]->name);
+    std::vector<uint8_t> whole(size_t(entries[i].end - entries[i].begin));
     for (const CheckpointPiece &piece : tensor.pieces) {
       auto part = MappedFile::open(from + "/" + piece.file);
       if (!part)
@@ -36,6 +52,8 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
       copyBoxToGlobal((*part)->data() + piece.begin, piece.box.extent, piece.box, whole.data(),
                       tensor.shape, byteSize(tensor.dtype));
     }
+    if (!exported[i]->transposeOf.empty())
+      whole = transposed(whole, entries[i].shape, size_t(byteSize(tensor.dtype)));
     AUTOPAR_RETURN_IF_ERROR(file.append(whole.data(), whole.size()));
   }
   AUTOPAR_RETURN_IF_ERROR(file.finish());
@@ -62,16 +80,16 @@ Status exportSafetensors(Session &session, const std::string &path) {
   });
   AUTOPAR_RETURN_IF_ERROR(saved);
   // What an optimizer keeps has no source; parameters have one.
-  std::map<std::string, std::vector<int64_t>> modelShapes;
+  std::map<std::string, const artifact::Port *> ports;
   for (const artifact::Port *port : session.reader().ports())
     if (port->role == artifact::Role::State && port->source.kind != artifact::SourceKind::None)
-      modelShapes.emplace(port->name, port->callerShape());
+      ports.emplace(port->name, port);
   auto file = MappedFile::open(from + "/" + kIndexName);
   if (!file)
     return file.status();
   auto *text = reinterpret_cast<const char *>((*file)->data());
   auto index = CheckpointIndex::fromJson(std::string(text, text + (*file)->size()));
-  return index ? writeWhole(*index, from, path, modelShapes) : index.status();
+  return index ? writeWhole(*index, from, path, ports) : index.status();
 }
 
 } // namespace autopar::runtime

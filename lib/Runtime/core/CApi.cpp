@@ -13,6 +13,7 @@ using namespace autopar;
 struct AutoParSession {
   std::unique_ptr<runtime::Session> session;
   int64_t nextStep = 0;
+  std::string remarks; ///< of the initializer
 };
 
 namespace {
@@ -78,7 +79,7 @@ Status checkTrains(const AutoParSession &session, const char *path) {
 
 } // namespace
 
-int32_t autoparApiVersion(void) { return 4; }
+int32_t autoparApiVersion(void) { return 5; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
@@ -98,11 +99,15 @@ int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
     if (!opened)
       return opened.status();
     *session = new AutoParSession{opened.take()};
+    for (const std::string &remark : (*session)->session->initializerRemarks())
+      (*session)->remarks += ((*session)->remarks.empty() ? "" : "\n") + remark;
     return Status::ok();
   });
 }
 
 void autoparClose(AutoParSession *session) { delete session; }
+
+const char *autoparRemarks(const AutoParSession *session) { return session->remarks.c_str(); }
 
 const char *autoparLastError(void) { return lastError.c_str(); }
 

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <set>
 
 namespace autopar::runtime {
 
@@ -74,6 +75,26 @@ std::string text(DataType dtype, const std::vector<int64_t> &shape) {
   return describe({TensorSpec{"", dtype, shape, 0}}).substr(2);
 }
 
+/// "a, b, c, ..."
+std::string firstOf(const std::vector<std::string> &names) {
+  constexpr size_t shown = 5;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), shown); ++i)
+    list += (i ? ", " : "") + names[i];
+  return names.size() > shown ? list + ", ..." : list;
+}
+
+/// "3 tensors", "1 tensor".
+std::string counted(size_t count, const std::string &what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// "weights.safetensors has 148 tensors: a, b, c, ..."
+std::string describe(const WeightFiles &files) {
+  std::vector<std::string> names = files.names();
+  return files.path + " has " + counted(names.size(), "tensor") + ": " + firstOf(names);
+}
+
 } // namespace
 
 Result<Initializer> Initializer::parse(const std::string &text) {
@@ -94,9 +115,17 @@ const Initializer::Rule *Initializer::ruleFor(const Port &port) const {
   return nullptr;
 }
 
+bool Initializer::isTransposed(const Port &port) const {
+  return !port.transposeOf.empty() && files->find(port.transposeOf);
+}
+
+std::string Initializer::nameInFiles(const Port &port) const {
+  return isTransposed(port) ? port.transposeOf : port.name;
+}
+
 bool Initializer::covers(const Port &port) const {
   if (files)
-    return isParameter(port) && files->find(port.name);
+    return isParameter(port) && files->find(nameInFiles(port));
   return isDrawn(port) && ruleFor(port);
 }
 
@@ -139,15 +168,16 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
       if (port.source.kind == SourceKind::Absent)
         return Status::badInput(
             "parameter " + port.name + " has no weights, and the initializer " +
-            (files ? "does not give it: " + files->describe() : "has no pattern for it"));
+            (files ? "does not give it: " + describe(*files) : "has no pattern for it"));
       continue;
     }
     if (files) {
-      const SafetensorsEntry &entry = files->find(port.name)->entry;
+      const SafetensorsEntry &entry = files->find(nameInFiles(port))->entry;
+      std::vector<int64_t> shape = isTransposed(port) ? port.sourceShape() : port.callerShape();
       bool isConverted = isFloat(entry.dtype) && isFloat(port.dtype);
-      if (entry.shape != port.callerShape() || (entry.dtype != port.dtype && !isConverted))
-        return Status::badInput("parameter " + port.name + ": expected " +
-                                text(port.dtype, port.callerShape()) + ", the file has " +
+      if (entry.shape != shape || (entry.dtype != port.dtype && !isConverted))
+        return Status::badInput("parameter " + nameInFiles(port) + ": expected " +
+                                text(port.dtype, shape) + ", the file has " +
                                 text(entry.dtype, entry.shape));
       continue;
     }
@@ -157,7 +187,7 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
       return drawn.status();
   }
   if (files && !any)
-    return Status::badInput("no parameter is in the file: " + files->describe());
+    return Status::badInput("no parameter is in the file: " + describe(*files));
   if (!files &&
       std::none_of(ports.begin(), ports.end(), [](const Port *port) { return isDrawn(*port); }))
     return Status::badInput("the initializer has nothing to fill: all parameters have weights, and "
@@ -170,20 +200,53 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
   return Status::ok();
 }
 
+std::vector<std::string> Initializer::remarks(const std::vector<const Port *> &ports) const {
+  if (!files)
+    return {};
+  std::vector<std::string> kept, unread, result;
+  std::set<std::string> read;
+  for (const Port *port : ports)
+    if (covers(*port))
+      read.insert(nameInFiles(*port));
+    else if (port->source.kind == SourceKind::File)
+      kept.push_back(port->sourceName());
+  for (const std::string &name : files->names())
+    if (!read.count(name))
+      unread.push_back(name);
+  if (!unread.empty())
+    result.push_back(counted(unread.size(), "tensor") + " of " + files->path +
+                     (unread.size() == 1 ? " is no parameter" : " are no parameters") +
+                     " of this program: " + firstOf(unread));
+  if (!kept.empty())
+    result.push_back(counted(kept.size(), "parameter") + " not in " + files->path +
+                     (kept.size() == 1 ? " starts" : " start") +
+                     " from the model's weights: " + firstOf(kept));
+  return result;
+}
+
 Status Initializer::fill(const Port &port, const Box &box, void *local,
                          const std::vector<int64_t> &localShape) const {
   int64_t size = byteSize(port.dtype);
   auto *out = static_cast<uint8_t *>(local);
   if (files) {
-    const WeightFiles::Tensor &tensor = *files->find(port.name);
+    const WeightFiles::Tensor &tensor = *files->find(nameInFiles(port));
     DataType stored = tensor.entry.dtype;
-    if (stored == port.dtype)
+    bool turns = isTransposed(port);
+    if (stored == port.dtype && !turns) {
       copyBoxToLocal(tensor.data, port.shape, box, local, localShape, size);
-    else
-      forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
-        storeFloat(port.dtype, loadFloat(stored, tensor.data + global * byteSize(stored)),
-                   out + at * size);
-      });
+      return Status::ok();
+    }
+    forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
+      if (turns) {
+        int64_t rows = tensor.entry.shape[0], columns = tensor.entry.shape[1];
+        global = global % rows * columns + global / rows;
+      }
+      const uint8_t *from = tensor.data + global * byteSize(stored);
+      if (stored == port.dtype)
+        std::memcpy(out + at * size, from, size_t(size));
+      else
+        storeFloat(port.dtype, loadFloat(stored, from), out + at * size);
+    });
     return Status::ok();
   }
   auto rule = scaled(*ruleFor(port), port);

@@ -395,6 +395,10 @@ std::string Session::whyUncaptured() const {
       return rank.whyUncaptured;
   return "";
 }
+std::vector<std::string> Session::initializerRemarks() const {
+  const std::optional<Initializer> &initializer = state->options.initializer;
+  return initializer ? initializer->remarks(state->reader.ports()) : std::vector<std::string>();
+}
 std::pair<int32_t, int32_t> Session::process() const {
   if (!state->isDistributed)
     return {0, 1};

@@ -18,7 +18,8 @@ bool WeightFiles::isMeant(const std::string &path) {
   return endsWith(path, ".safetensors") || endsWith(path, ".json");
 }
 
-Status WeightFiles::add(const std::string &file) {
+Status WeightFiles::add(const std::string &file,
+                        const std::function<bool(const std::string &)> &isWanted) {
   auto mapped = MappedFile::open(file);
   if (!mapped)
     return mapped.status();
@@ -26,7 +27,8 @@ Status WeightFiles::add(const std::string &file) {
   if (!entries)
     return entries.status().at(file);
   for (const auto &[name, entry] : *entries)
-    tensors[name] = {entry, (*mapped)->data() + entry.begin};
+    if (isWanted(name))
+      tensors[name] = {entry, (*mapped)->data() + entry.begin};
   files.push_back(mapped.take());
   return Status::ok();
 }
@@ -35,7 +37,7 @@ Result<std::shared_ptr<const WeightFiles>> WeightFiles::open(const std::string &
   auto weights = std::make_shared<WeightFiles>();
   weights->path = path;
   if (!endsWith(path, ".json")) {
-    AUTOPAR_RETURN_IF_ERROR(weights->add(path));
+    AUTOPAR_RETURN_IF_ERROR(weights->add(path, [](const std::string &) { return true; }));
     return std::shared_ptr<const WeightFiles>(weights);
   }
   auto mapped = MappedFile::open(path);
@@ -46,16 +48,23 @@ Result<std::shared_ptr<const WeightFiles>> WeightFiles::open(const std::string &
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     return Status::badInput(path + ": expected a JSON object with \"weight_map\", which names the "
                                    "file of each tensor");
-  std::set<std::string> names;
+  std::map<std::string, std::set<std::string>> wanted; // by file
   for (const auto &[tensor, file] : json["weight_map"].items()) {
     if (!file.is_string())
       return Status::badInput(path + ": the file of " + tensor + " is no text");
-    names.insert(file.get<std::string>());
+    wanted[file.get<std::string>()].insert(tensor);
   }
   size_t slash = path.rfind('/');
   std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-  for (const std::string &name : names)
-    AUTOPAR_RETURN_IF_ERROR(weights->add(folder + name));
+  for (const auto &[name, tensors] : wanted) {
+    AUTOPAR_RETURN_IF_ERROR(weights->add(
+        folder + name, [&](const std::string &tensor) { return tensors.count(tensor) > 0; }));
+    for (const std::string &tensor : tensors)
+      if (!weights->find(tensor))
+        return Status::badInput(path + " says that " + tensor + " is in " + name +
+                                ", which has no tensor of that name; give the files that belong to "
+                                "the index");
+  }
   return std::shared_ptr<const WeightFiles>(weights);
 }
 
@@ -64,16 +73,11 @@ const WeightFiles::Tensor *WeightFiles::find(const std::string &name) const {
   return found == tensors.end() ? nullptr : &found->second;
 }
 
-std::string WeightFiles::describe() const {
-  constexpr size_t shown = 5;
-  std::string text = path + " has " + std::to_string(tensors.size()) + " tensors: ";
-  size_t count = 0;
-  for (const auto &[name, tensor] : tensors) {
-    text += (count ? ", " : "") + (count < shown ? name : "...");
-    if (count++ == shown)
-      break;
-  }
-  return text;
+std::vector<std::string> WeightFiles::names() const {
+  std::vector<std::string> result;
+  for (const auto &[name, tensor] : tensors)
+    result.push_back(name);
+  return result;
 }
 
 } // namespace autopar::runtime

@@ -5,9 +5,11 @@
 #include "../checkpoint/SafetensorsFile.h"
 #include "../data/MappedFile.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace autopar::runtime {
 
@@ -23,15 +25,16 @@ public:
   };
   /// Null where there is none of that name.
   const Tensor *find(const std::string &name) const;
-  /// "weights.safetensors has 148 tensors: a, b, c, ..."
-  std::string describe() const;
+  /// In order.
+  std::vector<std::string> names() const;
+
+  std::string path; ///< as it was given
 
 private:
-  std::string path;
   std::vector<std::shared_ptr<const MappedFile>> files;
   std::map<std::string, Tensor> tensors;
 
-  Status add(const std::string &file);
+  Status add(const std::string &file, const std::function<bool(const std::string &)> &isWanted);
 };
 
 } // namespace autopar::runtime

@@ -103,6 +103,40 @@ def onnxruntimes():
                  domains=[helper.make_opsetid("com.microsoft", 1)])
 
 
+def newer():
+    """An operator set that is not known yet, in the body of a Loop."""
+    made = loop()
+    made.opset_import[0].version = 29
+    return made
+
+
+def classical():
+    """Operators of ai.onnx.ml, of a version that is not known yet."""
+    return model([helper.make_node("Scaler", ["x"], ["y"], "s", domain="ai.onnx.ml", scale=[2.0])], [value("x", [3])], [value("y", [3])],
+                 domains=[helper.make_opsetid("ai.onnx.ml", 6)])
+
+
+def unversioned():
+    """Operators of a domain of which the model imports no version."""
+    made = classical()
+    del made.opset_import[1]
+    return made
+
+
+def twice():
+    """Two versions of the same operators."""
+    made = attribute()
+    made.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+    return made
+
+
+def oldest():
+    """Forms of the first operator sets: rounded constants of a Selu, a Dropout that is of training unless it says otherwise."""
+    nodes = [helper.make_node("Selu", ["x"], ["a"], "selu"), helper.make_node("Dropout", ["a"], ["b"], "kept", is_test=1),
+             helper.make_node("Dropout", ["b"], ["y", "mask"], "dropped")]
+    return model(nodes, [value("x", [3])], [value("y", [3]), value("mask", [3])], opset=1)
+
+
 def attribute():
     """An attribute that the operator does not have."""
     return model([helper.make_node("Relu", ["x"], ["y"], "act", slope=0.5)], [value("x", [3])], [value("y", [3])])
@@ -145,7 +179,8 @@ def tied():
              note(helper.make_node("Gather", ["val_2", "ids"], ["p"], "positions"),
                   fx="%g : call_function[target=torch.ops.aten.index.Tensor](args = (%b_pos_table, [%ids]), kwargs = {})"),
              helper.make_node("Sum", ["e", "r", "p", "slopes"], ["s"], "sum"), helper.make_node("Mul", ["s", "add_1"], ["m"], "norm"),
-             helper.make_node("MatMul", ["m", "other.weight"], ["a"], "a"), helper.make_node("MatMul", ["a", "val_3"], ["b"], "b"),
+             helper.make_node("MatMul", ["m", "other.weight"], ["a"], "a"), note(helper.make_node("MatMul", ["a", "val_3"], ["b"], "b"),
+                  fx="%linear : call_function[target=torch.ops.aten.linear.default](args = (%a, %p_other2_weight), kwargs = {})"),
              helper.make_node("MatMul", ["b", "val_1"], ["logits"], "head")]
     made = model(nodes, [value("ids", ["n"], TensorProto.INT64)], [value("logits", ["n", 5])], weights.items(), producer_name="pytorch")
     for name, entries in {"embed.weight": {"kind": "PARAMETER"}, "rope.table": {"kind": "BUFFER"}, "val_1": {"folded": "['embed.weight']"},

@@ -99,6 +99,12 @@ LogicalResult PortOp::verify() {
       (!parameter || llvm::product_of(*getModelShape()) != tensorType().getNumElements()))
     return emitOpError() << "\"" << getName() << "\": the shape [" << *getModelShape()
                          << "] in the model does not fit " << getType();
+  size_t rank = getModelShape() ? getModelShape()->size() : size_t(tensorType().getRank());
+  if (getTransposeOf() && (!parameter || rank != 2))
+    return emitOpError()
+           << "\"" << getName()
+           << "\": only a parameter that is a matrix in the model is the transpose of "
+              "another";
   auto microBatches = static_cast<int64_t>(getMicroBatches());
   if (microBatches < 1 || (microBatches > 1 && (tensorType().getRank() < 2 ||
                                                 tensorType().getDimSize(0) != microBatches)))

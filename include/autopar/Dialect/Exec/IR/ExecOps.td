@@ -62,14 +62,16 @@ def Exec_PortOp : Exec_Op<"port"> {
     `fromModel` starts as a parameter does, others start at zero. A metric that `guards` must be finite for the step
     to change any state. `limits` are the least and the most that an integer input may hold, besides `exception`. With
     `microBatches` the first two dimensions of an input or output are micro-batches x samples, which the outside
-    knows as one. A parameter or state that the program knows in another shape than the model has `modelShape`.
+    knows as one. A parameter or state that the program knows in another shape than the model has `modelShape`; a matrix
+    that the model's source knows by another name, transposed, `transposeOf`.
     `exec.port parameter "w1" : tensor<64x256xf32> {file = "mlp.onnx", offset = 4096 : i64}`
   }];
   let arguments = (ins Exec_RoleAttr:$role, StrAttr:$name, Optional<Exec_BufferType>:$buffer, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$file, DefaultValuedAttr<I64Attr, "0">:$offset,
                        OptionalAttr<ElementsAttr>:$value, UnitAttr:$fromModel, UnitAttr:$guards,
                        OptionalAttr<DenseI64ArrayAttr>:$limits, OptionalAttr<I64Attr>:$exception,
-                       DefaultValuedAttr<I64Attr, "1">:$microBatches, OptionalAttr<DenseI64ArrayAttr>:$modelShape);
+                       DefaultValuedAttr<I64Attr, "1">:$microBatches, OptionalAttr<DenseI64ArrayAttr>:$modelShape,
+                       OptionalAttr<StrAttr>:$transposeOf);
   let assemblyFormat = "$role $name ($buffer^)? `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
