@@ -4,6 +4,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/ElementTypes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -237,6 +238,8 @@ private:
     auto type = cast<RankedTensorType>(argument.getType());
     if (!isa<FloatType>(type.getElementType()))
       return "it holds no floats";
+    if (isByteFloat(type.getElementType()))
+      return "it holds quantized floats";
     return "";
   }
 

@@ -13,8 +13,8 @@ BFLOAT16_RTOL = 2.0**-7
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """True for IEEE floats and bfloat16, which NumPy knows as an extension type."""
-    return np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"
+    """True for IEEE floats, bfloat16 and floats of 8 bits and less, which NumPy knows as extension types."""
+    return np.issubdtype(dtype, np.floating) or dtype.name.startswith(("bfloat", "float"))
 
 
 def is_half(dtype: np.dtype) -> bool:

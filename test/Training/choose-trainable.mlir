@@ -37,6 +37,7 @@
 // WHY-NEXT: it is a mask: layers.*.attn_mask
 // WHY-NEXT: the model updates it itself: statistic
 // WHY-NEXT: the export says so: table
+// WHY-NEXT: it holds quantized floats: rounded
 
 // FREEZE: remark: trains 4 parameters, 10 numbers
 // FREEZE: frozen by name: embed.weight
@@ -58,6 +59,7 @@ autopar.origin @h : tensor<1x4xf32>
 autopar.origin @o : tensor<1xf32>
 autopar.origin @a : tensor<1xf32>
 autopar.origin @f : tensor<4x4xf32>
+autopar.origin @q : tensor<4xf8E4M3FN>
 func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %w: tensor<4x4xf32> {autopar.name = "embed.weight", autopar.origin = @w},
                 %b: tensor<4xf32> {autopar.name = "bias", autopar.origin = @b},
@@ -72,7 +74,8 @@ func.func @main(%x: tensor<2x4xf32> {autopar.name = "x"},
                 %h: tensor<1x4xf32> {autopar.name = "head.w", autopar.origin = @h},
                 %o: tensor<1xf32> {autopar.name = "offset", autopar.origin = @o},
                 %a: tensor<1xf32> {autopar.name = "prelu.weight", autopar.origin = @a},
-                %f: tensor<4x4xf32> {autopar.fixed = "the export says so", autopar.name = "table", autopar.origin = @f}) -> tensor<2x1xf32> {
+                %f: tensor<4x4xf32> {autopar.fixed = "the export says so", autopar.name = "table", autopar.origin = @f},
+                %q: tensor<4xf8E4M3FN> {autopar.name = "rounded", autopar.origin = @q}) -> tensor<2x1xf32> {
   %product = autopar.dot_general %x, %h contract [1] x [1] : (tensor<2x4xf32>, tensor<1x4xf32>) -> tensor<2x1xf32>
   %wide = autopar.broadcast %o dims [1] : tensor<1xf32> -> tensor<2x1xf32>
   %y = autopar.binary add %product, %wide : tensor<2x1xf32>

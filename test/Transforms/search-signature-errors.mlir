@@ -18,14 +18,14 @@ func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {
 
 // -----
 
-// expected-error @+1 {{expected arguments and results with elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xcomplex<f32>>'}}
+// expected-error @+1 {{expected arguments and results with elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ or f4E2M1FN, got 'tensor<4xcomplex<f32>>'}}
 func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
   return %x : tensor<4xcomplex<f32>>
 }
 
 // -----
 
-// expected-error @+1 {{expected arguments and results with elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xf128>'}}
+// expected-error @+1 {{expected arguments and results with elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ or f4E2M1FN, got 'tensor<4xf128>'}}
 func.func @main(%x: tensor<4xf128>) -> tensor<4xf128> {
   return %x : tensor<4xf128>
 }
@@ -40,7 +40,7 @@ func.func @main(%x: tensor<4611686018427387904x4xf32>) -> tensor<461168601842738
 // -----
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{expected tensors with elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xindex>'}}
+  // expected-error @+1 {{expected tensors with elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ or f4E2M1FN, got 'tensor<4xindex>'}}
   %0 = tensor.empty() : tensor<4xindex>
   return %x : tensor<4xf32>
 }

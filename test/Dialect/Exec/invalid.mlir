@@ -297,14 +297,14 @@ exec.program @p threads 1 {
 // -----
 
 exec.program @p threads 1 {
-  // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xcomplex<f32>>'}}
+  // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ or f4E2M1FN, got 'tensor<4xcomplex<f32>>'}}
   %x = exec.buffer "x" device bytes 64 : tensor<4xcomplex<f32>>
 }
 
 // -----
 
 exec.program @p threads 1 {
-  // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32 or f64, got 'tensor<4xi128>'}}
+  // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ or f4E2M1FN, got 'tensor<4xi128>'}}
   %x = exec.buffer "x" device bytes 64 : tensor<4xi128>
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers of 2 and 4 bits, which models pack into bytes and programs hold one per byte: against NumPy and onnxruntime."""
+"""Integers of 2 and 4 bits and floats of 4 and 8: what is below 8 bits models pack into bytes and programs hold one per
+byte. Against NumPy and onnxruntime."""
 
 import pathlib
 import subprocess
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import autopar
 
 RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+FLOATS = ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1"]
 
 
 def narrow(name: str) -> np.dtype:
@@ -76,15 +78,50 @@ def test_product_with_quantized_weights(tmp_path: pathlib.Path, kind: str, shape
         np.testing.assert_allclose(y, onnxruntime.InferenceSession(theirs, plain).run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
 
 
-def test_quantized_weights_stay_packed(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("kind, block", [*((kind, 0) for kind in FLOATS), ("float8e4m3fn", 16), ("float4e2m1", 16)])
+def test_product_with_weights_in_narrow_floats(tmp_path: pathlib.Path, kind: str, block: int, ranks: int) -> None:
+    random = np.random.default_rng(5)
+    x, w = random.standard_normal((3, 64)).astype(np.float32), random.standard_normal((64, 48)).astype(narrow(kind))
+    scale = random.uniform(0.01, 0.1, [64 // block, 48] if block else [48]).astype(np.float32)
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["f"], axis=0 if block else 1, block_size=block),
+             helper.make_node("MatMul", ["x", "f"], ["y"])]
+    path = save(tmp_path / "model.onnx", nodes, {"x": (TensorProto.FLOAT, [3, 64])}, {"y": TensorProto.FLOAT},
+                [numpy_helper.from_array(w, "w"), numpy_helper.from_array(scale, "s")])
+    real = w.astype(np.float64) * repeated(scale, (64, 48), 0 if block else 1, block)
+    np.testing.assert_allclose(run(path, ranks, {"x": x})["y"], x @ real, rtol=1e-4, atol=1e-4)
+
+
+def test_python_takes_and_gives_narrow_floats(tmp_path: pathlib.Path) -> None:
+    numbers = np.array([0.5, -6, 448, np.nan], np.float32).astype(narrow("float8e4m3fn"))
+    to = TensorProto.FLOAT8E5M2
+    path = save(tmp_path / "model.onnx", [helper.make_node("Cast", ["x"], ["y"], to=to)], {"x": (TensorProto.FLOAT8E4M3FN, [4])}, {"y": to}, [])
+    y = run(path, 1, {"x": numbers})["y"]
+    assert y.dtype == narrow("float8e5m2")
+    np.testing.assert_array_equal(y.astype(np.float32), numbers.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["int4", "float4e2m1"])
+def test_quantized_weights_stay_packed(tmp_path: pathlib.Path, kind: str) -> None:
     """A parameter of half a byte per element, under the initializer's name."""
     w = np.arange(64 * 48).reshape(64, 48) % 16 - 8
     nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["f"]), helper.make_node("MatMul", ["x", "f"], ["y"])]
     path = save(tmp_path / "model.onnx", nodes, {"x": (TensorProto.FLOAT, [3, 64])}, {"y": TensorProto.FLOAT},
-                [numpy_helper.from_array(w.astype(narrow("int4")), "w"), numpy_helper.from_array(np.float32(0.5), "s")])
+                [numpy_helper.from_array(w.astype(narrow(kind)), "w"), numpy_helper.from_array(np.float32(0.5), "s")])
     compiled = autopar.compile(path, tmp_path / "compiled.bin")
     program = subprocess.run([autopar.find_tool("autopar-translate"), "--dump", compiled], check=True, capture_output=True, text=True).stdout
     assert 'parameter "w" : 64x24xu8 in' in program
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_are_stored_in_either_field(tmp_path: pathlib.Path, kind: str) -> None:
+    numbers = np.array([0.5, -1, 2, -3, 0], np.float32).astype(narrow(kind))
+    raw = numpy_helper.from_array(numbers, "raw")
+    typed = onnx.TensorProto(data_type=raw.data_type, dims=raw.dims, name="typed", int32_data=list(raw.raw_data))
+    nodes = [helper.make_node("Cast", [name], [f"y_{name}"], to=TensorProto.FLOAT) for name in ("raw", "typed")]
+    path = save(tmp_path / "model.onnx", nodes, {}, {"y_raw": TensorProto.FLOAT, "y_typed": TensorProto.FLOAT}, [raw, typed])
+    for y in run(path, 1, {}).values():
+        np.testing.assert_array_equal(y, numbers.astype(np.float32))
 
 
 @pytest.mark.parametrize("kind", list(RANGES))
