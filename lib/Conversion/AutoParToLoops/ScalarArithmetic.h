@@ -12,8 +12,8 @@ namespace mlir::autopar {
 /// The type in which elements travel between formulas: f32 for narrower floats, signless for
 /// unsigned integers, else the element type itself.
 Type getScalarType(Type elementType);
-/// The type in which elements stand in memory: i8 for i1 and for floats of 8 bits and less, signless
-/// for unsigned integers.
+/// The type in which elements stand in memory: i8 for i1 and for floats of 8 bits and less,
+/// signless for unsigned integers.
 Type getStorageType(Type elementType);
 
 /// A builder bound to one place, one location and one tensor element type, so that formulas read
@@ -73,8 +73,8 @@ private:
   bool isUnsignedType;
 };
 
-/// What stands in memory as a scalar of the travelling type, and a scalar as it stands there: floats
-/// are rounded to `elementType`.
+/// What stands in memory as a scalar of the travelling type, and a scalar as it stands there:
+/// floats are rounded to `elementType`.
 Value fromStorage(OpBuilder &builder, Location loc, Value stored, Type elementType);
 Value toStorage(OpBuilder &builder, Location loc, Value scalar, Type elementType);
 /// Reads element `offset` of the flat memref that holds a tensor of `elementType`, as a scalar of

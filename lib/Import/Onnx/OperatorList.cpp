@@ -33,8 +33,8 @@ compile time is.
   mean and variance of the batch.
 - **Element types**: f16, bf16, f32, f64, signed and unsigned integers of 8 to 64 bits, booleans. Strings, complex
   numbers and FLOAT8E8M0 are refused.
-- **Floats of 8 and 4 bits** (FLOAT8E4M3FN, FLOAT8E5M2, their FNUZ forms, FLOAT4E2M1) take a byte each. Arithmetic on
-  them is in f32, rounded after each operation.
+- **Floats of 8 and 4 bits** (FLOAT8E4M3FN, FLOAT8E5M2, their FNUZ forms, FLOAT4E2M1) take a byte each, in `.npy` files
+  too. Arithmetic on them is in f32, rounded after each operation.
 - **Integers of 2 and 4 bits** are moved, cast and quantized, nothing else. A program holds one per byte: inputs and
   outputs of the type INT4 are i8 (UINT4: ui8) to its caller. Initializers above 1024 bytes are parameters that stay
   packed, [rows, columns / 2] of ui8. Casts to them drop upper bits, those of floats after truncation towards zero.
