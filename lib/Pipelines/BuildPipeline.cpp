@@ -121,9 +121,10 @@ std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, do
   pipeline.promised.limitSearch(own);
   SearchHandoff start;
   if (followsEstimate(pipeline)) {
-    start.start = estimates.at(pipeline.place).plan;
-    start.again = estimates.at(pipeline.place).again;
-    start.enoughUs = kFar * start.start->believed.stepUs;
+    const StageEstimate &estimate = estimates.at(pipeline.place);
+    start.start = estimate.plan;
+    start.again = estimate.again;
+    start.enoughUs = kFar * estimate.stepUs;
   }
   int64_t leastBytes = 0;
   FailureOr<CutPlan> cut = cutAndSearch(*uncut(pipeline, terms), own, lower, std::move(start),
