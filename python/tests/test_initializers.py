@@ -4,7 +4,6 @@
 import json
 import pathlib
 import re
-import struct
 import subprocess
 from typing import Dict, List
 
@@ -14,29 +13,11 @@ import pytest
 import autopar
 from autopar import models
 
+from safetensors_files import read_safetensors, write_safetensors
+
 BATCH, SEQ, VOCAB = 8, 16, 101
 SMALL = {"layers": 1, "hidden": 32, "heads": 2, "vocab": VOCAB}
 INIT = "*ln_*.weight=ones, *.bias=zeros, *=normal(0.02), seed=7"
-
-
-def write_safetensors(path: pathlib.Path, tensors: Dict[str, np.ndarray], bf16: bool = False) -> None:
-    """The format: length, JSON header, bytes."""
-    header, data = {}, b""
-    for name, value in tensors.items():
-        raw = (value.view(np.uint32) >> 16).astype(np.uint16).tobytes() if bf16 else value.tobytes()
-        header[name] = {"dtype": "BF16" if bf16 else "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def read_safetensors(path: pathlib.Path) -> Dict[str, np.ndarray]:
-    """All f32 tensors of a file."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    places = json.loads(data[8:8 + length])
-    return {name: np.frombuffer(data, "<f4", count=int(np.prod(entry["shape"])), offset=8 + length + entry["data_offsets"][0])
-            .reshape(entry["shape"]) for name, entry in places.items() if name != "__metadata__"}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@
 import json
 import pathlib
 import re
-import struct
 import subprocess
 from typing import Dict, List
 
@@ -15,6 +14,8 @@ from onnx import helper, numpy_helper
 
 import autopar
 from autopar import models
+
+from safetensors_files import read_safetensors, write_safetensors
 
 EXPORTER = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "checks" / "export_with_torch.py"
 NETWORKS = ("mlp", "cnn", "upsampler", "attention", "decoder", "recurrent", "unet")
@@ -173,25 +174,6 @@ def test_what_the_newer_exporter_stored_once_is_trained_apart(tmp_path: pathlib.
         np.testing.assert_allclose(trained[1][name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def read_safetensors(path: pathlib.Path) -> Dict[str, np.ndarray]:
-    """All f32 tensors of a file."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    places = json.loads(data[8:8 + length])
-    return {name: np.frombuffer(data, "<f4", count=int(np.prod(entry["shape"])), offset=8 + length + entry["data_offsets"][0])
-            .reshape(entry["shape"]) for name, entry in places.items() if name != "__metadata__"}
-
-
-def safetensors(path: pathlib.Path, tensors: Dict[str, np.ndarray]) -> None:
-    """Writes a file."""
-    header, data = {}, b""
-    for name, value in tensors.items():
-        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + value.nbytes]}
-        data += value.tobytes()
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
 def adapted(exported: bool) -> onnx.ModelProto:
     """Two layers with LoRA, and a matrix of the whole model that takes it too. Exported: as torch's newer exporter writes it, with transposes
     computed ahead under names that it made up, equal matrices (each B starts as zeros) stored once, and the tensors that they were."""
@@ -282,7 +264,7 @@ def test_weights_of_the_source_go_in_and_come_out_by_its_names(tmp_path: pathlib
     random = np.random.default_rng(5)
     names = [f"layers.{layer}.q.{name}" for layer in (0, 1) for name in ("weight", "lora_A.weight", "lora_B.weight")] + ["head.weight"]
     source = {name: random.standard_normal((2, 8) if "_A" in name else (8, 2) if "_B" in name else (8, 8)).astype(np.float32) for name in names}
-    safetensors(tmp_path / "source.safetensors", source)
+    write_safetensors(tmp_path / "source.safetensors", source)
     batch = {"x": random.standard_normal((4, 8)).astype(np.float32), "target": np.zeros((4, 8), np.float32)}
     with pytest.warns(UserWarning, match=r"2 parameters not in .* start from the model's weights: val_\d+, val_\d+$"):
         session = autopar.Session(compiled, initializer=str(tmp_path / "source.safetensors"))
@@ -300,7 +282,7 @@ def test_weights_of_the_source_go_in_and_come_out_by_its_names(tmp_path: pathlib
         x = x @ source[f"{layer}.q.weight"].T + x @ source[f"{layer}.q.lora_A.weight"].T @ source[f"{layer}.q.lora_B.weight"].T
     expected = x @ source["head.weight"].T + x @ tensors["lora_A"] @ tensors["lora_B"]
     assert loss == pytest.approx(float(np.mean(expected ** 2)), rel=1e-4)
-    safetensors(tmp_path / "inside.safetensors", {name: value for name, value in inside.items() if name.startswith("val_")})
+    write_safetensors(tmp_path / "inside.safetensors", {name: value for name, value in inside.items() if name.startswith("val_")})
     with pytest.warns(UserWarning, match="3 parameters not in"):
         session = autopar.Session(compiled, initializer=str(tmp_path / "inside.safetensors"))
     with session:  # but for the matrix that was stored once for two: it has the source's name alone
@@ -308,6 +290,6 @@ def test_weights_of_the_source_go_in_and_come_out_by_its_names(tmp_path: pathlib
     again = read_safetensors(tmp_path / "again.safetensors")
     assert sum(not np.array_equal(again[name], value) for name, value in out.items()) == 1
     source["head.weight"] = source["head.weight"][:4]
-    safetensors(tmp_path / "source.safetensors", source)
+    write_safetensors(tmp_path / "source.safetensors", source)
     with pytest.raises(autopar.Error, match=r"parameter head.weight: expected f32 \[8,8\], the file has f32 \[4,8\]"):
         autopar.Session(compiled, initializer=str(tmp_path / "source.safetensors"))
