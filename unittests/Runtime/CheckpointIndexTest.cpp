@@ -148,9 +148,9 @@ TEST_F(CheckpointIndexTest, WeightsThatAreNotTheModels) {
   artifact::Port other = w;
   other.name = "v";
   EXPECT_EQ(errorOf(other), "parameter v has no weights, and the initializer does not give it: " +
-                                path + " has 1 tensors: w");
+                                path + " has 1 tensor: w");
   other.source.kind = artifact::SourceKind::File;
-  EXPECT_EQ(errorOf(other), "no parameter is in the file: " + path + " has 1 tensors: w");
+  EXPECT_EQ(errorOf(other), "no parameter is in the file: " + path + " has 1 tensor: w");
   other = w;
   other.shape = {1, 2};
   EXPECT_EQ(errorOf(other), "parameter w: expected f32 [1,2], the file has f32 [2]");

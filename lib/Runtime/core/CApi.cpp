@@ -13,7 +13,7 @@ using namespace autopar;
 struct AutoParSession {
   std::unique_ptr<runtime::Session> session;
   int64_t nextStep = 0;
-  std::string remarks; ///< of the initializer
+  std::string remarks = {}; ///< of the initializer
 };
 
 namespace {
