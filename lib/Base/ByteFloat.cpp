@@ -60,10 +60,7 @@ uint8_t encodeByteFloat(DataType type, double number) {
   double rounded = std::ldexp(std::nearbyint(std::ldexp(size, f.mantissaBits - exponent)),
                               exponent - f.mantissaBits);
   if (rounded > magnitude(f, f.largest))
-    return f.infinity >= 0   ? withSign(f.infinity)
-           : f.nan < 0       ? withSign(f.largest)
-           : f.nan == f.sign ? uint8_t(f.nan)
-                             : withSign(f.nan);
+    return withSign(f.infinity >= 0 ? f.infinity : f.nan >= 0 ? f.nan : f.largest);
   int low = 0, high = f.largest;
   while (low < high) {
     int middle = (low + high) / 2;

@@ -28,6 +28,7 @@ struct Format {
   bool hasNegativeZero() const { return nan != sign; }
   /// How far bits move on the way to f32.
   int shift() const { return kWideMantissa - mantissa; }
+  int64_t signShift() const { return 31 - int64_t(llvm::Log2_64(uint64_t(sign))); }
 
   const llvm::fltSemantics &semantics;
   int mantissa, bias;
@@ -41,8 +42,7 @@ private:
 };
 
 Expr withSign(Expr magnitude, Expr word, const Format &f) {
-  Expr sign = shiftLeft(word & word.integer(f.sign), 32 - int64_t(llvm::Log2_64(2 * f.sign)));
-  return magnitude | sign;
+  return magnitude | shiftLeft(word & word.integer(f.sign), f.signShift());
 }
 
 } // namespace
@@ -91,7 +91,7 @@ Expr encodeByteFloat(Expr x, FloatType type) {
     code = select(wide > wide.integer(kWideInfinity), wide.integer(*f.nan), code);
   else if (!f.nan) // NaN is negative zero
     code = select(wide > wide.integer(kWideInfinity), wide.integer(0), code);
-  Expr sign = shiftRightLogic(word, 31 - int64_t(llvm::Log2_64(f.sign))) & word.integer(f.sign);
+  Expr sign = shiftRightLogic(word, f.signShift()) & word.integer(f.sign);
   if (!f.nan)
     sign = select(wide > wide.integer(kWideInfinity), word.integer(f.sign), sign);
   if (!f.hasNegativeZero())

@@ -45,7 +45,7 @@ template <typename Imports>
 static llvm::StringMap<int64_t> versionsIn(const Imports &imports) {
   llvm::StringMap<int64_t> versions;
   for (const auto &opset : imports)
-    versions[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+    versions[OperatorTable::domainOf(opset.domain())] = opset.version();
   return versions;
 }
 
@@ -58,7 +58,7 @@ LogicalResult GraphImporter::importModel() {
   if (model.opset_import().empty())
     modelVersions[""] = 1;
   for (const auto &opset : model.opset_import())
-    if (int64_t last = modelVersions.lookup(opset.domain() == "ai.onnx" ? "" : opset.domain());
+    if (int64_t last = modelVersions.lookup(OperatorTable::domainOf(opset.domain()));
         last != opset.version())
       return builder.fail("the model imports the operator set of domain '" +
                           StringRef(opset.domain()) + "' twice, as version " +

@@ -111,9 +111,11 @@ private:
   void demoteLargeConstants();
   void removeUnusedParameters();
 
-  // NarrowIntegers.cpp
+  // PackedParameters.cpp
   FailureOr<Value> importPacked(const autopar_onnx::TensorProto &tensor, RankedTensorType type,
                                 StringRef name, const TensorPlace &place);
+
+  // NarrowIntegers.cpp
   void holdInBytes();
 
   // TransposedWeights.cpp

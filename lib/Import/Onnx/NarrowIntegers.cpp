@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers of 2 and 4 bits. ONNX stores several in a byte, and so do parameters; a program holds
-// one per byte. They keep their types while the model is read, since casts and quantization ask for
-// them, and are integers of 8 bits in the function that is made.
+// Integers of 2 and 4 bits, of which a program holds one per byte. They keep their types while the
+// model is read, since casts and quantization ask for them, and are integers of 8 bits in the
+// function that is made.
 #include "GraphImporter.h"
-#include "Proto.h"
 #include "TensorData.h"
 
 using namespace mlir;
@@ -19,43 +18,6 @@ static Type heldAs(Type element) {
 static RankedTensorType heldAs(Value value) {
   RankedTensorType type = TensorBuilder::typeOf(value);
   return type.clone(heldAs(type.getElementType()));
-}
-
-/// The packed bytes of a parameter as numbers: element i of a byte begins at bit i * width. Where
-/// rows fill whole bytes they stay rows, so that the parameter can be split among devices.
-FailureOr<Value> GraphImporter::importPacked(const onnx::TensorProto &tensor, RankedTensorType type,
-                                             StringRef name, const TensorPlace &place) {
-  unsigned width = type.getElementTypeBitWidth(), perByte = 8 / width;
-  Shape bytes(type.getShape());
-  if (!bytes.empty() && bytes.back() % perByte == 0)
-    bytes.back() /= perByte;
-  else
-    bytes = {storedBytes(type)};
-  Type byte = builder.opBuilder().getIntegerType(8, /*isSigned=*/false);
-  Value packed = addParameter(RankedTensorType::get(bytes, byte), name, place, tensor);
-  std::vector<Operation *> pending = builder.takeCreated();
-  SmallVector<double> starts;
-  for (unsigned i = 0; i < perByte; ++i)
-    starts.push_back(i * width);
-  auto rank = static_cast<int64_t>(bytes.size());
-  Shape spread(bytes);
-  spread.push_back(perByte);
-  Value shifts = builder.floats(starts, {perByte}, byte);
-  Value numbers = builder.binary(
-      BinaryKind::ShiftRight, builder.broadcast(packed, spread, llvm::to_vector(llvm::seq(rank))),
-      builder.broadcast(shifts, spread, {rank}));
-  numbers = isNarrowInteger(type.getElementType())
-                ? builder.cast(numbers, type.getElementType())
-                : builder.bitcast(builder.binary(BinaryKind::And, numbers, (1 << width) - 1),
-                                  type.getElementType());
-  if (bytes.size() == 1) // the last byte may not be full
-    numbers = builder.sliceDim(builder.reshape(numbers, {bytes[0] * perByte}), 0, 0,
-                               type.getNumElements());
-  numbers = builder.reshape(numbers, type.getShape());
-  for (Operation *op : builder.takeCreated())
-    setOpId(op, uniqueId(name + "/" + op->getName().stripDialect()));
-  builder.requeue(pending);
-  return numbers;
 }
 
 /// A cast to a narrow integer, in integers of 8 bits: the upper bits become those of the number.

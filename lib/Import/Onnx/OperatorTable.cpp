@@ -39,7 +39,7 @@ const OperatorTable &OperatorTable::get() {
 }
 
 static std::string keyOf(StringRef domain, StringRef name) {
-  return ((domain == "ai.onnx" ? StringRef() : domain) + "::" + name).str();
+  return (OperatorTable::domainOf(domain) + "::" + name).str();
 }
 
 void OperatorTable::add(StringRef name, Versions versions, Arity arity, StringRef attributes,
@@ -57,9 +57,10 @@ void OperatorTable::refuse(StringRef name, StringRef reason) {
 }
 
 int64_t OperatorTable::newestVersion(StringRef domain) {
-  return llvm::StringSwitch<int64_t>(domain) // of onnx 1.23
-      .Cases("", "ai.onnx", 28)
+  return llvm::StringSwitch<int64_t>(domainOf(domain)) // of onnx 1.23
+      .Case("", 28)
       .Case("ai.onnx.ml", 5)
+      .Case("ai.onnx.preview", 1)
       .Case("ai.onnx.preview.training", 1)
       .Default(0);
 }

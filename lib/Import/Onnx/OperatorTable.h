@@ -52,6 +52,8 @@ public:
                    ImportFunction import);
   void refuse(StringRef name, StringRef reason);
 
+  /// A domain by the one name that the table has for it: "" for "ai.onnx".
+  static StringRef domainOf(StringRef name) { return name == "ai.onnx" ? StringRef() : name; }
   /// The newest version of a domain's operator set that the entries are written for; an operator
   /// may mean something else in a newer one. 0: the table has no operators of this domain.
   static int64_t newestVersion(StringRef domain);

@@ -31,7 +31,7 @@ static void note(Report &report, const onnx::NodeProto &node, int index, int64_t
 void GraphImporter::collectDomains(const NodeProtos &nodes, std::set<std::string> &domains) const {
   for (const onnx::NodeProto &node : nodes) {
     if (!findFunction(node))
-      domains.insert(node.domain() == "ai.onnx" ? "" : node.domain());
+      domains.insert(OperatorTable::domainOf(node.domain()).str());
     for (const onnx::AttributeProto &attribute : node.attribute()) {
       collectDomains(attribute.g().node(), domains);
       for (const onnx::GraphProto &graph : attribute.graphs())
@@ -69,7 +69,7 @@ LogicalResult GraphImporter::checkSupport() {
       return failure();
     for (int i = 0; i < nodes.size(); ++i) {
       const onnx::NodeProto &node = nodes[i];
-      auto version = versions.find(node.domain() == "ai.onnx" ? "" : node.domain());
+      auto version = versions.find(OperatorTable::domainOf(node.domain()));
       int64_t number = version == versions.end() ? 1 : version->second;
       const OperatorEntry *entry = OperatorTable::get().find(node.domain(), node.op_type(), number);
       if (findFunction(node) || (entry && entry->import))

@@ -5,7 +5,6 @@
 #include "TensorData.h"
 
 #include "autopar/Interfaces/ElementTypes.h"
-
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -116,6 +116,13 @@ def classical():
                  domains=[helper.make_opsetid("ai.onnx.ml", 6)])
 
 
+def preview():
+    """An operator of ai.onnx.preview, of a version that is not known yet."""
+    heads = [value(name, [1, 2, 3, 4]) for name in "qkvy"]
+    return model([helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], "f", domain="ai.onnx.preview")], heads[:3], heads[3:],
+                 domains=[helper.make_opsetid("ai.onnx.preview", 2)])
+
+
 def unversioned():
     """Operators of a domain of which the model imports no version."""
     made = classical()
