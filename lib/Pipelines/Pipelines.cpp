@@ -235,6 +235,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     split.biases = lower.biasGradients;
     manager.addNestedPass<func::FuncOp>(createSplitReductionsPass(split));
   } else {
+    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
   }
   manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient

@@ -43,26 +43,38 @@ func.func @residual(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %r: tensor<2x4x
   return %y : tensor<2x4x32xf32>
 }
 
-// Transpositions around products are strides; a sort stays alone; a constant that is not the same
-// everywhere is a buffer.
+// Transpositions around products are strides; a sort stays alone; a constant of more than a few
+// numbers is a buffer.
 
 // CHECK-LABEL: func.func @alone
 // CHECK:      %[[T:.*]] = autopar.transpose %arg1
 // CHECK:      autopar.group %arg0, %[[T]]
 // CHECK:        autopar.dot_general
 // CHECK:      autopar.top_k
-// CHECK:      %[[TABLE:.*]] = autopar.constant dense<[1.000000e+00, 2.000000e+00]>
+// CHECK:      %[[TABLE:.*]] = autopar.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00, 5.000000e+00]>
 // CHECK:      autopar.group %{{.*}}, %[[TABLE]]
 // CHECK-NOT:    autopar.constant
 // CHECK:        autopar.binary mul
-func.func @alone(%x: tensor<8x16xf32>, %w: tensor<4x16xf32>) -> tensor<8x2xf32> {
-  %t = autopar.transpose %w permutation [1, 0] : tensor<4x16xf32> -> tensor<16x4xf32>
-  %p = autopar.dot_general %x, %t contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-  %v, %i = autopar.top_k %p dim 1 : (tensor<8x4xf32>) -> (tensor<8x2xf32>, tensor<8x2xi64>)
-  %c = autopar.constant dense<[1.0, 2.0]> : tensor<2xf32>
-  %b = autopar.broadcast %c dims [1] : tensor<2xf32> -> tensor<8x2xf32>
-  %y = autopar.binary mul %v, %b : tensor<8x2xf32>
-  return %y : tensor<8x2xf32>
+func.func @alone(%x: tensor<8x16xf32>, %w: tensor<5x16xf32>) -> tensor<8x5xf32> {
+  %t = autopar.transpose %w permutation [1, 0] : tensor<5x16xf32> -> tensor<16x5xf32>
+  %p = autopar.dot_general %x, %t contract [1] x [0] : (tensor<8x16xf32>, tensor<16x5xf32>) -> tensor<8x5xf32>
+  %v, %i = autopar.top_k %p dim 1 : (tensor<8x5xf32>) -> (tensor<8x5xf32>, tensor<8x5xi64>)
+  %c = autopar.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0]> : tensor<5xf32>
+  %b = autopar.broadcast %c dims [1] : tensor<5xf32> -> tensor<8x5xf32>
+  %y = autopar.binary mul %v, %b : tensor<8x5xf32>
+  return %y : tensor<8x5xf32>
+}
+
+// A few numbers are part of the kernel.
+
+// CHECK-LABEL: func.func @few_numbers
+// CHECK-NEXT: autopar.group %arg0 {{.*}}: (tensor<8x2xui8>) -> tensor<8x2xui8> {
+// CHECK:        autopar.constant dense<[0, 4]>
+func.func @few_numbers(%x: tensor<8x2xui8>) -> tensor<8x2xui8> {
+  %c = autopar.constant dense<[0, 4]> : tensor<2xui8>
+  %b = autopar.broadcast %c dims [1] : tensor<2xui8> -> tensor<8x2xui8>
+  %y = autopar.binary shift_right %x, %b : tensor<8x2xui8>
+  return %y : tensor<8x2xui8>
 }
 
 // What a product reads cannot share a kernel with what depends on the product.

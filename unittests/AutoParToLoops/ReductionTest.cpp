@@ -71,6 +71,108 @@ TEST(Reduction, EveryKindAndPlace) {
     }
 }
 
+/// Rows whose pieces have a scale each, so that the loops over pieces and within one stay apart: an
+/// accumulator per place of a piece. Halves are joined while there are two, thirds one by one.
+TEST(Reduction, RowsInPieces) {
+  for (int64_t piece : {16, 48, 63, 64, 7})
+    for (const std::string kind : {"sum", "max"}) {
+      Tensor x = makeTensor("f32", {5, 3, piece}), scale = makeTensor("f32", {5, 3}, 1, 3, 2);
+      Tensor scaled = x;
+      for (size_t i = 0; i < scaled.data.size(); ++i)
+        scaled.data[i] *= scale.data[i / piece];
+      std::string type = x.mlirType();
+      auto results =
+          runProgram("func.func @f(%x: " + type + ", %s: tensor<5x3xf32>) -> tensor<5xf32> {\n" +
+                         "  %b = autopar.broadcast %s dims [0, 1] : tensor<5x3xf32> -> " + type +
+                         "\n" + "  %p = autopar.binary mul %x, %b : " + type + "\n" +
+                         "  %y = autopar.reduce " + kind + " %p dims [1, 2] : " + type +
+                         " -> tensor<5xf32>\n  return %y : tensor<5xf32>\n}\n",
+                     {x, scale}, true);
+      auto expected = kind == "sum"
+                          ? reduceMiddle(scaled, 5, 3 * piece, 1, 0, std::plus<double>())
+                          : reduceMiddle(scaled, 5, 3 * piece, 1, -inf,
+                                         [](double a, double b) { return std::max(a, b); });
+      expectClose(results[0], expected, 1e-4, kind + " of pieces of " + std::to_string(piece));
+    }
+}
+
+/// Columns that are halves of bytes: the loop over halves is the innermost one.
+TEST(Reduction, ColumnsInParts) {
+  for (int64_t bytes : {3, 300}) {
+    Tensor packed = makeTensor("ui8", {9, bytes}, 0, 255), x = makeTensor("f32", {9}, -2, 2, 2);
+    std::vector<double> expected(2 * bytes, 0);
+    for (double &value : packed.data)
+      value = std::floor(value);
+    for (int64_t k = 0; k < 9; ++k)
+      for (int64_t n = 0; n < 2 * bytes; ++n)
+        expected[n] += x.data[k] * (int64_t(packed.data[k * bytes + n / 2]) >> (n % 2 * 4) & 15);
+    std::string halves = "tensor<9x" + std::to_string(bytes) + "x2x",
+                columns = std::to_string(2 * bytes);
+    auto results = runProgram(
+        "func.func @f(%p: " + packed.mlirType() + ", %x: tensor<9xf32>) -> tensor<" + columns +
+            "xf32> {\n"
+            "  %c = autopar.constant dense<[0, 4]> : tensor<2xui8>\n"
+            "  %s = autopar.broadcast %c dims [2] : tensor<2xui8> -> " +
+            halves + "ui8>\n" + "  %m = autopar.constant dense<15> : " + halves + "ui8>\n" +
+            "  %b = autopar.broadcast %p dims [0, 1] : " + packed.mlirType() + " -> " + halves +
+            "ui8>\n" + "  %h = autopar.binary shift_right %b, %s : " + halves + "ui8>\n" +
+            "  %n = autopar.binary and %h, %m : " + halves + "ui8>\n" +
+            "  %r = autopar.reshape %n : " + halves + "ui8> -> tensor<9x" + columns + "xui8>\n" +
+            "  %f = autopar.cast %r : tensor<9x" + columns + "xui8> -> tensor<9x" + columns +
+            "xf32>\n" + "  %w = autopar.broadcast %x dims [0] : tensor<9xf32> -> tensor<9x" +
+            columns + "xf32>\n" + "  %t = autopar.binary mul %w, %f : tensor<9x" + columns +
+            "xf32>\n" + "  %y = autopar.reduce sum %t dims [0] : tensor<9x" + columns +
+            "xf32> -> tensor<" + columns + "xf32>\n" + "  return %y : tensor<" + columns +
+            "xf32>\n}\n",
+        {packed, x}, true);
+    expectClose(results[0], expected, 1e-4, columns + " columns");
+  }
+}
+
+/// The mark of autopar-reduce-few-rows: a few rows by the same weights, whose rows are in pieces or
+/// not, and lie along the sum or across it.
+TEST(Reduction, FewRowsShareTheirWeights) {
+  for (bool isAcross : {false, true})
+    for (int64_t rows : {1, 2, 4})
+      for (int64_t piece : {96, 32}) {
+        int64_t n = 70, k = 96;
+        std::vector<int64_t> shape = isAcross ? std::vector{k, n} : std::vector{n, k};
+        std::vector<int64_t> scales =
+            isAcross ? std::vector{k / piece, n} : std::vector{n, k / piece};
+        std::vector<int64_t> pieces =
+            isAcross ? std::vector{k / piece, piece, n} : std::vector{n, k / piece, piece};
+        Tensor x = makeTensor("f32", {rows, k}), w = makeTensor("i8", shape, -100, 100, 2),
+               s = makeTensor("f32", scales, 0.5, 1, 3);
+        for (double &value : w.data)
+          value = std::trunc(value);
+        std::vector<double> expected(rows * n, 0);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t i = 0; i < n; ++i)
+            for (int64_t j = 0; j < k; ++j)
+              expected[r * n + i] +=
+                  x.data[r * k + j] * (isAcross ? w.data[j * n + i] * s.data[j / piece * n + i]
+                                                : w.data[i * k + j] * s.data[(i * k + j) / piece]);
+        std::string dims = isAcross ? "[0, 2]" : "[0, 1]", sum = isAcross ? "1" : "2";
+        std::string type = shaped("f32", shape), in = shaped("f32", pieces);
+        std::string all = shaped("f32", {rows, shape[0], shape[1]}), y = shaped("f32", {rows, n});
+        auto results = runProgram(
+            "func.func @f(%x: " + x.mlirType() + ", %w: " + w.mlirType() + ", %s: " + s.mlirType() +
+                ") -> " + y + " {\n" + "  %b = autopar.broadcast %s dims " + dims + " : " +
+                s.mlirType() + " -> " + in + "\n" + "  %q = autopar.reshape %b : " + in + " -> " +
+                type + "\n" + "  %c = autopar.cast %w : " + w.mlirType() + " -> " + type + "\n" +
+                "  %d = autopar.binary mul %c, %q : " + type + "\n" +
+                "  %e = autopar.broadcast %d dims [1, 2] : " + type + " -> " + all + "\n" +
+                "  %f = autopar.broadcast %x dims [0, " + sum + "] : " + x.mlirType() + " -> " +
+                all + "\n" + "  %p = autopar.binary mul %f, %e : " + all + "\n" +
+                "  %y = autopar.reduce sum %p dims [" + sum + "] {autopar.few_rows} : " + all +
+                " -> " + y + "\n" + "  return %y : " + y + "\n}\n",
+            {x, w, s}, true);
+        expectClose(results[0], expected, 1e-3,
+                    std::to_string(rows) + " rows, pieces of " + std::to_string(piece) +
+                        (isAcross ? ", across" : ", along"));
+      }
+}
+
 TEST(Reduction, LogicalAndEmpty) {
   Tensor x{"i1", {2, 3}, {1, 1, 1, 0, 0, 1}};
   std::string types = " : tensor<2x3xi1> -> tensor<2xi1>";

@@ -460,4 +460,27 @@ def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
+  let summary = "multiply few rows by weights as these are dequantized";
+  let description = [{
+    A product of few rows whose right side is made, element by element, of much fewer bytes becomes multiplications and
+    sums, one of each per row. They are one kernel with what makes the weights, which are never written.
+
+    ```mlir
+    %w = autopar.cast %q : tensor<256x512xi8> -> tensor<256x512xf32>
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<1x256xf32>, tensor<256x512xf32>) -> tensor<1x512xf32>
+    ```
+    becomes
+    ```mlir
+    %w = autopar.cast %q : tensor<256x512xi8> -> tensor<256x512xf32>
+    %v = autopar.reshape %x : tensor<1x256xf32> -> tensor<256xf32>
+    %r = autopar.broadcast %v dims [0] : tensor<256xf32> -> tensor<256x512xf32>
+    %t = autopar.binary mul %r, %w : tensor<256x512xf32>
+    %s = autopar.reduce sum %t dims [0] : tensor<256x512xf32> -> tensor<512xf32>
+    %y = autopar.reshape %s : tensor<512xf32> -> tensor<1x512xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 #endif // AUTOPAR_TRANSFORMS_REWRITEPASSES_TD

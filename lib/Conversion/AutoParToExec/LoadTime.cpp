@@ -3,6 +3,7 @@
 #include "ProgramBuilder.h"
 
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/FewRows.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -59,7 +60,7 @@ bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
     for (Operation *user : worklist.pop_back_val().getUsers()) {
       if (user->getNumResults() == 0 || !isLoadTime(user->getResult(0)))
         return false;
-      if (isa<ViewOpInterface>(user))
+      if (isa<ViewOpInterface>(user) && !user->hasAttr(kFewRows))
         worklist.push_back(user->getResult(0));
     }
   return true;

@@ -128,7 +128,7 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
     extent = emitKernelLowering(lowering, function, inPlace, target);
     return function;
   }
-  FailureOr<KernelPlan> plan = KernelPlan::make(body);
+  FailureOr<KernelPlan> plan = KernelPlan::make(body, target);
   if (failed(plan))
     return failure();
   func::FuncOp function = createFunction(body, kernels, name, target);

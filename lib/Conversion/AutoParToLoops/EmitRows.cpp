@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels over rows: an iteration is one row, or the same row position of a tile of neighbouring
 // columns when memory is contiguous across rows. Passes of one stage share their loops; elements
-// that were expensive to compute wait in a stack buffer, or in the output, for the next stage.
+// that were expensive to compute wait in a stack buffer, or in the output, for the next stage. Rows
+// of many short pieces have an accumulator for each place of a piece, so that these are a vector.
 #include "KernelBodies.h"
 #include "LoopNest.h"
 #include "LoweringModels.h"
@@ -12,8 +13,8 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Columns that are worked on together.
-constexpr int64_t columnTile = 256;
+/// Columns that are worked on together: at most, and so few at least that threads get their share.
+constexpr int64_t columnTile = 256, leastColumnTile = 64, manyTiles = 16;
 /// Stack space for row buffers of one kernel.
 constexpr int64_t bufferBytes = 64 * 1024;
 /// Formulas that cost more than this are kept rather than computed again.
@@ -31,7 +32,7 @@ private:
   struct Running {
     ElementLoweringOpInterface op;
     int64_t pass;
-    SmallVector<RowValue> accumulators; ///< per column, in column mode
+    SmallVector<RowValue> accumulators; ///< per row of the iteration and lane, if there are several
     size_t firstCarried, carriedCount;  ///< among the loop's values, otherwise
   };
 
@@ -41,16 +42,34 @@ private:
   void startPass(OpBuilder &builder, Running &running, SmallVector<Value> &carried);
   void finishPass(OpBuilder &builder, Running &running, ValueRange carried);
   SmallVector<Value> sumsOf(OpBuilder &builder, Running &running, ValueRange carried);
+  void overLanes(OpBuilder &builder, function_ref<void(OpBuilder &)> body);
+  SmallVector<Value> joinLanes(OpBuilder &builder, Running &running);
   void emitPassElement(OpBuilder &builder, Running &running, ValueRange carried,
                        SmallVector<Value> &next);
   void keepElement(OpBuilder &builder, Running &running, Value element);
   KeptElements chooseKept(Running &running, Type scalarType, bool &isOperand);
   KeptElements makeRowBuffer(Type scalarType);
+  AffineExpr columnSlot() const;
   RowValue makeColumnBuffer(Type scalarType);
+  RowValue makeAccumulator(Type scalarType);
   int64_t chainCost(Value value);
   void overColumns(OpBuilder &builder, function_ref<void(OpBuilder &)> body);
+  LoopBounds wholeLoop(OpBuilder &builder, unsigned loop);
   SmallVector<LoopBounds> rowLoops(OpBuilder &builder, bool withColumns);
+  SmallVector<LoopBounds> columnLoops(OpBuilder &builder);
   bool hasColumns() const { return plan.columnLoop >= 0; }
+  /// Whether an iteration computes several rows, whose values are elements of buffers.
+  bool hasManyRows() const { return hasColumns() || !plan.partLoops.empty(); }
+  bool hasLanes() const { return plan.laneLoops > 0; }
+  /// Whether accumulators are elements of buffers rather than carried by loops.
+  bool areBuffered() const { return hasManyRows() || hasLanes(); }
+  ArrayRef<unsigned> laneLoops() const { return ArrayRef(innerLoops).take_back(plan.laneLoops); }
+  int64_t laneCount() const {
+    int64_t count = 1;
+    for (unsigned loop : laneLoops())
+      count *= plan.loops[loop].extent;
+    return count;
+  }
 
   KernelFrame &kernel;
   ElementEmitter &emitter;
@@ -61,7 +80,7 @@ private:
   SmallVector<unsigned> outerLoops;
   SmallVector<unsigned> innerLoops;
   int64_t rowLength = 1;
-  int64_t tile = 1;
+  int64_t tile = 1, parts = 1;
   int64_t usedBytes = 0;
   Value tileStart, tileLength;
   unsigned columnAtom = 0; ///< position within the tile
@@ -72,12 +91,17 @@ void RowEmitter::divide() {
     if (loop.isRow) {
       innerLoops.push_back(i);
       rowLength *= loop.extent;
+    } else if (llvm::is_contained(plan.partLoops, i)) {
+      parts *= loop.extent;
     } else if (static_cast<int64_t>(i) != plan.columnLoop) {
       outerLoops.push_back(i);
     }
   }
   if (hasColumns()) {
-    tile = std::clamp<int64_t>(plan.loops[plan.columnLoop].extent, 1, columnTile);
+    int64_t columns = plan.loops[plan.columnLoop].extent;
+    tile = std::clamp<int64_t>(columns, 1, columnTile);
+    while (tile > leastColumnTile && columns < tile * manyTiles)
+      tile /= 2;
     columnAtom = emitter.addAtom(tile);
   }
 }
@@ -122,24 +146,36 @@ void RowEmitter::emitIteration(OpBuilder &builder, Value tileIndex) {
   });
 }
 
-SmallVector<LoopBounds> RowEmitter::rowLoops(OpBuilder &builder, bool withColumns) {
+LoopBounds RowEmitter::wholeLoop(OpBuilder &builder, unsigned loop) {
+  return {loop, indexConstant(builder, loc, 0),
+          indexConstant(builder, loc, plan.loops[loop].extent)};
+}
+
+/// Over the rows of an iteration: columns of the tile, parts.
+SmallVector<LoopBounds> RowEmitter::columnLoops(OpBuilder &builder) {
   SmallVector<LoopBounds> loops;
-  for (unsigned loop : innerLoops)
-    loops.push_back({loop, indexConstant(builder, loc, 0),
-                     indexConstant(builder, loc, plan.loops[loop].extent)});
-  if (withColumns && hasColumns())
+  if (hasColumns())
     loops.push_back({static_cast<unsigned>(plan.columnLoop), indexConstant(builder, loc, 0),
                      tileLength, tileStart, columnAtom});
+  for (unsigned loop : plan.partLoops)
+    loops.push_back(wholeLoop(builder, loop));
   return loops;
 }
 
-/// Once per row: as it is, or in a loop over the columns of the tile.
+SmallVector<LoopBounds> RowEmitter::rowLoops(OpBuilder &builder, bool withColumns) {
+  SmallVector<LoopBounds> loops;
+  for (unsigned loop : innerLoops)
+    loops.push_back(wholeLoop(builder, loop));
+  if (withColumns)
+    llvm::append_range(loops, columnLoops(builder));
+  return loops;
+}
+
+/// Once per row of the iteration.
 void RowEmitter::overColumns(OpBuilder &builder, function_ref<void(OpBuilder &)> body) {
-  if (!hasColumns())
+  if (!hasManyRows())
     return body(builder);
-  LoopBounds columns{static_cast<unsigned>(plan.columnLoop), indexConstant(builder, loc, 0),
-                     tileLength, tileStart, columnAtom};
-  emitNest(builder, emitter, columns, {}, [&](OpBuilder &inner, ValueRange) {
+  emitNest(builder, emitter, columnLoops(builder), {}, [&](OpBuilder &inner, ValueRange) {
     body(inner);
     return SmallVector<Value>();
   });
@@ -158,11 +194,11 @@ void RowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
   if (passes.empty())
     return;
   SmallVector<Value> carried;
-  overColumns(builder, [&](OpBuilder &inner) {
+  overLanes(builder, [&](OpBuilder &inner) {
     for (Running &running : passes)
       startPass(inner, running, carried);
   });
-  if (hasColumns())
+  if (areBuffered())
     carried.clear();
   SmallVector<Value> totals = emitNest(builder, emitter, rowLoops(builder, true), carried,
                                        [&](OpBuilder &inner, ValueRange values) {
@@ -177,22 +213,72 @@ void RowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
   });
 }
 
+/// Once per accumulator: per row of the iteration and place of a piece.
+void RowEmitter::overLanes(OpBuilder &builder, function_ref<void(OpBuilder &)> body) {
+  overColumns(builder, [&](OpBuilder &inner) {
+    if (!hasLanes())
+      return body(inner);
+    SmallVector<LoopBounds> lanes = rowLoops(inner, false);
+    emitNest(inner, emitter, ArrayRef(lanes).take_back(plan.laneLoops), {},
+             [&](OpBuilder &innermost, ValueRange) {
+               body(innermost);
+               return SmallVector<Value>();
+             });
+  });
+}
+
 void RowEmitter::startPass(OpBuilder &builder, Running &running, SmallVector<Value> &carried) {
   SmallVector<Value> start = running.op.emitRowStart(builder, running.pass);
   running.firstCarried = carried.size();
   running.carriedCount = start.size();
   llvm::append_range(carried, start);
-  if (!hasColumns())
+  if (!areBuffered())
     return;
   for (Value value : start) {
-    running.accumulators.push_back(makeColumnBuffer(value.getType()));
+    running.accumulators.push_back(makeAccumulator(value.getType()));
     emitter.storeAt(builder, running.accumulators.back().perColumn, value);
   }
 }
 
+/// What the places of a piece have summed up, as the accumulators of one row: halves are joined,
+/// all places at once, as long as there are two of them.
+SmallVector<Value> RowEmitter::joinLanes(OpBuilder &builder, Running &running) {
+  int64_t left = laneCount();
+  unsigned lane = emitter.addAtom(left);
+  auto at = [&](RowValue &sum, int64_t first) {
+    KeptElements place = sum.perColumn;
+    place.offset = columnSlot() * laneCount() + getAffineDimExpr(lane, context) + first;
+    return place;
+  };
+  auto joined = [&](OpBuilder &inner, ValueRange sums, int64_t other) {
+    SmallVector<Value> others;
+    for (RowValue &sum : running.accumulators)
+      others.push_back(emitter.loadAt(inner, at(sum, other)));
+    return running.op.emitRowCombine(inner, running.pass, sums, others);
+  };
+  auto sums = [&](OpBuilder &inner) {
+    return llvm::map_to_vector(running.accumulators,
+                               [&](RowValue &sum) { return emitter.loadAt(inner, at(sum, 0)); });
+  };
+  for (; left % 2 == 0; left /= 2) {
+    LoopBounds half{lane, indexConstant(builder, loc, 0), indexConstant(builder, loc, left / 2)};
+    emitNest(builder, emitter, half, {}, [&](OpBuilder &inner, ValueRange) {
+      SmallVector<Value> both = joined(inner, sums(inner), left / 2);
+      for (auto [sum, value] : llvm::zip(running.accumulators, both))
+        emitter.storeAt(inner, at(sum, 0), value);
+      return SmallVector<Value>();
+    });
+  }
+  emitter.rebind(lane, indexConstant(builder, loc, 0));
+  SmallVector<Value> total = sums(builder);
+  for (int64_t other = 1; other < left; ++other)
+    total = joined(builder, total, other);
+  return total;
+}
+
 /// The accumulators as they stand.
 SmallVector<Value> RowEmitter::sumsOf(OpBuilder &builder, Running &running, ValueRange carried) {
-  if (!hasColumns())
+  if (!areBuffered())
     return carried.slice(running.firstCarried, running.carriedCount);
   return llvm::map_to_vector(running.accumulators,
                              [&](RowValue &sum) { return emitter.loadAt(builder, sum.perColumn); });
@@ -207,7 +293,7 @@ void RowEmitter::emitPassElement(OpBuilder &builder, Running &running, ValueRang
   SmallVector<Value> sums = sumsOf(builder, running, carried);
   sums = emitter.emitRowStep(builder, running.op, running.pass, element, sums, plan.domainIndex,
                              state);
-  if (!hasColumns()) {
+  if (!areBuffered()) {
     llvm::append_range(next, sums);
     return;
   }
@@ -217,10 +303,11 @@ void RowEmitter::emitPassElement(OpBuilder &builder, Running &running, ValueRang
 
 void RowEmitter::finishPass(OpBuilder &builder, Running &running, ValueRange carried) {
   RowState &state = emitter.stateOf(running.op);
-  SmallVector<Value> sums = sumsOf(builder, running, carried);
+  SmallVector<Value> sums =
+      hasLanes() ? joinLanes(builder, running) : sumsOf(builder, running, carried);
   SmallVector<RowValue> values;
   for (Value value : running.op.emitRowFinish(builder, running.pass, sums)) {
-    if (!hasColumns()) {
+    if (!hasManyRows()) {
       values.push_back({value, {}});
       continue;
     }
@@ -253,8 +340,17 @@ int64_t RowEmitter::chainCost(Value value) {
   return cost + std::max<int64_t>(reads - 1, 0) + (plan.hasStridedRows ? 2 * cheapCost : 0);
 }
 
+/// The place of a row in a buffer of the iteration's: the first parts of all columns, the second
+/// parts, ...
+AffineExpr RowEmitter::columnSlot() const {
+  AffineExpr slot = getAffineConstantExpr(0, context);
+  for (unsigned loop : plan.partLoops)
+    slot = slot * plan.loops[loop].extent + getAffineDimExpr(loop, context);
+  return hasColumns() ? slot * tile + getAffineDimExpr(columnAtom, context) : slot;
+}
+
 KeptElements RowEmitter::makeRowBuffer(Type scalarType) {
-  int64_t elements = rowLength * tile;
+  int64_t elements = rowLength * parts * tile;
   int64_t bytes = elements * std::max(1u, scalarType.getIntOrFloatBitWidth() / 8);
   if (usedBytes + bytes > bufferBytes)
     return {};
@@ -262,14 +358,28 @@ KeptElements RowEmitter::makeRowBuffer(Type scalarType) {
   AffineExpr slot = getAffineConstantExpr(0, context);
   for (unsigned loop : innerLoops)
     slot = slot * plan.loops[loop].extent + getAffineDimExpr(loop, context);
-  if (hasColumns())
-    slot = slot * tile + getAffineDimExpr(columnAtom, context);
+  if (hasManyRows())
+    slot = slot * (parts * tile) + columnSlot();
   return {emitBuffer(kernel, loc, elements, scalarType), slot, scalarType};
 }
 
 RowValue RowEmitter::makeColumnBuffer(Type scalarType) {
-  AffineExpr slot = getAffineDimExpr(columnAtom, context);
-  return {{}, {emitBuffer(kernel, loc, tile, scalarType), slot, scalarType}};
+  return {{}, {emitBuffer(kernel, loc, parts * tile, scalarType), columnSlot(), scalarType}};
+}
+
+/// One element per row of the iteration and place of a piece; places of the longest loop lie side
+/// by side.
+RowValue RowEmitter::makeAccumulator(Type scalarType) {
+  if (!hasLanes())
+    return makeColumnBuffer(scalarType);
+  SmallVector<unsigned> order(laneLoops());
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    return std::pair(plan.loops[a].extent, a) < std::pair(plan.loops[b].extent, b);
+  });
+  AffineExpr slot = columnSlot();
+  for (unsigned loop : order)
+    slot = slot * plan.loops[loop].extent + getAffineDimExpr(loop, context);
+  return {{}, {emitBuffer(kernel, loc, parts * tile * laneCount(), scalarType), slot, scalarType}};
 }
 
 /// Decides where the elements of a pass wait for the next one, if they are worth it. The elements

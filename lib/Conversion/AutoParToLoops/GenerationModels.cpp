@@ -13,20 +13,55 @@ using namespace mlir::autopar;
 namespace {
 
 /// Only splat constants are formulas; others are buffers, inputs of the group.
+/// One number, or a few that are chosen by position.
 struct ConstantModel : ElementLoweringOpInterface::ExternalModel<ConstantModel, ConstantOp> {
   int64_t getElementCost(Operation *) const { return 0; }
+  SmallVector<int64_t> getPositionDimensions(Operation *op) const {
+    SmallVector<int64_t> dims;
+    if (!cast<DenseElementsAttr>(cast<ConstantOp>(op).getValue()).isSplat())
+      for (auto [dim, extent] : llvm::enumerate(shapeOf(op->getResult(0))))
+        if (extent > 1)
+          dims.push_back(dim);
+    return dims;
+  }
 
-  Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &) const {
+  Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     auto value = cast<DenseElementsAttr>(cast<ConstantOp>(op).getValue());
-    Type scalar = getScalarType(value.getElementType());
-    if (auto type = dyn_cast<FloatType>(scalar)) {
-      APFloat number = value.getSplatValue<APFloat>();
-      bool exact;
-      number.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &exact);
-      return arith::ConstantOp::create(builder, op->getLoc(), builder.getFloatAttr(type, number));
+    Location loc = op->getLoc();
+    auto numbers = value.getValues<Attribute>();
+    Value chosen = numberOf(builder, loc, *numbers.begin());
+    SmallVector<int64_t> dims = getPositionDimensions(op);
+    if (dims.empty())
+      return chosen;
+    Value position;
+    for (int64_t dim : dims) {
+      Value index = loader.index(builder, dim);
+      if (position) {
+        Value extent = indexConstant(builder, loc, shapeOf(op->getResult(0))[dim]);
+        position = arith::MulIOp::create(builder, loc, position, extent);
+        index = arith::AddIOp::create(builder, loc, position, index);
+      }
+      position = index;
     }
-    return arith::ConstantOp::create(builder, op->getLoc(),
-                                     builder.getIntegerAttr(scalar, value.getSplatValue<APInt>()));
+    for (auto [i, number] : llvm::enumerate(llvm::drop_begin(numbers))) {
+      Value here = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, position,
+                                         indexConstant(builder, loc, i + 1));
+      chosen = arith::SelectOp::create(builder, loc, here, numberOf(builder, loc, number), chosen);
+    }
+    return chosen;
+  }
+
+private:
+  static Value numberOf(OpBuilder &builder, Location loc, Attribute number) {
+    Type scalar = getScalarType(cast<TypedAttr>(number).getType());
+    auto type = dyn_cast<FloatType>(scalar);
+    if (!type)
+      return arith::ConstantOp::create(
+          builder, loc, builder.getIntegerAttr(scalar, cast<IntegerAttr>(number).getValue()));
+    APFloat value = cast<FloatAttr>(number).getValue();
+    bool exact;
+    value.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &exact);
+    return arith::ConstantOp::create(builder, loc, builder.getFloatAttr(type, value));
   }
 };
 

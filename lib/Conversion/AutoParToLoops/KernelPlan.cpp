@@ -3,6 +3,7 @@
 // every address is as linear as it can be.
 #include "KernelPlan.h"
 #include "LoweringModels.h"
+#include "autopar/Transforms/FewRows.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 #include <set>
@@ -79,6 +80,9 @@ public:
   LogicalResult classify();
   void shapeLoops();
   void chooseColumn();
+  bool reducesOnly() const;
+  void chooseParts();
+  void chooseLanes();
   void chooseTile();
 
 private:
@@ -398,6 +402,58 @@ void LoopPlanner::chooseColumn() {
     plan.hasStridedRows = along > 0;
 }
 
+/// Whether all that the kernel computes are sums and the like, of which pieces can be joined.
+bool LoopPlanner::reducesOnly() const {
+  return plan.rows && plan.stageCount == 1 && llvm::all_of(plan.rowOps, [](PlannedRowOp row) {
+           return row.op.getRowDomain().reduces && row.op.isRowDivisible();
+         });
+}
+
+void LoopPlanner::chooseParts() {
+  constexpr int64_t mostParts = 4;
+  if (!reducesOnly())
+    return;
+  Accesses accesses = collect();
+  SmallVector<unsigned> columns;
+  for (auto [i, loop] : llvm::enumerate(plan.loops))
+    if (!loop.isRow)
+      columns.push_back(i);
+  // Columns of several numbers each, side by side.
+  if (plan.columnLoop >= 0 && plan.loops[plan.columnLoop].extent <= mostParts &&
+      columns.size() > 1) {
+    unsigned last = columns.pop_back_val(), wide = columns.back();
+    if (int64_t extent = plan.loops[last].extent;
+        plan.loops[wide].extent > extent &&
+        countStrided(accesses, wide, extent) <= countStrided(accesses, last, 1)) {
+      plan.partLoops.push_back(last);
+      plan.columnLoop = wide;
+    }
+  }
+  auto isMarked = [](PlannedRowOp row) { return row.op->hasAttr(kFewRows); };
+  if (!columns.empty() && static_cast<int64_t>(columns.front()) != plan.columnLoop &&
+      plan.loops[columns.front()].extent <= mostParts && llvm::all_of(plan.rowOps, isMarked))
+    plan.partLoops.push_back(columns.front());
+}
+
+/// A row in pieces of some vectors each (the blocks of quantized weights, each with a scale): a
+/// loop over a piece is too short to be worth summing up its vector behind it.
+void LoopPlanner::chooseLanes() {
+  constexpr int64_t leastLanes = 16, mostLanes = 64;
+  if (!reducesOnly() || plan.columnLoop >= 0)
+    return;
+  int64_t lanes = 1, taken = 0, left = 0;
+  for (const LoopDim &loop : llvm::reverse(plan.loops)) {
+    if (!loop.isRow)
+      continue;
+    if (left > 0 || lanes * loop.extent > mostLanes)
+      ++left;
+    else
+      lanes *= loop.extent, ++taken;
+  }
+  if (left > 0 && lanes >= leastLanes)
+    plan.laneLoops = taken;
+}
+
 /// Where the innermost loop walks over an input in large steps and another loop walks over it
 /// element by element, blocks of both go through a buffer, so that memory is read and written in
 /// whole lines.
@@ -423,13 +479,17 @@ void LoopPlanner::chooseTile() {
 
 } // namespace mlir::autopar
 
-FailureOr<KernelPlan> KernelPlan::make(const GroupBody &body) {
+FailureOr<KernelPlan> KernelPlan::make(const GroupBody &body, Target target) {
   KernelPlan plan;
   LoopPlanner planner(plan, body);
   if (failed(planner.classify()))
     return failure();
   planner.shapeLoops();
   planner.chooseColumn();
+  if (target == Target::Cpu) {
+    planner.chooseParts();
+    planner.chooseLanes();
+  }
   planner.chooseTile();
   return plan;
 }

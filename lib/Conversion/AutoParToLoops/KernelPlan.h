@@ -6,6 +6,7 @@
 
 #include "GroupBody.h"
 #include "autopar/Interfaces/IndexExpressions.h"
+#include "autopar/Transforms/Target.h"
 
 namespace mlir::autopar {
 
@@ -41,7 +42,7 @@ struct PlannedRowOp {
 class KernelPlan {
 public:
   /// Plans the loops of a group; fails with a diagnostic if it cannot be one kernel.
-  static FailureOr<KernelPlan> make(const GroupBody &body);
+  static FailureOr<KernelPlan> make(const GroupBody &body, Target target);
 
   /// Index of the iteration space (domain), over loop dimensions, one per domain dimension.
   SmallVector<AffineExpr> domainIndex;
@@ -56,6 +57,12 @@ public:
   SmallVector<int64_t> domainShape;
   /// The loop dimension over which vectors of rows run, or -1 when vectors run along the row.
   int64_t columnLoop = -1;
+  /// On CPUs: short loops over rows that run innermost, so that what all of their rows read is
+  /// computed once: the parts of a byte, the few rows that weights are multiplied by.
+  SmallVector<unsigned> partLoops;
+  /// The number of innermost row loops that are a short part of the row, walked over again and
+  /// again by those around them, or 0: vectors run along such a part.
+  int64_t laneLoops = 0;
   /// Whether something is read in steps along the row: reading it again is expensive.
   bool hasStridedRows = false;
   /// The loop dimension along which tiledReads are contiguous while they are not along the

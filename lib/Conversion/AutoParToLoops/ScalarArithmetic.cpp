@@ -131,6 +131,9 @@ Value Scalars::select(Value condition, Value a, Value b) {
 Value Scalars::addRelaxed(Value a, Value b) {
   if (!isFloat())
     return add(a, b);
+  for (Value term : {a, b}) // one operation may multiply and add
+    if (auto product = term.getDefiningOp<arith::MulFOp>())
+      product.setFastmath(product.getFastmath() | FastMathFlags::contract);
   return arith::AddFOp::create(builder, loc, a, b,
                                FastMathFlags::reassoc | FastMathFlags::contract);
 }

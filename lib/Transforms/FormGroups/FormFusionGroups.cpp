@@ -10,6 +10,7 @@
 #include "Fusion/SecondResults.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
+#include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/JoinedResults.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
@@ -428,7 +429,7 @@ struct FormFusionGroupsPass
     for (auto [product, sum] : sums)
       graph.closeBoth(product, sum);
     for (Operation &op : block)
-      if (isStridedView(&op))
+      if (isStridedView(&op) || (isa<TransposeOp>(op) && op.hasAttr(kFewRows)))
         graph.close(&op);
     for (auto gradient : block.getOps<AttentionGradOp>())
       closeJoinedResults(gradient, graph);

@@ -2,6 +2,7 @@
 // The pass autopar-join-products: products of one value with several weights (query, key and value
 // of an attention; gate and value of an MLP) become one product with the weights side by side. It
 // reads the value once, and has enough columns to occupy a GPU where there are few rows.
+#include "AtLoad.h"
 #include "MadeFrom.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -27,17 +28,6 @@ constexpr int64_t kMostCallsBetween = 1;
 constexpr int64_t kPartAlignment = 16;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-/// Whether a value is made of parameters and constants before the first step.
-bool isAtLoad(Value value) {
-  if (Operation *op = value.getDefiningOp())
-    return isa<ConstantOp>(op) || (isa<ViewOpInterface, CastOp, BroadcastOp, BinaryOp, PadOp>(op) &&
-                                   llvm::all_of(op->getOperands(), isAtLoad));
-  auto argument = cast<BlockArgument>(value);
-  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return isParameter(value) && !isOnHost(argument) &&
-         !function.getArgAttr(argument.getArgNumber(), "autopar.donated");
-}
 
 /// Whether nothing else reads a weight or what it is made of, which would then lie in memory twice.
 bool isReadOnce(Value value) {

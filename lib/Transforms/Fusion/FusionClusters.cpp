@@ -5,6 +5,7 @@
 // often than before.
 #include "FusionClusters.h"
 
+#include "autopar/Transforms/FewRows.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -14,6 +15,10 @@ using namespace mlir::autopar;
 static constexpr int64_t cheapCost = 2;
 /// A formula that may run under a mask, for elements that are then not used.
 static constexpr int64_t maskedCost = 3;
+
+/// So many numbers at most are chosen by position rather than read from memory: by how much parts
+/// of a byte are shifted, one per channel of an image.
+static constexpr int64_t kFewNumbers = 4;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -63,7 +68,7 @@ bool autopar::isFluid(Operation *op) {
   if (op->getNumOperands() == 0) {
     DenseElementsAttr value;
     if (matchPattern(op, m_Constant(&value)))
-      return value.isSplat();
+      return value.isSplat() || value.getNumElements() <= kFewNumbers;
     return !op->hasTrait<OpTrait::ConstantLike>() && lowering.getElementCost() <= 1;
   }
   return op->getNumOperands() == 1 && lowering.getElementCost() == 0 && lowering.getOperandMap(0) &&
@@ -352,7 +357,8 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
       return std::nullopt;
   Index read;
   Value source = edges.front().source;
-  bool isUniform = true;
+  bool isUniform = true,
+       sharesRows = llvm::any_of(consumer.ops, [](Operation *op) { return op->hasAttr(kFewRows); });
   for (const Edge &edge : edges) {
     if (!edge.index)
       return std::nullopt;
@@ -361,7 +367,7 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
     int64_t reads =
         rows ? llvm::product_of(rows.shape) : typeOf(edge.consumer->getResult(0)).getNumElements();
     bool isRepeated = reads > typeOf(edge.source).getNumElements();
-    if (isRepeated && producer.cost > cheapCost)
+    if (isRepeated && producer.cost > cheapCost && !sharesRows)
       return std::nullopt;
     if (!lowering.getPositionDimensions().empty() && producer.cost > maskedCost)
       return std::nullopt;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mark of autopar-reduce-few-rows.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::autopar {
+
+/// On a sum of products for few rows: its kernel makes what the rows share once for all of them,
+/// however much that costs. On a transposition: it is computed rather than looked through, so that
+/// the sum's kernel reads what lies side by side.
+constexpr llvm::StringLiteral kFewRows = "autopar.few_rows";
+
+} // namespace mlir::autopar

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass autopar-reduce-few-rows: a product of few rows reads every weight once, so its time is
+// that of reading weights. A kernel that sums along them reads them at the speed of memory, and
+// makes them in passing where the step makes them of fewer bytes (quantized weights).
+#include "AtLoad.h"
+#include "MadeFrom.h"
+
+#include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/FewRows.h"
+#include "autopar/Transforms/Passes.h"
+
+namespace mlir::autopar {
+#define GEN_PASS_DEF_REDUCEFEWROWSPASS
+#include "autopar/Transforms/Passes.h.inc"
+} // namespace mlir::autopar
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+/// Rows up to which a kernel is faster than a library call: of weights in memory, and of weights
+/// that would have to be made for the call.
+constexpr int64_t kMostRows = 2, kMostRowsOfMade = 4;
+/// Below this many weights a call is as fast as a kernel.
+constexpr int64_t kLeastWeights = 4096;
+/// How many times as large made weights are at least as what they are made of.
+constexpr int64_t kGrowth = 2;
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// What one element at a time makes of others, wherever these lie.
+bool isMadeByElement(Operation *op) {
+  auto lowering = dyn_cast_or_null<ElementLoweringOpInterface>(op);
+  return lowering && op->getNumResults() == 1 && !lowering.getRowDomain();
+}
+
+/// Whether weights are a parameter or constant, however it is looked at.
+bool liesInMemory(Value weights) {
+  while (auto view = weights.getDefiningOp<ViewOpInterface>())
+    weights = view->getOperand(0);
+  return (isa<BlockArgument>(weights) || weights.getDefiningOp<ConstantOp>()) && isAtLoad(weights);
+}
+
+int64_t rowsOf(DotGeneralOp product) {
+  int64_t rows = 1;
+  for (int64_t dim : product.getLhsFree())
+    rows *= typeOf(product.getLhs()).getDimSize(dim);
+  return rows;
+}
+
+/// Whether the kernel that makes `weights` reads much less than it writes.
+bool isMadeOfLess(Value weights) {
+  if (!weights.hasOneUse() || !isMadeByElement(weights.getDefiningOp()))
+    return false;
+  llvm::SetVector<Value> values;
+  values.insert(weights);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    Operation *op = values[i].getDefiningOp();
+    if (isMadeByElement(op))
+      values.insert(op->operand_begin(), op->operand_end());
+    else if (!isa_and_nonnull<ConstantOp>(op))
+      bytes += tensorBytes(typeOf(values[i]));
+  }
+  return bytes * kGrowth <= tensorBytes(typeOf(weights));
+}
+
+/// The right side of a product as it is made or lies in memory, and where its dimensions are there.
+struct Weights {
+  Value value;
+  SmallVector<int64_t> free, contracted; ///< in the order of the product
+
+  explicit Weights(DotGeneralOp product)
+      : value(product.getRhs()), free(product.getRhsFree()), contracted(product.getRhsContract()) {
+    while (auto transpose = value.getDefiningOp<TransposeOp>()) {
+      renumber(transpose.getPermutation());
+      value = transpose.getInput();
+    }
+  }
+  void renumber(ArrayRef<int64_t> numbers) {
+    for (int64_t &dim : llvm::concat<int64_t>(free, contracted))
+      dim = numbers[dim];
+  }
+  RankedTensorType type() const { return typeOf(value); }
+};
+
+/// Whether reading weights is what takes the time of a product, and a kernel is better at it.
+bool onlyReadsWeights(DotGeneralOp product) {
+  Weights weights(product);
+  int64_t rows = rowsOf(product);
+  if (!product.getLhsBatch().empty() || weights.free.empty() || rows == 0 ||
+      weights.type().getNumElements() < kLeastWeights)
+    return false;
+  return (rows <= kMostRows && liesInMemory(weights.value)) ||
+         (rows <= kMostRowsOfMade && isMadeOfLess(product.getRhs()));
+}
+
+class SumWriter {
+public:
+  explicit SumWriter(DotGeneralOp product)
+      : product(product), builder(product), loc(product.getLoc()), weights(product) {}
+
+  /// [rows, dimensions of the weights], of which the contracted ones are summed.
+  void write() {
+    if (liesInMemory(weights.value))
+      layAlongRows();
+    Value rows = rowsOfLhs(), wide = inF32(weights.value);
+    SmallVector<int64_t> shape{rowsOf(product)}, rowDims{0}, left(shape), order{0};
+    llvm::append_range(shape, weights.type().getShape());
+    for (int64_t dim : sorted(weights.contracted))
+      rowDims.push_back(dim + 1);
+    SmallVector<int64_t> free = sorted(weights.free);
+    for (int64_t dim : free)
+      left.push_back(weights.type().getDimSize(dim));
+    for (int64_t dim : weights.free)
+      order.push_back(1 + (llvm::find(free, dim) - free.begin()));
+    RankedTensorType all = typeOf(wide).clone(shape);
+    auto weightDims = llvm::to_vector(llvm::seq<int64_t>(1, all.getRank()));
+    Value a = made(BroadcastOp::create(builder, loc, all, rows, rowDims), "/rows.repeated");
+    Value b = made(BroadcastOp::create(builder, loc, all, wide, weightDims), "/weights.repeated");
+    Value terms = made(BinaryOp::create(builder, loc, BinaryKind::Mul, a, b), "/terms");
+    auto sum = ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms,
+                                ArrayRef(rowDims).drop_front());
+    Value result = made(sum, "/sum");
+    sum->setAttr(kFewRows, builder.getUnitAttr());
+    if (Type element = product.getType().getElementType(); !element.isF32())
+      result =
+          made(CastOp::create(builder, loc, typeOf(result).clone(element), result), "/rounded");
+    result = reshaped(transposed(result, order, "/columns"), product.getType().getShape());
+    product.getResult().replaceAllUsesWith(result);
+    Operation *unread = product.getRhs().getDefiningOp();
+    product->erase();
+    while (isa_and_nonnull<TransposeOp>(unread) && unread->use_empty()) {
+      Operation *next = unread->getOperand(0).getDefiningOp();
+      unread->erase();
+      unread = next;
+    }
+  }
+
+private:
+  Value made(Operation *op, const Twine &suffix) { return madeFrom(product, op, suffix); }
+
+  static SmallVector<int64_t> sorted(ArrayRef<int64_t> dims) {
+    SmallVector<int64_t> result(dims);
+    llvm::sort(result);
+    return result;
+  }
+
+  Value reshaped(Value value, ArrayRef<int64_t> shape) {
+    if (typeOf(value).getShape() == shape)
+      return value;
+    return made(ReshapeOp::create(builder, loc, typeOf(value).clone(shape), value), "/reshape");
+  }
+
+  Value transposed(Value value, ArrayRef<int64_t> order, const Twine &suffix) {
+    if (llvm::is_sorted(order))
+      return value;
+    SmallVector<int64_t> shape =
+        llvm::map_to_vector(order, [&](int64_t dim) { return typeOf(value).getDimSize(dim); });
+    return made(TransposeOp::create(builder, loc, typeOf(value).clone(shape), value, order),
+                suffix);
+  }
+
+  Value inF32(Value value) {
+    if (typeOf(value).getElementType().isF32())
+      return value;
+    return made(CastOp::create(builder, loc, typeOf(value).clone(builder.getF32Type()), value),
+                "/cast");
+  }
+
+  /// Weights that stay in memory are laid out once so that what is summed lies side by side.
+  void layAlongRows() {
+    SmallVector<int64_t> order = sorted(weights.free),
+                         numbers(order.size() + weights.contracted.size());
+    llvm::append_range(order, sorted(weights.contracted));
+    if (llvm::is_sorted(order))
+      return;
+    weights.value = transposed(weights.value, order, "/along.rows");
+    weights.value.getDefiningOp()->setAttr(kFewRows, builder.getUnitAttr());
+    for (auto [now, before] : llvm::enumerate(order))
+      numbers[before] = now;
+    weights.renumber(numbers);
+  }
+
+  /// The left side as [rows, contracted dimensions in the order of the weights].
+  Value rowsOfLhs() {
+    SmallVector<int64_t> order = product.getLhsFree(), shape{rowsOf(product)};
+    for (int64_t dim : sorted(weights.contracted)) {
+      auto at = llvm::find(weights.contracted, dim) - weights.contracted.begin();
+      order.push_back(product.getLhsContract()[at]);
+      shape.push_back(weights.type().getDimSize(dim));
+    }
+    return inF32(reshaped(transposed(product.getLhs(), order, "/transpose"), shape));
+  }
+
+  DotGeneralOp product;
+  OpBuilder builder;
+  Location loc;
+  Weights weights;
+};
+
+struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewRowsPass> {
+  void runOnOperation() override {
+    SmallVector<DotGeneralOp> products;
+    getOperation().walk([&](DotGeneralOp op) {
+      if (onlyReadsWeights(op))
+        products.push_back(op);
+    });
+    for (DotGeneralOp product : products)
+      SumWriter(product).write();
+  }
+};
+
+} // namespace

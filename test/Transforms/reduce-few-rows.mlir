@@ -1,0 +1,110 @@
+// RUN: autopar-opt %s --autopar-reduce-few-rows --split-input-file | FileCheck %s
+// RUN: autopar-opt %s --autopar-reduce-few-rows --autopar-form-fusion-groups --autopar-to-exec --split-input-file | FileCheck %s --check-prefix=EXEC
+
+// A weight in memory is laid out once, so that what is summed lies side by side; the product is a
+// kernel.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  %[[X:.*]]: tensor<1x64xf32>{{.*}}, %[[W:.*]]: tensor<64x256xf32>
+// CHECK:       %[[T:.*]] = autopar.transpose %[[W]] permutation [1, 0] {autopar.few_rows
+// CHECK:       %[[A:.*]] = autopar.broadcast %[[X]] dims [0, 2] {{.*}}: tensor<1x64xf32> -> tensor<1x256x64xf32>
+// CHECK:       %[[B:.*]] = autopar.broadcast %[[T]] dims [1, 2]
+// CHECK:       %[[P:.*]] = autopar.binary mul %[[A]], %[[B]]
+// CHECK:       autopar.reduce sum %[[P]] dims [2] {autopar.few_rows
+// EXEC-LABEL:  exec.program
+// EXEC:          exec.entry @load
+// EXEC:            exec.read "w"
+// EXEC:            exec.launch
+// EXEC:          exec.entry @step
+// EXEC-NOT:        exec.matmul
+// EXEC:            exec.launch
+autopar.origin @w : tensor<64x256xf32> in "model.onnx" at 0
+func.func @main(%x: tensor<1x64xf32> {autopar.name = "x"},
+                   %w: tensor<64x256xf32> {autopar.name = "w", autopar.origin = @w})
+    -> (tensor<1x256xf32> {autopar.name = "y"}) {
+  %y = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "y"} : (tensor<1x64xf32>, tensor<64x256xf32>) -> tensor<1x256xf32>
+  return %y : tensor<1x256xf32>
+}
+
+// -----
+
+// One that lies so already is read where it is, and a view of it is none.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:   autopar.transpose
+// CHECK:       autopar.broadcast %{{.*}} dims [1, 2] {{.*}}: tensor<256x64xf32> -> tensor<2x256x64xf32>
+autopar.origin @w : tensor<256x64xf32> in "model.onnx" at 0
+func.func @main(%x: tensor<2x64xf32> {autopar.name = "x"},
+                      %w: tensor<256x64xf32> {autopar.name = "w", autopar.origin = @w})
+    -> (tensor<2x256xf32> {autopar.name = "y"}) {
+  %t = autopar.transpose %w permutation [1, 0] {autopar.id = "t"} : tensor<256x64xf32> -> tensor<64x256xf32>
+  %y = autopar.dot_general %x, %t contract [1] x [0] {autopar.id = "y"} : (tensor<2x64xf32>, tensor<64x256xf32>) -> tensor<2x256xf32>
+  return %y : tensor<2x256xf32>
+}
+
+// -----
+
+// Weights that are made of fewer bytes are made in the kernel: nothing of their size is written.
+
+// CHECK-LABEL: func.func @main
+// EXEC-LABEL:  exec.program
+// EXEC-NOT:    64x256xf32
+// EXEC-NOT:    exec.matmul
+autopar.origin @w : tensor<64x256xi8> in "model.onnx" at 0
+autopar.origin @s : tensor<256xf32> in "model.onnx" at 0
+func.func @main(%x: tensor<4x64xf32> {autopar.name = "x"},
+                     %w: tensor<64x256xi8> {autopar.name = "w", autopar.origin = @w},
+                     %s: tensor<256xf32> {autopar.name = "s", autopar.origin = @s})
+    -> (tensor<4x256xf32> {autopar.name = "y"}) {
+  %c = autopar.cast %w {autopar.id = "c"} : tensor<64x256xi8> -> tensor<64x256xf32>
+  %r = autopar.broadcast %s dims [1] {autopar.id = "r"} : tensor<256xf32> -> tensor<64x256xf32>
+  %m = autopar.binary mul %c, %r {autopar.id = "m"} : tensor<64x256xf32>
+  %y = autopar.dot_general %x, %m contract [1] x [0] {autopar.id = "y"} : (tensor<4x64xf32>, tensor<64x256xf32>) -> tensor<4x256xf32>
+  return %y : tensor<4x256xf32>
+}
+
+// -----
+
+// Several contracted and free dimensions, in another order than the product's; narrow floats are
+// summed in f32.
+
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[W:.*]] = autopar.transpose %{{.*}} permutation [1, 3, 0, 2] {autopar.few_rows{{.*}}-> tensor<16x4x8x32xbf16>
+// CHECK:       %[[X:.*]] = autopar.transpose %{{.*}} permutation [0, 2, 1]{{.*}}: tensor<1x32x8xbf16> -> tensor<1x8x32xbf16>
+// CHECK:       autopar.reduce sum %{{.*}} dims [3, 4] {{.*}}: tensor<1x16x4x8x32xf32> -> tensor<1x16x4xf32>
+// CHECK:       autopar.cast %{{.*}} -> tensor<1x16x4xbf16>
+// EXEC-LABEL:  exec.program
+autopar.origin @w : tensor<8x16x32x4xbf16> in "model.onnx" at 0
+func.func @main(%x: tensor<1x32x8xbf16> {autopar.name = "x"},
+                           %w: tensor<8x16x32x4xbf16> {autopar.name = "w", autopar.origin = @w})
+    -> (tensor<1x16x4xbf16> {autopar.name = "y"}) {
+  %y = autopar.dot_general %x, %w contract [2, 1] x [0, 2] {autopar.id = "y"}
+      : (tensor<1x32x8xbf16>, tensor<8x16x32x4xbf16>) -> tensor<1x16x4xbf16>
+  return %y : tensor<1x16x4xbf16>
+}
+
+// -----
+
+// More rows, weights that change from step to step, batches and small products remain the library's.
+
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-4: autopar.dot_general
+// EXEC-LABEL:  exec.program
+autopar.origin @w : tensor<64x256xf32> in "model.onnx" at 0
+autopar.origin @z : tensor<64x2xf32> in "model.onnx" at 0
+autopar.origin @g : tensor<4x64x256xf32> in "model.onnx" at 0
+func.func @main(%x: tensor<3x64xf32> {autopar.name = "x"}, %v: tensor<1x64xf32> {autopar.name = "v"},
+                      %w: tensor<64x256xf32> {autopar.name = "w", autopar.origin = @w},
+                      %u: tensor<64x256xf32> {autopar.name = "u"},
+                      %z: tensor<64x2xf32> {autopar.name = "z", autopar.origin = @z},
+                      %g: tensor<4x64x256xf32> {autopar.name = "g", autopar.origin = @g},
+                      %h: tensor<4x1x64xf32> {autopar.name = "h"})
+    -> (tensor<3x256xf32> {autopar.name = "a"}, tensor<1x256xf32> {autopar.name = "b"},
+        tensor<1x2xf32> {autopar.name = "c"}, tensor<4x1x256xf32> {autopar.name = "d"}) {
+  %a = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "a"} : (tensor<3x64xf32>, tensor<64x256xf32>) -> tensor<3x256xf32>
+  %b = autopar.dot_general %v, %u contract [1] x [0] {autopar.id = "b"} : (tensor<1x64xf32>, tensor<64x256xf32>) -> tensor<1x256xf32>
+  %c = autopar.dot_general %v, %z contract [1] x [0] {autopar.id = "c"} : (tensor<1x64xf32>, tensor<64x2xf32>) -> tensor<1x2xf32>
+  %d = autopar.dot_general %h, %g batch [0] x [0] contract [2] x [1] {autopar.id = "d"}
+      : (tensor<4x1x64xf32>, tensor<4x64x256xf32>) -> tensor<4x1x256xf32>
+  return %a, %b, %c, %d : tensor<3x256xf32>, tensor<1x256xf32>, tensor<1x2xf32>, tensor<4x1x256xf32>
+}
