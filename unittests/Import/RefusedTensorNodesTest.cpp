@@ -101,6 +101,40 @@ TEST(RefusedNodes, Pooling) {
   });
 }
 
+TEST(RefusedNodes, ContribWeights) {
+  expectRefusals({
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=8",
+       "attribute 'block_size' must be a power of two from 16 on, not 8"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=24",
+       "attribute 'block_size' must be a power of two from 16 on, not 24"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 block_size=16",
+       "attributes 'N' and 'K' must be positive"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 bits=3 block_size=16",
+       "attribute 'bits' must be 2, 4 or 8, not 3"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=16 "
+       "weight_prepacked=1",
+       "attribute 'weight_prepacked' = 1 is a GPU's own order of bytes; give the weight as it was "
+       "before"},
+      {"com.microsoft::MatMulNBits f[2,32] u[7,2,8] f[8,2] K=32 N=8 block_size=16",
+       "input 1 'x1' must be bytes of shape [8, 2, 8]"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,3] K=32 N=8 block_size=16",
+       "input 2 'x2' must hold 16 elements, one scale per block"},
+      {"com.microsoft::MatMulNBits f[2,31] u[8,2,8] f[8,2] K=32 N=8 block_size=16",
+       "input 0 'x0' must have 32 columns"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] u[8,2] K=32 N=8 block_size=16",
+       "input 3 'x3' must hold 8 elements, zero points of 4 bits per row"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] f[8] K=32 N=8 block_size=16",
+       "input 3 'x3' must hold 16 elements, one zero point per block"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] - j[31] K=32 N=8 block_size=16",
+       "input 4 'x4' must hold the group of each of 32 columns"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] u[8,1] j[32] K=32 N=8 block_size=16",
+       "input 3 'x3' is packed, which onnxruntime reads in several ways where there is g_idx; give "
+       "zero points of the type of A"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] - - f[7] K=32 N=8 block_size=16",
+       "input 5 'x5' must hold 8 elements, one per column of the result"},
+  });
+}
+
 TEST(RefusedNodes, Quantization) {
   expectRefusals({
       {"DequantizeLinear u[2,4] f[3] axis=1", "input 1 'x1' must hold 4 numbers, one along axis 1"},

@@ -33,6 +33,7 @@ const OperatorTable &OperatorTable::get() {
     addDifferentiationOperators(all);
     addValueDependentOperators(all);
     addClassicalOperators(all);
+    addContribWeightOperators(all);
     return all;
   }();
   return table;
@@ -62,6 +63,7 @@ int64_t OperatorTable::newestVersion(StringRef domain) {
       .Case("ai.onnx.ml", 5)
       .Case("ai.onnx.preview", 1)
       .Case("ai.onnx.preview.training", 1)
+      .Case("com.microsoft", 1)
       .Default(0);
 }
 

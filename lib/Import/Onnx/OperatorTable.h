@@ -92,5 +92,6 @@ void addTrainingOperators(OperatorTable &table);
 void addDifferentiationOperators(OperatorTable &table);
 void addValueDependentOperators(OperatorTable &table);
 void addClassicalOperators(OperatorTable &table);
+void addContribWeightOperators(OperatorTable &table);
 
 } // namespace mlir::autopar
