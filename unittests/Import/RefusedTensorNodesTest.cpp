@@ -101,6 +101,47 @@ TEST(RefusedNodes, Pooling) {
   });
 }
 
+TEST(RefusedNodes, ContribProducts) {
+  expectRefusals({
+      {"com.microsoft::FusedGemm f[2,3] f[3,4] activation='Swoosh'",
+       "activation 'Swoosh' is unknown"},
+      {"com.microsoft::FusedGemm f[2,3] f[4,4]", "cannot multiply [2, 3] by [4, 4]"},
+      {"com.microsoft::FusedMatMul f[2,3] f[4,3]", "cannot multiply [2, 3] by [4, 3]"},
+      {"com.microsoft::FusedConv f[1,2,4,4] f[2,2,3,3] activation='Clip'",
+       "activation 'Clip' needs two activation_params"},
+      {"com.microsoft::NhwcConv f[1,2,4,4] f[2,2,3,3]",
+       "filter [2, 2, 3, 3] in 1 groups does not fit image [1, 4, 2, 4]"},
+      {"com.microsoft::NhwcMaxPool u[2,4] kernel_shape=[2,2]",
+       "input 0 'x0' must have at least 3 dimensions"},
+  });
+}
+
+TEST(RefusedNodes, ContribQuantization) {
+  expectRefusals({
+      {"com.microsoft::QLinearAdd u[4] f[4] u[] u[4] f[] u[] f[] u[]",
+       "input 1 'x1' must be one number"},
+      {"com.microsoft::QLinearAdd u[4] f[] u[4] u[4] f[] u[] f[] u[]",
+       "input 2 'x2' must be one number"},
+      {"com.microsoft::QLinearAdd u[4] f[] u[] u[4] f[] u[]", "input 6 '' is missing"},
+      {"com.microsoft::QLinearAdd f[4] f[] u[] u[4] f[] u[] f[] u[]",
+       "input 0 'x0' must be of integers of 2 to 32 bits"},
+      {"com.microsoft::QLinearMul u[4] f[] u[] - f[] u[] f[] u[]",
+       "input 3 '' must be of integers of 2 to 32 bits"},
+      {"com.microsoft::QLinearSigmoid u[4] f[] u[] f[] f[]",
+       "input 4 'x4' must be of integers of 2 to 32 bits"},
+      {"com.microsoft::QLinearConcat f[] u[] u[4] f[] axis=0",
+       "needs a scale and a zero point of the result, and with each tensor its own"},
+      {"com.microsoft::QLinearConcat f[] u[] u[4] f[] u[] axis=1",
+       "axis 1 is out of range for rank 1"},
+      {"com.microsoft::QLinearGlobalAveragePool u[2,3] f[] u[] f[] u[]",
+       "input 0 'x0' must have at least 3 dimensions"},
+      {"com.microsoft::QGemm u[2,3] f[] u[] u[4,3] f[] u[]", "cannot multiply [2, 3] by [4, 3]"},
+      {"com.microsoft::QGemm u[3] f[] u[] u[4,3] f[] u[]", "needs matrices, got [3] and [4, 3]"},
+      {"com.microsoft::MatMulIntegerToFloat u[2,3] u[3,4] f[3] f[]",
+       "input 2 'x2' must be one number"},
+  });
+}
+
 TEST(RefusedNodes, ContribWeights) {
   expectRefusals({
       {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=8",

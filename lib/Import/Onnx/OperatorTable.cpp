@@ -34,6 +34,8 @@ const OperatorTable &OperatorTable::get() {
     addValueDependentOperators(all);
     addClassicalOperators(all);
     addContribWeightOperators(all);
+    addContribQuantizationOperators(all);
+    addContribProductOperators(all);
     return all;
   }();
   return table;
