@@ -88,6 +88,9 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, name: str) -> None:
         steps = np.abs(actual.astype(np.int64) - expected.astype(np.int64))
         assert steps.max(initial=0) <= 1 and (steps > 0).mean() < 0.02, f"{name}: {(steps > 0).sum()} differ, by up to {steps.max()}"
         return
+    if expected.dtype == np.bool_:
+        assert (actual == expected).all(), name
+        return
     unit = 2e-3 if expected.dtype == HALF else 1e-5
     magnitude = np.abs(expected.astype(np.float64)).max(initial=0)
     np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=unit, atol=unit * max(magnitude, 1e-3), err_msg=name)
@@ -127,7 +130,36 @@ def blocked(n: int, k: int, block: int, bits: int, kind: type = FLOAT, points: s
     return Case("MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block})
 
 
+def bitsandbytes(n: int, k: int, block: int, kind: int) -> Case:
+    return Case("MatMulBnb4", [Given(floats(3, k)), whole(U8, (n * k + 1) // 2), scales(-(-n * k // block))],
+                {"K": k, "N": n, "block_size": block, "quant_type": kind})
+
+
+def lookup(shape: Sequence[int], along: int, block: int, bits: int, points: bool, kind: type = FLOAT, places: Sequence[int] = (2, 3)) -> Case:
+    """Rows of a table of bytes, `shape` of its numbers; some positions count from the end."""
+    data = whole(U8, *shape[:-1], shape[-1] * bits // 8)
+    blocks = list(shape)
+    blocks[along] = -(-shape[along] // block)
+    zero = whole(U8, *blocks[:-1], -(-blocks[-1] * bits // 8)) if points else None
+    inputs = [data, Given(DRAW.integers(-shape[0], shape[0], places)), scales(*blocks, kind=kind), zero]
+    return Case("GatherBlockQuantized", inputs, {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": along})
+
+
+def narrow_lookup(shape: Sequence[int], axis: int, along: int, block: int) -> Case:
+    """The same of a table of INT4."""
+    blocks = list(shape)
+    blocks[along] = -(-shape[along] // block)
+    int4 = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.INT4)
+    inputs = [DRAW.integers(-8, 8, shape).astype(int4), Given(DRAW.integers(0, shape[axis], 5).astype(np.int32)), scales(*blocks),
+              DRAW.integers(-8, 8, blocks).astype(int4)]
+    return Case("GatherBlockQuantized", inputs, {"block_size": block, "gather_axis": axis, "quantize_axis": along})
+
+
 WEIGHTS = [
+    bitsandbytes(16, 64, 16, 0), bitsandbytes(16, 64, 32, 1), bitsandbytes(6, 35, 16, 1),
+    lookup((40, 64), 1, 16, 4, True), lookup((40, 64), 1, 32, 8, False), lookup((40, 80), -1, 32, 4, True, places=(4,)),
+    lookup((40, 64), 1, 16, 4, False, kind=HALF), lookup((40, 64), 1, 32, 2, True), lookup((40, 3, 32), 2, 16, 8, True),
+    narrow_lookup((40, 64), 0, 1, 16), narrow_lookup((32, 40), 1, 0, 16),
     blocked(32, 64, 16, 4), blocked(32, 64, 16, 4, points="packed"), blocked(30, 96, 32, 4, points="packed", bias=True),
     blocked(32, 64, 32, 8, points="packed"), blocked(32, 128, 32, 2, points="packed"), blocked(16, 64, 32, 2), blocked(16, 64, 32, 8),
     blocked(24, 70, 32, 4, points="packed"), blocked(24, 70, 32, 4, rank=3, points="floats"), blocked(24, 70, 16, 8),
@@ -167,6 +199,7 @@ LINEAR = [
     Case("QLinearConcat", [*step(U8, 0.09), *q(U8, 4, 6), *q(U8, 4, 2, scale=0.1), *q(U8, 4, 8, fed=False)], {"axis": 1}),
     Case("QLinearConcat", [*step(I8, 0.05), *q(I8, 2, 6), *q(I8, 4, 6, scale=0.1)], {"axis": -2}),
     Case("QLinearSoftmax", [*q(U8, 4, 30), FLOAT(1 / 256), U8(0)], {"opset": 13}),
+    Case("QLinearSoftmax", [*q(U8, 4, 30, scale=9.0), FLOAT(1 / 255), U8(0)], {"opset": 13}),
     Case("QLinearSoftmax", [*q(I8, 4, 6, 30), FLOAT(1 / 256), I8(-128)], {"opset": 13, "axis": -1}),
     Case("QLinearSoftmax", [*q(U8, 4, 6, 5), FLOAT(1 / 256), U8(0)], {"opset": 12, "axis": 1}),
     Case("QLinearSoftmax", [*q(U8, 4, 6, 5), FLOAT(1 / 256), U8(0)], {"opset": 13, "axis": 1}),
@@ -251,7 +284,38 @@ FUSED = [
 ]
 
 
-@pytest.mark.parametrize("name", ["WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
+COMPLEX, OTHERS = floats(3, 4, 2), floats(4, 2)
+AS_COMPLEX = [np.ascontiguousarray(array).view(np.complex64)[..., 0] for array in (COMPLEX, OTHERS)]
+WIDE = whole(I8, 3, 4, 5)
+FINITE, BROKEN = floats(3, 4), np.where(floats(3, 4) > 1e9, FLOAT(0), FLOAT(np.inf))
+
+
+def parts(values: np.ndarray) -> np.ndarray:
+    return np.stack([values.real, values.imag], -1)
+
+
+SMALL = [
+    Case("Trilu", [Given(floats(2, 5, 6))], {"upper": 0}), Case("Trilu", [Given(floats(5, 6)), np.int64(1)]),
+    Case("ExpandDims", [Given(floats(5, 6)), np.int32(1)]), Case("ExpandDims", [Given(floats(5, 6)), np.int32(-1)]),
+    Case("Range", [FLOAT(1), FLOAT(6), FLOAT(0.5)]), Case("Range", [np.int32(1), np.int32(6)]), Case("Range", [np.int64(1), np.int64(-6), np.int64(-2)]),
+    Case("Unique", [np.array([2, 1, 1, 3, 4, 3], FLOAT)], outputs=3), Case("GatherND", [Given(floats(3, 4, 5)), DRAW.integers(0, 3, (6, 2))]),
+    Case("Pad", [Given(floats(3, 4)), np.array([0, 1, 2, 0]), FLOAT(2)]), Case("Pad", [Given(floats(3, 4)), np.array([1, 1, 2, 0])], {"mode": "reflect"}),
+    Case("GridSample", [Given(floats(2, 3, 7, 6)), Given(DRAW.uniform(-1.2, 1.2, (2, 4, 5, 2)).astype(FLOAT))], {"align_corners": 1}),
+    Case("CDist", [Given(floats(5, 8)), floats(7, 8)], {"metric": "euclidean"}), Case("CDist", [Given(floats(5, 8)), floats(7, 8)], {"metric": "sqeuclidean"}),
+    Case("UnfoldTensor", [Given(floats(3, 10, 4))], {"dim": 1, "size": 3, "step": 2}), Case("UnfoldTensor", [Given(floats(3, 10))], {"size": 4}),
+    Case("ComplexMul", [Given(COMPLEX), OTHERS], expected=parts(AS_COMPLEX[0] * AS_COMPLEX[1])),
+    Case("ComplexMulConj", [Given(COMPLEX), OTHERS], expected=parts(AS_COMPLEX[0] * AS_COMPLEX[1].conj())),
+    Case("BiasDropout", [Given(X), X[0], Given(X * 2), FLOAT(0.5)], expected=X * 3 + X[0]), Case("BitmaskDropout", [Given(X), FLOAT(0.5)], expected=X),
+    Case("IsAllFinite", [Given(FINITE), Given(X)], expected=np.array(True)), Case("IsAllFinite", [Given(FINITE), Given(BROKEN)], expected=np.array(False)),
+    Case("IsAllFinite", [Given(FINITE), Given(BROKEN)], {"isnan_only": 1}, expected=np.array(True)),
+    Case("MulInteger", [Given(WIDE), I8(3), WIDE[0], I8(-2)], expected=(WIDE.astype(np.int32) - 3) * (WIDE[0].astype(np.int32) + 2)),
+    Case("ReduceSumInteger", [Given(WIDE)], {"axes": [1], "keepdims": 0}, expected=WIDE.sum(1, dtype=np.int32)),
+    Case("QLinearReduceMean", [Given(WIDE), FLOAT(0.05), I8(3), FLOAT(0.023), I8(-5)], {"axes": [-1], "keepdims": 1},
+         expected=np.clip(np.rint((WIDE.astype(float) - 3).mean(-1, keepdims=True) * 0.05 / 0.023) - 5, -128, 127).astype(I8)),
+]
+
+
+@pytest.mark.parametrize("name", ["SMALL", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
 def test_as_onnxruntime(tmp_path: pathlib.Path, name: str) -> None:
     check(tmp_path, globals()[name])
 

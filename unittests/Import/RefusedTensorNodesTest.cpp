@@ -142,6 +142,26 @@ TEST(RefusedNodes, ContribQuantization) {
   });
 }
 
+TEST(RefusedNodes, ContribTensors) {
+  expectRefusals({
+      {"com.microsoft::CDist f[2,3] f[4,3] metric='cosine'",
+       "attribute 'metric' must be euclidean or sqeuclidean, not 'cosine'"},
+      {"com.microsoft::CDist f[2,3] f[4,4]",
+       "needs matrices of as many columns, got [2, 3] and [4, 4]"},
+      {"com.microsoft::ComplexMul f[4,2] f[4,3]",
+       "input 1 'x1' must have a last dimension of 2, the real and imaginary parts"},
+      {"com.microsoft::UnfoldTensor f[4,3] size=4",
+       "windows of 4 positions, 1 apart, do not fit [4, 3]"},
+      {"com.microsoft::IsAllFinite f[3] i[3]", "input 1 'x1' must be of floats"},
+      {"com.microsoft::IsAllFinite f[3] isinf_only=1 isnan_only=1",
+       "attributes 'isinf_only' and 'isnan_only' exclude each other"},
+      {"com.microsoft::BiasDropout f[3] f[3] - f=0.5 b=1",
+       "is imported for inference only; give the model as it was before onnxruntime's optimizer"},
+      {"com.microsoft::BitmaskDropout f[3] f=0.5 b{0,0}", "input 2 'x2' must be a scalar"},
+      {"com.microsoft::BitmaskDropout f[3] >2", "output 1 'y1' is not supported"},
+  });
+}
+
 TEST(RefusedNodes, ContribWeights) {
   expectRefusals({
       {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=8",
@@ -171,6 +191,30 @@ TEST(RefusedNodes, ContribWeights) {
       {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] u[8,1] j[32] K=32 N=8 block_size=16",
        "input 3 'x3' is packed, which onnxruntime reads in several ways where there is g_idx; give "
        "zero points of the type of A"},
+      {"com.microsoft::MatMulBnb4 f[2,32] u[128] f[8] K=32 N=8 block_size=32 quant_type=2",
+       "attribute 'quant_type' must be 0 (FP4) or 1 (NF4)"},
+      {"com.microsoft::MatMulBnb4 f[2,32] u[128] f[8] K=32 block_size=32 quant_type=1",
+       "attributes 'N', 'K' and 'block_size' must be positive"},
+      {"com.microsoft::MatMulBnb4 f[2,32] u[127] f[8] K=32 N=8 block_size=32 quant_type=1",
+       "needs 128 bytes of weights and 8 magnitudes for them"},
+      {"com.microsoft::MatMulBnb4 f[2,31] u[128] f[8] K=32 N=8 block_size=32 quant_type=1",
+       "input 0 'x0' must have 32 columns"},
+      {"com.microsoft::MatMulBnb4 f[2,8] u[128] f[8] K=32 N=8 block_size=32 quant_type=1 transB=0",
+       "attribute 'transB' = 0, of the pass back of a training, is not supported"},
+      {"com.microsoft::GatherBlockQuantized f[8,16] i[2] f[8,1]",
+       "input 0 'x0' must be of bytes or of integers of 4 bits"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] bits=3",
+       "attribute 'bits' must be 2, 4 or 8, not 3"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] gather_axis=1 quantize_axis=0",
+       "gathers along dimension 1, in which numbers lie in blocks or bytes"},
+      {"com.microsoft::GatherBlockQuantized n[8,16] i[2] f[8,1] gather_axis=1",
+       "gathers along dimension 1, in which numbers lie in blocks or bytes"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] block_size=0",
+       "attribute 'block_size' must be positive"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] block_size=16",
+       "input 2 'x2' must be of shape [8, 2]"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,2] u[8,2] block_size=16",
+       "input 3 'x3' must be of shape [8, 1]"},
       {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] - - f[7] K=32 N=8 block_size=16",
        "input 5 'x5' must hold 8 elements, one per column of the result"},
   });

@@ -123,7 +123,8 @@ static LogicalResult importQLinearConcat(Node &node) {
 
 //===-- rows and windows ---------------------------------------------------------------------===//
 
-/// Below operator set 13, all dimensions from `axis` on are one.
+/// Below operator set 13, all dimensions from `axis` on are one. onnxruntime has a whole number of
+/// steps in 1: 254 of 1/255 as f32, which is a little more than the 255th part.
 static LogicalResult importQLinearSoftmax(Node &node) {
   TensorBuilder &b = node.b;
   FailureOr<Value> x = real(node, 0);
@@ -138,8 +139,12 @@ static LogicalResult importQLinearSoftmax(Node &node) {
     rows.truncate(*axis);
     rows.push_back(llvm::product_of(shape.drop_front(*axis)));
   }
+  FailureOr<Value> scale = number(node, 3);
+  if (failed(scale))
+    return failure();
   Value y = b.reshape(b.softmax(b.reshape(*x, rows), *axis, /*log=*/false), shape);
-  return quantizedResult(node, y, 3);
+  Value steps = b.unary(UnaryKind::Floor, b.div(b.scalar(f32Of(node), 1.0), *scale));
+  return quantizedResult(node, b.mul(y, b.mul(steps, *scale)), 3);
 }
 
 /// The mean of whole numbers over `dims`, times their scale.

@@ -34,6 +34,7 @@ const OperatorTable &OperatorTable::get() {
     addValueDependentOperators(all);
     addClassicalOperators(all);
     addContribWeightOperators(all);
+    addContribTensorOperators(all);
     addContribQuantizationOperators(all);
     addContribProductOperators(all);
     return all;

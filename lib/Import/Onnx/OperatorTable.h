@@ -93,6 +93,7 @@ void addDifferentiationOperators(OperatorTable &table);
 void addValueDependentOperators(OperatorTable &table);
 void addClassicalOperators(OperatorTable &table);
 void addContribWeightOperators(OperatorTable &table);
+void addContribTensorOperators(OperatorTable &table);
 void addContribQuantizationOperators(OperatorTable &table);
 void addContribProductOperators(OperatorTable &table);
 

@@ -98,8 +98,8 @@ def unsupported():
 
 
 def onnxruntimes():
-    """An operator of onnxruntime that is not known, and a convolution in the layout that its optimizer chose for a processor."""
-    nodes = [helper.make_node("MurmurHash3", ["x"], ["h"], "hash", domain="com.microsoft"),
+    """An operator of onnxruntime that is refused, and a convolution in the layout that its optimizer chose for a processor."""
+    nodes = [helper.make_node("MatMulFpQ4", ["x", "x", "x"], ["h"], "product", domain="com.microsoft"),
              helper.make_node("Conv", ["h", "x"], ["y"], "conv", domain="com.microsoft.nchwc")]
     return model(nodes, [value("x", [3])], [value("y", [3])],
                  domains=[helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("com.microsoft.nchwc", 1)])
