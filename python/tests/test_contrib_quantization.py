@@ -4,6 +4,7 @@ a random plan."""
 
 import pathlib
 import re
+import sys
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -11,8 +12,15 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
+from onnxruntime import quantization
+from onnxruntime.capi import _pybind_state
 
 import autopar
+from autopar import models
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
+from checks import reference as zoo  # noqa: E402
 
 DRAW = np.random.default_rng(3)
 FLOAT, HALF, U8, I8 = np.float32, np.float16, np.uint8, np.int8
@@ -66,8 +74,9 @@ def add_case(number: int, case: Case, graph: onnx.GraphProto, fed: Dict[str, np.
 
 
 def reference(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-    """What onnxruntime computes of a model as it stands."""
+    """What onnxruntime computes of a model as it stands. With several threads its quantized LSTM would take a range of states for each."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -284,6 +293,18 @@ FUSED = [
 ]
 
 
+def lstm(kind: type, directions: int, per_row: bool, **attributes: object) -> Case:
+    steps, batch, size, hidden = 4, 2, 12, 8
+    shape = [directions, 4 * hidden] if per_row else [directions]
+    zero = np.zeros(shape, kind) if kind is I8 else np.full(shape, 120, kind)
+    inputs = [Given(floats(steps, batch, size)), whole(kind, directions, size, 4 * hidden), whole(kind, directions, hidden, 4 * hidden),
+              floats(directions, 8 * hidden), None, floats(directions, batch, hidden), floats(directions, batch, hidden),
+              floats(directions, 3 * hidden) if per_row else None, scales(*shape) / 20, zero, scales(*shape) / 20, zero]
+    direction = "bidirectional" if directions == 2 else "reverse" if per_row else "forward"
+    return Case("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction, **attributes}, 3)
+
+
+LSTMS = [lstm(I8, 1, False), lstm(U8, 2, False), lstm(I8, 1, True, clip=1.5), lstm(I8, 2, True, input_forget=0)]
 COMPLEX, OTHERS = floats(3, 4, 2), floats(4, 2)
 AS_COMPLEX = [np.ascontiguousarray(array).view(np.complex64)[..., 0] for array in (COMPLEX, OTHERS)]
 WIDE = whole(I8, 3, 4, 5)
@@ -315,7 +336,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("name", ["SMALL", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
+@pytest.mark.parametrize("name", ["SMALL", "LSTMS", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
 def test_as_onnxruntime(tmp_path: pathlib.Path, name: str) -> None:
     check(tmp_path, globals()[name])
 
@@ -334,3 +355,84 @@ def test_weights_stay_packed(tmp_path: pathlib.Path, axes: str, part: str) -> No
         actual = session.run(fed)
     for name, expected in reference(tmp_path / "model.onnx", fed).items():
         assert_close(actual[name], expected, name)
+
+
+#: Small models of the zoo.
+TEXT = {"layers": 1, "hidden": 64, "heads": 4, "vocab": 500}
+ZOO = {"gpt2": ("gpt2-124m", TEXT), "llama": ("llama3-405b", {**TEXT, "heads": 8, "kv_heads": 2}), "bert": ("bert-base", TEXT),
+       "resnet": ("resnet50", {"blocks": "1,1,1,1", "channels": 8, "image": 64, "classes": 10, "folded_bn": True})}
+
+
+class Calibration(quantization.CalibrationDataReader):
+    """One batch."""
+
+    def __init__(self, fed: Dict[str, np.ndarray]) -> None:
+        self.batches = iter([fed])
+
+    def get_next(self) -> Optional[Dict[str, np.ndarray]]:
+        return next(self.batches, None)
+
+
+def in_blocks(model: onnx.ModelProto, bits: int, symmetric: bool, block: int = 32) -> onnx.ModelProto:
+    """What MatMulNBitsQuantizer does (the package that it needs beside onnxruntime is not among ours)."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in [node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in tensors]:
+        matrix = numpy_helper.to_array(tensors[node.input[1]])
+        k, n = matrix.shape
+        blocks = -(-k // block)
+        packed, scale = np.zeros((n, blocks, block * bits // 8), U8), np.zeros(n * blocks, FLOAT)
+        zero = np.zeros(n * -(-blocks * bits // 8), U8)
+        getattr(_pybind_state, f"quantize_matmul_{bits}bits")(packed, matrix, scale, zero, block, n, k, symmetric)
+        given = {"B": packed, "scales": scale.reshape(n, blocks), **({} if symmetric else {"zeros": zero.reshape(n, -1)})}
+        model.graph.initializer.extend(numpy_helper.from_array(array, f"{node.input[1]}.{name}") for name, array in given.items())
+        node.CopyFrom(helper.make_node("MatMulNBits", [node.input[0], *(f"{node.input[1]}.{name}" for name in given)], node.output, node.name,
+                                       domain="com.microsoft", K=k, N=n, bits=bits, block_size=block, accuracy_level=1))
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
+def optimize(source: pathlib.Path, target: pathlib.Path) -> None:
+    """As onnxruntime saves a model at the level that does not depend on the processor."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(target)
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+
+
+def quantized(how: str, source: pathlib.Path, fed: Dict[str, np.ndarray]) -> pathlib.Path:
+    """The model as one of onnxruntime's tools makes it; "a,b" is b of what a makes."""
+    for name in how.split(","):
+        target = source.with_name(f"{source.stem}-{name}.onnx")
+        if name == "extended":
+            optimize(source, target)
+        elif name.startswith("dynamic"):
+            kind = quantization.QuantType.QUInt8 if name.endswith("u8") else quantization.QuantType.QInt8
+            quantization.quantize_dynamic(str(source), str(target), weight_type=kind, per_channel=name.endswith("u8"))
+        elif name.startswith("blocks"):
+            onnx.save(in_blocks(onnx.load(source), int(name[6]), name.endswith("symmetric")), target)
+        else:
+            written = quantization.QuantFormat.QOperator if name.startswith("operators") else quantization.QuantFormat.QDQ
+            kind = quantization.QuantType.QInt8 if name.endswith("i8") else quantization.QuantType.QUInt8
+            quantization.quantize_static(str(source), str(target), Calibration(fed), quant_format=written, activation_type=kind,
+                                         per_channel=name.endswith("i8"))
+        source = target
+    return source
+
+
+WAYS = {"gpt2": ["dynamic", "operators", "qdq,extended"],
+        "llama": ["dynamic-u8", "operators-i8", "blocks4", "blocks4-symmetric", "blocks8", "qdq,extended"],
+        "bert": ["dynamic", "operators", "qdq,extended", "blocks4"], "resnet": ["operators", "qdq,extended", "extended"]}
+
+
+@pytest.mark.parametrize("model, how", [(model, how) for model, ways in WAYS.items() for how in ways])
+def test_model_of_the_zoo(tmp_path: pathlib.Path, model: str, how: str) -> None:
+    """Where all quantized numbers are the same, results differ by the rounding of floats alone."""
+    name, options = ZOO[model]
+    models.save(name, tmp_path / "model.onnx", **options)
+    bind = {"batch": 2} if model == "resnet" else {"batch": 2, "seq": 8}
+    fed = zoo.make_inputs(tmp_path / "model.onnx", bind)
+    path = quantized(how, tmp_path / "model.onnx", fed)
+    actual = run(path, fed, 2, **bind)
+    for output, expected in reference(path, fed).items():
+        assert_close(actual[output], expected, output)

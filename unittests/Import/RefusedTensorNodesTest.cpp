@@ -243,6 +243,15 @@ TEST(RefusedNodes, Recurrent) {
        "attribute 'direction' must be forward, reverse or bidirectional, not 'up'"},
       {"LSTM f[4,2,3] f[1,20,4] f[1,20,5] hidden_size=5 >3",
        "W [1, 20, 4] and R [1, 20, 5] do not fit input [4, 2, 3]"},
+      {"com.microsoft::DynamicQuantizeLSTM f[4,2,3] u[1,20,3] u[1,20,5] - - - - - f[1] u[1] f[1] "
+       "u[1] hidden_size=5 >3",
+       "W [1, 20, 3] and R [1, 20, 5] do not fit input [4, 2, 3]"},
+      {"com.microsoft::DynamicQuantizeLSTM f[4,2,3] u[1,3,20] u[1,5,20] - - - - - f[2] u[1] f[1] "
+       "u[1] hidden_size=5 >3",
+       "input 8 'x8' must be of shape [1] or [1, 20]"},
+      {"com.microsoft::DynamicQuantizeLSTM f[4,2,3] u[1,3,20] u[1,5,20] - - - - - f[1] u[1] "
+       "hidden_size=5 >3",
+       "input 10 '' is missing"},
       {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] f[1,30] hidden_size=5 >3",
        "input 3 'x3' must be of shape [1, 40]"},
       {"LSTM f[9000,2,3] f[1,20,3] f[1,20,5] hidden_size=5 >3",
