@@ -92,5 +92,8 @@ void addTrainingOperators(OperatorTable &table);
 void addDifferentiationOperators(OperatorTable &table);
 void addValueDependentOperators(OperatorTable &table);
 void addClassicalOperators(OperatorTable &table);
+void addContribActivationOperators(OperatorTable &table);
+void addContribAttentionOperators(OperatorTable &table);
+void addContribNormalizationOperators(OperatorTable &table);
 
 } // namespace mlir::autopar

@@ -104,7 +104,8 @@ LogicalResult GraphImporter::checkSupport() {
   if (llvm::any_of(report, [](const auto &entry) {
         return StringRef(entry.first).starts_with("com.microsoft::");
       }))
-    out << "\n  com.microsoft is onnxruntime's own: give the model as it was before onnxruntime's "
-           "optimizer, or quantize it with QuantFormat.QDQ";
+    out << "\n  of com.microsoft, onnxruntime's own, docs/Operators.md lists what is known: give "
+           "the "
+           "model as it was before onnxruntime's optimizer, or quantize it with QuantFormat.QDQ";
   return builder.fail(table);
 }

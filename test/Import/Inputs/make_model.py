@@ -98,8 +98,8 @@ def unsupported():
 
 
 def onnxruntimes():
-    """What onnxruntime's optimizer makes of a bias and a gelu."""
-    return model([helper.make_node("BiasGelu", ["x", "x"], ["y"], "act", domain="com.microsoft")], [value("x", [3])], [value("y", [3])],
+    """An operator of onnxruntime's that is not known."""
+    return model([helper.make_node("LongformerAttention", ["x", "x"], ["y"], "attention", domain="com.microsoft")], [value("x", [3])], [value("y", [3])],
                  domains=[helper.make_opsetid("com.microsoft", 1)])
 
 
