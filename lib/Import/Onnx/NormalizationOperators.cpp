@@ -274,7 +274,8 @@ static LogicalResult importLocalResponseNormalization(Node &node) {
 }
 
 void mlir::autopar::addNormalizationOperators(OperatorTable &table) {
-  table.add("LayerNormalization", {17}, {2, 3}, "axis epsilon stash_type",
+  // onnxruntime's optimizers write it below version 17, too.
+  table.add("LayerNormalization", {1}, {2, 3}, "axis epsilon stash_type",
             importLayerNormalization);
   table.add("RMSNormalization", {23}, {2, 2}, "axis epsilon stash_type", importRmsNormalization);
   table.add("InstanceNormalization", {1}, {3, 3}, "epsilon consumed_inputs",
@@ -286,7 +287,7 @@ void mlir::autopar::addNormalizationOperators(OperatorTable &table) {
             importBatchNormalization);
   table.add("LpNormalization", {1}, {1, 1}, "axis p", importLpNormalization);
   table.add("MeanVarianceNormalization", {9}, {1, 1}, "axes", importMeanVarianceNormalization);
-  // onnxruntime's optimizer writes these without a domain, too.
+  // onnxruntime's own, although its optimizers write it without a domain.
   for (StringRef domain : {"", "com.microsoft"}) {
     table.inDomain(domain);
     table.add("SimplifiedLayerNormalization", {1}, {2, 2}, "axis epsilon stash_type",
