@@ -275,8 +275,7 @@ static LogicalResult importLocalResponseNormalization(Node &node) {
 
 void mlir::autopar::addNormalizationOperators(OperatorTable &table) {
   // onnxruntime's optimizers write it below version 17, too.
-  table.add("LayerNormalization", {1}, {2, 3}, "axis epsilon stash_type",
-            importLayerNormalization);
+  table.add("LayerNormalization", {1}, {2, 3}, "axis epsilon stash_type", importLayerNormalization);
   table.add("RMSNormalization", {23}, {2, 2}, "axis epsilon stash_type", importRmsNormalization);
   table.add("InstanceNormalization", {1}, {3, 3}, "epsilon consumed_inputs",
             importInstanceNormalization);
