@@ -244,7 +244,8 @@ def group_query_attention() -> List[Case]:
         case(one, caches([9, 9], 9), [9, 9], Known(i(10)), turned, *tables), case(one, caches([6, 4], 7), [6, 4], Known(i(8)), turned, *tables),
         case(one, begun, [5, 3], Known(i(room)), turned, *tables, np.array([[2], [7]])),
         case(one, begun, [5, 3], Known(i(room)), {**form, "smooth_softmax": 1}), case(one, begun, [5, 3], i(room), form, *[None] * 4, f(4)),
-        # A window, a bias, all keys.
+        # A window, a bias, all keys; with room for all tokens, nothing slides.
+        case(one, begun, [5, 3], Known(i(room)), {**form, "local_window_size": 3, "sliding_window_cache": 1}),
         case(prompt, none, [3, 3], Known(i(4)), {**form, "local_window_size": 2}), case(one, begun, [5, 3], Known(i(room)), {**form, "local_window_size": 3}),
         case(prompt, none, [3, 3], Known(i(4)), form, None, None, None, f(1, 4, S, S)), case(one, begun, [5, 3], Known(i(room)), form, None, None, None, f(B, 1, 1, room)),
         case(prompt, none, [2, 3], Known(i(4)), {**form, "causal": 0}, defined=([0, 0, 0, 1], [0, 1, 2, 0])),
@@ -257,7 +258,24 @@ def group_query_attention() -> List[Case]:
     return cases
 
 
-FAMILIES = [normalization, activation, rotary_embedding, multi_head_attention, attention, group_query_attention]
+def experts() -> List[Case]:
+    x, scores, op, number, inner = f(2, 3, 8), f(6, 4), "MoE", 4, 16
+    first, second = [f(number, inner, 8), f(number, inner)], [f(number, 8, inner), f(number, 8)]
+    gates, gated = [f(number, inner, 8), f(number, inner)], {"activation_type": "swiglu", "k": 2, "activation_alpha": 1.7, "activation_beta": 1.0}
+    joined = [np.stack(pair, 2).reshape(number, 2 * inner, *pair[0].shape[2:]) for pair in zip(gates, first)]
+    both = [np.concatenate(pair, 1) for pair in zip(gates, first)]
+    fused = {**gated, "swiglu_fusion": 1}
+    cases = [Case(op, [x, scores, *first, *second], {"activation_type": name, "k": k, "normalize_routing_weights": k % 2})
+             for k, name in enumerate(("relu", "gelu", "silu", "identity"), 1)]
+    return cases + [
+        Case(op, [x[0], scores[:3], first[0], None, second[0]], {"k": 2}), Case(op, [x, scores, *joined, *second], fused),
+        Case(op, [x, scores, *joined, *second], {**fused, "swiglu_limit": 0.5}),
+        Case(op, [x, scores, *both, *second], {**gated, "swiglu_fusion": 2}, instead=lambda: by_onnxruntime(op, [x, scores, *joined, *second], fused)),
+        Case(op, [x, scores, *gates, *second, *first], gated, instead=lambda: by_onnxruntime(op, [x, scores, *joined, *second], fused)),
+    ]
+
+
+FAMILIES = [normalization, activation, rotary_embedding, multi_head_attention, attention, group_query_attention, experts]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

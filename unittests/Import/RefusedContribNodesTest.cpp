@@ -119,8 +119,9 @@ TEST(RefusedContribNodes, GroupQueryAttention) {
   expectRefusals({
       {"com.microsoft::GroupQueryAttention f[2,3,8] num_heads=2 kv_num_heads=1",
        "input 5 '' is missing"},
-      {step("j[2] j=9 sliding_window_cache=1 local_window_size=3"),
-       "attribute 'sliding_window_cache' = 1 is not supported, expected 0"},
+      {step("j[2] j=10 sliding_window_cache=1 local_window_size=3"),
+       "attribute 'sliding_window_cache' needs caches that are as long as all tokens together, 10, "
+       "got 9: none is dropped from them"},
       {step("j[2] j=9 qk_output=1"), "attribute 'qk_output' = 1 is not supported, expected 0"},
       {step("j[2] j=9 kv_cache_bit_width=8"),
        "attribute 'kv_cache_bit_width' = 8 is not supported, expected 0"},
@@ -160,5 +161,33 @@ TEST(RefusedContribNodes, GroupQueryAttention) {
       {step("j[2] j=9 - - - - f[2]"), "input 11 'x11' must hold one number per head"},
       {step("j[2] j=9 - - - - - - - f[8]"), "norms of queries and keys must be given together"},
       {step("j[2] j=9 causal=0 local_window_size=4"), "a window needs causal attention"},
+  });
+}
+
+/// Of 6 tokens of 8 channels, for 4 experts.
+static std::string experts(const std::string &rest) {
+  return "com.microsoft::MoE f[2,3,8] " + rest;
+}
+
+TEST(RefusedContribNodes, Experts) {
+  expectRefusals({
+      {"com.microsoft::MoE f[6] f[6,4] f[4,5,8] - f[4,8,5]",
+       "input 0 'x0' must have 2 or 3 dimensions"},
+      {experts("f[6,4] f[4,5,8]"), "input 4 '' is missing"},
+      {experts("f[5,4] f[4,5,8] - f[4,8,5]"), "input 1 'x1' must be of shape [6, experts]"},
+      {experts("f[6,4] f[4,5,8] - f[3,8,5]"), "input 4 'x4' must be of shape [4, 8, channels]"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] swiglu_fusion=1"),
+       "attribute 'swiglu_fusion' must be 0, or with swiglu 1 or 2, not 1"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] activation_type='swiglu'"),
+       "input 6 '' belongs to swiglu with swiglu_fusion=0"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] activation_type='swiglu' swiglu_fusion=2"),
+       "input 2 'x2' must be of shape [4, 10, 8]"},
+      {experts("f[6,4] f[4,5,8] f[4,8] f[4,8,5]"),
+       "input 3 'x3' must hold one number for each row of input 2"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] use_sparse_mixer=1"),
+       "attribute 'use_sparse_mixer' is not supported: onnxruntime's CPU ignores it"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] k=5"), "attribute 'k' must be 1 to 4, not 5"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] activation_type='geglu'"),
+       "attribute 'activation_type' must be relu, gelu, silu, swiglu or identity, not 'geglu'"},
   });
 }

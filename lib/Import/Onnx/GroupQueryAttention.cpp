@@ -43,8 +43,7 @@ public:
 
 private:
   LogicalResult refuseForms() {
-    if (failed(refuseAttribute(node, "sliding_window_cache", 0)) ||
-        failed(refuseAttribute(node, "qk_output", 0)) ||
+    if (failed(refuseAttribute(node, "qk_output", 0)) ||
         failed(refuseAttribute(node, "kv_cache_bit_width", 0)))
       return failure();
     for (StringRef name : {"k_quant_type", "v_quant_type"})
@@ -119,6 +118,12 @@ private:
                  " tokens make together, or, for caches that do not grow, at "
                  "least the tokens and at most the past (for which it is taken where its value is "
                  "not known at compile time)");
+    // With room for all, nothing slides.
+    if (node.integer("sliding_window_cache", 0) && length > step.past)
+      return node.error("attribute 'sliding_window_cache' needs caches that are as long as all "
+                        "tokens together, " +
+                        Twine(length) + ", got " + Twine(step.past) +
+                        ": none is dropped from them");
     step.room = std::max(length, step.past);
     // A step that is as long as the total is the first one.
     if (step.past == 0 || length == step.tokens)

@@ -35,6 +35,7 @@ const OperatorTable &OperatorTable::get() {
     addClassicalOperators(all);
     addContribActivationOperators(all);
     addContribAttentionOperators(all);
+    addContribExpertOperators(all);
     addContribNormalizationOperators(all);
     return all;
   }();

@@ -94,6 +94,7 @@ void addValueDependentOperators(OperatorTable &table);
 void addClassicalOperators(OperatorTable &table);
 void addContribActivationOperators(OperatorTable &table);
 void addContribAttentionOperators(OperatorTable &table);
+void addContribExpertOperators(OperatorTable &table);
 void addContribNormalizationOperators(OperatorTable &table);
 
 } // namespace mlir::autopar
