@@ -153,8 +153,6 @@ def _check_form(session: Session, path: Path) -> None:
     if MASK in given and ports[MASK].shape[1] != room:
         raise Error(EXIT_USAGE, f"{path}: expected an {MASK} as long as the caches, {room}, got {ports[MASK].shape[1]}: bind past and total "
                                 "length to the same number")
-    if ports[IDS].shape[1] > room:
-        raise Error(EXIT_USAGE, f"{path}: takes {ports[IDS].shape[1]} tokens at once, the caches have room for {room}")
 
 
 def _choose(scores: np.ndarray, temperature: float, top_k: int, random: np.random.Generator) -> np.ndarray:
