@@ -96,5 +96,9 @@ void addContribWeightOperators(OperatorTable &table);
 void addContribTensorOperators(OperatorTable &table);
 void addContribQuantizationOperators(OperatorTable &table);
 void addContribProductOperators(OperatorTable &table);
+void addContribActivationOperators(OperatorTable &table);
+void addContribAttentionOperators(OperatorTable &table);
+void addContribExpertOperators(OperatorTable &table);
+void addContribNormalizationOperators(OperatorTable &table);
 
 } // namespace mlir::autopar
