@@ -14,6 +14,8 @@ import pytest
 from onnx import helper, numpy_helper
 from onnxruntime import quantization
 from onnxruntime.capi import _pybind_state
+from onnxruntime.transformers.fusion_options import FusionOptions
+from onnxruntime.transformers.optimizer import optimize_model
 
 import autopar
 from autopar import models
@@ -304,6 +306,28 @@ def lstm(kind: type, directions: int, per_row: bool, **attributes: object) -> Ca
     return Case("DynamicQuantizeLSTM", inputs, {"hidden_size": hidden, "direction": direction, **attributes}, 3)
 
 
+def attention(kind: type, channels: int, mask: Optional[np.ndarray] = None, past: int = 0, **attributes: object) -> Case:
+    batch, tokens, hidden, heads = 2, 5, 16, 4
+    x, scale, zero = q(U8, batch, tokens, hidden)
+    w, w_scale, w_zero = weight(kind, hidden, 3 * hidden, channels=channels)
+    kept = Given(floats(2, batch, heads, past, hidden // heads)) if past else None
+    inputs = [x, w, floats(3 * hidden), scale, w_scale * FLOAT(0.3), mask, zero, w_zero, kept]
+    return Case("QAttention", inputs, {"num_heads": heads, **attributes}, 2 if past else 1)
+
+
+def embedding(segments: bool) -> Case:
+    ids = [Given(DRAW.integers(0, rows, (2, 6)).astype(np.int32)) for rows in (40, 2)]
+    tables = [whole(U8, rows, 32) for rows in (40, 8, 2)]
+    given = [ids[0], ids[1] if segments else None, *tables[:2], tables[2] if segments else None, whole(U8, 32), whole(U8, 32),
+             Given(np.tile(np.arange(6) < 4, (2, 1)).astype(np.int32))]
+    per_table = [scale if segments or i != 2 else None for i, scale in enumerate(scales(5))]
+    zeros = [U8(100 + i) if segments or i != 2 else None for i in range(5)]
+    return Case("QEmbedLayerNormalization", [*given, *per_table, *zeros], {"epsilon": 1e-5}, 2)
+
+
+ATTENTIONS = [
+    attention(I8, 0), attention(I8, 48, np.array([3, 5], np.int32)), attention(U8, 0, unidirectional=1), attention(I8, 48, past=3, unidirectional=1),
+    attention(I8, 0, np.array([[1, 1, 0, 1, 1], [1, 1, 1, 0, 0]], np.int32)), embedding(True), embedding(False)]
 LSTMS = [lstm(I8, 1, False), lstm(U8, 2, False), lstm(I8, 1, True, clip=1.5), lstm(I8, 2, True, input_forget=0)]
 COMPLEX, OTHERS = floats(3, 4, 2), floats(4, 2)
 AS_COMPLEX = [np.ascontiguousarray(array).view(np.complex64)[..., 0] for array in (COMPLEX, OTHERS)]
@@ -336,7 +360,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("name", ["SMALL", "LSTMS", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
+@pytest.mark.parametrize("name", ["SMALL", "ATTENTIONS", "LSTMS", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
 def test_as_onnxruntime(tmp_path: pathlib.Path, name: str) -> None:
     check(tmp_path, globals()[name])
 
@@ -406,9 +430,15 @@ def quantized(how: str, source: pathlib.Path, fed: Dict[str, np.ndarray]) -> pat
         target = source.with_name(f"{source.stem}-{name}.onnx")
         if name == "extended":
             optimize(source, target)
+        elif name == "fused":
+            options = FusionOptions("bert")
+            options.enable_shape_inference = False  # which takes another package
+            made = optimize_model(str(source), "bert", TEXT["heads"], TEXT["hidden"], options, opt_level=0)
+            made.save_model_to_file(str(target))
         elif name.startswith("dynamic"):
             kind = quantization.QuantType.QUInt8 if name.endswith("u8") else quantization.QuantType.QInt8
-            quantization.quantize_dynamic(str(source), str(target), weight_type=kind, per_channel=name.endswith("u8"))
+            quantization.quantize_dynamic(str(source), str(target), weight_type=kind, per_channel=name.endswith("u8"),
+                                          extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
         elif name.startswith("blocks"):
             onnx.save(in_blocks(onnx.load(source), int(name[6]), name.endswith("symmetric")), target)
         else:
@@ -421,8 +451,8 @@ def quantized(how: str, source: pathlib.Path, fed: Dict[str, np.ndarray]) -> pat
 
 
 WAYS = {"gpt2": ["dynamic", "operators", "qdq,extended"],
-        "llama": ["dynamic-u8", "operators-i8", "blocks4", "blocks4-symmetric", "blocks8", "qdq,extended"],
-        "bert": ["dynamic", "operators", "qdq,extended", "blocks4"], "resnet": ["operators", "qdq,extended", "extended"]}
+        "llama": ["dynamic-u8,extended", "operators-i8", "blocks4", "blocks4-symmetric", "blocks8", "qdq,extended"],
+        "bert": ["fused,dynamic", "operators", "qdq,extended", "dynamic,extended"], "resnet": ["operators", "qdq,extended", "extended"]}
 
 
 @pytest.mark.parametrize("model, how", [(model, how) for model, ways in WAYS.items() for how in ways])

@@ -2,6 +2,7 @@
 // Attention as onnxruntime's optimizers and model builder write it (its contrib operators): with
 // projections, masks and caches in several forms. What is emitted is what ONNX's own operators are.
 #include "ContribAttentions.h"
+#include "Quantization.h"
 
 #include <cmath>
 
@@ -261,17 +262,11 @@ static LogicalResult importMultiHeadAttention(Node &node) {
   return attendMasked(node, *in, past, /*bias=*/5, /*mask=*/4);
 }
 
-/// With the projections of queries, keys and values as one product.
-static LogicalResult importAttention(Node &node) {
-  TensorBuilder &b = node.b;
-  if (failed(refuseAttribute(node, "do_rotary", 0)) ||
-      failed(refuseAttribute(node, "past_present_share_buffer", 0)) ||
-      failed(refuseInputs(node, {6}, writtenInPlace)))
-    return failure();
+/// Of x [batch, tokens, channels], by weights for queries, keys and values side by side.
+static FailureOr<SmallVector<int64_t>> projectionSizes(Node &node) {
   ArrayRef<int64_t> x = node.inputType(0).getShape(), weights = node.inputType(1).getShape();
   if (x.size() != 3 || weights.size() != 2 || x[2] != weights[0])
     return node.error("cannot project " + printShape(x) + " by " + printShape(weights));
-  int64_t heads = node.integer("num_heads", 0);
   SmallVector<int64_t> sizes(3, weights[1] / 3);
   if (auto given = node.integers("qkv_hidden_sizes"))
     sizes = *given;
@@ -279,9 +274,15 @@ static LogicalResult importAttention(Node &node) {
       sizes[0] + sizes[1] + sizes[2] != weights[1])
     return node.error("weights " + printShape(weights) +
                       " do not split into queries, keys and values");
-  Value joined = b.dot(node.input(0), node.input(1), {}, {}, {2}, {0});
-  if (node.hasInput(2))
-    joined = b.add(joined, node.input(2));
+  return sizes;
+}
+
+/// Writes the outputs for projections that lie side by side in `joined`; behind what input `past`
+/// holds of keys and values.
+static LogicalResult attendJoined(Node &node, Value joined, ArrayRef<int64_t> sizes, size_t past,
+                                  size_t bias, size_t mask) {
+  TensorBuilder &b = node.b;
+  int64_t heads = node.integer("num_heads", 0);
   Value parts[3];
   int64_t start = 0;
   for (int i = 0; i < 3; ++i) {
@@ -291,14 +292,14 @@ static LogicalResult importAttention(Node &node) {
     parts[i] = *part;
     start += sizes[i];
   }
-  int64_t past = 0;
-  if (node.hasInput(4)) {
-    ArrayRef<int64_t> shape = node.inputType(4).getShape();
+  int64_t before = 0;
+  if (node.hasInput(past)) {
+    ArrayRef<int64_t> shape = node.inputType(past).getShape();
     if (shape.size() != 5 || shape[0] != 2)
-      return node.inputError(4, "must be of shape [2, batch, heads, tokens, size]");
-    past = shape[3];
+      return node.inputError(past, "must be of shape [2, batch, heads, tokens, size]");
+    before = shape[3];
     for (int i : {1, 2}) {
-      Value kept = b.squeeze(b.sliceDim(node.input(4), 0, i - 1, 1), {0});
+      Value kept = b.squeeze(b.sliceDim(node.input(past), 0, i - 1, 1), {0});
       FailureOr<Value> whole = appended(node, kept, parts[i]);
       if (failed(whole))
         return failure();
@@ -307,7 +308,45 @@ static LogicalResult importAttention(Node &node) {
   }
   if (node.wants(1))
     node.setOutput(1, b.concat({b.unsqueeze(parts[1], {0}), b.unsqueeze(parts[2], {0})}, 0));
-  return attendMasked(node, {parts[0], parts[1], parts[2]}, past, /*bias=*/5, /*mask=*/3);
+  return attendMasked(node, {parts[0], parts[1], parts[2]}, before, bias, mask);
+}
+
+/// With the projections of queries, keys and values as one product.
+static LogicalResult importAttention(Node &node) {
+  TensorBuilder &b = node.b;
+  if (failed(refuseAttribute(node, "do_rotary", 0)) ||
+      failed(refuseAttribute(node, "past_present_share_buffer", 0)) ||
+      failed(refuseInputs(node, {6}, writtenInPlace)))
+    return failure();
+  FailureOr<SmallVector<int64_t>> sizes = projectionSizes(node);
+  if (failed(sizes))
+    return failure();
+  Value joined = b.dot(node.input(0), node.input(1), {}, {}, {2}, {0});
+  if (node.hasInput(2))
+    joined = b.add(joined, node.input(2));
+  return attendJoined(node, joined, *sizes, /*past=*/4, /*bias=*/5, /*mask=*/3);
+}
+
+/// With the projections as a product of whole numbers.
+static LogicalResult importQAttention(Node &node) {
+  TensorBuilder &b = node.b;
+  if (failed(refuseAttribute(node, "do_rotary", 0)) ||
+      failed(refuseAttribute(node, "past_present_share_buffer", 0)))
+    return failure();
+  FailureOr<SmallVector<int64_t>> sizes = projectionSizes(node);
+  if (failed(sizes))
+    return failure();
+  if (node.inputType(3).getNumElements() != 1)
+    return node.inputError(3, "must be one number");
+  Type element = node.inputType(2).getElementType(), f32 = b.opBuilder().getF32Type();
+  Value product = b.dot(centered(node, 0, 6, -1), centered(node, 1, 7, 1), {}, {}, {2}, {0});
+  Value scale = b.mul(b.cast(node.input(4), f32), b.reshape(b.cast(node.input(3), f32), {}));
+  if (TensorBuilder::typeOf(scale).getNumElements() == 1)
+    scale = b.reshape(scale, {});
+  Value joined = b.mul(b.cast(product, f32), scale);
+  joined = b.cast(b.add(joined, b.cast(node.input(2), f32)), element);
+  constexpr size_t none = 9; // there is no input for a bias of scores
+  return attendJoined(node, joined, *sizes, /*past=*/8, none, /*mask=*/5);
 }
 
 //===-- rotary embedding ---------------------------------------------------------------------===//
@@ -371,6 +410,9 @@ void mlir::autopar::addContribAttentionOperators(OperatorTable &table) {
   table.inDomain("com.microsoft");
   table.add("MultiHeadAttention", {1}, {1, 10}, "mask_filter_value num_heads scale unidirectional",
             importMultiHeadAttention);
+  table.add("QAttention", {1}, {5, 9},
+            "do_rotary mask_filter_value num_heads past_present_share_buffer scale unidirectional",
+            importQAttention);
   table.add("Attention", {1}, {2, 7},
             "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes "
             "rotary_embedding_dim scale unidirectional",

@@ -50,7 +50,9 @@ static LogicalResult importSkipSimplifiedLayerNormalization(Node &node) {
 }
 
 /// Inputs: ids, segments, their tables and that of positions (2 to 4), scale, shift, mask,
-/// positions.
+/// positions. With quantized tables, scale and shift, there are no positions but the scales of
+/// inputs 2 to 6 from input 8 on, and their zero points from 13 on; what is read is dequantized.
+template <bool isQuantized>
 static LogicalResult importEmbedLayerNormalization(Node &node) {
   TensorBuilder &b = node.b;
   ArrayRef<int64_t> ids = node.inputType(0).getShape();
@@ -59,21 +61,33 @@ static LogicalResult importEmbedLayerNormalization(Node &node) {
   for (size_t i : {2, 3, 5, 6})
     if (!node.hasInput(i))
       return node.inputError(i, "is missing");
+  for (size_t i = 8; isQuantized && i < 18; ++i)
+    if (node.hasInput((i - 8) % 5 + 2) &&
+        (!node.hasInput(i) || node.inputType(i).getNumElements() != 1))
+      return node.inputError(i, "must be one number");
+  bool hasPositions = !isQuantized && node.hasInput(8);
+  auto real = [&](size_t i, Value numbers) {
+    if (!isQuantized)
+      return numbers;
+    Type i32 = b.opBuilder().getI32Type();
+    Value whole = b.sub(b.cast(numbers, i32), b.reshape(b.cast(node.input(i + 11), i32), {}));
+    return b.mul(b.cast(whole, b.opBuilder().getF32Type()), b.reshape(node.input(i + 6), {}));
+  };
   for (size_t i : {2, 3, 4})
     if (node.hasInput(i) && node.inputType(i).getRank() != 2)
       return node.inputError(i, "must be a table");
   if (node.hasInput(1) != node.hasInput(4))
     return node.error("segments and their table must be given together");
-  if (!node.hasInput(8) && node.inputType(3).getDimSize(0) < ids[1])
+  if (!hasPositions && node.inputType(3).getDimSize(0) < ids[1])
     return node.inputError(3, "must have a row for each of " + Twine(ids[1]) + " positions");
-  Value words = rowsAt(b, node.input(2), node.input(0));
-  Value positions = node.hasInput(8) ? rowsAt(b, node.input(3), node.input(8))
-                                     : b.sliceDim(node.input(3), 0, 0, ids[1]);
+  Value words = real(2, rowsAt(b, node.input(2), node.input(0)));
+  Value positions = real(3, hasPositions ? rowsAt(b, node.input(3), node.input(8))
+                                         : b.sliceDim(node.input(3), 0, 0, ids[1]));
   Value sum = b.add(words, positions);
   if (node.hasInput(1))
-    sum = b.add(sum, rowsAt(b, node.input(4), node.input(1)));
+    sum = b.add(sum, real(4, rowsAt(b, node.input(4), node.input(1))));
   node.setOutput(0, normalizeRows(b, sum, {2}, node.floating("epsilon", 1e-12), /*rms=*/false,
-                                  node.input(5), node.input(6)));
+                                  real(5, node.input(5)), real(6, node.input(6))));
   node.setOutput(2, sum);
   if (!node.wants(1))
     return success();
@@ -133,7 +147,9 @@ void mlir::autopar::addContribNormalizationOperators(OperatorTable &table) {
   table.add("SkipSimplifiedLayerNormalization", {1}, {3, 4}, "epsilon",
             importSkipSimplifiedLayerNormalization);
   table.add("EmbedLayerNormalization", {1}, {1, 9}, "epsilon mask_index_type",
-            importEmbedLayerNormalization);
+            importEmbedLayerNormalization<false>);
+  table.add("QEmbedLayerNormalization", {1}, {1, 18}, "epsilon",
+            importEmbedLayerNormalization<true>);
   table.add("GroupNorm", {1}, {3, 3}, "activation channels_last epsilon groups", importGroupNorm);
   table.add("SkipGroupNorm", {1}, {4, 5}, "activation channels_last epsilon groups",
             importSkipGroupNorm);
