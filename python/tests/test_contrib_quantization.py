@@ -202,6 +202,7 @@ LINEAR = [
     Case("QLinearAdd", [*q(U8, 4, 6), *q(U8, 4, 6, scale=0.11), *step(U8, 0.13)]),
     Case("QLinearAdd", [*q(I8, 2, 4, 6), *q(I8, 6, fed=False), *step(I8, 0.08)]),
     Case("QLinearAdd", [*q(U8, 2, 4, 1), *q(U8, 4, 6), *step(U8, 0.08)]),
+    Case("QLinearAdd", [*q(U8, 16, 32, scale=1 / 255), *q(U8, 16, 32, scale=1 / 255), *step(U8, 2 / 255)]),  # half of the results are ties
     Case("QLinearMul", [*q(U8, 4, 6), *q(U8, 4, 6, scale=0.11), *step(U8, 0.3)]),
     Case("QLinearMul", [*q(I8, 2, 4, 6), *q(I8, 4, 1, fed=False), *step(I8, 0.1)]),
     Case("QLinearSigmoid", [*q(U8, 32, 16), *step(U8, 1 / 256)]), Case("QLinearSigmoid", [*q(I8, 32, 16), *step(I8, 1 / 256)]),

@@ -40,11 +40,12 @@ static FailureOr<Value> real(Node &node, size_t i) {
   return node.b.mul(*whole, *scale);
 }
 
-/// `x` in steps of input `scale`, with the zero point behind it, of the type of the zero point or,
-/// without one, of input `like`.
-static FailureOr<Value> quantized(Node &node, Value x, size_t scale, size_t like = 0) {
+/// `x` (in steps of input `scale`, or already counted in them) with the zero point behind that
+/// input, of the type of the zero point or, without one, of input `like`.
+static LogicalResult quantizedResult(Node &node, FailureOr<Value> x, size_t scale, size_t like = 0,
+                                     bool isCounted = false) {
   FailureOr<Value> step = number(node, scale);
-  if (failed(step))
+  if (failed(x) || failed(step))
     return failure();
   Value zeroPoint;
   if (node.hasInput(scale + 1)) {
@@ -56,32 +57,37 @@ static FailureOr<Value> quantized(Node &node, Value x, size_t scale, size_t like
   Type target = node.inputType(like).getElementType();
   if (!isSmallInteger(target))
     return node.inputError(like, "must be of integers of 2 to 32 bits");
-  return quantize(node.b, x, *step, zeroPoint, target);
-}
-
-static LogicalResult quantizedResult(Node &node, FailureOr<Value> x, size_t scale,
-                                     size_t like = 0) {
-  if (succeeded(x))
-    x = quantized(node, *x, scale, like);
-  return failed(x) ? failure() : node.result(*x);
+  return node.result(quantize(node.b, *x, isCounted ? Value() : *step, zeroPoint, target));
 }
 
 //===-- element by element -------------------------------------------------------------------===//
 
+// Results are counted in steps by ratios of scales, as onnxruntime does: where a ratio is a half,
+// results lie in the middle between two steps, and must do so exactly.
+
 static LogicalResult importQLinearAdd(Node &node) {
-  FailureOr<Value> lhs = real(node, 0), rhs = real(node, 3);
+  TensorBuilder &b = node.b;
+  FailureOr<Value> step = number(node, 6);
+  auto counted = [&](size_t i) -> FailureOr<Value> {
+    FailureOr<Value> whole = wholeNumbers(node, i), scale = number(node, i + 1);
+    if (failed(whole) || failed(scale) || failed(step))
+      return failure();
+    return b.mul(*whole, b.div(*scale, *step));
+  };
+  FailureOr<Value> lhs = counted(0), rhs = counted(3);
   if (failed(lhs) || failed(rhs))
     return failure();
-  return quantizedResult(node, node.b.add(*lhs, *rhs), 6);
+  return quantizedResult(node, b.add(*lhs, *rhs), 6, 0, /*isCounted=*/true);
 }
 
 static LogicalResult importQLinearMul(Node &node) {
-  FailureOr<Value> lhs = wholeNumbers(node, 0), rhs = wholeNumbers(node, 3),
-                   lhsScale = number(node, 1), rhsScale = number(node, 4);
-  if (failed(lhs) || failed(rhs) || failed(lhsScale) || failed(rhsScale))
-    return failure();
   TensorBuilder &b = node.b;
-  return quantizedResult(node, b.mul(b.mul(*lhs, *rhs), b.mul(*lhsScale, *rhsScale)), 6);
+  FailureOr<Value> lhs = wholeNumbers(node, 0), rhs = wholeNumbers(node, 3),
+                   lhsScale = number(node, 1), rhsScale = number(node, 4), step = number(node, 6);
+  if (failed(lhs) || failed(rhs) || failed(lhsScale) || failed(rhsScale) || failed(step))
+    return failure();
+  Value ratio = b.div(b.mul(*lhsScale, *rhsScale), *step);
+  return quantizedResult(node, b.mul(b.mul(*lhs, *rhs), ratio), 6, 0, /*isCounted=*/true);
 }
 
 static LogicalResult importQLinearActivation(Node &node) {
@@ -144,7 +150,7 @@ static LogicalResult importQLinearSoftmax(Node &node) {
     return failure();
   Value y = b.reshape(b.softmax(b.reshape(*x, rows), *axis, /*log=*/false), shape);
   Value steps = b.unary(UnaryKind::Floor, b.div(b.scalar(f32Of(node), 1.0), *scale));
-  return quantizedResult(node, b.mul(y, b.mul(steps, *scale)), 3);
+  return quantizedResult(node, b.mul(y, steps), 3, 0, /*isCounted=*/true);
 }
 
 /// The mean of whole numbers over `dims`, times their scale.

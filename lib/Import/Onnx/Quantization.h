@@ -9,7 +9,7 @@ namespace mlir::autopar {
 /// Integers of 2 to 32 bits.
 bool isSmallInteger(Type element);
 
-/// round(x / scale) + zeroPoint (null: 0), saturated.
+/// round(x / scale) + zeroPoint (null: of 1 and 0), saturated.
 Value quantize(TensorBuilder &b, Value x, Value scale, Value zeroPoint, Type target);
 
 /// Whole numbers of u8 with the scale and zero point that the range of the values gives.

@@ -79,7 +79,8 @@ static FailureOr<Value> spread(Node &node, size_t i, ArrayRef<int64_t> shape, in
 Value mlir::autopar::quantize(TensorBuilder &b, Value x, Value scale, Value zeroPoint,
                               Type target) {
   Type wide = b.opBuilder().getF32Type();
-  Value y = b.unary(UnaryKind::Round, b.div(b.cast(x, wide), b.cast(scale, wide)));
+  Value y = b.cast(x, wide);
+  y = b.unary(UnaryKind::Round, scale ? b.div(y, b.cast(scale, wide)) : y);
   if (zeroPoint)
     y = b.add(y, b.cast(zeroPoint, wide));
   auto [low, high] = rangeOf(target);
