@@ -10,11 +10,15 @@ from .errors import Error
 from .session import EXIT_USAGE, Path, Port, Session
 
 IDS, LENGTH, LOGITS = "input_ids", "cache_length", "logits"
+MASK, POSITIONS = "attention_mask", "position_ids"
+#: What a model reads beside the tokens to know how many its caches hold.
+FORMS = ({LENGTH}, {MASK}, {MASK, POSITIONS})
 
 
 class Generator:
-    """A decoder in the form of the model zoo's --cache, compiled with --carry "present.*=past_key_values.*": it takes
-    input_ids [batch, tokens] and cache_length [batch], and gives logits [batch, tokens, vocabulary].
+    """A decoder compiled with --carry "present.*=past_key_values.*", that takes input_ids [batch, tokens] and gives logits
+    [batch, tokens, vocabulary]. Beside the tokens it takes what the model zoo's --cache has, cache_length [batch], or what
+    onnxruntime-genai's builder has: attention_mask [batch, room] and perhaps position_ids [batch, tokens].
 
     step: the artifact for one token at a time, or a few. prefill: one of the same model, batch and caches that takes more
     tokens at once, for prompts; both hold the parameters. Without it prompts go through `step`. threads, initializer: as
@@ -61,10 +65,10 @@ class Generator:
         self._check(prompts, tokens, temperature, top_k)
         return self._stream(prompts, tokens, temperature, top_k, np.random.default_rng(seed))
 
-    def _stream(self, prompts: Sequence[Sequence[int]], tokens: int, temperature: float, top_k: int,
+    def _stream(self, texts: List[List[int]], tokens: int, temperature: float, top_k: int,
                 random: np.random.Generator) -> Iterator[np.ndarray]:
         lengths = np.zeros(self.batch, np.int64)
-        scores = self._read(prompts, lengths)
+        scores = self._read(self._prefill, texts, lengths)
         if self._prefill is not self._step:
             for port in self._prefill.states:
                 self._step.set_state(port.name, self._prefill.state(port.name))
@@ -72,30 +76,34 @@ class Generator:
             chosen = _choose(scores, temperature, top_k, random)
             yield chosen
             if number + 1 < tokens:
-                scores = self._run(self._step, chosen[:, None], lengths)[:, 0]
-                lengths[: len(prompts)] += 1
+                for text, token in zip(texts, chosen):
+                    text.append(int(token))
+                scores = self._read(self._step, texts, lengths)
 
-    def _read(self, prompts: Sequence[Sequence[int]], lengths: np.ndarray) -> np.ndarray:
-        """Takes the prompts into the caches; the scores behind each one's last token. `lengths` counts on."""
-        width = _port(self._prefill, IDS).shape[1]
-        scores: List[Optional[np.ndarray]] = [None] * len(prompts)
-        while any(lengths[i] < len(prompt) for i, prompt in enumerate(prompts)):
-            parts = [prompt[lengths[i] : lengths[i] + width] for i, prompt in enumerate(prompts)]
-            ids = np.zeros((len(prompts), width), np.int64)
-            for i, part in enumerate(parts):
+    def _read(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray) -> np.ndarray:
+        """Takes into the caches what they lack of the texts; the scores behind each one's last token. `lengths` counts on."""
+        width = _port(session, IDS).shape[1]
+        scores: List[Optional[np.ndarray]] = [None] * len(texts)
+        while any(lengths[i] < len(text) for i, text in enumerate(texts)):
+            # A step has to fit into the caches: near their end it begins earlier, and writes what they hold once more.
+            begins = np.minimum(lengths, self.room - width)
+            ids = np.zeros((self.batch, width), np.int64)
+            for i, text in enumerate(texts):
+                part = text[begins[i] : begins[i] + width]
                 ids[i, : len(part)] = part
-            logits = self._run(self._prefill, ids, lengths)
-            for i, part in enumerate(parts):
-                lengths[i] += len(part)
-                if part:
-                    scores[i] = logits[i, len(part) - 1]
+            logits = self._run(session, ids, begins)
+            for i, text in enumerate(texts):
+                if lengths[i] < len(text):
+                    lengths[i] = min(begins[i] + width, len(text))
+                    scores[i] = logits[i, lengths[i] - begins[i] - 1]
         return np.stack(scores)
 
-    def _run(self, session: Session, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Logits of the prompts' rows; what fills up the batch, and columns behind the given ones, is never attended."""
-        whole = np.zeros(_port(session, IDS).shape, np.int64)
-        whole[: ids.shape[0], : ids.shape[1]] = ids
-        return session.run({IDS: whole, LENGTH: lengths})[LOGITS][: ids.shape[0]].astype(np.float32)
+    def _run(self, session: Session, ids: np.ndarray, begins: np.ndarray) -> np.ndarray:
+        """Logits of tokens behind the first `begins` ones. What fills up batch and columns is never attended by others."""
+        places = begins[:, None] + np.arange(ids.shape[1])
+        told = {IDS: ids, LENGTH: begins, MASK: np.arange(self.room) <= places[:, -1:], POSITIONS: places}
+        given = {port.name: told[port.name].astype(port.dtype) for port in session.inputs}
+        return session.run(given)[LOGITS].astype(np.float32)
 
     def _check(self, prompts: Sequence[Sequence[int]], tokens: int, temperature: float, top_k: int) -> None:
         if not 1 <= len(prompts) <= self.batch:
@@ -131,15 +139,20 @@ def _port(session: Session, name: str) -> Port:
 
 def _check_form(session: Session, path: Path) -> None:
     ports: Dict[str, Port] = {port.name: port for port in session.inputs + session.outputs}
-    form = {IDS: 2, LENGTH: 1, LOGITS: 3}
+    ranks = {IDS: 2, LENGTH: 1, LOGITS: 3, MASK: 2, POSITIONS: 2}
     given = {port.name for port in session.inputs}
-    if any(name not in ports or len(ports[name].shape) != rank for name, rank in form.items()) or given != {IDS, LENGTH}:
-        raise Error(EXIT_USAGE, f"{path}: expected inputs {IDS} [batch, tokens] and {LENGTH} [batch], and {LOGITS} [batch, tokens, "
-                                f"vocabulary]; its inputs are {', '.join(sorted(given))}; export the model with caches "
-                                'and compile it with --carry "present.*=past_key_values.*"')
+    if (not given >= {IDS} or given - {IDS} not in FORMS or LOGITS not in ports
+            or any(len(ports[name].shape) != ranks[name] for name in [*given, LOGITS])):
+        raise Error(EXIT_USAGE, f"{path}: expected inputs {IDS} [batch, tokens] and {LENGTH} [batch], or {MASK} [batch, room] and perhaps "
+                                f"{POSITIONS}, and {LOGITS} [batch, tokens, vocabulary]; its inputs are {', '.join(sorted(given))}; export "
+                                'the model with caches and compile it with --carry "present.*=past_key_values.*"')
     if not session.states or any(len(port.shape) != 4 for port in session.states):
         raise Error(EXIT_USAGE, f"{path}: expected caches [batch, heads, room, channels] that are carried from step to step: compile "
                                 'with --carry "present.*=past_key_values.*"')
+    room = min(port.shape[2] for port in session.states)
+    if MASK in given and ports[MASK].shape[1] != room:
+        raise Error(EXIT_USAGE, f"{path}: expected an {MASK} as long as the caches, {room}, got {ports[MASK].shape[1]}: bind past and total "
+                                "length to the same number")
 
 
 def _choose(scores: np.ndarray, temperature: float, top_k: int, random: np.random.Generator) -> np.ndarray:

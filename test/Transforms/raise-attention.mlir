@@ -36,6 +36,24 @@ func.func @gpt2(%query: tensor<2x3x4x8xf32>, %key: tensor<2x3x4x8xf32>, %v: tens
 
 // -----
 
+// A triangle of few numbers comes repeated for each sample and head.
+// CHECK-LABEL: func.func @repeated
+// TRIANGLES-LABEL: func.func @repeated
+// TRIANGLES: autopar.attention %{{.*}} causal
+// CUDNN: autopar.attention %{{.*}} causal
+// CHECK: autopar.attention %arg0, %arg1, %arg2 scale 1.000000e+00 causal
+func.func @repeated(%q: tensor<1x2x2x8xf32>, %k: tensor<1x2x2x8xf32>, %v: tensor<1x2x2x8xf32>) -> tensor<1x2x2x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) -> tensor<1x2x2x2xf32>
+  %seen = autopar.constant dense<[[[[true, false], [true, true]], [[true, false], [true, true]]]]> : tensor<1x2x2x2xi1>
+  %fill = autopar.constant dense<0xFF800000> : tensor<1x2x2x2xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<1x2x2x2xi1>, tensor<1x2x2x2xf32>, tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<1x2x2x2xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x2x2xf32>, tensor<1x2x2x8xf32>) -> tensor<1x2x2x8xf32>
+  return %y : tensor<1x2x2x8xf32>
+}
+
+// -----
+
 // As Llama writes it: heads share keys and values, the triangle is made of positions and added.
 // CHECK-LABEL: func.func @llama
 // TRIANGLES-LABEL: func.func @llama

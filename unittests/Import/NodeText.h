@@ -20,7 +20,7 @@ std::string modelOf(const std::string &line);
 /// A line, and what import says of its node; "unsupported: ..." for operators that it does not
 /// have.
 struct Refusal {
-  const char *line, *message;
+  std::string line, message;
 };
 void expectRefusals(const std::vector<Refusal> &refusals);
 

@@ -33,6 +33,8 @@ TEST(RefusedNodes, Attention) {
        "query [1, 2, 3, 4], key [1, 2, 3, 5] and value [1, 2, 3, 4] do not fit"},
       {"Attention f[1,2,3,4] f[1,2,3,4] f[1,2,3,4] softmax_precision=7",
        "attribute 'softmax_precision' must name a float type"},
+      {"Attention f[1,2,3,4] f[1,2,3,4] f[1,2,3,4] qk_matmul_output_mode=4",
+       "attribute 'qk_matmul_output_mode' must be 0 to 3, not 4"},
       {"RotaryEmbedding f[2,3] f[2,3,1] f[2,3,1]", "input 0 'x0' must have 3 or 4 dimensions"},
       {"RotaryEmbedding f[1,2,3,4] f[1,3,2] f[1,3,2] rotary_embedding_dim=6",
        "rotary_embedding_dim 6 does not fit head size 4"},

@@ -101,6 +101,125 @@ TEST(RefusedNodes, Pooling) {
   });
 }
 
+TEST(RefusedNodes, ContribProducts) {
+  expectRefusals({
+      {"com.microsoft::FusedGemm f[2,3] f[3,4] activation='Swoosh'",
+       "activation 'Swoosh' is unknown"},
+      {"com.microsoft::FusedGemm f[2,3] f[4,4]", "cannot multiply [2, 3] by [4, 4]"},
+      {"com.microsoft::FusedMatMul f[2,3] f[4,3]", "cannot multiply [2, 3] by [4, 3]"},
+      {"com.microsoft::FusedConv f[1,2,4,4] f[2,2,3,3] activation='Clip'",
+       "activation 'Clip' needs two activation_params"},
+      {"com.microsoft::NhwcConv f[1,2,4,4] f[2,2,3,3]",
+       "filter [2, 2, 3, 3] in 1 groups does not fit image [1, 4, 2, 4]"},
+      {"com.microsoft::NhwcMaxPool u[2,4] kernel_shape=[2,2]",
+       "input 0 'x0' must have at least 3 dimensions"},
+  });
+}
+
+TEST(RefusedNodes, ContribQuantization) {
+  expectRefusals({
+      {"com.microsoft::QLinearAdd u[4] f[4] u[] u[4] f[] u[] f[] u[]",
+       "input 1 'x1' must be one number"},
+      {"com.microsoft::QLinearAdd u[4] f[] u[4] u[4] f[] u[] f[] u[]",
+       "input 2 'x2' must be one number"},
+      {"com.microsoft::QLinearAdd u[4] f[] u[] u[4] f[] u[]", "input 6 '' is missing"},
+      {"com.microsoft::QLinearAdd f[4] f[] u[] u[4] f[] u[] f[] u[]",
+       "input 0 'x0' must be of integers of 2 to 32 bits"},
+      {"com.microsoft::QLinearMul u[4] f[] u[] - f[] u[] f[] u[]",
+       "input 3 '' must be of integers of 2 to 32 bits"},
+      {"com.microsoft::QLinearSigmoid u[4] f[] u[] f[] f[]",
+       "input 4 'x4' must be of integers of 2 to 32 bits"},
+      {"com.microsoft::QLinearConcat f[] u[] u[4] f[] axis=0",
+       "needs a scale and a zero point of the result, and with each tensor its own"},
+      {"com.microsoft::QLinearConcat f[] u[] u[4] f[] u[] axis=1",
+       "axis 1 is out of range for rank 1"},
+      {"com.microsoft::QLinearGlobalAveragePool u[2,3] f[] u[] f[] u[]",
+       "input 0 'x0' must have at least 3 dimensions"},
+      {"com.microsoft::QGemm u[2,3] f[] u[] u[4,3] f[] u[]", "cannot multiply [2, 3] by [4, 3]"},
+      {"com.microsoft::QGemm u[3] f[] u[] u[4,3] f[] u[]", "needs matrices, got [3] and [4, 3]"},
+      {"com.microsoft::MatMulIntegerToFloat u[2,3] u[3,4] f[3] f[]",
+       "input 2 'x2' must be one number"},
+  });
+}
+
+TEST(RefusedNodes, ContribTensors) {
+  expectRefusals({
+      {"com.microsoft::CDist f[2,3] f[4,3] metric='cosine'",
+       "attribute 'metric' must be euclidean or sqeuclidean, not 'cosine'"},
+      {"com.microsoft::CDist f[2,3] f[4,4]",
+       "needs matrices of as many columns, got [2, 3] and [4, 4]"},
+      {"com.microsoft::ComplexMul f[4,2] f[4,3]",
+       "input 1 'x1' must have a last dimension of 2, the real and imaginary parts"},
+      {"com.microsoft::UnfoldTensor f[4,3] size=4",
+       "windows of 4 positions, 1 apart, do not fit [4, 3]"},
+      {"com.microsoft::IsAllFinite f[3] i[3]", "input 1 'x1' must be of floats"},
+      {"com.microsoft::IsAllFinite f[3] isinf_only=1 isnan_only=1",
+       "attributes 'isinf_only' and 'isnan_only' exclude each other"},
+      {"com.microsoft::BiasDropout f[3] f[3] - f=0.5 b=1",
+       "is imported for inference only; give the model as it was before onnxruntime's optimizer"},
+      {"com.microsoft::BitmaskDropout f[3] f=0.5 b{0,0}", "input 2 'x2' must be a scalar"},
+      {"com.microsoft::BitmaskDropout f[3] >2", "output 1 'y1' is not supported"},
+  });
+}
+
+TEST(RefusedNodes, ContribWeights) {
+  expectRefusals({
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=8",
+       "attribute 'block_size' must be a power of two from 16 on, not 8"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=24",
+       "attribute 'block_size' must be a power of two from 16 on, not 24"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 block_size=16",
+       "attributes 'N' and 'K' must be positive"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 bits=3 block_size=16",
+       "attribute 'bits' must be 2, 4 or 8, not 3"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] K=32 N=8 block_size=16 "
+       "weight_prepacked=1",
+       "attribute 'weight_prepacked' = 1 is a GPU's own order of bytes; give the weight as it was "
+       "before"},
+      {"com.microsoft::MatMulNBits f[2,32] u[7,2,8] f[8,2] K=32 N=8 block_size=16",
+       "input 1 'x1' must be bytes of shape [8, 2, 8]"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,3] K=32 N=8 block_size=16",
+       "input 2 'x2' must hold 16 elements, one scale per block"},
+      {"com.microsoft::MatMulNBits f[2,31] u[8,2,8] f[8,2] K=32 N=8 block_size=16",
+       "input 0 'x0' must have 32 columns"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] u[8,2] K=32 N=8 block_size=16",
+       "input 3 'x3' must hold 8 elements, zero points of 4 bits per row"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] f[8] K=32 N=8 block_size=16",
+       "input 3 'x3' must hold 16 elements, one zero point per block"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] - j[31] K=32 N=8 block_size=16",
+       "input 4 'x4' must hold the group of each of 32 columns"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] u[8,1] j[32] K=32 N=8 block_size=16",
+       "input 3 'x3' is packed, which onnxruntime reads in several ways where there is g_idx; give "
+       "zero points of the type of A"},
+      {"com.microsoft::MatMulBnb4 f[2,32] u[128] f[8] K=32 N=8 block_size=32 quant_type=2",
+       "attribute 'quant_type' must be 0 (FP4) or 1 (NF4)"},
+      {"com.microsoft::MatMulBnb4 f[2,32] u[128] f[8] K=32 block_size=32 quant_type=1",
+       "attributes 'N', 'K' and 'block_size' must be positive"},
+      {"com.microsoft::MatMulBnb4 f[2,32] u[127] f[8] K=32 N=8 block_size=32 quant_type=1",
+       "needs 128 bytes of weights and 8 magnitudes for them"},
+      {"com.microsoft::MatMulBnb4 f[2,31] u[128] f[8] K=32 N=8 block_size=32 quant_type=1",
+       "input 0 'x0' must have 32 columns"},
+      {"com.microsoft::MatMulBnb4 f[2,8] u[128] f[8] K=32 N=8 block_size=32 quant_type=1 transB=0",
+       "attribute 'transB' = 0, of the pass back of a training, is not supported"},
+      {"com.microsoft::GatherBlockQuantized f[8,16] i[2] f[8,1]",
+       "input 0 'x0' must be of bytes or of integers of 4 bits"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] bits=3",
+       "attribute 'bits' must be 2, 4 or 8, not 3"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] gather_axis=1 quantize_axis=0",
+       "gathers along dimension 1, in which numbers lie in blocks or bytes"},
+      {"com.microsoft::GatherBlockQuantized n[8,16] i[2] f[8,1] gather_axis=1",
+       "gathers along dimension 1, in which numbers lie in blocks or bytes"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] block_size=0",
+       "attribute 'block_size' must be positive"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,1] block_size=16",
+       "input 2 'x2' must be of shape [8, 2]"},
+      {"com.microsoft::GatherBlockQuantized u[8,16] i[2] f[8,2] u[8,2] block_size=16",
+       "input 3 'x3' must be of shape [8, 1]"},
+      {"com.microsoft::MatMulNBits f[2,32] u[8,2,8] f[8,2] - - f[7] K=32 N=8 block_size=16",
+       "input 5 'x5' must hold 8 elements, one per column of the result"},
+  });
+}
+
 TEST(RefusedNodes, Quantization) {
   expectRefusals({
       {"DequantizeLinear u[2,4] f[3] axis=1", "input 1 'x1' must hold 4 numbers, one along axis 1"},
@@ -124,6 +243,15 @@ TEST(RefusedNodes, Recurrent) {
        "attribute 'direction' must be forward, reverse or bidirectional, not 'up'"},
       {"LSTM f[4,2,3] f[1,20,4] f[1,20,5] hidden_size=5 >3",
        "W [1, 20, 4] and R [1, 20, 5] do not fit input [4, 2, 3]"},
+      {"com.microsoft::DynamicQuantizeLSTM f[4,2,3] u[1,20,3] u[1,20,5] - - - - - f[1] u[1] f[1] "
+       "u[1] hidden_size=5 >3",
+       "W [1, 20, 3] and R [1, 20, 5] do not fit input [4, 2, 3]"},
+      {"com.microsoft::DynamicQuantizeLSTM f[4,2,3] u[1,3,20] u[1,5,20] - - - - - f[2] u[1] f[1] "
+       "u[1] hidden_size=5 >3",
+       "input 8 'x8' must be of shape [1] or [1, 20]"},
+      {"com.microsoft::DynamicQuantizeLSTM f[4,2,3] u[1,3,20] u[1,5,20] - - - - - f[1] u[1] "
+       "hidden_size=5 >3",
+       "input 10 '' is missing"},
       {"LSTM f[4,2,3] f[1,20,3] f[1,20,5] f[1,30] hidden_size=5 >3",
        "input 3 'x3' must be of shape [1, 40]"},
       {"LSTM f[9000,2,3] f[1,20,3] f[1,20,5] hidden_size=5 >3",

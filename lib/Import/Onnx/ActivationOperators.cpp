@@ -29,7 +29,7 @@ static Value softsign(TensorBuilder &b, Value x) {
   return b.div(x, b.binary(BinaryKind::Add, b.unary(UnaryKind::Abs, x), 1.0));
 }
 
-static Value swish(TensorBuilder &b, Value x, double alpha) {
+Value mlir::autopar::swish(TensorBuilder &b, Value x, double alpha) {
   return alpha == 1 ? b.unary(UnaryKind::Silu, x)
                     : b.mul(x, b.unary(UnaryKind::Sigmoid, b.binary(BinaryKind::Mul, x, alpha)));
 }

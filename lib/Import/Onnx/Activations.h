@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions that recurrent operators name by string.
+// Activation functions that other families of operators use.
 #pragma once
 
 #include "Node.h"
@@ -10,5 +10,8 @@ namespace mlir::autopar {
 /// where none are given; nothing if there is none of that name.
 std::optional<Value> activation(TensorBuilder &b, StringRef name, Value x,
                                 std::optional<double> alpha = {}, std::optional<double> beta = {});
+
+/// x * sigmoid(alpha * x)
+Value swish(TensorBuilder &b, Value x, double alpha);
 
 } // namespace mlir::autopar

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of transformers that newer operator sets have whole: attention, rotary embedding, gated
 // units, key-value caches, recurrent attention. Batch and heads stay dimensions of their own.
-#include "Node.h"
+#include "Activations.h"
+#include "Attentions.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// [b, s, heads * d] as [b, heads, s, d].
-static FailureOr<Value> splitHeads(Node &node, Value x, int64_t heads) {
+FailureOr<Value> mlir::autopar::splitHeads(Node &node, Value x, int64_t heads) {
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
   if (heads < 1 || shape.size() != 3 || shape[2] % heads)
     return node.error(Twine(heads) + " heads do not divide " + printShape(shape));
@@ -17,14 +17,13 @@ static FailureOr<Value> splitHeads(Node &node, Value x, int64_t heads) {
                           {0, 2, 1, 3});
 }
 
-static Value mergeHeads(TensorBuilder &b, Value x) {
+Value mlir::autopar::mergeHeads(TensorBuilder &b, Value x) {
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
   Shape merged{shape[0], shape[2], shape[1] * shape[3]};
   return b.reshape(b.transpose(x, {0, 2, 1, 3}), merged);
 }
 
-/// Every head `times` times, next to each other.
-static Value repeatHeads(TensorBuilder &b, Value x, int64_t times) {
+Value mlir::autopar::repeatHeads(TensorBuilder &b, Value x, int64_t times) {
   if (times == 1)
     return x;
   Shape wide(TensorBuilder::shapeOf(x)), merged(wide);
@@ -116,60 +115,84 @@ static Value widenMask(TensorBuilder &b, Value mask, int64_t keys, Value fill) {
   return b.pad(mask, fill, Shape(shape.size(), 0), shape);
 }
 
+/// Softmax over the keys and one more score a row, whose weight is dropped.
+static Value softmaxWithSink(TensorBuilder &b, Value scores, Value sink) {
+  Shape column(TensorBuilder::shapeOf(scores));
+  int64_t keys = column[3];
+  column[3] = 1;
+  Value widened = b.concat({scores, b.broadcast(sink, column, {1})}, 3);
+  return b.sliceDim(b.softmax(widened, 3, /*log=*/false), 3, 0, keys);
+}
+
+Attended mlir::autopar::attend(TensorBuilder &b, Value query, Value key, Value value,
+                               const ScoreTerms &terms) {
+  Attended made;
+  int64_t groups = TensorBuilder::shapeOf(query)[1] / TensorBuilder::shapeOf(key)[1];
+  Type element = TensorBuilder::elementOf(query);
+  Type precision = terms.precision ? terms.precision : element;
+  double infinity = std::numeric_limits<double>::infinity();
+  // Queries alone are scaled: keys may be a cache, which would be read and written once more.
+  query = b.binary(BinaryKind::Mul, query, terms.scale);
+  made.products = b.dot(query, repeatHeads(b, key, groups), {0, 1}, {0, 1}, {3}, {3});
+  Value scores = made.products;
+  if (terms.softcap > 0)
+    scores = b.binary(BinaryKind::Mul,
+                      b.unary(UnaryKind::Tanh, b.binary(BinaryKind::Div, scores, terms.softcap)),
+                      terms.softcap);
+  made.capped = scores;
+  if (terms.bias)
+    scores = b.add(scores, b.cast(terms.bias, element));
+  if (terms.allowed)
+    scores = b.select(terms.allowed, scores, b.scalar(element, -infinity));
+  made.masked = scores;
+  Value wide = b.cast(scores, precision);
+  Value weights = terms.sink ? softmaxWithSink(b, wide, b.cast(terms.sink, precision))
+                             : b.softmax(wide, 3, /*log=*/false);
+  weights = b.cast(weights, element);
+  if (terms.clearsHiddenRows && (terms.allowed || terms.bias)) {
+    Value largest = b.reduce(ReduceKind::Max, scores, {3}, /*keepDims=*/true);
+    weights = b.select(b.compare(ComparePredicate::Eq, largest, b.scalar(element, -infinity)),
+                       b.splatLike(weights, 0), weights);
+  }
+  made.weights = weights;
+  made.output = b.dot(weights, repeatHeads(b, value, groups), {0, 1}, {0, 1}, {3}, {2});
+  return made;
+}
+
 static LogicalResult importAttention(Node &node) {
   TensorBuilder &b = node.b;
   FailureOr<AttentionInputs> in = readAttention(node);
   if (failed(in))
     return failure();
-  int64_t heads = TensorBuilder::shapeOf(in->query)[1],
-          groups = heads / TensorBuilder::shapeOf(in->key)[1],
-          keys = TensorBuilder::shapeOf(in->key)[2];
+  int64_t keys = TensorBuilder::shapeOf(in->key)[2], size = TensorBuilder::shapeOf(in->query)[3];
   Type element = TensorBuilder::elementOf(in->query), i1 = b.opBuilder().getI1Type();
-  // Queries alone are scaled: keys may be a cache, which would be read and written once more.
-  double scale = node.floating(
-      "scale", 1 / std::sqrt(static_cast<double>(TensorBuilder::shapeOf(in->query)[3])));
-  Value query = b.binary(BinaryKind::Mul, in->query, scale), key = repeatHeads(b, in->key, groups);
-  Value scores = b.dot(query, key, {0, 1}, {0, 1}, {3}, {3}), observed = scores;
-  double infinity = std::numeric_limits<double>::infinity(), softcap = node.floating("softcap", 0);
-  if (softcap > 0)
-    scores =
-        b.binary(BinaryKind::Mul,
-                 b.unary(UnaryKind::Tanh, b.binary(BinaryKind::Div, scores, softcap)), softcap);
-  int64_t mode = node.integer("qk_matmul_output_mode", 0);
-  if (mode == 1)
-    observed = scores;
-  Value allowed = allowedPositions(node, *in), bias;
-  if (node.hasInput(3) && node.inputType(3).getElementType() == i1) {
-    Value mask = widenMask(b, node.input(3), keys, b.scalar(i1, int64_t(0)));
-    allowed = allowed ? b.binary(BinaryKind::And, allowed, mask) : mask;
-  } else if (node.hasInput(3)) {
-    bias = b.cast(
-        widenMask(b, node.input(3), keys, b.scalar(node.inputType(3).getElementType(), -infinity)),
-        element);
-    scores = b.add(scores, bias);
-  }
-  if (allowed)
-    scores = b.select(allowed, scores, b.scalar(element, -infinity));
-  if (mode == 2)
-    observed = scores;
   FailureOr<Type> precision = node.elementType("softmax_precision", element);
   if (failed(precision) || !isa<FloatType>(*precision))
     return failed(precision) ? failure()
                              : node.error("attribute 'softmax_precision' must name a float type");
-  Value weights = b.cast(b.softmax(b.cast(scores, *precision), 3, /*log=*/false), element);
-  // Rows that may attend nothing yield zeros.
-  if (allowed || bias) {
-    Value largest = b.reduce(ReduceKind::Max, scores, {3}, /*keepDims=*/true);
-    weights = b.select(b.compare(ComparePredicate::Eq, largest, b.scalar(element, -infinity)),
-                       b.splatLike(weights, 0), weights);
+  int64_t mode = node.integer("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3)
+    return node.error("attribute 'qk_matmul_output_mode' must be 0 to 3, not " + Twine(mode));
+  ScoreTerms terms;
+  terms.scale = node.floating("scale", 1 / std::sqrt(static_cast<double>(size)));
+  terms.softcap = node.floating("softcap", 0);
+  terms.precision = *precision;
+  terms.clearsHiddenRows = true;
+  terms.allowed = allowedPositions(node, *in);
+  if (node.hasInput(3) && node.inputType(3).getElementType() == i1) {
+    Value mask = widenMask(b, node.input(3), keys, b.scalar(i1, int64_t(0)));
+    terms.allowed = terms.allowed ? b.binary(BinaryKind::And, terms.allowed, mask) : mask;
+  } else if (node.hasInput(3)) {
+    terms.bias = widenMask(
+        b, node.input(3), keys,
+        b.scalar(node.inputType(3).getElementType(), -std::numeric_limits<double>::infinity()));
   }
-  if (mode == 3)
-    observed = weights;
-  Value y = b.dot(weights, repeatHeads(b, in->value, groups), {0, 1}, {0, 1}, {3}, {2});
-  node.setOutput(0, in->packed ? mergeHeads(b, y) : y);
+  Attended made = attend(b, in->query, in->key, in->value, terms);
+  node.setOutput(0, in->packed ? mergeHeads(b, made.output) : made.output);
   node.setOutput(1, in->key);
   node.setOutput(2, in->value);
-  node.setOutput(3, observed);
+  Value observed[] = {made.products, made.capped, made.masked, made.weights};
+  node.setOutput(3, observed[mode]);
   return success();
 }
 
@@ -213,6 +236,26 @@ static LogicalResult importFlexAttention(Node &node) {
 
 //===-- rotary embedding ---------------------------------------------------------------------===//
 
+Value mlir::autopar::rotate(TensorBuilder &b, Value x, Value cosine, Value sine, bool interleaved) {
+  int64_t size = TensorBuilder::shapeOf(x)[3], half = TensorBuilder::shapeOf(cosine)[2];
+  cosine = b.unsqueeze(cosine, {1}), sine = b.unsqueeze(sine, {1});
+  Value turning = b.sliceDim(x, 3, 0, 2 * half);
+  Value first = interleaved ? b.sliceDim(turning, 3, 0, half, 2) : b.sliceDim(turning, 3, 0, half);
+  Value second =
+      interleaved ? b.sliceDim(turning, 3, 1, half, 2) : b.sliceDim(turning, 3, half, half);
+  Value re = b.sub(b.mul(first, cosine), b.mul(second, sine)),
+        im = b.add(b.mul(first, sine), b.mul(second, cosine));
+  Value y = interleaved ? b.reshape(b.concat({b.unsqueeze(re, {4}), b.unsqueeze(im, {4})}, 4),
+                                    TensorBuilder::shapeOf(turning))
+                        : b.concat({re, im}, 3);
+  return 2 * half < size ? b.concat({y, b.sliceDim(x, 3, 2 * half, size - 2 * half)}, 3) : y;
+}
+
+Value mlir::autopar::rowsAt(TensorBuilder &b, Value table, Value positions) {
+  positions = b.cast(positions, b.opBuilder().getI64Type());
+  return b.gather(table, b.unsqueeze(positions, {TensorBuilder::rankOf(positions)}), {0}, 0);
+}
+
 static LogicalResult importRotaryEmbedding(Node &node) {
   TensorBuilder &b = node.b;
   Value x = node.input(0); // to [b, s, heads, d]
@@ -228,12 +271,7 @@ static LogicalResult importRotaryEmbedding(Node &node) {
     return node.error("rotary_embedding_dim " + Twine(rotated) + " does not fit head size " +
                       Twine(size));
   auto angle = [&](size_t i) {
-    Value table = node.input(i);
-    if (node.hasInput(3)) {
-      Value positions = b.cast(node.input(3), b.opBuilder().getI64Type());
-      table = b.gather(table, b.unsqueeze(positions, {TensorBuilder::rankOf(positions)}), {0}, 0);
-    }
-    return table;
+    return node.hasInput(3) ? rowsAt(b, node.input(i), node.input(3)) : node.input(i);
   };
   Value cosine = angle(1), sine = angle(2);
   int64_t samples = TensorBuilder::shapeOf(x)[0], steps = TensorBuilder::shapeOf(x)[2];
@@ -245,37 +283,28 @@ static LogicalResult importRotaryEmbedding(Node &node) {
       return node.error("cosines and sines must be of shape " + printShape(expected) +
                         (samples == 1 ? "" : " or " + printShape(shared)) + ", got " +
                         printShape(TensorBuilder::shapeOf(table)));
-  cosine = b.unsqueeze(cosine, {1}), sine = b.unsqueeze(sine, {1});
-  bool interleaved = node.integer("interleaved", 0) != 0;
-  Value turning = b.sliceDim(x, 3, 0, rotated);
-  Value first = interleaved ? b.sliceDim(turning, 3, 0, rotated / 2, 2)
-                            : b.sliceDim(turning, 3, 0, rotated / 2);
-  Value second = interleaved ? b.sliceDim(turning, 3, 1, rotated / 2, 2)
-                             : b.sliceDim(turning, 3, rotated / 2, rotated / 2);
-  Value re = b.sub(b.mul(first, cosine), b.mul(second, sine)),
-        im = b.add(b.mul(first, sine), b.mul(second, cosine));
-  Value y = interleaved ? b.reshape(b.concat({b.unsqueeze(re, {4}), b.unsqueeze(im, {4})}, 4),
-                                    TensorBuilder::shapeOf(turning))
-                        : b.concat({re, im}, 3);
-  if (rotated < size)
-    y = b.concat({y, b.sliceDim(x, 3, rotated, size - rotated)}, 3);
+  Value y = rotate(b, x, cosine, sine, node.integer("interleaved", 0) != 0);
   return node.result(packed ? mergeHeads(b, y) : y);
 }
 
 static LogicalResult importSwiGlu(Node &node) {
-  TensorBuilder &b = node.b;
-  double alpha = node.floating("alpha", 1);
-  Value gate = node.input(0);
-  gate = alpha == 1
-             ? b.unary(UnaryKind::Silu, gate)
-             : b.mul(gate, b.unary(UnaryKind::Sigmoid, b.binary(BinaryKind::Mul, gate, alpha)));
-  return node.result(b.mul(gate, node.input(1)));
+  Value gate = swish(node.b, node.input(0), node.floating("alpha", 1));
+  return node.result(node.b.mul(gate, node.input(1)));
 }
 
 //===-- caches -------------------------------------------------------------------------------===//
 
-/// Rows of `update` written at each batch entry's own position along `axis`, in the cache's place
-/// where nothing else reads it; rows behind the end of a linear cache are dropped.
+Value mlir::autopar::writeRows(TensorBuilder &b, Value cache, Value update, Value start,
+                               int64_t axis, bool circular) {
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(update);
+  Value position =
+      b.add(b.iota(shape, b.opBuilder().getI64Type(), axis), b.broadcast(start, shape, {0}));
+  if (circular)
+    position = b.binary(BinaryKind::Modulo, position,
+                        static_cast<double>(TensorBuilder::shapeOf(cache)[axis]));
+  return b.scatterElements(ScatterKind::Assign, cache, position, update, axis);
+}
+
 static LogicalResult importTensorScatter(Node &node) {
   TensorBuilder &b = node.b;
   ArrayRef<int64_t> cache = node.inputType(0).getShape(), update = node.inputType(1).getShape();
@@ -290,11 +319,7 @@ static LogicalResult importTensorScatter(Node &node) {
   Value start = node.hasInput(2) ? b.cast(node.input(2), i64) : b.splat({cache[0]}, i64, 0);
   if (TensorBuilder::shapeOf(start) != cache.take_front(1))
     return node.inputError(2, "must hold one position per batch entry");
-  Value position = b.add(b.iota(update, i64, *axis), b.broadcast(start, update, {0}));
-  if (mode == "circular")
-    position = b.binary(BinaryKind::Modulo, position, static_cast<double>(cache[*axis]));
-  return node.result(
-      b.scatterElements(ScatterKind::Assign, node.input(0), position, node.input(1), *axis));
+  return node.result(writeRows(b, node.input(0), node.input(1), start, *axis, mode == "circular"));
 }
 
 static LogicalResult importCausalConvWithState(Node &node) {

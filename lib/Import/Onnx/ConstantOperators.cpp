@@ -58,9 +58,11 @@ static LogicalResult importRange(Node &node) {
   Type element = node.inputType(0).getElementType();
   constexpr double mostElements = 1e12;
   double start, step, count;
+  bool hasDelta = node.hasInput(2); // which com.microsoft may leave out
   if (isa<FloatType>(element)) {
     FailureOr<SmallVector<double>> first = node.constantFloats(0), limit = node.constantFloats(1),
-                                   delta = node.constantFloats(2);
+                                   delta =
+                                       hasDelta ? node.constantFloats(2) : SmallVector<double>{1.0};
     if (failed(first) || failed(limit) || failed(delta))
       return failure();
     if (first->size() != 1 || limit->size() != 1 || delta->size() != 1 || delta->front() == 0)
@@ -70,7 +72,8 @@ static LogicalResult importRange(Node &node) {
   } else {
     FailureOr<SmallVector<int64_t>> first = node.constantIntegers(0),
                                     limit = node.constantIntegers(1),
-                                    delta = node.constantIntegers(2);
+                                    delta = hasDelta ? node.constantIntegers(2)
+                                                     : SmallVector<int64_t>{1};
     if (failed(first) || failed(limit) || failed(delta))
       return failure();
     if (first->size() != 1 || limit->size() != 1 || delta->size() != 1 || delta->front() == 0)
@@ -213,6 +216,9 @@ void mlir::autopar::addConstantOperators(OperatorTable &table) {
       importConstant);
   table.add("ConstantOfShape", {9}, {1, 1}, "value", importConstantOfShape);
   table.add("Range", {11}, {3, 3}, "stash_type", importRange);
+  table.inDomain("com.microsoft");
+  table.add("Range", {1}, {2, 3}, "", importRange);
+  table.inDomain("");
   table.add("EyeLike", {9}, {1, 1}, "dtype k", importEyeLike);
   table.add("RandomNormal", {1}, {0, 0}, "dtype mean scale seed shape", importRandom<true>);
   table.add("RandomUniform", {1}, {0, 0}, "dtype low high seed shape", importRandom<false>);

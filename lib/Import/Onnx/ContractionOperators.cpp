@@ -76,7 +76,7 @@ static bool isRowBias(Value bias) {
   return shape.size() < 2 || (shape.size() == 2 && shape[0] == 1);
 }
 
-static LogicalResult importGemm(Node &node) {
+FailureOr<Value> mlir::autopar::gemm(Node &node) {
   TensorBuilder &b = node.b;
   Value lhs = node.input(0), rhs = node.input(1);
   if (TensorBuilder::rankOf(lhs) != 2 || TensorBuilder::rankOf(rhs) != 2)
@@ -104,7 +104,12 @@ static LogicalResult importGemm(Node &node) {
       bias = b.binary(BinaryKind::Mul, bias, beta);
     product = b.add(product, b.broadcastTo(bias, TensorBuilder::shapeOf(product)));
   }
-  return node.result(b.reshape(product, result));
+  return b.reshape(product, result);
+}
+
+static LogicalResult importGemm(Node &node) {
+  FailureOr<Value> y = gemm(node);
+  return failed(y) ? failure() : node.result(*y);
 }
 
 //===-- einsum -------------------------------------------------------------------------------===//

@@ -19,6 +19,23 @@ Value mlir::autopar::addChannelBias(TensorBuilder &b, Value image, Value bias) {
   return b.add(image, b.broadcast(bias, TensorBuilder::shapeOf(image), {1}));
 }
 
+static Value withChannels(TensorBuilder &b, Value image, int64_t from, int64_t to) {
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, TensorBuilder::rankOf(image)));
+  if (order.size() < 3)
+    return image;
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + to, from);
+  return b.transpose(image, order);
+}
+
+Value mlir::autopar::channelsFirst(TensorBuilder &b, Value image) {
+  return withChannels(b, image, TensorBuilder::rankOf(image) - 1, 1);
+}
+
+Value mlir::autopar::channelsToEnd(TensorBuilder &b, Value image) {
+  return withChannels(b, image, 1, TensorBuilder::rankOf(image) - 1);
+}
+
 FailureOr<Value> mlir::autopar::convolve(Node &node, Value input, Value filter) {
   ArrayRef<int64_t> shape = TensorBuilder::shapeOf(input), weights = TensorBuilder::shapeOf(filter);
   if (shape.size() < 3 || weights.size() != shape.size())

@@ -10,5 +10,9 @@ namespace mlir::autopar {
 FailureOr<Value> convolve(Node &node, Value input, Value filter);
 /// Adds one number per channel to [n, c, ...].
 Value addChannelBias(TensorBuilder &b, Value image, Value bias);
+/// [n, ..., c] as [n, c, ...].
+Value channelsFirst(TensorBuilder &b, Value image);
+/// [n, c, ...] as [n, ..., c].
+Value channelsToEnd(TensorBuilder &b, Value image);
 
 } // namespace mlir::autopar

@@ -86,7 +86,9 @@ ExportRecords::ExportRecords(const onnx::ModelProto &model)
 }
 
 bool ExportRecords::isComputed(StringRef initializer) const {
-  return sources.contains(initializer) || (fromTorch && initializer.starts_with("onnx::"));
+  // A session of onnxruntime leaves what it computed ahead the name of a node's output.
+  return sources.contains(initializer) || (fromTorch && initializer.starts_with("onnx::")) ||
+         initializer.starts_with("/");
 }
 
 /// Whether a tensor that the exporter read is a parameter of the source. Of one that is no longer

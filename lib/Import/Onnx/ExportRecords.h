@@ -33,7 +33,8 @@ public:
   explicit ExportRecords(const autopar_onnx::ModelProto &model);
 
   SourceRecord recordOf(const autopar_onnx::TensorProto &tensor, bool isInitializer) const;
-  /// Whether the exporter computed the initializer and made up its name: it is none of the source.
+  /// Whether the exporter, or an optimizer, computed the initializer and made up its name: it is
+  /// none of the source.
   bool isComputed(StringRef initializer) const;
   /// Whether torch's older exporter wrote the model, which says nothing of what nodes read.
   bool isFromOlderTorch() const { return fromTorch && !tellsOfNodes; }

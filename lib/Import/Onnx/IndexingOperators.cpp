@@ -352,4 +352,9 @@ void mlir::autopar::addIndexingOperators(OperatorTable &table) {
   table.add("OneHot", {9}, {3, 3}, "axis", importOneHot);
   table.add("ReverseSequence", {10}, {2, 2}, "batch_axis time_axis", importReverseSequence);
   table.add("Compress", {9}, {2, 2}, "axis", importCompress);
+  table.inDomain("com.microsoft");
+  table.add("GatherND", {1}, {2, 2}, "", importGatherND);
+  table.add("Pad", {1}, {2, 3}, "mode", importPad);
+  table.add("Trilu", {1}, {1, 2}, "upper", importTrilu);
+  table.inDomain("");
 }

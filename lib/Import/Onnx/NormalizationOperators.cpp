@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalizations over rows, channels and groups, as `normalize` with scale and bias behind it.
-#include "Node.h"
+#include "Normalizations.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// Trailing dimensions from `axis` on.
-static SmallVector<int64_t> dimsFrom(int64_t axis, int64_t rank) {
+SmallVector<int64_t> mlir::autopar::dimsFrom(int64_t axis, int64_t rank) {
   return llvm::to_vector(llvm::seq<int64_t>(axis, rank));
+}
+
+Value mlir::autopar::normalizeRows(TensorBuilder &b, Value x, ArrayRef<int64_t> dims,
+                                   double epsilon, bool rms, Value scale, Value bias) {
+  Value y = b.cast(b.normalize(x, dims, epsilon, rms), TensorBuilder::elementOf(scale));
+  y = b.mul(y, scale);
+  return bias ? b.add(y, bias) : y;
+}
+
+RowStatistics mlir::autopar::rowStatistics(TensorBuilder &b, Value x, ArrayRef<int64_t> dims,
+                                           double epsilon, bool rms) {
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= static_cast<double>(TensorBuilder::shapeOf(x)[dim]);
+  auto meanOf = [&](Value value) {
+    return b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, value, dims, /*keepDims=*/true),
+                    count);
+  };
+  RowStatistics made;
+  if (!rms) {
+    made.mean = meanOf(x);
+    x = b.sub(x, made.mean);
+  }
+  made.inverseDeviation =
+      b.unary(UnaryKind::Rsqrt, b.binary(BinaryKind::Add, meanOf(b.mul(x, x)), epsilon));
+  return made;
 }
 
 /// The type in which statistics are computed: f32 unless the input is wider or `stash_type` says
@@ -22,7 +47,8 @@ static FailureOr<Type> stashType(Node &node) {
   return element.isF64() ? element : *stash;
 }
 
-static LogicalResult importLayerNormalization(Node &node) {
+/// The first output; the statistics follow where they are wanted.
+static LogicalResult importRowNormalization(Node &node, bool rms) {
   TensorBuilder &b = node.b;
   RankedTensorType input = node.inputType(0);
   FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), input.getRank());
@@ -31,37 +57,23 @@ static LogicalResult importLayerNormalization(Node &node) {
     return failure();
   SmallVector<int64_t> dims = dimsFrom(*axis, input.getRank());
   double epsilon = node.floating("epsilon", 1e-5);
-  Value y = b.mul(b.normalize(node.input(0), dims, epsilon, /*rms=*/false), node.input(1));
-  if (node.hasInput(2))
-    y = b.add(y, node.input(2));
-  node.setOutput(0, y);
+  node.setOutput(0, normalizeRows(b, node.input(0), dims, epsilon, rms, node.input(1),
+                                  node.hasInput(2) ? node.input(2) : Value()));
   if (!node.wants(1) && !node.wants(2))
     return success();
-  Value x = b.cast(node.input(0), *stash);
-  double count = 1;
-  for (int64_t dim : dims)
-    count *= static_cast<double>(input.getDimSize(dim));
-  Value mean =
-      b.binary(BinaryKind::Div, b.reduce(ReduceKind::Sum, x, dims, /*keepDims=*/true), count);
-  Value centered = b.sub(x, mean);
-  Value variance = b.binary(
-      BinaryKind::Div,
-      b.reduce(ReduceKind::Sum, b.mul(centered, centered), dims, /*keepDims=*/true), count);
-  node.setOutput(1, mean);
-  node.setOutput(2, b.unary(UnaryKind::Rsqrt, b.binary(BinaryKind::Add, variance, epsilon)));
+  RowStatistics made = rowStatistics(b, b.cast(node.input(0), *stash), dims, epsilon, rms);
+  if (!rms)
+    node.setOutput(1, made.mean);
+  node.setOutput(rms ? 1 : 2, made.inverseDeviation);
   return success();
 }
 
+static LogicalResult importLayerNormalization(Node &node) {
+  return importRowNormalization(node, /*rms=*/false);
+}
+
 static LogicalResult importRmsNormalization(Node &node) {
-  TensorBuilder &b = node.b;
-  RankedTensorType input = node.inputType(0);
-  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), input.getRank());
-  FailureOr<Type> stash = stashType(node);
-  if (failed(axis) || failed(stash))
-    return failure();
-  Value y = b.normalize(node.input(0), dimsFrom(*axis, input.getRank()),
-                        node.floating("epsilon", 1e-5), /*rms=*/true);
-  return node.result(b.mul(b.cast(y, node.inputType(1).getElementType()), node.input(1)));
+  return importRowNormalization(node, /*rms=*/true);
 }
 
 /// A vector of one number per channel, over [n, c, ...].
@@ -69,15 +81,12 @@ static Value perChannel(TensorBuilder &b, Value vector, ArrayRef<int64_t> shape)
   return b.broadcast(vector, shape, {1});
 }
 
-/// Normalizes [n, groups, rest] and brings it back to the input's shape.
-static Value normalizeGroups(Node &node, int64_t groups, double epsilon) {
-  RankedTensorType input = node.inputType(0);
-  Shape shape{input.getDimSize(0), groups, input.getDimSize(1) / groups};
-  llvm::append_range(shape, input.getShape().drop_front(2));
+Value mlir::autopar::normalizeGroups(TensorBuilder &b, Value x, int64_t groups, double epsilon) {
+  ArrayRef<int64_t> input = TensorBuilder::shapeOf(x);
+  Shape shape{input[0], groups, input[1] / groups};
+  llvm::append_range(shape, input.drop_front(2));
   SmallVector<int64_t> dims = dimsFrom(2, static_cast<int64_t>(shape.size()));
-  return node.b.reshape(
-      node.b.normalize(node.b.reshape(node.input(0), shape), dims, epsilon, /*rms=*/false),
-      input.getShape());
+  return b.reshape(b.normalize(b.reshape(x, shape), dims, epsilon, /*rms=*/false), input);
 }
 
 static LogicalResult importInstanceNormalization(Node &node) {
@@ -98,7 +107,7 @@ static LogicalResult importGroupNormalization(Node &node) {
   if (input.getRank() < 2 || groups < 1 || input.getDimSize(1) % groups)
     return node.error("num_groups " + Twine(groups) + " must divide the channels of input " +
                       printShape(input.getShape()));
-  Value y = normalizeGroups(node, groups, node.floating("epsilon", 1e-5));
+  Value y = normalizeGroups(b, node.input(0), groups, node.floating("epsilon", 1e-5));
   // Before version 21, scale and bias had one number per group.
   auto affine = [&](Value vector) {
     if (TensorBuilder::rankOf(vector) == 1 && TensorBuilder::shapeOf(vector)[0] == groups &&
@@ -265,8 +274,8 @@ static LogicalResult importLocalResponseNormalization(Node &node) {
 }
 
 void mlir::autopar::addNormalizationOperators(OperatorTable &table) {
-  table.add("LayerNormalization", {17}, {2, 3}, "axis epsilon stash_type",
-            importLayerNormalization);
+  // onnxruntime's optimizers write it below version 17, too.
+  table.add("LayerNormalization", {1}, {2, 3}, "axis epsilon stash_type", importLayerNormalization);
   table.add("RMSNormalization", {23}, {2, 2}, "axis epsilon stash_type", importRmsNormalization);
   table.add("InstanceNormalization", {1}, {3, 3}, "epsilon consumed_inputs",
             importInstanceNormalization);
@@ -277,5 +286,12 @@ void mlir::autopar::addNormalizationOperators(OperatorTable &table) {
             importBatchNormalization);
   table.add("LpNormalization", {1}, {1, 1}, "axis p", importLpNormalization);
   table.add("MeanVarianceNormalization", {9}, {1, 1}, "axes", importMeanVarianceNormalization);
+  // onnxruntime's own, although its optimizers write it without a domain.
+  for (StringRef domain : {"", "com.microsoft"}) {
+    table.inDomain(domain);
+    table.add("SimplifiedLayerNormalization", {1}, {2, 2}, "axis epsilon stash_type",
+              importRmsNormalization);
+  }
+  table.inDomain("");
   table.add("LRN", {1}, {1, 1}, "alpha beta bias size", importLocalResponseNormalization);
 }

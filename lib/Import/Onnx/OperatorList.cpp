@@ -38,6 +38,10 @@ compile time is.
 - **Integers of 2 and 4 bits** are moved, cast and quantized, nothing else. A program holds one per byte: inputs and
   outputs of the type INT4 are i8 (UINT4: ui8) to its caller. Initializers above 1024 bytes are parameters that stay
   packed, [rows, columns / 2] of ui8. Casts to them drop upper bits, those of floats after truncation towards zero.
+- **Operators of onnxruntime** (domain `com.microsoft`), which its optimizers and its model builder write, compute what
+  its CPU does. GroupQueryAttention writes its caches in place if `total_sequence_length` is at most the length of the
+  past, and makes them longer by the new tokens if it is both together; where it is not known at compile time, it is
+  taken for the length of the past.
 
 ## Operators
 

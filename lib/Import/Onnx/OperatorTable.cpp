@@ -33,6 +33,14 @@ const OperatorTable &OperatorTable::get() {
     addDifferentiationOperators(all);
     addValueDependentOperators(all);
     addClassicalOperators(all);
+    addContribWeightOperators(all);
+    addContribTensorOperators(all);
+    addContribQuantizationOperators(all);
+    addContribProductOperators(all);
+    addContribActivationOperators(all);
+    addContribAttentionOperators(all);
+    addContribExpertOperators(all);
+    addContribNormalizationOperators(all);
     return all;
   }();
   return table;
@@ -57,11 +65,12 @@ void OperatorTable::refuse(StringRef name, StringRef reason) {
 }
 
 int64_t OperatorTable::newestVersion(StringRef domain) {
-  return llvm::StringSwitch<int64_t>(domainOf(domain)) // of onnx 1.23
+  return llvm::StringSwitch<int64_t>(domainOf(domain)) // of onnx 1.23 and onnxruntime 1.32
       .Case("", 28)
       .Case("ai.onnx.ml", 5)
       .Case("ai.onnx.preview", 1)
       .Case("ai.onnx.preview.training", 1)
+      .Case("com.microsoft", 1)
       .Default(0);
 }
 

@@ -92,5 +92,13 @@ void addTrainingOperators(OperatorTable &table);
 void addDifferentiationOperators(OperatorTable &table);
 void addValueDependentOperators(OperatorTable &table);
 void addClassicalOperators(OperatorTable &table);
+void addContribWeightOperators(OperatorTable &table);
+void addContribTensorOperators(OperatorTable &table);
+void addContribQuantizationOperators(OperatorTable &table);
+void addContribProductOperators(OperatorTable &table);
+void addContribActivationOperators(OperatorTable &table);
+void addContribAttentionOperators(OperatorTable &table);
+void addContribExpertOperators(OperatorTable &table);
+void addContribNormalizationOperators(OperatorTable &table);
 
 } // namespace mlir::autopar

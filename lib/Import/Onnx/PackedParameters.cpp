@@ -2,14 +2,41 @@
 // Parameters of integers of 2 and 4 bits and floats of 4. ONNX stores several in a byte, and they
 // stay so; the function takes them apart.
 #include "GraphImporter.h"
+#include "PackedNumbers.h"
 #include "Proto.h"
 #include "TensorData.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// The packed bytes of a parameter as numbers: element i of a byte begins at bit i * width. Where
-/// rows fill whole bytes they stay rows, so that the parameter can be split among devices.
+Value mlir::autopar::shiftedNumbers(TensorBuilder &b, Value packed, unsigned width,
+                                    bool highFirst) {
+  unsigned perByte = 8 / width;
+  SmallVector<double> starts;
+  for (unsigned i = 0; i < perByte; ++i)
+    starts.push_back((highFirst ? perByte - 1 - i : i) * width);
+  int64_t rank = TensorBuilder::rankOf(packed);
+  Shape spread(TensorBuilder::shapeOf(packed));
+  spread.push_back(perByte);
+  Value shifts = b.floats(starts, {perByte}, TensorBuilder::elementOf(packed));
+  return b.binary(BinaryKind::ShiftRight,
+                  b.broadcast(packed, spread, llvm::to_vector(llvm::seq(rank))),
+                  b.broadcast(shifts, spread, {rank}));
+}
+
+Value mlir::autopar::unpackedNumbers(TensorBuilder &b, Value packed, unsigned width,
+                                     bool highFirst) {
+  if (width == 8)
+    return packed;
+  Shape shape(TensorBuilder::shapeOf(packed));
+  shape.back() *= 8 / width;
+  return b.reshape(
+      b.binary(BinaryKind::And, shiftedNumbers(b, packed, width, highFirst), (1 << width) - 1),
+      shape);
+}
+
+/// The packed bytes of a parameter as numbers. Where rows fill whole bytes they stay rows, so that
+/// the parameter can be split among devices.
 FailureOr<Value> GraphImporter::importPacked(const onnx::TensorProto &tensor, RankedTensorType type,
                                              StringRef name, const TensorPlace &place) {
   unsigned width = type.getElementTypeBitWidth(), perByte = 8 / width;
@@ -21,16 +48,7 @@ FailureOr<Value> GraphImporter::importPacked(const onnx::TensorProto &tensor, Ra
   Type byte = builder.opBuilder().getIntegerType(8, /*isSigned=*/false);
   Value packed = addParameter(RankedTensorType::get(bytes, byte), name, place, tensor);
   std::vector<Operation *> pending = builder.takeCreated();
-  SmallVector<double> starts;
-  for (unsigned i = 0; i < perByte; ++i)
-    starts.push_back(i * width);
-  auto rank = static_cast<int64_t>(bytes.size());
-  Shape spread(bytes);
-  spread.push_back(perByte);
-  Value shifts = builder.floats(starts, {perByte}, byte);
-  Value numbers = builder.binary(
-      BinaryKind::ShiftRight, builder.broadcast(packed, spread, llvm::to_vector(llvm::seq(rank))),
-      builder.broadcast(shifts, spread, {rank}));
+  Value numbers = shiftedNumbers(builder, packed, width);
   numbers = isNarrowInteger(type.getElementType())
                 ? builder.cast(numbers, type.getElementType())
                 : builder.bitcast(builder.binary(BinaryKind::And, numbers, (1 << width) - 1),

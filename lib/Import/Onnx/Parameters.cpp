@@ -58,11 +58,13 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   }
   bool isMask = type->getElementType().isInteger(1) && type->getNumElements() <= maskElements;
   bool isFloat = isa<FloatType>(type->getElementType()), isSmall = isMask || bytes <= smallBytes;
+  // Quantized weights; what decides shapes has wider integers.
+  bool isByte = type->getElementType().isInteger(8);
   bool isParameter =
       place->kind != TensorPlace::Message &&
       (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
-       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) || (!isSmall && isPacked) ||
-       (!isSmall && type->getNumElements() > foldedElements));
+       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||
+       (!isSmall && (isPacked || isByte)) || (!isSmall && type->getNumElements() > foldedElements));
   if (isParameter && isInitializer)
     if (const onnx::TensorProto *source = findTransposed(tensor, *type, *place)) {
       FailureOr<Value> transposed = importTransposed(*source, name);

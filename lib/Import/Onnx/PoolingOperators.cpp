@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Poolings: reductions over sliding windows, averages as a sum over a count, and their global
 // forms.
+#include "Poolings.h"
 #include "WindowGeometry.h"
 
 #include <cmath>
@@ -10,8 +11,7 @@ using namespace mlir::autopar;
 
 /// The window of a pooling node, with `padEnd` stretched where ceil_mode asks for a last partial
 /// window.
-static FailureOr<WindowGeometry> poolingWindow(Node &node, Shape &pads) {
-  ArrayRef<int64_t> shape = node.inputType(0).getShape();
+static FailureOr<WindowGeometry> poolingWindow(Node &node, ArrayRef<int64_t> shape, Shape &pads) {
   if (shape.size() < 3)
     return node.inputError(0, "must have at least 3 dimensions");
   FailureOr<WindowGeometry> window = readWindow(node, shape.drop_front(2));
@@ -41,9 +41,17 @@ static Window overAllDims(const WindowGeometry &geometry) {
           lead(0, geometry.padEnd), lead(1, geometry.dilations)};
 }
 
+FailureOr<Value> mlir::autopar::maxPool(Node &node, Value image) {
+  Shape pads;
+  FailureOr<WindowGeometry> geometry = poolingWindow(node, TensorBuilder::shapeOf(image), pads);
+  if (failed(geometry))
+    return failure();
+  return node.b.pool(ReduceKind::Max, image, overAllDims(*geometry));
+}
+
 static LogicalResult importMaxPool(Node &node) {
   Shape pads;
-  FailureOr<WindowGeometry> geometry = poolingWindow(node, pads);
+  FailureOr<WindowGeometry> geometry = poolingWindow(node, node.inputType(0).getShape(), pads);
   if (failed(geometry))
     return failure();
   Window window = overAllDims(*geometry);
@@ -71,15 +79,15 @@ static SmallVector<double> coverage(const WindowGeometry &window, size_t i, int6
   return counts;
 }
 
-static LogicalResult importAveragePool(Node &node) {
+FailureOr<Value> mlir::autopar::averagePool(Node &node, Value image) {
   TensorBuilder &b = node.b;
   Shape pads;
-  FailureOr<WindowGeometry> geometry = poolingWindow(node, pads);
+  FailureOr<WindowGeometry> geometry = poolingWindow(node, TensorBuilder::shapeOf(image), pads);
   if (failed(geometry))
     return failure();
-  Value sum = b.pool(ReduceKind::Sum, node.input(0), overAllDims(*geometry));
+  Value sum = b.pool(ReduceKind::Sum, image, overAllDims(*geometry));
   bool includePads = node.integer("count_include_pad", 0) != 0;
-  ArrayRef<int64_t> shape = node.inputType(0).getShape(), result = TensorBuilder::shapeOf(sum);
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(image), result = TensorBuilder::shapeOf(sum);
   constexpr int64_t mostWork = 1 << 28;
   double uniform = 1;
   Value count;
@@ -100,8 +108,13 @@ static LogicalResult importAveragePool(Node &node) {
     count = count ? b.mul(count, line) : line;
   }
   if (!count)
-    return node.result(b.binary(BinaryKind::Div, sum, uniform));
-  return node.result(b.div(sum, uniform == 1 ? count : b.binary(BinaryKind::Mul, count, uniform)));
+    return b.binary(BinaryKind::Div, sum, uniform);
+  return b.div(sum, uniform == 1 ? count : b.binary(BinaryKind::Mul, count, uniform));
+}
+
+static LogicalResult importAveragePool(Node &node) {
+  FailureOr<Value> y = averagePool(node, node.input(0));
+  return failed(y) ? failure() : node.result(*y);
 }
 
 /// (sum of |x|^p)^(1/p), with `sum` over windows or everything.
@@ -123,7 +136,7 @@ static FailureOr<double> orderOf(Node &node) {
 
 static LogicalResult importLpPool(Node &node) {
   Shape pads;
-  FailureOr<WindowGeometry> geometry = poolingWindow(node, pads);
+  FailureOr<WindowGeometry> geometry = poolingWindow(node, node.inputType(0).getShape(), pads);
   FailureOr<double> p = orderOf(node);
   if (failed(geometry) || failed(p))
     return failure();

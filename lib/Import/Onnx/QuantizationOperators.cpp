@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantization as cast arithmetic: scales and zero points per tensor, per axis or per block;
 // products of integers are computed exactly in i32.
+#include "Quantization.h"
+
 #include "Contractions.h"
 #include "Convolutions.h"
 
@@ -11,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-static bool isSmallInteger(Type element) {
+bool mlir::autopar::isSmallInteger(Type element) {
   auto integer = dyn_cast<IntegerType>(element);
   return integer && integer.getWidth() >= 2 && integer.getWidth() <= 32;
 }
@@ -25,8 +27,29 @@ static std::pair<double, double> rangeOf(Type element) {
           std::ldexp(1.0, static_cast<int>(width) - 1) - 1};
 }
 
-/// A scale or zero point repeated to the shape of `like`: one number, one per position along
-/// `axis`, or one per block.
+FailureOr<Value> mlir::autopar::repeatBlocks(Node &node, Value value, ArrayRef<int64_t> shape,
+                                             int64_t along, int64_t block) {
+  TensorBuilder &b = node.b;
+  if (shape[along] % block == 0) { // no positions, by which devices could not share the axis
+    Shape blocks(TensorBuilder::shapeOf(value));
+    blocks.insert(blocks.begin() + along + 1, block);
+    SmallVector<int64_t> dims;
+    for (int64_t dim = 0; dim <= static_cast<int64_t>(shape.size()); ++dim)
+      if (dim != along + 1)
+        dims.push_back(dim);
+    return b.reshape(b.broadcast(value, blocks, dims), shape);
+  }
+  SmallVector<int64_t> positions;
+  constexpr int64_t most = 1 << 24;
+  if (shape[along] > most)
+    return node.error("the quantized axis is too long");
+  for (int64_t at = 0; at < shape[along]; ++at)
+    positions.push_back(at / block);
+  return b.take(value, positions, along);
+}
+
+/// A scale or zero point repeated to `shape`: one number, one per position along `axis`, or one per
+/// block.
 static FailureOr<Value> spread(Node &node, size_t i, ArrayRef<int64_t> shape, int64_t axis,
                                int64_t block) {
   TensorBuilder &b = node.b;
@@ -46,33 +69,18 @@ static FailureOr<Value> spread(Node &node, size_t i, ArrayRef<int64_t> shape, in
   Shape expected(shape);
   if (block > 0 && TensorBuilder::rankOf(value) == rank) {
     expected[*along] = shape[*along] / block + (shape[*along] % block != 0);
-    if (TensorBuilder::shapeOf(value) == ArrayRef<int64_t>(expected)) {
-      if (shape[*along] % block == 0) { // no positions, by which devices could not share the axis
-        Shape blocks(expected);
-        blocks.insert(blocks.begin() + *along + 1, block);
-        SmallVector<int64_t> dims;
-        for (int64_t dim = 0; dim <= rank; ++dim)
-          if (dim != *along + 1)
-            dims.push_back(dim);
-        return b.reshape(b.broadcast(value, blocks, dims), shape);
-      }
-      SmallVector<int64_t> positions;
-      constexpr int64_t most = 1 << 24;
-      if (shape[*along] > most)
-        return node.error("the quantized axis is too long");
-      for (int64_t at = 0; at < shape[*along]; ++at)
-        positions.push_back(at / block);
-      return b.take(value, positions, *along);
-    }
+    if (TensorBuilder::shapeOf(value) == ArrayRef<int64_t>(expected))
+      return repeatBlocks(node, value, shape, *along, block);
   }
   return node.inputError(i, "of shape " + printShape(TensorBuilder::shapeOf(value)) +
                                 " does not fit input " + printShape(shape));
 }
 
-/// round(x / scale) + zeroPoint, saturated.
-static Value quantize(TensorBuilder &b, Value x, Value scale, Value zeroPoint, Type target) {
+Value mlir::autopar::quantize(TensorBuilder &b, Value x, Value scale, Value zeroPoint,
+                              Type target) {
   Type wide = b.opBuilder().getF32Type();
-  Value y = b.unary(UnaryKind::Round, b.div(b.cast(x, wide), b.cast(scale, wide)));
+  Value y = b.cast(x, wide);
+  y = b.unary(UnaryKind::Round, scale ? b.div(y, b.cast(scale, wide)) : y);
   if (zeroPoint)
     y = b.add(y, b.cast(zeroPoint, wide));
   auto [low, high] = rangeOf(target);
@@ -134,31 +142,34 @@ static LogicalResult importDequantizeLinear(Node &node) {
   return node.result(b.cast(b.mul(b.cast(x, wide), b.cast(*scale, wide)), *target));
 }
 
-/// Scale and zero point of u8 from the range of the values, which always contains 0.
-static LogicalResult importDynamicQuantizeLinear(Node &node) {
-  TensorBuilder &b = node.b;
+/// The range of the values always contains 0.
+DynamicallyQuantized mlir::autopar::quantizeDynamically(TensorBuilder &b, Value x) {
   Type f32 = b.opBuilder().getF32Type(),
        u8 = IntegerType::get(b.getContext(), 8, IntegerType::Unsigned);
-  auto all = llvm::to_vector(llvm::seq<int64_t>(0, node.inputType(0).getRank()));
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, TensorBuilder::rankOf(x)));
   Value zero = b.scalar(f32, 0.0);
-  Value high = b.maximum(b.reduce(ReduceKind::Max, node.input(0), all), zero);
-  Value low = b.minimum(b.reduce(ReduceKind::Min, node.input(0), all), zero);
+  Value high = b.maximum(b.reduce(ReduceKind::Max, x, all), zero);
+  Value low = b.minimum(b.reduce(ReduceKind::Min, x, all), zero);
   Value scale = b.binary(BinaryKind::Div, b.sub(high, low), 255.0);
   // A tensor of zeros has any scale; 1 keeps it finite.
   Value isZero = b.compare(ComparePredicate::Eq, scale, zero);
   Value divisor = b.select(isZero, b.scalar(f32, 1.0), scale);
   Value point = b.unary(UnaryKind::Round, b.sub(zero, b.div(low, divisor)));
   point = b.cast(b.binary(BinaryKind::Min, b.binary(BinaryKind::Max, point, 0.0), 255.0), u8);
-  node.setOutput(0, quantize(b, node.input(0), divisor, point, u8));
+  return {quantize(b, x, divisor, point, u8), scale, point};
+}
+
+static LogicalResult importDynamicQuantizeLinear(Node &node) {
+  auto [numbers, scale, zeroPoint] = quantizeDynamically(node.b, node.input(0));
+  node.setOutput(0, numbers);
   node.setOutput(1, scale);
-  node.setOutput(2, point);
+  node.setOutput(2, zeroPoint);
   return success();
 }
 
 //===-- integer products ---------------------------------------------------------------------===//
 
-/// Input `i` less zero point `zero` as i32; a vector of zero points runs along dimension `dim`.
-static Value centered(Node &node, size_t i, size_t zero, int64_t dim) {
+Value mlir::autopar::centered(Node &node, size_t i, size_t zero, int64_t dim) {
   TensorBuilder &b = node.b;
   Type i32 = b.opBuilder().getI32Type();
   Value x = b.cast(node.input(i), i32);
@@ -185,8 +196,8 @@ static LogicalResult importConvInteger(Node &node) {
 }
 
 /// `accumulated` i32 products times lhsScale * rhsScale / scale, quantized.
-static LogicalResult requantize(Node &node, Value accumulated, size_t lhsScale, size_t rhsScale,
-                                int64_t rhsDim, size_t scale) {
+static FailureOr<Value> requantize(Node &node, Value accumulated, size_t lhsScale, size_t rhsScale,
+                                   int64_t rhsDim, size_t scale) {
   TensorBuilder &b = node.b;
   Type f32 = b.opBuilder().getF32Type(), target = node.inputType(scale + 1).getElementType();
   if (!isSmallInteger(target))
@@ -202,8 +213,8 @@ static LogicalResult requantize(Node &node, Value accumulated, size_t lhsScale, 
   int64_t rows = std::max<int64_t>(TensorBuilder::rankOf(accumulated) - 2, 0);
   Value factor = b.mul(spreadScale(lhsScale, rows), spreadScale(rhsScale, rhsDim));
   Value real = b.mul(b.cast(accumulated, f32), factor);
-  return node.result(quantize(b, real, b.reshape(node.input(scale), {}),
-                              b.reshape(node.input(scale + 1), {}), target));
+  return quantize(b, real, b.reshape(node.input(scale), {}), b.reshape(node.input(scale + 1), {}),
+                  target);
 }
 
 /// Inputs: a, its scale and zero point, b, its scale and zero point, result scale and zero point.
@@ -211,17 +222,25 @@ static LogicalResult importQLinearMatMul(Node &node) {
   Value lhs = centered(node, 0, 2, node.inputType(0).getRank() - 2),
         rhs = centered(node, 3, 5, node.inputType(3).getRank() - 1);
   Value product = matrixProduct(node, lhs, rhs);
-  return requantize(node, product, 1, 4, std::max<int64_t>(TensorBuilder::rankOf(product) - 1, 0),
-                    6);
+  FailureOr<Value> y =
+      requantize(node, product, 1, 4, std::max<int64_t>(TensorBuilder::rankOf(product) - 1, 0), 6);
+  return failed(y) ? failure() : node.result(*y);
 }
 
 static LogicalResult importQLinearConv(Node &node) {
-  FailureOr<Value> y = convolve(node, centered(node, 0, 2, -1), centered(node, 3, 5, 0));
+  TensorBuilder &b = node.b;
+  bool channelsLast = node.integer("channels_last", 0) != 0;
+  Value x = centered(node, 0, 2, -1);
+  FailureOr<Value> y =
+      convolve(node, channelsLast ? channelsFirst(b, x) : x, centered(node, 3, 5, 0));
   if (failed(y))
     return failure();
   if (node.hasInput(8))
-    y = addChannelBias(node.b, *y, node.b.cast(node.input(8), node.b.opBuilder().getI32Type()));
-  return requantize(node, *y, 1, 4, 1, 6);
+    y = addChannelBias(b, *y, b.cast(node.input(8), b.opBuilder().getI32Type()));
+  y = requantize(node, *y, 1, 4, 1, 6);
+  if (failed(y))
+    return failure();
+  return node.result(channelsLast ? channelsToEnd(b, *y) : *y);
 }
 
 void mlir::autopar::addQuantizationOperators(OperatorTable &table) {
@@ -235,4 +254,10 @@ void mlir::autopar::addQuantizationOperators(OperatorTable &table) {
   table.add("ConvInteger", {10}, {2, 4}, window, importConvInteger);
   table.add("QLinearMatMul", {10}, {8, 8}, "", importQLinearMatMul);
   table.add("QLinearConv", {10}, {8, 9}, window, importQLinearConv);
+  table.inDomain("com.microsoft"); // which have more element types, or another layout
+  table.add("QuantizeLinear", {1}, {2, 3}, "axis block_size", importQuantizeLinear);
+  table.add("DequantizeLinear", {1}, {2, 3}, "axis block_size", importDequantizeLinear);
+  table.add("QLinearConv", {1}, {8, 9},
+            "auto_pad channels_last dilations group kernel_shape pads strides", importQLinearConv);
+  table.inDomain("");
 }

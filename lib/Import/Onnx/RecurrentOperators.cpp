@@ -2,11 +2,18 @@
 // RNN, GRU and LSTM, unrolled over the sequence; the products with the inputs are one for all
 // steps.
 #include "Activations.h"
+#include "Quantization.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
+/// Weights [out, in] of floats, or of whole numbers that a scale makes floats of, one number or one
+/// per row.
+struct Weights {
+  Value matrix, scale = {};
+};
+
 /// What the three operators have in common.
 struct Recurrent {
   Node &node;
@@ -19,9 +26,12 @@ struct Recurrent {
   SmallVector<std::string> activations = {};
   std::optional<SmallVector<double>> alphas = std::nullopt, betas = std::nullopt;
   double clip = 0;
+  /// Weights of inputs 1 and 2 are whole numbers, [directions, in, out], each with a scale and a
+  /// zero point per direction, or per direction and row, in inputs 8 to 11.
+  bool isQuantized = false;
 
   LogicalResult read(StringRef firstActivation);
-  Value activate(int64_t direction, int64_t which, Value x);
+  Value activate(int64_t direction, int64_t which, Value x, bool clips = true);
   Value clipped(Value x);
   /// Entry `direction` of an input stacked by direction.
   Value ofDirection(size_t i, int64_t direction) {
@@ -39,6 +49,8 @@ struct Recurrent {
   Value project(Value x, Value weights) {
     return node.b.dot(x, weights, {}, {}, {TensorBuilder::rankOf(x) - 1}, {1});
   }
+  Weights weightsOf(size_t i, int64_t direction);
+  Value project(Value x, const Weights &weights);
   LogicalResult finish(ArrayRef<SmallVector<Value>> outputs, ArrayRef<Value> lastHidden,
                        ArrayRef<Value> lastCell);
 };
@@ -64,11 +76,16 @@ LogicalResult Recurrent::read(StringRef firstActivation) {
   batchFirst = node.integer("layout", 0) != 0;
   input = batchFirst ? b.transpose(node.input(0), {1, 0, 2}) : node.input(0);
   steps = TensorBuilder::shapeOf(input)[0], batch = TensorBuilder::shapeOf(input)[1];
-  hidden = node.inputType(2).getDimSize(2);
+  hidden = node.inputType(2).getDimSize(isQuantized ? 1 : 2);
   int64_t in = TensorBuilder::shapeOf(input)[2];
+  auto isOf = [&](size_t i, int64_t columns) {
+    Shape expected{directions, gates * hidden, columns};
+    if (isQuantized)
+      std::swap(expected[1], expected[2]);
+    return node.inputType(i).getShape() == ArrayRef<int64_t>(expected);
+  };
   if (node.integer("hidden_size", hidden) != hidden || hidden > (int64_t(1) << 40) ||
-      node.inputType(1).getShape() != ArrayRef<int64_t>{directions, gates * hidden, in} ||
-      node.inputType(2).getShape() != ArrayRef<int64_t>{directions, gates * hidden, hidden})
+      !isOf(1, in) || !isOf(2, hidden))
     return node.error("W " + printShape(node.inputType(1).getShape()) + " and R " +
                       printShape(node.inputType(2).getShape()) + " do not fit input " +
                       printShape(node.inputType(0).getShape()));
@@ -116,16 +133,51 @@ Value Recurrent::clipped(Value x) {
   return node.b.binary(BinaryKind::Min, node.b.binary(BinaryKind::Max, x, -clip), clip);
 }
 
-Value Recurrent::activate(int64_t direction, int64_t which, Value x) {
+Value Recurrent::activate(int64_t direction, int64_t which, Value x, bool clips) {
   size_t at = direction * activationCount + which;
   auto parameter = [&](const std::optional<SmallVector<double>> &list) {
     return list && at < list->size() ? std::optional((*list)[at]) : std::nullopt;
   };
-  std::optional<Value> y =
-      activation(node.b, activations[at], clipped(x), parameter(alphas), parameter(betas));
+  std::optional<Value> y = activation(node.b, activations[at], clips ? clipped(x) : x,
+                                      parameter(alphas), parameter(betas));
   if (!y)
     (void)node.error("activation '" + Twine(activations[at]) + "' is unknown");
   return y.value_or(x);
+}
+
+Weights Recurrent::weightsOf(size_t i, int64_t direction) {
+  TensorBuilder &b = node.b;
+  if (!isQuantized)
+    return {ofDirection(i, direction)};
+  Value matrix = b.transpose(ofDirection(i, direction), {1, 0});
+  size_t scaleInput = 6 + 2 * i;
+  auto perRow = [&](size_t input) {
+    ArrayRef<int64_t> shape = node.inputType(input).getShape();
+    if (shape.size() < 1 || shape.size() > 2 || shape[0] != directions ||
+        (shape.size() == 2 && shape[1] != gates * hidden)) {
+      (void)node.inputError(input, "must be of shape " + printShape({directions}) + " or " +
+                                       printShape({directions, gates * hidden}));
+      return b.splat({}, TensorBuilder::elementOf(node.input(input)), 0);
+    }
+    return ofDirection(input, direction);
+  };
+  Type i32 = b.opBuilder().getI32Type();
+  Value zero = b.cast(perRow(scaleInput + 1), i32);
+  if (TensorBuilder::rankOf(zero) == 1)
+    zero = b.broadcast(zero, TensorBuilder::shapeOf(matrix), {0});
+  return {b.sub(b.cast(matrix, i32), zero), perRow(scaleInput)};
+}
+
+/// x [.., in] times the transpose of the weights. Where these are whole numbers, x is quantized by
+/// the range of its values.
+Value Recurrent::project(Value x, const Weights &weights) {
+  if (!weights.scale)
+    return project(x, weights.matrix);
+  TensorBuilder &b = node.b;
+  auto [numbers, scale, zeroPoint] = quantizeDynamically(b, x);
+  Type i32 = b.opBuilder().getI32Type();
+  Value product = project(b.sub(b.cast(numbers, i32), b.cast(zeroPoint, i32)), weights.matrix);
+  return b.mul(b.cast(product, b.opBuilder().getF32Type()), b.mul(weights.scale, scale));
 }
 
 LogicalResult Recurrent::finish(ArrayRef<SmallVector<Value>> outputs, ArrayRef<Value> lastHidden,
@@ -255,9 +307,14 @@ static LogicalResult importGru(Node &node) {
 }
 
 /// Gates in the order input (i), output (o), forget (f), cell (c).
+template <bool isQuantized>
 static LogicalResult importLstm(Node &node) {
   TensorBuilder &b = node.b;
   Recurrent net{node, /*gates=*/4, /*activationCount=*/3};
+  net.isQuantized = isQuantized;
+  for (size_t i = 8; isQuantized && i < 12; ++i)
+    if (!node.hasInput(i))
+      return node.inputError(i, "is missing");
   if (failed(net.read("Sigmoid")))
     return failure();
   if (node.hasInput(7) &&
@@ -265,8 +322,8 @@ static LogicalResult importLstm(Node &node) {
     return node.inputError(7, "must be of shape " + printShape({net.directions, 3 * net.hidden}));
   bool coupled = node.integer("input_forget", 0) != 0;
   return unroll(net, /*hasCell=*/true, 6, [&](int64_t direction) {
-    Value fromInput = net.project(net.input, net.ofDirection(1, direction)),
-          recurrence = net.ofDirection(2, direction);
+    Value fromInput = net.project(net.input, net.weightsOf(1, direction));
+    Weights recurrence = net.weightsOf(2, direction);
     if (node.hasInput(3)) {
       Value bias = net.ofDirection(3, direction);
       fromInput = b.add(fromInput, b.add(b.sliceDim(bias, 0, 0, 4 * net.hidden),
@@ -287,7 +344,8 @@ static LogicalResult importLstm(Node &node) {
           Value candidate = net.activate(direction, 1, gate(3, state.cell));
           Value cell = b.add(b.mul(forget, state.cell), b.mul(in, candidate));
           Value out = net.activate(direction, 0, gate(1, cell));
-          return State{b.mul(out, net.activate(direction, 2, cell)), cell};
+          // ONNX clips what any activation takes, onnxruntime what the gates' take.
+          return State{b.mul(out, net.activate(direction, 2, cell, !isQuantized)), cell};
         };
   });
 }
@@ -303,5 +361,10 @@ void mlir::autopar::addRecurrentOperators(OperatorTable &table) {
   table.add(
       "LSTM", {7}, {3, 8},
       "activation_alpha activation_beta activations clip direction hidden_size input_forget layout",
-      importLstm);
+      importLstm<false>);
+  table.inDomain("com.microsoft");
+  table.add("DynamicQuantizeLSTM", {1}, {3, 12},
+            "activation_alpha activation_beta activations clip direction hidden_size input_forget",
+            importLstm<true>);
+  table.inDomain("");
 }

@@ -124,14 +124,6 @@ static Value sampleBetween(TensorBuilder &b, Value image, ArrayRef<SmallVector<N
   return sum;
 }
 
-/// [n, c, spatial...] as [n, spatial..., c].
-static Value withChannelsLast(TensorBuilder &b, Value image) {
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(2, TensorBuilder::rankOf(image)));
-  permutation.insert(permutation.begin(), 0);
-  permutation.push_back(1);
-  return b.transpose(image, permutation);
-}
-
 static LogicalResult importGridSample(Node &node) {
   TensorBuilder &b = node.b;
   GridSampling how{node.string("mode", "linear"), node.string("padding_mode", "zeros"),
@@ -157,7 +149,7 @@ static LogicalResult importGridSample(Node &node) {
   SmallVector<int64_t> channelsBack{0, spatial + 1};
   for (int64_t i = 0; i < spatial; ++i)
     channelsBack.push_back(i + 1);
-  Value sampled = sampleBetween(b, withChannelsLast(b, node.input(0)), perDim);
+  Value sampled = sampleBetween(b, channelsToEnd(b, node.input(0)), perDim);
   return node.result(b.transpose(sampled, channelsBack));
 }
 
@@ -215,7 +207,7 @@ static LogicalResult importDeformConv(Node &node) {
   int64_t points = llvm::product_of(ArrayRef<int64_t>(places).take_back(spatial));
   Shape split{images, image[1] / shared};
   llvm::append_range(split, image.drop_front(2));
-  Value read = sampleBetween(b, withChannelsLast(b, b.reshape(node.input(0), split)), perDim);
+  Value read = sampleBetween(b, channelsToEnd(b, b.reshape(node.input(0), split)), perDim);
   if (node.hasInput(4))
     read = b.mul(read, b.unsqueeze(b.reshape(node.input(4), places), {1 + 2 * spatial}));
   // [images, elements, points, channels] -> [n, groups, channels * elements, points]
@@ -351,6 +343,9 @@ static LogicalResult importAffineGrid(Node &node) {
 
 void mlir::autopar::addSamplingOperators(OperatorTable &table) {
   table.add("GridSample", {16}, {2, 2}, "align_corners mode padding_mode", importGridSample);
+  table.inDomain("com.microsoft");
+  table.add("GridSample", {1}, {2, 2}, "align_corners mode padding_mode", importGridSample);
+  table.inDomain("");
   table.add(
       "RoiAlign", {10}, {3, 3},
       "coordinate_transformation_mode mode output_height output_width sampling_ratio spatial_scale",

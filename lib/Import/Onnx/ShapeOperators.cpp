@@ -281,4 +281,7 @@ void mlir::autopar::addShapeOperators(OperatorTable &table) {
   table.add("Split", {13}, {1, 2}, "axis num_outputs", importSplit);
   table.add("DepthToSpace", {1}, {1, 1}, "blocksize mode", importDepthToSpace);
   table.add("SpaceToDepth", {1}, {1, 1}, "blocksize mode", importSpaceToDepth);
+  table.inDomain("com.microsoft");
+  table.add("ExpandDims", {1}, {2, 2}, "", importUnsqueeze);
+  table.inDomain("");
 }

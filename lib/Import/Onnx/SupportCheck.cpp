@@ -101,10 +101,16 @@ LogicalResult GraphImporter::checkSupport() {
     if (entry.nodes.size() > namedNodes)
       out << ", ...";
   }
-  if (llvm::any_of(report, [](const auto &entry) {
-        return StringRef(entry.first).starts_with("com.microsoft::");
-      }))
-    out << "\n  com.microsoft is onnxruntime's own: give the model as it was before onnxruntime's "
-           "optimizer, or quantize it with QuantFormat.QDQ";
+  auto hasOneOf = [&](StringRef domain) {
+    return llvm::any_of(
+        report, [&](const auto &entry) { return StringRef(entry.first).starts_with(domain); });
+  };
+  if (hasOneOf("com.microsoft::"))
+    out << "\n  of com.microsoft, onnxruntime's own, docs/Operators.md lists what is known: give "
+           "the model as it was before onnxruntime's optimizer, or quantize it with "
+           "QuantFormat.QDQ";
+  if (hasOneOf("com.microsoft.nchwc::"))
+    out << "\n  com.microsoft.nchwc is a layout of the processor that onnxruntime optimized for: "
+           "save the model at the level ORT_ENABLE_EXTENDED";
   return builder.fail(table);
 }

@@ -39,6 +39,8 @@ static LogicalResult importNonZero(Node &node) {
       node.b.reshape(node.b.integers(all), {static_cast<int64_t>(shape.size()), count}));
 }
 
+/// com.microsoft's keeps the order of the input and does not tell where an element stands first.
+template <bool isOnnxruntimes>
 static LogicalResult importUnique(Node &node) {
   TensorBuilder &b = node.b;
   FailureOr<SmallVector<double>> values = knownNumbers(node, 0);
@@ -58,7 +60,7 @@ static LogicalResult importUnique(Node &node) {
   for (int64_t i = 0; i < extent; ++i)
     if (first.try_emplace(rows[i], i).second)
       order.push_back(i);
-  if (node.integer("sorted", 1)) {
+  if (!isOnnxruntimes && node.integer("sorted", 1)) {
     order.clear();
     for (const auto &[row, position] : first)
       order.push_back(position);
@@ -72,9 +74,11 @@ static LogicalResult importUnique(Node &node) {
     ++counts[inverse.back()];
   }
   node.setOutput(0, order.empty() ? b.sliceDim(x, along, 0, 0) : b.take(x, order, along));
-  node.setOutput(1, b.integers(order));
-  node.setOutput(2, b.integers(inverse));
-  node.setOutput(3, b.integers(counts));
+  size_t next = 1;
+  if (!isOnnxruntimes)
+    node.setOutput(next++, b.integers(order));
+  node.setOutput(next++, b.integers(inverse));
+  node.setOutput(next, b.integers(counts));
   return success();
 }
 
@@ -296,7 +300,10 @@ static LogicalResult importTfIdf(Node &node) {
 
 void mlir::autopar::addValueDependentOperators(OperatorTable &table) {
   table.add("NonZero", {9}, {1, 1}, "", importNonZero);
-  table.add("Unique", {11}, {1, 1}, "axis sorted", importUnique);
+  table.add("Unique", {11}, {1, 1}, "axis sorted", importUnique<false>);
+  table.inDomain("com.microsoft");
+  table.add("Unique", {1}, {1, 1}, "", importUnique<true>);
+  table.inDomain("");
   table.add("NonMaxSuppression", {10}, {2, 5}, "center_point_box", importNonMaxSuppression);
   table.add("Det", {11}, {1, 1}, "", importDet);
   table.add("TfIdfVectorizer", {9}, {1, 1},

@@ -68,18 +68,16 @@ std::optional<Progression> progressionOf(Value value) {
   return Progression{*along, first};
 }
 
-/// Calls `holds(row, column, element)` for the elements of a constant matrix with unit dimensions
-/// in front.
+/// Whether `holds(row, column, element)` for all elements of the matrices of a constant.
 template <typename T, typename Fn>
 bool allElements(DenseElementsAttr dense, Fn &&holds) {
   auto type = cast<RankedTensorType>(dense.getType());
   int64_t rank = type.getRank();
-  if (rank < 2 || dense.isSplat() ||
-      type.getNumElements() != type.getDimSize(rank - 2) * type.getDimSize(rank - 1))
+  if (rank < 2 || dense.isSplat())
     return false;
-  int64_t columns = type.getDimSize(rank - 1), index = 0;
+  int64_t rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1), index = 0;
   for (T element : dense.getValues<T>()) {
-    if (!holds(index / columns, index % columns, element))
+    if (!holds(index / columns % rows, index % columns, element))
       return false;
     ++index;
   }

@@ -98,9 +98,11 @@ def unsupported():
 
 
 def onnxruntimes():
-    """What onnxruntime's optimizer makes of a bias and a gelu."""
-    return model([helper.make_node("BiasGelu", ["x", "x"], ["y"], "act", domain="com.microsoft")], [value("x", [3])], [value("y", [3])],
-                 domains=[helper.make_opsetid("com.microsoft", 1)])
+    """An operator of onnxruntime that is refused, and a convolution in the layout that its optimizer chose for a processor."""
+    nodes = [helper.make_node("MatMulFpQ4", ["x", "x", "x"], ["h"], "product", domain="com.microsoft"),
+             helper.make_node("Conv", ["h", "x"], ["y"], "conv", domain="com.microsoft.nchwc")]
+    return model(nodes, [value("x", [3])], [value("y", [3])],
+                 domains=[helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("com.microsoft.nchwc", 1)])
 
 
 def newer():
