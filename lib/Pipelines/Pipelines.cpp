@@ -219,6 +219,8 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   bool isForCuda = lower.target == Target::Cuda;
   if (isForCuda) {
     addNarrowEpilogues(manager, lower);
+    // Its library reads weights in memory well; a kernel makes what rows share for each of them.
+    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/1}));
     manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
   }
   addExpandGradients(manager, lower);

@@ -13,7 +13,6 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 from onnxruntime import quantization
-from onnxruntime.capi import _pybind_state
 from onnxruntime.transformers.fusion_options import FusionOptions
 from onnxruntime.transformers.optimizer import optimize_model
 
@@ -22,6 +21,7 @@ from autopar import models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
+from checks import block_weights  # noqa: E402
 from checks import reference as zoo  # noqa: E402
 
 DRAW = np.random.default_rng(3)
@@ -398,24 +398,6 @@ class Calibration(quantization.CalibrationDataReader):
         return next(self.batches, None)
 
 
-def in_blocks(model: onnx.ModelProto, bits: int, symmetric: bool, block: int = 32) -> onnx.ModelProto:
-    """What MatMulNBitsQuantizer does (the package that it needs beside onnxruntime is not among ours)."""
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in [node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in tensors]:
-        matrix = numpy_helper.to_array(tensors[node.input[1]])
-        k, n = matrix.shape
-        blocks = -(-k // block)
-        packed, scale = np.zeros((n, blocks, block * bits // 8), U8), np.zeros(n * blocks, FLOAT)
-        zero = np.zeros(n * -(-blocks * bits // 8), U8)
-        getattr(_pybind_state, f"quantize_matmul_{bits}bits")(packed, matrix, scale, zero, block, n, k, symmetric)
-        given = {"B": packed, "scales": scale.reshape(n, blocks), **({} if symmetric else {"zeros": zero.reshape(n, -1)})}
-        model.graph.initializer.extend(numpy_helper.from_array(array, f"{node.input[1]}.{name}") for name, array in given.items())
-        node.CopyFrom(helper.make_node("MatMulNBits", [node.input[0], *(f"{node.input[1]}.{name}" for name in given)], node.output, node.name,
-                                       domain="com.microsoft", K=k, N=n, bits=bits, block_size=block, accuracy_level=1))
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    return model
-
-
 def optimize(source: pathlib.Path, target: pathlib.Path) -> None:
     """As onnxruntime saves a model at the level that does not depend on the processor."""
     options = onnxruntime.SessionOptions()
@@ -441,7 +423,7 @@ def quantized(how: str, source: pathlib.Path, fed: Dict[str, np.ndarray]) -> pat
             quantization.quantize_dynamic(str(source), str(target), weight_type=kind, per_channel=name.endswith("u8"),
                                           extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
         elif name.startswith("blocks"):
-            onnx.save(in_blocks(onnx.load(source), int(name[6]), name.endswith("symmetric")), target)
+            onnx.save(block_weights.quantize(onnx.load(source), int(name[6]), name.endswith("symmetric")), target)
         else:
             written = quantization.QuantFormat.QOperator if name.startswith("operators") else quantization.QuantFormat.QDQ
             kind = quantization.QuantType.QInt8 if name.endswith("i8") else quantization.QuantType.QUInt8

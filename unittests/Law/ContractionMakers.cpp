@@ -21,6 +21,19 @@ std::optional<DrawnValue> makeDotGeneral(Drawer &d) {
   return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits, x.exact);
 }
 
+/// Few rows by weights of bytes, which are enough to be multiplied by a kernel that makes them.
+std::optional<DrawnValue> makeProductOfFewRows(Drawer &d) {
+  int64_t rows = 1 + d.below(4), k = 64 * (1 + d.below(2)), n = 72, along = d.below(2);
+  DrawnValue x = d.argument({rows, k}, d.f32());
+  DrawnValue bytes = d.argument(along ? SmallVector<int64_t>{n, k} : SmallVector<int64_t>{k, n},
+                                d.builder.getI8Type());
+  Value weights = CastOp::create(d.builder, d.loc, d.typeOf(bytes).clone(d.f32()), bytes.value);
+  Value dot = DotGeneralOp::create(d.builder, d.loc, x.value, weights, SmallVector<int64_t>{},
+                                   SmallVector<int64_t>{}, SmallVector<int64_t>{1},
+                                   SmallVector<int64_t>{along});
+  return d.exactly(dot, x.bound * bytes.bound * k, x.fractionBits);
+}
+
 /// A convolution on new arguments.
 struct DrawnConvolution {
   DrawnValue x, w;
@@ -82,6 +95,7 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
 }
 
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
+                               {"dot_general", makeProductOfFewRows},
                                {"convolution", makeConvolution},
                                {"convolution_input_grad", makeConvolutionInputGrad},
                                {"convolution_filter_grad", makeConvolutionFilterGrad}};

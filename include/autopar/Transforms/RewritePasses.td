@@ -461,25 +461,29 @@ def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"
 }
 
 def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
-  let summary = "multiply few rows by weights as these are dequantized";
+  let summary = "products of few rows become kernels that read weights at the speed of memory";
   let description = [{
-    A product of few rows whose right side is made, element by element, of much fewer bytes becomes multiplications and
-    sums, one of each per row. They are one kernel with what makes the weights, which are never written.
+    A product of few rows becomes a multiplication and a sum along its weights. Weights that are made, element by element,
+    of much fewer bytes are made in the same kernel and never written. Weights in memory are transposed at load where what
+    is summed does not lie side by side.
 
     ```mlir
-    %w = autopar.cast %q : tensor<256x512xi8> -> tensor<256x512xf32>
-    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<1x256xf32>, tensor<256x512xf32>) -> tensor<1x512xf32>
+    %w = autopar.cast %q : tensor<512x256xi8> -> tensor<512x256xf32>
+    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<1x256xf32>, tensor<512x256xf32>) -> tensor<1x512xf32>
     ```
     becomes
     ```mlir
-    %w = autopar.cast %q : tensor<256x512xi8> -> tensor<256x512xf32>
-    %v = autopar.reshape %x : tensor<1x256xf32> -> tensor<256xf32>
-    %r = autopar.broadcast %v dims [0] : tensor<256xf32> -> tensor<256x512xf32>
-    %t = autopar.binary mul %r, %w : tensor<256x512xf32>
-    %s = autopar.reduce sum %t dims [0] : tensor<256x512xf32> -> tensor<512xf32>
-    %y = autopar.reshape %s : tensor<512xf32> -> tensor<1x512xf32>
+    %w = autopar.cast %q : tensor<512x256xi8> -> tensor<512x256xf32>
+    %a = autopar.broadcast %x dims [0, 2] : tensor<1x256xf32> -> tensor<1x512x256xf32>
+    %b = autopar.broadcast %w dims [1, 2] : tensor<512x256xf32> -> tensor<1x512x256xf32>
+    %t = autopar.binary mul %a, %b : tensor<1x512x256xf32>
+    %y = autopar.reduce sum %t dims [2] {autopar.few_rows} : tensor<1x512x256xf32> -> tensor<1x512xf32>
     ```
   }];
+  let options = [
+    Option<"rows", "rows", "int64_t", "2", "rows up to which a kernel is faster than a library call">,
+    Option<"rowsOfMade", "rows-of-made", "int64_t", "4", "the same for weights that would have to be made for the call">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

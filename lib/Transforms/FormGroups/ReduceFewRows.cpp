@@ -19,9 +19,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Rows up to which a kernel is faster than a library call: of weights in memory, and of weights
-/// that would have to be made for the call.
-constexpr int64_t kMostRows = 2, kMostRowsOfMade = 4;
 /// Below this many weights a call is as fast as a kernel.
 constexpr int64_t kLeastWeights = 4096;
 /// How many times as large made weights are at least as what they are made of.
@@ -86,14 +83,14 @@ struct Weights {
 };
 
 /// Whether reading weights is what takes the time of a product, and a kernel is better at it.
-bool onlyReadsWeights(DotGeneralOp product) {
+bool onlyReadsWeights(DotGeneralOp product, int64_t mostRows, int64_t mostRowsOfMade) {
   Weights weights(product);
   int64_t rows = rowsOf(product);
   if (!product.getLhsBatch().empty() || weights.free.empty() || rows == 0 ||
       weights.type().getNumElements() < kLeastWeights)
     return false;
-  return (rows <= kMostRows && liesInMemory(weights.value)) ||
-         (rows <= kMostRowsOfMade && isMadeOfLess(product.getRhs()));
+  return (rows <= mostRows && liesInMemory(weights.value)) ||
+         (rows <= mostRowsOfMade && isMadeOfLess(product.getRhs()));
 }
 
 class SumWriter {
@@ -201,10 +198,12 @@ private:
 };
 
 struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewRowsPass> {
+  using Base::Base;
+
   void runOnOperation() override {
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp op) {
-      if (onlyReadsWeights(op))
+      if (onlyReadsWeights(op, rows, rowsOfMade))
         products.push_back(op);
     });
     for (DotGeneralOp product : products)
