@@ -13,7 +13,7 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Columns that are worked on together: at most, and so few at least that threads get their share.
+/// Columns that are worked on together; fewer where a column is long work, for threads to share.
 constexpr int64_t columnTile = 256, leastColumnTile = 64, manyTiles = 16;
 /// Stack space for row buffers of one kernel.
 constexpr int64_t bufferBytes = 64 * 1024;
@@ -100,7 +100,7 @@ void RowEmitter::divide() {
   if (hasColumns()) {
     int64_t columns = plan.loops[plan.columnLoop].extent;
     tile = std::clamp<int64_t>(columns, 1, columnTile);
-    while (tile > leastColumnTile && columns < tile * manyTiles)
+    while (plan.hasFewRows() && tile > leastColumnTile && columns < tile * manyTiles)
       tile /= 2;
     columnAtom = emitter.addAtom(tile);
   }

@@ -47,6 +47,10 @@ bool KernelPlan::isRowOp(Operation *op) const {
   });
 }
 
+bool KernelPlan::hasFewRows() const {
+  return llvm::all_of(rowOps, [](PlannedRowOp row) { return row.op->hasAttr(kFewRows); });
+}
+
 bool KernelPlan::isPosition(ArrayRef<AffineExpr> index, ArrayRef<int64_t> shape,
                             ArrayRef<AffineExpr> current, ArrayRef<int64_t> currentShape) const {
   if (llvm::product_of(shape) != llvm::product_of(currentShape))
@@ -429,9 +433,8 @@ void LoopPlanner::chooseParts() {
       plan.columnLoop = wide;
     }
   }
-  auto isMarked = [](PlannedRowOp row) { return row.op->hasAttr(kFewRows); };
   if (!columns.empty() && static_cast<int64_t>(columns.front()) != plan.columnLoop &&
-      plan.loops[columns.front()].extent <= mostParts && llvm::all_of(plan.rowOps, isMarked))
+      plan.loops[columns.front()].extent <= mostParts && plan.hasFewRows())
     plan.partLoops.push_back(columns.front());
 }
 

@@ -73,6 +73,8 @@ public:
   SmallVector<int64_t> extents() const;
   /// Shape that rowIndex indexes.
   SmallVector<int64_t> rowIndexShape() const;
+  /// Whether all sums are products of few rows (FewRows.h).
+  bool hasFewRows() const;
   /// Whether `op` is one of rowOps.
   bool isRowOp(Operation *op) const;
   /// Whether `index` of a tensor of `shape` is the current point (the current row), by row-major
