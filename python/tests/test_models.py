@@ -35,6 +35,7 @@ TINY = {
     "llama3": ("llama3-8b", TEXT),
     "llama3-tied": ("llama3-1b", TEXT),
     "llama3-grouped": ("llama3-405b", dict(TEXT, heads=8, kv_heads=2)),
+    "llama3-4-bits": ("llama3-8b", dict(TEXT, weight_bits=4)),
     "bert": ("bert-base", TEXT),
     "vit": ("vit-h", dict(IMAGE, patch=4)),
     "t5": ("t5-3b", dict(TEXT, head_size=8)),
@@ -167,6 +168,15 @@ def test_parameter_counts_that_are_known_exactly():
     for name, count in PUBLISHED.items():
         if isinstance(count, int):
             assert models.parameter_count(name) == count, name
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_quantized_weights_are_counted_and_take_their_bits(bits):
+    floats, quantized = models.describe("llama3-8b"), models.describe("llama3-8b", weight_bits=bits)
+    assert quantized.parameter_count() == floats.parameter_count()
+    left = sum(p.nbytes for p in quantized.parameters.values() if p.name.startswith("model.layers") and p.dtype == "uint8")
+    taken = sum(p.elements for p in floats.parameters.values() if p.name.endswith("proj.weight"))
+    assert left * 8 == taken * bits
 
 
 def test_initializers_of_gpt2_hold_exactly_the_parameters():

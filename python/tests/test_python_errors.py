@@ -112,6 +112,8 @@ def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ("gpt2-124m", {"opset": 3}, "operator set 3 is not available, expected "),
     ("gpt2-124m", {"dtype": "float8"}, "unknown data type 'float8', expected one of: float32, float16, bfloat16"),
     ("gpt2-124m", {"dtype": "bfloat16", "opset": 13}, "bfloat16 needs operator set "),
+    ("gpt2-124m", {"weight_bits": 4}, "'gpt2-124m' has no layers whose weights the zoo quantizes; llama3, "),
+    ("llama3-8b", {"weight_bits": 3}, "weights cannot have 3 bits, expected one of: 2, 4, 8"),
     ("gpt2-124m", {"seq": 4096}, "seq=4096 is longer than positions=1024, lower seq or raise positions"),
     ("resnet50", {"blocks": "3,x"}, "blocks='3,x' must be positive numbers with commas, such as 3,4,6,3"),
     ("llama3-8b", {"hidden": 96, "heads": 32, "kv_heads": 32}, "rotary attention needs an even head size, got 3, change hidden or heads"),

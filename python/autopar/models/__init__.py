@@ -32,11 +32,12 @@ __all__ = ["ModelError", "build", "describe", "names", "parameter_count", "save"
 
 
 def describe(
-    name: str, *, opset: int = DEFAULT_OPSET, dtype: str = "float32", batch: int = 0, seq: int = 0, **overrides
+    name: str, *, opset: int = DEFAULT_OPSET, dtype: str = "float32", batch: int = 0, seq: int = 0, weight_bits: int = 0, **overrides
 ) -> GraphBuilder:
     """The model `name` as nodes and parameter shapes, no values drawn.
 
     batch, seq: fix these input dimensions; 0 leaves them symbolic ("batch", "seq").
+    weight_bits: 2, 4 or 8 quantizes the weights of linear layers on tensors of three dimensions, in blocks of 32; 0: none.
     overrides: options of the family, e.g. layers=2. Raises ModelError on an unknown name, option or misfit value.
     """
     family = find(name)
@@ -45,8 +46,10 @@ def describe(
         raise ModelError(f"batch and seq must be >= 0 (0 is symbolic), got batch={batch}, seq={seq}")
     if seq and not family.sequence:
         raise ModelError(f"model '{name}' has no sequence dimension, leave seq out")
-    graph = GraphBuilder(name, opset, dtype, batch, seq)
+    graph = GraphBuilder(name, opset, dtype, batch, seq, weight_bits)
     family.emit(graph, config)
+    if weight_bits and not any(parameter.dtype == "uint8" for parameter in graph.parameters.values()):
+        raise ModelError(f"'{name}' has no layers whose weights the zoo quantizes; llama3, mixtral, bert, vit and t5 have some")
     return graph
 
 

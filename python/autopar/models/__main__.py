@@ -12,7 +12,7 @@ from typing import Dict, List, Tuple
 
 from . import catalogue, describe, writing
 from .family import ModelError
-from .graph import DEFAULT_OPSET
+from .graph import DEFAULT_OPSET, WEIGHT_BITS
 from .weights import DTYPES
 
 EXIT_USAGE = 2
@@ -24,6 +24,7 @@ examples:
   python3 -m autopar.models gpt2-124m -o gpt2.onnx
   python3 -m autopar.models gpt2-124m --layers 2 --hidden 64 --heads 4 --vocab 1000 -o tiny.onnx
   python3 -m autopar.models gpt3-175b --no-weights -o gpt3.onnx      (shapes only: can be planned, not run)
+  python3 -m autopar.models llama3-8b --weight-bits 4 --opset 24 --cache 4096 --no-weights -o int4.onnx
   python3 -m autopar.models llama3-8b --layers 4 --seq 128 --batch 1 --dtype float16 -o llama.onnx
 """
 
@@ -46,6 +47,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="seed of the weights (default 0)")
     parser.add_argument("--opset", type=int, default=DEFAULT_OPSET, help=f"operator set (default {DEFAULT_OPSET})")
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES), help="type of weights and activations")
+    parser.add_argument("--weight-bits", type=int, default=0, choices=[0, *WEIGHT_BITS],
+                        help="quantize the weights of linear layers, in blocks of 32 (default 0: they stay floats)")
     parser.add_argument("--batch", type=int, default=0, help="fix the batch dimension (default: symbolic 'batch')")
     parser.add_argument("--seq", type=int, default=0, help="fix the sequence dimension (default: symbolic 'seq')")
     group = parser.add_argument_group("architecture, by family (default: the published value)")

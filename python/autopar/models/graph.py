@@ -26,6 +26,9 @@ MIN_BFLOAT16_OPSET = 17
 #: The same for convolutions.
 MIN_BFLOAT16_CONV_OPSET = 22
 
+#: Bits that a quantized weight may have.
+WEIGHT_BITS = (2, 4, 8)
+
 #: Largest buffer: they stay inside the model file, which ends at 2 GiB.
 MAX_TABLE_BYTES = 256 << 20
 
@@ -39,9 +42,11 @@ class GraphBuilder:
     dtype: data type of parameters and activations, a key of weights.DTYPES.
     batch, seq: 0 leaves the dimension symbolic; a number fixes it, and shape computations fold away as they do in an
         export without dynamic axes.
+    weight_bits: of linear layers' weights, in blocks as onnxruntime's tools quantize them; 0 leaves them floats.
     """
 
-    def __init__(self, name: str, opset: int = DEFAULT_OPSET, dtype: str = "float32", batch: int = 0, seq: int = 0):
+    def __init__(self, name: str, opset: int = DEFAULT_OPSET, dtype: str = "float32", batch: int = 0, seq: int = 0,
+                 weight_bits: int = 0):
         newest = onnx.defs.onnx_opset_version()
         if not MIN_OPSET <= opset <= newest:
             raise ModelError(f"operator set {opset} is not available, expected {MIN_OPSET} to {newest}")
@@ -49,8 +54,11 @@ class GraphBuilder:
             raise ModelError(f"unknown data type '{dtype}', expected one of: {', '.join(DTYPES)}")
         if dtype == "bfloat16" and opset < MIN_BFLOAT16_OPSET:
             raise ModelError(f"bfloat16 needs operator set {MIN_BFLOAT16_OPSET} or newer, got {opset}")
+        if weight_bits not in (0, *WEIGHT_BITS):
+            raise ModelError(f"weights cannot have {weight_bits} bits, expected one of: {', '.join(map(str, WEIGHT_BITS))}")
         self.name = name
         self.opset = opset
+        self.weight_bits = weight_bits
         self.dtype = dtype
         self.onnx_dtype = DTYPES[dtype][0]
         self.batch: Union[int, str] = batch or "batch"
@@ -113,12 +121,12 @@ class GraphBuilder:
 
     # --- tensors -----------------------------------------------------------------------------------------------
 
-    def param(self, name: str, shape: Sequence[int], recipe: Recipe, dtype: str = None, trained: bool = True) -> str:
+    def param(self, name: str, shape: Sequence[int], recipe: Recipe, dtype: str = None, trained: bool = True, numbers: int = 1) -> str:
         """A weight below the current scope. Asking twice for one name shares it (tied weights).
 
-        dtype: for weights that stay float32 in a half-precision model. trained: false for running statistics."""
+        dtype: for weights that stay float32 in a half-precision model, or are bytes. trained, numbers: of Parameter."""
         full = self._param_name(name)
-        made = Parameter(full, tuple(shape), dtype or self.dtype, recipe, trained)
+        made = Parameter(full, tuple(shape), dtype or self.dtype, recipe, trained, numbers)
         if self.parameters.setdefault(full, made).shape != made.shape:
             raise ModelError(f"parameter '{full}' is used with shapes {self.parameters[full].shape} and {made.shape}")
         return full
@@ -263,7 +271,7 @@ class GraphBuilder:
 
     def parameter_count(self) -> int:
         """Number of trained scalars; running statistics, buffers and constants do not count."""
-        return sum(p.elements for p in self.parameters.values() if p.trained)
+        return sum(p.elements * p.numbers for p in self.parameters.values() if p.trained)
 
     def parameter_bytes(self) -> int:
         """Bytes of all parameters."""
@@ -277,6 +285,8 @@ class GraphBuilder:
         """The model with buffers but without any parameter among its initializers."""
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, list(self.buffers.values()))
         opsets = [helper.make_opsetid("", self.opset)]
+        if self.weight_bits:
+            opsets.append(helper.make_opsetid("com.microsoft", 1))
         model = helper.make_model(graph, opset_imports=opsets, producer_name="autopar.models")
-        model.ir_version = helper.find_min_ir_version_for(opsets)
+        model.ir_version = helper.find_min_ir_version_for(opsets[:1])
         return model

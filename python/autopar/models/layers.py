@@ -6,7 +6,10 @@ import math
 from onnx import TensorProto
 
 from .graph import Extent, GraphBuilder
-from .weights import BIAS, NORM_SCALE, Recipe, fan_in, normal
+from .weights import BIAS, NORM_SCALE, Recipe, fan_in, normal, uniform
+
+#: Quantized weights that share a scale.
+BLOCK = 32
 
 
 def embedding(g: GraphBuilder, scope: str, ids: str, rows: int, hidden: int, std: float = 0.02) -> str:
@@ -29,8 +32,20 @@ def linear(
 
     recipe: defaults to fan_in(inputs). params: path of the parameters where it differs from `scope`."""
     with g.scope(scope, params):
-        y = g.op("MatMul", x, g.param("weight", (inputs, outputs), recipe or fan_in(inputs)))
+        recipe = recipe or fan_in(inputs)
+        y = quantized_product(g, x, inputs, outputs, recipe) if g.weight_bits else g.op("MatMul", x, g.param("weight", (inputs, outputs), recipe))
         return g.op("Add", g.param("bias", (outputs,), BIAS), y) if bias else y
+
+
+def quantized_product(g: GraphBuilder, x: str, inputs: int, outputs: int, recipe: Recipe) -> str:
+    """onnxruntime's MatMulNBits, symmetric: numbers of g.weight_bits bits, a scale for BLOCK of them along the inputs.
+    Weights vary as much as those of the recipe."""
+    bits, blocks = g.weight_bits, -(-inputs // BLOCK)
+    per_byte = 8 // bits
+    numbers = g.param("weight.quantized", (outputs, blocks, BLOCK // per_byte), uniform(0, 256), dtype="uint8", numbers=per_byte)
+    scale = recipe.std * math.sqrt(12.0) / 2**bits
+    scales = g.param("weight.scales", (outputs, blocks), normal(scale / 10, mean=scale), trained=False)
+    return g.op("MatMulNBits", x, numbers, scales, domain="com.microsoft", K=inputs, N=outputs, bits=bits, block_size=BLOCK)
 
 
 def linear_rows(g: GraphBuilder, scope: str, x: str, inputs: int, outputs: int) -> str:

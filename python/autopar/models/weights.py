@@ -21,6 +21,9 @@ DTYPES = {
     "bfloat16": (TensorProto.BFLOAT16, 2),
 }
 
+#: Of parameters: bytes of quantized weights, too.
+STORED = {**DTYPES, "uint8": (TensorProto.UINT8, 1)}
+
 #: Elements drawn at a time: 64 MiB of float32.
 CHUNK_ELEMENTS = 16 << 20
 
@@ -60,13 +63,15 @@ NORM_SCALE = normal(0.02, mean=1.0)
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """A weight of the model, without its values. dtype is a key of DTYPES; trained is false for running statistics."""
+    """A weight of the model, without its values. dtype is a key of STORED; trained is false for running statistics and
+    scales of quantized weights, of which an element holds several numbers."""
 
     name: str
     shape: Tuple[int, ...]
     dtype: str
     recipe: Recipe
     trained: bool = True
+    numbers: int = 1
 
     @property
     def elements(self) -> int:
@@ -74,7 +79,7 @@ class Parameter:
 
     @property
     def nbytes(self) -> int:
-        return self.elements * DTYPES[self.dtype][1]
+        return self.elements * STORED[self.dtype][1]
 
     def chunks(self, seed: int) -> Iterator[bytes]:
         """The values as little-endian bytes, in row-major order, a bounded piece at a time."""
@@ -108,6 +113,8 @@ def encode(values: np.ndarray, dtype: str) -> bytes:
         return np.ascontiguousarray(values, dtype="<f4").tobytes()
     if dtype == "float16":
         return values.astype("<f2").tobytes()
+    if dtype == "uint8":
+        return np.minimum(values, 255).astype("u1").tobytes()
     bits = np.ascontiguousarray(values, dtype="<f4").view("<u4")
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return rounded.astype("<u2").tobytes()

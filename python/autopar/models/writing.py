@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from .family import ModelError
 from .graph import GraphBuilder
-from .weights import DTYPES, Parameter
+from .weights import STORED, Parameter
 
 #: A protobuf message ends at 2 GiB; larger models keep their weights in a file beside them. Leaves room for the graph.
 INLINE_LIMIT = (2 << 30) - (64 << 20)
@@ -27,7 +27,7 @@ _RAW_DATA_FIELD = onnx.TensorProto.DESCRIPTOR.fields_by_name["raw_data"].number
 
 
 def _header(parameter: Parameter) -> onnx.TensorProto:
-    return TensorProto(name=parameter.name, dims=parameter.shape, data_type=DTYPES[parameter.dtype][0])
+    return TensorProto(name=parameter.name, dims=parameter.shape, data_type=STORED[parameter.dtype][0])
 
 
 def _external(parameter: Parameter, location: str, offset: int = None) -> onnx.TensorProto:
