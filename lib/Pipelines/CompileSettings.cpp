@@ -2,6 +2,7 @@
 // See the header. What cannot go together is refused before anything is read of the model.
 #include "CompileSettings.h"
 
+#include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
 #include "autopar/Transforms/LibraryAttention.h"
@@ -94,6 +95,7 @@ Status CompileSettings::chooseCluster() {
   shard.memoryLimit = options.memoryLimit;
   lower.threads = options.threads;
   lower.packWeights = options.packWeights;
+  lower.bf16Products = ::autopar::multipliesBf16(options.targetCpu);
   lower.memoryLimit = options.memoryLimit;
   if (shard.cluster.empty())
     return Status::ok();

@@ -238,6 +238,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     manager.addNestedPass<func::FuncOp>(createSplitReductionsPass(split));
   } else {
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
+    manager.addNestedPass<func::FuncOp>(createSumIntegersInFloatsPass({lower.bf16Products}));
     manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
   }
   manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient

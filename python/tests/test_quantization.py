@@ -2,7 +2,7 @@
 """Quantized networks between QuantizeLinear and DequantizeLinear, against exact arithmetic: every sum in whole numbers, scales and roundings in float64."""
 
 import pathlib
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 import numpy as np
 import onnx
@@ -109,3 +109,52 @@ def test_as_exact_arithmetic(tmp_path: pathlib.Path, ranks: int, per_channel: bo
     for name, expected in net.results.items():
         assert 0 < expected.std() < 200
         np.testing.assert_array_equal(actual[name], expected, err_msg=name)
+
+
+def integer_network(operator: str, x: np.ndarray, w: np.ndarray, path: pathlib.Path, **attributes: object) -> None:
+    """A product or convolution of integers alone, with zero points of zero."""
+    weights = [numpy_helper.from_array(values, name) for name, values in (("w", w), ("zx", np.zeros((), x.dtype)), ("zw", np.zeros((), w.dtype)))]
+    node = helper.make_node(operator, ["x", "w", "zx", "zw"], ["y"], "n", **attributes)
+    given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+    graph = helper.make_graph([node], "g", [given], [helper.make_tensor_value_info("y", TensorProto.INT32, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def worst(draw: np.random.Generator, kind: type, *shape: int) -> np.ndarray:
+    """Numbers of 8 bits that make sums as large as can be, some of them odd so that a rounding shows."""
+    top = 255 if kind == np.uint8 else -128
+    return (top - draw.integers(0, 2, shape) * np.sign(top)).astype(kind)
+
+
+#: What may be multiplied as bf16, and what is in f32.
+PROCESSORS = ["native", "x86-64-v3"]
+
+
+def run_integers(folder: pathlib.Path, x: np.ndarray, processor: str, ranks: int) -> np.ndarray:
+    compiled = autopar.compile(folder / "model.onnx", folder / "c.bin", ranks=ranks, options=["--target-cpu", processor])
+    with autopar.Session(compiled) as session:
+        return session.run({"x": x})["y"]
+
+
+@pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
+@pytest.mark.parametrize("rows", [1, 4, 32])
+@pytest.mark.parametrize("signs", [(np.uint8, np.int8), (np.uint8, np.uint8)])
+def test_products_of_integers_are_exact(tmp_path: pathlib.Path, signs: Tuple[type, type], rows: int, processor: str, ranks: int) -> None:
+    """The largest terms there are, so many that floats alone would round their sum: of few rows and of many, in pieces that no number divides."""
+    draw = np.random.default_rng(2)
+    x, w = worst(draw, signs[0], rows, 5003), worst(draw, signs[1], 5003, 24)
+    integer_network("MatMulInteger", x, w, tmp_path / "model.onnx")
+    expected = x.astype(np.int64) @ w.astype(np.int64)
+    assert np.abs(expected).max() > 8 << 24
+    np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)
+
+
+@pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
+@pytest.mark.parametrize("channels, filters, groups", [(32, 32, 1), (96, 32, 1), (100, 24, 1), (64, 64, 64), (96, 32, 2), (160, 32, 2)])
+def test_convolutions_of_integers_are_exact(tmp_path: pathlib.Path, channels: int, filters: int, groups: int, processor: str, ranks: int) -> None:
+    """In one piece, where Winograd's algorithm would make fractions of the numbers, in several, with channels that no piece divides, and in groups."""
+    draw = np.random.default_rng(2)
+    x, w = worst(draw, np.uint8, 1, channels, 14, 14), worst(draw, np.int8, filters, channels // groups, 3, 3)
+    integer_network("ConvInteger", x, w, tmp_path / "model.onnx", pads=[1] * 4, strides=[1, 1], group=groups)
+    expected = convolved("Conv", x.astype(np.float64), w.astype(np.float64), {"group": groups, "strides": [1, 1], "pads": [1] * 4})
+    np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)

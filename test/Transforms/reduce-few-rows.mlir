@@ -108,3 +108,22 @@ func.func @main(%x: tensor<3x64xf32> {autopar.name = "x"}, %v: tensor<1x64xf32> 
       : (tensor<4x1x64xf32>, tensor<4x64x256xf32>) -> tensor<4x1x256xf32>
   return %a, %b, %c, %d : tensor<3x256xf32>, tensor<1x256xf32>, tensor<1x2xf32>, tensor<4x1x256xf32>
 }
+
+// -----
+
+// Integers are summed as integers: floats would round.
+
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:   f32
+// CHECK:       autopar.binary mul {{.*}}xi32>
+// CHECK:       autopar.reduce sum {{.*}} dims [1] {{.*}}xi32>
+// CHECK-NOT:   f32
+// CHECK:       return
+autopar.origin @w : tensor<64x256xi8> in "model.onnx" at 0
+func.func @main(%x: tensor<4x64xi32> {autopar.name = "x"},
+                %w: tensor<64x256xi8> {autopar.name = "w", autopar.origin = @w})
+    -> (tensor<4x256xi32> {autopar.name = "y"}) {
+  %c = autopar.cast %w {autopar.id = "c"} : tensor<64x256xi8> -> tensor<64x256xi32>
+  %y = autopar.dot_general %x, %c contract [1] x [0] {autopar.id = "y"} : (tensor<4x64xi32>, tensor<64x256xi32>) -> tensor<4x256xi32>
+  return %y : tensor<4x256xi32>
+}

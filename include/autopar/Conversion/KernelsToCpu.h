@@ -37,6 +37,10 @@ struct CpuTarget {
 /// equal bytes.
 mlir::FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, mlir::Location loc);
 
+/// Whether processors of a level have instructions that multiply bf16 and sum in f32; for "native",
+/// whether this machine has them, whatever its level.
+bool multipliesBf16(llvm::StringRef level);
+
 /// Compiles every public function of `kernels` that has a body; private functions and
 /// `memref.global` constants used by it travel along. Expected of a kernel
 /// `@name(%a: memref<4x8xf32>, ..., %begin: index, %end: index)`: memrefs of static shape and

@@ -99,6 +99,9 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::desc("threads per rank"), llvm::cl::init(1)};
   Option<bool> packWeights{*this, "pack-weights", llvm::cl::desc("pack weights at load"),
                            llvm::cl::init(true)};
+  Option<bool> bf16Products{*this, "bf16-products",
+                            llvm::cl::desc("whether the CPU multiplies bf16 faster than f32"),
+                            llvm::cl::init(false)};
   Option<Target> target{*this, "target", llvm::cl::desc("who runs the program: cpu or cuda"),
                         llvm::cl::init(Target::Cpu)};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),

@@ -356,6 +356,33 @@ def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::Fu
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def SumIntegersInFloatsPass : Pass<"autopar-sum-integers-in-floats", "mlir::func::FuncOp"> {
+  let summary = "compute products of small integers in f32, exactly";
+  let description = [{
+    The library of the CPU has no products and convolutions of integers. Where both sides hold small integers (of 8 bits,
+    less a zero point), so many terms are summed in f32 that no sum can pass 2^24: it is exact in any order. What remains is
+    a batch of pieces, or groups of channels of a convolution, which are added as integers.
+
+    ```mlir
+    %a = autopar.cast %x : tensor<8x768xui8> -> tensor<8x768xi32>
+    %b = autopar.cast %w : tensor<768x4xi8> -> tensor<768x4xi32>
+    %y = autopar.dot_general %a, %b contract [1] x [0] : (tensor<8x768xi32>, tensor<768x4xi32>) -> tensor<8x4xi32>
+    ```
+    becomes, without the views,
+    ```mlir
+    %c = autopar.cast %a : tensor<8x768xi32> -> tensor<8x768xf32>
+    %d = autopar.cast %b : tensor<768x4xi32> -> tensor<768x4xf32>
+    %s = autopar.dot_general %c, %d batch [1] x [0] contract [2] x [1] : (tensor<8x2x384xf32>, tensor<2x384x4xf32>) -> tensor<2x8x4xf32>
+    %i = autopar.cast %s : tensor<2x8x4xf32> -> tensor<2x8x4xi32>
+    %y = autopar.binary add %i, %i : tensor<8x4xi32>
+    ```
+  }];
+  let options = [
+    Option<"bf16", "bf16", "bool", /*default=*/"false", "numbers of at most 256 are bf16: the processor multiplies those, which is faster">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::FuncOp"> {
   let summary = "compute products of f16 in f32";
   let description = [{

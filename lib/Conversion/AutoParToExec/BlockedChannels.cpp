@@ -81,6 +81,9 @@ public:
       if (((op.hasTrait<OpTrait::Elementwise>() && !isa<CompareOp>(op)) || isa<PoolOp>(op)) &&
           types.contains(op.getOperand(0).getType()) && isActivation(op.getResult(0)))
         types.insert(op.getResult(0).getType());
+      else if (auto slice = dyn_cast<SliceOp>(op);
+               slice && types.contains(slice.getInput().getType()) && takesBlocks(slice))
+        types.insert(slice.getType());
     for (Value argument : group.getBody().getArguments())
       if (types.contains(argument.getType()))
         blocked.insert(argument);
@@ -129,6 +132,10 @@ private:
       return !resultIsActivation;
     if (auto reduce = dyn_cast<ReduceOp>(op))
       return yieldsRows(reduce);
+    if (auto slice = dyn_cast<SliceOp>(op)) {
+      blocked.insert(slice.getResult());
+      return takesBlocks(slice);
+    }
     resultIsActivation |= isa<CompareOp>(op) && isActivation(op.getResult(0));
     bool fits = op.hasTrait<OpTrait::Elementwise>() && resultIsActivation &&
                 llvm::all_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
@@ -148,6 +155,16 @@ private:
       if (extent != 1 && dim > 1)
         return false;
     return true;
+  }
+
+  /// Whether it takes whole blocks of channels, and all of every other dimension.
+  bool takesBlocks(SliceOp op) const {
+    SmallVector<int64_t> shape(op.getInput().getType().getShape());
+    shape[1] = op.getType().getDimSize(1);
+    auto isOne = [](int64_t step) { return step == 1; };
+    return isActivation(op.getResult()) && op.getType().getShape() == ArrayRef(shape) &&
+           llvm::all_of(op.getSteps(), isOne) &&
+           op.getStarts()[1] % program.settings().channelBlock == 0;
   }
 
   /// Whether nothing is left behind the channels, so that the elements of a block are neighbours in
@@ -193,6 +210,13 @@ private:
                   autopar::ConstantOp::create(builder, loc, dense.resizeSplat(type)).getResult());
     } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
       mapping.map(result, buildBroadcast(builder, broadcast, type));
+    } else if (auto slice = dyn_cast<SliceOp>(op)) {
+      SmallVector<int64_t> starts(slice.getStarts()), steps(type.getRank(), 1);
+      starts[1] /= program.settings().channelBlock;
+      starts.push_back(0);
+      mapping.map(result, SliceOp::create(builder, loc, type, mapping.lookup(slice.getInput()),
+                                          starts, steps)
+                              .getResult());
     } else if (auto pool = dyn_cast<PoolOp>(op)) {
       auto extended = [](ArrayRef<int64_t> list, int64_t last) {
         SmallVector<int64_t> longer(list);

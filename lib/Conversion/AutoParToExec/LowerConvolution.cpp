@@ -7,6 +7,7 @@
 #include "autopar/Artifact/CudaScratch.h"
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
+#include "autopar/Transforms/WholeNumbers.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -32,7 +33,8 @@ static bool favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts) {
   auto isOne = [](int64_t value) { return value == 1; };
   RankedTensorType y = op.getType();
   return layouts.input == layouts.output && layouts.output != exec::Layout::Plain &&
-         y.getRank() == 4 && op.getGroups() == 1 && y.getElementType().isF32() &&
+         !op->hasAttr(kWholeNumbers) && y.getRank() == 4 && op.getGroups() == 1 &&
+         y.getElementType().isF32() &&
          op.getFilter().getType().getShape().take_back(2) == ArrayRef<int64_t>({3, 3}) &&
          llvm::all_of(op.getStrides(), isOne) && llvm::all_of(op.getFilterDilation(), isOne) &&
          y.getDimSize(0) == 1 && y.getDimSize(2) * y.getDimSize(3) >= leastPositions;

@@ -75,6 +75,14 @@ FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, Location loc) {
   return CpuTarget{level->name, width, target.optimizes};
 }
 
+bool multipliesBf16(llvm::StringRef level) {
+  constexpr const char *feature = "avx512bf16";
+  if (level == "native")
+    return llvm::sys::getHostCPUFeatures().lookup(feature);
+  const Level *known = findLevel(level);
+  return known && llvm::is_contained(known->needs, llvm::StringRef(feature));
+}
+
 namespace cpu {
 
 LlvmTarget toLlvm(const CpuTarget &resolved) {

@@ -102,7 +102,7 @@ public:
   void write() {
     if (liesInMemory(weights.value))
       layAlongRows();
-    Value rows = rowsOfLhs(), wide = inF32(weights.value);
+    Value rows = rowsOfLhs(), wide = inSumType(weights.value);
     SmallVector<int64_t> shape{rowsOf(product)}, rowDims{0}, left(shape), order{0};
     llvm::append_range(shape, weights.type().getShape());
     for (int64_t dim : sorted(weights.contracted))
@@ -121,7 +121,7 @@ public:
                                 ArrayRef(rowDims).drop_front());
     Value result = made(sum, "/sum");
     sum->setAttr(kFewRows, builder.getUnitAttr());
-    if (Type element = product.getType().getElementType(); !element.isF32())
+    if (Type element = product.getType().getElementType(); element != sumType())
       result =
           made(CastOp::create(builder, loc, typeOf(result).clone(element), result), "/rounded");
     result = reshaped(transposed(result, order, "/columns"), product.getType().getShape());
@@ -159,11 +159,16 @@ private:
                 suffix);
   }
 
-  Value inF32(Value value) {
-    if (typeOf(value).getElementType().isF32())
+  /// Integers are summed as such, narrow floats in f32.
+  Type sumType() {
+    Type element = product.getType().getElementType();
+    return isa<IntegerType>(element) || element.isF64() ? element : builder.getF32Type();
+  }
+
+  Value inSumType(Value value) {
+    if (typeOf(value).getElementType() == sumType())
       return value;
-    return made(CastOp::create(builder, loc, typeOf(value).clone(builder.getF32Type()), value),
-                "/cast");
+    return made(CastOp::create(builder, loc, typeOf(value).clone(sumType()), value), "/cast");
   }
 
   /// Weights that stay in memory are laid out once so that what is summed lies side by side.
@@ -188,7 +193,7 @@ private:
       order.push_back(product.getLhsContract()[at]);
       shape.push_back(weights.type().getDimSize(dim));
     }
-    return inF32(reshaped(transposed(product.getLhs(), order, "/transpose"), shape));
+    return inSumType(reshaped(transposed(product.getLhs(), order, "/transpose"), shape));
   }
 
   DotGeneralOp product;

@@ -66,3 +66,33 @@ func.func @main(%x: tensor<2x3x4x4xf32> {autopar.name = "x"}, %w: tensor<32x3x1x
   }
   return %y, %n#2 : tensor<2x32x4x4xf32>, tensor<32xf32>
 }
+
+// -----
+
+// Parts of a convolution's channels, whole blocks of them, are read as they lie; others are put in order first.
+
+// CHECK: exec.entry @step
+// CHECK: exec.convolution {{.*}}yLayout = blocked16
+// CHECK-NEXT: exec.launch @{{.*}}
+// CHECK-NEXT: exec.reorder {{.*}} blocked16 -> {{.*}} plain : tensor<2x64x4x4xf32>
+// CHECK-NEXT: exec.launch @{{.*}}
+// CHECK-NEXT: exec.reorder {{.*}} blocked16 -> {{.*}} plain : tensor<2x32x4x4xf32>
+// CHECK-NEXT: {{^ *}}}
+func.func @main(%x: tensor<2x3x4x4xf32> {autopar.name = "x"}, %w: tensor<64x3x1x1xf32> {autopar.name = "w"})
+    -> (tensor<2x32x4x4xf32> {autopar.name = "y"}, tensor<2x32x4x4xf32> {autopar.name = "z"}) {
+  %a = autopar.convolution %x, %w {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x4x4xf32>, tensor<64x3x1x1xf32>) -> tensor<2x64x4x4xf32>
+  %y = autopar.group %a {autopar.id = "blocks"} : (tensor<2x64x4x4xf32>) -> tensor<2x32x4x4xf32> {
+  ^bb0(%g: tensor<2x64x4x4xf32>):
+    %0 = autopar.slice %g starts [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<2x64x4x4xf32> -> tensor<2x32x4x4xf32>
+    %1 = autopar.slice %g starts [0, 32, 0, 0] steps [1, 1, 1, 1] : tensor<2x64x4x4xf32> -> tensor<2x32x4x4xf32>
+    %2 = autopar.binary add %0, %1 : tensor<2x32x4x4xf32>
+    autopar.yield %2 : tensor<2x32x4x4xf32>
+  }
+  %z = autopar.group %a {autopar.id = "others"} : (tensor<2x64x4x4xf32>) -> tensor<2x32x4x4xf32> {
+  ^bb0(%g: tensor<2x64x4x4xf32>):
+    %0 = autopar.slice %g starts [0, 8, 0, 0] steps [1, 1, 1, 1] : tensor<2x64x4x4xf32> -> tensor<2x32x4x4xf32>
+    %1 = autopar.unary neg %0 : tensor<2x32x4x4xf32>
+    autopar.yield %1 : tensor<2x32x4x4xf32>
+  }
+  return %y, %z : tensor<2x32x4x4xf32>, tensor<2x32x4x4xf32>
+}
