@@ -149,6 +149,15 @@ def test_products_of_integers_are_exact(tmp_path: pathlib.Path, signs: Tuple[typ
     np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)
 
 
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_large_products_of_integers_are_exact(tmp_path: pathlib.Path, processor: str) -> None:
+    """Where the runtime would compute a product of floats in quarters, whose sums are larger."""
+    draw = np.random.default_rng(2)
+    x, w = worst(draw, np.int8, 256, 1000), worst(draw, np.int8, 1000, 800)
+    integer_network("MatMulInteger", x, w, tmp_path / "model.onnx")
+    np.testing.assert_array_equal(run_integers(tmp_path, x, processor, 1), x.astype(np.int64) @ w.astype(np.int64))
+
+
 @pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
 @pytest.mark.parametrize("channels, filters, groups", [(32, 32, 1), (96, 32, 1), (100, 24, 1), (64, 64, 64), (96, 32, 2), (160, 32, 2)])
 def test_convolutions_of_integers_are_exact(tmp_path: pathlib.Path, channels: int, filters: int, groups: int, processor: str, ranks: int) -> None:

@@ -54,11 +54,12 @@ func.func @main(%x: tensor<3x8x769xui8>, %w: tensor<3x769x4xi8>) -> tensor<3x8x4
 // -----
 
 // A zero point widens the range, more if it is not known: of 255 * 255, 258 terms are a piece; of
-// 128 * 128, 1,024. Numbers above 256 are no bf16.
+// 128 * 128, 1,024, but 512 of f32, which the runtime would sum in quarters. Numbers above 256 are
+// no bf16.
 
 // CHECK-LABEL: func.func @main
-// CHECK:       -> tensor<4x8x4xf32>
-// CHECK:       autopar.dot_general {{.*}} -> tensor<8x4xf32>
+// CHECK:       autopar.dot_general {{.*}} -> tensor<4x8x4xf32>
+// CHECK:       autopar.dot_general {{.*}} (tensor<8x2x512xf32>, tensor<2x512x4xf32>)
 // BF16-LABEL:  func.func @main
 // BF16:        autopar.dot_general {{.*}} (tensor<8x4x256xbf16>, tensor<4x256x4xbf16>)
 // BF16:        autopar.dot_general {{.*}} (tensor<8x1024xbf16>, tensor<1024x4xbf16>)

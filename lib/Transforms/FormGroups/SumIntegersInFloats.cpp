@@ -23,6 +23,9 @@ namespace {
 constexpr int64_t kMostExact = 1 << 24;
 /// And bf16, whose products are summed in f32.
 constexpr int64_t kMostShort = 1 << 8;
+/// Terms of a product of f32 that the runtime never computes in quarters
+/// (docs/rationale/OwnProducts.md), whose sums are several times as large.
+constexpr int64_t kMostTerms = 512;
 /// Beyond that many pieces, adding them up is what takes the time.
 constexpr int64_t kMostPieces = 64;
 /// Channels that the library computes together: pieces of fewer, or of no multiple, are slow.
@@ -290,6 +293,7 @@ private:
     Type element = isShort ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
     int64_t most = kMostExact / std::max<int64_t>(1, lhs->magnitude() * rhs->magnitude());
     if (auto product = dyn_cast<DotGeneralOp>(op)) {
+      most = isShort ? most : std::min(most, kMostTerms);
       size_t longest = 0;
       int64_t terms = 1;
       auto extentOf = [&](size_t number) {
