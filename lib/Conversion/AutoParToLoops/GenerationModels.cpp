@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements made from nothing: constants that are the same everywhere, positions, random numbers.
+// Elements made from nothing: constants of one or a few numbers, positions, random numbers.
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
 
@@ -12,8 +12,8 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Only splat constants are formulas; others are buffers, inputs of the group.
-/// One number, or a few that are chosen by position.
+/// One number, or a few that are chosen by position; other constants are buffers, inputs of the
+/// group.
 struct ConstantModel : ElementLoweringOpInterface::ExternalModel<ConstantModel, ConstantOp> {
   int64_t getElementCost(Operation *) const { return 0; }
   SmallVector<int64_t> getPositionDimensions(Operation *op) const {

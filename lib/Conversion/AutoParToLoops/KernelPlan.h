@@ -60,8 +60,8 @@ public:
   /// On CPUs: short loops over rows that run innermost, so that what all of their rows read is
   /// computed once: the parts of a byte, the few rows that weights are multiplied by.
   SmallVector<unsigned> partLoops;
-  /// The number of innermost row loops that are a short part of the row, walked over again and
-  /// again by those around them, or 0: vectors run along such a part.
+  /// The number of innermost row loops that are a short piece of the row, walked over again and
+  /// again by those around them, or 0: vectors run along such a piece.
   int64_t laneLoops = 0;
   /// Whether something is read in steps along the row: reading it again is expensive.
   bool hasStridedRows = false;
