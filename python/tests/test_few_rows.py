@@ -76,10 +76,12 @@ def test_a_kernel_computes_the_product(tmp_path: pathlib.Path, weights: str, alo
         np.testing.assert_allclose(session.run(fed)["y"], expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("shared", ["x, -", "-, x"], ids=["columns", "terms"])
+@pytest.mark.parametrize("along", [True, False], ids=["along", "across"])
+@pytest.mark.parametrize("shared", ["x, -", "-, x"])
 @pytest.mark.parametrize("weights", ["f32", "4 bits"])
-def test_two_ranks_share_it(tmp_path: pathlib.Path, weights: str, shared: str) -> None:
-    path, fed, expected = model(tmp_path, weights, True, 1)
+def test_two_ranks_share_it(tmp_path: pathlib.Path, weights: str, shared: str, along: bool) -> None:
+    """By columns or by the terms of the sums."""
+    path, fed, expected = model(tmp_path, weights, along, 1)
     autopar.compile(path, tmp_path / "two.bin", ranks=2, options=["--constrain", f"mesh=x=2, w: [{shared}]"])
     with autopar.Session(tmp_path / "two.bin") as session:
         np.testing.assert_allclose(session.run(fed)["y"], expected, rtol=1e-4, atol=1e-4)
