@@ -121,10 +121,13 @@ Status verifyGeometry(const MatmulGeometry &g) {
       g.b.dims[rank - 1] != g.c.dims[rank - 1])
     return Status::badInput("matmul dims do not fit: a " + list(g.a.dims) + ", b " +
                             list(g.b.dims) + ", c " + list(g.c.dims));
-  for (DataType type : {g.aType, g.bType, g.cType})
+  bool isOfBytes = g.aType == DataType::F8E4M3FN && g.bType == g.aType;
+  DataType factor = isOfBytes ? g.cType : g.aType, other = isOfBytes ? g.cType : g.bType;
+  for (DataType type : {factor, other, g.cType})
     if (!isFloatForProducts(type))
       return Status::badInput("matmul of element type " + std::string(name(type)) +
-                              " is not a library call; expected f32, bf16 or f16");
+                              " is not a library call; expected f32, bf16 or f16, or f8E4M3FN by "
+                              "f8E4M3FN to one of these");
   if (isGradient(g.epilogue) && (g.hasBias || !g.hasResidual))
     return Status::badInput("a product with the gradient of an activation needs the value at which "
                             "it is taken as its residual, and has no bias");

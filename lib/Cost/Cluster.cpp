@@ -83,6 +83,10 @@ Status verifyLevels(const Cluster &cluster) {
 double DeviceType::peakFor(DataType type) const {
   if (auto found = peakFlopsPerSecond.find(type); found != peakFlopsPerSecond.end())
     return found->second;
+  // What multiplies no floats of 8 bits multiplies what they are in bf16.
+  if (auto found = peakFlopsPerSecond.find(DataType::BF16);
+      isByteFloat(type) && found != peakFlopsPerSecond.end())
+    return found->second;
   if (auto found = peakFlopsPerSecond.find(DataType::F32); found != peakFlopsPerSecond.end())
     return found->second;
   double slowest = 0;

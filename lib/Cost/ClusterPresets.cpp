@@ -15,6 +15,7 @@ constexpr double kTera = 1e12, kGiga = 1e9;
 struct DevicePreset {
   const char *name;
   double f16, f32, f64; ///< peak TFLOP/s; bf16 = f16 unless 0
+  double f8;            ///< 0: of floats of 8 bits no products
   bool bf16;
   double memoryGiga; ///< bytes, decimal
   double memoryGigaPerSecond;
@@ -26,13 +27,44 @@ struct DevicePreset {
 };
 
 constexpr DevicePreset kPresets[] = {
-    {"v100", 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}, 70, 64, 12.6},
-    {"a100", 312, 19.5, 19.5, true, 80, 2039, 0.87, 0.8, 5, {5, 230e9}, {10, 23e9}, 80, 256, 25.2},
-    {"h100", 989.4, 66.9, 66.9, true, 80, 3350, 0.8, 0.8, 4, {5, 370e9}, {10, 45e9}, 90, 256, 50.4},
+    {"v100", 125, 15.7, 7.8, 0, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}, 70, 64, 12.6},
+    {"a100",
+     312,
+     19.5,
+     19.5,
+     0,
+     true,
+     80,
+     2039,
+     0.87,
+     0.8,
+     5,
+     {5, 230e9},
+     {10, 23e9},
+     80,
+     256,
+     25.2},
+    {"h100",
+     989.4,
+     66.9,
+     66.9,
+     1978.9,
+     true,
+     80,
+     3350,
+     0.8,
+     0.8,
+     4,
+     {5, 370e9},
+     {10, 45e9},
+     90,
+     256,
+     50.4},
     {"h200",
      989.4,
      66.9,
      66.9,
+     1978.9,
      true,
      141,
      4800,
@@ -44,7 +76,22 @@ constexpr DevicePreset kPresets[] = {
      90,
      256,
      50.4},
-    {"b200", 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, {5, 720e9}, {10, 45e9}, 100, 256, 50.4},
+    {"b200",
+     2250,
+     80,
+     40,
+     4500,
+     true,
+     180,
+     8000,
+     0.6,
+     0.8,
+     4,
+     {5, 720e9},
+     {10, 45e9},
+     100,
+     256,
+     50.4},
 };
 
 Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t nodes) {
@@ -54,6 +101,8 @@ Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t n
                              {DataType::F32, preset.f32 * kTera},
                              {DataType::F64, preset.f64 * kTera}};
   type.peakFlopsPerSecond[DataType::BF16] = (preset.bf16 ? preset.f16 : preset.f32) * kTera;
+  if (preset.f8 > 0)
+    type.peakFlopsPerSecond[DataType::F8E4M3FN] = preset.f8 * kTera;
   type.computeEfficiency = preset.computeEfficiency;
   type.memoryBytesPerSecond = preset.memoryGigaPerSecond * kGiga;
   type.memoryEfficiency = preset.memoryEfficiency;

@@ -53,6 +53,9 @@ Status MatmulCall::Prepared::prepare(const artifact::MatmulGeometry &g) {
   isEmpty = denseBytes == 0;
   if (isEmpty)
     return Status::ok();
+  if (isByteFloat(g.aType))
+    return Status::mismatch("oneDNN has no product of " + std::string(name(g.aType)) +
+                            "; compile the model for this device");
   if (g.epilogue > artifact::Epilogue::GeluTanh)
     return Status::mismatch("oneDNN has no product with the gradient of an activation behind it or "
                             "a second result; compile the model for this device");

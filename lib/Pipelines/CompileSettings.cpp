@@ -109,6 +109,9 @@ Status CompileSettings::chooseCluster() {
   return Status::ok();
 }
 
+/// The first GPUs whose tensor cores multiply floats of 8 bits.
+static constexpr int kLeastChipForBytes = 89;
+
 /// Programs are for what the cluster's devices are, unless the caller says otherwise.
 Status CompileSettings::chooseTarget() {
   std::optional<Target> wanted = targetFromName(options.target);
@@ -152,6 +155,10 @@ Status CompileSettings::chooseTarget() {
   if (chip < ::autopar::kPtxChip && isLowered)
     return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +
                             " on; the cluster's " + oldest + " is sm_" + std::to_string(chip));
+  if (chip < kLeastChipForBytes && options.precision.compute == "fp8")
+    return Status::badInput("--precision fp8: products of 8 bits need GPUs from sm_" +
+                            std::to_string(kLeastChipForBytes) + " on; the cluster's " + oldest +
+                            " is sm_" + std::to_string(chip) + ": expected --precision bf16");
   cudaChip = std::max(chip, ::autopar::kPtxChip);
   if (options.activationGradients == "auto" && cudaChip < kLeastChipForActivationGradients)
     lower.activationGradients = "kernels";

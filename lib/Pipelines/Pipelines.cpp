@@ -143,6 +143,11 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
     narrow.inference = !train;
     manager.addPass(createMixedPrecisionPass(narrow));
     manager.addPass(createCanonicalize());
+    if (precision.compute == "fp8") {
+      ScaleProductsPassOptions scale;
+      llvm::append_range(scale.keep, precision.keepBf16);
+      manager.addPass(createScaleProductsPass(scale));
+    }
   }
   addExpandAttention(manager, lower); // what the model itself has whole
 }
@@ -217,6 +222,7 @@ static void addOptimizeCollectives(OpPassManager &manager, const AutoShardOption
 /// What the target's library and kernels are good at, and then what becomes one of them.
 static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   bool isForCuda = lower.target == Target::Cuda;
+  manager.addNestedPass<func::FuncOp>(createExpandScaledProductsPass());
   if (isForCuda) {
     addNarrowEpilogues(manager, lower);
     // Its library reads weights in memory well; a kernel makes what rows share for each of them.
@@ -239,7 +245,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   } else {
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createSumIntegersInFloatsPass({lower.bf16Products}));
-    manager.addNestedPass<func::FuncOp>(createWidenHalfProductsPass());
+    manager.addNestedPass<func::FuncOp>(createWidenProductsPass({lower.bf16Products}));
   }
   manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient
   FormFusionGroupsPassOptions groups;

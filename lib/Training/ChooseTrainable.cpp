@@ -2,13 +2,14 @@
 // The pass autopar-choose-trainable: see Passes.td for the rule.
 #include "autopar/Training/Passes.h"
 
+#include "NamePatterns.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_CHOOSETRAINABLEPASS
@@ -19,17 +20,6 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
-/// One name pattern, and whether it met a parameter.
-struct Pattern {
-  std::string text;
-  llvm::GlobPattern glob;
-  bool isUsed = false;
-
-  bool isName() const { return StringRef(text).find_first_of("*?[{\\") == StringRef::npos; }
-  /// Whether it says more than "all".
-  bool isSpecific() const { return StringRef(text).find_first_not_of("*?") != StringRef::npos; }
-};
-
 /// Where a value comes from, or goes to, that is only shaped or rounded on the way.
 bool keepsNumbers(Operation *op) { return isWholeView(op) || isa<BroadcastOp, CastOp>(op); }
 
@@ -58,28 +48,7 @@ bool isDecayed(RankedTensorType type) {
          llvm::count_if(type.getShape(), [](int64_t extent) { return extent > 1; }) >= 2;
 }
 
-/// What a parameter is called: by the model file and, where the exporter computed it from tensors
-/// of the source under a name that it made up, by those.
-struct Names {
-  std::string own;
-  SmallVector<StringRef> sources;
-
-  explicit Names(BlockArgument argument) : own(nameOfArgument(argument)) {
-    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    if (auto from =
-            function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(), "autopar.computed_from"))
-      llvm::append_range(sources, from.getAsValueRange<StringAttr>());
-  }
-
-  SmallVector<StringRef> all() const {
-    SmallVector<StringRef> names{own};
-    llvm::append_range(names, sources);
-    return names;
-  }
-  std::string text() const {
-    return sources.empty() ? own : own + " (of " + llvm::join(sources, " and ") + ")";
-  }
-};
+using Match = NamePatterns::Match;
 
 struct ChooseTrainablePass : mlir::autopar::impl::ChooseTrainablePassBase<ChooseTrainablePass> {
   using Base::Base;
@@ -90,48 +59,12 @@ struct ChooseTrainablePass : mlir::autopar::impl::ChooseTrainablePassBase<Choose
   }
 
 private:
-  FailureOr<SmallVector<Pattern>> compile(StringRef flag, ArrayRef<std::string> texts) {
-    SmallVector<Pattern> patterns;
-    for (const std::string &text : texts) {
-      llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(text);
-      if (!glob)
-        return getOperation().emitError()
-               << flag << ": \"" << text
-               << "\" is no pattern: " << llvm::toString(glob.takeError());
-      patterns.push_back({text, std::move(*glob)});
-    }
-    return patterns;
-  }
-
-  enum class Match { None, All, Some, Name };
-
-  static Match match(MutableArrayRef<Pattern> patterns, const Names &names) {
-    Match found = Match::None;
-    for (Pattern &pattern : patterns)
-      if (llvm::any_of(names.all(), [&](StringRef name) { return pattern.glob.match(name); })) {
-        pattern.isUsed = true;
-        found = std::max(found, pattern.isName()       ? Match::Name
-                                : pattern.isSpecific() ? Match::Some
-                                                       : Match::All);
-      }
-    return found;
-  }
-
-  LogicalResult checkUsed(StringRef flag, ArrayRef<Pattern> patterns) {
-    for (const Pattern &pattern : patterns)
-      if (!pattern.isUsed)
-        return getOperation().emitError()
-               << flag << ": no parameter is called \"" << pattern.text
-               << "\"; names as in the model file, * stands for any characters";
-    return success();
-  }
-
   LogicalResult choose() {
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function)
       return getOperation().emitError("expected a function @main to train");
-    FailureOr<SmallVector<Pattern>> frozen = compile("freeze", freeze),
-                                    only = compile("train-only", trainOnly);
+    FailureOr<NamePatterns> frozen = NamePatterns::of(getOperation(), "freeze", freeze),
+                            only = NamePatterns::of(getOperation(), "train-only", trainOnly);
     if (failed(frozen) || failed(only))
       return failure();
     // What becomes of the parameters, and which; in the order in which they come.
@@ -143,9 +76,9 @@ private:
       unsigned number = argument.getArgNumber();
       if (!isParameter(argument))
         continue;
-      Names names(argument);
-      bool isFrozen = match(*frozen, names) != Match::None;
-      Match asked = match(*only, names);
+      ParameterNames names(argument);
+      bool isFrozen = frozen->match(names) != Match::None;
+      Match asked = only->match(names);
       StringRef cannot = reasonWhyNever(argument);
       if (!isFrozen && asked == Match::Name && !cannot.empty())
         return getOperation().emitError()
@@ -171,7 +104,7 @@ private:
                      StringAttr::get(&getContext(), decays ? "decay" : "no_decay"));
     }
     attributes.write();
-    if (failed(checkUsed("freeze", *frozen)) || failed(checkUsed("train-only", *only)))
+    if (failed(frozen->checkUsed(getOperation())) || failed(only->checkUsed(getOperation())))
       return failure();
     if (tensors == 0 && !groups.empty()) {
       InFlightDiagnostic error = getOperation().emitError("nothing is left to train");
@@ -244,7 +177,7 @@ private:
   }
 
   /// Why the default rule leaves a parameter alone that could be trained; empty if it does not.
-  static StringRef reasonAgainst(BlockArgument argument, const Names &names, Match asked) {
+  static StringRef reasonAgainst(BlockArgument argument, const ParameterNames &names, Match asked) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     auto fixed = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.fixed");
     // Where the export leaves it open, who names one of the sources knows.

@@ -22,7 +22,7 @@ using namespace mlir::autopar;
 FloatType mlir::autopar::precisionType(MLIRContext *context, StringRef word) {
   if (word == "f32")
     return Float32Type::get(context);
-  if (word == "bf16")
+  if (word == "bf16" || word == "fp8") // what is not multiplied in 8 bits
     return BFloat16Type::get(context);
   if (word == "fp16")
     return Float16Type::get(context);
@@ -129,8 +129,8 @@ struct MixedPrecisionPass : mlir::autopar::impl::MixedPrecisionPassBase<MixedPre
   void runOnOperation() override {
     FloatType narrow = precisionType(&getContext(), precision);
     if (!narrow) {
-      getOperation().emitError() << "precision: expected f32, bf16 or fp16, got \"" << precision
-                                 << "\"";
+      getOperation().emitError() << "precision: expected f32, bf16, fp16 or fp8, got \""
+                                 << precision << "\"";
       return signalPassFailure();
     }
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");

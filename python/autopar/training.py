@@ -78,8 +78,9 @@ class Train:
     micro_batches: parts of the batch, computed one after the other; their gradients add up.
     freeze, train_only: patterns of parameter names, or one.
     inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
-    precision: what is computed in: f32, bf16 or fp16. Parameters and optimizer state stay f32.
-    gradient_dtype: what gradients of parameters are summed in: f32, or as precision.
+    precision: what is computed in: f32, bf16, fp16 or fp8 (bf16, and products with weights in 8 bits). Parameters and optimizer state stay f32.
+    keep_bf16: with fp8: patterns of parameters, or one, whose products stay in bf16.
+    gradient_dtype: what gradients of parameters are summed in: f32, or as precision (bf16 with fp8).
     offload: what lies in host memory: none, state (of the optimizer), activations (where they would be computed again), all, or auto (as much of it as there is no room for, where nothing fits without or a step is shorter so).
     loss_scale: "dynamic(initial=65536, interval=2000)", "static(scale=1024)" or "none". None: dynamic for fp16, none else.
     """
@@ -93,6 +94,7 @@ class Train:
     train_only: Union[str, Sequence[str]] = ()
     inference_mode: bool = False
     precision: str = "f32"
+    keep_bf16: Union[str, Sequence[str]] = ()
     gradient_dtype: str = "f32"
     loss_scale: Optional[str] = None
     offload: str = "none"
@@ -113,7 +115,7 @@ class Train:
             words += ["--offload", self.offload]
         if self.micro_batches != 1:
             words += ["--micro-batches", str(self.micro_batches)]
-        for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only)):
+        for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only), ("--keep-bf16", self.keep_bf16)):
             if patterns:
                 words += [flag, patterns if isinstance(patterns, str) else ",".join(patterns)]
         return words

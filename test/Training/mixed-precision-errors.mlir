@@ -1,6 +1,6 @@
 // RUN: split-file %s %t
 // RUN: not autopar-opt %t/net.mlir --autopar-mixed-precision="precision=f8" 2>&1 | FileCheck %s --check-prefix=WORD
-// WORD: error: precision: expected f32, bf16 or fp16, got "f8"
+// WORD: error: precision: expected f32, bf16, fp16 or fp8, got "f8"
 // RUN: not autopar-opt %t/empty.mlir --autopar-mixed-precision="precision=bf16" 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: error: expected a function @main of one block to narrow
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,t) gradient-dtype=bf16" 2>&1 | FileCheck %s --check-prefix=WIDE

@@ -34,3 +34,14 @@ func.func @stay(%x: tensor<4097x768xbf16>, %w: tensor<768x1024xbf16>, %q: tensor
   %d = autopar.dot_general %u, %t contract [1] x [0] : (tensor<1024x769xbf16>, tensor<769x1024xbf16>) -> tensor<1024x1024xbf16>
   return %a, %b, %c, %d : tensor<4097x1024xbf16>, tensor<12x197x197xbf16>, tensor<1024x1024xf32>, tensor<1024x1024xbf16>
 }
+
+// Of 8 bits both operands have rows along what is summed, of multiples of 16 elements, however few there are.
+// CHECK-LABEL: func.func @bytes
+// CHECK: %[[W:.*]] = autopar.pad %arg1, {{.*}} -> tensor<48x32xf8E4M3FN>
+// CHECK: %[[X:.*]] = autopar.pad %arg0, {{.*}} : (tensor<4x24xf8E4M3FN>, tensor<f8E4M3FN>) -> tensor<4x32xf8E4M3FN>
+// CHECK: autopar.dot_general %[[X]], %[[W]] contract [1] x [1] : {{.*}} -> tensor<4x48xbf16>
+// CHECK: autopar.slice {{.*}} : tensor<4x48xbf16> -> tensor<4x40xbf16>
+func.func @bytes(%x: tensor<4x24xf8E4M3FN>, %w: tensor<40x24xf8E4M3FN>) -> tensor<4x40xbf16> {
+  %a = autopar.dot_general %x, %w contract [1] x [1] : (tensor<4x24xf8E4M3FN>, tensor<40x24xf8E4M3FN>) -> tensor<4x40xbf16>
+  return %a : tensor<4x40xbf16>
+}

@@ -146,8 +146,14 @@ struct Options {
                "were exported in; a training step that the model brings is left out"),
       cl::cat(category)};
   cl::opt<std::string> precision{
-      "precision", cl::desc("what is computed in: f32, bf16 or fp16; parameters stay f32"),
+      "precision",
+      cl::desc("what is computed in: f32, bf16, fp16 or fp8 (bf16, and products with weights in 8 "
+               "bits); parameters stay f32"),
       cl::init("f32"), cl::cat(category)};
+  cl::list<std::string> keepBf16{
+      "keep-bf16", cl::CommaSeparated,
+      cl::desc("with --precision fp8: parameters that are multiplied in bf16 (patterns with *)"),
+      cl::value_desc("name,..."), cl::cat(category)};
   cl::opt<std::string> gradientType{
       "gradient-dtype",
       cl::desc("what gradients of parameters are summed in: f32, or as --precision"),
@@ -347,10 +353,14 @@ Status Options::checkTraining() const {
     return usage("--train: expected --optimizer too, such as \"adamw(lr=3e-4)\"");
   if (clipNorm.getNumOccurrences() && !(clipNorm > 0))
     return usage("--clip-norm: expected a positive number");
-  if (!llvm::is_contained({"f32", "bf16", "fp16"}, precision))
-    return usage("--precision: expected f32, bf16 or fp16, got \"" + precision + "\"");
-  if (gradientType != "f32" && gradientType != precision)
-    return usage("--gradient-dtype: expected f32 or, as --precision, " + precision + "; got \"" +
+  if (!llvm::is_contained({"f32", "bf16", "fp16", "fp8"}, precision))
+    return usage("--precision: expected f32, bf16, fp16 or fp8, got \"" + precision + "\"");
+  if (!keepBf16.empty() && precision != "fp8")
+    return usage("--keep-bf16 takes parameters out of what --precision fp8 computes in 8 bits: "
+                 "expected it too");
+  std::string narrow = precision == "fp8" ? "bf16" : std::string(precision);
+  if (gradientType != "f32" && gradientType != narrow)
+    return usage("--gradient-dtype: expected f32 or, as --precision, " + narrow + "; got \"" +
                  gradientType + "\"");
   return Status::ok();
 }
@@ -456,6 +466,7 @@ void Options::setTraining(CompileOptions &options) const {
   options.train.inferenceMode = inferenceMode;
   options.precision.compute = precision;
   options.precision.gradient = gradientType;
+  options.precision.keepBf16.assign(keepBf16.begin(), keepBf16.end());
   if (lossScale.getNumOccurrences())
     options.precision.lossScale = lossScale == "none" ? "" : std::string(lossScale);
   else if (precision == "fp16")

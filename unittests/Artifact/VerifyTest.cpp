@@ -262,8 +262,14 @@ TEST(Verify, Matmuls) {
             "matmul batch dims do not broadcast: a [3,4,8], b [2,8,5], c [2,4,5]");
   EXPECT_EQ(problemOf([](G &g) { g.a.dims[2] = 9; }),
             "matmul dims do not fit: a [2,4,9], b [2,8,5], c [2,4,5]");
-  EXPECT_EQ(problemOf([](G &g) { g.aType = DataType::F64; }),
-            "matmul of element type f64 is not a library call; expected f32, bf16 or f16");
+  const std::string known = " is not a library call; expected f32, bf16 or f16, or f8E4M3FN by "
+                            "f8E4M3FN to one of these";
+  EXPECT_EQ(problemOf([](G &g) { g.aType = DataType::F64; }), "matmul of element type f64" + known);
+  EXPECT_EQ(problemOf([](G &g) { g.aType = g.bType = DataType::F8E4M3FN; }), "");
+  EXPECT_EQ(problemOf([](G &g) { g.aType = DataType::F8E4M3FN; }),
+            "matmul of element type f8E4M3FN" + known);
+  EXPECT_EQ(problemOf([](G &g) { g.aType = g.bType = g.cType = DataType::F8E4M3FN; }),
+            "matmul of element type f8E4M3FN" + known);
   EXPECT_EQ(problemOf([](G &g) {
               g.hasBias = true;
               g.biasType = DataType::I32;

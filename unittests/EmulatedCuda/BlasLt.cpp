@@ -120,12 +120,24 @@ BlasStatus check(const BlasOperationRecord &o, const BlasLayoutRecord &a, const 
   if (d.count > 1 && d.stride == 0)
     return refuse("results of a batch in one place");
   bool isDouble = o.compute == kBlasComputeF64;
+  int stored = a.type == kBlasF8 ? kBlasBF16 : a.type;
   bool fits = a.type == b.type && c.type == d.type &&
               (isDouble ? a.type == kBlasF64 && d.type == kBlasF64 && o.scaleType == kBlasF64
-                        : a.type != kBlasF64 && (d.type == a.type || d.type == kBlasF32) &&
+                        : a.type != kBlasF64 && (d.type == stored || d.type == kBlasF32) &&
                               o.scaleType == kBlasF32);
   if (!fits)
     return refuse("types that do not go together", BlasStatus::NotSupported);
+  // What its documents ask of matrices of 8 bits.
+  if (a.type == kBlasF8) {
+    if (!o.transposeA || o.transposeB)
+      return refuse("matrices of 8 bits that are not TN", BlasStatus::NotSupported);
+    for (const BlasLayoutRecord *layout : {&a, &b, &d})
+      if (layout->leading * bytesOf(layout->type) % kBlasByteAlignment != 0 ||
+          (layout->count > 1 && layout->stride * bytesOf(layout->type) % kBlasByteAlignment != 0))
+        return refuse("matrices of 8 bits, or their result, in columns that are no multiple of 16 "
+                      "bytes",
+                      BlasStatus::NotSupported);
+  }
   if ((o.epilogue & kBlasBias) && o.biasType >= 0 && o.biasType != d.type)
     return refuse("a bias of another type than the result", BlasStatus::NotSupported);
   return checkEpilogue(o, a.count, problem);

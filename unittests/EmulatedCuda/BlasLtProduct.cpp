@@ -2,6 +2,7 @@
 // Products of the emulated cuBLASLt by definition, with their epilogues as its documents say.
 #include "BlasLt.h"
 #include "Numbers.h"
+#include "autopar/Base/ByteFloat.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +17,7 @@ int bytesOf(int type) {
   return type == kBlasF64                        ? 8
          : type == kBlasF32                      ? 4
          : type == kBlasF16 || type == kBlasBF16 ? 2
+         : type == kBlasF8                       ? 1
                                                  : 0;
 }
 
@@ -31,6 +33,8 @@ double loadNumber(int type, const uint8_t *at) {
     std::memcpy(&b, at, 2);
     return b;
   }
+  case kBlasF8:
+    return autopar::decodeByteFloat(autopar::DataType::F8E4M3FN, *at);
   case kBlasF32: {
     float f;
     std::memcpy(&f, at, 4);

@@ -165,6 +165,20 @@ TEST(CudaDevice, ProductsAgainstLoops) {
 }
 
 // The epilogue reads a bias in pieces of 16 bytes; another one is added before.
+TEST(CudaDevice, ProductsOfEightBitsAgainstLoops) {
+  for (DataType result : {DataType::BF16, DataType::F32})
+    for (int64_t m : {1, 5}) {
+      const int64_t batch = 2, k = 48, n = 32;
+      MatmulGeometry g;
+      g.aType = g.bType = DataType::F8E4M3FN;
+      g.cType = g.biasType = result;
+      g.a = {{batch, m, k}, {m * k, k, 1}};
+      g.b = {{batch, k, n}, {k * n, 1, k}};
+      g.c = {{batch, m, n}, {m * n, n, 1}};
+      compareProduct(g, std::string(name(result)) + ", " + std::to_string(m) + " rows");
+    }
+}
+
 TEST(CudaDevice, ProductsOfOperandsThatAreHardlyAligned) {
   for (DataType type : {DataType::F32, DataType::BF16})
     for (float scale : {1.0f, 0.5f})
@@ -290,6 +304,9 @@ TEST(CudaDevice, RefusesProductsThatTheLibraryDoesNotHave) {
   g.packedB = true;
   says("with packed weights");
   g.packedB = false;
+  g.aType = g.bType = DataType::F8E4M3FN;
+  says("of 8 bits whose terms are no neighbours");
+  g.aType = g.bType = DataType::F32;
   g.a.dims[1] = g.b.dims[0] = 0;
   says("over no terms");
 }

@@ -86,6 +86,7 @@ TEST(CudaHeaders, NumbersAreTheSame) {
   EXPECT_EQ(ours::kBlasF32, CUDA_R_32F);
   EXPECT_EQ(ours::kBlasF16, CUDA_R_16F);
   EXPECT_EQ(ours::kBlasBF16, CUDA_R_16BF);
+  EXPECT_EQ(ours::kBlasF8, CUDA_R_8F_E4M3);
   EXPECT_EQ(ours::kBlasComputeF32, CUBLAS_COMPUTE_32F);
   EXPECT_EQ(ours::kBlasBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
   EXPECT_EQ(ours::kBlasBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);

@@ -103,6 +103,19 @@ TEST_F(CudaProducts, OfLayersBackward) {
       }
 }
 
+// Both operands lie in rows along what is summed.
+TEST_F(CudaProducts, OfEightBits) {
+  for (DataType result : {DataType::BF16, DataType::F32})
+    for (int64_t rows : kRows)
+      for (auto [k, n] :
+           {std::pair{kWidth, 3 * kWidth}, {kWidth, kInner}, {kInner, kWidth}, {4096, 14336}}) {
+        MatmulGeometry g = plainProduct(rows, k, n, DataType::F8E4M3FN);
+        g.b.strides = {1, k};
+        g.cType = result;
+        expect(g, "scaled");
+      }
+}
+
 // In half precision, beside more than one row.
 TEST_F(CudaProducts, WithEpiloguesOfTraining) {
   for (DataType type : {DataType::BF16, DataType::F16})

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "TestDevice.h"
+#include "autopar/Base/ByteFloat.h"
 
 #include <chrono>
 #include <cstring>
@@ -55,7 +56,9 @@ inline std::vector<uint8_t> encode(const std::vector<float> &values, DataType dt
     _Float16 half = _Float16(values[i]);
     std::memcpy(&bits, &values[i], 4);
     uint16_t brief = uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    const void *from = dtype == DataType::F64   ? static_cast<void *>(&wide)
+    uint8_t byte = isByteFloat(dtype) ? encodeByteFloat(dtype, wide) : 0;
+    const void *from = isByteFloat(dtype)       ? static_cast<void *>(&byte)
+                       : dtype == DataType::F64 ? static_cast<void *>(&wide)
                        : dtype == DataType::F32 ? static_cast<void *>(&bits)
                        : dtype == DataType::F16 ? static_cast<void *>(&half)
                                                 : &brief;
@@ -65,6 +68,8 @@ inline std::vector<uint8_t> encode(const std::vector<float> &values, DataType dt
 }
 
 inline double decode(const uint8_t *at, DataType dtype) {
+  if (isByteFloat(dtype))
+    return decodeByteFloat(dtype, *at);
   if (dtype == DataType::F64) {
     double d;
     std::memcpy(&d, at, 8);

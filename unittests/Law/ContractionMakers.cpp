@@ -6,8 +6,18 @@ using namespace autopar_law;
 
 namespace {
 
-std::optional<DrawnValue> makeDotGeneral(Drawer &d) {
-  DrawnValue x = d.floats(2, false, 3);
+struct DrawnProduct {
+  DrawnValue x, w;
+  DotGeneralOp op;
+
+  DrawnValue sum(Drawer &d, bool exact) {
+    int64_t k = d.typeOf(x).getShape().back();
+    return d.exactly(op, x.bound * w.bound * k, x.fractionBits + w.fractionBits, exact);
+  }
+};
+
+DrawnProduct drawProduct(Drawer &d, bool exact) {
+  DrawnValue x = d.floats(2, exact, 3);
   RankedTensorType lhs = d.typeOf(x);
   int64_t k = lhs.getShape().back(), n = d.extent();
   bool batched = lhs.getRank() == 3 && d.below(2);
@@ -15,10 +25,22 @@ std::optional<DrawnValue> makeDotGeneral(Drawer &d) {
                                     : SmallVector<int64_t>{k, n},
                             lhs.getElementType());
   SmallVector<int64_t> batch = batched ? SmallVector<int64_t>{0} : SmallVector<int64_t>{};
-  Value dot = DotGeneralOp::create(d.builder, d.loc, x.value, w.value, batch, batch,
-                                   SmallVector<int64_t>{lhs.getRank() - 1},
-                                   SmallVector<int64_t>{batched ? 1 : 0});
-  return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits, x.exact);
+  return {x, w,
+          DotGeneralOp::create(d.builder, d.loc, x.value, w.value, batch, batch,
+                               SmallVector<int64_t>{lhs.getRank() - 1},
+                               SmallVector<int64_t>{batched ? 1 : 0})};
+}
+
+std::optional<DrawnValue> makeDotGeneral(Drawer &d) {
+  DrawnProduct product = drawProduct(d, false);
+  return product.sum(d, product.x.exact);
+}
+
+/// Factors of four bits are what they are, others are rounded to that many, alike under all plans.
+std::optional<DrawnValue> makeScaledProduct(Drawer &d) {
+  DrawnProduct product = drawProduct(d, true);
+  product.op.setScaledTo(d.builder.getType<Float8E4M3FNType>());
+  return product.sum(d, std::ldexp(product.x.bound, product.x.fractionBits) <= 16);
 }
 
 /// Few rows by weights of bytes, which are enough to be multiplied by a kernel that makes them.
@@ -96,6 +118,7 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
 
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeProductOfFewRows},
+                               {"dot_general", makeScaledProduct},
                                {"convolution", makeConvolution},
                                {"convolution_input_grad", makeConvolutionInputGrad},
                                {"convolution_filter_grad", makeConvolutionFilterGrad}};

@@ -53,7 +53,8 @@ struct DeviceType {
 
   /// What a plan may use: memoryBytes - reservedBytes.
   int64_t usableBytes() const { return memoryBytes - reservedBytes; }
-  /// Peak for `type`; a type without an entry runs at the rate of f32, else at the slowest listed.
+  /// Peak for `type`; a type without an entry runs at the rate of f32 (a float of 8 bits at that of
+  /// bf16 if there is one), else at the slowest listed.
   double peakFor(DataType type) const;
   bool operator==(const DeviceType &) const = default;
 };

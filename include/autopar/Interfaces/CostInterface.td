@@ -34,6 +34,17 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
       return ::mlir::autopar::tensorBytes(operands[index]);
     }]>,
     InterfaceMethod<[{
+      The element type at whose rate the FLOPs are computed: by default that of the first operand.
+    }], "::mlir::Type", "getFlopsType",
+      (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$results), "", [{
+      return (operands.empty() ? results : operands).front().getElementType();
+    }]>,
+    InterfaceMethod<[{
+      Bytes that kernels of their own move through memory to put operands into the form that is read.
+    }], "int64_t", "getBytesAhead",
+      (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands), "", [{ return 0; }]>,
+    InterfaceMethod<[{
       Microseconds that somebody measured for these local types; infinite where nobody did. Nothing for
       an operation whose time follows from FLOPs and bytes. With `mayScale` a guess from what was measured
       on other sizes will do.

@@ -134,8 +134,9 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 
 /// What is computed in narrower floats than the model says.
 struct PrecisionOptions {
-  std::string compute = "f32";  ///< f32, bf16 or fp16
-  std::string gradient = "f32"; ///< what gradients are summed in: f32, or as `compute`
+  std::string compute = "f32";       ///< f32, bf16, fp16 or fp8
+  std::string gradient = "f32";      ///< what gradients are summed in: f32, or as `compute`
+  std::vector<std::string> keepBf16; ///< with fp8: patterns of parameters multiplied in bf16
   std::string lossScale; ///< dynamic(initial=65536, interval=2000): lib/Training/LossScaling.h
 };
 

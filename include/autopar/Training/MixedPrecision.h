@@ -11,8 +11,8 @@ namespace mlir::autopar {
 /// The attribute of a function in which autopar-mixed-precision leaves the narrow element type.
 inline constexpr StringLiteral kPrecisionAttribute = "autopar.precision";
 
-/// The element type of a precision as the command line spells it: f32, bf16 or fp16; null for other
-/// words.
+/// The element type of a precision as the command line spells it: f32, bf16, fp16 or fp8 (bf16, of
+/// which autopar-scale-products computes products in 8 bits); null for other words.
 FloatType precisionType(MLIRContext *context, StringRef word);
 
 /// Puts a step whose derivatives have just been built in order:

@@ -60,8 +60,31 @@ def MixedPrecisionPass : Pass<"autopar-mixed-precision", "mlir::ModuleOp"> {
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
-    Option<"precision", "precision", "std::string", "\"f32\"", "f32, bf16 or fp16">,
+    Option<"precision", "precision", "std::string", "\"f32\"", "f32, bf16, fp16 or fp8 (bf16, for autopar-scale-products)">,
     Option<"inference", "inference", "bool", "false", "nothing is differentiated: norms are rounded at their end alone">,
+  ];
+}
+
+def ScaleProductsPass : Pass<"autopar-scale-products", "mlir::ModuleOp"> {
+  let summary = "compute products with weights in floats of 8 bits";
+  let description = [{
+    Sets `scaled_to` of products of bf16 with a parameter whose rows and columns are multiples of 16. The last products on the way to
+    a result stay, and those that only lead to a choice (top-k: the router of experts), and those with parameters whose
+    names meet a pattern of `keep`. Runs behind autopar-mixed-precision. What autopar-build-training-step makes of these
+    products yields gradients of what is multiplied with the weights in 8 bits, too; gradients of the weights themselves
+    are summed of bf16.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xbf16>
+    ```
+    becomes
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] scaled_to f8E4M3FN : (tensor<32x64xbf16>, tensor<64x16xbf16>) -> tensor<32x16xbf16>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    ListOption<"keep", "keep", "std::string", "patterns of parameters whose products stay in bf16">,
   ];
 }
 

@@ -383,10 +383,32 @@ def SumIntegersInFloatsPass : Pass<"autopar-sum-integers-in-floats", "mlir::func
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::FuncOp"> {
-  let summary = "compute products of f16 in f32";
+def ExpandScaledProductsPass : Pass<"autopar-expand-scaled-products", "mlir::func::FuncOp"> {
+  let summary = "write products that are scaled to 8 bits as operations";
   let description = [{
-    The library of the CPU has no matrix products and convolutions of f16. Their operands are widened, each once, and the
+    Of each row of an operand (all that is summed for one element of the result) the largest number decides by which power of
+    two it is multiplied before it is rounded; what the product sums is divided by those of its row and column. Rows lie one
+    after the other in both operands, as GPUs multiply 8 bits. Products that read one value alike share its rows.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] scaled_to f8E4M3FN : (tensor<32x64xbf16>, tensor<16x64xbf16>) -> tensor<32x16xbf16>
+    ```
+    becomes, with `%i` and `%j` the inverses of what rows were multiplied by and without views and casts,
+    ```mlir
+    %a = autopar.cast %scaled : tensor<32x64xf32> -> tensor<32x64xf8E4M3FN>
+    %b = autopar.cast %other : tensor<16x64xf32> -> tensor<16x64xf8E4M3FN>
+    %s = autopar.dot_general %a, %b contract [1] x [1] : (tensor<32x64xf8E4M3FN>, tensor<16x64xf8E4M3FN>) -> tensor<32x16xbf16>
+    %r = autopar.binary mul %s, %i : tensor<32x16xf32>
+    %y = autopar.binary mul %r, %j : tensor<32x16xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def WidenProductsPass : Pass<"autopar-widen-products", "mlir::func::FuncOp"> {
+  let summary = "compute products of f16 and of 8 bits in wider floats";
+  let description = [{
+    The library of the CPU has no matrix products and convolutions of f16 and f8E4M3FN. Their operands are widened, each once, and the
     result is rounded.
 
     ```mlir
@@ -400,6 +422,9 @@ def WidenHalfProductsPass : Pass<"autopar-widen-half-products", "mlir::func::Fun
     %y = autopar.cast %p : tensor<2x4xf32> -> tensor<2x4xf16>
     ```
   }];
+  let options = [
+    Option<"bf16", "bf16", "bool", /*default=*/"false", "floats of 8 bits are widened to bf16, which the processor multiplies; else to f32">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

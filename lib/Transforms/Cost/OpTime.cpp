@@ -43,8 +43,14 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
       written += static_cast<double>(tensorBytes(result));
     return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
   }
-  int64_t bytes = kernelBytes(op, operands, results, changesInPlace(op));
-  return ::autopar::opTimeUs(flops, static_cast<double>(bytes), type, device);
+  int64_t bytes = kernelBytes(op, operands, results, changesInPlace(op)), ahead = 0;
+  if (cost) {
+    type = dataTypeOf(cost.getFlopsType(operands, results));
+    ahead = cost.getBytesAhead(operands);
+  }
+  double time = ::autopar::opTimeUs(flops, static_cast<double>(bytes), type, device);
+  return ahead == 0 ? time
+                    : time + ::autopar::opTimeUs(0, static_cast<double>(ahead), type, device);
 }
 
 double mlir::autopar::wholeTimeUs(Operation *op, const ::autopar::DeviceType &device) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-align-products: tensor cores are fed by accesses of 16 bytes, so products of
-// matrices whose rows do not begin at multiples of them run on slow kernels. Dimensions that make
-// rows of an odd size (a vocabulary of 50257) are padded with zeros.
+// matrices whose rows do not begin at multiples of them run on slow kernels, and of 8 bits on none.
+// Dimensions that make rows of an odd size (a vocabulary of 50257) are padded with zeros.
 #include "MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
@@ -17,8 +17,8 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Elements of f16 and bf16 in 16 bytes.
-constexpr int64_t kUnit = 8;
+/// Elements of f16 and bf16 in 16 bytes, and of floats of 8 bits.
+constexpr int64_t kUnit = 8, kByteUnit = 16;
 /// Terms or columns from which on a product takes longer than copying one of its matrices.
 constexpr int64_t leastReuse = 512;
 
@@ -64,7 +64,8 @@ struct AlignProductsPass : mlir::autopar::impl::AlignProductsPassBase<AlignProdu
 private:
   void align(DotGeneralOp op) {
     Type element = op.getLhs().getType().getElementType();
-    if ((!element.isBF16() && !element.isF16()) ||
+    bool isOfBytes = isa<Float8E4M3FNType>(element);
+    if ((!element.isBF16() && !element.isF16() && !isOfBytes) ||
         op.getRhs().getType().getElementType() != element)
       return;
     SmallVector<Factor> factors = factorsOf(op);
@@ -73,25 +74,29 @@ private:
     for (int i = 0; i < 3; ++i)
       shapes[i] = llvm::to_vector(typeOf(matrices[i]).getShape());
     bool changes = false;
+    int64_t unit = isOfBytes ? kByteUnit : kUnit;
     for (const Factor &factor : factors) {
-      if (factor.extent % kUnit == 0 || !makesOddRows(factor, factors, matrices))
+      if (factor.extent % unit == 0 ||
+          !makesOddRows(factor, factors, matrices, isOfBytes ? 0 : leastReuse))
         continue;
       changes = true;
       for (int i = 0; i < 3; ++i)
         if (factor.places[i] >= 0)
-          shapes[i][factor.places[i]] = llvm::alignTo(factor.extent, kUnit);
+          shapes[i][factor.places[i]] = llvm::alignTo(factor.extent, unit);
     }
     if (changes)
       rewrite(op, shapes);
   }
 
-  /// Whether a matrix has rows along the factor, and padding it pays for both that have it.
-  static bool makesOddRows(const Factor &factor, ArrayRef<Factor> factors, const Value *matrices) {
+  /// Whether a matrix has rows along the factor, and padding it pays for both that have it, whose
+  /// elements are used `least` times or more.
+  static bool makesOddRows(const Factor &factor, ArrayRef<Factor> factors, const Value *matrices,
+                           int64_t least) {
     bool isInner = false;
     for (int i = 0; i < 3; ++i) {
       if (factor.places[i] < 0)
         continue;
-      if (reuseOf(factors, i) < leastReuse)
+      if (reuseOf(factors, i) < least)
         return false;
       // Rows of a transposed operand lie along another dimension.
       isInner |= factor.places[i] + 1 == typeOf(matrices[i]).getRank() &&

@@ -29,7 +29,7 @@ bool isFixed(Operation *op);
 std::pair<Value, Index> traceFluids(Value value, Index index);
 
 /// Operations per kernel: beyond this, registers and compile time suffer.
-constexpr size_t kMostClusterOps = 50;
+constexpr size_t kMostClusterOps = 80;
 
 struct Cluster {
   /// A cluster with a fixed content: a library call and its epilogue, or an operation that stays
@@ -106,7 +106,7 @@ private:
   bool isReadBeside(Value value, const Cluster &reader) const;
   bool isComputedByReaders(Operation *op, const Cluster &cluster) const;
   bool isRepeatedFor(Operation *op, const Cluster &cluster) const;
-  bool keepsNoMore(Value value, ArrayRef<Value> sources) const;
+  int64_t keptFor(ArrayRef<Value> sources) const;
   void computeInReaders(Operation *op, const Cluster &cluster);
   Value copyFor(Operation *reader, Value value, const Index &index, const Cluster &maker);
   void forEachUser(const Cluster &cluster, Visit visit) const override;

@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 /// Operations that are computed again for a reader.
-static constexpr size_t kMostRepeated = 16;
+static constexpr size_t kMostRepeated = 24;
 /// What must be saved of the bytes that were stored and read: one of so many.
 static constexpr int64_t kLeastSaved = 8;
 /// By what a value is smaller than what its cluster walks over where it is stored rather than
@@ -43,25 +43,32 @@ static StringRef phaseOf(Operation *op) {
   return phase ? phase.getValue() : StringRef();
 }
 
-/// Whether a reader would compute again what the operation of the cluster does.
+/// Whether arithmetic of the backward pass got into a cluster of the forward pass, which has what
+/// it reads: it is moved, not repeated, if its readers do it.
+static bool isEarly(Operation *op, const Cluster &cluster) {
+  return isa<UnaryOp, BinaryOp>(op) && phaseOf(op) == "backward" &&
+         phaseOf(cluster.ops.front()).empty();
+}
+
+/// Whether a reader would compute what the operation of the cluster does.
 bool ClusterGraph::isRepeatedFor(Operation *op, const Cluster &cluster) const {
   if (isFluid(op))
     return true;
-  if (clusterOf(op) != &cluster || !isCheapArithmetic(op))
+  if (clusterOf(op) != &cluster || !(isCheapArithmetic(op) || isEarly(op, cluster)))
     return false;
   int64_t elements = cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
   return elements * kSmaller > llvm::product_of(cluster.shape) || !mayExport(op, cluster);
 }
 
-/// Whether the backward pass, if a value is made of `sources` there, waits for hardly more bytes of
-/// the forward pass than the value has.
-bool ClusterGraph::keepsNoMore(Value value, ArrayRef<Value> sources) const {
-  int64_t left = bytesOf(value) + bytesOf(value) / kSmaller;
+/// The bytes of the forward pass that the backward pass waits for only if it makes a value of
+/// `sources`.
+int64_t ClusterGraph::keptFor(ArrayRef<Value> sources) const {
+  int64_t bytes = 0;
   for (Value source : sources)
     if (source.getDefiningOp() &&
         !hasUser(source, [](Operation *user) { return phaseOf(user) == "backward"; }))
-      left -= bytesOf(source);
-  return left >= 0;
+      bytes += bytesOf(source);
+  return bytes;
 }
 
 /// Whether all that reads the result outside of the cluster could compute it.
@@ -84,8 +91,13 @@ bool ClusterGraph::isComputedByReaders(Operation *op, const Cluster &cluster) co
   auto isRepeated = [&](Operation *made) { return isRepeatedFor(made, cluster); };
   Making making{isRepeated, {}, {}};
   making.add(result);
+  // Hardly more bytes may wait for the backward pass than the result has; where it computes more,
+  // fewer.
+  bool isCheap = llvm::all_of(
+      making.ops, [](Operation *made) { return isFluid(made) || isCheapArithmetic(made); });
+  int64_t most = bytesOf(result) + (isCheap ? 1 : -1) * bytesOf(result) / kSmaller;
   if (making.ops.size() > kMostRepeated ||
-      (isKept && !keepsNoMore(result, making.sources.getArrayRef())))
+      ((isKept || !isCheap) && keptFor(making.sources.getArrayRef()) > most))
     return false;
   for (Value source : making.sources)
     if (Operation *from = source.getDefiningOp();

@@ -17,9 +17,13 @@ static bool isLibraryConvolution(ConvolutionOp op) {
 
 bool autopar::isLibraryContraction(Operation *op) {
   auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  auto product = dyn_cast<DotGeneralOp>(op);
+  if (product && product.getScaledTo())
+    return false; // several operations
   auto isLibraryType = [&](Value value) {
     Type element = typeOf(value).getElementType();
-    return (element.isF32() || element.isBF16() || element.isF16()) &&
+    bool isByte = product && isa<Float8E4M3FNType>(element) && value != product.getResult();
+    return (element.isF32() || element.isBF16() || element.isF16() || isByte) &&
            typeOf(value).getNumElements() != 0;
   };
   if (!isa<DotGeneralOp, ConvolutionOp>(op) || !llvm::all_of(op->getOperands(), isLibraryType) ||

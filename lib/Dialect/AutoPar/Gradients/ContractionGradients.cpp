@@ -2,6 +2,8 @@
 // Gradients of matrix products and convolutions.
 #include "GradientModels.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -59,9 +61,12 @@ struct DotGeneralGradient : GradientOpInterface::ExternalModel<DotGeneralGradien
     behind.order.append(ownFree);
     bool isInOrder = llvm::equal(behind.order, range(0, behind.order.size()));
     Product &chosen = isInOrder ? behind : before;
-    Value product =
+    auto product =
         DotGeneralOp::create(builder, op->getLoc(), chosen.first, chosen.second, chosen.firstBatch,
                              chosen.secondBatch, chosen.firstContract, chosen.secondContract);
+    // A weight's gradient is summed over many samples, some of which would be rounded away.
+    if (parameterIn(other))
+      product.setScaledToAttr(dot.getScaledToAttr());
     return b.transpose(product, inverted(chosen.order));
   }
 };

@@ -2,6 +2,8 @@
 // Arguments, told apart by their attributes.
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -25,6 +27,15 @@ bool mlir::autopar::isParameter(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   func::FuncOp function = argument ? functionOf(argument) : nullptr;
   return function && function.getArgAttr(argument.getArgNumber(), "autopar.origin");
+}
+
+BlockArgument mlir::autopar::parameterIn(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<CastOp>(op) && !isa<ViewOpInterface>(op))
+      return {};
+    value = op->getOperand(0);
+  }
+  return isParameter(value) ? cast<BlockArgument>(value) : BlockArgument();
 }
 
 SmallVector<BlockArgument> mlir::autopar::donorsOfResults(func::FuncOp function) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions: shapes, sharding rules, FLOPs.
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 using namespace mlir;
@@ -67,6 +68,13 @@ LogicalResult DotGeneralOp::verify() {
     shape.push_back(rhs.getDimSize(dim));
   if (getType().getShape() != ArrayRef<int64_t>(shape))
     return emitOpError() << "expects result shape [" << shape << "], got " << getType();
+  auto isFloat = [](Value value) {
+    return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType());
+  };
+  if (getScaledTo() && (!isa<Float8E4M3FNType>(*getScaledTo()) ||
+                        !llvm::all_of(getOperands(), isFloat) || !isFloat(getResult())))
+    return emitOpError() << "expects floats that are scaled to f8E4M3FN, got " << lhs << " and "
+                         << rhs << " scaled to " << *getScaledTo();
   return success();
 }
 
@@ -91,6 +99,38 @@ double DotGeneralOp::getFlops(ArrayRef<RankedTensorType> operands,
   for (int64_t dim : getLhsContract())
     flops *= operands[0].getDimSize(dim);
   return flops;
+}
+
+Type DotGeneralOp::getFlopsType(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return getScaledTo().value_or(operands[0].getElementType());
+}
+
+/// Of an operand as it is multiplied.
+static int64_t multipliedBytes(DotGeneralOp op, RankedTensorType operand) {
+  return tensorBytes(
+      operand.clone(operand.getShape(), op.getScaledTo().value_or(operand.getElementType())));
+}
+
+int64_t DotGeneralOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                      ArrayRef<RankedTensorType>) {
+  return multipliedBytes(*this, operands[index]);
+}
+
+/// Weights are laid in rows and rounded once a step, however many micro-batches it has: that is not
+/// counted.
+int64_t DotGeneralOp::getBytesAhead(ArrayRef<RankedTensorType> operands) {
+  if (!getScaledTo())
+    return 0;
+  int64_t bytes = 0;
+  ArrayRef<int64_t> contracted[] = {getLhsContract(), getRhsContract()};
+  for (auto [number, type] : llvm::enumerate(operands)) {
+    if (parameterIn(getOperand(number)))
+      continue;
+    // Read and rounded; what lies across is laid in rows before.
+    bool isInRows = llvm::is_contained(contracted[number], type.getRank() - 1);
+    bytes += tensorBytes(type) * (isInRows ? 1 : 3) + multipliedBytes(*this, type);
+  }
+  return bytes;
 }
 
 //===-- convolution --------------------------------------------------------------------------===//

@@ -34,7 +34,7 @@ struct BlasHeuristic {
 };
 
 /// cudaDataType_t.
-constexpr int kBlasF32 = 0, kBlasF64 = 1, kBlasF16 = 2, kBlasBF16 = 14;
+constexpr int kBlasF32 = 0, kBlasF64 = 1, kBlasF16 = 2, kBlasBF16 = 14, kBlasF8 = 28; ///< e4m3
 constexpr int kBlasComputeF32 = 68, kBlasComputeF64 = 70;
 constexpr int kBlasBatchCount = 5, kBlasBatchStride = 6;                   ///< of layouts
 constexpr int kBlasTransposeA = 3, kBlasTransposeB = 4, kBlasEpilogue = 7; ///< of operations
@@ -55,6 +55,9 @@ constexpr int64_t kBlasAuxStep = 8, kBlasMaskStep = 128;
 constexpr int64_t kBlasEpilogueAlignment = 16;
 /// How parts of a contracted dimension may be summed up: in the type that products are summed in.
 constexpr uint32_t kBlasReduceInComputeType = 2;
+/// What columns and addresses of matrices of 8 bits are multiples of, in bytes. They are multiplied
+/// where the first is transposed and the second is not.
+constexpr int64_t kBlasByteAlignment = 16;
 /// The matrices of a batch are numbered along z of a grid.
 constexpr int64_t kBlasMostBatches = 65535;
 constexpr int kBlasPlain = 0, kBlasTransposed = 1;

@@ -31,6 +31,8 @@ Result<int> libraryType(DataType dtype) {
     return kBlasBF16;
   case DataType::F32:
     return kBlasF32;
+  case DataType::F8E4M3FN:
+    return kBlasF8;
   default:
     return refuse("of " + std::string(name(dtype)));
   }
@@ -140,7 +142,9 @@ Result<BlasProduct::Matrices> BlasProduct::arrange(const MatmulGeometry &g) {
   for (const auto *type : {&aType, &bType, &cType})
     if (!*type)
       return type->status();
-  if (g.aType != g.bType || (g.cType != g.aType && g.cType != DataType::F32))
+  bool isOfBytes = *aType == kBlasF8;
+  if (g.aType != g.bType ||
+      (g.cType != (isOfBytes ? DataType::BF16 : g.aType) && g.cType != DataType::F32))
     return refuse(std::string(name(g.aType)) + " by " + std::string(name(g.bType)) + " to " +
                   std::string(name(g.cType)));
   size_t rank = g.c.dims.size();
@@ -159,6 +163,8 @@ Result<BlasProduct::Matrices> BlasProduct::arrange(const MatmulGeometry &g) {
       return columns->status();
   if (stored->isTransposed)
     return refuse("into rows and columns that are both strided");
+  if (isOfBytes && (!left->isTransposed || right->isTransposed))
+    return refuse("of 8 bits whose terms are no neighbours");
   return Matrices{*left, *right, *stored, *aType, *cType};
 }
 

@@ -20,6 +20,8 @@ constexpr llvm::StringLiteral kModelShapeAttribute = "autopar.model_shape";
 std::string nameOfArgument(BlockArgument argument);
 /// Whether it has its values from the model.
 bool isParameter(Value value);
+/// The parameter that a value is, moved about and cast at most; null for anything else.
+BlockArgument parameterIn(Value value);
 /// Per result, the argument whose next value it is: the donated one of its name; else null.
 SmallVector<BlockArgument> donorsOfResults(func::FuncOp function);
 /// The operations of a function that read parameters, or what is made of them, and constants alone:

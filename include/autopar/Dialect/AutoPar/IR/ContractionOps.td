@@ -7,23 +7,34 @@
 include "autopar/Dialect/AutoPar/IR/OpBases.td"
 
 def AutoPar_DotGeneralOp : AutoPar_Op<"dot_general", [Pure,
-    DeclareOpInterfaceMethods<ShardingRuleOpInterface>, DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops", "getTouchedBytes", "getFlopsType", "getBytesAhead"]>]> {
   let summary = "sum of products over contracted dimensions";
   let description = [{
     Result dimensions: batch dimensions, then the remaining ones of `lhs`, then those of `rhs`.
+
+    With `scaled_to`, a type of 8 bits, what is multiplied are the operands' elements rounded to that type: all that are
+    summed for one element of the result (a row of an operand) are first multiplied by the power of two that brings the largest of them
+    closest to the type's largest number, and the sum is divided by it. Rows are those of what a device holds; a part of a
+    row may be scaled higher than the whole, which is seen in elements 2^14 times smaller than its largest alone.
 
     `%y = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1]
        : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>`
   }];
   let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs,
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$lhsBatch, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$rhsBatch,
-    DenseI64ArrayAttr:$lhsContract, DenseI64ArrayAttr:$rhsContract);
+    DenseI64ArrayAttr:$lhsContract, DenseI64ArrayAttr:$rhsContract, OptionalAttr<TypeAttr>:$scaledTo);
   let results = (outs AutoPar_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs,
     "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
-    "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract)>];
+    "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract)>,
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$lhs, "::mlir::Value":$rhs,
+    "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
+    "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract), [{
+      build($_builder, $_state, result, lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract, ::mlir::TypeAttr());
+    }]>];
   let assemblyFormat = [{
-    $lhs `,` $rhs (`batch` $lhsBatch^ `x` $rhsBatch)? `contract` $lhsContract `x` $rhsContract
+    $lhs `,` $rhs (`batch` $lhsBatch^ `x` $rhsBatch)? `contract` $lhsContract `x` $rhsContract (`scaled_to` $scaledTo^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --autopar-widen-half-products | FileCheck %s
+// RUN: autopar-opt %s --autopar-widen-products | FileCheck %s
 
 // Products of f16 are computed in f32; an operand of two products is widened once, and products of bf16 and f32 stay.
 
@@ -16,4 +16,19 @@ func.func @main(%x: tensor<2x4xf16>, %w: tensor<4x4xf16>, %v: tensor<4x4xbf16>)
   %b = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "b"} : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf32>
   %c = autopar.dot_general %v, %v contract [1] x [0] {autopar.id = "c"} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
   return %a, %b, %c : tensor<2x4xf16>, tensor<2x4xf32>, tensor<4x4xbf16>
+}
+
+// Products of 8 bits are computed in f32, or in bf16 where the processor multiplies that.
+// RUN: autopar-opt %s --autopar-widen-products | FileCheck %s --check-prefix=BYTES
+// RUN: autopar-opt %s --autopar-widen-products=bf16=true | FileCheck %s --check-prefix=SHORT
+// BYTES-LABEL: func.func @bytes
+// BYTES: %[[P:.*]] = autopar.dot_general {{.*}} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+// BYTES: autopar.cast %[[P]] {autopar.id = "a/bf16"} : tensor<2x4xf32> -> tensor<2x4xbf16>
+// SHORT-LABEL: func.func @bytes
+// SHORT: %[[X:.*]] = autopar.cast %arg0 {autopar.id = "a/bf16.0"} : tensor<2x4xf8E4M3FN> -> tensor<2x4xbf16>
+// SHORT: %[[P:.*]] = autopar.dot_general %[[X]], {{.*}} : (tensor<2x4xbf16>, tensor<4x4xbf16>) -> tensor<2x4xbf16>
+// SHORT: return %[[P]]
+func.func @bytes(%x: tensor<2x4xf8E4M3FN>, %w: tensor<4x4xf8E4M3FN>) -> tensor<2x4xbf16> {
+  %a = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "a"} : (tensor<2x4xf8E4M3FN>, tensor<4x4xf8E4M3FN>) -> tensor<2x4xbf16>
+  return %a : tensor<2x4xbf16>
 }
