@@ -8,10 +8,10 @@
 // CHECK: autopar.reduce max %[[SIZES]] dims [2] {{.*}} -> tensor<2x32xf32>
 // CHECK: %[[INVERSE:.*]] = autopar.binary sub {{.*}} {autopar.id = "a/lhs/inverse.bits"} : tensor<2x32xi32>
 // CHECK: %[[SCALED:.*]] = autopar.binary mul %[[WIDE]], {{.*}} {autopar.id = "a/lhs/scaled"}
-// CHECK: %[[X:.*]] = autopar.cast %[[SCALED]] {{.*}} -> tensor<2x32x64xf8E4M3FN>
+// CHECK: %[[X:.*]] = autopar.cast overflows %[[SCALED]] {{.*}} -> tensor<2x32x64xf8E4M3FN>
 // CHECK: %[[BY:.*]] = autopar.bitcast %[[INVERSE]] {{.*}} : tensor<2x32xi32> -> tensor<2x32xf32>
 // CHECK: autopar.transpose %arg1 permutation [1, 0] {{.*}} -> tensor<16x64xbf16>
-// CHECK: %[[W:.*]] = autopar.cast %{{.*}} {autopar.id = "a/rhs/rounded"} : tensor<16x64xf32> -> tensor<16x64xf8E4M3FN>
+// CHECK: %[[W:.*]] = autopar.cast overflows %{{.*}} {autopar.id = "a/rhs/rounded"} : tensor<16x64xf32> -> tensor<16x64xf8E4M3FN>
 // CHECK: %[[SUMS:.*]] = autopar.dot_general %[[X]], %[[W]] contract [2] x [1] {autopar.id = "a/sums"} : {{.*}} -> tensor<2x32x16xbf16>
 // CHECK: autopar.broadcast %[[BY]] dims [0, 1] {{.*}} -> tensor<2x32x16xf32>
 // CHECK: %[[BYLHS:.*]] = autopar.binary mul {{.*}} {autopar.id = "a/by.lhs"}

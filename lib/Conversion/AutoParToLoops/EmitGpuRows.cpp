@@ -39,7 +39,11 @@ void GpuRowEmitter::divide() {
     while (columnWidth > 1 && columnWidth * plan.rowOps.size() > kMostColumnSums)
       columnWidth /= 2;
   }
-  team = RowTeam::choose({rowCount, rowLength, width, columns, columnWidth, isDivisible});
+  int64_t tensors = llvm::count_if(
+      llvm::concat<const Value>(emitter.body.inputs, emitter.body.outputs), [&](Value value) {
+        return cast<RankedTensorType>(value.getType()).getNumElements() >= rowLength;
+      });
+  team = RowTeam::choose({rowCount, rowLength, width, columns, columnWidth, isDivisible, tensors});
   if (team.kind != RowTeam::Kind::Column && plan.columnLoop >= 0)
     outerLoops.push_back(plan.columnLoop);
 }

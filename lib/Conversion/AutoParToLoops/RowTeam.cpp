@@ -13,11 +13,13 @@ static constexpr int64_t manyBlocks = 256;
 /// Elements that a thread holds at once: of a row that several warps share, and of one that a warp
 /// has alone, which needs no shared memory and no barrier.
 static constexpr int64_t mostHeld = 16, mostHeldAlone = 32;
+/// Tensors of which a thread has registers for that many elements each; of more, for half of them.
+static constexpr int64_t mostTensors = 8;
 
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 RowTeam RowTeam::choose(const RowSpace &space) {
-  auto [rows, length, width, columns, columnWidth, isDivisible] = space;
+  auto [rows, length, width, columns, columnWidth, isDivisible, tensors] = space;
   RowTeam team;
   bool isShort = length <= (columns > 0 ? 64 : 16);
   if (!isDivisible || isShort || (columns > 0 && rows / columnWidth >= manyThreads)) {
@@ -36,6 +38,7 @@ RowTeam RowTeam::choose(const RowSpace &space) {
     bool areMany = rows >= 512;
     int64_t vectors = length / width, mostWarps = areMany ? 16 : 32;
     int64_t held = !areMany ? 4 : length <= kWarp * mostHeldAlone ? mostHeldAlone : mostHeld;
+    held = tensors > mostTensors ? held / 2 : held;
     int64_t most = std::max<int64_t>(held / width, 1);
     team.warps = std::clamp<int64_t>(divideUp(vectors, kWarp * most), 1, mostWarps);
     // Warps that divide the row evenly need no checks.

@@ -15,6 +15,7 @@ struct RowSpace {
   int64_t columns = 0;     ///< where memory is contiguous across rows: across that many
   int64_t columnWidth = 1; ///< neighbouring rows that a thread may take at once there
   bool isDivisible = true; ///< whether several threads may share a row
+  int64_t tensors = 1;     ///< that have an element for each of a row, read or written
 };
 
 struct RowTeam {

@@ -159,6 +159,25 @@ static Value widen(OpBuilder &builder, Location loc, Value value, Type type) {
   return arith::ExtFOp::create(builder, loc, type, value, arith::FastMathFlagsAttr());
 }
 
+/// Of an operation whose result is what a byte means: the byte's type.
+static constexpr StringLiteral kDecoded = "autopar.decoded";
+
+/// The byte that a number of a type of 8 bits was decoded from; null for any other number.
+static Value byteOf(Value number, Type elementType) {
+  Operation *op = number.getDefiningOp();
+  if (!op || op->getAttr(kDecoded) != TypeAttr::get(elementType))
+    return {};
+  SmallVector<Value> worklist{number};
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (value.getType().isInteger(8))
+      return value;
+    if (Operation *made = value.getDefiningOp())
+      llvm::append_range(worklist, made->getOperands());
+  }
+  return {};
+}
+
 Value mlir::autopar::fromStorage(OpBuilder &builder, Location loc, Value stored, Type elementType) {
   if (elementType.isInteger(1)) {
     Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
@@ -166,7 +185,9 @@ Value mlir::autopar::fromStorage(OpBuilder &builder, Location loc, Value stored,
   }
   if (isByteFloat(elementType)) {
     ImplicitLocOpBuilder here(loc, builder);
-    return decodeByteFloat({here, stored}, cast<FloatType>(elementType)).value();
+    Value number = decodeByteFloat({here, stored}, cast<FloatType>(elementType)).value();
+    number.getDefiningOp()->setAttr(kDecoded, TypeAttr::get(elementType));
+    return number;
   }
   Type scalar = getScalarType(elementType);
   if (isa<FloatType>(scalar) && scalar != elementType)
@@ -178,6 +199,8 @@ Value mlir::autopar::toStorage(OpBuilder &builder, Location loc, Value scalar, T
   if (elementType.isInteger(1))
     return arith::ExtUIOp::create(builder, loc, builder.getI8Type(), scalar);
   if (isByteFloat(elementType)) {
+    if (Value byte = byteOf(scalar, elementType))
+      return byte;
     ImplicitLocOpBuilder here(loc, builder);
     return encodeByteFloat({here, scalar}, cast<FloatType>(elementType)).value();
   }

@@ -73,16 +73,18 @@ Expr encodeByteFloat(Expr x, FloatType type) {
   auto &builder = x.getBuilder();
   Expr word = x.bits();
   Expr wide = word & word.integer(kWideSign - 1);
-  // Normal numbers: half a unit is added, one less where what is kept is even.
-  Expr odd = shiftRightLogic(wide, f.shift()) & wide.integer(1);
-  Expr nearest = shiftRightLogic(wide + odd + wide.integer((1 << (f.shift() - 1)) - 1), f.shift());
-  Expr normal = nearest - wide.integer(int64_t(kWideBias - f.bias) << f.mantissa);
-  // Below, the sum with a number whose last place is the smallest step rounds likewise.
-  double step = std::ldexp(1.0, 1 - f.bias - f.mantissa);
-  Expr magic = x.constant(std::ldexp(step, kWideMantissa));
-  Expr small = (wide.asFloat() + magic).bits() - magic.bits();
-  Expr leastNormal = x.constant(std::ldexp(1.0, 1 - f.bias)).bits();
-  Expr code = select(wide < leastNormal, small, normal);
+  // The sum with a power of two whose last place is what the number keeps as its last rounds to
+  // that place. Below the normal numbers the place stays; far beyond all, any will do.
+  auto exponent = [&](int power) {
+    return wide.integer(int64_t(kWideBias + power) << kWideMantissa);
+  };
+  Expr power = wide & wide.integer(kWideInfinity);
+  power = select(power < exponent(1 - f.bias), exponent(1 - f.bias), power);
+  power = select(power > exponent(f.bias + 2), exponent(f.bias + 2), power);
+  Expr place = (power + wide.integer(int64_t(f.shift()) << kWideMantissa)).asFloat();
+  Expr rounded = (wide.asFloat() + place) - place;
+  // With the narrow bias, the bits of both lie at the same places, those of small numbers too.
+  Expr code = shiftRightLogic((rounded * std::ldexp(1.0, f.bias - kWideBias)).bits(), f.shift());
 
   Expr largest = code.integer(f.largest);
   Expr beyond = code.integer(f.infinity ? *f.infinity : f.nan.value_or(f.largest));

@@ -68,8 +68,10 @@ public:
     scale = bitcast(scale, builder.getF32Type(), "/scale");
     Value scaled =
         binary(BinaryKind::Mul, wide, repeated(scale, type, count(0, outer), "/scales"), "/scaled");
-    return {cast(scaled, *op.getScaledTo(), "/rounded"),
-            bitcast(inverse, builder.getF32Type(), "/inverse")};
+    // Nothing is beyond the largest number but infinity, which is to be seen.
+    auto rounded = CastOp::create(builder, loc, type.clone(type.getShape(), *op.getScaledTo()),
+                                  scaled, /*overflows=*/true);
+    return {made(rounded, "/rounded"), bitcast(inverse, builder.getF32Type(), "/inverse")};
   }
 
   /// The product itself, in the operation's place.
