@@ -97,6 +97,9 @@ void PipelineEstimates::estimate(ArrayRef<PipelinePlace> places) {
       onCandidate(offered.nameOf(place));
       wanted.emplace_back(place, held(place.microBatches));
       estimates[place];
+      std::shared_ptr<SolvedMeshes> &known = solved[place];
+      if (!known)
+        known = makeSolvedMeshes();
     }
   std::pair bounds(bestEqual, best);
   parallelFor(module.getContext(), 0, wanted.size(), [&](size_t i) {
@@ -111,6 +114,7 @@ void PipelineEstimates::estimate(ArrayRef<PipelinePlace> places) {
     if (const std::optional<PipelinePlace> &known =
             place.shares == DeviceShares::Equal ? bounds.first : bounds.second)
       options.boundUs = toBeatUs ? *toBeatUs : at(*known).stepUs;
+    options.solved = solved.at(place);
     options.leastUs = &estimate.leastUs;
     options.unfitUs = &estimate.unfitUs;
     options.leastBytes = &estimate.leastBytes;
@@ -141,6 +145,8 @@ void PipelineEstimates::keepBest(PipelinePlace place) {
 /// something that is left out now.
 void PipelineEstimates::forget(double share, const std::set<PipelinePlace> &leftOut) {
   bool isOther = std::exchange(limitShare, share) != share;
+  if (isOther)
+    solved.clear();
   std::erase_if(estimates, [&](const auto &one) {
     return isOther || !one.second.found || leftOut.count(one.first);
   });

@@ -102,6 +102,8 @@ private:
   std::map<size_t, OwningOpRef<ModuleOp>> splits; ///< by index of the number of micro-batches
   std::map<size_t, OwningOpRef<ModuleOp>> holds;  ///< the same, for estimates
   std::map<PipelinePlace, Estimate> estimates;
+  /// What of the estimates does not depend on what was to be beaten.
+  std::map<PipelinePlace, std::shared_ptr<SolvedMeshes>> solved;
   std::optional<PipelinePlace> best, bestEqual;
   std::optional<double> toBeatUs; ///< none: the best estimate
   double limitShare = 1;          ///< of the memory limit

@@ -53,10 +53,14 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
   own.cluster = options.cluster;
   if (failed(annotatePlan(*copy, plan)))
     return failure();
+  // One of many copies: what is wrong with the one that is taken is found when it is lowered.
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
   for (Phase phase :
        {Phase::InsertReshards, Phase::Partition, Phase::OptimizeCollectives, Phase::FormGroups})
-    if (failed(runPhase(*copy, phase, own, lower)))
-      return failure();
+    buildPhase(manager, phase, own, lower);
+  if (failed(manager.run(*copy)))
+    return failure();
   return copy;
 }
 

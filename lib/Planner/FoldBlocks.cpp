@@ -9,21 +9,21 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace autopar {
-namespace {
 
 /// Copies per segment of the lower bound. Segments of eight prove a little more where all of their
 /// search ends, but it seldom does, and they take twice as long.
-constexpr int64_t kSegment = 2;
+static constexpr int64_t kSegment = 2;
 
-class Folder {
+class BlockFolder::Impl {
 public:
-  Folder(const CostGraph &graph, int64_t limit, const SearchEngine &engine,
-         const SearchOptions &options)
-      : graph(graph), limit(limit), finder(graph), engine(engine), options(options) {}
+  Impl(const CostGraph &graph, const SearchEngine &engine, const SearchOptions &options,
+       int64_t leastCopies);
 
-  Result<std::optional<FoldedGraph>> run(int64_t leastCopies);
+  std::optional<FoldedGraph> fold(int64_t memoryLimitBytes);
+  double lowerBoundUs() const;
 
 private:
   double entry(const BlockEdge &edge, int32_t own, int32_t other) const {
@@ -37,20 +37,25 @@ private:
 
   CostGraph tiedBlock(size_t block, double price, const std::set<int64_t> &times) const;
   int64_t peakTime(size_t block, const BlockOption &option) const;
-  Status findOptions(size_t block);
+  int64_t findOption(size_t block, double price, const std::set<int64_t> &times,
+                     std::vector<BlockOption> &found) const;
+  int64_t findOptions(size_t block);
   void keepPareto(size_t block, std::vector<BlockOption> &found) const;
   BlockOption evaluateOption(size_t block, std::vector<int32_t> choice) const;
   void buildGraph();
   void addCopies(size_t block);
   void addKeptEdges();
   void addBetweenCopies(size_t block);
-  Status addBound();
 
   const CostGraph &graph;
-  int64_t limit; ///< bytes
+  int64_t limit = 0; ///< bytes
+  bool isWorthwhile = false;
   BlockFinder finder;
   const SearchEngine &engine;
   const SearchOptions &options;
+  /// The solution of each block where memory is free; none where copies cannot all take one.
+  std::vector<std::vector<BlockOption>> cheapest;
+  int64_t workUnits = 0;                           ///< that they took
   std::map<int32_t, size_t> columnsOf;             ///< matrix class -> columns
   std::vector<int32_t> newIndex;                   ///< original node -> kept node or -1
   std::vector<std::pair<int32_t, int32_t>> copyOf; ///< original node -> (block, copy) or -1
@@ -59,7 +64,8 @@ private:
 
 /// One copy whose neighbours take the same choice as itself. A byte costs `price` at each of
 /// `times`; as the copies are solved as one, each byte pays what it pays in a copy on average.
-CostGraph Folder::tiedBlock(size_t block, double price, const std::set<int64_t> &times) const {
+CostGraph BlockFolder::Impl::tiedBlock(size_t block, double price,
+                                       const std::set<int64_t> &times) const {
   const std::vector<std::vector<int32_t>> &copies = finder.blocks[block].copies;
   const std::vector<int32_t> &nodes = copies[copies.size() / 2];
   CostGraph tied;
@@ -112,7 +118,7 @@ CostGraph Folder::tiedBlock(size_t block, double price, const std::set<int64_t> 
   return tied;
 }
 
-BlockOption Folder::evaluateOption(size_t block, std::vector<int32_t> choice) const {
+BlockOption BlockFolder::Impl::evaluateOption(size_t block, std::vector<int32_t> choice) const {
   BlockOption option;
   const std::vector<int32_t> &nodes = finder.blocks[block].copies.front();
   for (size_t p = 0; p < nodes.size(); ++p) {
@@ -133,7 +139,7 @@ BlockOption Folder::evaluateOption(size_t block, std::vector<int32_t> choice) co
 
 /// Options that another one beats in time and in the bytes of every node go, except the first one,
 /// which is the cheapest with its transitions.
-void Folder::keepPareto(size_t block, std::vector<BlockOption> &found) const {
+void BlockFolder::Impl::keepPareto(size_t block, std::vector<BlockOption> &found) const {
   const std::vector<int32_t> &nodes = finder.blocks[block].copies.front();
   auto beats = [&](const BlockOption &a, const BlockOption &b) {
     bool better = a.timeUs < b.timeUs;
@@ -159,7 +165,7 @@ void Folder::keepPareto(size_t block, std::vector<BlockOption> &found) const {
 }
 
 /// When most memory is held if all copies of the block take `option` and all else the least.
-int64_t Folder::peakTime(size_t block, const BlockOption &option) const {
+int64_t BlockFolder::Impl::peakTime(size_t block, const BlockOption &option) const {
   std::vector<int32_t> choice;
   for (const CostNode &node : graph.nodes) {
     auto bytes = [](const Strategy &strategy) {
@@ -176,11 +182,33 @@ int64_t Folder::peakTime(size_t block, const BlockOption &option) const {
   return evaluate(graph, choice).peakAt;
 }
 
+/// Adds the solution of a block under a price, unless it is known; the work that it took.
+int64_t BlockFolder::Impl::findOption(size_t block, double price, const std::set<int64_t> &times,
+                                      std::vector<BlockOption> &found) const {
+  SearchOptions inner;
+  inner.foldBlocks = false;
+  inner.seed = options.seed;
+  inner.workUnits = 20;
+  Result<Solution> solution = engine.search(tiedBlock(block, price, times), inner);
+  if (!solution)
+    return 0; // where copies cannot all take one choice, they cannot under any price
+  size_t nodes = finder.blocks[block].copies.front().size();
+  std::vector<int32_t> choice(solution->choice.begin(),
+                              solution->choice.begin() + static_cast<long>(nodes));
+  if (std::none_of(found.begin(), found.end(),
+                   [&](const BlockOption &known) { return known.choice == choice; }))
+    found.push_back(evaluateOption(block, std::move(choice)));
+  return solution->workUnits;
+}
+
 /// Options for a row of prices on memory at the times that matter: where the options so far have
-/// their peaks.
-Status Folder::findOptions(size_t block) {
+/// their peaks. The work that it took.
+int64_t BlockFolder::Impl::findOptions(size_t block) {
   constexpr size_t kMostTimes = 8;
   FoldedBlock &folded = finder.blocks[block];
+  folded.options = cheapest[block];
+  if (limit <= 0 || folded.options.empty())
+    return 0;
   double time = 0, bytes = 1;
   for (int32_t node : folded.copies.front()) {
     double most = 0, mostTime = 0;
@@ -192,43 +220,27 @@ Status Folder::findOptions(size_t block) {
     time += mostTime;
     bytes += most;
   }
-  std::set<std::vector<int32_t>> seen;
-  SearchOptions inner;
-  inner.foldBlocks = false;
-  inner.seed = options.seed;
-  inner.workUnits = 20;
-  size_t nodes = folded.copies.front().size();
-  auto solve = [&](double price, const std::set<int64_t> &times) -> Status {
-    Result<Solution> found = engine.search(tiedBlock(block, price, times), inner);
-    if (!found)
-      return found.status();
-    std::vector<int32_t> choice(found->choice.begin(),
-                                found->choice.begin() + static_cast<long>(nodes));
-    result.workUnits += found->workUnits;
-    if (seen.insert(choice).second)
-      folded.options.push_back(evaluateOption(block, std::move(choice)));
-    return Status::ok();
+  int64_t work = 0;
+  auto solve = [&](double price, const std::set<int64_t> &times) {
+    work += findOption(block, price, times, folded.options);
   };
-  // Where copies cannot all take one choice, the kind is not folded.
-  if (!solve(0, {}).isOk() || limit <= 0)
-    return Status::ok();
   std::set<int64_t> times = {peakTime(block, folded.options.front())};
   double factor = options.rough ? 16 : 4;
   for (double price = 1e-4 * time / bytes; price < 2e4 * time / bytes; price *= factor) {
     size_t before = folded.options.size();
-    AUTOPAR_RETURN_IF_ERROR(solve(price, times));
+    solve(price, times);
     if (folded.options.size() == before || times.size() >= kMostTimes)
       continue;
     // The peak may have moved: then that time costs as much.
     if (times.insert(peakTime(block, folded.options.back())).second)
-      AUTOPAR_RETURN_IF_ERROR(solve(price, times));
+      solve(price, times);
   }
   keepPareto(block, folded.options);
-  return Status::ok();
+  return work;
 }
 
 /// Kept nodes first, then one node per copy; nodes that carry the copies' live bytes follow them.
-void Folder::buildGraph() {
+void BlockFolder::Impl::buildGraph() {
   CostGraph &small = result.graph;
   small.memoryLimitBytes = limit;
   small.constantBytes = graph.constantBytes;
@@ -255,7 +267,7 @@ void Folder::buildGraph() {
   result.blocks = finder.blocks;
 }
 
-void Folder::addCopies(size_t block) {
+void BlockFolder::Impl::addCopies(size_t block) {
   CostGraph &small = result.graph;
   const FoldedBlock &folded = finder.blocks[block];
   size_t count = folded.options.size();
@@ -300,7 +312,7 @@ void Folder::addCopies(size_t block) {
 }
 
 /// Edges among kept nodes, and between kept nodes and copies.
-void Folder::addKeptEdges() {
+void BlockFolder::Impl::addKeptEdges() {
   CostGraph &small = result.graph;
   std::map<int32_t, int32_t> movedMatrix;
   for (const CostEdge &edge : graph.edges) {
@@ -345,7 +357,7 @@ void Folder::addKeptEdges() {
 }
 
 /// One shared matrix between each copy and the next.
-void Folder::addBetweenCopies(size_t block) {
+void BlockFolder::Impl::addBetweenCopies(size_t block) {
   CostGraph &small = result.graph;
   const FoldedBlock &folded = finder.blocks[block];
   size_t count = folded.options.size();
@@ -372,11 +384,10 @@ void Folder::addBetweenCopies(size_t block) {
 }
 
 /// Cutting the chain of copies into segments drops only costs >= 0, so the segments' bounds add up.
-Status Folder::addBound() {
+double BlockFolder::Impl::lowerBoundUs() const {
   SearchOptions inner;
   inner.foldBlocks = false;
   inner.workUnits = 60;
-  std::vector<bool> inSegment(graph.nodes.size(), false);
   auto boundOf = [&](const std::vector<int32_t> &nodes) -> double {
     CostGraph part;
     std::map<int32_t, int32_t> index;
@@ -393,11 +404,9 @@ Status Folder::addBound() {
       part.addEdge(a->second, b->second, found->second);
     }
     Result<Solution> found = engine.search(part, inner);
-    if (!found)
-      return 0;
-    result.workUnits += found->workUnits;
-    return found->lowerBoundUs;
+    return found ? found->lowerBoundUs : 0;
   };
+  double boundUs = 0;
   for (size_t b = 0; b < finder.blocks.size(); ++b) {
     // Runs of copies that follow each other; segments lie within runs.
     const std::vector<int32_t> &instances = finder.instances[b];
@@ -417,39 +426,49 @@ Status Folder::addBound() {
     for (size_t c = longest->first; c < longest->first + static_cast<size_t>(segment); ++c)
       nodes.insert(nodes.end(), finder.blocks[b].copies[c].begin(),
                    finder.blocks[b].copies[c].end());
-    result.lowerBoundUs += boundOf(nodes) * static_cast<double>(segments);
+    boundUs += boundOf(nodes) * static_cast<double>(segments);
   }
-  if (!result.keptNodes.empty())
-    result.lowerBoundUs += boundOf(result.keptNodes);
-  return Status::ok();
+  std::vector<int32_t> kept;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (copyOf[i].first < 0)
+      kept.push_back(static_cast<int32_t>(i));
+  if (!kept.empty())
+    boundUs += boundOf(kept);
+  return boundUs;
 }
 
-Result<std::optional<FoldedGraph>> Folder::run(int64_t leastCopies) {
-  AUTOPAR_RETURN_IF_ERROR(graph.verify());
+BlockFolder::Impl::Impl(const CostGraph &graph, const SearchEngine &engine,
+                        const SearchOptions &options, int64_t leastCopies)
+    : graph(graph), finder(graph), engine(engine), options(options) {
   if (graph.blocks.empty())
-    return std::optional<FoldedGraph>();
+    return;
   finder.run(leastCopies);
   size_t folded = 0;
   for (const FoldedBlock &block : finder.blocks)
     folded += block.copies.size() * block.copies.front().size();
   if (folded < graph.nodes.size() / 2)
-    return std::optional<FoldedGraph>();
+    return;
   for (const CostEdge &edge : graph.edges)
     columnsOf[finder.matrixClass[static_cast<size_t>(edge.matrix)]] =
         graph.nodes[static_cast<size_t>(edge.b)].strategies.size();
   for (size_t b = 0; b < finder.blocks.size(); ++b)
-    AUTOPAR_RETURN_IF_ERROR(findOptions(b));
-  // A kind without a solution that all copies could share is not folded at all.
-  for (const FoldedBlock &block : finder.blocks)
-    if (block.options.empty())
-      return std::optional<FoldedGraph>();
-  buildGraph();
-  if (!options.rough)
-    AUTOPAR_RETURN_IF_ERROR(addBound());
-  return std::optional<FoldedGraph>(std::move(result));
+    workUnits += findOption(b, 0, {}, cheapest.emplace_back());
+  // Where a kind has no solution that all copies could share, nothing is folded.
+  isWorthwhile = std::none_of(cheapest.begin(), cheapest.end(),
+                              [](const std::vector<BlockOption> &own) { return own.empty(); });
 }
 
-} // namespace
+std::optional<FoldedGraph> BlockFolder::Impl::fold(int64_t memoryLimitBytes) {
+  if (!isWorthwhile)
+    return std::nullopt;
+  limit = memoryLimitBytes;
+  result = FoldedGraph();
+  result.workUnits = std::exchange(workUnits, 0);
+  for (size_t b = 0; b < finder.blocks.size(); ++b)
+    result.workUnits += findOptions(b);
+  buildGraph();
+  return std::move(result);
+}
 
 std::vector<int32_t> FoldedGraph::expand(const std::vector<int32_t> &choice) const {
   size_t count = keptNodes.size();
@@ -468,10 +487,15 @@ std::vector<int32_t> FoldedGraph::expand(const std::vector<int32_t> &choice) con
   return full;
 }
 
-Result<std::optional<FoldedGraph>>
-foldIdenticalBlocks(const CostGraph &graph, int64_t memoryLimitBytes, const SearchEngine &engine,
-                    const SearchOptions &options, int64_t leastCopies) {
-  return Folder(graph, memoryLimitBytes, engine, options).run(leastCopies);
+BlockFolder::BlockFolder(const CostGraph &graph, const SearchEngine &engine,
+                         const SearchOptions &options, int64_t leastCopies)
+    : impl(std::make_unique<Impl>(graph, engine, options, leastCopies)) {}
+BlockFolder::~BlockFolder() = default;
+
+std::optional<FoldedGraph> BlockFolder::fold(int64_t memoryLimitBytes) {
+  return impl->fold(memoryLimitBytes);
 }
+
+double BlockFolder::lowerBoundUs() const { return impl->lowerBoundUs(); }
 
 } // namespace autopar

@@ -31,20 +31,18 @@ bool worthFolding(const CostGraph &graph) {
 }
 
 /// One attempt: fold and search under `limit`, and judge the expanded choice by the graph's own.
-Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &graph, int64_t limit,
+Result<std::optional<Solution>> searchFoldedOnce(BlockFolder &folder, const SearchEngine &engine,
+                                                 const CostGraph &graph, int64_t limit,
                                                  const SearchOptions &options) {
-  std::unique_ptr<SearchEngine> engine = makeOwnEngine();
-  Result<std::optional<FoldedGraph>> folded = foldIdenticalBlocks(graph, limit, *engine, options);
+  std::optional<FoldedGraph> folded = folder.fold(limit);
   if (!folded)
-    return folded.status();
-  if (!*folded)
     return std::optional<Solution>();
-  const FoldedGraph &small = **folded;
+  const FoldedGraph &small = *folded;
   SearchOptions inner = options;
   inner.foldBlocks = false;
   inner.onProgress = nullptr; // its choices are of another graph
   inner.start.clear();
-  Result<Solution> found = engine->search(small.graph, inner);
+  Result<Solution> found = engine.search(small.graph, inner);
   if (!found)
     return found.status();
   Solution solution = found.take();
@@ -54,13 +52,18 @@ Result<std::optional<Solution>> searchFoldedOnce(const CostGraph &graph, int64_t
     return refuse(graph, evaluation, options);
   solution.timeUs = evaluation.timeUs;
   solution.peakBytes = evaluation.peakBytes;
-  solution.lowerBoundUs = std::min(small.lowerBoundUs, solution.timeUs);
+  solution.lowerBoundUs = 0; // is one of block solutions
   solution.workUnits += small.workUnits;
+  return std::optional<Solution>(std::move(solution));
+}
+
+void addBound(const BlockFolder &folder, const SearchOptions &options, Solution &solution) {
+  if (options.bounds)
+    solution.lowerBoundUs = std::min(folder.lowerBoundUs(), solution.timeUs);
   // What is optimal among block solutions need not be optimal.
   bool proven = solution.timeUs - solution.lowerBoundUs <= options.optimalGap * solution.timeUs;
   if (solution.stoppedBy == StopReason::Optimal && !proven)
     solution.stoppedBy = StopReason::Converged;
-  return std::optional<Solution>(std::move(solution));
 }
 
 /// Without a limit far more nodes can be eliminated, and often the answer fits all the same.
@@ -97,13 +100,16 @@ void refineUnfolded(const CostGraph &graph, const SearchOptions &options, Soluti
 
 /// Where the best choice without a limit fits, one solution per block is enough.
 Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const SearchOptions &options) {
-  if (graph.memoryLimitBytes > 0) {
-    Result<std::optional<Solution>> found = searchFoldedOnce(graph, 0, options);
-    if (found)
-      return found;
-  }
-  Result<std::optional<Solution>> found = searchFoldedOnce(graph, graph.memoryLimitBytes, options);
-  if (found && *found && !options.rough)
+  std::unique_ptr<SearchEngine> engine = makeOwnEngine();
+  BlockFolder folder(graph, *engine, options);
+  Result<std::optional<Solution>> found = searchFoldedOnce(folder, *engine, graph, 0, options);
+  bool isTight = graph.memoryLimitBytes > 0 && !found;
+  if (isTight)
+    found = searchFoldedOnce(folder, *engine, graph, graph.memoryLimitBytes, options);
+  if (!found || !*found)
+    return found;
+  addBound(folder, options, **found);
+  if ((isTight || graph.memoryLimitBytes <= 0) && !options.rough)
     refineUnfolded(graph, options, **found);
   return found;
 }
@@ -117,7 +123,7 @@ Result<std::optional<Solution>> searchEasier(const SearchEngine &engine, const C
     return searchWithoutLimit(engine, graph, options);
   Result<std::optional<Solution>> folded = searchFolded(graph, options);
   bool canFit = graph.memoryLimitBytes <= 0 || fewestBytes(graph) <= graph.memoryLimitBytes;
-  if (folded || !canFit)
+  if (folded || !canFit || !options.unfolds)
     return folded;
   return std::optional<Solution>();
 }

@@ -29,11 +29,11 @@ double seconds(const CostGraph &graph, Solution &solution) {
 
 TEST(FoldBlocks, FoldsTheEqualCopiesOnly) {
   CostGraph graph = layerChain({.layers = 12});
-  Result<std::optional<FoldedGraph>> folded =
-      foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
-  ASSERT_TRUE(folded.isOk()) << folded.status().message();
-  ASSERT_TRUE(folded->has_value());
-  const FoldedGraph &small = **folded;
+  SearchOptions options;
+  BlockFolder folder(graph, own(), options);
+  std::optional<FoldedGraph> folded = folder.fold(graph.memoryLimitBytes);
+  ASSERT_TRUE(folded);
+  const FoldedGraph &small = *folded;
   ASSERT_EQ(small.blocks.size(), 1u);
   // The first layer is joined to the embedding and the last to the head: they differ.
   EXPECT_EQ(small.blocks[0].copies.size(), 10u);
@@ -45,7 +45,22 @@ TEST(FoldBlocks, FoldsTheEqualCopiesOnly) {
   EXPECT_TRUE(whole.legal) << whole.whyNot;
   EXPECT_NEAR(folds.timeUs, whole.timeUs, 1e-6 * whole.timeUs);
   EXPECT_EQ(folds.peakBytes, whole.peakBytes);
-  EXPECT_LE(small.lowerBoundUs, whole.timeUs);
+  EXPECT_LE(folder.lowerBoundUs(), whole.timeUs);
+}
+
+TEST(FoldBlocks, FoldsUnderOneLimitAsIfUnderNoOtherBefore) {
+  CostGraph graph = layerChain({.layers = 12, .memoryShare = 0.5});
+  SearchOptions options;
+  BlockFolder fresh(graph, own(), options), used(graph, own(), options);
+  ASSERT_TRUE(used.fold(0));
+  std::optional<FoldedGraph> once = fresh.fold(graph.memoryLimitBytes),
+                             again = used.fold(graph.memoryLimitBytes);
+  ASSERT_TRUE(once && again);
+  ASSERT_EQ(once->graph.nodes.size(), again->graph.nodes.size());
+  EXPECT_GT(again->blocks[0].options.size(), 1u);
+  Result<Solution> first = own().search(once->graph, {}), second = own().search(again->graph, {});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(once->expand(first->choice), again->expand(second->choice));
 }
 
 TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
@@ -54,12 +69,13 @@ TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
     SearchOptions whole;
     whole.foldBlocks = false;
     Result<Solution> full = own().search(graph, whole);
-    Result<std::optional<FoldedGraph>> folded =
-        foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
-    ASSERT_TRUE(full.isOk() && folded.isOk() && folded->has_value());
-    Result<Solution> found = own().search((*folded)->graph, {});
+    SearchOptions options;
+    BlockFolder folder(graph, own(), options);
+    std::optional<FoldedGraph> folded = folder.fold(graph.memoryLimitBytes);
+    ASSERT_TRUE(full.isOk() && folded);
+    Result<Solution> found = own().search(folded->graph, {});
     ASSERT_TRUE(found.isOk()) << found.status().message();
-    EXPECT_LE((*folded)->lowerBoundUs, full->timeUs * (1 + 1e-9));
+    EXPECT_LE(folder.lowerBoundUs(), full->timeUs * (1 + 1e-9));
     EXPECT_LE(found->timeUs, full->timeUs * 1.05) << "limit " << limit;
     if (limit > 0) {
       EXPECT_LE(found->peakBytes, graph.memoryLimitBytes);
@@ -70,22 +86,32 @@ TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
 TEST(FoldBlocks, AConstraintUnfoldsOneCopy) {
   CostGraph graph = layerChain({.layers = 12});
   graph.fixed.push_back({5 * testing::kLayerNodes + 1, 1});
-  Result<std::optional<FoldedGraph>> folded =
-      foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
-  ASSERT_TRUE(folded.isOk() && folded->has_value());
-  EXPECT_EQ((*folded)->blocks[0].copies.size(), 9u);
-  Result<Solution> found = own().search((*folded)->graph, {});
+  SearchOptions options;
+  std::optional<FoldedGraph> folded =
+      BlockFolder(graph, own(), options).fold(graph.memoryLimitBytes);
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(folded->blocks[0].copies.size(), 9u);
+  Result<Solution> found = own().search(folded->graph, {});
   ASSERT_TRUE(found.isOk());
-  std::vector<int32_t> choice = (*folded)->expand(found->choice);
+  std::vector<int32_t> choice = folded->expand(found->choice);
   EXPECT_TRUE(evaluate(graph, choice).legal);
 }
 
 TEST(FoldBlocks, NothingToFold) {
   CostGraph graph = layerChain({.layers = 3});
-  Result<std::optional<FoldedGraph>> folded =
-      foldIdenticalBlocks(graph, graph.memoryLimitBytes, own(), {});
-  ASSERT_TRUE(folded.isOk());
-  EXPECT_FALSE(folded->has_value());
+  SearchOptions options;
+  EXPECT_FALSE(BlockFolder(graph, own(), options).fold(graph.memoryLimitBytes));
+}
+
+TEST(FoldBlocks, ABoundThatIsOfNoUseIsNotLookedFor) {
+  CostGraph graph = layerChain({.layers = 1400});
+  SearchOptions options;
+  Result<Solution> bounded = own().search(graph, options);
+  options.bounds = false;
+  Result<Solution> found = own().search(graph, options);
+  ASSERT_TRUE(bounded && found);
+  EXPECT_GT(bounded->lowerBoundUs, 0);
+  EXPECT_EQ(found->choice, bounded->choice);
 }
 
 TEST(FoldBlocks, AThousandLayersCostLittleMoreThanTen) {

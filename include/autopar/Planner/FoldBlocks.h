@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "autopar/Base/Status.h"
 #include "autopar/Planner/CostGraph.h"
 #include "autopar/Planner/SearchEngine.h"
 
@@ -34,8 +34,6 @@ struct FoldedGraph {
   CostGraph graph;
   std::vector<FoldedBlock> blocks;
   std::vector<int32_t> keptNodes; ///< original nodes that are the first nodes of `graph`
-  /// No legal choice of the original graph costs less (memory not counted).
-  double lowerBoundUs = 0;
   int64_t workUnits = 0;
 
   /// One strategy per original node.
@@ -46,12 +44,26 @@ struct FoldedGraph {
 };
 
 /// Folds copies that are annotated and truly equal (strategies, inner edges, edges to the next copy
-/// and to outside nodes); the others stay as they are. Nothing when no kind has at least
-/// `leastCopies` equal copies, or when all copies together are less than half of the graph.
-/// `engine` solves one block under a row of memory prices. `memoryLimitBytes` stands for the
-/// graph's own.
-Result<std::optional<FoldedGraph>>
-foldIdenticalBlocks(const CostGraph &graph, int64_t memoryLimitBytes, const SearchEngine &engine,
-                    const SearchOptions &options, int64_t leastCopies = 4);
+/// and to outside nodes); the others stay as they are. What does not depend on the memory limit is
+/// found once.
+class BlockFolder {
+public:
+  /// `graph`, which verifies, `engine`, which solves one block under a row of memory prices, and
+  /// `options` outlive it.
+  BlockFolder(const CostGraph &graph, const SearchEngine &engine, const SearchOptions &options,
+              int64_t leastCopies = 4);
+  ~BlockFolder();
+
+  /// `memoryLimitBytes` stands for the graph's own. Nothing when no kind has as many equal copies
+  /// as asked for, or when all copies together are less than half of the graph.
+  std::optional<FoldedGraph> fold(int64_t memoryLimitBytes);
+  /// No legal choice of the original graph costs less (memory not counted), where something was
+  /// folded.
+  double lowerBoundUs() const;
+
+private:
+  class Impl;
+  std::unique_ptr<Impl> impl;
+};
 
 } // namespace autopar

@@ -37,9 +37,14 @@ struct SearchOptions {
   double optimalGap = 1e-9;
   /// Solve copies of a block once (needs CostGraph::blocks).
   bool foldBlocks = true;
-  /// A good choice soon, not proven best: where blocks are folded, no lower bound, and copies stay
-  /// as they were solved together.
+  /// A good choice soon, not proven best: where blocks are folded, copies stay as they were solved
+  /// together.
   bool rough = false;
+  /// Where blocks are folded: whether the lower bound is of use, which takes as long as the search.
+  bool bounds = true;
+  /// Where no choice of folded blocks fits: whether copies are searched one by one, which takes
+  /// many times as long.
+  bool unfolds = true;
   /// A choice to improve: one strategy per node, -1 for any; it need not fit. Empty: none.
   std::vector<int32_t> start;
   /// Where nothing fits, gets the least memory of a choice that was found. Null: what provably does

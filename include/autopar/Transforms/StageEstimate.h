@@ -9,6 +9,8 @@
 #include "autopar/Transforms/ComputesAgain.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <memory>
+
 namespace mlir::autopar {
 
 /// How stages share the devices of a cluster.
@@ -18,6 +20,10 @@ enum class DeviceShares {
   Any,   ///< the same in any number
   Given  ///< each stage has the mesh that the constraints say, on the next of its devices
 };
+
+/// What was found of meshes, whatever was the time to beat: another estimate of the same function,
+/// stages, shares and share of memory need not search them again.
+struct SolvedMeshes;
 
 struct StageEstimateOptions {
   int64_t stages = 1;
@@ -41,6 +47,7 @@ struct StageEstimateOptions {
   double *unfitUs = nullptr;
   /// If given: gets what a device holds at the least, by the guess, where that is far too much.
   int64_t *leastBytes = nullptr;
+  std::shared_ptr<SolvedMeshes> solved; ///< from an estimate like this one, and for the next
 };
 
 /// Extent of a mesh's axis with the fastest links; 1 for one axis, whose devices are all alike.
@@ -59,6 +66,8 @@ struct StageEstimate {
   /// too, as makes it fit.
   ComputesAgain again = ComputesAgain::Nothing;
 };
+
+std::shared_ptr<SolvedMeshes> makeSolvedMeshes();
 
 /// The best meshes of stages and the sharding on them, by the memory of the first stage of equal
 /// ones if that were the largest. BadInput where none fits or is faster than the bound, or where

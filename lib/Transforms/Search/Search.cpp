@@ -346,6 +346,7 @@ private:
     options.seed = seed;
     options.threads = threads;
     options.workUnits = workUnits;
+    options.bounds = !problem.hasStages() && !again && waitedShare == 0; // else it is dropped
     if (handoff && handoff->start) {
       options.start = problem.choiceOf(*handoff->start);
       options.workUnits = std::min(workUnits, kUnitsFromStart);

@@ -14,6 +14,7 @@
 #include "mlir/IR/Threading.h"
 
 #include <array>
+#include <map>
 #include <mutex>
 
 using namespace mlir;
@@ -21,6 +22,32 @@ using namespace mlir::autopar;
 using ::autopar::Mesh;
 using ::autopar::Result;
 using ::autopar::Status;
+
+namespace {
+
+/// A mesh's sharding.
+struct Found {
+  std::vector<int32_t> choice;
+  double onceUs = 0, eachUs = 0;                           ///< of the whole function
+  double stepUs = std::numeric_limits<double>::infinity(); ///< if no other group took any time
+  int64_t peakBytes = 0;
+  ComputesAgain again = ComputesAgain::Nothing;
+};
+
+struct SolvedMesh {
+  Found found;            ///< without a limit
+  int64_t leastBytes = 0; ///< that a choice holds
+  Status status;
+  std::optional<Result<Found>> limited; ///< none: not yet asked for
+};
+
+} // namespace
+
+namespace mlir::autopar {
+struct SolvedMeshes {
+  std::map<std::pair<size_t, std::string>, SolvedMesh> meshes; ///< by group of stages and shape
+};
+} // namespace mlir::autopar
 
 namespace {
 
@@ -37,7 +64,8 @@ class Estimator {
 public:
   Estimator(func::FuncOp function, const ::autopar::Cluster &cluster,
             const StageEstimateOptions &options)
-      : function(function), outline(function), cluster(cluster), options(options) {}
+      : function(function), outline(function), cluster(cluster), options(options),
+        solved(options.solved ? options.solved : makeSolvedMeshes()) {}
 
   Result<StageEstimate> run();
 
@@ -50,20 +78,11 @@ private:
     double waiting = 1; ///< of all work, that of the stage that holds the most micro-batches of it
     int64_t limit = 0;  ///< bytes per device
   };
-  /// A mesh's sharding.
-  struct Found {
-    std::vector<int32_t> choice;
-    double onceUs = 0, eachUs = 0;                           ///< of the whole function
-    double stepUs = std::numeric_limits<double>::infinity(); ///< if no other group took any time
-    int64_t peakBytes = 0;
-    ComputesAgain again = ComputesAgain::Nothing;
-  };
   struct Candidate {
     Mesh mesh;
-    std::unique_ptr<ShardingProblem> problem; ///< kept for the limit, and for the plan
+    SolvedMesh *solved = nullptr;
+    bool isNew = false; ///< not yet solved
     Found found;
-    int64_t leastBytes = 0; ///< that a choice holds
-    Status status;
   };
 
   std::vector<ChainMesh> equalMeshes() const;
@@ -78,17 +97,20 @@ private:
   const ComputedAgain *againOf(ComputesAgain what) const; ///< null: of nothing
   Result<std::unique_ptr<ShardingProblem>> makeProblem(const Group &group, const Mesh &mesh,
                                                        ComputesAgain what) const;
-  Result<Found> search(const Group &group, ShardingProblem &problem, int64_t searchLimit) const;
-  Status solveUnlimited(const Group &group, Candidate &one) const;
-  Status solveLimited(const Group &group, Candidate &one) const;
-  Result<Found> solveRecomputed(const Group &group, const Candidate &one, ComputesAgain what) const;
-  Result<Candidate> solve(const Group &group) const;
+  Result<Found> search(const Group &group, ShardingProblem &problem, int64_t searchLimit,
+                       bool unfolds = true) const;
+  SolvedMesh solveUnlimited(const Group &group, const Mesh &mesh) const;
+  Result<Found> solveLimited(const Group &group, const Mesh &mesh) const;
+  Result<Found> solveRecomputed(const Group &group, const Mesh &mesh, ShardingProblem &kept,
+                                ComputesAgain what, bool unfolds) const;
+  Result<Candidate> solve(size_t number, const Group &group) const;
   void keepPace(std::vector<Group> &groups, ArrayRef<Candidate> best);
 
   func::FuncOp function;
   StepOutline outline;
   const ::autopar::Cluster &cluster;
   const StageEstimateOptions &options;
+  std::shared_ptr<SolvedMeshes> solved;
   ::autopar::Schedule schedule;
   const ::autopar::SearchEngine *engine = nullptr;
   std::optional<OpsOfStages> ops;
@@ -169,13 +191,15 @@ Estimator::makeProblem(const Group &group, const Mesh &mesh, ComputesAgain what)
   return problem;
 }
 
-Result<Estimator::Found> Estimator::search(const Group &group, ShardingProblem &problem,
-                                           int64_t searchLimit) const {
+Result<Found> Estimator::search(const Group &group, ShardingProblem &problem, int64_t searchLimit,
+                                bool unfolds) const {
   problem.graph().memoryLimitBytes = searchLimit;
   ::autopar::SearchOptions search;
   search.seed = options.seed;
   search.workUnits = kWorkUnits;
   search.rough = true;
+  search.bounds = false;
+  search.unfolds = unfolds;
   Result<::autopar::Solution> solution = engine->search(problem.graph(), search);
   if (!solution)
     return solution.status();
@@ -188,56 +212,69 @@ Result<Estimator::Found> Estimator::search(const Group &group, ShardingProblem &
 }
 
 /// What can never fit is not searched. What a stage holds, and a program needs of it, is a guess.
-Status Estimator::solveUnlimited(const Group &group, Candidate &one) const {
-  auto problem = makeProblem(group, one.mesh, ComputesAgain::Nothing);
-  if (!problem)
-    return problem.status();
-  one.problem = problem.take();
-  one.leastBytes = ::autopar::fewestBytes(one.problem->graph());
-  if (one.leastBytes > group.limit && options.recomputes) {
-    auto least = makeProblem(group, one.mesh, ComputesAgain::Layers);
-    if (!least)
-      return least.status();
-    one.leastBytes = ::autopar::fewestBytes((*least)->graph());
+SolvedMesh Estimator::solveUnlimited(const Group &group, const Mesh &mesh) const {
+  SolvedMesh solved;
+  auto problem = makeProblem(group, mesh, ComputesAgain::Nothing);
+  if (!problem) {
+    solved.status = problem.status();
+    return solved;
   }
-  if (static_cast<double>(one.leastBytes) > kRough * static_cast<double>(group.limit))
-    return Status::badInput("no sharding fits");
-  Result<Found> found = search(group, *one.problem, 0);
-  if (!found)
-    return found.status();
-  one.found = found.take();
-  return Status::ok();
+  solved.leastBytes = ::autopar::fewestBytes((*problem)->graph());
+  if (solved.leastBytes > group.limit && options.recomputes) {
+    auto least = makeProblem(group, mesh, ComputesAgain::Layers);
+    if (!least) {
+      solved.status = least.status();
+      return solved;
+    }
+    solved.leastBytes = ::autopar::fewestBytes((*least)->graph());
+  }
+  if (static_cast<double>(solved.leastBytes) > kRough * static_cast<double>(group.limit)) {
+    solved.status = Status::badInput("no sharding fits");
+    return solved;
+  }
+  Result<Found> found = search(group, **problem, 0);
+  if (found)
+    solved.found = found.take();
+  else
+    solved.status = found.status();
+  return solved;
 }
 
-/// The fastest that fits.
-Status Estimator::solveLimited(const Group &group, Candidate &one) const {
-  Result<Found> best = search(group, *one.problem, group.limit);
-  for (ComputesAgain what : {ComputesAgain::Cheap, ComputesAgain::Layers}) {
-    if (!options.recomputes)
-      break;
-    Result<Found> found = solveRecomputed(group, one, what);
-    if (found && (!best || found->stepUs < best->stepUs))
-      best = std::move(found);
+/// The fastest that fits. Layers are searched one by one where none of the ways has a solution of
+/// equal ones: what fits only so is far slower than what computes more again.
+Result<Found> Estimator::solveLimited(const Group &group, const Mesh &mesh) const {
+  auto kept = makeProblem(group, mesh, ComputesAgain::Nothing);
+  if (!kept)
+    return kept.status();
+  for (bool unfolds : {false, true}) {
+    Result<Found> best = search(group, **kept, group.limit, unfolds);
+    for (ComputesAgain what : {ComputesAgain::Cheap, ComputesAgain::Layers}) {
+      if (!options.recomputes)
+        break;
+      Result<Found> found = solveRecomputed(group, mesh, **kept, what, unfolds);
+      if (found && (!best || found->stepUs < best->stepUs))
+        best = std::move(found);
+    }
+    if (best || unfolds)
+      return best;
   }
-  if (!best)
-    return best.status();
-  one.found = best.take();
-  return Status::ok();
+  llvm_unreachable("the last round returns");
 }
 
 /// Of what the sharding was searched with, the part that makes it fit is computed again: as if all
 /// of it freed as much for its time.
-Result<Estimator::Found> Estimator::solveRecomputed(const Group &group, const Candidate &one,
-                                                    ComputesAgain what) const {
-  auto problem = makeProblem(group, one.mesh, what);
+Result<Found> Estimator::solveRecomputed(const Group &group, const Mesh &mesh,
+                                         ShardingProblem &keptProblem, ComputesAgain what,
+                                         bool unfolds) const {
+  auto problem = makeProblem(group, mesh, what);
   if (!problem)
     return problem.status();
-  Result<Found> found = search(group, **problem, group.limit);
+  Result<Found> found = search(group, **problem, group.limit, unfolds);
   if (!found)
     return found;
-  auto [onceUs, eachUs] = one.problem->onceAndEachUs(found->choice);
+  auto [onceUs, eachUs] = keptProblem.onceAndEachUs(found->choice);
   auto kept =
-      static_cast<double>(::autopar::evaluate(one.problem->graph(), found->choice).peakBytes);
+      static_cast<double>(::autopar::evaluate(keptProblem.graph(), found->choice).peakBytes);
   double missing = kept - static_cast<double>(group.limit),
          freed = kept - static_cast<double>(found->peakBytes);
   double share = missing <= 0 ? 0 : std::min(1.0, missing / freed);
@@ -370,22 +407,25 @@ std::vector<Estimator::Group> Estimator::groupsOf(const ChainCut &own) const {
 }
 
 /// The fastest mesh for which something fits.
-Result<Estimator::Candidate> Estimator::solve(const Group &group) const {
+Result<Estimator::Candidate> Estimator::solve(size_t number, const Group &group) const {
   std::vector<Candidate> candidates;
-  for (Mesh &mesh : meshes(group))
-    candidates.emplace_back().mesh = std::move(mesh);
+  for (Mesh &mesh : meshes(group)) {
+    auto [known, isNew] =
+        solved->meshes.try_emplace({number, ::autopar::shapeText({mesh})}, SolvedMesh());
+    candidates.push_back({std::move(mesh), &known->second, isNew, {}});
+  }
   parallelFor(function->getContext(), 0, candidates.size(), [&](size_t i) {
     Candidate &one = candidates[i];
-    one.status = solveUnlimited(group, one);
-    if (!one.status.isOk() || one.found.stepUs >= options.boundUs)
-      one.problem.reset();
+    if (one.isNew)
+      *one.solved = solveUnlimited(group, one.mesh);
+    one.found = one.solved->found;
   });
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
   for (const Candidate &one : candidates)
-    if (one.leastBytes > group.limit)
-      leastBytes = std::min(leastBytes, one.leastBytes);
+    if (one.solved->leastBytes > group.limit)
+      leastBytes = std::min(leastBytes, one.solved->leastBytes);
   if (leastBytes < std::numeric_limits<int64_t>::max() &&
-      llvm::none_of(candidates, [](const Candidate &one) { return one.status.isOk(); })) {
+      llvm::none_of(candidates, [](const Candidate &one) { return one.solved->status.isOk(); })) {
     if (options.leastBytes)
       *options.leastBytes = leastBytes;
     return Status::badInput("no sharding fits: a device holds about " + std::to_string(leastBytes) +
@@ -404,19 +444,26 @@ Result<Estimator::Candidate> Estimator::solve(const Group &group) const {
   for (auto [unlimitedUs, index] : order) {
     Candidate &one = candidates[index];
     double bound = best ? best->found.stepUs : options.boundUs;
-    if (!one.status.isOk() || unlimitedUs >= bound) {
-      if (!one.status.isOk() && !best)
-        problem = one.status;
+    if (!one.solved->status.isOk() || unlimitedUs >= bound) {
+      if (!one.solved->status.isOk() && !best)
+        problem = one.solved->status;
       break; // those after it are no faster
     }
-    if (one.found.peakBytes > group.limit)
-      one.status = solveLimited(group, one);
-    if (one.status.isOk()) {
+    Status status;
+    if (one.found.peakBytes > group.limit) {
+      std::optional<Result<Found>> &limited = one.solved->limited;
+      if (!limited)
+        limited = solveLimited(group, one.mesh);
+      status = limited->status();
+      if (status.isOk())
+        one.found = **limited;
+    }
+    if (status.isOk()) {
       if (one.found.stepUs < bound)
         best = &one;
       continue;
     }
-    problem = one.status;
+    problem = status;
     if (options.unfitUs)
       *options.unfitUs = std::min(*options.unfitUs, unlimitedUs);
   }
@@ -456,8 +503,8 @@ Result<StageEstimate> Estimator::run() {
   AUTOPAR_RETURN_IF_ERROR(cutChain());
   std::vector<Group> groups = groupsOf(cut);
   std::vector<Candidate> best;
-  for (const Group &group : groups) {
-    Result<Candidate> one = solve(group);
+  for (auto [number, group] : llvm::enumerate(groups)) {
+    Result<Candidate> one = solve(number, group);
     if (!one)
       return one.status();
     best.push_back(one.take());
@@ -487,12 +534,19 @@ Result<StageEstimate> Estimator::run() {
     }
   }
   const Candidate &chosen = best[slowest];
-  estimate.plan = chosen.problem->toPlan(chosen.found.choice);
+  auto problem = makeProblem(groups[slowest], chosen.mesh, ComputesAgain::Nothing);
+  if (!problem)
+    return problem.status();
+  estimate.plan = (*problem)->toPlan(chosen.found.choice);
   estimate.plan.believed.peakBytes = {chosen.found.peakBytes};
   return estimate;
 }
 
 } // namespace
+
+std::shared_ptr<SolvedMeshes> mlir::autopar::makeSolvedMeshes() {
+  return std::make_shared<SolvedMeshes>();
+}
 
 Result<StageEstimate> mlir::autopar::estimateStages(func::FuncOp function,
                                                     const ::autopar::Cluster &cluster,

@@ -4,6 +4,10 @@
 #include "autopar/Artifact/Program.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 
+#include <functional>
+#include <map>
+#include <tuple>
+
 namespace mlir::exec {
 #define GEN_PASS_DEF_ORDERQUEUESPASS
 #include "autopar/Dialect/Exec/Transforms/Passes.h.inc"
@@ -41,6 +45,42 @@ bool conflicts(const Access &before, const Access &after) {
   return anyMeets(before.writes, after.reads) || anyMeets(before.writes, after.writes) ||
          anyMeets(before.reads, after.writes);
 }
+
+/// The instructions of a queue that ends in any order, by the bytes that they touch: any of them
+/// may still run, and messages share few places.
+class Unfinished {
+public:
+  void add(const Access &access, int32_t index) {
+    for (const Range &range : access.reads)
+      placeOf(range, false).push_back(index);
+    for (const Range &range : access.writes)
+      placeOf(range, true).push_back(index);
+  }
+  /// Those that conflict with `after`, the last first.
+  SmallVector<int32_t> conflicting(const Access &after) const {
+    SmallVector<int32_t> found;
+    for (const auto &[place, by] : places) {
+      const auto &[range, isWritten] = place;
+      if (anyMeets(range, after.writes) || (isWritten && anyMeets(range, after.reads)))
+        llvm::append_range(found, by);
+    }
+    llvm::sort(found, std::greater<>());
+    found.erase(llvm::unique(found), found.end());
+    return found;
+  }
+
+private:
+  SmallVector<int32_t> &placeOf(const Range &range, bool isWritten) {
+    auto key = std::make_tuple(range.space, range.begin, range.end, isWritten);
+    auto [known, isNew] = numbers.try_emplace(key, places.size());
+    if (isNew)
+      places.push_back({{range, isWritten}, {}});
+    return places[known->second].second;
+  }
+
+  std::map<std::tuple<Space, int64_t, int64_t, bool>, size_t> numbers;
+  std::vector<std::pair<std::pair<Range, bool>, SmallVector<int32_t>>> places;
+};
 
 struct OrderQueuesPass : exec::impl::OrderQueuesPassBase<OrderQueuesPass> {
   using Base::Base;
@@ -80,6 +120,7 @@ private:
   void order(EntryOp entry) {
     std::vector<Access> accesses;
     SmallVector<int32_t> byQueue[kQueueCount];
+    Unfinished unfinished[kQueueCount];
     for (Operation &op : entry.getBody().front()) {
       auto instruction = cast<InstructionOpInterface>(op);
       int32_t index = accesses.size();
@@ -98,18 +139,23 @@ private:
         access.knows[own] = index - 1;
       SmallVector<int32_t> after;
       for (size_t queue = 0; queue < kQueueCount; ++queue) {
-        if (queue == own && !endsInAnyOrder(own))
+        auto waitFor = [&](int32_t earlier) {
+          after.push_back(earlier);
+          for (size_t other = 0; other < kQueueCount; ++other)
+            access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
+        };
+        if (endsInAnyOrder(queue)) {
+          llvm::for_each(unfinished[queue].conflicting(access), waitFor);
+          continue;
+        }
+        if (queue == own)
           continue;
         for (int32_t earlier : llvm::reverse(byQueue[queue])) {
           if (earlier <= access.knows[queue])
             break;
           if (!conflicts(accesses[earlier], access))
             continue;
-          after.push_back(earlier);
-          for (size_t other = 0; other < kQueueCount; ++other)
-            access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
-          if (endsInAnyOrder(queue))
-            continue;
+          waitFor(earlier);
           access.knows[queue] = std::max(access.knows[queue], earlier);
           break;
         }
@@ -117,6 +163,8 @@ private:
       llvm::sort(after);
       instruction.setAfter(after);
       byQueue[own].push_back(index);
+      if (endsInAnyOrder(own))
+        unfinished[own].add(access, index);
       accesses.push_back(std::move(access));
     }
   }
