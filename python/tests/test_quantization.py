@@ -167,3 +167,40 @@ def test_convolutions_of_integers_are_exact(tmp_path: pathlib.Path, channels: in
     integer_network("ConvInteger", x, w, tmp_path / "model.onnx", pads=[1] * 4, strides=[1, 1], group=groups)
     expected = convolved("Conv", x.astype(np.float64), w.astype(np.float64), {"group": groups, "strides": [1, 1], "pads": [1] * 4})
     np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)
+
+
+def dequantized_network(operator: str, x: np.ndarray, w: np.ndarray, path: pathlib.Path, **attributes: object) -> None:
+    """A product or convolution of dequantized values alone. The zero points are 1 and 0, the scales 1/2 and 1/4: what they multiply keeps its digits."""
+    constants = {"w": w, "sx": np.float32(0.5), "zx": np.array(1, x.dtype), "sw": np.float32(0.25), "zw": np.array(0, w.dtype)}
+    nodes = [helper.make_node("DequantizeLinear", [name, f"s{name}", f"z{name}"], [f"d{name}"], f"n{name}") for name in "xw"]
+    nodes.append(helper.make_node(operator, ["dx", "dw"], ["y"], "n", **attributes))
+    given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+    weights = [numpy_helper.from_array(np.asarray(values), name) for name, values in constants.items()]
+    graph = helper.make_graph(nodes, "g", [given], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+DEQUANTIZED = {
+    "long": ("MatMul", (32, 5003), (5003, 24), {}),
+    "few rows": ("MatMul", (3, 5003), (5003, 24), {}),
+    "in quarters": ("MatMul", (256, 1000), (1000, 800), {}),
+    "Winograd": ("Conv", (1, 32, 14, 14), (32, 32, 3, 3), {"pads": [1] * 4, "strides": [1, 1]}),
+    "many channels": ("Conv", (1, 100, 14, 14), (24, 100, 3, 3), {"pads": [1] * 4, "strides": [1, 1]}),
+    "groups": ("Conv", (1, 160, 14, 14), (32, 80, 3, 3), {"pads": [1] * 4, "strides": [1, 1], "group": 2}),
+    "large window": ("Conv", (1, 3, 64, 64), (16, 3, 32, 32), {"pads": [0] * 4, "strides": [32, 32]}),
+    "overlapping windows": ("Conv", (1, 3, 40, 40), (16, 3, 30, 30), {"pads": [2] * 4, "strides": [3, 3]}),
+    "transposed": ("ConvTranspose", (1, 300, 8, 8), (300, 8, 2, 2), {"pads": [0] * 4, "strides": [2, 2]}),
+}
+
+
+@pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
+@pytest.mark.parametrize("case", DEQUANTIZED)
+def test_dequantized_sums_are_exact(tmp_path: pathlib.Path, case: str, processor: str, ranks: int) -> None:
+    """The largest sums of dequantized values: those of f32 would be rounded, differently in every order."""
+    operator, given, weights, attributes = DEQUANTIZED[case]
+    draw = np.random.default_rng(2)
+    x, w = worst(draw, np.uint8, *given), worst(draw, np.int8, *weights)
+    dequantized_network(operator, x, w, tmp_path / "model.onnx", **attributes)
+    numbers = x.astype(np.float64) - 1, w.astype(np.float64)
+    sums = numbers[0] @ numbers[1] if operator == "MatMul" else convolved(operator, *numbers, attributes)
+    np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), (sums * 0.125).astype(np.float32))
