@@ -106,7 +106,9 @@ class Train:
             words += ["--clip-norm", repr(self.clip_norm)]
         if self.inference_mode:
             words.append("--inference-mode")
-        words += ["--precision", self.precision, "--gradient-dtype", self.gradient_dtype]
+        for flag, element in (("--precision", self.precision), ("--gradient-dtype", self.gradient_dtype)):
+            if element != "f32":
+                words += [flag, element]
         if self.loss_scale is not None:
             words += ["--loss-scale", self.loss_scale]
         if self.offload != "none":
