@@ -2,7 +2,7 @@
 // Inputs from words of the command line, outputs to files.
 #include "Inputs.h"
 
-#include "autopar/Base/ByteFloat.h"
+#include "autopar/Runtime/FloatElement.h"
 #include "autopar/Runtime/Npy.h"
 
 #include <algorithm>
@@ -16,16 +16,10 @@ namespace autopar::tools {
 namespace {
 
 void store(DataType dtype, double value, uint8_t *out) {
-  float narrow = float(value);
-  _Float16 half = _Float16(narrow);
-  auto whole = isByteFloat(dtype) ? encodeByteFloat(dtype, value) : int64_t(value); // little-endian
-  const void *bytes = dtype == DataType::F64   ? static_cast<const void *>(&value)
-                      : dtype == DataType::F32 ? static_cast<const void *>(&narrow)
-                      : dtype == DataType::F16 ? static_cast<const void *>(&half)
-                      : dtype == DataType::BF16
-                          ? static_cast<const void *>(reinterpret_cast<uint8_t *>(&narrow) + 2)
-                          : static_cast<const void *>(&whole);
-  std::memcpy(out, bytes, size_t(byteSize(dtype)));
+  if (isFloat(dtype))
+    return runtime::storeFloat(dtype, value, out);
+  auto whole = int64_t(value);
+  std::memcpy(out, &whole, size_t(byteSize(dtype))); // little-endian
 }
 
 /// Integers are below `bound`.
