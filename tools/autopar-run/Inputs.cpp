@@ -32,7 +32,8 @@ double draw(DataType dtype, int64_t bound, std::mt19937_64 &generator) {
 Result<runtime::NpyArray> makeInput(const runtime::TensorSpec &spec, const std::string &source) {
   if (source != "zeros" && source != "ones" && source != "random")
     return runtime::readNpy(source);
-  runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
+  runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0),
+                          false};
   if (source == "zeros")
     return array;
   std::mt19937_64 generator(std::hash<std::string>()(spec.name));
@@ -66,6 +67,8 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
     auto array = makeInput(*found, word.substr(equals + 1));
     if (!array)
       return array.status().at("input " + wanted);
+    if (array->isVoid && !isByteFloat(found->dtype))
+      return Status::badInput("input " + wanted + ": the file holds " + runtime::kVoidBytes);
     // Void arrays carry floats that NumPy does not have, and its users often keep their bits in
     // unsigned integers.
     bool isBits = (found->dtype == DataType::BF16 && array->dtype == DataType::U16) ||
