@@ -127,6 +127,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
     manager.addNestedPass<func::FuncOp>(createFoldScalesPass());
     // Whose scales stay.
     manager.addNestedPass<func::FuncOp>(createRaiseIntegerProductsPass({lower.target}));
+    manager.addNestedPass<func::FuncOp>(createGatherFirstPass());
   }
   manager.addPass(createUnflattenRowsPass());
   manager.addPass(createSplitFusedProjectionsPass());

@@ -351,6 +351,25 @@ def RaiseIntegerProductsPass : Pass<"autopar-raise-integer-products", "mlir::fun
   ];
 }
 
+def GatherFirstPass : Pass<"autopar-gather-first", "mlir::func::FuncOp"> {
+  let summary = "look up in tables before they are dequantized";
+  let description = [{
+    A lookup in a table that is made element by element of at most half of its bytes looks up those bytes, and what makes the
+    table is done to what was found: a token costs its rows.
+
+    ```mlir
+    %t = autopar.cast %w : tensor<1000x64xi8> -> tensor<1000x64xf32>
+    %y = autopar.gather %t, %i dims [0] batch 0 : (tensor<1000x64xf32>, tensor<8x1xi64>) -> tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %b = autopar.gather %w, %i dims [0] batch 0 : (tensor<1000x64xi8>, tensor<8x1xi64>) -> tensor<8x64xi8>
+    %y = autopar.cast %b : tensor<8x64xi8> -> tensor<8x64xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::FuncOp"> {
   let summary = "write accumulation over micro-batches as additions";
   let description = [{
