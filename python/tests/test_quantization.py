@@ -2,7 +2,7 @@
 """Quantized networks between QuantizeLinear and DequantizeLinear, against exact arithmetic: every sum in whole numbers, scales and roundings in float64."""
 
 import pathlib
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 import onnx
@@ -204,3 +204,23 @@ def test_dequantized_sums_are_exact(tmp_path: pathlib.Path, case: str, processor
     numbers = x.astype(np.float64) - 1, w.astype(np.float64)
     sums = numbers[0] @ numbers[1] if operator == "MatMul" else convolved(operator, *numbers, attributes)
     np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), (sums * 0.125).astype(np.float32))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_rows_of_quantized_tables_are_dequantized(tmp_path: pathlib.Path, ranks: int, axis: Optional[int]) -> None:
+    """With a scale and zero point for all, per row or per column, however the table is split."""
+    draw = np.random.default_rng(4)
+    table, found = draw.integers(0, 256, (512, 96)).astype(np.uint8), draw.integers(-512, 512, (4, 8))
+    shape = () if axis is None else (table.shape[axis],)
+    scales, zeros = draw.uniform(0.01, 0.02, shape).astype(np.float32), draw.integers(0, 256, shape).astype(np.uint8)
+    nodes = [helper.make_node("DequantizeLinear", ["t", "s", "z"], ["f"], axis=axis or 0), helper.make_node("Gather", ["f", "i"], ["y"])]
+    weights = [numpy_helper.from_array(np.asarray(values), name) for name, values in (("t", table), ("s", scales), ("z", zeros))]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("i", TensorProto.INT64, found.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=ranks, options=["--engine", "random"] if ranks > 1 else [])
+    with autopar.Session(compiled) as session:
+        actual = session.run({"i": found})["y"]
+    lined = scales[:, None] if axis == 0 else scales, zeros[:, None] if axis == 0 else zeros
+    np.testing.assert_array_equal(actual, ((table.astype(np.float32) - lined[1]) * lined[0])[found])
