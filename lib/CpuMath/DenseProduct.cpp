@@ -26,7 +26,7 @@ constexpr int64_t kRowsAtOnce = 256;
 /// Quarters that are worth seven products instead of eight. A gradient of weights, whose a lies
 /// across, stays whole: its rows may differ by orders of magnitude, and a small one would get the
 /// rounding errors of a large one. Products of whole numbers are cut into shorter sums than these,
-/// since quarters are larger (kMostTerms of SumIntegersInFloats.cpp).
+/// since quarters are larger (kMostTerms of ExpandIntegerProducts.cpp).
 constexpr int64_t kLeastHalfRows = 128, kLeastHalf = 384;
 
 int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }

@@ -150,7 +150,16 @@ Status CompileSettings::chooseTarget() {
     return Status::badInput("the cluster has GPUs and CPUs, and all ranks run one kind of "
                             "program: say --target cpu or --target cuda");
   lower.target = wanted.value_or(hasGpus && !hasCpus ? Target::Cuda : Target::Cpu);
-  if (!hasGpus || lower.target == Target::Cpu)
+  if (lower.target == Target::Cpu) {
+    for (auto [flag, mode] : {std::pair{"--activation-gradients", options.activationGradients},
+                              std::pair{"--bias-gradients", options.biasGradients}})
+      if (mode != "auto")
+        return {StatusCode::Usage, std::string(flag) +
+                                       " is for GPUs, and the program is for CPUs; expected "
+                                       "--target cuda or a cluster of GPUs, or leave it out"};
+    return Status::ok();
+  }
+  if (!hasGpus)
     return Status::ok();
   if (chip < ::autopar::kPtxChip && isLowered)
     return Status::badInput("kernels need GPUs from sm_" + std::to_string(::autopar::kPtxChip) +

@@ -125,7 +125,9 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   // A scale that is trained has a gradient of its own and stays where it is.
   if (!train) {
     manager.addNestedPass<func::FuncOp>(createFoldScalesPass());
-    manager.addNestedPass<func::FuncOp>(createSumWholeNumbersPass()); // whose scales stay
+    // Whose scales stay.
+    manager.addNestedPass<func::FuncOp>(createRaiseIntegerProductsPass({lower.target}));
+    manager.addNestedPass<func::FuncOp>(createGatherFirstPass());
   }
   manager.addPass(createUnflattenRowsPass());
   manager.addPass(createSplitFusedProjectionsPass());
@@ -228,6 +230,9 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     // Its library reads weights in memory well; a kernel makes what rows share for each of them.
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/1}));
     manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
+  } else {
+    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
+    manager.addNestedPass<func::FuncOp>(createExpandIntegerProductsPass({lower.bf16Products}));
   }
   addExpandGradients(manager, lower);
   addExpandAttention(manager, lower); // a shard may be what no library takes
@@ -243,8 +248,6 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     split.biases = lower.biasGradients;
     manager.addNestedPass<func::FuncOp>(createSplitReductionsPass(split));
   } else {
-    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
-    manager.addNestedPass<func::FuncOp>(createSumIntegersInFloatsPass({lower.bf16Products}));
     manager.addNestedPass<func::FuncOp>(createWidenProductsPass({lower.bf16Products}));
   }
   manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient

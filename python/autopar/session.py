@@ -53,6 +53,8 @@ class Session:
             raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
         if not _is_number(threads, 0, MOST_THREADS):
             raise Error(EXIT_USAGE, f"threads is a whole number from 0 to {MOST_THREADS}, not {threads!r}")
+        if not isinstance(initializer, (str, bytes, os.PathLike)):
+            raise Error(EXIT_USAGE, f"initializer is a text such as '*=normal(0.02)' or a .safetensors file, '' for the model's own, not {initializer!r}")
         self._library = runtime_library.load()
         self._session = runtime_library.open_session(os.fspath(path), threads, initializer)
         for remark in self._library.autoparRemarks(self._session).decode(errors="replace").splitlines():

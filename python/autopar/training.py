@@ -79,10 +79,10 @@ class Train:
     freeze, train_only: patterns of parameter names, or one.
     inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
     precision: what is computed in: f32, bf16, fp16 or fp8 (bf16, and products with weights in 8 bits). Parameters and optimizer state stay f32.
-    keep_bf16: with fp8: patterns of parameters, or one, whose products stay in bf16.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision (bf16 with fp8).
     offload: what lies in host memory: none, state (of the optimizer), activations (where they would be computed again), all, or auto (as much of it as there is no room for, where nothing fits without or a step is shorter so).
     loss_scale: "dynamic(initial=65536, interval=2000)", "static(scale=1024)" or "none". None: dynamic for fp16, none else.
+    keep_bf16: with fp8: patterns of parameters, or one, whose products stay in bf16.
     """
 
     loss: str
@@ -94,10 +94,10 @@ class Train:
     train_only: Union[str, Sequence[str]] = ()
     inference_mode: bool = False
     precision: str = "f32"
-    keep_bf16: Union[str, Sequence[str]] = ()
     gradient_dtype: str = "f32"
     loss_scale: Optional[str] = None
     offload: str = "none"
+    keep_bf16: Union[str, Sequence[str]] = ()
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
@@ -108,7 +108,9 @@ class Train:
             words += ["--clip-norm", repr(self.clip_norm)]
         if self.inference_mode:
             words.append("--inference-mode")
-        words += ["--precision", self.precision, "--gradient-dtype", self.gradient_dtype]
+        for flag, element in (("--precision", self.precision), ("--gradient-dtype", self.gradient_dtype)):
+            if element != "f32":
+                words += [flag, element]
         if self.loss_scale is not None:
             words += ["--loss-scale", self.loss_scale]
         if self.offload != "none":

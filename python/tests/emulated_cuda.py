@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model for the CPU and for CUDA, run by the same program; the GPU is the emulated one of the build."""
 
+import os
 import pathlib
 import subprocess
 from typing import Dict, List
@@ -21,7 +22,8 @@ def run(artifact: pathlib.Path, inputs: Dict[str, np.ndarray], folder: pathlib.P
         np.save(folder / f"in-{name}.npy", values)
         arguments += ["--input", f"{name}={folder}/in-{name}.npy"]
     done = subprocess.run(
-        [str(find_tool("autopar-run")), str(artifact), *arguments, "--output-dir", str(folder), "--cuda-libraries", str(LIBRARIES), "--quiet", *options],
+        [str(find_tool("autopar-run")), str(artifact), *arguments, "--output-dir", str(folder), "--quiet", *options],
+        env=dict(os.environ, AUTOPAR_CUDA_LIBRARIES=str(LIBRARIES)),
         capture_output=True,
         text=True,
     )

@@ -105,7 +105,8 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
     file = tmp_path / "input_ids.npy"
     np.save(file, np.zeros((4, SEQ), np.int64))
     whole = file.read_bytes()
-    faults = {"element type '<c8' is not known": np.zeros((4, SEQ), np.complex64), "arrays in Fortran order": np.asfortranarray(np.zeros((4, SEQ), np.int64))}
+    void = "holds bytes of a type that NumPy does not have ('|V1'); save what they are, such as array.view(numpy.uint8)"
+    faults = {"element type '<c8' is not known": np.zeros((4, SEQ), np.complex64), f"input input_ids: the file {void}": np.zeros((4, SEQ), "V1"), "arrays in Fortran order": np.asfortranarray(np.zeros((4, SEQ), np.int64))}
     for says, array in faults.items():
         np.save(file, array)
         assert says in refusal(program, tmp_path, "--input", f"input_ids={file}")
@@ -114,6 +115,8 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
         assert says in refusal(program, tmp_path, "--input", f"input_ids={file}")
     os.mkfifo(tmp_path / "pipe.npy")
     assert "pipe.npy: not a regular file" in refusal(program, tmp_path, "--input", f"input_ids={tmp_path / 'pipe.npy'}")
+    np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), "V1"), labels=np.zeros((8, SEQ), np.int64))
+    assert f"array 'input_ids' {void}" in refusal(program, tmp_path, "--data", tmp_path / "rows.npz")
     np.savez(tmp_path / "rows.npz", input_ids=np.zeros((8, SEQ), np.int64))
     archive = bytearray((tmp_path / "rows.npz").read_bytes())
     archive[0] = 0

@@ -78,9 +78,15 @@ def test_slurm_jobs_of_any_number_have_ports_of_their_own(job: pathlib.Path, tmp
     assert done.returncode == 75 and "cannot reach rank 0 at 127.0.0.1:20123" in done.stderr, (done.returncode, done.stderr)
 
 
-def test_nccl_between_cpus_is_refused(job: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    done = run(*words_for(job, tmp_path), "--communication", "nccl")
-    assert done.returncode == 78 and "NCCL is asked for, but the program is for CPUs; leave --communication out" in done.stderr, done
+@pytest.mark.parametrize("words, says, code", [
+    (["--communication", "nccl"], "it is asked how GPUs communicate, but the program is for CPUs; leave --communication out", 78),
+    (["--communication", "staged"], "it is asked how GPUs communicate, but the program is for CPUs; leave --communication out", 78),
+    (["--cuda-libraries", "/lib"], "--cuda-libraries and --no-capture are for GPUs, and the program is for CPUs; leave them out", 2),
+    (["--no-capture"], "--cuda-libraries and --no-capture are for GPUs, and the program is for CPUs; leave them out", 2),
+])
+def test_what_is_for_gpus_is_refused_on_cpus(job: pathlib.Path, tmp_path: pathlib.Path, words: List[str], says: str, code: int) -> None:
+    done = run(*words_for(job, tmp_path), *words)
+    assert done.returncode == code and says in done.stderr, done
 
 
 @pytest.mark.parametrize("rank_name, size_name", [("RANK", "WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")], ids=["torchrun", "mpiexec"])

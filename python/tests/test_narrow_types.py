@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autopar
+from autopar.tools import find_tool
 
 RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 FLOATS = ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1"]
@@ -99,6 +100,21 @@ def test_python_takes_and_gives_narrow_floats(tmp_path: pathlib.Path) -> None:
     y = run(path, 1, {"x": numbers})["y"]
     assert y.dtype == narrow("float8e5m2")
     np.testing.assert_array_equal(y.astype(np.float32), numbers.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", *FLOATS])
+def test_autopar_run_makes_up_narrow_floats_and_reads_their_files(tmp_path: pathlib.Path, kind: str) -> None:
+    """What is made up is that of f32, rounded."""
+    def run_tool(kind: str, source: str) -> np.ndarray:
+        path = save(tmp_path / "model.onnx", [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],
+                    {"x": (getattr(TensorProto, kind.upper()), [64])}, {"y": TensorProto.FLOAT}, [])
+        subprocess.run([find_tool("autopar-run"), autopar.compile(path, tmp_path / "c.bin"), "-i", f"x={source}", "-o", tmp_path], check=True)
+        return np.load(tmp_path / "y.npy")
+
+    rounded = run_tool("float", "random").astype(narrow(kind))
+    np.testing.assert_array_equal(run_tool(kind, "random"), rounded.astype(np.float32))
+    np.save(tmp_path / "x.npy", rounded[::-1].copy())
+    np.testing.assert_array_equal(run_tool(kind, str(tmp_path / "x.npy")), rounded[::-1].astype(np.float32))
 
 
 @pytest.mark.parametrize("kind", ["int4", "float4e2m1"])

@@ -115,7 +115,13 @@ REFUSED: List[Tuple[List[str], str]] = [
     (["autopar-compile", *COMPILE, "--attention", "flash"], '--attention: expected auto, fused or products, got "flash"'),
     (["autopar-compile", *COMPILE, "--activation-gradients", "some"], '--activation-gradients: expected auto or kernels, got "some"'),
     (["autopar-compile", *COMPILE, "--bias-gradients", "some"], '--bias-gradients: expected auto or kernels, got "some"'),
+    *[(["autopar-compile", *COMPILE, flag, "kernels"],
+       f"{flag} is for GPUs, and the program is for CPUs; expected --target cuda or a cluster of GPUs, or leave it out")
+      for flag in ("--activation-gradients", "--bias-gradients")],
     (["autopar-compile", *COMPILE, "--convolutions", "some"], '--convolutions: expected auto or kernels, got "some"'),
+    (["autopar-compile", *COMPILE, "--ranks", "4"], "--ranks is given 2 times: expected it once"),
+    (["autopar-compile", *COMPILE, "-o", "a", "-o", "b", "-o", "c"], "-o is given 3 times: expected it once"),
+    (["autopar-compile", "--compare", "a.json", "b.json", "--compare", "c.json", "d.json"], "--compare is given 2 times: expected it once"),
     (["autopar-translate"], "expected one of --import-onnx MODEL, --onnx-operators, --dump ARTIFACT, --extract-kernels ARTIFACT "
                             "and --exec-to-artifact MODULE, got 0"),
     (["autopar-translate", "--dump", "a.bin", "--import-onnx", "x.onnx"], "--exec-to-artifact MODULE, got 2"),

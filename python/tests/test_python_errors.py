@@ -51,6 +51,9 @@ def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> N
     assert refusal(2, autopar.Session, done, on_nan="hope") == "on_nan is 'stop' or 'skip', not 'hope'"
     for threads in (-1, "2", 1 << 40):
         assert refusal(2, autopar.Session, done, threads=threads) == f"threads is a whole number from 0 to 4096, not {threads!r}"
+    for initializer in (None, 3):
+        says = f"initializer is a text such as '*=normal(0.02)' or a .safetensors file, '' for the model's own, not {initializer!r}"
+        assert refusal(2, autopar.Session, done, initializer=initializer) == says
     elsewhere = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.bin"))
     elsewhere.write_bytes(pathlib.Path(done).read_bytes())
     with autopar.Session(elsewhere) as session:

@@ -2,7 +2,7 @@
 """Quantized networks between QuantizeLinear and DequantizeLinear, against exact arithmetic: every sum in whole numbers, scales and roundings in float64."""
 
 import pathlib
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 import onnx
@@ -167,3 +167,60 @@ def test_convolutions_of_integers_are_exact(tmp_path: pathlib.Path, channels: in
     integer_network("ConvInteger", x, w, tmp_path / "model.onnx", pads=[1] * 4, strides=[1, 1], group=groups)
     expected = convolved("Conv", x.astype(np.float64), w.astype(np.float64), {"group": groups, "strides": [1, 1], "pads": [1] * 4})
     np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)
+
+
+def dequantized_network(operator: str, x: np.ndarray, w: np.ndarray, path: pathlib.Path, **attributes: object) -> None:
+    """A product or convolution of dequantized values alone. The zero points are 1 and 0, the scales 1/2 and 1/4: what they multiply keeps its digits."""
+    constants = {"w": w, "sx": np.float32(0.5), "zx": np.array(1, x.dtype), "sw": np.float32(0.25), "zw": np.array(0, w.dtype)}
+    nodes = [helper.make_node("DequantizeLinear", [name, f"s{name}", f"z{name}"], [f"d{name}"], f"n{name}") for name in "xw"]
+    nodes.append(helper.make_node(operator, ["dx", "dw"], ["y"], "n", **attributes))
+    given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+    weights = [numpy_helper.from_array(np.asarray(values), name) for name, values in constants.items()]
+    graph = helper.make_graph(nodes, "g", [given], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+DEQUANTIZED = {
+    "long": ("MatMul", (32, 5003), (5003, 24), {}),
+    "few rows": ("MatMul", (3, 5003), (5003, 24), {}),
+    "in quarters": ("MatMul", (256, 1000), (1000, 800), {}),
+    "Winograd": ("Conv", (1, 32, 14, 14), (32, 32, 3, 3), {"pads": [1] * 4, "strides": [1, 1]}),
+    "many channels": ("Conv", (1, 100, 14, 14), (24, 100, 3, 3), {"pads": [1] * 4, "strides": [1, 1]}),
+    "groups": ("Conv", (1, 160, 14, 14), (32, 80, 3, 3), {"pads": [1] * 4, "strides": [1, 1], "group": 2}),
+    "large window": ("Conv", (1, 3, 64, 64), (16, 3, 32, 32), {"pads": [0] * 4, "strides": [32, 32]}),
+    "overlapping windows": ("Conv", (1, 3, 40, 40), (16, 3, 30, 30), {"pads": [2] * 4, "strides": [3, 3]}),
+    "transposed": ("ConvTranspose", (1, 300, 8, 8), (300, 8, 2, 2), {"pads": [0] * 4, "strides": [2, 2]}),
+}
+
+
+@pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
+@pytest.mark.parametrize("case", DEQUANTIZED)
+def test_dequantized_sums_are_exact(tmp_path: pathlib.Path, case: str, processor: str, ranks: int) -> None:
+    """The largest sums of dequantized values: those of f32 would be rounded, differently in every order."""
+    operator, given, weights, attributes = DEQUANTIZED[case]
+    draw = np.random.default_rng(2)
+    x, w = worst(draw, np.uint8, *given), worst(draw, np.int8, *weights)
+    dequantized_network(operator, x, w, tmp_path / "model.onnx", **attributes)
+    numbers = x.astype(np.float64) - 1, w.astype(np.float64)
+    sums = numbers[0] @ numbers[1] if operator == "MatMul" else convolved(operator, *numbers, attributes)
+    np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), (sums * 0.125).astype(np.float32))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_rows_of_quantized_tables_are_dequantized(tmp_path: pathlib.Path, ranks: int, axis: Optional[int]) -> None:
+    """With a scale and zero point for all, per row or per column, however the table is split."""
+    draw = np.random.default_rng(4)
+    table, found = draw.integers(0, 256, (512, 96)).astype(np.uint8), draw.integers(-512, 512, (4, 8))
+    shape = () if axis is None else (table.shape[axis],)
+    scales, zeros = draw.uniform(0.01, 0.02, shape).astype(np.float32), draw.integers(0, 256, shape).astype(np.uint8)
+    nodes = [helper.make_node("DequantizeLinear", ["t", "s", "z"], ["f"], axis=axis or 0), helper.make_node("Gather", ["f", "i"], ["y"])]
+    weights = [numpy_helper.from_array(np.asarray(values), name) for name, values in (("t", table), ("s", scales), ("z", zeros))]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("i", TensorProto.INT64, found.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=ranks, options=["--engine", "random"] if ranks > 1 else [])
+    with autopar.Session(compiled) as session:
+        actual = session.run({"i": found})["y"]
+    lined = scales[:, None] if axis == 0 else scales, zeros[:, None] if axis == 0 else zeros
+    np.testing.assert_array_equal(actual, ((table.astype(np.float32) - lined[1]) * lined[0])[found])

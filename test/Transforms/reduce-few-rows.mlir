@@ -6,18 +6,18 @@
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  %[[X:.*]]: tensor<1x64xf32>{{.*}}, %[[W:.*]]: tensor<64x256xf32>
-// CHECK:       %[[T:.*]] = autopar.transpose %[[W]] permutation [1, 0] {autopar.few_rows
+// CHECK:       %[[T:.*]] = autopar.transpose %[[W]] permutation [1, 0] {{{.*}}autopar.laid_out
 // CHECK:       %[[A:.*]] = autopar.broadcast %[[X]] dims [0, 2] {{.*}}: tensor<1x64xf32> -> tensor<1x256x64xf32>
 // CHECK:       %[[B:.*]] = autopar.broadcast %[[T]] dims [1, 2]
 // CHECK:       %[[P:.*]] = autopar.binary mul %[[A]], %[[B]]
-// CHECK:       autopar.reduce sum %[[P]] dims [2] {autopar.few_rows
+// CHECK:       autopar.reduce sum %[[P]] dims [2] {autopar.few_rows, autopar.id = "y"}
 // EXEC-LABEL:  exec.program
 // EXEC:          exec.entry @load
 // EXEC:            exec.read "w"
 // EXEC:            exec.launch
 // EXEC:          exec.entry @step
 // EXEC-NOT:        exec.matmul
-// EXEC:            exec.launch
+// EXEC:            exec.launch {{.*}}id = "y"
 autopar.origin @w : tensor<64x256xf32> in "model.onnx" at 0
 func.func @main(%x: tensor<1x64xf32> {autopar.name = "x"},
                    %w: tensor<64x256xf32> {autopar.name = "w", autopar.origin = @w})
@@ -50,6 +50,7 @@ func.func @main(%x: tensor<2x64xf32> {autopar.name = "x"},
 // EXEC-LABEL:  exec.program
 // EXEC-NOT:    64x256xf32
 // EXEC-NOT:    exec.matmul
+// EXEC:        exec.launch {{.*}}id = "y"
 autopar.origin @w : tensor<64x256xi8> in "model.onnx" at 0
 autopar.origin @s : tensor<256xf32> in "model.onnx" at 0
 func.func @main(%x: tensor<4x64xf32> {autopar.name = "x"},
@@ -69,7 +70,7 @@ func.func @main(%x: tensor<4x64xf32> {autopar.name = "x"},
 // summed in f32.
 
 // CHECK-LABEL: func.func @main
-// CHECK:       %[[W:.*]] = autopar.transpose %{{.*}} permutation [1, 3, 0, 2] {autopar.few_rows{{.*}}-> tensor<16x4x8x32xbf16>
+// CHECK:       %[[W:.*]] = autopar.transpose %{{.*}} permutation [1, 3, 0, 2] {{{.*}}autopar.laid_out{{.*}}-> tensor<16x4x8x32xbf16>
 // CHECK:       %[[X:.*]] = autopar.transpose %{{.*}} permutation [0, 2, 1]{{.*}}: tensor<1x32x8xbf16> -> tensor<1x8x32xbf16>
 // CHECK:       autopar.reduce sum %{{.*}} dims [3, 4] {{.*}}: tensor<1x16x4x8x32xf32> -> tensor<1x16x4xf32>
 // CHECK:       autopar.cast %{{.*}} -> tensor<1x16x4xbf16>

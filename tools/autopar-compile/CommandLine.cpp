@@ -255,6 +255,7 @@ struct Options {
   Result<CommandLine> values() const;
 
 private:
+  Status checkOccurrences() const;
   Status checkDemands() const;
   Status checkNumbers() const;
   Status checkTraining() const;
@@ -293,6 +294,16 @@ static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
   for (const PhaseInfo &info : allPhases())
     names += (names.empty() ? "" : ", ") + info.name.str();
   return usage("--" + flag + ": unknown phase \"" + text + "\"; the phases are " + names);
+}
+
+/// LLVM's parser takes the last of an option that is given twice.
+Status Options::checkOccurrences() const {
+  for (const auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() > 1 && llvm::is_contained(option->Categories, &category) &&
+        (option->getNumOccurrencesFlag() == cl::Optional || name == "compare"))
+      return usage(Twine(name.size() > 1 ? "--" : "-") + name + " is given " +
+                   Twine(option->getNumOccurrences()) + " times: expected it once");
+  return Status::ok();
 }
 
 Status Options::checkDemands() const {
@@ -427,6 +438,7 @@ Status Options::checkComparison() const {
 }
 
 Status Options::check() const {
+  AUTOPAR_RETURN_IF_ERROR(checkOccurrences());
   if (!compare.empty())
     return checkComparison();
   if (input.empty())

@@ -2,7 +2,7 @@
 // Inputs from words of the command line, outputs to files.
 #include "Inputs.h"
 
-#include "autopar/Base/ByteFloat.h"
+#include "autopar/Runtime/FloatElement.h"
 #include "autopar/Runtime/Npy.h"
 
 #include <algorithm>
@@ -16,16 +16,10 @@ namespace autopar::tools {
 namespace {
 
 void store(DataType dtype, double value, uint8_t *out) {
-  float narrow = float(value);
-  _Float16 half = _Float16(narrow);
-  auto whole = isByteFloat(dtype) ? encodeByteFloat(dtype, value) : int64_t(value); // little-endian
-  const void *bytes = dtype == DataType::F64   ? static_cast<const void *>(&value)
-                      : dtype == DataType::F32 ? static_cast<const void *>(&narrow)
-                      : dtype == DataType::F16 ? static_cast<const void *>(&half)
-                      : dtype == DataType::BF16
-                          ? static_cast<const void *>(reinterpret_cast<uint8_t *>(&narrow) + 2)
-                          : static_cast<const void *>(&whole);
-  std::memcpy(out, bytes, size_t(byteSize(dtype)));
+  if (isFloat(dtype))
+    return runtime::storeFloat(dtype, value, out);
+  auto whole = int64_t(value);
+  std::memcpy(out, &whole, size_t(byteSize(dtype))); // little-endian
 }
 
 /// Integers are below `bound`.
@@ -38,7 +32,8 @@ double draw(DataType dtype, int64_t bound, std::mt19937_64 &generator) {
 Result<runtime::NpyArray> makeInput(const runtime::TensorSpec &spec, const std::string &source) {
   if (source != "zeros" && source != "ones" && source != "random")
     return runtime::readNpy(source);
-  runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0)};
+  runtime::NpyArray array{spec.dtype, spec.shape, std::vector<uint8_t>(size_t(spec.bytes), 0),
+                          false};
   if (source == "zeros")
     return array;
   std::mt19937_64 generator(std::hash<std::string>()(spec.name));
@@ -72,6 +67,8 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
     auto array = makeInput(*found, word.substr(equals + 1));
     if (!array)
       return array.status().at("input " + wanted);
+    if (array->isVoid && !isByteFloat(found->dtype))
+      return Status::badInput("input " + wanted + ": the file holds " + runtime::kVoidBytes);
     // Void arrays carry floats that NumPy does not have, and its users often keep their bits in
     // unsigned integers.
     bool isBits = (found->dtype == DataType::BF16 && array->dtype == DataType::U16) ||

@@ -40,6 +40,9 @@ Status runAndReport(runtime::Session &session, const RunOptions &options, bool i
 
 Status runArtifact(artifact::Reader reader, const RunOptions &options, const Launch &launch,
                    World &world) {
+  if (!reader.target().isCuda() && (!options.cudaLibraries.empty() || options.noCapture))
+    return {StatusCode::Usage, "--cuda-libraries and --no-capture are for GPUs, and the program is "
+                               "for CPUs; leave them out"};
   runtime::SessionOptions session;
   session.threads = options.threads;
   session.ranksHere = launch.ranksHere;

@@ -45,6 +45,15 @@ TEST(NpyTest, HeadersOfAllVersionsAreRead) {
   EXPECT_EQ(problem(header("'<f4'", "False", "(0, 3)"), 0), "");
 }
 
+TEST(NpyTest, BytesOfATypeThatNumPyDoesNotHaveAreTold) {
+  for (const char *descr : {"'|V1'", "'<V1'", "'<f1'"}) {
+    auto made = view(npy(header(descr, "False", "(24,)"), 24));
+    ASSERT_TRUE(made.isOk()) << made.status().message();
+    EXPECT_TRUE(made->isVoid && made->dtype == DataType::U8) << descr;
+  }
+  EXPECT_FALSE(view(npy(header("'|u1'", "False", "(24,)"), 24))->isVoid);
+}
+
 TEST(NpyTest, WhatIsWrongWithAHeaderIsSaid) {
   EXPECT_EQ(problem("{'descr': '<f4', 'shape': (6,), }\n"),
             "the header has no fortran_order; expected what numpy.save writes");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumPy's .npy files, versions 1 to 3, C order, little-endian. bf16 travels as two-byte void
-// ("|V2"), the way NumPy extension types are stored.
+// ("|V2"), the way NumPy extension types are stored; so do floats of 8 bits and less ("|V1"), of
+// which a file does not say the kind.
 #pragma once
 
 #include "autopar/Base/DataType.h"
@@ -17,6 +18,7 @@ struct NpyView {
   DataType dtype = DataType::F32;
   std::vector<int64_t> shape;
   const uint8_t *data = nullptr;
+  bool isVoid = false; ///< bytes of some type that NumPy does not have; `dtype` is U8
 };
 
 /// The array in the `size` bytes of a whole .npy file; BadInput says what is wrong with them.
@@ -26,7 +28,13 @@ struct NpyArray {
   DataType dtype = DataType::F32;
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;
+  bool isVoid = false; ///< as in NpyView
 };
+
+/// What to do about such bytes where numbers are expected.
+constexpr const char *kVoidBytes =
+    "bytes of a type that NumPy does not have ('|V1'); save what they "
+    "are, such as array.view(numpy.uint8)";
 
 /// NoInput when it cannot be read, BadInput when it is not a .npy of a known type.
 Result<NpyArray> readNpy(const std::string &path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mark of autopar-reduce-few-rows.
+// The marks of autopar-reduce-few-rows.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -7,8 +7,11 @@
 namespace mlir::autopar {
 
 /// On a sum of products for few rows: its kernel makes what the rows share once for all of them,
-/// however much that costs. On a transposition: it is computed rather than looked through, so that
-/// the sum's kernel reads what lies side by side.
+/// however much that costs, and has its name.
 constexpr llvm::StringLiteral kFewRows = "autopar.few_rows";
+
+/// On a transposition: it is computed rather than looked through, so that whoever reads it reads
+/// what lies side by side.
+constexpr llvm::StringLiteral kLaidOut = "autopar.laid_out";
 
 } // namespace mlir::autopar

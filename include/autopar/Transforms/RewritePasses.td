@@ -326,12 +326,12 @@ def FoldScalesPass : Pass<"autopar-fold-scales", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-def SumWholeNumbersPass : Pass<"autopar-sum-whole-numbers", "mlir::func::FuncOp"> {
+def RaiseIntegerProductsPass : Pass<"autopar-raise-integer-products", "mlir::func::FuncOp"> {
   let summary = "multiply sums of dequantized values by their scales";
   let description = [{
-    A product or convolution of two factors that are 8 bits less a zero point, times a scale, sums these whole numbers: in
-    f32 that is exact below 2^24, whatever the order. The scales, one number or one per column or channel, multiply the
-    sum.
+    A product or convolution of two factors that are 8 bits less a zero point, times a scale, is one of these integers: its
+    sums are exact, whatever the order. The scales, one number or one per column or channel, multiply the sum. On GPUs, whose
+    libraries have no such products here, and where sums can pass 2^31, whole numbers are summed as floats.
 
     ```mlir
     %a = autopar.binary mul %whole, %scale : tensor<8x16xf32>
@@ -340,8 +340,31 @@ def SumWholeNumbersPass : Pass<"autopar-sum-whole-numbers", "mlir::func::FuncOp"
     ```
     becomes
     ```mlir
-    %s = autopar.dot_general %whole, %weight contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-    %y = autopar.binary mul %s, %both : tensor<8x4xf32>
+    %s = autopar.dot_general %integers, %weights contract [1] x [0] : (tensor<8x16xi32>, tensor<16x4xi32>) -> tensor<8x4xi32>
+    %f = autopar.cast %s : tensor<8x4xi32> -> tensor<8x4xf32>
+    %y = autopar.binary mul %f, %both : tensor<8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+  ];
+}
+
+def GatherFirstPass : Pass<"autopar-gather-first", "mlir::func::FuncOp"> {
+  let summary = "look up in tables before they are dequantized";
+  let description = [{
+    A lookup in a table that is made element by element of at most half of its bytes looks up those bytes, and what makes the
+    table is done to what was found: a token costs its rows.
+
+    ```mlir
+    %t = autopar.cast %w : tensor<1000x64xi8> -> tensor<1000x64xf32>
+    %y = autopar.gather %t, %i dims [0] batch 0 : (tensor<1000x64xf32>, tensor<8x1xi64>) -> tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %b = autopar.gather %w, %i dims [0] batch 0 : (tensor<1000x64xi8>, tensor<8x1xi64>) -> tensor<8x64xi8>
+    %y = autopar.cast %b : tensor<8x64xi8> -> tensor<8x64xf32>
     ```
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
@@ -356,12 +379,13 @@ def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::Fu
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-def SumIntegersInFloatsPass : Pass<"autopar-sum-integers-in-floats", "mlir::func::FuncOp"> {
+def ExpandIntegerProductsPass : Pass<"autopar-expand-integer-products", "mlir::func::FuncOp"> {
   let summary = "compute products of small integers in f32, exactly";
   let description = [{
     The library of the CPU has no products and convolutions of integers. Where both sides hold small integers (of 8 bits,
     less a zero point), so many terms are summed in f32 that no sum can pass 2^24: it is exact in any order. What remains is
-    a batch of pieces, or groups of channels of a convolution, which are added as integers.
+    a batch of pieces, or groups of channels of a convolution, which are added as integers. A window that is more than a
+    piece is cut in halves.
 
     ```mlir
     %a = autopar.cast %x : tensor<8x768xui8> -> tensor<8x768xi32>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mark of autopar-sum-integers-in-floats.
+// The mark of autopar-expand-integer-products.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

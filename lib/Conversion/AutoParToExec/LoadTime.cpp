@@ -60,7 +60,7 @@ bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
     for (Operation *user : worklist.pop_back_val().getUsers()) {
       if (user->getNumResults() == 0 || !isLoadTime(user->getResult(0)))
         return false;
-      if (isa<ViewOpInterface>(user) && !user->hasAttr(kFewRows))
+      if (isa<ViewOpInterface>(user) && !user->hasAttr(kLaidOut))
         worklist.push_back(user->getResult(0));
     }
   return true;

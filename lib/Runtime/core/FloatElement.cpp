@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Floats of any width through double.
-#include "FloatElement.h"
+#include "autopar/Runtime/FloatElement.h"
 
 #include "autopar/Base/ByteFloat.h"
 

@@ -3,11 +3,11 @@
 // it; or the bytes of a file.
 #include "autopar/Runtime/Initializer.h"
 
-#include "FloatElement.h"
 #include "InitializerParser.h"
 #include "WeightFiles.h"
 #include "autopar/Base/Digest.h"
 #include "autopar/Base/Mix.h"
+#include "autopar/Runtime/FloatElement.h"
 #include "autopar/Runtime/ParameterStore.h"
 #include "autopar/Runtime/Session.h"
 

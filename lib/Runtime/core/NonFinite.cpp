@@ -2,8 +2,8 @@
 // Looks at results right after they were written, while their bytes are still theirs.
 #include "autopar/Runtime/NonFinite.h"
 
-#include "FloatElement.h"
 #include "autopar/Runtime/Device.h"
+#include "autopar/Runtime/FloatElement.h"
 
 #include <cmath>
 

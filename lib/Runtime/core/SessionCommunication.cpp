@@ -54,10 +54,10 @@ void Session::State::loadKernelsEarly() const {
 
 Status Session::State::connectDevices(LocalRank &rank) {
   if (!rank.device->staging())
-    return options.communication == CommunicationChoice::Nccl
-               ? Status::mismatch("NCCL is asked for, but the program is for CPUs; leave "
-                                  "--communication out")
-               : Status::ok();
+    return options.communication == CommunicationChoice::Auto
+               ? Status::ok()
+               : Status::mismatch("it is asked how GPUs communicate, but the program is for CPUs; "
+                                  "leave --communication out");
   bool isNeeded = false;
   for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass)
     isNeeded |= communicates(reader.program(rankClass));

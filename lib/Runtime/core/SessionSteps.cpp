@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of a session: whole ones, evaluations, and what is said about a loss that is no number.
-#include "FloatElement.h"
 #include "SessionState.h"
+#include "autopar/Runtime/FloatElement.h"
 
 #include <cmath>
 #include <optional>

@@ -115,6 +115,8 @@ Status DataSource::State::addField(const Field &field, const std::vector<TensorS
   Feed feed{*input, array->second, input->shape, 0, 0, 0};
   if (feed.input.shape.empty())
     return Status::badInput("a scalar has no samples; give it with --input");
+  if (feed.array.isVoid)
+    return Status::badInput("array '" + field.array + "' holds " + kVoidBytes);
   if (!widens(feed.array.dtype, feed.input.dtype))
     return Status::badInput("array '" + field.array + "' holds " +
                             std::string(name(feed.array.dtype)) + ", the input wants " +

@@ -6,8 +6,10 @@
 #include "autopar/Artifact/Verify.h"
 #include "autopar/Base/OutputFile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 namespace autopar::runtime {
@@ -17,17 +19,17 @@ struct TypeName {
   const char *descr;
   DataType dtype;
 };
-/// The first spelling of a type is the one that is written. Arrays of floats of 8
-/// bits, which NumPy does not have, are u8: they do not say of which kind.
+/// The first spelling of a type is the one that is written.
 constexpr TypeName kTypes[] = {
     {"|b1", DataType::Bool}, {"|i1", DataType::I8},   {"<i2", DataType::I16},
     {"<i4", DataType::I32},  {"<i8", DataType::I64},  {"|u1", DataType::U8},
     {"<u2", DataType::U16},  {"<u4", DataType::U32},  {"<u8", DataType::U64},
     {"<f2", DataType::F16},  {"|V2", DataType::BF16}, {"<f4", DataType::F32},
     {"<f8", DataType::F64},  {"<i1", DataType::I8},   {"<u1", DataType::U8},
-    {"<b1", DataType::Bool}, {"<V2", DataType::BF16}, {"|V1", DataType::U8},
-    {"<V1", DataType::U8},   {"<f1", DataType::U8},
+    {"<b1", DataType::Bool}, {"<V2", DataType::BF16},
 };
+/// Floats of 8 bits and less; the first is written.
+constexpr const char *kVoid[] = {"|V1", "<V1", "<f1"};
 
 /// The text behind `'key':`, from the header's Python dictionary; nothing where there is none.
 std::optional<std::string> field(const std::string &header, const std::string &key) {
@@ -111,7 +113,9 @@ Result<NpyView> viewNpy(const uint8_t *bytes, size_t size) {
   if (order != "False")
     return Status::badInput("fortran_order is " + order + "; expected True or False");
   NpyView view;
-  auto dtype = parseType(*field(header, "descr"));
+  std::string descr = *field(header, "descr");
+  view.isVoid = std::find(std::begin(kVoid), std::end(kVoid), descr) != std::end(kVoid);
+  auto dtype = view.isVoid ? DataType::U8 : parseType(descr);
   if (!dtype)
     return dtype.status();
   view.dtype = *dtype;
@@ -137,14 +141,14 @@ Result<NpyArray> readNpy(const std::string &path) {
   auto view = viewNpy((*file)->data(), (*file)->size());
   if (!view)
     return view.status().at(path);
-  NpyArray array{view->dtype, view->shape, {}};
+  NpyArray array{view->dtype, view->shape, {}, view->isVoid};
   array.bytes.assign(view->data, (*file)->data() + (*file)->size());
   return array;
 }
 
 Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
                 const void *data, int64_t bytes) {
-  std::string descr = isByteFloat(dtype) ? "|V1" : "";
+  std::string descr = isByteFloat(dtype) ? kVoid[0] : "";
   for (const TypeName &type : kTypes)
     if (descr.empty() && type.dtype == dtype)
       descr = type.descr;

@@ -2,9 +2,8 @@
 // Counter-based numbers per element.
 #include "SyntheticData.h"
 
-#include "../core/FloatElement.h"
-
 #include "autopar/Base/Mix.h"
+#include "autopar/Runtime/FloatElement.h"
 
 #include <algorithm>
 #include <cmath>

@@ -292,9 +292,11 @@ Operation *BlockWriter::wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
   SmallVector<Value> yielded =
       llvm::map_to_vector(outputs, [&](Value value) { return mapping.lookup(value); });
   YieldOp::create(builder, loc, yielded);
-  for (Operation *op : ops)
-    if (StringRef id = getOpId(op); !id.empty() && getOpId(group).empty())
-      setOpId(group, id);
+  Operation *const *named = llvm::find_if(ops, [](Operation *op) { return op->hasAttr(kFewRows); });
+  if (named == ops.end())
+    named = llvm::find_if(ops, [](Operation *op) { return !getOpId(op).empty(); });
+  if (named != ops.end() && !getOpId(*named).empty())
+    setOpId(group, getOpId(*named));
   return group;
 }
 
@@ -429,7 +431,7 @@ struct FormFusionGroupsPass
     for (auto [product, sum] : sums)
       graph.closeBoth(product, sum);
     for (Operation &op : block)
-      if (isStridedView(&op) || (isa<TransposeOp>(op) && op.hasAttr(kFewRows)))
+      if (isStridedView(&op) || (isa<TransposeOp>(op) && op.hasAttr(kLaidOut)))
         graph.close(&op);
     for (auto gradient : block.getOps<AttentionGradOp>())
       closeJoinedResults(gradient, graph);

@@ -119,7 +119,7 @@ public:
     Value terms = made(BinaryOp::create(builder, loc, BinaryKind::Mul, a, b), "/terms");
     auto sum = ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms,
                                 ArrayRef(rowDims).drop_front());
-    Value result = made(sum, "/sum");
+    Value result = made(sum, "");
     sum->setAttr(kFewRows, builder.getUnitAttr());
     if (Type element = product.getType().getElementType(); element != sumType())
       result =
@@ -179,7 +179,7 @@ private:
     if (llvm::is_sorted(order))
       return;
     weights.value = transposed(weights.value, order, "/along.rows");
-    weights.value.getDefiningOp()->setAttr(kFewRows, builder.getUnitAttr());
+    weights.value.getDefiningOp()->setAttr(kLaidOut, builder.getUnitAttr());
     for (auto [now, before] : llvm::enumerate(order))
       numbers[before] = now;
     weights.renumber(numbers);

@@ -1,5 +1,5 @@
-// RUN: autopar-opt %s --autopar-sum-integers-in-floats --split-input-file | FileCheck %s
-// RUN: autopar-opt %s --autopar-sum-integers-in-floats=bf16 --split-input-file | FileCheck %s --check-prefix=BF16
+// RUN: autopar-opt %s --autopar-expand-integer-products --split-input-file | FileCheck %s
+// RUN: autopar-opt %s --autopar-expand-integer-products=bf16 --split-input-file | FileCheck %s --check-prefix=BF16
 
 // Terms below 2^24 together are one piece: 512 of 255 * 128. What is read twice becomes
 // floats once.
@@ -108,23 +108,87 @@ func.func @main(%x: tensor<1x64x8x8xui8>, %w: tensor<16x64x3x3xi8>) -> tensor<1x
 
 // -----
 
+// Groups are cut into pieces each: first the first pieces of all groups, then the second.
+
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[G:.*]] = autopar.reshape %{{.*}} -> tensor<1x2x64x8x8xf32>
+// CHECK:       %[[P:.*]] = autopar.reshape %[[G]] {{.*}} -> tensor<1x2x2x32x8x8xf32>
+// CHECK:       %[[T:.*]] = autopar.transpose %[[P]] permutation [0, 2, 1, 3, 4, 5]
+// CHECK:       %[[J:.*]] = autopar.reshape %[[T]] {{.*}} -> tensor<1x4x32x8x8xf32>
+// CHECK:       %[[X:.*]] = autopar.reshape %[[J]] {{.*}} -> tensor<1x128x8x8xf32>
+// CHECK:       autopar.transpose %{{.*}} permutation [1, 0, 2, 3, 4] {{.*}} -> tensor<2x16x32x3x3xf32>
+// CHECK:       %[[S:.*]] = autopar.convolution %[[X]], {{.*}} groups = 4 {{.*}} -> tensor<1x32x8x8xf32>
+// CHECK:       autopar.slice %[[S]] starts [0, 16, 0, 0]
+func.func @main(%x: tensor<1x128x8x8xui8>, %w: tensor<16x64x3x3xi8>) -> tensor<1x16x8x8xi32> {
+  %a = autopar.cast %x {autopar.id = "a"} : tensor<1x128x8x8xui8> -> tensor<1x128x8x8xi32>
+  %b = autopar.cast %w {autopar.id = "b"} : tensor<16x64x3x3xi8> -> tensor<16x64x3x3xi32>
+  %y = autopar.convolution %a, %b {autopar.id = "y", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>,
+      inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x128x8x8xi32>, tensor<16x64x3x3xi32>) -> tensor<1x16x8x8xi32>
+  return %y : tensor<1x16x8x8xi32>
+}
+
+// -----
+
+// A window of 900 places is two of 450; the second has no padding above, which is cut off the input
+// where the first has none below.
+
+// CHECK-LABEL: func.func @main
+// CHECK:       autopar.slice %{{.*}} starts [0, 0, 0, 0] steps [1, 1, 1, 1] {autopar.id = "y/window.0/input"} : tensor<1x1x60x60xi32> -> tensor<1x1x46x60xi32>
+// CHECK:       autopar.convolution {{.*}} {autopar.id = "y/window.0/f32", {{.*}} padBegin = array<i64: 1, 1>, padEnd = array<i64: 0, 1>
+// CHECK:       autopar.slice %{{.*}} starts [0, 0, 14, 0] steps [1, 1, 1, 1] {autopar.id = "y/window.15/input"} : tensor<1x1x60x60xi32> -> tensor<1x1x46x60xi32>
+// CHECK:       autopar.slice %{{.*}} starts [0, 0, 15, 0] steps [1, 1, 1, 1] {autopar.id = "y/window.15/filter"} : tensor<8x1x30x30xi32> -> tensor<8x1x15x30xi32>
+// CHECK:       autopar.convolution {{.*}} {autopar.id = "y/window.15/f32", {{.*}} padBegin = array<i64: 0, 1>, padEnd = array<i64: 1, 1>
+// CHECK:       autopar.binary add {{.*}} {autopar.id = "y"} : tensor<1x8x33x33xi32>
+func.func @main(%x: tensor<1x1x60x60xui8>, %w: tensor<8x1x30x30xi8>) -> tensor<1x8x33x33xi32> {
+  %a = autopar.cast %x {autopar.id = "a"} : tensor<1x1x60x60xui8> -> tensor<1x1x60x60xi32>
+  %b = autopar.cast %w {autopar.id = "b"} : tensor<8x1x30x30xi8> -> tensor<8x1x30x30xi32>
+  %y = autopar.convolution %a, %b {autopar.id = "y", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>,
+      inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x1x60x60xi32>, tensor<8x1x30x30xi32>) -> tensor<1x8x33x33xi32>
+  return %y : tensor<1x8x33x33xi32>
+}
+
+// -----
+
+// Transposed convolutions have pieces of the channels that they read. Who wants floats of the sums of
+// one piece has them.
+
+// CHECK-LABEL: func.func @main
+// CHECK:       %[[S:.*]] = autopar.convolution_input_grad {{.*}} groups = 1 {{.*}} -> tensor<1x8x16x16xf32>
+// CHECK:       autopar.convolution_input_grad {{.*}} groups = 3 {{.*}} (tensor<1x288x8x8xf32>, tensor<288x8x2x2xf32>) -> tensor<1x24x16x16xf32>
+// CHECK:       return %[[S]], %{{.*}}
+func.func @main(%x: tensor<1x64x8x8xui8>, %w: tensor<64x8x2x2xi8>, %u: tensor<1x288x8x8xui8>, %v: tensor<288x8x2x2xi8>)
+    -> (tensor<1x8x16x16xf32>, tensor<1x8x16x16xi32>) {
+  %a = autopar.cast %x {autopar.id = "a"} : tensor<1x64x8x8xui8> -> tensor<1x64x8x8xi32>
+  %b = autopar.cast %w {autopar.id = "b"} : tensor<64x8x2x2xi8> -> tensor<64x8x2x2xi32>
+  %c = autopar.cast %u {autopar.id = "c"} : tensor<1x288x8x8xui8> -> tensor<1x288x8x8xi32>
+  %d = autopar.cast %v {autopar.id = "d"} : tensor<288x8x2x2xi8> -> tensor<288x8x2x2xi32>
+  %y = autopar.convolution_input_grad %a, %b {autopar.id = "y", strides = array<i64: 2, 2>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>,
+      inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x64x8x8xi32>, tensor<64x8x2x2xi32>) -> tensor<1x8x16x16xi32>
+  %f = autopar.cast %y {autopar.id = "f"} : tensor<1x8x16x16xi32> -> tensor<1x8x16x16xf32>
+  %z = autopar.convolution_input_grad %c, %d {autopar.id = "z", strides = array<i64: 2, 2>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>,
+      inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x288x8x8xi32>, tensor<288x8x2x2xi32>) -> tensor<1x8x16x16xi32>
+  return %f, %z : tensor<1x8x16x16xf32>, tensor<1x8x16x16xi32>
+}
+
+// -----
+
 // Left alone: integers that may be large, sums of so many terms that the pieces would be more than
-// 64, groups that are more than a piece, a type that is not i32.
+// 256, groups of a transposed convolution that are more than a piece, a type that is not i32.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   f32
-func.func @main(%x: tensor<8x64xi32>, %h: tensor<8x64xi16>, %l: tensor<1x40000xui8>, %i: tensor<1x128x8x8xui8>, %f: tensor<16x64x3x3xi8>)
-    -> (tensor<8x8xi32>, tensor<8x8xi32>, tensor<1x1xi32>, tensor<1x16x8x8xi32>, tensor<1x1xi64>) {
+func.func @main(%x: tensor<8x64xi32>, %h: tensor<8x64xi16>, %l: tensor<1x70000xui8>, %i: tensor<1x288x8x8xui8>, %f: tensor<288x8x2x2xi8>)
+    -> (tensor<8x8xi32>, tensor<8x8xi32>, tensor<1x1xi32>, tensor<1x16x16x16xi32>, tensor<1x1xi64>) {
   %large = autopar.dot_general %x, %x contract [1] x [1] {autopar.id = "large"} : (tensor<8x64xi32>, tensor<8x64xi32>) -> tensor<8x8xi32>
   %h32 = autopar.cast %h {autopar.id = "h32"} : tensor<8x64xi16> -> tensor<8x64xi32>
   %half = autopar.dot_general %h32, %h32 contract [1] x [1] {autopar.id = "half"} : (tensor<8x64xi32>, tensor<8x64xi32>) -> tensor<8x8xi32>
-  %l32 = autopar.cast %l {autopar.id = "l32"} : tensor<1x40000xui8> -> tensor<1x40000xi32>
-  %long = autopar.dot_general %l32, %l32 contract [1] x [1] {autopar.id = "long"} : (tensor<1x40000xi32>, tensor<1x40000xi32>) -> tensor<1x1xi32>
-  %i32 = autopar.cast %i {autopar.id = "i32"} : tensor<1x128x8x8xui8> -> tensor<1x128x8x8xi32>
-  %f32 = autopar.cast %f {autopar.id = "f"} : tensor<16x64x3x3xi8> -> tensor<16x64x3x3xi32>
-  %grouped = autopar.convolution %i32, %f32 {autopar.id = "grouped", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>,
-      inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x128x8x8xi32>, tensor<16x64x3x3xi32>) -> tensor<1x16x8x8xi32>
-  %l64 = autopar.cast %l {autopar.id = "l64"} : tensor<1x40000xui8> -> tensor<1x40000xi64>
-  %wide = autopar.dot_general %l64, %l64 contract [1] x [1] {autopar.id = "wide"} : (tensor<1x40000xi64>, tensor<1x40000xi64>) -> tensor<1x1xi64>
-  return %large, %half, %long, %grouped, %wide : tensor<8x8xi32>, tensor<8x8xi32>, tensor<1x1xi32>, tensor<1x16x8x8xi32>, tensor<1x1xi64>
+  %l32 = autopar.cast %l {autopar.id = "l32"} : tensor<1x70000xui8> -> tensor<1x70000xi32>
+  %long = autopar.dot_general %l32, %l32 contract [1] x [1] {autopar.id = "long"} : (tensor<1x70000xi32>, tensor<1x70000xi32>) -> tensor<1x1xi32>
+  %i32 = autopar.cast %i {autopar.id = "i32"} : tensor<1x288x8x8xui8> -> tensor<1x288x8x8xi32>
+  %g32 = autopar.cast %f {autopar.id = "g"} : tensor<288x8x2x2xi8> -> tensor<288x8x2x2xi32>
+  %grouped = autopar.convolution_input_grad %i32, %g32 {autopar.id = "grouped", strides = array<i64: 2, 2>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>,
+      inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x288x8x8xi32>, tensor<288x8x2x2xi32>) -> tensor<1x16x16x16xi32>
+  %l64 = autopar.cast %l {autopar.id = "l64"} : tensor<1x70000xui8> -> tensor<1x70000xi64>
+  %wide = autopar.dot_general %l64, %l64 contract [1] x [1] {autopar.id = "wide"} : (tensor<1x70000xi64>, tensor<1x70000xi64>) -> tensor<1x1xi64>
+  return %large, %half, %long, %grouped, %wide : tensor<8x8xi32>, tensor<8x8xi32>, tensor<1x1xi32>, tensor<1x16x16x16xi32>, tensor<1x1xi64>
 }
