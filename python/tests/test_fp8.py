@@ -124,3 +124,17 @@ def test_a_step_on_h100_is_a_tenth_shorter(tmp_path: pathlib.Path) -> None:
         told = subprocess.run([find_tool("autopar-run"), tmp_path / "m.bin", "--simulate", "presets:h100x1", "--json"], capture_output=True, text=True, check=True)
         times[precision] = json.loads(told.stdout)["step_ms"][0]
     assert times["fp8"] < 0.9 * times["bf16"]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_plan_counts_weights_as_they_are_loaded(tmp_path: pathlib.Path, precision: str, devices: int) -> None:
+    """The model's floats of 32 bits do not stay; one weight at a time is read as it is in the file."""
+    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, **(sizes := dict(layers=8, vocab=4096)))
+    peaks = []
+    for words in (["--plan-only"], ["--stop-after", "plan-memory"]):
+        subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--bind", "batch=1,seq=128", "--cluster", f"presets:h100x{devices}", "--quiet",
+                        "--precision", precision, "--emit-plan", tmp_path / "plan.json", *words], check=True, stdout=subprocess.DEVNULL)
+        peaks.append(json.loads((tmp_path / "plan.json").read_text())["believed"]["peak_bytes"][0])
+    assert peaks[0] == pytest.approx(peaks[1], rel=0.1)
+    assert peaks[1] < 4 * models.parameter_count("llama3-8b", **sizes) / devices * 0.6

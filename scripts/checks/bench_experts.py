@@ -4,6 +4,7 @@ search finds for the same model, batch and cluster against theirs. Both are lowe
 search counts them, operation by operation, and by the kernels, library calls and collectives that they became (docs/Simulation.md)."""
 
 import json
+import math
 import pathlib
 import tempfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
@@ -18,7 +19,7 @@ FOLDER = ROOT / "docs" / "experts"
 #: A row counts where the simulated throughput is this close to the published one.
 CLOSE = 0.15
 PUBLISHED = ("tokens_per_s_per_gpu", "step_s", "tflops_per_gpu")
-KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "refused", "differs"}
+KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "precision", "refused", "differs"}
 OWN = ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"]
 
 
@@ -34,12 +35,13 @@ class Expert(NamedTuple):
     plan: Dict[str, Any]
     attention: Optional[str]
     options: Optional[Dict[str, str]]
+    precision: Optional[str]
     refused: Optional[str]
 
     @property
     def devices(self) -> int:
-        degrees = [self.plan.get(key, 1) for key in ("data", "tensor", "pipeline")]
-        return degrees[0] * degrees[1] * degrees[2]
+        degrees = [self.plan.get(key, 1) for key in ("data", "context", "tensor", "pipeline")]
+        return math.prod(degrees)
 
     def throughput(self, step_s: float) -> float:
         """Tokens per second and device."""
@@ -59,7 +61,7 @@ def read(path: pathlib.Path) -> Expert:
     if row.get("kind") != "expert" or row.get("version") != 1:
         raise ValueError(f"{path}: expected \"kind\": \"expert\" and \"version\": 1")
     unknown = sorted(set(row) - KEYS)
-    missing = sorted(KEYS - {"derived", "attention", "options", "refused"} - set(row))
+    missing = sorted(KEYS - {"derived", "attention", "options", "precision", "refused"} - set(row))
     if unknown or missing:
         raise ValueError(f"{path}: unknown keys {unknown}, missing keys {missing}")
     if len(row["published"]) != 1 or not set(row["published"]) <= set(PUBLISHED):
@@ -88,7 +90,7 @@ def believed(row: Expert, folder: pathlib.Path, options: List[str]) -> Dict[str,
         models.save(row.model, model, weights=False, **(row.options or {}))
     run = measuring.run_measured(
         [autopar.find_tool("autopar-compile"), model, "--quiet", "--bind", f"batch={row.batch},seq={row.sequence}",
-         "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", "--precision", "bf16",
+         "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", "--precision", row.precision or "bf16",
          "--cluster", row.cluster, "--stop-after", "plan-memory", "--emit-plan", plan, *options])
     return {**json.loads(plan.read_text())["believed"], "seconds": run.seconds}
 

@@ -3,27 +3,11 @@
 #include "ProgramBuilder.h"
 
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/AtLoad.h"
 #include "autopar/Transforms/FewRows.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
-
-/// Whether an operation could run once: no collective, no library call, nothing random.
-static bool mayRunOnce(Operation *op) {
-  if (auto group = dyn_cast<GroupOp>(op))
-    return llvm::all_of(group.getBody().front().without_terminator(),
-                        [](Operation &inner) { return mayRunOnce(&inner); });
-  return isa<ViewOpInterface, autopar::ConstantOp>(op) ||
-         (isa<ElementLoweringOpInterface, KernelLoweringOpInterface>(op) &&
-          !isa<DotGeneralOp, autopar::ConvolutionOp, RandomOp>(op));
-}
-
-static int64_t bytesOf(TypeRange types) {
-  int64_t bytes = 0;
-  for (Type type : types)
-    bytes += tensorBytes(cast<RankedTensorType>(type));
-  return bytes;
-}
 
 bool ProgramBuilder::isLoadTime(Value value) const {
   if (auto argument = dyn_cast<BlockArgument>(value))
@@ -41,13 +25,8 @@ bool ProgramBuilder::isLoadTime(Value value) const {
 }
 
 bool ProgramBuilder::runsAtLoad(Operation *op) const {
-  if (!mayRunOnce(op))
-    return false;
-  // Results stay in memory for good: they may not be much larger than what they are made of.
-  constexpr int64_t free = 64 << 10;
-  if (bytesOf(op->getResultTypes()) > free + bytesOf(op->getOperandTypes()))
-    return false;
-  return llvm::all_of(op->getOperands(), [&](Value operand) { return isLoadTime(operand); });
+  return mayRunAtLoad(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isLoadTime(operand); });
 }
 
 /// A parameter that only computations at load read needs no room afterwards.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes before lowering know of what lowering computes once, before the first step.
+// What passes before groups are formed know of what lowering computes once.
 #pragma once
 
-#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/AtLoad.h"
 
 namespace mlir::autopar {
 
@@ -13,10 +13,7 @@ inline bool isAtLoad(Value value) {
   if (Operation *op = value.getDefiningOp())
     return isa<ConstantOp>(op) || (isa<ViewOpInterface, CastOp, BroadcastOp, BinaryOp, PadOp>(op) &&
                                    llvm::all_of(op->getOperands(), isAtLoad));
-  auto argument = cast<BlockArgument>(value);
-  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return isParameter(value) && !isOnHost(argument) &&
-         !function.getArgAttr(argument.getArgNumber(), "autopar.donated");
+  return isFixedParameter(value);
 }
 
 } // namespace mlir::autopar

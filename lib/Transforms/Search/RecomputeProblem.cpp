@@ -12,6 +12,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/AtLoad.h"
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Sharding.h"
 #include "llvm/ADT/StringMap.h"
@@ -64,6 +65,7 @@ public:
         stages(step.stages), phases(step.phases), shared(step.shared) {}
 
   RecomputeProblem run() {
+    findWhatRunsAtLoad();
     addArguments();
     findNextValues();
     findWhatIsForAll();
@@ -96,9 +98,33 @@ private:
     return false;
   }
 
+  /// Operations on parameters that keep their values, and on what is made of these.
+  void findWhatRunsAtLoad() {
+    auto isKnown = [&](Value value) {
+      return isFixedParameter(value) || atLoad.contains(value.getDefiningOp());
+    };
+    for (Operation &op : block.without_terminator())
+      if (mayRunAtLoad(&op) && llvm::any_of(op.getOperands(), isKnown) &&
+          llvm::all_of(op.getOperands(), [&](Value operand) {
+            Operation *source = operand.getDefiningOp();
+            return isKnown(operand) || (source && source->hasTrait<OpTrait::ConstantLike>());
+          }))
+        atLoad.insert(&op);
+  }
+
+  /// Whether nothing of a parameter stays but what is made of it at load.
+  bool goesAtLoad(BlockArgument argument) const {
+    return isFixedParameter(argument) && !argument.use_empty() &&
+           llvm::all_of(argument.getUsers(), [&](Operation *user) {
+             return atLoad.contains(user) && !isLookedThrough(user);
+           });
+  }
+
   /// Parameters, state and inputs are there all the time, but for what lies in host memory.
   void addArguments() {
     for (BlockArgument argument : function.getArguments()) {
+      if (goesAtLoad(argument))
+        continue;
       int64_t stage = stages.of(argument);
       bool isRead =
           llvm::any_of(argument.getUsers(), [&](Operation *user) { return isHere(user); });
@@ -250,8 +276,9 @@ private:
       if (inPlace.contains(result))
         continue;
       bool isSum = llvm::any_of(result.getUsers(), llvm::IsaPred<CarryOp>);
-      bool fromStart = isa<CarriedOp, StackMicroBatchesOp>(op);
-      bool toEnd = isSum || isa<StackMicroBatchesOp>(op) || returned.contains(result);
+      bool fromStart = isa<CarriedOp, StackMicroBatchesOp>(op) || atLoad.contains(op);
+      bool toEnd =
+          isSum || atLoad.contains(op) || isa<StackMicroBatchesOp>(op) || returned.contains(result);
       if (isa<CarryOp>(op))
         continue; // the sum that it hands on
       entry.writes.push_back(addValue(result, fromStart, toEnd));
@@ -290,6 +317,7 @@ private:
   DenseMap<Value, int32_t> places;
   DenseSet<Value> returned, inPlace;
   DenseSet<Operation *> forAll;
+  DenseSet<Operation *> atLoad; ///< runs once, before the first step
 };
 
 } // namespace

@@ -10,6 +10,7 @@
 
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Transforms/AtLoad.h"
 #include "autopar/Transforms/SearchHandoff.h"
 
 using namespace mlir;
@@ -174,6 +175,39 @@ int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
   return {live.begin + shift, live.end + shift};
 }
 
+/// Whether an operation makes a parameter narrower that keeps its values: it runs once, at load.
+static bool narrowsAtLoad(Operation *op) {
+  auto cast = dyn_cast<CastOp>(op);
+  BlockArgument parameter = cast ? parameterIn(cast.getInput()) : BlockArgument();
+  return parameter && isFixedParameter(parameter) &&
+         tensorBytes(cast.getType()) < tensorBytes(cast.getInput().getType());
+}
+
+/// The types in which a parameter is read that keeps its values.
+static void collectReadTypes(Value value, llvm::SmallSetVector<Type, 4> &types) {
+  for (Operation *user : value.getUsers()) {
+    auto product = dyn_cast<DotGeneralOp>(user);
+    if (product && product.getScaledTo())
+      types.insert(*product.getScaledTo());
+    else if (narrowsAtLoad(user) || isa<ReshapeOp, TransposeOp>(user))
+      collectReadTypes(user->getResult(0), types);
+    else
+      types.insert(tensorTypeOf(value).getElementType());
+  }
+}
+
+/// How many times the bytes of its type a parameter lies in memory during the step.
+static double restingShare(BlockArgument parameter) {
+  llvm::SmallSetVector<Type, 4> types;
+  collectReadTypes(parameter, types);
+  RankedTensorType type = tensorTypeOf(parameter);
+  double bytes = 0;
+  for (Type element : types)
+    bytes += static_cast<double>(tensorBytes(type.clone(type.getShape(), element)));
+  double whole = static_cast<double>(tensorBytes(type));
+  return types.empty() || whole == 0 ? 1 : bytes / whole;
+}
+
 void ShardingProblem::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
     auto type = tensorTypeOf(argument);
@@ -182,6 +216,9 @@ void ShardingProblem::addArguments() {
     ::autopar::CostNode node;
     node.id = planNameOfArgument(function, argument.getArgNumber());
     SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(argument));
+    double share = !isParameter                 ? 1
+                   : isFixedParameter(argument) ? largestShare * restingShare(argument)
+                                                : largestShare;
     double hostBytesPerUs = siteOf(stageOf(argument)).device->hostLink.bytesPerSecond / 1e6;
     for (const TensorSharding &sharding : shardings) {
       int64_t bytes = tensorBytes(localType(type, sharding, axesOf(argument)));
@@ -193,7 +230,7 @@ void ShardingProblem::addArguments() {
       }
       bool isEverywhere = isParameter && pipeline.meshes() == 1;
       (isEverywhere ? strategy.persistentBytes : strategy.liveBytes) =
-          isParameter ? static_cast<int64_t>(largestShare * static_cast<double>(bytes)) : bytes;
+          share == 1 ? bytes : static_cast<int64_t>(share * static_cast<double>(bytes));
       node.strategies.push_back(strategy);
     }
     if (!isParameter)
@@ -356,7 +393,8 @@ void ShardingProblem::addOperation(size_t position) {
   node.id = id;
   node.strategies = kind.strategies;
   addLives(node, op->getResult(0));
-  if (double copies = copiesOf(op->getResult(0)); copies != 1)
+  // What is made narrower at load is counted with the parameter.
+  if (double copies = narrowsAtLoad(op) ? 0 : copiesOf(op->getResult(0)); copies != 1)
     for (::autopar::Strategy &strategy : node.strategies)
       strategy.liveBytes = static_cast<int64_t>(copies * static_cast<double>(strategy.liveBytes));
   if (isAgain(op))
