@@ -14,10 +14,9 @@ constexpr double kTera = 1e12, kGiga = 1e9;
 
 struct DevicePreset {
   const char *name;
-  double f16, f32, f64; ///< peak TFLOP/s; bf16 = f16 unless 0
-  double f8;            ///< 0: of floats of 8 bits no products
-  bool bf16;
-  double memoryGiga; ///< bytes, decimal
+  double f8, f16, f32, f64; ///< peak TFLOP/s; 0: no products of that type
+  bool bf16;                ///< multiplied at the rate of f16, else of f32
+  double memoryGiga;        ///< bytes, decimal
   double memoryGigaPerSecond;
   double computeEfficiency, memoryEfficiency, launchUs;
   Link inside, between;
@@ -26,72 +25,17 @@ struct DevicePreset {
   double hostGigaPerSecond; ///< each way
 };
 
+// NVLink by its generation, networks by the GB/s that a device has of them.
+constexpr Link kLink2{5, 120e9}, kLink3{5, 230e9}, kLink4{5, 370e9}, kLink5{5, 720e9};
+constexpr Link kNet6{10, 6e9}, kNet23{10, 23e9}, kNet45{10, 45e9};
+
 constexpr DevicePreset kPresets[] = {
-    {"v100", 125, 15.7, 7.8, 0, false, 32, 900, 0.6, 0.8, 5, {5, 120e9}, {10, 6e9}, 70, 64, 12.6},
-    {"a100",
-     312,
-     19.5,
-     19.5,
-     0,
-     true,
-     80,
-     2039,
-     0.87,
-     0.8,
-     5,
-     {5, 230e9},
-     {10, 23e9},
-     80,
-     256,
-     25.2},
-    {"h100",
-     989.4,
-     66.9,
-     66.9,
-     1978.9,
-     true,
-     80,
-     3350,
-     0.8,
-     0.8,
-     4,
-     {5, 370e9},
-     {10, 45e9},
-     90,
-     256,
+    {"v100", 0, 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, kLink2, kNet6, 70, 64, 12.6},
+    {"a100", 0, 312, 19.5, 19.5, true, 80, 2039, 0.87, 0.8, 5, kLink3, kNet23, 80, 256, 25.2},
+    {"h100", 1978.9, 989.4, 66.9, 66.9, true, 80, 3350, 0.8, 0.8, 4, kLink4, kNet45, 90, 256, 50.4},
+    {"h200", 1978.9, 989.4, 66.9, 66.9, true, 141, 4800, 0.8, 0.8, 4, kLink4, kNet45, 90, 256,
      50.4},
-    {"h200",
-     989.4,
-     66.9,
-     66.9,
-     1978.9,
-     true,
-     141,
-     4800,
-     0.8,
-     0.8,
-     4,
-     {5, 370e9},
-     {10, 45e9},
-     90,
-     256,
-     50.4},
-    {"b200",
-     2250,
-     80,
-     40,
-     4500,
-     true,
-     180,
-     8000,
-     0.6,
-     0.8,
-     4,
-     {5, 720e9},
-     {10, 45e9},
-     100,
-     256,
-     50.4},
+    {"b200", 4500, 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, kLink5, kNet45, 100, 256, 50.4},
 };
 
 Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t nodes) {

@@ -2,7 +2,7 @@
 // The pass autopar-join-products: products of one value with several weights (query, key and value
 // of an attention; gate and value of an MLP) become one product with the weights side by side. It
 // reads the value once, and has enough columns to occupy a GPU where there are few rows.
-#include "AtLoad.h"
+#include "MadeAtLoad.h"
 #include "MadeFrom.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
