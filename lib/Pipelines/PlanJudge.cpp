@@ -91,8 +91,7 @@ FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan)
     known.insert(getOpId(&op));
   auto isKnown = [&](Operation *op) {
     StringRef id = getOpId(op);
-    return !id.empty() &&
-           (known.contains(id) || (id.consume_back("/reshard") && known.contains(id)));
+    return !id.empty() && (known.contains(id) || known.contains(wholeOf(id)));
   };
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
   if (failed(copy))

@@ -138,3 +138,15 @@ def test_a_plan_counts_weights_as_they_are_loaded(tmp_path: pathlib.Path, precis
         peaks.append(json.loads((tmp_path / "plan.json").read_text())["believed"]["peak_bytes"][0])
     assert peaks[0] == pytest.approx(peaks[1], rel=0.1)
     assert peaks[1] < 4 * models.parameter_count("llama3-8b", **sizes) / devices * 0.6
+
+
+def test_what_is_computed_again_is_not_kept(tmp_path: pathlib.Path) -> None:
+    """A scaled product is several operations, of which none waits for the backward pass if it is."""
+    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, layers=4, vocab=4096)
+    peaks = {}
+    for precision in ("bf16", "fp8"):
+        step = autopar.Train(LOSS, autopar.AdamW(lr=3e-4), precision=precision)
+        autopar.compile(tmp_path / "m.onnx", bind={"batch": 4, "seq": 8192}, train=step, output=tmp_path / "m.bin",
+                        options=["--quiet", "--cluster", "presets:h100x1", "--recompute", "full", "--emit-plan", str(tmp_path / "plan.json")])
+        peaks[precision] = json.loads((tmp_path / "plan.json").read_text())["believed"]["peak_bytes"][0]
+    assert peaks["fp8"] < 1.05 * peaks["bf16"]

@@ -90,8 +90,8 @@ LARGE = ["--bind", f"batch=64,seq={SEQ}", *STEP[3:]]
 def test_what_the_link_has_time_for_is_not_computed_again(model: pathlib.Path, cluster: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Under one limit the step is shorter than where all that is missing is computed again, and as long as the evaluator says."""
 
-    def compiled(name: str, *words: object) -> Dict[str, Any]:
-        subprocess.run([autopar.find_tool("autopar-compile"), model, *LARGE, "--cluster", cluster, "-o", tmp_path / f"{name}.bin", "--emit-plan",
+    def compiled(name: str, *words: object, of: pathlib.Path = cluster) -> Dict[str, Any]:
+        subprocess.run([autopar.find_tool("autopar-compile"), model, *LARGE, "--cluster", of, "-o", tmp_path / f"{name}.bin", "--emit-plan",
                         tmp_path / f"{name}.json", *words], check=True, timeout=120)
         return dict(json.loads((tmp_path / f"{name}.json").read_text()))
 
@@ -118,8 +118,8 @@ def test_what_the_link_has_time_for_is_not_computed_again(model: pathlib.Path, c
     assert "offload_activations" not in compiled("wide", "--offload", "activations")
     slow = json.loads(cluster.read_text())
     slow["device_types"][0]["host_link"]["bytes_per_s"] = 1e6
-    (tmp_path / "slow.json").write_text(json.dumps(slow))
-    assert "offload_activations" not in compiled("slow", "--memory-limit", limit, "--offload", "activations", "--cluster", tmp_path / "slow.json")
+    (tmp_path / "slow-cluster.json").write_text(json.dumps(slow))
+    assert "offload_activations" not in compiled("slow", "--memory-limit", limit, "--offload", "activations", of=tmp_path / "slow-cluster.json")
 
 
 def test_without_recomputation_the_host_makes_room(model: pathlib.Path, cluster: pathlib.Path, tmp_path: pathlib.Path) -> None:

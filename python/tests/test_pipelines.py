@@ -121,12 +121,12 @@ def test_stages_serve_too(model, tmp_path):
     np.testing.assert_allclose(outputs[2], outputs[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("ranks, options", [(4, []), UNEQUAL[0]])
+@pytest.mark.parametrize("ranks, options", [(4, ["--stages", "2"]), UNEQUAL[0]])
 def test_a_pipeline_trains_from_files_evaluates_and_resumes(model, tmp_path, ranks, options):
     """The command line with everything: data files, evaluation, checkpoints that another plan continues."""
     tokens = np.random.default_rng(5).integers(0, VOCAB, 4000).astype(np.uint16)
     tokens.tofile(tmp_path / "train.bin")
-    pipelined = build(model, tmp_path / "p.bin", ranks, "--stages", "2", *options)
+    pipelined = build(model, tmp_path / "p.bin", ranks, *options)
     alone = build(model, tmp_path / "a.bin", 1)
 
     def run(artifact: pathlib.Path, steps: int, folder: str, *more: str) -> List[dict]:

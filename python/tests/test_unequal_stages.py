@@ -67,8 +67,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_meshes_that_are_demanded_stay_where_the_schedule_is_left_to_cost(model, tmp_path):
     cluster = save_cluster(tmp_path, {"cpu": 8e8}, [{"count": 1, "devices_per_node": 4, "device_type": "cpu"}], 3e7)
     bind = f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}"
-    for free in (["--micro-batches", "4", "--pipeline-schedule", "auto"], ["--micro-batches", "auto"], AUTO):
-        chosen = plan(model, bind, cluster, "given", "--stages", "2", *free, "--mesh", "data=1/tensor=3")
+    for free in (["--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "auto"], ["--stages", "2", "--micro-batches", "auto"], AUTO):
+        chosen = plan(model, bind, cluster, "given", *free, "--mesh", "data=1/tensor=3")
         meshes = [[(axis["name"], axis["size"]) for axis in mesh["axes"] if axis["size"] > 1] for mesh in chosen.plan["meshes"].values()]
         assert meshes == [[], [("tensor", 3)]]
 

@@ -296,10 +296,11 @@ static Status parsePhase(StringRef flag, StringRef text, Phase &phase) {
   return usage("--" + flag + ": unknown phase \"" + text + "\"; the phases are " + names);
 }
 
-/// LLVM's parser takes the last of an option that is given twice.
+/// LLVM's parser takes the last of an option that is given twice. Flags say the same again.
 Status Options::checkOccurrences() const {
   for (const auto &[name, option] : cl::getRegisteredOptions())
-    if (option->getNumOccurrences() > 1 && llvm::is_contained(option->Categories, &category) &&
+    if (option->getNumOccurrences() > 1 && option->getValueExpectedFlag() != cl::ValueOptional &&
+        llvm::is_contained(option->Categories, &category) &&
         (option->getNumOccurrencesFlag() == cl::Optional || name == "compare"))
       return usage(Twine(name.size() > 1 ? "--" : "-") + name + " is given " +
                    Twine(option->getNumOccurrences()) + " times: expected it once");

@@ -12,6 +12,10 @@
 
 namespace mlir::autopar {
 
+/// The id of the operation that plans and models know of, of which the one called `id` is a part,
+/// perhaps the whole.
+StringRef wholeOf(StringRef id);
+
 /// One problem for each mesh that stages take turns on; `plan` is what the function was lowered by.
 /// What both passes gather alike is gathered once in the function from then on, and kernels that
 /// can run again from what they stored are two.

@@ -7,6 +7,7 @@
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/PlannedOffload.h"
+#include "autopar/Transforms/RecomputeProblem.h"
 #include "autopar/Transforms/SearchHandoff.h"
 #include "autopar/Transforms/StageMeshes.h"
 #include "autopar/Transforms/Stages.h"
@@ -194,8 +195,7 @@ private:
       known.insert(id);
     SmallVector<StringRef> names;
     for (const std::string &id : ids) {
-      StringRef name = id;
-      if (!known.contains(name) && !(name.consume_back(kReshardSuffix) && known.contains(name)))
+      if (!known.contains(id) && !known.contains(wholeOf(id)))
         return emitError(getOperation().getLoc()) << "plan: " << field << ": names operation \""
                                                   << id << "\", which @main does not have";
       names.push_back(id);

@@ -45,7 +45,7 @@ struct Rows {
 class Writer {
 public:
   Writer(DotGeneralOp op, StringRef part, SmallVectorImpl<Attribute> &names)
-      : op(op), builder(op), loc(op.getLoc()), part(part), names(names),
+      : op(op), builder(op), loc(op.getLoc()), part(("/" + part).str()), names(names),
         contracted(static_cast<int64_t>(op.getLhsContract().size())) {}
 
   /// Scales and rounds the operand.
@@ -172,7 +172,7 @@ struct ExpandScaledProductsPass
       bool computesAgain = isAgain.contains(op->getAttr("autopar.id"));
       SmallVector<Attribute> names;
       Rows lhs = rowsOf(op, 0, computesAgain, names), rhs = rowsOf(op, 1, computesAgain, names);
-      Writer(op, "", names).product(lhs, rhs);
+      Writer(op, "scaled", names).product(lhs, rhs);
       if (computesAgain)
         again.append(names);
     }
@@ -194,7 +194,7 @@ private:
     add("contract", op.getLhsContract(), op.getRhsContract());
     Rows &rows = known[{op.getOperand(side), alike.getDictionary(op.getContext())}];
     if (!rows.numbers)
-      rows = Writer(op, side == 0 ? "/lhs" : "/rhs", names).rows(side);
+      rows = Writer(op, side == 0 ? "scaled/lhs" : "scaled/rhs", names).rows(side);
     return rows;
   }
 

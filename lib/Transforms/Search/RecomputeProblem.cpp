@@ -30,6 +30,11 @@ using ::autopar::StagePhase;
 /// Buffers are placed at multiples of this.
 static constexpr int64_t kAlignment = 64;
 
+StringRef mlir::autopar::wholeOf(StringRef id) {
+  id.consume_back(kReshardSuffix);
+  return id.substr(0, id.rfind(kScaledInfix));
+}
+
 static int64_t bufferBytes(Value value) {
   int64_t bytes = tensorBytes(tensorTypeOf(value));
   if (auto result = dyn_cast<OpResult>(value)) {

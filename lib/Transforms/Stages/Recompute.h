@@ -16,6 +16,8 @@ constexpr StringLiteral kOffloadActivationsAttribute = "autopar.offload_activati
 
 /// Behind the id of an operation: its result, resharded.
 constexpr StringLiteral kReshardSuffix = "/reshard";
+/// Behind the id of a scaled product: the operations as which it is written.
+constexpr StringLiteral kScaledInfix = "/scaled/";
 
 /// Whether an operation, or a group, only says where elements of its first operand are: it is
 /// computed again with what it looks at, at no cost.

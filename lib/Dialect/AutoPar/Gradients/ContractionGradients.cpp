@@ -65,7 +65,7 @@ struct DotGeneralGradient : GradientOpInterface::ExternalModel<DotGeneralGradien
         DotGeneralOp::create(builder, op->getLoc(), chosen.first, chosen.second, chosen.firstBatch,
                              chosen.secondBatch, chosen.firstContract, chosen.secondContract);
     // A weight's gradient is summed over many samples, some of which would be rounded away.
-    if (parameterIn(other))
+    if (dot.getScaledTo() && parameterIn(other))
       product.setScaledToAttr(dot.getScaledToAttr());
     return b.transpose(product, inverted(chosen.order));
   }
