@@ -77,3 +77,46 @@ func.func @kept(%x: tensor<64x32xf32>, %w: tensor<32x32xf32>) -> (tensor<64x32xf
   %d = autopar.reduce sum %p dims [1] {autopar.id = "d", autopar.phase = "backward"} : tensor<64x32xf32> -> tensor<64xf32>
   return %h, %d : tensor<64x32xf32>, tensor<64xf32>
 }
+
+// -----
+
+// A slope for the backward pass that would wait for it in f32, and is made of what is half as wide: the backward pass
+// computes it.
+
+// CHECK-LABEL: func.func @slope_of_narrow(
+// CHECK-SAME: %[[S:.*]]: tensor<64x256xbf16>, %[[I:.*]]: tensor<64xf32>, %{{.*}}: tensor<256x256xbf16>
+// CHECK: autopar.group %[[S]], %[[I]] {{.*}} : {{.*}} -> tensor<64x256xbf16> {
+// CHECK: autopar.group %[[S]], %[[I]], %{{.*}} -> tensor<64x256xbf16> {
+// CHECK: autopar.unary sigmoid
+func.func @slope_of_narrow(%s: tensor<64x256xbf16>, %i: tensor<64xf32>, %w: tensor<256x256xbf16>) -> (tensor<64x256xbf16>, tensor<64x256xbf16>) {
+  %0 = autopar.cast %s : tensor<64x256xbf16> -> tensor<64x256xf32>
+  %1 = autopar.broadcast %i dims [0] : tensor<64xf32> -> tensor<64x256xf32>
+  %2 = autopar.binary mul %0, %1 {autopar.id = "scaled"} : tensor<64x256xf32>
+  %3 = autopar.cast %2 {autopar.id = "x"} : tensor<64x256xf32> -> tensor<64x256xbf16>
+  %4 = autopar.cast %3 : tensor<64x256xbf16> -> tensor<64x256xf32>
+  %5 = autopar.unary silu %4 {autopar.id = "silu"} : tensor<64x256xf32>
+  %6 = autopar.cast %5 {autopar.id = "y"} : tensor<64x256xf32> -> tensor<64x256xbf16>
+  %7 = autopar.dot_general %6, %w contract [1] x [0] {autopar.id = "g", autopar.phase = "backward"} : (tensor<64x256xbf16>, tensor<256x256xbf16>) -> tensor<64x256xbf16>
+  %8 = autopar.unary sigmoid %4 {autopar.phase = "backward"} : tensor<64x256xf32>
+  %9 = autopar.cast %7 {autopar.phase = "backward"} : tensor<64x256xbf16> -> tensor<64x256xf32>
+  %10 = autopar.binary mul %8, %9 {autopar.id = "x/vjp", autopar.phase = "backward"} : tensor<64x256xf32>
+  %11 = autopar.cast %10 {autopar.id = "dx", autopar.phase = "backward"} : tensor<64x256xf32> -> tensor<64x256xbf16>
+  return %6, %11 : tensor<64x256xbf16>, tensor<64x256xbf16>
+}
+
+// -----
+
+// Made of as many bytes it is computed where it is read along, and stored.
+
+// CHECK-LABEL: func.func @slope_of_wide(
+// CHECK: %[[X:.*]]:2 = autopar.group {{.*}} -> (tensor<64x256xf32>, tensor<64x256xf32>) {
+// CHECK: autopar.unary sigmoid
+// CHECK: autopar.group %[[X]]#1, %{{.*}} -> tensor<64x256xf32> {
+func.func @slope_of_wide(%a: tensor<64x256xf32>, %b: tensor<64x256xf32>, %w: tensor<256x256xf32>) -> (tensor<64x256xf32>, tensor<64x256xf32>) {
+  %x = autopar.binary add %a, %b {autopar.id = "x"} : tensor<64x256xf32>
+  %y = autopar.unary silu %x {autopar.id = "y"} : tensor<64x256xf32>
+  %g = autopar.dot_general %y, %w contract [1] x [0] {autopar.id = "g", autopar.phase = "backward"} : (tensor<64x256xf32>, tensor<256x256xf32>) -> tensor<64x256xf32>
+  %s = autopar.unary sigmoid %x {autopar.phase = "backward"} : tensor<64x256xf32>
+  %d = autopar.binary mul %s, %g {autopar.id = "x/vjp", autopar.phase = "backward"} : tensor<64x256xf32>
+  return %y, %d : tensor<64x256xf32>, tensor<64x256xf32>
+}
