@@ -26,7 +26,7 @@
 // STEP-DAG: autopar.dot_general {{.*}}] {autopar.id = "fc/vjp.1"
 
 // NAME: error: keep-bf16: no parameter is called "door"; names as in the model file, * stands for any characters
-// NONE: error: no product can be computed in 8 bits: expected one with a weight of rows and columns that are multiples of 16, before the last; compile with --precision bf16
+// NONE: error: no product can be computed in 8 bits: expected one of f32 or bf16 with a weight of rows and columns that are multiples of 16, before the last; compile with --precision bf16 or f32
 
 //--- net.mlir
 autopar.origin @w : tensor<16x16xbf16> in "model.onnx" at 0
