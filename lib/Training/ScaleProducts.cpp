@@ -87,10 +87,9 @@ struct ScaleProductsPass : mlir::autopar::impl::ScaleProductsPassBase<ScaleProdu
     }
     if (scaled == 0) {
       getOperation().emitError()
-          << "no product can be computed in 8 bits: expected one of f32 or bf16 with a weight of "
-             "rows "
-             "and columns that are multiples of 16, before the last; compile with --precision bf16 "
-             "or f32";
+          << "no product can be computed in 8 bits: expected one of f32 or bf16 with a weight "
+             "of rows and columns that are multiples of 16, before the last; compile with "
+             "--precision bf16 or f32";
       return signalPassFailure();
     }
     emitRemark(function.getLoc()) << scaled << (scaled == 1 ? " product is" : " products are")

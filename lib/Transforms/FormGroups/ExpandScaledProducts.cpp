@@ -40,38 +40,38 @@ struct Rows {
   Value inverse; ///< one number a row, f32: by what sums are multiplied
 };
 
-/// Writes what is made of one product. Names begin with the product's, behind which stands `part`;
-/// they are added to `names`.
+/// Writes what is made of one product. Names begin with the product's, behind which stand
+/// kScaledInfix and `part`; they are added to `names`.
 class Writer {
 public:
   Writer(DotGeneralOp op, StringRef part, SmallVectorImpl<Attribute> &names)
-      : op(op), builder(op), loc(op.getLoc()), part(("/" + part).str()), names(names),
+      : op(op), builder(op), loc(op.getLoc()), part(part), names(names),
         contracted(static_cast<int64_t>(op.getLhsContract().size())) {}
 
   /// Scales and rounds the operand.
   Rows rows(int side) {
-    Value wide = cast(inRows(side), builder.getF32Type(), "/wide");
+    Value wide = cast(inRows(side), builder.getF32Type(), "wide");
     RankedTensorType type = typeOf(wide);
     int64_t outer = type.getRank() - contracted;
-    Value sizes = made(UnaryOp::create(builder, loc, UnaryKind::Abs, wide), "/sizes");
+    Value sizes = made(UnaryOp::create(builder, loc, UnaryKind::Abs, wide), "sizes");
     Value largest =
         made(ReduceOp::create(builder, loc, type.clone(type.getShape().take_front(outer)),
                               ReduceKind::Max, sizes, count(outer, contracted)),
-             "/largest");
+             "largest");
     largest = binary(BinaryKind::Max, largest, number(builder.getF32FloatAttr(kLeast), largest),
-                     "/above.zero");
-    Value bits = bitcast(largest, builder.getI32Type(), "/bits");
-    bits = binary(BinaryKind::Add, bits, number(kAboveLargest, bits), "/raised");
-    bits = binary(BinaryKind::And, bits, number(kExponent, bits), "/exponent");
-    Value inverse = binary(BinaryKind::Sub, bits, number(kLargestExponent, bits), "/inverse.bits"),
-          scale = binary(BinaryKind::Sub, number(kInverse, bits), inverse, "/scale.bits");
-    scale = bitcast(scale, builder.getF32Type(), "/scale");
+                     "above.zero");
+    Value bits = bitcast(largest, builder.getI32Type(), "bits");
+    bits = binary(BinaryKind::Add, bits, number(kAboveLargest, bits), "raised");
+    bits = binary(BinaryKind::And, bits, number(kExponent, bits), "exponent");
+    Value inverse = binary(BinaryKind::Sub, bits, number(kLargestExponent, bits), "inverse.bits"),
+          scale = binary(BinaryKind::Sub, number(kInverse, bits), inverse, "scale.bits");
+    scale = bitcast(scale, builder.getF32Type(), "scale");
     Value scaled =
-        binary(BinaryKind::Mul, wide, repeated(scale, type, count(0, outer), "/scales"), "/scaled");
+        binary(BinaryKind::Mul, wide, repeated(scale, type, count(0, outer), "scales"), "scaled");
     // Nothing is beyond the largest number but infinity, which is to be seen.
     auto rounded = CastOp::create(builder, loc, type.clone(type.getShape(), *op.getScaledTo()),
                                   scaled, /*overflows=*/true);
-    return {made(rounded, "/rounded"), bitcast(inverse, builder.getF32Type(), "/inverse")};
+    return {made(rounded, "rounded"), bitcast(inverse, builder.getF32Type(), "inverse")};
   }
 
   /// The product itself, in the operation's place.
@@ -85,15 +85,15 @@ public:
     Value sums =
         made(DotGeneralOp::create(builder, loc, stored, lhs.numbers, rhs.numbers, shared, shared,
                                   count(ofLhs, contracted), count(ofRhs, contracted)),
-             "/sums");
-    Value wide = cast(sums, builder.getF32Type(), "/wide");
+             "sums");
+    Value wide = cast(sums, builder.getF32Type(), "wide");
     RankedTensorType type = typeOf(wide);
     wide = binary(BinaryKind::Mul, wide,
-                  repeated(lhs.inverse, type, count(0, ofLhs), "/lhs.inverses"), "/by.lhs");
+                  repeated(lhs.inverse, type, count(0, ofLhs), "lhs.inverses"), "by.lhs");
     shared.append(count(ofLhs, ofRhs - batch));
-    wide = binary(BinaryKind::Mul, wide, repeated(rhs.inverse, type, shared, "/rhs.inverses"),
-                  "/by.rhs");
-    Value result = cast(wide, op.getType().getElementType(), "/narrow");
+    wide = binary(BinaryKind::Mul, wide, repeated(rhs.inverse, type, shared, "rhs.inverses"),
+                  "by.rhs");
+    Value result = cast(wide, op.getType().getElementType(), "narrow");
     setOpId(result.getDefiningOp(), getOpId(op));
     op.getResult().replaceAllUsesWith(result);
     op.erase();
@@ -101,7 +101,7 @@ public:
 
 private:
   Value made(Operation *made, const Twine &suffix) {
-    Value result = madeFrom(op, made, part + suffix);
+    Value result = madeFrom(op, made, kScaledInfix + part + suffix);
     names.push_back(builder.getStringAttr(getOpId(made)));
     return result;
   }
@@ -115,7 +115,7 @@ private:
     llvm::append_range(order, contract);
     if (llvm::is_sorted(order))
       return value;
-    return made(TransposeOp::create(builder, loc, value, order), "/in.rows");
+    return made(TransposeOp::create(builder, loc, value, order), "in.rows");
   }
 
   Value cast(Value value, Type element, const Twine &suffix) {
@@ -138,7 +138,7 @@ private:
   /// `number` for every element of `like`.
   Value number(TypedAttr number, Value like) {
     return made(ConstantOp::create(builder, loc, DenseElementsAttr::get(typeOf(like), number)),
-                "/number");
+                "number");
   }
   Value number(uint32_t bits, Value like) {
     return number(builder.getI32IntegerAttr(static_cast<int32_t>(bits)), like);
@@ -172,7 +172,7 @@ struct ExpandScaledProductsPass
       bool computesAgain = isAgain.contains(op->getAttr("autopar.id"));
       SmallVector<Attribute> names;
       Rows lhs = rowsOf(op, 0, computesAgain, names), rhs = rowsOf(op, 1, computesAgain, names);
-      Writer(op, "scaled", names).product(lhs, rhs);
+      Writer(op, "", names).product(lhs, rhs);
       if (computesAgain)
         again.append(names);
     }
@@ -194,7 +194,7 @@ private:
     add("contract", op.getLhsContract(), op.getRhsContract());
     Rows &rows = known[{op.getOperand(side), alike.getDictionary(op.getContext())}];
     if (!rows.numbers)
-      rows = Writer(op, side == 0 ? "scaled/lhs" : "scaled/rhs", names).rows(side);
+      rows = Writer(op, side == 0 ? "lhs/" : "rhs/", names).rows(side);
     return rows;
   }
 
