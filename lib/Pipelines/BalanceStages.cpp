@@ -6,6 +6,7 @@
 #include "PlanJudge.h"
 #include "PromisedMemory.h"
 #include "SearchPlan.h"
+#include "SideBySide.h"
 
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Stages.h"
@@ -144,7 +145,7 @@ public:
   }
   /// Whether there is a plan; `errors` are what was said where not.
   bool search(CutPlan &cut, std::vector<Diagnostic> &errors) {
-    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    OwnDiagnostics handler(module.getContext(), [&](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
         return failure();
       errors.push_back(std::move(diagnostic));
@@ -171,6 +172,8 @@ FailureOr<CutPlan> mlir::autopar::cutAndSearch(ModuleOp module, const AutoShardO
     cut.found.start = from ? from : start.start;
     cut.found.again = start.again;
     cut.found.enoughUs = from ? from->believed.stepUs : start.enoughUs;
+    if (from) // a slower one is of no use
+      cut.found.boundUs = from->believed.stepUs;
     recutter.search(cut, errors);
     return Searched(cut.found);
   };

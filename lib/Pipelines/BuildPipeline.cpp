@@ -3,6 +3,7 @@
 #include "BuildPipeline.h"
 
 #include "SearchPlan.h"
+#include "SideBySide.h"
 
 #include "autopar/Plan/Plan.h"
 #include "autopar/Transforms/Stages.h"
@@ -107,45 +108,80 @@ void PipelineBuilder::fail(const Pipeline &pipeline, const PipelineTerms &terms,
     failedTerms[pipeline.place] = terms;
 }
 
-std::optional<BuiltPipeline> PipelineBuilder::build(const Pipeline &pipeline, double boundUs) {
-  std::string name = nameOf(pipeline);
-  onCandidate(name + (pipeline.isWhole ? ": searched whole" : ""));
-  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+struct PipelineBuilder::Building {
+  Pipeline pipeline;
+  std::string name;
+  PipelineTerms terms;
+  OwningOpRef<ModuleOp> module; ///< not cut
+  SearchHandoff start;
+  FailureOr<CutPlan> cut = failure();
+  std::vector<std::string> errors;
+  int64_t leastBytes = 0;
+};
+
+void PipelineBuilder::runBuild(Building &building, double boundUs) const {
+  OwnDiagnostics handler(building.module->getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      inVain.add(name, diagnostic.str());
+      building.errors.push_back(diagnostic.str());
     return success();
   });
-  PipelineTerms terms = termsOf(pipeline);
+  const Pipeline &pipeline = building.pipeline;
   AutoShardOptions own;
-  configure(pipeline, terms, own);
+  configure(pipeline, building.terms, own);
   pipeline.promised.limitSearch(own);
-  SearchHandoff start;
-  if (followsEstimate(pipeline)) {
-    const StageEstimate &estimate = estimates.at(pipeline.place);
-    start.start = estimate.plan;
-    start.again = estimate.again;
-    start.enoughUs = kFar * estimate.stepUs;
-  }
-  int64_t leastBytes = 0;
-  FailureOr<CutPlan> cut = cutAndSearch(*uncut(pipeline, terms), own, lower, std::move(start),
-                                        {boundUs, pipeline.isPlain ? 0 : boundUs}, &leastBytes);
-  if (failed(cut)) {
-    fail(pipeline, terms, leastBytes);
-    return std::nullopt;
-  }
-  lacksMemory |=
-      !cut->found.plan->recompute.empty() || !cut->found.plan->offloadActivations.empty();
-  return BuiltPipeline{pipeline, name, std::move(terms), std::move(*cut)};
+  building.cut = cutAndSearch(*building.module, own, lower, std::move(building.start),
+                              {boundUs, pipeline.isPlain ? 0 : boundUs}, &building.leastBytes);
 }
 
-LogicalResult PipelineBuilder::refine(BuiltPipeline &built) const {
-  onCandidate(built.name + ": its kernels");
+std::vector<std::optional<BuiltPipeline>> PipelineBuilder::build(ArrayRef<Pipeline> pipelines,
+                                                                 double boundUs) {
+  std::vector<Building> all(pipelines.size());
+  for (auto [building, pipeline] : llvm::zip_equal(all, pipelines)) {
+    building.pipeline = pipeline;
+    building.name = nameOf(pipeline);
+    onCandidate(building.name + (pipeline.isWhole ? ": searched whole" : ""));
+    building.terms = termsOf(pipeline);
+    building.module = uncut(pipeline, building.terms);
+    if (!followsEstimate(pipeline))
+      continue;
+    const StageEstimate &estimate = estimates.at(pipeline.place);
+    building.start.start = estimate.plan;
+    building.start.again = estimate.again;
+    building.start.enoughUs = kFar * estimate.stepUs;
+  }
+  runSideBySide(*module.getContext(), all.size(), [&](size_t i) { runBuild(all[i], boundUs); });
+  std::vector<std::optional<BuiltPipeline>> built(all.size());
+  for (auto [building, result] : llvm::zip_equal(all, built)) {
+    for (const std::string &error : building.errors)
+      inVain.add(building.name, error);
+    if (failed(building.cut)) {
+      fail(building.pipeline, building.terms, building.leastBytes);
+      continue;
+    }
+    const ::autopar::Plan &plan = *building.cut->found.plan;
+    lacksMemory |= !plan.recompute.empty() || !plan.offloadActivations.empty();
+    result = BuiltPipeline{building.pipeline, building.name, std::move(building.terms),
+                           std::move(*building.cut)};
+  }
+  return built;
+}
+
+LogicalResult PipelineBuilder::refineOne(BuiltPipeline &built) const {
   AutoShardOptions own;
   configure(built.pipeline, built.terms, own);
   built.pipeline.promised.limitSearch(own);
   if (built.pipeline.isPlain)
     return timeByKernels(own, lower, built.cut);
   return refineByKernels(*uncut(built.pipeline, built.terms), own, lower, built.cut);
+}
+
+LogicalResult PipelineBuilder::refine(MutableArrayRef<BuiltPipeline> built) {
+  for (const BuiltPipeline &one : built)
+    onCandidate(one.name + ": its kernels");
+  std::vector<LogicalResult> results(built.size(), failure());
+  runSideBySide(*module.getContext(), built.size(),
+                [&](size_t i) { results[i] = refineOne(built[i]); });
+  return success(llvm::all_of(results, [](LogicalResult result) { return succeeded(result); }));
 }
 
 bool PipelineBuilder::fits(BuiltPipeline &built, int64_t &leastBytes) {

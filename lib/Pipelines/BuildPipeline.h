@@ -58,11 +58,11 @@ public:
   std::string nameOf(const Pipeline &pipeline) const;
   /// Whether a search over every mesh takes minutes.
   bool isDeep() const;
-  /// Cuts and searches; what does not become faster than `boundUs` is not balanced. None: there is
-  /// no plan.
-  std::optional<BuiltPipeline> build(const Pipeline &pipeline, double boundUs);
-  /// Times it by its kernels, cut again as they want it unless it is plain.
-  LogicalResult refine(BuiltPipeline &built) const;
+  /// Cuts and searches all of them side by side; what does not become faster than `boundUs` is not
+  /// balanced. None: there is no plan.
+  std::vector<std::optional<BuiltPipeline>> build(ArrayRef<Pipeline> pipelines, double boundUs);
+  /// Times them by their kernels, cut again as those want it unless they are plain, side by side.
+  LogicalResult refine(MutableArrayRef<BuiltPipeline> built);
   /// Whether its program fits, as more may have to be computed again for that; it is kept then.
   /// `leastBytes` gets what a device needs where it does not, if that is known.
   bool fits(BuiltPipeline &built, int64_t &leastBytes);
@@ -73,10 +73,15 @@ public:
   bool lackedMemory() const { return lacksMemory; }
 
 private:
+  /// A pipeline that is built, and what is said meanwhile.
+  struct Building;
+
   void configure(const Pipeline &pipeline, const PipelineTerms &terms, AutoShardOptions &own) const;
   OwningOpRef<ModuleOp> uncut(const Pipeline &pipeline, const PipelineTerms &terms) const;
   bool followsEstimate(const Pipeline &pipeline) const;
   PipelineTerms termsOf(const Pipeline &pipeline) const;
+  void runBuild(Building &building, double boundUs) const;
+  LogicalResult refineOne(BuiltPipeline &built) const;
   void fail(const Pipeline &pipeline, const PipelineTerms &terms, int64_t leastBytes);
 
   ModuleOp module;

@@ -3,6 +3,7 @@
 #include "ChoosePipeline.h"
 
 #include "BuildPipeline.h"
+#include "SideBySide.h"
 
 #include "autopar/Plan/Plan.h"
 #include "autopar/Plan/Schedule.h"
@@ -59,8 +60,9 @@ private:
 
   void findPlans();
   bool tryBest(double limitShare);
-  std::optional<PipelineTimes> consider(const Pipeline &pipeline);
-  bool considerTurns(const Finalist &finalist, const std::string &schedule);
+  SmallVector<Pipeline> finalistsToBe(size_t equal);
+  SmallVector<std::optional<PipelineTimes>> consider(ArrayRef<Pipeline> pipelines);
+  SmallVector<Finalist> considerTurns(ArrayRef<Finalist> finalists, const std::string &schedule);
   void considerSchedules(ArrayRef<Finalist> close);
   bool considerFirst(PipelinePlace place, bool isWhole, double closeUs);
   double bubbleUs(PipelinePlace place, double workUs) const;
@@ -103,15 +105,20 @@ private:
   size_t refused = 0; ///< programs that did not fit
 };
 
-/// What its step takes, if it has a plan.
-std::optional<PipelineTimes> Chooser::consider(const Pipeline &pipeline) {
-  std::optional<BuiltPipeline> candidate = builder.build(pipeline, hasPlan() ? bestUs() : HUGE_VAL);
-  if (!candidate)
-    return std::nullopt;
-  inVain.drop(candidate->name);
-  inVain.drop(estimates.nameOf(pipeline.place));
-  PipelineTimes times = candidate->times();
-  keep(std::move(*candidate));
+/// What their steps take, of those that have a plan. They are built side by side, measured against
+/// the best before.
+SmallVector<std::optional<PipelineTimes>> Chooser::consider(ArrayRef<Pipeline> pipelines) {
+  SmallVector<std::optional<PipelineTimes>> times;
+  for (std::optional<BuiltPipeline> &candidate :
+       builder.build(pipelines, hasPlan() ? bestUs() : HUGE_VAL)) {
+    times.emplace_back();
+    if (!candidate)
+      continue;
+    inVain.drop(candidate->name);
+    inVain.drop(estimates.nameOf(candidate->pipeline.place));
+    times.back() = candidate->times();
+    keep(std::move(*candidate));
+  }
   return times;
 }
 
@@ -135,9 +142,8 @@ void Chooser::keep(BuiltPipeline candidate) {
 LogicalResult Chooser::judge() {
   if (built.size() == 1 && choices.stages[built.front().pipeline.place.stages] == 1)
     return success();
-  for (BuiltPipeline &candidate : built)
-    if (failed(builder.refine(candidate)))
-      return failure();
+  if (failed(builder.refine(built)))
+    return failure();
   std::sort(built.begin(), built.end(), [](const BuiltPipeline &a, const BuiltPipeline &b) {
     return a.kernelsUs() < b.kernelsUs();
   });
@@ -191,24 +197,45 @@ double Chooser::bubbleUs(PipelinePlace place, double workUs) const {
 
 /// The more stages take turns on a mesh, the smaller the bubble and the more micro-batches are in
 /// flight: from few to many, while that is faster than by the first schedule, in which all have one
-/// turn. Whether it ever was.
-bool Chooser::considerTurns(const Finalist &finalist, const std::string &schedule) {
-  const auto &[place, first, isWhole] = finalist;
-  if (choices.microBatches[place.microBatches] % choices.stages[place.stages] != 0)
-    return false; // the schedule asks for it
-  double beforeUs = first.us;
-  for (int64_t turns : kTurns) {
-    double drainUs = bubbleUs(place, first.evenUs) / static_cast<double>(turns);
-    if (::autopar::splitsBackward(schedule))
-      drainUs *= kFreeBubble;
-    if (first.evenUs + drainUs >= bestUs())
-      continue; // shorter stages are shared more evenly, but no more than that
-    std::optional<PipelineTimes> times = consider({place, schedule, turns, isWhole});
-    if (!times || times->us >= beforeUs)
-      break;
-    beforeUs = times->us;
+/// turn. Those that ever were.
+SmallVector<Chooser::Finalist> Chooser::considerTurns(ArrayRef<Finalist> finalists,
+                                                      const std::string &schedule) {
+  struct Climb {
+    const Finalist *finalist;
+    double beforeUs;
+    bool goesOn = true;
+  };
+  SmallVector<Climb> climbs;
+  for (const Finalist &finalist : finalists) {
+    PipelinePlace place = finalist.place;
+    // The schedule asks for it.
+    if (choices.microBatches[place.microBatches] % choices.stages[place.stages] == 0)
+      climbs.push_back({&finalist, finalist.times.us});
   }
-  return beforeUs < first.us;
+  for (int64_t turns : kTurns) {
+    SmallVector<Pipeline> pipelines;
+    SmallVector<Climb *> of;
+    for (Climb &climb : climbs) {
+      const auto &[place, first, isWhole] = *climb.finalist;
+      double drainUs = bubbleUs(place, first.evenUs) / static_cast<double>(turns);
+      if (::autopar::splitsBackward(schedule))
+        drainUs *= kFreeBubble;
+      if (!climb.goesOn || first.evenUs + drainUs >= bestUs())
+        continue; // shorter stages are shared more evenly, but no more than that
+      pipelines.push_back({place, schedule, turns, isWhole});
+      of.push_back(&climb);
+    }
+    for (auto [climb, times] : llvm::zip_equal(of, consider(pipelines))) {
+      climb->goesOn = times && times->us < climb->beforeUs;
+      if (climb->goesOn)
+        climb->beforeUs = times->us;
+    }
+  }
+  SmallVector<Finalist> faster;
+  for (const Climb &climb : climbs)
+    if (climb.beforeUs < climb.finalist->times.us)
+      faster.push_back(*climb.finalist);
+  return faster;
 }
 
 /// All schedules but the first, one after the other, so that what is built late is measured against
@@ -216,19 +243,27 @@ bool Chooser::considerTurns(const Finalist &finalist, const std::string &schedul
 /// and holds more, paid; one that runs ahead, where nothing is gained by it.
 void Chooser::considerSchedules(ArrayRef<Finalist> close) {
   std::set<PipelinePlace> paid;
-  for (const std::string &schedule : ArrayRef(choices.schedules).drop_front())
+  for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
+    bool takesTurns = ::autopar::isInterleaved(schedule);
+    SmallVector<Finalist> finalists;
     for (const Finalist &finalist : close) {
       const auto &[place, first, isWhole] = finalist;
-      if (choices.stages[place.stages] == 1 || first.leastUs() >= bestUs())
-        continue;
-      if (::autopar::isInterleaved(schedule)) {
-        if (!paid.count(place) && considerTurns(finalist, schedule))
-          paid.insert(place);
-      } else if (schedule != "eager-1f1b" ||
-                 first.workUs + bubbleUs(place, first.workUs) < bestUs()) {
-        consider({place, schedule, turns, isWhole});
-      }
+      bool mayWin = choices.stages[place.stages] > 1 && first.leastUs() < bestUs();
+      bool gains =
+          schedule != "eager-1f1b" || first.workUs + bubbleUs(place, first.workUs) < bestUs();
+      if (mayWin && gains && !(takesTurns && paid.count(place)))
+        finalists.push_back(finalist);
     }
+    if (takesTurns) {
+      for (const Finalist &finalist : considerTurns(finalists, schedule))
+        paid.insert(finalist.place);
+      continue;
+    }
+    SmallVector<Pipeline> pipelines;
+    for (const Finalist &finalist : finalists)
+      pipelines.push_back({finalist.place, schedule, turns, finalist.isWhole});
+    consider(pipelines);
+  }
 }
 
 /// What others have to be faster than.
@@ -240,7 +275,8 @@ double Chooser::toBeatUs() const {
 
 /// By the first schedule, and if that takes up to `closeUs` by the others. Whether it has a plan.
 bool Chooser::considerFirst(PipelinePlace place, bool isWhole, double closeUs) {
-  std::optional<PipelineTimes> times = consider({place, choices.schedules.front(), turns, isWhole});
+  std::optional<PipelineTimes> times =
+      consider(Pipeline{place, choices.schedules.front(), turns, isWhole}).front();
   if (times && times->us <= closeUs)
     considerSchedules(Finalist{place, *times, isWhole});
   return times.has_value();
@@ -309,7 +345,7 @@ bool Chooser::considerOthers() {
   while (!again.empty()) {
     Pipeline pipeline = std::move(again.front());
     again.pop_front();
-    if (consider(pipeline))
+    if (consider(pipeline).front())
       return true;
   }
   llvm::sort(outdone, llvm::less_first());
@@ -329,21 +365,42 @@ bool Chooser::tryBest(double limitShare) {
   if (!estimates.climb(limitShare, leftOut))
     return false;
   size_t equal = 0;
-  for (PipelinePlace place : estimates.ranking()) {
-    bool isEqual = place.shares == DeviceShares::Equal;
-    bool promisesMore =
-        hasPlan() && finalists.size() < kMostFinalists && estimates.at(place).stepUs < bestUs();
-    if ((isEqual ? equal : finalists.size() - equal) >= kFinalists && !promisesMore)
-      continue;
+  for (SmallVector<Pipeline> next = finalistsToBe(equal); !next.empty();
+       next = finalistsToBe(equal))
+    for (auto [pipeline, times] : llvm::zip_equal(next, consider(next)))
+      if (times) {
+        finalists.push_back({pipeline.place, *times});
+        equal += pipeline.place.shares == DeviceShares::Equal;
+      }
+  return true;
+}
+
+/// Of the estimates as many as are missing, and where none is, one that promises more than the best
+/// takes. `equal`: finalists with equal shares.
+SmallVector<Pipeline> Chooser::finalistsToBe(size_t equal) {
+  SmallVector<Pipeline> next;
+  size_t missing[] = {kFinalists - std::min(kFinalists, finalists.size() - equal),
+                      kFinalists - std::min(kFinalists, equal)};
+  auto take = [&](PipelinePlace place) {
     tried.insert(place);
     seen.insert(place);
-    std::optional<PipelineTimes> times = consider({place, choices.schedules.front(), turns});
-    if (!times)
-      continue;
-    finalists.push_back({place, *times});
-    equal += isEqual;
-  }
-  return true;
+    next.push_back({place, choices.schedules.front(), turns});
+  };
+  std::vector<PipelinePlace> ranking = estimates.ranking();
+  for (PipelinePlace place : ranking)
+    if (size_t &count = missing[place.shares == DeviceShares::Equal];
+        count > 0 && !tried.count(place)) {
+      --count;
+      take(place);
+    }
+  if (!next.empty() || !hasPlan() || finalists.size() >= kMostFinalists)
+    return next;
+  for (PipelinePlace place : ranking)
+    if (!tried.count(place) && estimates.at(place).stepUs < bestUs()) {
+      take(place);
+      break;
+    }
+  return next;
 }
 
 /// Estimates may promise what does not fit: where none holds, what is slower than they are, and
@@ -394,6 +451,7 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
     return emitError(module.getLoc()) << parsed.status().message();
   demands = parsed.take();
   turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
+  loadDialects(*module.getContext(), options, lower);
   findPlans();
   if (!hasPlan())
     return refuse();

@@ -4,6 +4,7 @@
 
 #include "PlanJudge.h"
 #include "PromisedMemory.h"
+#include "SideBySide.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/Passes.h"
@@ -67,7 +68,7 @@ private:
 
   /// Whether there is a plan under these options; `why` gets what the search said where not.
   bool searched(const AutoShardOptions &own, ComputesAgain what, std::string &why) {
-    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    OwnDiagnostics handler(module.getContext(), [&](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
         return failure();
       why = diagnostic.str();
@@ -166,7 +167,8 @@ private:
 
   LogicalResult consider(JudgedPlan candidate, Contest &contest) const {
     std::optional<JudgedPlan> &best = contest.best;
-    if (best && candidate.plan.believed.stepUs >= best->plan.believed.stepUs)
+    double boundUs = best ? best->plan.believed.stepUs : handoff.boundUs;
+    if (candidate.plan.believed.stepUs >= boundUs)
       return success();
     if (failed(judge.judge(candidate)))
       return failure();
@@ -212,7 +214,8 @@ private:
     if (!best && contest.leanest)
       return deliverIfProgramFits(std::move(*contest.leanest));
     if (!best)
-      return emitError(module.getLoc()) << why;
+      return emitError(module.getLoc())
+             << (why.empty() ? "nothing is faster than what is known" : why);
     if (tight && best->plan.recompute != tight->plan.recompute)
       best->plan.believed.alternatives.push_back(
           {"within the limit without recomputation", tight->plan.believed.stepUs});
@@ -318,7 +321,7 @@ static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions
     other.again = handoff.again;
     bool isFound = false;
     { // there may be none that fits
-      ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
+      OwnDiagnostics silent(module.getContext(), [](Diagnostic &) { return success(); });
       PlanSearch search(module, options, lower, other, /*isHeld=*/true, share);
       isFound = succeeded(search.run());
     }

@@ -98,6 +98,19 @@ def test_a_program_under_the_limit_is_not_refused_with_its_size(tmp_path):
     assert found["recompute"] and max(found["believed"]["peak_bytes"]) <= limit
 
 
+def test_what_is_searched_side_by_side_is_found_in_turn_as_well(tmp_path):
+    """Pipelines that are built at the same time share the context and what is said of those without a plan."""
+    model, options = small_gpt2(tmp_path), ["--bind", "batch=32,seq=128", "--cluster", "presets:a100x2x2", "--memory-limit", "71241228", *TRAIN, *AUTO,
+                                            "--pipeline-schedule", "auto", "--stop-after", "plan-memory"]
+    found = []
+    for threading in ([], ["--mlir-disable-threading"]):
+        command = [find_tool("autopar-compile"), model, *options, "--emit-plan", tmp_path / "plan.json", "-o", tmp_path / "out.mlir", *threading]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        found.append(((tmp_path / "plan.json").read_text(), done.stderr))
+    assert found[0] == found[1]
+
+
 def test_stages_that_are_asked_for_are_balanced_by_kernels(tmp_path):
     """The embedding and its gradient are on the first stage, the head on the last: cut by operations alone one works 94 % of the step, the other 57 %."""
     models.save("gpt2-124m", tmp_path / "m.onnx", weights=False)

@@ -32,6 +32,8 @@ struct SearchHandoff {
   /// In, with `again`: what takes no longer than this is taken without a look at other ways to
   /// compute again.
   double enoughUs = std::numeric_limits<double>::infinity();
+  /// In: what takes this or longer need not be found.
+  double boundUs = std::numeric_limits<double>::infinity();
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
   double waitedShare = 1;              ///< out: of what goes on beside what computes, as it counts
   bool overlapsParts = false;          ///< out: activations may be exchanged beside what computes
