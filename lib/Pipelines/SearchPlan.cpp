@@ -22,6 +22,11 @@ constexpr double kUnbound = 0.85;
 /// computed again.
 constexpr double kRelaxed[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
 
+/// Of a step: what is computed again for less time is not worth shardings that hold less.
+constexpr double kDear = 0.01;
+/// In limits of the search before: that of the next one; in that of the device, the last.
+constexpr double kTighter = 0.8, kTightest = 0.1;
+
 /// With what shardings are searched that recomputation makes fit.
 constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::Layers};
 
@@ -179,6 +184,45 @@ private:
     return success();
   }
 
+  /// Where every layer may be computed again a search sees no use in a sharding that holds less,
+  /// such as split sums of gradients, though what it saves need not be computed again. So limits
+  /// get tighter while steps get shorter by it.
+  LogicalResult tighten(const AutoShardOptions &own, Contest &contest) {
+    double lastUs = 0;
+    std::string why;
+    for (double share = kTighter; contest.best && share >= kTightest; share *= kTighter) {
+      double beforeUs = contest.best->plan.believed.stepUs;
+      AutoShardOptions tighter;
+      tighter.copyOptionValuesFrom(own);
+      if (contest.best->plan.believed.recomputeUs < kDear * beforeUs ||
+          !searched(relaxed(tighter, share), ComputesAgain::Layers, why))
+        break;
+      JudgedPlan found = taken(ComputesAgain::Layers);
+      if (std::exchange(lastUs, found.plan.believed.stepUs) == found.plan.believed.stepUs)
+        continue; // the same once more
+      if (failed(consider(std::move(found), contest)))
+        return failure();
+      if (contest.best->plan.believed.stepUs >= beforeUs)
+        break;
+    }
+    return success();
+  }
+
+  /// Of two that fit, by kernels: what split sums take, some of it beside what computes, is told
+  /// by them alone.
+  LogicalResult takeFaster(std::optional<JudgedPlan> &loose,
+                           std::optional<JudgedPlan> &best) const {
+    if (!loose || loose->plan.believed.stepUs == best->plan.believed.stepUs)
+      return success();
+    FailureOr<PlanJudge::KernelTimes> looseUs = judge.kernelTimes(loose->plan),
+                                      bestUs = judge.kernelTimes(best->plan);
+    if (failed(looseUs) || failed(bestUs))
+      return failure();
+    if (looseUs->stepUs < bestUs->stepUs)
+      best = std::move(loose);
+    return success();
+  }
+
   /// The fastest whole of the plan that fits without recomputation, if there is one, and those
   /// whose shardings are searched with it.
   LogicalResult chooseAmong(std::optional<JudgedPlan> tight, const AutoShardOptions &own,
@@ -199,6 +243,9 @@ private:
       if (searched(own, what, why) && failed(consider(taken(what), contest)))
         return failure();
     }
+    std::optional<JudgedPlan> loose = best;
+    if (failed(tighten(own, contest)) || (!handoff.again && failed(takeFaster(loose, best))))
+      return failure();
     // What the search cannot fit may fit as the program that it becomes; else it says what it
     // takes.
     if (!best && !handoff.again) {

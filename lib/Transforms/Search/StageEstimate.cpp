@@ -29,6 +29,7 @@ namespace {
 struct Found {
   std::vector<int32_t> choice;
   double onceUs = 0, eachUs = 0;                           ///< of the whole function
+  double againUs = 0;                                      ///< of both: what is computed again
   double stepUs = std::numeric_limits<double>::infinity(); ///< if no other group took any time
   int64_t peakBytes = 0;
   ComputesAgain again = ComputesAgain::Nothing;
@@ -39,6 +40,7 @@ struct SolvedMesh {
   int64_t leastBytes = 0; ///< that a choice holds
   Status status;
   std::optional<Result<Found>> limited; ///< none: not yet asked for
+  bool isTight = false;                 ///< `limited` is as fast as lower limits make it
 };
 
 } // namespace
@@ -59,6 +61,11 @@ constexpr double kBalanced = 1.03;
 constexpr double kWorth = 0.98;
 /// In times of the limit: up to this, what every choice holds may fit all the same.
 constexpr double kRough = 1.5;
+
+/// Of a function's time: what is computed again for less is not worth shardings that hold less.
+constexpr double kDear = 0.01;
+/// In limits of the search before: that of the next one.
+constexpr double kTighter = 0.8;
 
 class Estimator {
 public:
@@ -101,8 +108,10 @@ private:
                        bool unfolds = true) const;
   SolvedMesh solveUnlimited(const Group &group, const Mesh &mesh) const;
   Result<Found> solveLimited(const Group &group, const Mesh &mesh) const;
-  Result<Found> solveRecomputed(const Group &group, const Mesh &mesh, ShardingProblem &kept,
-                                ComputesAgain what, bool unfolds) const;
+  Result<Found> searchRecomputed(const Group &group, ShardingProblem &problem,
+                                 ShardingProblem &keptProblem, ComputesAgain what,
+                                 double limitShare, bool unfolds) const;
+  Status tighten(const Group &group, const Mesh &mesh, Found &best) const;
   Result<Candidate> solve(size_t number, const Group &group) const;
   void keepPace(std::vector<Group> &groups, ArrayRef<Candidate> best);
 
@@ -251,7 +260,11 @@ Result<Found> Estimator::solveLimited(const Group &group, const Mesh &mesh) cons
     for (ComputesAgain what : {ComputesAgain::Cheap, ComputesAgain::Layers}) {
       if (!options.recomputes)
         break;
-      Result<Found> found = solveRecomputed(group, mesh, **kept, what, unfolds);
+      auto problem = makeProblem(group, mesh, what);
+      if (!problem)
+        return problem.status();
+      Result<Found> found =
+          searchRecomputed(group, **problem, **kept, what, /*limitShare=*/1, unfolds);
       if (found && (!best || found->stepUs < best->stepUs))
         best = std::move(found);
     }
@@ -263,26 +276,42 @@ Result<Found> Estimator::solveLimited(const Group &group, const Mesh &mesh) cons
 
 /// Of what the sharding was searched with, the part that makes it fit is computed again: as if all
 /// of it freed as much for its time.
-Result<Found> Estimator::solveRecomputed(const Group &group, const Mesh &mesh,
-                                         ShardingProblem &keptProblem, ComputesAgain what,
-                                         bool unfolds) const {
-  auto problem = makeProblem(group, mesh, what);
-  if (!problem)
-    return problem.status();
-  Result<Found> found = search(group, **problem, group.limit, unfolds);
+Result<Found> Estimator::searchRecomputed(const Group &group, ShardingProblem &problem,
+                                          ShardingProblem &keptProblem, ComputesAgain what,
+                                          double limitShare, bool unfolds) const {
+  auto limit = static_cast<double>(group.limit);
+  Result<Found> found = search(group, problem, static_cast<int64_t>(limitShare * limit), unfolds);
   if (!found)
     return found;
   auto [onceUs, eachUs] = keptProblem.onceAndEachUs(found->choice);
   auto kept =
       static_cast<double>(::autopar::evaluate(keptProblem.graph(), found->choice).peakBytes);
-  double missing = kept - static_cast<double>(group.limit),
-         freed = kept - static_cast<double>(found->peakBytes);
+  double missing = kept - limit, freed = kept - static_cast<double>(found->peakBytes);
   double share = missing <= 0 ? 0 : std::min(1.0, missing / freed);
+  found->againUs = share * (found->onceUs - onceUs + found->eachUs - eachUs);
   found->onceUs = onceUs + share * (found->onceUs - onceUs);
   found->eachUs = eachUs + share * (found->eachUs - eachUs);
   found->stepUs = stepUs(group, *found);
   found->again = what;
   return found;
+}
+
+/// Where much is computed again, shardings that hold less may be faster, and the search of the
+/// first saw no use in them: under lower and lower limits, while that pays.
+Status Estimator::tighten(const Group &group, const Mesh &mesh, Found &best) const {
+  auto kept = makeProblem(group, mesh, ComputesAgain::Nothing);
+  auto problem = makeProblem(group, mesh, ComputesAgain::Layers);
+  if (!kept || !problem)
+    return kept ? problem.status() : kept.status();
+  for (double share = kTighter; best.againUs > kDear * (best.onceUs + best.eachUs);
+       share *= kTighter) {
+    Result<Found> found =
+        searchRecomputed(group, **problem, **kept, ComputesAgain::Layers, share, false);
+    if (!found || found->stepUs >= best.stepUs)
+      break;
+    best = found.take();
+  }
+  return Status::ok();
 }
 
 /// As the dynamic program shares them. BadInput where equal stages, or parts, are as good.
@@ -439,7 +468,7 @@ Result<Estimator::Candidate> Estimator::solve(size_t number, const Group &group)
     *options.leastUs = std::isfinite(*options.leastUs)
                            ? std::max(*options.leastUs, order.front().first)
                            : order.front().first;
-  Candidate *best = nullptr;
+  Candidate *best = nullptr, *nearest = nullptr;
   Status problem = Status::badInput("nothing is faster than what is known");
   for (auto [unlimitedUs, index] : order) {
     Candidate &one = candidates[index];
@@ -459,6 +488,8 @@ Result<Estimator::Candidate> Estimator::solve(size_t number, const Group &group)
         one.found = **limited;
     }
     if (status.isOk()) {
+      if (!nearest || one.found.stepUs < nearest->found.stepUs)
+        nearest = &one;
       if (one.found.stepUs < bound)
         best = &one;
       continue;
@@ -466,6 +497,13 @@ Result<Estimator::Candidate> Estimator::solve(size_t number, const Group &group)
     problem = status;
     if (options.unfitUs)
       *options.unfitUs = std::min(*options.unfitUs, unlimitedUs);
+  }
+  if (nearest && nearest->found.againUs > 0) {
+    if (!std::exchange(nearest->solved->isTight, true))
+      AUTOPAR_RETURN_IF_ERROR(tighten(group, nearest->mesh, **nearest->solved->limited));
+    nearest->found = **nearest->solved->limited;
+    if (nearest->found.stepUs < (best ? best->found.stepUs : options.boundUs))
+      best = nearest;
   }
   return best ? Result<Candidate>(std::move(*best)) : problem;
 }
