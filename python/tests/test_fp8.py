@@ -141,7 +141,7 @@ def test_a_step_on_h100_is_a_tenth_shorter(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 def test_a_plan_counts_weights_as_they_are_loaded(tmp_path: pathlib.Path, precision: str, devices: int) -> None:
     """The model's floats of 32 bits do not stay; one weight at a time is read as it is in the file."""
-    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, **(sizes := dict(layers=8, vocab=4096)))
+    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, **(sizes := dict(layers=24, vocab=4096)))
     peaks = []
     for words in (["--plan-only"], ["--stop-after", "plan-memory"]):
         subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--bind", "batch=1,seq=128", "--cluster", f"presets:h100x{devices}", "--quiet",
