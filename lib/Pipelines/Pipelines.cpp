@@ -224,13 +224,14 @@ static void addOptimizeCollectives(OpPassManager &manager, const AutoShardOption
 /// What the target's library and kernels are good at, and then what becomes one of them.
 static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   bool isForCuda = lower.target == Target::Cuda;
-  manager.addNestedPass<func::FuncOp>(createExpandScaledProductsPass());
   if (isForCuda) {
     addNarrowEpilogues(manager, lower);
     // Its library reads weights in memory well; a kernel makes what rows share for each of them.
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/1}));
     manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
-  } else {
+  }
+  manager.addNestedPass<func::FuncOp>(createExpandScaledProductsPass());
+  if (!isForCuda) {
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createExpandIntegerProductsPass({lower.bf16Products}));
   }

@@ -107,6 +107,17 @@ def test_plans_train_alike(llama: pathlib.Path, tmp_path: pathlib.Path, ranks: i
     np.testing.assert_allclose(losses(llama, tmp_path / "other.bin", "fp8", ranks, micro_batches, options), alone, rtol=0.02)
 
 
+def test_weights_are_rounded_before_they_are_gathered(llama: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """By the largest number of all ranks, so that each sample's bits are those of one rank."""
+    alone = losses(llama, tmp_path / "one.bin", "fp8")
+    split = losses(llama, tmp_path / "m.bin", "fp8", ranks=2, options=("--constrain", "mesh=data=2, batch-axis=data, zero=3"))
+    assert split[0] == pytest.approx(alone[0], rel=1e-6)
+    program = subprocess.run([find_tool("autopar-translate"), "--dump", tmp_path / "m.bin"], capture_output=True, text=True, check=True).stdout
+    gathers = [line for line in program.splitlines() if "all_gather" in line and "proj" in line]  # but of k and v, which are small
+    assert sum("f8E4M3FN" in line for line in gathers) == 2 * 5 * 2 and not any("xbf16" in line for line in gathers)
+    assert any("all_reduce" in line and " max " in line for line in program.splitlines())
+
+
 def test_a_gpu_trains_like_the_cpu(llama: pathlib.Path, tmp_path: pathlib.Path) -> None:
     tokens = np.random.default_rng(1).integers(0, VOCAB, (BATCH, SEQ + 1))
     feeds = {"input_ids": np.ascontiguousarray(tokens[:, :-1]), "labels": np.ascontiguousarray(tokens[:, 1:])}
@@ -130,7 +141,7 @@ def test_a_step_on_h100_is_a_tenth_shorter(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 def test_a_plan_counts_weights_as_they_are_loaded(tmp_path: pathlib.Path, precision: str, devices: int) -> None:
     """The model's floats of 32 bits do not stay; one weight at a time is read as it is in the file."""
-    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, **(sizes := dict(layers=8, vocab=4096)))
+    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, **(sizes := dict(layers=24, vocab=4096)))
     peaks = []
     for words in (["--plan-only"], ["--stop-after", "plan-memory"]):
         subprocess.run([find_tool("autopar-compile"), tmp_path / "m.onnx", "--bind", "batch=1,seq=128", "--cluster", f"presets:h100x{devices}", "--quiet",

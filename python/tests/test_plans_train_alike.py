@@ -119,7 +119,7 @@ def test_experts_as_a_degree(switch: Job, tmp_path: pathlib.Path, keys: Dict[str
                                         "--emit-mlir", str(tmp_path)])
     plan = json.loads((tmp_path / "plan.json").read_text())
     experts = {name: axes for name, axes in plan["shard"].items() if ".experts." in name}
-    assert experts and all(axes[0] == ["expert"] for axes in experts.values()), experts
+    assert experts and all(axes[0][:1] == ["expert"] for axes in experts.values()), experts
     assert any("expert" in axes for axes in plan["shard"]["input_ids"])
     (local,) = tmp_path.glob("*-optimize-collectives.mlir")
     assert "autopar.all_to_all" in local.read_text()

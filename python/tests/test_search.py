@@ -173,3 +173,12 @@ def test_what_only_repeats_takes_no_memory(tmp_path):
                "--stop-after=plan-memory", f"--emit-plan={plan}"]
     subprocess.run([*map(str, command)], check=True, timeout=300)
     assert max(json.loads(plan.read_text())["believed"]["peak_bytes"]) <= limit
+
+
+def test_parameters_are_split_so_that_shards_lie_one_behind_the_other(tmp_path: pathlib.Path) -> None:
+    """Along any other dimension what is gathered is put in order by a kernel, and so is the gradient that is scattered."""
+    models.save("llama3-8b", tmp_path / "m.onnx", weights=False, layers=4)
+    found = search(tmp_path / "m.onnx", "batch=8,seq=4096", "--train", "loss=softmax_cross_entropy(logits, labels)",
+                   "--optimizer", "adamw(lr=3e-4)", "--precision", "bf16")
+    split = found.sharding(r"model\.layers\..*_proj\.weight")
+    assert len(split) == 4 * 7 and all(dims[0] == 8 for dims in split)

@@ -18,8 +18,8 @@ from .building import ROOT
 FOLDER = ROOT / "docs" / "experts"
 #: A row counts where the simulated throughput is this close to the published one.
 CLOSE = 0.15
-PUBLISHED = ("tokens_per_s_per_gpu", "step_s", "tflops_per_gpu")
-KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "precision", "refused", "differs"}
+PUBLISHED = ("tokens_per_s_per_gpu", "step_s")
+KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "precision", "differs"}
 OWN = ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"]
 
 
@@ -36,7 +36,6 @@ class Expert(NamedTuple):
     attention: Optional[str]
     options: Optional[Dict[str, str]]
     precision: Optional[str]
-    refused: Optional[str]
 
     @property
     def devices(self) -> int:
@@ -61,13 +60,11 @@ def read(path: pathlib.Path) -> Expert:
     if row.get("kind") != "expert" or row.get("version") != 1:
         raise ValueError(f"{path}: expected \"kind\": \"expert\" and \"version\": 1")
     unknown = sorted(set(row) - KEYS)
-    missing = sorted(KEYS - {"derived", "attention", "options", "precision", "refused"} - set(row))
+    missing = sorted(KEYS - {"derived", "attention", "options", "precision"} - set(row))
     if unknown or missing:
         raise ValueError(f"{path}: unknown keys {unknown}, missing keys {missing}")
     if len(row["published"]) != 1 or not set(row["published"]) <= set(PUBLISHED):
         raise ValueError(f"{path}: published: expected one of {', '.join(PUBLISHED)}")
-    if "tflops_per_gpu" in row["published"] and "refused" not in row:
-        raise ValueError(f"{path}: published: TFLOP/s say nothing without the FLOPs of a step; give step_s, and in derived how it was found")
     if not row["source"].get("url", "").startswith("https://"):
         raise ValueError(f"{path}: source: expected a url")
     fields = {field: row.get(field) for field in Expert._fields if field != "name"}
@@ -102,9 +99,6 @@ COUNTS = {"step_us": "", "kernels_us": ", by kernels"}
 def cases(only: Optional[str] = None) -> Iterator[Dict[str, Any]]:
     """Cases of each row: simulated against published throughput, and our step against the expert's, by each of COUNTS."""
     for row in rows(only):
-        if row.refused:
-            print(f"{row.name}: refused: {row.refused}", flush=True)
-            continue
         with tempfile.TemporaryDirectory(prefix="bench-") as name:
             folder = pathlib.Path(name)
             degrees = folder / "degrees.json"

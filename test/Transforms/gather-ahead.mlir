@@ -84,3 +84,49 @@ module {
     return %y, %all : tensor<1024x1024xf32>, tensor<2048x1024xf32>
   }
 }
+
+// -----
+
+// A share of a parameter is rounded by the largest number of all: that is found ahead as well.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[A:.*]] = autopar.group %arg0
+// CHECK: %[[LARGEST:.*]] = autopar.group %arg1
+// CHECK: %[[ALL:.*]] = autopar.all_reduce max %[[LARGEST]]
+// CHECK: %[[SHARE:.*]] = autopar.group %arg1, %[[ALL]]
+// CHECK: %[[W:.*]] = autopar.all_gather %[[SHARE]]
+// CHECK: %[[B:.*]] = autopar.group %[[A]]
+// CHECK: autopar.group %[[B]], %[[W]]
+module {
+  autopar.origin @w : tensor<1048576xf32>
+  autopar.mesh @mesh ["d" = 2]
+  func.func @main(%x: tensor<1048576xf32>, %w: tensor<524288xf32> {autopar.origin = @w}) -> tensor<1048576xf32> {
+    %a = autopar.group %x : (tensor<1048576xf32>) -> tensor<1048576xf32> {
+    ^bb0(%0: tensor<1048576xf32>):
+      %1 = autopar.unary exp %0 : tensor<1048576xf32>
+      autopar.yield %1 : tensor<1048576xf32>
+    }
+    %b = autopar.group %a : (tensor<1048576xf32>) -> tensor<1048576xf32> {
+    ^bb0(%0: tensor<1048576xf32>):
+      %1 = autopar.unary sqrt %0 : tensor<1048576xf32>
+      autopar.yield %1 : tensor<1048576xf32>
+    }
+    %l = autopar.group %w : (tensor<524288xf32>) -> tensor<524288xf32> {
+    ^bb0(%0: tensor<524288xf32>):
+      %1 = autopar.unary abs %0 : tensor<524288xf32>
+      autopar.yield %1 : tensor<524288xf32>
+    }
+    %all = autopar.all_reduce max %l over @mesh ["d"] : tensor<524288xf32>
+    %s = autopar.group %w, %all : (tensor<524288xf32>, tensor<524288xf32>) -> tensor<524288xf32> {
+    ^bb0(%0: tensor<524288xf32>, %1: tensor<524288xf32>):
+      %2 = autopar.binary mul %0, %1 : tensor<524288xf32>
+      autopar.yield %2 : tensor<524288xf32>
+    }
+    %g = autopar.all_gather %s dim 0 over @mesh ["d"] : tensor<524288xf32> -> tensor<1048576xf32>
+    %y = autopar.group %b, %g : (tensor<1048576xf32>, tensor<1048576xf32>) -> tensor<1048576xf32> {
+    ^bb0(%0: tensor<1048576xf32>, %1: tensor<1048576xf32>):
+      %2 = autopar.binary add %0, %1 : tensor<1048576xf32>
+      autopar.yield %2 : tensor<1048576xf32>
+    }
+    return %y : tensor<1048576xf32>
+  }
+}

@@ -80,3 +80,19 @@ func.func @apart(%x: tensor<8x16xf32>, %a: tensor<16x32xf32> {autopar.origin = @
   %21 = autopar.binary mul %19, %20 : tensor<8x32xf32>
   return %6, %7, %shared, %9, %11, %13, %15, %17, %21 : tensor<8x32xf32>, tensor<8x32xf32>, tensor<16x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x3xf32>, tensor<8x32xf32>, tensor<8x32xf32>
 }
+
+// Products that are scaled to 8 bits, which nothing of the library's follows: what is added is so behind the part.
+// CHECK-LABEL: func.func @scaled
+// CHECK: autopar.dot_general %arg0, %{{.*}} contract [1] x [1] scaled_to f8E4M3FN {autopar.id = "a/joined"} : (tensor<8x16xbf16>, tensor<64x16xbf16>) -> tensor<8x64xbf16>
+// CHECK: %[[A:.*]] = autopar.slice {{.*}} starts [0, 0]
+// CHECK: %[[B:.*]] = autopar.slice {{.*}} starts [0, 32]
+// CHECK: autopar.dot_general {{.*}}"apart"
+// CHECK: autopar.binary add %[[B]], %[[A]]
+func.func @scaled(%x: tensor<8x16xbf16>, %a: tensor<32x16xbf16> {autopar.origin = @a}, %b: tensor<32x16xbf16> {autopar.origin = @b}, %c: tensor<32x16xbf16> {autopar.origin = @c}) -> (tensor<8x32xbf16>, tensor<8x32xbf16>) {
+  %0 = autopar.dot_general %x, %a contract [1] x [1] scaled_to f8E4M3FN {autopar.id = "a"} : (tensor<8x16xbf16>, tensor<32x16xbf16>) -> tensor<8x32xbf16>
+  %1 = autopar.dot_general %x, %b contract [1] x [1] scaled_to f8E4M3FN {autopar.id = "b"} : (tensor<8x16xbf16>, tensor<32x16xbf16>) -> tensor<8x32xbf16>
+  %2 = autopar.dot_general %x, %c contract [1] x [1] {autopar.id = "apart"} : (tensor<8x16xbf16>, tensor<32x16xbf16>) -> tensor<8x32xbf16>
+  %3 = autopar.binary add %1, %0 : tensor<8x32xbf16>
+  %4 = autopar.unary exp %2 : tensor<8x32xbf16>
+  return %3, %4 : tensor<8x32xbf16>, tensor<8x32xbf16>
+}

@@ -23,3 +23,22 @@ func.func @shared(%x: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %b = autopar.all_gather %x dim 0 over @mesh ["t"] : tensor<4xf32> -> tensor<8xf32>
   return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
+
+// What is gathered only to be rounded is rounded before.
+// CHECK-LABEL: func.func @rounded
+// CHECK: %[[PART:.*]] = autopar.cast %arg0 {autopar.id = "w/bf16"} : tensor<4xf32> -> tensor<4xbf16>
+// CHECK: %[[WHOLE:.*]] = autopar.all_gather %[[PART]] dim 0 over @mesh ["t"] {autopar.id = "w/reshard"} : tensor<4xbf16> -> tensor<8xbf16>
+// CHECK: return %[[WHOLE]]
+func.func @rounded(%x: tensor<4xf32>) -> tensor<8xbf16> {
+  %a = autopar.all_gather %x dim 0 over @mesh ["t"] {autopar.id = "w/reshard"} : tensor<4xf32> -> tensor<8xf32>
+  %b = autopar.cast %a {autopar.id = "w/bf16"} : tensor<8xf32> -> tensor<8xbf16>
+  return %b : tensor<8xbf16>
+}
+
+// CHECK-LABEL: func.func @read_as_it_is
+// CHECK: autopar.all_gather %arg0
+func.func @read_as_it_is(%x: tensor<4xf32>) -> (tensor<8xf32>, tensor<8xbf16>) {
+  %a = autopar.all_gather %x dim 0 over @mesh ["t"] : tensor<4xf32> -> tensor<8xf32>
+  %b = autopar.cast %a : tensor<8xf32> -> tensor<8xbf16>
+  return %a, %b : tensor<8xf32>, tensor<8xbf16>
+}

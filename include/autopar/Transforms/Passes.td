@@ -179,7 +179,8 @@ def OptimizeCollectivesPass : Pass<"autopar-optimize-collectives", "mlir::func::
   let summary = "replace collectives by cheaper ones that compute the same";
   let description = [{
     An all-reduce of which only this rank's slice is used becomes a reduce-scatter; collectives that
-    are computed twice on the same value are shared; positions and slices that became constant fold.
+    are computed twice on the same value are shared; what is gathered only to be rounded is rounded
+    before; positions and slices that became constant fold.
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

@@ -412,7 +412,9 @@ def ExpandScaledProductsPass : Pass<"autopar-expand-scaled-products", "mlir::fun
   let description = [{
     Of each row of an operand (all that is summed for one element of the result) the largest number decides by which power of
     two it is multiplied before it is rounded; what the product sums is divided by those of its row and column. Rows lie one
-    after the other in both operands, as GPUs multiply 8 bits. Products that read one value alike share its rows.
+    after the other in both operands, as GPUs multiply 8 bits. Products that read one value alike share its rows. Parameters
+    that are gathered for nothing but such products, at most two ways (forward and back), are rounded before: where each rank has a
+    part of every row, by the largest number of all. Where slices along columns are all that is read of a product, these are divided.
 
     ```mlir
     %y = autopar.dot_general %x, %w contract [1] x [1] scaled_to f8E4M3FN : (tensor<32x64xbf16>, tensor<16x64xbf16>) -> tensor<32x16xbf16>

@@ -6,6 +6,7 @@
 #include "FormGroups/MadeFrom.h"
 #include "StepParts.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
@@ -38,7 +39,8 @@ struct Gather {
 /// The gathers of one part.
 class Gatherer {
 public:
-  explicit Gatherer(const StepPart &part) : part(part) {}
+  Gatherer(const StepPart &part, const llvm::SetVector<Operation *> &ofParameters)
+      : part(part), ofParameters(ofParameters) {}
 
   void gatherAhead() {
     own.insert_range(part.ops);
@@ -86,8 +88,11 @@ private:
     gather.chain.push_back(op);
   }
 
-  /// Whether an operation is a kernel that reads nothing of this part but looks at what is older.
+  /// Whether an operation is a kernel that reads nothing of this part but looks at what is older,
+  /// or of parameters alone, as rounding by the largest numbers of all ranks is.
   bool isOfParameters(Operation *op) const {
+    if (ofParameters.contains(op))
+      return isa<GroupOp, CastOp, AllReduceOp>(op);
     return isa<GroupOp, CastOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
              Operation *source = operand.getDefiningOp();
              while (source && own.contains(source) && isView(source) &&
@@ -106,7 +111,9 @@ private:
           continue;
         addSources(gather.getInput(), found);
         found.chain.push_back(op);
-        found.us = parts.collectiveUs;
+        for (Operation *link : found.chain)
+          if (isa<CollectiveOpInterface>(link))
+            found.us += part.times.of(link).collectiveUs;
         found.bytes = tensorBytes(tensorTypeOf(gather.getResult()));
         moved.insert_range(found.chain);
         numbers[op] = gathers.size();
@@ -209,7 +216,8 @@ private:
   }
 
   const StepPart &part;
-  DenseSet<Operation *> own; ///< of this part
+  const llvm::SetVector<Operation *> &ofParameters; ///< of all parts
+  DenseSet<Operation *> own;                        ///< of this part
   SmallVector<Gather> gathers;
   DenseMap<Operation *, size_t> numbers; ///< of gathers
   DenseSet<Operation *> moved;
@@ -266,7 +274,8 @@ struct GatherAheadPass : public mlir::autopar::impl::GatherAheadPassBase<GatherA
     if (isBeside)
       for (AllGatherOp op : llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
         orderBehind(op);
-    auto gather = [](const StepPart &part) { Gatherer(part).gatherAhead(); };
+    llvm::SetVector<Operation *> ofParameters = madeOfParameters(function);
+    auto gather = [&](const StepPart &part) { Gatherer(part, ofParameters).gatherAhead(); };
     (void)forEachPart(getOperation(), cluster, target, memoryLimit, gather); // as before
   }
 };

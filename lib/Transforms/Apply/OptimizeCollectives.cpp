@@ -44,11 +44,37 @@ struct ScatterReducedSlice : OpRewritePattern<DynamicSliceOp> {
   }
 };
 
+/// What is gathered only to be rounded is rounded before.
+struct GatherRounded : OpRewritePattern<CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(CastOp cast, PatternRewriter &rewriter) const override {
+    auto gather = cast.getInput().getDefiningOp<AllGatherOp>();
+    RankedTensorType to = cast.getType();
+    auto from = dyn_cast<FloatType>(cast.getInput().getType().getElementType()),
+         narrow = dyn_cast<FloatType>(to.getElementType());
+    if (!gather || !gather->hasOneUse() || !from || !narrow || narrow.getWidth() >= from.getWidth())
+      return failure();
+    rewriter.setInsertionPoint(gather);
+    auto part = cast.clone();
+    part.getInputMutable().assign(gather.getInput());
+    part.getResult().setType(to.clone(gather.getInput().getType().getShape()));
+    rewriter.insert(part);
+    auto whole = gather.clone();
+    whole.getInputMutable().assign(part.getResult());
+    whole.getResult().setType(to);
+    rewriter.insert(whole);
+    rewriter.replaceOp(cast, whole.getResult());
+    rewriter.eraseOp(gather);
+    return success();
+  }
+};
+
 struct OptimizeCollectivesPass
     : mlir::autopar::impl::OptimizeCollectivesPassBase<OptimizeCollectivesPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ScatterReducedSlice>(&getContext());
+    patterns.add<GatherRounded, ScatterReducedSlice>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       return signalPassFailure();
     IRRewriter rewriter(&getContext());

@@ -36,6 +36,13 @@ bool isReadOnce(Value value) {
          (value.hasOneUse() && (!op || llvm::all_of(op->getOperands(), isReadOnce)));
 }
 
+/// What a library computes, products that are scaled to 8 bits (written as several operations
+/// later) included.
+bool isCall(Operation *op) {
+  auto product = dyn_cast<DotGeneralOp>(op);
+  return isLibraryContraction(op) || (product && product.getScaledTo());
+}
+
 /// A product and the bias behind it.
 struct Part {
   DotGeneralOp product;
@@ -70,15 +77,16 @@ bool isReadAsItLies(Value value) {
   return llvm::all_of(value.getUsers(), [](Operation *user) {
     if (isa<ViewOpInterface>(user))
       return isReadAsItLies(user->getResult(0));
-    return isa<AttentionOp>(user) || isLibraryContraction(user) ||
+    return isa<AttentionOp>(user) || isCall(user) ||
            (isa<ElementLoweringOpInterface>(user) && !isa<DotGeneralOp, ConvolutionOp>(user));
   });
 }
 
 /// Whether the library does more behind this product than it could for a part of one: it adds what
-/// is no bias, or activates what no kernel reads anyway.
-bool hasOwnEpilogue(Value result) {
-  if (!result.hasOneUse())
+/// is no bias, or activates what no kernel reads anyway. Behind a scaled product it does nothing.
+bool hasOwnEpilogue(Part &part) {
+  Value result = part.result();
+  if (part.product.getScaledTo() || !result.hasOneUse())
     return false;
   Operation *user = *result.user_begin();
   if (auto unary = dyn_cast<UnaryOp>(user)) {
@@ -90,15 +98,16 @@ bool hasOwnEpilogue(Value result) {
 }
 
 std::optional<Part> partOf(DotGeneralOp product) {
-  if (!isLibraryContraction(product) || product.getRhsFree().empty() ||
-      !isAtLoad(product.getRhs()) || !isReadOnce(product.getRhs()))
+  if (!isCall(product) || product.getRhsFree().empty() || !isAtLoad(product.getRhs()) ||
+      !isReadOnce(product.getRhs()))
     return std::nullopt;
   Part part{product, {}, {}};
-  readBias(part);
+  if (!product.getScaledTo()) // else the sums are divided first, by who reads the part
+    readBias(part);
   RankedTensorType type = product.getType();
   int64_t elements = llvm::product_of(type.getShape().drop_front(part.resultDim()));
   bool isAligned = elements * type.getElementTypeBitWidth() / 8 % kPartAlignment == 0;
-  if (!isAligned || hasOwnEpilogue(part.result()) || !isReadAsItLies(part.result()))
+  if (!isAligned || hasOwnEpilogue(part) || !isReadAsItLies(part.result()))
     return std::nullopt;
   return part;
 }
@@ -115,6 +124,7 @@ bool fitTogether(Part &a, Part &b) {
          x.getLhsContract() == y.getLhsContract() && x.getRhsContract() == y.getRhsContract() &&
          x.getRhs().getType().getElementType() == y.getRhs().getType().getElementType() &&
          x.getType().getElementType() == y.getType().getElementType() &&
+         x.getScaledTo() == y.getScaledTo() &&
          x->getAttr("autopar.stage") == y->getAttr("autopar.stage") &&
          x->getAttr("autopar.phase") == y->getAttr("autopar.phase") &&
          shapeBeside(a) == shapeBeside(b);
@@ -186,10 +196,11 @@ private:
     for (Part &part : parts)
       weights.push_back(part.product.getRhs());
     Value weight = sideBySide(weights, parts.front().weightDim(), "/joined.weights");
-    return made(DotGeneralOp::create(builder, loc, joinedType(), first.getLhs(), weight,
-                                     first.getLhsBatch(), first.getRhsBatch(),
-                                     first.getLhsContract(), first.getRhsContract()),
-                "/joined");
+    auto joined = DotGeneralOp::create(builder, loc, joinedType(), first.getLhs(), weight,
+                                       first.getLhsBatch(), first.getRhsBatch(),
+                                       first.getLhsContract(), first.getRhsContract());
+    joined.setScaledToAttr(first.getScaledToAttr());
+    return made(joined, "/joined");
   }
 
   RankedTensorType joinedType() {
@@ -238,7 +249,7 @@ struct JoinProductsPass : mlir::autopar::impl::JoinProductsPassBase<JoinProducts
     DenseMap<Value, SmallVector<size_t>> ofValue;
     int64_t calls = 0;
     for (Operation &op : getOperation().getOps()) {
-      if (!isLibraryContraction(&op) && !isa<AttentionOp>(op))
+      if (!isCall(&op) && !isa<AttentionOp>(op))
         continue;
       int64_t call = calls++;
       auto product = dyn_cast<DotGeneralOp>(op);

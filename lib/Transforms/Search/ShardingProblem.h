@@ -120,6 +120,11 @@ private:
     Change operands = Change::Any;
   };
 
+  /// Of collectives, and of the kernels that put what they move in order or take a part of it.
+  struct ReshardTime {
+    double collectiveUs = 0, kernelUs = 0;
+  };
+
   /// What costs are of: meshes of the same sizes and device type share one. Of what is on no stage,
   /// and may be made on any mesh, there is one more where there are several.
   struct Site {
@@ -127,7 +132,8 @@ private:
     const ::autopar::Mesh *mesh;
     const ::autopar::DeviceType *device;
     std::map<std::vector<int8_t>, ::autopar::MeshGroup> groups;
-    DenseMap<std::tuple<const void *, int32_t, int32_t>, double> reshardUs; ///< by type and members
+    /// By type and members.
+    DenseMap<std::tuple<const void *, int32_t, int32_t>, ReshardTime> reshardTimes;
     std::vector<std::optional<OpKind>> kinds; ///< by the outline's number
     double waitedShare = 1; ///< of what goes on beside what computes, the share that is waited for
   };
@@ -159,8 +165,8 @@ private:
                bool isAgain = false);
   struct Reshard;
   int32_t reshardMatrix(const Reshard &reshard, Change change);
-  /// What a resharding counts times its time: how often it runs, as far as it is waited for.
-  double weightOf(const Reshard &reshard) const;
+  /// What a resharding counts: as often as it runs, collectives as far as they are waited for.
+  double countedUs(const Reshard &reshard, ReshardTime time) const;
   double copiesOf(OpResult result) const;
   void addLives(::autopar::CostNode &node, OpResult result) const;
   bool isAgain(Operation *op) const { return again && again->isAgain(outline.positionOf(op)); }
@@ -168,10 +174,10 @@ private:
   void checkMeasured(Operation *op, const OpKind &kind);
   std::vector<double> timesOf(ArrayRef<int32_t> choice) const;
   ::autopar::LiveInterval onMesh(Value value, ::autopar::LiveInterval live) const;
-  double stepTimeUs(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
-                    Site &site, double &bytes);
-  double reshardTimeUs(RankedTensorType type, const TensorSharding &from, const TensorSharding &to,
-                       Site &site);
+  ReshardTime stepTime(RankedTensorType type, const TensorSharding &before, const ReshardStep &step,
+                       Site &site, double &bytes);
+  ReshardTime reshardTime(RankedTensorType type, const TensorSharding &from,
+                          const TensorSharding &to, Site &site);
   double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes, Site &site);
   const ::autopar::MeshGroup &groupOf(const AxisList &axes, Site &site);
   /// How a value of an edge lies before and after it is resharded.
