@@ -231,6 +231,8 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/1}));
     manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
   } else {
+    if (lower.byteProducts)
+      manager.addNestedPass<func::FuncOp>(createMultiplyBytesPass());
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createExpandIntegerProductsPass({lower.bf16Products}));
   }
