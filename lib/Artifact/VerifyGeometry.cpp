@@ -69,6 +69,11 @@ std::optional<int64_t> spanBytes(const StridedShape &shape, DataType type) {
   return bytes;
 }
 
+/// What products and convolutions of bytes are made of, and what they yield.
+static bool isOfIntegers(DataType a, DataType b, DataType c) {
+  return (a == DataType::I8 || a == DataType::U8) && b == DataType::I8 && c == DataType::I32;
+}
+
 static bool isOneMatrix(const MatmulGeometry &g) {
   return std::all_of(g.c.dims.begin(), g.c.dims.end() - 2, [](int64_t dim) { return dim == 1; });
 }
@@ -121,13 +126,19 @@ Status verifyGeometry(const MatmulGeometry &g) {
       g.b.dims[rank - 1] != g.c.dims[rank - 1])
     return Status::badInput("matmul dims do not fit: a " + list(g.a.dims) + ", b " +
                             list(g.b.dims) + ", c " + list(g.c.dims));
+  if (isOfIntegers(g.aType, g.bType, g.cType)) {
+    bool isPlain = !g.hasBias && !g.hasResidual && g.epilogue == Epilogue::None && g.scale == 1.0f;
+    return isPlain
+               ? Status::ok()
+               : Status::badInput("a product of integers has no bias, no scale and no epilogue");
+  }
   bool isOfBytes = g.aType == DataType::F8E4M3FN && g.bType == g.aType;
   DataType factor = isOfBytes ? g.cType : g.aType, other = isOfBytes ? g.cType : g.bType;
   for (DataType type : {factor, other, g.cType})
     if (!isFloatForProducts(type))
       return Status::badInput("matmul of element type " + std::string(name(type)) +
-                              " is not a library call; expected f32, bf16 or f16, or f8E4M3FN by "
-                              "f8E4M3FN to one of these");
+                              " is not a library call; expected f32, bf16 or f16, f8E4M3FN by "
+                              "f8E4M3FN to one of these, or u8 or i8 by i8 to i32");
   if (isGradient(g.epilogue) && (g.hasBias || !g.hasResidual))
     return Status::badInput("a product with the gradient of an activation needs the value at which "
                             "it is taken as its residual, and has no bias");
@@ -184,10 +195,19 @@ Status verifyGeometry(const ConvolutionGeometry &g) {
   if (g.epilogue > Epilogue::GeluTanh)
     return Status::badInput("a convolution has no gradient of an activation behind it, and no "
                             "second result");
+  if (isOfIntegers(g.xType, g.wType, g.yType)) {
+    bool isPlain = g.kind == ConvolutionKind::Forward && !g.hasBias && !g.hasResidual &&
+                   g.epilogue == Epilogue::None && !isWinograd;
+    return isPlain
+               ? Status::ok()
+               : Status::badInput("a convolution of integers has no bias, no epilogue, no other "
+                                  "algorithm and no gradient");
+  }
   for (DataType type : {g.xType, g.wType, g.yType})
     if (!isFloatForProducts(type))
       return Status::badInput("convolution of element type " + std::string(name(type)) +
-                              " is not a library call; expected f32, bf16 or f16");
+                              " is not a library call; expected f32, bf16 or f16, or u8 or i8 by "
+                              "i8 to i32");
   return Status::ok();
 }
 

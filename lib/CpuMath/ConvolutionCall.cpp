@@ -143,6 +143,8 @@ Status ConvolutionCall::Prepared::prepare(const artifact::ConvolutionGeometry &g
   isEmpty = artifact::checkedBytes(g.y, g.yType).value_or(0) == 0;
   if (isEmpty)
     return Status::ok();
+  if (g.yType == DataType::I32 && !sumsBytesExactly())
+    return withoutByteSums("convolutions");
   return guarded("convolution", [&] {
     Operands operands(g);
     plainFilter = operands.plainFilter;

@@ -24,9 +24,23 @@ memory::data_type libraryType(DataType type) {
     return memory::data_type::bf16;
   case DataType::F16:
     return memory::data_type::f16;
+  case DataType::I8:
+    return memory::data_type::s8;
+  case DataType::U8:
+    return memory::data_type::u8;
+  case DataType::I32:
+    return memory::data_type::s32;
   default:
     return memory::data_type::undef;
   }
+}
+
+bool sumsBytesExactly() { return __builtin_cpu_supports("avx512vnni"); }
+
+Status withoutByteSums(const char *what) {
+  return Status::mismatch(std::string(what) +
+                          " of 8-bit integers need a CPU with AVX512-VNNI; compile the model for "
+                          "this machine (--target-cpu x86-64-v4 or x86-64-v3)");
 }
 
 memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType type) {

@@ -16,6 +16,12 @@ const dnnl::engine &cpuEngine();
 /// A stream of the calling thread.
 dnnl::stream &cpuStream();
 
+/// Whether the library sums products of bytes as they are: without AVX512-VNNI it adds pairs of
+/// them in 16 bits, which saturate.
+bool sumsBytesExactly();
+/// What is said where it does not; `what` in the plural.
+Status withoutByteSums(const char *what);
+
 dnnl::memory::data_type libraryType(DataType type);
 dnnl::memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType type);
 dnnl::memory::desc layoutDescriptor(const std::vector<int64_t> &dims, dnnl::memory::data_type type,

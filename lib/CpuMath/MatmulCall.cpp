@@ -59,6 +59,8 @@ Status MatmulCall::Prepared::prepare(const artifact::MatmulGeometry &g) {
   if (g.epilogue > artifact::Epilogue::GeluTanh)
     return Status::mismatch("oneDNN has no product with the gradient of an activation behind it or "
                             "a second result; compile the model for this device");
+  if (g.cType == DataType::I32 && !sumsBytesExactly())
+    return withoutByteSums("products");
   own = OwnProduct::create(g);
   if (!own)
     return prepareInLibrary(g);

@@ -126,7 +126,7 @@ def worst(draw: np.random.Generator, kind: type, *shape: int) -> np.ndarray:
     return (top - draw.integers(0, 2, shape) * np.sign(top)).astype(kind)
 
 
-#: What may be multiplied as bf16, and what is in f32.
+#: What may be multiplied as bytes or as bf16, and what is in f32.
 PROCESSORS = ["native", "x86-64-v3"]
 
 
@@ -149,6 +149,41 @@ def test_products_of_integers_are_exact(tmp_path: pathlib.Path, signs: Tuple[typ
     np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)
 
 
+@pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
+@pytest.mark.parametrize("of_x, of_w", [("one", "one"), ("each", "each"), ("one", "each"), ("each", "one")])
+@pytest.mark.parametrize("signs", [(a, b) for a in (np.uint8, np.int8) for b in (np.uint8, np.int8)])
+def test_zero_points_of_products_are_exact(tmp_path: pathlib.Path, signs: Tuple[type, type], of_x: str, of_w: str, processor: str,
+                                           ranks: int) -> None:
+    """Zero points that come with the step and those of weights: one number, or one per row or column; of batches and of few rows."""
+    draw = np.random.default_rng(4)
+    cases = {"many": (9, 70, 40), "few": (3, 256, 24), "batch": (2, 5, 33, 6)}
+    nodes, given, outputs, weights, values, expected = [], [], [], [], {}, {}
+    for name, (*batch, rows, depth, columns) in cases.items():
+        lines = {"x": of_x == "each" and not batch, "w": of_w == "each" and not batch}
+        shapes = {"x": [*batch, rows, depth], "w": [*batch, depth, columns], "zx": [rows] if lines["x"] else [], "zw": [columns] if lines["w"] else []}
+        kinds = {"x": signs[0], "w": signs[1], "zx": signs[0], "zw": signs[1]}
+        drawn = {key: worst(draw, kinds[key], *shape) if len(key) == 1 else draw.integers(np.iinfo(kinds[key]).min, np.iinfo(kinds[key]).max + 1, shape).astype(kinds[key])
+                 for key, shape in shapes.items()}
+        nodes.append(helper.make_node("MatMulInteger", [f"{name}.{key}" for key in shapes], [name], name))
+        outputs.append(helper.make_tensor_value_info(name, TensorProto.INT32, None))
+        for key, value in drawn.items():
+            if key in ("w", "zw") and not batch:
+                weights.append(numpy_helper.from_array(value, f"{name}.{key}"))
+            else:
+                given.append(helper.make_tensor_value_info(f"{name}.{key}", helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
+                values[f"{name}.{key}"] = value
+        wide = {key: value.astype(np.int64) for key, value in drawn.items()}
+        zx = wide["zx"][:, None] if lines["x"] else wide["zx"]
+        expected[name] = (wide["x"] - zx) @ (wide["w"] - wide["zw"])
+    graph = helper.make_graph(nodes, "g", given, outputs, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=ranks, options=["--target-cpu", processor])
+    with autopar.Session(compiled) as session:
+        actual = session.run(values)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_large_products_of_integers_are_exact(tmp_path: pathlib.Path, processor: str) -> None:
     """Where the runtime would compute a product of floats in quarters, whose sums are larger."""
@@ -167,6 +202,33 @@ def test_convolutions_of_integers_are_exact(tmp_path: pathlib.Path, channels: in
     integer_network("ConvInteger", x, w, tmp_path / "model.onnx", pads=[1] * 4, strides=[1, 1], group=groups)
     expected = convolved("Conv", x.astype(np.float64), w.astype(np.float64), {"group": groups, "strides": [1, 1], "pads": [1] * 4})
     np.testing.assert_array_equal(run_integers(tmp_path, x, processor, ranks), expected)
+
+
+@pytest.mark.parametrize("processor, ranks", [(PROCESSORS[0], 1), (PROCESSORS[1], 1), (PROCESSORS[0], 2)])
+@pytest.mark.parametrize("kind, of_filters", [(np.int8, 0), (np.uint8, 128), (np.uint8, 7)])
+@pytest.mark.parametrize("kind_of_image", [np.uint8, np.int8])
+def test_zero_points_of_convolutions_are_exact(tmp_path: pathlib.Path, kind_of_image: type, kind: type, of_filters: int, processor: str, ranks: int) -> None:
+    """The border has the zero point of the image, which comes with the step; filters with and without a sign, in groups, and of one channel each."""
+    draw = np.random.default_rng(6)
+    x, zero = worst(draw, kind_of_image, 2, 32, 9, 9), draw.integers(1, 120, ()).astype(kind_of_image)
+    nodes, outputs, expected = [], [], {}
+    weights = [numpy_helper.from_array(np.array(of_filters, kind), "zw")]
+    for name, groups, filters, pad, stride in (("whole", 1, 10, 1, 1), ("halves", 2, 32, 1, 2), ("each", 32, 32, 1, 1), ("inner", 1, 16, 0, 1)):
+        w = worst(draw, kind, filters, 32 // groups, 3, 3)
+        weights.append(numpy_helper.from_array(w, name + ".w"))
+        attributes = {"strides": [stride] * 2, "pads": [pad] * 4, "group": groups}
+        nodes.append(helper.make_node("ConvInteger", ["x", name + ".w", "zx", "zw"], [name], name, **attributes))
+        outputs.append(helper.make_tensor_value_info(name, TensorProto.INT32, None))
+        expected[name] = convolved("Conv", x.astype(np.float64) - zero, w.astype(np.float64) - of_filters, attributes)
+    given = [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape),
+             helper.make_tensor_value_info("zx", helper.np_dtype_to_tensor_dtype(x.dtype), [])]
+    graph = helper.make_graph(nodes, "g", given, outputs, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=ranks, options=["--target-cpu", processor])
+    with autopar.Session(compiled) as session:
+        actual = session.run({"x": x, "zx": zero})
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
 def dequantized_network(operator: str, x: np.ndarray, w: np.ndarray, path: pathlib.Path, **attributes: object) -> None:

@@ -262,14 +262,32 @@ TEST(Verify, Matmuls) {
             "matmul batch dims do not broadcast: a [3,4,8], b [2,8,5], c [2,4,5]");
   EXPECT_EQ(problemOf([](G &g) { g.a.dims[2] = 9; }),
             "matmul dims do not fit: a [2,4,9], b [2,8,5], c [2,4,5]");
-  const std::string known = " is not a library call; expected f32, bf16 or f16, or f8E4M3FN by "
-                            "f8E4M3FN to one of these";
+  const std::string known = " is not a library call; expected f32, bf16 or f16, f8E4M3FN by "
+                            "f8E4M3FN to one of these, or u8 or i8 by i8 to i32";
   EXPECT_EQ(problemOf([](G &g) { g.aType = DataType::F64; }), "matmul of element type f64" + known);
   EXPECT_EQ(problemOf([](G &g) { g.aType = g.bType = DataType::F8E4M3FN; }), "");
   EXPECT_EQ(problemOf([](G &g) { g.aType = DataType::F8E4M3FN; }),
             "matmul of element type f8E4M3FN" + known);
   EXPECT_EQ(problemOf([](G &g) { g.aType = g.bType = g.cType = DataType::F8E4M3FN; }),
             "matmul of element type f8E4M3FN" + known);
+  for (DataType type : {DataType::I8, DataType::U8}) {
+    auto ofBytes = [&](G &g) {
+      g.aType = type;
+      g.bType = DataType::I8;
+      g.cType = DataType::I32;
+    };
+    EXPECT_EQ(problemOf(ofBytes), "");
+    EXPECT_EQ(problemOf([&](G &g) {
+                ofBytes(g);
+                g.hasBias = true;
+              }),
+              "a product of integers has no bias, no scale and no epilogue");
+    EXPECT_EQ(problemOf([&](G &g) {
+                ofBytes(g);
+                g.bType = DataType::U8;
+              }),
+              "matmul of element type " + std::string(name(type)) + known);
+  }
   EXPECT_EQ(problemOf([](G &g) {
               g.hasBias = true;
               g.biasType = DataType::I32;
@@ -364,8 +382,22 @@ TEST(Verify, Convolutions) {
             "the gradient of a filter is not packed, nor is what it is made of");
   EXPECT_EQ(problemOf([](G &g) { g.epilogue = Epilogue::GeluTanhGrad; }),
             "a convolution has no gradient of an activation behind it, and no second result");
-  EXPECT_EQ(problemOf([](G &g) { g.wType = DataType::F64; }),
-            "convolution of element type f64 is not a library call; expected f32, bf16 or f16");
+  EXPECT_EQ(
+      problemOf([](G &g) { g.wType = DataType::F64; }),
+      "convolution of element type f64 is not a library call; expected f32, bf16 or f16, or u8 "
+      "or i8 by i8 to i32");
+  auto ofBytes = [](G &g) {
+    g.xType = DataType::U8;
+    g.wType = DataType::I8;
+    g.yType = DataType::I32;
+  };
+  EXPECT_EQ(problemOf(ofBytes), "");
+  EXPECT_EQ(problemOf([&](G &g) {
+              ofBytes(g);
+              g.epilogue = Epilogue::Relu;
+            }),
+            "a convolution of integers has no bias, no epilogue, no other algorithm and no "
+            "gradient");
 }
 
 TEST(Verify, Attention) {

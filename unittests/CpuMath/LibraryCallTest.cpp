@@ -141,6 +141,78 @@ std::vector<float> largeProduct(const MatmulGeometry &g, int threads, bool overR
   return overResidual ? r : c;
 }
 
+/// All sums are exact: of the largest terms and any sign, of odd extents, few rows, batches, packed
+/// or as they lie, transposed or not.
+TEST(MatmulCall, ProductsOfBytesAgainstLoops) {
+  if (!__builtin_cpu_supports("avx512vnni"))
+    GTEST_SKIP() << "needs AVX512-VNNI";
+  struct Shape {
+    int64_t batch, rows, columns, depth;
+  };
+  int64_t cases = 0;
+  for (Shape s : {Shape{1, 1, 33, 1031},
+                  {1, 3, 64, 256},
+                  {1, 37, 19, 770},
+                  {3, 5, 7, 13},
+                  {2, 1, 1, 1},
+                  {1, 128, 96, 64}})
+    for (int mask = 0; mask < 16; ++mask) {
+      bool hasSign = mask & 1, transposesA = mask & 2, transposesB = mask & 4, packs = mask & 8;
+      if (packs && s.batch > 1)
+        continue;
+      MatmulGeometry g;
+      g.aType = hasSign ? DataType::I8 : DataType::U8;
+      g.bType = DataType::I8;
+      g.cType = DataType::I32;
+      auto matrix = [&](int64_t rows, int64_t columns, bool transposes) {
+        return StridedShape{{s.batch, rows, columns},
+                            {rows * columns, transposes ? 1 : columns, transposes ? rows : 1}};
+      };
+      g.a = matrix(s.rows, s.depth, transposesA);
+      g.b = matrix(s.depth, s.columns, transposesB);
+      g.c = matrix(s.rows, s.columns, false);
+      g.packedB = packs;
+      auto call = MatmulCall::create(g);
+      ASSERT_TRUE(call.isOk()) << call.status().message();
+      // Mostly the extremes, for which sums of pairs do not fit 16 bits.
+      uint32_t random = 12345;
+      auto draw = [&](int64_t count, uint8_t extreme) {
+        auto bytes = room(count);
+        for (int64_t i = 0; i < count; ++i) {
+          random = random * 1664525 + 1013904223;
+          static_cast<uint8_t *>(bytes.get())[i] = random >> 30 ? extreme : uint8_t(random >> 20);
+        }
+        return bytes;
+      };
+      auto a = draw(s.batch * s.rows * s.depth, hasSign ? 128 : 255),
+           b = draw(s.batch * s.depth * s.columns, 128), c = room(s.batch * s.rows * s.columns * 4),
+           packed = room(call->packedBytes()), scratch = room(call->scratchBytes());
+      if (packs) {
+        ASSERT_TRUE(call->pack(b.get(), packed.get()).isOk());
+      }
+      ASSERT_TRUE(call->run(a.get(), packs ? packed.get() : b.get(), c.get(), nullptr, nullptr,
+                            scratch.get())
+                      .isOk());
+      auto at = [](const StridedShape &shape, int64_t i, int64_t j, int64_t k) {
+        return i * shape.strides[0] + j * shape.strides[1] + k * shape.strides[2];
+      };
+      for (int64_t i = 0; i < s.batch; ++i)
+        for (int64_t row = 0; row < s.rows; ++row)
+          for (int64_t column = 0; column < s.columns; ++column) {
+            int32_t sum = 0;
+            for (int64_t k = 0; k < s.depth; ++k) {
+              uint8_t x = static_cast<uint8_t *>(a.get())[at(g.a, i, row, k)];
+              sum += (hasSign ? int32_t(int8_t(x)) : int32_t(x)) *
+                     static_cast<int8_t *>(b.get())[at(g.b, i, k, column)];
+            }
+            ASSERT_EQ(static_cast<int32_t *>(c.get())[at(g.c, i, row, column)], sum)
+                << s.rows << " x " << s.columns << " x " << s.depth << ", mask " << mask;
+          }
+      ++cases;
+    }
+  EXPECT_EQ(cases, 80);
+}
+
 TEST(MatmulCall, LargeProductsAgainstLoopsOnAnyThreads) {
   struct Extents {
     int64_t m, k, n;
@@ -376,6 +448,73 @@ TEST(ConvolutionCall, AgainstLoops) {
               << "layout " << int(layout) << " groups " << groups << " packed " << packed;
         });
       }
+}
+
+/// All sums are exact, of the largest terms too: with any sign, few channels, odd ones, whole
+/// blocks in groups and one channel each.
+TEST(ConvolutionCall, OfBytesAgainstLoops) {
+  if (!__builtin_cpu_supports("avx512vnni"))
+    GTEST_SKIP() << "needs AVX512-VNNI";
+  struct Shape {
+    int64_t channels, filters, groups, stride, pad;
+  };
+  constexpr int64_t side = 7;
+  for (Shape s : {Shape{3, 8, 1, 2, 1}, {37, 19, 1, 1, 1}, {96, 32, 2, 1, 0}, {24, 24, 24, 1, 1}})
+    for (bool hasSign : {false, true}) {
+      int64_t perGroup = s.channels / s.groups, result = (side + 2 * s.pad - 3) / s.stride + 1;
+      ConvolutionGeometry g;
+      g.x = {2, s.channels, side, side};
+      g.w = {s.filters, perGroup, 3, 3};
+      g.y = {2, s.filters, result, result};
+      g.strides = {s.stride, s.stride};
+      g.padsBegin = g.padsEnd = {s.pad, s.pad};
+      g.dilations = {1, 1};
+      g.groups = s.groups;
+      g.xType = hasSign ? DataType::I8 : DataType::U8;
+      g.wType = DataType::I8;
+      g.yType = DataType::I32;
+      g.xLayout = g.yLayout = Layout::ChannelsLast;
+      g.packedW = true;
+      auto call = ConvolutionCall::create(g);
+      ASSERT_TRUE(call.isOk()) << call.status().message();
+      EXPECT_FALSE(call->isReference());
+      std::vector<int> x, w;
+      auto bytes = [](std::vector<int> &numbers, int64_t count, int extreme, int least) {
+        auto stored = room(count);
+        for (int64_t i = 0; i < count; ++i) {
+          numbers.push_back(i % 3 ? extreme : least + int((i * 7919) % 256));
+          static_cast<uint8_t *>(stored.get())[i] = uint8_t(numbers.back());
+        }
+        return stored;
+      };
+      auto xs = bytes(x, 2 * s.channels * side * side, hasSign ? -128 : 255, hasSign ? -128 : 0),
+           ws = bytes(w, s.filters * perGroup * 9, -128, -128),
+           ys = room(2 * s.filters * result * result * 4), packed = room(call->packedBytes()),
+           scratch = room(call->scratchBytes());
+      ASSERT_TRUE(call->pack(ws.get(), packed.get()).isOk());
+      ASSERT_TRUE(
+          call->run(xs.get(), packed.get(), ys.get(), nullptr, nullptr, scratch.get()).isOk());
+      for (int64_t n = 0; n < 2; ++n)
+        for (int64_t o = 0; o < s.filters; ++o)
+          for (int64_t i = 0; i < result; ++i)
+            for (int64_t j = 0; j < result; ++j) {
+              int32_t sum = 0;
+              for (int64_t c = 0; c < perGroup; ++c)
+                for (int64_t p = 0; p < 3; ++p)
+                  for (int64_t q = 0; q < 3; ++q) {
+                    int64_t row = i * s.stride + p - s.pad, column = j * s.stride + q - s.pad;
+                    if (row < 0 || row >= side || column < 0 || column >= side)
+                      continue;
+                    int64_t channel = o / (s.filters / s.groups) * perGroup + c;
+                    sum += x[size_t(placeOf(Layout::ChannelsLast, g.x, n, channel, row, column))] *
+                           w[size_t(((o * perGroup + c) * 3 + p) * 3 + q)];
+                  }
+              ASSERT_EQ(
+                  static_cast<int32_t *>(ys.get())[placeOf(Layout::ChannelsLast, g.y, n, o, i, j)],
+                  sum)
+                  << s.channels << " channels, sign " << hasSign;
+            }
+    }
 }
 
 /// A convolution of `channels` by both algorithms, within `tolerance`.

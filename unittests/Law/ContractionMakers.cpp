@@ -56,6 +56,49 @@ std::optional<DrawnValue> makeProductOfFewRows(Drawer &d) {
   return d.exactly(dot, x.bound * bytes.bound * k, x.fractionBits);
 }
 
+/// An argument of bytes less a zero point, in i32: one number, or one per place along `dim`.
+DrawnValue drawBytes(Drawer &d, ArrayRef<int64_t> shape, int64_t dim) {
+  Type element = d.builder.getIntegerType(8);
+  if (d.below(2))
+    element = IntegerType::get(d.builder.getContext(), 8, IntegerType::Unsigned);
+  auto widened = [&](const DrawnValue &bytes) -> Value {
+    return CastOp::create(d.builder, d.loc, d.typeOf(bytes).clone(d.builder.getI32Type()),
+                          bytes.value);
+  };
+  DrawnValue bytes = d.argument(shape, element);
+  Value wide = widened(bytes);
+  int64_t kind = d.below(3);
+  if (kind == 2)
+    return {wide, true, bytes.bound, 0};
+  SmallVector<int64_t> dims;
+  if (kind == 1)
+    dims.push_back(dim);
+  SmallVector<int64_t> extents;
+  for (int64_t along : dims)
+    extents.push_back(shape[along]);
+  Value zeros = BroadcastOp::create(d.builder, d.loc, wide.getType(),
+                                    widened(d.argument(extents, element)), dims);
+  return {d.binary(BinaryKind::Sub, wide, zeros), true, 2 * bytes.bound, 0};
+}
+
+std::optional<DrawnValue> makeProductOfBytes(Drawer &d) {
+  int64_t batch = d.below(3), rows = d.extent(), k = d.extent() * 3, n = d.extent();
+  SmallVector<int64_t> dims;
+  if (batch > 0)
+    dims.push_back(0);
+  auto shape = [&](int64_t first, int64_t second) {
+    return batch > 0 ? SmallVector<int64_t>{batch, first, second}
+                     : SmallVector<int64_t>{first, second};
+  };
+  int64_t first = dims.size();
+  DrawnValue x = drawBytes(d, shape(rows, k), first), w = drawBytes(d, shape(k, n), first + 1);
+  Value dot = DotGeneralOp::create(d.builder, d.loc, x.value, w.value, dims, dims,
+                                   SmallVector<int64_t>{first + 1}, SmallVector<int64_t>{first});
+  Value floats =
+      CastOp::create(d.builder, d.loc, cast<RankedTensorType>(dot.getType()).clone(d.f32()), dot);
+  return d.exactly(floats, x.bound * w.bound * k, 0);
+}
+
 /// A convolution on new arguments.
 struct DrawnConvolution {
   DrawnValue x, w;
@@ -118,6 +161,7 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
 
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeProductOfFewRows},
+                               {"dot_general", makeProductOfBytes},
                                {"dot_general", makeScaledProduct},
                                {"convolution", makeConvolution},
                                {"convolution_input_grad", makeConvolutionInputGrad},

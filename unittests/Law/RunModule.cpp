@@ -46,6 +46,12 @@ static std::vector<char> drawTensor(const ::autopar::runtime::TensorSpec &spec,
     case DataType::I32:
       store(i, static_cast<int32_t>(drawn / 4));
       break;
+    case DataType::I8:
+      store(i, static_cast<int8_t>(drawn / 4));
+      break;
+    case DataType::U8:
+      store(i, static_cast<uint8_t>(std::abs(drawn / 4)));
+      break;
     default:
       store(i, static_cast<uint8_t>(drawn & 1));
       break;

@@ -41,6 +41,10 @@ mlir::FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, mlir::Locat
 /// whether this machine has them, whatever its level.
 bool multipliesBf16(llvm::StringRef level);
 
+/// The same for bytes that are summed in 32 bits (AVX512-VNNI). This machine needs them too: its
+/// library says how such weights are packed.
+bool multipliesBytes(llvm::StringRef level);
+
 /// Compiles every public function of `kernels` that has a body; private functions and
 /// `memref.global` constants used by it travel along. Expected of a kernel
 /// `@name(%a: memref<4x8xf32>, ..., %begin: index, %end: index)`: memrefs of static shape and

@@ -102,6 +102,9 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<bool> bf16Products{*this, "bf16-products",
                             llvm::cl::desc("whether the CPU multiplies bf16 faster than f32"),
                             llvm::cl::init(false)};
+  Option<bool> byteProducts{*this, "byte-products",
+                            llvm::cl::desc("whether the CPU's library multiplies bytes exactly"),
+                            llvm::cl::init(false)};
   Option<Target> target{*this, "target", llvm::cl::desc("who runs the program: cpu or cuda"),
                         llvm::cl::init(Target::Cpu)};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),

@@ -379,10 +379,36 @@ def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::Fu
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def MultiplyBytesPass : Pass<"autopar-multiply-bytes", "mlir::func::FuncOp"> {
+  let summary = "multiply integers of 8 bits as such";
+  let description = [{
+    Where both sides of a product or convolution of i32 are bytes less a zero point each, the library multiplies the bytes and
+    sums in i32; the zero points are multiplied by the sums of the other side's bytes, which are made at load where these are
+    weights. Its right side has a sign: bytes without one are less by 128. A convolution is padded with its zero point first.
+
+    ```mlir
+    %a = autopar.cast %x : tensor<8x768xui8> -> tensor<8x768xi32>
+    %z = autopar.broadcast %zero dims [] : tensor<i32> -> tensor<8x768xi32>
+    %d = autopar.binary sub %a, %z : tensor<8x768xi32>
+    %b = autopar.cast %w : tensor<768x4xi8> -> tensor<768x4xi32>
+    %y = autopar.dot_general %d, %b contract [1] x [0] : (tensor<8x768xi32>, tensor<768x4xi32>) -> tensor<8x4xi32>
+    ```
+    becomes, without the broadcasts,
+    ```mlir
+    %p = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x768xui8>, tensor<768x4xi8>) -> tensor<8x4xi32>
+    %b = autopar.cast %w : tensor<768x4xi8> -> tensor<768x4xi32>
+    %s = autopar.reduce sum %b dims [0] : tensor<768x4xi32> -> tensor<4xi32>
+    %t = autopar.binary mul %zero, %s : tensor<8x4xi32>
+    %y = autopar.binary sub %p, %t : tensor<8x4xi32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ExpandIntegerProductsPass : Pass<"autopar-expand-integer-products", "mlir::func::FuncOp"> {
   let summary = "compute products of small integers in f32, exactly";
   let description = [{
-    The library of the CPU has no products and convolutions of integers. Where both sides hold small integers (of 8 bits,
+    Left are products and convolutions of integers that the library of the CPU does not have. Where both sides hold small integers (of 8 bits,
     less a zero point), so many terms are summed in f32 that no sum can pass 2^24: it is exact in any order. What remains is
     a batch of pieces, or groups of channels of a convolution, which are added as integers. A window that is more than a
     piece is cut in halves.

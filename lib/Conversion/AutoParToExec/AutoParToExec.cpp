@@ -8,6 +8,7 @@
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/EvaluateStep.h"
+#include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/StringSet.h"
@@ -32,6 +33,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
   }
   if (this->options.channelBlock == 0)
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
+  function->walk([&](autopar::ConvolutionOp op) { hasChannelsLast |= multipliesBytes(op); });
   Location loc = module.getLoc();
   OpBuilder builder(kernels.module);
   auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");
@@ -82,7 +84,7 @@ LogicalResult ProgramBuilder::lower() {
 
 LogicalResult ProgramBuilder::lowerOperation(Operation *op) {
   bool known = op->getNumResults() > 0 && isLoadTime(op->getResult(0));
-  llvm::SaveAndRestore scope(atLoad, atLoad || known);
+  llvm::SaveAndRestore scope(atLoad, atLoad || known), reader(readsAtLoad, readsAtLoad || known);
   return lowerNow(op);
 }
 

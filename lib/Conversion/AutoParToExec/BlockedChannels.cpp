@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations of convolutions in blocks of channels, [N, C / block, spatial..., block], the layout
-// in which the library is fastest. Kernels between convolutions (pooling, activations, scaling by
-// channel, global averages) are rewritten to work on the blocks, so that nothing is reordered.
+// in which the library is fastest; of bytes, all channels are one block. Kernels between
+// convolutions (pooling, activations, scaling by channel, global averages) are rewritten to work on
+// the blocks, so that nothing is reordered.
 #include "ProgramBuilder.h"
 
 using namespace mlir;
@@ -10,24 +11,26 @@ using namespace mlir::autopar;
 //===-- values in blocks ----------------------------------------------------------------------===//
 
 bool ProgramBuilder::isBlockable(RankedTensorType type) const {
-  int64_t block = options.channelBlock;
+  if (type.getRank() < 3 || type.getRank() > 5 || type.getNumElements() == 0)
+    return false;
+  int64_t block = blockOf(type);
   Type element = type.getElementType();
   bool isMoved = element.isF32() || element.isBF16() || element.isF16() || element.isInteger(1) ||
                  element.isInteger(8) ||
                  element.isInteger(32); // by the library, from one layout to another
-  return block > 1 && isMoved && type.getRank() >= 3 && type.getRank() <= 5 &&
-         type.getDimSize(1) >= block && type.getDimSize(1) % block == 0 &&
-         type.getNumElements() > 0;
+  return options.channelBlock > 1 && isMoved && type.getDimSize(1) % block == 0;
 }
 
 RankedTensorType ProgramBuilder::blockedType(RankedTensorType type) const {
   SmallVector<int64_t> shape(type.getShape());
-  shape[1] /= options.channelBlock;
-  shape.push_back(options.channelBlock);
+  shape[1] /= blockOf(type);
+  shape.push_back(blockOf(type));
   return RankedTensorType::get(shape, type.getElementType());
 }
 
 exec::Layout ProgramBuilder::blockedLayout() const {
+  if (hasChannelsLast)
+    return exec::Layout::ChannelsLast;
   return options.channelBlock == 16 ? exec::Layout::Blocked16 : exec::Layout::Blocked8;
 }
 
@@ -84,6 +87,9 @@ public:
       else if (auto slice = dyn_cast<SliceOp>(op);
                slice && types.contains(slice.getInput().getType()) && takesBlocks(slice))
         types.insert(slice.getType());
+      else if (auto pad = dyn_cast<PadOp>(op); pad && types.contains(pad.getInput().getType()) &&
+                                               keepsChannels(pad) && isActivation(pad.getResult()))
+        types.insert(pad.getType());
     for (Value argument : group.getBody().getArguments())
       if (types.contains(argument.getType()))
         blocked.insert(argument);
@@ -136,6 +142,10 @@ private:
       blocked.insert(slice.getResult());
       return takesBlocks(slice);
     }
+    if (auto pad = dyn_cast<PadOp>(op)) {
+      blocked.insert(pad.getResult());
+      return resultIsActivation && keepsChannels(pad);
+    }
     resultIsActivation |= isa<CompareOp>(op) && isActivation(op.getResult(0));
     bool fits = op.hasTrait<OpTrait::Elementwise>() && resultIsActivation &&
                 llvm::all_of(op.getOperands(), [&](Value operand) { return isBlocked(operand); });
@@ -164,7 +174,12 @@ private:
     auto isOne = [](int64_t step) { return step == 1; };
     return isActivation(op.getResult()) && op.getType().getShape() == ArrayRef(shape) &&
            llvm::all_of(op.getSteps(), isOne) &&
-           op.getStarts()[1] % program.settings().channelBlock == 0;
+           op.getStarts()[1] % program.blockOf(op.getType()) == 0 &&
+           program.blockOf(op.getType()) == program.blockOf(op.getInput().getType());
+  }
+
+  static bool keepsChannels(PadOp op) {
+    return op.getInput().getType().getDimSize(1) == op.getType().getDimSize(1);
   }
 
   /// Whether nothing is left behind the channels, so that the elements of a block are neighbours in
@@ -212,10 +227,16 @@ private:
       mapping.map(result, buildBroadcast(builder, broadcast, type));
     } else if (auto slice = dyn_cast<SliceOp>(op)) {
       SmallVector<int64_t> starts(slice.getStarts()), steps(type.getRank(), 1);
-      starts[1] /= program.settings().channelBlock;
+      starts[1] /= program.blockOf(slice.getType());
       starts.push_back(0);
       mapping.map(result, SliceOp::create(builder, loc, type, mapping.lookup(slice.getInput()),
                                           starts, steps)
+                              .getResult());
+    } else if (auto pad = dyn_cast<PadOp>(op)) {
+      SmallVector<int64_t> low(pad.getLow());
+      low.push_back(0);
+      mapping.map(result, PadOp::create(builder, loc, type, mapping.lookup(pad.getInput()),
+                                        mapping.lookup(pad.getValue()), low)
                               .getResult());
     } else if (auto pool = dyn_cast<PoolOp>(op)) {
       auto extended = [](ArrayRef<int64_t> list, int64_t last) {
@@ -236,7 +257,7 @@ private:
 
   /// [.., C, ..] with C / block and block apart, so that both repeat into the blocked type.
   Value buildBroadcast(OpBuilder &builder, BroadcastOp op, RankedTensorType type) {
-    int64_t block = program.settings().channelBlock;
+    int64_t block = type.getShape().back();
     SmallVector<int64_t> shape, dims;
     bool hasChannels = false;
     for (auto [extent, dim] : llvm::zip(op.getInput().getType().getShape(), op.getDims())) {

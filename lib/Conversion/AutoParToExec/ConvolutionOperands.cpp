@@ -14,6 +14,8 @@ ConvolutionLayouts mlir::autopar::channelLayouts(ProgramBuilder &program, Ranked
   if (!program.isBlockable(output))
     return {};
   exec::Layout blocked = program.blockedLayout();
+  if (blocked == exec::Layout::ChannelsLast)
+    return {blocked, blocked};
   if (groups == 1 && channels < block)
     return {exec::Layout::Plain, blocked};
   bool isDepthwise = groups == channels && groups == output.getDimSize(1);

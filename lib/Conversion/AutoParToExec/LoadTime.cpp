@@ -29,31 +29,34 @@ bool ProgramBuilder::runsAtLoad(Operation *op) const {
          llvm::all_of(op->getOperands(), [&](Value operand) { return isLoadTime(operand); });
 }
 
+/// How often the step reads a value, itself or through views.
+int64_t ProgramBuilder::countStepReads(Value value) const {
+  int64_t count = 0;
+  for (Operation *user : value.getUsers()) {
+    if (user->getNumResults() == 0 || !isLoadTime(user->getResult(0)))
+      ++count;
+    else if (isa<ViewOpInterface>(user) && !user->hasAttr(kLaidOut))
+      count += countStepReads(user->getResult(0));
+  }
+  return count;
+}
+
 /// A parameter that only computations at load read needs no room afterwards.
 bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
   // Without users it is what a library call took out of its group: the step reads it.
-  if (!arguments[cast<BlockArgument>(parameter).getArgNumber()].isFixed() || parameter.use_empty())
-    return false;
-  SmallVector<Value> worklist{parameter};
-  while (!worklist.empty())
-    for (Operation *user : worklist.pop_back_val().getUsers()) {
-      if (user->getNumResults() == 0 || !isLoadTime(user->getResult(0)))
-        return false;
-      if (isa<ViewOpInterface>(user) && !user->hasAttr(kLaidOut))
-        worklist.push_back(user->getResult(0));
-    }
-  return true;
+  return arguments[cast<BlockArgument>(parameter).getArgNumber()].isFixed() &&
+         !parameter.use_empty() && countStepReads(parameter) == 0;
 }
 
 std::optional<PackSource> ProgramBuilder::packSource(Value value) {
   if (!options.packWeights || !isLoadTime(value))
     return std::nullopt;
   SmallVector<Operation *> chain;
-  while (value.hasOneUse() && isWholeView(value.getDefiningOp())) {
+  while (countStepReads(value) == 1 && isWholeView(value.getDefiningOp())) {
     chain.push_back(value.getDefiningOp());
     value = value.getDefiningOp()->getOperand(0);
   }
-  if (!value.hasOneUse() || value.getDefiningOp<ViewOpInterface>())
+  if (countStepReads(value) != 1 || value.getDefiningOp<ViewOpInterface>())
     return std::nullopt;
   if (auto argument = dyn_cast<BlockArgument>(value);
       argument && arguments[argument.getArgNumber()].buffer)

@@ -7,6 +7,7 @@
 #include "autopar/Artifact/CudaScratch.h"
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
+#include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/WholeNumbers.h"
 
 using namespace mlir;
@@ -17,12 +18,13 @@ static bool libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
   if (program.settings().target == Target::Cuda)
     return program.settings().convolutions == ConvolutionMode::Automatic &&
            isLibraryConvolution(op, Target::Cuda);
-  return libraryKnows(op.getType().getElementType(), Target::Cpu) &&
+  return (libraryKnows(op.getType().getElementType(), Target::Cpu) || multipliesBytes(op)) &&
          isLibraryConvolution(op, Target::Cpu);
 }
 
 bool mlir::autopar::libraryTakesTail(ProgramBuilder &program, ConvolutionOp op) {
-  return program.settings().target == Target::Cpu && libraryTakes(program, op);
+  return program.settings().target == Target::Cpu && libraryTakes(program, op) &&
+         !multipliesBytes(op);
 }
 
 /// Whether fewer multiplications pay for the transforms around them: filters of 3x3 over enough

@@ -7,6 +7,7 @@
 #include "autopar/Artifact/CudaScratch.h"
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
+#include "autopar/Transforms/LibraryContraction.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -314,7 +315,9 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   bool contractsNothing = false;
   for (int64_t dim : op.getLhsContract())
     contractsNothing |= op.getLhs().getType().getDimSize(dim) == 0;
-  if (!libraryKnows(type.getElementType(), program.settings().target) || contractsNothing) {
+  bool isKnown =
+      libraryKnows(type.getElementType(), program.settings().target) || multipliesBytes(op);
+  if (!isKnown || contractsNothing) {
     if (!tail.isEmpty())
       return op.emitOpError("cannot be lowered with an epilogue for this element type");
     return lowerAsLoops(program, op);

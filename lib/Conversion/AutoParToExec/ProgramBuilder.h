@@ -84,6 +84,11 @@ public:
   /// into order where it does not.
   FailureOr<StridedView> denseView(Value value);
 
+  /// Channels in a block: all of them in a program that convolves bytes, whose library has its
+  /// channels last.
+  int64_t blockOf(RankedTensorType type) const {
+    return hasChannelsLast ? type.getDimSize(1) : options.channelBlock;
+  }
   /// Whether activations of this type may be stored with blocks of channels: [N, C, spatial...]
   /// with C a multiple of the block.
   bool isBlockable(RankedTensorType type) const;
@@ -97,7 +102,8 @@ public:
   /// A blocked buffer for a result; becomes its place.
   Value createBlockedResult(Value result);
 
-  /// The weight behind transposes and reshapes, if nothing else uses it and it is known at load.
+  /// The weight behind transposes and reshapes, if nothing else in the step uses it and it is known
+  /// at load.
   std::optional<PackSource> packSource(Value value);
   /// The buffer in which `load` finds a weight: scratch that it reads a parameter into, or what it
   /// computed.
@@ -186,6 +192,7 @@ private:
   LogicalResult readArguments();
   LogicalResult readArgument(BlockArgument argument, Argument &info);
   LogicalResult bindControl(BlockArgument argument, const Argument &info);
+  int64_t countStepReads(Value value) const;
   bool isReadAtLoadOnly(Value parameter) const;
   LogicalResult lowerNow(Operation *op);
   LogicalResult lowerReturn(func::ReturnOp op);
@@ -227,6 +234,8 @@ private:
   SymbolTable symbols;
   OpBuilder declarations, loadBuilder, stepBuilder;
   bool atLoad = false;
+  bool readsAtLoad = false; ///< whether the operation that is lowered now is one of `load`
+  bool hasChannelsLast = false;
   SmallVector<Argument> arguments;
   DenseMap<Value, StridedView> views;
   DenseMap<Value, Value> blocked; ///< values that lie in blocks of channels

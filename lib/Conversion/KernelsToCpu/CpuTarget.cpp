@@ -75,12 +75,18 @@ FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, Location loc) {
   return CpuTarget{level->name, width, target.optimizes};
 }
 
-bool multipliesBf16(llvm::StringRef level) {
-  constexpr const char *feature = "avx512bf16";
+/// "native" has what this machine has, whatever its level.
+static bool hasFeature(llvm::StringRef level, llvm::StringRef feature) {
   if (level == "native")
     return llvm::sys::getHostCPUFeatures().lookup(feature);
   const Level *known = findLevel(level);
-  return known && llvm::is_contained(known->needs, llvm::StringRef(feature));
+  return known && llvm::is_contained(known->needs, feature);
+}
+
+bool multipliesBf16(llvm::StringRef level) { return hasFeature(level, "avx512bf16"); }
+
+bool multipliesBytes(llvm::StringRef level) {
+  return hasFeature(level, "avx512vnni") && hasFeature("native", "avx512vnni");
 }
 
 namespace cpu {

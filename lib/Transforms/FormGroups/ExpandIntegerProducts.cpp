@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass autopar-expand-integer-products: the library has no products of integers, and loops over
-// them are many times slower than its products of f32. Sums of whole numbers are exact in f32, in
-// any order, as long as none can pass 2^24: that many terms are one piece, and pieces are added as
-// integers.
+// The pass autopar-expand-integer-products: where the library has no products of integers, loops
+// over them are many times slower than its products of f32. Sums of whole numbers are exact in f32,
+// in any order, as long as none can pass 2^24: that many terms are one piece, and pieces are added
+// as integers.
 #include "MadeFrom.h"
 #include "Prepare/IntegerRange.h"
 
+#include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/WholeNumbers.h"
 
@@ -246,7 +247,7 @@ struct ExpandIntegerProductsPass
     SmallVector<Operation *> sums;
     getOperation().walk([&](Operation *op) {
       if (isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp>(op) &&
-          typeOf(op->getResult(0)).getElementType().isSignlessInteger(32))
+          typeOf(op->getResult(0)).getElementType().isSignlessInteger(32) && !multipliesBytes(op))
         sums.push_back(op);
     });
     for (Operation *op : sums)

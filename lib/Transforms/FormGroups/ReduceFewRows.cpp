@@ -7,6 +7,7 @@
 
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/FewRows.h"
+#include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -86,8 +87,8 @@ struct Weights {
 bool onlyReadsWeights(DotGeneralOp product, int64_t mostRows, int64_t mostRowsOfMade) {
   Weights weights(product);
   int64_t rows = rowsOf(product);
-  if (!product.getLhsBatch().empty() || weights.free.empty() || rows == 0 ||
-      weights.type().getNumElements() < kLeastWeights)
+  if (multipliesBytes(product) || !product.getLhsBatch().empty() || weights.free.empty() ||
+      rows == 0 || weights.type().getNumElements() < kLeastWeights)
     return false;
   return (rows <= mostRows && liesInMemory(weights.value)) ||
          (rows <= mostRowsOfMade && isMadeOfLess(product.getRhs()));

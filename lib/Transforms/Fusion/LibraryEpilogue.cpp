@@ -43,7 +43,8 @@ static Value besides(Value value, BinaryOp op) {
 }
 
 std::optional<EpilogueStep> EpilogueGrammar::next(Operation *op, Value value) {
-  if (isEnded)
+  // Nothing is applied to integers.
+  if (isEnded || isa<IntegerType>(cast<RankedTensorType>(value.getType()).getElementType()))
     return std::nullopt;
   if (auto binary = dyn_cast<BinaryOp>(op))
     return binary.getKind() == BinaryKind::Add ? nextAdd(binary, value) : nextScale(binary, value);

@@ -15,11 +15,26 @@ static bool isLibraryConvolution(ConvolutionOp op) {
          llvm::none_of(op.getPadBegin(), isNegative) && llvm::none_of(op.getPadEnd(), isNegative);
 }
 
+bool autopar::multipliesBytes(Operation *op) {
+  if (!isa<DotGeneralOp, ConvolutionOp>(op))
+    return false;
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  return elementOf(op->getOperand(0)).isInteger(8) &&
+         elementOf(op->getOperand(1)).isSignlessInteger(8) &&
+         elementOf(op->getResult(0)).isSignlessInteger(32);
+}
+
 bool autopar::isLibraryContraction(Operation *op) {
   auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   auto product = dyn_cast<DotGeneralOp>(op);
   if (product && product.getScaledTo())
     return false; // several operations
+  if (multipliesBytes(op))
+    return llvm::all_of(op->getOperands(),
+                        [&](Value value) { return typeOf(value).getNumElements() != 0; }) &&
+           (product || isLibraryConvolution(cast<ConvolutionOp>(op)));
   auto isLibraryType = [&](Value value) {
     Type element = typeOf(value).getElementType();
     bool isByte = product && isa<Float8E4M3FNType>(element) && value != product.getResult();

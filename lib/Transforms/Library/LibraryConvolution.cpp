@@ -3,6 +3,7 @@
 #include "autopar/Transforms/LibraryConvolution.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/LibraryContraction.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -16,12 +17,15 @@ std::optional<ConvolutionMode> mlir::autopar::convolutionModeFromName(StringRef 
       .Default(std::nullopt);
 }
 
+static bool isFloat(Value value) {
+  Type element = cast<RankedTensorType>(value.getType()).getElementType();
+  return element.isF32() || element.isBF16() || element.isF16();
+}
+
 static bool fitsLibrary(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
-  Type element = type.getElementType();
   int64_t elements = type.getNumElements();
-  return (element.isF32() || element.isBF16() || element.isF16()) && type.getRank() <= 5 &&
-         elements > 0 && elements <= INT32_MAX;
+  return type.getRank() <= 5 && elements > 0 && elements <= INT32_MAX;
 }
 
 bool mlir::autopar::isLibraryConvolution(Operation *op, Target target) {
@@ -31,9 +35,11 @@ bool mlir::autopar::isLibraryConvolution(Operation *op, Target target) {
   auto ask = [&](auto convolution) {
     auto isNegative = [](int64_t pad) { return pad < 0; };
     Type element = elementOf(op->getOperand(0));
-    return llvm::all_of(op->getOperands(), fitsLibrary) && fitsLibrary(op->getResult(0)) &&
-           elementOf(op->getOperand(1)) == element &&
-           (target == Target::Cpu || elementOf(op->getResult(0)) == element) &&
+    bool isOfFloats = llvm::all_of(op->getOperands(), isFloat) && isFloat(op->getResult(0)) &&
+                      elementOf(op->getOperand(1)) == element &&
+                      (target == Target::Cpu || elementOf(op->getResult(0)) == element);
+    return (isOfFloats || (target == Target::Cpu && multipliesBytes(op))) &&
+           llvm::all_of(op->getOperands(), fitsLibrary) && fitsLibrary(op->getResult(0)) &&
            llvm::all_of(convolution.getInputDilation(), [](int64_t step) { return step == 1; }) &&
            llvm::none_of(convolution.getPadBegin(), isNegative) &&
            llvm::none_of(convolution.getPadEnd(), isNegative);
