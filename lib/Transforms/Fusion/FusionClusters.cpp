@@ -5,6 +5,7 @@
 // often than before.
 #include "FusionClusters.h"
 
+#include "autopar/Transforms/AtLoad.h"
 #include "autopar/Transforms/FewRows.h"
 #include "mlir/IR/Matchers.h"
 
@@ -401,6 +402,15 @@ static bool isUpdate(const Cluster &cluster) {
   return phase && phase.getValue() == "update";
 }
 
+/// Whether it is made of parameters that keep their values, and so once.
+static bool isOfFixedParameters(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return isFixedParameter(value);
+  return isa<ViewOpInterface, ElementLoweringOpInterface>(op) && !isa<RandomOp>(op) &&
+         llvm::all_of(op->getOperands(), isOfFixedParameters);
+}
+
 bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   if (producer.isClosed || consumer.isClosed ||
       producer.ops.size() + consumer.ops.size() > kMostClusterOps)
@@ -413,6 +423,10 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
   // What sums up much for the update runs before it: the update stands at the end of the step, and
   // what is summed up would have to wait there.
   if (producer.rows && isUpdate(consumer) && !isUpdate(producer))
+    return false;
+  // What sums up weights runs at load: it stays outside of what runs in every step.
+  if (producer.rows && isOfFixedParameters(producer.ops.back()->getResult(0)) &&
+      !isOfFixedParameters(consumer.ops.back()->getResult(0)))
     return false;
   SmallVector<Edge> edges = edgesBetween(producer, consumer);
   std::optional<Cluster> merged = mergeAtSamePoint(producer, consumer, edges);
