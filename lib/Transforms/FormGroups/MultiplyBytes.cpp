@@ -44,8 +44,8 @@ Value bytesOf(Value value) {
 /// Integers as bytes less a zero point, which is the same along what is summed.
 struct Bytes {
   Value value;
-  Value zero;                ///< in i32; null: 0
-  SmallVector<int64_t> dims; ///< of `value`, along which zero points differ
+  Value zero = {};                ///< in i32; null: 0
+  SmallVector<int64_t> dims = {}; ///< of `value`, along which zero points differ
 };
 
 /// Where the dimensions of an operand are in the result; those that are summed, nowhere.
