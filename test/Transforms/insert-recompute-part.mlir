@@ -40,3 +40,21 @@ func.func @together(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<
   %g = autopar.binary mul %d, %0#1 {autopar.id = "second/vjp.0"} : tensor<8xf32>
   return %0#0, %0#1, %g : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// Parts of which one only lays out what it reads stay together: alone it would be taken for a view and not computed again.
+// CHECK-LABEL: func.func @laid_out
+// CHECK: autopar.fence %arg0 after
+// CHECK-NEXT: autopar.group %{{.*}} {autopar.id = "first/recompute"}
+func.func @laid_out(%x: tensor<8x4xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) attributes {autopar.recompute = ["second"]} {
+  %0:2 = autopar.group %x {autopar.id = "first"} : (tensor<8x4xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  ^bb0(%a: tensor<8x4xf32>):
+    %1 = autopar.transpose %a permutation [1, 0] {autopar.id = "first"} : tensor<8x4xf32> -> tensor<4x8xf32>
+    %2 = autopar.unary tanh %1 {autopar.id = "second"} : tensor<4x8xf32>
+    autopar.yield %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  %d = autopar.unary cos %y {autopar.id = "loss/vjp.0"} : tensor<4x8xf32>
+  %g = autopar.binary mul %d, %0#1 {autopar.id = "second/vjp.0"} : tensor<4x8xf32>
+  return %0#0, %0#1, %g : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+}

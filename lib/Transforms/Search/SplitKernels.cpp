@@ -61,6 +61,12 @@ bool areApart(const Parts &parts) {
   });
 }
 
+/// Whether operations only lay out anew what they read. As a kernel of its own that looks like a
+/// view, which stores nothing; this one stores it.
+bool onlyLayOut(const llvm::SetVector<Operation *> &ops) {
+  return llvm::all_of(ops, llvm::IsaPred<ViewOpInterface>);
+}
+
 /// At the first value that others are made of, where that parts the group.
 std::optional<Parts> partsOf(GroupOp group) {
   Block &body = group.getBody().front();
@@ -81,8 +87,8 @@ std::optional<Parts> partsOf(GroupOp group) {
       addSlice(value, {}, parts.first);
     for (Value value : parts.secondYields)
       addSlice(value, stored, parts.second);
-    if (!parts.secondYields.empty() && areApart(parts) && !nameOf(parts.first).empty() &&
-        !nameOf(parts.second).empty())
+    if (!parts.secondYields.empty() && areApart(parts) && !onlyLayOut(parts.first) &&
+        !nameOf(parts.first).empty() && !nameOf(parts.second).empty())
       return parts;
   }
   return std::nullopt;
