@@ -166,21 +166,24 @@ std::vector<std::optional<BuiltPipeline>> PipelineBuilder::build(ArrayRef<Pipeli
   return built;
 }
 
-LogicalResult PipelineBuilder::refineOne(BuiltPipeline &built) const {
+LogicalResult PipelineBuilder::refineOne(BuiltPipeline &built, ModuleOp whole) const {
   AutoShardOptions own;
   configure(built.pipeline, built.terms, own);
   built.pipeline.promised.limitSearch(own);
   if (built.pipeline.isPlain)
     return timeByKernels(own, lower, built.cut);
-  return refineByKernels(*uncut(built.pipeline, built.terms), own, lower, built.cut);
+  return refineByKernels(whole, own, lower, built.cut);
 }
 
 LogicalResult PipelineBuilder::refine(MutableArrayRef<BuiltPipeline> built) {
-  for (const BuiltPipeline &one : built)
+  std::vector<OwningOpRef<ModuleOp>> wholes;
+  for (const BuiltPipeline &one : built) {
     onCandidate(one.name + ": its kernels");
+    wholes.push_back(uncut(one.pipeline, one.terms));
+  }
   std::vector<LogicalResult> results(built.size(), failure());
   runSideBySide(*module.getContext(), built.size(),
-                [&](size_t i) { results[i] = refineOne(built[i]); });
+                [&](size_t i) { results[i] = refineOne(built[i], *wholes[i]); });
   return success(llvm::all_of(results, [](LogicalResult result) { return succeeded(result); }));
 }
 

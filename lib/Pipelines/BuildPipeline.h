@@ -81,7 +81,7 @@ private:
   bool followsEstimate(const Pipeline &pipeline) const;
   PipelineTerms termsOf(const Pipeline &pipeline) const;
   void runBuild(Building &building, double boundUs) const;
-  LogicalResult refineOne(BuiltPipeline &built) const;
+  LogicalResult refineOne(BuiltPipeline &built, ModuleOp whole) const;
   void fail(const Pipeline &pipeline, const PipelineTerms &terms, int64_t leastBytes);
 
   ModuleOp module;

@@ -22,11 +22,6 @@ constexpr double kUnbound = 0.85;
 /// computed again.
 constexpr double kRelaxed[] = {1e3, 2, 1.4, 1, 0.85, 0.7, 0.55};
 
-/// Of a step: what is computed again for less time is not worth shardings that hold less.
-constexpr double kDear = 0.01;
-/// In limits of the search before: that of the next one; in that of the device, the last.
-constexpr double kTighter = 0.8, kTightest = 0.1;
-
 /// With what shardings are searched that recomputation makes fit.
 constexpr ComputesAgain kRecomputed[] = {ComputesAgain::Cheap, ComputesAgain::Layers};
 
@@ -194,7 +189,7 @@ private:
       double beforeUs = contest.best->plan.believed.stepUs;
       AutoShardOptions tighter;
       tighter.copyOptionValuesFrom(own);
-      if (contest.best->plan.believed.recomputeUs < kDear * beforeUs ||
+      if (contest.best->plan.believed.recomputeUs < kDearAgain * beforeUs ||
           !searched(relaxed(tighter, share), ComputesAgain::Layers, why))
         break;
       JudgedPlan found = taken(ComputesAgain::Layers);

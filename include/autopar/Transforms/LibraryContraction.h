@@ -14,7 +14,7 @@ namespace mlir::autopar {
 /// negative padding.
 bool isLibraryContraction(Operation *op);
 /// Whether `op` multiplies bytes, those on the right with a sign, and sums them in i32.
-bool multipliesBytes(Operation *op);
+bool isContractionOfBytes(Operation *op);
 /// Whether `groupOrOp` is one, or has one in it.
 bool hasLibraryContraction(Operation *groupOrOp);
 

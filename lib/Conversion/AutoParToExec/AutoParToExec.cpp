@@ -33,7 +33,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
   }
   if (this->options.channelBlock == 0)
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
-  function->walk([&](autopar::ConvolutionOp op) { hasChannelsLast |= multipliesBytes(op); });
+  function->walk([&](autopar::ConvolutionOp op) { hasChannelsLast |= isContractionOfBytes(op); });
   Location loc = module.getLoc();
   OpBuilder builder(kernels.module);
   auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");

@@ -18,13 +18,13 @@ static bool libraryTakes(ProgramBuilder &program, ConvolutionOp op) {
   if (program.settings().target == Target::Cuda)
     return program.settings().convolutions == ConvolutionMode::Automatic &&
            isLibraryConvolution(op, Target::Cuda);
-  return (libraryKnows(op.getType().getElementType(), Target::Cpu) || multipliesBytes(op)) &&
+  return (libraryKnows(op.getType().getElementType(), Target::Cpu) || isContractionOfBytes(op)) &&
          isLibraryConvolution(op, Target::Cpu);
 }
 
 bool mlir::autopar::libraryTakesTail(ProgramBuilder &program, ConvolutionOp op) {
   return program.settings().target == Target::Cpu && libraryTakes(program, op) &&
-         !multipliesBytes(op);
+         !isContractionOfBytes(op);
 }
 
 /// Whether fewer multiplications pay for the transforms around them: filters of 3x3 over enough

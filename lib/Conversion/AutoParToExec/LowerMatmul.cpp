@@ -316,7 +316,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   for (int64_t dim : op.getLhsContract())
     contractsNothing |= op.getLhs().getType().getDimSize(dim) == 0;
   bool isKnown =
-      libraryKnows(type.getElementType(), program.settings().target) || multipliesBytes(op);
+      libraryKnows(type.getElementType(), program.settings().target) || isContractionOfBytes(op);
   if (!isKnown || contractsNothing) {
     if (!tail.isEmpty())
       return op.emitOpError("cannot be lowered with an epilogue for this element type");

@@ -247,7 +247,8 @@ struct ExpandIntegerProductsPass
     SmallVector<Operation *> sums;
     getOperation().walk([&](Operation *op) {
       if (isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp>(op) &&
-          typeOf(op->getResult(0)).getElementType().isSignlessInteger(32) && !multipliesBytes(op))
+          typeOf(op->getResult(0)).getElementType().isSignlessInteger(32) &&
+          !isContractionOfBytes(op))
         sums.push_back(op);
     });
     for (Operation *op : sums)

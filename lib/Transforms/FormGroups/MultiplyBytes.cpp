@@ -21,8 +21,8 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Rows of products that kernels compute where they make weights as they read them.
-constexpr int64_t kFewRows = 4;
+/// Up to so many rows kernels make weights as they read them (autopar-reduce-few-rows).
+constexpr int64_t kMostRowsOfMade = 4;
 /// What bytes without a sign are more than those with one.
 constexpr int64_t kSign = 128;
 
@@ -280,7 +280,7 @@ private:
     int64_t rows = 1;
     for (int64_t dim : product.getLhsFree())
       rows *= typeOf(product.getLhs()).getDimSize(dim);
-    return rows > kFewRows || isAtLoad(sides[1].value) || !product.getLhsBatch().empty();
+    return rows > kMostRowsOfMade || isAtLoad(sides[1].value) || !product.getLhsBatch().empty();
   }
 
   Operation *sumOfBytes() override {

@@ -87,7 +87,7 @@ struct Weights {
 bool onlyReadsWeights(DotGeneralOp product, int64_t mostRows, int64_t mostRowsOfMade) {
   Weights weights(product);
   int64_t rows = rowsOf(product);
-  if (multipliesBytes(product) || !product.getLhsBatch().empty() || weights.free.empty() ||
+  if (isContractionOfBytes(product) || !product.getLhsBatch().empty() || weights.free.empty() ||
       rows == 0 || weights.type().getNumElements() < kLeastWeights)
     return false;
   return (rows <= mostRows && liesInMemory(weights.value)) ||

@@ -404,11 +404,18 @@ static bool isUpdate(const Cluster &cluster) {
 
 /// Whether it is made of parameters that keep their values, and so once.
 static bool isOfFixedParameters(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return isFixedParameter(value);
-  return isa<ViewOpInterface, ElementLoweringOpInterface>(op) && !isa<RandomOp>(op) &&
-         llvm::all_of(op->getOperands(), isOfFixedParameters);
+  llvm::SetVector<Value> sources;
+  sources.insert(value);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    Operation *op = sources[i].getDefiningOp();
+    bool isKnown = op ? isa<ViewOpInterface, ElementLoweringOpInterface>(op) && !isa<RandomOp>(op)
+                      : isFixedParameter(sources[i]);
+    if (!isKnown)
+      return false;
+    if (op)
+      sources.insert_range(op->getOperands());
+  }
+  return true;
 }
 
 bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {

@@ -15,7 +15,7 @@ static bool isLibraryConvolution(ConvolutionOp op) {
          llvm::none_of(op.getPadBegin(), isNegative) && llvm::none_of(op.getPadEnd(), isNegative);
 }
 
-bool autopar::multipliesBytes(Operation *op) {
+bool autopar::isContractionOfBytes(Operation *op) {
   if (!isa<DotGeneralOp, ConvolutionOp>(op))
     return false;
   auto elementOf = [](Value value) {
@@ -31,7 +31,7 @@ bool autopar::isLibraryContraction(Operation *op) {
   auto product = dyn_cast<DotGeneralOp>(op);
   if (product && product.getScaledTo())
     return false; // several operations
-  if (multipliesBytes(op))
+  if (isContractionOfBytes(op))
     return llvm::all_of(op->getOperands(),
                         [&](Value value) { return typeOf(value).getNumElements() != 0; }) &&
            (product || isLibraryConvolution(cast<ConvolutionOp>(op)));

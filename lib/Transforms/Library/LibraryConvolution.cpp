@@ -38,7 +38,7 @@ bool mlir::autopar::isLibraryConvolution(Operation *op, Target target) {
     bool isOfFloats = llvm::all_of(op->getOperands(), isFloat) && isFloat(op->getResult(0)) &&
                       elementOf(op->getOperand(1)) == element &&
                       (target == Target::Cpu || elementOf(op->getResult(0)) == element);
-    return (isOfFloats || (target == Target::Cpu && multipliesBytes(op))) &&
+    return (isOfFloats || (target == Target::Cpu && isContractionOfBytes(op))) &&
            llvm::all_of(op->getOperands(), fitsLibrary) && fitsLibrary(op->getResult(0)) &&
            llvm::all_of(convolution.getInputDilation(), [](int64_t step) { return step == 1; }) &&
            llvm::none_of(convolution.getPadBegin(), isNegative) &&

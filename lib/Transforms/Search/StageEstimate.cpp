@@ -62,11 +62,6 @@ constexpr double kWorth = 0.98;
 /// In times of the limit: up to this, what every choice holds may fit all the same.
 constexpr double kRough = 1.5;
 
-/// Of a function's time: what is computed again for less is not worth shardings that hold less.
-constexpr double kDear = 0.01;
-/// In limits of the search before: that of the next one.
-constexpr double kTighter = 0.8;
-
 class Estimator {
 public:
   Estimator(func::FuncOp function, const ::autopar::Cluster &cluster,
@@ -303,7 +298,8 @@ Status Estimator::tighten(const Group &group, const Mesh &mesh, Found &best) con
   auto problem = makeProblem(group, mesh, ComputesAgain::Layers);
   if (!kept || !problem)
     return kept ? problem.status() : kept.status();
-  for (double share = kTighter; best.againUs > kDear * (best.onceUs + best.eachUs);
+  for (double share = kTighter;
+       share >= kTightest && best.againUs > kDearAgain * (best.onceUs + best.eachUs);
        share *= kTighter) {
     Result<Found> found =
         searchRecomputed(group, **problem, **kept, ComputesAgain::Layers, share, false);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What library calls are tried on.
+#pragma once
+
+#include "autopar/CpuMath/LibraryCalls.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+inline std::vector<float> numbers(int64_t count, int seed) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(float((i * 31 + seed * 17) % 23 - 11) / 11.0f);
+  return values;
+}
+
+struct Free {
+  void operator()(void *p) const { std::free(p); }
+};
+inline std::unique_ptr<void, Free> room(int64_t bytes) {
+  return std::unique_ptr<void, Free>(std::aligned_alloc(64, size_t((bytes + 127) / 64 * 64)));
+}
+
+/// Whether this machine sums products of bytes exactly; where it does not, that they are refused.
+template <typename Call, typename Geometry>
+bool sumsBytes(const Geometry &geometry) {
+  if (__builtin_cpu_supports("avx512vnni"))
+    return true;
+  autopar::Status status = Call::create(geometry).status();
+  EXPECT_EQ(status.code(), autopar::StatusCode::Mismatch);
+  EXPECT_NE(status.message().find("of 8-bit integers need a CPU with AVX512-VNNI"),
+            std::string::npos)
+      << status.message();
+  return false;
+}
