@@ -31,6 +31,10 @@ Status verifyDeviceType(const DeviceType &type, const std::string &place) {
       return bad(place + ".peak_flops_per_s." + std::string(name(dataType)), "must be above 0");
   if (!fraction(type.computeEfficiency))
     return bad(place + ".compute_efficiency", "must be above 0 and at most 1");
+  if (!(type.attentionEfficiency == 0 || fraction(type.attentionEfficiency)))
+    return bad(place + ".attention_efficiency", "must be above 0 and at most 1");
+  if (!(type.attentionGradientEfficiency == 0 || fraction(type.attentionGradientEfficiency)))
+    return bad(place + ".attention_gradient_efficiency", "must be above 0 and at most 1");
   if (!fraction(type.memoryEfficiency))
     return bad(place + ".memory_efficiency", "must be above 0 and at most 1");
   if (!positive(type.memoryBytesPerSecond))
@@ -93,6 +97,15 @@ double DeviceType::peakFor(DataType type) const {
   for (const auto &[dataType, rate] : peakFlopsPerSecond)
     slowest = slowest == 0 ? rate : std::min(slowest, rate);
   return slowest == 0 ? 1 : slowest;
+}
+
+double DeviceType::efficiencyOf(Work work) const {
+  double own = 0;
+  if (work == Work::Attention)
+    own = attentionEfficiency;
+  else if (work == Work::AttentionGradient)
+    own = attentionGradientEfficiency;
+  return own == 0 ? computeEfficiency : own;
 }
 
 int64_t Cluster::deviceCount() const {

@@ -32,6 +32,10 @@ Json toJsonValue(const DeviceType &type) {
                {"memory_bytes", type.memoryBytes},
                {"reserved_bytes", type.reservedBytes},
                {"launch_us", type.launchUs}};
+  if (type.attentionEfficiency != 0)
+    json["attention_efficiency"] = type.attentionEfficiency;
+  if (type.attentionGradientEfficiency != 0)
+    json["attention_gradient_efficiency"] = type.attentionGradientEfficiency;
   if (type.cudaChip != 0)
     json["cuda_chip"] = type.cudaChip;
   if (type.hostLink.bytesPerSecond != 0)
@@ -70,6 +74,8 @@ Result<DeviceType> readDeviceType(const nlohmann::json &json, const std::string 
   }
   AUTOPAR_RETURN_IF_ERROR(rates.status());
   type.computeEfficiency = fields.number("compute_efficiency", 0, 1, 1);
+  type.attentionEfficiency = fields.number("attention_efficiency", 0, 1, 0);
+  type.attentionGradientEfficiency = fields.number("attention_gradient_efficiency", 0, 1, 0);
   type.memoryBytesPerSecond = fields.number("memory_bytes_per_s", kLeastRate, kMost);
   type.memoryEfficiency = fields.number("memory_efficiency", 0, 1, 1);
   type.memoryBytes = fields.integer("memory_bytes", 0, kMostBytes);

@@ -14,11 +14,13 @@ constexpr double kTera = 1e12, kGiga = 1e9;
 
 struct DevicePreset {
   const char *name;
-  double f8, f16, f32, f64; ///< peak TFLOP/s; 0: no products of that type
-  bool bf16;                ///< multiplied at the rate of f16, else of f32
-  double memoryGiga;        ///< bytes, decimal
+  double f8 = 0, f16, f32, f64; ///< peak TFLOP/s; 0: no products of that type
+  bool bf16 = false;            ///< multiplied at the rate of f16, else of f32
+  double memoryGiga;            ///< bytes, decimal
   double memoryGigaPerSecond;
-  double computeEfficiency, memoryEfficiency, launchUs;
+  double computeEfficiency;
+  double attention = 0, attentionGradient = 0; ///< their efficiencies; 0: nobody says
+  double memoryEfficiency = 0.8, launchUs;
   Link inside, between;
   int cudaChip;
   double hostGiga;          ///< bytes of host memory for one device
@@ -30,12 +32,84 @@ constexpr Link kLink2{5, 120e9}, kLink3{5, 230e9}, kLink4{5, 370e9}, kLink5{5, 7
 constexpr Link kNet6{10, 6e9}, kNet23{10, 23e9}, kNet45{10, 45e9};
 
 constexpr DevicePreset kPresets[] = {
-    {"v100", 0, 125, 15.7, 7.8, false, 32, 900, 0.6, 0.8, 5, kLink2, kNet6, 70, 64, 12.6},
-    {"a100", 0, 312, 19.5, 19.5, true, 80, 2039, 0.87, 0.8, 5, kLink3, kNet23, 80, 256, 25.2},
-    {"h100", 1978.9, 989.4, 66.9, 66.9, true, 80, 3350, 0.8, 0.8, 4, kLink4, kNet45, 90, 256, 50.4},
-    {"h200", 1978.9, 989.4, 66.9, 66.9, true, 141, 4800, 0.8, 0.8, 4, kLink4, kNet45, 90, 256,
-     50.4},
-    {"b200", 4500, 2250, 80, 40, true, 180, 8000, 0.6, 0.8, 4, kLink5, kNet45, 100, 256, 50.4},
+    {.name = "v100",
+     .f16 = 125,
+     .f32 = 15.7,
+     .f64 = 7.8,
+     .memoryGiga = 32,
+     .memoryGigaPerSecond = 900,
+     .computeEfficiency = 0.6,
+     .launchUs = 5,
+     .inside = kLink2,
+     .between = kNet6,
+     .cudaChip = 70,
+     .hostGiga = 64,
+     .hostGigaPerSecond = 12.6},
+    {.name = "a100",
+     .f16 = 312,
+     .f32 = 19.5,
+     .f64 = 19.5,
+     .bf16 = true,
+     .memoryGiga = 80,
+     .memoryGigaPerSecond = 2039,
+     .computeEfficiency = 0.87,
+     .attention = 0.73,
+     .attentionGradient = 0.63,
+     .launchUs = 5,
+     .inside = kLink3,
+     .between = kNet23,
+     .cudaChip = 80,
+     .hostGiga = 256,
+     .hostGigaPerSecond = 25.2},
+    {.name = "h100",
+     .f8 = 1978.9,
+     .f16 = 989.4,
+     .f32 = 66.9,
+     .f64 = 66.9,
+     .bf16 = true,
+     .memoryGiga = 80,
+     .memoryGigaPerSecond = 3350,
+     .computeEfficiency = 0.8,
+     .attention = 0.54,
+     .attentionGradient = 0.52,
+     .launchUs = 4,
+     .inside = kLink4,
+     .between = kNet45,
+     .cudaChip = 90,
+     .hostGiga = 256,
+     .hostGigaPerSecond = 50.4},
+    {.name = "h200",
+     .f8 = 1978.9,
+     .f16 = 989.4,
+     .f32 = 66.9,
+     .f64 = 66.9,
+     .bf16 = true,
+     .memoryGiga = 141,
+     .memoryGigaPerSecond = 4800,
+     .computeEfficiency = 0.8,
+     .attention = 0.54,
+     .attentionGradient = 0.52,
+     .launchUs = 4,
+     .inside = kLink4,
+     .between = kNet45,
+     .cudaChip = 90,
+     .hostGiga = 256,
+     .hostGigaPerSecond = 50.4},
+    {.name = "b200",
+     .f8 = 4500,
+     .f16 = 2250,
+     .f32 = 80,
+     .f64 = 40,
+     .bf16 = true,
+     .memoryGiga = 180,
+     .memoryGigaPerSecond = 8000,
+     .computeEfficiency = 0.6,
+     .launchUs = 4,
+     .inside = kLink5,
+     .between = kNet45,
+     .cudaChip = 100,
+     .hostGiga = 256,
+     .hostGigaPerSecond = 50.4},
 };
 
 Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t nodes) {
@@ -48,6 +122,8 @@ Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t n
   if (preset.f8 > 0)
     type.peakFlopsPerSecond[DataType::F8E4M3FN] = preset.f8 * kTera;
   type.computeEfficiency = preset.computeEfficiency;
+  type.attentionEfficiency = preset.attention;
+  type.attentionGradientEfficiency = preset.attentionGradient;
   type.memoryBytesPerSecond = preset.memoryGigaPerSecond * kGiga;
   type.memoryEfficiency = preset.memoryEfficiency;
   type.memoryBytes = static_cast<int64_t>(preset.memoryGiga * kGiga);

@@ -8,8 +8,8 @@
 
 namespace autopar {
 
-double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device) {
-  double compute = flops / (device.peakFor(type) * device.computeEfficiency);
+double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device, Work work) {
+  double compute = flops / (device.peakFor(type) * device.efficiencyOf(work));
   double memory = bytes / (device.memoryBytesPerSecond * device.memoryEfficiency);
   return device.launchUs + 1e6 * std::max(compute, memory);
 }
@@ -19,7 +19,7 @@ double hostCopyUs(double bytes, const Link &hostLink) {
 }
 
 Result<double> instructionTimeUs(std::string_view key, double flops, double bytes, DataType type,
-                                 const DeviceType &device) {
+                                 const DeviceType &device, Work work) {
   if (!device.measured.list.empty() && !key.empty()) {
     auto measured = device.measured.timeUs(key);
     if (!measured)
@@ -27,7 +27,7 @@ Result<double> instructionTimeUs(std::string_view key, double flops, double byte
     if (*measured)
       return **measured;
   }
-  return opTimeUs(flops, bytes, type, device);
+  return opTimeUs(flops, bytes, type, device, work);
 }
 
 } // namespace autopar

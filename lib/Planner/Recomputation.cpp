@@ -6,6 +6,7 @@
 #include "autopar/Planner/Recompute.h"
 
 #include "RecomputeCut.h"
+#include "RecomputeWalk.h"
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +37,7 @@ constexpr int64_t kMostWalks = 2000;
 class Chooser {
 public:
   explicit Chooser(const RecomputeProblem &problem)
-      : problem(problem), cut(problem), turn(cut.turn()) {}
+      : problem(problem), cut(problem), turn(cut.turn()), walk(problem) {}
 
   Result<RecomputeSolution> run(RecomputeSolution *leanestFound) {
     consider(Choice(problem.ops.size(), 0));
@@ -59,7 +60,7 @@ public:
       isComplete = searchSmall();
     }
     if (leanestFound)
-      *leanestFound = solutionOf(useOf(problem, leanest));
+      *leanestFound = solutionOf(walk.of(leanest));
     if (!hasBest())
       return Status::badInput("recomputation reaches " + std::to_string(least) +
                               " bytes at best, the limit is " +
@@ -92,9 +93,10 @@ private:
   bool hasBest() const { return !best.empty(); }
   bool isCloseEnough() const { return hasBest() && bestUse.timeUs <= boundUs * (1 + kCloseEnough); }
 
-  RecomputeUse consider(const Choice &choice) {
+  /// What it costs; stays until another one is considered.
+  const RecomputeUse &consider(const Choice &choice) {
     ++walks;
-    RecomputeUse use = useOf(problem, choice);
+    const RecomputeUse &use = walk.of(choice);
     if (use.peakBytes < least) {
       least = use.peakBytes;
       leanest = choice;
@@ -144,7 +146,7 @@ private:
     double low = 0, price = round ? priceRange().first * 100 : boundPrice;
     bool fits = false;
     auto judge = [&] {
-      RecomputeUse use = consider(choice);
+      const RecomputeUse &use = consider(choice);
       if (nearest.runsFor.empty() || use.peakBytes < nearest.peakBytes)
         nearest = use;
       return use.peakBytes <= problem.memoryLimitBytes;
@@ -217,19 +219,23 @@ private:
     if (from.empty())
       return;
     Choice now = from;
-    RecomputeUse use = consider(now);
+    const RecomputeUse &next = consider(now);
+    int64_t peakBytes = next.peakBytes;
+    double timeUs = next.timeUs;
     for (const std::vector<int32_t> &part : partsOf(from, to)) {
       if (walks > kMostWalks)
         return;
       flip(now, part);
-      RecomputeUse next = consider(now);
-      bool fits = use.peakBytes <= problem.memoryLimitBytes;
-      bool isBetter = fits ? next.peakBytes <= problem.memoryLimitBytes && next.timeUs < use.timeUs
-                           : next.peakBytes < use.peakBytes;
-      if (isBetter)
-        use = next;
-      else
+      consider(now); // which is `next`
+      bool fits = peakBytes <= problem.memoryLimitBytes;
+      bool isBetter = fits ? next.peakBytes <= problem.memoryLimitBytes && next.timeUs < timeUs
+                           : next.peakBytes < peakBytes;
+      if (!isBetter) {
         flip(now, part);
+        continue;
+      }
+      peakBytes = next.peakBytes;
+      timeUs = next.timeUs;
     }
   }
 
@@ -264,14 +270,14 @@ private:
         if (now[op] || !problem.ops[op].mayRecompute || !isReadBehind(op, now))
           continue;
         now[op] = 1;
-        RecomputeUse next = consider(now);
+        const RecomputeUse &next = consider(now);
         bool isAllowed = true, isUseful = false;
         for (size_t place = 0; isAllowed && place < next.bytesAt.size(); ++place) {
           isAllowed = next.bytesAt[place] <= std::max(target, use.bytesAt[place]);
           isUseful |= use.bytesAt[place] > target && next.bytesAt[place] < use.bytesAt[place];
         }
         if (isAllowed && isUseful) {
-          use = std::move(next);
+          use = next;
           isLower = true;
         } else {
           now[op] = 0;
@@ -401,6 +407,7 @@ private:
   const RecomputeProblem &problem;
   RecomputeCut cut;
   int32_t turn; ///< the first operation of the backward pass; -1: none
+  RecomputeWalk walk;
   int64_t walks = 0;
 
   Choice best, leanest;

@@ -90,5 +90,17 @@ TEST(OpCost, RooflineWithFloor) {
                    opTimeUs(1e12, 1, DataType::F32, device));
 }
 
+TEST(OpCost, AttentionReachesAShareOfThePeakOfItsOwn) {
+  DeviceType device = Cluster::preset("h100x1")->deviceTypes[0];
+  auto us = [&](Work work) {
+    return opTimeUs(1e12, 1, DataType::BF16, device, work) - device.launchUs;
+  };
+  EXPECT_DOUBLE_EQ(us(Work::Attention) / us(Work::Product), 0.8 / 0.54);
+  EXPECT_DOUBLE_EQ(us(Work::AttentionGradient) / us(Work::Product), 0.8 / 0.52);
+  device.attentionEfficiency = device.attentionGradientEfficiency = 0;
+  EXPECT_DOUBLE_EQ(us(Work::Attention), us(Work::Product)) << "nobody says";
+  EXPECT_DOUBLE_EQ(us(Work::AttentionGradient), us(Work::Product));
+}
+
 } // namespace
 } // namespace autopar

@@ -14,6 +14,7 @@
 #include "autopar/Base/Status.h"
 #include "autopar/Cost/MeasuredCollectives.h"
 #include "autopar/Cost/MeasuredOperation.h"
+#include "autopar/Cost/Work.h"
 
 namespace autopar {
 
@@ -37,6 +38,8 @@ struct DeviceType {
   /// Peak FLOP/s per element type (a multiply-add counts two). Never empty.
   std::map<DataType, double> peakFlopsPerSecond;
   double computeEfficiency = 1.0; ///< in (0, 1]
+  /// The same of attention in one kernel and of its gradient; 0: as of products.
+  double attentionEfficiency = 0, attentionGradientEfficiency = 0;
   double memoryBytesPerSecond = 0;
   double memoryEfficiency = 1.0; ///< in (0, 1]
   int64_t memoryBytes = 0;
@@ -56,6 +59,8 @@ struct DeviceType {
   /// Peak for `type`; a type without an entry runs at the rate of f32 (a float of 8 bits at that of
   /// bf16 if there is one), else at the slowest listed.
   double peakFor(DataType type) const;
+  /// The share of the peak that kernels reach in work of this kind.
+  double efficiencyOf(Work work) const;
   bool operator==(const DeviceType &) const = default;
 };
 

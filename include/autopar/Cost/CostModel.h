@@ -26,14 +26,15 @@ enum class CollectiveKind : uint8_t {
 std::string_view name(CollectiveKind kind);
 
 /// Time of one operation on one device, in microseconds:
-/// launchUs + max(flops / (peak * computeEfficiency), bytes / (bandwidth * memoryEfficiency)).
+/// launchUs + max(flops / (peak * efficiencyOf(work)), bytes / (bandwidth * memoryEfficiency)).
 /// `bytes` is all memory traffic, reads and writes; `type` is the type that is multiplied.
-double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device);
+double opTimeUs(double flops, double bytes, DataType type, const DeviceType &device,
+                Work work = Work::Product);
 
 /// The same of an instruction of a program: what was measured for its key where the device has
 /// measurements. An error where nobody measured it and estimates are not allowed.
 Result<double> instructionTimeUs(std::string_view key, double flops, double bytes, DataType type,
-                                 const DeviceType &device);
+                                 const DeviceType &device, Work work);
 
 /// Time of a copy between a device and the host's memory over a device's `hostLink`, in
 /// microseconds. Copies of the two ways do not slow each other down.

@@ -6,9 +6,13 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace mlir::autopar {
+
+/// What the FLOPs of an operation are, as the cost model tells them apart.
+enum class Work : uint8_t { Product, Attention, AttentionGradient };
 
 /// Marks operations that only rearrange or make elements and are computed inside their users.
 template <typename ConcreteType>

@@ -41,6 +41,9 @@ def CostOpInterface : OpInterface<"CostOpInterface"> {
       return (operands.empty() ? results : operands).front().getElementType();
     }]>,
     InterfaceMethod<[{
+      What the FLOPs are: of a product, unless kernels reach another share of the peak in them.
+    }], "::mlir::autopar::Work", "getWork", (ins), "", [{ return ::mlir::autopar::Work::Product; }]>,
+    InterfaceMethod<[{
       Bytes that kernels of their own move through memory to put operands into the form that is read.
     }], "int64_t", "getBytesAhead",
       (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operands), "", [{ return 0; }]>,

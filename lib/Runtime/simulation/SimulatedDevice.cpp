@@ -15,6 +15,13 @@ int64_t SimulatedThreads::occupy(int32_t rank, int64_t ns, VirtualClock &clock) 
   return free;
 }
 
+static Work workOf(const artifact::Instruction &instruction) {
+  auto *attention = std::get_if<artifact::Attention>(&instruction.payload);
+  if (!attention)
+    return Work::Product;
+  return attention->geometry.isGradient() ? Work::AttentionGradient : Work::Attention;
+}
+
 Result<int64_t> InstructionTimes::ns(const artifact::Instruction &instruction) {
   using artifact::Queue;
   bool isOverLink = instruction.queue == Queue::CopyIn || instruction.queue == Queue::CopyOut;
@@ -30,7 +37,8 @@ Result<int64_t> InstructionTimes::ns(const artifact::Instruction &instruction) {
   if (auto found = known.find(&instruction); isLookedUp && found != known.end())
     return found->second;
   auto us = instructionTimeUs(instruction.profileKey, double(instruction.flops),
-                              double(instruction.bytes), instruction.arithmetic, type);
+                              double(instruction.bytes), instruction.arithmetic, type,
+                              workOf(instruction));
   if (!us)
     return us.status();
   int64_t ns = virtualNs(*us);

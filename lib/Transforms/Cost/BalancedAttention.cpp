@@ -2,8 +2,11 @@
 // See the header.
 #include "BalancedAttention.h"
 
+#include "OpTime.h"
+
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/Sharding.h"
 
@@ -48,7 +51,8 @@ std::optional<double> mlir::autopar::balancedAttentionUs(
       bytes += static_cast<double>(tensorBytes(type)) / (hasRows ? 2 : 1);
     }
   ::autopar::DataType element = dataTypeOf(operands[0].getElementType());
-  double us = 2 * ::autopar::opTimeUs(flops / 2, bytes, element, device);
+  double us =
+      2 * ::autopar::opTimeUs(flops / 2, bytes, element, device, workOf(cast<CostOpInterface>(op)));
   int messages = parts == 2 ? 1 : 2; // of two ranks the first halves stay where they are
   auto [sent, received] = exchanged(op, operands, results);
   for (RankedTensorType type : {sent, received}) {

@@ -77,6 +77,7 @@ KernelTime::Parts KernelTime::of(Operation *op, bool isFirst) {
 
 double KernelTime::kernelUs(Operation *op, bool isFirst) const {
   double flops = 0;
+  ::autopar::Work work = ::autopar::Work::Product;
   std::optional<double> measured;
   SmallVector<RankedTensorType> read = typesOf(op->getOperands()), made = typesOf(op->getResults());
   auto bytes = static_cast<double>(kernelBytes(op, read, made, changesInPlace(op)));
@@ -89,6 +90,8 @@ double KernelTime::kernelUs(Operation *op, bool isFirst) const {
     if (auto us = inner.getMeasuredUs(operands, results, /*mayScale=*/false))
       measured = measured.value_or(0) + *us;
     flops += inner.getFlops(operands, results);
+    if (::autopar::Work own = workOf(inner); own != ::autopar::Work::Product)
+      work = own;
   });
   if (measured)
     return *measured;
@@ -96,8 +99,8 @@ double KernelTime::kernelUs(Operation *op, bool isFirst) const {
     if (double us = convolutionUs(op); us > 0)
       return us;
   Value first = op->getNumOperands() ? op->getOperand(0) : op->getResult(0);
-  return ::autopar::opTimeUs(flops, bytes, dataTypeOf(tensorTypeOf(first).getElementType()),
-                             device);
+  return ::autopar::opTimeUs(flops, bytes, dataTypeOf(tensorTypeOf(first).getElementType()), device,
+                             work);
 }
 
 /// Of a group around a convolution: its kernel, and one for the rest. 0 for any other operation.

@@ -19,10 +19,23 @@ int64_t mlir::autopar::bytesOf(Operation *op, unsigned index, ArrayRef<RankedTen
   return tensorBytes(results[index]);
 }
 
+::autopar::Work mlir::autopar::workOf(CostOpInterface op) {
+  switch (op.getWork()) {
+  case Work::Product:
+    return ::autopar::Work::Product;
+  case Work::Attention:
+    return ::autopar::Work::Attention;
+  case Work::AttentionGradient:
+    return ::autopar::Work::AttentionGradient;
+  }
+  llvm_unreachable("a kind of work");
+}
+
 double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
                                ArrayRef<RankedTensorType> results,
                                const ::autopar::DeviceType &device, bool mayScale) {
   double flops = 0;
+  ::autopar::Work work = ::autopar::Work::Product;
   auto cost = dyn_cast<CostOpInterface>(op);
   if (cost)
     if (std::optional<double> measured = cost.getMeasuredUs(operands, results, mayScale))
@@ -47,8 +60,9 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
   if (cost) {
     type = dataTypeOf(cost.getFlopsType(operands, results));
     ahead = cost.getBytesAhead(operands);
+    work = workOf(cost);
   }
-  double time = ::autopar::opTimeUs(flops, static_cast<double>(bytes), type, device);
+  double time = ::autopar::opTimeUs(flops, static_cast<double>(bytes), type, device, work);
   return ahead == 0 ? time
                     : time + ::autopar::opTimeUs(0, static_cast<double>(ahead), type, device);
 }

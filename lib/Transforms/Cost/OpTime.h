@@ -3,12 +3,16 @@
 #pragma once
 
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Interfaces/CostInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace mlir::autopar {
 
 /// Bytes of result `index` of an operation with results of these types, as measured or by type.
 int64_t bytesOf(Operation *op, unsigned index, ArrayRef<RankedTensorType> results);
+
+/// What the FLOPs of an operation are to the cost model.
+::autopar::Work workOf(CostOpInterface op);
 
 /// Microseconds, by the cost model, of an operation with operands and results of these types. A
 /// light one is a pass over its result within another operation's kernel; one that a product takes

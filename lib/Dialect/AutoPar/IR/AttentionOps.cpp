@@ -281,6 +281,7 @@ static double flopsOf(ArrayRef<RankedTensorType> operands, double scores, double
 double AttentionOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
   return flopsOf(operands, scoresOf(*this, operands), 1, 1);
 }
+Work AttentionOp::getWork() { return Work::Attention; }
 double AttentionOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t parts) {
   return flopsOf(operands, meanScoresOf(operands, parts), 1, 1);
 }
@@ -288,6 +289,7 @@ double AttentionOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t pa
 double AttentionGradOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
   return flopsOf(operands, scoresOf(*this, operands), 3, 2);
 }
+Work AttentionGradOp::getWork() { return Work::AttentionGradient; }
 double AttentionGradOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t parts) {
   return flopsOf(operands, meanScoresOf(operands, parts), 3, 2);
 }

@@ -8,7 +8,7 @@ include "autopar/Dialect/AutoPar/IR/OpBases.td"
 
 def AutoPar_AttentionOp : AutoPar_Op<"attention", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["partition"]>,
-    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops", "getWork"]>]> {
   let summary = "softmax(scale * query key^T + bias) value";
   let description = [{
     `query` is [batch, heads, rows, d], `key` [batch, groups, columns, d], `value` [batch, groups, columns, dv]; each
@@ -42,7 +42,7 @@ def AutoPar_AttentionOp : AutoPar_Op<"attention", [Pure, AttrSizedOperandSegment
 
 def AutoPar_AttentionGradOp : AutoPar_Op<"attention_grad", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["partition"]>,
-    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops", "getWork"]>]> {
   let summary = "the gradients of attention by query, key and value";
   let description = [{
     One kernel gives the three. `output` and `logSum` are what attention yielded, `gradient` is that of `output`. There
