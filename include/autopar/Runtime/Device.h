@@ -43,8 +43,7 @@ public:
   /// What is issued from here on comes after everything that was issued since begin().
   virtual Status join() = 0;
   static constexpr int32_t kMostMarks = 8; ///< of a queue
-  /// When what was issued on the queue so far and what `after` says have run, reached() says
-  /// `number`, from 1 to kMostMarks.
+  /// When what `after` says has run, reached() says `number` of the queue, from 1 to kMostMarks.
   virtual Status mark(artifact::Queue queue, int32_t number, std::span<const Token> after) = 0;
   /// The number of the graph that was recorded.
   virtual Result<int32_t> end() = 0;

@@ -152,7 +152,8 @@ Result<bool> CudaStreams::test(Token token) {
 
 // ---- Capture
 
-/// Numbers are copied from the GPU: no document says that a graph may set memory of the host.
+/// Numbers are copied from the GPU: no document says that a graph may set memory of the host. On
+/// streams of their own, so that no kernel waits for a copy.
 Status CudaStreams::createMarks() {
   auto stream = ofHost();
   if (!stream)
@@ -162,6 +163,8 @@ Status CudaStreams::createMarks() {
       gpu->check(calls.memHostAlloc(&address, kQueueCount * sizeof(int32_t), kHostAllocPortable),
                  "cuMemHostAlloc"));
   marks = static_cast<int32_t *>(address);
+  firstOfMarks = streams.size();
+  streams.resize(streams.size() + kQueueCount);
   std::array<int32_t, kMostMarks + 1> all;
   std::iota(all.begin(), all.end(), 0);
   AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.memAlloc(&numbers, sizeof(all)), "cuMemAlloc"));
@@ -212,7 +215,7 @@ Status CudaStreams::join() {
 }
 
 Status CudaStreams::mark(Queue queue, int32_t number, std::span<const Token> after) {
-  auto stream = behind(queue, after);
+  auto stream = behind(firstOfMarks + size_t(queue), after);
   if (!stream)
     return stream.status();
   return gpu->check(calls.memcpyAsync(DevicePointer(uintptr_t(marks + size_t(queue))),

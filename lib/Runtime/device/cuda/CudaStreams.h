@@ -77,6 +77,7 @@ private:
   std::vector<GraphExec> graphs;
   int32_t *marks = nullptr;  ///< per queue; pinned memory, which outlives a GPU's failure
   DevicePointer numbers = 0; ///< 0 to kMostMarks, which are copied there
+  size_t firstOfMarks = 0;   ///< of the streams that copy them, one per queue
 
   bool captures = false;
   Token forked = 0;               ///< what a stream waits for when it joins the capture
