@@ -187,10 +187,15 @@ TEST_F(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
       for (const Sizes &s :
            {Sizes{2, 8, 8, 1024, 1024, 64, 64, true}, Sizes{2, 8, 2, 1024, 1024, 128, 128, true},
             Sizes{2, 8, 4, 100, 77, 64, 64, false}, Sizes{1, 8, 8, 77, 77, 24, 40, true},
-            Sizes{2, 4, 2, 8, 8, 8, 8, false}, Sizes{2, 4, 4, 1, 64, 64, 64, false}})
+            Sizes{2, 4, 2, 8, 8, 8, 8, false}, Sizes{2, 4, 4, 1, 64, 64, 64, false},
+            Sizes{1, 12, 12, 1, 1024, 64, 64, false}, Sizes{32, 12, 12, 1, 1024, 64, 64, false},
+            Sizes{1, 32, 8, 1, 8192, 128, 128, false}, Sizes{8, 12, 12, 1, 2048, 64, 64, false}})
         for (bool isGradient : {false, true}) {
           // The device refuses these by itself.
           if (isGradient && s.keys % kCudnnKeyBlock != 0 && calls->version < kCudnnForAnyKeys)
+            continue;
+          // Not a call of cuDNN.
+          if (isGradient && s.queries == 1 && s.keys > 64)
             continue;
           AttentionGeometry g = geometryOf(s, type, isGradient);
           std::string what = std::string(gpu.name) + " " + std::string(name(type)) + " " +
