@@ -2,6 +2,8 @@
 // See the header.
 #include "autopar/Artifact/CudaScratch.h"
 
+#include <algorithm>
+
 namespace autopar::artifact {
 
 static int64_t aligned(int64_t bytes) {
@@ -17,11 +19,15 @@ CudaGradientSums cudaGradientSums(const AttentionGeometry &geometry) {
 }
 
 int64_t cudaScratchBytes(const AttentionGeometry &geometry) {
-  constexpr int64_t kAlways = 256;
-  if (!geometry.isGradient())
-    return kAlways;
+  constexpr int64_t kAlways = 256, kMostParts = 32, kMostRows = 2048;
   const std::vector<int64_t> &query = geometry.operands[0].dims, &key = geometry.operands[1].dims,
                              &value = geometry.operands[2].dims;
+  if (!geometry.isGradient()) {
+    // The keys of a single query are divided where heads are few: a row of sums in f32, the largest
+    // score and the sum of weights for each part.
+    int64_t rows = std::min(query[0] * query[1] * kMostParts, kMostRows);
+    return kAlways + (query[2] == 1 ? aligned(rows * (value[3] + 2) * 4) : 0);
+  }
   // Before Hopper, and where sequences are short, engines sum the queries' gradient in blocks of
   // their own.
   int64_t heads = query[0] * query[1], block = heads * ((query[2] + 15) / 16 * 16) * query[3] * 4;

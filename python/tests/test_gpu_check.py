@@ -245,12 +245,12 @@ def measured_by_others(packed: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.
     replace_suites(folder, "echo '[==========] 1 test ran.'")
     used = tmp_path / "used"
     replace(folder / "bin" / "autopar-run", f"""good() {{ [ -z "$BAD" ] && echo $1 || echo $2; }}
-op() {{ echo "{{\\"op\\": \\"$1\\", \\"key\\": \\"kernel/map:1\\", \\"ms_per_call\\": $2, \\"bytes\\": $3}}"; }}
-ops() {{ echo "{{\\"ops\\": [$1], \\"total_ms\\": $2}}"; }}
+op() {{ echo "{{\\"op\\": \\"$1\\", \\"key\\": \\"kernel/map:1\\", \\"calls\\": ${{4:-5}}, \\"ms_per_call\\": 999, \\"median_ms\\": $2, \\"bytes\\": $3}}"; }}
+ops() {{ echo "{{\\"ops\\": [$1]}}"; }}
 case "$*" in
-copy.bin*) ops "$(op copy 1.0 1000)" 1 ;;
-AdamW.bin*) ops "$(op x/update/cast 1.0 $(good 851 849)), $(op loss/cast 9.0 1)" 1 ;;
-step.bin*--profile*) ops "$(op one 0.4 1), $(op two 97.5 1), $(op three $(good 0.2 0.1) 1)" $(good 294.6 291.0) ;;
+copy.bin*) ops "$(op copy 1.0 1000)" ;;
+AdamW.bin*) ops "$(op x/update/cast 1.0 $(good 851 849)), $(op loss/cast 9.0 1)" ;;
+step.bin*--profile*) ops "$(op at-load 50 1 1), $(op one 0.4 1), $(op two $(good 97.5 96.5) 1), $(op three $(good 0.2 0.1) 1)" ;;
 step.bin*"--steps 40"*) echo $((1000 + $(good 1029 1031))) > {used}; sleep 1; rm {used}; echo '{{"planned_bytes": 1048576000}}' ;;
 step.bin*) echo '{{"step_ms": [100.0], "captured": true}}' ;;
 esac

@@ -190,6 +190,10 @@ KERNELS = {
 }
 #: Instructions of a training step whose logits are its only parameter, of 512 MiB.
 STEP_KERNELS = {"cross-entropy and its gradient": "^loss/cast", "AdamW": "^x/update/"}
+#: Steps before those that are timed, and these: a GPU that was idle takes some hundred milliseconds to its full clock.
+KERNEL_STEPS, SHORT_STEPS, LONG_STEPS = [200, 50], [400, 100], [20, 20]
+#: Tokens of a step that is short.
+FEW_TOKENS = 2048
 #: Names, types, and rows of 8,192 elements that fill 512 MiB.
 KERNEL_TYPES = (("f32", TensorProto.FLOAT, 16384), ("bf16", TensorProto.BFLOAT16, 32768))
 COLUMNS = 8192
@@ -235,7 +239,7 @@ def pack_kernel(folder: pathlib.Path, number: int, proto: onnx.ModelProto, train
     autopar.compile(model, folder / artifact, cluster="presets:h200x1", train=train, options=["--quiet", "--target", "cuda"])
     model.unlink()
     inputs = [word for name in ([port.name for port in proto.graph.input] + ["labels"] * bool(train)) for word in ("--input", f"{name}=random")]
-    return {"artifact": artifact, "arguments": (["--init", INIT] if train else []) + inputs}
+    return {"artifact": artifact, "arguments": (["--init", INIT] if train else []) + inputs, "steps": KERNEL_STEPS}
 
 
 def pack_kernels(folder: pathlib.Path) -> List[Dict[str, Any]]:
@@ -276,7 +280,8 @@ def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
         precision = ["--precision", "bf16"] if timing.dtype == "bf16" else []
         autopar.compile(model, folder / artifact, bind={"batch": timing.batch, "seq": 1 if decodes else timing.seq}, cluster="presets:h200x1", train=train,
                         options=["--quiet", "--target", "cuda", *precision, *timing.options])
-        lines.append({"name": timing.name(timing.title), "artifact": artifact, "tokens": timing.batch * (1 if decodes else timing.seq),
+        tokens = timing.batch * (1 if decodes else timing.seq)
+        lines.append({"name": timing.name(timing.title), "artifact": artifact, "tokens": tokens, "steps": SHORT_STEPS if tokens <= FEW_TOKENS else LONG_STEPS,
                       "arguments": ["--init", INIT, *inputs_of(timing, folder)], "is_goal": timing.is_goal,
                       "instead_of": timing.name(timing.instead_of) if timing.instead_of else "",
                       "torch": [timing.model, timing.mode, timing.dtype, str(timing.batch), str(timing.seq)] if timing.has_torch else []})

@@ -153,7 +153,15 @@ struct Sum {
   int64_t calls = 0;
   double ms = 0;
   const artifact::Instruction *instruction = nullptr;
+  std::vector<double> each;
 };
+
+/// Of the calls. The first may have waited for a library that loads.
+double medianOf(std::vector<double> each) {
+  auto middle = each.begin() + ptrdiff_t(each.size() / 2);
+  std::nth_element(each.begin(), middle, each.end());
+  return *middle;
+}
 
 void printProfileJson(const std::vector<Sum> &rows, double total) {
   ordered_json ops = ordered_json::array();
@@ -162,6 +170,7 @@ void printProfileJson(const std::vector<Sum> &rows, double total) {
                    {"key", sum.instruction->profileKey},
                    {"calls", sum.calls},
                    {"ms_per_call", sum.ms / double(sum.calls)},
+                   {"median_ms", medianOf(sum.each)},
                    {"flops", sum.instruction->flops},
                    {"bytes", sum.instruction->bytes}});
   std::puts(ordered_json{{"ops", ops}, {"total_ms", total}}.dump().c_str());
@@ -180,7 +189,8 @@ void reportProfile(const artifact::Reader &reader, const std::vector<runtime::Ra
     Sum &sum = sums[{event.entry, event.instruction}];
     sum.instruction = &program.entries[size_t(event.entry)].instructions[size_t(event.instruction)];
     ++sum.calls;
-    sum.ms += double(event.endNs - event.beginNs) / 1e6;
+    sum.each.push_back(double(event.endNs - event.beginNs) / 1e6);
+    sum.ms += sum.each.back();
     total += double(event.endNs - event.beginNs) / 1e6;
   }
   std::vector<Sum> rows;

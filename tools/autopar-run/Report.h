@@ -23,7 +23,8 @@ int64_t peakMemoryBytes();
 void reportBenchmark(const runtime::Session &session, const std::vector<double> &stepMs,
                      int64_t peakBefore);
 /// Time per op, summed over the measured steps, of the first of the ranks: a table, or one JSON
-/// line {"ops": [{"op", "key", "calls", "ms_per_call", "flops", "bytes"}], "total_ms"}.
+/// line {"ops": [{"op", "key", "calls", "ms_per_call", "median_ms", "flops", "bytes"}],
+/// "total_ms"}.
 void reportProfile(const artifact::Reader &reader, const std::vector<runtime::RankEvents> &ranks,
                    bool asJson);
 /// Chrome trace: pid = rank, tid = queue, names = op ids.

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 
 using namespace autopar;
 using namespace autopar::artifact;
@@ -336,6 +337,74 @@ public:
     return Status::internal("no");
   }
 };
+
+/// Runs a program of one row, once one by one and then `captured` times as a graph.
+void runCaptured(const Program &program, Device &device, int captured) {
+  ASSERT_TRUE(device.prepare(program).isOk());
+  SharedProgram shared(program);
+  RankTable table;
+  NoCommunicator communicator;
+  NoParameters parameters;
+  Executor executor(shared, table, 0, device, communicator, parameters);
+  ASSERT_TRUE(executor.captureSteps().isOk());
+  for (int step = 0; step < 1 + captured; ++step) {
+    executor.startStep(step);
+    Progress progress = Progress::Pending;
+    while ((progress = executor.advance()) == Progress::Pending) {
+    }
+    ASSERT_EQ(progress, Progress::Done) << executor.status().message();
+  }
+}
+
+/// Copies of one byte, on the queues in turn; each comes after all of its own queue.
+Program copiesOn(std::vector<Queue> queues, int32_t count) {
+  Program program;
+  int32_t from = addBuffer(program, 1, DataType::U8), to = addBuffer(program, count, DataType::U8);
+  Entry entry{"step", {}};
+  for (int32_t i = 0; i < count; ++i) {
+    Instruction instruction;
+    instruction.queue = queues[size_t(i) % queues.size()];
+    instruction.id = "copy" + std::to_string(i);
+    instruction.payload = Copy{from, 0, to, i, 1};
+    for (int32_t earlier = i - int32_t(queues.size()); earlier >= 0;
+         earlier -= int32_t(queues.size()))
+      instruction.after.push_back(earlier);
+    entry.instructions.push_back(instruction);
+  }
+  program.entries = {entry};
+  program.timetable = {{0, 0}};
+  return program;
+}
+
+// Work on a stream comes after what it was given before.
+TEST(CudaDevice, AQueueWaitsForNothingOfItsOwn) {
+  if (!isEmulated())
+    GTEST_SKIP() << "the emulated driver counts";
+  auto waits = [] {
+    void *driver = dlopen(EMULATED_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<uint64_t (*)(const char *)>(dlsym(driver, "emulatedCudaCount"))(
+        "waits");
+  };
+  auto device = createDevice();
+  uint64_t before = waits();
+  Program program = copiesOn({Queue::Compute}, 20);
+  runCaptured(program, *device, 2);
+  EXPECT_EQ(waits() - before, 0u);
+}
+
+// One in 128 instructions, and the ends of queues where there are several.
+TEST(CudaDevice, AGraphMarksHowFarItCame) {
+  auto device = createDevice();
+  Program one = copiesOn({Queue::Compute}, 300);
+  runCaptured(one, *device, 2);
+  EXPECT_EQ(device->capture()->reached(Queue::Compute), 2);
+  device = createDevice();
+  Program two = copiesOn({Queue::Compute, Queue::CopyOut}, 300);
+  runCaptured(two, *device, 2);
+  EXPECT_EQ(device->capture()->reached(Queue::Compute), 2);
+  EXPECT_EQ(device->capture()->reached(Queue::CopyOut), 2);
+  EXPECT_EQ(device->capture()->reached(Queue::CopyIn), 0);
+}
 
 /// A byte goes through many buffers, on another queue each time; how many steps of a hundred end
 /// with another one than they began with.

@@ -66,36 +66,23 @@ EXPORTED cuMemHostAlloc(void **address, size_t bytes, unsigned) {
 EXPORTED cuMemFreeHost(void *address) {
   return freed([&] { return DeviceMemory::get().releaseHost(address); });
 }
-namespace {
-
-/// Fills `count` times with the bytes of `value`; pinned memory of the host will do, too.
-template <typename T>
-DriverError fill(DevicePointer address, T value, size_t count, Stream stream) {
+/// Fills the GPU's memory. That a graph may fill the host's, no document says.
+EXPORTED cuMemsetD8Async(DevicePointer address, unsigned char value, size_t bytes, Stream stream) {
   Call call;
   if (call.isBad())
     return call.state;
-  size_t bytes = count * sizeof(T);
-  if (!isStream(stream) || bytes == 0 || address % sizeof(T) ||
+  bool isPinned = false;
+  if (!isStream(stream) || bytes == 0 || isHostMemory(address, bytes, isPinned) ||
       !DeviceMemory::get().find(address, bytes))
     return DriverError::InvalidValue;
   Timeline::get().enqueue("fills", *stream, [=] {
     uint8_t *at = DeviceMemory::get().resolve(address, bytes);
     if (!at)
       return int(DriverError::IllegalAddress);
-    for (size_t i = 0; i < count; ++i)
-      std::memcpy(at + i * sizeof(T), &value, sizeof(T));
+    std::memset(at, value, bytes);
     return 0;
   });
   return DriverError::Success;
-}
-
-} // namespace
-
-EXPORTED cuMemsetD8Async(DevicePointer address, unsigned char value, size_t bytes, Stream stream) {
-  return fill(address, value, bytes, stream);
-}
-EXPORTED cuMemsetD32Async(DevicePointer address, unsigned value, size_t count, Stream stream) {
-  return fill(address, value, count, stream);
 }
 EXPORTED cuMemsetD2D8Async(DevicePointer address, size_t pitch, unsigned char value, size_t width,
                            size_t height, Stream stream) {

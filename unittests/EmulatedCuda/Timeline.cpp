@@ -40,6 +40,7 @@ void Timeline::record(EventState &event, StreamState &stream) {
 }
 
 int Timeline::wait(StreamState &stream, EventState &event) {
+  ++counts["waits"];
   if (event.capture) {
     if (stream.capture && stream.capture != event.capture) {
       stream.capture->isBroken = event.capture->isBroken = true;

@@ -42,16 +42,17 @@ public:
   virtual Status begin() = 0;
   /// What is issued from here on comes after everything that was issued since begin().
   virtual Status join() = 0;
-  /// When what was issued on the queue so far and what `after` says have run, reached() says
-  /// `count`.
-  virtual Status mark(artifact::Queue queue, int32_t count, std::span<const Token> after) = 0;
+  static constexpr int32_t kMostMarks = 8; ///< of a queue
+  /// When what `after` says has run, reached() says `number` of the queue, from 1 to kMostMarks.
+  virtual Status mark(artifact::Queue queue, int32_t number, std::span<const Token> after) = 0;
   /// The number of the graph that was recorded.
   virtual Result<int32_t> end() = 0;
   /// Ends a recording that failed, in the thread that began it; nothing where none runs.
   virtual void abandon() = 0;
   /// Runs a graph. One at a time.
   virtual Result<Token> launch(int32_t graph) = 0;
-  /// How far the last graph came on a queue; valid even after it failed.
+  /// The last mark that the last graph came to on a queue, 0 before the first; valid even after it
+  /// failed.
   virtual int32_t reached(artifact::Queue queue) const = 0;
 };
 

@@ -12,9 +12,9 @@ using namespace artifact;
 
 namespace {
 
-/// A mark costs the device a small launch, and narrows down what failed. Where a step is short, so
+/// A mark costs the device a small launch, and narrows down what failed. Where a step is short,
 /// many would be a few percent of it.
-constexpr int32_t kMostMarks = 8, kLeastPerMark = 128;
+constexpr int32_t kLeastPerMark = 128;
 
 } // namespace
 
@@ -110,7 +110,7 @@ Result<CapturedStep::Recorded> CapturedStep::record() {
   int32_t most = *std::max_element(counts.begin(), counts.end());
   if (most == 0)
     return made;
-  made.perMark = std::max(kLeastPerMark, (most + kMostMarks - 1) / kMostMarks);
+  made.perMark = std::max(kLeastPerMark, (most + Capture::kMostMarks - 1) / Capture::kMostMarks);
   auto graph = recordGraph(made);
   if (!graph) {
     // No other thread could, and what is recorded keeps a communicator from its end.
@@ -156,17 +156,22 @@ Status CapturedStep::recordRows(Recorded &made) {
         ends[i] = {*token};
         std::vector<Place> &places = made.places[queue];
         places.push_back({row, int32_t(i)});
-        if (int32_t(places.size()) % made.perMark == 0)
-          AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, int32_t(places.size()), ends[i]));
+        int32_t count = int32_t(places.size());
+        if (count % made.perMark == 0)
+          AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, count / made.perMark, ends[i]));
         made.last[queue] = *token;
       }
       last[queue] = &ends[i];
     }
   }
+  // Which queue is at its end; where there is one only, its token says so.
+  auto hasPlaces = [](const std::vector<Place> &places) { return !places.empty(); };
+  if (std::count_if(made.places.begin(), made.places.end(), hasPlaces) < 2)
+    return Status::ok();
   for (size_t queue = 0; queue < kQueueCount; ++queue)
-    if (!made.places[queue].empty())
-      AUTOPAR_RETURN_IF_ERROR(capture.mark(Queue(queue), int32_t(made.places[queue].size()),
-                                           std::span(&made.last[queue], 1)));
+    if (int32_t count = int32_t(made.places[queue].size()); count % made.perMark != 0)
+      AUTOPAR_RETURN_IF_ERROR(
+          capture.mark(Queue(queue), count / made.perMark + 1, std::span(&made.last[queue], 1)));
   return Status::ok();
 }
 
@@ -182,7 +187,7 @@ std::string CapturedStep::unfinished() const {
   std::string text;
   for (size_t queue = 0; queue < kQueueCount; ++queue) {
     const std::vector<Place> &places = running->places[queue];
-    size_t first = size_t(std::max(capture.reached(Queue(queue)), 0));
+    size_t first = size_t(capture.reached(Queue(queue))) * size_t(running->perMark);
     if (first >= places.size())
       continue;
     size_t end = std::min(first + size_t(running->perMark), places.size());

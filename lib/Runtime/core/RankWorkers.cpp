@@ -4,8 +4,8 @@
 
 namespace autopar::runtime {
 
-RankWorkers::RankWorkers(int32_t count) {
-  for (int32_t worker = 0; worker < count; ++worker)
+RankWorkers::RankWorkers(int32_t count) : workers(count) {
+  for (int32_t worker = 0; worker < count && count > 1; ++worker)
     threads.emplace_back([this, worker] { loop(worker); });
 }
 
@@ -20,6 +20,8 @@ RankWorkers::~RankWorkers() {
 }
 
 void RankWorkers::run(const std::function<void(int32_t)> &wanted) {
+  if (workers == 1)
+    return wanted(0);
   std::unique_lock lock(mutex);
   job = &wanted;
   running = count();

@@ -12,7 +12,8 @@
 
 namespace autopar::runtime {
 
-/// A fixed set of threads. run() hands the same job to all and waits for all.
+/// A fixed set of threads. run() hands the same job to all and waits for all. A worker alone is the
+/// thread that calls run(): to wake another one takes part of a short step.
 class RankWorkers {
 public:
   explicit RankWorkers(int32_t count);
@@ -20,11 +21,12 @@ public:
   RankWorkers(const RankWorkers &) = delete;
   RankWorkers &operator=(const RankWorkers &) = delete;
 
-  int32_t count() const { return int32_t(threads.size()); }
-  /// Calls job(worker) on every thread.
+  int32_t count() const { return workers; }
+  /// Calls job(worker) for every worker.
   void run(const std::function<void(int32_t worker)> &job);
 
 private:
+  int32_t workers;
   std::mutex mutex;
   std::condition_variable changed;
   const std::function<void(int32_t)> *job = nullptr;

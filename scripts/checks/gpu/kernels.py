@@ -9,16 +9,18 @@ from .check import CASE_S, Broken, Check, Row
 
 #: Kinds of kernels of a step that are told.
 MOST_KINDS = 12
+#: Of a training program that is measured in parts.
+STEPS = 5
 
 
-def profile(check: Check, timing: dict, steps: int) -> Tuple[List[dict], float]:
-    """Each instruction with how long the GPU says it takes, and what all of a step take together, in milliseconds."""
-    words = [check.program("autopar-run"), timing["artifact"], *timing["arguments"], "--quiet", "--profile", "--json", "--warmup", "2", "--steps", str(steps)]
+def profile(check: Check, timing: dict, warmup: int, steps: int) -> List[dict]:
+    """Each instruction with how long the GPU says it takes, in milliseconds: the median, since all steps of a training program count, also the one in which
+    libraries load what they need."""
+    words = [check.program("autopar-run"), timing["artifact"], *timing["arguments"], "--quiet", "--profile", "--json", "--warmup", str(warmup), "--steps", str(steps)]
     done = check.start(words, check.folder, CASE_S)
     if done.returncode:
         raise Broken(done.stderr)
-    told = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"ops"')))
-    return told["ops"], told["total_ms"] / steps
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"ops"')))["ops"]
 
 
 def share(rate: float, copy_rate: float, of: str) -> str:
@@ -28,12 +30,12 @@ def share(rate: float, copy_rate: float, of: str) -> str:
 
 def kernel(check: Check, timing: dict, rates: Dict[str, float]) -> None:
     """Instructions of one kind, their rate in GB/s; the first that is measured is the copy."""
-    told, _ = profile(check, timing, 10)
+    told = profile(check, timing, *timing.get("steps", (2, 10)))
     ops = [op for op in told if re.search(timing["instructions"], op["op"])]
     if not ops:
         raise Broken(f"none of its instructions is called {timing['instructions']}: {', '.join(op['op'] for op in told)}")
     name = timing["name"]
-    rate = rates[name] = sum(op["bytes"] for op in ops) / sum(op["ms_per_call"] for op in ops) / 1e6
+    rate = rates[name] = sum(op["bytes"] for op in ops) / sum(op["median_ms"] for op in ops) / 1e6
     copy_rate = rates.get(check.cases["kernels"][0]["name"], 0.0)
     if copy_rate:
         check.measured.of_copy[name] = rate / copy_rate
@@ -47,19 +49,21 @@ def by_kind(ops: List[dict]) -> List[Tuple[str, float, float]]:
         if op["key"].startswith("kernel/"):
             name = re.sub(r"\d+", "*", op["op"])
             ms, moved = kinds.get(name, (0.0, 0.0))
-            kinds[name] = (ms + op["ms_per_call"], moved + op["bytes"])
+            kinds[name] = (ms + op["median_ms"], moved + op["bytes"])
     return sorted(((name, ms, moved) for name, (ms, moved) in kinds.items()), key=lambda kind: -kind[1])
 
 
 def step_in_parts(check: Check, timing: dict, copy_rate: float) -> None:
     """What launches cost in a captured step, and the kernels that take longest in it."""
-    ops, sum_ms = profile(check, timing, 3)
+    # Others run at load.
+    ops = [op for op in profile(check, timing, 0, STEPS) if op["calls"] >= STEPS]
+    count, sum_ms = sum(op["calls"] for op in ops) // STEPS, sum(op["median_ms"] * op["calls"] for op in ops) / STEPS
     median = check.measured.step_ms.get(timing["name"])
     if median:
         # The GPU's clock starts and stops around each instruction: at most what the shortest takes is the clock's own.
-        clock_ms = min(op["ms_per_call"] for op in ops) * len(ops)
+        clock_ms = min(op["median_ms"] for op in ops) * count
         most = check.measured.launches[timing["name"]] = (median - sum_ms + clock_ms) / median
-        check.add(Row("kernels", timing["name"], "ok", f"its {len(ops)} instructions take {sum_ms:.2f} ms one by one, of which the clock may be {clock_ms:.2f}, "
+        check.add(Row("kernels", timing["name"], "ok", f"its {count} instructions take {sum_ms:.2f} ms one by one, of which the clock may be {clock_ms:.2f}, "
                       f"a captured step {median:.2f}: {(median - sum_ms) / median:+.1%} to {most:+.1%}"))
     for name, ms, moved in by_kind(ops)[:MOST_KINDS]:
         rate = moved / ms / 1e6

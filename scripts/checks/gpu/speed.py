@@ -8,7 +8,8 @@ from .machine import first_lines, lacking
 
 
 def speed(check: Check, timing: dict) -> None:
-    words = [check.program("autopar-run"), timing["artifact"], *timing["arguments"], "--quiet", "--benchmark", "--warmup", "5", "--steps", "20"]
+    warmup, steps = timing.get("steps", (5, 20))
+    words = [check.program("autopar-run"), timing["artifact"], *timing["arguments"], "--quiet", "--benchmark", "--warmup", str(warmup), "--steps", str(steps)]
     done, refused = check.start(words, check.folder, CASE_S), ""
     if done.returncode and not lacking(done.stderr):
         refused = f"captured it fails: {first_lines(done.stderr)}; "

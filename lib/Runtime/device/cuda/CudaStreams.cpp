@@ -3,6 +3,8 @@
 #include "CudaStreams.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <utility>
 
 namespace autopar::runtime::cuda {
@@ -14,8 +16,8 @@ CudaStreams::~CudaStreams() {
   if (!gpu->select().isOk())
     return;
   finish();
-  for (auto &[token, event] : events)
-    calls.eventDestroy(event);
+  for (auto &[token, recorded] : events)
+    calls.eventDestroy(recorded.event);
   for (auto &[token, event] : starts)
     calls.eventDestroy(event);
   if (clockStart)
@@ -28,6 +30,8 @@ CudaStreams::~CudaStreams() {
       calls.streamDestroy(stream);
   if (marks)
     calls.memFreeHost(marks);
+  if (numbers)
+    calls.memFree(numbers);
 }
 
 void CudaStreams::finish() {
@@ -55,7 +59,10 @@ Status CudaStreams::wait(Stream stream, Token token) {
   auto found = events.find(token);
   if (found == events.end())
     return Status::internal("the CUDA device knows no token " + std::to_string(token));
-  return gpu->check(calls.streamWaitEvent(stream, found->second, 0), "cuStreamWaitEvent");
+  // A graph would get an edge for it, beside the one to what came last.
+  if (found->second.stream == stream)
+    return Status::ok();
+  return gpu->check(calls.streamWaitEvent(stream, found->second.event, 0), "cuStreamWaitEvent");
 }
 
 size_t CudaStreams::add() {
@@ -117,7 +124,7 @@ Result<Token> CudaStreams::record(Stream stream) {
                           : freeEvent(freeEvents, kEventDisableTiming);
   if (!event)
     return event.status();
-  events.emplace(++lastToken, *event);
+  events.emplace(++lastToken, Recorded{*event, stream});
   if (clockStart)
     starts.emplace(lastToken, std::exchange(clockStart, nullptr));
   if (captures)
@@ -130,32 +137,52 @@ Result<bool> CudaStreams::test(Token token) {
   auto found = events.find(token);
   if (found == events.end())
     return Status::internal("the CUDA device knows no token " + std::to_string(token));
-  DriverError state = calls.eventQuery(found->second);
+  Event event = found->second.event;
+  DriverError state = calls.eventQuery(event);
   if (state == DriverError::NotReady)
     return false;
   // Errors of kernels come to light here.
   AUTOPAR_RETURN_IF_ERROR(gpu->check(state, "an instruction failed on the GPU"));
   bool isTimed = starts.count(token);
-  AUTOPAR_RETURN_IF_ERROR(readClock(token, found->second));
-  (isTimed ? freeClocks : freeEvents).push_back(found->second);
+  AUTOPAR_RETURN_IF_ERROR(readClock(token, event));
+  (isTimed ? freeClocks : freeEvents).push_back(event);
   events.erase(found);
   return true;
 }
 
 // ---- Capture
 
+/// Numbers are copied from the GPU: no document says that a graph may set memory of the host. On
+/// streams of their own, so that no kernel waits for a copy.
+Status CudaStreams::createMarks() {
+  auto stream = ofHost();
+  if (!stream)
+    return stream.status();
+  void *address = nullptr;
+  AUTOPAR_RETURN_IF_ERROR(
+      gpu->check(calls.memHostAlloc(&address, kQueueCount * sizeof(int32_t), kHostAllocPortable),
+                 "cuMemHostAlloc"));
+  marks = static_cast<int32_t *>(address);
+  firstOfMarks = streams.size();
+  streams.resize(streams.size() + kQueueCount);
+  std::array<int32_t, kMostMarks + 1> all;
+  std::iota(all.begin(), all.end(), 0);
+  AUTOPAR_RETURN_IF_ERROR(gpu->check(calls.memAlloc(&numbers, sizeof(all)), "cuMemAlloc"));
+  AUTOPAR_RETURN_IF_ERROR(gpu->check(
+      calls.memcpyAsync(numbers, DevicePointer(uintptr_t(all.data())), sizeof(all), *stream),
+      "cuMemcpyAsync"));
+  return gpu->check(calls.streamSynchronize(*stream), "cuStreamSynchronize");
+}
+
 Status CudaStreams::begin() {
   AUTOPAR_RETURN_IF_ERROR(gpu->select());
-  if (!marks) {
-    void *address = nullptr;
-    AUTOPAR_RETURN_IF_ERROR(
-        gpu->check(calls.memHostAlloc(&address, kQueueCount * sizeof(int32_t), kHostAllocPortable),
-                   "cuMemHostAlloc"));
-    marks = static_cast<int32_t *>(address);
-  }
+  if (!marks)
+    AUTOPAR_RETURN_IF_ERROR(createMarks());
+  // Nothing that is recorded has to make its stream first.
+  for (size_t index = 0; index < streams.size(); ++index)
+    if (auto stream = at(index); !stream)
+      return stream.status();
   auto origin = of(kOrigin);
-  if (!origin)
-    return origin.status();
   // Other ranks' threads may allocate meanwhile.
   AUTOPAR_RETURN_IF_ERROR(
       gpu->check(calls.streamBeginCapture(*origin, kCaptureThreadLocal), "cuStreamBeginCapture"));
@@ -187,20 +214,21 @@ Status CudaStreams::join() {
   return Status::ok();
 }
 
-Status CudaStreams::mark(Queue queue, int32_t count, std::span<const Token> after) {
-  auto stream = behind(queue, after);
+Status CudaStreams::mark(Queue queue, int32_t number, std::span<const Token> after) {
+  auto stream = behind(firstOfMarks + size_t(queue), after);
   if (!stream)
     return stream.status();
-  return gpu->check(calls.memsetD32Async(DevicePointer(uintptr_t(marks + size_t(queue))),
-                                         unsigned(count), 1, *stream),
-                    "cuMemsetD32Async");
+  return gpu->check(calls.memcpyAsync(DevicePointer(uintptr_t(marks + size_t(queue))),
+                                      numbers + DevicePointer(number) * sizeof(int32_t),
+                                      sizeof(int32_t), *stream),
+                    "cuMemcpyAsync");
 }
 
 DriverError CudaStreams::endCapture(Graph &graph) {
   captures = false;
   DriverError error = calls.streamEndCapture(streams[size_t(kOrigin)], &graph);
   for (Token token : captured) {
-    freeEvents.push_back(events.at(token));
+    freeEvents.push_back(events.at(token).event);
     events.erase(token);
   }
   captured.clear();

@@ -46,7 +46,7 @@ public:
 
   Status begin() override;
   Status join() override;
-  Status mark(artifact::Queue queue, int32_t count, std::span<const Token> after) override;
+  Status mark(artifact::Queue queue, int32_t number, std::span<const Token> after) override;
   Result<int32_t> end() override;
   void abandon() override;
   Result<Token> launch(int32_t graph) override;
@@ -61,7 +61,12 @@ private:
   const DriverCalls &calls;
   std::vector<Stream> streams =
       std::vector<Stream>(artifact::kQueueCount + 1); ///< queues, the host, added ones
-  std::unordered_map<Token, Event> events;
+  /// What a token stands for, and where: work on a stream comes after all that it was given before.
+  struct Recorded {
+    Event event;
+    Stream stream;
+  };
+  std::unordered_map<Token, Recorded> events;
   std::vector<Event> freeEvents;
   bool isTiming = false;
   Event clockStart = nullptr; ///< of what the next token stands for
@@ -70,7 +75,9 @@ private:
   std::optional<int64_t> duration;
   Token lastToken = 0;
   std::vector<GraphExec> graphs;
-  int32_t *marks = nullptr; ///< per queue; pinned memory, which outlives a GPU's failure
+  int32_t *marks = nullptr;  ///< per queue; pinned memory, which outlives a GPU's failure
+  DevicePointer numbers = 0; ///< 0 to kMostMarks, which are copied there
+  size_t firstOfMarks = 0;   ///< of the streams that copy them, one per queue
 
   bool captures = false;
   Token forked = 0;               ///< what a stream waits for when it joins the capture
@@ -81,6 +88,7 @@ private:
   Result<Event> freeEvent(std::vector<Event> &from, unsigned flags);
   Status readClock(Token token, Event end);
   Status wait(Stream stream, Token token);
+  Status createMarks();
   DriverError endCapture(Graph &graph);
 };
 

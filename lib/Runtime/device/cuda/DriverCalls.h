@@ -78,8 +78,6 @@ constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
   X(memFreeHost, cuMemFreeHost, (void *address))                                                   \
   X(memsetD8Async, cuMemsetD8Async,                                                                \
     (DevicePointer address, unsigned char value, size_t bytes, Stream stream))                     \
-  X(memsetD32Async, cuMemsetD32Async,                                                              \
-    (DevicePointer address, unsigned value, size_t count, Stream stream))                          \
   X(memset2D8Async, cuMemsetD2D8Async,                                                             \
     (DevicePointer address, size_t pitch, unsigned char value, size_t width, size_t height,        \
      Stream stream))                                                                               \
