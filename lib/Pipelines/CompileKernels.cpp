@@ -5,6 +5,7 @@
 #include "autopar/Conversion/AutoParToExec.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/KernelsToCuda.h"
+#include "autopar/Transforms/ByteSums.h"
 
 #include <thread>
 
@@ -27,6 +28,11 @@ static Status compileForCpu(ModuleOp module, ModuleOp kernels, const std::string
   emit.target.features = resolved->level;
   if (!kernels)
     return Status::ok();
+  bool multipliesBytes = llvm::any_of(kernels.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
+    return kernel->hasAttr(kMultipliesBytes);
+  });
+  if (multipliesBytes && !StringRef(resolved->level).contains("+amx")) // which has it
+    emit.target.features += "+vnni";
   FailureOr<std::vector<char>> object =
       ::autopar::compileKernels(kernels, *resolved, compilerThreads());
   if (failed(object))

@@ -232,8 +232,10 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   }
   manager.addNestedPass<func::FuncOp>(createExpandScaledProductsPass());
   if (!isForCuda) {
-    if (lower.byteProducts)
+    if (lower.byteProducts) {
       manager.addNestedPass<func::FuncOp>(createMultiplyBytesPass());
+      manager.addNestedPass<func::FuncOp>(createRoundInBlocksPass());
+    }
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createExpandIntegerProductsPass({lower.bf16Products}));
   }

@@ -130,7 +130,7 @@ def check(folder: pathlib.Path, cases: Sequence[Case]) -> None:
 
 
 def blocked(n: int, k: int, block: int, bits: int, kind: type = FLOAT, points: str = "", rank: int = 2, bias: bool = False,
-            groups: bool = False) -> Case:
+            groups: bool = False, level: int = 0) -> Case:
     """A product with a weight in blocks; `points`: none, packed or floats."""
     blocks = -(-k // block)
     zero = {"": None, "packed": whole(U8, n, (blocks * bits + 7) // 8),
@@ -138,7 +138,13 @@ def blocked(n: int, k: int, block: int, bits: int, kind: type = FLOAT, points: s
     group = DRAW.integers(0, blocks, k).astype(np.int32) if groups else None
     inputs = [Given(floats(*[3, 2, 4][3 - rank:], k, kind=kind)), whole(U8, n, blocks, block * bits // 8), scales(n, blocks, kind=kind),
               zero, group, floats(n, kind=kind) if bias else None]
-    return Case("MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block})
+    return Case("MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block, "accuracy_level": level})
+
+
+def rounded(n: int, k: int, block: int, bits: int, rows: int, points: str = "packed", **options: object) -> Case:
+    """A product of `rows` rows that onnxruntime rounds to 8 bits in blocks: by half a percent of the largest result."""
+    case = blocked(n, k, block, bits, points=points, level=4, **options)  # type: ignore[arg-type]
+    return case._replace(inputs=[Given(floats(rows, k)), *case.inputs[1:]])
 
 
 def bitsandbytes(n: int, k: int, block: int, kind: int) -> Case:
@@ -359,6 +365,35 @@ SMALL = [
     Case("QLinearReduceMean", [Given(WIDE), FLOAT(0.05), I8(3), FLOAT(0.023), I8(-5)], {"axes": [-1], "keepdims": 1},
          expected=np.clip(np.rint((WIDE.astype(float) - 3).mean(-1, keepdims=True) * 0.05 / 0.023) - 5, -128, 127).astype(I8)),
 ]
+
+
+#: Few rows, whose kernels multiply bytes where blocks fill vectors and weights are many; many rows; what is not rounded.
+ROUNDED = [
+    rounded(256, 512, 32, 4, 1), rounded(256, 512, 32, 4, 4, bias=True), rounded(96, 1024, 32, 4, 2, points=""), rounded(70, 896, 32, 4, 3),
+    rounded(64, 2048, 128, 4, 1), rounded(64, 512, 16, 4, 1), rounded(64, 1024, 64, 4, 2), rounded(96, 512, 32, 8, 1), rounded(96, 768, 32, 8, 4, points=""),
+    rounded(96, 1024, 32, 2, 1), rounded(32, 64, 32, 4, 1), rounded(96, 512, 32, 4, 5), rounded(96, 512, 32, 4, 40), rounded(96, 512, 32, 8, 7),
+    rounded(96, 512, 32, 4, 2, points="floats"), rounded(96, 512, 32, 4, 2, points="", groups=True),
+]
+
+
+@pytest.mark.skipif("avx512_vnni" not in pathlib.Path("/proc/cpuinfo").read_text(), reason="a CPU without dot products of bytes does not round")
+def test_rounds_as_onnxruntime(tmp_path: pathlib.Path) -> None:
+    check(tmp_path, ROUNDED)
+
+
+@pytest.mark.skipif("avx512_vnni" not in pathlib.Path("/proc/cpuinfo").read_text(), reason="a CPU without dot products of bytes does not round")
+@pytest.mark.parametrize("axes", ["", "x, -, -", "-, x, -"])
+@pytest.mark.parametrize("rows", [1, 4, 9])
+def test_rounds_on_every_plan(tmp_path: pathlib.Path, axes: str, rows: int) -> None:
+    """Ranks have rows of the weight or blocks of it, and whole blocks of what is rounded."""
+    fed = save(tmp_path / "model.onnx", [rounded(128, 1024, 32, 4, rows)])
+    options = ["--constrain", f"mesh=x=2, MatMulNBits_0_1: [{axes}]"] if axes else []
+    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=2 if axes else 1, options=options)
+    assert (b"+vnni\0" in pathlib.Path(compiled).read_bytes()[:256]) == (rows <= 4)
+    with autopar.Session(compiled) as session:
+        actual = session.run(fed)
+    for name, expected in reference(tmp_path / "model.onnx", fed).items():
+        assert_close(actual[name], expected, name)
 
 
 @pytest.mark.parametrize("name", ["SMALL", "ATTENTIONS", "LSTMS", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])

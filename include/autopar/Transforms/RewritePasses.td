@@ -564,6 +564,33 @@ def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def RoundInBlocksPass : Pass<"autopar-round-in-blocks", "mlir::func::FuncOp"> {
+  let summary = "multiply bytes where a product's left side may be rounded to them";
+  let description = [{
+    For processors with dot products of bytes. The left side of a product with `byte_blocks` is rounded to 8 bits, each block by
+    a scale of its own. For few rows, weights that are whole numbers of a byte or less, with scales and zero points per block, are
+    multiplied as such: a sum of i32 per block (`autopar.byte_sum`), of which scales and zero points are taken. Other products
+    multiply the rounded numbers as floats, so that all of them compute the same.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [1] byte_blocks 32
+      : (tensor<64x512xf32>, tensor<256x512xf32>) -> tensor<64x256xf32>
+    ```
+    becomes, `%q` being the rounded numbers and `%s` the scales of x in blocks,
+    ```mlir
+    %f = autopar.cast %q : tensor<64x1x16x32xi8> -> tensor<64x1x16x32xf32>
+    %b = autopar.broadcast %s dims [0, 2] : tensor<64x16xf32> -> tensor<64x1x16x32xf32>
+    %m = autopar.binary mul %f, %b : tensor<64x1x16x32xf32>
+    %r = autopar.reshape %m : tensor<64x1x16x32xf32> -> tensor<64x512xf32>
+    %y = autopar.dot_general %r, %w contract [1] x [1] : (tensor<64x512xf32>, tensor<256x512xf32>) -> tensor<64x256xf32>
+    ```
+  }];
+  let options = [
+    Option<"rows", "rows", "int64_t", "4", "rows up to which bytes are multiplied by a kernel">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
   let summary = "products of few rows become kernels that read weights at the speed of memory";
   let description = [{

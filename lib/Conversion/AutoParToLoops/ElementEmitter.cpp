@@ -201,8 +201,11 @@ Value ElementEmitter::loadInput(OpBuilder &builder, Value input, Value memref,
   for (auto &[read, kept] : keptReads)
     if (read.input == input && ArrayRef<AffineExpr>(read.index) == index)
       return loadAt(builder, kept);
-  AffineExpr offset = simplifyIndex(flatten(index, shapeOf(input), context), extents);
-  return loadScalar(builder, loc, memref, materialize(builder, offset), elementTypeOf(input));
+  return loadScalar(builder, loc, memref, offsetOf(builder, input, index), elementTypeOf(input));
+}
+
+Value ElementEmitter::offsetOf(OpBuilder &builder, Value input, ArrayRef<AffineExpr> index) {
+  return materialize(builder, simplifyIndex(flatten(index, shapeOf(input), context), extents));
 }
 
 Value ElementEmitter::evaluateFormula(OpBuilder &builder, OpResult value,

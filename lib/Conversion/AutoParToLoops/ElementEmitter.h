@@ -54,6 +54,10 @@ public:
   Value materialize(OpBuilder &builder, AffineExpr expr);
   /// The expression that an index value stands for.
   AffineExpr expressionOf(Value index);
+  /// The memory that an input stands in; null for other values.
+  Value bufferOf(Value input) const { return memrefs.lookup(input); }
+  /// Where in it the element at `index` is.
+  Value offsetOf(OpBuilder &builder, Value input, ArrayRef<AffineExpr> index);
   /// The scalar of `value` at `index`.
   Value evaluate(OpBuilder &builder, Value value, SmallVector<AffineExpr> index);
   Value loadAt(OpBuilder &builder, const KeptElements &kept);

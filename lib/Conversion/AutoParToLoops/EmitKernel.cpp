@@ -8,10 +8,12 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -138,11 +140,12 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
 
 void autopar::registerLoweringModels(DialectRegistry &registry) {
   registry.insert<AutoParDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                  memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect, NVVM::NVVMDialect>();
+                  memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect, gpu::GPUDialect,
+                  LLVM::LLVMDialect, NVVM::NVVMDialect>();
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
-    context
-        ->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                      memref::MemRefDialect, scf::SCFDialect, gpu::GPUDialect, NVVM::NVVMDialect>();
+    context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                         memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect,
+                         gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
     attachElementwiseModels(*context);
     attachDataMovementModels(*context);
     attachGatherModels(*context);

@@ -3,6 +3,7 @@
 // columns when memory is contiguous across rows. Passes of one stage share their loops; elements
 // that were expensive to compute wait in a stack buffer, or in the output, for the next stage. Rows
 // of many short pieces have an accumulator for each place of a piece, so that these are a vector.
+#include "ByteSums.h"
 #include "KernelBodies.h"
 #include "LoopNest.h"
 #include "LoweringModels.h"
@@ -129,6 +130,7 @@ void RowEmitter::emitIteration(OpBuilder &builder, Value tileIndex) {
     bool even = plan.loops[plan.columnLoop].extent % tile == 0;
     tileLength = even ? size : arith::MinSIOp::create(builder, loc, size, rest).getResult();
   }
+  emitByteSums(builder, kernel, emitter);
   for (int64_t stage = 0; stage < plan.stageCount; ++stage)
     emitStage(builder, stage);
   overColumns(builder, [&](OpBuilder &inner) {

@@ -57,8 +57,11 @@ void annotateFunctions(Module &module, const Function *exported, const LlvmTarge
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", target.cpu);
-    if (!target.features.empty())
-      function.addFnAttr("target-features", target.features);
+    std::string features = target.features;
+    if (function.hasFnAttribute(multipliesBytes))
+      features += features.empty() ? "+avx512vnni" : ",+avx512vnni";
+    if (!features.empty())
+      function.addFnAttr("target-features", features);
     function.addFnAttr("prefer-vector-width", std::to_string(target.vectorWidth));
     function.addFnAttr("no-builtins");
     function.addFnAttr(Attribute::NoUnwind);

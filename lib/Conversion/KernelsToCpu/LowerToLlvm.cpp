@@ -16,6 +16,7 @@
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -40,6 +41,8 @@ void annotateArguments(func::FuncOp kernel) {
   Builder builder(kernel.getContext());
   if (kernel->removeAttr("autopar.strided_results"))
     kernel->setAttr("passthrough", builder.getStrArrayAttr({stridedResults}));
+  if (kernel->removeAttr("autopar.multiplies_bytes"))
+    kernel->setAttr("passthrough", builder.getStrArrayAttr({multipliesBytes}));
   for (unsigned index = 0; index < kernel.getNumArguments(); ++index) {
     auto type = dyn_cast<MemRefType>(kernel.getArgument(index).getType());
     if (!type)
@@ -99,6 +102,7 @@ LogicalResult convertToLlvm(ModuleOp module, const std::string &dataLayout) {
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   index::populateIndexToLLVMConversionPatterns(converter, patterns);
   ub::populateUBToLLVMConversionPatterns(converter, patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
   LLVMConversionTarget target(*context);
   target.addLegalOp<ModuleOp>();
   return applyFullConversion(module, target, std::move(patterns));

@@ -51,6 +51,9 @@ constexpr uint64_t beyondCaches = 32 << 20;
 constexpr const char *stridedResults = "autopar-strided-results";
 constexpr uint64_t beyondCachesStrided = 4 << 20;
 
+/// The LLVM attribute of kernels that have instructions of AVX512-VNNI, which no psABI level has.
+constexpr const char *multipliesBytes = "autopar-multiplies-bytes";
+
 // KeepLoops.cpp
 /// Before loops are unrolled: kernels of small buffers keep their loops.
 struct KeepLoopsPass : llvm::PassInfoMixin<KeepLoopsPass> {

@@ -17,6 +17,7 @@ struct BlockedWeight {
   LogicalResult checkCount(size_t i, int64_t count, const Twine &what);
   FailureOr<Value> zeroPoints(size_t i, Type element);
   FailureOr<Value> spread(Value perBlock);
+  bool mayRoundRows();
 };
 } // namespace
 
@@ -87,6 +88,15 @@ FailureOr<Value> BlockedWeight::spread(Value perBlock) {
   return b.gather(perBlock, groups, {1}, 0);
 }
 
+/// Whether A may be rounded to 8 bits in blocks of the weight's: by attribute accuracy_level, where
+/// onnxruntime does it too.
+bool BlockedWeight::mayRoundRows() {
+  constexpr int64_t inBytes = 4;
+  bool arePacked = !node.hasInput(3) || node.inputType(3).getElementType().isUnsignedInteger(8);
+  return node.integer("accuracy_level", 0) == inBytes && columns % blockSize == 0 && arePacked &&
+         !node.hasInput(4) && node.inputType(0).getElementType().isF32();
+}
+
 /// A times the transpose of (weight - zero point) * scale.
 static LogicalResult importMatMulNBits(Node &node) {
   TensorBuilder &b = node.b;
@@ -119,6 +129,8 @@ static LogicalResult importMatMulNBits(Node &node) {
   if (!node.hasInput(4))
     matrix = inMatrix(matrix);
   Value y = b.dot(x, matrix, {}, {}, {rank - 1}, {1});
+  if (weight.mayRoundRows())
+    y.getDefiningOp<DotGeneralOp>().setByteBlocks(weight.blockSize);
   if (node.hasInput(5)) {
     if (failed(weight.checkCount(5, weight.rows, "one per column of the result")))
       return failure();

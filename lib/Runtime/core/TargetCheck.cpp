@@ -42,12 +42,13 @@ Status checkTarget(const artifact::Target &target) {
     return Status::mismatch("the artifact is for " + target.architecture +
                             ", this machine is x86-64; compile the model for this machine");
   std::string level = target.features;
-  bool wantsAmx = false;
+  bool wantsAmx = false, wantsVnni = false;
   if (size_t plus = level.find('+'); plus != std::string::npos) {
-    if (level.substr(plus) != "+amx")
+    wantsAmx = level.substr(plus) == "+amx";
+    wantsVnni = level.substr(plus) == "+vnni";
+    if (!wantsAmx && !wantsVnni)
       return Status::mismatch("the artifact wants CPU features '" + target.features +
                               "', which this program does not know; use a newer autopar-run");
-    wantsAmx = true;
     level.resize(plus);
   }
   int needed = level == "x86-64"      ? 1
@@ -59,11 +60,13 @@ Status checkTarget(const artifact::Target &target) {
     return Status::mismatch("the artifact wants CPU features '" + target.features +
                             "', which this program does not know; use a newer autopar-run");
   int have = cpuLevel();
-  if (have < needed || (wantsAmx && !hasAmx()))
+  bool lacksAmx = wantsAmx && !hasAmx(),
+       lacksVnni = wantsVnni && !__builtin_cpu_supports("avx512vnni");
+  if (have < needed || lacksAmx || lacksVnni)
     return Status::mismatch(
         "the artifact was compiled for " + target.features + ", this CPU offers " +
         (have == 1 ? std::string("x86-64") : "x86-64-v" + std::to_string(have)) +
-        (wantsAmx && !hasAmx() ? " without AMX" : "") +
+        (lacksAmx ? " without AMX" : "") + (lacksVnni ? " without AVX512-VNNI" : "") +
         "; compile with --target-cpu for this machine");
   return Status::ok();
 }

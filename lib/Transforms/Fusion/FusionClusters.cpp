@@ -6,6 +6,7 @@
 #include "FusionClusters.h"
 
 #include "autopar/Transforms/AtLoad.h"
+#include "autopar/Transforms/ByteSums.h"
 #include "autopar/Transforms/FewRows.h"
 #include "mlir/IR/Matchers.h"
 
@@ -50,6 +51,16 @@ static bool runsAcrossRows(const RowDomain &rows) {
     if (rows.shape[dim] != 1)
       return !rows.isRowDim(dim);
   return false;
+}
+
+/// The index over the row domain of a sum that is one element of whoever reads it: what is summed
+/// has dimensions that no iteration space has.
+static SmallVector<AffineExpr> elementIndex(const RowDomain &rows, MLIRContext *context) {
+  constexpr unsigned beyondAll = 1 << 20;
+  unsigned kept = 0, summed = beyondAll;
+  return llvm::map_to_vector(llvm::seq<int64_t>(0, rows.shape.size()), [&](int64_t dim) {
+    return getAffineDimExpr(rows.isRowDim(dim) ? summed++ : kept++, context);
+  });
 }
 
 //===-- fluid operations ---------------------------------------------------------------------===//
@@ -115,10 +126,12 @@ ClusterGraph::ClusterGraph(Block &block)
     if (cluster.isClosed)
       continue;
     auto lowering = cast<ElementLoweringOpInterface>(op);
-    cluster.rows = lowering.getRowDomain();
-    cluster.shape =
-        cluster.rows ? cluster.rows.shape : llvm::to_vector(typeOf(op.getResult(0)).getShape());
-    cluster.at.push_back({&op, identityIndex(cluster.shape, context)});
+    RowDomain rows = lowering.getRowDomain();
+    bool isElement = op.hasAttr(kByteSum);
+    cluster.rows = isElement ? RowDomain() : rows;
+    cluster.shape = cluster.rows ? rows.shape : llvm::to_vector(typeOf(op.getResult(0)).getShape());
+    cluster.at.push_back(
+        {&op, isElement ? elementIndex(rows, context) : identityIndex(cluster.shape, context)});
     cluster.cost = lowering.getElementCost();
   }
 }
@@ -358,8 +371,9 @@ std::optional<Cluster> ClusterGraph::substitute(Cluster &producer, Cluster &cons
       return std::nullopt;
   Index read;
   Value source = edges.front().source;
-  bool isUniform = true,
-       sharesRows = llvm::any_of(consumer.ops, [](Operation *op) { return op->hasAttr(kFewRows); });
+  bool isUniform = true, sharesRows = llvm::any_of(consumer.ops, [](Operation *op) {
+                           return op->hasAttr(kFewRows) || op->hasAttr(kByteSum);
+                         });
   for (const Edge &edge : edges) {
     if (!edge.index)
       return std::nullopt;

@@ -174,10 +174,12 @@ Value DimensionSplitter::splitDot(OpBuilder &builder, DotGeneralOp op, int64_t d
   auto numbers = [&](ArrayRef<int64_t> dims, bool follows) {
     return follows ? shifted(dims, source) : SmallVector<int64_t>(dims);
   };
-  return DotGeneralOp::create(
+  auto product = DotGeneralOp::create(
       builder, op.getLoc(), type, isLhs ? part : op.getLhs(), isLhs ? op.getRhs() : part,
       numbers(op.getLhsBatch(), isLhs), numbers(op.getRhsBatch(), !isLhs),
       numbers(op.getLhsContract(), isLhs), numbers(op.getRhsContract(), !isLhs));
+  product.setByteBlocksAttr(op.getByteBlocksAttr());
+  return product;
 }
 
 Value DimensionSplitter::splitElementwise(OpBuilder &builder, Operation *op, int64_t dim,

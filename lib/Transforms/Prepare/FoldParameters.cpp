@@ -64,6 +64,7 @@ struct Contraction {
     StringRef id = getOpId(op);
     auto made = DotGeneralOp::create(rewriter, op.getLoc(), op.getType(), operands[0], operands[1],
                                      batch[0], batch[1], contract[0], contract[1]);
+    made.setByteBlocksAttr(op.getByteBlocksAttr());
     if (!id.empty())
       setOpId(made, id);
     rewriter.replaceOp(op, made);

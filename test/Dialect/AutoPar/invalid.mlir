@@ -187,6 +187,14 @@ func.func @f() -> tensor<5xf32> {
 
 // -----
 
+func.func @parts_of_blocks(%x: tensor<2x48xf32>, %w: tensor<48x5xf32>) -> tensor<2x5xf32> {
+  // expected-error @+1 {{expects floats in whole blocks of 32 along one contracted dimension, got 'tensor<2x48xf32>'}}
+  %0 = autopar.dot_general %x, %w contract [1] x [0] byte_blocks 32 : (tensor<2x48xf32>, tensor<48x5xf32>) -> tensor<2x5xf32>
+  return %0 : tensor<2x5xf32>
+}
+
+// -----
+
 func.func @scaled_to_a_wide_type(%x: tensor<2x4xbf16>, %w: tensor<4x5xbf16>) -> tensor<2x5xbf16> {
   // expected-error @+1 {{'autopar.dot_general' op expects floats that are scaled to f8E4M3FN, got 'tensor<2x4xbf16>' and 'tensor<4x5xbf16>' scaled to 'f16'}}
   %0 = autopar.dot_general %x, %w contract [1] x [0] scaled_to f16 : (tensor<2x4xbf16>, tensor<4x5xbf16>) -> tensor<2x5xbf16>

@@ -48,6 +48,8 @@ func.func @movement(%x: tensor<2x6xf32>, %i: tensor<3x1xi64>, %z: tensor<f32>) -
 
 // CHECK-LABEL: func.func @contraction
 func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tensor<4x8xf32> {
+  // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1] byte_blocks 16
+  %rounded = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1] byte_blocks 16 : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>
   // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1] scaled_to f8E4M3FN
   %scaled = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1] scaled_to f8E4M3FN : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>
   // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1]

@@ -75,6 +75,11 @@ LogicalResult DotGeneralOp::verify() {
                         !llvm::all_of(getOperands(), isFloat) || !isFloat(getResult())))
     return emitOpError() << "expects floats that are scaled to f8E4M3FN, got " << lhs << " and "
                          << rhs << " scaled to " << *getScaledTo();
+  if (std::optional<int64_t> block = getByteBlocks())
+    if (!isFloat(getLhs()) || *block < 1 || getLhsContract().size() != 1 ||
+        lhs.getDimSize(getLhsContract().front()) % *block)
+      return emitOpError() << "expects floats in whole blocks of " << *block
+                           << " along one contracted dimension, got " << lhs;
   return success();
 }
 
@@ -87,9 +92,16 @@ ShardingRule DotGeneralOp::getShardingRule() {
     rule.addFactor({l, ShardingRule::absent}, {result++}, getLhs().getType().getDimSize(l));
   for (int64_t r : getRhsFree())
     rule.addFactor({ShardingRule::absent, r}, {result++}, getRhs().getType().getDimSize(r));
-  for (auto [l, r] : llvm::zip(getLhsContract(), getRhsContract()))
-    rule.addFactor({l, r}, {ShardingRule::absent}, getLhs().getType().getDimSize(l),
-                   FactorKind::Reduction);
+  for (auto [l, r] : llvm::zip(getLhsContract(), getRhsContract())) {
+    int64_t extent = getLhs().getType().getDimSize(l), block = getByteBlocks().value_or(1);
+    int64_t factor =
+        rule.addFactor({l, r}, {ShardingRule::absent}, extent / block, FactorKind::Reduction);
+    if (block == 1)
+      continue;
+    // Devices have whole blocks.
+    rule.factors[factor].mayBeUneven = false;
+    rule.addFactor({l, r}, {ShardingRule::absent}, block, FactorKind::NeedsReplication);
+  }
   return rule;
 }
 

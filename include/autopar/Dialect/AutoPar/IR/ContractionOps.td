@@ -18,12 +18,17 @@ def AutoPar_DotGeneralOp : AutoPar_Op<"dot_general", [Pure,
     closest to the type's largest number, and the sum is divided by it. Rows are those of what a device holds; a part of a
     row may be scaled higher than the whole, which is seen in elements 2^14 times smaller than its largest alone.
 
+    With `byte_blocks`, a number, the elements of `lhs` may be rounded to 8 bits in blocks of so many along the contracted
+    dimension: each to one of 127 steps of both signs, of which the largest is the largest magnitude of its block. Where processors
+    gain by it all such products are rounded, elsewhere none; a device has whole blocks.
+
     `%y = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1]
        : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>`
   }];
   let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs,
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$lhsBatch, DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$rhsBatch,
-    DenseI64ArrayAttr:$lhsContract, DenseI64ArrayAttr:$rhsContract, OptionalAttr<TypeAttr>:$scaledTo);
+    DenseI64ArrayAttr:$lhsContract, DenseI64ArrayAttr:$rhsContract, OptionalAttr<TypeAttr>:$scaledTo,
+    OptionalAttr<I64Attr>:$byteBlocks);
   let results = (outs AutoPar_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs,
     "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
@@ -31,11 +36,11 @@ def AutoPar_DotGeneralOp : AutoPar_Op<"dot_general", [Pure,
     OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$lhs, "::mlir::Value":$rhs,
     "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
     "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract), [{
-      build($_builder, $_state, result, lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract, ::mlir::TypeAttr());
+      build($_builder, $_state, result, lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract, ::mlir::TypeAttr(), ::mlir::IntegerAttr());
     }]>];
   let assemblyFormat = [{
     $lhs `,` $rhs (`batch` $lhsBatch^ `x` $rhsBatch)? `contract` $lhsContract `x` $rhsContract (`scaled_to` $scaledTo^)?
-    attr-dict `:` functional-type(operands, results)
+    (`byte_blocks` $byteBlocks^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
