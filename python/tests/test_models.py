@@ -48,6 +48,7 @@ TINY = {
     "vit-switch": ("vit-switch", IMAGE),
     "mixtral": ("mixtral-8x7b", TEXT),
     "mixtral-capacity": ("mixtral-8x7b", dict(TEXT, dispatch="capacity")),
+    "mixtral-gather": ("mixtral-8x7b", dict(TEXT, dispatch="gather")),
 }
 
 #: Published sizes. Exact where the checkpoint's count is known (gpt2, llama, bert, vit, t5, resnet50, mixtral).
@@ -241,6 +242,15 @@ def test_dispatched_experts_equal_dense_ones_when_nothing_overflows():
     expected = dense.run(None, feeds)[0]
     np.testing.assert_allclose(roomy.run(None, feeds)[0], expected, rtol=1e-3, atol=1e-5)
     assert np.abs(tight.run(None, feeds)[0] - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("capacity_factor", [0.25, 1.0, 4.0])
+def test_gathered_experts_equal_dispatched_ones(top_k, capacity_factor):
+    options = dict(TEXT, top_k=top_k, capacity_factor=capacity_factor)
+    dispatched, gathered = (session(models.build("mixtral-8x7b", dispatch=form, **options)) for form in ("capacity", "gather"))
+    feeds = feeds_for(dispatched)
+    np.testing.assert_allclose(gathered.run(None, feeds)[0], dispatched.run(None, feeds)[0], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", ["bert-sgmoe", "bert-switch", "mixtral"])
