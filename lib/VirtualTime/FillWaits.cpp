@@ -24,10 +24,34 @@ bool contains(const Range &range, const Value &value) {
   return std::find(range.begin(), range.end(), value) != range.end();
 }
 
+/// Bytes that are kept up to some of the places, added up over ranges of them (Fenwick 1994): steps
+/// of many micro-batches keep something at thousands.
+class KeptBytes {
+public:
+  explicit KeptBytes(size_t places) : sums(places + 1, 0) {}
+  void add(size_t to, int64_t bytes) {
+    total += bytes;
+    for (size_t i = to + 1; i < sums.size(); i += i & -i)
+      sums[i] += bytes;
+  }
+  /// Of the places behind one.
+  int64_t behind(size_t place) const {
+    int64_t upTo = 0;
+    for (size_t i = place + 1; i > 0; i -= i & -i)
+      upTo += sums[i];
+    return total - upTo;
+  }
+
+private:
+  std::vector<int64_t> sums;
+  int64_t total = 0;
+};
+
 class Filler {
 public:
   Filler(const std::vector<QueuedTask> &all, int64_t mostBytes)
-      : mostBytes(mostBytes), tasks(all.size()), order(all.size()), lasts(all.size() + 1) {
+      : mostBytes(mostBytes), tasks(all.size()), order(all.size()), lasts(all.size() + 1),
+        moved(all.size() + 1) {
     int32_t queues = 0;
     for (const QueuedTask &task : all)
       queues = std::max(queues, task.queue + 1);
@@ -173,10 +197,7 @@ private:
         else if (!contains(group.kernels, other))
           group.kernels.push_back(other);
     }
-    for (const auto &[to, kept] : moved)
-      if (to > kernel.place)
-        bytes += kept;
-    if (bytes > mostBytes || group.to <= kernel.place + 1)
+    if (bytes + moved.behind(kernel.place) > mostBytes || group.to <= kernel.place + 1)
       return {};
     std::sort(group.kernels.begin(), group.kernels.end(),
               [](Task *a, Task *b) { return a->place < b->place; });
@@ -197,7 +218,7 @@ private:
     }
     for (Task *one : group.kernels) {
       one->isMoved = true;
-      moved.push_back({group.to, one->given->keptBytes});
+      moved.add(group.to, one->given->keptBytes);
     }
     return true;
   }
@@ -205,8 +226,8 @@ private:
   int64_t mostBytes;
   std::vector<Task> tasks;
   std::vector<Task *> order;
-  std::vector<std::vector<Task *>> lasts;        ///< by queue, before what stands at each place
-  std::vector<std::pair<size_t, int64_t>> moved; ///< where to, and the bytes that are kept for it
+  std::vector<std::vector<Task *>> lasts; ///< by queue, before what stands at each place
+  KeptBytes moved;                        ///< where kernels went
 };
 
 } // namespace

@@ -29,6 +29,9 @@ CASES = {
     # As wide as the model itself: rows and tables of other sizes have kernels of other shapes.
     "gpt2-training-wide": ("gpt2-124m", dict(layers=1), "batch=16,seq=1024", [*STEP, "--optimizer", "adamw(lr=1e-3)", "--precision", "bf16"]),
     "llama-training-fp8": ("llama3-8b", dict(layers=1, weights=False), "batch=1,seq=4096", [*STEP, "--optimizer", "adamw(lr=1e-3)", "--precision", "fp8"]),
+    # Tokens to 32 experts by position: listed updates, a scan, rows that are read by position.
+    "qwen3-moe-training": ("qwen3-30b-a3b", dict(layers=1, hidden=256, heads=4, head_size=64, experts=32, top_k=4, vocab=501), "batch=2,seq=1024",
+                           [*STEP, "--optimizer", "adamw(lr=1e-3)", "--precision", "bf16"]),
     "gpt2-training-fp16": ("gpt2-124m", TEXT, "batch=2,seq=16", [*STEP, "--optimizer", "sgd(lr=1e-3)", "--precision", "fp16"]),
 }
 

@@ -21,6 +21,7 @@ WORDS = {"input_ids": lambda random: random.integers(0, TEXT["vocab"], (2, 8)).a
 CASES = {
     "gpt2": ("gpt2-124m", TEXT, "batch=2,seq=8", WORDS),
     "mixtral": ("mixtral-8x7b", TEXT, "batch=2,seq=8", WORDS),
+    "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, kv_heads=1, head_size=8, experts=8, top_k=2, inner=16), "batch=2,seq=8", WORDS),
     "resnet": ("resnet50", dict(blocks="1,1,1,1", channels=4, image=32, classes=5), "batch=2",
                {"input": lambda random: random.standard_normal((2, 3, 32, 32)).astype(np.float32)}),
 }

@@ -13,6 +13,9 @@ from autopar import models
 from emulated_cuda import assert_alike, on_both
 
 VOCAB, BATCH, ROOM = 61, 3, 24
+NAMES = ("gpt2-124m", "llama3-8b", "qwen3-30b-a3b")
+#: With room for all tokens at one expert nothing is dropped.
+SIZES = {"qwen3-30b-a3b": {"kv_heads": 2, "head_size": 8, "experts": 4, "top_k": 2, "inner": 24, "capacity_factor": 2.0}}
 SMALL = {"layers": 2, "hidden": 32, "heads": 4, "vocab": VOCAB, "positions": 64, "opset": 24}
 CARRY = ["--quiet", "--carry", "present.*=past_key_values.*"]
 PROMPTS = [[5, 9, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
@@ -23,8 +26,9 @@ class Decoder:
 
     def __init__(self, name: str, folder: pathlib.Path) -> None:
         self.folder, self.cached = folder, folder / f"{name}-cached.onnx"
-        models.save(name, folder / f"{name}.onnx", **SMALL)
-        models.save(name, self.cached, cache=ROOM, **SMALL)
+        sizes = {**SMALL, **SIZES.get(name, {})}
+        models.save(name, folder / f"{name}.onnx", **sizes)
+        models.save(name, self.cached, cache=ROOM, **sizes)
         self.whole = onnxruntime.InferenceSession(str(folder / f"{name}.onnx"))
 
     def scores(self, sequence: List[int]) -> np.ndarray:
@@ -43,7 +47,7 @@ class Decoder:
 
 @pytest.fixture(name="decoders", scope="module")
 def fixture_decoders(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Decoder]:
-    return {name: Decoder(name, tmp_path_factory.mktemp(name)) for name in ("gpt2-124m", "llama3-8b")}
+    return {name: Decoder(name, tmp_path_factory.mktemp(name)) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
@@ -63,7 +67,7 @@ def test_caches_of_a_narrow_model_are_narrow(decoders: Dict[str, Decoder], name:
             assert np.abs(array - states[cache].astype(np.float32)).max() <= 0.02 * np.abs(array).max()
 
 
-@pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ranks, options", [(1, ()), (2, ("--mesh", "tensor=2")), (3, ("--mesh", "data=3")), (2, ("--stages", "2"))])
 def test_prompts_of_different_lengths_are_followed_by_the_tokens_of_whole_sequences(decoders: Dict[str, Decoder], name: str, ranks: int,
                                                                                     options: tuple) -> None:

@@ -48,9 +48,13 @@ TINY = {
     "vit-switch": ("vit-switch", IMAGE),
     "mixtral": ("mixtral-8x7b", TEXT),
     "mixtral-capacity": ("mixtral-8x7b", dict(TEXT, dispatch="capacity")),
+    "mixtral-gather": ("mixtral-8x7b", dict(TEXT, dispatch="gather")),
+    "qwen3": ("qwen3-8b", dict(TEXT, heads=8, kv_heads=2, head_size=16)),
+    "qwen3-tied": ("qwen3-0.6b", dict(TEXT, kv_heads=2, head_size=32)),
+    "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, experts=16)),
 }
 
-#: Published sizes. Exact where the checkpoint's count is known (gpt2, llama, bert, vit, t5, resnet50, mixtral).
+#: Published sizes. Exact where the checkpoint's count is known (gpt2, llama, bert, vit, t5, resnet50, mixtral, qwen3).
 PUBLISHED = {
     "gpt2-124m": 124_439_808,
     "gpt2-350m": 354_823_168,
@@ -87,6 +91,14 @@ PUBLISHED = {
     "vit-sgmoe": 86_567_656 + 6 * (7 * (8 * 768**2 + 5 * 768) + 8 * 768),
     "vit-switch": 86_567_656 + 6 * (7 * (8 * 768**2 + 5 * 768) + 8 * 768),
     "mixtral-8x7b": 46_702_792_704,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "qwen3-4b": 4_022_468_096,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-14b": 14_768_307_200,
+    "qwen3-32b": 32_762_123_264,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-235b-a22b": 235_093_634_560,
 }
 
 
@@ -185,7 +197,7 @@ def test_initializers_of_gpt2_hold_exactly_the_parameters():
     assert sum(int(np.prod(t.dims)) for t in floats) == 124_439_808
 
 
-@pytest.mark.parametrize("case", ["gpt2", "gpt3", "llama3", "llama3-grouped", "mixtral"])
+@pytest.mark.parametrize("case", ["gpt2", "gpt3", "llama3", "llama3-grouped", "mixtral", "qwen3"])
 def test_decoder_is_causal(case):
     name, options = TINY[case]
     running = session(models.build(name, **options))
@@ -241,6 +253,15 @@ def test_dispatched_experts_equal_dense_ones_when_nothing_overflows():
     expected = dense.run(None, feeds)[0]
     np.testing.assert_allclose(roomy.run(None, feeds)[0], expected, rtol=1e-3, atol=1e-5)
     assert np.abs(tight.run(None, feeds)[0] - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("capacity_factor", [0.25, 1.0, 4.0])
+def test_gathered_experts_equal_dispatched_ones(top_k, capacity_factor):
+    options = dict(TEXT, top_k=top_k, capacity_factor=capacity_factor)
+    dispatched, gathered = (session(models.build("mixtral-8x7b", dispatch=form, **options)) for form in ("capacity", "gather"))
+    feeds = feeds_for(dispatched)
+    np.testing.assert_allclose(gathered.run(None, feeds)[0], dispatched.run(None, feeds)[0], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", ["bert-sgmoe", "bert-switch", "mixtral"])

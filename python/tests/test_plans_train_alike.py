@@ -41,7 +41,7 @@ def run(compiled: autopar.Compiled, batches: Dict[str, np.ndarray]) -> List[floa
 def make(folder: pathlib.Path, name: str, logits: str, batches: Dict[str, np.ndarray], **options: object) -> Job:
     """Trains on one rank."""
     model, module = folder / f"{name}.onnx", folder / f"{name}.mlir"
-    models.save(name, model, layers=2, hidden=HIDDEN, heads=HEADS, vocab=VOCAB, **options)
+    models.save(name, model, **{**dict(layers=2, hidden=HIDDEN, heads=HEADS, vocab=VOCAB), **options})
     words = ["--train", f"loss=softmax_cross_entropy({logits}, labels)", "--optimizer", OPTIMIZER, "--clip-norm", "1"]
     bind = {"batch": BATCH, "seq": SEQ}
     autopar.compile(model, module, bind=bind, options=[*words, "--stop-after=train"])
@@ -68,6 +68,15 @@ def switch(tmp_path_factory: pytest.TempPathFactory) -> Job:
                 experts=EXPERTS, capacity_factor=4.0)
 
 
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A small qwen3-moe, whose tokens reach experts by position; experts have little room."""
+    tokens = np.random.default_rng(1).integers(0, VOCAB, (4, BATCH, SEQ + 1))
+    return make(tmp_path_factory.mktemp("gathered"), "qwen3-30b-a3b", "logits",
+                {"input_ids": tokens[:, :, :-1].copy(), "labels": tokens[:, :, 1:].copy()},
+                kv_heads=4, head_size=6, inner=20, experts=EXPERTS, top_k=3)
+
+
 TENSOR = {HEADS: "t", INNER: "t", VOCAB: "t"}
 EXPERT = {EXPERTS: "e"}
 #: name -> layout, collectives that the program must have.
@@ -84,6 +93,14 @@ GPT2_PLANS = {
 SWITCH_PLANS = {
     "expert-4": (Layout({"e": 4}, EXPERT), "all_reduce all_gather"),
     "data-expert-state-8": (Layout({"d": 2, "e": 4}, {BATCH: "d", **EXPERT}, state="d"), "all_reduce reduce_scatter all_gather"),
+}
+
+
+GATHERED_PLANS = {
+    "data-8": (Layout({"d": 8}, {BATCH: "d"}), "all_reduce"),
+    "expert-4": (Layout({"e": 4}, EXPERT), "all_reduce"),
+    "data-expert-state-8": (Layout({"d": 2, "e": 4}, {BATCH: "d", **EXPERT}, state="d"), "all_reduce reduce_scatter"),
+    "hidden-2": (Layout({"h": 2}, {HIDDEN: "h"}), "all_reduce"),
 }
 
 
@@ -109,13 +126,20 @@ def test_switch(switch: Job, tmp_path: pathlib.Path, name: str) -> None:
     compare(switch, *SWITCH_PLANS[name], tmp_path)
 
 
+@pytest.mark.parametrize("name", GATHERED_PLANS)
+def test_gathered(gathered: Job, tmp_path: pathlib.Path, name: str) -> None:
+    compare(gathered, *GATHERED_PLANS[name], tmp_path)
+
+
 @pytest.mark.parametrize("keys", [{"data": 4, "experts": 4}, {"data": 4, "experts": 2, "zero": 1}, {"data": 2, "experts": 2, "tensor": 2},
                                   {"data": 2, "experts": 2, "pipeline": 2, "micro_batch": 4}])
-def test_experts_as_a_degree(switch: Job, tmp_path: pathlib.Path, keys: Dict[str, int]) -> None:
+@pytest.mark.parametrize("job", ["switch", "gathered"])
+def test_experts_as_a_degree(request: pytest.FixtureRequest, tmp_path: pathlib.Path, job: str, keys: Dict[str, int]) -> None:
     """Expert parallelism as users of Megatron write it: experts lie apart, tokens go to them by all-to-all, losses are one rank's."""
+    trained = request.getfixturevalue(job)
     (tmp_path / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
-    compiled = autopar.compile(switch.model, tmp_path / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=keys["data"] * keys.get("tensor", 1) * keys.get("pipeline", 1),
-                               options=[*switch.words, "--plan", str(tmp_path / "degrees.json"), "--emit-plan", str(tmp_path / "plan.json"),
+    compiled = autopar.compile(trained.model, tmp_path / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=keys["data"] * keys.get("tensor", 1) * keys.get("pipeline", 1),
+                               options=[*trained.words, "--plan", str(tmp_path / "degrees.json"), "--emit-plan", str(tmp_path / "plan.json"),
                                         "--emit-mlir", str(tmp_path)])
     plan = json.loads((tmp_path / "plan.json").read_text())
     experts = {name: axes for name, axes in plan["shard"].items() if ".experts." in name}
@@ -123,4 +147,4 @@ def test_experts_as_a_degree(switch: Job, tmp_path: pathlib.Path, keys: Dict[str
     assert any("expert" in axes for axes in plan["shard"]["input_ids"])
     (local,) = tmp_path.glob("*-optimize-collectives.mlir")
     assert "autopar.all_to_all" in local.read_text()
-    np.testing.assert_allclose(run(compiled, switch.batches), switch.losses, rtol=TOLERANCE)
+    np.testing.assert_allclose(run(compiled, trained.batches), trained.losses, rtol=TOLERANCE)

@@ -193,6 +193,62 @@ TEST(OwnKernels, ScatterOfAHotTarget) {
   }
 }
 
+/// Each batch has targets and updates of its own. On a GPU: ranges of several targets, listed
+/// updates, targets in registers, and warps that share the updates of one.
+TEST(OwnKernels, ScatterWithinBatches) {
+  struct Case {
+    int64_t batches, targets, updates, slice;
+  };
+  for (const Case &c : {Case{3, 5, 7, 2}, Case{3, 9000, 4100, 8}, Case{2, 40, 300, 1100},
+                        Case{3, 2, 5000, 4}, Case{70, 300, 64, 3}}) {
+    Tensor x = makeTensor("f32", {c.batches, c.targets, c.slice}, -1, 2),
+           updates = makeTensor("f32", {c.batches, c.updates, c.slice}, -1, 2, 2),
+           indices = makeTensor("i64", {c.batches, c.updates, 1}, -1,
+                                static_cast<double>(c.targets) + 1, 3);
+    for (Tensor *tensor : {&x, &updates})
+      for (double &value : tensor->data)
+        value = std::floor(value);
+    std::vector<double> expected;
+    for (int64_t batch = 0; batch < c.batches; ++batch) {
+      auto of = [&](const Tensor &whole, int64_t rows, int64_t width) {
+        auto begin = whole.data.begin() + batch * rows * width;
+        return Tensor{whole.type, {rows, width}, {begin, begin + rows * width}};
+      };
+      std::vector<double> sums = scatterAdd(of(x, c.targets, c.slice), of(indices, c.updates, 1),
+                                            of(updates, c.updates, c.slice), c.slice);
+      expected.insert(expected.end(), sums.begin(), sums.end());
+    }
+    auto result =
+        runOperation("autopar.scatter add %0, %1, %2 batch 1 : (" + x.mlirType() + ", " +
+                         indices.mlirType() + ", " + updates.mlirType() + ") -> " + x.mlirType(),
+                     {x, indices, updates}, {x.mlirType()});
+    expectClose(result[0], expected, 0, x.mlirType().c_str());
+  }
+}
+
+/// On a GPU the warps of a line share it. The last of several assignments stays.
+TEST(OwnKernels, ScatterAlongLongLines) {
+  Tensor x = makeTensor("i64", {3, 700}, -5, 5), updates = makeTensor("i64", {3, 4200}, -5, 5, 2),
+         indices = makeTensor("i64", {3, 4200}, -2, 702, 3);
+  for (const char *kind : {"assign", "add"}) {
+    std::vector<double> expected = x.data;
+    for (int64_t line = 0; line < 3; ++line)
+      for (int64_t i = 0; i < 4200; ++i) {
+        auto at = static_cast<int64_t>(indices.data[line * 4200 + i]);
+        at += at < 0 ? 700 : 0;
+        if (at >= 0 && at < 700) {
+          double &old = expected[line * 700 + at], update = updates.data[line * 4200 + i];
+          old = *kind == 'a' && kind[1] == 's' ? update : old + update;
+        }
+      }
+    auto result = runOperation(
+        std::string("autopar.scatter_elements ") + kind + " %0, %1, %2 dim 1 : (" + x.mlirType() +
+            ", " + indices.mlirType() + ", " + updates.mlirType() + ") -> " + x.mlirType(),
+        {x, indices, updates}, {x.mlirType()});
+    expectClose(result[0], expected, 0, kind);
+  }
+}
+
 TEST(OwnKernels, ScatterLeavesOutPositionsOf64BitsThatAreOutside) {
   Tensor x{"f32", {4, 1}, {1, 2, 3, 4}}, updates{"f32", {5, 1}, {10, 20, 30, 40, 50}};
   Tensor indices{"i64", {5, 1}, {0x1p32 + 2, -0x1p32 - 2, -0x1p63, 0x1p63, -1}};

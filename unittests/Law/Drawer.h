@@ -94,10 +94,12 @@ public:
     auto indexType = typeOf(raw);
     return binary(BinaryKind::Modulo, raw.value, splat(indexType, extent));
   }
-  /// Distinct positions along the first dimension of [count, 1]: reversed iota with an offset.
-  Value distinctIndices(int64_t count, int64_t extent) {
-    auto lineType = type({count, 1}, builder.getI64Type());
-    Value position = IotaOp::create(builder, loc, lineType, 0);
+  /// [batch..., count, 1] of positions that are distinct along `count`: iota with an offset.
+  Value distinctIndices(ArrayRef<int64_t> batch, int64_t count, int64_t extent) {
+    SmallVector<int64_t> shape(batch);
+    shape.append({count, 1});
+    auto lineType = type(shape, builder.getI64Type());
+    Value position = IotaOp::create(builder, loc, lineType, batch.size());
     Value shifted = binary(BinaryKind::Add, position, splat(lineType, below(extent)));
     return binary(BinaryKind::Modulo, shifted, splat(lineType, extent));
   }

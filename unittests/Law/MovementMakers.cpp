@@ -96,13 +96,14 @@ std::optional<DrawnValue> makeDynamicSlice(Drawer &d) {
 std::optional<DrawnValue> makeGather(Drawer &d) {
   DrawnValue x = d.floats(2, false, 3);
   RankedTensorType type = d.typeOf(x);
-  int64_t dim = d.below(type.getRank()), count = d.extent();
-  Value positions = d.indices({count, 1}, type.getDimSize(dim));
-  SmallVector<int64_t> shape(type.getShape());
+  int64_t dim = d.below(type.getRank()), count = d.extent(), batch = d.below(dim + 1);
+  SmallVector<int64_t> shape(type.getShape()), places(type.getShape().take_front(batch));
+  places.append({count, 1});
+  Value positions = d.indices(places, type.getDimSize(dim));
   shape[dim] = count;
   Value result =
       GatherOp::create(d.builder, d.loc, d.type(shape, type.getElementType()), x.value, positions,
-                       d.builder.getDenseI64ArrayAttr({dim}), d.builder.getI64IntegerAttr(0));
+                       d.builder.getDenseI64ArrayAttr({dim}), d.builder.getI64IntegerAttr(batch));
   return DrawnValue{result, x.exact, x.bound, x.fractionBits};
 }
 
@@ -121,13 +122,15 @@ std::optional<DrawnValue> makeGatherElements(Drawer &d) {
 std::optional<DrawnValue> makeScatter(Drawer &d) {
   DrawnValue x = d.floats(2);
   RankedTensorType type = d.typeOf(x);
-  int64_t count = 1 + d.below(type.getDimSize(0));
+  int64_t batch = d.below(2), count = 1 + d.below(type.getDimSize(batch));
   SmallVector<int64_t> updates(type.getShape());
-  updates[0] = count;
+  updates[batch] = count;
   DrawnValue u = d.argument(updates, type.getElementType());
   ScatterKind kind = d.below(2) ? ScatterKind::Add : ScatterKind::Assign;
-  Value result = ScatterOp::create(d.builder, d.loc, type, kind, x.value,
-                                   d.distinctIndices(count, type.getDimSize(0)), u.value);
+  Value positions =
+      d.distinctIndices(type.getShape().take_front(batch), count, type.getDimSize(batch));
+  Value result =
+      ScatterOp::create(d.builder, d.loc, type, kind, x.value, positions, u.value, batch);
   return d.exactly(result, x.bound + u.bound, std::max(x.fractionBits, u.fractionBits), x.exact);
 }
 

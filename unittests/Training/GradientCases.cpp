@@ -382,11 +382,15 @@ SmallVector<int64_t> positions(CaseBuilder &c, int64_t count, int64_t extent, Sc
 }
 
 Value buildScatter(CaseBuilder &c, ScatterKind kind) {
-  SmallVector<int64_t> shape = c.shape(2);
-  int64_t count = 1 + c.below(shape[0]);
-  Value x = c.argument(shape), updates = c.argument({count, shape[1]});
-  Value at = c.integers({count, 1}, positions(c, count, shape[0], kind));
-  return ScatterOp::create(c.builder, c.loc, c.type(shape), kind, x, at, updates);
+  int64_t batch = c.below(2);
+  SmallVector<int64_t> shape = c.shape(batch + 2), part = shape, drawn;
+  part[batch] = 1 + c.below(shape[batch]);
+  for (int64_t i = 0, batches = batch ? shape[0] : 1; i < batches; ++i)
+    llvm::append_range(drawn, positions(c, part[batch], shape[batch], kind));
+  Value x = c.argument(shape), updates = c.argument(part);
+  part.back() = 1;
+  return ScatterOp::create(c.builder, c.loc, c.type(shape), kind, x, c.integers(part, drawn),
+                           updates, batch);
 }
 
 Value buildScatterElements(CaseBuilder &c, ScatterKind kind) {

@@ -6,7 +6,8 @@
 // warps, which then look at those that fall into the ranges of the block alone. Where targets are
 // so few that most of the GPU would be idle, the warps of a block share the updates of one target,
 // each takes a stretch of them, and the partial results are joined in the order of the stretches.
-// Results are the same every time.
+// Results are the same every time. A block works for one batch, and reads the indices of its
+// updates alone.
 #include "GpuScatter.h"
 #include "LoopNest.h"
 
@@ -31,13 +32,13 @@ void GpuScatterEmitter::divide() {
   while (shape.slice % width != 0)
     width /= 2;
   parts = divideUp(shape.slice / width, kWarpThreads);
-  ranges = std::clamp<int64_t>(manyWarps / parts, 1, shape.targets);
+  ranges = std::clamp<int64_t>(manyWarps / (shape.batches * parts), 1, shape.targets);
   rangeSlices = divideUp(shape.targets, ranges);
   ranges = divideUp(shape.targets, rangeSlices);
   masks = std::clamp<int64_t>(shape.updates / kWarpThreads, 1, 4);
   rounds = divideUp(shape.updates, masks * kWarpThreads);
   bool mayShare = rangeSlices == 1 && !scatter.assigns() && !scatter.element.isInteger(1);
-  int64_t idle = manyWarps / (ranges * parts);
+  int64_t idle = manyWarps / (shape.batches * ranges * parts);
   if (mayShare && idle > 1 && rounds > 1)
     shares = llvm::bit_floor<uint64_t>(std::min({idle, rounds, mostShares}));
 }
@@ -49,11 +50,12 @@ GpuGrid GpuScatterEmitter::emit(OpBuilder &builder) {
   int64_t units = ranges * parts;
   bool isListed = rangeSlices > 1 && shape.updates >= manyUpdates && units > warpsPerList;
   int64_t warps = shares > 1 ? shares : isListed ? warpsPerList : warpsPerBlock;
-  GpuGrid grid{shares > 1 ? units : divideUp(units, warps), warps * kWarpThreads};
+  int64_t blocks = shares > 1 ? units : divideUp(units, warps);
+  GpuGrid grid{shape.batches * blocks, warps * kWarpThreads};
   Value thread = emitThreadIndex(builder, loc), warpSize = constant(builder, kWarpThreads);
   lane = emitLaneIndex(builder, loc);
   Value warp = arith::DivUIOp::create(builder, loc, thread, warpSize);
-  Value block = emitBlockIndex(builder, loc);
+  locateBatch(builder, blocks);
   if (shares > 1) {
     share = warp;
     locate(builder, block);
@@ -79,11 +81,26 @@ GpuGrid GpuScatterEmitter::emit(OpBuilder &builder) {
   return grid;
 }
 
+/// Which batch is the block's, of `blocks` each.
+void GpuScatterEmitter::locateBatch(OpBuilder &builder, int64_t blocks) {
+  block = emitBlockIndex(builder, loc);
+  endTarget = constant(builder, shape.batches * shape.targets);
+  if (shape.batches == 1)
+    return;
+  Value count = constant(builder, blocks);
+  Value batch = arith::DivUIOp::create(builder, loc, block, count);
+  block = arith::RemUIOp::create(builder, loc, block, count);
+  firstTarget = times(builder, batch, shape.targets);
+  firstUpdate = times(builder, batch, shape.updates);
+  endTarget = add(builder, firstTarget, constant(builder, shape.targets));
+}
+
 /// What part of which targets is the warp's.
 void GpuScatterEmitter::locate(OpBuilder &builder, Value unit) {
   int64_t vectors = shape.slice / width;
   Value count = constant(builder, parts);
-  low = times(builder, arith::DivUIOp::create(builder, loc, unit, count), rangeSlices);
+  Value range = arith::DivUIOp::create(builder, loc, unit, count);
+  low = fromFirst(builder, firstTarget, times(builder, range, rangeSlices));
   Value part = arith::RemUIOp::create(builder, loc, unit, count);
   Value vector = add(builder, times(builder, part, kWarpThreads), lane);
   if (vectors % kWarpThreads != 0) {
@@ -139,7 +156,9 @@ void GpuScatterEmitter::emitCopy(OpBuilder &builder) {
   emitFor(builder, loc, constant(builder, 0), constant(builder, rangeSlices), constant(builder, 1),
           {}, [&](OpBuilder &b, Value local, ValueRange) {
             Value slice = add(b, low, local);
-            emitWhere(b, loc, less(b, slice, shape.targets), [&](OpBuilder &where) {
+            Value exists =
+                arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, slice, endTarget);
+            emitWhere(b, loc, exists, [&](OpBuilder &where) {
               store(where, loadTarget(where, &ScatterEmitter::loadInput, slice), slice);
             });
             return SmallVector<Value>();
@@ -189,23 +208,26 @@ void GpuScatterEmitter::emitListed(OpBuilder &builder, Value warp) {
   UpdateList list(builder, loc, warpsPerList, warp, lane);
   if (scatter.copies())
     emitCopy(builder);
-  Value firstUnit = times(builder, emitBlockIndex(builder, loc), warpsPerList);
+  Value firstUnit = times(builder, block, warpsPerList);
   Value begin =
       times(builder, arith::DivUIOp::create(builder, loc, firstUnit, constant(builder, parts)),
             rangeSlices);
+  begin = fromFirst(builder, firstTarget, begin);
   Value lastUnit = add(builder, firstUnit, constant(builder, warpsPerList - 1));
   Value end =
       times(builder,
             add(builder, arith::DivUIOp::create(builder, loc, lastUnit, constant(builder, parts)),
                 constant(builder, 1)),
             rangeSlices);
+  end = fromFirst(builder, firstTarget, end);
   auto find = [&](OpBuilder &b, Value update) {
     Value exists;
     if (shape.updates % list.stretch() != 0) {
       exists = less(b, update, shape.updates);
       update = arith::MinUIOp::create(b, loc, update, constant(b, shape.updates - 1));
     }
-    Value target = scatter.target(b, update, shape, exists);
+    update = fromFirst(b, firstUpdate, update);
+    Value target = scatter.target(b, update, firstTarget, shape, exists);
     Value isBehind = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, target, begin);
     Value isBefore = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, target, end);
     return UpdateList::Found{bitAnd(b, exists, bitAnd(b, isBehind, isBefore)), toI32(b, target)};

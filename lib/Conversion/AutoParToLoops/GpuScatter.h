@@ -30,6 +30,7 @@ public:
 
 private:
   void divide();
+  void locateBatch(OpBuilder &builder, int64_t blocks);
   void locate(OpBuilder &builder, Value unit);
   void emitCopy(OpBuilder &builder);
   void emitRange(OpBuilder &builder);
@@ -64,6 +65,8 @@ private:
     return arith::ConstantIntOp::create(b, loc, b.getI32Type(), value);
   }
   Value add(OpBuilder &b, Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+  /// Number `x` of the batch, of all.
+  Value fromFirst(OpBuilder &b, Value first, Value x) { return first ? add(b, first, x) : x; }
   Value bitAnd(OpBuilder &b, Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
   Value times(OpBuilder &b, Value x, int64_t y) {
     return arith::MulIOp::create(b, loc, x, constant(b, y));
@@ -99,13 +102,15 @@ private:
   Location loc;
   int64_t width = 1;  ///< neighbouring elements of a slice that a lane takes
   int64_t parts = 1;  ///< warps that share a slice
-  int64_t ranges = 1; ///< of target slices
+  int64_t ranges = 1; ///< of target slices, in each batch
   int64_t rangeSlices = 1;
   int64_t shares = 1;            ///< warps that share the updates of one target
   int64_t masks = 1, rounds = 0; ///< of 32 updates in a round; rounds that all updates are
-  Value lane, low, start;        ///< low: the first target; start: the lane's first element
-  Value share;                   ///< the warp's number among the shares
-  Value isInside;                ///< whether the lane has elements, where some have none
+  Value block;                   ///< number of the block among those of its batch
+  Value firstTarget, firstUpdate, endTarget; ///< of the batch, where there are several
+  Value lane, low, start; ///< low: the first target; start: the lane's first element
+  Value share;            ///< the warp's number among the shares
+  Value isInside;         ///< whether the lane has elements, where some have none
 };
 
 } // namespace mlir::autopar

@@ -25,7 +25,8 @@ Round GpuScatterEmitter::readRound(OpBuilder &builder, Value number) {
       exists = less(builder, update, shape.updates);
       update = arith::MinUIOp::create(builder, loc, update, constant(builder, shape.updates - 1));
     }
-    Value target = scatter.target(builder, update, shape, exists);
+    update = fromFirst(builder, firstUpdate, update);
+    Value target = scatter.target(builder, update, firstTarget, shape, exists);
     // What lies below the range is a huge number.
     Value local = arith::SubIOp::create(builder, loc, target, low);
     hits.push_back(bitAnd(builder, exists, less(builder, local, rangeSlices)));
@@ -91,9 +92,10 @@ Hit GpuScatterEmitter::takeHit(OpBuilder &builder, Round &round, bool isCertain)
   };
   if (rangeSlices > 1)
     hit.local = ofSource(local);
-  hit.update = round.listed
-                   ? toIndex(builder, ofSource(round.listed))
-                   : add(builder, round.first, toIndex(builder, add(builder, offset, source)));
+  Value number = round.listed
+                     ? toIndex(builder, ofSource(round.listed))
+                     : add(builder, round.first, toIndex(builder, add(builder, offset, source)));
+  hit.update = fromFirst(builder, firstUpdate, number);
   return hit;
 }
 

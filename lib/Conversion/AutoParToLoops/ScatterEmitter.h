@@ -10,10 +10,10 @@
 
 namespace mlir::autopar {
 
-/// What a scatter works on: `updates` slices of `slice` elements go into `targets` of them, each
-/// named by the indices of the leading dimensions `extents`.
+/// What a scatter works on: in each of `batches`, `updates` slices of `slice` elements go into
+/// `targets` of them, each named by the indices of the dimensions `extents`.
 struct ScatterShape {
-  int64_t slice = 1, targets = 1, updates = 0;
+  int64_t slice = 1, targets = 1, updates = 0, batches = 1;
   SmallVector<int64_t> extents;
 };
 
@@ -80,10 +80,12 @@ public:
     return isa<FloatType>(element) && value.getType() != element ? roundTo(b, loc, value, element)
                                                                  : value;
   }
-  /// The slice that update `number` goes to, and (into `inside`) whether there is one.
-  Value target(OpBuilder &b, Value number, const ScatterShape &shape, Value &inside) {
+  /// The slice that update `number` goes to, from the first one of its batch on (none: 0), and
+  /// (into `inside`) whether there is one.
+  Value target(OpBuilder &b, Value number, Value first, const ScatterShape &shape, Value &inside) {
     int64_t depth = shape.extents.size(), stride = shape.targets;
-    Value vector = scaled(b, number, depth, Value()), slice = indexConstant(b, loc, 0);
+    Value vector = scaled(b, number, depth, Value());
+    Value slice = first ? first : indexConstant(b, loc, 0);
     for (auto [k, extent] : llvm::enumerate(shape.extents)) {
       stride /= std::max<int64_t>(extent, 1);
       Value offset = arith::AddIOp::create(b, loc, vector, indexConstant(b, loc, k));

@@ -31,10 +31,12 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
   static ScatterShape shapeOfScatter(ScatterOp op) {
     ArrayRef<int64_t> input = shapeOf(op.getInput()), indices = shapeOf(op.getIndices());
     ScatterShape shape;
-    shape.extents = llvm::to_vector(input.take_front(indices.back()));
+    int64_t batch = op.getBatchDims(), kept = batch + indices.back();
+    shape.batches = llvm::product_of(input.take_front(batch));
+    shape.extents = llvm::to_vector(input.slice(batch, indices.back()));
     shape.targets = llvm::product_of(shape.extents);
-    shape.slice = llvm::product_of(input.drop_front(indices.back()));
-    shape.updates = llvm::product_of(indices.drop_back());
+    shape.slice = llvm::product_of(input.drop_front(kept));
+    shape.updates = llvm::product_of(indices.drop_back().drop_front(batch));
     return shape;
   }
   static ScatterEmitter emitterOf(ScatterOp op, ValueRange inputs, Value output) {
@@ -59,20 +61,25 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
         arith::MinSIOp::create(builder, loc, arith::MulIOp::create(builder, loc, end, block),
                                indexConstant(builder, loc, shape.slice));
     if (emitter.copies())
-      emitLoop(builder, loc, shape.targets, [&](OpBuilder &outer, Value i) {
+      emitLoop(builder, loc, shape.batches * shape.targets, [&](OpBuilder &outer, Value i) {
         Value base = emitter.scaled(outer, i, shape.slice, Value());
         emitLoop(outer, loc, low, high, [&](OpBuilder &b, Value j) {
           emitter.copy(b, arith::AddIOp::create(b, loc, base, j));
         });
       });
-    emitLoop(builder, loc, shape.updates, [&](OpBuilder &outer, Value i) {
-      Value inside, slice = emitter.target(outer, i, shape, inside);
-      Value target = emitter.scaled(outer, slice, shape.slice, Value());
-      Value source = emitter.scaled(outer, i, shape.slice, Value());
-      emitter.guarded(outer, inside, [&](OpBuilder &guard) {
-        emitLoop(guard, loc, low, high, [&](OpBuilder &b, Value j) {
-          emitter.update(b, arith::AddIOp::create(b, loc, target, j),
-                         arith::AddIOp::create(b, loc, source, j));
+    emitLoop(builder, loc, shape.batches, [&](OpBuilder &batchBuilder, Value batch) {
+      Value first = emitter.scaled(batchBuilder, batch, shape.targets, Value());
+      Value firstUpdate = emitter.scaled(batchBuilder, batch, shape.updates, Value());
+      emitLoop(batchBuilder, loc, shape.updates, [&](OpBuilder &outer, Value i) {
+        Value number = arith::AddIOp::create(outer, loc, firstUpdate, i);
+        Value inside, slice = emitter.target(outer, number, first, shape, inside);
+        Value target = emitter.scaled(outer, slice, shape.slice, Value());
+        Value source = emitter.scaled(outer, number, shape.slice, Value());
+        emitter.guarded(outer, inside, [&](OpBuilder &guard) {
+          emitLoop(guard, loc, low, high, [&](OpBuilder &b, Value j) {
+            emitter.update(b, arith::AddIOp::create(b, loc, target, j),
+                           arith::AddIOp::create(b, loc, source, j));
+          });
         });
       });
     });
@@ -80,7 +87,7 @@ struct ScatterModel : KernelLoweringOpInterface::ExternalModel<ScatterModel, Sca
   SmallVector<int64_t> emitGpuKernel(Operation *op, OpBuilder &builder, ValueRange inputs,
                                      ValueRange outputs) const {
     ScatterShape shape = shapeOfScatter(cast<ScatterOp>(op));
-    if (shape.slice == 0 || shape.targets == 0)
+    if (shape.slice == 0 || shape.targets == 0 || shape.batches == 0)
       return {1, kWarpThreads};
     ScatterEmitter emitter = emitterOf(cast<ScatterOp>(op), inputs, outputs[0]);
     GpuGrid grid = emitGpuScatter(builder, emitter, shape);
@@ -99,6 +106,31 @@ struct ScatterElementsModel
   }
   bool changesFirstOperand(Operation *) const { return true; }
 
+  static ScatterEmitter emitterOf(ScatterElementsOp op, ValueRange inputs, Value output) {
+    return ScatterEmitter(op.getLoc(), op.getType().getElementType(), op.getKind(),
+                          elementTypeOf(op.getIndices()), inputs, output);
+  }
+
+  /// Lines that lie together and all have updates are batches of slices of one element, which pays
+  /// where a warp finds enough of them. Else each line has a thread.
+  SmallVector<int64_t> emitGpuKernel(Operation *op, OpBuilder &builder, ValueRange inputs,
+                                     ValueRange outputs) const {
+    auto scatter = cast<ScatterElementsOp>(op);
+    ArrayRef<int64_t> input = shapeOf(scatter.getInput()), part = shapeOf(scatter.getIndices());
+    size_t along = scatter.getDim();
+    if (along + 1 != input.size() || input.drop_back() != part.drop_back() ||
+        part.back() < kWarpThreads || scatter.getType().getNumElements() == 0)
+      return {};
+    ScatterShape shape;
+    shape.batches = llvm::product_of(input.drop_back());
+    shape.targets = input.back();
+    shape.updates = part.back();
+    shape.extents = {input.back()};
+    ScatterEmitter emitter = emitterOf(scatter, inputs, outputs[0]);
+    GpuGrid grid = emitGpuScatter(builder, emitter, shape);
+    return {grid.blocks, grid.threads};
+  }
+
   void emitKernel(Operation *op, OpBuilder &builder, ValueRange inputs, ValueRange outputs,
                   Value begin, Value end, int64_t) const {
     auto scatter = cast<ScatterElementsOp>(op);
@@ -108,8 +140,7 @@ struct ScatterElementsModel
     SmallVector<int64_t> strides = denseStrides(shape), partStrides = denseStrides(part),
                          lines(shape);
     lines[along] = 1;
-    ScatterEmitter emitter(loc, scatter.getType().getElementType(), scatter.getKind(),
-                           elementTypeOf(scatter.getIndices()), inputs, outputs[0]);
+    ScatterEmitter emitter = emitterOf(scatter, inputs, outputs[0]);
     emitLoop(builder, loc, begin, end, [&](OpBuilder &line, Value number) {
       Value target = indexConstant(line, loc, 0), source = target, exists;
       for (auto [dim, index] : llvm::enumerate(emitDelinearize(line, loc, number, lines))) {

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixture-of-experts layers: routing, and the two ways to bring tokens to experts.
+"""Mixture-of-experts layers: routing, and the three ways to bring tokens to experts.
 
 `dispatched` is the form of GShard (Lepikhin et al., 2020) and Switch Transformer (Fedus et al., 2021): each expert
 takes at most `capacity` tokens of each sequence, one-hot tensors [batch, seq, experts, capacity] carry tokens to
 experts and back as matrix products, and the experts are one batched MatMul over 3-D weights. Tokens above the capacity
-skip the layer. `dense` computes every expert for every token and weights the results; nothing is dropped.
+skip the layer. `gathered` computes the same without these products: it looks up which token is in which place, reads
+the rows of tokens by it, and those of results. `dense` computes every expert for every token and weights the results;
+nothing is dropped.
 
 Routing is computed in float32 whatever the model's data type, as the published models do.
 """
@@ -115,6 +117,56 @@ def dispatched(
     return g.op("MatMul", from_float32(g, g.reshape(combine, [batch, seq, -1])), results)
 
 
+def slots_of(g: GraphBuilder, routing: Routing, indices: str, batch: Extent, seq: Extent, capacity: str) -> str:
+    """int64 [batch, top_k * seq], choice by choice: expert * capacity + place there of what was chosen. What exceeds
+    the capacity gets experts * capacity. Places are given as `combine_weights` does: first choices first."""
+    order = g.reshape(g.transpose(indices, (0, 2, 1)), [batch, -1])
+    line = g.unsqueeze(order, 1)
+    numbers = g.unsqueeze(g.arange(routing.experts), 1)
+    mask = g.cast(g.op("Equal", line, numbers), TensorProto.INT32)  # [batch, experts, top_k * seq]
+    place = g.op("GatherElements", g.op("CumSum", mask, g.int_scalar(2)), line, axis=1)
+    place = g.op("Sub", g.cast(place, TensorProto.INT64), g.int_scalar(1))
+    slot = g.op("Add", g.op("Mul", line, capacity), place)
+    slot = g.op("Where", g.op("Less", place, capacity), slot, g.op("Mul", capacity, g.int_scalar(routing.experts)))
+    return g.reshape(slot, [batch, -1])
+
+
+def tokens_of(g: GraphBuilder, routing: Routing, slots: str, batch: Extent, seq: Extent, capacity: str) -> str:
+    """int64 [batch, experts * capacity]: the token in each slot. Slots that stay empty hold any: they are never read.
+    They hold different ones, so that no token's gradient is a sum of all of them."""
+    shape = [batch, routing.top_k, seq]
+    tokens = g.op("Expand", g.arange(seq), g.shape(shape))
+    count = g.op("Mul", capacity, g.int_scalar(routing.experts))
+    limit = g.op("Squeeze", g.op("Add", count, g.int_scalar(1)), g.ints([0]))
+    empty = g.op("Mod", g.op("Range", g.int_scalar(0), limit, g.int_scalar(1)), g.shape([seq]))
+    empty = g.op("Expand", empty, g.shape([batch, 1]))
+    taken = g.op("ScatterElements", empty, slots, g.reshape(tokens, [batch, -1]), axis=1)
+    return g.slice(taken, 0, count, axis=1)
+
+
+def gathered(
+    g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
+) -> str:
+    """The layer with capacity on x [batch, seq, hidden], by positions instead of one-hot tensors."""
+    experts = routing.experts
+    chosen, indices = choose(g, routing, x, hidden)
+    capacity = capacity_of(g, routing, seq)
+    slots = slots_of(g, routing, indices, batch, seq, capacity)
+    tokens = g.op("GatherND", x, g.unsqueeze(tokens_of(g, routing, slots, batch, seq, capacity), 2), batch_dims=1)
+    tokens = g.transpose(g.reshape(tokens, [batch, experts, -1, hidden]), (1, 0, 2, 3))
+    tokens = g.reshape(tokens, [experts, -1, hidden])
+    with g.scope("experts"):
+        results = network(g, tokens)
+    results = g.transpose(g.reshape(results, [experts, batch, -1, hidden]), (1, 0, 2, 3))
+    results = g.reshape(results, [batch, -1, hidden])
+    slots = g.transpose(g.reshape(slots, [batch, routing.top_k, seq]), (0, 2, 1))
+    count = g.op("Mul", capacity, g.int_scalar(experts))
+    last = g.op("Sub", count, g.int_scalar(1))
+    rows = g.op("GatherND", results, g.unsqueeze(g.op("Min", slots, last), 3), batch_dims=1)  # [batch, seq, top_k, hidden]
+    weights = g.op("Where", g.op("Less", slots, count), chosen, g.float32(0.0))
+    return g.reduce_sum(g.op("Mul", rows, from_float32(g, g.unsqueeze(weights, 3))), 2, keepdims=False)
+
+
 def dense(
     g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
 ) -> str:
@@ -128,6 +180,10 @@ def dense(
         results = network(g, rows)  # broadcasts to [experts, rows, hidden]
     results = g.reduce_sum(g.op("Mul", results, weights), 0, keepdims=False)
     return g.reshape(results, [batch, seq, hidden])
+
+
+#: The forms by the name of the option.
+FORMS = {"dense": dense, "capacity": dispatched, "gather": gathered}
 
 
 def expert_linear(

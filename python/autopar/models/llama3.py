@@ -21,8 +21,10 @@ from .layers import causal_bias, embedding, linear, rms_norm, silu, tied_logits
 class Llama3Config:
     layers: int = option(32, "number of transformer blocks")
     hidden: int = option(4096, "width of the residual stream")
-    heads: int = option(32, "query heads; must divide hidden")
+    heads: int = option(32, "query heads; must divide hidden unless head-size is given")
     kv_heads: int = option(0, "key/value heads; 0 means a quarter of heads, at most 8")
+    head_size: int = option(0, "channels per head; 0 means hidden / heads")
+    head_norm: bool = option(False, "queries and keys are normalized, each head by itself")
     inner: int = option(0, "width inside the MLP; 0 means hidden * inner-ratio")
     inner_ratio: float = option(3.5, "width inside the MLP per hidden")
     vocab: int = option(128256, "entries of the token embedding")
@@ -36,7 +38,9 @@ class Llama3Config:
     def resolved(self) -> "Llama3Config":
         """The configuration with derived values filled in."""
         kv_heads = self.kv_heads or max(1, min(8, self.heads // 4))
-        return dataclasses.replace(self, kv_heads=kv_heads, inner=self.inner or round(self.hidden * self.inner_ratio))
+        head_size = self.head_size or require_divisible(self.hidden, self.heads, "hidden", "heads")
+        inner = self.inner or round(self.hidden * self.inner_ratio)
+        return dataclasses.replace(self, kv_heads=kv_heads, head_size=head_size, inner=inner)
 
 
 def gated_mlp(g: GraphBuilder, config: Llama3Config, x: str) -> str:
@@ -62,8 +66,7 @@ def emit_decoder(g: GraphBuilder, config, feed_forward: Callable[[GraphBuilder, 
             seen = causal_bias(g, seq)
             places = g.unsqueeze(g.arange(seq), 0)
         with g.scope("rotary_emb"):
-            head_size = require_divisible(hidden, config.heads, "hidden", "heads")
-            rotation = rotary.tables(g, places, config.positions, head_size, config.rope_theta, config.rope_factor)
+            rotation = rotary.tables(g, places, config.positions, config.head_size, config.rope_theta, config.rope_factor)
         for i in range(config.layers):
             with g.scope(f"layers.{i}"):
                 normed = rms_norm(g, "input_layernorm", x, hidden, config.epsilon)

@@ -2,17 +2,22 @@
 """mixtral-8x7b: the llama graph with a mixture of gated MLPs in every block, two of eight experts per token.
 
 Jiang et al., "Mixtral of Experts" (2024). Experts are batched over 3-D weights. The dense form computes every expert
-for every token and equals the published model; the capacity form computes what GShard would, and drops overflow.
+for every token and equals the published model; the capacity form computes what GShard would, and drops overflow; the
+gather form computes the same by positions.
 """
 
 import dataclasses
+from typing import Tuple
 
-from . import experts
-from .experts import Routing, expert_linear
+from .experts import FORMS, Routing, expert_linear
 from .family import Family, option
 from .graph import GraphBuilder
 from .layers import silu
 from .llama3 import Llama3Config, emit_decoder
+
+
+#: Names of the expert networks' gate, up and down projections.
+Names = Tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,23 +26,28 @@ class MixtralConfig(Llama3Config):
     rope_theta: float = option(1000000.0, "base of the rotary frequencies")
     experts: int = option(8, "experts in each block")
     top_k: int = option(2, "experts per token")
-    dispatch: str = option("dense", "how tokens reach experts", choices=("dense", "capacity"))
-    capacity_factor: float = option(1.0, "room per expert relative to an even load (--dispatch capacity)")
+    dispatch: str = option("dense", "how tokens reach experts", choices=tuple(FORMS))
+    capacity_factor: float = option(1.0, "room per expert relative to an even load (--dispatch capacity and gather)")
 
 
-def feed_forward(g: GraphBuilder, config: MixtralConfig, x: str) -> str:
+def mixture(g: GraphBuilder, config: MixtralConfig, x: str, scope: str, names: Names) -> str:
     """The mixture of gated MLPs on x [batch, seq, hidden]."""
 
     def network(g: GraphBuilder, rows: str) -> str:
-        gate = silu(g, "act_fn", expert_linear(g, "w1", rows, config.experts, config.hidden, config.inner, bias=False))
-        up = expert_linear(g, "w3", rows, config.experts, config.hidden, config.inner, bias=False)
-        return expert_linear(g, "w2", g.op("Mul", gate, up), config.experts, config.inner, config.hidden, bias=False)
+        gate = expert_linear(g, names[0], rows, config.experts, config.hidden, config.inner, bias=False)
+        up = expert_linear(g, names[1], rows, config.experts, config.hidden, config.inner, bias=False)
+        product = g.op("Mul", silu(g, "act_fn", gate), up)
+        return expert_linear(g, names[2], product, config.experts, config.inner, config.hidden, bias=False)
 
-    form = experts.dense if config.dispatch == "dense" else experts.dispatched
-    with g.scope("block_sparse_moe"):
+    with g.scope(scope):
         routing = Routing(config.experts, config.top_k, config.capacity_factor)
         batch, seq = g.extent("input_ids", 0), g.extent("input_ids", 1)
-        return form(g, routing, x, config.hidden, batch, seq, network)
+        return FORMS[config.dispatch](g, routing, x, config.hidden, batch, seq, network)
+
+
+def feed_forward(g: GraphBuilder, config: MixtralConfig, x: str) -> str:
+    """The mixture under Mixtral's names."""
+    return mixture(g, config, x, "block_sparse_moe", ("w1", "w3", "w2"))
 
 
 def emit(g: GraphBuilder, config: MixtralConfig) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Causal self-attention with rotary positions and grouped key/value heads, shared by llama3 and mixtral.
+"""Causal self-attention with rotary positions and grouped key/value heads, shared by llama3, mixtral and qwen3.
 
 Rotary embedding: Su et al., "RoFormer" (2021). The rescaling of low frequencies for long contexts is that of the
 Llama 3.1 model card (factor, low and high frequency factors 1 and 4, original context 8192).
@@ -14,7 +14,7 @@ from . import cache
 from .cache import Cache
 from .family import ModelError, require_divisible
 from .graph import GraphBuilder
-from .layers import linear, merge_heads, split_heads
+from .layers import linear, merge_heads, rms_norm, split_heads
 
 ORIGINAL_CONTEXT = 8192
 LOW_FREQUENCY_FACTOR = 1.0
@@ -75,18 +75,22 @@ def attend_whole(g: GraphBuilder, query: str, key: str, value: str, bias: str, h
 def attention(
     g: GraphBuilder, config, block: int, x: str, rotation: Tuple[str, str], seen: Union[str, Cache], extents: Tuple
 ) -> str:
-    """The attention module `self_attn`; config has hidden, heads, kv_heads and cache. `seen` is the bias of whole
-    sequences, or the cache."""
+    """The attention module `self_attn`; config has hidden, heads, kv_heads, head_size, head_norm and cache. `seen` is the
+    bias of whole sequences, or the cache."""
     batch, seq = extents
-    hidden, heads, kv_heads = config.hidden, config.heads, config.kv_heads
-    head_size = require_divisible(hidden, heads, "hidden", "heads")
+    hidden, heads, kv_heads, head_size = config.hidden, config.heads, config.kv_heads, config.head_size
     times = require_divisible(heads, kv_heads, "heads", "kv-heads")
     with g.scope("self_attn"):
-        query = split_heads(g, linear(g, "q_proj", x, hidden, hidden, bias=False), batch, seq, heads, head_size)
-        key = linear(g, "k_proj", x, hidden, kv_heads * head_size, bias=False)
-        key = split_heads(g, key, batch, seq, kv_heads, head_size)
-        value = linear(g, "v_proj", x, hidden, kv_heads * head_size, bias=False)
-        value = split_heads(g, value, batch, seq, kv_heads, head_size)
+
+        def project(name: str, count: int, norm: str = "") -> str:
+            """[batch, count, seq, head_size] of x."""
+            rows = g.reshape(linear(g, name, x, hidden, count * head_size, bias=False), [batch, seq, count, head_size])
+            if norm and config.head_norm:
+                rows = rms_norm(g, norm, rows, head_size, config.epsilon)
+            return g.transpose(rows, (0, 2, 1, 3))
+
+        query, key = project("q_proj", heads, "q_norm"), project("k_proj", kv_heads, "k_norm")
+        value = project("v_proj", kv_heads)
         query = rotate(g, query, rotation, head_size)
         key = rotate(g, key, rotation, head_size)
         if config.cache:
@@ -94,4 +98,5 @@ def attention(
         else:
             key, value = (repeat_heads(g, part, extents, kv_heads, times, head_size) for part in (key, value))
             context = attend_whole(g, query, key, value, seen, head_size)
-        return linear(g, "o_proj", merge_heads(g, context, batch, seq, hidden), hidden, hidden, bias=False)
+        context = merge_heads(g, context, batch, seq, heads * head_size)
+        return linear(g, "o_proj", context, heads * head_size, hidden, bias=False)

@@ -195,6 +195,22 @@ func.func @f(%0: tensor<4x2xf32>, %1: tensor<3x3xi64>, %2: tensor<3x2xf32>) {
 // -----
 
 func.func @f(%0: tensor<4x2xf32>, %1: tensor<3x1xi64>, %2: tensor<3x3xf32>) {
+  // expected-error @+1 {{'autopar.scatter' op expects 0 to 2 batch dimensions, got 3}}
+  %r = autopar.scatter add %0, %1, %2 batch 3 : (tensor<4x2xf32>, tensor<3x1xi64>, tensor<3x3xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4x2xf32>, %1: tensor<3x1xi64>, %2: tensor<3x3xf32>) {
+  // expected-error @+1 {{'autopar.scatter' op batch dimension 0 differs: 'tensor<4x2xf32>' and 'tensor<3x1xi64>'}}
+  %r = autopar.scatter add %0, %1, %2 batch 1 : (tensor<4x2xf32>, tensor<3x1xi64>, tensor<3x3xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4x2xf32>, %1: tensor<3x1xi64>, %2: tensor<3x3xf32>) {
   // expected-error @+1 {{'autopar.scatter' op expects updates of shape [3, 2], got 'tensor<3x3xf32>'}}
   %r = autopar.scatter add %0, %1, %2 : (tensor<4x2xf32>, tensor<3x1xi64>, tensor<3x3xf32>) -> tensor<4x2xf32>
   return

@@ -10,8 +10,7 @@ namespace {
 template <typename Model, typename Op>
 using Gradient = GradientOpInterface::ExternalModel<Model, Op>;
 
-/// The indices of a gather as positions inside the input, with the positions along its batch
-/// dimensions in front: [batch..., S..., batchDims + k].
+/// The indices of a gather as positions inside the input.
 Value scatterPositions(FormulaBuilder &b, GatherOp gather) {
   RankedTensorType type = gather.getIndices().getType();
   ArrayRef<int64_t> shape = gather.getInput().getType().getShape();
@@ -22,18 +21,7 @@ Value scatterPositions(FormulaBuilder &b, GatherOp gather) {
   Value limits = ConstantOp::create(b.builder, b.loc, DenseElementsAttr::get(line, extents));
   limits =
       BroadcastOp::create(b.builder, b.loc, type, limits, ArrayRef<int64_t>{type.getRank() - 1});
-  Value positions = b.clampPositions(gather.getIndices(), limits);
-  int64_t batch = gather.getBatchDims();
-  if (batch == 0)
-    return positions;
-  SmallVector<int64_t> single(type.getShape()), joined(type.getShape());
-  single.back() = 1;
-  joined.back() += batch;
-  SmallVector<Value> parts;
-  for (int64_t dim = 0; dim < batch; ++dim)
-    parts.push_back(IotaOp::create(b.builder, b.loc, type.clone(single), dim));
-  parts.push_back(positions);
-  return ConcatOp::create(b.builder, b.loc, type.clone(joined), parts, type.getRank() - 1);
+  return b.clampPositions(gather.getIndices(), limits);
 }
 
 // Scatter wants the indexed dimensions first: input [batch, pre, dims, post] is built as
@@ -66,7 +54,7 @@ struct GatherGradient : Gradient<GatherGradient, GatherOp> {
     Value positions = scatterPositions(b, gather);
     Value updates = b.transpose(cotangents[0], toUpdates);
     Value sum = ScatterOp::create(builder, op->getLoc(), input.clone(shape), ScatterKind::Add,
-                                  b.zeros(input.clone(shape)), positions, updates);
+                                  b.zeros(input.clone(shape)), positions, updates, batch);
     return b.transpose(sum, inverted(toInput));
   }
 };
@@ -106,12 +94,12 @@ struct ScatterGradientOf : Gradient<Model, Op> {
 struct ScatterGradient : ScatterGradientOf<ScatterGradient, ScatterOp> {
   static Value overwritten(ScatterOp op, OpBuilder &builder, Value g, Value zeros) {
     return ScatterOp::create(builder, op.getLoc(), g.getType(), ScatterKind::Assign, g,
-                             op.getIndices(), zeros);
+                             op.getIndices(), zeros, op.getBatchDims());
   }
   static Value gathered(ScatterOp op, OpBuilder &builder, Value g) {
-    int64_t depth = op.getIndices().getType().getShape().back();
+    int64_t batch = op.getBatchDims(), depth = op.getIndices().getType().getShape().back();
     return GatherOp::create(builder, op.getLoc(), op.getUpdates().getType(), g, op.getIndices(),
-                            llvm::to_vector(llvm::seq<int64_t>(0, depth)), 0);
+                            llvm::to_vector(llvm::seq<int64_t>(batch, batch + depth)), batch);
   }
 };
 

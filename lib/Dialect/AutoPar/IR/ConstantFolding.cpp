@@ -167,7 +167,7 @@ ConstantTable expanded(const ConstantTable &input) {
 }
 
 Result evaluate(ScatterOp op, Tables operands) {
-  if (op.getKind() != ScatterKind::Assign)
+  if (op.getKind() != ScatterKind::Assign || op.getBatchDims() != 0)
     return std::nullopt;
   ConstantTable result = expanded(operands[0]);
   const ConstantTable &indices = operands[1], &updates = operands[2];

@@ -225,10 +225,19 @@ LogicalResult ScatterOp::verify() {
                    updates = getUpdates().getType();
   if (failed(verifyUpdated(*this)))
     return failure();
-  if (indices.getRank() < 1 || indices.getShape().back() > input.getRank())
-    return emitOpError() << "expects indices [..., k] with k at most " << input.getRank();
+  int64_t batch = getBatchDims(), most = input.getRank() - batch;
+  if (batch < 0 || most < 0)
+    return emitOpError() << "expects 0 to " << input.getRank() << " batch dimensions, got "
+                         << batch;
+  if (indices.getRank() < batch + 1 || indices.getShape().back() > most)
+    return emitOpError() << "expects indices [" << (batch ? "batch, " : "")
+                         << "..., k] with k at most " << most;
+  for (int64_t i = 0; i < batch; ++i)
+    if (input.getDimSize(i) != indices.getDimSize(i))
+      return emitOpError() << "batch dimension " << i << " differs: " << input << " and "
+                           << indices;
   SmallVector<int64_t> shape(indices.getShape().drop_back());
-  llvm::append_range(shape, input.getShape().drop_front(indices.getShape().back()));
+  llvm::append_range(shape, input.getShape().drop_front(batch + indices.getShape().back()));
   if (updates.getShape() != ArrayRef<int64_t>(shape))
     return emitOpError() << "expects updates of shape [" << shape << "], got " << updates;
   return success();
@@ -271,21 +280,23 @@ static bool scatterKeepsOwn(ScatterOp op) {
 }
 
 /// The factor of the indexed dimension, if there is but one.
-static int64_t indexedFactor(ScatterOp op) { return op.getInput().getType().getRank() - 1; }
+static int64_t indexedFactor(ScatterOp op) {
+  return op.getInput().getType().getRank() - op.getBatchDims() - 1;
+}
 
 ShardingRule ScatterOp::getShardingRule() {
   ShardingRule rule = ShardingRule::emptyFor(*this);
   RankedTensorType input = getInput().getType(), indices = getIndices().getType();
-  int64_t indexed = indices.getShape().back();
-  for (int64_t dim = indexed; dim < input.getRank(); ++dim)
-    rule.addFactor({dim, absent, indices.getRank() - 1 + dim - indexed}, {dim},
-                   input.getDimSize(dim));
+  int64_t batch = getBatchDims(), kept = batch + indices.getShape().back();
+  for (int64_t dim = kept; dim < input.getRank(); ++dim)
+    rule.addFactor({dim, absent, indices.getRank() - 1 + dim - kept}, {dim}, input.getDimSize(dim));
   // The indexed dimensions of input and result are the same positions.
-  for (int64_t dim = 0; dim < indexed; ++dim)
+  for (int64_t dim = batch; dim < kept; ++dim)
     rule.addFactor({dim, absent, absent}, {dim}, input.getDimSize(dim),
-                   dim == 0 && scatterKeepsOwn(*this) ? FactorKind::PassThrough
-                                                      : FactorKind::NeedsReplication);
-  for (int64_t dim = 0; dim + 1 < indices.getRank(); ++dim)
+                   scatterKeepsOwn(*this) ? FactorKind::PassThrough : FactorKind::NeedsReplication);
+  for (int64_t dim = 0; dim < batch; ++dim)
+    rule.addFactor({dim, dim, dim}, {dim}, input.getDimSize(dim));
+  for (int64_t dim = batch; dim + 1 < indices.getRank(); ++dim)
     addUpdateFactor(rule, getKind(), dim, indices.getDimSize(dim));
   rule.complete(*this);
   return rule;
@@ -297,16 +308,17 @@ FailureOr<SmallVector<Value>> ScatterOp::partition(OpBuilder &builder, ValueRang
     return context.cloneLocal(*this, builder, localOperands);
   Location loc = getLoc();
   Value input = localOperands[0], updates = localOperands[2];
+  int64_t batch = getBatchDims();
   OwnPositions own =
-      ownPositions(builder, loc, localOperands[1], getInput().getType().getDimSize(0),
-                   cast<RankedTensorType>(input.getType()).getDimSize(0),
+      ownPositions(builder, loc, localOperands[1], getInput().getType().getDimSize(batch),
+                   cast<RankedTensorType>(input.getType()).getDimSize(batch),
                    context.shardIndex(builder, loc, indexedFactor(*this)));
   auto dims = llvm::to_vector(llvm::seq<int64_t>(getIndices().getType().getRank() - 1));
   updates = whereMine(builder, loc, own.mine, dims, updates,
                       buildIdentity(builder, loc, cast<RankedTensorType>(updates.getType()),
                                     *reductionOf(getKind())));
   Value result = ScatterOp::create(builder, loc, context.localResultType(0), getKind(), input,
-                                   own.indices, updates);
+                                   own.indices, updates, batch);
   if (StringRef id = getOpId(*this); !id.empty())
     setOpId(result.getDefiningOp(), id);
   return SmallVector<Value>{result};

@@ -32,11 +32,20 @@ struct PoolPrecision : PrecisionOpInterface::ExternalModel<PoolPrecision, PoolOp
   }
 };
 
-/// What is assigned is moved; what is added up may be many terms.
+/// What is assigned is moved; what is added up may be many terms. Within a batch they are few: a
+/// row of a sample is picked some times, that of a table by all samples.
+template <typename Op>
+Precision precisionOfScatter(Op op, int64_t batchDims) {
+  return op.getKind() == ScatterKind::Assign || batchDims > 0 ? Precision::AsOperands
+                                                              : Precision::Wide;
+}
+int64_t batchDimsOf(ScatterOp op) { return op.getBatchDims(); }
+int64_t batchDimsOf(ScatterElementsOp) { return 0; }
+
 template <typename Op>
 struct ScatterPrecision : PrecisionOpInterface::ExternalModel<ScatterPrecision<Op>, Op> {
   Precision getPrecision(Operation *op) const {
-    return cast<Op>(op).getKind() == ScatterKind::Assign ? Precision::AsOperands : Precision::Wide;
+    return precisionOfScatter(cast<Op>(op), batchDimsOf(cast<Op>(op)));
   }
 };
 

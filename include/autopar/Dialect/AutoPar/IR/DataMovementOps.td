@@ -126,11 +126,14 @@ def AutoPar_ScatterOp : AutoPar_PickingOp<"scatter", ["partition"], ["getFlops"]
   let description = [{
     As ONNX ScatterND: `indices` is [S..., k] into the first k dimensions of `input`, `updates` is
     [S..., remaining dimensions]. Updates are applied in row-major order of S; negative positions
-    count from the end.
+    count from the end, others outside the extent change nothing.
+    With `batch` the first dimensions of all three correspond, as those of `gather`: `indices` is
+    [batch..., S..., k] into the k dimensions behind them, `updates` is [batch..., S..., remaining].
   }];
-  let arguments = (ins AutoPar_ScatterKindAttr:$kind, AutoPar_Tensor:$input, AutoPar_IndexTensor:$indices, AutoPar_Tensor:$updates);
+  let arguments = (ins AutoPar_ScatterKindAttr:$kind, AutoPar_Tensor:$input, AutoPar_IndexTensor:$indices,
+                       AutoPar_Tensor:$updates, DefaultValuedAttr<I64Attr, "0">:$batchDims);
   let results = (outs AutoPar_Tensor:$result);
-  let assemblyFormat = "`` $kind $input `,` $indices `,` $updates attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "`` $kind $input `,` $indices `,` $updates (`batch` $batchDims^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
