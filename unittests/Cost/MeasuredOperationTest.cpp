@@ -72,7 +72,7 @@ protected:
     device.measured.list = {product()};
   }
   Result<double> timeUs(const char *key) {
-    return instructionTimeUs(key, 1e6, 0, DataType::F32, device);
+    return instructionTimeUs(key, 1e6, 0, DataType::F32, device, Work::Product);
   }
 };
 
