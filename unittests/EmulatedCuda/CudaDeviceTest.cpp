@@ -376,11 +376,12 @@ Program copiesOn(std::vector<Queue> queues, int32_t count) {
   return program;
 }
 
-// Work on a stream comes after what it was given before.
+// Work on a stream comes after what it was given before. The emulated driver counts waits; of a
+// real one it shows that such a step is captured.
 TEST(CudaDevice, AQueueWaitsForNothingOfItsOwn) {
-  if (!isEmulated())
-    GTEST_SKIP() << "the emulated driver counts";
-  auto waits = [] {
+  auto waits = []() -> uint64_t {
+    if (!isEmulated())
+      return 0;
     void *driver = dlopen(EMULATED_CUDA "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     return reinterpret_cast<uint64_t (*)(const char *)>(dlsym(driver, "emulatedCudaCount"))(
         "waits");

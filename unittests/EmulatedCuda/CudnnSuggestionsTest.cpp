@@ -244,8 +244,6 @@ TEST_F(CudnnSuggestions, AttentionWithABiasHasEnginesToo) {
 // The library compiles it for a GPU that is only described, and then gives it to the driver, which
 // is a stub here. Models of scripts/gpu-pack, and what is odd about others.
 TEST_F(CudnnSuggestions, TheFirstEngineOfAttentionCanBeBuilt) {
-  if (calls->version < kCudnnForAnyKeys)
-    GTEST_SKIP() << "cuDNN " << calls->version;
   struct Case {
     Sizes sizes;
     bool hasBias, isGradient;
@@ -259,6 +257,8 @@ TEST_F(CudnnSuggestions, TheFirstEngineOfAttentionCanBeBuilt) {
                         {{4, 4, 4, 32, 32, 16, 16, true}, false, true},
                         {{2, 4, 1, 5, 33, 24, 8, false}, false, true},
                         {{2, 4, 4, 7, 301, 16, 16, false}, true, true}}) {
+    if (c.isGradient && c.sizes.keys % 128 != 0 && calls->version < kCudnnForAnyKeys)
+      continue; // refused when a program is loaded
     AttentionGeometry g = geometryOf(c.sizes, DataType::BF16, c.isGradient);
     const auto &[batch, heads, groups, queries, keys, depth, valueDepth, causal] = c.sizes;
     g.biasType = DataType::F32;

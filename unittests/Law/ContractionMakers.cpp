@@ -56,6 +56,27 @@ std::optional<DrawnValue> makeProductOfFewRows(Drawer &d) {
   return d.exactly(dot, x.bound * bytes.bound * k, x.fractionBits);
 }
 
+/// What a CPU rounds in blocks of which each device has whole ones; few rows, whose bytes a kernel
+/// multiplies, or more. The numbers that are rounded are an argument, alike under all plans.
+std::optional<DrawnValue> makeProductOfBlocks(Drawer &d) {
+  int64_t rows = 1 + d.below(6), block = 32, blocks = 4 * (1 + d.below(2)), n = 72;
+  DrawnValue x = d.argument({rows, blocks * block}, d.f32());
+  DrawnValue bytes = d.argument({n, blocks, block},
+                                IntegerType::get(d.builder.getContext(), 8, IntegerType::Unsigned));
+  DrawnValue scales = d.argument({n, blocks}, d.f32());
+  RankedTensorType type = d.typeOf(bytes).clone(d.f32());
+  Value numbers = CastOp::create(d.builder, d.loc, type, bytes.value);
+  Value repeated =
+      BroadcastOp::create(d.builder, d.loc, type, scales.value, SmallVector<int64_t>{0, 1});
+  Value weights = ReshapeOp::create(d.builder, d.loc, type.clone({n, blocks * block}),
+                                    d.binary(BinaryKind::Mul, numbers, repeated));
+  auto dot = DotGeneralOp::create(d.builder, d.loc, x.value, weights, SmallVector<int64_t>{},
+                                  SmallVector<int64_t>{}, SmallVector<int64_t>{1},
+                                  SmallVector<int64_t>{1});
+  dot.setByteBlocks(block);
+  return d.inexactly(dot, x.bound * bytes.bound * scales.bound * blocks * block);
+}
+
 /// An argument of bytes less a zero point, in i32: one number, or one per place along `dim`.
 DrawnValue drawBytes(Drawer &d, ArrayRef<int64_t> shape, int64_t dim) {
   Type element = d.builder.getIntegerType(8);
@@ -161,6 +182,7 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
 
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeProductOfFewRows},
+                               {"dot_general", makeProductOfBlocks},
                                {"dot_general", makeProductOfBytes},
                                {"dot_general", makeScaledProduct},
                                {"convolution", makeConvolution},

@@ -48,7 +48,8 @@ protected:
   /// drawn.
   mlir::OwningOpRef<mlir::ModuleOp> partitioned(const Case &c, std::set<Cell> *cells = nullptr);
 
-  autopar::Result<std::vector<Output>> reference(const Case &c);
+  /// What one rank computes, on a CPU, as programs on `of` should.
+  autopar::Result<std::vector<Output>> reference(const Case &c, Where of = Where::Cpu);
 
   /// Empty if the case obeys the law.
   std::string violation(const Case &c);

@@ -3,6 +3,8 @@
 // whether it pays or not, against one rank.
 #include "Law.h"
 
+#include "autopar/Conversion/KernelsToCpu.h"
+#include "autopar/Pipelines/Compile.h"
 #include "autopar/Pipelines/Pipelines.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,10 +18,14 @@ using namespace autopar_law;
 
 namespace {
 
-/// Forms the module's groups and writes it in parts: how many operations each part has.
+/// Forms the module's groups, as the compiler does where nothing else is said, and writes it in
+/// parts: how many operations each part has.
 int64_t writeInParts(ModuleOp module, mlir::autopar::Target target) {
   mlir::autopar::LowerOptions lower;
   lower.target = target;
+  std::string cpu = mlir::autopar::CompileOptions().targetCpu;
+  lower.bf16Products = ::autopar::multipliesBf16(cpu);
+  lower.byteProducts = ::autopar::multipliesBytes(cpu);
   PassManager manager(module.getContext());
   mlir::autopar::buildPhase(manager, mlir::autopar::Phase::FormGroups, {}, lower);
   mlir::autopar::OverlapPartsPassOptions options;

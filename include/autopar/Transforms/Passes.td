@@ -4,69 +4,9 @@
 #ifndef AUTOPAR_TRANSFORMS_PASSES_TD
 #define AUTOPAR_TRANSFORMS_PASSES_TD
 
-include "autopar/Transforms/RewritePasses.td"
+include "autopar/Transforms/FormGroupsPasses.td"
+include "autopar/Transforms/PreparePasses.td"
 include "mlir/Pass/PassBase.td"
-
-def LimitInputsPass : Pass<"autopar-limit-inputs", "mlir::func::FuncOp"> {
-  let summary = "write down what inputs of integers may hold";
-  let description = [{
-    Positions in a table of n rows are -n to n - 1 (negative ones count from the end); where all elements of an input
-    are such positions, the input gets `autopar.limits`. An operation with that attribute (a comparison of classes
-    with labels) passes it on to the input that its last operand is. `autopar.exception` is one more value.
-
-    ```mlir
-    func.func @main(%ids: tensor<4x1xi64> {autopar.limits = array<i64: -50, 49>, autopar.name = "ids"}, %w: tensor<50x8xf32>) -> tensor<4x8xf32> {
-      %0 = autopar.gather %w, %ids dims [0] batch 0 : (tensor<50x8xf32>, tensor<4x1xi64>) -> tensor<4x8xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def PriceInProductsPass : Pass<"autopar-price-in-products", "mlir::func::FuncOp"> {
-  let summary = "say what gradients cost that products will make";
-  let description = [{
-    Before anything is searched for GPUs: the gradient of an activation and the sum for the gradient of a bias that
-    products will take (form-fusion-groups) get `autopar.in_product`, the bytes per element of the result that the
-    product moves for it. Prices of operations are those of such a call then, not of a kernel.
-
-    ```mlir
-    %0 = autopar.dot_general %g, %w contract [1] x [1] : (tensor<64x32xbf16>, tensor<16x32xbf16>) -> tensor<64x16xbf16>
-    %1 = autopar.cast %0 : tensor<64x16xbf16> -> tensor<64x16xf32>
-    %2 = autopar.unary_grad gelu_tanh %x, %1 : tensor<64x16xf32>
-    ```
-    becomes
-    ```mlir
-    %2 = autopar.unary_grad gelu_tanh %x, %1 {autopar.in_product = 2 : i64} : tensor<64x16xf32>
-    ```
-  }];
-  let options = [
-    Option<"activations", "activations", "std::string", "\"auto\"", "auto, or kernels: products take no gradient of an activation">,
-    Option<"biases", "biases", "std::string", "\"auto\"", "auto, or kernels: products make no sum">,
-  ];
-}
-
-def CarryStatePass : Pass<"autopar-carry-state", "mlir::ModuleOp"> {
-  let summary = "make outputs what inputs are in the next step";
-  let description = [{
-    Each element of `carry` is `OUTPUT=INPUT`, where one `*` on both sides stands for the same text: the result of that
-    name of `@main` becomes the next value of the argument, which gets `autopar.donated` and is no longer given from
-    outside: it starts as zeros and stays on the ranks as the plan shards it. Key/value caches of decoders are such
-    state. The two have one type.
-
-    ```mlir
-    func.func @main(%x: tensor<4xf32> {autopar.name = "x"}, %past: tensor<4xf32> {autopar.name = "past.0"})
-        -> (tensor<4xf32> {autopar.name = "present.0"})
-    ```
-    with `carry=present.*=past.*` becomes
-    ```mlir
-    func.func @main(%x: tensor<4xf32> {autopar.name = "x"}, %past: tensor<4xf32> {autopar.donated, autopar.name = "past.0"})
-        -> (tensor<4xf32> {autopar.name = "past.0"})
-    ```
-  }];
-  let options = [
-    ListOption<"carry", "carry", "std::string", "OUTPUT=INPUT, such as present.*=past_key_values.*">,
-  ];
-}
 
 def HoldAcrossPhasesPass : Pass<"autopar-hold-across-phases", "mlir::func::FuncOp"> {
   let summary = "let values that cross the phases of a training step change their sharding there";
@@ -215,62 +155,6 @@ def BalanceAttentionPass : Pass<"autopar-balance-attention", "mlir::func::FuncOp
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
   ];
-}
-
-def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncOp"> {
-  let summary = "wrap operations that become one kernel or library call into groups";
-  let description = [{
-    Elementwise operations join their producers and consumers; a row operation (reduction, softmax,
-    normalization) joins what is computed on the same rows; a matrix product or convolution takes the
-    bias, activation and residual that the library can apply. On GPUs a product also takes an activation
-    of which others read what it was given, or whose gradient another product takes, and sums of what it
-    multiplies that split-reductions left to it; such a group has two results. What a kernel would store only for
-    kernels that could read what it is made of, in fewer bytes, these compute themselves; reductions
-    of one value are one kernel. What remains outside is a view, a collective, or an operation with
-    a kernel of its own.
-
-    ```mlir
-    %n = autopar.normalize %x dims [1] epsilon 1.0e-5 : tensor<8x64xf32>
-    %g = autopar.broadcast %scale dims [1] : tensor<64xf32> -> tensor<8x64xf32>
-    %y = autopar.binary mul %n, %g : tensor<8x64xf32>
-    ```
-    becomes
-    ```mlir
-    %y = autopar.group %x, %scale : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32> {
-    ^bb0(%a: tensor<8x64xf32>, %s: tensor<64xf32>):
-      %n = autopar.normalize %a dims [1] epsilon 1.0e-5 : tensor<8x64xf32>
-      %g = autopar.broadcast %s dims [1] : tensor<64xf32> -> tensor<8x64xf32>
-      %m = autopar.binary mul %n, %g : tensor<8x64xf32>
-      autopar.yield %m : tensor<8x64xf32>
-    }
-    ```
-  }];
-  let options = [
-    Option<"target", "target", "Target", "Target::Cpu", "cpu or cuda">,
-    Option<"activations", "activations", "std::string", "\"auto\"",
-           "for cuda, auto: a product takes an activation whose gradient needs more than its result; kernels: never">,
-  ];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def ReduceWhileCachedPass : Pass<"autopar-reduce-while-cached", "mlir::func::FuncOp"> {
-  let summary = "reduce values right behind what computes them";
-  let description = [{
-    A group whose results have at most 1/1024 of the elements of the operand that is computed last moves right behind the group
-    that computes it: the caches still hold a part of it. Results of collectives are left: they would be waited for earlier.
-
-    ```mlir
-    %g = autopar.group %x, %y : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    %h = autopar.group %u, %v : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    %n = autopar.group %g : (tensor<3072x768xf32>) -> tensor<f32> { binary mul, reduce sum, yield }
-    ```
-    becomes
-    ```mlir
-    %g = autopar.group %x, %y : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    %n = autopar.group %g : (tensor<3072x768xf32>) -> tensor<f32> { binary mul, reduce sum, yield }
-    %h = autopar.group %u, %v : (...) -> tensor<3072x768xf32> { dot_general, yield }
-    ```
-  }];
 }
 
 def CutStagesPass : Pass<"autopar-cut-stages", "mlir::ModuleOp"> {
@@ -457,6 +341,15 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
     get `@i`. With stages there is a function for each mesh that they take turns on: @main.0, @main.1, ..., in which
     transfers are messages: sent as soon as the value is there, received one row of the schedule before it
     is needed.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
+def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::FuncOp"> {
+  let summary = "write accumulation over micro-batches as additions";
+  let description = [{
+    `autopar.accumulate` becomes an addition to `autopar.carried`, handed on by `autopar.carry`; short floats
+    are summed in f32.
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

@@ -98,22 +98,28 @@ def combine_weights(g: GraphBuilder, routing: Routing, chosen: str, indices: str
     return total
 
 
+def run_experts(
+    g: GraphBuilder, routing: Routing, tokens: str, hidden: int, batch: Extent, network: ExpertNetwork
+) -> str:
+    """The experts on tokens [batch, experts * capacity, hidden], each on its own places."""
+    tokens = g.transpose(g.reshape(tokens, [batch, routing.experts, -1, hidden]), (1, 0, 2, 3))
+    tokens = g.reshape(tokens, [routing.experts, -1, hidden])
+    with g.scope("experts"):
+        results = network(g, tokens)
+    results = g.transpose(g.reshape(results, [routing.experts, batch, -1, hidden]), (1, 0, 2, 3))
+    return g.reshape(results, [batch, -1, hidden])
+
+
 def dispatched(
     g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
 ) -> str:
     """The layer with capacity on x [batch, seq, hidden]."""
-    experts = routing.experts
     chosen, indices = choose(g, routing, x, hidden)
     combine = combine_weights(g, routing, chosen, indices, seq)
     dispatch = from_float32(g, g.cast(g.cast(combine, TensorProto.BOOL), TensorProto.FLOAT))
     dispatch = g.transpose(g.reshape(dispatch, [batch, seq, -1]), (0, 2, 1))
     tokens = g.op("MatMul", dispatch, x)  # [batch, experts * capacity, hidden]
-    tokens = g.transpose(g.reshape(tokens, [batch, experts, -1, hidden]), (1, 0, 2, 3))
-    tokens = g.reshape(tokens, [experts, -1, hidden])
-    with g.scope("experts"):
-        results = network(g, tokens)
-    results = g.transpose(g.reshape(results, [experts, batch, -1, hidden]), (1, 0, 2, 3))
-    results = g.reshape(results, [batch, -1, hidden])
+    results = run_experts(g, routing, tokens, hidden, batch, network)
     return g.op("MatMul", from_float32(g, g.reshape(combine, [batch, seq, -1])), results)
 
 
@@ -148,19 +154,13 @@ def gathered(
     g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
 ) -> str:
     """The layer with capacity on x [batch, seq, hidden], by positions instead of one-hot tensors."""
-    experts = routing.experts
     chosen, indices = choose(g, routing, x, hidden)
     capacity = capacity_of(g, routing, seq)
     slots = slots_of(g, routing, indices, batch, seq, capacity)
     tokens = g.op("GatherND", x, g.unsqueeze(tokens_of(g, routing, slots, batch, seq, capacity), 2), batch_dims=1)
-    tokens = g.transpose(g.reshape(tokens, [batch, experts, -1, hidden]), (1, 0, 2, 3))
-    tokens = g.reshape(tokens, [experts, -1, hidden])
-    with g.scope("experts"):
-        results = network(g, tokens)
-    results = g.transpose(g.reshape(results, [experts, batch, -1, hidden]), (1, 0, 2, 3))
-    results = g.reshape(results, [batch, -1, hidden])
+    results = run_experts(g, routing, tokens, hidden, batch, network)
     slots = g.transpose(g.reshape(slots, [batch, routing.top_k, seq]), (0, 2, 1))
-    count = g.op("Mul", capacity, g.int_scalar(experts))
+    count = g.op("Mul", capacity, g.int_scalar(routing.experts))
     last = g.op("Sub", count, g.int_scalar(1))
     rows = g.op("GatherND", results, g.unsqueeze(g.op("Min", slots, last), 3), batch_dims=1)  # [batch, seq, top_k, hidden]
     weights = g.op("Where", g.op("Less", slots, count), chosen, g.float32(0.0))

@@ -8,11 +8,11 @@ work.
 
 import dataclasses
 
+from .experts import FORMS
 from .family import Family, option
 from .graph import GraphBuilder
 from .llama3 import emit_decoder
 from .mixtral import MixtralConfig, mixture
-from .experts import FORMS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,60 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that say the same in other operations: composites for what exporters spell out, and what a target's library
-// and kernels are good at. One file per pass; part of Passes.td.
+// The passes of lib/Transforms/FormGroups: local operations as a target's library and kernels are good at them, and the
+// groups that become kernels. One file per pass; part of Passes.td.
 
-#ifndef AUTOPAR_TRANSFORMS_REWRITEPASSES_TD
-#define AUTOPAR_TRANSFORMS_REWRITEPASSES_TD
+#ifndef AUTOPAR_TRANSFORMS_FORMGROUPSPASSES_TD
+#define AUTOPAR_TRANSFORMS_FORMGROUPSPASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
-def RaiseCompositesPass : Pass<"autopar-raise-composites", "mlir::func::FuncOp"> {
-  let summary = "recognize what exporters decompose";
+def FormFusionGroupsPass : Pass<"autopar-form-fusion-groups", "mlir::func::FuncOp"> {
+  let summary = "wrap operations that become one kernel or library call into groups";
   let description = [{
-    Layer and RMS normalization, gelu in both forms, silu, sigmoid and softmax become one operation each, which
-    takes over the id of the last operation that it replaces; so do powers by small numbers and divisions
-    by powers of two. Reshapes, transpositions, broadcasts, slices and casts in a row are merged or
-    dropped, and so is what nobody uses; what is computed twice is shared. A composite is raised only if nothing else uses what it computes
-    on the way.
+    Elementwise operations join their producers and consumers; a row operation (reduction, softmax,
+    normalization) joins what is computed on the same rows; a matrix product or convolution takes the
+    bias, activation and residual that the library can apply. On GPUs a product also takes an activation
+    of which others read what it was given, or whose gradient another product takes, and sums of what it
+    multiplies that split-reductions left to it; such a group has two results. What a kernel would store only for
+    kernels that could read what it is made of, in fewer bytes, these compute themselves; reductions
+    of one value are one kernel. What remains outside is a view, a collective, or an operation with
+    a kernel of its own.
 
     ```mlir
-    %s = autopar.unary sigmoid %x : tensor<8x256xf32>
-    %y = autopar.binary mul %x, %s : tensor<8x256xf32>
+    %n = autopar.normalize %x dims [1] epsilon 1.0e-5 : tensor<8x64xf32>
+    %g = autopar.broadcast %scale dims [1] : tensor<64xf32> -> tensor<8x64xf32>
+    %y = autopar.binary mul %n, %g : tensor<8x64xf32>
     ```
     becomes
     ```mlir
-    %y = autopar.unary silu %x : tensor<8x256xf32>
+    %y = autopar.group %x, %scale : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32> {
+    ^bb0(%a: tensor<8x64xf32>, %s: tensor<64xf32>):
+      %n = autopar.normalize %a dims [1] epsilon 1.0e-5 : tensor<8x64xf32>
+      %g = autopar.broadcast %s dims [1] : tensor<64xf32> -> tensor<8x64xf32>
+      %m = autopar.binary mul %n, %g : tensor<8x64xf32>
+      autopar.yield %m : tensor<8x64xf32>
+    }
     ```
   }];
+  let options = [
+    Option<"target", "target", "Target", "Target::Cpu", "cpu or cuda">,
+    Option<"activations", "activations", "std::string", "\"auto\"",
+           "for cuda, auto: a product takes an activation whose gradient needs more than its result; kernels: never">,
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
-  let summary = "recognize attention";
+def ReduceWhileCachedPass : Pass<"autopar-reduce-while-cached", "mlir::func::FuncOp"> {
+  let summary = "reduce values right behind what computes them";
   let description = [{
-    A product, a softmax along the last dimension of what it yields, scaled, masked or with a bias, and a second
-    product become one operation. A mask that is the lower triangle becomes `causal`; heads that share keys and values by
-    a broadcast become groups. A bias on which a gradient may be asked for is left alone, and so is attention whose
-    probabilities something else reads.
-
-    `mode`: `products` raises nothing, `fused` all, `auto` what runs as one kernel on `target` once it computes in
-    `precision`, and triangles that autopar-expand-attention writes better than models do.
+    A group whose results have at most 1/1024 of the elements of the operand that is computed last moves right behind the group
+    that computes it: the caches still hold a part of it. Results of collectives are left: they would be waited for earlier.
 
     ```mlir
-    %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] ...
-    %p = autopar.softmax %s dim 3 ...
-    %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] ...
+    %g = autopar.group %x, %y : (...) -> tensor<3072x768xf32> { dot_general, yield }
+    %h = autopar.group %u, %v : (...) -> tensor<3072x768xf32> { dot_general, yield }
+    %n = autopar.group %g : (tensor<3072x768xf32>) -> tensor<f32> { binary mul, reduce sum, yield }
     ```
     becomes
     ```mlir
-    %y, %l = autopar.attention %q, %k, %v scale 1.000000e+00 ...
+    %g = autopar.group %x, %y : (...) -> tensor<3072x768xf32> { dot_general, yield }
+    %n = autopar.group %g : (tensor<3072x768xf32>) -> tensor<f32> { binary mul, reduce sum, yield }
+    %h = autopar.group %u, %v : (...) -> tensor<3072x768xf32> { dot_general, yield }
     ```
   }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-  let options = [
-    Option<"mode", "mode", "std::string", "\"auto\"", "auto, fused or products">,
-    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
-    Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16 or fp16">,
-  ];
 }
 
 def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp"> {
@@ -243,138 +249,6 @@ def ExpandUpdatesPass : Pass<"autopar-expand-updates", "mlir::ModuleOp"> {
     %s = autopar.binary mul %r, %g : tensor<4x4xf32>
     %next = autopar.binary sub %w, %s : tensor<4x4xf32>
     ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def UnflattenRowsPass : Pass<"autopar-unflatten-rows", "mlir::ModuleOp"> {
-  let summary = "keep dimensions apart that exporters merge around a product";
-  let description = [{
-    Where a reshape merges dimensions (batch and sequence into rows), a matrix product and elementwise
-    operations follow and another reshape separates them again, they are not merged at all, so that each can be
-    sharded by itself.
-
-    ```mlir
-    %r = autopar.reshape %x : tensor<2x4x16xf32> -> tensor<8x16xf32>
-    %h = autopar.dot_general %r, %w contract [1] x [0] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
-    %y = autopar.reshape %h : tensor<8x32xf32> -> tensor<2x4x32xf32>
-    ```
-    becomes
-    ```mlir
-    %y = autopar.dot_general %x, %w contract [2] x [0] : (tensor<2x4x16xf32>, tensor<16x32xf32>) -> tensor<2x4x32xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def SplitFusedProjectionsPass : Pass<"autopar-split-fused-projections", "mlir::ModuleOp"> {
-  let summary = "give the equal parts of one product a dimension of their own";
-  let description = [{
-    Where the result of a matrix product with a parameter (perhaps with bias) is cut into equal parts, such as
-    query, key and value, no contiguous sharding of that dimension fits the parts. The parameter is
-    read as `[k, 3, n]` instead of `[k, 3 * n]`, which is the same bytes (argument and `autopar.origin`
-    change their type), and a part becomes one position of the new dimension, so that `n` can be sharded. Parts of unequal
-    extent, and products with other users, are left alone.
-
-    ```mlir
-    %h = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
-    %k = autopar.slice %h starts [0, 64] steps [1, 1] : tensor<8x192xf32> -> tensor<8x64xf32>
-    ```
-    becomes
-    ```mlir
-    %h = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x64xf32>, tensor<64x3x64xf32>) -> tensor<8x3x64xf32>
-    %p = autopar.slice %h starts [0, 1, 0] steps [1, 1, 1] : tensor<8x3x64xf32> -> tensor<8x1x64xf32>
-    %k = autopar.reshape %p : tensor<8x1x64xf32> -> tensor<8x64xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def FoldParametersPass : Pass<"autopar-fold-parameters", "mlir::ModuleOp"> {
-  let summary = "do to parameters by reading them what the program does to them first";
-  let description = [{
-    A reshape that is the only use of a parameter becomes the shape of the argument and of its
-    `autopar.origin` (the same bytes). A transposition of a weight, and a broadcast along batch dimensions, become part of the
-    matrix product that uses them. What depends on constants only is evaluated.
-
-    ```mlir
-    %t = autopar.transpose %w permutation [1, 0] : tensor<100x16xf32> -> tensor<16x100xf32>
-    %y = autopar.dot_general %x, %t contract [1] x [0] : (tensor<8x16xf32>, tensor<16x100xf32>) -> tensor<8x100xf32>
-    ```
-    becomes
-    ```mlir
-    %y = autopar.dot_general %x, %w contract [1] x [1] : (tensor<8x16xf32>, tensor<100x16xf32>) -> tensor<8x100xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def FoldScalesPass : Pass<"autopar-fold-scales", "mlir::func::FuncOp"> {
-  let summary = "scale weights instead of results";
-  let description = [{
-    A product or convolution by a weight that is a parameter (or computed from parameters), multiplied
-    by numbers per column or channel that are known too, becomes one by a scaled weight: batch
-    normalization at inference disappears into the filter, which is computed once when the program is
-    loaded.
-
-    ```mlir
-    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-    %f = autopar.broadcast %s dims [1] : tensor<4xf32> -> tensor<8x4xf32>
-    %z = autopar.binary mul %y, %f : tensor<8x4xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def RaiseIntegerProductsPass : Pass<"autopar-raise-integer-products", "mlir::func::FuncOp"> {
-  let summary = "multiply sums of dequantized values by their scales";
-  let description = [{
-    A product or convolution of two factors that are 8 bits less a zero point, times a scale, is one of these integers: its
-    sums are exact, whatever the order. The scales, one number or one per column or channel, multiply the sum. On GPUs, whose
-    libraries have no such products here, and where sums can pass 2^31, whole numbers are summed as floats.
-
-    ```mlir
-    %a = autopar.binary mul %whole, %scale : tensor<8x16xf32>
-    %b = autopar.binary mul %weight, %scales : tensor<16x4xf32>
-    %y = autopar.dot_general %a, %b contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-    ```
-    becomes
-    ```mlir
-    %s = autopar.dot_general %integers, %weights contract [1] x [0] : (tensor<8x16xi32>, tensor<16x4xi32>) -> tensor<8x4xi32>
-    %f = autopar.cast %s : tensor<8x4xi32> -> tensor<8x4xf32>
-    %y = autopar.binary mul %f, %both : tensor<8x4xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-  let options = [
-    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
-  ];
-}
-
-def GatherFirstPass : Pass<"autopar-gather-first", "mlir::func::FuncOp"> {
-  let summary = "look up in tables before they are dequantized";
-  let description = [{
-    A lookup in a table that is made element by element of at most half of its bytes looks up those bytes, and what makes the
-    table is done to what was found: a token costs its rows.
-
-    ```mlir
-    %t = autopar.cast %w : tensor<1000x64xi8> -> tensor<1000x64xf32>
-    %y = autopar.gather %t, %i dims [0] batch 0 : (tensor<1000x64xf32>, tensor<8x1xi64>) -> tensor<8x64xf32>
-    ```
-    becomes
-    ```mlir
-    %b = autopar.gather %w, %i dims [0] batch 0 : (tensor<1000x64xi8>, tensor<8x1xi64>) -> tensor<8x64xi8>
-    %y = autopar.cast %b : tensor<8x64xi8> -> tensor<8x64xf32>
-    ```
-  }];
-  let dependentDialects = ["mlir::autopar::AutoParDialect"];
-}
-
-def ExpandAccumulatorsPass : Pass<"autopar-expand-accumulators", "mlir::func::FuncOp"> {
-  let summary = "write accumulation over micro-batches as additions";
-  let description = [{
-    `autopar.accumulate` becomes an addition to `autopar.carried`, handed on by `autopar.carry`; short floats
-    are summed in f32.
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
@@ -618,4 +492,4 @@ def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
-#endif // AUTOPAR_TRANSFORMS_REWRITEPASSES_TD
+#endif
