@@ -4,6 +4,7 @@
 #include "DualBound.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -16,11 +17,26 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
+/// Rows that are added at once, so that results are not stored for each of them.
+constexpr int32_t kRows = 4;
+
+double lower(double least, double cost) { return cost < least ? cost : least; }
+
 AUTOPAR_VECTOR_CLONES
-void lowerTo(double *__restrict result, const double *__restrict row, double start, int32_t count) {
+void lowerTo(double *__restrict result, const double *row, double start, int32_t count) {
+  for (int32_t x = 0; x < count; ++x)
+    result[x] = lower(result[x], start + row[x]);
+}
+
+AUTOPAR_VECTOR_CLONES
+void lowerTo(double *__restrict result, const std::array<const double *, kRows> &rows,
+             const double *start, int32_t count) {
+  auto [first, second, third, fourth] = rows;
   for (int32_t x = 0; x < count; ++x) {
-    double cost = start + row[x];
-    result[x] = cost < result[x] ? cost : result[x];
+    double least = lower(result[x], start[0] + first[x]);
+    least = lower(least, start[1] + second[x]);
+    least = lower(least, start[2] + third[x]);
+    result[x] = lower(least, start[3] + fourth[x]);
   }
 }
 
@@ -29,7 +45,13 @@ void lowerTo(double *__restrict result, const double *__restrict row, double sta
 void minPlus(const ReducedProblem &problem, const Arc &arc, const double *start, int32_t count,
              double *result, int32_t resultCount) {
   std::fill(result, result + resultCount, kInfinite);
-  for (int32_t k = 0; k < count; ++k)
+  int32_t k = 0;
+  for (; k + kRows <= count; k += kRows)
+    lowerTo(result,
+            {problem.row(arc, k), problem.row(arc, k + 1), problem.row(arc, k + 2),
+             problem.row(arc, k + 3)},
+            start + k, resultCount);
+  for (; k < count; ++k)
     lowerTo(result, problem.row(arc, k), start[k], resultCount);
 }
 

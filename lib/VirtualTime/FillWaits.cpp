@@ -50,12 +50,10 @@ private:
 class Filler {
 public:
   Filler(const std::vector<QueuedTask> &all, int64_t mostBytes)
-      : mostBytes(mostBytes), tasks(all.size()), order(all.size()), lasts(all.size() + 1),
-        moved(all.size() + 1) {
-    int32_t queues = 0;
+      : mostBytes(mostBytes), tasks(all.size()), order(all.size()), moved(all.size() + 1) {
     for (const QueuedTask &task : all)
-      queues = std::max(queues, task.queue + 1);
-    lasts.front().resize(std::max(queues, QueuedTask::kCompute + 1));
+      queues = std::max<size_t>(queues, task.queue + 1);
+    lasts.resize((all.size() + 1) * queues);
     for (size_t i = 0; i < all.size(); ++i) {
       Task &own = tasks[i];
       own.given = &all[i];
@@ -116,15 +114,16 @@ private:
   void start(size_t place) {
     Task &own = *order[place];
     int32_t queue = own.given->queue;
-    lasts[place + 1] = lasts[place];
+    Task **before = lasts.data() + place * queues, **behind = before + queues;
+    std::copy(before, behind, behind);
     own.previous = nullptr;
     if (queue != QueuedTask::kNone)
-      own.previous = std::exchange(lasts[place + 1][queue], &own);
+      own.previous = std::exchange(behind[queue], &own);
     double freeUs = own.previous ? own.previous->endUs : 0;
     Task *last = lastBefore(own);
     own.startUs = std::max(freeUs, last ? last->endUs : 0);
     if (queue == QueuedTask::kCommunication)
-      if ((own.previousKernel = lasts[place].front()))
+      if ((own.previousKernel = before[QueuedTask::kCompute]))
         own.startUs = std::max(own.startUs, own.previousKernel->endUs);
     own.endUs = own.startUs + own.given->us;
     own.waitUs = own.isKernel() ? own.startUs - freeUs : 0;
@@ -226,8 +225,9 @@ private:
   int64_t mostBytes;
   std::vector<Task> tasks;
   std::vector<Task *> order;
-  std::vector<std::vector<Task *>> lasts; ///< by queue, before what stands at each place
-  KeptBytes moved;                        ///< where kernels went
+  size_t queues = QueuedTask::kCompute + 1;
+  std::vector<Task *> lasts; ///< [place][queue]: before what stands there
+  KeptBytes moved;           ///< where kernels went
 };
 
 } // namespace

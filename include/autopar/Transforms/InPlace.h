@@ -15,10 +15,9 @@ bool mayStoreOver(Operation *groupOrOp, unsigned input, unsigned output);
 bool changesFirstOperand(Operation *groupOrOp);
 
 /// The operand over which a kernel of the function's block stores a result, because nothing reads
-/// the operand later and the result is its next value (`donors`: donorsOfResults of the function),
-/// or the kernel changes it in some places; -1 if there is none. `isKept`: of an operand that an
-/// operation made, whether later steps read it too.
-int64_t operandToReplace(Operation *groupOrOp, unsigned result, ArrayRef<BlockArgument> donors,
-                         function_ref<bool(Value)> isKept);
+/// the operand later and the result is its next value, or the kernel changes it in some places; -1
+/// if there is none. `isKept`: of an operand that an operation made, whether later steps read it
+/// too.
+int64_t operandToReplace(Operation *groupOrOp, unsigned result, function_ref<bool(Value)> isKept);
 
 } // namespace mlir::autopar

@@ -68,7 +68,7 @@ LogicalResult ProgramBuilder::checkDonor(unsigned result) {
 
 int64_t ProgramBuilder::operandToReplace(Operation *op, unsigned result) {
   return autopar::operandToReplace(
-      op, result, donors, [&](Value value) { return !views.contains(value) || isLoadTime(value); });
+      op, result, [&](Value value) { return !views.contains(value) || isLoadTime(value); });
 }
 
 // At the end of the step the new values take the place of the old ones. A value that lies in the

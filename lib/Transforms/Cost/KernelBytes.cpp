@@ -2,7 +2,6 @@
 // See the header.
 #include "autopar/Transforms/KernelBytes.h"
 
-#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Transforms/InPlace.h"
@@ -59,11 +58,9 @@ int64_t mlir::autopar::kernelBytes(Operation *groupOrOp) {
 }
 
 bool mlir::autopar::changesInPlace(Operation *groupOrOp) {
-  auto function = groupOrOp->getParentOfType<func::FuncOp>();
   auto isKept = [](Value value) {
     Operation *op = value.getDefiningOp();
     return op->hasTrait<OpTrait::ConstantLike>() && !isSplat(op);
   };
-  return function && changesFirstOperand(groupOrOp) &&
-         operandToReplace(groupOrOp, 0, donorsOfResults(function), isKept) == 0;
+  return changesFirstOperand(groupOrOp) && operandToReplace(groupOrOp, 0, isKept) == 0;
 }

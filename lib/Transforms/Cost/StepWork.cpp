@@ -56,20 +56,19 @@ void StepWork::findFree() {
 }
 
 /// Whether a kernel writes a state's next value where the state lies; else a copy makes it state.
-static bool isWrittenInPlace(Value value, BlockArgument state, ArrayRef<BlockArgument> donors) {
+static bool isWrittenInPlace(Value value, BlockArgument state) {
   auto result = dyn_cast<OpResult>(value);
   if (!result)
     return value == state;
-  int64_t replaced = operandToReplace(result.getOwner(), result.getResultNumber(), donors,
-                                      [](Value) { return true; });
+  int64_t replaced =
+      operandToReplace(result.getOwner(), result.getResultNumber(), [](Value) { return true; });
   return replaced >= 0 && result.getOwner()->getOperand(replaced) == state;
 }
 
 /// State is written once it is known that no metric forbids it.
 void StepWork::findUpdates() {
-  SmallVector<BlockArgument> donors = donorsOfResults(function);
   for (auto [number, value, state] :
-       llvm::enumerate(block.getTerminator()->getOperands(), donors)) {
+       llvm::enumerate(block.getTerminator()->getOperands(), donorsOfResults(function))) {
     if (state) {
       Operation *op = value.getDefiningOp();
       updates.insert(op);
@@ -77,7 +76,7 @@ void StepWork::findUpdates() {
       bool isStored = op && isOnHost(state) && !llvm::is_contained(op->getOperands(), state);
       if (isStored)
         copiedToHost.insert(value);
-      if (isStored || (op && !isWrittenInPlace(value, state, donors)))
+      if (isStored || (op && !isWrittenInPlace(value, state)))
         copied.push_back(value);
     }
     if (function.getResultAttr(number, "autopar.guard"))

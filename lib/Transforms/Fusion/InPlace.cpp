@@ -2,6 +2,7 @@
 // See the header.
 #include "autopar/Transforms/InPlace.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -57,13 +58,13 @@ static Value viewed(Value value) {
 }
 
 int64_t mlir::autopar::operandToReplace(Operation *groupOrOp, unsigned result,
-                                        ArrayRef<BlockArgument> donors,
                                         function_ref<bool(Value)> isKept) {
   for (OpOperand &use : groupOrOp->getResult(result).getUses()) {
-    BlockArgument donor =
-        isa<func::ReturnOp>(use.getOwner()) ? donors[use.getOperandNumber()] : BlockArgument();
+    if (!isa<func::ReturnOp>(use.getOwner()))
+      continue;
     for (OpOperand &operand : groupOrOp->getOpOperands())
-      if (donor && operand.get() == donor && isLastReader(groupOrOp, donor) &&
+      if (isDonorOf(operand.get(), use.getOperandNumber()) &&
+          isLastReader(groupOrOp, operand.get()) &&
           mayStoreOver(groupOrOp, operand.getOperandNumber(), result))
         return operand.getOperandNumber();
   }

@@ -52,12 +52,46 @@ namespace {
 struct Step {
   explicit Step(func::FuncOp function)
       : shared(shareGathers(function)), microBatches(function.getBody().front()), stages(function),
-        phases(function.getBody().front()) {}
+        phases(function.getBody().front()) {
+    Block &block = function.getBody().front();
+    findWhatRunsAtLoad(block);
+    // The next value of a donated argument is stored over it.
+    for (auto [value, donor] :
+         llvm::zip(block.getTerminator()->getOperands(), donorsOfResults(function)))
+      (donor ? inPlace : returned).insert(value);
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      if (microBatches.phaseOf(&op) == MicroBatchPhase::Before &&
+          llvm::any_of(op.getUsers(), [&](Operation *user) {
+            return microBatches.phaseOf(user) == MicroBatchPhase::Each || forAll.contains(user);
+          }))
+        forAll.insert(&op);
+  }
 
   SmallVector<Operation *> shared; ///< gathers that serve both passes
   MicroBatches microBatches;
   Stages stages;
   StagePhases phases;
+  DenseSet<Value> returned, inPlace; ///< by the function; stored over an argument
+  DenseSet<Operation *> forAll; ///< runs once, read in every micro-batch, or by something that is
+  DenseSet<Operation *> atLoad; ///< runs once, before the first step
+
+private:
+  /// Operations on parameters that keep their values, and on what is made of these.
+  void findWhatRunsAtLoad(Block &block) {
+    auto isKnown = [&](Value value) {
+      return isFixedParameter(value) || atLoad.contains(value.getDefiningOp());
+    };
+    for (Operation &op : block.without_terminator())
+      if (llvm::any_of(op.getOperands(), isKnown) &&
+          llvm::all_of(op.getOperands(),
+                       [&](Value operand) {
+                         Operation *source = operand.getDefiningOp();
+                         return isKnown(operand) ||
+                                (source && source->hasTrait<OpTrait::ConstantLike>());
+                       }) &&
+          mayRunAtLoad(&op))
+        atLoad.insert(&op);
+  }
 };
 
 class MeshProgram {
@@ -67,13 +101,11 @@ public:
               function_ref<bool(Operation *)> isKnown)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
         isKnown(isKnown), times(cluster, devices), microBatches(step.microBatches),
-        stages(step.stages), phases(step.phases), shared(step.shared) {}
+        stages(step.stages), phases(step.phases), shared(step.shared), returned(step.returned),
+        inPlace(step.inPlace), forAll(step.forAll), atLoad(step.atLoad) {}
 
   RecomputeProblem run() {
-    findWhatRunsAtLoad();
     addArguments();
-    findNextValues();
-    findWhatIsForAll();
     for (Operation &op : block.without_terminator())
       add(&op);
     order();
@@ -103,20 +135,6 @@ private:
     return false;
   }
 
-  /// Operations on parameters that keep their values, and on what is made of these.
-  void findWhatRunsAtLoad() {
-    auto isKnown = [&](Value value) {
-      return isFixedParameter(value) || atLoad.contains(value.getDefiningOp());
-    };
-    for (Operation &op : block.without_terminator())
-      if (mayRunAtLoad(&op) && llvm::any_of(op.getOperands(), isKnown) &&
-          llvm::all_of(op.getOperands(), [&](Value operand) {
-            Operation *source = operand.getDefiningOp();
-            return isKnown(operand) || (source && source->hasTrait<OpTrait::ConstantLike>());
-          }))
-        atLoad.insert(&op);
-  }
-
   /// Whether nothing of a parameter stays but what is made of it at load.
   bool goesAtLoad(BlockArgument argument) const {
     return isFixedParameter(argument) && !argument.use_empty() &&
@@ -136,23 +154,6 @@ private:
       if (stage == Stages::kNone ? isRead || schedule.meshes == 1 : isOn(stage))
         (isOnHost(argument) ? problem.hostBytes : problem.constantBytes) += bufferBytes(argument);
     }
-  }
-
-  /// The next value of a donated argument is stored over it.
-  void findNextValues() {
-    for (auto [value, donor] :
-         llvm::zip(block.getTerminator()->getOperands(), donorsOfResults(function)))
-      (donor ? inPlace : returned).insert(value);
-  }
-
-  /// What runs once and is read in every micro-batch, or by something that is.
-  void findWhatIsForAll() {
-    for (Operation &op : llvm::reverse(block.without_terminator()))
-      if (microBatches.phaseOf(&op) == MicroBatchPhase::Before &&
-          llvm::any_of(op.getUsers(), [&](Operation *user) {
-            return microBatches.phaseOf(user) == MicroBatchPhase::Each || forAll.contains(user);
-          }))
-        forAll.insert(&op);
   }
 
   /// Rows of the schedule by stage and phase, and those that receive for them ahead. Without stages
@@ -318,11 +319,10 @@ private:
   const Stages &stages;
   const StagePhases &phases;
   ArrayRef<Operation *> shared;
+  const DenseSet<Value> &returned, &inPlace;
+  const DenseSet<Operation *> &forAll, &atLoad;
   RecomputeProblem problem;
   DenseMap<Value, int32_t> places;
-  DenseSet<Value> returned, inPlace;
-  DenseSet<Operation *> forAll;
-  DenseSet<Operation *> atLoad; ///< runs once, before the first step
 };
 
 } // namespace

@@ -49,6 +49,15 @@ SmallVector<BlockArgument> mlir::autopar::donorsOfResults(func::FuncOp function)
   });
 }
 
+bool mlir::autopar::isDonorOf(Value value, unsigned result) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  func::FuncOp function = argument ? functionOf(argument) : func::FuncOp();
+  Attribute name =
+      function ? function.getArgAttr(argument.getArgNumber(), "autopar.name") : Attribute();
+  return name && function.getArgAttr(argument.getArgNumber(), "autopar.donated") &&
+         function.getResultAttr(result, "autopar.name") == name;
+}
+
 llvm::SetVector<Operation *> mlir::autopar::madeOfParameters(func::FuncOp function) {
   llvm::SetVector<Operation *> made;
   auto isOfParameters = [&](Value value) {

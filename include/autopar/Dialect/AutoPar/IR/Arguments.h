@@ -24,6 +24,8 @@ bool isParameter(Value value);
 BlockArgument parameterIn(Value value);
 /// Per result, the argument whose next value it is: the donated one of its name; else null.
 SmallVector<BlockArgument> donorsOfResults(func::FuncOp function);
+/// Whether a value is the donated argument whose next value its function returns as that result.
+bool isDonorOf(Value value, unsigned result);
 /// The operations of a function that read parameters, or what is made of them, and constants alone:
 /// a copy in another type.
 llvm::SetVector<Operation *> madeOfParameters(func::FuncOp function);
