@@ -5,6 +5,7 @@
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -19,11 +20,16 @@ using namespace mlir::exec;
 namespace {
 using ::autopar::artifact::kQueueCount;
 
+constexpr int32_t kNobody = std::numeric_limits<int32_t>::max();
+
 struct Range {
   Space space;
   int64_t begin, end;
   bool meets(const Range &other) const {
     return space == other.space && begin < other.end && other.begin < end;
+  }
+  bool covers(const Range &other) const {
+    return space == other.space && begin <= other.begin && other.end <= end;
   }
 };
 
@@ -33,6 +39,9 @@ struct Access {
   /// Per queue: the last instruction of it known to be complete, as all before it, when this one
   /// starts; -1 throughout for queues that end in any order.
   int32_t knows[kQueueCount];
+  /// Of an instruction of a queue that ends in any order, per queue that does not: the first
+  /// instruction of it that waited for this one. Whoever knows that to be complete need not.
+  int32_t awaitedBy[kQueueCount];
 };
 
 bool anyMeets(ArrayRef<Range> a, ArrayRef<Range> b) {
@@ -47,7 +56,8 @@ bool conflicts(const Access &before, const Access &after) {
 }
 
 /// The instructions of a queue that ends in any order, by the bytes that they touch: any of them
-/// may still run, and messages share few places.
+/// may still run, and messages share few places. Those whose bytes are overwritten are forgotten:
+/// who conflicts with them conflicts with what overwrote them too, and that has waited for them.
 class Unfinished {
 public:
   void add(const Access &access, int32_t index) {
@@ -56,11 +66,20 @@ public:
     for (const Range &range : access.writes)
       placeOf(range, true).push_back(index);
   }
+  void forgetOverwritten(const Access &access) {
+    for (auto &[place, by] : places)
+      if (!by.empty() && llvm::any_of(access.writes, [&, &range = place.first](const Range &write) {
+            return write.covers(range);
+          }))
+        by.clear();
+  }
   /// Those that conflict with `after`, the last first.
   SmallVector<int32_t> conflicting(const Access &after) const {
     SmallVector<int32_t> found;
     for (const auto &[place, by] : places) {
       const auto &[range, isWritten] = place;
+      if (by.empty())
+        continue;
       if (anyMeets(range, after.writes) || (isWritten && anyMeets(range, after.reads)))
         llvm::append_range(found, by);
     }
@@ -117,6 +136,12 @@ private:
     return ranges;
   }
 
+  static bool isKnown(const Access &message, const Access &access) {
+    return llvm::any_of(llvm::seq(kQueueCount), [&](size_t queue) {
+      return message.awaitedBy[queue] <= access.knows[queue];
+    });
+  }
+
   void order(EntryOp entry) {
     std::vector<Access> accesses;
     SmallVector<int32_t> byQueue[kQueueCount];
@@ -127,7 +152,9 @@ private:
       Access access{instruction.getQueue(),
                     rangesOf(instruction.getReads()),
                     rangesOf(instruction.getWrites()),
+                    {},
                     {}};
+      llvm::fill(access.awaitedBy, kNobody);
       if (op.hasAttr("commits"))
         llvm::append_range(access.reads, rangesOf(guards));
       size_t own = static_cast<size_t>(access.queue);
@@ -138,17 +165,13 @@ private:
       if (!endsInAnyOrder(own))
         access.knows[own] = index - 1;
       SmallVector<int32_t> after;
+      auto waitFor = [&](int32_t earlier) {
+        after.push_back(earlier);
+        for (size_t other = 0; other < kQueueCount; ++other)
+          access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
+      };
       for (size_t queue = 0; queue < kQueueCount; ++queue) {
-        auto waitFor = [&](int32_t earlier) {
-          after.push_back(earlier);
-          for (size_t other = 0; other < kQueueCount; ++other)
-            access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
-        };
-        if (endsInAnyOrder(queue)) {
-          llvm::for_each(unfinished[queue].conflicting(access), waitFor);
-          continue;
-        }
-        if (queue == own)
+        if (endsInAnyOrder(queue) || queue == own)
           continue;
         for (int32_t earlier : llvm::reverse(byQueue[queue])) {
           if (earlier <= access.knows[queue])
@@ -159,6 +182,16 @@ private:
           access.knows[queue] = std::max(access.knows[queue], earlier);
           break;
         }
+      }
+      for (Unfinished &messages : unfinished) {
+        for (int32_t earlier : messages.conflicting(access)) {
+          if (isKnown(accesses[earlier], access))
+            continue;
+          waitFor(earlier);
+          if (int32_t &awaited = accesses[earlier].awaitedBy[own]; !endsInAnyOrder(own))
+            awaited = std::min(awaited, index);
+        }
+        messages.forgetOverwritten(access);
       }
       llvm::sort(after);
       instruction.setAfter(after);
