@@ -2,7 +2,6 @@
 // See the header.
 #include "SideBySide.h"
 
-#include "mlir/IR/Threading.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -19,14 +18,4 @@ void mlir::autopar::loadDialects(MLIRContext &context, const AutoShardOptions &o
   context.appendDialectRegistry(needed);
   for (StringRef name : needed.getDialectNames())
     context.getOrLoadDialect(name);
-}
-
-void mlir::autopar::runSideBySide(MLIRContext &context, size_t count,
-                                  function_ref<void(size_t)> task) {
-  ParallelDiagnosticHandler handler(&context);
-  parallelFor(&context, 0, count, [&](size_t i) {
-    handler.setOrderIDForThread(i);
-    task(i);
-    handler.eraseOrderIDForThread();
-  });
 }

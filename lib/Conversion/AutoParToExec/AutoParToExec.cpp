@@ -7,6 +7,7 @@
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Stages.h"
@@ -22,10 +23,10 @@ namespace mlir::autopar {
 using namespace mlir;
 using namespace mlir::autopar;
 
-ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool &kernels,
+ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder &builder,
                                const LowerToExecOptions &options)
     : function(function), module(function->getParentOfType<ModuleOp>()), options(options),
-      kernels(kernels), symbols(module), declarations(function.getContext()),
+      kernels(module.getLoc()), symbols(module), declarations(function.getContext()),
       loadBuilder(function.getContext()), stepBuilder(function.getContext()) {
   if (options.target == Target::Cuda) {
     this->options.packWeights = false;
@@ -35,7 +36,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, KernelPool
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
   function->walk([&](autopar::ConvolutionOp op) { hasChannelsLast |= isContractionOfBytes(op); });
   Location loc = module.getLoc();
-  OpBuilder builder(kernels.module);
+  OpBuilder::InsertionGuard guard(builder);
   auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");
   program = exec::ProgramOp::create(builder, loc, name, DenseI64ArrayAttr(), options.threads,
                                     kernelsName);
@@ -78,8 +79,16 @@ LogicalResult ProgramBuilder::lower() {
       return failure();
     }
   }
-  function.erase();
+  function.eraseBody();
   return success();
+}
+
+void ProgramBuilder::shareKernels(KernelPool &all) {
+  llvm::StringMap<FlatSymbolRefAttr> names = all.take(kernels);
+  program.walk([&](exec::LaunchOp launch) {
+    if (FlatSymbolRefAttr name = names.lookup(launch.getKernel()); name != launch.getKernelAttr())
+      launch.setKernelAttr(name);
+  });
 }
 
 LogicalResult ProgramBuilder::lowerOperation(Operation *op) {
@@ -409,21 +418,25 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
     return module.emitOpError() << "has " << functions.size() << " functions for the meshes of "
                                 << "stages, but declares " << meshes.size() << " meshes";
   OpBuilder builder(functions.front());
-  KernelPool kernels{ModuleOp::create(builder, module.getLoc(), "kernels"), {}};
   SmallVector<std::unique_ptr<ProgramBuilder>> programs;
   for (func::FuncOp function : functions) {
     MeshOp own = meshes.empty() ? MeshOp() : meshes[programs.size()];
     if (!function.isExternal() && failed(checkMessages(function, own, meshes)))
       return failure();
     std::string name = "class" + std::to_string(programs.size());
-    programs.push_back(std::make_unique<ProgramBuilder>(function, name, kernels, options));
+    programs.push_back(std::make_unique<ProgramBuilder>(function, name, builder, options));
     if (size_t mesh = programs.back()->meshNumber(); !meshes.empty() && mesh >= meshes.size())
       return function.emitOpError() << "is of stage " << mesh << ", but the module declares "
                                     << meshes.size() << " meshes";
-    if (failed(programs.back()->lower()))
-      return failure();
   }
-  builder.setInsertionPoint(kernels.module);
+  SmallVector<LogicalResult> lowered(programs.size(), failure());
+  runSideBySide(*module.getContext(), programs.size(),
+                [&](size_t i) { lowered[i] = programs[i]->lower(); });
+  if (llvm::any_of(lowered, [](LogicalResult result) { return failed(result); }))
+    return failure();
+  KernelPool kernels(module.getLoc());
+  for (auto &program : programs)
+    program->shareKernels(kernels);
   SmallVector<std::pair<int64_t, ProgramBuilder *>> ranks; // of all meshes, in order
   for (auto &program : programs) {
     MeshOp mesh = meshes.empty() ? MeshOp() : meshes[program->meshNumber()];
@@ -438,6 +451,9 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
                                   << ranks.size() - 1 << ", each on one of them";
   for (auto &[rank, program] : ranks)
     program->createRankTable(builder, meshes, rank);
+  builder.insert(kernels.release());
+  for (func::FuncOp function : functions)
+    function.erase();
   if (options.target == Target::Cuda)
     module->setAttr(kTargetAttribute, builder.getStringAttr(nameOf(options.target)));
   for (auto origin : llvm::make_early_inc_range(module.getOps<OriginOp>()))

@@ -8,12 +8,15 @@
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/Exec/Transforms/Evaluated.h"
+#include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/JoinOrder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringMap.h"
+
+#include <map>
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_JOINLAUNCHESPASS
@@ -134,46 +137,29 @@ private:
   bool hasBarrier = false;
 };
 
-struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunchesPass> {
-  using Base::Base;
+/// The launches of a program that become one with others. Changes nothing.
+class LaunchFinder {
+public:
+  /// Launches that are to be one, and where they will run.
+  using Found = std::pair<LaunchRun, Operation *>;
 
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<exec::ProgramOp>()) {
-      if (!program.getKernelsAttr())
-        continue;
-      auto own = getOperation().lookupSymbol<ModuleOp>(program.getKernelsAttr());
-      if (!own) {
-        program.emitOpError() << "names the kernels " << program.getKernelsAttr()
-                              << ", which are no module here";
-        return signalPassFailure();
-      }
-      if (kernels != own) {
-        known.clear();
-        traits.clear();
-      }
-      kernels = own;
-      findPorts(program);
-      exec::Instructions evaluated = exec::evaluatedInstructions(program);
-      LiveBytes live(program);
-      for (auto entry : program.getOps<exec::EntryOp>())
-        if (entry.getSymName() != "load")
-          joinIn(entry, evaluated, live);
-    }
-    eraseUnused();
+  /// `traits` are of all kernels.
+  LaunchFinder(exec::ProgramOp program, const llvm::StringMap<Traits> &traits)
+      : program(program), traits(traits), live(program) {
+    findPorts();
+  }
+
+  std::vector<Found> run() {
+    exec::Instructions evaluated = exec::evaluatedInstructions(program);
+    for (auto entry : program.getOps<exec::EntryOp>())
+      if (entry.getSymName() != "load")
+        findIn(entry, evaluated);
+    return std::move(found);
   }
 
 private:
-  ModuleOp kernels;
-  llvm::StringMap<func::FuncOp> known; ///< joined kernels
-  llvm::StringMap<Traits> traits;
-  Buffers states, ports;
-  llvm::SmallSetVector<func::FuncOp, 8> replaced;
-  int64_t made = 0;
-
   /// Copies of states are stored where the states are.
-  void findPorts(exec::ProgramOp program) {
-    states.clear();
-    ports.clear();
+  void findPorts() {
     for (auto port : program.getOps<exec::PortOp>())
       if (port.getBuffer()) {
         Operation *root = exec::rootOf(port.getBuffer()).first;
@@ -188,14 +174,14 @@ private:
     });
   }
 
-  void joinIn(exec::EntryOp entry, const exec::Instructions &evaluated, LiveBytes &live) {
+  void findIn(exec::EntryOp entry, const exec::Instructions &evaluated) {
     JoinOrder<Launches> order;
     SmallVector<Operation *> places;
     for (Operation &op : entry.getBody().front()) {
       places.push_back(&op);
       std::optional<Launches::Candidate> candidate;
       if (auto launch = dyn_cast<exec::LaunchOp>(op))
-        candidate = candidateOf(launch, evaluated.contains(&op), live, live.beginOf(entry));
+        candidate = candidateOf(launch, evaluated.contains(&op), live.beginOf(entry));
       auto instruction = cast<exec::InstructionOpInterface>(op);
       order.visit(rootsOf(instruction.getReads()), rootsOf(instruction.getWrites()),
                   instruction.getQueue() != exec::Queue::Compute,
@@ -203,17 +189,18 @@ private:
     }
     for (auto &group : order.take())
       if (group.launches.run.launches.size() > 1)
-        join(group.launches.run, places[group.time]);
+        found.emplace_back(std::move(group.launches.run), places[group.time]);
   }
 
   /// What writes states writes nothing else, in place: it lives through the step anyhow. Nothing
   /// else may write what the host looks at.
   std::optional<Launches::Candidate> candidateOf(exec::LaunchOp launch, bool isEvaluated,
-                                                 LiveBytes &live, int64_t begin) {
-    auto [known, isNew] = traits.try_emplace(launch.getKernel());
-    auto kernel = kernels.lookupSymbol<func::FuncOp>(launch.getKernel());
-    if (isNew && kernel)
-      known->second = traitsOf(kernel);
+                                                 int64_t begin) {
+    auto known = traits.find(launch.getKernel());
+    auto grid = launch.getGrid();
+    if (known == traits.end() || !known->second.mayJoin || !grid ||
+        (*grid)[1] % kWarpThreads != 0 || (*grid)[2] != 0)
+      return std::nullopt;
     auto isState = [&](Value output) {
       return states.contains(exec::rootOf(output).first) &&
              llvm::is_contained(launch.getInputs(), output);
@@ -222,15 +209,62 @@ private:
       Operation *root = exec::rootOf(output).first;
       return ports.contains(root) || states.contains(root);
     };
-    auto grid = launch.getGrid();
     bool isUpdate = llvm::all_of(launch.getOutputs(), isState);
     bool isSmall =
         launch.getBytes() <= kMostJoinedBytes && llvm::none_of(launch.getOutputs(), isPort);
-    if (!grid || (*grid)[1] % kWarpThreads != 0 || (*grid)[2] != 0 || !known->second.mayJoin ||
-        (!isUpdate && !isSmall))
+    if (!isUpdate && !isSmall)
       return std::nullopt;
     return Launches::Candidate{launch, &known->second, isUpdate, isEvaluated, &live, begin};
   }
+
+  exec::ProgramOp program;
+  const llvm::StringMap<Traits> &traits;
+  LiveBytes live;
+  Buffers states, ports;
+  std::vector<Found> found;
+};
+
+struct JoinLaunchesPass : mlir::autopar::impl::JoinLaunchesPassBase<JoinLaunchesPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<exec::ProgramOp> programs;
+    SmallVector<ModuleOp> modules; ///< with the kernels of each
+    std::map<Operation *, llvm::StringMap<Traits>> traits;
+    for (auto program : getOperation().getOps<exec::ProgramOp>()) {
+      if (!program.getKernelsAttr())
+        continue;
+      auto own = getOperation().lookupSymbol<ModuleOp>(program.getKernelsAttr());
+      if (!own) {
+        program.emitOpError() << "names the kernels " << program.getKernelsAttr()
+                              << ", which are no module here";
+        return signalPassFailure();
+      }
+      programs.push_back(program);
+      modules.push_back(own);
+      if (auto [known, isNew] = traits.try_emplace(own); isNew)
+        for (auto kernel : own.getOps<func::FuncOp>())
+          known->second[kernel.getSymName()] = traitsOf(kernel);
+    }
+    std::vector<std::vector<LaunchFinder::Found>> found(programs.size());
+    runSideBySide(getContext(), programs.size(), [&](size_t i) {
+      found[i] = LaunchFinder(programs[i], traits.at(modules[i])).run();
+    });
+    for (size_t i = 0; i < programs.size(); ++i) {
+      if (kernels != modules[i])
+        known.clear();
+      kernels = modules[i];
+      for (auto &[run, place] : found[i])
+        join(run, place);
+    }
+    eraseUnused();
+  }
+
+private:
+  ModuleOp kernels;
+  llvm::StringMap<func::FuncOp> known; ///< joined kernels
+  llvm::SmallSetVector<func::FuncOp, 8> replaced;
+  int64_t made = 0;
 
   void join(const LaunchRun &run, Operation *place) {
     exec::LaunchOp first = run.launches.front();

@@ -84,19 +84,14 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   DenseMap<Value, int64_t> numbers;
   writeContent(op, numbers, out);
   llvm::interleaveComma(inPlace, out);
-  auto [entry, isNew] = kernels.byContent.try_emplace(content);
-  if (isNew) {
-    std::string name = "k" + std::to_string(kernels.byContent.size() - 1);
-    int64_t extent = 1;
-    FailureOr<func::FuncOp> function =
-        emitKernel(op, kernels.module, name, extent, inPlace, options.target);
-    if (failed(function))
-      return failure();
-    entry->second = {name, extent, (*function)->getAttrOfType<DenseI64ArrayAttr>(kGridAttribute)};
-  }
-  const KernelPool::Kernel &kernel = entry->second;
-  auto instruction = exec::LaunchOp::create(step(), op->getLoc(), kernel.symbol, inputs, outputs,
-                                            kernel.extent, kernel.grid);
+  FailureOr<KernelPool::Kernel> kernel =
+      kernels.kernelOf(content, [&](ModuleOp module, StringRef name, int64_t &extent) {
+        return emitKernel(op, module, name, extent, inPlace, options.target);
+      });
+  if (failed(kernel))
+    return failure();
+  auto instruction = exec::LaunchOp::create(step(), op->getLoc(), kernel->symbol(), inputs, outputs,
+                                            kernel->extent, kernel->grid);
   if (getOpId(named).empty() && !idInside(op).empty())
     setOpId(named, idInside(op));
   describe(instruction, named, kindOf(op), flopsOf(op));

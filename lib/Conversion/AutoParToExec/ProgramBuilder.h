@@ -3,6 +3,7 @@
 // the local function lies. The lowerings of the operation families share it.
 #pragma once
 
+#include "KernelPool.h"
 #include "StridedView.h"
 
 #include "autopar/Conversion/AutoParToExec.h"
@@ -25,25 +26,17 @@ struct PackSource {
   SmallVector<int64_t> strides; ///< of the operand, in elements of `root`
 };
 
-/// The kernels of a module: programs share those of equal content.
-struct KernelPool {
-  struct Kernel {
-    std::string symbol;
-    int64_t extent = 1;
-    DenseI64ArrayAttr grid; ///< null on a CPU
-  };
-  ModuleOp module;
-  llvm::StringMap<Kernel> byContent;
-};
-
 class ProgramBuilder {
 public:
-  /// `kernels` outlives the builder.
-  ProgramBuilder(func::FuncOp function, StringRef name, KernelPool &kernels,
+  /// Puts an empty program where `builder` is.
+  ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder &builder,
                  const LowerToExecOptions &options);
 
-  /// The whole lowering but the rank tables. Errors are emitted at the operations.
+  /// The whole lowering but the rank tables, with kernels of its own; the function is left empty.
+  /// Touches nothing but these. Errors are emitted at the operations.
   LogicalResult lower();
+  /// Launches the kernels of `all`, which gets those that it lacks.
+  void shareKernels(KernelPool &all);
   /// Which of `meshes` runs this program; the first where there are no stages.
   size_t meshNumber() const { return number; }
   /// The table of a rank that runs this program. No meshes: one rank.
@@ -229,7 +222,7 @@ private:
   ModuleOp module;
   LowerToExecOptions options;
   exec::ProgramOp program;
-  KernelPool &kernels;
+  KernelPool kernels;
   size_t number = 0; ///< of the mesh that runs it
   SymbolTable symbols;
   OpBuilder declarations, loadBuilder, stepBuilder;

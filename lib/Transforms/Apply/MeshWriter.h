@@ -10,8 +10,10 @@ namespace mlir::autopar {
 
 class MeshWriter {
 public:
+  /// Adds the function of the mesh, empty, to the module: @main where there is one mesh, else
+  /// @main.0, ...
   MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule, int32_t mesh);
-  /// Adds the function of the mesh to the module: @main where there is one mesh, else @main.0, ...
+  /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time.
   void write();
 
 private:

@@ -4,6 +4,7 @@
 // whole, so that every micro-batch runs the same kernels, whatever the schedule.
 #include "MeshWriter.h"
 
+#include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -39,8 +40,10 @@ private:
     if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
         failed(source.findRoutes(*schedule)))
       return failure();
+    std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
-      MeshWriter(source, *schedule, mesh).write();
+      writers.push_back(std::make_unique<MeshWriter>(source, *schedule, mesh));
+    runSideBySide(getContext(), writers.size(), [&](size_t i) { writers[i]->write(); });
     function.erase();
     return success();
   }
