@@ -301,6 +301,9 @@ private:
       plan->believed.memory = details->believed.memory;
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
+    if (options.stopAfter < Phase::Schedule &&
+        failed(believeKernels(*module, shardOptions, lowerOptions, *plan)))
+      return reported();
     isDescribed = true;
     if (!isGiven)
       tellPlan();
@@ -400,9 +403,7 @@ private:
     if (found.plan && options.stopAfter < Phase::PlanMemory &&
         failed(believePeak(*module, shardOptions, lowerOptions, found)))
       return reported();
-    bool saysKernels = options.stopAfter >= Phase::Schedule;
-    if (isOneOfTwo && found.plan &&
-        failed(weighPlan(*module, shardOptions, lowerOptions, saysKernels, found)))
+    if (isOneOfTwo && found.plan && failed(weighPlan(*module, shardOptions, found)))
       return reported();
     AUTOPAR_RETURN_IF_ERROR(describe());
     isLowered = found.lowered && options.emitMlir.empty();

@@ -73,7 +73,7 @@ static void printBelieved(llvm::raw_ostream &out, const ::autopar::PlanBelief &b
     out << llvm::formatv(" (nothing below {0:f1} us is possible)", believed.lowerBoundUs);
   out << ", found by " << believed.engine << "\n";
   if (believed.kernelsUs > 0)
-    out << llvm::formatv("the kernels that it became take {0:f1} us\n", believed.kernelsUs);
+    out << llvm::formatv("the kernels that it becomes take {0:f1} us\n", believed.kernelsUs);
   if (believed.inParts > 0)
     out << llvm::formatv("{0} operations are computed in two parts: one computes while the other "
                          "communicates\n",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan takes longer for the memory limit. A search without a limit is the fast part of one
 // with it, and where its answer fits it is the same answer.
-#include "PlanJudge.h"
 #include "SearchPlan.h"
 
 #include "autopar/Cost/Mesh.h"
@@ -10,7 +9,6 @@
 
 using namespace mlir;
 using namespace mlir::autopar;
-using ::autopar::Plan;
 
 /// More bytes than there are, and fewer than sums of them overflow at.
 static constexpr int64_t kAnyBytes = 1LL << 60;
@@ -58,24 +56,12 @@ static FailureOr<bool> paysForMemory(ModuleOp module, const AutoShardOptions &op
 }
 
 LogicalResult mlir::autopar::weighPlan(ModuleOp module, const AutoShardOptions &options,
-                                       const LowerOptions &lower, bool isLowered,
                                        SearchHandoff &handoff) {
-  Plan &plan = *handoff.plan;
-  bool isOffloaded = !plan.offload.empty();
-  if (!isOffloaded) {
-    FailureOr<bool> pays = paysForMemory(module, options, handoff);
-    if (failed(pays))
-      return failure();
-    handoff.paysForMemory = *pays;
-  }
-  if (isLowered || (!isOffloaded && !handoff.paysForMemory))
+  if (!handoff.plan->offload.empty())
     return success();
-  PlanJudge judge(module, options, lower);
-  if (failed(judge.load()))
+  FailureOr<bool> pays = paysForMemory(module, options, handoff);
+  if (failed(pays))
     return failure();
-  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(plan);
-  if (failed(times))
-    return failure();
-  plan.believed.kernelsUs = times->stepUs;
+  handoff.paysForMemory = *pays;
   return success();
 }

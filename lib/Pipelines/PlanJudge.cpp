@@ -321,3 +321,17 @@ LogicalResult mlir::autopar::believePeak(ModuleOp module, const AutoShardOptions
   handoff.isJudged = true;
   return success();
 }
+
+LogicalResult mlir::autopar::believeKernels(ModuleOp module, const AutoShardOptions &options,
+                                            const LowerOptions &lower, Plan &plan) {
+  if (plan.believed.kernelsUs > 0)
+    return success();
+  PlanJudge judge(module, options, lower);
+  if (failed(judge.load()))
+    return failure();
+  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(plan);
+  if (failed(times))
+    return failure();
+  plan.believed.kernelsUs = times->stepUs;
+  return success();
+}

@@ -58,9 +58,12 @@ LogicalResult keepOnDevices(ModuleOp module, const AutoShardOptions &options,
 
 /// Says of the plan in `handoff` whether a step takes longer than one would if memory were free: it
 /// computes again what nobody demanded, or the same search finds a faster sharding without the
-/// limit. Of a plan that does, or has state in host memory, its kernels too, unless it is lowered
-/// to them anyway. `module` is the one that was searched, with its holds.
-LogicalResult weighPlan(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
-                        bool isLowered, SearchHandoff &handoff);
+/// limit. Of one with state in host memory that is compared elsewhere. `module` is the one that was
+/// searched, with its holds.
+LogicalResult weighPlan(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff);
+
+/// Believes of a plan what the kernels take that it would become, unless that is known.
+LogicalResult believeKernels(ModuleOp module, const AutoShardOptions &options,
+                             const LowerOptions &lower, ::autopar::Plan &plan);
 
 } // namespace mlir::autopar

@@ -61,6 +61,24 @@ def test_simulated_training_does_what_real_training_does(model, tmp_path, ranks,
     assert found == wanted
 
 
+@pytest.mark.parametrize("options", [
+    ["--mesh", "data=2,tensor=2", "--micro-batches", "2"],
+    ["--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "zero-bubble"],
+    ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"],
+])
+def test_a_plan_alone_says_what_its_kernels_will_take(model, tmp_path, options):
+    def kernels_us(*words: Any) -> float:
+        command = [find_tool("autopar-compile"), model, "--bind", f"batch=8,seq={SEQ}", "--cluster", "presets:a100x4", "--quiet",
+                   "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", *words]
+        subprocess.run([str(word) for word in command], check=True)
+        return json.loads((tmp_path / "plan.json").read_text())["believed"]["kernels_us"]
+
+    lowered = kernels_us(*options, "--stop-after", "plan-memory", "--emit-plan", tmp_path / "plan.json", "-o", tmp_path / "out.mlir")
+    assert kernels_us(*options, "--plan-only", "-o", tmp_path / "plan.json") == pytest.approx(lowered)
+    (tmp_path / "plan.json").rename(tmp_path / "given.json")
+    assert kernels_us("--plan", tmp_path / "given.json", "--plan-only", "-o", tmp_path / "plan.json") == pytest.approx(lowered)
+
+
 def test_simulated_inference_does_what_real_inference_does(model, tmp_path):
     autopar.compile(model, tmp_path / "i.bin", bind={"batch": BATCH, "seq": SEQ}, options=["--quiet"])
     real = run(tmp_path / "i.bin", "--input", "input_ids=zeros", "--trace", tmp_path / "real.json")

@@ -73,7 +73,7 @@ struct MemoryParts {
 struct PlanBelief {
   double stepUs = 0;
   double lowerBoundUs = 0;
-  double kernelsUs = 0; ///< the step of the kernels that the plan became; 0: not lowered so far
+  double kernelsUs = 0; ///< the step of the kernels that the plan becomes; 0: not known so far
   int64_t inParts = 0;  ///< operations that it computes in two parts, which communicate in turn
   std::vector<int64_t> peakBytes; ///< per mesh, per device
   std::string engine;
