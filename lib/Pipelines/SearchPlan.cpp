@@ -361,6 +361,7 @@ static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions
       continue;
     SearchHandoff other;
     other.again = handoff.again;
+    other.knownMeshUs = handoff.meshUs;
     bool isFound = false;
     { // there may be none that fits
       OwnDiagnostics silent(module.getContext(), [](Diagnostic &) { return success(); });

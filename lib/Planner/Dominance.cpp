@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "VectorClones.h"
+#include "LeastOf.h"
 #include "autopar/Planner/CostGraph.h"
 
 namespace autopar::planner {
@@ -14,12 +14,11 @@ namespace autopar::planner {
 /// is not.
 AUTOPAR_VECTOR_CLONES
 static double leastLead(const double *lose, const double *win, size_t columns) {
-  double least = kForbidden;
-  for (size_t c = 0; c < columns; ++c) {
-    double lead = lose[c] >= kForbiddenFrom ? kForbidden : lose[c] - win[c];
-    least = lead < least ? lead : least;
-  }
-  return least;
+  double least = leastOf(
+      columns, [=](size_t c) __attribute__((always_inline)) {
+        return lose[c] >= kForbiddenFrom ? kForbidden : lose[c] - win[c];
+      });
+  return lower(kForbidden, least);
 }
 
 Dominance::Dominance(const std::vector<double> &cost, const NodeMemory &memory,
@@ -28,13 +27,14 @@ Dominance::Dominance(const std::vector<double> &cost, const NodeMemory &memory,
   for (Side &side : sides)
     for (size_t k = 0; k < cost.size(); ++k) {
       const double *row = side.values + k * side.columns;
-      const double *least = std::min_element(row, row + side.columns);
-      optimistic[k] += *least;
-      side.cheapest.push_back(static_cast<int32_t>(least - row));
+      double least = leastOf(row, side.columns);
+      optimistic[k] += least;
+      side.cheapest.push_back(
+          static_cast<int32_t>(std::find(row, row + side.columns, least) - row));
     }
 }
 
-bool Dominance::holds(size_t winner, size_t loser) const {
+bool Dominance::holdsForAll(size_t winner, size_t loser) const {
   // The winner is no dearer with the cheapest partners, and no dearer beside the loser's own.
   double slack = cost[loser] - cost[winner];
   double quick = slack;
@@ -43,7 +43,7 @@ bool Dominance::holds(size_t winner, size_t loser) const {
     quick +=
         side.values[loser * side.columns + column] - side.values[winner * side.columns + column];
   }
-  if (optimistic[winner] > optimistic[loser] || quick < -1e-6 * std::abs(optimistic[loser]))
+  if (quick < -1e-6 * std::abs(optimistic[loser]))
     return false;
   size_t count = cost.size();
   for (size_t p = 0; p < memory.pieces.size(); ++p)

@@ -22,9 +22,13 @@ public:
 
   /// `winner` costs no more than `loser` and holds no more at any time, whatever the neighbours
   /// choose.
-  bool holds(size_t winner, size_t loser) const;
+  bool holds(size_t winner, size_t loser) const {
+    return optimistic[winner] <= optimistic[loser] && holdsForAll(winner, loser);
+  }
 
 private:
+  bool holdsForAll(size_t winner, size_t loser) const;
+
   const std::vector<double> &cost;
   const NodeMemory &memory;
   std::vector<Side> sides;

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <random>
 
+#include "LeastOf.h"
 #include "MemoryUse.h"
-#include "VectorClones.h"
 
 namespace autopar::planner {
 namespace {
@@ -19,8 +19,6 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// Rows that are added at once, so that results are not stored for each of them.
 constexpr int32_t kRows = 4;
-
-double lower(double least, double cost) { return cost < least ? cost : least; }
 
 AUTOPAR_VECTOR_CLONES
 void lowerTo(double *__restrict result, const double *row, double start, int32_t count) {
@@ -116,7 +114,7 @@ double DualBound::send(const Arc &arc, double share, const std::vector<double> &
     start[k] = share * sum[k] - back[k];
   int32_t count = problem.nodes[static_cast<size_t>(arc.other)].size();
   minPlus(problem, arc, start.data(), static_cast<int32_t>(sum.size()), out, count);
-  double least = *std::min_element(out, out + count);
+  double least = leastOf(out, static_cast<size_t>(count));
   for (int32_t x = 0; x < count; ++x)
     out[x] -= least;
   steps += static_cast<int64_t>(sum.size()) * count;
@@ -140,7 +138,7 @@ double DualBound::sweep() {
   double bound = problem.constant - pricedRoom;
   for (size_t i = count; i-- > 0;) {
     gather(i, sum);
-    double least = *std::min_element(sum.begin(), sum.end());
+    double least = leastOf(sum.data(), sum.size());
     for (double &cost : sum)
       cost -= least;
     bound += least;

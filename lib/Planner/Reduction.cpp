@@ -309,16 +309,38 @@ void Reducer::dropDominated(bool &changed) {
   }
 }
 
-/// Where `start` + `row` is less than `least`, it becomes the least, and `best` becomes `k`.
+/// Of the rows of a table with `stride` columns, each added to its start: the least of each of
+/// `Columns` columns, where that is less than it was, and whose it is. They stay in registers.
+template <int32_t Columns>
+static inline __attribute__((always_inline)) void
+keepLeastOf(double *__restrict least, int32_t *__restrict best, const double *table,
+            const double *start, int32_t rows, int32_t stride) {
+  double lowest[Columns];
+  int32_t by[Columns];
+  std::copy_n(least, Columns, lowest);
+  std::copy_n(best, Columns, by);
+  for (int32_t k = 0; k < rows; ++k, table += stride)
+    for (int32_t x = 0; x < Columns; ++x) {
+      double cost = start[k] + table[x];
+      bool less = cost < lowest[x];
+      lowest[x] = less ? cost : lowest[x];
+      by[x] = less ? k : by[x];
+    }
+  std::copy_n(lowest, Columns, least);
+  std::copy_n(by, Columns, best);
+}
+
+/// The same for all columns.
 AUTOPAR_VECTOR_CLONES
-static void keepLeast(double *__restrict least, int32_t *__restrict best,
-                      const double *__restrict row, double start, int32_t k, int32_t count) {
-  for (int32_t x = 0; x < count; ++x) {
-    double cost = start + row[x];
-    bool less = cost < least[x];
-    least[x] = less ? cost : least[x];
-    best[x] = less ? k : best[x];
-  }
+static void keepLeast(double *__restrict least, int32_t *__restrict best, const double *table,
+                      const double *start, int32_t rows, int32_t count) {
+  int32_t x = 0;
+  for (; x + 32 <= count; x += 32)
+    keepLeastOf<32>(least + x, best + x, table + x, start, rows, count);
+  for (; x + 8 <= count; x += 8)
+    keepLeastOf<8>(least + x, best + x, table + x, start, rows, count);
+  for (; x < count; ++x)
+    keepLeastOf<1>(least + x, best + x, table + x, start, rows, count);
 }
 
 void Reducer::eliminate(int32_t at) {
@@ -338,13 +360,14 @@ void Reducer::eliminate(int32_t at) {
   const Table &inner = count < 1 ? none : table(at, one.neighbours[count - 1]);
   Table reduced(static_cast<size_t>(x) * static_cast<size_t>(y), 2 * kForbidden);
   one.best.assign(reduced.size(), 0);
-  for (int32_t i = 0; i < x; ++i)
-    for (int32_t k = 0; k < node.size(); ++k) {
-      auto row = static_cast<size_t>(k);
-      keepLeast(reduced.data() + static_cast<size_t>(i) * y,
-                one.best.data() + static_cast<size_t>(i) * y, inner.data() + row * y,
-                node.cost[row] + outer[row * x + static_cast<size_t>(i)], k, y);
-    }
+  std::vector<double> start(static_cast<size_t>(node.size()));
+  for (int32_t i = 0; i < x; ++i) {
+    for (size_t row = 0; row < start.size(); ++row)
+      start[row] = node.cost[row] + outer[row * x + static_cast<size_t>(i)];
+    keepLeast(reduced.data() + static_cast<size_t>(i) * y,
+              one.best.data() + static_cast<size_t>(i) * y, inner.data(), start.data(), node.size(),
+              y);
+  }
   for (double &cost : reduced)
     cost = std::min(cost, kForbidden);
   for (int32_t other : one.neighbours)

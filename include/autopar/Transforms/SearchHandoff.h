@@ -25,6 +25,10 @@ struct MeshLoad {
 /// Of what goes on beside what computes a search counts no less.
 constexpr double kLeastWaitedShare = 0.25;
 
+/// In times of the least: meshes on which a step takes as long hardly become the best where more of
+/// their communication, or less, is hidden.
+constexpr double kUnlikely = 1.1;
+
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
   /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
@@ -34,6 +38,10 @@ struct SearchHandoff {
   double enoughUs = std::numeric_limits<double>::infinity();
   /// In: what takes this or longer need not be found.
   double boundUs = std::numeric_limits<double>::infinity();
+  /// In: what a step took on each mesh, in the order of meshes, by a search that counted something
+  /// else; meshes on which it took kUnlikely times the least are left out. Empty: none is.
+  std::vector<double> knownMeshUs;
+  std::vector<double> meshUs;          ///< out: the same of this search; infinite without a plan
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
   double waitedShare = 1;              ///< out: of what goes on beside what computes, as it counts
   bool overlapsParts = false;          ///< out: activations may be exchanged beside what computes

@@ -219,6 +219,13 @@ private:
     return success();
   }
 
+  bool isUnlikely(size_t mesh, size_t meshes) const {
+    if (!handoff || handoff->knownMeshUs.size() != meshes)
+      return false;
+    const std::vector<double> &us = handoff->knownMeshUs;
+    return us[mesh] >= kUnlikely * *llvm::min_element(us);
+  }
+
   /// Delivers the best choice of all meshes; of the first one where several are as good.
   LogicalResult searchOver(ArrayRef<Meshes> meshes, const StepOutline &outline,
                            const Cluster &machine) {
@@ -231,23 +238,29 @@ private:
     threads = std::max<size_t>(1, cores / meshes.size());
     std::vector<::autopar::Status> problems(meshes.size());
     std::vector<int64_t> leastBytes(meshes.size(), std::numeric_limits<int64_t>::max());
+    std::vector<double> stepUs(meshes.size(), std::numeric_limits<double>::infinity());
     std::optional<Found> best;
     size_t bestMesh = 0;
     std::mutex mutex;
     // The last ones have the most axes and take longest: begun first, so that nobody waits for one.
     parallelFor(&getContext(), 0, meshes.size(), [&](size_t number) {
       size_t i = meshes.size() - 1 - number;
+      if (isUnlikely(i, meshes.size()))
+        return;
       ::autopar::Result<Found> found = solve(outline, meshes[i], machine, leastBytes[i]);
       if (!found) {
         problems[i] = found.status();
         return;
       }
       std::lock_guard lock(mutex);
+      stepUs[i] = found->stepUs;
       if (best && std::pair(best->stepUs, bestMesh) < std::pair(found->stepUs, i))
         return;
       best = found.take();
       bestMesh = i;
     });
+    if (best && handoff)
+      handoff->meshUs = std::move(stepUs);
     if (best)
       return deliver(*best);
     size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
