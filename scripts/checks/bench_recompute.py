@@ -4,10 +4,12 @@ compiled; the memory plan says what they need, the simulation of what was compil
 
 import itertools
 import json
+import math
 import pathlib
 import re
+import sys
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import autopar
 from autopar import models
@@ -54,15 +56,21 @@ class Judge:
              "--optimizer", "adamw(lr=1e-4)", *self._job.options, *options])
 
     def searched(self, *options: str) -> Dict[str, Any]:
-        """The plan that is found under these options."""
-        self._compile("--mesh", self._job.mesh, "--plan-only", "-o", self._folder / "found.json", *options)
-        return json.loads((self._folder / "found.json").read_text())
+        """The plan that is found under these options, whose program fits."""
+        plan = self._folder / "found.json"
+        self._compile("--mesh", self._job.mesh, "--stop-after", "plan-memory", "--emit-plan", plan, "-o", self._folder / "found.mlir", *options)
+        return json.loads(plan.read_text())
 
-    def recomputing(self, plan: Dict[str, Any], operations: List[str]) -> Judged:
-        """A plan, but that it computes these operations again."""
+    def recomputing(self, plan: Dict[str, Any], operations: List[str], limit: Optional[int] = None) -> Judged:
+        """A plan, but that it computes these operations again, compiled for devices with so much memory. Endless where it does not fit."""
         given, artifact = self._folder / "given.json", self._folder / "m.bin"
         given.write_text(json.dumps({**plan, "recompute": operations}))
-        self._compile("--plan", given, "-o", artifact)
+        try:
+            self._compile("--plan", given, "-o", artifact, *([f"--memory-limit={limit}"] if limit else []))
+        except RuntimeError as error:
+            if limit and "over the limit" in str(error):
+                return Judged(sys.maxsize, math.inf)
+            raise
         run = measuring.run_measured([autopar.find_tool("autopar-run"), artifact, "--simulate", self._job.cluster, "--json", "--quiet"])
         simulated = measuring.last_json(run.output)
         return Judged(max(rank["device_bytes"] for rank in simulated["ranks"]), 1e3 * simulated["step_ms"][0])
@@ -108,32 +116,31 @@ def fewest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def compare(judge: Judge, shares: Sequence[float] = SHARES) -> Iterator[Dict[str, Any]]:
-    """For each limit of the search: `limit`, the bytes that its choice of operations needs once compiled, which layers may need too, steps
-    in microseconds of `operations` and of `layers`, and what the latter are in `rule` and `count`."""
+    """For each limit, under which all is compiled: `limit`, steps in microseconds of `operations` and of `layers`, and what the latter are in
+    `rule` and `count`."""
     full = judge.searched("--recompute", "full")
     layers = layers_of(full["recompute"])
     least, none = full["believed"]["peak_bytes"][0], judge.recomputing(full, [])
     known: Dict[Any, Judged] = {}
 
-    def judged(sharded: Dict[str, Any], rule: str, count: int) -> Judged:
-        key = (json.dumps([sharded["ops"], sharded["shard"]]), rule, count)
+    def judged(sharded: Dict[str, Any], rule: str, count: int, limit: int) -> Judged:
+        key = (json.dumps([sharded["ops"], sharded["shard"]]), rule, count, limit)
         if key not in known:
-            known[key] = judge.recomputing(sharded, rules(layers)[rule](count))
+            known[key] = judge.recomputing(sharded, rules(layers)[rule](count), limit)
         return known[key]
 
     for share in shares:
         limit = int(least + share * (none.bytes - least))
         plan = judge.searched("--memory-limit", str(limit))
-        ours = judge.recomputing(plan, plan["recompute"])
-        room = max(limit, ours.bytes)
+        ours = judge.recomputing(plan, plan["recompute"], limit)
         found = []
         # Layers may have the sharding that was found with operations, too.
         for sharded, rule in itertools.product((full, plan), rules(layers)):
-            count = fewest(len(layers), lambda count, sharded=sharded, rule=rule: judged(sharded, rule, count).bytes <= room)
+            count = fewest(len(layers), lambda count, sharded=sharded, rule=rule: judged(sharded, rule, count, limit).bytes <= limit)
             if count <= len(layers):
-                found.append((judged(sharded, rule, count).us, count, rule))
+                found.append((judged(sharded, rule, count, limit).us, count, rule))
         us, count, rule = min(found)
-        yield {"limit": limit, "bytes": room, "operations": ours.us, "layers": us, "count": count, "of": len(layers), "rule": rule,
+        yield {"limit": limit, "operations": ours.us, "layers": us, "count": count, "of": len(layers), "rule": rule,
                "kept": none.us}
 
 
@@ -141,5 +148,5 @@ def cases() -> Iterator[Dict[str, Any]]:
     """Milliseconds of a step by operations, against the best by layers."""
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         for row in compare(Judge(GPT3, pathlib.Path(name))):
-            yield measuring.case(f"{row['bytes'] / 1e9:.2f} GB; layers: {row['count']} of {row['of']}, {row['rule']}", row["operations"] / 1e3,
-                                 "ms", row["layers"] / 1e3, **{key: row[key] for key in ("limit", "bytes", "kept")})
+            yield measuring.case(f"{row['limit'] / 1e9:.2f} GB; layers: {row['count']} of {row['of']}, {row['rule']}", row["operations"] / 1e3,
+                                 "ms", row["layers"] / 1e3, **{key: row[key] for key in ("limit", "kept")})

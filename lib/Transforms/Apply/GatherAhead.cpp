@@ -48,6 +48,7 @@ public:
     if (gathers.empty())
       return;
     walk();
+    placeSources();
     placeLate();
     for (Gather &gather : gathers)
       if (!gather.stays)
@@ -55,19 +56,41 @@ public:
   }
 
 private:
-  void move(Gather &gather) {
-    size_t place = gather.place;
+  static void forEachSource(const Gather &gather, function_ref<void(Operation *)> visit) {
     for (Operation *op : gather.chain)
       for (Value operand : op->getOperands())
         if (Operation *source = operand.getDefiningOp();
             source && !llvm::is_contained(gather.chain, source))
-          while (place < anchors.size() && !source->isBeforeInBlock(anchors[place]))
-            ++place;
+          visit(source);
+  }
+
+  /// Where what gathers read of other parts stands. To ask a block for an order after something in
+  /// it was moved is to number all of it again, so places are known before that.
+  void placeSources() {
+    for (const Gather &gather : gathers)
+      forEachSource(gather, [&](Operation *source) {
+        if (!own.contains(source) && !anchorsBefore.contains(source))
+          anchorsBefore[source] =
+              llvm::partition_point(
+                  anchors, [&](Operation *anchor) { return anchor->isBeforeInBlock(source); }) -
+              anchors.begin();
+      });
+  }
+
+  void move(Gather &gather) {
+    size_t place = gather.place;
+    forEachSource(gather, [&](Operation *source) {
+      size_t before = anchorsBefore.at(source);
+      bool isAnchor = before < anchors.size() && anchors[before] == source;
+      place = std::max(place, before + (isAnchor ? 1 : 0));
+    });
     if (place == anchors.size())
       return;
     for (Operation *op : gather.chain)
-      if (anchors[place]->isBeforeInBlock(op))
+      if (size_t &before = anchorsBefore[op]; before > place) {
         op->moveBefore(anchors[place]);
+        before = place;
+      }
   }
 
   /// What `value` is made of here: what goes where the gather goes (looks at values, and kernels of
@@ -128,6 +151,7 @@ private:
     DenseMap<Value, SmallVector<size_t, 1>> waits; // looks at what is gathered
     double computeUs = 0, collectiveUs = 0;
     for (Operation *op : part.ops) {
+      anchorsBefore[op] = anchors.size();
       if (auto number = numbers.find(op); number != numbers.end()) {
         Gather &gather = gathers[number->second];
         for (Operation *source : gather.sources)
@@ -221,8 +245,9 @@ private:
   SmallVector<Gather> gathers;
   DenseMap<Operation *, size_t> numbers; ///< of gathers
   DenseSet<Operation *> moved;
-  SmallVector<Operation *> anchors; ///< what stays
-  SmallVector<double> startsUs;     ///< of the compute queue when it comes to an anchor
+  SmallVector<Operation *> anchors;            ///< what stays
+  DenseMap<Operation *, size_t> anchorsBefore; ///< how many stand before an operation
+  SmallVector<double> startsUs;                ///< of the compute queue when it comes to an anchor
   SmallVector<std::pair<double, double>> busy;
 };
 

@@ -35,7 +35,7 @@ public:
       release(op);
       bool wouldWait = queues.readyUs(op) > queues.computeUs + part.times.launchUs();
       bool isInTheWay = isPatient(here) && (readsWaiting(op) || !fits(here));
-      if (mayWait(op) && (wouldWait || isInTheWay))
+      if (foreseen[here].mayWait && (wouldWait || isInTheWay))
         putOff(here);
       else
         queues.run(op, foreseen[here].parts);
@@ -51,6 +51,7 @@ private:
   struct Foreseen {
     KernelTime::Parts parts;
     bool goesBeside = false;
+    bool mayWait = false;
     double atUs = 0; ///< the compute queue comes to it
     double neededUs = kNever;
     double urgentUs = kNever; ///< the next collective that is waited for must start
@@ -69,6 +70,8 @@ private:
       own.goesBeside = part.goesBeside(own.parts);
       us += own.parts.sum() - (own.goesBeside ? own.parts.collectiveUs : 0);
     }
+    for (auto [own, op] : llvm::zip_equal(foreseen, part.ops))
+      own.mayWait = mayWait(op);
     double urgentUs = kNever;
     for (size_t i = part.ops.size(); i-- > 0;) {
       Foreseen &own = foreseen[i];
@@ -92,10 +95,11 @@ private:
   /// Whether nobody waits for a collective that starts where the program has it.
   bool isPatient(size_t i) const {
     const Foreseen &own = foreseen[i];
-    return own.goesBeside && mayWait(part.ops[i]) && own.neededUs - own.atUs > own.parts.sum();
+    return own.goesBeside && own.mayWait && own.neededUs - own.atUs > own.parts.sum();
   }
 
   /// Kernels and collectives that do not replace state, and that nobody outside reads meanwhile.
+  /// Asked for while nothing was moved: afterwards the block would be numbered again each time.
   bool mayWait(Operation *op) const {
     Operation *end = part.ops.back();
     return isa<GroupOp, CastOp, BinaryOp, CollectiveOpInterface>(op) &&
