@@ -22,9 +22,9 @@ static double leastLead(const double *lose, const double *win, size_t columns) {
 }
 
 Dominance::Dominance(const std::vector<double> &cost, const NodeMemory &memory,
-                     std::vector<Side> given)
+                     std::vector<Edge> given)
     : cost(cost), memory(memory), sides(std::move(given)), optimistic(cost) {
-  for (Side &side : sides)
+  for (Edge &side : sides)
     for (size_t k = 0; k < cost.size(); ++k) {
       const double *row = side.values + k * side.columns;
       double least = leastOf(row, side.columns);
@@ -38,7 +38,7 @@ bool Dominance::holdsForAll(size_t winner, size_t loser) const {
   // The winner is no dearer with the cheapest partners, and no dearer beside the loser's own.
   double slack = cost[loser] - cost[winner];
   double quick = slack;
-  for (const Side &side : sides) {
+  for (const Edge &side : sides) {
     auto column = static_cast<size_t>(side.cheapest[loser]);
     quick +=
         side.values[loser * side.columns + column] - side.values[winner * side.columns + column];
@@ -49,7 +49,7 @@ bool Dominance::holdsForAll(size_t winner, size_t loser) const {
   for (size_t p = 0; p < memory.pieces.size(); ++p)
     if (memory.bytes[p * count + winner] > memory.bytes[p * count + loser])
       return false;
-  for (const Side &side : sides) {
+  for (const Edge &side : sides) {
     double least = leastLead(side.values + loser * side.columns,
                              side.values + winner * side.columns, side.columns);
     if (least <= -kForbiddenFrom)

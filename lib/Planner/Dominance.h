@@ -13,12 +13,12 @@ namespace autopar::planner {
 class Dominance {
 public:
   /// An edge of the node.
-  struct Side {
+  struct Edge {
     const double *values; ///< row-major, rows = own strategies
     size_t columns;
     std::vector<int32_t> cheapest; ///< per row: column of its least entry; filled by Dominance
   };
-  Dominance(const std::vector<double> &cost, const NodeMemory &memory, std::vector<Side> sides);
+  Dominance(const std::vector<double> &cost, const NodeMemory &memory, std::vector<Edge> sides);
 
   /// `winner` costs no more than `loser` and holds no more at any time, whatever the neighbours
   /// choose.
@@ -31,7 +31,7 @@ private:
 
   const std::vector<double> &cost;
   const NodeMemory &memory;
-  std::vector<Side> sides;
+  std::vector<Edge> sides;
   std::vector<double> optimistic; ///< own cost plus the cheapest entry of each row
 };
 

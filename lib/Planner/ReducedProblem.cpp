@@ -8,16 +8,18 @@
 
 namespace autopar::planner {
 
-MatrixRef makeMatrix(int32_t rows, int32_t columns, std::vector<double> values) {
+MatrixRef makeMatrix(int32_t rows, int32_t columns, std::vector<double> values, bool byRow) {
   auto matrix = std::make_shared<Matrix>();
   matrix->rows = rows;
   matrix->columns = columns;
-  matrix->byColumn.resize(values.size());
-  for (int32_t r = 0; r < rows; ++r)
-    for (int32_t c = 0; c < columns; ++c)
-      matrix->byColumn[static_cast<size_t>(c) * rows + r] =
-          values[static_cast<size_t>(r) * columns + c];
-  matrix->byRow = std::move(values);
+  std::vector<double> &given = byRow ? matrix->byRow : matrix->byColumn,
+                      &turned = byRow ? matrix->byColumn : matrix->byRow;
+  int32_t outer = byRow ? rows : columns, inner = byRow ? columns : rows;
+  turned.resize(values.size());
+  for (int32_t o = 0; o < outer; ++o)
+    for (int32_t i = 0; i < inner; ++i)
+      turned[static_cast<size_t>(i) * outer + o] = values[static_cast<size_t>(o) * inner + i];
+  given = std::move(values);
   return matrix;
 }
 

@@ -21,8 +21,8 @@ struct Matrix {
   std::vector<double> byColumn; ///< [column * rows + row]
 };
 using MatrixRef = std::shared_ptr<const Matrix>;
-/// From `values` by row.
-MatrixRef makeMatrix(int32_t rows, int32_t columns, std::vector<double> values);
+/// From `values` by row, or by column.
+MatrixRef makeMatrix(int32_t rows, int32_t columns, std::vector<double> values, bool byRow = true);
 
 /// One end of an edge as its node sees it: `rows` = own strategies.
 struct Arc {

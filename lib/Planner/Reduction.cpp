@@ -3,8 +3,6 @@
 // nodes that another node's choice determines, drop dominated strategies, eliminate nodes without
 // memory that have at most two neighbours (variable elimination, Bertele and Brioschi 1972).
 #include "Reduction.h"
-#include "Dominance.h"
-#include "VectorClones.h"
 
 #include <algorithm>
 #include <map>
@@ -33,8 +31,6 @@ public:
   }
 
 private:
-  using Table = std::vector<double>; ///< row-major over (own, other)
-
   struct Node {
     bool alive = true;
     bool changed = true; ///< since its strategies were last compared
@@ -45,36 +41,26 @@ private:
     int32_t size() const { return static_cast<int32_t>(cost.size()); }
   };
 
-  /// The table of (own, other) as own rows.
-  const std::vector<double> &table(int32_t own, int32_t other) const {
-    const MatrixRef &matrix = nodes[own].neighbours.at(other);
-    return own < other ? matrix->byRow : matrix->byColumn;
+  Side side(int32_t own, int32_t other) const {
+    return {nodes[own].neighbours.at(other), own < other};
+  }
+  std::vector<Side> sides(int32_t own) const {
+    std::vector<Side> all;
+    for (const auto &[other, matrix] : nodes[own].neighbours)
+      all.push_back({matrix, own < other});
+    return all;
   }
 
-  void setTable(int32_t own, int32_t other, Table values) {
-    int32_t rows = nodes[own].size(), columns = nodes[other].size();
-    MatrixRef matrix;
-    if (own < other) {
-      matrix = makeMatrix(rows, columns, std::move(values));
-    } else {
-      Table turned(values.size());
-      for (int32_t r = 0; r < rows; ++r)
-        for (int32_t c = 0; c < columns; ++c)
-          turned[static_cast<size_t>(c) * rows + r] = values[static_cast<size_t>(r) * columns + c];
-      matrix = makeMatrix(columns, rows, std::move(turned));
-    }
+  /// `matrix` has the lower node's strategies as rows.
+  void setMatrix(int32_t own, int32_t other, MatrixRef matrix) {
     nodes[own].neighbours[other] = matrix;
-    nodes[other].neighbours[own] = matrix;
+    nodes[other].neighbours[own] = std::move(matrix);
     nodes[own].changed = nodes[other].changed = true;
   }
-
-  void addTable(int32_t own, int32_t other, Table values) {
-    if (nodes[own].neighbours.count(other)) {
-      const std::vector<double> &before = table(own, other);
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = std::min(values[i] + before[i], kForbidden);
-    }
-    setTable(own, other, std::move(values));
+  void addMatrix(int32_t own, int32_t other, MatrixRef matrix) {
+    if (auto known = nodes[own].neighbours.find(other); known != nodes[own].neighbours.end())
+      matrix = tables.sum(matrix, known->second);
+    setMatrix(own, other, std::move(matrix));
   }
 
   void disconnect(int32_t a, int32_t b) {
@@ -96,6 +82,7 @@ private:
 
   const CostGraph &graph;
   std::vector<Node> nodes;
+  MadeTables tables;
   Reduction result;
 };
 
@@ -126,52 +113,41 @@ void Reducer::load() {
   // Shared matrices stay shared: one Matrix per (index, orientation).
   std::map<std::pair<int32_t, bool>, MatrixRef> made;
   for (const CostEdge &edge : graph.edges) {
-    const Table &values = graph.matrices[static_cast<size_t>(edge.matrix)];
-    if (nodes[edge.a].neighbours.count(edge.b)) {
-      addTable(edge.a, edge.b, values);
-      continue;
-    }
-    MatrixRef &matrix = made[{edge.matrix, edge.a < edge.b}];
+    bool isLower = edge.a < edge.b;
+    MatrixRef &matrix = made[{edge.matrix, isLower}];
     if (!matrix) {
-      setTable(edge.a, edge.b, values);
-      matrix = nodes[edge.a].neighbours.at(edge.b);
+      int32_t rows = nodes[isLower ? edge.a : edge.b].size(),
+              columns = nodes[isLower ? edge.b : edge.a].size();
+      matrix = makeMatrix(rows, columns, graph.matrices[static_cast<size_t>(edge.matrix)], isLower);
     }
-    nodes[edge.a].neighbours[edge.b] = matrix;
-    nodes[edge.b].neighbours[edge.a] = matrix;
+    addMatrix(edge.a, edge.b, matrix);
   }
 }
 
-/// Rows of a table, in the given order; of width 1 the elements of a list.
 template <typename T>
-static std::vector<T> rowsOf(const std::vector<T> &table, int32_t width,
-                             const std::vector<int32_t> &rows) {
-  std::vector<T> picked;
-  picked.reserve(rows.size() * static_cast<size_t>(width));
-  for (int32_t row : rows) {
-    auto begin = table.begin() + static_cast<long>(row) * width;
-    picked.insert(picked.end(), begin, begin + width);
-  }
-  return picked;
+static std::vector<T> picked(const std::vector<T> &list, const std::vector<int32_t> &indices) {
+  std::vector<T> result;
+  result.reserve(indices.size());
+  for (int32_t index : indices)
+    result.push_back(list[static_cast<size_t>(index)]);
+  return result;
 }
 
 void Reducer::keepStrategies(int32_t at, const std::vector<int32_t> &kept) {
   Node &node = nodes[at];
   auto before = static_cast<size_t>(node.size());
-  std::map<int32_t, Table> tables;
-  for (const auto &[other, matrix] : node.neighbours)
-    tables[other] = rowsOf(table(at, other), nodes[other].size(), kept);
   std::vector<int64_t> bytes;
   for (size_t p = 0; p < node.memory.pieces.size(); ++p)
     for (int32_t k : kept)
       bytes.push_back(node.memory.bytes[p * before + static_cast<size_t>(k)]);
-  node.cost = rowsOf(node.cost, 1, kept);
+  node.cost = picked(node.cost, kept);
   node.memory.bytes = std::move(bytes);
   for (int32_t member : node.members) {
     std::vector<int32_t> &map = result.toOriginal[static_cast<size_t>(member)];
-    map = rowsOf(map, 1, kept);
+    map = picked(map, kept);
   }
-  for (auto &[other, values] : tables)
-    setTable(at, other, std::move(values));
+  for (auto &[other, matrix] : node.neighbours)
+    setMatrix(at, other, tables.pick(side(at, other), kept, at < other));
 }
 
 Status Reducer::dropForbidden(bool &changed) {
@@ -183,19 +159,18 @@ Status Reducer::dropForbidden(bool &changed) {
     queued[static_cast<size_t>(at)] = false;
     if (!nodes[at].alive)
       continue;
-    std::vector<int32_t> kept;
-    for (int32_t k = 0; k < nodes[at].size(); ++k) {
-      bool legal = !isForbidden(nodes[at].cost[static_cast<size_t>(k)]);
-      for (const auto &[other, matrix] : nodes[at].neighbours) {
-        if (!legal)
-          break;
-        auto columns = static_cast<size_t>(nodes[other].size());
-        const double *row = table(at, other).data() + static_cast<size_t>(k) * columns;
-        legal = std::any_of(row, row + columns, [](double cost) { return !isForbidden(cost); });
-      }
-      if (legal)
-        kept.push_back(k);
+    std::vector<int32_t> legal;
+    for (double cost : nodes[at].cost)
+      legal.push_back(!isForbidden(cost));
+    for (const Side &side : sides(at)) {
+      IndexList haveOne = tables.haveLegalPartners(side);
+      for (size_t k = 0; k < legal.size(); ++k)
+        legal[k] &= (*haveOne)[k];
     }
+    std::vector<int32_t> kept;
+    for (int32_t k = 0; k < nodes[at].size(); ++k)
+      if (legal[static_cast<size_t>(k)])
+        kept.push_back(k);
     if (kept.empty())
       return Status::badInput("node " + std::to_string(at) + " '" +
                               graph.nodes[static_cast<size_t>(at)].id +
@@ -215,23 +190,17 @@ Status Reducer::dropForbidden(bool &changed) {
 
 /// Where each strategy of `leader` leaves `follower` one legal strategy, the two become one node.
 bool Reducer::follow(int32_t leader, int32_t follower) {
-  const std::vector<double> &values = table(leader, follower);
-  auto columns = static_cast<size_t>(nodes[follower].size());
-  std::vector<int32_t> map;
+  Side between = side(leader, follower);
+  // Earlier merges may have left a strategy without a partner; it goes in the next round.
+  IndexList only = tables.onlyPartners(between);
+  if (!only)
+    return false;
+  const std::vector<int32_t> &map = *only;
   std::vector<double> extra;
-  for (int32_t k = 0; k < nodes[leader].size(); ++k) {
-    const double *row = values.data() + static_cast<size_t>(k) * columns;
-    int32_t only = -1;
-    for (size_t c = 0; c < columns; ++c)
-      if (!isForbidden(row[c])) {
-        if (only >= 0)
-          return false;
-        only = static_cast<int32_t>(c);
-      }
-    // Earlier merges may have left a strategy without a partner; it goes in the next round.
-    map.push_back(std::max(only, 0));
-    extra.push_back(only < 0 ? kForbidden
-                             : row[only] + nodes[follower].cost[static_cast<size_t>(only)]);
+  for (size_t k = 0; k < map.size(); ++k) {
+    double cost = between.row(k)[map[k]];
+    extra.push_back(isForbidden(cost) ? kForbidden
+                                      : cost + nodes[follower].cost[static_cast<size_t>(map[k])]);
   }
   Node &lead = nodes[leader], &gone = nodes[follower];
   disconnect(leader, follower);
@@ -241,18 +210,18 @@ bool Reducer::follow(int32_t leader, int32_t follower) {
   for (const auto &[other, matrix] : gone.neighbours)
     others.push_back(other);
   for (int32_t other : others) {
-    Table moved = rowsOf(table(follower, other), nodes[other].size(), map);
+    MatrixRef moved = tables.pick(side(follower, other), map, leader < other);
     disconnect(follower, other);
-    addTable(leader, other, std::move(moved));
+    addMatrix(leader, other, std::move(moved));
   }
   for (size_t p = 0; p < gone.memory.pieces.size(); ++p) {
     lead.memory.pieces.push_back(gone.memory.pieces[p]);
     for (int32_t k : map)
-      lead.memory.bytes.push_back(gone.memory.bytes[p * columns + static_cast<size_t>(k)]);
+      lead.memory.bytes.push_back(gone.memory.bytes[p * gone.cost.size() + static_cast<size_t>(k)]);
   }
   for (int32_t member : gone.members) {
     std::vector<int32_t> &own = result.toOriginal[static_cast<size_t>(member)];
-    own = rowsOf(own, 1, map);
+    own = picked(own, map);
     result.follows[static_cast<size_t>(member)] = leader;
     lead.members.push_back(member);
   }
@@ -282,65 +251,14 @@ void Reducer::dropDominated(bool &changed) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!nodes[i].alive || !nodes[i].changed || nodes[i].size() > most)
       continue;
-    int32_t count = nodes[i].size();
-    std::vector<Dominance::Side> sides;
-    for (const auto &[other, matrix] : nodes[i].neighbours)
-      sides.push_back({table(static_cast<int32_t>(i), other).data(),
-                       static_cast<size_t>(nodes[other].size()),
-                       {}});
-    Dominance dominance(nodes[i].cost, nodes[i].memory, std::move(sides));
-    std::vector<bool> gone(static_cast<size_t>(count), false);
-    for (int32_t loser = 0; loser < count; ++loser)
-      for (int32_t winner = 0; winner < count; ++winner)
-        if (winner != loser && !gone[static_cast<size_t>(winner)] &&
-            dominance.holds(static_cast<size_t>(winner), static_cast<size_t>(loser))) {
-          gone[static_cast<size_t>(loser)] = true;
-          break;
-        }
-    std::vector<int32_t> kept;
-    for (int32_t k = 0; k < count; ++k)
-      if (!gone[static_cast<size_t>(k)])
-        kept.push_back(k);
-    if (static_cast<int32_t>(kept.size()) < count) {
-      keepStrategies(static_cast<int32_t>(i), kept);
+    auto at = static_cast<int32_t>(i);
+    IndexList kept = tables.undominated(nodes[i].cost, nodes[i].memory, sides(at));
+    if (kept->size() < nodes[i].cost.size()) {
+      keepStrategies(at, *kept);
       changed = true;
     }
     nodes[i].changed = false;
   }
-}
-
-/// Of the rows of a table with `stride` columns, each added to its start: the least of each of
-/// `Columns` columns, where that is less than it was, and whose it is. They stay in registers.
-template <int32_t Columns>
-static inline __attribute__((always_inline)) void
-keepLeastOf(double *__restrict least, int32_t *__restrict best, const double *table,
-            const double *start, int32_t rows, int32_t stride) {
-  double lowest[Columns];
-  int32_t by[Columns];
-  std::copy_n(least, Columns, lowest);
-  std::copy_n(best, Columns, by);
-  for (int32_t k = 0; k < rows; ++k, table += stride)
-    for (int32_t x = 0; x < Columns; ++x) {
-      double cost = start[k] + table[x];
-      bool less = cost < lowest[x];
-      lowest[x] = less ? cost : lowest[x];
-      by[x] = less ? k : by[x];
-    }
-  std::copy_n(lowest, Columns, least);
-  std::copy_n(by, Columns, best);
-}
-
-/// The same for all columns.
-AUTOPAR_VECTOR_CLONES
-static void keepLeast(double *__restrict least, int32_t *__restrict best, const double *table,
-                      const double *start, int32_t rows, int32_t count) {
-  int32_t x = 0;
-  for (; x + 32 <= count; x += 32)
-    keepLeastOf<32>(least + x, best + x, table + x, start, rows, count);
-  for (; x + 8 <= count; x += 8)
-    keepLeastOf<8>(least + x, best + x, table + x, start, rows, count);
-  for (; x < count; ++x)
-    keepLeastOf<1>(least + x, best + x, table + x, start, rows, count);
 }
 
 void Reducer::eliminate(int32_t at) {
@@ -351,34 +269,18 @@ void Reducer::eliminate(int32_t at) {
     one.neighbours.push_back(other);
     one.originals.push_back(result.toOriginal[static_cast<size_t>(other)]);
   }
-  // Columns run over the last neighbour; with one neighbour there is one row.
-  size_t count = one.neighbours.size();
-  int32_t x = count < 2 ? 1 : nodes[one.neighbours[0]].size();
-  int32_t y = count < 1 ? 1 : nodes[one.neighbours[count - 1]].size();
-  const Table none(static_cast<size_t>(node.size()), 0.0);
-  const Table &outer = count < 2 ? none : table(at, one.neighbours[0]);
-  const Table &inner = count < 1 ? none : table(at, one.neighbours[count - 1]);
-  Table reduced(static_cast<size_t>(x) * static_cast<size_t>(y), 2 * kForbidden);
-  one.best.assign(reduced.size(), 0);
-  std::vector<double> start(static_cast<size_t>(node.size()));
-  for (int32_t i = 0; i < x; ++i) {
-    for (size_t row = 0; row < start.size(); ++row)
-      start[row] = node.cost[row] + outer[row * x + static_cast<size_t>(i)];
-    keepLeast(reduced.data() + static_cast<size_t>(i) * y,
-              one.best.data() + static_cast<size_t>(i) * y, inner.data(), start.data(), node.size(),
-              y);
-  }
-  for (double &cost : reduced)
-    cost = std::min(cost, kForbidden);
+  MadeTables::Least least = tables.least(node.cost, sides(at));
+  one.best = std::move(least.best);
   for (int32_t other : one.neighbours)
     disconnect(at, other);
+  const std::vector<double> &costs = least.costs->byRow;
   if (one.neighbours.empty())
-    result.reduced.constant += reduced[0];
+    result.reduced.constant += costs[0];
   else if (one.neighbours.size() == 1)
-    for (int32_t i = 0; i < y; ++i)
-      nodes[one.neighbours[0]].cost[static_cast<size_t>(i)] += reduced[static_cast<size_t>(i)];
+    for (size_t i = 0; i < costs.size(); ++i)
+      nodes[one.neighbours[0]].cost[i] += costs[i];
   else
-    addTable(one.neighbours[0], one.neighbours[1], std::move(reduced));
+    addMatrix(one.neighbours[0], one.neighbours[1], std::move(least.costs));
   node.alive = false;
   result.eliminations.push_back(std::move(one));
 }
@@ -467,7 +369,7 @@ std::vector<int32_t> Reduction::expand(const std::vector<int32_t> &choice) const
                              originalChoice(static_cast<size_t>(one.neighbours[n])));
       cell = cell * list.size() + static_cast<size_t>(found - list.begin());
     }
-    leads[static_cast<size_t>(one.node)] = one.best[cell];
+    leads[static_cast<size_t>(one.node)] = (*one.best)[cell];
   }
   std::vector<int32_t> result(originalCount);
   for (size_t i = 0; i < originalCount; ++i)

@@ -4,6 +4,7 @@
 // points that can matter. Every step is exact: the best choice there is the best choice here.
 #pragma once
 
+#include "MadeTables.h"
 #include "ReducedProblem.h"
 
 #include "autopar/Base/Status.h"
@@ -31,7 +32,7 @@ private:
     int32_t node = 0;
     std::vector<int32_t> neighbours;             ///< 0, 1 or 2 original nodes
     std::vector<std::vector<int32_t>> originals; ///< their strategies then, originally numbered
-    std::vector<int32_t> best;                   ///< [x0 * size1 + x1] own strategy
+    IndexList best;                              ///< [x0 * size1 + x1] own strategy
   };
 
   ReducedProblem reduced;
