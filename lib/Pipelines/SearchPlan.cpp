@@ -343,6 +343,18 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
   return success(succeeded(manager.run(module)) && succeeded(verify(module)));
 }
 
+/// Of several plans of one module; the first of those that take as long.
+static FailureOr<size_t> fastestByKernels(MLIRContext &context, const PlanJudge &judge,
+                                          ArrayRef<SearchHandoff> plans) {
+  SmallVector<FailureOr<PlanJudge::KernelTimes>> times(plans.size(), failure());
+  runSideBySide(context, plans.size(),
+                [&](size_t i) { times[i] = judge.kernelTimes(*plans[i].plan); });
+  if (llvm::any_of(times, [](const auto &one) { return failed(one); }))
+    return failure();
+  auto isFaster = [](const auto &a, const auto &b) { return a->stepUs < b->stepUs; };
+  return llvm::min_element(times, isFaster) - times.begin();
+}
+
 /// How much of what goes on beside what computes is waited for, only the program shows that a plan
 /// becomes. So plans are also searched for that all of it, or next to nothing, is waited for, and
 /// the fastest program wins.
@@ -355,35 +367,30 @@ static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
     return failure();
-  std::optional<double> bestUs; // asked where there is another plan
+  std::vector<SearchHandoff> plans;
+  plans.push_back(std::move(handoff));
   for (double share : {kLeastWaitedShare, 1.0}) {
-    if (std::abs(share - handoff.waitedShare) < differs)
+    const SearchHandoff &first = plans.front();
+    if (std::abs(share - first.waitedShare) < differs)
       continue;
     SearchHandoff other;
-    other.again = handoff.again;
-    other.knownMeshUs = handoff.meshUs;
-    bool isFound = false;
-    { // there may be none that fits
-      OwnDiagnostics silent(module.getContext(), [](Diagnostic &) { return success(); });
-      PlanSearch search(module, options, lower, other, /*isHeld=*/true, share);
-      isFound = succeeded(search.run());
-    }
-    if (!isFound || other.plan->believed.stepUs == handoff.plan->believed.stepUs)
-      continue;
-    if (!bestUs) {
-      FailureOr<PlanJudge::KernelTimes> best = judge.kernelTimes(*handoff.plan);
-      if (failed(best))
-        return failure();
-      bestUs = best->stepUs;
-    }
-    FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(*other.plan);
-    if (failed(times))
-      return failure();
-    if (times->stepUs < *bestUs) {
-      bestUs = times->stepUs;
-      handoff = std::move(other);
-    }
+    other.again = first.again;
+    other.knownMeshUs = first.meshUs;
+    // There may be none that fits.
+    OwnDiagnostics silent(module.getContext(), [](Diagnostic &) { return success(); });
+    PlanSearch search(module, options, lower, other, /*isHeld=*/true, share);
+    if (succeeded(search.run()) && other.plan->believed.stepUs != first.plan->believed.stepUs)
+      plans.push_back(std::move(other));
   }
+  if (plans.size() == 1) {
+    handoff = std::move(plans.front());
+    return success();
+  }
+  loadDialects(*module.getContext(), options, lower);
+  FailureOr<size_t> fastest = fastestByKernels(*module.getContext(), judge, plans);
+  if (failed(fastest))
+    return failure();
+  handoff = std::move(plans[*fastest]);
   return success();
 }
 

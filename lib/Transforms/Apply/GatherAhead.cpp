@@ -95,30 +95,43 @@ private:
 
   /// What `value` is made of here: what goes where the gather goes (looks at values, and kernels of
   /// the rank's own share of a parameter), other gathers, and what stays.
-  void addSources(Value value, Gather &gather) const {
+  void addSources(Value value, Gather &gather) {
     Operation *op = value.getDefiningOp();
     if (!op || !own.contains(op) || llvm::is_contained(gather.chain, op))
       return;
     if (auto number = numbers.find(op); number != numbers.end())
       return gather.of.push_back(number->second);
-    auto fence = dyn_cast<FenceOp>(op);
-    bool waits = fence && fence.getGradient();
-    bool isLook = isView(op) || isa<FenceOp, HoldOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
-    if (waits || !(isLook || isOfParameters(op)))
+    if (!mayGoAlong(op))
       return gather.sources.push_back(op);
     for (Value operand : op->getOperands())
       addSources(operand, gather);
     gather.chain.push_back(op);
   }
 
+  bool mayGoAlong(Operation *op) {
+    auto fence = dyn_cast<FenceOp>(op);
+    bool waits = fence && fence.getGradient();
+    bool isLook = looksAt(op) || isa<FenceOp, HoldOp>(op) || op->hasTrait<OpTrait::ConstantLike>();
+    return !waits && (isLook || isOfParameters(op));
+  }
+
+  /// isView(), which asks all results of a group, once for each operation: a group may make what
+  /// all gathers read.
+  bool looksAt(Operation *op) {
+    auto [known, isNew] = views.try_emplace(op);
+    if (isNew)
+      known->second = isView(op);
+    return known->second;
+  }
+
   /// Whether an operation is a kernel that reads nothing of this part but looks at what is older,
   /// or of parameters alone, as rounding by the largest numbers of all ranks is.
-  bool isOfParameters(Operation *op) const {
+  bool isOfParameters(Operation *op) {
     if (ofParameters.contains(op))
       return isa<GroupOp, CastOp, AllReduceOp>(op);
     return isa<GroupOp, CastOp>(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
              Operation *source = operand.getDefiningOp();
-             while (source && own.contains(source) && isView(source) &&
+             while (source && own.contains(source) && looksAt(source) &&
                     source->getNumOperands() == 1)
                source = source->getOperand(0).getDefiningOp();
              return !source || !own.contains(source) || source->hasTrait<OpTrait::ConstantLike>();
@@ -244,6 +257,7 @@ private:
   DenseSet<Operation *> own;                        ///< of this part
   SmallVector<Gather> gathers;
   DenseMap<Operation *, size_t> numbers; ///< of gathers
+  DenseMap<Operation *, bool> views;
   DenseSet<Operation *> moved;
   SmallVector<Operation *> anchors;            ///< what stays
   DenseMap<Operation *, size_t> anchorsBefore; ///< how many stand before an operation

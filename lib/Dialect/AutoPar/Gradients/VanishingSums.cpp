@@ -67,23 +67,23 @@ static bool vanishes(Value value, ArrayRef<int64_t> dims) {
   }
 }
 
-Value mlir::autopar::withoutVanishing(Value value, ArrayRef<int64_t> dims, FormulaBuilder &b) {
-  if (dims.empty())
-    return value;
-  if (vanishes(value, dims))
-    return {};
-  Value inner = value;
-  bool isNegative = false;
-  for (UnaryOp unary; (unary = inner.getDefiningOp<UnaryOp>()) && unary.getKind() == UnaryKind::Neg;
-       isNegative = !isNegative)
-    inner = unary.getInput();
-  auto sum = inner.getDefiningOp<BinaryOp>();
+/// The terms of `value` but those that vanish over `dims`; null where all do. Each term is looked
+/// at once: a residual stream is a sum over all layers.
+static Value withoutVanishingTerms(Value value, ArrayRef<int64_t> dims, FormulaBuilder &b) {
+  if (auto unary = value.getDefiningOp<UnaryOp>(); unary && unary.getKind() == UnaryKind::Neg) {
+    Value input = unary.getInput(), left = withoutVanishingTerms(input, dims, b);
+    return left == input ? value : left ? b.unary(UnaryKind::Neg, left) : Value();
+  }
+  auto sum = value.getDefiningOp<BinaryOp>();
   if (!sum || sum.getKind() != BinaryKind::Add)
-    return value;
-  Value first = withoutVanishing(sum.getLhs(), dims, b),
-        second = withoutVanishing(sum.getRhs(), dims, b);
+    return vanishes(value, dims) ? Value() : value;
+  Value first = withoutVanishingTerms(sum.getLhs(), dims, b),
+        second = withoutVanishingTerms(sum.getRhs(), dims, b);
   if (first == sum.getLhs() && second == sum.getRhs())
     return value;
-  Value left = first && second ? b.add(first, second) : first ? first : second;
-  return isNegative ? b.unary(UnaryKind::Neg, left) : left;
+  return first && second ? b.add(first, second) : first ? first : second;
+}
+
+Value mlir::autopar::withoutVanishing(Value value, ArrayRef<int64_t> dims, FormulaBuilder &b) {
+  return dims.empty() ? value : withoutVanishingTerms(value, dims, b);
 }
