@@ -6,6 +6,7 @@
 #include "SearchPlan.h"
 
 #include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Interfaces/FewMicroBatches.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -52,12 +53,18 @@ public:
     if (isWhole && judge.surelyFits(now.believed.peakBytes))
       return success();
     for (int round = 0; round < kFittings; ++round) {
-      FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(now);
+      FailureOr<OwningOpRef<ModuleOp>> lowered = judge.loweredToMeasure(now);
       if (failed(lowered))
         return failure();
       std::vector<int64_t> planned = judge.plannedBytes(now, **lowered);
+      if (isWithin(planned) && (**lowered)->hasAttr(kFewMicroBatchesAttribute)) {
+        lowered = judge.lowered(now);
+        if (failed(lowered))
+          return failure();
+        planned = judge.plannedBytes(now, **lowered);
+      }
       least = std::min(least, *llvm::max_element(planned));
-      if (static_cast<double>(*llvm::max_element(planned)) <= limit) {
+      if (isWithin(planned)) {
         take(std::move(planned), std::move(*lowered));
         return success();
       }
@@ -73,6 +80,10 @@ public:
   }
 
 private:
+  bool isWithin(ArrayRef<int64_t> planned) const {
+    return static_cast<double>(*llvm::max_element(planned)) <= limit;
+  }
+
   bool mayKeepLess() const {
     return options.recompute == "auto" ||
            (options.recompute == "none" && options.offloadActivations);

@@ -281,7 +281,7 @@ static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
   evaluate.cluster = shard.cluster;
   evaluate.target = lower.target;
   manager.addPass(createEvaluateStepPass(evaluate));
-  manager.addPass(createSchedulePass());
+  manager.addPass(createSchedulePass({lower.fewMicroBatches}));
 }
 
 static void addLower(OpPassManager &manager, const LowerOptions &lower) {

@@ -65,12 +65,21 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> PlanJudge::lowered(const Plan &plan) const {
+  return lowered(plan, /*few=*/false);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> PlanJudge::loweredToMeasure(const Plan &plan) const {
+  return lowered(plan, /*few=*/true);
+}
+
+FailureOr<OwningOpRef<ModuleOp>> PlanJudge::lowered(const Plan &plan, bool few) const {
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
   if (failed(copy))
     return failure();
   LowerOptions own;
   own.copyOptionValuesFrom(lower);
   own.memoryLimit = static_cast<int64_t>(limit);
+  own.fewMicroBatches = few;
   own.refuse = false; // who fits the plan wants to know by how much
   for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
     if (failed(runPhase(**copy, phase, options, own)))

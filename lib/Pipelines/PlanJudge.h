@@ -61,6 +61,10 @@ public:
   FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
   /// The same, lowered on until memory is planned, whether it fits or not.
   FailureOr<OwningOpRef<ModuleOp>> lowered(const ::autopar::Plan &plan) const;
+  /// The same with few micro-batches (autopar-schedule), which tells what it needs in a fraction of
+  /// the time. Not to be run where it has
+  /// kFewMicroBatchesAttribute.
+  FailureOr<OwningOpRef<ModuleOp>> loweredToMeasure(const ::autopar::Plan &plan) const;
   /// Bytes of each mesh's program in what was lowered, and what its devices have less than the
   /// limit.
   std::vector<int64_t> plannedBytes(const ::autopar::Plan &plan, ModuleOp lowered) const;
@@ -73,6 +77,7 @@ public:
                                        ArrayRef<::autopar::RecomputeSolution> solutions);
 
 private:
+  FailureOr<OwningOpRef<ModuleOp>> lowered(const ::autopar::Plan &plan, bool few) const;
   /// Lets a mesh's program store in host memory what the link has time for.
   void offerHost(const ::autopar::Plan &plan, size_t mesh,
                  ::autopar::RecomputeProblem &problem) const;

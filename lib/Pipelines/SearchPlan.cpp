@@ -289,7 +289,7 @@ private:
   /// Whether the program that a plan becomes fits, which may be smaller than the judge says; its
   /// bytes are what the plan needs either way.
   FailureOr<bool> fitsAsProgram(JudgedPlan &judged) const {
-    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(judged.plan);
+    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.loweredToMeasure(judged.plan);
     if (failed(lowered))
       return failure();
     std::vector<int64_t> planned = judge.plannedBytes(judged.plan, **lowered);

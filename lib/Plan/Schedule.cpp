@@ -136,6 +136,8 @@ Status Schedule::verify() const {
 }
 
 int32_t Schedule::mostInFlight(int32_t stage) const {
+  if (!trains)
+    return 1;
   StagePhase last = splitsBackward ? StagePhase::Weight : StagePhase::Backward;
   int32_t now = 0, most = 0;
   for (const ScheduleRow &row : rows[size_t(meshOf(stage))]) {

@@ -115,6 +115,10 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<bool> refuse{*this, "refuse",
                       llvm::cl::desc("whether a program over the memory limit is an error"),
                       llvm::cl::init(true)};
+  Option<bool> fewMicroBatches{
+      *this, "few-micro-batches",
+      llvm::cl::desc("write out only as many as show what a step holds: to be judged, not run"),
+      llvm::cl::init(false)};
   Option<std::string> attention{
       *this, "attention",
       llvm::cl::desc("auto (one call where the target has one), fused or products"),

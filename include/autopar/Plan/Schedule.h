@@ -44,7 +44,8 @@ struct Schedule {
   /// come in order, so that sums over them do not depend on the schedule; nothing waits for itself
   /// even where a mesh goes on only when what it sent has been taken.
   Status verify() const;
-  /// The most micro-batches of a stage whose activations wait for their gradients at one time.
+  /// The most micro-batches of a stage whose activations wait for their gradients at one time; 1
+  /// where there are no gradients, and activations last as long as one row.
   int32_t mostInFlight(int32_t stage) const;
 };
 
@@ -65,5 +66,9 @@ bool splitsBackward(std::string_view name);
 /// waits for. Error for an unknown name and for counts that it cannot do.
 Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
                               int32_t microBatches, bool trains);
+
+/// The schedule with no more micro-batches than show all that a step holds at one time: twice
+/// as many as it takes until every stage has the most in flight. As it is where that is not fewer.
+Schedule withFewMicroBatches(const Schedule &whole);
 
 } // namespace autopar

@@ -342,6 +342,11 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
     transfers are messages: sent as soon as the value is there, received one row of the schedule before it
     is needed.
   }];
+  let options = [
+    Option<"few", "few-micro-batches", "bool", "false",
+           "write out no more micro-batches than show all that a step holds at one time, and mark the module with "
+           "autopar.few_micro_batches where those are not all: such a step is for judging, and computes something else">
+  ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 

@@ -326,6 +326,7 @@ void MeshWriter::join(StackMicroBatchesOp op, Value part) {
                                     RankedTensorType::get(shape, all.getElementType()), part));
   if (static_cast<int64_t>(parts.size()) < schedule.microBatches)
     return;
+  parts.resize(all.getDimSize(0), parts.back()); // of a step with few micro-batches
   auto joined = ConcatOp::create(builder, op.getLoc(), all, parts, 0);
   setOpId(joined, getOpId(op));
   once.map(op.getResult(), joined);

@@ -4,6 +4,7 @@
 // whole, so that every micro-batch runs the same kernels, whatever the schedule.
 #include "MeshWriter.h"
 
+#include "autopar/Interfaces/FewMicroBatches.h"
 #include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/Passes.h"
 
@@ -19,6 +20,8 @@ using ::autopar::Schedule;
 namespace {
 
 struct SchedulePass : mlir::autopar::impl::SchedulePassBase<SchedulePass> {
+  using Base::Base;
+
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
@@ -37,6 +40,12 @@ private:
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
+    if (few) {
+      int32_t all = schedule->microBatches;
+      schedule = ::autopar::withFewMicroBatches(*schedule);
+      if (schedule->microBatches < all)
+        getOperation()->setAttr(kFewMicroBatchesAttribute, UnitAttr::get(&getContext()));
+    }
     if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
         failed(source.findRoutes(*schedule)))
       return failure();
