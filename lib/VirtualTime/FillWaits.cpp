@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 using namespace autopar;
@@ -84,6 +85,7 @@ public:
   }
 
 private:
+  static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
   struct Task {
     const QueuedTask *given = nullptr;
     size_t place = 0; ///< as it stands
@@ -92,6 +94,9 @@ private:
     Task *previous = nullptr;       ///< of its queue
     Task *previousKernel = nullptr; ///< of a collective
     bool isMoved = false;
+    /// Where others wait for what stands at this place or later, too many would go with it, or one
+    /// that may not: they are the more, the later that is.
+    size_t hopelessFrom = kNowhere;
 
     bool isKernel() const { return given->queue == QueuedTask::kCompute; }
   };
@@ -180,14 +185,18 @@ private:
   /// What goes from the place `behind`, or before it, to before `place`, or what needs it sooner.
   /// Empty where one of the group is no kernel or would not get far, or too much memory would be
   /// kept.
-  Group groupOf(Task &kernel, size_t behind, size_t place) const {
+  Group groupOf(Task &kernel, size_t behind, size_t place) {
+    if (behind >= kernel.hopelessFrom)
+      return {};
     Group group{{&kernel}, 0, place};
     int64_t bytes = 0;
     for (size_t i = 0; i < group.kernels.size(); ++i) {
       Task &own = *group.kernels[i];
       if (!own.isKernel() || !own.given->mayMove || own.isMoved ||
-          group.kernels.size() > kMostOfGroup)
+          group.kernels.size() > kMostOfGroup) {
+        kernel.hopelessFrom = behind;
         return {};
+      }
       group.us += own.given->us;
       bytes += own.given->keptBytes;
       for (Task *other : own.after)
