@@ -71,6 +71,27 @@ def test_memory_for_activations_shrinks(model, tmp_path):
     assert peak(4) < 0.6 * peak(1)
 
 
+@pytest.mark.parametrize("options", [[], ["--stages", "2"], ["--stages", "2", "--pipeline-schedule", "zero-bubble"]])
+def test_few_micro_batches_tell_what_all_of_them_need(model, tmp_path, options):
+    """Plans are judged by programs that write out few micro-batches: every mesh's arenas are those of all of them, within 2 %. Buffers here have kilobytes."""
+    groups = tmp_path / "groups.mlir"
+    train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), micro_batches=48)
+    words = ["--quiet", *options, "--stop-after", "form-groups"]
+    autopar.compile(model, groups, bind={"batch": 48, "seq": SEQ}, ranks=2, train=train, options=words)
+
+    def lowered(pipeline: str) -> str:
+        run = subprocess.run([str(find_tool("autopar-opt")), str(groups), pipeline], check=True, capture_output=True, text=True)
+        return run.stdout
+
+    def arenas(program: str) -> List[int]:
+        return [int(found) for found in re.findall(r"exec.program @\S+ arena \[(\d+),", program)]
+
+    few, every = lowered("--autopar-lower-pipeline=few-micro-batches"), lowered("--autopar-lower-pipeline")
+    assert len(arenas(every)) == (2 if options else 1)
+    assert len(few) < len(every) / 2 and "autopar.few_micro_batches" in few
+    np.testing.assert_allclose(arenas(few), arenas(every), rtol=0.02)
+
+
 def test_uneven_micro_batches_are_refused(model, tmp_path):
     with pytest.raises(autopar.Error, match='"input_ids" holds 8 samples, which do not split evenly into 3'):
         losses(model, tmp_path, 3)
