@@ -6,7 +6,6 @@
 #include "SearchPlan.h"
 
 #include "autopar/Dialect/Exec/IR/Exec.h"
-#include "autopar/Interfaces/FewMicroBatches.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -53,22 +52,15 @@ public:
     if (isWhole && judge.surelyFits(now.believed.peakBytes))
       return success();
     for (int round = 0; round < kFittings; ++round) {
-      FailureOr<OwningOpRef<ModuleOp>> lowered = judge.loweredToMeasure(now);
+      FailureOr<PlanJudge::Lowered> lowered = judge.lowered(now);
       if (failed(lowered))
         return failure();
-      std::vector<int64_t> planned = judge.plannedBytes(now, **lowered);
-      if (isWithin(planned) && (**lowered)->hasAttr(kFewMicroBatchesAttribute)) {
-        lowered = judge.lowered(now);
-        if (failed(lowered))
-          return failure();
-        planned = judge.plannedBytes(now, **lowered);
-      }
-      least = std::min(least, *llvm::max_element(planned));
-      if (isWithin(planned)) {
-        take(std::move(planned), std::move(*lowered));
+      least = std::min(least, *llvm::max_element(lowered->bytes));
+      if (judge.isWithinLimit(lowered->bytes)) {
+        take(std::move(*lowered));
         return success();
       }
-      FailureOr<bool> keepsLess = mayKeepLess() ? keepLess(planned) : false;
+      FailureOr<bool> keepsLess = mayKeepLess() ? keepLess(lowered->bytes) : false;
       if (failed(keepsLess))
         return failure();
       if (!*keepsLess)
@@ -80,19 +72,15 @@ public:
   }
 
 private:
-  bool isWithin(ArrayRef<int64_t> planned) const {
-    return static_cast<double>(*llvm::max_element(planned)) <= limit;
-  }
-
   bool mayKeepLess() const {
     return options.recompute == "auto" ||
            (options.recompute == "none" && options.offloadActivations);
   }
 
-  void take(std::vector<int64_t> planned, OwningOpRef<ModuleOp> lowered) {
-    now.believed.peakBytes = std::move(planned);
-    if (fitsHost(*lowered, lower))
-      handoff.lowered = std::move(lowered); // else plan-memory says by how much it does not
+  void take(PlanJudge::Lowered lowered) {
+    now.believed.peakBytes = std::move(lowered.bytes);
+    if (fitsHost(*lowered.module, lower))
+      handoff.lowered = std::move(lowered.module); // else plan-memory says by how much it does not
     handoff.plan = std::move(now);
     handoff.isJudged = true;
   }

@@ -125,21 +125,19 @@ LogicalResult mlir::autopar::keepOnDevices(ModuleOp module, const AutoShardOptio
     Plan next = keeping(plan, states, room);
     if (next.offload.size() == plan.offload.size())
       return success();
-    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.lowered(next);
+    FailureOr<PlanJudge::Lowered> lowered = judge.lowered(next);
     if (failed(lowered))
       return failure();
-    std::vector<int64_t> planned = judge.plannedBytes(next, **lowered);
-    int64_t over = *llvm::max_element(planned) - limit;
-    if (over <= 0) {
-      if (kernelsUs(**lowered) >= kernelsUs(*handoff.lowered))
+    if (judge.isWithinLimit(lowered->bytes)) {
+      if (kernelsUs(*lowered->module) >= kernelsUs(*handoff.lowered))
         return success();
-      next.believed.peakBytes = std::move(planned);
+      next.believed.peakBytes = std::move(lowered->bytes);
       handoff.plan = std::move(next);
-      handoff.lowered = std::move(*lowered);
+      handoff.lowered = std::move(lowered->module);
       return describeAnew(module, options, handoff);
     }
     // A little more than is missing: buffers do not fit each other exactly.
-    for (auto [left, bytes] : llvm::zip_equal(room, planned))
+    for (auto [left, bytes] : llvm::zip_equal(room, lowered->bytes))
       left -= std::max<int64_t>(0, bytes - limit) + limit / 256;
   }
   return success();

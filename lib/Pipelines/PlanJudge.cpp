@@ -4,6 +4,7 @@
 #include "SearchPlan.h"
 
 #include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Interfaces/FewMicroBatches.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -20,6 +21,10 @@ using ::autopar::RecomputeSolution;
 /// Operations up to which a plan that surely fits is judged: of more, that takes as long as it took
 /// to find.
 static constexpr size_t kMostToJudge = 50000;
+
+/// Of the limit: a program that is believed to need no more is not measured before it is written
+/// out.
+static constexpr double kLikelyFits = 0.9;
 
 Plan PlanJudge::withoutRecomputation(Plan plan) {
   plan.believed.stepUs -= plan.believed.recomputeUs;
@@ -64,15 +69,7 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
   return copy;
 }
 
-FailureOr<OwningOpRef<ModuleOp>> PlanJudge::lowered(const Plan &plan) const {
-  return lowered(plan, /*few=*/false);
-}
-
-FailureOr<OwningOpRef<ModuleOp>> PlanJudge::loweredToMeasure(const Plan &plan) const {
-  return lowered(plan, /*few=*/true);
-}
-
-FailureOr<OwningOpRef<ModuleOp>> PlanJudge::lowered(const Plan &plan, bool few) const {
+FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, bool few) const {
   FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
   if (failed(copy))
     return failure();
@@ -84,7 +81,18 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::lowered(const Plan &plan, bool few) 
   for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
     if (failed(runPhase(**copy, phase, options, own)))
       return failure();
-  return copy;
+  std::vector<int64_t> bytes = plannedBytes(plan, **copy);
+  return Lowered{std::move(*copy), std::move(bytes)};
+}
+
+FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan) const {
+  const std::vector<int64_t> &believed = plan.believed.peakBytes;
+  if (!believed.empty() && static_cast<double>(*llvm::max_element(believed)) <= kLikelyFits * limit)
+    return lowered(plan, /*few=*/false);
+  FailureOr<Lowered> measured = lowered(plan, /*few=*/true);
+  bool isWhole = failed(measured) || !(*measured->module)->hasAttr(kFewMicroBatchesAttribute);
+  return isWhole || !isWithinLimit(measured->bytes) ? std::move(measured)
+                                                    : lowered(plan, /*few=*/false);
 }
 
 std::vector<int64_t> PlanJudge::plannedBytes(const Plan &plan, ModuleOp lowered) const {

@@ -59,14 +59,20 @@ public:
   static ::autopar::Plan withoutRecomputation(::autopar::Plan plan);
   /// A copy of the module that is lowered along the plan until fusion groups are formed.
   FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
-  /// The same, lowered on until memory is planned, whether it fits or not.
-  FailureOr<OwningOpRef<ModuleOp>> lowered(const ::autopar::Plan &plan) const;
-  /// The same with few micro-batches (autopar-schedule), which tells what it needs in a fraction of
-  /// the time. Not to be run where it has
-  /// kFewMicroBatchesAttribute.
-  FailureOr<OwningOpRef<ModuleOp>> loweredToMeasure(const ::autopar::Plan &plan) const;
-  /// Bytes of each mesh's program in what was lowered, and what its devices have less than the
-  /// limit.
+  /// The programs of a plan.
+  struct Lowered {
+    OwningOpRef<ModuleOp> module;
+    std::vector<int64_t> bytes; ///< of each mesh's, and what its devices have less than the limit
+  };
+  /// The same, lowered on until memory is planned, whether it fits or not. What does not has
+  /// perhaps few of its micro-batches (autopar-schedule): they tell what it needs in a fraction of
+  /// the time.
+  FailureOr<Lowered> lowered(const ::autopar::Plan &plan) const;
+  /// Whether what each mesh's program needs is within the limit.
+  bool isWithinLimit(ArrayRef<int64_t> bytes) const {
+    return static_cast<double>(*llvm::max_element(bytes)) <= limit;
+  }
+  /// `Lowered::bytes` of what was lowered.
   std::vector<int64_t> plannedBytes(const ::autopar::Plan &plan, ModuleOp lowered) const;
   /// The program of each mesh under a plan.
   FailureOr<std::vector<::autopar::RecomputeProblem>> programsOf(const ::autopar::Plan &plan) const;
@@ -77,7 +83,7 @@ public:
                                        ArrayRef<::autopar::RecomputeSolution> solutions);
 
 private:
-  FailureOr<OwningOpRef<ModuleOp>> lowered(const ::autopar::Plan &plan, bool few) const;
+  FailureOr<Lowered> lowered(const ::autopar::Plan &plan, bool few) const;
   /// Lets a mesh's program store in host memory what the link has time for.
   void offerHost(const ::autopar::Plan &plan, size_t mesh,
                  ::autopar::RecomputeProblem &problem) const;

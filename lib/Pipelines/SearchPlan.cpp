@@ -289,12 +289,11 @@ private:
   /// Whether the program that a plan becomes fits, which may be smaller than the judge says; its
   /// bytes are what the plan needs either way.
   FailureOr<bool> fitsAsProgram(JudgedPlan &judged) const {
-    FailureOr<OwningOpRef<ModuleOp>> lowered = judge.loweredToMeasure(judged.plan);
+    FailureOr<PlanJudge::Lowered> lowered = judge.lowered(judged.plan);
     if (failed(lowered))
       return failure();
-    std::vector<int64_t> planned = judge.plannedBytes(judged.plan, **lowered);
-    judged.leastBytes = *llvm::max_element(planned);
-    judged.plan.believed.peakBytes = std::move(planned);
+    judged.leastBytes = *llvm::max_element(lowered->bytes);
+    judged.plan.believed.peakBytes = std::move(lowered->bytes);
     return static_cast<double>(judged.leastBytes) <= limit;
   }
 
