@@ -59,14 +59,15 @@ public:
   static ::autopar::Plan withoutRecomputation(::autopar::Plan plan);
   /// A copy of the module that is lowered along the plan until fusion groups are formed.
   FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
-  /// The programs of a plan.
+  /// The programs of a plan, and the bytes of each mesh's with what its devices have less than the
+  /// limit.
   struct Lowered {
     OwningOpRef<ModuleOp> module;
-    std::vector<int64_t> bytes; ///< of each mesh's, and what its devices have less than the limit
+    std::vector<int64_t> bytes;
   };
-  /// The same, lowered on until memory is planned, whether it fits or not. What does not has
-  /// perhaps few of its micro-batches (autopar-schedule): they tell what it needs in a fraction of
-  /// the time.
+  /// A copy that is lowered until memory is planned, whether it fits or not. One that does not may
+  /// have few of its micro-batches (autopar-schedule): they tell what it needs in a fraction of the
+  /// time.
   FailureOr<Lowered> lowered(const ::autopar::Plan &plan) const;
   /// Whether what each mesh's program needs is within the limit.
   bool isWithinLimit(ArrayRef<int64_t> bytes) const {

@@ -86,6 +86,7 @@ public:
 
 private:
   static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+
   struct Task {
     const QueuedTask *given = nullptr;
     size_t place = 0; ///< as it stands
@@ -94,8 +95,9 @@ private:
     Task *previous = nullptr;       ///< of its queue
     Task *previousKernel = nullptr; ///< of a collective
     bool isMoved = false;
-    /// Where others wait for what stands at this place or later, too many would go with it, or one
-    /// that may not: they are the more, the later that is.
+    /// Its group is refused, whatever waits, where what is waited for stands here or later: the
+    /// later that stands, the more have to go along. That kernels changed places since is
+    /// neglected.
     size_t hopelessFrom = kNowhere;
 
     bool isKernel() const { return given->queue == QueuedTask::kCompute; }

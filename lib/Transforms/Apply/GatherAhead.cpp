@@ -108,6 +108,7 @@ private:
     gather.chain.push_back(op);
   }
 
+  /// Whether what makes a gathered value goes where its gather goes.
   bool mayGoAlong(Operation *op) {
     auto fence = dyn_cast<FenceOp>(op);
     bool waits = fence && fence.getGradient();
