@@ -28,7 +28,8 @@ struct DevicePreset {
 };
 
 // NVLink by its generation, networks by the GB/s that a device has of them.
-constexpr Link kLink2{5, 120e9}, kLink3{5, 230e9}, kLink4{5, 370e9}, kLink5{5, 720e9};
+constexpr Link kLink2{5, 120e9}, kLink3{5, 230e9}, kLink4{5, 370e9}, kLink4Narrow{5, 160e9},
+    kLink5{5, 720e9};
 constexpr Link kNet6{10, 6e9}, kNet23{10, 23e9}, kNet45{10, 45e9};
 
 constexpr DevicePreset kPresets[] = {
@@ -74,6 +75,23 @@ constexpr DevicePreset kPresets[] = {
      .attentionGradient = 0.52,
      .launchUs = 4,
      .inside = kLink4,
+     .between = kNet45,
+     .cudaChip = 90,
+     .hostGiga = 256,
+     .hostGigaPerSecond = 50.4},
+    {.name = "h800",
+     .f8 = 1978.9,
+     .f16 = 989.4,
+     .f32 = 66.9,
+     .f64 = 1,
+     .bf16 = true,
+     .memoryGiga = 80,
+     .memoryGigaPerSecond = 3350,
+     .computeEfficiency = 0.8,
+     .attention = 0.54,
+     .attentionGradient = 0.52,
+     .launchUs = 4,
+     .inside = kLink4Narrow,
      .between = kNet45,
      .cudaChip = 90,
      .hostGiga = 256,

@@ -466,7 +466,7 @@ private:
   Status emit() {
     EmitOptions emit;
     AUTOPAR_RETURN_IF_ERROR(compileKernels(*module, options.targetCpu, options.optimizesKernels,
-                                           settings.cudaChip, emit));
+                                           settings.lower.chip, emit));
     emit.plan = result.plan;
     emit.folder = llvm::sys::path::parent_path(options.output).str();
     if (emit.folder.empty())

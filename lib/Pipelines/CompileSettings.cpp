@@ -18,7 +18,7 @@ using ::autopar::Status;
 using ::autopar::StatusCode;
 
 CompileSettings::CompileSettings(const CompileOptions &options)
-    : train(options.train), cudaChip(::autopar::kPtxChip), options(options) {}
+    : train(options.train), options(options) {}
 
 Status CompileSettings::read(MLIRContext &context) {
   AUTOPAR_RETURN_IF_ERROR(readProfile());
@@ -169,8 +169,8 @@ Status CompileSettings::chooseTarget() {
     return Status::badInput("--precision fp8: products of 8 bits need GPUs from sm_" +
                             std::to_string(kLeastChipForBytes) + " on; the cluster's " + oldest +
                             " is sm_" + std::to_string(chip) + ": expected --precision bf16");
-  cudaChip = std::max(chip, ::autopar::kPtxChip);
-  if (options.activationGradients == "auto" && cudaChip < kLeastChipForActivationGradients)
+  lower.chip = std::max(chip, ::autopar::kPtxChip);
+  if (options.activationGradients == "auto" && lower.chip < kLeastChipForActivationGradients)
     lower.activationGradients = "kernels";
   return Status::ok();
 }

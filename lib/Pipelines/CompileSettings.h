@@ -26,7 +26,6 @@ public:
   std::optional<::autopar::Cluster> cluster; ///< of the search
   std::optional<::autopar::ProfileDatabase> profile;
   std::optional<::autopar::Degrees> degrees; ///< where the plan is in degrees
-  int cudaChip;                              ///< the oldest that kernels are for
 
 private:
   int64_t deviceCount() const;

@@ -84,6 +84,7 @@ static void addExpandAttention(OpPassManager &manager, const LowerOptions &lower
   ExpandAttentionPassOptions options;
   options.mode = lower.attention;
   options.target = lower.target;
+  options.chip = lower.chip;
   manager.addNestedPass<func::FuncOp>(createExpandAttentionPass(options));
 }
 
@@ -137,6 +138,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   RaiseAttentionPassOptions attention;
   attention.mode = lower.attention;
   attention.target = lower.target;
+  attention.chip = lower.chip;
   attention.precision = precision.compute;
   manager.addNestedPass<func::FuncOp>(createRaiseAttentionPass(attention));
   if (precision.compute != "f32") {
@@ -217,7 +219,8 @@ static void addPartition(OpPassManager &manager) {
 
 static void addOptimizeCollectives(OpPassManager &manager, const AutoShardOptions &shard,
                                    const LowerOptions &lower) {
-  manager.addNestedPass<func::FuncOp>(createBalanceAttentionPass({shard.cluster, lower.target}));
+  manager.addNestedPass<func::FuncOp>(
+      createBalanceAttentionPass({shard.cluster, lower.target, lower.chip}));
   manager.addNestedPass<func::FuncOp>(createOptimizeCollectivesPass());
 }
 

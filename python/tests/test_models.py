@@ -26,6 +26,7 @@ BATCH, SEQ, DECODER_SEQ, VOCAB = 2, 16, 12, 500
 
 TEXT = dict(layers=2, hidden=64, heads=4, vocab=VOCAB)
 IMAGE = dict(layers=2, hidden=64, heads=4, image=32, patch=8, classes=10)
+LATENT = dict(key_value_rank=32, plain_size=16, rotary_size=8, value_size=16, inner=96, expert_inner=48)
 CONV = dict(blocks="1,1,2,1", channels=8, image=64, classes=10)
 
 #: One small variant per family and per option that changes the graph.
@@ -52,6 +53,8 @@ TINY = {
     "qwen3": ("qwen3-8b", dict(TEXT, heads=8, kv_heads=2, head_size=16)),
     "qwen3-tied": ("qwen3-0.6b", dict(TEXT, kv_heads=2, head_size=32)),
     "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, experts=16)),
+    "deepseek": ("deepseek-v3", dict(TEXT, **LATENT, dense_layers=1, experts=16, groups=4, top_groups=2, top_k=3)),
+    "moonlight": ("moonlight-16b-a3b", dict(TEXT, **LATENT, experts=8, top_k=2, dispatch="dense")),
 }
 
 #: Published sizes. Exact where the checkpoint's count is known (gpt2, llama, bert, vit, t5, resnet50, mixtral, qwen3).
@@ -99,6 +102,9 @@ PUBLISHED = {
     "qwen3-32b": 32_762_123_264,
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-235b-a22b": 235_093_634_560,
+    "deepseek-v3": 671_026_404_352,
+    "kimi-k2": 1.026e12,
+    "moonlight-16b-a3b": 15.96e9,
 }
 
 

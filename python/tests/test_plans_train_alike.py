@@ -38,11 +38,12 @@ def run(compiled: autopar.Compiled, batches: Dict[str, np.ndarray]) -> List[floa
                 for step in range(STEPS)]
 
 
-def make(folder: pathlib.Path, name: str, logits: str, batches: Dict[str, np.ndarray], **options: object) -> Job:
-    """Trains on one rank."""
+def make(folder: pathlib.Path, name: str, logits: str, batches: Dict[str, np.ndarray], freeze: str = "", **options: object) -> Job:
+    """Trains on one rank, all but the parameters of that name."""
     model, module = folder / f"{name}.onnx", folder / f"{name}.mlir"
     models.save(name, model, **{**dict(layers=2, hidden=HIDDEN, heads=HEADS, vocab=VOCAB), **options})
     words = ["--train", f"loss=softmax_cross_entropy({logits}, labels)", "--optimizer", OPTIMIZER, "--clip-norm", "1"]
+    words += ["--freeze", freeze] if freeze else []
     bind = {"batch": BATCH, "seq": SEQ}
     autopar.compile(model, module, bind=bind, options=[*words, "--stop-after=train"])
     losses = run(autopar.compile(model, folder / f"{name}.bin", bind=bind, options=words), batches)
@@ -75,6 +76,16 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return make(tmp_path_factory.mktemp("gathered"), "qwen3-30b-a3b", "logits",
                 {"input_ids": tokens[:, :, :-1].copy(), "labels": tokens[:, :, 1:].copy()},
                 kv_heads=4, head_size=6, inner=20, experts=EXPERTS, top_k=3)
+
+
+@pytest.fixture(scope="module")
+def latent(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A small deepseek: a block without experts, then one with groups of them and one that every token visits."""
+    tokens = np.random.default_rng(1).integers(0, VOCAB, (4, BATCH, SEQ + 1))
+    return make(tmp_path_factory.mktemp("latent"), "deepseek-v3", "logits",
+                {"input_ids": tokens[:, :, :-1].copy(), "labels": tokens[:, :, 1:].copy()}, freeze="*e_score_correction_bias",
+                dense_layers=1, query_rank=28, key_value_rank=20, plain_size=6, rotary_size=4, value_size=5, inner=INNER, expert_inner=12,
+                experts=EXPERTS, groups=8, top_groups=3, top_k=3)
 
 
 TENSOR = {HEADS: "t", INNER: "t", VOCAB: "t"}
@@ -133,7 +144,7 @@ def test_gathered(gathered: Job, tmp_path: pathlib.Path, name: str) -> None:
 
 @pytest.mark.parametrize("keys", [{"data": 4, "experts": 4}, {"data": 4, "experts": 2, "zero": 1}, {"data": 2, "experts": 2, "tensor": 2},
                                   {"data": 2, "experts": 2, "pipeline": 2, "micro_batch": 4}])
-@pytest.mark.parametrize("job", ["switch", "gathered"])
+@pytest.mark.parametrize("job", ["switch", "gathered", "latent"])
 def test_experts_as_a_degree(request: pytest.FixtureRequest, tmp_path: pathlib.Path, job: str, keys: Dict[str, int]) -> None:
     """Expert parallelism as users of Megatron write it: experts lie apart, tokens go to them by all-to-all, losses are one rank's."""
     trained = request.getfixturevalue(job)

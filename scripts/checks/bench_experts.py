@@ -19,7 +19,7 @@ FOLDER = ROOT / "docs" / "experts"
 #: A row counts where the simulated throughput is this close to the published one.
 CLOSE = 0.15
 PUBLISHED = ("tokens_per_s_per_gpu", "step_s")
-KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "precision", "differs"}
+KEYS = {"kind", "version", "model", "cluster", "batch", "sequence", "published", "derived", "source", "plan", "attention", "options", "precision", "gradients", "freeze", "differs"}
 OWN = ["--stages", "auto", "--micro-batches", "auto", "--pipeline-schedule", "auto"]
 
 
@@ -36,6 +36,8 @@ class Expert(NamedTuple):
     attention: Optional[str]
     options: Optional[Dict[str, str]]
     precision: Optional[str]
+    gradients: Optional[str]
+    freeze: Optional[str]
 
     @property
     def devices(self) -> int:
@@ -60,7 +62,7 @@ def read(path: pathlib.Path) -> Expert:
     if row.get("kind") != "expert" or row.get("version") != 1:
         raise ValueError(f"{path}: expected \"kind\": \"expert\" and \"version\": 1")
     unknown = sorted(set(row) - KEYS)
-    missing = sorted(KEYS - {"derived", "attention", "options", "precision"} - set(row))
+    missing = sorted(KEYS - {"derived", "attention", "options", "precision", "gradients", "freeze"} - set(row))
     if unknown or missing:
         raise ValueError(f"{path}: unknown keys {unknown}, missing keys {missing}")
     if len(row["published"]) != 1 or not set(row["published"]) <= set(PUBLISHED):
@@ -88,6 +90,7 @@ def believed(row: Expert, folder: pathlib.Path, options: List[str]) -> Dict[str,
     run = measuring.run_measured(
         [autopar.find_tool("autopar-compile"), model, "--quiet", "--bind", f"batch={row.batch},seq={row.sequence}",
          "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-4)", "--precision", row.precision or "bf16",
+         "--gradient-dtype", row.gradients or "f32", *(["--freeze", row.freeze] if row.freeze else []),
          "--cluster", row.cluster, "--stop-after", "plan-memory", "--emit-plan", plan, *options])
     return {**json.loads(plan.read_text())["believed"], "seconds": run.seconds}
 

@@ -1,6 +1,8 @@
 // RUN: autopar-opt %s --autopar-expand-attention | FileCheck %s
 // RUN: autopar-opt %s --autopar-expand-attention=mode=auto | FileCheck %s --check-prefix=KEPT
 // RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDNN
+// RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda chip=100" | FileCheck %s --check-prefix=BLACKWELL
+// RUN: autopar-opt %s --autopar-expand-attention="mode=auto target=cuda chip=120" | FileCheck %s --check-prefix=CUDNN
 // RUN: autopar-opt %s --autopar-expand-attention="rows=2" | FileCheck %s --check-prefix=ROWS
 // RUN: not autopar-opt %s --autopar-expand-attention=mode=some 2>&1 | FileCheck %s --check-prefix=MODE
 
@@ -124,4 +126,16 @@ func.func @parts(%q: tensor<1x1x2x8xbf16>, %k: tensor<1x1x8x8xbf16>, %i: tensor<
   %y, %l = autopar.attention %q, %k, %k scale 1.0 causal shard %i of 2 {autopar.id = "a"} : (tensor<1x1x2x8xbf16>, tensor<1x1x8x8xbf16>, tensor<1x1x8x8xbf16>, tensor<i64>) -> (tensor<1x1x2x8xbf16>, tensor<1x1x2xf32>)
   %z, %m = autopar.attention %one, %two, %two scale 1.0 causal shard %i of 2 {autopar.id = "b"} : (tensor<1x1x1x8xbf16>, tensor<1x1x2x8xbf16>, tensor<1x1x2x8xbf16>, tensor<i64>) -> (tensor<1x1x1x8xbf16>, tensor<1x1x1xf32>)
   return %y, %z : tensor<1x1x2x8xbf16>, tensor<1x1x1x8xbf16>
+}
+
+// Latent attention stays on Hopper and Blackwell of data centers; other long rows do not.
+// CUDNN-LABEL: func.func @latent
+// CUDNN-NOT: autopar.attention
+// BLACKWELL-LABEL: func.func @latent
+// BLACKWELL: autopar.attention %arg0, %arg0, %arg1
+// BLACKWELL-NOT: autopar.attention
+func.func @latent(%x: tensor<1x2x8x192xbf16>, %v: tensor<1x2x8x128xbf16>) -> (tensor<1x2x8x128xbf16>, tensor<1x2x8x192xbf16>) {
+  %y, %l = autopar.attention %x, %x, %v scale 1.0 {autopar.id = "a"} : (tensor<1x2x8x192xbf16>, tensor<1x2x8x192xbf16>, tensor<1x2x8x128xbf16>) -> (tensor<1x2x8x128xbf16>, tensor<1x2x8xf32>)
+  %z, %m = autopar.attention %x, %x, %x scale 1.0 {autopar.id = "b"} : (tensor<1x2x8x192xbf16>, tensor<1x2x8x192xbf16>, tensor<1x2x8x192xbf16>) -> (tensor<1x2x8x192xbf16>, tensor<1x2x8xf32>)
+  return %y, %z : tensor<1x2x8x128xbf16>, tensor<1x2x8x192xbf16>
 }

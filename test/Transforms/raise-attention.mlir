@@ -2,6 +2,8 @@
 // RUN: autopar-opt %s --autopar-raise-attention=mode=products --split-input-file | FileCheck %s --check-prefix=PRODUCTS
 // RUN: autopar-opt %s --autopar-raise-attention=target=cuda --split-input-file | FileCheck %s --check-prefix=TRIANGLES --implicit-check-not=autopar.attention
 // RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16" --split-input-file | FileCheck %s --check-prefix=CUDNN
+// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=fp8" --split-input-file | FileCheck %s --check-prefix=CUDNN
+// RUN: autopar-opt %s --autopar-raise-attention="target=cuda precision=bf16 chip=90" --split-input-file | FileCheck %s --check-prefix=HOPPER
 // RUN: not autopar-opt %s --autopar-raise-attention=mode=flash --split-input-file 2>&1 | FileCheck %s --check-prefix=MODE
 
 // MODE: error: attention: expected auto, fused or products, got "flash"
@@ -203,4 +205,20 @@ func.func @layers(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2
   %p1 = autopar.softmax %masked1 dim 3 : tensor<2x4x3x5xf32>
   %y1 = autopar.dot_general %p1, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x3x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x8xf32>
   return %y1 : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Rows of latent attention, 192 and 128 long, have a gradient in cuDNN from Hopper on.
+// CHECK-LABEL: func.func @latent
+// CHECK: autopar.attention
+// CUDNN-LABEL: func.func @latent
+// CUDNN-NOT: autopar.attention
+// HOPPER-LABEL: func.func @latent
+// HOPPER: autopar.attention
+func.func @latent(%q: tensor<1x2x8x192xf32>, %k: tensor<1x2x8x192xf32>, %v: tensor<1x2x8x128xf32>) -> tensor<1x2x8x128xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x8x192xf32>, tensor<1x2x8x192xf32>) -> tensor<1x2x8x8xf32>
+  %p = autopar.softmax %s dim 3 : tensor<1x2x8x8xf32>
+  %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x8x8xf32>, tensor<1x2x8x128xf32>) -> tensor<1x2x8x128xf32>
+  return %y : tensor<1x2x8x128xf32>
 }

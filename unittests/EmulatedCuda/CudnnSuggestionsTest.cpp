@@ -272,6 +272,22 @@ TEST_F(CudnnSuggestions, TheFirstEngineOfAttentionCanBeBuilt) {
   }
 }
 
+// Which GPUs LibraryAttention.cpp gives them to.
+TEST_F(CudnnSuggestions, RowsOfLatentAttentionHaveEnginesFromHopperOn) {
+  if (calls->version < kCudnnForAnyKeys)
+    GTEST_SKIP() << "cuDNN " << calls->version;
+  const Sizes latent{1, 16, 16, 1024, 1024, 192, 128, true}, few{2, 4, 4, 7, 77, 192, 128, false};
+  for (const Sizes &s : {latent, few})
+    for (bool isGradient : {false, true}) {
+      AttentionGeometry g = geometryOf(s, DataType::BF16, isGradient);
+      for (const Gpu &gpu : kGpus)
+        if (gpu.chip >= 900)
+          expectPlanned(gpu, g, gpu.name);
+        else if (isGradient)
+          EXPECT_TRUE(suggestions(*calls, gpu, g).empty()) << gpu.name;
+    }
+}
+
 TEST_F(CudnnSuggestions, LongerRowsHaveNoGradientEverywhere) {
   AttentionGeometry g = geometryOf({2, 8, 8, 128, 128, 136, 136, true}, DataType::BF16, true);
   EXPECT_TRUE(suggestions(*calls, kGpus[0], g).empty());

@@ -21,7 +21,7 @@ namespace {
 /// Attention that runs as one call on a GPU.
 int libraryCalls(ModuleOp module) {
   int calls = 0;
-  module.walk([&](Operation *op) { calls += isLibraryAttention(Target::Cuda, op); });
+  module.walk([&](Operation *op) { calls += isLibraryAttention(Target::Cuda, /*chip=*/80, op); });
   return calls;
 }
 

@@ -107,6 +107,10 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                             llvm::cl::init(false)};
   Option<Target> target{*this, "target", llvm::cl::desc("who runs the program: cpu or cuda"),
                         llvm::cl::init(Target::Cpu)};
+  Option<int64_t> chip{
+      *this, "chip",
+      llvm::cl::desc("compute capability x 10 of the oldest GPU that runs the program"),
+      llvm::cl::init(80)};
   Option<int64_t> memoryLimit{*this, "memory-limit", llvm::cl::desc("bytes per rank; 0 = any"),
                               llvm::cl::init(0)};
   Option<int64_t> hostMemoryLimit{*this, "host-memory-limit",

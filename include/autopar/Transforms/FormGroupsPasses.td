@@ -84,6 +84,7 @@ def ExpandAttentionPass : Pass<"autopar-expand-attention", "mlir::func::FuncOp">
   let options = [
     Option<"mode", "mode", "std::string", "\"products\"", "auto, fused or products">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"chip", "chip", "int64_t", "80", "compute capability x 10 of the oldest GPU that runs the program">,
     Option<"rows", "rows", "int64_t", "0", "rows of causal queries at once; 0: as many as pay on the target">,
   ];
 }

@@ -26,10 +26,11 @@ struct AttentionShape {
   bool causal = false, hasBias = false, isGradient = false;
 };
 
-/// Whether attention on elements of this type, and its gradient, is one call on the target.
-bool isLibraryAttention(Target target, Type element, const AttentionShape &shape);
+/// Whether attention on elements of this type, and its gradient, is one call on the target. `chip`:
+/// compute capability x 10 of the oldest GPU, without meaning on CPUs.
+bool isLibraryAttention(Target target, int64_t chip, Type element, const AttentionShape &shape);
 /// The same for an operation; false where it is neither attention nor its gradient.
-bool isLibraryAttention(Target target, Operation *op);
+bool isLibraryAttention(Target target, int64_t chip, Operation *op);
 /// Whether attention that the library has not is written as products of our own on the target,
 /// where a model has its products: a triangle on GPUs, which need not read a mask.
 bool expandsAttention(Target target, Type element, const AttentionShape &shape);

@@ -154,6 +154,7 @@ def BalanceAttentionPass : Pass<"autopar-balance-attention", "mlir::func::FuncOp
   let options = [
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"chip", "chip", "int64_t", "80", "compute capability x 10 of the oldest GPU that runs the program">,
   ];
 }
 

@@ -114,7 +114,8 @@ def RaiseAttentionPass : Pass<"autopar-raise-attention", "mlir::func::FuncOp"> {
   let options = [
     Option<"mode", "mode", "std::string", "\"auto\"", "auto, fused or products">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
-    Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16 or fp16">,
+    Option<"chip", "chip", "int64_t", "80", "compute capability x 10 of the oldest GPU that runs the program">,
+    Option<"precision", "precision", "std::string", "\"f32\"", "what it will compute in: f32, bf16, fp16 or fp8">,
   ];
 }
 

@@ -54,8 +54,8 @@ constexpr std::array<unsigned, 4> kRowOperands<AttentionGradOp> = {0, 3, 4, 5};
 
 class Balancer {
 public:
-  Balancer(const ::autopar::Cluster &cluster, Target target, MLIRContext *context)
-      : cluster(cluster), target(target), builder(context) {}
+  Balancer(const ::autopar::Cluster &cluster, Target target, int64_t chip, MLIRContext *context)
+      : cluster(cluster), target(target), chip(chip), builder(context) {}
 
   void run(func::FuncOp function) {
     for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
@@ -82,7 +82,7 @@ private:
   template <typename Attention>
   void balance(Attention op) {
     auto index = op.getShard() ? op.getShard().template getDefiningOp<ShardIndexOp>() : nullptr;
-    if (!index || index.getNumbers() || !isLibraryAttention(target, op) || !pays(op, index))
+    if (!index || index.getNumbers() || !isLibraryAttention(target, chip, op) || !pays(op, index))
       return;
     builder.setInsertionPoint(op);
     Chunks chunks(*op.getParts());
@@ -212,6 +212,7 @@ private:
 
   const ::autopar::Cluster &cluster;
   Target target;
+  int64_t chip;
   OpBuilder builder;
   DenseMap<Value, Halves> known; ///< of what has rows
   std::vector<Balanced> balanced;
@@ -236,7 +237,7 @@ struct BalanceAttentionPass
       function.emitOpError() << loaded.status().message();
       return signalPassFailure();
     }
-    Balancer(*loaded, target, &getContext()).run(function);
+    Balancer(*loaded, target, chip, &getContext()).run(function);
   }
 };
 

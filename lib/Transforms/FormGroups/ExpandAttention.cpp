@@ -357,7 +357,7 @@ struct ExpandAttentionPass : mlir::autopar::impl::ExpandAttentionPassBase<Expand
       return;
     SmallVector<Operation *> operations;
     getOperation().walk([&](Operation *op) {
-      bool isKept = *wanted == AttentionMode::Automatic && isLibraryAttention(target, op);
+      bool isKept = *wanted == AttentionMode::Automatic && isLibraryAttention(target, chip, op);
       if (isa<AttentionOp, AttentionGradOp>(op) && !isKept)
         operations.push_back(op);
     });

@@ -25,21 +25,29 @@ FailureOr<AttentionMode> mlir::autopar::readAttentionMode(Operation *op, StringR
   return op->emitError() << "attention: expected auto, fused or products, got \"" << name << "\"";
 }
 
-bool mlir::autopar::isLibraryAttention(Target target, Type element, const AttentionShape &shape) {
+/// Rows that cuDNN multiplies forward and backward: of whole 16 bytes, 128 elements on GPUs of any
+/// generation; those of latent attention (DeepSeek-AI 2024) on Hopper and Blackwell of data
+/// centers.
+static bool hasRowsOf(int64_t chip, const AttentionShape &shape) {
+  auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 128; };
+  bool isLatent = shape.size == 192 && shape.valueSize == 128;
+  return (fits(shape.size) && fits(shape.valueSize)) || (isLatent && chip >= 90 && chip < 120);
+}
+
+bool mlir::autopar::isLibraryAttention(Target target, int64_t chip, Type element,
+                                       const AttentionShape &shape) {
   bool isHalf = element.isBF16() || element.isF16();
   if (target == Target::Cpu)
     return isHalf || element.isF32();
-  // cuDNN: half precision, rows of whole 16 bytes, as many elements as its gradients take on GPUs
-  // of any generation. Of masks it gets the one that hides no row; beside a bias, which its own
+  // cuDNN: half precision. Of masks it gets the one that hides no row; beside a bias, which its own
   // frontend gives it with a triangle of squares only, the same.
-  auto fits = [](int64_t extent) { return extent % 8 == 0 && extent <= 128; };
   // Its gradients multiply what lies behind the last key, or the only query, by zero where their
   // tiles of 128 and rows end: NaN, as PyTorch (issue 196678) and cuDNN's frontend (issue 1072)
   // found, where the sum of a row is as small as exp(-89).
   if (shape.isGradient && ((shape.hasBias && shape.keys % 128 == 64) || shape.queries == 1))
     return false;
   bool isSeen = shape.hasBias ? shape.queries == shape.keys : shape.queries <= shape.keys;
-  return isHalf && fits(shape.size) && fits(shape.valueSize) && (!shape.causal || isSeen) &&
+  return isHalf && hasRowsOf(chip, shape) && (!shape.causal || isSeen) &&
          shape.queries * (shape.keys - shape.mostHidden) > 1;
 }
 
@@ -70,9 +78,9 @@ static std::optional<AttentionShape> shapeOf(Operation *op) {
   return std::nullopt;
 }
 
-bool mlir::autopar::isLibraryAttention(Target target, Operation *op) {
+bool mlir::autopar::isLibraryAttention(Target target, int64_t chip, Operation *op) {
   std::optional<AttentionShape> shape = shapeOf(op);
-  return shape && isLibraryAttention(target, getElementTypeOrSelf(op->getOperand(0)), *shape);
+  return shape && isLibraryAttention(target, chip, getElementTypeOrSelf(op->getOperand(0)), *shape);
 }
 
 bool mlir::autopar::expandsAttention(Target target, Type element, const AttentionShape &shape) {

@@ -205,8 +205,8 @@ Value biasOf(OpBuilder &builder, Operation *root, Value seen, FloatAttr fill) {
 
 class Raising {
 public:
-  Raising(AttentionMode mode, Target target, FloatType narrow)
-      : mode(mode), target(target), narrow(narrow) {}
+  Raising(AttentionMode mode, Target target, int64_t chip, FloatType narrow)
+      : mode(mode), target(target), chip(chip), narrow(narrow) {}
 
   void raise(DotGeneralOp root) {
     std::optional<Weights> weights = readWeights(root.getLhs());
@@ -264,7 +264,8 @@ private:
     shape.valueSize = root.getType().getShape().back();
     shape.causal = scores.causal;
     shape.hasBias = scores.bias || scores.seen;
-    return isLibraryAttention(target, element, shape) || expandsAttention(target, element, shape);
+    return isLibraryAttention(target, chip, element, shape) ||
+           expandsAttention(target, element, shape);
   }
 
   /// One for all layers with the same conditions.
@@ -295,6 +296,7 @@ private:
 
   AttentionMode mode;
   Target target;
+  int64_t chip;
   FloatType narrow; ///< what f32 is going to be computed in; null for f32
   TriangleMasks masks;
   DenseMap<std::pair<Value, Attribute>, Value> biases; ///< by conditions and fill
@@ -310,11 +312,11 @@ struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAtt
     if (*wanted == AttentionMode::Products)
       return;
     FloatType narrow;
-    if (precision == "bf16")
+    if (precision == "bf16" || precision == "fp8")
       narrow = BFloat16Type::get(&getContext());
     else if (precision == "fp16")
       narrow = Float16Type::get(&getContext());
-    Raising raising(*wanted, target, narrow);
+    Raising raising(*wanted, target, chip, narrow);
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp op) {
       if (readWeights(op.getLhs()))

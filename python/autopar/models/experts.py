@@ -39,6 +39,18 @@ class Routing:
         if not 1 <= self.top_k <= self.experts:
             raise ModelError(f"top-k={self.top_k} must be between 1 and experts={self.experts}")
 
+    def choose(self, g: GraphBuilder, x: str, hidden: int) -> Tuple[str, str]:
+        """Weights (float32, normalized over the choices when there are several) and indices of the chosen experts, each
+        [batch, seq, top_k] for x [batch, seq, hidden]."""
+        self.check()
+        with g.scope("gate"):
+            weight = g.param("weight", (hidden, self.experts), fan_in(hidden, gain=2.0), dtype="float32")
+            gates = g.op("Softmax", g.op("MatMul", to_float32(g, x), weight), axis=-1)
+            chosen, indices = g.op("TopK", gates, g.ints([self.top_k]), outputs=2, axis=-1, largest=1, sorted=1)
+            if self.top_k > 1:
+                chosen = g.op("Div", chosen, g.reduce_sum(chosen, -1, keepdims=True))
+            return chosen, indices
+
 
 def to_float32(g: GraphBuilder, x: str) -> str:
     """x in float32; no node in a float32 model."""
@@ -53,19 +65,6 @@ def from_float32(g: GraphBuilder, x: str) -> str:
 def one_hot(g: GraphBuilder, indices: str, depth: str) -> str:
     """float32 one-hot vectors along a new last axis; an index >= depth gives zeros."""
     return g.op("OneHot", indices, depth, g.const(np.array([0.0, 1.0], np.float32), as_is=True), axis=-1)
-
-
-def choose(g: GraphBuilder, routing: Routing, x: str, hidden: int) -> Tuple[str, str]:
-    """Weights (float32, normalized over the choices when there are several) and indices of the chosen experts, each
-    [..., top_k] for x [..., hidden]."""
-    routing.check()
-    with g.scope("gate"):
-        weight = g.param("weight", (hidden, routing.experts), fan_in(hidden, gain=2.0), dtype="float32")
-        gates = g.op("Softmax", g.op("MatMul", to_float32(g, x), weight), axis=-1)
-        chosen, indices = g.op("TopK", gates, g.ints([routing.top_k]), outputs=2, axis=-1, largest=1, sorted=1)
-        if routing.top_k > 1:
-            chosen = g.op("Div", chosen, g.reduce_sum(chosen, -1, keepdims=True))
-        return chosen, indices
 
 
 def capacity_of(g: GraphBuilder, routing: Routing, seq: Extent) -> str:
@@ -114,7 +113,7 @@ def dispatched(
     g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
 ) -> str:
     """The layer with capacity on x [batch, seq, hidden]."""
-    chosen, indices = choose(g, routing, x, hidden)
+    chosen, indices = routing.choose(g, x, hidden)
     combine = combine_weights(g, routing, chosen, indices, seq)
     dispatch = from_float32(g, g.cast(g.cast(combine, TensorProto.BOOL), TensorProto.FLOAT))
     dispatch = g.transpose(g.reshape(dispatch, [batch, seq, -1]), (0, 2, 1))
@@ -154,7 +153,7 @@ def gathered(
     g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
 ) -> str:
     """The layer with capacity on x [batch, seq, hidden], by positions instead of one-hot tensors."""
-    chosen, indices = choose(g, routing, x, hidden)
+    chosen, indices = routing.choose(g, x, hidden)
     capacity = capacity_of(g, routing, seq)
     slots = slots_of(g, routing, indices, batch, seq, capacity)
     tokens = g.op("GatherND", x, g.unsqueeze(tokens_of(g, routing, slots, batch, seq, capacity), 2), batch_dims=1)
@@ -172,7 +171,7 @@ def dense(
 ) -> str:
     """The layer without capacity on x [batch, seq, hidden]: every expert sees every token."""
     rows = g.reshape(x, [-1, hidden])
-    chosen, indices = choose(g, routing, rows, hidden)
+    chosen, indices = (g.reshape(part, [-1, routing.top_k]) for part in routing.choose(g, x, hidden))
     spread = one_hot(g, indices, g.ints([routing.experts]))  # [rows, top_k, experts]
     weights = g.reduce_sum(g.op("Mul", g.unsqueeze(chosen, 2), spread), 1, keepdims=False)
     weights = from_float32(g, g.unsqueeze(g.transpose(weights, (1, 0)), 2))  # [experts, rows, 1]

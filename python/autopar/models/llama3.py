@@ -35,6 +35,11 @@ class Llama3Config:
     epsilon: float = option(1e-5, "epsilon of the normalization")
     cache: int = option(0, "tokens that key/value caches have room for; 0 means no caches: whole sequences go in")
 
+    @property
+    def rotary_size(self) -> int:
+        """Channels of a head that are rotated."""
+        return self.head_size
+
     def resolved(self) -> "Llama3Config":
         """The configuration with derived values filled in."""
         kv_heads = self.kv_heads or max(1, min(8, self.heads // 4))
@@ -43,16 +48,26 @@ class Llama3Config:
         return dataclasses.replace(self, kv_heads=kv_heads, head_size=head_size, inner=inner)
 
 
-def gated_mlp(g: GraphBuilder, config: Llama3Config, x: str) -> str:
+def gated_mlp(g: GraphBuilder, config: Llama3Config, block: int, x: str) -> str:
+    """The MLP of a block."""
+    return gated(g, "mlp", x, config.hidden, config.inner)
+
+
+def gated(g: GraphBuilder, scope: str, x: str, hidden: int, inner: int) -> str:
     """down(silu(gate(x)) * up(x))."""
-    with g.scope("mlp"):
-        gate = silu(g, "act_fn", linear(g, "gate_proj", x, config.hidden, config.inner, bias=False))
-        up = linear(g, "up_proj", x, config.hidden, config.inner, bias=False)
-        return linear(g, "down_proj", g.op("Mul", gate, up), config.inner, config.hidden, bias=False)
+    with g.scope(scope):
+        gate = silu(g, "act_fn", linear(g, "gate_proj", x, hidden, inner, bias=False))
+        up = linear(g, "up_proj", x, hidden, inner, bias=False)
+        return linear(g, "down_proj", g.op("Mul", gate, up), inner, hidden, bias=False)
 
 
-def emit_decoder(g: GraphBuilder, config, feed_forward: Callable[[GraphBuilder, object, str], str]) -> None:
-    """Writes a decoder whose blocks end in `feed_forward`: input_ids [batch, seq] to logits [batch, seq, vocab]."""
+#: The second half of a block: (g, config, number of the block, x [batch, seq, hidden]) -> [batch, seq, hidden].
+FeedForward = Callable[[GraphBuilder, object, int, str], str]
+
+
+def emit_decoder(g: GraphBuilder, config, feed_forward: FeedForward, attention=rotary.attention) -> None:
+    """Writes a decoder whose blocks are `attention` and `feed_forward`: input_ids [batch, seq] to logits [batch, seq,
+    vocab]. config has the fields of Llama3Config that both and this function read."""
     hidden = config.hidden
     g.require_seq_at_most(config.positions)
     ids = g.input("input_ids", [g.batch, g.seq], TensorProto.INT64)
@@ -66,13 +81,13 @@ def emit_decoder(g: GraphBuilder, config, feed_forward: Callable[[GraphBuilder, 
             seen = causal_bias(g, seq)
             places = g.unsqueeze(g.arange(seq), 0)
         with g.scope("rotary_emb"):
-            rotation = rotary.tables(g, places, config.positions, config.head_size, config.rope_theta, config.rope_factor)
+            rotation = rotary.tables(g, places, config.positions, config.rotary_size, config.rope_theta, config.rope_factor)
         for i in range(config.layers):
             with g.scope(f"layers.{i}"):
                 normed = rms_norm(g, "input_layernorm", x, hidden, config.epsilon)
-                x = g.op("Add", x, rotary.attention(g, config, i, normed, rotation, seen, (batch, seq)))
+                x = g.op("Add", x, attention(g, config, i, normed, rotation, seen, (batch, seq)))
                 normed = rms_norm(g, "post_attention_layernorm", x, hidden, config.epsilon)
-                x = g.op("Add", x, feed_forward(g, config, normed))
+                x = g.op("Add", x, feed_forward(g, config, i, normed))
         x = rms_norm(g, "norm", x, hidden, config.epsilon)
     if config.tied:
         logits = tied_logits(g, "lm_head", x, "model.embed_tokens.weight")

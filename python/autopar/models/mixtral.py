@@ -30,24 +30,31 @@ class MixtralConfig(Llama3Config):
     capacity_factor: float = option(1.0, "room per expert relative to an even load (--dispatch capacity and gather)")
 
 
-def mixture(g: GraphBuilder, config: MixtralConfig, x: str, scope: str, names: Names) -> str:
-    """The mixture of gated MLPs on x [batch, seq, hidden]."""
+def mixture(g: GraphBuilder, config, routing: Routing, inner: int, x: str, names: Names) -> str:
+    """The mixture of gated MLPs, `inner` wide, on x [batch, seq, hidden]; config has hidden and dispatch."""
+
+    hidden, experts = config.hidden, routing.experts
 
     def network(g: GraphBuilder, rows: str) -> str:
-        gate = expert_linear(g, names[0], rows, config.experts, config.hidden, config.inner, bias=False)
-        up = expert_linear(g, names[1], rows, config.experts, config.hidden, config.inner, bias=False)
+        gate = expert_linear(g, names[0], rows, experts, hidden, inner, bias=False)
+        up = expert_linear(g, names[1], rows, experts, hidden, inner, bias=False)
         product = g.op("Mul", silu(g, "act_fn", gate), up)
-        return expert_linear(g, names[2], product, config.experts, config.inner, config.hidden, bias=False)
+        return expert_linear(g, names[2], product, experts, inner, hidden, bias=False)
 
+    batch, seq = g.extent("input_ids", 0), g.extent("input_ids", 1)
+    return FORMS[config.dispatch](g, routing, x, hidden, batch, seq, network)
+
+
+def feed_forward_as(g: GraphBuilder, config: MixtralConfig, x: str, scope: str, names: Names) -> str:
+    """The mixture of a block under other names."""
     with g.scope(scope):
         routing = Routing(config.experts, config.top_k, config.capacity_factor)
-        batch, seq = g.extent("input_ids", 0), g.extent("input_ids", 1)
-        return FORMS[config.dispatch](g, routing, x, config.hidden, batch, seq, network)
+        return mixture(g, config, routing, config.inner, x, names)
 
 
-def feed_forward(g: GraphBuilder, config: MixtralConfig, x: str) -> str:
+def feed_forward(g: GraphBuilder, config: MixtralConfig, block: int, x: str) -> str:
     """The mixture under Mixtral's names."""
-    return mixture(g, config, x, "block_sparse_moe", ("w1", "w3", "w2"))
+    return feed_forward_as(g, config, x, "block_sparse_moe", ("w1", "w3", "w2"))
 
 
 def emit(g: GraphBuilder, config: MixtralConfig) -> None:

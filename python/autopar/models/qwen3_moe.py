@@ -12,7 +12,7 @@ from .experts import FORMS
 from .family import Family, option
 from .graph import GraphBuilder
 from .llama3 import emit_decoder
-from .mixtral import MixtralConfig, mixture
+from .mixtral import MixtralConfig, feed_forward_as
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Qwen3MoeConfig(MixtralConfig):
     dispatch: str = option("gather", "how tokens reach experts", choices=tuple(FORMS))
 
 
-def feed_forward(g: GraphBuilder, config: Qwen3MoeConfig, x: str) -> str:
+def feed_forward(g: GraphBuilder, config: Qwen3MoeConfig, block: int, x: str) -> str:
     """The mixture under Qwen's names."""
-    return mixture(g, config, x, "mlp", ("gate_proj", "up_proj", "down_proj"))
+    return feed_forward_as(g, config, x, "mlp", ("gate_proj", "up_proj", "down_proj"))
 
 
 def emit(g: GraphBuilder, config: Qwen3MoeConfig) -> None:
