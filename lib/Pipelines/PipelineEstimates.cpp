@@ -158,8 +158,9 @@ void PipelineEstimates::forget(double share, const std::set<PipelinePlace> &left
     estimates.try_emplace(place);
 }
 
-/// Every number of stages with as many micro-batches as fill it; many stages fit easily, and what
-/// is slower than they are is told fast. Where none of them fits, the fewest stages that do, and
+/// Every number of stages with as many micro-batches as fill it, and where they lack memory as many
+/// as hold the least; many stages fit easily, and what is slower than they are is told fast. Where
+/// none of them fits, the fewest stages that do, and
 /// the fewest micro-batches with them.
 void PipelineEstimates::findStart() {
   for (size_t stages = choices.stages.size(); stages-- > 0;) {
@@ -169,6 +170,12 @@ void PipelineEstimates::findStart() {
              choices.microBatches[place.microBatches] < kFilled * choices.stages[stages])
         ++place.microBatches;
     estimate(places);
+    SmallVector<PipelinePlace> leaner;
+    for (PipelinePlace place : places)
+      if (const Estimate &own = estimates.at(place);
+          !own.found || own.found->again != ComputesAgain::Nothing)
+        leaner.push_back(offered.leanest(place));
+    estimate(leaner);
   }
   for (size_t stages = 0; !best && stages < choices.stages.size(); ++stages)
     for (size_t microBatches = 0; !best && microBatches < choices.microBatches.size();

@@ -103,6 +103,15 @@ SmallVector<PipelinePlace> PipelinePlaces::startsOf(size_t stages) const {
   return found;
 }
 
+PipelinePlace PipelinePlaces::leanest(PipelinePlace place) const {
+  int64_t devices = cluster.deviceCount() / choices.stages[place.stages],
+          samples = choices.microBatches.back();
+  while (place.microBatches + 1 < choices.microBatches.size() &&
+         choices.microBatches[place.microBatches + 1] * devices <= samples)
+    ++place.microBatches;
+  return place;
+}
+
 /// More stages want more micro-batches. Devices may be shared in another way by as many stages, or
 /// by one more or less.
 SmallVector<PipelinePlace> PipelinePlaces::neighbours(PipelinePlace place) const {

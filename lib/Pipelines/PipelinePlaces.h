@@ -36,6 +36,9 @@ public:
   std::string nameOf(PipelinePlace place) const;
   /// Where a climb begins with as many stages; the micro-batches are left open.
   SmallVector<PipelinePlace> startsOf(size_t stages) const;
+  /// With as many micro-batches as leave every device of a stage a sample; as it is where that is
+  /// not more.
+  PipelinePlace leanest(PipelinePlace place) const;
   SmallVector<PipelinePlace> neighbours(PipelinePlace place) const;
 
 private:
