@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <sstream>
 
 namespace autopar {
 namespace {
@@ -301,6 +302,14 @@ Status Constraints::demand(const Constraints &other) {
 std::string Constraints::word(const std::string &key) const {
   auto it = settings.find(key);
   return it == settings.end() ? "" : it->second.value;
+}
+
+AxisList Constraints::axes(const std::string &key) const {
+  AxisList names;
+  std::stringstream text(word(key));
+  for (std::string name; std::getline(text, name, '*');)
+    names.push_back(name);
+  return names;
 }
 
 int64_t Constraints::number(const std::string &key, int64_t absent) const {

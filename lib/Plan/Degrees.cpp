@@ -7,6 +7,27 @@
 
 namespace autopar {
 
+/// Whether ranks of data, and of tensor where experts are whole, can share the experts so.
+static Status checkExperts(const Degrees &degrees) {
+  std::string experts = "experts: is " + std::to_string(degrees.experts);
+  std::string tensor = "the " + std::to_string(degrees.tensor) + " \"tensor\" ranks";
+  std::string data = "the " + std::to_string(degrees.data) + " \"data\" ranks that share them";
+  if (degrees.expertTensor != 1 && degrees.expertTensor != degrees.tensor)
+    return Status::badInput("expert_tensor: is " + std::to_string(degrees.expertTensor) +
+                            "; expected 1, for whole experts, or " + tensor);
+  if (!degrees.foldsTensor())
+    return degrees.data % degrees.experts == 0
+               ? Status::ok()
+               : Status::badInput(experts + ", which does not divide " + data);
+  if (degrees.experts % degrees.tensor)
+    return Status::badInput(experts + ", which is no multiple of " + tensor +
+                            ": with an \"expert_tensor\" of 1 all of them share the experts");
+  if (degrees.data % degrees.expertsOfData())
+    return Status::badInput(experts + ": that is " + std::to_string(degrees.expertsOfData()) +
+                            " for each of " + tensor + ", which does not divide " + data);
+  return Status::ok();
+}
+
 Result<bool> Degrees::isIn(const std::string &path) {
   Result<std::string> text = readWholeFile(path);
   if (!text)
@@ -30,6 +51,7 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   degrees.experts = fields.integer("experts", 1, most, 1);
   degrees.context = fields.integer("context", 1, most, 1);
   degrees.tensor = fields.integer("tensor", 1, most, 1);
+  degrees.expertTensor = fields.integer("expert_tensor", 1, most, degrees.tensor);
   degrees.pipeline = fields.integer("pipeline", 1, most, 1);
   degrees.virtualStages = fields.integer("virtual_stages", 1, most, 1);
   if (fields.has("micro_batch"))
@@ -47,10 +69,7 @@ Result<Degrees> Degrees::fromJson(std::string_view text) {
   if (const std::string &word = degrees.recompute;
       fields.has("recompute") && word != "none" && word != "full" && word != "auto")
     return Status::badInput("recompute: expected none, auto or full, found \"" + word + "\"");
-  if (degrees.data % degrees.experts)
-    return Status::badInput("experts: is " + std::to_string(degrees.experts) +
-                            ", which does not divide the " + std::to_string(degrees.data) +
-                            " \"data\" ranks that share them");
+  AUTOPAR_RETURN_IF_ERROR(checkExperts(degrees));
   if (degrees.virtualStages > 1 && degrees.pipeline == 1)
     return Status::badInput("virtual_stages: is " + std::to_string(degrees.virtualStages) +
                             ", which needs a \"pipeline\" of at least 2");
@@ -113,12 +132,12 @@ Result<Constraints> Degrees::constraints(int64_t batch) const {
   if (pipeline > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("schedule", schedule));
   // An axis of one rank says nothing; a mesh has at least one.
-  int64_t copies = data / experts;
+  int64_t shared = expertsOfData(), copies = data / shared;
   std::vector<MeshAxis> axes;
   if (copies > 1 || data * context * tensor == 1)
     axes.push_back({"data", copies});
-  if (experts > 1)
-    axes.push_back({"expert", experts});
+  if (shared > 1)
+    axes.push_back({"expert", shared});
   if (context > 1)
     axes.push_back({"context", context});
   if (tensor > 1)
@@ -127,7 +146,9 @@ Result<Constraints> Degrees::constraints(int64_t batch) const {
   if (copies > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("batch-axis", "data"));
   if (experts > 1)
-    AUTOPAR_RETURN_IF_ERROR(demand("expert-axis", "expert"));
+    AUTOPAR_RETURN_IF_ERROR(demand("expert-axis", !foldsTensor() ? "expert"
+                                                  : shared > 1   ? "expert*tensor"
+                                                                 : "tensor"));
   if (context > 1)
     AUTOPAR_RETURN_IF_ERROR(demand("context-axis", "context"));
   if (tensor > 1) {

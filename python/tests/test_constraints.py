@@ -110,6 +110,8 @@ def test_what_a_person_would_write_is_read(model, tmp_path):
     ({"data": 4, "micro_batch": 3}, r"micro_batch: is 3, which does not divide the 2 samples"),
     ({"data": 4, "micro_batches": 3}, r"megatron.json: micro_batches: unknown key; known here: context, data"),
     ({"data": 4, "experts": 3}, r"experts: is 3, which does not divide the 4 \"data\" ranks"),
+    ({"data": 2, "tensor": 2, "experts": 3, "expert_tensor": 1}, r"experts: is 3, which is no multiple of the 2 \"tensor\" ranks"),
+    ({"data": 2, "tensor": 2, "experts": 4, "expert_tensor": 1}, r"no product with a parameter per expert can be split over axes \"expert\*tensor\""),
     ({"data": 4, "experts": 2}, r"at character 18: no product with a parameter per expert can be split over axis \"expert\""),
     ({"data": 4, "zero": 4}, r"zero: expected an integer in \[0, 3\], found 4"),
     ({"data": 4, "version": 2}, r"version: expected 1, found 2"),
@@ -168,7 +170,8 @@ def test_demands_are_held(model, alone, tmp_path):
     ("mesh=a=4, batch-axis=a, weight-axis=a", [], r"at character 15: is the batch axis too"),
     ("mesh=a=4, batch-axis=a, context-axis=a", [], r"context-axis=a.* at character 15: has another role too"),
     ("mesh=a=4, batch-axis=a, expert-axis=a", [], r"expert-axis=a.* at character 15: is the batch axis too"),
-    ("mesh=a=4, weight-axis=a, expert-axis=a", [], r"at character 1: is the weight axis too"),
+    ("mesh=a=4, weight-axis=a, expert-axis=a", [], r"no product with a parameter per expert can be split over axis \"a\""),
+    ("mesh=a=2xb=2, expert-axis=a*b", [], r"has axes \"a\" and \"b\" of its own; expected one, and the weight-axis beside it"),
     ("mesh=a=4, weight-axis=a, transformer.wte.weight: [a, a]", [], r"\"transformer.wte.weight\" cannot be split like that"),
 ])
 def test_demands_that_cannot_be_are_refused(model, tmp_path, text, more, why):

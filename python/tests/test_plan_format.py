@@ -138,7 +138,7 @@ def test_a_plan_for_other_devices_is_refused(model, plan, tmp_path):
     assert done.returncode == 78 and "bad.json: plan is for 8 devices, cluster" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("keys", [{"data": 0}, {"micro_batch": 0}, {"zero": 4}, {"sequence": 1}, {"expert": 2}, {"version": 0}])
+@pytest.mark.parametrize("keys", [{"data": 0}, {"micro_batch": 0}, {"zero": 4}, {"sequence": 1}, {"expert": 2}, {"expert_tensor": 0}, {"version": 0}])
 def test_degrees_are_refused_alike(model, tmp_path, keys):
     good = {"kind": "degrees", "version": 1, "data": 4}
     assert not list(violations(good, SCHEMA))

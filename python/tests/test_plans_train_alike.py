@@ -142,20 +142,54 @@ def test_gathered(gathered: Job, tmp_path: pathlib.Path, name: str) -> None:
     compare(gathered, *GATHERED_PLANS[name], tmp_path)
 
 
+def train_by(trained: Job, folder: pathlib.Path, keys: Dict[str, int]) -> Dict[str, object]:
+    """The plan in degrees, filled in; every loss equals one rank's."""
+    (folder / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
+    ranks = int(np.prod([keys.get(key, 1) for key in ("data", "tensor", "pipeline")]))
+    compiled = autopar.compile(trained.model, folder / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=ranks,
+                               options=[*trained.words, "--plan", str(folder / "degrees.json"), "--emit-plan", str(folder / "plan.json"),
+                                        "--emit-mlir", str(folder)])
+    np.testing.assert_allclose(run(compiled, trained.batches), trained.losses, rtol=TOLERANCE)
+    return json.loads((folder / "plan.json").read_text())
+
+
+def experts_of(plan: Dict[str, object]) -> List[List[List[str]]]:
+    """How the parameters and state of experts lie."""
+    found = [axes for name, axes in plan["shard"].items() if ".experts." in name]
+    assert found
+    return found
+
+
+def exchanges(folder: pathlib.Path) -> bool:
+    """Whether the program has an all-to-all over the axis "expert"."""
+    (local,) = folder.glob("*-optimize-collectives.mlir")
+    return re.search(r'autopar\.all_to_all [^\n]*"expert"', local.read_text()) is not None
+
+
 @pytest.mark.parametrize("keys", [{"data": 4, "experts": 4}, {"data": 4, "experts": 2, "zero": 1}, {"data": 2, "experts": 2, "tensor": 2},
                                   {"data": 2, "experts": 2, "pipeline": 2, "micro_batch": 4}])
 @pytest.mark.parametrize("job", ["switch", "gathered", "latent"])
 def test_experts_as_a_degree(request: pytest.FixtureRequest, tmp_path: pathlib.Path, job: str, keys: Dict[str, int]) -> None:
     """Expert parallelism as users of Megatron write it: experts lie apart, tokens go to them by all-to-all, losses are one rank's."""
-    trained = request.getfixturevalue(job)
-    (tmp_path / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
-    compiled = autopar.compile(trained.model, tmp_path / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=keys["data"] * keys.get("tensor", 1) * keys.get("pipeline", 1),
-                               options=[*trained.words, "--plan", str(tmp_path / "degrees.json"), "--emit-plan", str(tmp_path / "plan.json"),
-                                        "--emit-mlir", str(tmp_path)])
-    plan = json.loads((tmp_path / "plan.json").read_text())
-    experts = {name: axes for name, axes in plan["shard"].items() if ".experts." in name}
-    assert experts and all(axes[0][:1] == ["expert"] for axes in experts.values()), experts
+    plan = train_by(request.getfixturevalue(job), tmp_path, keys)
+    assert all(axes[0][:1] == ["expert"] for axes in experts_of(plan)), experts_of(plan)
     assert any("expert" in axes for axes in plan["shard"]["input_ids"])
-    (local,) = tmp_path.glob("*-optimize-collectives.mlir")
-    assert "autopar.all_to_all" in local.read_text()
-    np.testing.assert_allclose(run(compiled, trained.batches), trained.losses, rtol=TOLERANCE)
+    assert exchanges(tmp_path)
+
+
+@pytest.mark.parametrize("keys, axes", [
+    ({"data": 2, "experts": 4, "tensor": 2}, ["expert", "tensor"]),
+    ({"data": 2, "experts": 4, "tensor": 2, "sequence": True}, ["expert", "tensor"]),
+    ({"data": 4, "experts": 4, "tensor": 2, "sequence": True, "zero": 1}, ["expert", "tensor"]),
+    ({"data": 2, "experts": 4, "tensor": 2, "sequence": True, "pipeline": 2, "micro_batch": 4}, ["expert", "tensor"]),
+    ({"data": 2, "experts": 2, "tensor": 2}, ["tensor"]),
+])
+@pytest.mark.parametrize("job", ["switch", "gathered"])
+def test_whole_experts_on_ranks_of_data_and_tensor(request: pytest.FixtureRequest, tmp_path: pathlib.Path, job: str, keys: Dict[str, int],
+                                                   axes: List[str]) -> None:
+    """Experts are never cut by tensor, attention is, and losses are one rank's."""
+    plan = train_by(request.getfixturevalue(job), tmp_path, {**keys, "expert_tensor": 1})
+    assert all(dims[0] == axes and not any(dims[1:]) for dims in experts_of(plan)), experts_of(plan)
+    attention = [dims for name, dims in plan["shard"].items() if re.search(r"attn?.*weight$|attention.*weight$", name)]
+    assert any(["tensor"] in dims for dims in attention), attention
+    assert exchanges(tmp_path) == ("expert" in axes)

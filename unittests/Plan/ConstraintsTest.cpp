@@ -89,6 +89,15 @@ TEST(Constraints, SaysWhatIsLeftForASearchOfShardings) {
             "shardings are searched, by autopar-cut-stages");
 }
 
+TEST(Constraints, ExpertsMayHaveTwoAxes) {
+  auto demands = Constraints::parse("test", "expert-axis=e*t, weight-axis=t");
+  ASSERT_TRUE(demands.isOk()) << demands.status().message();
+  EXPECT_EQ(demands->axes("expert-axis"), (AxisList{"e", "t"}));
+  EXPECT_EQ(demands->axes("weight-axis"), AxisList{"t"});
+  EXPECT_EQ(demands->axes("batch-axis"), AxisList());
+  EXPECT_EQ(demands->toText(), "expert-axis=e*t, weight-axis=t");
+}
+
 TEST(Degrees, BecomeDemands) {
   auto degrees = Degrees::fromJson(
       R"({"kind": "degrees", "version": 1, "data": 8, "tensor": 4, "pipeline": 2, "micro_batch": 2,
@@ -116,8 +125,27 @@ TEST(Degrees, ExpertsCutAnAxisOutOfTheDataRanks) {
   EXPECT_EQ(axesOf(R"("experts": 4, "tensor": 2)"),
             "batch-axis=data, expert-axis=expert, mesh=data=2xexpert=4xtensor=2, micro-batches=1, "
             "sequence=false, stages=1, virtual-stages=1, weight-axis=tensor, zero=0");
+  EXPECT_EQ(axesOf(R"("experts": 4, "tensor": 2, "expert_tensor": 2)"),
+            axesOf(R"("experts": 4, "tensor": 2)"));
   EXPECT_EQ(axesOf(R"("experts": 8)"), "expert-axis=expert, mesh=expert=8, micro-batches=1, "
                                        "stages=1, virtual-stages=1, zero=0");
+}
+
+TEST(Degrees, WholeExpertsAreSharedByRanksOfTensorToo) {
+  auto axesOf = [](const std::string &keys) {
+    auto degrees = Degrees::fromJson(
+        R"({"kind": "degrees", "data": 8, "tensor": 2, "expert_tensor": 1, )" + keys + "}");
+    EXPECT_TRUE(degrees.isOk()) << degrees.status().message();
+    EXPECT_TRUE(degrees->checkRanks(16).isOk());
+    return degrees->constraints(64)->toText();
+  };
+  std::string rest = ", micro-batches=1, sequence=false, stages=1, virtual-stages=1, "
+                     "weight-axis=tensor, zero=0";
+  EXPECT_EQ(axesOf(R"("experts": 16)"), "expert-axis=expert*tensor, mesh=expert=8xtensor=2" + rest);
+  EXPECT_EQ(axesOf(R"("experts": 8)"),
+            "batch-axis=data, expert-axis=expert*tensor, mesh=data=2xexpert=4xtensor=2" + rest);
+  EXPECT_EQ(axesOf(R"("experts": 2)"),
+            "batch-axis=data, expert-axis=tensor, mesh=data=8xtensor=2" + rest);
 }
 
 TEST(Degrees, ContextIsAnAxisOfPositions) {

@@ -80,6 +80,24 @@ TEST(Refusals, Degrees) {
     Json json{{"kind", "degrees"}, {"version", 1}, {key, value}};
     EXPECT_EQ(Degrees::fromJson(json.dump()).status().message(), message);
   }
+  auto errorOfExperts = [](int64_t experts, int64_t expertTensor) {
+    Json json{{"kind", "degrees"},
+              {"data", 8},
+              {"tensor", 4},
+              {"expert_tensor", expertTensor},
+              {"experts", experts}};
+    return Degrees::fromJson(json.dump()).status().message();
+  };
+  EXPECT_EQ(errorOfExperts(3, 4),
+            "experts: is 3, which does not divide the 8 \"data\" ranks that share them");
+  EXPECT_EQ(errorOfExperts(16, 2),
+            "expert_tensor: is 2; expected 1, for whole experts, or the 4 \"tensor\" ranks");
+  EXPECT_EQ(errorOfExperts(6, 1), "experts: is 6, which is no multiple of the 4 \"tensor\" ranks: "
+                                  "with an \"expert_tensor\" of 1 all of them share the experts");
+  EXPECT_EQ(errorOfExperts(12, 1),
+            "experts: is 12: that is 3 for each of the 4 \"tensor\" ranks, which does not divide "
+            "the 8 \"data\" ranks that share them");
+  EXPECT_EQ(errorOfExperts(16, 1), "");
   Degrees degrees;
   degrees.source = "megatron.json";
   degrees.data = 4;

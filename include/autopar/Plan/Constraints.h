@@ -29,7 +29,8 @@ public:
   ///   mesh           data=2xtensor=2, of a stage; data=1/data=3: of each
   ///   batch-axis     the batch, and nothing but the batch, is split over this axis
   ///   context-axis   positions, and nothing else, are split over this axis
-  ///   expert-axis    experts of products are split over this one, the batch elsewhere
+  ///   expert-axis    experts of products are split over this one, the batch elsewhere; over the
+  ///                  weight axis too (expert*tensor), or it alone: whole experts, all else as ever
   ///   weight-axis    matrix products and their parameters are split over this one, the batch not
   ///   sequence       true: positions are split over the weight axis where nothing else is;
   ///                  false: they never are
@@ -62,6 +63,8 @@ public:
   bool has(const std::string &key) const { return settings.count(key) != 0; }
   /// "" where nothing is demanded.
   std::string word(const std::string &key) const;
+  /// The axes that are joined by '*'; none where nothing is demanded.
+  AxisList axes(const std::string &key) const;
   /// The number; `absent` where nothing is demanded, 0 for auto.
   int64_t number(const std::string &key, int64_t absent) const;
   /// The axes of `mesh`: of every stage, or of each that stages take turns on; empty where none is

@@ -14,10 +14,12 @@
 namespace autopar {
 
 struct Degrees {
-  int64_t data = 1;       ///< groups of ranks that each have a part of the batch
-  int64_t experts = 1;    ///< of these, how many share the experts; divides `data`
-  int64_t context = 1;    ///< ranks that each have a part of the positions of every sample
-  int64_t tensor = 1;     ///< ranks that share every matrix product
+  int64_t data = 1;    ///< groups of ranks that each have a part of the batch
+  int64_t experts = 1; ///< ranks that share the experts of a mixture: of data, or data and tensor
+  int64_t context = 1; ///< ranks that each have a part of the positions of every sample
+  int64_t tensor = 1;  ///< ranks that share every matrix product
+  /// Of these, how many share each expert: 0 for all, or 1 where they are among `experts`.
+  int64_t expertTensor = 0;
   int64_t pipeline = 1;   ///< groups of ranks that each have some of the layers
   int64_t microBatch = 0; ///< samples of a group in one micro-batch; 0: all that it has
   int64_t virtualStages = 1;
@@ -33,6 +35,10 @@ struct Degrees {
   static Result<Degrees> fromJson(std::string_view text);
   static Result<Degrees> load(const std::string &path);
 
+  /// Whether ranks of tensor are among those that share the experts.
+  bool foldsTensor() const { return expertTensor == 1 && tensor > 1; }
+  /// How many of the data ranks share the experts.
+  int64_t expertsOfData() const { return foldsTensor() ? experts / tensor : experts; }
   /// BadInput unless the degrees multiply to `ranks`.
   Status checkRanks(int64_t ranks) const;
   /// What they demand of a step over `batch` samples; BadInput where the batch cannot be shared so.

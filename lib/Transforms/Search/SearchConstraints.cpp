@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Roles of axes: the batch axis splits samples and nothing else, the context axis positions alone,
 // the expert axis the experts of products and samples elsewhere, the weight axis matrix products
-// and never samples. Where an operation has a strategy that does so, all others are forbidden;
-// where it has none, it stays free of the axis.
+// and never samples; where it is an expert axis too, those by expert by expert. Where an operation
+// has a strategy that does so, all others are forbidden; where it has none, it stays free of the
+// axis.
 #include "SearchConstraints.h"
 
 #include "Sharding/DimensionRoles.h"
@@ -37,10 +38,13 @@ public:
         return demands.errorAt("context-axis",
                                "no operation's positions can be split over axis \"" +
                                    demands.word("context-axis") + "\"");
-      if (expertAxis >= 0 && expertsSplit == 0)
-        return demands.errorAt("expert-axis",
-                               "no product with a parameter per expert can be split over axis \"" +
-                                   demands.word("expert-axis") + "\"");
+      if (demands.has("expert-axis") && expertsSplit == 0) {
+        const char *over = demands.axes("expert-axis").size() > 1 ? "axes" : "axis";
+        return demands.errorAt(
+            "expert-axis",
+            std::string("no product with a parameter per expert can be split over ") + over +
+                " \"" + demands.word("expert-axis") + "\"");
+      }
     }
     for (const Constraints::Sharding &demand : demands.shardings())
       AUTOPAR_RETURN_IF_ERROR(constrainValues(demand));
@@ -48,29 +52,55 @@ public:
   }
 
 private:
+  /// The number of an axis that a demand names.
+  ::autopar::Result<int8_t> axisOf(const char *key, const std::string &name) const {
+    int8_t axis = axes.numberOf(name);
+    if (axis < 0)
+      return demands.errorAt(key, "the mesh has no axis \"" + name + "\"; its axes are " +
+                                      llvm::join(axes.names, ", "));
+    return axis;
+  }
+
   Status findAxes() {
     for (auto [key, axis] : {std::pair("batch-axis", &batchAxis),
                              {"context-axis", &contextAxis},
-                             {"expert-axis", &expertAxis},
                              {"weight-axis", &weightAxis}}) {
       if (!demands.has(key))
         continue;
-      *axis = axes.numberOf(demands.word(key));
-      if (*axis < 0)
-        return demands.errorAt(key, "the mesh has no axis \"" + demands.word(key) +
-                                        "\"; its axes are " + llvm::join(axes.names, ", "));
+      ::autopar::Result<int8_t> found = axisOf(key, demands.word(key));
+      if (!found)
+        return found.status();
+      *axis = *found;
     }
     if (batchAxis >= 0 && batchAxis == weightAxis)
       return demands.errorAt("weight-axis", "is the batch axis too");
-    if (expertAxis >= 0 && (expertAxis == batchAxis || expertAxis == weightAxis))
-      return demands.errorAt("expert-axis", expertAxis == batchAxis ? "is the batch axis too"
-                                                                    : "is the weight axis too");
+    AUTOPAR_RETURN_IF_ERROR(findExpertAxes());
     if (contextAxis >= 0 && llvm::is_contained({batchAxis, expertAxis, weightAxis}, contextAxis))
       return demands.errorAt("context-axis", "has another role too");
     splitsPositions = demands.word("sequence") == "true";
     if (splitsPositions && weightAxis < 0)
       return demands.errorAt("sequence", "needs a weight-axis");
     mayBeOnBatchAxis = demands.has("zero") ? demands.number("zero", 0) : 3;
+    return Status::ok();
+  }
+
+  /// One of its own, the weight axis, or both.
+  Status findExpertAxes() {
+    for (const std::string &name : demands.axes("expert-axis")) {
+      ::autopar::Result<int8_t> axis = axisOf("expert-axis", name);
+      if (!axis)
+        return axis.status();
+      if (*axis == batchAxis)
+        return demands.errorAt("expert-axis", "is the batch axis too");
+      if (*axis == weightAxis)
+        weightsByExpert = true;
+      else if (expertAxis < 0)
+        expertAxis = *axis;
+      else
+        return demands.errorAt("expert-axis",
+                               "has axes \"" + axes.names[expertAxis].str() + "\" and \"" + name +
+                                   "\" of its own; expected one, and the weight-axis beside it");
+    }
     return Status::ok();
   }
 
@@ -112,13 +142,15 @@ private:
   struct Subject {
     bool hasSamples = false, hasExperts = false, hasPositions = false;
     bool keepsExperts = false; ///< only experts belong on the expert axis
+    /// Only experts belong on the weight axis: a product by expert, or what is their own.
+    bool isOfWholeExperts = false;
     bool isSplitState = false; ///< may lie on the axes of samples though it has none
   };
   /// What one strategy splits over axes with a role.
   struct Split {
     bool isPermitted = true;
     bool samples = false, context = false, experts = false, model = false, positions = false;
-    bool onWeightAxis = false;
+    bool onWeightAxis = false, wholeExperts = false;
   };
 
   /// Adds a dimension of `role` over `axis` to a split; one that is `isUnreduced` may be on any
@@ -141,8 +173,11 @@ private:
       split.isPermitted &= isFree || isDemanded;
     }
     if (axis == weightAxis) {
-      split.isPermitted &=
-          role != DimensionRole::Batch && (role != DimensionRole::Position || splitsPositions);
+      bool isExpert = role == DimensionRole::Expert;
+      split.isPermitted &= role != DimensionRole::Batch &&
+                           (role != DimensionRole::Position || splitsPositions) &&
+                           (isExpert || isUnreduced || !subject.isOfWholeExperts);
+      split.wholeExperts |= isExpert;
       split.model |= isOfModel(role) && !isUnreduced;
       split.positions |= role == DimensionRole::Position;
       split.onWeightAxis = true;
@@ -154,7 +189,13 @@ private:
   bool usesAxes(const Split &split, const Subject &subject) const {
     return (split.samples || batchAxis < 0 || !subject.hasSamples) &&
            (split.context || contextAxis < 0 || !subject.hasPositions) &&
-           (split.experts || expertAxis < 0 || !(subject.hasSamples || subject.hasExperts));
+           (split.experts || expertAxis < 0 || !(subject.hasSamples || subject.hasExperts)) &&
+           (split.wholeExperts || !subject.isOfWholeExperts);
+  }
+
+  /// Parameters and state of experts, and what updates them.
+  static bool isOfExperts(const Subject &subject) {
+    return subject.hasExperts && !subject.hasSamples;
   }
 
   Subject subjectOf(Operation *op, const ShardingRule &rule,
@@ -174,6 +215,7 @@ private:
     subject.keepsExperts = isProduct(rule) && hasFactor(DimensionRole::Expert, [](FactorKind kind) {
                              return kind == FactorKind::PassThrough;
                            });
+    subject.isOfWholeExperts = weightsByExpert && (subject.keepsExperts || isOfExperts(subject));
     subject.isSplitState = !subject.hasSamples && mayBeOnBatchAxis >= zeroStageOf(op);
     return subject;
   }
@@ -210,9 +252,10 @@ private:
           weights.insert(parameter);
   }
 
-  /// What the weight axis splits: experts too, unless they have an axis of their own.
+  /// What the weight axis splits: experts too, unless they have an axis of their own alone.
   bool isOfModel(DimensionRole role) const {
-    return role == DimensionRole::Model || (role == DimensionRole::Expert && expertAxis < 0);
+    return role == DimensionRole::Model ||
+           (role == DimensionRole::Expert && (expertAxis < 0 || weightsByExpert));
   }
 
   /// Whether the weight axis fits positions, and no factor of the model's own.
@@ -247,6 +290,7 @@ private:
     subject.hasSamples = roles.hasSamples(argument);
     subject.hasExperts = llvm::is_contained(own, DimensionRole::Expert);
     subject.hasPositions = llvm::is_contained(own, DimensionRole::Position);
+    subject.isOfWholeExperts = weightsByExpert && isOfExperts(subject);
     subject.isSplitState = !subject.hasSamples && mayBeOnBatchAxis >= stage;
     SmallVector<bool> permitted, wanted;
     for (const TensorSharding &sharding : problem.shardingsOfArgument(argument.getArgNumber())) {
@@ -329,6 +373,7 @@ private:
   func::FuncOp function;
   DimensionRoles roles;
   int8_t batchAxis = -1, contextAxis = -1, expertAxis = -1, weightAxis = -1;
+  bool weightsByExpert = false; ///< the weight axis is an expert axis too
   bool splitsPositions = false; ///< over the weight axis
   bool splitsContext = false;   ///< an operation does
   int64_t mayBeOnBatchAxis = 3; ///< stage of ZeRO
