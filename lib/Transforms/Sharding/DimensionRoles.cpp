@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One walk: a factor has the highest role among the dimensions it covers, a result dimension that
-// of its factor. State that is worked on beside experts is theirs.
+// of its factor. State that is worked on beside experts is theirs. What products by expert read is
+// by expert back to where it was made, so that it may be moved before it is rearranged.
 #include "DimensionRoles.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -50,8 +51,11 @@ DimensionRoles::DimensionRoles(func::FuncOp function) {
     };
     for (OpResult result : op.getResults())
       if (SmallVector<DimensionRole, 4> own = rolesIn(rule.results[result.getResultNumber()]);
-          llvm::any_of(own, [](DimensionRole role) { return role != DimensionRole::Model; }))
+          llvm::any_of(own, [](DimensionRole role) { return role != DimensionRole::Model; })) {
+        for (auto [role, known] : llvm::zip(own, of(result)))
+          role = std::max(role, known); // experts
         roles[result] = own;
+      }
     for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
       if (isOfArgument(operand) && !roles.contains(operand))
         for (auto [dim, role] : llvm::enumerate(rolesIn(tensor)))
@@ -94,17 +98,27 @@ void DimensionRoles::findExperts(func::FuncOp function) {
         if (isOfArgument(operand) && factors.size() == 1 &&
             rule.factors[factors.front()].kind == FactorKind::PassThrough &&
             operandsWith(rule, factors.front()) > 1)
-          markExperts(operand, dim);
+          markExpertsOf(op, rule, factors.front());
   }
 }
 
-/// Of a value that is made of a parameter, and of what it is made of.
+void DimensionRoles::markExpertsOf(Operation &op, const ShardingRule &rule, int64_t factor) {
+  for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
+    for (auto [dim, factors] : llvm::enumerate(tensor))
+      if (!factors.empty() && factors.front() == factor)
+        markExperts(operand, dim);
+}
+
+/// Of a value, and of what it is made of by operations of one operand. What is fed has the roles of
+/// inputs.
 void DimensionRoles::markExperts(Value value, unsigned dim) {
+  if (auto argument = dyn_cast<BlockArgument>(value); argument && isFed(argument))
+    return;
   auto &own = roles[value];
   own.resize(cast<RankedTensorType>(value.getType()).getRank(), DimensionRole::Model);
   own[dim] = DimensionRole::Expert;
   Operation *op = value.getDefiningOp();
-  if (!op)
+  if (!op || op->getNumOperands() != 1)
     return;
   ShardingRule rule = shardingRuleOf(op);
   const ShardingRule::Dimension &factors =

@@ -24,7 +24,7 @@ public:
   /// Follows the dimensions of the inputs through the operations, by their sharding rules. The
   /// batch is the first dimension of the inputs, positions are the others of integer inputs.
   /// Experts are what a product with a parameter keeps apart in both operands and the result (the
-  /// form of GShard, Lepikhin et al. 2020).
+  /// form of GShard, Lepikhin et al. 2020); what it reads has them back to where it was made.
   explicit DimensionRoles(func::FuncOp function);
 
   /// One per dimension; of a compound one that of its major part.
@@ -37,6 +37,8 @@ public:
 private:
   void readInputs(func::FuncOp function);
   void findExperts(func::FuncOp function);
+  /// Of all operands of an operation that have a factor.
+  void markExpertsOf(Operation &op, const ShardingRule &rule, int64_t factor);
   void markExperts(Value value, unsigned dim);
 
   DenseMap<Value, SmallVector<DimensionRole, 4>> roles; ///< all but those of the model alone
