@@ -219,7 +219,7 @@ static FailureOr<std::vector<double>> timeKernels(CutPlan &cut, const AutoShardO
   PlanJudge judge(*cut.module, options, lower);
   if (failed(judge.load()))
     return failure();
-  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(*cut.found.plan);
+  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(*cut.found.plan, cut.found.modules);
   if (failed(times))
     return failure();
   cut.found.plan->believed.kernelsUs = times->stepUs;

@@ -302,7 +302,7 @@ private:
     if (!options.report.empty() || !options.emitAlternatives.empty())
       AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
     if (options.stopAfter < Phase::Schedule &&
-        failed(believeKernels(*module, shardOptions, lowerOptions, *plan)))
+        failed(believeKernels(*module, shardOptions, lowerOptions, found)))
       return reported();
     isDescribed = true;
     if (!isGiven)
@@ -406,6 +406,7 @@ private:
     if (isOneOfTwo && found.plan && failed(weighPlan(*module, shardOptions, found)))
       return reported();
     AUTOPAR_RETURN_IF_ERROR(describe());
+    found.modules = {};
     isLowered = found.lowered && options.emitMlir.empty();
     if (isLowered) {
       if (auto plan = (*module)->getAttr("autopar.plan"))

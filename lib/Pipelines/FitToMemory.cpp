@@ -49,10 +49,10 @@ public:
     limit = judge.limitBytes();
     // The search does not know what is fetched from host memory.
     bool isWhole = now.recompute.empty() && now.offload.empty() && now.offloadActivations.empty();
-    if (isWhole && judge.surelyFits(now.believed.peakBytes))
+    if (isWhole && !handoff.modules.ordered && judge.surelyFits(now.believed.peakBytes))
       return success();
     for (int round = 0; round < kFittings; ++round) {
-      FailureOr<PlanJudge::Lowered> lowered = judge.lowered(now);
+      FailureOr<PlanJudge::Lowered> lowered = judge.lowered(now, handoff.modules);
       if (failed(lowered))
         return failure();
       least = std::min(least, *llvm::max_element(lowered->bytes));
@@ -82,6 +82,7 @@ private:
     if (fitsHost(*lowered.module, lower))
       handoff.lowered = std::move(lowered.module); // else plan-memory says by how much it does not
     handoff.plan = std::move(now);
+    handoff.modules = {};
     handoff.isJudged = true;
   }
 
@@ -89,7 +90,7 @@ private:
   /// programs need too much. False where the least had its turn already.
   FailureOr<bool> keepLess(ArrayRef<int64_t> planned) {
     if (problems.empty()) {
-      FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare);
+      FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare, handoff.modules);
       if (failed(found))
         return failure();
       problems = *found;
@@ -115,6 +116,7 @@ private:
       solutions.push_back(solution ? solution.take() : std::move(leanest));
     }
     isLeanest |= isLeast;
+    handoff.modules.ordered = nullptr; // is of what was computed again until now
     now = bare;
     PlanJudge::believe(now, handoff.details, problems, solutions);
     return true;

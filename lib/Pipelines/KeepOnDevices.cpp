@@ -125,7 +125,8 @@ LogicalResult mlir::autopar::keepOnDevices(ModuleOp module, const AutoShardOptio
     Plan next = keeping(plan, states, room);
     if (next.offload.size() == plan.offload.size())
       return success();
-    FailureOr<PlanJudge::Lowered> lowered = judge.lowered(next);
+    PlanModules modules;
+    FailureOr<PlanJudge::Lowered> lowered = judge.lowered(next, modules);
     if (failed(lowered))
       return failure();
     if (judge.isWithinLimit(lowered->bytes)) {

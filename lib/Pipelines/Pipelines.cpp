@@ -275,15 +275,15 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
   manager.addPass(createOverlapPartsPass(overlap));
   manager.addPass(createGatherAheadPass({shard.cluster, lower.target, shard.memoryLimit}));
   manager.addPass(createWaitBehindPass({shard.cluster, lower.target, shard.memoryLimit}));
+  EvaluateStepPassOptions evaluate;
+  evaluate.cluster = shard.cluster;
+  evaluate.target = lower.target;
+  manager.addPass(createEvaluateStepPass(evaluate));
 }
 
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
   addOrder(manager, shard, lower);
-  EvaluateStepPassOptions evaluate;
-  evaluate.cluster = shard.cluster;
-  evaluate.target = lower.target;
-  manager.addPass(createEvaluateStepPass(evaluate));
   manager.addPass(createSchedulePass({lower.fewMicroBatches}));
 }
 

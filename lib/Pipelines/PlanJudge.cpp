@@ -69,30 +69,68 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
   return copy;
 }
 
-FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, bool few) const {
-  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+static OwningOpRef<ModuleOp> copyOf(const PlanModules::Module &module) {
+  return OwningOpRef<ModuleOp>(module->get().clone());
+}
+
+FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan, PlanModules &modules) const {
+  // What is computed again takes part in how groups are formed.
+  if (!plan.recompute.empty() || !plan.offloadActivations.empty())
+    return groupsOf(plan);
+  if (!modules.groups) {
+    FailureOr<OwningOpRef<ModuleOp>> groups = groupsOf(plan);
+    if (failed(groups))
+      return failure();
+    modules.groups = std::make_shared<OwningOpRef<ModuleOp>>(std::move(*groups));
+  }
+  return copyOf(modules.groups);
+}
+
+LogicalResult PlanJudge::order(const Plan &plan, PlanModules &modules) const {
+  if (modules.ordered && modules.orderedFor == options.memoryLimit)
+    return success();
+  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan, modules);
   if (failed(copy))
     return failure();
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  addOrder(manager, options, lower);
+  if (failed(manager.run(**copy)))
+    return failure();
+  modules.ordered = std::make_shared<OwningOpRef<ModuleOp>>(std::move(*copy));
+  modules.orderedFor = options.memoryLimit;
+  return success();
+}
+
+FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, OwningOpRef<ModuleOp> ordered,
+                                                 bool few) const {
   LowerOptions own;
   own.copyOptionValuesFrom(lower);
   own.memoryLimit = static_cast<int64_t>(limit);
-  own.fewMicroBatches = few;
   own.refuse = false; // who fits the plan wants to know by how much
-  for (Phase phase : {Phase::Schedule, Phase::Lower, Phase::PlanMemory})
-    if (failed(runPhase(**copy, phase, options, own)))
+  PassManager manager(module.getContext());
+  manager.enableVerifier(false);
+  manager.addPass(createSchedulePass({few}));
+  if (failed(manager.run(*ordered)))
+    return failure();
+  for (Phase phase : {Phase::Lower, Phase::PlanMemory})
+    if (failed(runPhase(*ordered, phase, options, own)))
       return failure();
-  std::vector<int64_t> bytes = plannedBytes(plan, **copy);
-  return Lowered{std::move(*copy), std::move(bytes)};
+  std::vector<int64_t> bytes = plannedBytes(plan, *ordered);
+  return Lowered{std::move(ordered), std::move(bytes)};
 }
 
-FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan) const {
+FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, PlanModules &modules) const {
+  if (failed(order(plan, modules)))
+    return failure();
   const std::vector<int64_t> &believed = plan.believed.peakBytes;
   if (!believed.empty() && static_cast<double>(*llvm::max_element(believed)) <= kLikelyFits * limit)
-    return lowered(plan, /*few=*/false);
-  FailureOr<Lowered> measured = lowered(plan, /*few=*/true);
+    return lowered(plan, copyOf(modules.ordered), /*few=*/false);
+  FailureOr<Lowered> measured = lowered(plan, copyOf(modules.ordered), /*few=*/true);
   bool isWhole = failed(measured) || !(*measured->module)->hasAttr(kFewMicroBatchesAttribute);
-  return isWhole || !isWithinLimit(measured->bytes) ? std::move(measured)
-                                                    : lowered(plan, /*few=*/false);
+  return isWhole || !isWithinLimit(measured->bytes)
+             ? std::move(measured)
+             : lowered(plan, copyOf(modules.ordered), /*few=*/false);
 }
 
 std::vector<int64_t> PlanJudge::plannedBytes(const Plan &plan, ModuleOp lowered) const {
@@ -102,7 +140,8 @@ std::vector<int64_t> PlanJudge::plannedBytes(const Plan &plan, ModuleOp lowered)
   return bytes;
 }
 
-FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan) const {
+FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan,
+                                                               PlanModules &modules) const {
   llvm::StringSet<> known;
   for (Operation &op : module.lookupSymbol<func::FuncOp>("main").getBody().front())
     known.insert(getOpId(&op));
@@ -110,7 +149,7 @@ FailureOr<std::vector<RecomputeProblem>> PlanJudge::programsOf(const Plan &plan)
     StringRef id = getOpId(op);
     return !id.empty() && (known.contains(id) || known.contains(wholeOf(id)));
   };
-  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
+  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan, modules);
   if (failed(copy))
     return failure();
   FailureOr<std::vector<RecomputeProblem>> problems = programsOf(**copy, plan, isKnown);
@@ -193,8 +232,8 @@ std::vector<MeshLoad> PlanJudge::believe(Plan &plan, const ::autopar::PlanDetail
   return loads;
 }
 
-FailureOr<std::vector<int64_t>> PlanJudge::peakOf(const Plan &plan) const {
-  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(plan);
+FailureOr<std::vector<int64_t>> PlanJudge::peakOf(const Plan &plan, PlanModules &modules) const {
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(plan, modules);
   if (failed(problems))
     return failure();
   std::vector<int64_t> peak;
@@ -204,7 +243,7 @@ FailureOr<std::vector<int64_t>> PlanJudge::peakOf(const Plan &plan) const {
 }
 
 LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
-  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan);
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan, judged.modules);
   if (failed(problems))
     return failure();
   judged.fits = true;
@@ -232,30 +271,22 @@ LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   return success();
 }
 
-FailureOr<PlanJudge::KernelTimes> PlanJudge::kernelTimes(const Plan &plan) const {
-  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan);
-  if (failed(copy))
+FailureOr<PlanJudge::KernelTimes> PlanJudge::kernelTimes(const Plan &plan,
+                                                         PlanModules &modules) const {
+  if (failed(order(plan, modules)))
     return failure();
-  PassManager manager(module.getContext());
-  manager.enableVerifier(false);
-  addOrder(manager, options, lower);
-  EvaluateStepPassOptions evaluate;
-  evaluate.cluster = options.cluster;
-  evaluate.target = lower.target;
-  manager.addPass(createEvaluateStepPass(evaluate));
-  if (failed(manager.run(**copy)))
-    return failure();
-  auto us = (**copy)->getAttrOfType<FloatAttr>(kStepTimeAttribute);
+  ModuleOp ordered = modules.ordered->get();
+  auto us = ordered->getAttrOfType<FloatAttr>(kStepTimeAttribute);
   if (!us)
     return failure();
   KernelTimes times{us.getValueAsDouble(), {}};
-  if (auto meshes = (**copy)->getAttrOfType<DenseF64ArrayAttr>(kMeshTimesAttribute))
+  if (auto meshes = ordered->getAttrOfType<DenseF64ArrayAttr>(kMeshTimesAttribute))
     times.meshUs = meshes.asArrayRef().vec();
   return times;
 }
 
 LogicalResult PlanJudge::believeLayers(JudgedPlan &judged) const {
-  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan);
+  FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan, judged.modules);
   if (failed(problems))
     return failure();
   std::vector<RecomputeSolution> solutions;
@@ -329,7 +360,7 @@ LogicalResult mlir::autopar::believePeak(ModuleOp module, const AutoShardOptions
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
     return failure();
-  FailureOr<std::vector<int64_t>> peak = judge.peakOf(*handoff.plan);
+  FailureOr<std::vector<int64_t>> peak = judge.peakOf(*handoff.plan, handoff.modules);
   if (failed(peak))
     return failure();
   // One that would not fit is made to fit, or refused, when it is lowered.
@@ -340,15 +371,16 @@ LogicalResult mlir::autopar::believePeak(ModuleOp module, const AutoShardOptions
 }
 
 LogicalResult mlir::autopar::believeKernels(ModuleOp module, const AutoShardOptions &options,
-                                            const LowerOptions &lower, Plan &plan) {
-  if (plan.believed.kernelsUs > 0)
+                                            const LowerOptions &lower, SearchHandoff &handoff) {
+  ::autopar::PlanBelief &believed = handoff.plan->believed;
+  if (believed.kernelsUs > 0)
     return success();
   PlanJudge judge(module, options, lower);
   if (failed(judge.load()))
     return failure();
-  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(plan);
+  FailureOr<PlanJudge::KernelTimes> times = judge.kernelTimes(*handoff.plan, handoff.modules);
   if (failed(times))
     return failure();
-  plan.believed.kernelsUs = times->stepUs;
+  believed.kernelsUs = times->stepUs;
   return success();
 }

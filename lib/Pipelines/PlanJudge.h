@@ -19,6 +19,7 @@ struct JudgedPlan {
   ComputesAgain again = ComputesAgain::Nothing; ///< what it was searched with
   bool fits = false, isJudged = false;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
+  PlanModules modules; ///< of the plan
 };
 
 class PlanJudge {
@@ -41,8 +42,8 @@ public:
 
   /// Lets be computed again what makes the plan fit, or as much as helps.
   LogicalResult judge(JudgedPlan &judged) const;
-  /// What each mesh holds at its peak where nothing is computed again.
-  FailureOr<std::vector<int64_t>> peakOf(const ::autopar::Plan &plan) const;
+  /// What each mesh holds at its peak where nothing is computed again, as in the plan.
+  FailureOr<std::vector<int64_t>> peakOf(const ::autopar::Plan &plan, PlanModules &modules) const;
   /// A plan under which every layer is computed again.
   LogicalResult believeLayers(JudgedPlan &judged) const;
   /// Believes of a plan what it takes to compute again what it names: whole groups, as the
@@ -54,11 +55,9 @@ public:
     std::vector<double> meshUs; ///< what each mesh of a pipeline works in its rows
   };
   /// By the kernels that the plan becomes (docs/Simulation.md).
-  FailureOr<KernelTimes> kernelTimes(const ::autopar::Plan &plan) const;
+  FailureOr<KernelTimes> kernelTimes(const ::autopar::Plan &plan, PlanModules &modules) const;
 
   static ::autopar::Plan withoutRecomputation(::autopar::Plan plan);
-  /// A copy of the module that is lowered along the plan until fusion groups are formed.
-  FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
   /// The programs of a plan, and the bytes of each mesh's with what its devices have less than the
   /// limit.
   struct Lowered {
@@ -68,7 +67,7 @@ public:
   /// A copy that is lowered until memory is planned, whether it fits or not. One that does not may
   /// have few of its micro-batches (autopar-schedule): they tell what it needs in a fraction of the
   /// time.
-  FailureOr<Lowered> lowered(const ::autopar::Plan &plan) const;
+  FailureOr<Lowered> lowered(const ::autopar::Plan &plan, PlanModules &modules) const;
   /// Whether what each mesh's program needs is within the limit.
   bool isWithinLimit(ArrayRef<int64_t> bytes) const {
     return static_cast<double>(*llvm::max_element(bytes)) <= limit;
@@ -76,7 +75,8 @@ public:
   /// `Lowered::bytes` of what was lowered.
   std::vector<int64_t> plannedBytes(const ::autopar::Plan &plan, ModuleOp lowered) const;
   /// The program of each mesh under a plan.
-  FailureOr<std::vector<::autopar::RecomputeProblem>> programsOf(const ::autopar::Plan &plan) const;
+  FailureOr<std::vector<::autopar::RecomputeProblem>> programsOf(const ::autopar::Plan &plan,
+                                                                 PlanModules &modules) const;
   /// What a plan takes when meshes compute again what `solutions` say: a mesh does so in every
   /// micro-batch, and the first result waits for all of them. What each of them then does.
   static std::vector<MeshLoad> believe(::autopar::Plan &plan, const ::autopar::PlanDetails &details,
@@ -84,7 +84,16 @@ public:
                                        ArrayRef<::autopar::RecomputeSolution> solutions);
 
 private:
-  FailureOr<Lowered> lowered(const ::autopar::Plan &plan, bool few) const;
+  /// A copy of the module that is lowered along the plan until fusion groups are formed.
+  FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan) const;
+  /// The same where more is asked of the plan.
+  FailureOr<OwningOpRef<ModuleOp>> groupsOf(const ::autopar::Plan &plan,
+                                            PlanModules &modules) const;
+  /// Makes sure that there is `modules.ordered`.
+  LogicalResult order(const ::autopar::Plan &plan, PlanModules &modules) const;
+  /// What became of an ordered module.
+  FailureOr<Lowered> lowered(const ::autopar::Plan &plan, OwningOpRef<ModuleOp> ordered,
+                             bool few) const;
   /// Lets a mesh's program store in host memory what the link has time for.
   void offerHost(const ::autopar::Plan &plan, size_t mesh,
                  ::autopar::RecomputeProblem &problem) const;

@@ -102,6 +102,7 @@ private:
     return candidate;
   }
   LogicalResult deliver(JudgedPlan candidate) {
+    handoff.modules = std::move(candidate.modules);
     handoff.plan = std::move(candidate.plan);
     handoff.details = std::move(candidate.details);
     handoff.loads = std::move(candidate.loads);
@@ -209,8 +210,8 @@ private:
                            std::optional<JudgedPlan> &best) const {
     if (!loose || loose->plan.believed.stepUs == best->plan.believed.stepUs)
       return success();
-    FailureOr<PlanJudge::KernelTimes> looseUs = judge.kernelTimes(loose->plan),
-                                      bestUs = judge.kernelTimes(best->plan);
+    FailureOr<PlanJudge::KernelTimes> looseUs = judge.kernelTimes(loose->plan, loose->modules),
+                                      bestUs = judge.kernelTimes(best->plan, best->modules);
     if (failed(looseUs) || failed(bestUs))
       return failure();
     if (looseUs->stepUs < bestUs->stepUs)
@@ -289,7 +290,7 @@ private:
   /// Whether the program that a plan becomes fits, which may be smaller than the judge says; its
   /// bytes are what the plan needs either way.
   FailureOr<bool> fitsAsProgram(JudgedPlan &judged) const {
-    FailureOr<PlanJudge::Lowered> lowered = judge.lowered(judged.plan);
+    FailureOr<PlanJudge::Lowered> lowered = judge.lowered(judged.plan, judged.modules);
     if (failed(lowered))
       return failure();
     judged.leastBytes = *llvm::max_element(lowered->bytes);
@@ -344,10 +345,10 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
 
 /// Of several plans of one module; the first of those that take as long.
 static FailureOr<size_t> fastestByKernels(MLIRContext &context, const PlanJudge &judge,
-                                          ArrayRef<SearchHandoff> plans) {
+                                          MutableArrayRef<SearchHandoff> plans) {
   SmallVector<FailureOr<PlanJudge::KernelTimes>> times(plans.size(), failure());
   runSideBySide(context, plans.size(),
-                [&](size_t i) { times[i] = judge.kernelTimes(*plans[i].plan); });
+                [&](size_t i) { times[i] = judge.kernelTimes(*plans[i].plan, plans[i].modules); });
   if (llvm::any_of(times, [](const auto &one) { return failed(one); }))
     return failure();
   auto isFaster = [](const auto &a, const auto &b) { return a->stepUs < b->stepUs; };

@@ -62,8 +62,9 @@ LogicalResult keepOnDevices(ModuleOp module, const AutoShardOptions &options,
 /// searched, with its holds.
 LogicalResult weighPlan(ModuleOp module, const AutoShardOptions &options, SearchHandoff &handoff);
 
-/// Believes of a plan what the kernels take that it would become, unless that is known.
+/// Believes of the plan in `handoff` what the kernels take that it would become, unless that is
+/// known.
 LogicalResult believeKernels(ModuleOp module, const AutoShardOptions &options,
-                             const LowerOptions &lower, ::autopar::Plan &plan);
+                             const LowerOptions &lower, SearchHandoff &handoff);
 
 } // namespace mlir::autopar

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much is searched where stages and micro-batches are left to cost: an engine counts.
+#include "LayersModel.h"
+
 #include "autopar/InitAll.h"
 #include "autopar/Pipelines/Compile.h"
 #include "autopar/Planner/SearchEngine.h"
@@ -8,10 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <unistd.h>
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -31,35 +31,14 @@ public:
   }
 };
 
-/// y = x W1 W2 ..., with an activation behind every product.
-std::string layers(int count) {
-  std::string origins, arguments, body, value = "%x";
-  for (int i = 0; i < count; ++i) {
-    std::string n = std::to_string(i);
-    origins += "autopar.origin @w" + n + " : tensor<512x512xf32> in \"model.onnx\" at 0\n";
-    arguments += ", %w" + n + ": tensor<512x512xf32> {autopar.name = \"w" + n +
-                 "\", autopar.origin = @w" + n + "}";
-    body += "  %p" + n + " = autopar.dot_general " + value + ", %w" + n +
-            " contract [1] x [0] {autopar.id = \"p" + n +
-            "\"} : (tensor<8192x512xf32>, tensor<512x512xf32>) -> tensor<8192x512xf32>\n"
-            "  %a" +
-            n + " = autopar.unary tanh %p" + n + " {autopar.id = \"a" + n +
-            "\"} : tensor<8192x512xf32>\n";
-    value = "%a" + n;
-  }
-  return origins + "func.func @main(%x: tensor<8192x512xf32> {autopar.name = \"x\"}" + arguments +
-         ") -> (tensor<8192x512xf32> {autopar.name = \"y\"}) {\n" + body + "  return " + value +
-         " : tensor<8192x512xf32>\n}\n";
-}
-
 /// Searches per pipeline that is built after its estimate: those have names that end in a schedule.
 std::map<std::string, int> searchesOfPipelines(int64_t memoryLimit) {
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry);
   CompileOptions options;
-  options.input = testing::TempDir() + "pipeline-search-" + std::to_string(getpid()) + ".mlir";
-  std::ofstream(options.input) << layers(8);
+  LayersModel model(8);
+  options.input = model.file;
   options.cluster = "presets:a100x4";
   options.engine = "counting";
   options.memoryLimit = memoryLimit;
@@ -80,7 +59,6 @@ std::map<std::string, int> searchesOfPipelines(int64_t memoryLimit) {
   };
   Result<CompileResult> result = compileModel(options, context);
   EXPECT_TRUE(result.isOk()) << result.status().message();
-  unlink(options.input.c_str());
   return counts;
 }
 

@@ -170,7 +170,7 @@ void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &sha
                 const LowerOptions &lower, const TrainOptions &train = {},
                 const PrecisionOptions &precision = {});
 /// Adds the passes that begin the phase schedule: behind them operations are in the order in which
-/// a micro-batch runs.
+/// a micro-batch runs, and the module says what its step takes (autopar-evaluate-step).
 void addOrder(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower);
 /// Runs the passes of one phase. What they leave is verified where the program has a new form:
 /// after every pass it would take a third of the time of a deep model.

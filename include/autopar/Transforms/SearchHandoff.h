@@ -29,6 +29,15 @@ constexpr double kLeastWaitedShare = 0.25;
 /// their communication, or less, is hidden.
 constexpr double kUnlikely = 1.1;
 
+/// What the module becomes under a plan, as far as somebody asked: kept for who asks next, so that
+/// nothing is lowered twice. Nobody changes them; who goes on takes a copy, which is cheap.
+struct PlanModules {
+  using Module = std::shared_ptr<OwningOpRef<ModuleOp>>; ///< null: nobody asked
+  Module groups;          ///< its fusion groups are formed, with nothing computed again
+  Module ordered;         ///< its operations in order and timed, with what the plan computes again
+  int64_t orderedFor = 0; ///< the memory limit that the order was made for
+};
+
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
   /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
@@ -51,6 +60,7 @@ struct SearchHandoff {
   ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
   std::vector<MeshLoad> loads;    ///< out: of `plan`, or of what misses the least memory
   double leanestUs = 0;           ///< out: what that takes, where there is no plan
+  PlanModules modules;            ///< out: of `plan`
   OwningOpRef<ModuleOp> lowered; ///< out: the programs of `plan` with their memory planned, or null
 };
 
