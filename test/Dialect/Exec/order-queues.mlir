@@ -39,3 +39,29 @@ exec.program @guarded arena [512, 0, 0] threads 1 {
     exec.launch @update(%w) -> (%w) extent 1 {commits}
   }
 }
+
+// Of bytes that were touched in parts each part has its own last writer and readers.
+
+// CHECK: exec.program @parts
+// CHECK: exec.launch @all
+// CHECK-NEXT: exec.launch @lower
+// CHECK-NEXT: exec.collective all_reduce {{.*}} queue communication after [0]
+// CHECK-NEXT: exec.launch @across
+// CHECK-NEXT: exec.collective all_reduce {{.*}} queue communication after [1]
+// CHECK-NEXT: exec.collective all_reduce {{.*}} queue communication after [3]
+exec.program @parts arena [512, 0, 0] threads 1 {
+  %all = exec.buffer "all" device bytes 256 at 0 : tensor<64xf32>
+  %lower = exec.buffer "lower" device bytes 128 at 0 : tensor<32xf32>
+  %upper = exec.buffer "upper" device bytes 128 at 128 : tensor<32xf32>
+  %across = exec.buffer "across" device bytes 128 at 64 : tensor<32xf32>
+  %other = exec.buffer "other" device bytes 128 at 256 : tensor<32xf32>
+  %sum = exec.buffer "sum" device bytes 128 at 384 : tensor<32xf32>
+  exec.entry @step {
+    exec.launch @all() -> (%all) extent 1
+    exec.launch @lower() -> (%lower) extent 1
+    exec.collective all_reduce %upper -> %sum group 0 count 32 : f32 queue communication
+    exec.launch @across(%across) -> (%other) extent 1
+    exec.collective all_reduce %lower -> %sum group 0 count 32 : f32 queue communication
+    exec.collective all_reduce %sum -> %upper group 0 count 32 : f32 queue communication
+  }
+}

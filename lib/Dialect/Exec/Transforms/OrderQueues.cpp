@@ -50,10 +50,73 @@ bool anyMeets(ArrayRef<Range> a, ArrayRef<Range> b) {
   });
 }
 
-bool conflicts(const Access &before, const Access &after) {
-  return anyMeets(before.writes, after.reads) || anyMeets(before.writes, after.writes) ||
-         anyMeets(before.reads, after.writes);
-}
+/// Who touched bytes last of a queue that ends in order: stretches that do not meet, of which each
+/// was touched as a whole.
+class LastTouched {
+public:
+  void add(const Access &access, int32_t index) {
+    for (const Range &range : access.reads)
+      forEachIn(range, [&](Stretch &stretch) { stretch.reader = index; });
+    // Who waits for whoever touched them before waits for this one too.
+    for (const Range &range : access.writes) {
+      Stretches &own = spaces[range.space];
+      own.erase(cutAt(own, range.begin), cutAt(own, range.end));
+      own[range.begin] = {range.end, -1, index};
+    }
+  }
+  /// The last one that conflicts with `after`; -1: none.
+  int32_t conflicting(const Access &after) const {
+    int32_t last = -1;
+    auto meet = [&](const Range &range, bool isWritten) {
+      auto found = spaces.find(range.space);
+      if (found == spaces.end())
+        return;
+      auto next = found->second.upper_bound(range.begin);
+      if (next != found->second.begin() && std::prev(next)->second.end > range.begin)
+        --next;
+      for (; next != found->second.end() && next->first < range.end; ++next)
+        last = std::max({last, next->second.writer, isWritten ? next->second.reader : -1});
+    };
+    for (const Range &range : after.reads)
+      meet(range, false);
+    for (const Range &range : after.writes)
+      meet(range, true);
+    return last;
+  }
+
+private:
+  struct Stretch {
+    int64_t end;
+    int32_t reader = -1, writer = -1;
+  };
+  using Stretches = std::map<int64_t, Stretch>; ///< by where they begin
+
+  /// The first stretch that begins there or behind it; none goes across from then on.
+  static Stretches::iterator cutAt(Stretches &own, int64_t place) {
+    auto next = own.lower_bound(place);
+    if (next == own.begin())
+      return next;
+    Stretch &before = std::prev(next)->second;
+    if (before.end <= place)
+      return next;
+    Stretch behind = std::exchange(before, {place, before.reader, before.writer});
+    return own.emplace_hint(next, place, behind);
+  }
+  /// With stretches for bytes that nobody touched.
+  void forEachIn(const Range &range, function_ref<void(Stretch &)> call) {
+    Stretches &own = spaces[range.space];
+    auto next = cutAt(own, range.begin), last = cutAt(own, range.end);
+    for (int64_t place = range.begin; place < range.end;) {
+      if (next == last || next->first > place)
+        next = own.emplace_hint(next, place, Stretch{next == last ? range.end : next->first});
+      call(next->second);
+      place = next->second.end;
+      ++next;
+    }
+  }
+
+  std::map<Space, Stretches> spaces;
+};
 
 /// The instructions of a queue that ends in any order, by the bytes that they touch: any of them
 /// may still run, and messages share few places. Those whose bytes are overwritten are forgotten:
@@ -131,7 +194,8 @@ private:
       auto [buffer, offset] = rootOf(value);
       int64_t begin = *buffer.getOffset() + offset;
       int64_t slots = (buffer.getSlots() - 1) * buffer.getSlotStride();
-      ranges.push_back({buffer.getSpace(), begin, begin + slots + bytesOf(value)});
+      if (int64_t bytes = slots + bytesOf(value); bytes > 0)
+        ranges.push_back({buffer.getSpace(), begin, begin + bytes});
     }
     return ranges;
   }
@@ -144,7 +208,9 @@ private:
 
   void order(EntryOp entry) {
     std::vector<Access> accesses;
-    SmallVector<int32_t> byQueue[kQueueCount];
+    int32_t lastOf[kQueueCount];
+    llvm::fill(lastOf, -1);
+    LastTouched touched[kQueueCount];
     Unfinished unfinished[kQueueCount];
     for (Operation &op : entry.getBody().front()) {
       auto instruction = cast<InstructionOpInterface>(op);
@@ -159,9 +225,8 @@ private:
         llvm::append_range(access.reads, rangesOf(guards));
       size_t own = static_cast<size_t>(access.queue);
       for (size_t queue = 0; queue < kQueueCount; ++queue)
-        access.knows[queue] = byQueue[own].empty() || endsInAnyOrder(own)
-                                  ? -1
-                                  : accesses[byQueue[own].back()].knows[queue];
+        access.knows[queue] =
+            lastOf[own] < 0 || endsInAnyOrder(own) ? -1 : accesses[lastOf[own]].knows[queue];
       if (!endsInAnyOrder(own))
         access.knows[own] = index - 1;
       SmallVector<int32_t> after;
@@ -173,15 +238,11 @@ private:
       for (size_t queue = 0; queue < kQueueCount; ++queue) {
         if (endsInAnyOrder(queue) || queue == own)
           continue;
-        for (int32_t earlier : llvm::reverse(byQueue[queue])) {
-          if (earlier <= access.knows[queue])
-            break;
-          if (!conflicts(accesses[earlier], access))
-            continue;
-          waitFor(earlier);
-          access.knows[queue] = std::max(access.knows[queue], earlier);
-          break;
-        }
+        int32_t earlier = touched[queue].conflicting(access);
+        if (earlier <= access.knows[queue])
+          continue;
+        waitFor(earlier);
+        access.knows[queue] = std::max(access.knows[queue], earlier);
       }
       for (Unfinished &messages : unfinished) {
         for (int32_t earlier : messages.conflicting(access)) {
@@ -195,9 +256,11 @@ private:
       }
       llvm::sort(after);
       instruction.setAfter(after);
-      byQueue[own].push_back(index);
+      lastOf[own] = index;
       if (endsInAnyOrder(own))
         unfinished[own].add(access, index);
+      else
+        touched[own].add(access, index);
       accesses.push_back(std::move(access));
     }
   }
