@@ -343,54 +343,87 @@ LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
   return success(succeeded(manager.run(module)) && succeeded(verify(module)));
 }
 
-/// Of several plans of one module; the first of those that take as long.
-static FailureOr<size_t> fastestByKernels(MLIRContext &context, const PlanJudge &judge,
-                                          MutableArrayRef<SearchHandoff> plans) {
-  SmallVector<FailureOr<PlanJudge::KernelTimes>> times(plans.size(), failure());
-  runSideBySide(context, plans.size(),
-                [&](size_t i) { times[i] = judge.kernelTimes(*plans[i].plan, plans[i].modules); });
-  if (llvm::any_of(times, [](const auto &one) { return failed(one); }))
-    return failure();
-  auto isFaster = [](const auto &a, const auto &b) { return a->stepUs < b->stepUs; };
-  return llvm::min_element(times, isFaster) - times.begin();
-}
+namespace {
 
 /// How much of what goes on beside what computes is waited for, only the program shows that a plan
 /// becomes. So plans are also searched for that all of it, or next to nothing, is waited for, and
 /// the fastest program wins.
+class WaitedShares {
+public:
+  /// `first` has a plan. All outlive it.
+  WaitedShares(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
+               SearchHandoff first)
+      : module(module), context(*module.getContext()), options(options), lower(lower) {
+    plans.push_back(std::move(first));
+    for (double share : {kLeastWaitedShare, 1.0})
+      if (std::abs(share - plans.front().waitedShare) >= kDiffers)
+        shares.push_back(share);
+  }
+
+  /// While others are searched, the kernels of the first plan are timed.
+  FailureOr<SearchHandoff> fastest() {
+    if (failed(judge.load()))
+      return failure();
+    loadDialects(context, options, lower);
+    plans.resize(1 + shares.size());
+    timesUs.assign(plans.size(), failure());
+    runSideBySide(context, plans.size(), [&](size_t i) { i == 0 ? time(0) : search(i); });
+    runSideBySide(context, shares.size(), [&](size_t i) { time(i + 1); });
+    size_t best = 0;
+    for (auto [number, us] : llvm::enumerate(timesUs))
+      if (plans[number].plan && failed(us))
+        return failure();
+      else if (plans[number].plan && *us < *timesUs[best])
+        best = number;
+    return std::move(plans[best]);
+  }
+
+private:
+  /// Leaves no plan where there is none that fits, or none that takes another time than the first.
+  void search(size_t number) {
+    SearchHandoff &found = plans[number];
+    found.again = plans.front().again;
+    found.knownMeshUs = plans.front().meshUs;
+    OwnDiagnostics silent(&context, [](Diagnostic &) { return success(); });
+    OwningOpRef<ModuleOp> own(module.clone());
+    PlanSearch search(*own, options, lower, found, /*isHeld=*/true, shares[number - 1]);
+    if (failed(search.run()) || found.plan->believed.stepUs == plans.front().plan->believed.stepUs)
+      found.plan.reset();
+  }
+
+  void time(size_t number) {
+    if (!plans[number].plan)
+      return;
+    FailureOr<PlanJudge::KernelTimes> times =
+        judge.kernelTimes(*plans[number].plan, plans[number].modules);
+    if (succeeded(times))
+      timesUs[number] = times->stepUs;
+  }
+
+  static constexpr double kDiffers = 0.02; ///< from one share to another
+
+  ModuleOp module;
+  MLIRContext &context;
+  const AutoShardOptions &options;
+  const LowerOptions &lower;
+  PlanJudge judge{module, options, lower};
+  std::vector<double> shares; ///< of all but the first plan
+  std::vector<SearchHandoff> plans;
+  std::vector<FailureOr<double>> timesUs; ///< of plans, by their kernels
+};
+
+} // namespace
+
 static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions &options,
                                          const LowerOptions &lower, SearchHandoff &handoff) {
-  constexpr double differs = 0.02;
   bool isHidden = handoff.waitedShare < 1 || handoff.overlapsParts;
   if (!handoff.plan || !isHidden || options.engine == "random")
     return success();
-  PlanJudge judge(module, options, lower);
-  if (failed(judge.load()))
-    return failure();
-  std::vector<SearchHandoff> plans;
-  plans.push_back(std::move(handoff));
-  for (double share : {kLeastWaitedShare, 1.0}) {
-    const SearchHandoff &first = plans.front();
-    if (std::abs(share - first.waitedShare) < differs)
-      continue;
-    SearchHandoff other;
-    other.again = first.again;
-    other.knownMeshUs = first.meshUs;
-    // There may be none that fits.
-    OwnDiagnostics silent(module.getContext(), [](Diagnostic &) { return success(); });
-    PlanSearch search(module, options, lower, other, /*isHeld=*/true, share);
-    if (succeeded(search.run()) && other.plan->believed.stepUs != first.plan->believed.stepUs)
-      plans.push_back(std::move(other));
-  }
-  if (plans.size() == 1) {
-    handoff = std::move(plans.front());
-    return success();
-  }
-  loadDialects(*module.getContext(), options, lower);
-  FailureOr<size_t> fastest = fastestByKernels(*module.getContext(), judge, plans);
+  FailureOr<SearchHandoff> fastest =
+      WaitedShares(module, options, lower, std::move(handoff)).fastest();
   if (failed(fastest))
     return failure();
-  handoff = std::move(plans[*fastest]);
+  handoff = std::move(*fastest);
   return success();
 }
 
