@@ -223,6 +223,7 @@ static FailureOr<std::vector<double>> timeKernels(CutPlan &cut, const AutoShardO
   if (failed(times))
     return failure();
   cut.found.plan->believed.kernelsUs = times->stepUs;
+  cut.waitsUs = times->waitsUs;
   return std::move(times->meshUs);
 }
 

@@ -14,6 +14,7 @@ struct CutPlan {
   SearchHandoff found;
   std::vector<double> workUs;  ///< of each mesh in a micro-batch, shared evenly; may be empty
   std::vector<double> extraUs; ///< what the cut was told that each mesh takes beside it
+  double waitsUs = 0; ///< once it was timed by kernels: of a step, a mesh waits for collectives
 };
 
 /// Which cuts are left as they are: those that could not become faster than this.

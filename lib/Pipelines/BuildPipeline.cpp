@@ -146,7 +146,8 @@ std::vector<std::optional<BuiltPipeline>> PipelineBuilder::build(ArrayRef<Pipeli
       continue;
     const StageEstimate &estimate = estimates.at(pipeline.place);
     building.start.start = estimate.plan;
-    building.start.again = estimate.again;
+    bool isLean = !pipeline.holdsMore || options.recompute == "none";
+    building.start.again = isLean ? estimate.again : std::max(estimate.again, ComputesAgain::Cheap);
     building.start.enoughUs = kFar * estimate.stepUs;
   }
   runSideBySide(*module.getContext(), all.size(), [&](size_t i) { runBuild(all[i], boundUs); });

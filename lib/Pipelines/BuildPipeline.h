@@ -17,8 +17,9 @@ struct Pipeline {
   PipelinePlace place;
   std::string schedule;
   int64_t turns = 1;
-  bool isWhole = false; ///< searched as if it were demanded, and not from an estimate
-  bool isPlain = false; ///< cut for memory alone, where what is balanced does not fit
+  bool isWhole = false;   ///< searched as if it were demanded, and not from an estimate
+  bool isPlain = false;   ///< cut for memory alone, where what is balanced does not fit
+  bool holdsMore = false; ///< than its estimate, so that something may have to be computed again
   PromisedMemory promised = {};
 };
 

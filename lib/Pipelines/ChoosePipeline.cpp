@@ -30,6 +30,9 @@ static constexpr double kClose = 1.1;
 static constexpr double kShareStep = 0.75, kLeastShare = 0.4;
 /// How many plans are judged by the kernels that they become, of those that are close to the best.
 static constexpr size_t kJudged = 3;
+/// What has to wait, of a step, for rows that run together to be tried, and what they have to
+/// reach.
+static constexpr double kWorthTogether = 0.03, kBetter = 0.99;
 /// Stages of a mesh that are tried.
 static constexpr int64_t kTurns[] = {2, 4};
 /// How many places are built that estimates kept out, or that lie beside what was built.
@@ -76,6 +79,7 @@ private:
   void keep(BuiltPipeline candidate);
   void leaveOut(BuiltPipeline &candidate);
   LogicalResult judge();
+  LogicalResult considerTogether();
   void tryAgain(const Pipeline &pipeline, int64_t neededBytes);
   bool takeFitting();
   LogicalResult refuse() const;
@@ -147,6 +151,39 @@ LogicalResult Chooser::judge() {
   std::sort(built.begin(), built.end(), [](const BuiltPipeline &a, const BuiltPipeline &b) {
     return a.kernelsUs() < b.kernelsUs();
   });
+  return considerTogether();
+}
+
+/// Where a mesh of the fastest waits for collectives, the same with rows that run together, and
+/// with turns too, which hold less: by operations, one after the other, nobody can tell what that
+/// saves.
+LogicalResult Chooser::considerTogether() {
+  Pipeline pipeline = built.front().pipeline;
+  int64_t stages = choices.stages[pipeline.place.stages];
+  if (choices.schedules.size() == 1 || stages == 1 ||
+      built.front().cut.waitsUs < kWorthTogether * built.front().kernelsUs())
+    return success();
+  SmallVector<Pipeline> pipelines;
+  pipeline.holdsMore = true;
+  if (pipeline.turns == 1) {
+    pipeline.schedule = "overlapped-1f1b";
+    pipelines.push_back(pipeline);
+    pipeline.turns = kTurns[0];
+  }
+  pipeline.schedule = "overlapped-interleaved";
+  if (turns == 1 && choices.microBatches[pipeline.place.microBatches] % stages == 0)
+    pipelines.push_back(pipeline);
+  std::vector<BuiltPipeline> together;
+  for (std::optional<BuiltPipeline> &one : builder.build(pipelines, bestUs()))
+    if (one)
+      together.push_back(std::move(*one));
+  if (failed(builder.refine(together)))
+    return failure();
+  for (BuiltPipeline &one : together)
+    if (one.kernelsUs() < kBetter * built.front().kernelsUs())
+      built.insert(built.begin(), std::move(one));
+    else
+      leaveOut(one);
   return success();
 }
 

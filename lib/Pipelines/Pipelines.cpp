@@ -284,7 +284,7 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
   addOrder(manager, shard, lower);
-  manager.addPass(createSchedulePass({lower.fewMicroBatches}));
+  manager.addPass(createSchedulePass({lower.fewMicroBatches, shard.cluster, lower.target}));
 }
 
 static void addLower(OpPassManager &manager, const LowerOptions &lower) {
@@ -310,6 +310,7 @@ static void addPlanMemory(OpPassManager &manager, const LowerOptions &lower) {
   options.refuse = lower.refuse;
   if (lower.target == Target::Cuda) { // whose ranks communicate beside what they compute
     options.alignment = ::autopar::artifact::kCudaScratchAlignment;
+    manager.addNestedPass<exec::ProgramOp>(exec::createOrderPartsLatePass());
     manager.addNestedPass<exec::ProgramOp>(exec::createFillWaitsPass({lower.memoryLimit}));
   }
   manager.addNestedPass<exec::ProgramOp>(exec::createMarkInstructionsPass());

@@ -110,7 +110,7 @@ FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, OwningOpRef<M
   own.refuse = false; // who fits the plan wants to know by how much
   PassManager manager(module.getContext());
   manager.enableVerifier(false);
-  manager.addPass(createSchedulePass({few}));
+  manager.addPass(createSchedulePass({few, options.cluster, lower.target}));
   if (failed(manager.run(*ordered)))
     return failure();
   for (Phase phase : {Phase::Lower, Phase::PlanMemory})
@@ -279,9 +279,11 @@ FailureOr<PlanJudge::KernelTimes> PlanJudge::kernelTimes(const Plan &plan,
   auto us = ordered->getAttrOfType<FloatAttr>(kStepTimeAttribute);
   if (!us)
     return failure();
-  KernelTimes times{us.getValueAsDouble(), {}};
+  KernelTimes times{us.getValueAsDouble(), {}, 0};
   if (auto meshes = ordered->getAttrOfType<DenseF64ArrayAttr>(kMeshTimesAttribute))
     times.meshUs = meshes.asArrayRef().vec();
+  if (auto waits = ordered->getAttrOfType<FloatAttr>(kRowWaitsAttribute))
+    times.waitsUs = waits.getValueAsDouble();
   return times;
 }
 

@@ -53,6 +53,7 @@ public:
   struct KernelTimes {
     double stepUs = 0;
     std::vector<double> meshUs; ///< what each mesh of a pipeline works in its rows
+    double waitsUs = 0;         ///< of that, on the mesh with most of it, no kernel runs: all wait
   };
   /// By the kernels that the plan becomes (docs/Simulation.md).
   FailureOr<KernelTimes> kernelTimes(const ::autopar::Plan &plan, PlanModules &modules) const;

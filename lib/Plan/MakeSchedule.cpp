@@ -9,11 +9,11 @@ namespace autopar {
 namespace {
 
 /// The rows of a mesh under schedules that have an order of forward rows, an order of backward rows
-/// and a number of forward rows that come first; then they take turns. Weight gradients that are
-/// apart follow at once.
+/// and a number of forward rows that come first; then they take turns, or run `together`. Weight
+/// gradients that are apart follow at once.
 std::vector<ScheduleRow> takeTurns(const std::vector<ScheduleRow> &forward,
                                    const std::vector<ScheduleRow> &backward, size_t first,
-                                   bool splitsBackward) {
+                                   bool splitsBackward, bool together = false) {
   std::vector<ScheduleRow> rows;
   size_t done = 0;
   auto goBack = [&] {
@@ -25,8 +25,10 @@ std::vector<ScheduleRow> takeTurns(const std::vector<ScheduleRow> &forward,
   };
   for (size_t i = 0; i < forward.size(); ++i) {
     rows.push_back(forward[i]);
-    if (i >= first && done < backward.size())
+    if (i >= first && done < backward.size()) {
+      rows.back().withNext = together && forward[i].microBatch != backward[done].microBatch;
       goBack();
+    }
   }
   while (done < backward.size())
     goBack();
@@ -55,20 +57,22 @@ void gpipe(Schedule &schedule) {
   }
 }
 
-/// `ahead`: forward rows that come first, for each mesh that follows.
-void oneForwardOneBackward(Schedule &schedule, int32_t ahead) {
+/// `ahead`: forward rows that come first, for each mesh that follows. `together`: one more comes
+/// first, so that the row that is to run together with a forward row does not wait for it.
+void oneForwardOneBackward(Schedule &schedule, int32_t ahead, bool together = false) {
   int32_t chunks = schedule.stages / schedule.meshes;
   for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
     int32_t behind = schedule.meshes - mesh - 1;
-    int32_t first = ahead * behind + (chunks - 1) * schedule.meshes;
+    int32_t first = ahead * behind + (chunks - 1) * schedule.meshes + (together ? 1 : 0);
     schedule.rows.push_back(takeTurns(inGroups(schedule, mesh, StagePhase::Forward),
                                       inGroups(schedule, mesh, StagePhase::Backward), size_t(first),
-                                      schedule.splitsBackward));
+                                      schedule.splitsBackward, together));
   }
 }
 
 void plainOneByOne(Schedule &schedule) { oneForwardOneBackward(schedule, 1); }
 void severalPerMesh(Schedule &schedule) { oneForwardOneBackward(schedule, 2); }
+void twoTogether(Schedule &schedule) { oneForwardOneBackward(schedule, 2, /*together=*/true); }
 
 /// What runs ahead is of use only if it is taken early: a round of two rows before it is needed.
 void eagerOneByOne(Schedule &schedule) {
@@ -126,6 +130,8 @@ constexpr Generator kGenerators[] = {
     {"interleaved", true, false, severalPerMesh},
     {"zero-bubble", false, true, zeroBubble},
     {"interleaved-zero-bubble", true, true, severalPerMesh},
+    {"overlapped-1f1b", false, false, twoTogether},
+    {"overlapped-interleaved", true, false, twoTogether},
 };
 
 const Generator *find(std::string_view name) {
@@ -186,8 +192,11 @@ Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t mes
   generator->generate(schedule);
   schedule.trains = trains;
   if (!trains)
-    for (std::vector<ScheduleRow> &rows : schedule.rows)
+    for (std::vector<ScheduleRow> &rows : schedule.rows) {
       std::erase_if(rows, [](const ScheduleRow &row) { return row.phase != StagePhase::Forward; });
+      for (ScheduleRow &row : rows)
+        row.withNext = false;
+    }
   // Where stages of a mesh wait for each other, receives must begin earlier.
   Status status = schedule.verify();
   while (!status.isOk() && size_t(schedule.receivesAhead) < schedule.rows.front().size()) {

@@ -165,10 +165,14 @@ Status Plan::verify() const {
     if (sharding.partial.empty() != sharding.partialKind.empty())
       return Status::badInput(place + ".partial_kind: goes with a list of partial axes");
   }
+  // What lowering makes of an operation (its result's "/reshard", the "/scaled/..." of a product in
+  // 8 bits) is called after it, and on its stage.
   auto isListed = [&](std::string_view op) {
-    constexpr std::string_view reshard = "/reshard"; // of an operation's result
-    return stageOf.count(op) ||
-           (op.ends_with(reshard) && stageOf.count(op.substr(0, op.size() - reshard.size())));
+    for (size_t end = op.size(); end != std::string_view::npos && end > 0;
+         end = op.rfind('/', end - 1))
+      if (stageOf.count(op.substr(0, end)))
+        return true;
+    return false;
   };
   for (const auto &[field, names] : {std::pair("recompute: ", &recompute),
                                      std::pair("offload_activations: ", &offloadActivations)})

@@ -21,9 +21,9 @@ std::string textOf(const ScheduleRow &row) {
          ", micro-batch " + std::to_string(row.microBatch);
 }
 
-/// Runs the rows with messages that need both sides: a mesh goes on to its next row when what it
-/// sent has been taken, and takes what a row reads when it begins an earlier one. A run with more
-/// memory waits for less.
+/// Runs the rows with messages that need both sides: a mesh goes on to its next row, or two that
+/// run together, when what it sent has been taken, and takes what a row reads when it begins an
+/// earlier one. A run with more memory waits for less.
 class Simulation {
 public:
   explicit Simulation(const Schedule &schedule)
@@ -37,7 +37,7 @@ public:
     for (bool moved = true; moved;) {
       moved = false;
       for (size_t mesh = 0; mesh < schedule.rows.size(); ++mesh)
-        while (isTaken(mesh) && compute(mesh))
+        while ((!sent[mesh] || isTaken(*sent[mesh])) && compute(mesh))
           moved = true;
     }
     for (size_t mesh = 0; mesh < schedule.rows.size(); ++mesh)
@@ -58,33 +58,46 @@ private:
     return Work{stage, row.microBatch, row.phase};
   }
 
-  /// Whether the receiver of a mesh's last message has come to the row before the one that reads
-  /// it.
-  bool isTaken(size_t mesh) const {
-    if (!sent[mesh])
-      return true;
-    auto reader = placeOf.find(*sent[mesh]);
-    return reader == placeOf.end() || next[size_t(schedule.meshOf(std::get<0>(*sent[mesh])))] +
-                                              size_t(schedule.receivesAhead) >=
-                                          reader->second;
+  /// Whether the receiver of what a row makes has come to the row before the one that reads it; so
+  /// for what nobody receives.
+  bool isTaken(const Work &message) const {
+    auto reader = placeOf.find(message);
+    return reader == placeOf.end() ||
+           next[size_t(schedule.meshOf(std::get<0>(message)))] + size_t(schedule.receivesAhead) >=
+               reader->second;
   }
 
-  bool compute(size_t mesh) {
-    if (next[mesh] >= schedule.rows[mesh].size())
-      return false;
-    const ScheduleRow &row = schedule.rows[mesh][next[mesh]];
+  /// What a mesh sends to another one when it has made a row.
+  std::optional<Work> sentBy(const ScheduleRow &row, size_t mesh) const {
+    auto reader = neighbour(row, 1);
+    bool goesOut = reader && schedule.meshOf(std::get<0>(*reader)) != int32_t(mesh);
+    return goesOut ? reader : std::nullopt;
+  }
+
+  bool isReady(const ScheduleRow &row) const {
     if (auto read = neighbour(row, -1); read && !done.count(*read))
       return false;
     StagePhase before =
         row.phase == StagePhase::Weight ? StagePhase::Backward : StagePhase::Forward;
-    if (row.phase != StagePhase::Forward && !done.count({row.stage, row.microBatch, before}))
-      return false;
-    ++next[mesh];
-    done.insert(workOf(row));
-    auto reader = neighbour(row, 1);
-    sent[mesh] =
-        reader && schedule.meshOf(std::get<0>(*reader)) != int32_t(mesh) ? reader : std::nullopt;
-    return true;
+    return row.phase == StagePhase::Forward || done.count({row.stage, row.microBatch, before});
+  }
+
+  /// The next row, or two that run together: what one of them sends may have to be taken before the
+  /// other can go on.
+  bool compute(size_t mesh) {
+    const std::vector<ScheduleRow> &rows = schedule.rows[mesh];
+    size_t begin = next[mesh], end = begin;
+    while (end < rows.size() && (end == begin || rows[end - 1].withNext))
+      if (!isReady(rows[end++]))
+        return false;
+    std::optional<Work> last;
+    for (size_t row = begin; row < end; ++row)
+      if ((last = sentBy(rows[row], mesh)); last && end > begin + 1 && !isTaken(*last))
+        return false;
+    for (; next[mesh] < end; ++next[mesh])
+      done.insert(workOf(rows[next[mesh]]));
+    sent[mesh] = last;
+    return end > begin;
   }
 
   const Schedule &schedule;
@@ -129,6 +142,13 @@ Status Schedule::verify() const {
         return bad(textOf(row) + " comes where micro-batch " + std::to_string(turn - 1) +
                    " was expected");
     }
+  for (const std::vector<ScheduleRow> &line : rows)
+    for (size_t row = 0; row < line.size(); ++row)
+      if (line[row].withNext && (row + 1 == line.size() || line[row + 1].withNext ||
+                                 line[row + 1].microBatch == line[row].microBatch))
+        return bad(textOf(line[row]) +
+                   " runs together with the next row; expected one of another micro-batch there, "
+                   "and no third");
   size_t all = size_t(stages) * size_t(microBatches) * (!trains ? 1 : splitsBackward ? 3 : 2);
   if (seen.size() != all)
     return bad("has " + std::to_string(seen.size()) + " rows, expected " + std::to_string(all));

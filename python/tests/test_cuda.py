@@ -95,6 +95,21 @@ def test_training_steps_end_with_the_same_loss(gpt2: pathlib.Path, tmp_path: pat
     assert "not captured" not in said and "emulated CUDA" not in said
 
 
+@pytest.mark.parametrize("communication", ["staged", "nccl"])
+def test_rows_that_run_together_end_with_the_loss_of_one_rank(tmp_path: pathlib.Path, communication: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stages of two experts' ranks: kernels of one micro-batch run while another's tokens are on their way."""
+    models.save("qwen3-30b-a3b", tmp_path / "m.onnx", layers=2, kv_heads=2, head_size=8, experts=4, top_k=2, inner=16, **SMALL)
+    inputs, bind = {"input_ids": tokens(16, 16), "labels": tokens(16, 16, seed=1)}, {"batch": 16, "seq": 16}
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "cpu.bin", bind=bind, train=step(micro_batches=4), options=["--quiet"])
+    (tmp_path / "degrees.json").write_text(
+        '{"kind": "degrees", "version": 1, "data": 2, "experts": 2, "pipeline": 2, "micro_batch": 2, "schedule": "overlapped-1f1b"}')
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "cuda.bin", bind=bind, cluster="presets:h100x4", train=step(),
+                    options=["--quiet", "--plan", str(tmp_path / "degrees.json")])
+    monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "4" if communication == "nccl" else "1")
+    more = {"cpu": [], "cuda": ["--communication", communication]}
+    assert_alike({target: run(tmp_path / f"{target}.bin", inputs, tmp_path / target, "--steps", "3", *more[target]) for target in more}, 1e-4)
+
+
 def test_a_killed_rank_ends_those_that_wait_for_it_by_nccl(gpt2: pathlib.Path, tmp_path: pathlib.Path) -> None:
     artifact = tmp_path / "train.bin"
     autopar.compile(gpt2, artifact, bind={"batch": 4, "seq": 8}, ranks=2, train=step(),

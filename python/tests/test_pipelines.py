@@ -17,7 +17,7 @@ from autopar import models
 from autopar.tools import find_tool
 
 STEPS, MICRO_BATCHES = 20, 4
-SCHEDULES = ["gpipe", "1f1b", "eager-1f1b", "zero-bubble"]
+SCHEDULES = ["gpipe", "1f1b", "eager-1f1b", "zero-bubble", "overlapped-1f1b"]
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +103,33 @@ def test_a_cut_behind_a_normalization_sends_nothing_against_the_derivatives(mode
     np.testing.assert_allclose(runs[0], alone, rtol=tolerance)
 
 
-@pytest.mark.parametrize("schedule", ["interleaved", "interleaved-zero-bubble"])
+@pytest.mark.parametrize("schedule", ["interleaved", "interleaved-zero-bubble", "overlapped-interleaved"])
 def test_interleaved_stages_train_like_one_rank(model, alone, tmp_path, schedule):
     interleaved = losses(build(model, tmp_path / "i.bin", 2, "--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", schedule))
     np.testing.assert_allclose(interleaved, alone, rtol=1e-6)
+
+
+#: Four ranks that send bytes beside what they compute, so that there is something to run together.
+BESIDE = json.dumps({
+    "kind": "autopar.cluster", "version": 1, "name": "beside", "nodes": [{"count": 1, "devices_per_node": 4, "device_type": "rank"}],
+    "device_types": [{"name": "rank", "peak_flops_per_s": {"f32": 8e10}, "memory_bytes_per_s": 1e10, "memory_bytes": 4000000000, "launch_us": 1}],
+    "levels": [{"name": "inside", "latency_us": 20, "bytes_per_s": 1e9}],
+})
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_rows_that_run_together_train_like_one_rank(model, alone, tmp_path, turns):
+    """Operations of a forward and a backward row are mixed, sums over ranks begin in one order on all of them, and nobody waits forever."""
+    schedule = ["overlapped-1f1b", "overlapped-interleaved"][turns - 1]
+    options = ["--stages", "2", "--virtual-stages", str(turns), "--mesh", "tensor=2", "--constrain", "weight-axis=tensor",
+               "--pipeline-schedule", schedule, "--cluster", BESIDE]
+    artifact = build(model, tmp_path / "t.bin", None, *options, "--emit-mlir", str(tmp_path))
+    mixed = re.findall(r'"/transformer\S*?(/vjp)?[^"@ ]*@([0-9])"', next(tmp_path.glob("*-schedule.mlir")).read_text().split("@main.1")[1])
+    changes = sum(one != other for one, other in zip(mixed, mixed[1:]))
+    assert changes > 4 * MICRO_BATCHES, "rows stand one behind the other"
+    np.testing.assert_allclose(losses(artifact), alone, rtol=1e-5)
+    simulated = subprocess.run([find_tool("autopar-run"), artifact, "--simulate", BESIDE], capture_output=True, text=True, timeout=60)
+    assert simulated.returncode == 0, simulated.stderr
 
 
 def test_stages_serve_too(model, tmp_path):

@@ -46,6 +46,9 @@ TEXT = {"batch": 32, "seq": 512}
 OFFLOADED = ["--offload", "state"]
 SMALL = {"layers": 4, "hidden": 256, "heads": 4, "vocab": 2000}
 EAGER = ["--stages", "2", "--pipeline-schedule", "eager-1f1b"]
+#: Four ranks of a stage wait for each other's sums and positions, forward and backward.
+TOGETHER = ["--precision", "bf16", "--stages", "2", "--mesh", "tensor=4", "--constrain", "weight-axis=tensor, sequence=true",
+            "--pipeline-schedule", "overlapped-1f1b"]
 PLANS = [
     Planned("gpt2-124m", "presets:h100x1", {"batch": 8, "seq": 512}),
     Planned("resnet50", "presets:h100x2", {"batch": 64}),
@@ -64,6 +67,7 @@ PLANS = [
             ["--precision", "bf16", "--stages", "2", "--pipeline-schedule", "zero-bubble", *OFFLOADED]),
     Planned("llama3-8b", "presets:h100x8x2", {"batch": 32, "seq": 4096}, {"layers": 8}, trained(), ["--precision", "bf16"]),
     Planned("llama3-8b", "presets:h100x8x8", {"batch": 1, "seq": 131072}, {"layers": 4}, trained(), ["--precision", "bf16"]),
+    Planned("llama3-8b", "presets:h100x8", {"batch": 64, "seq": 4096}, {"layers": 16}, trained(16), TOGETHER),
     Planned("gpt2-124m", two_hosts(1000, 500, 0.5), {"batch": 16, "seq": 64}, SMALL, trained(8), EAGER),
     Planned("gpt2-124m", two_hosts(100, 2000, 0.1), {"batch": 16, "seq": 64}, SMALL, trained(8), EAGER),
 ]

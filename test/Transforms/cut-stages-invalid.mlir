@@ -5,7 +5,7 @@
 // RUN: not autopar-opt %s --autopar-cut-stages="stages=4 meshes=2 schedule=interleaved cluster=presets:cpux3" 2>&1 | FileCheck %s --check-prefix=TURNS
 
 // DEVICES: stages: 3 devices are too few for the meshes of 4 stages
-// NAME: stages: there is no schedule 'zigzag'; there are gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble
+// NAME: stages: there is no schedule 'zigzag'; there are gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, overlapped-1f1b, overlapped-interleaved
 // CHUNKS: stages: schedule '1f1b': takes one stage per mesh, got 4 stages on 2 meshes; 'interleaved' takes several
 // MESHES: stages: mesh 'data=1/data=1' gives 2 meshes with 2 devices together; expected 2 meshes with all 3
 // TURNS: stages: 3 devices are not 2 equal meshes for stages to take turns on; give the meshes (data=1/data=2)

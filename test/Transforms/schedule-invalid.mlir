@@ -8,7 +8,7 @@ func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}, %y: tensor<4xf32> {
 
 // -----
 
-// expected-error @+1 {{there is no schedule 'zigzag'; there are gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble}}
+// expected-error @+1 {{there is no schedule 'zigzag'; there are gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, overlapped-1f1b, overlapped-interleaved}}
 func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<4xf32> attributes {autopar.schedule = "zigzag", autopar.stage_meshes = 2 : i64} {
   %0 = autopar.transfer %x to 1 : tensor<4xf32>
   return %0 : tensor<4xf32>

@@ -191,7 +191,8 @@ struct Options {
       cl::value_desc("number"), cl::cat(category)};
   cl::opt<std::string> pipelineSchedule{
       "pipeline-schedule",
-      cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, or "
+      cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, "
+               "overlapped-1f1b, overlapped-interleaved, or "
                "auto: the fastest, gpipe left out; default: 1f1b, interleaved with "
                "--virtual-stages, auto with --stages auto"),
       cl::cat(category)};

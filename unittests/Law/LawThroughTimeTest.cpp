@@ -85,7 +85,8 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
 // them; half of the graphs are training steps, some of the others go in micro-batches.
 TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
   std::vector<std::string> ops = makerNames();
-  std::vector<std::string> schedules = {"gpipe", "1f1b", "eager-1f1b", "zero-bubble"};
+  std::vector<std::string> schedules = {"gpipe", "1f1b", "eager-1f1b", "zero-bubble",
+                                        "overlapped-1f1b"};
   int run = 0, sent = 0, split = 0, onHost = 0, failures = 0;
   for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
     Case c{300000 + attempt,

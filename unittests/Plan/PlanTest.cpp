@@ -19,7 +19,7 @@ Plan samplePlan() {
   plan.values["fc2"] = {{{}, {}}, {"t"}, "sum"};
   plan.microBatches = 2;
   plan.schedule = "1f1b";
-  plan.recompute = {"act"};
+  plan.recompute = {"act", "act/reshard", "fc1/scaled/by.lhs"}; // made of operations
   plan.offloadActivations = {"act"};
   plan.believed = {118.4,          110.0,  115.0,     12,
                    {71680, 73728}, "auto", "optimal", {{"1 stage", 131.0}}};

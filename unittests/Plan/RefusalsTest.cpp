@@ -118,7 +118,8 @@ TEST(Refusals, SchedulesThatCannotBeMade) {
   };
   EXPECT_EQ(errorOf("2f2b", 2, 2, 2),
             "there is no schedule '2f2b'; there are gpipe, 1f1b, eager-1f1b, interleaved, "
-            "zero-bubble, interleaved-zero-bubble");
+            "zero-bubble, interleaved-zero-bubble, "
+            "overlapped-1f1b, overlapped-interleaved");
   EXPECT_EQ(errorOf("1f1b", 3, 2, 2), "schedule '1f1b': 3 stages on 2 meshes; expected a multiple");
   EXPECT_EQ(errorOf("interleaved", 2, 2, 2),
             "schedule 'interleaved': needs several stages per mesh, got 2 stages on 2 meshes");

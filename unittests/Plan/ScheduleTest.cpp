@@ -13,7 +13,8 @@ Schedule made(std::string_view name, int32_t stages, int32_t meshes, int32_t mic
   return schedule.take();
 }
 
-/// One line per mesh: "F0 F1 B0 W0 ..."; "F1.0" is micro-batch 0 of the mesh's second stage.
+/// One line per mesh: "F0 F1 B0 W0 ..."; "F1.0" is micro-batch 0 of the mesh's second stage,
+/// "F1+" runs together with what follows.
 std::string textOf(const Schedule &schedule) {
   std::string text;
   for (const std::vector<ScheduleRow> &line : schedule.rows) {
@@ -22,7 +23,7 @@ std::string textOf(const Schedule &schedule) {
       words += (words.empty() ? "" : " ") + std::string(name(row.phase));
       if (schedule.stages > schedule.meshes)
         words += std::to_string(row.stage / schedule.meshes) + ".";
-      words += std::to_string(row.microBatch);
+      words += std::to_string(row.microBatch) + (row.withNext ? "+" : "");
     }
     text += words + "\n";
   }
@@ -66,10 +67,11 @@ int64_t unitTime(const Schedule &schedule, int64_t rowUnits = 1, int64_t message
 TEST(Schedule, EveryGeneratorHoldsForManySizes) {
   for (int32_t meshes = 1; meshes <= 6; ++meshes)
     for (int32_t microBatches = 1; microBatches <= 12; ++microBatches) {
-      for (const char *name : {"gpipe", "1f1b", "eager-1f1b", "zero-bubble"})
+      for (const char *name : {"gpipe", "1f1b", "eager-1f1b", "zero-bubble", "overlapped-1f1b"})
         EXPECT_TRUE(made(name, meshes, meshes, microBatches).verify().isOk());
       for (int32_t chunks = 2; chunks <= 3; ++chunks) {
-        for (const char *name : {"interleaved", "interleaved-zero-bubble"}) {
+        for (const char *name :
+             {"interleaved", "interleaved-zero-bubble", "overlapped-interleaved"}) {
           auto schedule = makeSchedule(name, chunks * meshes, meshes, microBatches, true);
           EXPECT_EQ(schedule.isOk(), microBatches % meshes == 0);
         }
@@ -82,13 +84,36 @@ TEST(Schedule, OneForwardOneBackwardIsTheKnownTable) {
                                            "F0 B0 F1 B1 F2 B2\n");
 }
 
+// A forward row with the backward row behind it, which never is that of the same micro-batch.
+TEST(Schedule, OverlappedRowsAreTwoOfDifferentMicroBatches) {
+  EXPECT_EQ(textOf(made("overlapped-1f1b", 2, 2, 5)), "F0 F1 F2 F3+ B0 F4+ B1 B2 B3 B4\n"
+                                                      "F0 F1+ B0 F2+ B1 F3+ B2 F4+ B3 B4\n");
+  EXPECT_EQ(textOf(made("overlapped-1f1b", 1, 1, 1)), "F0 B0\n");
+  for (int32_t meshes = 2; meshes <= 5; ++meshes)
+    for (int32_t chunks = 1; chunks <= 3; ++chunks) {
+      const char *name = chunks > 1 ? "overlapped-interleaved" : "overlapped-1f1b";
+      Schedule schedule = made(name, chunks * meshes, meshes, 6 * meshes);
+      for (const std::vector<ScheduleRow> &rows : schedule.rows) {
+        int together = 0;
+        for (size_t row = 0; row < rows.size(); ++row) {
+          together += rows[row].withNext;
+          if (rows[row].withNext)
+            EXPECT_NE(rows[row].microBatch, rows[row + 1].microBatch);
+        }
+        EXPECT_GT(together, 4 * meshes) << name << " on " << meshes;
+      }
+    }
+}
+
 TEST(Schedule, MemoryInFlight) {
   Schedule gpipe = made("gpipe", 4, 4, 8), oneByOne = made("1f1b", 4, 4, 8),
-           eager = made("eager-1f1b", 4, 4, 8), zeroBubble = made("zero-bubble", 4, 4, 8);
+           eager = made("eager-1f1b", 4, 4, 12), zeroBubble = made("zero-bubble", 4, 4, 8),
+           overlapped = made("overlapped-1f1b", 4, 4, 12);
   for (int32_t stage = 0; stage < 4; ++stage) {
     EXPECT_EQ(gpipe.mostInFlight(stage), 8);
     EXPECT_EQ(oneByOne.mostInFlight(stage), 4 - stage);
     EXPECT_EQ(eager.mostInFlight(stage), 2 * (4 - stage) - 1);
+    EXPECT_EQ(overlapped.mostInFlight(stage), 2 * (4 - stage));
     EXPECT_LE(zeroBubble.mostInFlight(stage), 4);
   }
 }
@@ -142,6 +167,17 @@ TEST(Schedule, RefusesWhatCannotRun) {
   Schedule moved = schedule;
   moved.rows[0].front().stage = 1;
   refused(moved, "is on mesh 0, expected 1");
+  Schedule alike = schedule;
+  alike.rows[1].front().withNext = true; // F0 with B0
+  refused(alike, "F of stage 1, micro-batch 0 runs together with the next row; expected one of "
+                 "another micro-batch there, and no third");
+  Schedule last = schedule;
+  last.rows[0].back().withNext = true;
+  refused(last, "B of stage 0, micro-batch 1 runs together with the next row");
+  // Each needs what the other's pair makes.
+  Schedule circle = made("gpipe", 2, 2, 2);
+  circle.rows[0][1].withNext = circle.rows[1][1].withNext = true; // F1 with B0
+  refused(circle, "comes to a standstill: mesh 0 waits at F of stage 0, micro-batch 1");
   Schedule order = made("gpipe", 1, 1, 2);
   std::swap(order.rows[0][0], order.rows[0][1]);
   refused(order, "F of stage 0, micro-batch 1 comes where micro-batch 0 was expected");
@@ -151,7 +187,8 @@ TEST(Schedule, NamesWhatItKnows) {
   auto unknown = makeSchedule("zigzag", 2, 2, 2, true);
   ASSERT_FALSE(unknown.isOk());
   EXPECT_NE(unknown.status().message().find("gpipe, 1f1b, eager-1f1b, interleaved, "
-                                            "zero-bubble, interleaved-zero-bubble"),
+                                            "zero-bubble, interleaved-zero-bubble, "
+                                            "overlapped-1f1b, overlapped-interleaved"),
             std::string::npos);
   EXPECT_FALSE(makeSchedule("1f1b", 4, 2, 2, true).isOk());
   EXPECT_FALSE(makeSchedule("interleaved", 4, 2, 3, true).isOk());
@@ -164,7 +201,7 @@ TEST(Schedule, InferenceGoesForwardOnly) {
 }
 
 TEST(Schedule, FewMicroBatchesHaveAsManyInFlight) {
-  for (const char *name : {"1f1b", "eager-1f1b", "zero-bubble", "interleaved"}) {
+  for (const char *name : {"1f1b", "eager-1f1b", "zero-bubble", "interleaved", "overlapped-1f1b"}) {
     int32_t stages = isInterleaved(name) ? 8 : 4;
     Schedule whole = made(name, stages, 4, 512), few = withFewMicroBatches(whole);
     EXPECT_LE(few.microBatches, 32) << name;

@@ -79,8 +79,8 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
       llvm::cl::init(0)};
   Option<std::string> schedule{
       *this, "schedule",
-      llvm::cl::desc(
-          "gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble or interleaved-zero-bubble"),
+      llvm::cl::desc("gpipe, 1f1b, eager-1f1b, interleaved, zero-bubble, interleaved-zero-bubble, "
+                     "overlapped-1f1b or overlapped-interleaved"),
       llvm::cl::init("1f1b")};
   Option<std::string> recompute{
       *this, "recompute",

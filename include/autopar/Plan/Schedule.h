@@ -24,6 +24,9 @@ struct ScheduleRow {
   int32_t stage = 0;
   int32_t microBatch = 0;
   StagePhase phase = StagePhase::Forward;
+  /// It runs together with the row behind it, of another micro-batch: while one waits for a
+  /// collective, the other computes.
+  bool withNext = false;
   bool operator==(const ScheduleRow &) const = default;
 };
 
@@ -41,8 +44,9 @@ struct Schedule {
 
   int32_t meshOf(int32_t stage) const { return stage % meshes; }
   /// Every row that the stages need is there once, on its mesh; micro-batches of a stage and phase
-  /// come in order, so that sums over them do not depend on the schedule; nothing waits for itself
-  /// even where a mesh goes on only when what it sent has been taken.
+  /// come in order, so that sums over them do not depend on the schedule; rows that run together
+  /// are two of different micro-batches; nothing waits for itself even where a mesh goes on only
+  /// when what it sent has been taken.
   Status verify() const;
   /// The most micro-batches of a stage whose activations wait for their gradients at one time; 1
   /// where there are no gradients, and activations last as long as one row.
@@ -63,7 +67,11 @@ bool splitsBackward(std::string_view name);
 /// interleaved: 1f1b with several stages per mesh (Narayanan et al., 2021). zero-bubble: weight
 /// gradients fill the gaps, with as many micro-batches in flight as 1f1b (ZB-H1: Qi et al., 2023).
 /// interleaved-zero-bubble: interleaved, weight gradients behind the gradient that the stage before
-/// waits for. Error for an unknown name and for counts that it cannot do.
+/// waits for. overlapped-1f1b, overlapped-interleaved: a forward row runs together with the
+/// backward row behind it, for which one more micro-batch is in flight than in eager-1f1b or
+/// interleaved (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.2.1; Megatron Core's
+/// overlap of expert parallelism's all-to-all). Error for an unknown name and for counts that it
+/// cannot do.
 Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
                               int32_t microBatches, bool trains);
 

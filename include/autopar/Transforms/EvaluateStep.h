@@ -13,5 +13,7 @@ constexpr llvm::StringLiteral kStepTimeAttribute = "autopar.step_us";
 constexpr llvm::StringLiteral kOpTimeAttribute = "autopar.us";
 /// Microseconds that each mesh of a pipeline works in the rows of a step.
 constexpr llvm::StringLiteral kMeshTimesAttribute = "autopar.mesh_us";
+/// The most that a mesh of them waits for collectives while none of its kernels runs.
+constexpr llvm::StringLiteral kRowWaitsAttribute = "autopar.row_waits_us";
 
 } // namespace mlir::autopar

@@ -341,12 +341,15 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
     Clones the operations of a micro-batch, groups whole, as often as there are micro-batches. Operation ids
     get `@i`. With stages there is a function for each mesh that they take turns on: @main.0, @main.1, ..., in which
     transfers are messages: sent as soon as the value is there, received one row of the schedule before it
-    is needed.
+    is needed. Rows that run together are written operation by operation, so that one computes while the other waits for
+    a collective, by the cost model on the cluster (the option's, else the module's); where none is known one behind the other.
   }];
   let options = [
     Option<"few", "few-micro-batches", "bool", "false",
            "write out no more micro-batches than show all that a step holds at one time, and mark the module with "
-           "autopar.few_micro_batches where those are not all: such a step is for judging, and computes something else">
+           "autopar.few_micro_batches where those are not all: such a step is for judging, and computes something else">,
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

@@ -144,7 +144,7 @@ private:
       if (auto gather = dyn_cast<AllGatherOp>(op)) {
         KernelTime::Parts parts = part.times.of(op);
         Gather found;
-        if (!part.goesBeside(parts) || parts.afterUs > 0)
+        if (!part.times.goesBeside(parts) || parts.afterUs > 0)
           continue;
         addSources(gather.getInput(), found);
         found.chain.push_back(op);
@@ -201,7 +201,7 @@ private:
       start = std::max(start, computeUs);
       for (size_t number : waited)
         gathers[number].neededUs = std::min(gathers[number].neededUs, start);
-      if (part.goesBeside(parts)) {
+      if (part.times.goesBeside(parts)) {
         computeUs = std::max(computeUs, parts.beforeUs > 0 ? start + parts.beforeUs : 0);
         start = std::max(start + parts.beforeUs, collectiveUs);
         collectiveUs = start + parts.collectiveUs;

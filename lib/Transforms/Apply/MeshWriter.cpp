@@ -26,22 +26,29 @@ MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &
   perMicroBatch.resize(schedule.microBatches);
 }
 
-void MeshWriter::write() {
+void MeshWriter::write(RowsTogether *together) {
   collect();
   for (BlockArgument argument : source.function.getArguments())
     passOn(argument, source.stages.of(argument));
   writeOnce(MicroBatchPhase::Before);
   std::vector<ScheduleRow> order = schedule.rows[mesh];
   // Rows without work (a first stage that computes no gradient of its input) are none.
-  if (schedule.stages > 1)
-    llvm::erase_if(order, [&](const ScheduleRow &row) {
-      return rows[{row.stage, row.phase}].empty();
-    });
+  if (schedule.stages > 1) {
+    auto isEmpty = [&](const ScheduleRow &row) { return rows[{row.stage, row.phase}].empty(); };
+    for (size_t row = 0; row + 1 < order.size(); ++row)
+      order[row].withNext &= !isEmpty(order[row + 1]);
+    llvm::erase_if(order, isEmpty);
+  }
   size_t received = 0;
-  for (size_t row = 0; row < order.size(); ++row) {
-    for (; received < std::min(order.size(), row + 1 + schedule.receivesAhead); ++received)
+  for (size_t row = 0, end = 0; row < order.size(); row = end) {
+    end = row + (order[row].withNext ? 2 : 1);
+    for (; received < std::min(order.size(), end + schedule.receivesAhead); ++received)
       receiveFor(order[received]);
-    writeRow(order[row]);
+    if (order[row].withNext && together)
+      writeTogether(ArrayRef(order).slice(row, 2), *together);
+    else
+      for (size_t one = row; one < end; ++one)
+        writeRow(order[one]);
   }
   writeOnce(MicroBatchPhase::After);
   writeReturn();
@@ -101,6 +108,14 @@ void MeshWriter::writeRow(const ScheduleRow &row) {
   }
   for (Operation *op : rows[{row.stage, row.phase}])
     write(op, row.microBatch);
+}
+
+void MeshWriter::writeTogether(ArrayRef<ScheduleRow> pair, RowsTogether &together) {
+  auto opsOf = [&](const ScheduleRow &row) -> ArrayRef<Operation *> {
+    return rows[{row.stage, row.phase}];
+  };
+  for (auto [op, row] : together.order(opsOf(pair[0]), opsOf(pair[1])))
+    write(op, pair[row].microBatch);
 }
 
 void MeshWriter::receiveFor(const ScheduleRow &row) {

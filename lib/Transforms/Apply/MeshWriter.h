@@ -3,6 +3,7 @@
 // messages to and from the other meshes.
 #pragma once
 
+#include "Cost/RowsTogether.h"
 #include "StagedFunction.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -13,8 +14,9 @@ public:
   /// Adds the function of the mesh, empty, to the module: @main where there is one mesh, else
   /// @main.0, ...
   MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule, int32_t mesh);
-  /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time.
-  void write();
+  /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time. `together`
+  /// puts rows in order that run together; without it they stand one behind the other.
+  void write(RowsTogether *together);
 
 private:
   static constexpr int64_t kOnce = -1; ///< in place of a micro-batch
@@ -25,6 +27,7 @@ private:
   void writeOnce(MicroBatchPhase phase);
   void passOn(Value value, int64_t stage);
   void writeRow(const ::autopar::ScheduleRow &row);
+  void writeTogether(ArrayRef<::autopar::ScheduleRow> pair, RowsTogether &together);
   /// Receives what the operations of a row read, so that it is under way before they run.
   void receiveFor(const ::autopar::ScheduleRow &row);
   void writeReturn();

@@ -5,8 +5,8 @@
 // and compilers products beside their own collective (Wang et al., "Overlap Communication with
 // Dependent Computation via Decomposition", ASPLOS 2023). Here the parts are those of any dimension
 // that goes through: samples, or the positions of one.
+#include "Cost/QueueWalk.h"
 #include "PartWriter.h"
-#include "QueueWalk.h"
 
 #include "autopar/Transforms/OverlapParts.h"
 #include "autopar/Transforms/Passes.h"
@@ -58,12 +58,12 @@ private:
   //===-- What waits, and what can be split --------------------------------------------------===//
 
   double waitedUs() {
-    QueueWalk queues(part);
+    QueueWalk queues(part.times);
     double computeUs = 0;
     for (Operation *op : part.ops) {
       KernelTime::Parts parts = timesOf(op, part.work.free.contains(op));
       queues.run(op, parts);
-      computeUs += parts.sum() - (part.goesBeside(parts) ? parts.collectiveUs : 0);
+      computeUs += parts.sum() - (part.times.goesBeside(parts) ? parts.collectiveUs : 0);
     }
     wholeUs = queues.endUs();
     return wholeUs - computeUs;
@@ -179,7 +179,7 @@ private:
     DenseMap<Operation *, Value> joined;
     for (auto [value, whole] : wholes)
       joined[whole.getDefiningOp()] = value;
-    QueueWalk queues(part);
+    QueueWalk queues(part.times);
     for (const Placed &one : order) {
       queues.run(one.op, timesOf(one.op, one.isFree));
       if (Value value = joined.lookup(one.op))

@@ -17,11 +17,6 @@ struct StepPart {
   KernelTime &times;
   const ::autopar::DeviceType &device;
   int64_t waitingBytes; ///< of the device's memory, for what stands there longer than it must
-
-  /// Whether a collective goes on beside what computes.
-  bool goesBeside(const KernelTime::Parts &parts) const {
-    return parts.collectiveUs > 0 && (!device.communicatesWhileIdle || parts.spansNodes);
-  }
 };
 
 /// Calls for every part of @main, by the cost model on the cluster (a description, else the

@@ -4,7 +4,9 @@
 // reduced along two axes is read at the end of the step; a kernel in between would keep all that
 // stands behind it waiting for the first half, and both halves what is exchanged for the layer
 // below. What is added to an accumulator stays: the next micro-batch finds it there.
-#include "QueueWalk.h"
+#include "StepParts.h"
+
+#include "Cost/QueueWalk.h"
 
 #include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/Passes.h"
@@ -25,7 +27,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// is not read at once: what is, others wait for, and their collectives would be late.
 class Waiter {
 public:
-  explicit Waiter(const StepPart &part) : part(part), queues(part) { foresee(); }
+  explicit Waiter(const StepPart &part) : part(part), queues(part.times) { foresee(); }
 
   void run() {
     for (here = 0; here < part.ops.size(); ++here) {
@@ -67,7 +69,7 @@ private:
       if (part.work.free.contains(op) || isa<TransferOp>(op))
         continue;
       own.parts = part.times.of(op);
-      own.goesBeside = part.goesBeside(own.parts);
+      own.goesBeside = part.times.goesBeside(own.parts);
       us += own.parts.sum() - (own.goesBeside ? own.parts.collectiveUs : 0);
     }
     for (auto [own, op] : llvm::zip_equal(foreseen, part.ops))

@@ -8,8 +8,10 @@
 #include "KernelTime.h"
 #include "MeshLinks.h"
 #include "ModuleCluster.h"
+#include "PartsInOrder.h"
 #include "RecordedStep.h"
 #include "RowProgram.h"
+#include "RowsTogether.h"
 #include "StepWork.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -37,6 +39,7 @@ namespace {
 /// as far as a walk has come.
 struct Queues {
   double computeUs = 0, collectiveUs = 0, toHostUs = 0, fromHostUs = 0;
+  double busyUs = 0; ///< of `computeUs`, in which something runs
   double endUs() const { return std::max({computeUs, collectiveUs, toHostUs, fromHostUs}); }
 };
 
@@ -63,15 +66,21 @@ public:
 
   /// What each mesh works in the rows of the step; empty without stages.
   ArrayRef<double> meshUs() const { return rowsUs; }
+  /// The most that one of them waits in its rows.
+  double rowWaitsUs() const {
+    return waitsUs.empty() ? 0 : *std::max_element(waitsUs.begin(), waitsUs.end());
+  }
 
   ::autopar::Result<double> stepUs() {
     std::vector<Queues> queues(meshes.size());
     planHosts();
     walk(work.atStart, queues);
     if (schedule.stages == 1) {
-      for (int64_t i = 0; i < work.microBatches.count(); ++i)
+      for (int64_t i = 0; i < work.microBatches.count(); ++i) {
         for (Operation *op : work.inEach)
           visit(op, 0, queues.front(), i == 0);
+        finishParts(queues.front());
+      }
     } else {
       AUTOPAR_RETURN_IF_ERROR(runRows(queues));
     }
@@ -121,6 +130,14 @@ private:
   void visit(Operation *op, int32_t mesh, Queues &queues, bool isFirst) {
     if (isa<StoreOnHostOp, FetchFromHostOp>(op))
       return copyActivation(op, mesh, isa<StoreOnHostOp>(op) ? queues.toHostUs : queues.fromHostUs);
+    if (work.free.contains(op))
+      late.passOn(op);
+    else
+      late.read(op, [&](Value operand, Value value, double us) {
+        ready[operand] = putInOrder(value, us, queues);
+        if (recorded)
+          recorded->putInOrder(operand, value, us);
+      });
     double start = readyUs(op);
     if (work.updates.contains(op))
       start = std::max(start, guardsUs(mesh));
@@ -143,14 +160,19 @@ private:
       auto run = [&](double &queue, double us) {
         if (us > 0)
           end = queue = std::max(queue, end) + us;
+        if (&queue == &queues.computeUs)
+          queues.busyUs += us;
       };
       run(queues.computeUs, parts.beforeUs);
       // It writes where kernels before it have read: bytes are reused.
       if (parts.collectiveUs > 0)
         end = std::max(end, queues.computeUs);
       run(collectives, parts.collectiveUs);
-      if (&collectives != &queues.computeUs && parts.collectiveUs > 0)
+      bool isBeside = &collectives != &queues.computeUs && parts.collectiveUs > 0;
+      if (isBeside)
         queues.computeUs += parts.lossUs;
+      if (isBeside && parts.afterUs > 0)
+        late.wait(op->getResult(0), std::exchange(parts.afterUs, 0));
       run(queues.computeUs, parts.afterUs);
       hosts[mesh].store(op, end);
       if (recorded)
@@ -160,6 +182,20 @@ private:
     }
     for (Value result : op->getResults())
       ready[result] = end;
+  }
+
+  /// Runs the kernel that puts a collective's parts in order; returns its end.
+  double putInOrder(Value value, double us, Queues &queues) {
+    queues.computeUs = std::max(queues.computeUs, ready.lookup(value)) + us;
+    queues.busyUs += us;
+    return ready[value] = queues.computeUs;
+  }
+  void finishParts(Queues &queues) {
+    late.finish([&](Value value, double us) {
+      putInOrder(value, us, queues);
+      if (recorded)
+        recorded->putInOrder(value, value, us);
+    });
   }
 
   static void setTime(Operation *op, double us) {
@@ -241,8 +277,10 @@ private:
         continue;
       }
       passOn(op);
-      for (unsigned mesh : work.places[op].set_bits())
+      for (unsigned mesh : work.places[op].set_bits()) {
         visit(op, mesh, queues[mesh], false);
+        finishParts(queues[mesh]); // others read them on every mesh
+      }
     }
   }
 
@@ -278,42 +316,88 @@ private:
 
   //===-- Rows of a schedule ----------------------------------------------------------------===//
 
-  /// A row by itself: how long it takes, and what it reads or has made that is sent, by time.
+  /// A row by itself, or two together: how long that takes, and what they read or have made that is
+  /// sent, by time.
   struct RowTime {
     struct Mark {
       double us;
       Operation *transfer;
+      size_t row; ///< 0, or 1 of the second of two
       bool isSent;
       size_t number = 0; ///< in the order of the program
     };
-    double us = 0;
+    double us = 0, waitUs = 0; ///< the second: no kernel runs
     SmallVector<Mark> marks;
   };
 
-  const RowTime &timeOf(const ScheduleRow &row) {
-    bool isFirst = row.microBatch == 0;
-    auto [known, isNew] = rowTimes.try_emplace({row.stage, row.phase, isFirst});
-    if (!isNew)
-      return known->second;
-    RowTime &time = known->second;
+  const RowTime &timeOf(ArrayRef<ScheduleRow> together) {
+    SmallVector<RowKey, 2> key;
+    for (const ScheduleRow &row : together)
+      key.push_back({row.stage, row.phase, row.microBatch == 0});
+    auto [known, isNew] = rowTimes.try_emplace(std::move(key));
+    if (isNew)
+      known->second = newTimeOf(together);
+    return known->second;
+  }
+
+  std::vector<RowsTogether::Place> orderOf(ArrayRef<ScheduleRow> together, int32_t mesh) {
+    auto opsOf = [&](const ScheduleRow &row) -> ArrayRef<Operation *> {
+      return work.rows[{row.stage, row.phase}];
+    };
+    if (together.size() == 2)
+      return RowsTogether(work, times[mesh]).order(opsOf(together[0]), opsOf(together[1]));
+    std::vector<RowsTogether::Place> order;
+    for (Operation *op : opsOf(together.front()))
+      order.emplace_back(op, 0);
+    return order;
+  }
+
+  RowTime newTimeOf(ArrayRef<ScheduleRow> together) {
+    RowTime time;
+    // What one row makes is not what the other reads: they are of different micro-batches.
+    struct Values {
+      DenseMap<Value, double> ready;
+      PartsInOrder late;
+      DenseSet<Operation *> read;
+    };
+    Values values[2];
+    size_t current = 0;
+    auto turnTo = [&](size_t row) {
+      if (row == current)
+        return;
+      std::swap(ready, values[current].ready);
+      std::swap(late, values[current].late);
+      current = row;
+      std::swap(ready, values[current].ready);
+      std::swap(late, values[current].late);
+    };
     ready.clear();
     Queues queues;
-    int32_t mesh = schedule.meshOf(row.stage);
-    DenseSet<Operation *> read;
-    for (Operation *op : work.rows[{row.stage, row.phase}]) {
+    int32_t mesh = schedule.meshOf(together.front().stage);
+    for (auto [op, row] : orderOf(together, mesh)) {
+      turnTo(row);
       passOn(op);
       if (!work.free.contains(op))
         for (Value operand : op->getOperands())
           for (Operation *transfer : arriving.lookup(operand))
-            if (read.insert(transfer).second)
-              time.marks.push_back({std::max(queues.computeUs, readyUs(op)), transfer, false});
-      visit(op, mesh, queues, isFirst);
+            if (values[row].read.insert(transfer).second)
+              time.marks.push_back(
+                  {std::max(queues.computeUs, readyUs(op)), transfer, row, /*isSent=*/false});
+      visit(op, mesh, queues, together[row].microBatch == 0);
+    }
+    for (auto [row, one] : llvm::enumerate(together)) {
+      turnTo(row);
+      finishParts(queues);
     }
     time.us = queues.endUs();
-    for (TransferOp transfer : work.sent[{row.stage, row.phase}])
-      if (schedule.meshOf(static_cast<int32_t>(transfer.getStage())) != mesh)
-        time.marks.push_back(
-            {std::min(time.us, ready.lookup(transfer.getInput())), transfer, true});
+    time.waitUs = time.us - queues.busyUs;
+    for (auto [row, one] : llvm::enumerate(together)) {
+      turnTo(row);
+      for (TransferOp transfer : work.sent[{one.stage, one.phase}])
+        if (schedule.meshOf(static_cast<int32_t>(transfer.getStage())) != mesh)
+          time.marks.push_back({std::min(time.us, ready.lookup(transfer.getInput())), transfer, row,
+                                /*isSent=*/true});
+    }
     for (auto [number, mark] : llvm::enumerate(time.marks))
       mark.number = number;
     llvm::sort(time.marks, [](const RowTime::Mark &a, const RowTime::Mark &b) {
@@ -329,6 +413,7 @@ private:
             schedule.meshOf(static_cast<int32_t>(transfer.getStage())))
           arriving[transfer.getResult()] = {transfer};
     RowProgram rows(isAlone, meshLinks.ports());
+    waitsUs.assign(meshes.size(), 0);
     for (const Early &one : early) {
       int32_t after = one.atUs > 0 ? rows.addTask(rows.addQueue("before a message"), one.atUs,
                                                   "before a message")
@@ -337,8 +422,12 @@ private:
     }
     for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
       rows.addTask(mesh, queues[mesh].endUs(), "what runs before");
-      for (const ScheduleRow &row : schedule.rows[mesh])
-        addRow(rows, mesh, row);
+      ArrayRef<ScheduleRow> left = schedule.rows[mesh];
+      while (!left.empty()) {
+        size_t count = left.front().withNext ? 2 : 1;
+        addRows(rows, mesh, left.take_front(count));
+        left = left.drop_front(count);
+      }
     }
     for (const RowProgram::Message &sent : rows.messages) {
       auto transfer = cast<TransferOp>(sent.sent.first);
@@ -363,12 +452,16 @@ private:
     return ::autopar::Status::ok();
   }
 
-  /// A row is cut into tasks where it reads what arrives or has made what is sent.
-  void addRow(RowProgram &rows, int32_t mesh, const ScheduleRow &row) {
-    const RowTime &time = timeOf(row);
-    std::string name = std::string(::autopar::name(row.phase)) + " of stage " +
-                       std::to_string(row.stage) + ", micro-batch " +
-                       std::to_string(row.microBatch);
+  /// A row, or two together, is cut into tasks where it reads what arrives or has made what is
+  /// sent.
+  void addRows(RowProgram &rows, int32_t mesh, ArrayRef<ScheduleRow> together) {
+    const RowTime &time = timeOf(together);
+    waitsUs[mesh] += time.waitUs;
+    std::string name;
+    for (const ScheduleRow &row : together)
+      name += (name.empty() ? "" : " with ") + std::string(::autopar::name(row.phase)) +
+              " of stage " + std::to_string(row.stage) + ", micro-batch " +
+              std::to_string(row.microBatch);
     int32_t task = rows.addTask(mesh, 0, name);
     double us = 0;
     bool isOver = false; ///< something is sent at the task's end
@@ -381,9 +474,10 @@ private:
     for (const RowTime::Mark &mark : time.marks) {
       bool isOnce =
           llvm::any_of(early, [&](const Early &one) { return one.transfer == mark.transfer; });
-      if (isOnce && row.microBatch > 0)
+      int32_t microBatch = together[mark.row].microBatch;
+      if (isOnce && microBatch > 0)
         continue; // there since the first
-      RowProgram::Sent sent{mark.transfer, isOnce ? RowProgram::kOnce : row.microBatch};
+      RowProgram::Sent sent{mark.transfer, isOnce ? RowProgram::kOnce : microBatch};
       reach(mark.us);
       if (mark.isSent) {
         rows.messages.push_back({sent, mesh, task});
@@ -415,11 +509,14 @@ private:
   };
   std::vector<Early> early;
   DenseMap<Value, SmallVector<Operation *, 1>> arriving; ///< the transfers that bring a value
-  std::map<std::tuple<int32_t, StagePhase, bool>, RowTime> rowTimes;
+  using RowKey = std::tuple<int32_t, StagePhase, bool>;  ///< stage, and whether micro-batch 0
+  std::map<SmallVector<RowKey, 2>, RowTime> rowTimes;
   std::map<std::pair<int32_t, int32_t>, double>
       linkUs;                    ///< from mesh to mesh: until when it is busy
   DenseMap<Value, double> ready; ///< microseconds after the walk's begin
+  PartsInOrder late;             ///< what collectives have left to others
   std::vector<double> rowsUs;    ///< per mesh
+  std::vector<double> waitsUs;   ///< the same: rows in which no kernel runs
   bool rowsAreOver = false;
   std::optional<RecordedStep> recorded;
   int64_t memoryBytes = 0; ///< of the first mesh's smallest device
@@ -475,6 +572,8 @@ private:
     if (!evaluator.meshUs().empty())
       getOperation()->setAttr(kMeshTimesAttribute,
                               builder.getDenseF64ArrayAttr(evaluator.meshUs()));
+    if (double waits = evaluator.rowWaitsUs(); waits > 0)
+      getOperation()->setAttr(kRowWaitsAttribute, builder.getF64FloatAttr(waits));
     return success();
   }
 };

@@ -29,6 +29,10 @@ public:
   /// `isFirst`: in the first micro-batch, in which nothing is carried that could be added to.
   Parts of(Operation *op, bool isFirst = false);
   double us(Operation *op) { return of(op).sum(); }
+  /// Whether a collective goes on beside what computes.
+  bool goesBeside(const Parts &parts) const {
+    return parts.collectiveUs > 0 && (!device.communicatesWhileIdle || parts.spansNodes);
+  }
   double copyUs(RankedTensorType type) const;
   /// What a kernel saves that another one's launch runs.
   double launchUs() const { return device.launchUs; }

@@ -38,6 +38,11 @@ void RecordedStep::add(Operation *op, const KernelTime::Parts &parts, bool isAlo
       lastReaders[operand] = static_cast<int32_t>(tasks.size()) - 1;
 }
 
+void RecordedStep::putInOrder(Value operand, Value result, double us) {
+  makers[operand] = makers[result] =
+      Makers{addTask(QueuedTask::kCompute, us, makers.lookup(result), /*mayMove=*/true)};
+}
+
 void RecordedStep::pass(Operation *op) {
   Makers before = makersOf(op);
   for (Value result : op->getResults())

@@ -14,6 +14,9 @@ public:
   /// An operation that takes time, on the queue of collectives too or, `isAlone`, not beside
   /// others. Updates stay: those of many parameters are one launch.
   void add(Operation *op, const KernelTime::Parts &parts, bool isAlone, bool isUpdate);
+  /// The kernel that puts the parts of a collective's result in order, for who reads it as
+  /// `operand`.
+  void putInOrder(Value operand, Value result, double us);
   /// One whose results are there with its operands.
   void pass(Operation *op);
   /// What a step is shorter on a device of so much memory when waits are filled.

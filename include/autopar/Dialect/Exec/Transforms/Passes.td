@@ -54,6 +54,29 @@ def FillWaitsPass : Pass<"autopar-fill-waits", "mlir::exec::ProgramOp"> {
   ];
 }
 
+def OrderPartsLatePass : Pass<"autopar-order-parts-late", "mlir::exec::ProgramOp"> {
+  let summary = "put a collective's parts in order where somebody reads them";
+  let description = [{
+    Where parts of a dimension that is not the outermost are exchanged, a kernel behind the collective puts them in
+    order. Kernels run in order, so all behind it would wait for the collective: it moves down to in front of the first
+    instruction that reads what it writes.
+
+    ```
+    exec.collective all_gather %x -> %parts group 0 count 4 : f32 queue communication
+    exec.launch @order(%parts) -> (%y) extent 4
+    exec.launch @other(%z) -> (%u) extent 4
+    exec.launch @reads(%y) -> (%v) extent 4
+    ```
+    becomes
+    ```
+    exec.collective all_gather %x -> %parts group 0 count 4 : f32 queue communication
+    exec.launch @other(%z) -> (%u) extent 4
+    exec.launch @order(%parts) -> (%y) extent 4
+    exec.launch @reads(%y) -> (%v) extent 4
+    ```
+  }];
+}
+
 def MarkInstructionsPass : Pass<"autopar-mark-instructions", "mlir::exec::ProgramOp"> {
   let summary = "mark what an evaluation runs, and what changes the state";
   let description = [{
