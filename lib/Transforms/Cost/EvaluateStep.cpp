@@ -345,7 +345,7 @@ private:
       return work.rows[{row.stage, row.phase}];
     };
     if (together.size() == 2)
-      return RowsTogether(work, times[mesh]).order(opsOf(together[0]), opsOf(together[1]));
+      return RowsTogether(work, times[mesh]).order(opsOf(together[0]), opsOf(together[1])).vec();
     std::vector<RowsTogether::Place> order;
     for (Operation *op : opsOf(together.front()))
       order.emplace_back(op, 0);

@@ -69,8 +69,16 @@ private:
   std::vector<Place> order;
 };
 
-std::vector<RowsTogether::Place> RowsTogether::order(ArrayRef<Operation *> first,
-                                                     ArrayRef<Operation *> second) {
+ArrayRef<RowsTogether::Place> RowsTogether::order(ArrayRef<Operation *> first,
+                                                  ArrayRef<Operation *> second) {
+  auto [found, isNew] = known.try_emplace({first.data(), second.data()});
+  if (isNew)
+    found->second = newOrder(first, second);
+  return found->second;
+}
+
+std::vector<RowsTogether::Place> RowsTogether::newOrder(ArrayRef<Operation *> first,
+                                                        ArrayRef<Operation *> second) const {
   Merge plain(work, times, {first, second});
   std::vector<Place> best = plain.inTurn();
   double bestUs = plain.endUs();

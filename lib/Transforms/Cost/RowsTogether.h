@@ -8,6 +8,7 @@
 #include "KernelTime.h"
 #include "StepWork.h"
 
+#include <map>
 #include <utility>
 
 namespace mlir::autopar {
@@ -21,14 +22,17 @@ public:
   RowsTogether(const StepWork &work, KernelTime &times) : work(work), times(times) {}
 
   /// The operations of both rows, each row's in its order. One row behind the other where nothing
-  /// is gained by another order: devices that move bytes themselves compute nothing meanwhile.
-  std::vector<Place> order(ArrayRef<Operation *> first, ArrayRef<Operation *> second);
+  /// is gained by another order: devices that move bytes themselves compute nothing meanwhile. The
+  /// lists outlive this: what was found of two of them is kept.
+  ArrayRef<Place> order(ArrayRef<Operation *> first, ArrayRef<Operation *> second);
 
 private:
   class Merge;
+  std::vector<Place> newOrder(ArrayRef<Operation *> first, ArrayRef<Operation *> second) const;
 
   const StepWork &work;
   KernelTime &times;
+  std::map<std::pair<Operation *const *, Operation *const *>, std::vector<Place>> known;
 };
 
 } // namespace mlir::autopar
