@@ -32,6 +32,42 @@ constexpr Link kLink2{5, 120e9}, kLink3{5, 230e9}, kLink4{5, 370e9}, kLink4Narro
     kLink5{5, 720e9};
 constexpr Link kNet6{10, 6e9}, kNet23{10, 23e9}, kNet45{10, 45e9};
 
+constexpr DevicePreset kH100 = {.name = "h100",
+                                .f8 = 1978.9,
+                                .f16 = 989.4,
+                                .f32 = 66.9,
+                                .f64 = 66.9,
+                                .bf16 = true,
+                                .memoryGiga = 80,
+                                .memoryGigaPerSecond = 3350,
+                                .computeEfficiency = 0.8,
+                                .attention = 0.54,
+                                .attentionGradient = 0.52,
+                                .launchUs = 4,
+                                .inside = kLink4,
+                                .between = kNet45,
+                                .cudaChip = 90,
+                                .hostGiga = 256,
+                                .hostGigaPerSecond = 50.4};
+
+/// Its NVLink is cut down, as is f64.
+constexpr DevicePreset kH800 = [] {
+  DevicePreset preset = kH100;
+  preset.name = "h800";
+  preset.f64 = 1;
+  preset.inside = kLink4Narrow;
+  return preset;
+}();
+
+/// With more memory, and faster.
+constexpr DevicePreset kH200 = [] {
+  DevicePreset preset = kH100;
+  preset.name = "h200";
+  preset.memoryGiga = 141;
+  preset.memoryGigaPerSecond = 4800;
+  return preset;
+}();
+
 constexpr DevicePreset kPresets[] = {
     {.name = "v100",
      .f16 = 125,
@@ -62,57 +98,9 @@ constexpr DevicePreset kPresets[] = {
      .cudaChip = 80,
      .hostGiga = 256,
      .hostGigaPerSecond = 25.2},
-    {.name = "h100",
-     .f8 = 1978.9,
-     .f16 = 989.4,
-     .f32 = 66.9,
-     .f64 = 66.9,
-     .bf16 = true,
-     .memoryGiga = 80,
-     .memoryGigaPerSecond = 3350,
-     .computeEfficiency = 0.8,
-     .attention = 0.54,
-     .attentionGradient = 0.52,
-     .launchUs = 4,
-     .inside = kLink4,
-     .between = kNet45,
-     .cudaChip = 90,
-     .hostGiga = 256,
-     .hostGigaPerSecond = 50.4},
-    {.name = "h800",
-     .f8 = 1978.9,
-     .f16 = 989.4,
-     .f32 = 66.9,
-     .f64 = 1,
-     .bf16 = true,
-     .memoryGiga = 80,
-     .memoryGigaPerSecond = 3350,
-     .computeEfficiency = 0.8,
-     .attention = 0.54,
-     .attentionGradient = 0.52,
-     .launchUs = 4,
-     .inside = kLink4Narrow,
-     .between = kNet45,
-     .cudaChip = 90,
-     .hostGiga = 256,
-     .hostGigaPerSecond = 50.4},
-    {.name = "h200",
-     .f8 = 1978.9,
-     .f16 = 989.4,
-     .f32 = 66.9,
-     .f64 = 66.9,
-     .bf16 = true,
-     .memoryGiga = 141,
-     .memoryGigaPerSecond = 4800,
-     .computeEfficiency = 0.8,
-     .attention = 0.54,
-     .attentionGradient = 0.52,
-     .launchUs = 4,
-     .inside = kLink4,
-     .between = kNet45,
-     .cudaChip = 90,
-     .hostGiga = 256,
-     .hostGigaPerSecond = 50.4},
+    kH100,
+    kH800,
+    kH200,
     {.name = "b200",
      .f8 = 4500,
      .f16 = 2250,

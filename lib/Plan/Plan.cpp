@@ -168,11 +168,12 @@ Status Plan::verify() const {
   // What lowering makes of an operation (its result's "/reshard", the "/scaled/..." of a product in
   // 8 bits) is called after it, and on its stage.
   auto isListed = [&](std::string_view op) {
-    for (size_t end = op.size(); end != std::string_view::npos && end > 0;
-         end = op.rfind('/', end - 1))
-      if (stageOf.count(op.substr(0, end)))
-        return true;
-    return false;
+    constexpr std::string_view reshard = "/reshard", scaled = "/scaled/";
+    if (stageOf.count(op))
+      return true;
+    if (op.ends_with(reshard))
+      op.remove_suffix(reshard.size());
+    return stageOf.count(op.substr(0, op.rfind(scaled))) > 0;
   };
   for (const auto &[field, names] : {std::pair("recompute: ", &recompute),
                                      std::pair("offload_activations: ", &offloadActivations)})

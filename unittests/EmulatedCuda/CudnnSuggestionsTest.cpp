@@ -274,11 +274,12 @@ TEST_F(CudnnSuggestions, TheFirstEngineOfAttentionCanBeBuilt) {
 
 // Which GPUs LibraryAttention.cpp gives them to.
 TEST_F(CudnnSuggestions, RowsOfLatentAttentionHaveEnginesFromHopperOn) {
-  if (calls->version < kCudnnForAnyKeys)
-    GTEST_SKIP() << "cuDNN " << calls->version;
   const Sizes latent{1, 16, 16, 1024, 1024, 192, 128, true}, few{2, 4, 4, 7, 77, 192, 128, false};
   for (const Sizes &s : {latent, few})
     for (bool isGradient : {false, true}) {
+      // The device refuses these by itself.
+      if (isGradient && s.keys % kCudnnKeyBlock != 0 && calls->version < kCudnnForAnyKeys)
+        continue;
       AttentionGeometry g = geometryOf(s, DataType::BF16, isGradient);
       for (const Gpu &gpu : kGpus)
         if (gpu.chip >= 900)

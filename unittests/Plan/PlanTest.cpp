@@ -70,6 +70,7 @@ TEST(Plan, ErrorsNameThePlace) {
       {"/shard/w1", R"({"dims": [[], []], "partial": ["t"], "partial_kind": ""})",
        "shard.w1.partial_kind: goes with a list of partial axes"},
       {"/recompute", R"(["ghost"])", "recompute: op 'ghost' is in no stage"},
+      {"/recompute", R"(["fc1/ghost"])", "recompute: op 'fc1/ghost' is in no stage"},
       {"/offload_activations", R"(["ghost"])", "offload_activations: op 'ghost' is in no stage"},
       {"/stages", "[]", "stages: is empty, expected at least one"},
       {"/stages/0/mesh", R"("nix")", "stages[0].mesh: 'nix' is not among meshes"},

@@ -3,8 +3,8 @@
 // the schedule, for every mesh that stages take turns on a function of its own. Groups are cloned
 // whole, so that every micro-batch runs the same kernels, whatever the schedule.
 #include "MeshWriter.h"
+#include "StepParts.h"
 
-#include "Cost/ModuleCluster.h"
 #include "autopar/Interfaces/FewMicroBatches.h"
 #include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/Passes.h"
@@ -50,48 +50,30 @@ private:
     if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
         failed(source.findRoutes(*schedule)))
       return failure();
-    FailureOr<std::unique_ptr<Pairs>> pairs = pairsOf(function, *schedule);
-    if (failed(pairs))
-      return failure();
+    std::unique_ptr<TimedStep> step; // null: rows stand one behind the other
+    if (runsRowsTogether(*schedule)) {
+      FailureOr<std::unique_ptr<TimedStep>> timed = timeStep(function, *schedule, cluster, target);
+      if (failed(timed))
+        return failure();
+      step = std::move(*timed);
+    }
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       writers.push_back(std::make_unique<MeshWriter>(source, *schedule, mesh));
-    runSideBySide(getContext(), writers.size(),
-                  [&](size_t i) { writers[i]->write(*pairs ? &(*pairs)->together[i] : nullptr); });
+    runSideBySide(getContext(), writers.size(), [&](size_t i) {
+      std::optional<RowsTogether> together;
+      if (step)
+        together.emplace(step->work, step->times[i]);
+      writers[i]->write(together ? &*together : nullptr);
+    });
     function.erase();
     return success();
   }
 
-  /// What puts rows that run together in order, per mesh.
-  struct Pairs {
-    ::autopar::Cluster cluster;
-    std::vector<::autopar::Mesh> meshes;
-    StepWork work;
-    std::vector<KernelTime> times;
-    std::vector<RowsTogether> together;
-  };
-
-  /// Null where no rows run together, or nobody knows on which devices.
-  FailureOr<std::unique_ptr<Pairs>> pairsOf(func::FuncOp function, const Schedule &schedule) {
-    bool areThere = llvm::any_of(schedule.rows, [](const auto &rows) {
+  static bool runsRowsTogether(const Schedule &schedule) {
+    return llvm::any_of(schedule.rows, [](const auto &rows) {
       return llvm::any_of(rows, [](const ::autopar::ScheduleRow &row) { return row.withNext; });
     });
-    if (!areThere || (cluster.empty() && getOperation().getOps<ClusterOp>().empty()))
-      return std::unique_ptr<Pairs>();
-    ::autopar::Result<::autopar::Cluster> loaded = clusterOf(getOperation(), cluster);
-    if (!loaded)
-      return function.emitOpError() << loaded.status().message();
-    std::unique_ptr<Pairs> pairs(
-        new Pairs{loaded.take(), {}, StepWork(function, schedule), {}, {}});
-    for (MeshOp op : getOperation().getOps<MeshOp>())
-      pairs->meshes.push_back(costMeshOf(op));
-    if (static_cast<int32_t>(pairs->meshes.size()) != schedule.meshes)
-      return std::unique_ptr<Pairs>(); // said by who evaluates or lowers it
-    for (const ::autopar::Mesh &mesh : pairs->meshes)
-      pairs->times.emplace_back(pairs->cluster, mesh, /*convolves=*/target == Target::Cpu);
-    for (KernelTime &times : pairs->times)
-      pairs->together.emplace_back(pairs->work, times);
-    return pairs;
   }
 
   /// What a micro-batch finds, the one before has handed on: one operation, of that type and on the

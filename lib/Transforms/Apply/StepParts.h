@@ -9,7 +9,24 @@
 
 #include "autopar/Transforms/Target.h"
 
+#include <memory>
+
 namespace mlir::autopar {
+
+/// What the operations of a step do, and how long they take on its meshes.
+struct TimedStep {
+  ::autopar::Cluster cluster;
+  std::vector<::autopar::Mesh> meshes;
+  StepWork work;
+  std::vector<KernelTime> times; ///< per mesh
+};
+
+/// By the cost model on the cluster (a description, else the module's). Null where there is none,
+/// and where the schedule, which outlives it, is not for the module's meshes: who evaluates or
+/// lowers the step says so.
+FailureOr<std::unique_ptr<TimedStep>> timeStep(func::FuncOp function,
+                                               const ::autopar::Schedule &schedule,
+                                               StringRef cluster, Target target);
 
 struct StepPart {
   ArrayRef<Operation *> ops; ///< in order

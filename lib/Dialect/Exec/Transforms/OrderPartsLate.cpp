@@ -22,8 +22,11 @@ struct OrderPartsLatePass : exec::impl::OrderPartsLatePassBase<OrderPartsLatePas
   }
 
 private:
+  /// Who reads or writes a buffer, in order.
+  using Touching = DenseMap<Operation *, SmallVector<Operation *, 4>>;
+
   static void run(Block &block) {
-    DenseMap<Operation *, SmallVector<Operation *, 4>> touching; ///< by buffer, in order
+    Touching touching;
     for (Operation &op : block) {
       auto instruction = cast<InstructionOpInterface>(op);
       for (const SmallVector<Value> &values : {instruction.getReads(), instruction.getWrites()})
@@ -39,8 +42,6 @@ private:
         kernel->moveBefore(reader);
     }
   }
-
-  using Touching = DenseMap<Operation *, SmallVector<Operation *, 4>>;
 
   /// Whether a kernel reads the result of a collective, which nobody else does, and nothing else.
   static bool onlyReads(InstructionOpInterface kernel, InstructionOpInterface collective,
