@@ -39,7 +39,7 @@ install(TARGETS AutoParMLIR EXPORT AutoParTargets)
 file(WRITE ${PROJECT_BINARY_DIR}/pch/AutoParPch.cpp "// anchors the precompiled header\n")
 add_library(AutoParPch OBJECT ${PROJECT_BINARY_DIR}/pch/AutoParPch.cpp)
 target_link_libraries(AutoParPch PRIVATE AutoParMLIR)
-target_compile_options(AutoParPch PRIVATE -Wall -Wextra -Wno-unused-parameter)
+target_compile_options(AutoParPch PRIVATE ${AUTOPAR_WARNINGS})
 target_precompile_headers(AutoParPch PRIVATE
   <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/OpImplementation.h>
   <mlir/IR/PatternMatch.h> <mlir/IR/IRMapping.h> <mlir/IR/SymbolTable.h> <mlir/Pass/Pass.h>
@@ -53,7 +53,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 endif()
 
 function(autopar_use_pch name)
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  target_compile_options(${name} PRIVATE ${AUTOPAR_WARNINGS})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     target_compile_options(${name} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
   endif()

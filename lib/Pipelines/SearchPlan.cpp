@@ -97,7 +97,10 @@ private:
 
   /// What was searched last.
   JudgedPlan taken(ComputesAgain again) {
-    JudgedPlan candidate{std::move(*handoff.plan), std::move(handoff.details), {}, again};
+    JudgedPlan candidate;
+    candidate.plan = std::move(*handoff.plan);
+    candidate.details = std::move(handoff.details);
+    candidate.again = again;
     handoff.plan.reset();
     return candidate;
   }

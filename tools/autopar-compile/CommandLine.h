@@ -16,8 +16,7 @@ struct CommandLine {
 };
 
 /// Parses the command line. Usage errors name the flag and say what it expects. Ends the process
-/// for
-/// --help and --version only.
+/// for --help and --version only.
 ::autopar::Result<CommandLine> parseCommandLine(int argc, char **argv);
 
 } // namespace mlir::autopar
