@@ -173,6 +173,7 @@ private:
       return importGraph();
     ImportOptions import;
     import.bindings = options.bindings;
+    import.fixedInputs = options.fixedInputs;
     import.trainingMode = options.train && !options.train.inferenceMode;
     import.ownTraining = !options.train && !options.train.inferenceMode;
     import.inferenceMode = options.train.inferenceMode;

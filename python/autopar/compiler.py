@@ -43,6 +43,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     output: PathLike = "compiled.bin",
     *,
     bind: Optional[Mapping[str, int]] = None,
+    fix_inputs: Optional[Mapping[str, Union[bool, int, float]]] = None,
     ranks: Optional[int] = None,
     cluster: Optional[Union[PathLike, Mapping[str, Any]]] = None,
     threads: Optional[int] = None,
@@ -56,6 +57,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     model: a path, or an `onnx.ModelProto`. The artifact refers to the model file for its weights, so a ModelProto is
       written beside the artifact, to `<output without suffix>.weights/model.onnx`.
     bind: extents of symbolic dimensions, of the global batch: {"batch": 8}.
+    fix_inputs: inputs that are always this number, and constants of the program: {"sr": 16000}.
     ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
     threads: threads per rank that the artifact may use (default 1).
     train: makes a training step of the forward model: a run of it is one step and gives its metrics.
@@ -73,6 +75,8 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
         command = [str(find_tool("autopar-compile")), path, "-o", os.fspath(output)]
         if bind:
             command += ["--bind", ",".join(f"{name}={_extent(name, extent)}" for name, extent in dict(bind).items())]
+        for name, number in dict(fix_inputs or {}).items():
+            command += ["--fix-input", f"{name}={str(number).lower()}"]
         if ranks is not None:
             command += ["--ranks", str(ranks)]
         if cluster is not None:

@@ -125,7 +125,11 @@ REFUSED: List[Tuple[List[str], str]] = [
     (["autopar-translate"], "expected one of --import-onnx MODEL, --onnx-operators, --dump ARTIFACT, --extract-kernels ARTIFACT "
                             "and --exec-to-artifact MODULE, got 0"),
     (["autopar-translate", "--dump", "a.bin", "--import-onnx", "x.onnx"], "--exec-to-artifact MODULE, got 2"),
-    (["autopar-translate", "--dump", "a.bin", "--bind", "n=1"], "--bind goes with --import-onnx"),
+    (["autopar-translate", "--dump", "a.bin", "--bind", "n=1"], "--bind and --fix-input go with --import-onnx"),
+    (["autopar-translate", "--dump", "a.bin", "--fix-input", "n=1"], "--bind and --fix-input go with --import-onnx"),
+    (["autopar-translate", "--import-onnx", "x.onnx", "--fix-input", "n"], "--fix-input: 'n' should read input=number, as in sr=16000"),
+    (["autopar-compile", "x.onnx", "--fix-input", "n=1", "--fix-input", "n=2"], "--fix-input: 'n' is fixed twice"),
+    (["autopar-compile", "x.mlir", "--fix-input", "n=1"], '--fix-input: expected an ONNX model, got "x.mlir"'),
     (["autopar-translate", "--onnx-operators", "--with-text"], "--with-text goes with --dump"),
     (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n"], "--bind: binding 'n' should read name=extent, as in batch=8"),
     (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n=1,n=2"], "--bind: 'n' is bound twice"),

@@ -81,6 +81,32 @@ func.func @slices(%x: tensor<10xf32>, %y: tensor<3xf32>) -> (tensor<2xf32>, tens
 
 // -----
 
+// What takes of one operand of a concatenation only, with steps, and through dimensions of extent 1.
+// CHECK-LABEL: func.func @parts_of_concatenations(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x6xf32>, %[[Y:[a-z0-9]+]]: tensor<3x6xf32>,
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<1x1x2x8xf32>, %[[B:[a-z0-9]+]]: tensor<1x1x2x8xf32>)
+// CHECK-DAG: %[[S:.*]] = autopar.slice %[[Y]] starts [0, 1] steps [2, 3] {autopar.id = "odd"} : tensor<3x6xf32> -> tensor<2x2xf32>
+// CHECK-DAG: %[[C:.*]] = autopar.concat %[[X]], %[[Y]] dim 0
+// CHECK-DAG: %[[T:.*]] = autopar.slice %[[C]] starts [1, 0] steps [1, 1] {autopar.id = "across"}
+// CHECK-DAG: %[[L:.*]] = autopar.reshape %[[B]] {autopar.id = "last"} : tensor<1x1x2x8xf32> -> tensor<1x2x8xf32>
+// CHECK-DAG: %[[P:.*]] = autopar.slice %[[A]] starts [0, 0, 1, 4] steps [1, 1, 1, 2] {autopar.id = "some/part"} : tensor<1x1x2x8xf32> -> tensor<1x1x1x2xf32>
+// CHECK-DAG: %[[Q:.*]] = autopar.reshape %[[P]] {autopar.id = "some"} : tensor<1x1x1x2xf32> -> tensor<1x1x2xf32>
+// CHECK: return %[[S]], %[[T]], %[[L]], %[[Q]]
+func.func @parts_of_concatenations(%x: tensor<2x6xf32>, %y: tensor<3x6xf32>, %a: tensor<1x1x2x8xf32>,
+                                   %b: tensor<1x1x2x8xf32>)
+    -> (tensor<2x2xf32>, tensor<2x6xf32>, tensor<1x2x8xf32>, tensor<1x1x2xf32>) {
+  %0 = autopar.concat %x, %y dim 0 : (tensor<2x6xf32>, tensor<3x6xf32>) -> tensor<5x6xf32>
+  %1 = autopar.slice %0 starts [2, 1] steps [2, 3] {autopar.id = "odd"} : tensor<5x6xf32> -> tensor<2x2xf32>
+  %2 = autopar.slice %0 starts [1, 0] steps [1, 1] {autopar.id = "across"} : tensor<5x6xf32> -> tensor<2x6xf32>
+  %3 = autopar.concat %a, %b dim 0 : (tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>) -> tensor<2x1x2x8xf32>
+  %4 = autopar.reshape %3 : tensor<2x1x2x8xf32> -> tensor<2x2x8xf32>
+  %5 = autopar.slice %4 starts [1, 0, 0] steps [1, 1, 1] {autopar.id = "last"} : tensor<2x2x8xf32> -> tensor<1x2x8xf32>
+  %6 = autopar.slice %4 starts [0, 1, 4] steps [1, 1, 2] {autopar.id = "some"} : tensor<2x2x8xf32> -> tensor<1x1x2xf32>
+  return %1, %2, %5, %6 : tensor<2x2xf32>, tensor<2x6xf32>, tensor<1x2x8xf32>, tensor<1x1x2xf32>
+}
+
+// -----
+
 // Two layers compute one mask, each under its own names; the broadcasts stay with their users.
 // CHECK-LABEL: func.func @shared(
 // CHECK-NEXT: %[[A:.*]] = autopar.broadcast

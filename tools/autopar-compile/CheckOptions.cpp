@@ -92,6 +92,8 @@ Status Options::checkInputs() const {
   if (planOnly && isForOneRank())
     return usage("--plan-only: expected --ranks or --cluster, nothing is searched for one rank");
   bool isGraph = StringRef(input).ends_with(".json");
+  if (!fixInputs.empty() && !StringRef(input).ends_with(".onnx"))
+    return usage("--fix-input: expected an ONNX model, got \"" + input + "\"");
   if (isGraph && profile.empty())
     return usage("a graph of measured operations: expected --profile db.json, which holds them");
   if (isGraph && !planOnly && stopAfter.empty())

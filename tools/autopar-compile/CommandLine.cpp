@@ -134,7 +134,13 @@ Result<CommandLine> Options::values() const {
     if (failed(parseBindings(text, import, error)))
       return usage("--bind: " + error);
   }
+  for (const std::string &text : fixInputs) {
+    std::string error;
+    if (failed(parseFixedInputs(text, import, error)))
+      return usage("--fix-input: " + error);
+  }
   options.bindings = import.bindings;
+  options.fixedInputs = import.fixedInputs;
   options.carry.assign(carry.begin(), carry.end());
   options.input = input;
   options.ranks = ranks;

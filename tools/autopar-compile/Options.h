@@ -22,6 +22,10 @@ struct Options {
   cl::list<std::string> bindings{
       "bind", cl::desc("extents of symbolic dimensions, of the global batch: batch=8,seq=128"),
       cl::value_desc("name=extent,..."), cl::cat(category)};
+  cl::list<std::string> fixInputs{
+      "fix-input",
+      cl::desc("inputs that are always this number, and constants of the program: sr=16000"),
+      cl::value_desc("input=number,..."), cl::cat(category)};
   cl::opt<int64_t> ranks{"ranks", cl::desc("CPU ranks of this machine"), cl::init(0),
                          cl::cat(category)};
   cl::opt<std::string> cluster{"cluster", cl::desc("cluster file, or presets:NAME"),

@@ -13,12 +13,17 @@
 namespace autopar::translate {
 
 int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
-                   llvm::StringRef output) {
+                   llvm::ArrayRef<std::string> fixInputs, llvm::StringRef output) {
   mlir::autopar::ImportOptions options;
   std::string error;
   for (const std::string &text : bindings)
     if (failed(mlir::autopar::parseBindings(text, options, error))) {
       llvm::errs() << "autopar-translate: --bind: " << error << "\n";
+      return usage;
+    }
+  for (const std::string &text : fixInputs)
+    if (failed(mlir::autopar::parseFixedInputs(text, options, error))) {
+      llvm::errs() << "autopar-translate: --fix-input: " << error << "\n";
       return usage;
     }
   if (!llvm::sys::fs::exists(model)) {

@@ -16,10 +16,10 @@ enum ExitCode { ok = 0, usage = 2, badInput = 65, noInput = 66 };
 /// Writes a file, whole or not at all, or to standard output ("-").
 int writeOutput(llvm::StringRef output, llvm::StringRef bytes);
 
-/// `--import-onnx MODEL [--bind NAME=N,...]...`: the model as a module of the autopar dialect,
-/// written to `output` ("-" for standard output).
+/// `--import-onnx MODEL [--bind NAME=N,...]... [--fix-input NAME=NUMBER,...]...`: the model as a
+/// module of the autopar dialect, written to `output` ("-" for standard output).
 int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
-                   llvm::StringRef output);
+                   llvm::ArrayRef<std::string> fixInputs, llvm::StringRef output);
 
 /// `--onnx-operators`: the operators that import knows, as the page docs/Operators.md.
 int listOnnxOperators(llvm::StringRef output);

@@ -20,6 +20,9 @@ struct Flags {
   cl::list<std::string> bindings{"bind",
                                  cl::desc("extents of symbolic dimensions, as in batch=8,seq=128"),
                                  cl::value_desc("name=N,..."), cl::cat(category)};
+  cl::list<std::string> fixInputs{"fix-input",
+                                  cl::desc("inputs that are always this number, as in sr=16000"),
+                                  cl::value_desc("input=number,..."), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("file to write (default: standard output)"),
                               cl::value_desc("file"), cl::init("-"), cl::cat(category)};
   cl::opt<bool> operators{"onnx-operators", cl::desc("list the ONNX operators that import knows"),
@@ -47,8 +50,8 @@ int translate(const Flags &flags) {
                  << modes << " (see --help)\n";
     return usage;
   }
-  if (!flags.bindings.empty() && flags.onnx.empty()) {
-    llvm::errs() << "autopar-translate: --bind goes with --import-onnx\n";
+  if (!(flags.bindings.empty() && flags.fixInputs.empty()) && flags.onnx.empty()) {
+    llvm::errs() << "autopar-translate: --bind and --fix-input go with --import-onnx\n";
     return usage;
   }
   if (flags.withText && flags.dump.empty()) {
@@ -56,7 +59,7 @@ int translate(const Flags &flags) {
     return usage;
   }
   if (!flags.onnx.empty())
-    return importOnnxFile(flags.onnx, flags.bindings, flags.output);
+    return importOnnxFile(flags.onnx, flags.bindings, flags.fixInputs, flags.output);
   if (flags.operators)
     return listOnnxOperators(flags.output);
   if (!flags.dump.empty())

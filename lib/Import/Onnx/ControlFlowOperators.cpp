@@ -3,6 +3,8 @@
 // is known only at run time computes both branches and selects.
 #include "Node.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 #include <limits>
 #include <set>
 
@@ -25,6 +27,11 @@ static LogicalResult importIf(Node &node) {
   if (node.anyInput(0).kind != ImportedValue::Tensor || node.inputType(0).getNumElements() != 1)
     return node.inputError(0, "must be one boolean");
   std::optional<bool> condition = knownCondition(b, node.anyInput(0));
+  llvm::SaveAndRestore advice(b.advice);
+  if (!condition)
+    b.advice =
+        "; a branch of the If here is chosen when the program runs, so both are compiled: if "
+        "an input that always has one value chooses, say which with --fix-input NAME=NUMBER";
   FailureOr<Values> onTrue, onFalse;
   if (condition.value_or(true) && failed(onTrue = node.subgraph("then_branch", {}, "then")))
     return failure();

@@ -85,6 +85,11 @@ private:
   LogicalResult reportUnbound();
   LogicalResult checkBindings();
 
+  // FixedInputs.cpp
+  /// The constant that stands for an input; null where the caller has fixed none.
+  FailureOr<Value> fixedInput(const autopar_onnx::ValueInfoProto &input, RankedTensorType type);
+  LogicalResult checkFixedInputs();
+
   // TrainingInfo.cpp
   void findDifferentiated();
   LogicalResult findState();
@@ -193,6 +198,7 @@ private:
   Value step;                                 ///< argument, null if nothing asks for it
   std::map<std::string, std::string> unbound; ///< dimension -> where it stands
   std::set<std::string> openDims;             ///< names by which dimensions can be bound
+  std::set<std::string> fixed;                ///< inputs that are constants
   int64_t randomStreams = 0;
   int depth = 0;
 };

@@ -89,12 +89,17 @@ LogicalResult GraphImporter::importInputs(const onnx::GraphProto &graph, Scope &
     FailureOr<RankedTensorType> type = inputType(input);
     if (failed(type))
       return failure();
-    Value value = block->addArgument(*type, module.getLoc());
-    arguments.push_back({input.name(), {}});
+    FailureOr<Value> value = fixedInput(input, *type);
+    if (failed(value))
+      return failure();
+    if (!*value) {
+      value = block->addArgument(*type, module.getLoc());
+      arguments.push_back({input.name(), {}});
+    }
     if (input.name().empty() ||
-        !scope.values.try_emplace(input.name(), ImportedValue(value)).second)
+        !scope.values.try_emplace(input.name(), ImportedValue(*value)).second)
       return builder.fail("input '" + StringRef(input.name()) +
                           "' has no name or is defined twice");
   }
-  return reportUnbound();
+  return success(succeeded(reportUnbound()) && succeeded(checkFixedInputs()));
 }

@@ -51,3 +51,21 @@ LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &option
   }
   return success();
 }
+
+LogicalResult mlir::autopar::parseFixedInputs(StringRef text, ImportOptions &options,
+                                              std::string &error) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    auto [name, number] = part.split('=');
+    if (name.trim().empty() || number.trim().empty()) {
+      error = ("'" + part + "' should read input=number, as in sr=16000").str();
+      return failure();
+    }
+    if (!options.fixedInputs.try_emplace(name.trim().str(), number.trim().str()).second) {
+      error = ("'" + name.trim() + "' is fixed twice").str();
+      return failure();
+    }
+  }
+  return success();
+}

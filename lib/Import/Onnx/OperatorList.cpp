@@ -25,6 +25,7 @@ compile time is.
 - **Results whose shape depends on values**: NonZero, Unique, NonMaxSuppression and Compress work on known values only.
 - **Control flow is decided at compile time.** Loops and scans with a known number of trips are unrolled. An If whose
   condition is known at run time only computes both branches, which must yield the same shapes, and selects.
+  `--fix-input sr=16000` makes an input that always has one value a constant, which decides what depends on it.
 - **Sequences and optionals** are lists of values during import. They cannot be inputs or outputs of the model.
 - **Recurrent operators** are unrolled over the sequence (up to 8192 steps).
 - **Functions** of the model are inlined, and go before operators of the same name.

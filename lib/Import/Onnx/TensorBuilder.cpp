@@ -24,7 +24,7 @@ TensorBuilder::TensorBuilder(Location file, Block *block)
 
 LogicalResult TensorBuilder::fail(const Twine &message) {
   if (!hasFailed)
-    emitError(fileLocation) << subject << message;
+    emitError(fileLocation) << subject << message << advice;
   hasFailed = true;
   return failure();
 }

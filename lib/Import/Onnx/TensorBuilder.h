@@ -40,6 +40,7 @@ public:
   /// What errors are about, as in "node 'fc1' (Gemm): "; empty for the whole model.
   const std::string &getSubject() const { return subject; }
   void setSubject(std::string text) { subject = std::move(text); }
+  std::string advice; ///< what errors end with
   OpBuilder &opBuilder() { return builder; }
   /// Operations created since the last call, in order, constants and folded ones left out.
   std::vector<Operation *> takeCreated();

@@ -139,24 +139,66 @@ bool isBlock(SliceOp slice, int64_t dim, int64_t start) {
   return true;
 }
 
-/// The slice of a concatenation that is one of its operands.
+/// What a slice takes of a tensor, by dimension.
+struct Taken {
+  SmallVector<int64_t> starts, steps, extents;
+
+  explicit Taken(SliceOp slice)
+      : starts(slice.getStarts()), steps(slice.getSteps()), extents(slice.getType().getShape()) {}
+
+  /// The same of what is reshaped before it is sliced; false where that moves more than dimensions
+  /// of extent 1.
+  bool seenThrough(ReshapeOp reshape) {
+    std::optional<SmallVector<int64_t>> dims = unitReshapeDims(reshape);
+    if (!dims)
+      return false;
+    Taken outer = *this;
+    int64_t rank = reshape.getInput().getType().getRank();
+    starts.assign(rank, 0), steps.assign(rank, 1), extents.assign(rank, 1);
+    for (auto [from, to] : llvm::enumerate(*dims))
+      if (to >= 0) {
+        starts[to] = outer.starts[from];
+        steps[to] = outer.steps[from];
+        extents[to] = outer.extents[from];
+      }
+    return true;
+  }
+};
+
+/// A slice of a concatenation that takes of one operand only: of an LSTM's outputs, say, the last.
 struct SliceOfConcat : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(SliceOp root, PatternRewriter &rewriter) const override {
-    auto concat = root.getInput().getDefiningOp<ConcatOp>();
-    if (!concat)
+    Taken taken(root);
+    auto reshape = root.getInput().getDefiningOp<ReshapeOp>();
+    auto concat = (reshape ? reshape.getInput() : root.getInput()).getDefiningOp<ConcatOp>();
+    if (!concat || (reshape && !taken.seenThrough(reshape)))
       return failure();
-    int64_t dim = concat.getDim(), start = 0;
+    int64_t dim = concat.getDim();
+    int64_t last = taken.starts[dim] + (taken.extents[dim] - 1) * taken.steps[dim];
     for (Value input : concat.getInputs()) {
-      if (start == root.getStarts()[dim] && input.getType() == root.getType() &&
-          isBlock(root, dim, start)) {
-        rewriter.replaceOp(root, input);
+      auto type = cast<RankedTensorType>(input.getType());
+      int64_t extent = type.getDimSize(dim);
+      if (taken.starts[dim] >= extent) {
+        taken.starts[dim] -= extent;
+        last -= extent;
+        continue;
+      }
+      if (last >= extent)
+        return failure();
+      Value part = rewriter.createOrFold<SliceOp>(root.getLoc(), type.clone(taken.extents), input,
+                                                  taken.starts, taken.steps);
+      if (part.getType() != root.getType()) {
+        if (part != input)
+          nameAfter(part.getDefiningOp(), root, "part");
+        replaceKeepingId<ReshapeOp>(rewriter, root, root.getType(), part);
         return success();
       }
-      start += cast<RankedTensorType>(input.getType()).getDimSize(dim);
-      if (start > root.getStarts()[dim])
-        return failure();
+      if (part != input)
+        standFor(part.getDefiningOp(), root, getOpId(root));
+      rewriter.replaceOp(root, part);
+      return success();
     }
     return failure();
   }

@@ -176,6 +176,26 @@ def note(proto, **entries):
     return proto
 
 
+def branches():
+    """y = 2 x where rate is 16000, else x twice, one behind the other."""
+    twice = helper.make_graph([helper.make_node("Mul", ["x", "two"], ["t"], "double")], "twice", [], [value("t", ["n"])])
+    behind = helper.make_graph([helper.make_node("Concat", ["x", "x"], ["e"], "behind", axis=0)], "behind", [], [value("e", ["m"])])
+    nodes = [helper.make_node("Equal", ["rate", "high"], ["is_high"]),
+             helper.make_node("If", ["is_high"], ["y"], "choice", then_branch=twice, else_branch=behind)]
+    inputs = [value("x", [3]), value("rate", [], TensorProto.INT64)]
+    return model(nodes, inputs, [value("y", ["k"])], [("two", np.array(2, np.float32)), ("high", np.array(16000))])
+
+
+def unlike():
+    """As branches, but one branch does not hold for the shape of x."""
+    proto = branches()
+    del proto.graph.node[1].attribute[1].g.node[0].attribute[:]
+    proto.graph.node[1].attribute[1].g.node[0].op_type = "MatMul"
+    proto.graph.node[1].attribute[1].g.node[0].input[:] = ["x", "pair"]
+    proto.graph.initializer.append(numpy_helper.from_array(np.zeros((2, 2), np.float32), "pair"))
+    return proto
+
+
 def tied():
     """Token embedding and output matrix as torch.onnx exports them: one weight, and what was computed of it and of tables."""
     random = np.random.default_rng(0)

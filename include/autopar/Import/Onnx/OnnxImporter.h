@@ -18,6 +18,9 @@ struct ImportOptions {
   /// Extents of symbolic dimensions: by their name ("batch"), or by input and position ("x.0")
   /// where the model gives no name. A binding that matches nothing is an error.
   std::map<std::string, int64_t> bindings;
+  /// Inputs that are constants instead, every element this number ("16000", "0.5", "true"), which
+  /// is read as their element type. A name that no input has is an error.
+  std::map<std::string, std::string> fixedInputs;
   /// The model is going to be trained: BatchNormalization and Dropout are read in training mode,
   /// whatever mode the model was exported in.
   bool trainingMode = false;
@@ -42,6 +45,8 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions 
 
 /// Parses "batch=8,seq=128" into `options.bindings`; `error` says what is wrong with it otherwise.
 LogicalResult parseBindings(StringRef text, ImportOptions &options, std::string &error);
+/// The same of "sr=16000" into `options.fixedInputs`.
+LogicalResult parseFixedInputs(StringRef text, ImportOptions &options, std::string &error);
 
 /// Prints which ONNX operators are known, as the page docs/Operators.md.
 void printOnnxOperators(llvm::raw_ostream &out);
