@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk over the local function: arguments become ports, operations instructions, and the module
 // ends up holding a program, its kernels and the rank tables.
+#include "ConvolutionOperands.h"
 #include "LibraryCall.h"
 
 #include "autopar/Conversion/Passes.h"
@@ -34,7 +35,9 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder 
   }
   if (this->options.channelBlock == 0)
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
+  bool favoursLast = this->options.channelBlock == 16 && favoursChannelsLast(*this, function);
   function->walk([&](autopar::ConvolutionOp op) { hasChannelsLast |= isContractionOfBytes(op); });
+  hasChannelsLast |= favoursLast;
   Location loc = module.getLoc();
   OpBuilder::InsertionGuard guard(builder);
   auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");

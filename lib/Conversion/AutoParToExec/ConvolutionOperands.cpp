@@ -4,6 +4,8 @@
 
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
+#include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/WholeNumbers.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -23,6 +25,54 @@ ConvolutionLayouts mlir::autopar::channelLayouts(ProgramBuilder &program, Ranked
   if (!program.isBlockable(input) || !(groups == 1 || isDepthwise || wholeBlocks))
     return {};
   return {blocked, blocked};
+}
+
+bool mlir::autopar::favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts) {
+  constexpr int64_t leastPositions = 128;
+  auto isOne = [](int64_t value) { return value == 1; };
+  RankedTensorType y = op.getType();
+  bool isOnBlocks =
+      layouts.output == exec::Layout::Blocked8 || layouts.output == exec::Layout::Blocked16;
+  return layouts.input == layouts.output && isOnBlocks && !op->hasAttr(kWholeNumbers) &&
+         y.getRank() == 4 && op.getGroups() == 1 && y.getElementType().isF32() &&
+         op.getFilter().getType().getShape().take_back(2) == ArrayRef<int64_t>({3, 3}) &&
+         llvm::all_of(op.getStrides(), isOne) && llvm::all_of(op.getFilterDilation(), isOne) &&
+         y.getDimSize(0) == 1 && y.getDimSize(2) * y.getDimSize(3) >= leastPositions;
+}
+
+/// In times of what a floating-point operation takes on blocks, measured on AVX-512 (oneDNN 2.6):
+/// with Winograd's algorithm, and where channels do not fill blocks and activations lie in rows.
+/// With channels behind all else it takes as long as on blocks.
+static constexpr double kWinograd = 0.6, kRows = 1.4, kGroupsInRows = 16;
+/// What has to be saved of all that.
+static constexpr double kWorth = 0.02;
+
+bool mlir::autopar::favoursChannelsLast(ProgramBuilder &program, func::FuncOp function) {
+  double saved = 0, all = 0;
+  bool learns = false;
+  function->walk([&](Operation *op) {
+    learns |= isa<ConvolutionFilterGradOp>(op);
+    auto convolution = dyn_cast<ConvolutionOp>(op);
+    if (!convolution || !libraryKnows(convolution.getType().getElementType(), Target::Cpu))
+      return;
+    RankedTensorType input = convolution.getInput().getType(), output = convolution.getType();
+    ConvolutionLayouts layouts =
+        channelLayouts(program, input, output, static_cast<int64_t>(convolution.getGroups()));
+    double rate = favoursWinograd(convolution, layouts)   ? kWinograd
+                  : layouts.output != exec::Layout::Plain ? 1
+                  : convolution.getGroups() > 1           ? kGroupsInRows
+                                                          : kRows;
+    double time = rate * static_cast<double>(convolution.getFlops(
+                             {input, convolution.getFilter().getType()}, {output}));
+    all += time;
+    saved += time - time / rate;
+  });
+  return saved > kWorth * all && !learns;
+}
+
+bool mlir::autopar::hasFastCode(exec::ConvolutionGeometryAttr geometry) {
+  ::autopar::Result<bool> isFast = ::autopar::cpumath::isFast(exec::toArtifact(geometry));
+  return isFast.isOk() && *isFast;
 }
 
 FailureOr<Value> mlir::autopar::bufferIn(ProgramBuilder &program, Value value,

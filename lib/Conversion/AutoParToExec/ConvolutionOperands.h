@@ -11,10 +11,22 @@ struct ConvolutionLayouts {
   exec::Layout input = exec::Layout::Plain, output = exec::Layout::Plain;
 };
 
-/// Blocks of channels wherever they fit: the library is fastest on them. A few input channels (an
-/// image) are read plain; groups must hold whole blocks, or one channel each.
+/// Blocks of channels, or channels behind all else, wherever they fit: the library is fastest on
+/// them. In front of blocks, a few channels (an image) are read plain; groups must hold whole
+/// blocks, or one channel each.
 ConvolutionLayouts channelLayouts(ProgramBuilder &program, RankedTensorType input,
                                   RankedTensorType output, int64_t groups);
+
+/// Whether fewer multiplications pay for the transforms around them: filters of 3x3 over enough
+/// tiles of 2x2 that the transformed filter, larger than the plain one, is read often enough. One
+/// sample: for more of them the library has it only where there are as many threads.
+bool favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts);
+/// Whether convolutions take less time with channels behind all else than on blocks, because those
+/// whose channels do not fill blocks would read and write rows, which depthwise ones are a tenth as
+/// fast on. Of a program that does not learn, on blocks of 16: the library has code for it.
+bool favoursChannelsLast(ProgramBuilder &program, func::FuncOp function);
+/// Whether the library does more than follow the definition, a thousand times slower.
+bool hasFastCode(exec::ConvolutionGeometryAttr geometry);
 
 FailureOr<Value> bufferIn(ProgramBuilder &program, Value value, exec::Layout layout);
 Value createResultIn(ProgramBuilder &program, Value result, exec::Layout layout);

@@ -27,33 +27,12 @@ bool mlir::autopar::libraryTakesTail(ProgramBuilder &program, ConvolutionOp op) 
          !isContractionOfBytes(op);
 }
 
-/// Whether fewer multiplications pay for the transforms around them: filters of 3x3 over enough
-/// tiles of 2x2 that the transformed filter, larger than the plain one, is read often enough. One
-/// sample: for more of them the library has it only where there are as many threads.
-static bool favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts) {
-  constexpr int64_t leastPositions = 128;
-  auto isOne = [](int64_t value) { return value == 1; };
-  RankedTensorType y = op.getType();
-  return layouts.input == layouts.output && layouts.output != exec::Layout::Plain &&
-         !op->hasAttr(kWholeNumbers) && y.getRank() == 4 && op.getGroups() == 1 &&
-         y.getElementType().isF32() &&
-         op.getFilter().getType().getShape().take_back(2) == ArrayRef<int64_t>({3, 3}) &&
-         llvm::all_of(op.getStrides(), isOne) && llvm::all_of(op.getFilterDilation(), isOne) &&
-         y.getDimSize(0) == 1 && y.getDimSize(2) * y.getDimSize(3) >= leastPositions;
-}
-
 static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, const LibraryTail &tail,
                                  Value output) {
   MLIRContext *context = op.getContext();
-  ConvolutionLayouts layouts =
-      channelLayouts(program, op.getInput().getType(), op.getType(), op.getGroups());
-  FailureOr<Value> x = bufferIn(program, op.getInput(), layouts.input), bias = Value(),
-                   residual = Value();
-  if (failed(x) || (tail.bias && failed(bias = program.rowMajorBuffer(tail.bias))) ||
-      (tail.residual && failed(residual = bufferIn(program, tail.residual, layouts.output))))
-    return failure();
   Type biasType = tail.bias ? cast<RankedTensorType>(tail.bias.getType()).getElementType() : Type();
-  auto geometryWith = [&](exec::ConvolutionAlgorithm algorithm, bool packed) {
+  auto geometryWith = [&](ConvolutionLayouts layouts, exec::ConvolutionAlgorithm algorithm,
+                          bool packed) {
     return exec::ConvolutionGeometryAttr::get(
         context, op.getInput().getType(), op.getFilter().getType(), op.getType(),
         op.getStridesAttr(), op.getPadBeginAttr(), op.getPadEndAttr(), op.getFilterDilationAttr(),
@@ -61,17 +40,27 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
         tail.epilogue, algorithm, packed, exec::ConvolutionKind::Forward);
   };
   using Algorithm = exec::ConvolutionAlgorithm;
-  exec::ConvolutionGeometryAttr geometry = geometryWith(Algorithm::Winograd, true);
+  ConvolutionLayouts layouts =
+      channelLayouts(program, op.getInput().getType(), op.getType(), op.getGroups());
+  if (layouts.output == exec::Layout::ChannelsLast && !isContractionOfBytes(op) &&
+      !hasFastCode(geometryWith(layouts, Algorithm::Direct, /*packed=*/true)))
+    layouts = {};
+  FailureOr<Value> x = bufferIn(program, op.getInput(), layouts.input), bias = Value(),
+                   residual = Value();
+  if (failed(x) || (tail.bias && failed(bias = program.rowMajorBuffer(tail.bias))) ||
+      (tail.residual && failed(residual = bufferIn(program, tail.residual, layouts.output))))
+    return failure();
+  exec::ConvolutionGeometryAttr geometry = geometryWith(layouts, Algorithm::Winograd, true);
   FailureOr<Value> w = Value();
   if (favoursWinograd(op, layouts))
     w = packedFilter(program, op, op.getFilter(), geometry);
   if (!*w) {
-    geometry = geometryWith(Algorithm::Direct, true);
+    geometry = geometryWith(layouts, Algorithm::Direct, true);
     w = packedFilter(program, op, op.getFilter(), geometry);
   }
   if (!*w) {
     bool needsPacking = layouts.output != exec::Layout::Plain;
-    geometry = geometryWith(Algorithm::Direct, needsPacking);
+    geometry = geometryWith(layouts, Algorithm::Direct, needsPacking);
     w = needsPacking ? packWhereKnown(program, op, op.getFilter(), geometry)
                      : program.rowMajorBuffer(op.getFilter());
     if (failed(w))

@@ -36,8 +36,7 @@ struct GradientCall {
     ConvolutionLayouts blocked =
         channelLayouts(program, ofInput ? typeOf(result) : typeOf(first),
                        ofInput ? typeOf(first) : typeOf(second), op.getGroups());
-    auto isFast = ::autopar::cpumath::isFast(exec::toArtifact(geometryWith(blocked)));
-    return isFast.isOk() && *isFast ? blocked : ConvolutionLayouts();
+    return hasFastCode(geometryWith(blocked)) ? blocked : ConvolutionLayouts();
   }
 
   FailureOr<Value> filter(exec::ConvolutionGeometryAttr geometry) {

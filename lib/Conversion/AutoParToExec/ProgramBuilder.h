@@ -77,8 +77,8 @@ public:
   /// into order where it does not.
   FailureOr<StridedView> denseView(Value value);
 
-  /// Channels in a block: all of them in a program that convolves bytes, whose library has its
-  /// channels last.
+  /// Channels in a block: all of them in a program that has its channels last, as the library wants
+  /// it of bytes.
   int64_t blockOf(RankedTensorType type) const {
     return hasChannelsLast ? type.getDimSize(1) : options.channelBlock;
   }

@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --autopar-to-exec | FileCheck %s
+// RUN: autopar-opt %s --autopar-to-exec=channel-block=1 | FileCheck %s
 
 // Bias, residual and relu go into the call; the filter is packed. A transposed convolution becomes
 // loops: the input spread and padded once, then one term per filter position.

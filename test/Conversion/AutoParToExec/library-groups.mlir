@@ -1,4 +1,4 @@
-// RUN: autopar-opt %s --autopar-to-exec | FileCheck %s
+// RUN: autopar-opt %s --autopar-to-exec=channel-block=1 | FileCheck %s
 // RUN: autopar-opt %s --autopar-to-exec=target=cuda | FileCheck %s --check-prefix=CUDA
 
 // Of a group, the library does what its epilogues are; a kernel does the rest: behind a scale, and of a convolution all that is no bias,

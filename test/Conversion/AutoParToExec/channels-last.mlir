@@ -1,0 +1,57 @@
+// RUN: autopar-opt %s --split-input-file --autopar-to-exec=channel-block=16 | FileCheck %s
+
+// Channels that do not fill blocks of 16: behind all else, so that depthwise convolutions have fast
+// code, and what lies between convolutions works on them as they are.
+// CHECK-LABEL: exec.program @class0
+// CHECK: exec.entry @step
+// CHECK-NEXT: exec.reorder %{{.*}} plain -> %[[X:.*]] channels_last : tensor<2x24x12x12xf32>
+// CHECK-NEXT: exec.convolution %[[X]], {{.*}} -> %[[Y:[0-9]+]] {{.*}}groups = 24, xLayout = channels_last, yLayout = channels_last, packedW = true>
+// CHECK-NEXT: exec.launch @{{.*}}(%[[Y]]) -> (%[[P:[0-9]+]])
+// CHECK-NEXT: exec.convolution %[[P]], {{.*}} xLayout = channels_last, yLayout = channels_last, packedW = true>
+// CHECK-NEXT: exec.reorder {{.*}} channels_last -> {{.*}} plain : tensor<2x40x6x6xf32>
+func.func @main(%x: tensor<2x24x12x12xf32> {autopar.name = "x"},
+               %w: tensor<24x1x3x3xf32> {autopar.name = "w", autopar.origin = @W},
+               %v: tensor<40x24x1x1xf32> {autopar.name = "v", autopar.origin = @V})
+    -> (tensor<2x40x6x6xf32> {autopar.name = "y"}) {
+  %c = autopar.convolution %x, %w {autopar.id = "depthwise", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 24 : i64} : (tensor<2x24x12x12xf32>, tensor<24x1x3x3xf32>) -> tensor<2x24x12x12xf32>
+  %p = autopar.group %c {autopar.id = "pooled"} : (tensor<2x24x12x12xf32>) -> tensor<2x24x6x6xf32> {
+  ^bb0(%a: tensor<2x24x12x12xf32>):
+    %r = autopar.unary relu %a : tensor<2x24x12x12xf32>
+    %q = autopar.pool max %r {window = array<i64: 1, 1, 2, 2>, strides = array<i64: 1, 1, 2, 2>, padBegin = array<i64: 0, 0, 0, 0>, padEnd = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1, 1, 1>} : tensor<2x24x12x12xf32> -> tensor<2x24x6x6xf32>
+    autopar.yield %q : tensor<2x24x6x6xf32>
+  }
+  %y = autopar.convolution %p, %v {autopar.id = "pointwise", strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x24x6x6xf32>, tensor<40x24x1x1xf32>) -> tensor<2x40x6x6xf32>
+  return %y : tensor<2x40x6x6xf32>
+}
+autopar.origin @W : tensor<24x1x3x3xf32> in "w.onnx" at 0
+autopar.origin @V : tensor<40x24x1x1xf32> in "w.onnx" at 864
+
+// -----
+
+// Where all channels fill blocks, they lie in them.
+// CHECK-LABEL: exec.program @class0
+// CHECK: xLayout = blocked16, yLayout = blocked16
+func.func @main(%x: tensor<2x32x12x12xf32> {autopar.name = "x"},
+                %w: tensor<32x1x3x3xf32> {autopar.name = "w", autopar.origin = @W})
+    -> (tensor<2x32x12x12xf32> {autopar.name = "y"}) {
+  %c = autopar.convolution %x, %w {autopar.id = "depthwise", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 32 : i64} : (tensor<2x32x12x12xf32>, tensor<32x1x3x3xf32>) -> tensor<2x32x12x12xf32>
+  return %c : tensor<2x32x12x12xf32>
+}
+autopar.origin @W : tensor<32x1x3x3xf32> in "w.onnx" at 0
+
+// -----
+
+// A small convolution with odd channels is not worth Winograd's algorithm in a large one.
+// CHECK-LABEL: exec.program @class0
+// CHECK: xLayout = blocked16, yLayout = blocked16, algorithm = winograd
+// CHECK-NOT: channels_last
+func.func @main(%x: tensor<1x64x28x28xf32> {autopar.name = "x"},
+                    %w: tensor<64x64x3x3xf32> {autopar.name = "w", autopar.origin = @W},
+                    %v: tensor<6x64x1x1xf32> {autopar.name = "v", autopar.origin = @V})
+    -> (tensor<1x6x28x28xf32> {autopar.name = "y"}) {
+  %c = autopar.convolution %x, %w {autopar.id = "large", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x64x28x28xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x28x28xf32>
+  %y = autopar.convolution %c, %v {autopar.id = "small", strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x64x28x28xf32>, tensor<6x64x1x1xf32>) -> tensor<1x6x28x28xf32>
+  return %y : tensor<1x6x28x28xf32>
+}
+autopar.origin @W : tensor<64x64x3x3xf32> in "w.onnx" at 0
+autopar.origin @V : tensor<6x64x1x1xf32> in "w.onnx" at 147456
