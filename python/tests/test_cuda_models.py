@@ -24,6 +24,7 @@ CASES = {
     "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, kv_heads=1, head_size=8, experts=8, top_k=2, inner=16), "batch=2,seq=8", WORDS),
     "deepseek": ("deepseek-v3", dict(TEXT, layers=2, dense_layers=1, query_rank=24, key_value_rank=16, plain_size=8, rotary_size=8, value_size=8, inner=48,
                                      expert_inner=16, experts=8, groups=4, top_groups=2, top_k=2), "batch=2,seq=8", WORDS),
+    "gpt-oss": ("gpt-oss-120b", dict(TEXT, layers=2, kv_heads=1, head_size=8, window=3, experts=8, top_k=2, inner=16), "batch=2,seq=8", WORDS),
     "resnet": ("resnet50", dict(blocks="1,1,1,1", channels=4, image=32, classes=5), "batch=2",
                {"input": lambda random: random.standard_normal((2, 3, 32, 32)).astype(np.float32)}),
 }

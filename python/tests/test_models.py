@@ -27,6 +27,7 @@ BATCH, SEQ, DECODER_SEQ, VOCAB = 2, 16, 12, 500
 TEXT = dict(layers=2, hidden=64, heads=4, vocab=VOCAB)
 IMAGE = dict(layers=2, hidden=64, heads=4, image=32, patch=8, classes=10)
 LATENT = dict(key_value_rank=32, plain_size=16, rotary_size=8, value_size=16, inner=96, expert_inner=48)
+SINKS = dict(kv_heads=2, head_size=16, window=5, inner=48, experts=16)
 CONV = dict(blocks="1,1,2,1", channels=8, image=64, classes=10)
 
 #: One small variant per family and per option that changes the graph.
@@ -55,9 +56,12 @@ TINY = {
     "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, experts=16)),
     "deepseek": ("deepseek-v3", dict(TEXT, **LATENT, dense_layers=1, experts=16, groups=4, top_groups=2, top_k=3)),
     "moonlight": ("moonlight-16b-a3b", dict(TEXT, **LATENT, experts=8, top_k=2, dispatch="dense")),
+    "gpt-oss": ("gpt-oss-120b", dict(TEXT, **SINKS)),
+    "gpt-oss-dense": ("gpt-oss-20b", dict(TEXT, **SINKS, dispatch="dense")),
 }
 
-#: Published sizes. Exact where the checkpoint's count is known (gpt2, llama, bert, vit, t5, resnet50, mixtral, qwen3).
+#: Published sizes. Exact where the checkpoint's count is known (gpt2, llama, bert, vit, t5, resnet50, mixtral, qwen3,
+#: gpt-oss).
 PUBLISHED = {
     "gpt2-124m": 124_439_808,
     "gpt2-350m": 354_823_168,
@@ -105,6 +109,8 @@ PUBLISHED = {
     "deepseek-v3": 671_026_404_352,
     "kimi-k2": 1.026e12,
     "moonlight-16b-a3b": 15.96e9,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
 }
 
 
@@ -203,7 +209,7 @@ def test_initializers_of_gpt2_hold_exactly_the_parameters():
     assert sum(int(np.prod(t.dims)) for t in floats) == 124_439_808
 
 
-@pytest.mark.parametrize("case", ["gpt2", "gpt3", "llama3", "llama3-grouped", "mixtral", "qwen3"])
+@pytest.mark.parametrize("case", ["gpt2", "gpt3", "llama3", "llama3-grouped", "mixtral", "qwen3", "gpt-oss-dense"])
 def test_decoder_is_causal(case):
     name, options = TINY[case]
     running = session(models.build(name, **options))
@@ -214,6 +220,73 @@ def test_decoder_is_causal(case):
     after = running.run(None, feeds)[0]
     np.testing.assert_allclose(before[:, :-1], after[:, :-1], rtol=1e-4, atol=1e-5)
     assert np.abs(before[:, -1] - after[:, -1]).max() > 1e-3
+
+
+def softmax(x):
+    """Over the last axis."""
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def gpt_oss_by_hand(weights, ids, layers, heads, kv_heads, head_size, window, top_k):
+    """The logits of one sequence as OpenAI's own model computes them (gpt_oss/torch/model.py), in float64."""
+
+    def normed(name, x):
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weights[f"{name}.weight"]
+
+    def linear(name, x):
+        return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def turned(x):
+        half, places = head_size // 2, np.arange(len(ids))[:, None]
+        base = 150000.0 ** (np.arange(0, head_size, 2) / head_size)
+        low, high = (half * np.log(4096 / (turns * 2 * np.pi)) / np.log(150000.0) for turns in (32, 1))
+        kept = 1 - np.clip((np.arange(half) - low) / (high - low), 0, 1)
+        angles = places * ((1 - kept) / (32 * base) + kept / base)
+        cosine, sine = ((0.1 * np.log(32) + 1) * f(angles)[:, None] for f in (np.cos, np.sin))
+        return np.concatenate([x[..., :half] * cosine - x[..., half:] * sine, x[..., half:] * cosine + x[..., :half] * sine], -1)
+
+    x = weights["model.embed_tokens.weight"][ids]
+    row, column = np.arange(len(ids))[:, None], np.arange(len(ids))
+    for i in range(layers):
+        at = f"model.layers.{i}"
+        t = normed(f"{at}.input_layernorm", x)
+        q, k, v = (linear(f"{at}.self_attn.{n}_proj", t).reshape(len(ids), -1, head_size) for n in "qkv")
+        q, k, v = turned(q), np.repeat(turned(k), heads // kv_heads, 1), np.repeat(v, heads // kv_heads, 1)
+        scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(head_size)
+        hidden = (column > row) | ((column <= row - window) if i % 2 == 0 else False)
+        scores = np.where(hidden, -np.inf, scores)
+        sinks = np.broadcast_to(weights[f"{at}.self_attn.sinks"][:, None, None], (heads, len(ids), 1))
+        shares = softmax(np.concatenate([scores, sinks], -1))[..., :-1]
+        x = x + linear(f"{at}.self_attn.o_proj", np.einsum("hqk,khd->qhd", shares, v).reshape(len(ids), -1))
+        t = normed(f"{at}.post_attention_layernorm", x)
+        logits = linear(f"{at}.mlp.router", t)
+        mixed = np.zeros_like(x)
+        for token, chosen in enumerate(np.argsort(-logits, -1)[:, :top_k]):
+            for share, e in zip(softmax(logits[token, chosen]), chosen):
+                expert = {n: [weights[f"{at}.mlp.experts.{n}_proj.{part}"][e] for part in ("weight", "bias")] for n in ("gate_up", "down")}
+                both = (t[token] @ expert["gate_up"][0] + expert["gate_up"][1])[0]
+                gate, up = np.minimum(both[::2], 7), np.clip(both[1::2], -7, 7)
+                inner = gate / (1 + np.exp(-1.702 * gate)) * (up + 1)
+                mixed[token] += share * (inner @ expert["down"][0] + expert["down"][1])[0]
+        x = x + mixed
+    return normed("model.norm", x) @ weights["lm_head.weight"]
+
+
+def test_gpt_oss_computes_what_the_published_model_does():
+    """Scaled up so that activations meet their limits."""
+    name, options = TINY["gpt-oss-dense"]
+    model = models.build(name, **options)
+    weights = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+    for tensor in model.graph.initializer:
+        if "gate_up_proj.weight" in tensor.name:
+            weights[tensor.name] = weights[tensor.name] * 20
+            tensor.CopyFrom(onnx.numpy_helper.from_array(weights[tensor.name], tensor.name))
+    ids = np.random.default_rng(0).integers(0, VOCAB, SEQ)
+    (logits,) = session(model).run(None, {"input_ids": ids[None]})
+    sizes = {key: options[key] for key in ("layers", "heads", "kv_heads", "head_size", "window")}
+    expected = gpt_oss_by_hand({key: value.astype(np.float64) for key, value in weights.items()}, ids, top_k=4, **sizes)
+    np.testing.assert_allclose(logits[0], expected, rtol=2e-3, atol=2e-4)
 
 
 def test_t5_decoder_is_causal_and_sees_the_encoder():

@@ -88,6 +88,15 @@ def latent(tmp_path_factory: pytest.TempPathFactory) -> Job:
                 experts=EXPERTS, groups=8, top_groups=3, top_k=3)
 
 
+@pytest.fixture(scope="module")
+def sinks(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A small gpt-oss: a block whose queries see a window, one whose see all before them, both with sinks."""
+    tokens = np.random.default_rng(1).integers(0, VOCAB, (4, BATCH, SEQ + 1))
+    return make(tmp_path_factory.mktemp("sinks"), "gpt-oss-120b", "logits",
+                {"input_ids": tokens[:, :, :-1].copy(), "labels": tokens[:, :, 1:].copy()},
+                kv_heads=4, head_size=6, window=7, inner=20, experts=EXPERTS, top_k=3)
+
+
 TENSOR = {HEADS: "t", INNER: "t", VOCAB: "t"}
 EXPERT = {EXPERTS: "e"}
 #: name -> layout, collectives that the program must have.
@@ -112,6 +121,13 @@ GATHERED_PLANS = {
     "expert-4": (Layout({"e": 4}, EXPERT), "all_reduce"),
     "data-expert-state-8": (Layout({"d": 2, "e": 4}, {BATCH: "d", **EXPERT}, state="d"), "all_reduce reduce_scatter"),
     "hidden-2": (Layout({"h": 2}, {HIDDEN: "h"}), "all_reduce"),
+}
+
+SINKS_PLANS = {
+    "data-8": (Layout({"d": 8}, {BATCH: "d"}), "all_reduce"),
+    "heads-4": (Layout({"t": 4}, {HEADS: "t", VOCAB: "t"}), "all_reduce"),
+    "sequence-4": (Layout({"s": 4}, {SEQ: "s"}), "all_reduce all_gather"),
+    "data-expert-state-8": (Layout({"d": 2, "e": 4}, {BATCH: "d", **EXPERT}, state="d"), "all_reduce reduce_scatter"),
 }
 
 
@@ -142,6 +158,11 @@ def test_gathered(gathered: Job, tmp_path: pathlib.Path, name: str) -> None:
     compare(gathered, *GATHERED_PLANS[name], tmp_path)
 
 
+@pytest.mark.parametrize("name", SINKS_PLANS)
+def test_sinks(sinks: Job, tmp_path: pathlib.Path, name: str) -> None:
+    compare(sinks, *SINKS_PLANS[name], tmp_path)
+
+
 def train_by(trained: Job, folder: pathlib.Path, keys: Dict[str, int]) -> Dict[str, object]:
     """The plan in degrees, filled in; every loss equals one rank's."""
     (folder / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
@@ -168,7 +189,7 @@ def exchanges(folder: pathlib.Path) -> bool:
 
 @pytest.mark.parametrize("keys", [{"data": 4, "experts": 4}, {"data": 4, "experts": 2, "zero": 1}, {"data": 2, "experts": 2, "tensor": 2},
                                   {"data": 2, "experts": 2, "pipeline": 2, "micro_batch": 4}])
-@pytest.mark.parametrize("job", ["switch", "gathered", "latent"])
+@pytest.mark.parametrize("job", ["switch", "gathered", "latent", "sinks"])
 def test_experts_as_a_degree(request: pytest.FixtureRequest, tmp_path: pathlib.Path, job: str, keys: Dict[str, int]) -> None:
     """Expert parallelism as users of Megatron write it: experts lie apart, tokens go to them by all-to-all, losses are one rank's."""
     plan = train_by(request.getfixturevalue(job), tmp_path, keys)

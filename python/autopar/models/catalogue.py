@@ -4,7 +4,7 @@
 import difflib
 from typing import List
 
-from . import bert, bert_moe, deepseek, gpt2, gpt3, llama3, mixtral, qwen3, qwen3_moe, resnet, t5, vit, vit_moe, wide_resnet
+from . import bert, bert_moe, deepseek, gpt2, gpt3, gpt_oss, llama3, mixtral, qwen3, qwen3_moe, resnet, t5, vit, vit_moe, wide_resnet
 from .family import Family, ModelError
 
 FAMILIES: List[Family] = [
@@ -22,6 +22,7 @@ FAMILIES: List[Family] = [
     qwen3.FAMILY,
     qwen3_moe.FAMILY,
     deepseek.FAMILY,
+    gpt_oss.FAMILY,
 ]
 
 

@@ -117,6 +117,15 @@ def causal_bias(g: GraphBuilder, seq: Extent) -> str:
     return g.op("Where", keep, g.scalar(0.0), g.lowest())
 
 
+def window_bias(g: GraphBuilder, seq: Extent, window: int) -> str:
+    """As causal_bias, of the last `window` keys up to the query's own."""
+    places = g.arange(seq)
+    key, query = g.unsqueeze(places, 0), g.unsqueeze(places, 1)
+    near = g.op("Greater", key, g.op("Sub", query, g.int_scalar(window)))
+    keep = g.op("And", near, g.op("LessOrEqual", key, query))
+    return g.op("Where", keep, g.scalar(0.0), g.lowest())
+
+
 def gelu_tanh(g: GraphBuilder, scope: str, x: str) -> str:
     """GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as gpt2 writes it out."""
     with g.scope(scope):

@@ -65,9 +65,12 @@ def gated(g: GraphBuilder, scope: str, x: str, hidden: int, inner: int) -> str:
 FeedForward = Callable[[GraphBuilder, object, int, str], str]
 
 
-def emit_decoder(g: GraphBuilder, config, feed_forward: FeedForward, attention=rotary.attention) -> None:
+def emit_decoder(
+    g: GraphBuilder, config, feed_forward: FeedForward, attention=rotary.attention, rotation_of=rotary.rotation_of, bias_of=causal_bias
+) -> None:
     """Writes a decoder whose blocks are `attention` and `feed_forward`: input_ids [batch, seq] to logits [batch, seq,
-    vocab]. config has the fields of Llama3Config that both and this function read."""
+    vocab]. config has the fields of Llama3Config that these and this function read. `bias_of(g, seq)` makes what
+    attention to whole sequences gets as `seen`."""
     hidden = config.hidden
     g.require_seq_at_most(config.positions)
     ids = g.input("input_ids", [g.batch, g.seq], TensorProto.INT64)
@@ -78,10 +81,10 @@ def emit_decoder(g: GraphBuilder, config, feed_forward: FeedForward, attention=r
             seen = cache.make(g, config.cache, config.positions)
             places = cache.places(g, seen, config.positions)
         else:
-            seen = causal_bias(g, seq)
+            seen = bias_of(g, seq)
             places = g.unsqueeze(g.arange(seq), 0)
         with g.scope("rotary_emb"):
-            rotation = rotary.tables(g, places, config.positions, config.rotary_size, config.rope_theta, config.rope_factor)
+            rotation = rotation_of(g, config, places)
         for i in range(config.layers):
             with g.scope(f"layers.{i}"):
                 normed = rms_norm(g, "input_layernorm", x, hidden, config.epsilon)

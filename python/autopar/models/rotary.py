@@ -36,16 +36,31 @@ def tables(
 ) -> Tuple[str, str]:
     """cos and sin of the positions `places` [1 or batch, seq], each [1 or batch, 1, seq, head_size], read from tables
     kept in the model."""
+    require_even(head_size)
+    angles = np.outer(np.arange(positions), frequencies(head_size, theta, factor))
+    return read_tables(g, places, np.concatenate([angles, angles], axis=1))
+
+
+def require_even(head_size: int) -> None:
+    """Channels turn in pairs."""
     if head_size % 2:
         raise ModelError(f"rotary attention needs an even head size, got {head_size}, change hidden or heads")
-    g.require_table_bytes(positions * head_size * 4, "positions")
-    angles = np.outer(np.arange(positions), frequencies(head_size, theta, factor))
-    angles = np.concatenate([angles, angles], axis=1)
+
+
+def read_tables(g: GraphBuilder, places: str, angles: np.ndarray, factor: float = 1.0) -> Tuple[str, str]:
+    """cos and sin, times `factor`, of the positions `places` [1 or batch, seq] by `angles` [positions, channels], each
+    [1 or batch, 1, seq, channels]."""
+    g.require_table_bytes(angles.size * 4, "positions")
     results = []
     for name, function in (("cos_cached", np.cos), ("sin_cached", np.sin)):
-        table = g.buffer(name, function(angles).astype(np.float32))
+        table = g.buffer(name, (function(angles) * factor).astype(np.float32))
         results.append(g.unsqueeze(g.op("Gather", table, places), 1))
     return results[0], results[1]
+
+
+def rotation_of(g: GraphBuilder, config, places: str) -> Tuple[str, str]:
+    """The tables of a configuration's frequencies, read at `places`."""
+    return tables(g, places, config.positions, config.rotary_size, config.rope_theta, config.rope_factor)
 
 
 def rotate(g: GraphBuilder, x: str, rotation: Tuple[str, str], head_size: int) -> str:
