@@ -187,6 +187,7 @@ public:
       out.geometry.bias = decode(*p.bias());
     out.geometry.scale = p.scale();
     out.geometry.causal = p.causal();
+    out.geometry.window = p.window();
     out.inputs = list(p.inputs());
     out.outputs = list(p.outputs());
     out.scratch = p.scratch();

@@ -207,7 +207,10 @@ private:
       out << (i ? ", " : "") << strided(g.operands[i], g.type);
     if (g.hasBias())
       out << ", bias " << strided(g.bias, g.biasType);
-    out << ", scale = " << g.scale << (g.causal ? ", causal}" : "}");
+    out << ", scale = " << g.scale << (g.causal ? ", causal" : "");
+    if (g.window > 0)
+      out << ", window = " << g.window;
+    out << "}";
     if (p.shardValue >= 0)
       out << " shard " << p.shardValue << " of " << p.parts;
   }

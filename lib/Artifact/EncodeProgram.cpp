@@ -107,7 +107,8 @@ public:
     auto bias = encode(g.bias);
     auto inputs = builder.CreateVector(p.inputs), outputs = builder.CreateVector(p.outputs);
     return fb::CreateAttention(builder, uint8_t(g.type), operands, uint8_t(g.biasType), bias,
-                               g.scale, g.causal, inputs, outputs, p.scratch, p.shardValue, p.parts)
+                               g.scale, g.causal, inputs, outputs, p.scratch, p.shardValue, p.parts,
+                               g.window)
         .Union();
   }
   Offset<void> encode(const Pack &p) {

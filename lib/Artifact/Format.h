@@ -36,8 +36,9 @@ const char *sectionName(SectionKind kind);
 /// What a reader has to understand, since what it leaves out changes results.
 enum RequiredFlag : uint64_t {
   kPartsOfRows = 1, ///< attention whose rows are a part of a triangle's (Attention::shardValue)
+  kWindows = 2,     ///< attention to a window of keys (AttentionGeometry::window)
 };
-constexpr uint64_t kKnownFlags = kPartsOfRows;
+constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows;
 
 /// Little-endian, as on disk.
 struct Header {

@@ -96,10 +96,13 @@ int64_t elementsOf(const std::vector<int64_t> &dims) {
 }
 
 /// Columns that a row sees: under a causal mask those of the row in the middle, so that rows times
-/// columns are the scores, as they are without.
+/// columns are the scores, as they are without. Of a window no more than it has.
 int64_t columnsSeen(const AttentionGeometry &g) {
   int64_t rows = g.operands[0].dims[2], columns = g.operands[2].dims[2];
-  return g.causal ? std::max<int64_t>(1, columns - (rows - 1) / 2) : columns;
+  if (!g.causal)
+    return columns;
+  int64_t seen = std::max<int64_t>(1, columns - (rows - 1) / 2);
+  return g.window > 0 ? std::min(seen, g.window) : seen;
 }
 
 std::string keyOf(const AttentionGeometry &g) {
@@ -107,7 +110,7 @@ std::string keyOf(const AttentionGeometry &g) {
   std::string kind = "attention/" + std::string(name(g.type));
   kind += g.isGradient() ? "/gradient" : "/forward";
   if (g.causal)
-    kind += "/causal";
+    kind += g.window > 0 ? "/window" : "/causal";
   return with(kind, {query[0] * query[1], query[2], columnsSeen(g), query[3] + value[3]});
 }
 

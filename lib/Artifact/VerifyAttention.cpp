@@ -34,6 +34,9 @@ Status verifyGeometry(const AttentionGeometry &g) {
            g.operands[6].dims == key && g.operands[7].dims == value;
   if (!fits)
     return Status::badInput("attention: the operands' dims do not fit");
+  if (g.window < 0 || (g.window > 0 && !g.causal))
+    return Status::badInput("attention: a window of " + std::to_string(g.window) +
+                            " keys needs a causal mask");
   if (!g.hasBias())
     return Status::ok();
   AUTOPAR_RETURN_IF_ERROR(verifyShape(g.bias, "the bias"));

@@ -45,12 +45,13 @@ Status verifyContents(const Contents &contents) {
 }
 
 uint64_t requiredFlags(const Program &program) {
+  uint64_t flags = 0;
   for (const Entry &entry : program.entries)
     for (const Instruction &instruction : entry.instructions)
-      if (auto *attention = std::get_if<Attention>(&instruction.payload);
-          attention && attention->shardValue >= 0)
-        return kPartsOfRows;
-  return 0;
+      if (auto *attention = std::get_if<Attention>(&instruction.payload))
+        flags |= (attention->shardValue >= 0 ? kPartsOfRows : 0) |
+                 (attention->geometry.window > 0 ? kWindows : 0);
+  return flags;
 }
 
 std::vector<Section> collectSections(const Contents &contents) {

@@ -102,6 +102,9 @@ Status verifyAttention(const AttentionShape &s) {
       return refuse("a negative extent");
   if (s.hiddenKeys < 0 || s.hiddenKeys > s.keys || (s.hiddenKeys > 0 && !s.isCausal))
     return refuse(std::to_string(s.hiddenKeys) + " hidden of " + std::to_string(s.keys) + " keys");
+  if (s.window < 0 || (s.window > 0 && !s.isCausal))
+    return refuse("a window of " + std::to_string(s.window) + " keys" +
+                  (s.isCausal ? "" : " without a causal mask"));
   if (s.groups < 1 || s.heads % s.groups != 0)
     return refuse(std::to_string(s.heads) + " heads over " + std::to_string(s.groups) +
                   " heads of keys");

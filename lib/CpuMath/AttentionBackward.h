@@ -129,6 +129,10 @@ private:
     return std::clamp<int64_t>(visibleKeys(s, firstQuery + row) - firstKey, 0, here);
   }
 
+  int64_t hiddenBefore(int64_t row) const {
+    return std::clamp<int64_t>(firstVisibleKey(s, firstQuery + row) - firstKey, 0, here);
+  }
+
   Part partOf(int64_t task) {
     Part part{0, s.keys, 0, perGroup, 0, s.queries, true, true};
     int64_t ofKeys = blocks.isApart ? s.batch * s.groups * blocks.keyBlocks : 0;
@@ -146,6 +150,7 @@ private:
       part.firstHead = head % perGroup, part.lastHead = part.firstHead + 1;
       part.firstQuery = (task - ofKeys) % blocks.queryBlocks * kRows;
       part.lastQuery = std::min(part.firstQuery + kRows, s.queries);
+      part.firstKey = firstVisibleKey(s, part.firstQuery) / blocks.keys * blocks.keys;
       part.lastKey = visibleKeys(s, part.lastQuery - 1);
       part.wantsKeys = false;
     }
@@ -213,7 +218,7 @@ private:
   /// What a block of queries of a head adds for this block of keys.
   AUTOPAR_INLINE void addBlock(const Part &part) {
     int64_t count = std::min(kRows, s.queries - firstQuery);
-    if (seen(count - 1) == 0)
+    if (seen(count - 1) == 0 || hiddenBefore(0) == here)
       return;
     int64_t rows = roundUp(count, kTileRows), bytes = byteSize(s.type);
     auto read = [&](const void *data, const AttentionStrides &strides, int64_t length,
@@ -229,7 +234,9 @@ private:
     read(at.q, s.q, s.depth, q, qTerms);
     read(at.dO, s.dO, s.valueDepth, dO, dOTerms);
     auto seenByTile = [&](int64_t row) {
-      return seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
+      return hiddenBefore(row) == here
+                 ? 0
+                 : seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
     };
     auto roomOf = [&](int64_t row) {
       return roundUp(seenByTile(row / kTileRows * kTileRows), Lanes);
@@ -252,7 +259,7 @@ private:
     if (part.wantsQueries)
       multiply<Numbers>({dScores.data, dScores.stride, 1}, rows, keys,
                         {dQ.data + place * dQ.stride, dQ.stride}, s.depth, true, [&](int64_t row) {
-                          return Extent{0, seenByTile(row), s.depth};
+                          return Extent{hiddenBefore(row), seenByTile(row), s.depth};
                         });
     if (!part.wantsKeys)
       return;
@@ -260,7 +267,9 @@ private:
     auto extentOf = [&](int64_t key) {
       int64_t first =
           s.isCausal ? firstKey + key - (s.keys - s.hiddenKeys - s.queries) - firstQuery : 0;
-      return Extent{std::max<int64_t>(first, 0), count, std::max(s.depth, s.valueDepth)};
+      int64_t end = s.window ? std::min(count, first + kTileRows - 1 + s.window) : count;
+      return Extent{std::max<int64_t>(first, 0), std::max<int64_t>(end, 0),
+                    std::max(s.depth, s.valueDepth)};
     };
     multiply<Numbers>({powerTerms.data, 1, powerTerms.stride}, here, dOTerms, dV, s.valueDepth,
                       true, extentOf);
@@ -278,7 +287,7 @@ private:
       bias = headOf(at.bias, s.biasType, s.bias, batch, head()) +
              ((firstQuery + row) * s.bias.row + firstKey) * byteSize(s.biasType);
     Floats largest;
-    finishScores<Lanes>(s, bias, visible, room, p, largest);
+    finishScores<Lanes>(s, bias, hiddenBefore(row), visible, room, p, largest);
     for (int64_t j = 0; j < room; j += Lanes) {
       Floats x, power, gradient;
       load(p + j, x);

@@ -24,6 +24,7 @@ Result<AttentionCall> AttentionCall::create(const artifact::AttentionGeometry &g
   shape.scale = geometry.scale;
   shape.isCausal = geometry.causal;
   shape.hiddenKeys = geometry.hiddenKeys;
+  shape.window = geometry.window;
   shape.q = stridesOf(operands[0]);
   shape.k = stridesOf(operands[1]);
   shape.v = stridesOf(operands[2]);

@@ -19,6 +19,13 @@ inline int64_t visibleKeys(const AttentionShape &s, int64_t query) {
                     : s.keys;
 }
 
+/// The first key that a query sees; those before do not exist for it either.
+inline int64_t firstVisibleKey(const AttentionShape &s, int64_t query) {
+  return s.window == 0 ? 0
+                       : std::clamp<int64_t>(
+                             query + 1 + s.keys - s.hiddenKeys - s.queries - s.window, 0, s.keys);
+}
+
 /// Where a head of a tensor starts.
 inline const uint8_t *headOf(const void *data, DataType type, const AttentionStrides &strides,
                              int64_t batch, int64_t head) {
@@ -48,10 +55,11 @@ constexpr float kHidden = 1e38f;
 /// their lse could not tell how many there are. In powers of two.
 constexpr float kHiddenRow = 0x1p17f * kLog2E;
 
-/// Scores of one row in powers of two: scaled, with the bias, -inf where no key is seen.
+/// Scores of one row in powers of two: scaled, with the bias, -inf where no key is seen: before
+/// `first` and from `visible` on.
 template <int Lanes>
-AUTOPAR_INLINE void finishScores(const AttentionShape &s, const uint8_t *bias, int64_t visible,
-                                 int64_t room, float *scores,
+AUTOPAR_INLINE void finishScores(const AttentionShape &s, const uint8_t *bias, int64_t first,
+                                 int64_t visible, int64_t room, float *scores,
                                  typename Vector<Lanes>::Floats &largest) {
   using Floats = typename Vector<Lanes>::Floats;
   using Ints = typename Vector<Lanes>::Ints;
@@ -80,6 +88,8 @@ AUTOPAR_INLINE void finishScores(const AttentionShape &s, const uint8_t *bias, i
     }
     if (j + Lanes > visible)
       x = lane + int32_t(j) < int32_t(visible) ? x : Floats{} - kInfinity;
+    if (j < first)
+      x = lane + int32_t(j) < int32_t(first) ? Floats{} - kInfinity : x;
     store(x, scores + j);
     largest = x > largest ? x : largest;
   }
@@ -147,7 +157,9 @@ public:
     const uint8_t *k = headOf(at.k, s.type, s.k, batch, group),
                   *v = headOf(at.v, s.type, s.v, batch, group);
     int64_t visible = visibleKeys(s, firstQuery + count - 1);
-    for (firstKey = 0; firstKey < visible; firstKey += ForwardBlocks::kKeys) {
+    // Blocks of keys begin at the same places for all queries.
+    firstKey = firstVisibleKey(s, firstQuery) / ForwardBlocks::kKeys * ForwardBlocks::kKeys;
+    for (; firstKey < visible; firstKey += ForwardBlocks::kKeys) {
       int64_t here = std::min(ForwardBlocks::kKeys, visible - firstKey);
       if (isHidden(count, here))
         continue;
@@ -212,7 +224,7 @@ private:
       }
       scores.data[key] = sumOf<Lanes>(sum);
     }
-    turnIntoPowers(0, scores.data, here, roundUp(here, Lanes));
+    turnIntoPowers(0, scores.data, hiddenBefore(0, here), here, roundUp(here, Lanes));
     for (int64_t i = 0; i < s.valueDepth; i += Lanes) {
       Floats sum;
       load(sums.data + i, sum);
@@ -225,13 +237,20 @@ private:
     }
   }
 
+  /// How many of this block's keys lie before a window.
+  int64_t hiddenBefore(int64_t row, int64_t here) const {
+    return std::clamp<int64_t>(firstVisibleKey(s, firstQuery + row) - firstKey, 0, here);
+  }
+
   /// What the queries get from this block of keys.
   AUTOPAR_INLINE void addBlock(int64_t rows, int64_t here) {
     auto seen = [&](int64_t row) {
       return std::clamp<int64_t>(visibleKeys(s, firstQuery + row) - firstKey, 0, here);
     };
     auto seenByTile = [&](int64_t row) {
-      return seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
+      return hiddenBefore(row, here) == here
+                 ? 0
+                 : seen(std::min(row + kTileRows, s.queries - firstQuery) - 1);
     };
     multiply<Numbers>({q.data, q.stride, 1}, rows, keysAcross, scores, here, false,
                       [&](int64_t row) {
@@ -239,16 +258,18 @@ private:
                       });
     for (int64_t row = 0; row < rows; ++row)
       if (int64_t room = roundUp(seenByTile(row / kTileRows * kTileRows), Lanes)) {
-        turnIntoPowers(row, scores.data + row * scores.stride, seen(row), room);
+        turnIntoPowers(row, scores.data + row * scores.stride, hiddenBefore(row, here), seen(row),
+                       room);
         Numbers::narrow(scores.data + row * scores.stride, room);
       }
     multiply<Numbers>({scores.data, scores.stride, 1}, rows, values, sums, s.valueDepth, true,
                       [&](int64_t row) {
-                        return Extent{0, seenByTile(row), s.valueDepth};
+                        return Extent{hiddenBefore(row, here), seenByTile(row), s.valueDepth};
                       });
   }
 
-  AUTOPAR_INLINE void turnIntoPowers(int64_t row, float *here, int64_t visible, int64_t room) {
+  AUTOPAR_INLINE void turnIntoPowers(int64_t row, float *here, int64_t first, int64_t visible,
+                                     int64_t room) {
     using Floats = typename Vector<Lanes>::Floats;
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     const uint8_t *bias = nullptr;
@@ -256,7 +277,7 @@ private:
       bias = headOf(at.bias, s.biasType, s.bias, batch, head) +
              ((firstQuery + row) * s.bias.row + firstKey) * byteSize(s.biasType);
     Floats lanes;
-    finishScores<Lanes>(s, bias, visible, room, here, lanes);
+    finishScores<Lanes>(s, bias, first, visible, room, here, lanes);
     float before = largest[row], now = std::max(before, maxOf<Lanes>(lanes));
     float origin = now == -kInfinity ? 0.0f : now;
     Floats sum{};

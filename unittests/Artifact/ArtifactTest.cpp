@@ -95,6 +95,7 @@ TEST(Artifact, EveryPayloadSurvives) {
                       -1};
   add(attention);
   AttentionGeometry gradient = attention.geometry;
+  gradient.window = 1;
   StridedShape part{{1, 1, 1, 2}, {4, 4, 2, 1}};
   gradient.operands = {part, rows, rows, part, part, part, rows, rows};
   gradient.biasType = DataType::F16;
@@ -118,13 +119,16 @@ TEST(Artifact, EveryPayloadSurvives) {
   EXPECT_EQ(decoded.geometry.operands.size(), 8);
   EXPECT_EQ(decoded.geometry.bias.strides, gradient.bias.strides);
   EXPECT_TRUE(decoded.geometry.causal);
+  EXPECT_EQ(decoded.geometry.window, 1);
   EXPECT_EQ(decoded.inputs.size(), 7);
   EXPECT_EQ(decoded.shardValue, 1);
   EXPECT_EQ(decoded.parts, 2);
-  EXPECT_EQ((*bytes)[128], 1) << "a reader that does not know parts of rows must refuse the file";
+  EXPECT_EQ((*bytes)[128], 1 | 2)
+      << "a reader that does not know parts of rows or windows must refuse the file";
   std::string text = dumpArtifact(*reader);
-  for (const char *word : {"fc2/all-reduce", "all_reduce", "attention", "causal", "convolution",
-                           "gradient of the input", "permute", "w1.packed", "relu_rows"})
+  for (const char *word :
+       {"fc2/all-reduce", "all_reduce", "attention", "causal", "window = 1", "convolution",
+        "gradient of the input", "permute", "w1.packed", "relu_rows"})
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
 }
 

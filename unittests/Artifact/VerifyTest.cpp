@@ -423,6 +423,8 @@ TEST(Verify, Attention) {
               g.bias = {{1, 1, 2, 3}, {0, 0, 0, 1}};
             }),
             "attention: the bias' dims do not fit the scores");
+  EXPECT_EQ(problemOf([](G &g) { g.window = 2; }),
+            "attention: a window of 2 keys needs a causal mask");
 }
 
 TEST(Verify, CudaTargets) {

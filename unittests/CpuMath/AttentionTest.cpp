@@ -156,6 +156,8 @@ struct Case {
       s.bias.row = 0;
     if (s.isCausal && draw.below(2))
       s.hiddenKeys = draw.below(s.keys);
+    if (s.isCausal && draw.below(2))
+      s.window = 1 + draw.below(s.keys);
     return c;
   }
 
@@ -187,7 +189,8 @@ struct Probabilities {
       std::vector<double> row(size_t(s.keys), -kInfinity);
       double largest = -kInfinity, sum = 0;
       for (int64_t j = 0; j < s.keys; ++j) {
-        if (s.isCausal && j > i + s.keys - s.hiddenKeys - s.queries)
+        int64_t last = i + s.keys - s.hiddenKeys - s.queries;
+        if (s.isCausal && (j > last || (s.window && j <= last - s.window)))
           continue;
         double score = 0;
         for (int64_t x = 0; x < s.depth; ++x)
@@ -298,7 +301,7 @@ TEST(Attention, AgainstItsDefinition) {
                  << "seed " << seed << ": " << name(s.type) << " " << s.batch << "x" << s.heads
                  << "/" << s.groups << ", " << s.queries << " over " << s.keys << ", " << s.depth
                  << " and " << s.valueDepth << (s.isCausal ? ", causal" : "")
-                 << (s.hasBias ? ", bias" : ""));
+                 << (s.hasBias ? ", bias" : "") << ", window " << s.window);
     ASSERT_TRUE(verifyAttention(s).isOk());
     c.run(1, std::min(lanes[seed / 2 % 4], attentionLanes(s.type)));
     checkForward(c);
@@ -414,6 +417,10 @@ TEST(Attention, RefusesWhatItDoesNotKnow) {
   s.keys = 4;
   s.hiddenKeys = 5;
   EXPECT_EQ(verifyAttention(s).message(), "attention: 5 hidden of 4 keys");
+  s.hiddenKeys = 0;
+  s.isCausal = false;
+  s.window = 3;
+  EXPECT_EQ(verifyAttention(s).message(), "attention: a window of 3 keys without a causal mask");
 }
 
 } // namespace

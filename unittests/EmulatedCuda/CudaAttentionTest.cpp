@@ -29,7 +29,7 @@ struct Sizes {
   /// Which of batch, heads, queries and keys a bias has, as "bhqk"; others it repeats.
   std::string_view bias = "";
   DataType biasType = DataType::F32;
-  int64_t hiddenKeys = 0;
+  int64_t hiddenKeys = 0, window = 0;
 };
 
 /// Heads lie between the rows, as they do after a product with all of them.
@@ -43,6 +43,7 @@ AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
   g.scale = 0.25f;
   g.causal = s.causal;
   g.hiddenKeys = s.hiddenKeys;
+  g.window = s.window;
   StridedShape query = shapeOf(s.batch, s.heads, s.queries, s.depth),
                key = shapeOf(s.batch, s.groups, s.keys, s.depth),
                value = shapeOf(s.batch, s.groups, s.keys, s.valueDepth),
@@ -302,6 +303,15 @@ TEST(CudaAttention, HidesTheKeysBehindItsRows) {
           Sizes{.groups = 2, .keys = 64, .causal = true, .hiddenKeys = 16},
           Sizes{
               .batch = 1, .groups = 1, .queries = 9, .keys = 27, .causal = true, .hiddenKeys = 9}})
+      compareOnBoth(sizes, type, true);
+}
+
+TEST(CudaAttention, SeesAWindow) {
+  for (DataType type : {DataType::BF16, DataType::F16})
+    for (Sizes sizes : {Sizes{.causal = true, .window = 5},
+                        Sizes{.groups = 2, .keys = 24, .causal = true, .window = 1},
+                        Sizes{.keys = 64, .causal = true, .hiddenKeys = 16, .window = 20},
+                        Sizes{.queries = 1, .keys = 40, .causal = true, .window = 7}})
       compareOnBoth(sizes, type, true);
 }
 

@@ -99,6 +99,8 @@ float pointwise(CudnnPointwise mode, float x, float b, float t) {
     return std::exp(x);
   case CudnnPointwise::Log:
     return std::log(x);
+  case CudnnPointwise::Greater:
+    return x > b ? 1.0f : 0.0f;
   case CudnnPointwise::GreaterOrEqual:
     return x >= b ? 1.0f : 0.0f;
   case CudnnPointwise::Select:
@@ -289,7 +291,8 @@ std::string verify(const Operation &operation, const Tensor *inputs[3], const Te
     for (size_t number = 0; number < 3; ++number)
       if (inputs[number] && !spreads(*inputs[number], y))
         return "sizes of a pointwise operation do not fit";
-    if ((operation.mode == CudnnPointwise::GreaterOrEqual) != (y.type == CudnnType::Boolean))
+    if ((operation.mode == CudnnPointwise::Greater ||
+         operation.mode == CudnnPointwise::GreaterOrEqual) != (y.type == CudnnType::Boolean))
       return "a comparison that is not a boolean";
     if (operation.mode == CudnnPointwise::Select && inputs[2]->type != CudnnType::Boolean)
       return "a choice by no boolean";

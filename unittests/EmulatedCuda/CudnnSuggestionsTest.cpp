@@ -65,6 +65,7 @@ std::string textOf(const Gpu &gpu) {
 struct Sizes {
   int64_t batch, heads, groups, queries, keys, depth, valueDepth;
   bool causal;
+  int64_t window = 0;
 };
 
 AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
@@ -75,6 +76,7 @@ AttentionGeometry geometryOf(const Sizes &s, DataType type, bool isGradient) {
   AttentionGeometry g;
   g.type = type;
   g.causal = s.causal;
+  g.window = s.window;
   StridedShape query = shape(s.heads, s.queries, s.depth), key = shape(s.groups, s.keys, s.depth),
                value = shape(s.groups, s.keys, s.valueDepth),
                output = shape(s.heads, s.queries, s.valueDepth);
@@ -205,6 +207,22 @@ TEST_F(CudnnSuggestions, AttentionHasEnginesWhoseWorkspaceIsPlanned) {
         }
 }
 
+TEST_F(CudnnSuggestions, AttentionToAWindowHasEnginesToo) {
+  for (const Gpu &gpu : kGpus)
+    for (DataType type : {DataType::BF16, DataType::F16})
+      for (const Sizes &s :
+           {Sizes{2, 64, 8, 4096, 4096, 64, 64, true, 128},
+            Sizes{2, 8, 2, 1024, 2048, 128, 128, true, 256},
+            Sizes{1, 8, 8, 77, 77, 24, 40, true, 5}, Sizes{1, 16, 16, 100, 300, 64, 64, true, 64}})
+        for (bool isGradient : {false, true}) {
+          if (isGradient && s.keys % kCudnnKeyBlock != 0 && calls->version < kCudnnForAnyKeys)
+            continue;
+          expectPlanned(gpu, geometryOf(s, type, isGradient),
+                        std::string(gpu.name) + " " + std::to_string(s.queries) + "x" +
+                            std::to_string(s.keys) + (isGradient ? ", gradient" : ""));
+        }
+}
+
 // Query, key and value that one product made, and gradients that are read as one tensor.
 TEST_F(CudnnSuggestions, AttentionOnPartsOfOneTensorHasEnginesToo) {
   for (const Gpu &gpu : kGpus)
@@ -255,12 +273,14 @@ TEST_F(CudnnSuggestions, TheFirstEngineOfAttentionCanBeBuilt) {
                         {{4, 4, 2, 40, 40, 32, 32, true}, false, false},
                         {{4, 4, 2, 1, 40, 32, 32, false}, true, false},
                         {{4, 4, 4, 32, 32, 16, 16, true}, false, true},
+                        {{4, 64, 8, 4096, 4096, 64, 64, true, 128}, false, false},
+                        {{4, 64, 8, 4096, 4096, 64, 64, true, 128}, false, true},
                         {{2, 4, 1, 5, 33, 24, 8, false}, false, true},
                         {{2, 4, 4, 7, 301, 16, 16, false}, true, true}}) {
     if (c.isGradient && c.sizes.keys % 128 != 0 && calls->version < kCudnnForAnyKeys)
       continue; // refused when a program is loaded
     AttentionGeometry g = geometryOf(c.sizes, DataType::BF16, c.isGradient);
-    const auto &[batch, heads, groups, queries, keys, depth, valueDepth, causal] = c.sizes;
+    const auto &[batch, heads, groups, queries, keys, depth, valueDepth, causal, window] = c.sizes;
     g.biasType = DataType::F32;
     if (c.hasBias)
       g.bias = {{batch, heads, queries, keys}, {keys, 0, 0, 1}};

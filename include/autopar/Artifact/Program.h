@@ -273,6 +273,7 @@ struct AttentionGeometry {
   StridedShape bias; ///< [B, H, S, T], stride 0 where it is repeated; no dims: there is none
   float scale = 1.0f;
   bool causal = false; ///< row i of the queries sees the keys up to i + T - hiddenKeys - S
+  int64_t window = 0;  ///< of the keys that a causal row sees, the last so many; 0: all
   /// Keys behind those that any row sees: of a triangle of which this rank has some rows. 0 in
   /// programs.
   int64_t hiddenKeys = 0;

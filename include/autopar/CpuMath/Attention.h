@@ -25,6 +25,7 @@ struct AttentionShape {
   /// Query i sees keys j <= i + keys - hiddenKeys - queries only.
   bool isCausal = false;
   int64_t hiddenKeys = 0; ///< of a triangle: the last ones, which no query sees
+  int64_t window = 0; ///< of a triangle: of the keys that a query sees, the last so many; 0: all
   bool hasBias = false;
   DataType biasType = DataType::F32; ///< F32 or that of the others
   AttentionStrides q, k, v, o;

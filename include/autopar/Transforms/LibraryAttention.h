@@ -23,7 +23,7 @@ struct AttentionShape {
   int64_t queries = 0, keys = 0;   ///< rows and columns of the scores
   int64_t mostHidden = 0;          ///< keys that some rank with a part of the rows does not see
   int64_t size = 0, valueSize = 0; ///< of a row of queries and keys, of values
-  bool causal = false, hasBias = false, isGradient = false;
+  bool causal = false, hasWindow = false, hasBias = false, isGradient = false;
 };
 
 /// Whether attention on elements of this type, and its gradient, is one call on the target. `chip`:

@@ -103,9 +103,9 @@ public:
     return success();
   }
 
-  LogicalResult emit(FloatAttr scale, bool causal, double flops) {
-    auto geometry =
-        exec::AttentionGeometryAttr::get(op->getContext(), operands, scale, causal, bias);
+  LogicalResult emit(FloatAttr scale, bool causal, std::optional<int64_t> window, double flops) {
+    auto geometry = exec::AttentionGeometryAttr::get(op->getContext(), operands, scale, causal,
+                                                     window.value_or(0), bias);
     int64_t scratchBytes = 0;
     if (isForCuda()) {
       scratchBytes = ::autopar::artifact::cudaScratchBytes(exec::toArtifact(geometry));
@@ -173,7 +173,7 @@ LogicalResult mlir::autopar::lowerAttention(ProgramBuilder &program, AttentionOp
     return failure();
   call.write(op.getOutput());
   call.writeRows(op.getLogSum());
-  return call.emit(op.getScaleAttr(), op.getCausal(),
+  return call.emit(op.getScaleAttr(), op.getCausal(), op.getWindow(),
                    op.getFlops(typesOf(op->getOperands()), typesOf(op->getResults())));
 }
 
@@ -187,6 +187,6 @@ LogicalResult mlir::autopar::lowerAttentionGrad(ProgramBuilder &program, Attenti
       failed(call.readShard(op.getShard(), op.getPartsAttr())))
     return failure();
   call.writeAll();
-  return call.emit(op.getScaleAttr(), op.getCausal(),
+  return call.emit(op.getScaleAttr(), op.getCausal(), op.getWindow(),
                    op.getFlops(typesOf(op->getOperands()), typesOf(op->getResults())));
 }

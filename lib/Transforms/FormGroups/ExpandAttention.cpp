@@ -22,13 +22,14 @@ struct Operands {
   Value query, key, value, bias;
   double scale = 1;
   bool causal = false;
-  Value shard; ///< which of `parts` equal parts the rows are; null: they are all
+  int64_t window = 0; ///< of the keys that a causal row sees, the last so many; 0: all
+  Value shard;        ///< which of `parts` equal parts the rows are; null: they are all
   int64_t parts = 1;
 };
 
-/// Rows of queries from `begin` to `end`, which see keys before `keys`.
+/// Rows of queries from `begin` to `end`, which see some of `keys` keys from `firstKey` on.
 struct RowBlock {
-  int64_t begin, end, keys;
+  int64_t begin, end, firstKey, keys;
 };
 
 /// Writes what one attention operation stands for, before it. The operations that it makes are
@@ -70,6 +71,7 @@ public:
     SmallVector<RowBlock> blocks = blocksOf(all);
     Value sums = sumsOf(gradient);
     SmallVector<Value> ofQueries, ofKeys, ofValues;
+    SmallVector<int64_t> firstKeys;
     for (const RowBlock &block : blocks) {
       Operands part = begin(block, blocks.size(), all);
       Value scores = scoresOf(part);
@@ -81,14 +83,16 @@ public:
       Value slopes = slopesOf(part, g, rowsOf(gradient.getOutput(), block, "output.rows"), weights);
       slopes = cast(binary("scaled", BinaryKind::Mul, slopes, splat(type, part.scale)), narrow);
       ofQueries.push_back(product("query.gradient", slopes, part.key, 3, 2));
+      firstKeys.push_back(block.firstKey);
       ofKeys.push_back(product("key.gradient", slopes, part.query, 2, 2));
       ofValues.push_back(product("value.gradient", cast(weights, narrow), g, 2, 2));
     }
     prefix.clear();
     Value results[] = {
         joined(ofQueries, "query.gradient"),
-        summed(added(ofKeys, all.key, "key.gradient"), typeOf(gradient.getKey())),
-        summed(added(ofValues, all.value, "value.gradient"), typeOf(gradient.getValue()))};
+        summed(added(ofKeys, firstKeys, all.key, "key.gradient"), typeOf(gradient.getKey())),
+        summed(added(ofValues, firstKeys, all.value, "value.gradient"),
+               typeOf(gradient.getValue()))};
     for (auto [number, result] : llvm::enumerate(results))
       op->getResult(number).replaceAllUsesWith(result);
     readUnswapped(results[0]);
@@ -139,6 +143,7 @@ private:
             attention.getBias(),
             attention.getScale().convertToDouble(),
             attention.getCausal(),
+            static_cast<int64_t>(attention.getWindow().value_or(0)),
             attention.getShard(),
             attention.getParts() ? static_cast<int64_t>(*attention.getParts()) : 1};
   }
@@ -146,11 +151,14 @@ private:
   SmallVector<RowBlock> blocksOf(const Operands &all) const {
     int64_t queries = typeOf(all.query).getDimSize(2), keys = typeOf(all.key).getDimSize(2);
     if (!all.causal || all.shard || rows >= queries || queries > keys)
-      return {{0, queries, keys}};
+      return {{0, queries, 0, keys}};
     SmallVector<RowBlock> blocks;
     for (int64_t begin = 0; begin < queries; begin += rows) {
       int64_t end = std::min(begin + rows, queries);
-      blocks.push_back({begin, end, end + keys - queries});
+      int64_t lastKey = end + keys - queries,
+              firstKey = all.window ? lastKey - (end - begin) - all.window + 1 : 0;
+      firstKey = std::max<int64_t>(firstKey, 0);
+      blocks.push_back({begin, end, firstKey, lastKey - firstKey});
     }
     return blocks;
   }
@@ -161,12 +169,12 @@ private:
       prefix = "rows." + std::to_string(block.begin) + ".";
     Operands part = all;
     part.query = rowsOf(all.query, block, "query");
-    part.key = slice(all.key, 2, 0, block.keys, "key");
-    part.value = slice(all.value, 2, 0, block.keys, "value");
+    part.key = slice(all.key, 2, block.firstKey, block.keys, "key");
+    part.value = slice(all.value, 2, block.firstKey, block.keys, "value");
     if (all.bias) {
       if (typeOf(all.bias).getDimSize(2) != 1)
         part.bias = rowsOf(part.bias, block, "bias.rows");
-      part.bias = slice(part.bias, 3, 0, block.keys, "bias");
+      part.bias = slice(part.bias, 3, block.firstKey, block.keys, "bias");
     }
     return part;
   }
@@ -214,17 +222,17 @@ private:
         back.erase();
       }
   }
-  /// The sum of what blocks give the first rows of `like`, in f32 at least.
-  Value added(ArrayRef<Value> blocks, Value like, StringRef name) {
+  /// The sum of what blocks give the rows of `like` from `first` on, in f32 at least.
+  Value added(ArrayRef<Value> blocks, ArrayRef<int64_t> first, Value like, StringRef name) {
     if (blocks.size() == 1)
       return blocks.front();
     RankedTensorType type = typeOf(like), wide = wideOf(type);
     Value sum;
-    for (Value block : blocks) {
+    for (auto [block, row] : llvm::zip(blocks, first)) {
       Value part = cast(block, wide);
       if (typeOf(part) != wide)
         part = make<PadOp>((name + ".padded").str(), wide, part, number(wide, 0),
-                           SmallVector<int64_t>(4, 0));
+                           SmallVector<int64_t>{0, 0, row, 0});
       sum = sum ? binary((name + ".sum").str(), BinaryKind::Add, sum, part) : part;
     }
     return cast(sum, type);
@@ -300,6 +308,17 @@ private:
       row = binary("in_all_rows", BinaryKind::Add, row, firstRow(part, positions));
     Value seen =
         make<CompareOp>("seen", type.clone(builder.getI1Type()), ComparePredicate::Le, column, row);
+    if (part.window) {
+      auto scalar = RankedTensorType::get({}, builder.getI32Type());
+      Value window = make<ConstantOp>(
+          "window", DenseElementsAttr::get(scalar, static_cast<int32_t>(part.window)));
+      Value before =
+          binary("before", BinaryKind::Sub, row,
+                 make<BroadcastOp>("window.repeated", positions, window, ArrayRef<int64_t>{}));
+      Value near = make<CompareOp>("near", type.clone(builder.getI1Type()), ComparePredicate::Gt,
+                                   column, before);
+      seen = binary("seen_near", BinaryKind::And, seen, near);
+    }
     return make<SelectOp>("masked", type, seen, scores,
                           splat(type, std::numeric_limits<float>::lowest()));
   }

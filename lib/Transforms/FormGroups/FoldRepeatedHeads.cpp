@@ -53,11 +53,11 @@ void foldRepeat(DotGeneralOp op) {
 }
 
 /// Attention of one query a head: the heads of a group are queries of one head. With one query a
-/// triangle hides nothing.
+/// triangle hides nothing; a window would hide other keys from each.
 void foldQueries(AttentionOp op) {
   RankedTensorType query = op.getQuery().getType(), output = op.getOutput().getType();
   int64_t heads = query.getDimSize(1), groups = op.getKey().getType().getDimSize(1);
-  if (heads == groups || query.getDimSize(2) != 1 || op.getShard())
+  if (heads == groups || query.getDimSize(2) != 1 || op.getShard() || op.getWindow())
     return;
   OpBuilder builder(op);
   Location loc = op.getLoc();

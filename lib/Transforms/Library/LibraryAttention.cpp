@@ -46,6 +46,9 @@ bool mlir::autopar::isLibraryAttention(Target target, int64_t chip, Type element
   // found, where the sum of a row is as small as exp(-89).
   if (shape.isGradient && ((shape.hasBias && shape.keys % 128 == 64) || shape.queries == 1))
     return false;
+  // Beside a window it had no bias before 9.10.2.
+  if (shape.hasWindow && shape.hasBias)
+    return false;
   bool isSeen = shape.hasBias ? shape.queries == shape.keys : shape.queries <= shape.keys;
   return isHalf && hasRowsOf(chip, shape) && (!shape.causal || isSeen) &&
          shape.queries * (shape.keys - shape.mostHidden) > 1;
@@ -67,6 +70,7 @@ static std::optional<AttentionShape> shapeOf(Operation *op) {
     shape.size = query.getDimSize(3);
     shape.valueSize = value.getDimSize(3);
     shape.causal = attention.getCausal();
+    shape.hasWindow = attention.getWindow().has_value();
     shape.hasBias = attention.getBias() != nullptr;
     shape.isGradient = isa<AttentionGradOp>(op);
     return shape;
@@ -98,7 +102,8 @@ int64_t mlir::autopar::attentionRowsAtOnce(Target target, Operation *op) {
   // More blocks leave out little more than they cost in launches; fewer leave out little.
   constexpr int64_t mostBlocks = 8, leastBlocks = 4;
   auto query = cast<RankedTensorType>(op->getOperand(0).getType());
-  bool hidesMuch = 2 * shape->queries >= shape->keys; // a quarter of the scores at least
+  // A quarter of the scores at least.
+  bool hidesMuch = shape->hasWindow || 2 * shape->queries >= shape->keys;
   if (!expandsAttention(target, query.getElementType(), *shape) || !hidesMuch)
     return shape->queries;
   int64_t heads = query.getDimSize(0) * query.getDimSize(1);

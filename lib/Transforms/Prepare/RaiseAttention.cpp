@@ -67,9 +67,17 @@ struct Scores {
   DotGeneralOp product;
   double scale = 1;
   bool causal = false;
-  Value bias; ///< as it is added, repeated to the shape of the scores
+  int64_t window = 0; ///< of the columns that a causal row sees, the last so many; 0: all
+  Value bias;         ///< as it is added, repeated to the shape of the scores
   Value seen; ///< conditions that are no triangle, repeated alike; where one is false stands `fill`
   double fill = 0;
+
+  /// Sees no more than a triangle, too.
+  void hideBy(const Triangle &triangle) {
+    if (triangle.window && (!window || triangle.window < window))
+      window = triangle.window;
+    causal = true;
+  }
 };
 
 /// What removes the rows of a softmax that may see nothing: select(max(scores) == -inf, 0,
@@ -128,8 +136,8 @@ std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
       std::optional<double> fill = splatValue(select.getOnFalse());
       if (!fill || *fill > kForbidden)
         return std::nullopt;
-      if (masks.isTriangle(select.getCondition())) {
-        scores.causal = true;
+      if (auto triangle = masks.triangleOf(select.getCondition())) {
+        scores.hideBy(*triangle);
       } else if (scores.seen || scores.bias) {
         return std::nullopt;
       } else {
@@ -153,8 +161,8 @@ std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
       first =
           add.getLhs().getDefiningOp<DotGeneralOp>() || !add.getRhs().getDefiningOp<DotGeneralOp>();
     Value other = first ? add.getRhs() : add.getLhs();
-    if (masks.isTriangleBias(other)) {
-      scores.causal = true;
+    if (auto triangle = masks.triangleOfBias(other)) {
+      scores.hideBy(*triangle);
     } else if (scores.bias || scores.seen || isTrained(other)) {
       return std::nullopt;
     } else {
@@ -239,8 +247,8 @@ public:
     Value bias = scores->bias   ? unrepeated(builder, root, scores->bias)
                  : scores->seen ? sharedBias(builder, root, *scores)
                                 : Value();
-    auto attention =
-        AttentionOp::create(builder, root.getLoc(), q, k, v, bias, scores->scale, scores->causal);
+    auto attention = AttentionOp::create(builder, root.getLoc(), q, k, v, bias, scores->scale,
+                                         scores->causal, scores->window);
     if (StringRef id = getOpId(root); !id.empty())
       setOpId(attention, id);
     root.replaceAllUsesWith(attention.getOutput());
@@ -263,6 +271,7 @@ private:
     shape.size = typeOf(product.getLhs()).getDimSize(product.getLhsContract()[0]);
     shape.valueSize = root.getType().getShape().back();
     shape.causal = scores.causal;
+    shape.hasWindow = scores.window != 0;
     shape.hasBias = scores.bias || scores.seen;
     return isLibraryAttention(target, chip, element, shape) ||
            expandsAttention(target, element, shape);

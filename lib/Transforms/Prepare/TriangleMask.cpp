@@ -28,6 +28,12 @@ std::optional<Progression> progressionOf(Value value) {
       inner->first += static_cast<int64_t>(sum->second);
     return inner;
   }
+  if (auto difference = withNumber(value, BinaryKind::Sub)) {
+    std::optional<Progression> inner = progressionOf(difference->first);
+    if (inner)
+      inner->first -= static_cast<int64_t>(difference->second);
+    return inner;
+  }
   if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
     std::optional<Progression> inner = progressionOf(broadcast.getInput());
     if (!inner)
@@ -68,20 +74,31 @@ std::optional<Progression> progressionOf(Value value) {
   return Progression{*along, first};
 }
 
-/// Whether `holds(row, column, element)` for all elements of the matrices of a constant.
-template <typename T, typename Fn>
-bool allElements(DenseElementsAttr dense, Fn &&holds) {
+/// The triangle on which `isSeen(element)` holds for the elements of the matrices of a constant,
+/// and off which `isHidden(element)` does.
+template <typename T, typename IsSeen, typename IsHidden>
+std::optional<Triangle> triangleOfElements(DenseElementsAttr dense, IsSeen &&isSeen,
+                                           IsHidden &&isHidden) {
   auto type = cast<RankedTensorType>(dense.getType());
   int64_t rank = type.getRank();
   if (rank < 2 || dense.isSplat())
-    return false;
-  int64_t rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1), index = 0;
-  for (T element : dense.getValues<T>()) {
-    if (!holds(index / columns % rows, index % columns, element))
-      return false;
+    return std::nullopt;
+  int64_t rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1),
+          reach = columns - rows, window = 0, index = 0;
+  if (reach < 0) // some rows would see nothing
+    return std::nullopt;
+  auto elements = dense.getValues<T>();
+  // The last row sees a whole window.
+  while (window < columns && isSeen(*(elements.begin() + (rows * columns - 1 - window))))
+    ++window;
+  for (T element : elements) {
+    int64_t row = index / columns % rows, column = index % columns;
+    bool shouldSee = column <= row + reach && column > row + reach - window;
+    if (!(shouldSee ? isSeen(element) : isHidden(element)))
+      return std::nullopt;
     ++index;
   }
-  return true;
+  return Triangle{window < columns ? window : 0};
 }
 
 /// What is repeated along leading dimensions.
@@ -107,79 +124,107 @@ Value withoutLeading(Value value) {
   }
 }
 
-/// Whether a constant of conditions is such a triangle.
-bool holdsOnTriangle(DenseElementsAttr condition) {
-  ArrayRef<int64_t> shape = condition.getType().getShape().take_back(2);
-  int64_t reach = shape[1] - shape[0];
-  return condition.getElementType().isInteger(1) &&
-         allElements<bool>(condition, [&](int64_t row, int64_t column, bool seen) {
-           return seen == (column <= row + reach);
-         });
+std::optional<Triangle> triangleOfConditions(DenseElementsAttr condition) {
+  if (!condition.getElementType().isInteger(1))
+    return std::nullopt;
+  return triangleOfElements<bool>(
+      condition, [](bool seen) { return seen; }, [](bool seen) { return !seen; });
 }
 
-/// Whether a constant of floats is such a bias.
-bool forbidsOffTriangle(DenseElementsAttr bias) {
-  ArrayRef<int64_t> shape = bias.getType().getShape().take_back(2);
-  int64_t reach = shape[1] - shape[0];
-  return reach >= 0 && isa<FloatType>(bias.getElementType()) &&
-         allElements<APFloat>(bias, [&](int64_t row, int64_t column, const APFloat &element) {
-           return column <= row + reach
-                      ? element.isZero()
-                      : !element.isNaN() && element.convertToDouble() <= kForbidden;
-         });
+std::optional<Triangle> triangleOfNumbers(DenseElementsAttr bias) {
+  if (!isa<FloatType>(bias.getElementType()))
+    return std::nullopt;
+  return triangleOfElements<APFloat>(
+      bias, [](const APFloat &element) { return element.isZero(); },
+      [](const APFloat &element) {
+        return !element.isNaN() && element.convertToDouble() <= kForbidden;
+      });
+}
+
+/// The columns from row + first to row + last.
+struct Band {
+  int64_t first = std::numeric_limits<int64_t>::min(), last = std::numeric_limits<int64_t>::max();
+};
+
+/// Where comparisons of positions hold, in the last two dimensions.
+std::optional<Band> bandOf(Value condition) {
+  condition = withoutLeading(condition);
+  if (BinaryOp both = asBinary(condition, BinaryKind::And)) {
+    std::optional<Band> lhs = bandOf(both.getLhs()), rhs = bandOf(both.getRhs());
+    if (!lhs || !rhs)
+      return std::nullopt;
+    return Band{std::max(lhs->first, rhs->first), std::min(lhs->last, rhs->last)};
+  }
+  auto compare = condition.getDefiningOp<CompareOp>();
+  int64_t rank = typeOf(condition).getRank();
+  if (!compare || rank < 2 || !isa<IntegerType>(typeOf(compare.getLhs()).getElementType()))
+    return std::nullopt;
+  std::optional<Progression> lhs = progressionOf(compare.getLhs()),
+                             rhs = progressionOf(compare.getRhs());
+  if (!lhs || !rhs)
+    return std::nullopt;
+  bool isSwapped = lhs->dim == rank - 2; // rows stand left
+  if (isSwapped)
+    std::swap(lhs, rhs);
+  if (lhs->dim != rank - 1 || rhs->dim != rank - 2)
+    return std::nullopt;
+  int64_t equal = rhs->first - lhs->first; // column - row where both sides are equal
+  switch (compare.getPredicate()) {
+  case ComparePredicate::Le:
+    return isSwapped ? Band{.first = equal} : Band{.last = equal};
+  case ComparePredicate::Lt:
+    return isSwapped ? Band{.first = equal + 1} : Band{.last = equal - 1};
+  case ComparePredicate::Ge:
+    return isSwapped ? Band{.last = equal} : Band{.first = equal};
+  case ComparePredicate::Gt:
+    return isSwapped ? Band{.last = equal - 1} : Band{.first = equal + 1};
+  default:
+    return std::nullopt;
+  }
 }
 
 } // namespace
 
-bool TriangleMasks::isTriangle(Value condition) {
+std::optional<Triangle> TriangleMasks::triangleOf(Value condition) {
   condition = withoutLeading(condition);
   RankedTensorType type = typeOf(condition);
   int64_t rank = type.getRank();
   if (rank < 2)
-    return false;
+    return std::nullopt;
   int64_t rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1),
           reach = columns - rows;
   if (reach < 0) // some rows would see nothing
-    return false;
+    return std::nullopt;
   if (auto constant = condition.getDefiningOp<ConstantOp>()) {
-    auto [known, isNew] = constants.try_emplace(constant.getValue(), false);
+    auto [known, isNew] = constants.try_emplace(constant.getValue());
     if (auto dense = dyn_cast<DenseElementsAttr>(constant.getValue()); isNew && dense)
-      known->second = holdsOnTriangle(dense);
+      known->second = triangleOfConditions(dense);
     return known->second;
   }
-  auto compare = condition.getDefiningOp<CompareOp>();
-  if (!compare || !isa<IntegerType>(typeOf(compare.getLhs()).getElementType()))
-    return false;
-  std::optional<Progression> lhs = progressionOf(compare.getLhs()),
-                             rhs = progressionOf(compare.getRhs());
-  if (!lhs || !rhs)
-    return false;
-  ComparePredicate predicate = compare.getPredicate();
-  // As column < or <= row.
-  if (predicate == ComparePredicate::Gt || predicate == ComparePredicate::Ge) {
-    std::swap(lhs, rhs);
-    predicate = predicate == ComparePredicate::Gt ? ComparePredicate::Lt : ComparePredicate::Le;
-  }
-  if (lhs->dim != rank - 1 || rhs->dim != rank - 2)
-    return false;
-  int64_t seen = rhs->first - lhs->first;
-  return (predicate == ComparePredicate::Le && seen == reach) ||
-         (predicate == ComparePredicate::Lt && seen - 1 == reach);
+  std::optional<Band> band = bandOf(condition);
+  if (!band || band->last != reach || band->first > reach)
+    return std::nullopt;
+  // The first row that is hidden a column is the last one, if any is.
+  if (band->first <= 1 - rows)
+    return Triangle{};
+  return Triangle{reach - band->first + 1};
 }
 
-bool TriangleMasks::isTriangleBias(Value bias) {
+std::optional<Triangle> TriangleMasks::triangleOfBias(Value bias) {
   bias = withoutLeading(bias);
   if (auto select = bias.getDefiningOp<SelectOp>()) {
     std::optional<double> fill = splatValue(select.getOnFalse()),
                           seen = splatValue(select.getOnTrue());
-    return fill && seen && *fill <= kForbidden && *seen == 0 && isTriangle(select.getCondition());
+    if (!fill || !seen || *fill > kForbidden || *seen != 0)
+      return std::nullopt;
+    return triangleOf(select.getCondition());
   }
   auto constant = bias.getDefiningOp<ConstantOp>();
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
   if (!dense || typeOf(bias).getRank() < 2)
-    return false;
-  auto [known, isNew] = constants.try_emplace(dense, false);
+    return std::nullopt;
+  auto [known, isNew] = constants.try_emplace(dense);
   if (isNew)
-    known->second = forbidsOffTriangle(dense);
+    known->second = triangleOfNumbers(dense);
   return known->second;
 }

@@ -46,6 +46,8 @@ exec.program @class0 arena [4096, 0, 0] threads 2 kernels @kernels {
     exec.recv %x from 0 bytes 256
     // CHECK: exec.attention(%{{.*}}, %{{.*}}, %{{.*}}) -> (%{{.*}}, %{{.*}}) <[<f32[1, 1, 2, 4] strides[8, 8, 4, 1]>,{{.*}}], scale = 5.000000e-01 : f64, causal = true>
     exec.attention(%x, %x, %x) -> (%y, %w) <[<f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>], scale = 0.5 : f64, causal = true>
+    // CHECK: exec.attention{{.*}} causal = true, window = 1>
+    exec.attention(%x, %x, %x) -> (%y, %w) <[<f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>], scale = 0.5 : f64, causal = true, window = 1>
     // CHECK: exec.attention{{.*}} causal = true> shard 8 of 2
     exec.attention(%x, %y, %y) -> (%y, %w) <[<f32 [1, 1, 1, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 1, 4] strides [8, 8, 4, 1]>], scale = 0.5 : f64, causal = true> shard 8 of 2
     // CHECK: exec.reorder %{{.*}} plain -> %{{.*}} blocked16 : tensor<1x8x2x4xf32>

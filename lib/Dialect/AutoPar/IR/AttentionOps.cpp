@@ -15,14 +15,15 @@ static Type sumType(Type element) {
 }
 
 void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, Value key,
-                        Value value, Value bias, double scale, bool causal) {
+                        Value value, Value bias, double scale, bool causal, int64_t window) {
   auto type = cast<RankedTensorType>(query.getType());
   SmallVector<int64_t> shape(type.getShape());
   auto logSum =
       RankedTensorType::get(ArrayRef<int64_t>(shape).drop_back(), sumType(type.getElementType()));
   shape.back() = cast<RankedTensorType>(value.getType()).getShape().back();
   build(builder, state, type.clone(shape), logSum, query, key, value, bias, /*shard=*/Value(),
-        APFloat(scale), causal, /*parts=*/IntegerAttr());
+        APFloat(scale), causal, window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
+        /*parts=*/IntegerAttr());
 }
 
 void AttentionGradOp::build(OpBuilder &builder, OperationState &state, AttentionOp attention,
@@ -31,7 +32,7 @@ void AttentionGradOp::build(OpBuilder &builder, OperationState &state, Attention
   build(builder, state, query.getType(), key.getType(), value.getType(), query, key, value,
         attention.getOutput(), attention.getLogSum(), gradient, attention.getBias(),
         attention.getShard(), attention.getScaleAttr(), attention.getCausalAttr(),
-        attention.getPartsAttr());
+        attention.getWindowAttr(), attention.getPartsAttr());
 }
 
 //===-- shapes -------------------------------------------------------------------------------===//
@@ -71,9 +72,13 @@ static LogicalResult checkOperands(Operation *op, RankedTensorType query, Ranked
   return success();
 }
 
-/// Where the rows are a part of a triangle's: that it hides none of them whole.
+/// A window is one of a triangle. Where the rows are a part of a triangle's: that it hides none of
+/// them whole.
 template <typename Attention>
-static LogicalResult checkShard(Attention op) {
+static LogicalResult checkRows(Attention op) {
+  if (std::optional<int64_t> window = op.getWindow(); window && (!op.getCausal() || *window < 1))
+    return op.emitOpError() << "expects a window of at least one column, of a causal mask, got "
+                            << *window << (op.getCausal() ? "" : " without one");
   if (!op.getShard() && !op.getParts())
     return success();
   int64_t rows = op.getQuery().getType().getDimSize(2),
@@ -93,7 +98,7 @@ LogicalResult AttentionOp::verify() {
   if (failed(checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
                            getBias(), getOutput().getType(), getLogSum().getType())))
     return failure();
-  return checkShard(*this);
+  return checkRows(*this);
 }
 
 LogicalResult AttentionGradOp::verify() {
@@ -107,7 +112,7 @@ LogicalResult AttentionGradOp::verify() {
   if (failed(checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
                            getBias(), getOutput().getType(), getLogSum().getType())))
     return failure();
-  return checkShard(*this);
+  return checkRows(*this);
 }
 
 //===-- sharding -----------------------------------------------------------------------------===//
@@ -245,20 +250,35 @@ FailureOr<SmallVector<Value>> AttentionGradOp::partition(OpBuilder &builder,
 
 //===-- cost ---------------------------------------------------------------------------------===//
 
+/// Columns that rows up to one that sees `last` columns of a triangle see together, each at most
+/// the last `window` of its own.
+static double seenUpTo(double last, double window) {
+  return last <= window ? last * last / 2 : window * window / 2 + (last - window) * window;
+}
+
+template <typename Attention>
+static double windowOf(Attention op) {
+  return op.getWindow() ? static_cast<double>(*op.getWindow())
+                        : std::numeric_limits<double>::infinity();
+}
+
 /// How many of the scores a rank computes. Of a triangle the last row sees all columns: of parts of
 /// its rows, that is the last one, for which all wait.
-static double scoresOf(ArrayRef<RankedTensorType> operands, bool causal) {
+template <typename Attention>
+static double wholeScoresOf(Attention op, ArrayRef<RankedTensorType> operands) {
   auto rows = static_cast<double>(operands[0].getDimSize(2)),
        columns = static_cast<double>(operands[2].getDimSize(2));
-  double seen = std::min(rows, columns);
-  return causal ? seen * (columns - seen / 2) : rows * columns;
+  if (!op.getCausal())
+    return rows * columns;
+  return seenUpTo(columns, windowOf(op)) - seenUpTo(std::max(columns - rows, 0.0), windowOf(op));
 }
 
 /// The mean of all parts of a triangle's rows.
-static double meanScoresOf(ArrayRef<RankedTensorType> operands, int64_t parts) {
+template <typename Attention>
+static double meanScoresOf(Attention op, ArrayRef<RankedTensorType> operands, int64_t parts) {
   auto rows = static_cast<double>(operands[0].getDimSize(2)),
-       columns = static_cast<double>(operands[2].getDimSize(2));
-  return rows * (columns - rows * static_cast<double>(parts) / 2);
+       columns = static_cast<double>(operands[2].getDimSize(2)), count = static_cast<double>(parts);
+  return (seenUpTo(columns, windowOf(op)) - seenUpTo(columns - rows * count, windowOf(op))) / count;
 }
 
 /// Where each rank has a part early and one late (autopar-balance-attention), none waits for the
@@ -266,8 +286,8 @@ static double meanScoresOf(ArrayRef<RankedTensorType> operands, int64_t parts) {
 template <typename Attention>
 static double scoresOf(Attention op, ArrayRef<RankedTensorType> operands) {
   auto index = op.getShard() ? op.getShard().template getDefiningOp<ShardIndexOp>() : nullptr;
-  return index && index.getNumbers() ? meanScoresOf(operands, *op.getParts())
-                                     : scoresOf(operands, op.getCausal());
+  return index && index.getNumbers() ? meanScoresOf(op, operands, *op.getParts())
+                                     : wholeScoresOf(op, operands);
 }
 
 /// Products over the scores, `perSize` of them with rows as long as those of the query, `perValue`
@@ -283,7 +303,7 @@ double AttentionOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<Ranke
 }
 Work AttentionOp::getWork() { return Work::Attention; }
 double AttentionOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t parts) {
-  return flopsOf(operands, meanScoresOf(operands, parts), 1, 1);
+  return flopsOf(operands, meanScoresOf(*this, operands, parts), 1, 1);
 }
 
 double AttentionGradOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
@@ -291,5 +311,5 @@ double AttentionGradOp::getFlops(ArrayRef<RankedTensorType> operands, ArrayRef<R
 }
 Work AttentionGradOp::getWork() { return Work::AttentionGradient; }
 double AttentionGradOp::getMeanFlops(ArrayRef<RankedTensorType> operands, int64_t parts) {
-  return flopsOf(operands, meanScoresOf(operands, parts), 3, 2);
+  return flopsOf(operands, meanScoresOf(*this, operands, parts), 3, 2);
 }

@@ -43,6 +43,7 @@ artifact::AttentionGeometry mlir::exec::toArtifact(AttentionGeometryAttr attr) {
   }
   geometry.scale = static_cast<float>(attr.getScale().getValueAsDouble());
   geometry.causal = attr.getCausal();
+  geometry.window = attr.getWindow();
   return geometry;
 }
 

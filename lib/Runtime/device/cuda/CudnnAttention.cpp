@@ -40,6 +40,8 @@ Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
   if (g.hasBias() && g.causal && queries != keys)
     return refuse("with a bias beside a causal mask over " + std::to_string(queries) + " x " +
                   std::to_string(keys) + " scores");
+  if (g.hasBias() && g.window > 0)
+    return refuse("with a bias beside a window of " + std::to_string(g.window) + " keys");
   if (g.causal && queries > keys)
     return refuse("a causal mask over " + std::to_string(queries) + " x " + std::to_string(keys) +
                   " scores, which leaves rows without a key");
@@ -152,6 +154,20 @@ CudnnGraph::Tensor CudnnAttentionGraph::hidden(const Tensor &x) {
   }
   described.binary(Pointwise::GreaterOrEqual, row, column, isSeen);
   described.select(x, number(Place::Hidden), isSeen, y);
+  return g.window > 0 ? hiddenBefore(y) : y;
+}
+
+CudnnGraph::Tensor CudnnAttentionGraph::hiddenBefore(const Tensor &x) {
+  Tensor row = described.passed(CudnnType::I32, scoreDims),
+         column = described.passed(CudnnType::I32, scoreDims),
+         reached = described.passed(CudnnType::F32, scoreDims),
+         isNear = described.passed(CudnnType::Boolean, scoreDims),
+         y = described.passed(CudnnType::F32, scoreDims);
+  described.index(2, x, row);
+  described.index(3, x, column);
+  described.binary(Pointwise::Add, column, number(Place::Window), reached);
+  described.binary(Pointwise::Greater, reached, row, isNear);
+  described.select(x, number(Place::Hidden), isNear, y);
   return y;
 }
 
@@ -253,6 +269,7 @@ Result<std::unique_ptr<CudnnAttention>> CudnnAttention::create(const Gpu &gpu,
   attention->scale = g.scale;
   attention->queries = int32_t(g.operands[0].dims[2]);
   attention->keys = int32_t(g.operands[1].dims[2]);
+  attention->window = float(g.window - attention->keys + attention->queries);
   return attention;
 }
 
@@ -315,6 +332,9 @@ Status CudnnAttention::run(const std::vector<DevicePointer> &inputs,
       break;
     case Place::Keys:
       at.push_back(host(keys));
+      break;
+    case Place::Window:
+      at.push_back(host(window));
       break;
     }
   return plan->run(ids, at, pointer(workspace + DevicePointer(own.total())), stream);

@@ -21,7 +21,18 @@ public:
   CudnnGraph &graph() { return described; }
 
   /// Where a tensor of the graph lies when it runs.
-  enum class Place { Input, Output, QueryGradient, RowSums, Scale, Hidden, One, Queries, Keys };
+  enum class Place {
+    Input,
+    Output,
+    QueryGradient,
+    RowSums,
+    Scale,
+    Hidden,
+    One,
+    Queries,
+    Keys,
+    Window
+  };
   struct Address {
     int64_t id;
     Place place;
@@ -41,6 +52,8 @@ private:
   Tensor biased(const Tensor &x, size_t at);
   /// -inf where no key is seen.
   Tensor hidden(const Tensor &x);
+  /// -inf before the window that a row sees.
+  Tensor hiddenBefore(const Tensor &x);
   /// The weights' product with rows of queries, summed over the heads that share keys and values.
   void productForGroups(const Tensor &weights, const Tensor &rowsOfQueries, const Tensor &result);
 
@@ -82,6 +95,7 @@ private:
   artifact::CudaGradientSums own; ///< at the start of the workspace
   float scale = 1;
   int32_t queries = 0, keys = 0;
+  float window = 0; ///< a row sees columns that are beyond it when this is added
 };
 
 } // namespace autopar::runtime::cuda

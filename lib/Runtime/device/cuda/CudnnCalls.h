@@ -135,6 +135,7 @@ enum class CudnnPointwise : int {
   Exp = 13,
   Log = 15,
   Identity = 21,
+  Greater = 302,
   GreaterOrEqual = 303,
   Index = 501,
   Select = 601,

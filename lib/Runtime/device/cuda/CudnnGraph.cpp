@@ -189,7 +189,7 @@ void CudnnGraph::unary(CudnnPointwise mode, const Tensor &x, const Tensor &y) {
 }
 
 void CudnnGraph::binary(CudnnPointwise mode, const Tensor &x, const Tensor &b, const Tensor &y) {
-  bool compares = mode == CudnnPointwise::GreaterOrEqual;
+  bool compares = mode == CudnnPointwise::Greater || mode == CudnnPointwise::GreaterOrEqual;
   CudnnDescriptor operation = startPointwise(mode, compares                   ? CudnnType::Boolean
                                                    : y.type == CudnnType::I32 ? CudnnType::I32
                                                                               : CudnnType::F32);

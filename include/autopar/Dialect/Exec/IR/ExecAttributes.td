@@ -108,13 +108,15 @@ def Exec_AttentionAttr : Exec_Attr<"AttentionGeometry", "attention"> {
   let description = [{
     `operands`: query, key, value and output, of the gradient also those of output, query, key and value; all
     [batch, heads or groups, rows, size] and of one element type, with a last stride of 1. `bias`, where there is one,
-    is [batch, heads, rows, columns] with strides of 0 along what it is repeated over.
+    is [batch, heads, rows, columns] with strides of 0 along what it is repeated over. `window`: of the columns that a
+    causal row sees, the last so many; 0: all.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::exec::StridedAttr">:$operands,
     "::mlir::FloatAttr":$scale,
     DefaultValuedParameter<"bool", "false">:$causal,
+    DefaultValuedParameter<"int64_t", "0">:$window,
     OptionalParameter<"::mlir::exec::StridedAttr">:$bias);
-  let assemblyFormat = "`<` `[` $operands `]` `,` struct($scale, $causal, $bias) `>`";
+  let assemblyFormat = "`<` `[` $operands `]` `,` struct($scale, $causal, $window, $bias) `>`";
   let extraClassDeclaration = [{
     /// Whether it is that of the gradient.
     bool isGradient() const { return getOperands().size() == 8; }
