@@ -244,6 +244,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   }
   addExpandGradients(manager, lower);
   addExpandAttention(manager, lower); // a shard may be what no library takes
+  manager.addNestedPass<func::FuncOp>(createSplitAttentionSinksPass());
   manager.addNestedPass<func::FuncOp>(createFoldRepeatedHeadsPass());
   addExpandConvolutionGradients(manager, lower);
   if (isForCuda)

@@ -23,6 +23,7 @@ MODELS: Dict[str, Tuple[dict, dict, int]] = {
     "llama3-8b": (dict(layers=2, hidden=64, heads=8, kv_heads=2, vocab=211, inner=96), dict(batch=4, seq=40), 2),
     "bert-base": (dict(layers=2, hidden=64, heads=4, vocab=211, positions=48, inner=96), dict(batch=4, seq=48), 2),
     "vit-b": (dict(layers=2, hidden=64, heads=4, inner=96, image=32, patch=8, classes=10), dict(batch=4), 2),
+    "gpt-oss-20b": (dict(layers=2, hidden=64, heads=8, kv_heads=2, head_size=16, window=9, vocab=211, inner=48, experts=8, top_k=2), dict(batch=4, seq=40), 2),
     "t5-770m": (dict(layers=1, hidden=64, heads=4, head_size=16, vocab=211, inner=96), dict(batch=4, seq=24, decoder_seq=24), 3),
 }
 
@@ -87,7 +88,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("name, plan", [("llama3-8b", plan) for plan in PLANS] + [("gpt2-124m", "one rank"), ("gpt2-124m", "tensor")])
+@pytest.mark.parametrize("name, plan", [(name, plan) for name in ("llama3-8b", "gpt-oss-20b") for plan in PLANS] + [("gpt2-124m", "one rank"), ("gpt2-124m", "tensor")])
 def test_any_plan_learns_what_products_learn(saved, tmp_path, name, plan):
     options, ranks = PLANS[plan]
     (tmp_path / "tensor.json").write_text(json.dumps({"kind": "degrees", "version": 1, "data": 1, "tensor": 2}))
@@ -204,6 +205,7 @@ def test_the_operator_of_onnx_is_one_call(tmp_path, name):
     ("gpt2-124m", ["--precision", "bf16"], 2),
     ("llama3-8b", ["--precision", "fp16"], 2),
     ("vit-b", ["--precision", "bf16"], 2),
+    ("gpt-oss-20b", ["--precision", "bf16"], 2),                                     # one of a window; sinks are none of its business
     ("gpt2-124m", [], 0),                                                            # cuDNN has none of f32
     ("bert-base", ["--precision", "bf16"], 2),                                       # with a mask that is read
     ("gpt2-124m", ["--precision", "bf16", "--attention", "products"], 0),
@@ -221,6 +223,29 @@ def test_a_plan_for_gpus_is_that_of_the_program(saved, tmp_path, name):
     subprocess.run([*command, "--plan-only", "-o", tmp_path / "p.json"], check=True)
     subprocess.run([*command, "--plan", tmp_path / "p.json", "-o", tmp_path / "m.bin"], check=True)
     assert instructions(tmp_path / "m.bin") > 0
+
+
+@pytest.mark.parametrize("form, sinks", [({"local_window_size": 5}, True), ({"local_window_size": 5, "smooth_softmax": 1}, False), ({}, True)])
+@pytest.mark.parametrize("target, precision, tolerance", [("cpu", "f32", 1e-5), ("cuda", "bf16", 2e-2)])
+def test_onnxruntimes_attention_to_a_window_with_sinks_is_one_instruction(tmp_path, monkeypatch, form, sinks, target, precision, tolerance):
+    """Against onnxruntime; on an emulated GPU too."""
+    ort = pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
+    random, batch, seq, heads, groups, size = np.random.default_rng(0), 2, 24, 4, 2, 16
+    arrays = {name: random.standard_normal((batch, seq, count * size), np.float32) for name, count in (("q", heads), ("k", groups), ("v", groups))}
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in arrays.items()]
+    constants = [helper.make_tensor("last", TensorProto.INT32, [batch], [seq - 1] * batch), helper.make_tensor("total", TensorProto.INT32, [], [seq]),
+                 helper.make_tensor("sinks", TensorProto.FLOAT, [heads], random.standard_normal(heads))]
+    names = ["q", "k", "v", "", "", "last", "total", *[""] * 4, "sinks" if sinks else ""]
+    node = helper.make_node("GroupQueryAttention", names, ["y", "present_k", "present_v"], name="a", domain="com.microsoft", num_heads=heads, kv_num_heads=groups, **form)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, seq, heads * size])], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    artifact = autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", options=["--target", target, "--precision", precision, "--quiet"])
+    assert instructions(artifact) == 1
+    (expected,) = ort.InferenceSession(model.SerializeToString()).run(["y"], arrays)
+    with autopar.Session(artifact) as session:
+        np.testing.assert_allclose(session.run(arrays)["y"], expected, rtol=tolerance, atol=tolerance)
 
 
 def test_rotary_tables_of_one_sample_serve_all(tmp_path: pathlib.Path) -> None:

@@ -139,3 +139,20 @@ func.func @latent(%x: tensor<1x2x8x192xbf16>, %v: tensor<1x2x8x128xbf16>) -> (te
   %z, %m = autopar.attention %x, %x, %x scale 1.0 {autopar.id = "b"} : (tensor<1x2x8x192xbf16>, tensor<1x2x8x192xbf16>, tensor<1x2x8x192xbf16>) -> (tensor<1x2x8x192xbf16>, tensor<1x2x8xf32>)
   return %y, %z : tensor<1x2x8x128xbf16>, tensor<1x2x8x192xbf16>
 }
+
+// Rows of a window see the keys from the first one's first on; a sink is a column that is dropped.
+// CHECK-LABEL: func.func @window
+// CHECK: %[[NEAR:.*]] = autopar.compare gt %{{.*}} {autopar.id = "a/near"}
+// CHECK: autopar.binary and %{{.*}}, %[[NEAR]] {autopar.id = "a/seen_near"}
+// CHECK: %[[SINK:.*]] = autopar.broadcast %arg1 dims [1] {autopar.id = "a/sink"} : tensor<2xf32> -> tensor<1x2x6x1xf32>
+// CHECK: %[[ALL:.*]] = autopar.concat %{{.*}}, %[[SINK]] dim 3 {autopar.id = "a/scores.sink"}
+// CHECK: %[[P:.*]] = autopar.softmax %[[ALL]] dim 3
+// CHECK: %[[W:.*]] = autopar.slice %[[P]] starts [0, 0, 0, 0] {{.*}} -> tensor<1x2x6x6xf32>
+// CHECK: autopar.dot_general %[[W]], %arg0
+// ROWS-LABEL: func.func @window
+// ROWS: autopar.slice %arg0 starts [0, 0, 0, 0] {{.*}} {autopar.id = "a/rows.2.key"} : {{.*}} -> tensor<1x2x4x8xf32>
+// ROWS: autopar.slice %arg0 starts [0, 0, 2, 0] {{.*}} {autopar.id = "a/rows.4.key"} : {{.*}} -> tensor<1x2x4x8xf32>
+func.func @window(%x: tensor<1x2x6x8xf32>, %s: tensor<2xf32>) -> tensor<1x2x6x8xf32> {
+  %y, %l = autopar.attention %x, %x, %x sink %s scale 0.5 causal window 3 {autopar.id = "a"} : (tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>, tensor<2xf32>) -> (tensor<1x2x6x8xf32>, tensor<1x2x6xf32>)
+  return %y : tensor<1x2x6x8xf32>
+}

@@ -222,3 +222,98 @@ func.func @latent(%q: tensor<1x2x8x192xf32>, %k: tensor<1x2x8x192xf32>, %v: tens
   %y = autopar.dot_general %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x8x8xf32>, tensor<1x2x8x128xf32>) -> tensor<1x2x8x128xf32>
   return %y : tensor<1x2x8x128xf32>
 }
+
+// -----
+
+// As gpt-oss writes it: a window of two columns from comparisons, a sink of each head beside the scores, the row's
+// maximum taken from all, and the sink's column dropped.
+// CHECK-LABEL: func.func @gpt_oss
+// TRIANGLES-LABEL: func.func @gpt_oss
+// TRIANGLES: autopar.attention %{{.*}} sink %arg3 scale 5.000000e-01 causal window 2 {
+// CUDNN-LABEL: func.func @gpt_oss
+// CUDNN: autopar.attention %{{.*}} sink %arg3 scale 5.000000e-01 causal window 2 {
+// CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg2 sink %arg3 scale 5.000000e-01 causal window 2 {autopar.id = "y"}
+// CHECK-NEXT: return %[[Y]]
+func.func @gpt_oss(%q: tensor<2x4x4x8xf32>, %k: tensor<2x4x4x8xf32>, %v: tensor<2x4x4x8xf32>, %sinks: tensor<4xf32>) -> tensor<2x4x4x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x4x8xf32>, tensor<2x4x4x8xf32>) -> tensor<2x4x4x4xf32>
+  %number = autopar.constant dense<0.5> : tensor<f32>
+  %scale = autopar.broadcast %number dims [] : tensor<f32> -> tensor<2x4x4x4xf32>
+  %scaled = autopar.binary mul %s, %scale : tensor<2x4x4x4xf32>
+  %positions = autopar.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %column = autopar.broadcast %positions dims [1] : tensor<4xi64> -> tensor<4x4xi64>
+  %row = autopar.broadcast %positions dims [0] : tensor<4xi64> -> tensor<4x4xi64>
+  %two = autopar.constant dense<2> : tensor<i64>
+  %window = autopar.broadcast %two dims [] : tensor<i64> -> tensor<4x4xi64>
+  %before = autopar.binary sub %row, %window : tensor<4x4xi64>
+  %near = autopar.compare gt %column, %before : (tensor<4x4xi64>, tensor<4x4xi64>) -> tensor<4x4xi1>
+  %causal = autopar.compare le %column, %row : (tensor<4x4xi64>, tensor<4x4xi64>) -> tensor<4x4xi1>
+  %seen = autopar.binary and %near, %causal : tensor<4x4xi1>
+  %zero = autopar.constant dense<0.0> : tensor<f32>
+  %zeros = autopar.broadcast %zero dims [] : tensor<f32> -> tensor<4x4xf32>
+  %lowest = autopar.constant dense<-3.40282347E+38> : tensor<f32>
+  %lowests = autopar.broadcast %lowest dims [] : tensor<f32> -> tensor<4x4xf32>
+  %bias = autopar.select %seen, %zeros, %lowests : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %biases = autopar.broadcast %bias dims [2, 3] : tensor<4x4xf32> -> tensor<2x4x4x4xf32>
+  %masked = autopar.binary add %scaled, %biases : tensor<2x4x4x4xf32>
+  %s4 = autopar.reshape %sinks : tensor<4xf32> -> tensor<1x4x1x1xf32>
+  %sink = autopar.broadcast %s4 dims [0, 1, 2, 3] : tensor<1x4x1x1xf32> -> tensor<2x4x4x1xf32>
+  %logits = autopar.concat %masked, %sink dim 3 : (tensor<2x4x4x4xf32>, tensor<2x4x4x1xf32>) -> tensor<2x4x4x5xf32>
+  %largest = autopar.reduce max %logits dims [3] : tensor<2x4x4x5xf32> -> tensor<2x4x4xf32>
+  %largests = autopar.broadcast %largest dims [0, 1, 2] : tensor<2x4x4xf32> -> tensor<2x4x4x5xf32>
+  %shifted = autopar.binary sub %logits, %largests : tensor<2x4x4x5xf32>
+  %p = autopar.softmax %shifted dim 3 : tensor<2x4x4x5xf32>
+  %w = autopar.slice %p starts [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<2x4x4x5xf32> -> tensor<2x4x4x4xf32>
+  %y = autopar.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x4x4xf32>, tensor<2x4x4x8xf32>) -> tensor<2x4x4x8xf32>
+  return %y : tensor<2x4x4x8xf32>
+}
+
+// -----
+
+// One number for all heads is a sink for each; a window as a constant, which hides something from the last row alone.
+// CHECK-LABEL: func.func @smooth
+// CHECK: %[[S:.*]] = autopar.broadcast %{{.*}} dims [] {autopar.id = "y/sink"} : tensor<f32> -> tensor<2xf32>
+// CHECK: autopar.attention %arg0, %arg1, %arg1 sink %[[S]] scale 1.000000e+00 causal window 2
+// TRIANGLES-LABEL: func.func @smooth
+// TRIANGLES: autopar.attention %{{.*}} causal window 2
+// CUDNN-LABEL: func.func @smooth
+// CUDNN: autopar.attention %{{.*}} causal window 2
+func.func @smooth(%q: tensor<1x2x2x8xf32>, %k: tensor<1x2x3x8xf32>) -> tensor<1x2x2x8xf32> {
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x2x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x2x3xf32>
+  %mask = autopar.constant dense<[[[[true, true, false], [false, true, true]]]]> : tensor<1x1x2x3xi1>
+  %seen = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<1x1x2x3xi1> -> tensor<1x2x2x3xi1>
+  %fill = autopar.constant dense<0xFF800000> : tensor<1x2x2x3xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<1x2x2x3xi1>, tensor<1x2x2x3xf32>, tensor<1x2x2x3xf32>) -> tensor<1x2x2x3xf32>
+  %sink = autopar.constant dense<0.0> : tensor<1x2x2x1xf32>
+  %logits = autopar.concat %masked, %sink dim 3 : (tensor<1x2x2x3xf32>, tensor<1x2x2x1xf32>) -> tensor<1x2x2x4xf32>
+  %p = autopar.softmax %logits dim 3 : tensor<1x2x2x4xf32>
+  %w = autopar.slice %p starts [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<1x2x2x4xf32> -> tensor<1x2x2x3xf32>
+  %y = autopar.dot_general %w, %k batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<1x2x2x3xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x2x8xf32>
+  return %y : tensor<1x2x2x8xf32>
+}
+
+// -----
+
+// Sinks that differ from row to row, and masks that leave out a column of the window, are none.
+// CHECK-LABEL: func.func @no_sink
+// CHECK-NOT: autopar.attention
+// CHECK: return
+// CHECK-LABEL: func.func @no_window
+// CHECK: autopar.attention %arg0, %arg0, %arg0 bias %{{[^ ]*}} scale 1.000000e+00 {
+func.func @no_sink(%q: tensor<1x2x2x8xf32>, %sink: tensor<1x2x2x1xf32>) -> tensor<1x2x2x8xf32> {
+  %s = autopar.dot_general %q, %q batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) -> tensor<1x2x2x2xf32>
+  %logits = autopar.concat %s, %sink dim 3 : (tensor<1x2x2x2xf32>, tensor<1x2x2x1xf32>) -> tensor<1x2x2x3xf32>
+  %p = autopar.softmax %logits dim 3 : tensor<1x2x2x3xf32>
+  %w = autopar.slice %p starts [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<1x2x2x3xf32> -> tensor<1x2x2x2xf32>
+  %y = autopar.dot_general %w, %q batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<1x2x2x2xf32>, tensor<1x2x2x8xf32>) -> tensor<1x2x2x8xf32>
+  return %y : tensor<1x2x2x8xf32>
+}
+func.func @no_window(%q: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
+  %s = autopar.dot_general %q, %q batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x4xf32>
+  %mask = autopar.constant dense<[[[[true, false, false, false], [true, true, false, false], [false, true, true, false], [true, false, true, true]]]]> : tensor<1x1x4x4xi1>
+  %seen = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<1x1x4x4xi1> -> tensor<1x2x4x4xi1>
+  %fill = autopar.constant dense<0xFF800000> : tensor<1x2x4x4xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<1x2x4x4xi1>, tensor<1x2x4x4xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<1x2x4x4xf32>
+  %y = autopar.dot_general %p, %q batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}

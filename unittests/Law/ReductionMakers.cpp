@@ -107,8 +107,8 @@ std::optional<DrawnValue> makeSoftmaxGrad(Drawer &d) {
   return d.inexactly(result, g.bound * (1 + d.typeOf(x).getDimSize(y.getDim())));
 }
 
-/// Attention on new arguments: heads in groups, a bias, a triangle; half of it as GPUs have it
-/// as one call in half precision.
+/// Attention on new arguments: heads in groups, a bias, a triangle, a window, sinks; half of it as
+/// GPUs have it as one call in half precision.
 AttentionOp createAttention(Drawer &d) {
   constexpr int64_t evenRows = 12; // that any number of ranks shares: of a triangle only those
   bool isPlain = d.below(2);
@@ -125,7 +125,9 @@ AttentionOp createAttention(Drawer &d) {
         d.argument({d.below(2) ? batch : 1, d.below(2) ? heads : 1, d.below(2) ? rows : 1, columns},
                    d.f32())
             .value;
-  return AttentionOp::create(d.builder, d.loc, query, key, value, bias, 0.25, causal);
+  int64_t window = causal && d.below(2) ? 1 + d.below(columns) : 0;
+  Value sink = d.below(2) ? d.argument({heads}, d.f32()).value : Value();
+  return AttentionOp::create(d.builder, d.loc, query, key, value, bias, 0.25, causal, window, sink);
 }
 
 std::optional<DrawnValue> makeAttention(Drawer &d) {

@@ -238,7 +238,10 @@ Value buildAttention(CaseBuilder &c, bool causal) {
         bias = !causal      ? c.numbers({batch, 1, 1, columns})
                : c.below(2) ? c.numbers({batch, 1, rows, columns})
                             : Value();
-  return AttentionOp::create(c.builder, c.loc, query, key, value, bias, 0.7, causal).getOutput();
+  int64_t window = causal && c.below(2) ? 1 + c.below(columns) : 0;
+  Value sink = c.below(2) ? c.argument({heads}) : Value();
+  return AttentionOp::create(c.builder, c.loc, query, key, value, bias, 0.7, causal, window, sink)
+      .getOutput();
 }
 
 Value buildNormalize(CaseBuilder &c, bool rms) {

@@ -133,6 +133,28 @@ def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::F
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def SplitAttentionSinksPass : Pass<"autopar-split-attention-sinks", "mlir::func::FuncOp"> {
+  let summary = "scale what attention without sinks gives by the share that sinks leave";
+  let description = [{
+    No library has to know sinks: with s a row's sink and l the logarithm of its sum without it, the output is
+    sigmoid(l - s) times what it is without, and the sum's logarithm is s + softplus(l - s).
+
+    ```mlir
+    %y, %sums = autopar.attention %q, %k, %v sink %s scale 1.0 causal ...
+    ```
+    becomes
+    ```mlir
+    %plain, %l = autopar.attention %q, %k, %v scale 1.0 causal ...
+    %difference = autopar.binary sub %l, %sinks
+    %share = autopar.unary sigmoid %difference
+    %y = autopar.binary mul %plain, %shares
+    %more = autopar.unary softplus %difference
+    %sums = autopar.binary add %sinks, %more
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def NarrowEpiloguesPass : Pass<"autopar-narrow-epilogues", "mlir::func::FuncOp"> {
   let summary = "add, activate and differentiate behind half products as the library does it";
   let description = [{

@@ -164,6 +164,8 @@ SmallVector<RankedTensorType> typesOf(ValueRange values) {
 } // namespace
 
 LogicalResult mlir::autopar::lowerAttention(ProgramBuilder &program, AttentionOp op) {
+  if (op.getSink())
+    return op.emitOpError("expects no sink here: autopar-split-attention-sinks comes before");
   Call call(program, op);
   for (Value value : {op.getQuery(), op.getKey(), op.getValue()})
     if (failed(call.read(value)))

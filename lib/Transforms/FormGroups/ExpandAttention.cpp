@@ -19,7 +19,7 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 
 /// What scores are made of. Keys and values have as many heads as queries.
 struct Operands {
-  Value query, key, value, bias;
+  Value query, key, value, bias, sink;
   double scale = 1;
   bool causal = false;
   int64_t window = 0; ///< of the keys that a causal row sees, the last so many; 0: all
@@ -46,9 +46,10 @@ public:
     SmallVector<Value> outputs, sums;
     for (const RowBlock &block : blocks) {
       Operands part = begin(block, blocks.size(), all);
-      Value scores = scoresOf(part);
+      Value scores = withSink(scoresOf(part), all.sink);
       Value weights =
           make<SoftmaxOp>("softmax", scores.getType(), scores, int64_t(3), /*log=*/false);
+      weights = slice(weights, 3, 0, typeOf(part.key).getDimSize(2), "softmax.keys");
       outputs.push_back(
           product("output", cast(weights, typeOf(part.value)), part.value, int64_t(3), int64_t(2)));
       if (readsSums)
@@ -134,6 +135,10 @@ private:
   RankedTensorType wideOf(RankedTensorType type) {
     return type.getElementType().isF64() ? type : type.clone(builder.getF32Type());
   }
+  static Value sinkOf(AttentionOp attention) { return attention.getSink(); }
+  /// Row sums have it.
+  static Value sinkOf(AttentionGradOp) { return {}; }
+
   template <typename Attention>
   Operands operandsOf(Attention attention) {
     int64_t heads = typeOf(attention.getQuery()).getDimSize(1);
@@ -141,6 +146,7 @@ private:
             repeated(attention.getKey(), heads, "key"),
             repeated(attention.getValue(), heads, "value"),
             attention.getBias(),
+            sinkOf(attention),
             attention.getScale().convertToDouble(),
             attention.getCausal(),
             static_cast<int64_t>(attention.getWindow().value_or(0)),
@@ -289,6 +295,19 @@ private:
       scores = binary("biased", BinaryKind::Add, scores, bias);
     }
     return part.causal ? masked(scores, part) : scores;
+  }
+
+  /// One more score in each row, where heads have a sink.
+  Value withSink(Value scores, Value sink) {
+    if (!sink)
+      return scores;
+    RankedTensorType type = typeOf(scores);
+    SmallVector<int64_t> shape(type.getShape());
+    shape[3] = 1;
+    Value column =
+        make<BroadcastOp>("sink", type.clone(shape), cast(sink, type), ArrayRef<int64_t>(1));
+    shape[3] = type.getDimSize(3) + 1;
+    return make<ConcatOp>("scores.sink", type.clone(shape), ValueRange{scores, column}, int64_t(3));
   }
 
   /// Positions are compared wherever scores are read: nothing is read for it, by no pass.

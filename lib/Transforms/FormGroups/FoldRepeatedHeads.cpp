@@ -57,7 +57,8 @@ void foldRepeat(DotGeneralOp op) {
 void foldQueries(AttentionOp op) {
   RankedTensorType query = op.getQuery().getType(), output = op.getOutput().getType();
   int64_t heads = query.getDimSize(1), groups = op.getKey().getType().getDimSize(1);
-  if (heads == groups || query.getDimSize(2) != 1 || op.getShard() || op.getWindow())
+  if (heads == groups || query.getDimSize(2) != 1 || op.getShard() || op.getWindow() ||
+      op.getSink())
     return;
   OpBuilder builder(op);
   Location loc = op.getLoc();

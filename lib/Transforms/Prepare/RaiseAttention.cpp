@@ -80,20 +80,63 @@ struct Scores {
   }
 };
 
-/// What removes the rows of a softmax that may see nothing: select(max(scores) == -inf, 0,
-/// softmax).
+/// What weighs the values: a softmax; or one without the rows that may see nothing,
+/// select(max(scores) == -inf, 0, softmax); or one without its last column, a sink.
 struct Weights {
   SoftmaxOp softmax;
   ReduceOp largest; ///< null where no row is removed
+  Value scores;     ///< what the softmax is of, without the sink
+  Value sink;       ///< of each row, [batch, heads, rows, 1]; null where there is none
 };
+
+/// The value of which `x` is a row by row difference to its maximum; `x` itself if it is none.
+/// Softmax does not see the difference.
+Value unshifted(Value x) {
+  BinaryOp shifted = asBinary(x, BinaryKind::Sub);
+  if (!shifted || !shifted->hasOneUse())
+    return x;
+  MatchedOps matched;
+  RowView rows(shifted.getRhs(), matched);
+  SmallVector<int64_t> dims;
+  Value input = rows.reducedInput(ReduceKind::Max, dims);
+  return input == shifted.getLhs() && ArrayRef<int64_t>(dims) == ArrayRef<int64_t>(3) ? input : x;
+}
+
+/// A softmax over scores and a sink, without the sink's column.
+std::optional<Weights> readSinkWeights(SliceOp slice) {
+  auto softmax = slice.getInput().getDefiningOp<SoftmaxOp>();
+  RankedTensorType type = slice.getType();
+  if (!softmax || type.getRank() != 4 || softmax.getDim() != 3 || !slice->hasOneUse() ||
+      llvm::any_of(slice.getStarts(), [](int64_t start) { return start != 0; }) ||
+      llvm::any_of(slice.getSteps(), [](int64_t step) { return step != 1; }))
+    return std::nullopt;
+  Value joined = unshifted(softmax.getInput());
+  auto concat = joined.getDefiningOp<ConcatOp>();
+  if (!concat || concat.getDim() != 3 || concat->getNumOperands() != 2)
+    return std::nullopt;
+  Value scores = concat->getOperand(0), sink = concat->getOperand(1);
+  if (typeOf(sink).getDimSize(3) != 1 || typeOf(scores) != type)
+    return std::nullopt;
+  // Its readers are the softmax, or the difference and the maximum that is taken from it.
+  bool isShifted = joined != softmax.getInput();
+  auto isOwn = [&](Operation *user) {
+    return isShifted ? user == softmax.getInput().getDefiningOp() || isa<ReduceOp>(user)
+                     : user == softmax;
+  };
+  if (!llvm::all_of(joined.getUsers(), isOwn))
+    return std::nullopt;
+  return Weights{softmax, {}, scores, sink};
+}
 
 std::optional<Weights> readWeights(Value value) {
   if (auto softmax = value.getDefiningOp<SoftmaxOp>())
-    return Weights{softmax, {}};
+    return Weights{softmax, {}, softmax.getInput(), {}};
+  if (auto slice = value.getDefiningOp<SliceOp>())
+    return readSinkWeights(slice);
   auto select = value.getDefiningOp<SelectOp>();
   if (!select || splatValue(select.getOnTrue()) != 0 || !select->hasOneUse())
     return std::nullopt;
-  Weights weights{select.getOnFalse().getDefiningOp<SoftmaxOp>(), {}};
+  Weights weights{select.getOnFalse().getDefiningOp<SoftmaxOp>(), {}, {}, {}};
   MatchedOps matched;
   Value condition = RowView(select.getCondition(), matched).get();
   auto compare = condition.getDefiningOp<CompareOp>();
@@ -106,6 +149,7 @@ std::optional<Weights> readWeights(Value value) {
       weights.largest.getDims() != ArrayRef<int64_t>(3) ||
       weights.largest.getInput() != weights.softmax.getInput())
     return std::nullopt;
+  weights.scores = weights.softmax.getInput();
   matched.insert(weights.largest);
   matched.insert(condition);
   return matched.areDeadWithout(select) ? std::optional(weights) : std::nullopt;
@@ -114,7 +158,7 @@ std::optional<Weights> readWeights(Value value) {
 /// Walks from the softmax up to the product. What is walked over may have no other reader.
 std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
   Scores scores;
-  Value value = weights.softmax.getInput();
+  Value value = weights.scores;
   auto isOwn = [&](Operation *user) { return user == weights.softmax || user == weights.largest; };
   while (value.hasOneUse() || llvm::all_of(value.getUsers(), isOwn)) {
     if ((scores.product = value.getDefiningOp<DotGeneralOp>()))
@@ -171,6 +215,47 @@ std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
     value = first ? add.getLhs() : add.getRhs();
   }
   return std::nullopt;
+}
+
+/// One number per head from a column [batch, heads, rows, 1] that repeats them; null if it is
+/// something else.
+Value sinkOfHeads(OpBuilder &builder, Operation *root, Value column) {
+  int64_t heads = typeOf(column).getDimSize(1), dim = 1;
+  Type element = typeOf(column).getElementType();
+  if (std::optional<double> number = splatValue(column)) {
+    auto scalar = RankedTensorType::get({}, element);
+    auto constant =
+        ConstantOp::create(builder, root->getLoc(),
+                           DenseElementsAttr::get(scalar, builder.getFloatAttr(element, *number)));
+    auto repeated =
+        BroadcastOp::create(builder, root->getLoc(), RankedTensorType::get(heads, element),
+                            constant, ArrayRef<int64_t>{});
+    nameAfter(constant, root, "sink/number");
+    nameAfter(repeated, root, "sink");
+    return repeated;
+  }
+  while (typeOf(column).getRank() != 1) {
+    auto broadcast = column.getDefiningOp<BroadcastOp>();
+    auto reshape = column.getDefiningOp<ReshapeOp>();
+    std::optional<SmallVector<int64_t>> kept;
+    if (broadcast && llvm::is_contained(broadcast.getDims(), dim)) {
+      dim = llvm::find(broadcast.getDims(), dim) - broadcast.getDims().begin();
+      column = broadcast.getInput();
+    } else if (reshape && (kept = unitReshapeDims(reshape)) && (*kept)[dim] >= 0) {
+      dim = (*kept)[dim];
+      column = reshape.getInput();
+    } else {
+      break;
+    }
+  }
+  if (typeOf(column).getDimSize(dim) != heads || typeOf(column).getNumElements() != heads)
+    return {};
+  if (typeOf(column).getRank() == 1)
+    return column;
+  auto made =
+      ReshapeOp::create(builder, root->getLoc(), RankedTensorType::get(heads, element), column);
+  nameAfter(made, root, "sink");
+  return made;
 }
 
 /// A bias before it is repeated, with four dimensions.
@@ -233,9 +318,12 @@ public:
          value =
              rowOrder(root.getRhs(), root.getRhsBatch(), root.getRhsFree(), root.getRhsContract());
     if (!query || !key || !value || !runs(root, *scores) ||
-        (weights->largest && !clearsHiddenRows(target)))
-      return;
+        (weights->largest && (scores->bias || scores->seen) && !clearsHiddenRows(target)))
+      return; // a triangle alone hides no row
     OpBuilder builder(root);
+    Value sink;
+    if (weights->sink && !(sink = sinkOfHeads(builder, root, weights->sink)))
+      return;
     Value q = transposed(builder, root, product.getLhs(), *query, "query"),
           k = transposed(builder, root, product.getRhs(), *key, "key"),
           v = transposed(builder, root, root.getRhs(), *value, "value");
@@ -248,7 +336,7 @@ public:
                  : scores->seen ? sharedBias(builder, root, *scores)
                                 : Value();
     auto attention = AttentionOp::create(builder, root.getLoc(), q, k, v, bias, scores->scale,
-                                         scores->causal, scores->window);
+                                         scores->causal, scores->window, sink);
     if (StringRef id = getOpId(root); !id.empty())
       setOpId(attention, id);
     root.replaceAllUsesWith(attention.getOutput());

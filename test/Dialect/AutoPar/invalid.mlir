@@ -59,6 +59,30 @@ func.func @attention_parts(%q: tensor<1x2x2x8xf32>, %i: tensor<i64>) {
 
 // -----
 
+func.func @attention_window(%q: tensor<1x2x2x8xf32>) {
+  // expected-error @+1 {{expects a window of at least one column, of a causal mask, got 2 without one}}
+  %o, %l = autopar.attention %q, %q, %q scale 1.0 window 2 : (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_no_window(%q: tensor<1x2x2x8xf32>) {
+  // expected-error @+1 {{expects a window of at least one column, of a causal mask, got 0}}
+  %o, %l = autopar.attention %q, %q, %q scale 1.0 causal window 0 : (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_sink(%q: tensor<1x2x2x8xf32>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{expects a sink of one float per head [2], got 'tensor<3xf32>'}}
+  %o, %l = autopar.attention %q, %q, %q sink %s scale 1.0 : (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<3xf32>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_groups(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x5x8xf32>, %v: tensor<2x3x5x6xf32>) {
   // expected-error @+1 {{expects query [batch, heads, rows, d], key [batch, groups, columns, d] and value [batch, groups, columns, dv] with groups that divide heads}}
   %o, %l = autopar.attention %q, %k, %v scale 1.0 : (tensor<2x4x3x8xf32>, tensor<2x3x5x8xf32>, tensor<2x3x5x6xf32>) -> (tensor<2x4x3x6xf32>, tensor<2x4x3xf32>)

@@ -125,3 +125,14 @@ func.func @permutations(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<i64>) {
   %i = autopar.shard_index @ring ["c"] numbers [5, 1, 3] : tensor<i64>
   return %y, %i : tensor<4xf32>, tensor<i64>
 }
+
+// A window of a triangle, and sinks.
+// CHECK-LABEL: func.func @attention_window
+func.func @attention_window(%q: tensor<1x2x4x8xf32>, %s: tensor<2xf32>) -> tensor<1x2x4x8xf32> {
+  // CHECK: %[[O:.*]], %[[L:.*]] = autopar.attention %arg0, %arg0, %arg0 sink %arg1 scale 5.000000e-01 causal window 2 :
+  %o, %l = autopar.attention %q, %q, %q sink %s scale 0.5 causal window 2 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<2xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
+  // CHECK: autopar.attention_grad %arg0, {{.*}} scale 5.000000e-01 causal window 2 :
+  %dq, %dk, %dv = autopar.attention_grad %q, %q, %q, %o, %l, %o scale 0.5 causal window 2
+      : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>)
+  return %dq : tensor<1x2x4x8xf32>
+}

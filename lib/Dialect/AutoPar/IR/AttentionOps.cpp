@@ -15,13 +15,14 @@ static Type sumType(Type element) {
 }
 
 void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, Value key,
-                        Value value, Value bias, double scale, bool causal, int64_t window) {
+                        Value value, Value bias, double scale, bool causal, int64_t window,
+                        Value sink) {
   auto type = cast<RankedTensorType>(query.getType());
   SmallVector<int64_t> shape(type.getShape());
   auto logSum =
       RankedTensorType::get(ArrayRef<int64_t>(shape).drop_back(), sumType(type.getElementType()));
   shape.back() = cast<RankedTensorType>(value.getType()).getShape().back();
-  build(builder, state, type.clone(shape), logSum, query, key, value, bias, /*shard=*/Value(),
+  build(builder, state, type.clone(shape), logSum, query, key, value, bias, sink, /*shard=*/Value(),
         APFloat(scale), causal, window ? builder.getI64IntegerAttr(window) : IntegerAttr(),
         /*parts=*/IntegerAttr());
 }
@@ -98,6 +99,11 @@ LogicalResult AttentionOp::verify() {
   if (failed(checkOperands(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
                            getBias(), getOutput().getType(), getLogSum().getType())))
     return failure();
+  int64_t heads = getQuery().getType().getDimSize(1);
+  if (RankedTensorType sink = getSink() ? getSink().getType() : RankedTensorType();
+      sink &&
+      (sink.getShape() != ArrayRef<int64_t>(heads) || !isa<FloatType>(sink.getElementType())))
+    return emitOpError() << "expects a sink of one float per head [" << heads << "], got " << sink;
   return checkRows(*this);
 }
 
@@ -123,9 +129,9 @@ namespace {
 class AttentionFactors {
 public:
   AttentionFactors(Operation *op, RankedTensorType query, RankedTensorType key, bool causal,
-                   Value bias)
+                   Value bias, Value sink = {})
       : op(op), rule(ShardingRule::emptyFor(op)), query(query.getShape()), key(key.getShape()),
-        causal(causal), bias(bias) {}
+        causal(causal), bias(bias), sink(sink) {}
 
   /// Numbers of the operands and results that have the rows of queries, and of those that have the
   /// columns; `partial`: results that split rows or heads leave partial.
@@ -145,7 +151,9 @@ public:
           results[i] = dim;
       }
       if (bias && cast<RankedTensorType>(bias.getType()).getDimSize(dim) != 1)
-        operands[biasNumber()] = dim;
+        operands[numberOf(bias)] = dim;
+      if (sink && dim == 1)
+        operands[numberOf(sink)] = 0;
       int64_t index = rule.addFactor(operands, results, size);
       if (!withColumns && !columnResults.empty()) {
         rule.factors[index].kind = FactorKind::Reduction;
@@ -176,20 +184,22 @@ private:
     return !causal || (!bias && query[2] <= key[2] && !op->hasAttr("parts"));
   }
 
-  int64_t biasNumber() const {
-    return llvm::find(op->getOperands(), bias) - op->getOperands().begin();
+  /// Of a bias or sink, which stand behind query, key and value.
+  int64_t numberOf(Value operand) const {
+    return llvm::find(llvm::drop_begin(op->getOperands(), 3), operand) - op->getOperands().begin();
   }
 
   Operation *op;
   ShardingRule rule;
   ArrayRef<int64_t> query, key;
   bool causal;
-  Value bias;
+  Value bias, sink;
 };
 } // namespace
 
 ShardingRule AttentionOp::getShardingRule() {
-  return AttentionFactors(*this, getQuery().getType(), getKey().getType(), getCausal(), getBias())
+  return AttentionFactors(*this, getQuery().getType(), getKey().getType(), getCausal(), getBias(),
+                          getSink())
       .build({0}, {1, 2}, {0, 1}, {});
 }
 

@@ -57,12 +57,15 @@ struct SoftmaxPrecision : PrecisionOpInterface::ExternalModel<SoftmaxPrecision<O
   }
 };
 
-/// Sums of rows and what is added to scores are no narrower than the scores.
+/// Sums of rows, sinks and what is added to scores are no narrower than the scores.
 template <typename Op>
 struct AttentionPrecision : PrecisionOpInterface::ExternalModel<AttentionPrecision<Op>, Op> {
   Precision getPrecision(Operation *) const { return Precision::Narrow; }
   bool staysWide(Operation *op, Value value) const {
     auto attention = cast<Op>(op);
+    if constexpr (std::is_same_v<Op, AttentionOp>)
+      if (value == attention.getSink())
+        return true;
     return value == attention.getLogSum() || value == attention.getBias();
   }
 };
