@@ -23,7 +23,7 @@ def test_rows_are_read():
     row = rows["gpt3-175b-a100-384"]
     assert row.devices == 384
     assert row.published_throughput == pytest.approx(1536 * 2048 / 384 / 76.78)
-    assert {row.model for row in rows.values()} == {"gpt3-175b", "llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3"}
+    assert {row.model for row in rows.values()} == {"gpt3-175b", "llama3-8b", "llama3-70b", "llama3-405b", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "gpt-oss-120b"}
     assert all(8 <= row.devices <= 2048 for row in rows.values())
     assert [row.name for row in bench_experts.rows("mixtral")] == ["mixtral-8x7b-h100-32"]
     with pytest.raises(ValueError, match="no row has 'palm' in its name"):
