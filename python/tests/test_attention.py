@@ -201,6 +201,23 @@ def test_the_operator_of_onnx_is_one_call(tmp_path, name):
         np.testing.assert_allclose(session.run(arrays)["y"], ReferenceEvaluator(model).run(None, arrays)[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("target, precision, tolerance", [("cpu", "f32", 1e-5), ("cuda", "bf16", 2e-2)])
+def test_a_window_of_onnx_is_one_of_the_call(tmp_path, monkeypatch, target, precision, tolerance):
+    """On an emulated GPU too, where a triangle says that no row is hidden whole."""
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
+    random = np.random.default_rng(7)
+    arrays = {key: random.standard_normal((2, heads, 16, 8)).astype(np.float32) for key, heads in (("q", 4), ("k", 2), ("v", 2))}
+    inputs = [helper.make_tensor_value_info(key, TensorProto.FLOAT, array.shape) for key, array in arrays.items()]
+    graph = helper.make_graph([helper.make_node("Attention", list(arrays), ["y"], is_causal=1, left_window_size=3)], "g", inputs,
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4, 16, 8])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=11)
+    artifact = autopar.compile(model, tmp_path / "m.bin", options=["--target", target, "--precision", precision, "--quiet"])
+    text = subprocess.run([find_tool("autopar-translate"), "--dump", artifact], check=True, capture_output=True, text=True).stdout
+    assert re.search(r"attention \(.*, causal, window = 4}", text), text
+    with autopar.Session(artifact) as session:
+        np.testing.assert_allclose(session.run(arrays)["y"], ReferenceEvaluator(model).run(None, arrays)[0], rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize("name, options, count", [
     ("gpt2-124m", ["--precision", "bf16"], 2),
     ("llama3-8b", ["--precision", "fp16"], 2),
