@@ -14,9 +14,10 @@ def AutoPar_AttentionOp : AutoPar_Op<"attention", [Pure, AttrSizedOperandSegment
     `query` is [batch, heads, rows, d], `key` [batch, groups, columns, d], `value` [batch, groups, columns, dv]; each
     group of keys and values serves heads / groups heads that lie next to each other. `bias` is added to the scaled
     scores; its dimensions are those of the scores [batch, heads, rows, columns], or 1 except for the last. With `causal` row i
-    sees the columns up to i + columns - rows, and with `window` of these the last so many. With `shard` the rows are part number `shard` of so many equal ones, and
-    row i sees the columns up to i + columns - (parts - shard) * rows: the triangle of all rows. `sink` [heads] is one
-    more score in each row, of a column whose value is zero: weights leave it a share. Sums run in f32.
+    sees the columns up to i + columns - rows, and with `window` of these the last so many. With `shard` the rows are
+    part number `shard` of so many equal ones, and row i sees the columns up to i + columns - (parts - shard) * rows: the
+    triangle of all rows. `sink` [heads] is one more score in each row, of a column whose value is zero: weights leave it
+    a share. Sums run in f32.
 
     The results are the output [batch, heads, rows, dv] and, for the gradient, the logarithm of the sum of
     exponentials of each row, that of the sink among them, in f32.
@@ -26,8 +27,8 @@ def AutoPar_AttentionOp : AutoPar_Op<"attention", [Pure, AttrSizedOperandSegment
     `%o, %l = autopar.attention %q, %k, %v scale 1.250000e-01 causal shard %i of 4 : (..., tensor<i64>) -> ...`
   }];
   let arguments = (ins AutoPar_Tensor:$query, AutoPar_Tensor:$key, AutoPar_Tensor:$value,
-    Optional<AutoPar_Tensor>:$bias, Optional<AutoPar_Tensor>:$sink, Optional<AutoPar_Tensor>:$shard, F64Attr:$scale, UnitAttr:$causal,
-    OptionalAttr<I64Attr>:$window, OptionalAttr<I64Attr>:$parts);
+    Optional<AutoPar_Tensor>:$bias, Optional<AutoPar_Tensor>:$sink, Optional<AutoPar_Tensor>:$shard, F64Attr:$scale,
+    UnitAttr:$causal, OptionalAttr<I64Attr>:$window, OptionalAttr<I64Attr>:$parts);
   let results = (outs AutoPar_Tensor:$output, AutoPar_Tensor:$logSum);
   let builders = [
     /// `window` 0, no `bias`, no `sink`: there is none.
@@ -51,7 +52,8 @@ def AutoPar_AttentionGradOp : AutoPar_Op<"attention_grad", [Pure, AttrSizedOpera
   let summary = "the gradients of attention by query, key and value";
   let description = [{
     One kernel gives the three. `output` and `logSum` are what attention yielded, `gradient` is that of `output`. There
-    is none by `bias`. All that a sink does to these is in `output` and `logSum`; its own gradient is a formula. With `shard` the gradients of key and value are what these rows contribute.
+    is none by `bias`. All that a sink does to these is in `output` and `logSum`; its own gradient is a formula. With
+    `shard` the gradients of key and value are what these rows contribute.
   }];
   let arguments = (ins AutoPar_Tensor:$query, AutoPar_Tensor:$key, AutoPar_Tensor:$value,
     AutoPar_Tensor:$output, AutoPar_Tensor:$logSum, AutoPar_Tensor:$gradient,
