@@ -10,6 +10,7 @@ import sys
 
 TOPICS = {
     "inference": "whole models against onnxruntime, and the time to compile",
+    "packages": "trained networks that packages on PyPI carry against onnxruntime",
     "generation": "a token of gpt2-124m with key/value caches against onnxruntime",
     "planning": "import and sharding of gpt3-175b for 64 devices, of gpt2-1.5b in training for 8",
     "memory": "planned peak memory against what the process used",

@@ -8,12 +8,15 @@ import os
 import pathlib
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
 
 import autopar
 from autopar import models
 
 from . import comparison, measuring, reference
+from .model import Model
 
 RUNS = 15
 RTOL = 1e-3
@@ -26,49 +29,60 @@ MODELS = {
 }
 
 
-def prepare_autopar(artifact: str, model: str, bind: Dict[str, int], threads: int) -> Callable[[], Any]:
+def inputs_of(model: Model, given: bool) -> Dict[str, np.ndarray]:
+    """Random inputs; `given`: without those that are fixed, which the program does not ask for."""
+    inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
+    return {name: value for name, value in inputs.items() if not (given and name in model.fixed)}
+
+
+def prepare_autopar(artifact: str, model: Model, threads: int) -> Callable[[], Any]:
     """The compiled artifact, loaded, as a function of no arguments."""
-    inputs = reference.make_inputs(pathlib.Path(model), bind)
+    inputs = inputs_of(model, given=True)
     session = autopar.Session(artifact, threads=threads)
     return lambda: session.run(inputs)
 
 
-def prepare_onnxruntime(model: str, bind: Dict[str, int], threads: int) -> Callable[[], Any]:
+def prepare_onnxruntime(model: Model, threads: int) -> Callable[[], Any]:
     """The same model in onnxruntime."""
-    inputs = reference.make_inputs(pathlib.Path(model), bind)
-    session = reference.session(pathlib.Path(model), threads)
+    inputs = inputs_of(model, given=False)
+    session = reference.session(model.path, threads)
     return lambda: session.run(None, inputs)
 
 
-def check_equal(artifact: str, model: pathlib.Path, bind: Dict[str, int]) -> None:
+def check_equal(artifact: str, model: Model) -> None:
     """A fast wrong answer is no result."""
-    inputs = reference.make_inputs(model, bind)
     with autopar.Session(artifact) as session:
-        fault = comparison.differences(session.run(inputs), reference.run(model, inputs), RTOL)
+        actual = session.run(inputs_of(model, given=True))
+    fault = comparison.differences(actual, reference.run(model.path, inputs_of(model, given=False)), RTOL)
     if fault:
-        raise RuntimeError(f"{model.stem}: {fault}")
+        raise RuntimeError(f"{model.path.stem}: {fault}")
+
+
+def compare(model: Model, folder: str) -> Tuple[Dict[str, Any], float]:
+    """The case of a model, and the seconds that it took to compile it."""
+    cores: List[int] = sorted(os.sched_getaffinity(0))
+    artifact = os.path.join(folder, f"{model.path.stem}.bin")
+    start = time.monotonic()
+    autopar.compile(model.path, artifact, bind=model.bind, fix_inputs=model.fixed, ranks=1, threads=len(cores))
+    compile_s = time.monotonic() - start
+    check_equal(artifact, model)
+    sides = {"autopar": measuring.Side(prepare_autopar, (artifact, model, len(cores)), cores),
+             "onnxruntime": measuring.Side(prepare_onnxruntime, (model, len(cores)), cores)}
+    times = measuring.alternate(sides, RUNS)
+    for side in sides.values():
+        side.close()
+    return measuring.case(model.name, measuring.median(times["autopar"]), "ms", measuring.median(times["onnxruntime"]),
+                          threads=len(cores), raw=times), compile_s
 
 
 def cases() -> Iterator[Dict[str, Any]]:
     """One case per model, then the compile time."""
-    cores: List[int] = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         for name, (size, bind) in MODELS.items():
-            model, artifact = pathlib.Path(folder, f"{size}.onnx"), os.path.join(folder, f"{size}.bin")
-            models.save(size, model)
-            start = time.monotonic()
-            autopar.compile(model, artifact, bind=bind, ranks=1, threads=len(cores))
-            compile_s = time.monotonic() - start
-            check_equal(artifact, model, bind)
-            sides = {
-                "autopar": measuring.Side(prepare_autopar, (artifact, str(model), bind, len(cores)), cores),
-                "onnxruntime": measuring.Side(prepare_onnxruntime, (str(model), bind, len(cores)), cores),
-            }
-            times = measuring.alternate(sides, RUNS)
-            for side in sides.values():
-                side.close()
-            yield measuring.case(name, measuring.median(times["autopar"]), "ms", measuring.median(times["onnxruntime"]),
-                                 threads=len(cores), raw=times)
+            path = pathlib.Path(folder, f"{size}.onnx")
+            models.save(size, path)
+            case, compile_s = compare(Model(name, path, bind), folder)
+            yield case
             if size == "gpt2-124m":
                 yield measuring.case("compile gpt2-124m", compile_s, "s", COMPILE_LIMIT_S)
-            model.unlink()
+            path.unlink()

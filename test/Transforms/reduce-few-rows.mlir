@@ -2,13 +2,13 @@
 // RUN: autopar-opt %s --autopar-reduce-few-rows --autopar-form-fusion-groups --autopar-to-exec --split-input-file | FileCheck %s --check-prefix=EXEC
 
 // A weight in memory is laid out once, so that what is summed lies side by side; the product is a
-// kernel.
+// kernel. For one row nothing is repeated: groups would hold it, as they do what they make.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  %[[X:.*]]: tensor<1x64xf32>{{.*}}, %[[W:.*]]: tensor<64x256xf32>
 // CHECK:       %[[T:.*]] = autopar.transpose %[[W]] permutation [1, 0] {{{.*}}autopar.laid_out
 // CHECK:       %[[A:.*]] = autopar.broadcast %[[X]] dims [0, 2] {{.*}}: tensor<1x64xf32> -> tensor<1x256x64xf32>
-// CHECK:       %[[B:.*]] = autopar.broadcast %[[T]] dims [1, 2]
+// CHECK:       %[[B:.*]] = autopar.reshape %[[T]] {{.*}}: tensor<256x64xf32> -> tensor<1x256x64xf32>
 // CHECK:       %[[P:.*]] = autopar.binary mul %[[A]], %[[B]]
 // CHECK:       autopar.reduce sum %[[P]] dims [2] {autopar.few_rows, autopar.id = "y"}
 // EXEC-LABEL:  exec.program

@@ -116,7 +116,12 @@ public:
     RankedTensorType all = typeOf(wide).clone(shape);
     auto weightDims = llvm::to_vector(llvm::seq<int64_t>(1, all.getRank()));
     Value a = made(BroadcastOp::create(builder, loc, all, rows, rowDims), "/rows.repeated");
-    Value b = made(BroadcastOp::create(builder, loc, all, wide, weightDims), "/weights.repeated");
+    // Of one row nothing is repeated: it must not look like something that is made of the weights.
+    Operation *repeated =
+        rowsOf(product) == 1
+            ? ReshapeOp::create(builder, loc, all, wide).getOperation()
+            : BroadcastOp::create(builder, loc, all, wide, weightDims).getOperation();
+    Value b = made(repeated, "/weights.repeated");
     Value terms = made(BinaryOp::create(builder, loc, BinaryKind::Mul, a, b), "/terms");
     auto sum = ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms,
                                 ArrayRef(rowDims).drop_front());
