@@ -64,8 +64,9 @@ private:
   /// What groups need of the order is known: those on which the instruction depends stay.
   void hold(const Roots &reads, const Roots &writes) {
     auto holdAll = [](const Holders &held, const void *root) {
-      for (Group *group : held.lookup(root))
-        group->mayMove = false;
+      if (auto found = held.find(root); found != held.end())
+        for (Group *group : found->second)
+          group->mayMove = false;
     };
     for (const void *root : reads)
       holdAll(writers, root);

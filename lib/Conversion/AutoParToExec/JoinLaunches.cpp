@@ -102,17 +102,20 @@ struct Launches {
   /// Whether one kernel can have the bodies, whatever they read and write.
   bool fits(const Candidate &candidate) const {
     exec::LaunchOp launch = candidate.launch, other = first.launch;
-    size_t buffers = run.inputs.size() + run.outputs.size() + launch.getOutputs().size();
-    for (Value input : launch.getInputs())
-      buffers += !run.inputs.contains(input);
+    if (candidate.isUpdate != first.isUpdate || candidate.isEvaluated != first.isEvaluated ||
+        launch.getKey() != other.getKey() || launch.getArithmetic() != other.getArithmetic())
+      return false;
     int64_t own = candidate.grid()[0], ownThreads = candidate.grid()[1];
     int64_t most = std::max(mostThreads, ownThreads);
     int64_t idle = (blocks + own) * most - threads - own * ownThreads;
     bool areAlike = mostThreads == ownThreads;
     bool maySkip = most <= kSmallBlock && !hasBarrier && !candidate.traits->hasBarrier;
-    return candidate.isUpdate == first.isUpdate && candidate.isEvaluated == first.isEvaluated &&
-           launch.getKey() == other.getKey() && launch.getArithmetic() == other.getArithmetic() &&
-           buffers <= kMostBuffers && (areAlike || (maySkip && idle <= kMostIdle)) &&
+    if (!areAlike && !(maySkip && idle <= kMostIdle))
+      return false;
+    size_t buffers = run.inputs.size() + run.outputs.size() + launch.getOutputs().size();
+    for (Value input : launch.getInputs())
+      buffers += !run.inputs.contains(input);
+    return buffers <= kMostBuffers &&
            shared.with(candidate.traits->shared).bytes() <= kMostJoinedShared;
   }
 

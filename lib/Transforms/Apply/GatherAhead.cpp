@@ -307,16 +307,16 @@ struct GatherAheadPass : public mlir::autopar::impl::GatherAheadPassBase<GatherA
     auto function = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || function.getOps<AllGatherOp>().empty())
       return;
-    bool isBeside = false;
-    auto look = [&](const StepPart &part) { isBeside |= !part.device.communicatesWhileIdle; };
-    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, look)))
+    FailureOr<bool> isBeside = communicatesBeside(function, cluster);
+    if (failed(isBeside))
       return signalPassFailure();
-    if (isBeside)
+    if (*isBeside)
       for (AllGatherOp op : llvm::make_early_inc_range(function.getOps<AllGatherOp>()))
         orderBehind(op);
     llvm::SetVector<Operation *> ofParameters = madeOfParameters(function);
     auto gather = [&](const StepPart &part) { Gatherer(part, ofParameters).gatherAhead(); };
-    (void)forEachPart(getOperation(), cluster, target, memoryLimit, gather); // as before
+    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, gather)))
+      signalPassFailure();
   }
 };
 

@@ -206,8 +206,15 @@ struct OverlapPartsPass : public mlir::autopar::impl::OverlapPartsPassBase<Overl
     // Of a step of training, products of weights' gradients fill the waits (autopar-fill-waits),
     // and what is kept for the backward pass would have to be joined. Devices that move the bytes
     // of messages themselves compute less meanwhile.
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+      return;
+    FailureOr<bool> isBeside = communicatesBeside(function, cluster);
+    if (failed(isBeside))
+      return signalPassFailure();
+    if (!*isBeside || StagePhases(function.getBody().front()).trains())
+      return;
     auto overlap = [&](const StepPart &part) {
-      if (part.work.phases.trains() || part.device.communicatesWhileIdle)
+      if (part.device.communicatesWhileIdle)
         return;
       llvm::append_range(replaced, Overlapper(part, function, saves).run());
     };

@@ -52,7 +52,8 @@ private:
       return failure();
     std::unique_ptr<TimedStep> step; // null: rows stand one behind the other
     if (runsRowsTogether(*schedule)) {
-      FailureOr<std::unique_ptr<TimedStep>> timed = timeStep(function, *schedule, cluster, target);
+      FailureOr<std::unique_ptr<TimedStep>> timed =
+          timeStep(StepOrder(function), *schedule, cluster, target);
       if (failed(timed))
         return failure();
       step = std::move(*timed);

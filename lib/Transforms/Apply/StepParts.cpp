@@ -14,9 +14,10 @@ static bool isKnown(ModuleOp module, StringRef cluster) {
   return !cluster.empty() || !module.getOps<ClusterOp>().empty();
 }
 
-FailureOr<std::unique_ptr<TimedStep>> mlir::autopar::timeStep(func::FuncOp function,
+FailureOr<std::unique_ptr<TimedStep>> mlir::autopar::timeStep(StepOrder order,
                                                               const ::autopar::Schedule &schedule,
                                                               StringRef cluster, Target target) {
+  func::FuncOp function = order.function;
   auto module = function->getParentOfType<ModuleOp>();
   if (!isKnown(module, cluster))
     return std::unique_ptr<TimedStep>();
@@ -29,10 +30,22 @@ FailureOr<std::unique_ptr<TimedStep>> mlir::autopar::timeStep(func::FuncOp funct
   if (static_cast<int32_t>(meshes.size()) != schedule.meshes)
     return std::unique_ptr<TimedStep>();
   std::unique_ptr<TimedStep> step(
-      new TimedStep{loaded.take(), std::move(meshes), StepWork(function, schedule), {}});
+      new TimedStep{loaded.take(), std::move(meshes), StepWork(std::move(order), schedule), {}});
   for (const ::autopar::Mesh &mesh : step->meshes)
     step->times.emplace_back(step->cluster, mesh, /*convolves=*/target == Target::Cpu);
   return step;
+}
+
+FailureOr<bool> mlir::autopar::communicatesBeside(func::FuncOp function, StringRef cluster) {
+  auto module = function->getParentOfType<ModuleOp>();
+  if (!isKnown(module, cluster))
+    return false;
+  auto loaded = clusterOf(module, cluster);
+  if (!loaded)
+    return function.emitOpError() << loaded.status().message();
+  return llvm::any_of(module.getOps<MeshOp>(), [&](MeshOp mesh) {
+    return !loaded->slowestOf(costMeshOf(mesh).devices).communicatesWhileIdle;
+  });
 }
 
 LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Target target,
@@ -42,10 +55,12 @@ LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Tar
   if (!isKnown(module, cluster) || !function || function.isExternal() ||
       !function.getBody().hasOneBlock())
     return success();
-  auto schedule = scheduleOf(function);
+  StepOrder order(function);
+  auto schedule = order.schedule();
   if (!schedule)
     return function.emitOpError() << schedule.status().message();
-  FailureOr<std::unique_ptr<TimedStep>> timed = timeStep(function, *schedule, cluster, target);
+  FailureOr<std::unique_ptr<TimedStep>> timed =
+      timeStep(std::move(order), *schedule, cluster, target);
   if (failed(timed) || !*timed)
     return success(succeeded(timed));
   TimedStep &step = **timed;

@@ -24,9 +24,12 @@ struct TimedStep {
 /// By the cost model on the cluster (a description, else the module's). Null where there is none,
 /// and where the schedule, which outlives it, is not for the module's meshes: who evaluates or
 /// lowers the step says so.
-FailureOr<std::unique_ptr<TimedStep>> timeStep(func::FuncOp function,
-                                               const ::autopar::Schedule &schedule,
+FailureOr<std::unique_ptr<TimedStep>> timeStep(StepOrder order, const ::autopar::Schedule &schedule,
                                                StringRef cluster, Target target);
+
+/// Whether devices of one of the module's meshes compute while they communicate, as the cluster (a
+/// description, else the module's) says; not where none is known.
+FailureOr<bool> communicatesBeside(func::FuncOp function, StringRef cluster);
 
 struct StepPart {
   ArrayRef<Operation *> ops; ///< in order

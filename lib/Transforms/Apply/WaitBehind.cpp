@@ -33,10 +33,10 @@ public:
     for (here = 0; here < part.ops.size(); ++here) {
       Operation *op = part.ops[here];
       if (!isPatient(here)) // else it follows what it reads
-        goOnFor(op, op);
+        goOnFor(here, op);
       release(op);
       bool wouldWait = queues.readyUs(op) > queues.computeUs + part.times.launchUs();
-      bool isInTheWay = isPatient(here) && (readsWaiting(op) || !fits(here));
+      bool isInTheWay = isPatient(here) && (readsWaiting(here) || !fits(here));
       if (foreseen[here].mayWait && (wouldWait || isInTheWay))
         putOff(here);
       else
@@ -54,6 +54,10 @@ private:
     KernelTime::Parts parts;
     bool goesBeside = false;
     bool mayWait = false;
+    bool waits = false;
+    SmallVector<uint32_t, 4> reads; ///< operations of the part, one for each operand that is theirs
+    /// When its operands are there; below 0: while one of them waits, or nobody asked.
+    double readyUs = -1;
     double atUs = 0; ///< the compute queue comes to it
     double neededUs = kNever;
     double urgentUs = kNever; ///< the next collective that is waited for must start
@@ -62,8 +66,15 @@ private:
   void foresee() {
     double us = 0;
     foreseen.resize(part.ops.size());
+    std::vector<uint32_t> uses(part.ops.size(), 0); // in this part
+    numbers.reserve(part.ops.size());
     for (auto [i, op] : llvm::enumerate(part.ops)) {
       Foreseen &own = foreseen[i];
+      for (Value operand : op->getOperands())
+        if (auto number = numbers.find(operand.getDefiningOp()); number != numbers.end()) {
+          own.reads.push_back(number->second);
+          ++uses[number->second];
+        }
       numbers[op] = i;
       own.atUs = us;
       if (part.work.free.contains(op) || isa<TransferOp>(op))
@@ -72,14 +83,14 @@ private:
       own.goesBeside = part.times.goesBeside(own.parts);
       us += own.parts.sum() - (own.goesBeside ? own.parts.collectiveUs : 0);
     }
-    for (auto [own, op] : llvm::zip_equal(foreseen, part.ops))
-      own.mayWait = mayWait(op);
+    for (auto [own, op, inPart] : llvm::zip_equal(foreseen, part.ops, uses))
+      own.mayWait = mayWait(op, inPart);
     double urgentUs = kNever;
     for (size_t i = part.ops.size(); i-- > 0;) {
-      Foreseen &own = foreseen[i];
-      for (Operation *user : part.ops[i]->getUsers())
-        if (auto number = numbers.find(user); number != numbers.end())
-          own.neededUs = std::min(own.neededUs, latestUs(number->second));
+      Foreseen &own = foreseen[i]; // all that reads it has been here
+      double latest = latestUs(i);
+      for (uint32_t read : own.reads)
+        foreseen[read].neededUs = std::min(foreseen[read].neededUs, latest);
       if (own.goesBeside && own.neededUs < kNever)
         urgentUs = std::max(own.atUs, std::min(urgentUs, own.neededUs) - own.parts.sum());
       own.urgentUs = urgentUs;
@@ -102,37 +113,46 @@ private:
 
   /// Kernels and collectives that do not replace state, and that nobody outside reads meanwhile.
   /// Asked for while nothing was moved: afterwards the block would be numbered again each time.
-  bool mayWait(Operation *op) const {
+  bool mayWait(Operation *op, size_t usesInPart) const {
     Operation *end = part.ops.back();
     return isa<GroupOp, CastOp, BinaryOp, CollectiveOpInterface>(op) &&
            !part.work.updates.contains(op) && !part.work.free.contains(op) &&
-           llvm::all_of(op->getUsers(), [&](Operation *user) {
-             return numbers.contains(user) || end->isBeforeInBlock(user);
-           });
+           (usesInPart == static_cast<size_t>(llvm::range_size(op->getUses())) ||
+            llvm::all_of(op->getUsers(), [&](Operation *user) {
+              return numbers.contains(user) || end->isBeforeInBlock(user);
+            }));
+  }
+
+  /// When the operands of something that waits are there, or of what is asked for anew.
+  double readyUs(size_t i) {
+    double &known = foreseen[i].readyUs;
+    if (known >= 0)
+      return known;
+    double us = queues.readyUs(part.ops[i]);
+    if (!readsWaiting(i))
+      known = us;
+    return us;
   }
 
   /// Whether a collective that started now would be through when the next one that others wait for
   /// could start.
-  bool fits(size_t i) const {
-    double start = std::max({queues.readyUs(part.ops[i]), queues.computeUs, queues.collectiveUs});
+  bool fits(size_t i) {
+    double start = std::max({readyUs(i), queues.computeUs, queues.collectiveUs});
     return start + foreseen[i].parts.sum() <=
            queues.computeUs + foreseen[here].urgentUs - foreseen[here].atUs;
   }
 
   /// Whether what waits may go on before the operation that is here.
-  bool isDue(size_t i) const {
-    bool wouldWait = queues.readyUs(part.ops[i]) > queues.computeUs;
+  bool isDue(size_t i) {
+    bool wouldWait = readyUs(i) > queues.computeUs;
     if (!isPatient(i) || (wouldWait && foreseen[i].parts.beforeUs > 0))
       return !wouldWait;
     bool isLate = foreseen[i].neededUs - foreseen[here].atUs <= foreseen[i].parts.sum();
     return isLate || keptBytes > part.waitingBytes || fits(i);
   }
 
-  bool readsWaiting(Operation *op) const {
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      auto number = numbers.find(operand.getDefiningOp());
-      return number != numbers.end() && llvm::is_contained(waiting, number->second);
-    });
+  bool readsWaiting(size_t i) const {
+    return llvm::any_of(foreseen[i].reads, [&](uint32_t read) { return foreseen[read].waits; });
   }
 
   static int64_t bytesOf(Operation *op) {
@@ -145,30 +165,31 @@ private:
 
   void putOff(size_t i) {
     waiting.push_back(i);
+    foreseen[i].waits = true;
     keptBytes += bytesOf(part.ops[i]);
   }
 
   void goOn(size_t i, Operation *place) {
     llvm::erase(waiting, i);
+    foreseen[i].waits = false;
     keptBytes -= bytesOf(part.ops[i]);
     part.ops[i]->moveBefore(place);
     queues.run(part.ops[i], foreseen[i].parts);
   }
 
-  /// What waits and `op` reads goes before it, behind what that reads.
-  void goOnFor(Operation *op, Operation *place) {
-    for (Value operand : op->getOperands())
-      if (auto number = numbers.find(operand.getDefiningOp());
-          number != numbers.end() && llvm::is_contained(waiting, number->second)) {
-        goOnFor(part.ops[number->second], place);
-        goOn(number->second, place);
+  /// What waits and is read goes before the reader, behind what that reads.
+  void goOnFor(size_t reader, Operation *place) {
+    for (uint32_t read : foreseen[reader].reads)
+      if (foreseen[read].waits) {
+        goOnFor(read, place);
+        goOn(read, place);
       }
   }
 
   /// What has waited long enough goes before `op`.
   void release(Operation *op) {
     for (size_t i : SmallVector<size_t>(waiting))
-      if (isDue(i) && !readsWaiting(part.ops[i]))
+      if (isDue(i) && !readsWaiting(i))
         goOn(i, op);
   }
 

@@ -45,10 +45,10 @@ struct Queues {
 
 class StepEvaluator {
 public:
-  StepEvaluator(func::FuncOp function, const Schedule &schedule, std::vector<Mesh> meshes,
+  StepEvaluator(StepOrder order, const Schedule &schedule, std::vector<Mesh> meshes,
                 const Cluster &cluster, Target target)
-      : schedule(schedule), meshes(std::move(meshes)), work(function, schedule),
-        joined(function, work), meshLinks(this->meshes, cluster) {
+      : schedule(schedule), meshes(std::move(meshes)), function(order.function),
+        work(std::move(order), schedule), joined(function, work), meshLinks(this->meshes, cluster) {
     llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
     for (const Mesh &mesh : this->meshes) {
       times.emplace_back(cluster, mesh, /*convolves=*/target == Target::Cpu);
@@ -493,6 +493,7 @@ private:
 
   const Schedule &schedule;
   std::vector<Mesh> meshes;
+  func::FuncOp function;
   StepWork work;
   JoinedLaunches joined;
   MeshLinks meshLinks;
@@ -548,7 +549,8 @@ private:
     ::autopar::Result<Cluster> loaded = clusterOf(function->getParentOfType<ModuleOp>(), cluster);
     if (!loaded)
       return function.emitOpError() << loaded.status().message();
-    ::autopar::Result<Schedule> schedule = scheduleOf(function);
+    StepOrder order(function);
+    ::autopar::Result<Schedule> schedule = order.schedule();
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
     for (MeshOp op : getOperation().getOps<MeshOp>())
@@ -563,7 +565,7 @@ private:
     for (const Mesh &mesh : meshes)
       if (::autopar::Status status = mesh.verify(*loaded); !status.isOk())
         return function.emitOpError() << status.message();
-    StepEvaluator evaluator(function, *schedule, std::move(meshes), *loaded, target);
+    StepEvaluator evaluator(std::move(order), *schedule, std::move(meshes), *loaded, target);
     ::autopar::Result<double> us = evaluator.stepUs();
     if (!us)
       return function.emitOpError() << us.status().message();

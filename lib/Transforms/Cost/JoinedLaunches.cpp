@@ -28,12 +28,14 @@ struct Launch {
   explicit Launch(const Candidate &candidate) : first(candidate) { add(candidate); }
 
   bool fits(const Candidate &candidate) const {
+    if (candidate.isUpdate != first.isUpdate || candidate.isTowardsLoss != first.isTowardsLoss ||
+        candidate.goesThroughRows != first.goesThroughRows ||
+        candidate.arithmetic != first.arithmetic)
+      return false;
     size_t buffers = read.size() + written.size() + candidate.writes.size();
     for (const void *root : candidate.reads)
       buffers += !read.contains(root);
-    return candidate.isUpdate == first.isUpdate && candidate.isTowardsLoss == first.isTowardsLoss &&
-           candidate.goesThroughRows == first.goesThroughRows &&
-           candidate.arithmetic == first.arithmetic && buffers <= kMostBuffers;
+    return buffers <= kMostBuffers;
   }
   void add(const Candidate &candidate) {
     ops.push_back(candidate.op);
@@ -102,18 +104,19 @@ void JoinedLaunches::find(ArrayRef<Operation *> ops) {
     if (work.free.contains(op))
       continue;
     Launch::Candidate candidate{
-        op, {}, {}, work.updates.contains(op), work.phases.isTowardsLoss(op), goesThroughRows(op),
-        {}};
+        op, {}, {}, work.updates.contains(op), work.phases.isTowardsLoss(op), false, {}};
     for (Value operand : op->getOperands())
       candidate.reads.insert(rootOf(operand));
     for (Value result : op->getResults())
       candidate.writes.insert(rootOf(result));
     bool isOnOtherQueue = isa<CollectiveOpInterface, TransferOp>(op);
-    bool isResult =
-        llvm::any_of(op->getResults(), [&](Value value) { return results.contains(value); });
-    bool isSmall = kernelBytes(op) <= kMostJoinedBytes && !isResult;
-    bool mayJoin = !isOnOtherQueue && !callsLibrary(op) && (candidate.isUpdate || isSmall);
+    auto isSmall = [&] {
+      return llvm::none_of(op->getResults(), [&](Value own) { return results.contains(own); }) &&
+             kernelBytes(op) <= kMostJoinedBytes;
+    };
+    bool mayJoin = !isOnOtherQueue && !callsLibrary(op) && (candidate.isUpdate || isSmall());
     if (mayJoin) {
+      candidate.goesThroughRows = goesThroughRows(op);
       Value first = op->getNumOperands() ? op->getOperand(0) : op->getResult(0);
       candidate.arithmetic = tensorTypeOf(first).getElementType();
     }

@@ -12,9 +12,10 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-StepWork::StepWork(func::FuncOp function, const ::autopar::Schedule &schedule)
-    : phases(function.getBody().front()), microBatches(function.getBody().front()),
-      function(function), block(function.getBody().front()), schedule(schedule), stages(function) {
+StepWork::StepWork(StepOrder order, const ::autopar::Schedule &schedule)
+    : phases(std::move(order.phases)), microBatches(std::move(order.microBatches)),
+      function(order.function), block(function.getBody().front()), schedule(schedule),
+      stages(std::move(order.stages)) {
   findFree();
   findUpdates();
   findPlaces();
@@ -42,10 +43,10 @@ void StepWork::findFree() {
       atLoad.insert(argument);
   for (Operation &op : block.without_terminator()) {
     bool isKnown = op.hasTrait<OpTrait::ConstantLike>();
-    if (!isKnown && op.getNumOperands() && isMemoryEffectFree(&op) && !hasLibraryContraction(&op) &&
-        !isa<CollectiveOpInterface, TransferOp>(op))
-      isKnown =
-          llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); });
+    if (!isKnown && op.getNumOperands() &&
+        llvm::all_of(op.getOperands(), [&](Value operand) { return atLoad.contains(operand); }))
+      isKnown = isMemoryEffectFree(&op) && !hasLibraryContraction(&op) &&
+                !isa<CollectiveOpInterface, TransferOp>(op);
     if (isKnown)
       atLoad.insert_range(op.getResults());
     bool isRead = isView(&op) && !copies.isCopied(&op);

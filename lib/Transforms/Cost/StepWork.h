@@ -17,8 +17,8 @@ namespace mlir::autopar {
 
 class StepWork {
 public:
-  /// The function and the schedule outlive it.
-  StepWork(func::FuncOp function, const ::autopar::Schedule &schedule);
+  /// The schedule, which is that of `order`, outlives it.
+  StepWork(StepOrder order, const ::autopar::Schedule &schedule);
 
   /// The mesh of an operation's stage; the first one where it is on none.
   int32_t meshOf(Operation *op) const;

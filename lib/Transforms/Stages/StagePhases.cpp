@@ -109,10 +109,24 @@ LogicalResult StagePhases::verifyDirection(const Stages &stages,
   return success();
 }
 
-::autopar::Result<::autopar::Schedule> mlir::autopar::scheduleOf(func::FuncOp function) {
-  Block &block = function.getBody().front();
+StepOrder::StepOrder(func::FuncOp function)
+    : function(function), stages(function), microBatches(function.getBody().front()),
+      phases(function.getBody().front()) {}
+
+::autopar::Result<::autopar::Schedule> StepOrder::schedule() const {
+  return scheduleOf(function, stages, microBatches, phases);
+}
+
+::autopar::Result<::autopar::Schedule> mlir::autopar::scheduleOf(func::FuncOp function,
+                                                                 const Stages &stages,
+                                                                 const MicroBatches &microBatches,
+                                                                 const StagePhases &phases) {
   auto meshes = function->getAttrOfType<IntegerAttr>(kStageMeshesAttribute);
-  return ::autopar::makeSchedule(scheduleNameOf(function), Stages(function).count(),
-                                 meshes ? meshes.getInt() : 1, MicroBatches(block).count(),
-                                 StagePhases(block).trains());
+  return ::autopar::makeSchedule(scheduleNameOf(function), stages.count(),
+                                 meshes ? meshes.getInt() : 1, microBatches.count(),
+                                 phases.trains());
+}
+
+::autopar::Result<::autopar::Schedule> mlir::autopar::scheduleOf(func::FuncOp function) {
+  return StepOrder(function).schedule();
 }

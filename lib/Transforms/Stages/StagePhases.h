@@ -37,8 +37,25 @@ private:
   DenseSet<Operation *> sent; ///< what transferred values are made of on their stage
 };
 
-/// The schedule by which a function's stages and micro-batches run: by the name that it remembers,
-/// 1f1b if it remembers none.
+/// Where and when a function's operations run.
+struct StepOrder {
+  explicit StepOrder(func::FuncOp function);
+
+  /// That by which stages and micro-batches run: by the name that the function remembers, 1f1b if
+  /// it remembers none.
+  ::autopar::Result<::autopar::Schedule> schedule() const;
+
+  mutable func::FuncOp function; ///< a handle; only read
+  Stages stages;
+  MicroBatches microBatches;
+  StagePhases phases;
+};
+
+/// StepOrder's, where nothing else is asked.
 ::autopar::Result<::autopar::Schedule> scheduleOf(func::FuncOp function);
+/// The same of what is known of the function.
+::autopar::Result<::autopar::Schedule> scheduleOf(func::FuncOp function, const Stages &stages,
+                                                  const MicroBatches &microBatches,
+                                                  const StagePhases &phases);
 
 } // namespace mlir::autopar

@@ -74,14 +74,15 @@ bool mlir::autopar::isView(Operation *op) {
   auto group = dyn_cast<GroupOp>(op);
   if (!group)
     return false;
-  auto only = dyn_cast<SliceOp>(group.getBody().front().front());
-  bool isPart = only && llvm::hasNItems(group.getBody().front().without_terminator(), 1) &&
-                isMostAsItLies(only);
-  if (!isPart && !llvm::any_of(group.getResults(), isReadStrided))
-    return false;
-  return llvm::all_of(group.getBody().front().without_terminator(), [](Operation &inner) {
+  bool areViews = llvm::all_of(group.getBody().front().without_terminator(), [](Operation &inner) {
     auto slice = dyn_cast<SliceOp>(inner);
     return isWholeView(&inner) ||
            (slice && stepsForward(slice) && slice.getType().getNumElements() > 0);
   });
+  if (!areViews) // of most groups the first operation tells
+    return false;
+  auto only = dyn_cast<SliceOp>(group.getBody().front().front());
+  bool isPart = only && llvm::hasNItems(group.getBody().front().without_terminator(), 1) &&
+                isMostAsItLies(only);
+  return isPart || llvm::any_of(group.getResults(), isReadStrided);
 }
