@@ -195,10 +195,10 @@ int64_t BlockWriter::positionOf(const Cluster &cluster) const {
 
 /// Creates the units that the block's results and effects need, and their dependences.
 void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
-  DenseSet<void *> needed;
+  DenseMap<void *, SmallVector<Value, 4>> needed; ///< by key, with what it reads
   SmallVector<Operation *> worklist;
   auto need = [&](Operation *op) {
-    if (op && needed.insert(keyOf(op)).second)
+    if (op && needed.try_emplace(keyOf(op)).second)
       worklist.push_back(op);
   };
   auto needValue = [&](Value value) {
@@ -212,8 +212,12 @@ void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
       need(op);
   }
   llvm::for_each(block.getTerminator()->getOperands(), needValue);
-  while (!worklist.empty())
-    llvm::for_each(readsOf(worklist.pop_back_val()), needValue);
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val();
+    llvm::SetVector<Value> reads = readsOf(op);
+    needed[keyOf(op)].assign(reads.begin(), reads.end());
+    llvm::for_each(reads, needValue);
+  }
   for (Operation *op : ops) {
     if (!needed.contains(keyOf(op)) || !unitNumbers.try_emplace(keyOf(op), units.size()).second)
       continue;
@@ -223,7 +227,7 @@ void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
     unit.position = unit.cluster ? positionOf(*unit.cluster) : graph.positionOf(op);
   }
   for (auto [number, unit] : llvm::enumerate(units))
-    for (Value value : readsOf(unit.cluster ? unit.cluster->ops.front() : unit.fluid)) {
+    for (Value value : needed.at(unit.cluster ? static_cast<void *>(unit.cluster) : unit.fluid)) {
       if (Operation *producer = value.getDefiningOp())
         units[unitNumbers.lookup(keyOf(producer))].users.push_back(number);
       else

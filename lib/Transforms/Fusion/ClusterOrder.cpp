@@ -7,50 +7,52 @@ using namespace mlir::autopar;
 
 ClusterOrder::ClusterOrder(Block &block, llvm::function_ref<bool(Operation *)> isFixed) {
   constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  constexpr uint32_t nobody = std::numeric_limits<uint32_t>::max();
+  size_t count = block.getOperations().size();
+  numbers.reserve(count);
+  std::vector<uint32_t> sources, firstSource; // operations that each reads, one behind the other
+  firstSource.reserve(count + 1);
   // The longest chain of fixed operations that ends at an operation; a chain's n-th is link n.
-  DenseMap<Operation *, int64_t> chain;
-  chain.reserve(block.getOperations().size());
-  Operation *last = nullptr;
-  auto longestOf = [&](Operation *op) {
-    Operation *longest = nullptr;
-    for (Value operand : op->getOperands())
-      if (Operation *source = operand.getDefiningOp();
-          source && (!longest || chain.lookup(source) > chain.lookup(longest)))
-        longest = source;
-    return longest;
-  };
+  std::vector<int64_t> chain(count);
+  std::vector<uint32_t> longest(count, nobody); // through which source it goes
+  std::vector<char> fixed(count);
+  uint32_t last = nobody, number = 0;
   for (Operation &op : block) {
-    chain[&op] = chain.lookup(longestOf(&op)) + (isFixed(&op) ? 1 : 0);
-    if (!last || chain[&op] > chain[last])
-      last = &op;
-  }
-  DenseSet<Operation *> spine;
-  for (Operation *op = last; op; op = longestOf(op))
-    if (isFixed(op))
-      spine.insert(op);
-
-  links.reserve(block.getOperations().size());
-  for (Operation &op : block) {
-    Links &own = links.try_emplace(&op, Links{none, 0}).first->second;
-    if (spine.contains(&op))
-      own = {chain[&op], chain[&op]};
-    for (Value operand : op.getOperands())
-      if (Operation *source = operand.getDefiningOp())
-        own.lastReaching = std::max(own.lastReaching, links.lookup(source).lastReaching);
-  }
-  for (Operation &op : llvm::reverse(block))
+    firstSource.push_back(sources.size());
     for (Value operand : op.getOperands())
       if (Operation *source = operand.getDefiningOp()) {
-        int64_t &first = links.find(source)->second.firstReached;
-        first = std::min(first, links.lookup(&op).firstReached);
+        uint32_t from = numbers.lookup(source);
+        sources.push_back(from);
+        if (longest[number] == nobody || chain[from] > chain[longest[number]])
+          longest[number] = from;
       }
+    fixed[number] = isFixed(&op);
+    chain[number] = (longest[number] == nobody ? 0 : chain[longest[number]]) + fixed[number];
+    if (last == nobody || chain[number] > chain[last])
+      last = number;
+    numbers[&op] = number++;
+  }
+  firstSource.push_back(sources.size());
+  links.assign(count, Links{none, 0});
+  for (uint32_t op = last; op != nobody; op = longest[op])
+    if (fixed[op])
+      links[op] = {chain[op], chain[op]};
+  auto sourcesOf = [&](size_t op) {
+    return llvm::ArrayRef(sources).slice(firstSource[op], firstSource[op + 1] - firstSource[op]);
+  };
+  for (size_t op = 0; op < count; ++op)
+    for (uint32_t source : sourcesOf(op))
+      links[op].lastReaching = std::max(links[op].lastReaching, links[source].lastReaching);
+  for (size_t op = count; op-- > 0;)
+    for (uint32_t source : sourcesOf(op))
+      links[source].firstReached = std::min(links[source].firstReached, links[op].firstReached);
 }
 
 /// Labels in steps that leave room for clusters that move.
 static constexpr uint64_t labelStep = uint64_t(1) << 40;
 
 void ClusterOrder::append(Cluster &cluster, Operation *op) {
-  auto [firstReached, lastReaching] = links.lookup(op);
+  auto [firstReached, lastReaching] = links[numbers.lookup(op)];
   uint64_t label = (line.empty() ? 0 : line.back()->place.label) + labelStep;
   auto at = line.insert(line.end(), &cluster);
   cluster.place = {at, label, firstReached, lastReaching};

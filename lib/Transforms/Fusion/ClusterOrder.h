@@ -11,6 +11,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include <list>
 #include <optional>
+#include <vector>
 
 namespace mlir::autopar {
 
@@ -68,7 +69,8 @@ private:
   void moveBefore(std::list<Cluster *>::iterator next, const llvm::DenseSet<Cluster *> &moved);
   void relabel();
 
-  llvm::DenseMap<Operation *, Links> links;
+  llvm::DenseMap<Operation *, uint32_t> numbers; ///< of the block's operations
+  std::vector<Links> links;                      ///< by number
   std::list<Cluster *> line;
 };
 

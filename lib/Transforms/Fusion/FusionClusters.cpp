@@ -74,8 +74,10 @@ static bool isWidening(Operation *op) {
 bool autopar::isFluid(Operation *op) {
   if (isa<ReshapeOp>(op) || isWidening(op))
     return true;
+  if (op->getNumOperands() > 1 || op->getNumResults() != 1)
+    return false;
   auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
-  if (!lowering || op->getNumResults() != 1 || lowering.getRowDomain())
+  if (!lowering || lowering.getRowDomain())
     return false;
   if (op->getNumOperands() == 0) {
     DenseElementsAttr value;
@@ -83,9 +85,9 @@ bool autopar::isFluid(Operation *op) {
       return value.isSplat() || value.getNumElements() <= kFewNumbers;
     return !op->hasTrait<OpTrait::ConstantLike>() && lowering.getElementCost() <= 1;
   }
-  return op->getNumOperands() == 1 && lowering.getElementCost() == 0 && lowering.getOperandMap(0) &&
-         lowering.getPositionDimensions().empty() &&
-         typeOf(op->getResult(0)).getNumElements() > typeOf(op->getOperand(0)).getNumElements();
+  return typeOf(op->getResult(0)).getNumElements() > typeOf(op->getOperand(0)).getNumElements() &&
+         lowering.getElementCost() == 0 && lowering.getOperandMap(0) &&
+         lowering.getPositionDimensions().empty();
 }
 
 std::pair<Value, Index> autopar::traceFluids(Value value, Index index) {
@@ -101,27 +103,27 @@ std::pair<Value, Index> autopar::traceFluids(Value value, Index index) {
 
 //===-- the graph ----------------------------------------------------------------------------===//
 
-bool autopar::isFixed(Operation *op) {
-  if (isFluid(op))
-    return false;
-  return isa<DotGeneralOp, ConvolutionOp>(op) || !isa<ElementLoweringOpInterface>(op) ||
-         op->hasTrait<OpTrait::ConstantLike>() || op->getNumResults() != 1;
+static bool isFixedUnlessFluid(Operation *op) {
+  return isa<DotGeneralOp, ConvolutionOp>(op) || op->getNumResults() != 1 ||
+         op->hasTrait<OpTrait::ConstantLike>() || !isa<ElementLoweringOpInterface>(op);
 }
+
+bool autopar::isFixed(Operation *op) { return !isFluid(op) && isFixedUnlessFluid(op); }
 
 ClusterGraph::ClusterGraph(Block &block)
     : order(block, isFixed), phases(block), stages(cast<func::FuncOp>(block.getParentOp())),
       context(block.getParentOp()->getContext()) {
-  positions.reserve(block.getOperations().size());
-  owner.reserve(block.getOperations().size());
+  places.reserve(block.getOperations().size());
   int64_t position = 0;
   for (Operation &op : block.without_terminator()) {
-    positions[&op] = position++;
+    Place &place = places[&op];
+    place.position = position++;
     if (isFluid(&op))
       continue;
     Cluster &cluster = *clusters.emplace_back(std::make_unique<Cluster>());
     cluster.ops.push_back(&op);
-    cluster.isClosed = isFixed(&op);
-    owner[&op] = &cluster;
+    cluster.isClosed = isFixedUnlessFluid(&op);
+    place.cluster = &cluster;
     order.append(cluster, &op);
     if (cluster.isClosed)
       continue;
@@ -133,6 +135,7 @@ ClusterGraph::ClusterGraph(Block &block)
     cluster.at.push_back(
         {&op, isElement ? elementIndex(rows, context) : identityIndex(cluster.shape, context)});
     cluster.cost = lowering.getElementCost();
+    cluster.reducesAcross = rows && rows.reduces && runsAcrossRows(rows);
   }
 }
 
@@ -143,7 +146,7 @@ void ClusterGraph::close(ArrayRef<Operation *> ops) {
     Cluster &own = *clusterOf(op);
     order.contract(own, cluster, {});
     own.ops.clear();
-    owner[op] = &cluster;
+    places[op].cluster = &cluster;
   }
   cluster.ops = llvm::to_vector(ops);
 }
@@ -158,7 +161,7 @@ void ClusterGraph::closeBoth(Operation *one, Operation *other) {
       stages.of(one) != stages.of(other))
     return;
   for (Operation *op : first.ops)
-    owner[op] = &second;
+    places[op].cluster = &second;
   first.ops.clear();
   first.at.clear();
   order.contract(first, second, *between);
@@ -299,14 +302,13 @@ static Cluster combine(const Cluster &producer, const Cluster &consumer) {
   merged.ops = producer.ops;
   llvm::append_range(merged.ops, consumer.ops);
   merged.cost = producer.cost + consumer.cost;
+  merged.reducesAcross = producer.reducesAcross || consumer.reducesAcross;
   return merged;
 }
 
-static bool reducesAcross(const Cluster &cluster) {
-  return llvm::any_of(cluster.ops, [](Operation *op) {
-    RowDomain rows = cast<ElementLoweringOpInterface>(op).getRowDomain();
-    return rows && rows.reduces && runsAcrossRows(rows);
-  });
+bool ClusterGraph::reducesAcross(Operation *op) {
+  RowDomain rows = cast<ElementLoweringOpInterface>(op).getRowDomain();
+  return rows && rows.reduces && runsAcrossRows(rows);
 }
 
 /// What others need must be computed at the current point or row, or it would need loops of its
@@ -319,7 +321,7 @@ bool ClusterGraph::mayExport(Operation *op, const Cluster &cluster) const {
     return false;
   ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
   if (llvm::product_of(shape) == llvm::product_of(cluster.shape))
-    return !reducesAcross(cluster) &&
+    return !cluster.reducesAcross &&
            isSamePosition(*index, shape, here, cluster.shape, cluster.shape);
   return cluster.rows && llvm::product_of(shape) == llvm::product_of(keptShape(cluster.rows)) &&
          isSamePosition(*index, shape, keptIndex(cluster.rows, here), keptShape(cluster.rows),
@@ -464,7 +466,7 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
              merged->ops.begin(),
              [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
   for (Operation *op : producer.ops)
-    owner[op] = &consumer;
+    places[op].cluster = &consumer;
   producer.ops.clear();
   producer.at.clear();
   order.contract(producer, consumer, *between);

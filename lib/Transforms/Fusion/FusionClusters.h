@@ -40,7 +40,8 @@ struct Cluster {
   RowDomain rows;               ///< false for pointwise clusters
   /// Index of each operation's result, or of its row domain, over the iteration space.
   SmallVector<std::pair<Operation *, Index>, 1> at;
-  int64_t cost = 0; ///< of one point
+  int64_t cost = 0;           ///< of one point
+  bool reducesAcross = false; ///< one of the operations sums up rows whose neighbours are others'
   ClusterPlace place;
 
   const Index &indexOf(Operation *op) const {
@@ -68,10 +69,13 @@ public:
   void joinReductions();
 
   /// The cluster of an operation; null for fluid operations and the terminator.
-  Cluster *clusterOf(Operation *op) const { return owner.lookup(op); }
-  int64_t positionOf(Operation *op) const { return positions.lookup(op); }
+  Cluster *clusterOf(Operation *op) const { return places.lookup(op).cluster; }
+  int64_t positionOf(Operation *op) const { return places.lookup(op).position; }
   /// Whether an operation of the block is fluid.
-  bool isFluidHere(Operation *op) const { return positions.contains(op) && !owner.contains(op); }
+  bool isFluidHere(Operation *op) const {
+    auto place = places.find(op);
+    return place != places.end() && !place->second.cluster;
+  }
   /// The cluster that can store what the operation makes beside its own: that of a value which the
   /// operation casts to a wider float for a result of the function. Null for other operations.
   Cluster *clusterThatWidens(Operation *op) const;
@@ -79,6 +83,7 @@ public:
   bool isExported(Value value, const Cluster &cluster) const;
 
 private:
+  static bool reducesAcross(Operation *op);
   struct Edge {
     Operation *consumer;
     Value source;
@@ -113,8 +118,11 @@ private:
   void forEachProducer(const Cluster &cluster, Visit visit) const override;
 
   SmallVector<std::unique_ptr<Cluster>> clusters;
-  DenseMap<Operation *, Cluster *> owner;
-  DenseMap<Operation *, int64_t> positions;
+  struct Place {
+    int64_t position = 0;
+    Cluster *cluster = nullptr; ///< null: fluid
+  };
+  DenseMap<Operation *, Place> places;
   ClusterOrder order;
   MicroBatches phases;
   Stages stages;

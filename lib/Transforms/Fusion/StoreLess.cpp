@@ -148,13 +148,14 @@ Value ClusterGraph::copyFor(Operation *reader, Value value, const Index &index,
   copy->removeAttr("autopar.id"); // which the original keeps
   if (Attribute phase = reader->getAttr("autopar.phase"))
     copy->setAttr("autopar.phase", phase);
-  positions[copy] = positionOf(reader);
+  places[copy].position = positionOf(reader);
   if (!isFluid(copy)) {
     Cluster &cluster = *clusterOf(reader);
-    owner[copy] = &cluster;
+    places[copy].cluster = &cluster;
     cluster.ops.insert(llvm::find(cluster.ops, reader), copy);
     cluster.at.push_back({copy, index});
     cluster.cost += lowering.getElementCost();
+    cluster.reducesAcross |= reducesAcross(copy);
   }
   return copy->getResult(0);
 }
