@@ -122,8 +122,10 @@ Result<std::optional<Solution>> searchEasier(const SearchEngine &engine, const C
   if (!options.foldBlocks || !worthFolding(graph))
     return searchWithoutLimit(engine, graph, options);
   Result<std::optional<Solution>> folded = searchFolded(graph, options);
-  bool canFit = graph.memoryLimitBytes <= 0 || fewestBytes(graph) <= graph.memoryLimitBytes;
-  if (folded || !canFit || !options.unfolds)
+  auto canFit = [&] {
+    return graph.memoryLimitBytes <= 0 || fewestBytes(graph) <= graph.memoryLimitBytes;
+  };
+  if (folded || !options.unfolds || !canFit())
     return folded;
   return std::optional<Solution>();
 }

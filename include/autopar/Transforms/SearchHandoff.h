@@ -33,10 +33,15 @@ constexpr double kUnlikely = 1.1;
 /// nothing is lowered twice. Nobody changes them; who goes on takes a copy, which is cheap.
 struct PlanModules {
   using Module = std::shared_ptr<OwningOpRef<ModuleOp>>; ///< null: nobody asked
-  Module groups;          ///< its fusion groups are formed, with nothing computed again
-  Module ordered;         ///< its operations in order and timed, with what the plan computes again
-  int64_t orderedFor = 0; ///< the memory limit that the order was made for
+  Module groups;           ///< its fusion groups are formed, with nothing computed again
+  Module ordered;          ///< its operations in order and timed, with what the plan computes again
+  int64_t orderedFor = 0;  ///< the memory limit that the order was made for
+  bool keepsGroups = true; ///< where they are formed for the order: somebody asks for them next
 };
+
+/// lib/Transforms/Search/KeptProblems.h
+class KeptProblems;
+std::shared_ptr<KeptProblems> makeKeptProblems();
 
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
@@ -50,7 +55,10 @@ struct SearchHandoff {
   /// In: what a step took on each mesh, in the order of meshes, by a search that counted something
   /// else; meshes on which it took kUnlikely times the least are left out. Empty: none is.
   std::vector<double> knownMeshUs;
-  std::vector<double> meshUs;          ///< out: the same of this search; infinite without a plan
+  std::vector<double> meshUs; ///< out: the same of this search; infinite without a plan
+  /// Of searches of one function, one after the other, that take nothing for computed again: the
+  /// first one's problems. Null: nobody searches once more.
+  std::shared_ptr<KeptProblems> kept;
   std::optional<::autopar::Plan> plan; ///< out: where the pass succeeds
   double waitedShare = 1;              ///< out: of what goes on beside what computes, as it counts
   bool overlapsParts = false;          ///< out: activations may be exchanged beside what computes

@@ -34,7 +34,7 @@ public:
   explicit Describer(ShardingProblem &problem)
       : function(problem.getFunction()), problem(problem), axes(problem.meshAxes()),
         graph(problem.graph()), first(function.getNumArguments()), roles(function),
-        ofParameters(madeOfParameters(function)) {}
+        ofParameters(madeOfParameters(function)), terms(problem.pipelineModel().meshes()) {}
 
   Result<PlanDetails> run(std::vector<int32_t> chosen) {
     choice = std::move(chosen);
@@ -80,8 +80,14 @@ private:
     before.assign(graph.nodes.size(), 0);
     for (auto [index, edge] : llvm::enumerate(graph.edges)) {
       double us = 0;
-      problem.forEachStep(index, choice,
-                          [&](const ReshardStep &, double, double stepUs) { us += stepUs; });
+      int32_t mesh = meshOfNode(std::max(edge.a, edge.b));
+      problem.forEachStep(index, choice, [&](const ReshardStep &step, double bytes, double stepUs) {
+        us += stepUs;
+        StringRef kind = wordOf(step.kind);
+        bool isCopy = kind == "copy";
+        addTerm(mesh, kind, isCopy ? std::vector<std::string>() : wordsOf(step.axes, axes), stepUs,
+                isCopy ? 0 : bytes);
+      });
       before[std::max(edge.a, edge.b)] += us;
       for (int32_t end : {edge.a, edge.b})
         if (end < static_cast<int32_t>(first))
@@ -104,8 +110,7 @@ private:
       if (computeUs + before[node] == 0)
         continue; // happens within others
       PlanRow row =
-          rowOf(id, op->getResult(0),
-                resultSharding(shardingRuleOf(op), problem.choicesOf(position)[choice[node]], 0));
+          rowOf(id, op->getResult(0), problem.shardingsOf(op->getResult(0))[choice[node]]);
       row.stage = stages.of(op);
       row.computeUs = computeUs;
       row.collectiveUs = before[node];
@@ -169,32 +174,22 @@ private:
     return pipeline.meshOf(problem.operations()[position].first->getResult(0));
   }
 
+  void addTerm(int32_t mesh, StringRef kind, std::vector<std::string> over, double us,
+               double bytes) {
+    CostTerm &term = terms[mesh][{kind.str(), over}];
+    term.kind = kind.str();
+    term.axes = std::move(over);
+    term.us += us;
+    term.bytes += static_cast<int64_t>(bytes);
+  }
+
   /// What the busiest mesh does, and how long it waits.
   void addTime() {
-    using Key = std::pair<std::string, std::vector<std::string>>;
-    std::vector<std::map<Key, CostTerm>> terms(problem.pipelineModel().meshes());
-    auto add = [&](int32_t mesh, std::string kind, std::vector<std::string> over, double us,
-                   double bytes) {
-      CostTerm &term = terms[mesh][{kind, over}];
-      term.kind = std::move(kind);
-      term.axes = std::move(over);
-      term.us += us;
-      term.bytes += static_cast<int64_t>(bytes);
-    };
     for (size_t node = 0; node < graph.nodes.size(); ++node)
       if (double us = graph.nodes[node].strategies[choice[node]].timeUs; us > 0)
-        add(meshOfNode(node), "compute", {}, us, 0);
-    for (auto [index, edge] : llvm::enumerate(graph.edges)) {
-      int32_t mesh = meshOfNode(std::max(edge.a, edge.b));
-      problem.forEachStep(index, choice, [&](const ReshardStep &step, double bytes, double us) {
-        StringRef kind = wordOf(step.kind);
-        bool isCopy = kind == "copy";
-        add(mesh, kind.str(), isCopy ? std::vector<std::string>() : wordsOf(step.axes, axes), us,
-            isCopy ? 0 : bytes);
-      });
-    }
+        addTerm(meshOfNode(node), "compute", {}, us, 0);
     double most = -1;
-    for (const std::map<Key, CostTerm> &own : terms) {
+    for (const Terms &own : terms) {
       double busy = 0;
       for (auto &[key, term] : own)
         busy += term.us;
@@ -303,6 +298,8 @@ private:
   llvm::SetVector<Operation *> ofParameters;
   std::vector<int32_t> choice;
   std::vector<double> before; ///< per node: microseconds of reshards that are its
+  using Terms = std::map<std::pair<std::string, std::vector<std::string>>, CostTerm>;
+  std::vector<Terms> terms; ///< per mesh: by kind and axes
   DenseMap<Operation *, StringRef> phaseOf;
   PlanDetails details;
 };

@@ -3,6 +3,7 @@
 // cheapest one becomes the plan. The IR is only read.
 #include "Cost/ModuleCluster.h"
 #include "DescribeChoice.h"
+#include "KeptProblems.h"
 #include "MeshCandidates.h"
 #include "SearchConstraints.h"
 #include "ShardingProblem.h"
@@ -185,31 +186,43 @@ private:
     if (failed(verifyStep(function)))
       return failure();
     FailureOr<Cluster> machine = readCluster();
-    if (failed(machine) || failed(readDemands(function)))
+    if (failed(machine) || failed(readDemands()))
       return failure();
     if (!(waitedShare >= 0 && waitedShare <= 1))
       return emitError(module.getLoc())
              << "waited-share: expected a share from 0 to 1, got " << waitedShare;
-    FailureOr<SmallVector<Meshes>> meshes = readMeshes(*machine, function);
-    if (failed(meshes))
-      return failure();
-    limit = memoryLimit ? int64_t(memoryLimit) : machine->mostUsableBytes();
-    StepOutline outline(function);
     std::optional<ComputesAgain> what = computesAgainFromName(computesAgain);
     if (!what)
       return emitError(module.getLoc())
              << "computes-again: expected nothing, cheap or layers, got \"" << computesAgain
              << "\"";
+    bool keeps = handoff && handoff->kept && *what == ComputesAgain::Nothing;
+    KeptProblems own;
+    KeptProblems &kept = (keeps ? *handoff->kept : own).of(function, std::move(*machine), madeOf());
+    const StepOutline &outline = *kept.outline;
+    ::autopar::Result<::autopar::Schedule> order =
+        scheduleOf(function, outline.stages(), outline.microBatches(), outline.phases());
+    if (!order)
+      return function.emitOpError() << order.status().message();
+    schedule = order.take();
+    FailureOr<SmallVector<Meshes>> meshes = readMeshes(kept.cluster, function);
+    if (failed(meshes))
+      return failure();
+    limit = memoryLimit ? int64_t(memoryLimit) : kept.cluster.mostUsableBytes();
+    kept.problems.resize(meshes->size());
     if (*what != ComputesAgain::Nothing)
-      again.emplace(outline, machine->typeOfDevice(0), *what);
-    return searchOver(*meshes, outline, *machine);
+      again.emplace(outline, kept.cluster.typeOfDevice(0), *what);
+    return searchOver(*meshes, kept, keeps);
   }
 
-  LogicalResult readDemands(func::FuncOp function) {
-    ::autopar::Result<::autopar::Schedule> own = scheduleOf(function);
-    if (!own)
-      return function.emitOpError() << own.status().message();
-    schedule = own.take();
+  /// What problems are made of beside the function.
+  std::string madeOf() const {
+    return llvm::formatv("{0};{1};{2};{3}", cluster.getValue(), meshShape.getValue(),
+                         constraints.getValue(), memoryLimit.getValue())
+        .str();
+  }
+
+  LogicalResult readDemands() {
     auto demanded = ::autopar::Constraints::parse("constraints", constraints);
     if (!demanded)
       return emitError(getOperation().getLoc()) << demanded.status().message();
@@ -226,9 +239,11 @@ private:
     return us[mesh] >= kUnlikely * *llvm::min_element(us);
   }
 
-  /// Delivers the best choice of all meshes; of the first one where several are as good.
-  LogicalResult searchOver(ArrayRef<Meshes> meshes, const StepOutline &outline,
-                           const Cluster &machine) {
+  /// Delivers the best choice of all meshes; of the first one where several are as good. `keeps`:
+  /// their problems stay.
+  LogicalResult searchOver(ArrayRef<Meshes> meshes, KeptProblems &kept, bool keeps) {
+    const StepOutline &outline = *kept.outline;
+    const Cluster &machine = kept.cluster;
     // One budget for all meshes: a cluster of many shapes is searched no longer than one of few.
     workUnits = std::max<int64_t>(100, 1500 / static_cast<int64_t>(meshes.size()));
     // Meshes are independent; the threads that they leave idle go to the engine.
@@ -242,47 +257,53 @@ private:
     std::optional<Found> best;
     size_t bestMesh = 0;
     std::mutex mutex;
+    auto leave = [&](size_t i) {
+      if (!keeps)
+        kept.problems[i].reset();
+    };
     // The last ones have the most axes and take longest: begun first, so that nobody waits for one.
     parallelFor(&getContext(), 0, meshes.size(), [&](size_t number) {
       size_t i = meshes.size() - 1 - number;
       if (isUnlikely(i, meshes.size()))
         return;
-      ::autopar::Result<Found> found = solve(outline, meshes[i], machine, leastBytes[i]);
+      ::autopar::Result<Found> found =
+          solve(outline, meshes[i], machine, leastBytes[i], kept.problems[i]);
       if (!found) {
         problems[i] = found.status();
-        return;
+        return leave(i);
       }
       std::lock_guard lock(mutex);
       stepUs[i] = found->stepUs;
       if (best && std::pair(best->stepUs, bestMesh) < std::pair(found->stepUs, i))
-        return;
+        return leave(i);
+      if (best)
+        leave(bestMesh);
       best = found.take();
       bestMesh = i;
     });
     if (best && handoff)
       handoff->meshUs = std::move(stepUs);
     if (best)
-      return deliver(*best);
+      return deliver(*best, *kept.problems[bestMesh]);
     size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
     return explainFailure(outline, meshes[least], machine, problems[least], leastBytes[least]);
   }
 
-  /// A mesh's choice; what it was made of is kept to take it apart.
+  /// A mesh's choice.
   struct Found {
-    std::unique_ptr<ShardingProblem> problem;
     ::autopar::Solution solution;
     double stepUs = 0;
   };
 
-  LogicalResult deliver(Found &found) {
+  LogicalResult deliver(const Found &found, ShardingProblem &problem) {
     ModuleOp module = getOperation();
     const ::autopar::Solution &solution = found.solution;
-    ::autopar::Plan plan = found.problem->toPlan(solution.choice);
+    ::autopar::Plan plan = problem.toPlan(solution.choice);
     plan.believed.stepUs = found.stepUs;
     plan.believed.engine = solution.engine;
     if (engine != "random") {
       // The bound is one of the sum over all stages.
-      plan.believed.lowerBoundUs = found.problem->hasStages() ? 0 : solution.lowerBoundUs;
+      plan.believed.lowerBoundUs = problem.hasStages() ? 0 : solution.lowerBoundUs;
       plan.believed.peakBytes = {solution.peakBytes};
       plan.believed.stoppedBy = std::string(::autopar::name(solution.stoppedBy));
     }
@@ -293,13 +314,13 @@ private:
       module->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
       return success();
     }
-    auto details = describeChoice(*found.problem, solution.choice);
+    auto details = describeChoice(problem, solution.choice);
     if (!details)
       return emitError(module.getLoc()) << details.status().message();
     handoff->plan = std::move(plan);
     handoff->details = details.take();
-    handoff->waitedShare = found.problem->waitedShare();
-    handoff->overlapsParts = found.problem->overlapsParts();
+    handoff->waitedShare = problem.waitedShare();
+    handoff->overlapsParts = problem.overlapsParts();
     return success();
   }
 
@@ -314,7 +335,8 @@ private:
     if (leastBytes == std::numeric_limits<int64_t>::max())
       return error;
     limit = leastBytes;
-    ::autopar::Result<Found> found = solve(outline, meshes, machine, leastBytes);
+    std::unique_ptr<ShardingProblem> made;
+    ::autopar::Result<Found> found = solve(outline, meshes, machine, leastBytes, made);
     if (!found)
       return error;
     return error << llvm::formatv("; with {0} bytes a step takes about {1:f1} ms on mesh {2}",
@@ -336,21 +358,33 @@ private:
     return problem;
   }
 
-  /// `leastBytes` gets the least memory of a choice that was found, where nothing fits.
+  /// Makes the problem, or counts anew what a kept one waits for.
+  ::autopar::Status pose(std::unique_ptr<ShardingProblem> &kept, const StepOutline &outline,
+                         const Meshes &meshes, const Cluster &machine) {
+    if (kept && !kept->overlapsParts()) {
+      kept->wait(waitedShare);
+      return ::autopar::Status::ok();
+    }
+    kept = makeProblem(outline, meshes, machine, again ? &*again : nullptr, waitedShare);
+    AUTOPAR_RETURN_IF_ERROR(kept->status());
+    return constrain(*kept, demands);
+  }
+
+  /// `leastBytes` gets the least memory of a choice that was found, where nothing fits; `kept` what
+  /// the choice is one of.
   ::autopar::Result<Found> solve(const StepOutline &outline, const Meshes &meshes,
-                                 const Cluster &machine, int64_t &leastBytes) {
+                                 const Cluster &machine, int64_t &leastBytes,
+                                 std::unique_ptr<ShardingProblem> &kept) {
     Found found;
-    found.problem = makeProblem(outline, meshes, machine, again ? &*again : nullptr, waitedShare);
-    ShardingProblem &problem = *found.problem;
-    AUTOPAR_RETURN_IF_ERROR(problem.status());
-    AUTOPAR_RETURN_IF_ERROR(constrain(problem, demands));
+    AUTOPAR_RETURN_IF_ERROR(pose(kept, outline, meshes, machine));
+    const ShardingProblem &problem = *kept;
     if (engine == "random") {
       ::autopar::Result<std::vector<int32_t>> choice = ::autopar::drawChoice(problem.graph(), seed);
       if (!choice)
         return choice.status();
       found.solution.choice = choice.take();
       found.solution.engine = "random";
-      return timed(std::move(found));
+      return timed(std::move(found), *kept);
     }
     ::autopar::Result<const ::autopar::SearchEngine *> method = ::autopar::findSearchEngine(engine);
     if (!method)
@@ -370,16 +404,19 @@ private:
       return solution.status();
     found.solution = solution.take();
     if (again || waitedShare > 0) { // what it is when nothing is, and by what computes
-      found.problem = makeProblem(outline, meshes, machine, nullptr, 0);
+      if (again || kept->overlapsParts())
+        kept = makeProblem(outline, meshes, machine, nullptr, 0);
+      else
+        kept->wait(0);
       found.solution.peakBytes =
-          ::autopar::evaluate(found.problem->graph(), found.solution.choice).peakBytes;
+          ::autopar::evaluate(kept->graph(), found.solution.choice).peakBytes;
       found.solution.lowerBoundUs = 0;
     }
-    return timed(std::move(found));
+    return timed(std::move(found), *kept);
   }
 
-  static ::autopar::Result<Found> timed(Found found) {
-    ::autopar::Result<double> stepUs = found.problem->stepUs(found.solution.choice);
+  static ::autopar::Result<Found> timed(Found found, const ShardingProblem &problem) {
+    ::autopar::Result<double> stepUs = problem.stepUs(found.solution.choice);
     if (!stepUs)
       return stepUs.status();
     found.stepUs = *stepUs;
@@ -388,6 +425,10 @@ private:
 };
 
 } // namespace
+
+std::shared_ptr<KeptProblems> mlir::autopar::makeKeptProblems() {
+  return std::make_shared<KeptProblems>();
+}
 
 std::unique_ptr<Pass> mlir::autopar::createSearchPass(const SearchPassOptions &options,
                                                       SearchHandoff &handoff) {

@@ -102,6 +102,10 @@ void ShardingProblem::forEachStep(
   if (edge >= reshards.size())
     return; // to a follower
   const Reshard &reshard = reshards[edge];
+  int32_t before = listMembers[reshard.from][choice[reshard.node]],
+          after = listMembers[reshard.to][choice[costGraph.edges[edge].b]];
+  if (before == after && reshard.target == Stages::kNone)
+    return; // as it lies
   auto type = tensorTypeOf(reshard.value);
   Site &site = siteOf(reshard.stage);
   auto [current, to] = endsOf(reshard, sourceOfEdge(edge, choice),
@@ -139,15 +143,30 @@ double ShardingProblem::countedUs(const Reshard &reshard, ReshardTime time) cons
   return static_cast<double>(reshard.runs) * (share * time.collectiveUs + time.kernelUs);
 }
 
-int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
+int32_t ShardingProblem::reshardMatrix(size_t edge, Change change) {
+  const Reshard &reshard = reshards[edge];
+  auto [it, isNew] = matrices.try_emplace(
+      {reshard.value.getType().getAsOpaquePointer(), reshard.from, reshard.to, reshard.runs, change,
+       siteNumberOf(reshard.stage), siteNumberOf(reshard.target), reshard.isBeside},
+      0);
+  if (isNew) {
+    it->second = costGraph.addMatrix(costsOf(reshard, change));
+    priced.push_back({edge, change});
+  }
+  return it->second;
+}
+
+void ShardingProblem::wait(double waitedShare) {
+  for (Site &site : sites)
+    site.waitedShare = waitedShare > 0 ? waitedShare : site.leftShare;
+  for (auto [edge, change] : priced)
+    if (reshards[edge].isBeside)
+      costGraph.matrices[costGraph.edges[edge].matrix] = costsOf(reshards[edge], change);
+}
+
+std::vector<double> ShardingProblem::costsOf(const Reshard &reshard, Change change) {
   RankedTensorType type = tensorTypeOf(reshard.value);
   Site &site = siteOf(reshard.stage);
-  auto [it, isNew] = matrices.try_emplace({type.getAsOpaquePointer(), reshard.from, reshard.to,
-                                           reshard.runs, change, siteNumberOf(reshard.stage),
-                                           siteNumberOf(reshard.target), reshard.isBeside},
-                                          0);
-  if (!isNew)
-    return it->second;
   ArrayRef<TensorSharding> rows = lists[reshard.from], columns = lists[reshard.to];
   ArrayRef<int32_t> rowMembers = listMembers[reshard.from];
   SmallVector<TensorSharding> here; // without axes that split nothing on this mesh
@@ -196,7 +215,7 @@ int32_t ShardingProblem::reshardMatrix(const Reshard &reshard, Change change) {
         cost += kOtherPlace;
       matrix[row * columns.size() + column] = cost;
     }
-  return it->second = costGraph.addMatrix(std::move(matrix));
+  return matrix;
 }
 
 /// A value of one micro-batch is resharded in every micro-batch; `runs` is how often its reader
@@ -218,5 +237,5 @@ void ShardingProblem::connect(Value from, int32_t toNode, int32_t toShardings, i
                   isa_and_present<HoldOp>(producer) || (isWaitedShareGiven && overlapsParts());
   reshards.push_back(
       {from, source.node, source.shardings, toShardings, runs, stage, target, isBeside});
-  costGraph.addEdge(source.node, toNode, reshardMatrix(reshards.back(), change));
+  costGraph.addEdge(source.node, toNode, reshardMatrix(reshards.size() - 1, change));
 }

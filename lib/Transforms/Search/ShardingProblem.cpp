@@ -40,8 +40,10 @@ ShardingProblem::ShardingProblem(const StepOutline &outline, const ::autopar::Sc
       assumedInFlight(assumedInFlight), largestShare(largestShare),
       isWaitedShareGiven(waitedShare > 0), again(again) {
   addSites();
-  for (Site &site : sites)
-    site.waitedShare = waitedShare > 0 ? waitedShare : findWaitedShare(site);
+  for (Site &site : sites) {
+    site.leftShare = findLeftShare(site);
+    site.waitedShare = waitedShare > 0 ? waitedShare : site.leftShare;
+  }
   addArguments();
   for (size_t position = 0; position < operations().size(); ++position)
     addOperation(position);
@@ -84,7 +86,7 @@ void ShardingProblem::addSites() {
 /// stands beside something else waits, first gathers and last reductions hide behind nothing, and
 /// without a price everything would be split. Where all that could be moved takes longer than what
 /// computes, what is left over.
-double ShardingProblem::findWaitedShare(Site &site) {
+double ShardingProblem::findLeftShare(Site &site) {
   // A row of a schedule is short: what its first kernels read has nothing to hide behind.
   if (site.device->communicatesWhileIdle || meshes.size() > 1 || largestShare < 1)
     return 1;
@@ -113,8 +115,10 @@ double ShardingProblem::findWaitedShare(Site &site) {
 }
 
 /// What is on no stage may be made on any mesh, so it has to fit all of them.
-SmallVector<TensorSharding> ShardingProblem::shardingsOf(RankedTensorType type,
-                                                         int64_t stage) const {
+const ShardingProblem::Layouts &ShardingProblem::layoutsOf(RankedTensorType type, int64_t stage) {
+  auto [known, isNew] = layouts.try_emplace({type.getAsOpaquePointer(), stage});
+  if (!isNew)
+    return known->second;
   SmallVector<TensorSharding> found = enumerateShardings(type, siteOf(stage).axes);
   auto fits = [&](const TensorSharding &sharding, const MeshAxes &mesh) {
     return llvm::all_of(llvm::zip_equal(type.getShape(), sharding.dims), [&](auto pair) {
@@ -127,7 +131,10 @@ SmallVector<TensorSharding> ShardingProblem::shardingsOf(RankedTensorType type,
     llvm::erase_if(found, [&](const TensorSharding &sharding) {
       return llvm::any_of(sites, [&](const Site &site) { return !fits(sharding, site.axes); });
     });
-  return found;
+  for (const TensorSharding &sharding : found)
+    known->second.bytes.push_back(tensorBytes(localType(type, sharding, siteOf(stage).axes)));
+  known->second.list = intern(std::move(found));
+  return known->second;
 }
 
 bool ShardingProblem::changesShape(TransferOp op) const {
@@ -215,13 +222,12 @@ void ShardingProblem::addArguments() {
                        function.getArgAttr(argument.getArgNumber(), "autopar.donated");
     ::autopar::CostNode node;
     node.id = planNameOfArgument(function, argument.getArgNumber());
-    SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(argument));
+    const Layouts &layouts = layoutsOf(type, stageOf(argument));
     double share = !isParameter                 ? 1
                    : isFixedParameter(argument) ? largestShare * restingShare(argument)
                                                 : largestShare;
     double hostBytesPerUs = siteOf(stageOf(argument)).device->hostLink.bytesPerSecond / 1e6;
-    for (const TensorSharding &sharding : shardings) {
-      int64_t bytes = tensorBytes(localType(type, sharding, axesOf(argument)));
+    for (int64_t bytes : layouts.bytes) {
       ::autopar::Strategy strategy;
       if (isOnHost(argument)) { // the window that is on the device is small beside the rest
         strategy.timeUs = static_cast<double>(bytes) / hostBytesPerUs;
@@ -237,9 +243,8 @@ void ShardingProblem::addArguments() {
       node.live.push_back(onMesh(argument, outline.liveOf(argument)));
     else if (pipeline.meshes() > 1)
       node.live.push_back(onMesh(argument, {0, outline.timePoints()}));
-    int32_t list = intern(std::move(shardings));
-    sources[argument] = {costGraph.addNode(std::move(node)), list};
-    argumentLists.push_back(list);
+    sources[argument] = {costGraph.addNode(std::move(node)), layouts.list};
+    argumentLists.push_back(layouts.list);
     strategies.push_back(nullptr);
   }
 }
@@ -439,9 +444,8 @@ void ShardingProblem::addResults() {
     }
     ::autopar::CostNode node;
     node.id = planNameOfResult(function, operand.getOperandNumber());
-    SmallVector<TensorSharding> shardings = shardingsOf(type, stageOf(operand.get()));
-    node.strategies.resize(shardings.size());
-    int32_t list = intern(std::move(shardings));
+    int32_t list = layoutsOf(type, stageOf(operand.get())).list;
+    node.strategies.resize(lists[list].size());
     int32_t index = costGraph.addNode(std::move(node));
     connect(operand.get(), index, list, stageOf(operand.get()));
     resultLists.push_back(list);

@@ -33,6 +33,9 @@ public:
 
   /// The share on the first mesh.
   double waitedShare() const { return sites.front().waitedShare; }
+  /// Counts anew what is waited for, as if made with this share. Not where it decides what else
+  /// goes on beside what computes (overlapsParts).
+  void wait(double waitedShare);
   /// Whether activations are exchanged beside what computes too, where it is said how much is
   /// waited for: inference, which can be computed in parts (autopar-overlap-parts).
   bool overlapsParts() const {
@@ -55,6 +58,10 @@ public:
   }
   ArrayRef<FactorAxes> choicesOf(size_t position) const {
     return *strategies[argumentLists.size() + position];
+  }
+  /// The same for an operation's result.
+  ArrayRef<TensorSharding> shardingsOf(OpResult result) const {
+    return lists[sources.lookup(result).shardings];
   }
   ArrayRef<std::pair<Operation *, std::string>> operations() const { return outline.operations(); }
   func::FuncOp getFunction() const { return function; }
@@ -135,11 +142,12 @@ private:
     /// By type and members.
     DenseMap<std::tuple<const void *, int32_t, int32_t>, ReshardTime> reshardTimes;
     std::vector<std::optional<OpKind>> kinds; ///< by the outline's number
-    double waitedShare = 1; ///< of what goes on beside what computes, the share that is waited for
+    double leftShare = 1;   ///< of what goes on beside what computes, what that does not hide
+    double waitedShare = 1; ///< the same, as it is counted
   };
 
   void addSites();
-  double findWaitedShare(Site &site);
+  double findLeftShare(Site &site);
   int64_t stageOf(Value value) const { return outline.stages().of(value); }
   int32_t siteNumberOf(int64_t stage) const {
     return stage < 0 ? static_cast<int32_t>(sites.size()) - 1
@@ -147,7 +155,12 @@ private:
   }
   Site &siteOf(int64_t stage) { return sites[siteNumberOf(stage)]; }
   const Site &siteOf(int64_t stage) const { return sites[siteNumberOf(stage)]; }
-  SmallVector<TensorSharding> shardingsOf(RankedTensorType type, int64_t stage) const;
+  /// All ways to lay a value on the mesh, and the bytes that a rank then has of it.
+  struct Layouts {
+    int32_t list;
+    std::vector<int64_t> bytes;
+  };
+  const Layouts &layoutsOf(RankedTensorType type, int64_t stage);
   bool changesShape(TransferOp op) const;
   /// Whether a value never changes, so that every mesh has it from the model.
   bool isFixed(Value value) const;
@@ -164,7 +177,8 @@ private:
                Change change = Change::Any, int64_t runs = 1, int64_t target = Stages::kNone,
                bool isAgain = false);
   struct Reshard;
-  int32_t reshardMatrix(const Reshard &reshard, Change change);
+  int32_t reshardMatrix(size_t edge, Change change);
+  std::vector<double> costsOf(const Reshard &reshard, Change change);
   /// What a resharding counts: as often as it runs, collectives as far as they are waited for.
   double countedUs(const Reshard &reshard, ReshardTime time) const;
   double copiesOf(OpResult result) const;
@@ -226,6 +240,9 @@ private:
     bool isBeside;  ///< a parameter that is gathered, or a gradient that is reduced
   };
   std::vector<Reshard> reshards; ///< one per edge
+  /// Edges whose matrices were made for them: others are alike.
+  SmallVector<std::pair<size_t, Change>> priced;
+  std::map<std::pair<const void *, int64_t>, Layouts> layouts; ///< by type and stage
 };
 
 } // namespace mlir::autopar
