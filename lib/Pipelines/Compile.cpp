@@ -77,6 +77,7 @@ public:
     if (isOneOfTwo && isDescribed)
       AUTOPAR_RETURN_IF_ERROR(publish());
     AUTOPAR_RETURN_IF_ERROR(enter(allPhases().back()));
+    tellPlan();
     if (options.stopAfter != Phase::Emit && !options.output.empty()) {
       if (failed(verify(*module)))
         return reported();
@@ -90,7 +91,7 @@ public:
   const ::autopar::PlanBelief &believed() const override { return found.plan->believed; }
   void reject(::autopar::PlanAlternative other) override {
     found.plan->believed.alternatives.push_back(std::move(other));
-    tellPlan();
+    isTold = false;
   }
 
 private:
@@ -259,7 +260,7 @@ private:
         found.details.hostBytes.push_back((*program.getArena())[1]);
       }
       found.plan->believed.peakBytes = std::move(bytes);
-      tellPlan();
+      isTold = false;
     }
     return cluster && options.memoryLimit == 0 ? checkDevices(*module, *cluster) : Status::ok();
   }
@@ -306,14 +307,17 @@ private:
         failed(believeKernels(*module, shardOptions, lowerOptions, found)))
       return reported();
     isDescribed = true;
-    if (!isGiven)
-      tellPlan();
-    else
+    isTold = isGiven;
+    if (isGiven)
       result.plan = plan->toJson();
     return Status::ok();
   }
 
+  /// In the module and to who asked for the compilation, where something is new. The text of a deep
+  /// model's plan is long: not before somebody may read it.
   void tellPlan() {
+    if (std::exchange(isTold, true))
+      return;
     result.plan = found.plan->toJson();
     (*module)->setAttr("autopar.plan", StringAttr::get(&context, result.plan));
   }
@@ -328,12 +332,13 @@ private:
     found.plan->believed.kernelsUs = us.getValueAsDouble();
     if (auto count = (*module)->removeAttr(kInPartsAttribute))
       found.plan->believed.inParts = cast<IntegerAttr>(count).getInt();
-    tellPlan();
+    isTold = false;
     return Status::ok();
   }
 
   /// Everything that is asked for about the plan, once all of it is known.
   Status publish() {
+    tellPlan();
     ::autopar::Plan *plan = &*found.plan;
     ::autopar::PlanDetails *details = &found.details;
     if (!options.emitPlan.empty())
@@ -457,6 +462,7 @@ private:
   Status dump(const PhaseInfo &info) {
     if (options.emitMlir.empty() || info.phase == Phase::Emit)
       return Status::ok();
+    tellPlan();
     if (std::error_code error = llvm::sys::fs::create_directories(options.emitMlir))
       return {StatusCode::CannotCreate, options.emitMlir + ": " + error.message()};
     SmallString<128> path(options.emitMlir);
@@ -466,6 +472,7 @@ private:
   }
 
   Status emit() {
+    tellPlan();
     EmitOptions emit;
     AUTOPAR_RETURN_IF_ERROR(compileKernels(*module, options.targetCpu, options.optimizesKernels,
                                            settings.lower.chip, emit));
@@ -499,6 +506,7 @@ private:
   int64_t samples = 0, tokens = 0; ///< of a step
   SearchHandoff found;             ///< the plan, from the search on
   bool isDescribed = false;
+  bool isTold = true;           ///< what the module says of the plan is all that is known of it
   bool isLowered = false;       ///< the search left programs with their memory planned
   bool isOneOfTwo;              ///< nobody is told of a plan before finish()
   size_t count = 0, number = 0; ///< of phases: that run, and that have run

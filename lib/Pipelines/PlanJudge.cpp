@@ -56,7 +56,8 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
   OwningOpRef<ModuleOp> copy(module.clone());
   AutoShardOptions own;
   own.cluster = options.cluster;
-  if (failed(annotatePlan(*copy, plan)))
+  // What a search says of shardings is legal; a person may err.
+  if (failed(annotatePlan(*copy, plan, /*isVerified=*/!options.plan.empty())))
     return failure();
   // One of many copies: what is wrong with the one that is taken is found when it is lowered.
   PassManager manager(module.getContext());
@@ -71,6 +72,12 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan) const {
 
 static OwningOpRef<ModuleOp> copyOf(const PlanModules::Module &module) {
   return OwningOpRef<ModuleOp>(module->get().clone());
+}
+
+/// The module itself, where nobody else has it.
+static OwningOpRef<ModuleOp> taken(PlanModules::Module &module) {
+  PlanModules::Module own = std::move(module);
+  return own.use_count() == 1 ? std::move(*own) : copyOf(own);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan, PlanModules &modules) const {
@@ -89,7 +96,8 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan, PlanModul
 LogicalResult PlanJudge::order(const Plan &plan, PlanModules &modules) const {
   if (modules.ordered && modules.orderedFor == options.memoryLimit)
     return success();
-  FailureOr<OwningOpRef<ModuleOp>> copy = groupsOf(plan, modules);
+  FailureOr<OwningOpRef<ModuleOp>> copy =
+      modules.groups || modules.keepsGroups ? groupsOf(plan, modules) : groupsOf(plan);
   if (failed(copy))
     return failure();
   PassManager manager(module.getContext());
@@ -125,12 +133,12 @@ FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, PlanModules &
     return failure();
   const std::vector<int64_t> &believed = plan.believed.peakBytes;
   if (!believed.empty() && static_cast<double>(*llvm::max_element(believed)) <= kLikelyFits * limit)
-    return lowered(plan, copyOf(modules.ordered), /*few=*/false);
+    return lowered(plan, taken(modules.ordered), /*few=*/false);
   FailureOr<Lowered> measured = lowered(plan, copyOf(modules.ordered), /*few=*/true);
   bool isWhole = failed(measured) || !(*measured->module)->hasAttr(kFewMicroBatchesAttribute);
   return isWhole || !isWithinLimit(measured->bytes)
              ? std::move(measured)
-             : lowered(plan, copyOf(modules.ordered), /*few=*/false);
+             : lowered(plan, taken(modules.ordered), /*few=*/false);
 }
 
 std::vector<int64_t> PlanJudge::plannedBytes(const Plan &plan, ModuleOp lowered) const {

@@ -5,6 +5,7 @@
 #include "PlanJudge.h"
 #include "PromisedMemory.h"
 #include "SideBySide.h"
+#include "WaitedShares.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/Passes.h"
@@ -33,6 +34,15 @@ public:
              SearchHandoff &handoff, bool isHeld = false, double waitedShare = 0)
       : module(module), options(options), lower(lower), handoff(handoff), isHeld(isHeld),
         waitedShare(waitedShare) {}
+
+  /// What is done while a plan is judged that most likely fits as it is, and what by the thread
+  /// that judged it. `time` times its kernels ahead of who asks for that next, if it fits, once it
+  /// is judged.
+  using Meanwhile = std::function<void(const Plan &likely, function_ref<void()> time)>;
+  void whileJudged(Meanwhile task, std::function<void()> then) {
+    meanwhile = std::move(task);
+    behind = std::move(then);
+  }
 
   LogicalResult run() {
     if (!options.plan.empty())
@@ -176,11 +186,34 @@ private:
       return success();
     if (failed(judge.judge(candidate)))
       return failure();
-    if (!contest.leanest || candidate.leastBytes < contest.leanest->leastBytes)
-      contest.leanest = candidate;
-    if (candidate.fits && (!best || candidate.plan.believed.stepUs < best->plan.believed.stepUs))
+    if (!candidate.fits && (!contest.leanest || candidate.leastBytes < contest.leanest->leastBytes))
+      contest.leanest = std::move(candidate);
+    else if (candidate.fits &&
+             (!best || candidate.plan.believed.stepUs < best->plan.believed.stepUs))
       best = std::move(candidate);
     return success();
+  }
+
+  static bool keepsAll(const JudgedPlan &judged) {
+    return judged.plan.recompute.empty() && judged.plan.offloadActivations.empty();
+  }
+
+  LogicalResult considerMeanwhile(const JudgedPlan &tight, Contest &contest) {
+    LogicalResult considered = success();
+    std::atomic<bool> isJudged = false;
+    loadDialects(*module.getContext(), options, lower);
+    runSideBySide(*module.getContext(), 2, [&](size_t i) {
+      if (i == 0) {
+        considered = consider(tight, contest);
+        isJudged = true;
+        return behind();
+      }
+      meanwhile(tight.plan, [&] {
+        if (isJudged && contest.best && keepsAll(*contest.best))
+          (void)judge.kernelTimes(contest.best->plan, contest.best->modules);
+      });
+    });
+    return considered;
   }
 
   /// Where every layer may be computed again a search sees no use in a sharding that holds less,
@@ -230,11 +263,13 @@ private:
     std::optional<JudgedPlan> &best = contest.best;
     bool isUnbound =
         tight && static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
+    bool hasTime = isUnbound && meanwhile && WaitedShares::areMany(handoff, options);
     if (tight && isMeasured())
       best = *tight;
-    else if (tight && failed(consider(*tight, contest)))
+    else if (tight &&
+             failed(hasTime ? considerMeanwhile(*tight, contest) : consider(*tight, contest)))
       return failure();
-    if (best && best->plan.recompute.empty() && best->plan.offloadActivations.empty() && isUnbound)
+    if (best && keepsAll(*best) && isUnbound)
       return deliver(std::move(*best));
     for (ComputesAgain what : recomputed()) {
       if (best && isEnough(*best))
@@ -332,6 +367,8 @@ private:
   const LowerOptions &lower;
   SearchHandoff &handoff;
   PlanJudge judge{module, options, lower};
+  Meanwhile meanwhile; ///< null: nothing
+  std::function<void()> behind;
   bool isHeld;
   double waitedShare;
   double limit = 0; ///< bytes per device
@@ -339,102 +376,45 @@ private:
 
 } // namespace
 
-LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan) {
+LogicalResult mlir::autopar::annotatePlan(ModuleOp module, const Plan &plan, bool isVerified) {
   PassManager manager(module.getContext());
   manager.enableVerifier(false); // once is enough
   manager.addPass(createAnnotatePass(plan));
-  return success(succeeded(manager.run(module)) && succeeded(verify(module)));
-}
-
-namespace {
-
-/// How much of what goes on beside what computes is waited for, only the program shows that a plan
-/// becomes. So plans are also searched for that all of it, or next to nothing, is waited for, and
-/// the fastest program wins.
-class WaitedShares {
-public:
-  /// `first` has a plan. All outlive it.
-  WaitedShares(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
-               SearchHandoff first)
-      : module(module), context(*module.getContext()), options(options), lower(lower) {
-    plans.push_back(std::move(first));
-    for (double share : {kLeastWaitedShare, 1.0})
-      if (std::abs(share - plans.front().waitedShare) >= kDiffers)
-        shares.push_back(share);
-  }
-
-  /// While others are searched, the kernels of the first plan are timed.
-  FailureOr<SearchHandoff> fastest() {
-    if (failed(judge.load()))
-      return failure();
-    loadDialects(context, options, lower);
-    plans.resize(1 + shares.size());
-    timesUs.assign(plans.size(), failure());
-    runSideBySide(context, plans.size(), [&](size_t i) { i == 0 ? time(0) : search(i); });
-    runSideBySide(context, shares.size(), [&](size_t i) { time(i + 1); });
-    size_t best = 0;
-    for (auto [number, us] : llvm::enumerate(timesUs))
-      if (plans[number].plan && failed(us))
-        return failure();
-      else if (plans[number].plan && *us < *timesUs[best])
-        best = number;
-    return std::move(plans[best]);
-  }
-
-private:
-  /// Leaves no plan where there is none that fits, or none that takes another time than the first.
-  void search(size_t number) {
-    SearchHandoff &found = plans[number];
-    found.again = plans.front().again;
-    found.knownMeshUs = plans.front().meshUs;
-    OwnDiagnostics silent(&context, [](Diagnostic &) { return success(); });
-    OwningOpRef<ModuleOp> own(module.clone());
-    PlanSearch search(*own, options, lower, found, /*isHeld=*/true, shares[number - 1]);
-    if (failed(search.run()) || found.plan->believed.stepUs == plans.front().plan->believed.stepUs)
-      found.plan.reset();
-  }
-
-  void time(size_t number) {
-    if (!plans[number].plan)
-      return;
-    FailureOr<PlanJudge::KernelTimes> times =
-        judge.kernelTimes(*plans[number].plan, plans[number].modules);
-    if (succeeded(times))
-      timesUs[number] = times->stepUs;
-  }
-
-  static constexpr double kDiffers = 0.02; ///< from one share to another
-
-  ModuleOp module;
-  MLIRContext &context;
-  const AutoShardOptions &options;
-  const LowerOptions &lower;
-  PlanJudge judge{module, options, lower};
-  std::vector<double> shares; ///< of all but the first plan
-  std::vector<SearchHandoff> plans;
-  std::vector<FailureOr<double>> timesUs; ///< of plans, by their kernels
-};
-
-} // namespace
-
-static LogicalResult compareWaitedShares(ModuleOp module, const AutoShardOptions &options,
-                                         const LowerOptions &lower, SearchHandoff &handoff) {
-  bool isHidden = handoff.waitedShare < 1 || handoff.overlapsParts;
-  if (!handoff.plan || !isHidden || options.engine == "random")
-    return success();
-  FailureOr<SearchHandoff> fastest =
-      WaitedShares(module, options, lower, std::move(handoff)).fastest();
-  if (failed(fastest))
-    return failure();
-  handoff = std::move(*fastest);
-  return success();
+  return success(succeeded(manager.run(module)) && (!isVerified || succeeded(verify(module))));
 }
 
 static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
-                                const LowerOptions &lower, SearchHandoff &handoff, bool isHeld) {
-  if (failed(PlanSearch(module, options, lower, handoff, isHeld).run()) ||
-      failed(compareWaitedShares(module, options, lower, handoff)))
+                                const LowerOptions &lower, SearchHandoff &handoff, bool isHeld,
+                                bool isLowered) {
+  auto searchShare = [&](SearchHandoff &found, double share) {
+    return PlanSearch(module, options, lower, found, /*isHeld=*/true, share).run();
+  };
+  std::optional<WaitedShares> shares;
+  Meeting meeting;
+  PlanSearch search(module, options, lower, handoff, isHeld);
+  search.whileJudged(
+      [&](const Plan &likely, function_ref<void()> time) {
+        shares.emplace(module, options, lower, handoff, searchShare, isLowered);
+        shares->search(handoff, ComputesAgain::Nothing);
+        if (succeeded(shares->prepareTiming(likely, time)) && meeting.offer())
+          shares->workOff();
+      },
+      [&] {
+        if (meeting.join())
+          shares->workOff();
+      });
+  handoff.kept = makeKeptProblems();
+  if (failed(search.run()))
     return failure();
+  if (handoff.plan && WaitedShares::areMany(handoff, options)) {
+    if (!shares)
+      shares.emplace(module, options, lower, handoff, searchShare, isLowered);
+    FailureOr<SearchHandoff> fastest = shares->fastest(std::move(handoff));
+    if (failed(fastest))
+      return failure();
+    handoff = std::move(*fastest);
+  }
+  handoff.kept.reset();
   if (handoff.plan && handoff.loads.empty())
     handoff.loads = loadsOf(*handoff.plan, handoff.details);
   return success();
@@ -442,7 +422,7 @@ static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options
 
 LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
                                         const LowerOptions &lower, SearchHandoff &handoff) {
-  return ::searchPlan(module, options, lower, handoff, /*isHeld=*/false);
+  return ::searchPlan(module, options, lower, handoff, /*isHeld=*/false, /*isLowered=*/false);
 }
 
 LogicalResult mlir::autopar::searchFitting(ModuleOp module, const AutoShardOptions &options,
@@ -455,7 +435,8 @@ LogicalResult mlir::autopar::searchFitting(ModuleOp module, const AutoShardOptio
     own.copyOptionValuesFrom(options);
     promised.limitSearch(own);
     handoff = SearchHandoff();
-    if (failed(::searchPlan(module, own, lower, handoff, /*isHeld=*/promised.refusals > 0)))
+    if (failed(::searchPlan(module, own, lower, handoff, /*isHeld=*/promised.refusals > 0,
+                            /*isLowered=*/true)))
       return failure();
     return fitToMemory(module, options, lower, handoff, &neededBytes);
   };

@@ -19,8 +19,9 @@ SearchPassOptions searchOptions(const AutoShardOptions &options);
 LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options,
                          const LowerOptions &lower, SearchHandoff &handoff);
 
-/// The phase that writes a plan onto the operations, for a plan at hand.
-LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan);
+/// The phase that writes a plan onto the operations, for a plan at hand. `isVerified`: what becomes
+/// of it is.
+LogicalResult annotatePlan(ModuleOp module, const ::autopar::Plan &plan, bool isVerified = true);
 
 /// What a plan takes for what it names to be computed again, as its `believed` then says: time, and
 /// the memory of each mesh. `details` are the plan's without recomputation.

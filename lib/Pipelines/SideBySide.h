@@ -6,6 +6,8 @@
 #include "autopar/Pipelines/Pipelines.h"
 #include "llvm/Support/Threading.h"
 
+#include <atomic>
+
 namespace mlir::autopar {
 
 /// Loads what the phases from the cut to planned memory need. A pass manager does so when it runs,
@@ -23,6 +25,23 @@ public:
       return llvm::get_threadid() == thread ? LogicalResult(handle(diagnostic)) : failure();
     });
   }
+};
+
+/// Two threads, of which one may find work for both while the other is still at something else. Not
+/// left to the pool: who waits there for parts of a task begins any other, and ends it first.
+class Meeting {
+public:
+  /// Of who found work: whether the other one will come; else it has left.
+  bool offer() {
+    int state = kApart;
+    return met.compare_exchange_strong(state, kOffered);
+  }
+  /// Of the other, who is through: whether there is work. It leaves if not.
+  bool join() { return met.exchange(kLeft) == kOffered; }
+
+private:
+  static constexpr int kApart = 0, kOffered = 1, kLeft = 2;
+  std::atomic<int> met = kApart;
 };
 
 } // namespace mlir::autopar
