@@ -96,8 +96,11 @@ FailureOr<OwningOpRef<ModuleOp>> PlanJudge::groupsOf(const Plan &plan, PlanModul
 LogicalResult PlanJudge::order(const Plan &plan, PlanModules &modules) const {
   if (modules.ordered && modules.orderedFor == options.memoryLimit)
     return success();
+  bool keepsAll = plan.recompute.empty() && plan.offloadActivations.empty();
   FailureOr<OwningOpRef<ModuleOp>> copy =
-      modules.groups || modules.keepsGroups ? groupsOf(plan, modules) : groupsOf(plan);
+      modules.keepsGroups          ? groupsOf(plan, modules)
+      : modules.groups && keepsAll ? FailureOr<OwningOpRef<ModuleOp>>(taken(modules.groups))
+                                   : groupsOf(plan);
   if (failed(copy))
     return failure();
   PassManager manager(module.getContext());

@@ -39,9 +39,10 @@ public:
   /// that judged it. `time` times its kernels ahead of who asks for that next, if it fits, once it
   /// is judged.
   using Meanwhile = std::function<void(const Plan &likely, function_ref<void()> time)>;
-  void whileJudged(Meanwhile task, std::function<void()> then) {
+  void whileJudged(Meanwhile task, std::function<void()> then, bool keepsGroups) {
     meanwhile = std::move(task);
     behind = std::move(then);
+    this->keepsGroups = keepsGroups;
   }
 
   LogicalResult run() {
@@ -209,8 +210,10 @@ private:
         return behind();
       }
       meanwhile(tight.plan, [&] {
-        if (isJudged && contest.best && keepsAll(*contest.best))
-          (void)judge.kernelTimes(contest.best->plan, contest.best->modules);
+        if (!isJudged || !contest.best || !keepsAll(*contest.best))
+          return;
+        contest.best->modules.keepsGroups = keepsGroups;
+        (void)judge.kernelTimes(contest.best->plan, contest.best->modules);
       });
     });
     return considered;
@@ -369,6 +372,7 @@ private:
   PlanJudge judge{module, options, lower};
   Meanwhile meanwhile; ///< null: nothing
   std::function<void()> behind;
+  bool keepsGroups = true; ///< of what is timed ahead
   bool isHeld;
   double waitedShare;
   double limit = 0; ///< bytes per device
@@ -402,7 +406,8 @@ static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options
       [&] {
         if (meeting.join())
           shares->workOff();
-      });
+      },
+      /*keepsGroups=*/!isLowered);
   handoff.kept = makeKeptProblems();
   if (failed(search.run()))
     return failure();

@@ -36,7 +36,7 @@ struct PlanModules {
   Module groups;           ///< its fusion groups are formed, with nothing computed again
   Module ordered;          ///< its operations in order and timed, with what the plan computes again
   int64_t orderedFor = 0;  ///< the memory limit that the order was made for
-  bool keepsGroups = true; ///< where they are formed for the order: somebody asks for them next
+  bool keepsGroups = true; ///< behind the order: somebody asks for them next
 };
 
 /// lib/Transforms/Search/KeptProblems.h

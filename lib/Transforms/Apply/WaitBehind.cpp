@@ -189,7 +189,7 @@ private:
   /// What has waited long enough goes before `op`.
   void release(Operation *op) {
     for (size_t i : SmallVector<size_t>(waiting))
-      if (isDue(i) && !readsWaiting(i))
+      if (!readsWaiting(i) && isDue(i))
         goOn(i, op);
   }
 

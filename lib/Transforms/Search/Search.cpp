@@ -240,7 +240,7 @@ private:
   }
 
   /// Delivers the best choice of all meshes; of the first one where several are as good. `keeps`:
-  /// their problems stay.
+  /// problems of meshes that may be the best where others are waited for stay.
   LogicalResult searchOver(ArrayRef<Meshes> meshes, KeptProblems &kept, bool keeps) {
     const StepOutline &outline = *kept.outline;
     const Cluster &machine = kept.cluster;
@@ -257,9 +257,13 @@ private:
     std::optional<Found> best;
     size_t bestMesh = 0;
     std::mutex mutex;
-    auto leave = [&](size_t i) {
-      if (!keeps)
-        kept.problems[i].reset();
+    // Those that are on unlikely meshes are not asked again.
+    bool keepsAll = keeps && !handoff->knownMeshUs.empty();
+    auto dropOthers = [&] {
+      double least = *llvm::min_element(stepUs);
+      for (auto [i, us] : llvm::enumerate(stepUs))
+        if (i != bestMesh && std::isfinite(us) && (!keeps || us >= kUnlikely * least) && !keepsAll)
+          kept.problems[i].reset();
     };
     // The last ones have the most axes and take longest: begun first, so that nobody waits for one.
     parallelFor(&getContext(), 0, meshes.size(), [&](size_t number) {
@@ -270,16 +274,16 @@ private:
           solve(outline, meshes[i], machine, leastBytes[i], kept.problems[i]);
       if (!found) {
         problems[i] = found.status();
-        return leave(i);
+        kept.problems[i].reset();
+        return;
       }
       std::lock_guard lock(mutex);
       stepUs[i] = found->stepUs;
-      if (best && std::pair(best->stepUs, bestMesh) < std::pair(found->stepUs, i))
-        return leave(i);
-      if (best)
-        leave(bestMesh);
-      best = found.take();
-      bestMesh = i;
+      if (!best || std::pair(found->stepUs, i) <= std::pair(best->stepUs, bestMesh)) {
+        best = found.take();
+        bestMesh = i;
+      }
+      dropOthers();
     });
     if (best && handoff)
       handoff->meshUs = std::move(stepUs);
