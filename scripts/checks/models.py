@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3.
+"""`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3; with --train, training against one rank.
 
 One line per model; the last line is "equal E, refused R, wrong W" over models times rank counts. A source that cannot
 be used here (no python3-torch, no network) is named and counts as nothing. Exit status 1 unless all are equal.
@@ -17,7 +17,7 @@ import numpy as np
 
 import autopar
 
-from . import comparison, model_sources, reference
+from . import comparison, model_sources, model_training, reference
 from .isolated_pool import Crash, run_isolated
 from .model import Model, Unavailable
 
@@ -58,6 +58,27 @@ def run_task(task: Task) -> Verdict:
     return Verdict("wrong" if fault else "equal", fault or "", time.monotonic() - start)
 
 
+def verdicts_of_runs(model: Model, ranks: List[int]) -> Iterator[Verdict]:
+    """The model's outputs on each number of ranks against onnxruntime, each in a process of its own."""
+    inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
+    expected = reference.run(model.path, inputs)
+    for _, answer in run_isolated(run_task, [Task(model, count, inputs, expected) for count in ranks], 1, TIMEOUT_S):
+        yield Verdict("wrong", answer.reason, 0.0) if isinstance(answer, Crash) else answer
+
+
+def verdicts_of_training(model: Model, ranks: List[int]) -> Iterator[Verdict]:
+    """The model's losses on each number of ranks against those of one rank."""
+    expected: List[float] = []
+    for count in ranks:
+        start = time.monotonic()
+        try:
+            expected = expected or model_training.losses(model, 1)
+            fault = model_training.difference(model_training.losses(model, count), expected)
+            yield Verdict("wrong" if fault else "equal", fault, time.monotonic() - start)
+        except model_training.Refused as refusal:
+            yield Verdict("refused", str(refusal), time.monotonic() - start)
+
+
 def find_models(names: List[str], pattern: str, folder: pathlib.Path) -> Iterator[Model]:
     """The models of the named sources whose name contains `pattern`; says which sources cannot be used."""
     for name in names:
@@ -75,21 +96,19 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", action="append", choices=list(model_sources.SOURCES), help="only this source")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
+    parser.add_argument("--train", action="store_true", help="three training steps instead, whose losses must be those of one rank")
     parser.add_argument("--ranks", default="1,2,4", help="rank counts (default 1,2,4)")
     arguments = parser.parse_args()
     counts: Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
         for model in find_models(arguments.source or list(model_sources.SOURCES), arguments.filter, pathlib.Path(folder)):
-            inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
-            expected = reference.run(model.path, inputs)
-            tasks = [Task(model, int(ranks), inputs, expected) for ranks in arguments.ranks.split(",")]
+            ranks = [int(count) for count in arguments.ranks.split(",")]
             line, faults = [], []
-            for task, answer in run_isolated(run_task, tasks, 1, TIMEOUT_S):
-                verdict = Verdict("wrong", answer.reason, 0.0) if isinstance(answer, Crash) else answer
+            for count, verdict in zip(ranks, (verdicts_of_training if arguments.train else verdicts_of_runs)(model, ranks)):
                 counts[verdict.kind] += 1
-                line.append(f"{task.ranks}: {verdict.kind} ({verdict.seconds:.1f} s)")
+                line.append(f"{count}: {verdict.kind} ({verdict.seconds:.1f} s)")
                 if verdict.detail:
-                    faults.append(f"    {task.ranks} ranks: {verdict.detail[:300]}")
+                    faults.append(f"    {count} ranks: {verdict.detail[:300]}")
             print(f"{model.name:28} {'   '.join(line)}", *faults, sep="\n", flush=True)
     print(f"equal {counts['equal']}, refused {counts['refused']}, wrong {counts['wrong']}")
     return 0 if counts["equal"] and not counts["refused"] and not counts["wrong"] else 1
