@@ -233,7 +233,9 @@ TEST(RefusedModels, ControlFlow) {
                         "type: GRAPH g { name: 'a' output { name: 'x' } } } attribute { name: "
                         "'else_branch' type: GRAPH g { name: 'b' output { name: 'one' } } }"),
             "node 'n' (If): input 0 'run' must be known at compile time: the branches yield "
-            "different shapes or types");
+            "different shapes or types; a branch of the If here is chosen when the program runs, "
+            "so both are compiled: if an input that always has one value chooses, say which with "
+            "--fix-input NAME=NUMBER");
   EXPECT_EQ(errorOfNode("op_type: 'If' input: 'yes' output: 'y' attribute { name: 'then_branch' "
                         "type: GRAPH g { name: 'a' input { name: 'i' } } }"),
             "node 'n' (If): graph 'then_branch' takes 1 inputs, 0 are given");

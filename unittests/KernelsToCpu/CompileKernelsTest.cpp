@@ -316,19 +316,19 @@ std::string transposition(const std::string &count) {
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
   %c4 = arith.constant 4 : index
-  %c128 = arith.constant 128 : index
-  %c512 = arith.constant 512 : index
+  %c160 = arith.constant 160 : index
+  %c640 = arith.constant 640 : index
   scf.for %i = %begin to %end step %c1 {
     scf.for %j = %c0 to %c2 step %c1 {
       scf.for %k = %c0 to %c4 step %c1 {
-        scf.for %l = %c0 to %c128 step %c1 {
-          %plane = arith.muli %j, %c512 : index
+        scf.for %l = %c0 to %c160 step %c1 {
+          %plane = arith.muli %j, %c640 : index
           %row = arith.muli %l, %c4 : index
           %a = arith.addi %plane, %row : index
           %from = arith.addi %a, %k : index
           %v = memref.load %x[%from] : memref<)" +
          count + R"(xf32>
-          %column = arith.muli %k, %c128 : index
+          %column = arith.muli %k, %c160 : index
           %b = arith.addi %plane, %column : index
           %to = arith.addi %b, %l : index
           memref.store %v, %y[%to] : memref<)" +
@@ -349,7 +349,7 @@ TEST(CompileKernels, KernelsOfSmallBuffersKeepTheirLoops) {
     EXPECT_GT(bytes, 0u) << error;
     return bytes;
   };
-  size_t small = sizeOf(transposition("1024")), large = sizeOf(transposition("65536"));
+  size_t small = sizeOf(transposition("1280")), large = sizeOf(transposition("65536"));
   EXPECT_LT(small, 3000u);
   EXPECT_GT(large, 2 * small);
 }
