@@ -81,7 +81,7 @@ std::optional<Triangle> triangleOfElements(DenseElementsAttr dense, IsSeen &&isS
                                            IsHidden &&isHidden) {
   auto type = cast<RankedTensorType>(dense.getType());
   int64_t rank = type.getRank();
-  if (rank < 2 || dense.isSplat())
+  if (rank < 2 || dense.isSplat() || dense.empty())
     return std::nullopt;
   int64_t rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1),
           reach = columns - rows, window = 0, index = 0;

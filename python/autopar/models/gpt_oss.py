@@ -86,7 +86,7 @@ def rotation_of(g: GraphBuilder, config: GptOssConfig, places: str) -> Tuple[str
     rotary.require_even(config.head_size)
     turns = yarn_frequencies(config.head_size, config.rope_theta, config.rope_factor, config.rope_context)
     factor = 0.1 * math.log(config.rope_factor) + 1.0 if config.rope_factor > 1.0 else 1.0
-    return rotary.read_tables(g, places, np.outer(np.arange(config.positions), turns), factor)
+    return rotary.read_tables(g, places, config.positions, turns, factor)
 
 
 def rotate(g: GraphBuilder, x: str, rotation: Tuple[str, str], head_size: int) -> str:

@@ -37,8 +37,8 @@ def tables(
     """cos and sin of the positions `places` [1 or batch, seq], each [1 or batch, 1, seq, head_size], read from tables
     kept in the model."""
     require_even(head_size)
-    angles = np.outer(np.arange(positions), frequencies(head_size, theta, factor))
-    return read_tables(g, places, np.concatenate([angles, angles], axis=1))
+    turns = frequencies(head_size, theta, factor)
+    return read_tables(g, places, positions, np.concatenate([turns, turns]))
 
 
 def require_even(head_size: int) -> None:
@@ -47,10 +47,11 @@ def require_even(head_size: int) -> None:
         raise ModelError(f"rotary attention needs an even head size, got {head_size}, change hidden or heads")
 
 
-def read_tables(g: GraphBuilder, places: str, angles: np.ndarray, factor: float = 1.0) -> Tuple[str, str]:
-    """cos and sin, times `factor`, of the positions `places` [1 or batch, seq] by `angles` [positions, channels], each
-    [1 or batch, 1, seq, channels]."""
-    g.require_table_bytes(angles.size * 4, "positions")
+def read_tables(g: GraphBuilder, places: str, positions: int, turns: np.ndarray, factor: float = 1.0) -> Tuple[str, str]:
+    """cos and sin, times `factor`, of the positions `places` [1 or batch, seq] of so many, where a channel turns by `turns`
+    [channels] from one to the next, each [1 or batch, 1, seq, channels]."""
+    g.require_table_bytes(positions * len(turns) * 4, "positions")
+    angles = np.outer(np.arange(positions), turns)
     results = []
     for name, function in (("cos_cached", np.cos), ("sin_cached", np.sin)):
         table = g.buffer(name, (function(angles) * factor).astype(np.float32))
