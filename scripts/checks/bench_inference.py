@@ -29,31 +29,30 @@ MODELS = {
 }
 
 
-def inputs_of(model: Model, given: bool) -> Dict[str, np.ndarray]:
-    """Random inputs; `given`: without those that are fixed, which the program does not ask for."""
-    inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
-    return {name: value for name, value in inputs.items() if not (given and name in model.fixed)}
+def inputs_of(model: Model) -> Dict[str, np.ndarray]:
+    """Random inputs, with those that are fixed."""
+    return reference.make_inputs(model.path, model.bind, fixed=model.fixed)
 
 
 def prepare_autopar(artifact: str, model: Model, threads: int) -> Callable[[], Any]:
     """The compiled artifact, loaded, as a function of no arguments."""
-    inputs = inputs_of(model, given=True)
+    inputs = model.asked_for(inputs_of(model))
     session = autopar.Session(artifact, threads=threads)
     return lambda: session.run(inputs)
 
 
 def prepare_onnxruntime(model: Model, threads: int) -> Callable[[], Any]:
     """The same model in onnxruntime."""
-    inputs = inputs_of(model, given=False)
+    inputs = inputs_of(model)
     session = reference.session(model.path, threads)
     return lambda: session.run(None, inputs)
 
 
 def check_equal(artifact: str, model: Model) -> None:
     """A fast wrong answer is no result."""
+    inputs = inputs_of(model)
     with autopar.Session(artifact) as session:
-        actual = session.run(inputs_of(model, given=True))
-    fault = comparison.differences(actual, reference.run(model.path, inputs_of(model, given=False)), RTOL)
+        fault = comparison.differences(session.run(model.asked_for(inputs)), reference.run(model.path, inputs), RTOL)
     if fault:
         raise RuntimeError(f"{model.path.stem}: {fault}")
 

@@ -4,6 +4,8 @@
 import pathlib
 from typing import Dict, Mapping, NamedTuple
 
+import numpy as np
+
 
 class Unavailable(Exception):
     """A source of models cannot be used on this machine; the text says what is missing."""
@@ -16,3 +18,7 @@ class Model(NamedTuple):
     path: pathlib.Path
     bind: Dict[str, int]
     fixed: Mapping[str, float] = {}
+
+    def asked_for(self, inputs: Mapping[str, np.ndarray]) -> Dict[str, np.ndarray]:
+        """The inputs of the program: all but those that are fixed."""
+        return {name: value for name, value in inputs.items() if name not in self.fixed}

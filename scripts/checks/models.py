@@ -43,6 +43,11 @@ class Verdict(NamedTuple):
     seconds: float
 
 
+def verdict_of(error: autopar.Error, seconds: float) -> Verdict:
+    """Of a model that a command gave up."""
+    return Verdict("refused" if error.code in REFUSALS else "wrong", " ".join(str(error).split()), seconds)
+
+
 def run_task(task: Task) -> Verdict:
     """Compiles and runs one model on its ranks and compares."""
     start = time.monotonic()
@@ -51,9 +56,9 @@ def run_task(task: Task) -> Verdict:
             compiled = autopar.compile(task.model.path, pathlib.Path(folder, "compiled.bin"), bind=task.model.bind,
                                        ranks=task.ranks, fix_inputs=task.model.fixed)
             with autopar.Session(compiled) as session:
-                actual = session.run({name: value for name, value in task.inputs.items() if name not in task.model.fixed})
+                actual = session.run(task.model.asked_for(task.inputs))
     except autopar.Error as error:
-        return Verdict("refused" if error.code in REFUSALS else "wrong", " ".join(str(error).split()), time.monotonic() - start)
+        return verdict_of(error, time.monotonic() - start)
     fault = comparison.differences(actual, task.expected, RTOL)
     return Verdict("wrong" if fault else "equal", fault or "", time.monotonic() - start)
 
@@ -75,8 +80,8 @@ def verdicts_of_training(model: Model, ranks: List[int]) -> Iterator[Verdict]:
             expected = expected or model_training.losses(model, 1)
             fault = model_training.difference(model_training.losses(model, count), expected)
             yield Verdict("wrong" if fault else "equal", fault, time.monotonic() - start)
-        except model_training.Refused as refusal:
-            yield Verdict("refused", str(refusal), time.monotonic() - start)
+        except autopar.Error as error:
+            yield verdict_of(error, time.monotonic() - start)
 
 
 def find_models(names: List[str], pattern: str, folder: pathlib.Path) -> Iterator[Model]:

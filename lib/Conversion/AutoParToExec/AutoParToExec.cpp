@@ -35,9 +35,9 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder 
   }
   if (this->options.channelBlock == 0)
     this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
-  bool favoursLast = this->options.channelBlock == 16 && favoursChannelsLast(*this, function);
-  function->walk([&](autopar::ConvolutionOp op) { hasChannelsLast |= isContractionOfBytes(op); });
-  hasChannelsLast |= favoursLast;
+  bool ofBytes = false;
+  function->walk([&](autopar::ConvolutionOp op) { ofBytes |= isContractionOfBytes(op); });
+  hasChannelsLast = ofBytes || favoursChannelsLast(*this, function);
   Location loc = module.getLoc();
   OpBuilder::InsertionGuard guard(builder);
   auto kernelsName = FlatSymbolRefAttr::get(function.getContext(), "kernels");

@@ -48,6 +48,8 @@ static constexpr double kWinograd = 0.6, kRows = 1.4, kGroupsInRows = 16;
 static constexpr double kWorth = 0.02;
 
 bool mlir::autopar::favoursChannelsLast(ProgramBuilder &program, func::FuncOp function) {
+  if (program.settings().channelBlock != 16)
+    return false;
   double saved = 0, all = 0;
   bool learns = false;
   function->walk([&](Operation *op) {

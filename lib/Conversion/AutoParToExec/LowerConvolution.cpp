@@ -5,10 +5,8 @@
 #include "ConvolutionOperands.h"
 
 #include "autopar/Artifact/CudaScratch.h"
-#include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 #include "autopar/Transforms/LibraryContraction.h"
-#include "autopar/Transforms/WholeNumbers.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

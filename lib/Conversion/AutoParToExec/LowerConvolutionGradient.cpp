@@ -3,7 +3,6 @@
 // fast code for them.
 #include "ConvolutionOperands.h"
 
-#include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
 
 using namespace mlir;

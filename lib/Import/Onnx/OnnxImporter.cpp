@@ -28,44 +28,42 @@ mlir::autopar::importOnnx(StringRef path, const ImportOptions &options, MLIRCont
   return module;
 }
 
-LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &options,
-                                           std::string &error) {
+/// What is done with a part of "name=value,...".
+using VisitPair = function_ref<LogicalResult(StringRef part, StringRef name, StringRef value)>;
+
+static LogicalResult forEachPair(StringRef text, VisitPair visit) {
   SmallVector<StringRef> parts;
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
-    auto [name, number] = part.split('=');
-    int64_t extent;
-    if (name.trim().empty() || number.trim().getAsInteger(10, extent)) {
-      error = ("binding '" + part + "' should read name=extent, as in batch=8").str();
+    auto [name, value] = part.split('=');
+    if (failed(visit(part, name.trim(), value.trim())))
       return failure();
-    }
-    if (extent < 0) {
-      error =
-          ("binding '" + part + "': expected an extent of at least 1, or 0 for empty inputs").str();
-      return failure();
-    }
-    if (!options.bindings.try_emplace(name.trim().str(), extent).second) {
-      error = ("'" + name.trim() + "' is bound twice").str();
-      return failure();
-    }
   }
   return success();
 }
 
+LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &options,
+                                           std::string &error) {
+  return forEachPair(text, [&](StringRef part, StringRef name, StringRef number) {
+    int64_t extent;
+    if (name.empty() || number.getAsInteger(10, extent))
+      error = ("binding '" + part + "' should read name=extent, as in batch=8").str();
+    else if (extent < 0)
+      error =
+          ("binding '" + part + "': expected an extent of at least 1, or 0 for empty inputs").str();
+    else if (!options.bindings.try_emplace(name.str(), extent).second)
+      error = ("'" + name + "' is bound twice").str();
+    return success(error.empty());
+  });
+}
+
 LogicalResult mlir::autopar::parseFixedInputs(StringRef text, ImportOptions &options,
                                               std::string &error) {
-  SmallVector<StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
-  for (StringRef part : parts) {
-    auto [name, number] = part.split('=');
-    if (name.trim().empty() || number.trim().empty()) {
+  return forEachPair(text, [&](StringRef part, StringRef name, StringRef number) {
+    if (name.empty() || number.empty())
       error = ("'" + part + "' should read input=number, as in sr=16000").str();
-      return failure();
-    }
-    if (!options.fixedInputs.try_emplace(name.trim().str(), number.trim().str()).second) {
-      error = ("'" + name.trim() + "' is fixed twice").str();
-      return failure();
-    }
-  }
-  return success();
+    else if (!options.fixedInputs.try_emplace(name.str(), number.str()).second)
+      error = ("'" + name + "' is fixed twice").str();
+    return success(error.empty());
+  });
 }

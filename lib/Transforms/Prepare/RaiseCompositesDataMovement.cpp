@@ -187,17 +187,14 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
       }
       if (last >= extent)
         return failure();
-      Value part = rewriter.createOrFold<SliceOp>(root.getLoc(), type.clone(taken.extents), input,
-                                                  taken.starts, taken.steps);
-      if (part.getType() != root.getType()) {
-        if (part != input)
-          nameAfter(part.getDefiningOp(), root, "part");
-        replaceKeepingId<ReshapeOp>(rewriter, root, root.getType(), part);
+      if (!reshape) {
+        replaceKeepingId<SliceOp>(rewriter, root, root.getType(), input, taken.starts, taken.steps);
         return success();
       }
-      if (part != input)
-        standFor(part.getDefiningOp(), root, getOpId(root));
-      rewriter.replaceOp(root, part);
+      auto part = SliceOp::create(rewriter, root.getLoc(), type.clone(taken.extents), input,
+                                  taken.starts, taken.steps);
+      nameAfter(part, root, "part");
+      replaceKeepingId<ReshapeOp>(rewriter, root, root.getType(), part);
       return success();
     }
     return failure();

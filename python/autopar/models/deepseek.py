@@ -13,7 +13,7 @@ from typing import Tuple
 import numpy as np
 
 from . import latent
-from .experts import FORMS, Routing, to_float32
+from .experts import Routing, capacity_option, dispatch_option, to_float32
 from .family import Family, ModelError, option, require_divisible
 from .graph import GraphBuilder
 from .llama3 import emit_decoder, gated
@@ -40,8 +40,8 @@ class DeepseekConfig:
     groups: int = option(8, "groups of experts; must divide experts")
     top_groups: int = option(4, "groups per token; its experts are in these")
     routed_scale: float = option(2.5, "factor of what experts say")
-    dispatch: str = option("gather", "how tokens reach experts", choices=tuple(FORMS))
-    capacity_factor: float = option(1.0, "room per expert relative to an even load (--dispatch capacity and gather)")
+    dispatch: str = dispatch_option()
+    capacity_factor: float = capacity_option()
     vocab: int = option(129280, "entries of the token embedding")
     positions: int = option(4096, "longest sequence")
     tied: bool = option(False, "output matrix is the token embedding")

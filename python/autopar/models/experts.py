@@ -18,7 +18,7 @@ from typing import Callable, Tuple
 import numpy as np
 from onnx import TensorProto
 
-from .family import ModelError
+from .family import ModelError, option
 from .graph import Extent, GraphBuilder
 from .weights import BIAS, fan_in
 
@@ -183,6 +183,16 @@ def dense(
 
 #: The forms by the name of the option.
 FORMS = {"dense": dense, "capacity": dispatched, "gather": gathered}
+
+
+def dispatch_option(default: str = "gather") -> str:
+    """The option of a family whose tokens reach experts in any form."""
+    return option(default, "how tokens reach experts", choices=tuple(FORMS))
+
+
+def capacity_option() -> float:
+    """The room that two of the forms have."""
+    return option(1.0, "room per expert relative to an even load (--dispatch capacity and gather)")
 
 
 def expert_linear(

@@ -14,7 +14,7 @@ from typing import Tuple
 import numpy as np
 
 from . import rotary
-from .experts import FORMS, Routing, expert_linear, to_float32
+from .experts import FORMS, Routing, capacity_option, dispatch_option, expert_linear, to_float32
 from .family import Family, option, require_divisible
 from .graph import Extent, GraphBuilder
 from .layers import causal_bias, linear, merge_heads, window_bias
@@ -39,8 +39,8 @@ class GptOssConfig:
     inner: int = option(2880, "width inside an expert")
     experts: int = option(128, "experts in each block")
     top_k: int = option(4, "experts per token")
-    dispatch: str = option("gather", "how tokens reach experts", choices=tuple(FORMS))
-    capacity_factor: float = option(1.0, "room per expert relative to an even load (--dispatch capacity and gather)")
+    dispatch: str = dispatch_option()
+    capacity_factor: float = capacity_option()
     vocab: int = option(201088, "entries of the token embedding")
     positions: int = option(8192, "longest sequence")
     tied: bool = option(False, "output matrix is the token embedding")

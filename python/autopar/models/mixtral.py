@@ -9,7 +9,7 @@ gather form computes the same by positions.
 import dataclasses
 from typing import Tuple
 
-from .experts import FORMS, Routing, expert_linear
+from .experts import FORMS, Routing, capacity_option, dispatch_option, expert_linear
 from .family import Family, option
 from .graph import GraphBuilder
 from .layers import silu
@@ -26,8 +26,8 @@ class MixtralConfig(Llama3Config):
     rope_theta: float = option(1000000.0, "base of the rotary frequencies")
     experts: int = option(8, "experts in each block")
     top_k: int = option(2, "experts per token")
-    dispatch: str = option("dense", "how tokens reach experts", choices=tuple(FORMS))
-    capacity_factor: float = option(1.0, "room per expert relative to an even load (--dispatch capacity and gather)")
+    dispatch: str = dispatch_option("dense")
+    capacity_factor: float = capacity_option()
 
 
 def mixture(g: GraphBuilder, config, routing: Routing, inner: int, x: str, names: Names) -> str:

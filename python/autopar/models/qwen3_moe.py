@@ -8,7 +8,7 @@ work.
 
 import dataclasses
 
-from .experts import FORMS
+from .experts import dispatch_option
 from .family import Family, option
 from .graph import GraphBuilder
 from .llama3 import emit_decoder
@@ -27,7 +27,7 @@ class Qwen3MoeConfig(MixtralConfig):
     epsilon: float = option(1e-6, "epsilon of the normalization")
     experts: int = option(128, "experts in each block")
     top_k: int = option(8, "experts per token")
-    dispatch: str = option("gather", "how tokens reach experts", choices=tuple(FORMS))
+    dispatch: str = dispatch_option()
 
 
 def feed_forward(g: GraphBuilder, config: Qwen3MoeConfig, block: int, x: str) -> str:
