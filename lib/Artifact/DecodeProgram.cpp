@@ -195,6 +195,20 @@ public:
     out.parts = p.parts();
     return out;
   }
+  Payload decode(const fb::GroupedProduct &p) {
+    GroupedProduct out{{}, p.lhs(), p.rhs(), p.group(), p.result(), p.scratch()};
+    out.geometry.type = dtype(p.type());
+    out.geometry.resultType = dtype(p.result_type());
+    out.geometry.groupType = dtype(p.group_type());
+    if (p.lhs_shape())
+      out.geometry.lhs = decode(*p.lhs_shape());
+    if (p.rows_shape())
+      out.geometry.rows = decode(*p.rows_shape());
+    out.geometry.groups = p.groups();
+    out.geometry.transposed = p.transposed();
+    out.geometry.isGradient = p.is_gradient();
+    return out;
+  }
   Payload decode(const fb::Pack &p) {
     Pack out{p.src(), p.dst(), MatmulGeometry{}};
     if (bool(p.matmul()) == bool(p.convolution()))
@@ -262,6 +276,8 @@ public:
       return payloadOf(i.payload_as_Read());
     case fb::Payload_Attention:
       return payloadOf(i.payload_as_Attention());
+    case fb::Payload_GroupedProduct:
+      return payloadOf(i.payload_as_GroupedProduct());
     default:
       refuse("unknown instruction kind " + std::to_string(int(i.payload_type())));
       return Launch{};

@@ -214,6 +214,15 @@ private:
     if (p.shardValue >= 0)
       out << " shard " << p.shardValue << " of " << p.parts;
   }
+  void dumpPayload(const GroupedProduct &p) {
+    const GroupedProductGeometry &g = p.geometry;
+    out << (g.isGradient ? "grouped_product_gradient " : "grouped_product ") << ref(p.lhs) << ", "
+        << ref(p.rhs) << " by " << ref(p.group) << " -> " << ref(p.result) << " scratch "
+        << ref(p.scratch) << " {lhs = " << strided(g.lhs, g.type)
+        << ", rows = " << strided(g.rows, g.isGradient ? g.type : g.resultType)
+        << ", matrices = " << shapeText(g.matrices(), g.isGradient ? g.resultType : g.type)
+        << (g.transposed ? " transposed" : "") << ", numbers " << name(g.groupType) << "}";
+  }
   void dumpPayload(const Pack &p) {
     out << "pack " << ref(p.src) << " -> " << ref(p.dst) << " ";
     std::visit([this](const auto &geometry) { dumpGeometry(geometry); }, p.geometry);

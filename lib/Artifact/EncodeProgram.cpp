@@ -111,6 +111,14 @@ public:
                                g.window)
         .Union();
   }
+  Offset<void> encode(const GroupedProduct &p) {
+    const GroupedProductGeometry &g = p.geometry;
+    auto lhs = encode(g.lhs), rows = encode(g.rows);
+    return fb::CreateGroupedProduct(builder, uint8_t(g.type), uint8_t(g.resultType),
+                                    uint8_t(g.groupType), lhs, rows, g.groups, g.transposed,
+                                    g.isGradient, p.lhs, p.rhs, p.group, p.result, p.scratch)
+        .Union();
+  }
   Offset<void> encode(const Pack &p) {
     Offset<fb::MatmulGeometry> matmul;
     Offset<fb::ConvolutionGeometry> convolution;
@@ -208,7 +216,7 @@ public:
   }
 };
 
-static_assert(size_t(fb::Payload_Attention) == std::variant_size_v<Payload>);
+static_assert(size_t(fb::Payload_GroupedProduct) == std::variant_size_v<Payload>);
 static_assert(std::is_same_v<
               std::variant_alternative_t<size_t(fb::Payload_Collective) - 1, Payload>, Collective>);
 static_assert(

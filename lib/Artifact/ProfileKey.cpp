@@ -114,10 +114,18 @@ std::string keyOf(const AttentionGeometry &g) {
   return with(kind, {query[0] * query[1], query[2], columnsSeen(g), query[3] + value[3]});
 }
 
+std::string keyOf(const GroupedProductGeometry &g) {
+  std::string form = g.isGradient ? "/gradient" : g.transposed ? "/nt" : "/nn";
+  return with(
+      "grouped_product/" + typesOf({g.type, g.resultType}) + form,
+      {g.groups, elementsOf(g.lhs.dims) / std::max<int64_t>(g.depth(), 1), g.columns(), g.depth()});
+}
+
 struct KeyOf {
   std::string operator()(const Matmul &p) const { return keyOf(p.geometry); }
   std::string operator()(const Convolution &p) const { return keyOf(p.geometry); }
   std::string operator()(const Attention &p) const { return keyOf(p.geometry); }
+  std::string operator()(const GroupedProduct &p) const { return keyOf(p.geometry); }
   std::string operator()(const Pack &p) const {
     if (auto *g = std::get_if<MatmulGeometry>(&p.geometry))
       return with("pack", {2 * elementsOf(g->b.dims) * byteSize(g->bType)});

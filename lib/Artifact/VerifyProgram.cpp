@@ -265,6 +265,19 @@ private:
     return useScratch(p.scratch);
   }
 
+  Status verify(const GroupedProduct &p) {
+    const GroupedProductGeometry &g = p.geometry;
+    AUTOPAR_RETURN_IF_ERROR(verifyGeometry(g));
+    std::vector<int64_t> rows(g.lhs.dims.begin(), g.lhs.dims.end() - 1);
+    auto matrices = checkedBytes(g.matrices(), g.isGradient ? g.resultType : g.type);
+    auto ofRows = spanBytes(g.rows, g.isGradient ? g.type : g.resultType);
+    AUTOPAR_RETURN_IF_ERROR(use("left side", p.lhs, spanBytes(g.lhs, g.type)));
+    AUTOPAR_RETURN_IF_ERROR(use("right side", p.rhs, g.isGradient ? ofRows : matrices));
+    AUTOPAR_RETURN_IF_ERROR(use("groups of rows", p.group, checkedBytes(rows, g.groupType)));
+    AUTOPAR_RETURN_IF_ERROR(use("result", p.result, g.isGradient ? matrices : ofRows));
+    return useScratch(p.scratch);
+  }
+
   Status verify(const Pack &p) {
     std::optional<int64_t> srcBytes;
     if (auto *g = std::get_if<MatmulGeometry>(&p.geometry)) {

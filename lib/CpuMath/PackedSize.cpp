@@ -3,6 +3,7 @@
 #include "autopar/CpuMath/PackedSize.h"
 
 #include "autopar/CpuMath/AttentionCall.h"
+#include "autopar/CpuMath/GroupedProductCall.h"
 #include "autopar/CpuMath/LibraryCalls.h"
 #include "autopar/CpuMath/OpenMP.h"
 
@@ -10,6 +11,7 @@ namespace autopar::cpumath {
 
 using artifact::AttentionGeometry;
 using artifact::ConvolutionGeometry;
+using artifact::GroupedProductGeometry;
 using artifact::MatmulGeometry;
 
 Result<int64_t> packedBytes(const MatmulGeometry &geometry) {
@@ -58,6 +60,14 @@ Result<int64_t> scratchBytes(const ConvolutionGeometry &geometry, int32_t thread
 
 Result<int64_t> scratchBytes(const AttentionGeometry &geometry, int32_t threads) {
   auto call = AttentionCall::create(geometry, threads);
+  if (!call)
+    return call.status();
+  return call->scratchBytes();
+}
+
+Result<int64_t> scratchBytes(const GroupedProductGeometry &geometry, int32_t threads) {
+  ThreadCountScope scope(threads);
+  auto call = GroupedProductCall::create(geometry);
   if (!call)
     return call.status();
   return call->scratchBytes();

@@ -227,6 +227,9 @@ static void addOptimizeCollectives(OpPassManager &manager, const AutoShardOption
 /// What the target's library and kernels are good at, and then what becomes one of them.
 static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   bool isForCuda = lower.target == Target::Cuda;
+  ExpandGroupedProductsPassOptions grouped;
+  grouped.target = lower.target;
+  manager.addNestedPass<func::FuncOp>(createExpandGroupedProductsPass(grouped));
   if (isForCuda) {
     addNarrowEpilogues(manager, lower);
     // Its library reads weights in memory well; a kernel makes what rows share for each of them.

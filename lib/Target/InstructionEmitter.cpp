@@ -72,6 +72,15 @@ struct PayloadEmitter {
     return attention;
   }
 
+  artifact::Payload groupedProduct(exec::GroupedProductOp op) {
+    return artifact::GroupedProduct{exec::toArtifact(op.getGeometry()),
+                                    buffer(op.getLhs()),
+                                    buffer(op.getRhs()),
+                                    buffer(op.getGroup()),
+                                    buffer(op.getResult()),
+                                    buffer(op.getScratch())};
+  }
+
   artifact::Payload pack(exec::PackOp op) {
     artifact::Pack pack{buffer(op.getSrc()), buffer(op.getDst()), {}};
     if (auto geometry = dyn_cast<exec::MatmulGeometryAttr>(op.getGeometry()))
@@ -130,6 +139,7 @@ artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndic
       .Case([&](exec::MatmulOp op) { instruction.payload = emitter.matmul(op); })
       .Case([&](exec::ConvolutionOp op) { instruction.payload = emitter.convolution(op); })
       .Case([&](exec::AttentionOp op) { instruction.payload = emitter.attention(op); })
+      .Case([&](exec::GroupedProductOp op) { instruction.payload = emitter.groupedProduct(op); })
       .Case([&](exec::PackOp op) { instruction.payload = emitter.pack(op); })
       .Case([&](exec::ReorderOp op) { instruction.payload = emitter.reorder(op); })
       .Case([&](exec::CollectiveOp op) { instruction.payload = emitter.collective(op); })

@@ -180,6 +180,50 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
                                                result.getNumElements() / result.getDimSize(1));
 }
 
+/// Rows on new arguments, few or many, of which some are of no group.
+struct DrawnRows {
+  SmallVector<int64_t> shape;
+  int64_t depth, columns, groups;
+  Value group;
+
+  explicit DrawnRows(Drawer &d)
+      : shape(d.shape(1 + d.below(2))), depth(d.extent()), columns(d.extent()),
+        groups(2 + d.below(4)) {
+    Value numbers = d.indices(shape, groups + 1);
+    group = d.binary(BinaryKind::Sub, numbers,
+                     d.splat(cast<RankedTensorType>(numbers.getType()), d.below(2)));
+  }
+  DrawnValue rows(Drawer &d, int64_t extent) const {
+    SmallVector<int64_t> all(shape);
+    all.push_back(extent);
+    return d.argument(all, d.f32());
+  }
+};
+
+std::optional<DrawnValue> makeGroupedDot(Drawer &d) {
+  DrawnRows drawn(d);
+  bool transposed = d.below(2);
+  DrawnValue x = drawn.rows(d, drawn.depth);
+  SmallVector<int64_t> matrices{drawn.groups, drawn.depth, drawn.columns}, result(drawn.shape);
+  if (transposed)
+    std::swap(matrices[1], matrices[2]);
+  result.push_back(drawn.columns);
+  DrawnValue w = d.argument(matrices, d.f32());
+  Value dot = GroupedDotOp::create(d.builder, d.loc, d.type(result, d.f32()), x.value, w.value,
+                                   drawn.group, transposed, IntegerAttr());
+  return d.exactly(dot, x.bound * w.bound * drawn.depth, x.fractionBits + w.fractionBits);
+}
+
+std::optional<DrawnValue> makeGroupedDotRhsGrad(Drawer &d) {
+  DrawnRows drawn(d);
+  DrawnValue x = drawn.rows(d, drawn.depth), g = drawn.rows(d, drawn.columns);
+  RankedTensorType type = d.type({drawn.groups, drawn.depth, drawn.columns}, d.f32());
+  Value gradient = GroupedDotRhsGradOp::create(d.builder, d.loc, type, x.value, g.value,
+                                               drawn.group, IntegerAttr());
+  return d.exactly(gradient, x.bound * g.bound * llvm::product_of(drawn.shape),
+                   x.fractionBits + g.fractionBits);
+}
+
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeProductOfFewRows},
                                {"dot_general", makeProductOfBlocks},
@@ -187,7 +231,9 @@ constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeScaledProduct},
                                {"convolution", makeConvolution},
                                {"convolution_input_grad", makeConvolutionInputGrad},
-                               {"convolution_filter_grad", makeConvolutionFilterGrad}};
+                               {"convolution_filter_grad", makeConvolutionFilterGrad},
+                               {"grouped_dot", makeGroupedDot},
+                               {"grouped_dot_rhs_grad", makeGroupedDotRhsGrad}};
 
 } // namespace
 

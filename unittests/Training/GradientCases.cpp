@@ -146,6 +146,43 @@ Value buildDotGeneral(CaseBuilder &c) {
                               rhsContract);
 }
 
+/// Few rows or more, of which some are of no group.
+struct GroupedRows {
+  SmallVector<int64_t> shape;
+  int64_t depth, columns, groups;
+  Value group;
+
+  explicit GroupedRows(CaseBuilder &c)
+      : shape(c.shape(1 + c.below(2))), depth(1 + c.below(4)), columns(1 + c.below(4)),
+        groups(1 + c.below(4)), group(c.integers(shape, -1, groups)) {}
+  Value rows(CaseBuilder &c, int64_t extent) const {
+    SmallVector<int64_t> all(shape);
+    all.push_back(extent);
+    return c.argument(all);
+  }
+};
+
+Value buildGroupedDot(CaseBuilder &c) {
+  GroupedRows drawn(c);
+  bool transposed = c.below(2);
+  Value lhs = drawn.rows(c, drawn.depth);
+  Value rhs =
+      c.argument(transposed ? SmallVector<int64_t>{drawn.groups, drawn.columns, drawn.depth}
+                            : SmallVector<int64_t>{drawn.groups, drawn.depth, drawn.columns});
+  SmallVector<int64_t> result(drawn.shape);
+  result.push_back(drawn.columns);
+  return GroupedDotOp::create(c.builder, c.loc, c.type(result), lhs, rhs, drawn.group, transposed,
+                              IntegerAttr());
+}
+
+Value buildGroupedDotRhsGrad(CaseBuilder &c) {
+  GroupedRows drawn(c);
+  Value lhs = drawn.rows(c, drawn.depth), gradient = drawn.rows(c, drawn.columns);
+  return GroupedDotRhsGradOp::create(c.builder, c.loc,
+                                     c.type({drawn.groups, drawn.depth, drawn.columns}), lhs,
+                                     gradient, drawn.group, IntegerAttr());
+}
+
 Value buildConvolution(CaseBuilder &c, bool spreads) {
   int64_t spatial = 1 + c.below(2), groups = 1 + c.below(2);
   SmallVector<int64_t> x{1 + c.below(2), groups * (1 + c.below(2))},
@@ -453,6 +490,8 @@ std::vector<GradientCase> autopar_training::gradientCases() {
   cases.push_back({"select", "", buildSelect});
   cases.push_back({"cast", "", buildCast});
   cases.push_back({"dot_general", "", buildDotGeneral});
+  cases.push_back({"grouped_dot", "", buildGroupedDot});
+  cases.push_back({"grouped_dot_rhs_grad", "", buildGroupedDotRhsGrad});
   cases.push_back({"convolution_input_grad", "", buildTransposedConvolution});
   cases.push_back({"cumulative", "sum", buildCumulative});
   cases.push_back({"top_k", "", buildTopK});

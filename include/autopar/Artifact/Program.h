@@ -304,6 +304,38 @@ struct Attention {
   }
 };
 
+/// Rows times the matrix of their group, or the gradient of the matrices: of each group the sum over
+/// its rows of outer products. Which group a row is of stands in a buffer; a row of none is zero,
+/// and counts nowhere. `rows` are those of the result, of the gradient those of its cotangent. Row
+/// dimensions are alike, the last stride of both is 1. Matrices are row-major [groups, depth,
+/// columns], [groups, columns, depth] if `transposed`.
+struct GroupedProductGeometry {
+  DataType type = DataType::F32; ///< of both operands
+  DataType resultType = DataType::F32;
+  DataType groupType = DataType::I64; ///< or I32
+  StridedShape lhs;                   ///< [rows..., depth]
+  StridedShape rows;                  ///< [rows..., columns]
+  int64_t groups = 0;
+  bool transposed = false;
+  bool isGradient = false; ///< then not transposed
+  bool operator==(const GroupedProductGeometry &) const = default;
+
+  int64_t depth() const { return lhs.dims.back(); }
+  int64_t columns() const { return rows.dims.back(); }
+  std::vector<int64_t> matrices() const {
+    return {groups, transposed ? columns() : depth(), transposed ? depth() : columns()};
+  }
+};
+
+struct GroupedProduct {
+  GroupedProductGeometry geometry;
+  int32_t lhs = -1;
+  int32_t rhs = -1;   ///< the matrices, of the gradient `rows`
+  int32_t group = -1; ///< a number for each row, row-major
+  int32_t result = -1;
+  int32_t scratch = -1;
+};
+
 /// Stores a plain weight (b of a matmul, w of a convolution) in the layout that the library prefers
 /// for that geometry. dst has packedBytes(geometry) bytes.
 struct Pack {
@@ -377,7 +409,7 @@ struct Read {
 };
 
 using Payload = std::variant<Launch, Matmul, Convolution, Pack, Reorder, Collective, Permute, Send,
-                             Recv, Copy, Read, Attention>;
+                             Recv, Copy, Read, Attention, GroupedProduct>;
 
 struct Instruction {
   Queue queue = Queue::Compute;

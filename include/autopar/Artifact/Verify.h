@@ -40,6 +40,7 @@ Status verifyRanks(const std::vector<RankTable> &ranks,
 Status verifyGeometry(const MatmulGeometry &geometry);
 Status verifyGeometry(const ConvolutionGeometry &geometry);
 Status verifyGeometry(const AttentionGeometry &geometry);
+Status verifyGeometry(const GroupedProductGeometry &geometry);
 
 /// Bytes of the second result that a product's epilogue stores, and of its residual; nothing on
 /// overflow. The geometry is verified already.

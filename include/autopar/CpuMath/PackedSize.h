@@ -24,5 +24,6 @@ Result<bool> isFast(const artifact::ConvolutionGeometry &geometry);
 Result<int64_t> scratchBytes(const artifact::MatmulGeometry &geometry, int32_t threads);
 Result<int64_t> scratchBytes(const artifact::ConvolutionGeometry &geometry, int32_t threads);
 Result<int64_t> scratchBytes(const artifact::AttentionGeometry &geometry, int32_t threads);
+Result<int64_t> scratchBytes(const artifact::GroupedProductGeometry &geometry, int32_t threads);
 
 } // namespace autopar::cpumath

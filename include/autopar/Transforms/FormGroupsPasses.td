@@ -231,6 +231,30 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
   ];
 }
 
+def ExpandGroupedProductsPass : Pass<"autopar-expand-grouped-products", "mlir::func::FuncOp"> {
+  let summary = "write grouped products that the target's library does not compute as sums and products";
+  let description = [{
+    Up to `rows` rows are sums over the matrices that they pick. More are left to the library of `target`; where it has no
+    grouped products, each group is a product of all rows, of which those of other groups are zero, and the products are added up.
+
+    ```mlir
+    %y = autopar.grouped_dot %x, %w, %group : (tensor<2x16xf32>, tensor<4x16x32xf32>, tensor<2xi64>) -> tensor<2x32xf32>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.gather %w, %numbers dims [0] : (tensor<4x16x32xf32>, tensor<2x1xi64>) -> tensor<2x16x32xf32>
+    %t = autopar.binary mul %rows, %p : tensor<2x16x32xf32>
+    %s = autopar.reduce sum %t dims [1] : tensor<2x16x32xf32> -> tensor<2x32xf32>
+    %y = autopar.select %is.group, %s, %zero : ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"rows", "rows", "int64_t", "8", "that many rows are few">,
+  ];
+}
+
 def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp"> {
   let summary = "write gradients that are one operation as what they stand for";
   let description = [{

@@ -129,6 +129,10 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerAttention(*this, attention);
   if (auto gradient = dyn_cast<AttentionGradOp>(op))
     return lowerAttentionGrad(*this, gradient);
+  if (auto product = dyn_cast<GroupedDotOp>(op))
+    return lowerGroupedProduct(*this, product);
+  if (auto gradient = dyn_cast<GroupedDotRhsGradOp>(op))
+    return lowerGroupedProductGradient(*this, gradient);
   if (auto permute = dyn_cast<PermuteOp>(op))
     return lowerPermute(*this, permute);
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))

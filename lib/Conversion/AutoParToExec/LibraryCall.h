@@ -39,6 +39,10 @@ LogicalResult lowerConvolutionGradient(ProgramBuilder &program, Operation *op);
 LogicalResult lowerAttention(ProgramBuilder &program, AttentionOp op);
 LogicalResult lowerAttentionGrad(ProgramBuilder &program, AttentionGradOp op);
 
+/// A grouped product, or its gradient by the matrices, as one call.
+LogicalResult lowerGroupedProduct(ProgramBuilder &program, GroupedDotOp op);
+LogicalResult lowerGroupedProductGradient(ProgramBuilder &program, GroupedDotRhsGradOp op);
+
 /// A convolution that the library does not take.
 LogicalResult lowerConvolutionAsLoops(ProgramBuilder &program, ConvolutionOp op);
 

@@ -44,7 +44,11 @@ std::vector<Floats> resultsOf(const Program &program, const Instruction &instruc
     for (size_t i = 0; i < (p->geometry.isGradient() ? 3 : 1); ++i)
       results.push_back({p->outputs[i], p->geometry.type,
                          p->geometry.operands[p->geometry.isGradient() ? 5 + i : 3]});
-  else if (auto *p = std::get_if<Collective>(&instruction.payload))
+  else if (auto *p = std::get_if<GroupedProduct>(&instruction.payload)) {
+    const GroupedProductGeometry &g = p->geometry;
+    results.push_back(g.isGradient ? wholeOf(program, p->result)
+                                   : Floats{p->result, g.resultType, g.rows});
+  } else if (auto *p = std::get_if<Collective>(&instruction.payload))
     results.push_back(wholeOf(program, p->output));
   return results;
 }
@@ -66,6 +70,10 @@ std::vector<Floats> operandsOf(const Program &program, const Instruction &instru
       operands.push_back({p->inputs[i], p->geometry.type, p->geometry.operands[i]});
     if (p->geometry.isGradient())
       operands.push_back({p->inputs[5], p->geometry.type, p->geometry.operands[4]});
+  } else if (auto *p = std::get_if<GroupedProduct>(&instruction.payload)) {
+    const GroupedProductGeometry &g = p->geometry;
+    operands.push_back({p->lhs, g.type, g.lhs});
+    operands.push_back(g.isGradient ? Floats{p->rhs, g.type, g.rows} : wholeOf(program, p->rhs));
   } else if (auto *p = std::get_if<Collective>(&instruction.payload)) {
     operands.push_back(wholeOf(program, p->input));
   }

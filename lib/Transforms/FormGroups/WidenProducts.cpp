@@ -22,7 +22,8 @@ struct WidenProductsPass : mlir::autopar::impl::WidenProductsPassBase<WidenProdu
 
   void runOnOperation() override {
     getOperation().walk([&](Operation *op) {
-      if (!isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp>(op))
+      if (!isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp,
+               GroupedDotOp, GroupedDotRhsGradOp>(op))
         return;
       if (llvm::any_of(op->getOperands(), [](Value value) { return elementOf(value).isF16(); }))
         widen(op, Float32Type::get(op->getContext()));
@@ -37,6 +38,8 @@ private:
     std::string name;
     llvm::raw_string_ostream(name) << "/" << element << ".";
     for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<FloatType>(elementOf(operand.get())))
+        continue; // numbers of groups
       Value &known = widened[{operand.get(), element}];
       if (!known)
         known = cast(OpBuilder(op), op, operand.get(), element,

@@ -103,5 +103,6 @@ void populateActivationPatterns(RewritePatternSet &patterns);
 void populateRowPatterns(RewritePatternSet &patterns);
 void populateArithmeticPatterns(RewritePatternSet &patterns);
 void populateDataMovementPatterns(RewritePatternSet &patterns);
+void populateGroupedProductPatterns(RewritePatternSet &patterns);
 
 } // namespace mlir::autopar

@@ -77,6 +77,7 @@ struct RaiseCompositesPass : mlir::autopar::impl::RaiseCompositesPassBase<RaiseC
     RewritePatternSet patterns(&getContext());
     populateArithmeticPatterns(patterns);
     populateDataMovementPatterns(patterns);
+    populateGroupedProductPatterns(patterns);
     populateActivationPatterns(patterns);
     populateRowPatterns(patterns);
     GreedyRewriteConfig config;

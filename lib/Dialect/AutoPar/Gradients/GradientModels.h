@@ -19,6 +19,7 @@ Value withoutVanishing(Value value, ArrayRef<int64_t> dims, FormulaBuilder &b);
 /// The families of gradients; each file attaches its own.
 void attachElementwiseGradients(MLIRContext &context);
 void attachContractionGradients(MLIRContext &context);
+void attachGroupedProductGradients(MLIRContext &context);
 void attachReductionGradients(MLIRContext &context);
 void attachWindowGradients(MLIRContext &context);
 void attachRowGradients(MLIRContext &context);

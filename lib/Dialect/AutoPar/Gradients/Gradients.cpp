@@ -15,6 +15,7 @@ void mlir::autopar::registerGradientModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
     attachElementwiseGradients(*context);
     attachContractionGradients(*context);
+    attachGroupedProductGradients(*context);
     attachReductionGradients(*context);
     attachWindowGradients(*context);
     attachRowGradients(*context);

@@ -80,7 +80,7 @@ void attach(MLIRContext &context) {
 void mlir::autopar::registerPrecisionModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
     attach<Precision::Narrow, DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp,
-           ConvolutionFilterGradOp>(*context);
+           ConvolutionFilterGradOp, GroupedDotOp, GroupedDotRhsGradOp>(*context);
     attach<Precision::AsOperands, BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
            DynamicSliceOp, GatherOp, GatherElementsOp, ConstantOp, IotaOp, RandomOp>(*context);
     attach<Precision::Rounded, UnaryOp, UnaryGradOp, BinaryOp, SelectOp, NormalizeOp,

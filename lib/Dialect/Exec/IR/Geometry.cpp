@@ -47,6 +47,21 @@ artifact::AttentionGeometry mlir::exec::toArtifact(AttentionGeometryAttr attr) {
   return geometry;
 }
 
+artifact::GroupedProductGeometry mlir::exec::toArtifact(GroupedProductGeometryAttr attr) {
+  artifact::GroupedProductGeometry geometry;
+  StridedAttr rows = attr.getRows();
+  Type result = attr.getGradient() ? attr.getMatrices().getElementType() : rows.getElementType();
+  geometry.type = autopar::dataTypeOf(attr.getLhs().getElementType());
+  geometry.resultType = autopar::dataTypeOf(result);
+  geometry.groupType = autopar::dataTypeOf(attr.getNumbers());
+  geometry.lhs = toStrided(attr.getLhs());
+  geometry.rows = toStrided(rows);
+  geometry.groups = attr.getMatrices().getDimSize(0);
+  geometry.transposed = attr.getTransposed();
+  geometry.isGradient = attr.getGradient();
+  return geometry;
+}
+
 artifact::ConvolutionGeometry mlir::exec::toArtifact(ConvolutionGeometryAttr attr) {
   auto list = [](auto range) { return std::vector<int64_t>(range.begin(), range.end()); };
   artifact::ConvolutionGeometry geometry;

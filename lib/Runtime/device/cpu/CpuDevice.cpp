@@ -4,6 +4,7 @@
 // owns.
 #include "autopar/Artifact/Layout.h"
 #include "autopar/CpuMath/AttentionCall.h"
+#include "autopar/CpuMath/GroupedProductCall.h"
 #include "autopar/CpuMath/LibraryCalls.h"
 #include "autopar/CpuMath/OpenMP.h"
 #include "autopar/Runtime/Device.h"
@@ -133,6 +134,7 @@ private:
   std::unordered_map<const void *, MatmulCall> matmuls; ///< by payload address
   std::unordered_map<const void *, ConvolutionCall> convolutions;
   std::unordered_map<const void *, AttentionCall> attentions;
+  std::unordered_map<const void *, GroupedProductCall> groupedProducts;
   std::unordered_map<const void *, ReorderCall> reorders;
   /// Packed weights and scratch that this machine wants larger than planned.
   std::map<int32_t, std::unique_ptr<Arena>> relocated;
@@ -196,6 +198,12 @@ private:
         return call.status();
       wantScratch(p->scratch, call->scratchBytes());
       attentions.emplace(p, call.take());
+    } else if (auto *p = std::get_if<GroupedProduct>(&instruction.payload)) {
+      auto call = GroupedProductCall::create(p->geometry);
+      if (!call)
+        return call.status();
+      wantScratch(p->scratch, call->scratchBytes());
+      groupedProducts.emplace(p, call.take());
     } else if (auto *p = std::get_if<Pack>(&instruction.payload)) {
       return createPack(*p);
     } else if (auto *p = std::get_if<Reorder>(&instruction.payload)) {
@@ -270,6 +278,11 @@ private:
       outputs[i] = address(p.outputs[i], slot);
     call.run(inputs, outputs, scratchFor(p.scratch, call.scratchBytes(), slot));
     return Status::ok();
+  }
+  Status run(const GroupedProduct &p, int32_t slot) {
+    const GroupedProductCall &call = groupedProducts.at(&p);
+    return call.run(address(p.lhs, slot), address(p.rhs, slot), address(p.group, slot),
+                    address(p.result, slot), scratchFor(p.scratch, call.scratchBytes(), slot));
   }
   Status run(const Pack &p, int32_t slot) {
     if (std::holds_alternative<MatmulGeometry>(p.geometry))

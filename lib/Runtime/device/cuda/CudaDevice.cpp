@@ -247,6 +247,8 @@ private:
       return createConvolution(*p, instruction.queue);
     if (auto *p = std::get_if<Attention>(&instruction.payload))
       return createAttention(*p, instruction.queue);
+    if (std::holds_alternative<GroupedProduct>(instruction.payload))
+      return refuse("grouped products");
     if (std::holds_alternative<Pack>(instruction.payload))
       return refuse("packed weights");
     if (std::holds_alternative<Reorder>(instruction.payload))

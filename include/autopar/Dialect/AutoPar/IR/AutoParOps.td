@@ -7,6 +7,7 @@
 include "autopar/Dialect/AutoPar/IR/StructureOps.td"
 include "autopar/Dialect/AutoPar/IR/ElementwiseOps.td"
 include "autopar/Dialect/AutoPar/IR/ContractionOps.td"
+include "autopar/Dialect/AutoPar/IR/GroupedProductOps.td"
 include "autopar/Dialect/AutoPar/IR/ReductionOps.td"
 include "autopar/Dialect/AutoPar/IR/AttentionOps.td"
 include "autopar/Dialect/AutoPar/IR/DataMovementOps.td"

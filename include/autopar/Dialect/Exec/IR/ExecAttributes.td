@@ -123,6 +123,20 @@ def Exec_AttentionAttr : Exec_Attr<"AttentionGeometry", "attention"> {
   }];
 }
 
+def Exec_GroupedProductAttr : Exec_Attr<"GroupedProductGeometry", "grouped_product"> {
+  let summary = "the geometry of a grouped product, or of its gradient by the matrices";
+  let description = [{
+    `lhs` is [rows..., depth], `rows` [rows..., columns], both with a last stride of 1: `rows` is the result, of the gradient its
+    cotangent. `matrices` is row-major [groups, depth, columns], [groups, columns, depth] if `transposed`, and the result of
+    the gradient. `numbers`: the integer type of the rows' groups.
+  }];
+  let parameters = (ins "::mlir::exec::StridedAttr":$lhs, "::mlir::exec::StridedAttr":$rows,
+    "::mlir::RankedTensorType":$matrices, "::mlir::Type":$numbers,
+    DefaultValuedParameter<"bool", "false">:$transposed,
+    DefaultValuedParameter<"bool", "false">:$gradient);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Exec_ShardAttr : Exec_Attr<"Shard", "shard"> {
   let summary = "the box of a port's global tensor that a rank holds";
   let description = "`replica` counts ranks with the same box; replica 0 writes outputs.";

@@ -10,5 +10,6 @@ namespace mlir::exec {
 ::autopar::artifact::MatmulGeometry toArtifact(MatmulGeometryAttr geometry);
 ::autopar::artifact::ConvolutionGeometry toArtifact(ConvolutionGeometryAttr geometry);
 ::autopar::artifact::AttentionGeometry toArtifact(AttentionGeometryAttr geometry);
+::autopar::artifact::GroupedProductGeometry toArtifact(GroupedProductGeometryAttr geometry);
 
 } // namespace mlir::exec

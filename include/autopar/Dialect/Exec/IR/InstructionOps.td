@@ -105,6 +105,18 @@ def Exec_AttentionOp : Exec_Instruction<"attention",
   let hasVerifier = 1;
 }
 
+def Exec_GroupedProductOp : Exec_Instruction<"grouped_product",
+    (ins Exec_BufferType:$lhs, Exec_BufferType:$rhs, Exec_BufferType:$group, Exec_BufferType:$result,
+         Optional<Exec_BufferType>:$scratch, Exec_GroupedProductAttr:$geometry),
+    "$lhs `,` $rhs `by` $group `->` $result (`scratch` $scratch^)? $geometry",
+    "reads.append({getLhs(), getRhs(), getGroup()});",
+    "writes.push_back(getResult()); if (getScratch()) writes.push_back(getScratch());"> {
+  let summary = "rows times the matrix of their group, or the gradient of the matrices, by the library";
+  let description = [{
+    `group` holds a number for each row, row-major. Rows of no group are zero; in the gradient they count nowhere.
+  }];
+}
+
 def Exec_PackOp : Exec_Instruction<"pack",
     (ins Exec_BufferType:$src, Exec_BufferType:$dst, AnyAttrOf<[Exec_MatmulAttr, Exec_ConvolutionAttr]>:$geometry),
     "$src `->` $dst `for` $geometry", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {

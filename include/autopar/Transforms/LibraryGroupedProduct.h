@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which grouped products a target's library computes.
+#pragma once
+
+#include "autopar/Transforms/Target.h"
+#include "mlir/IR/Operation.h"
+
+namespace mlir::autopar {
+
+/// Whether `op` is a grouped_dot, or its gradient by the matrices, that the library of `target`
+/// computes: on CPUs of f32, bf16 or f16 (once products of f16 are widened), nothing empty.
+bool isLibraryGroupedProduct(Operation *op, Target target);
+
+} // namespace mlir::autopar

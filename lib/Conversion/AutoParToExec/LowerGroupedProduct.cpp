@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouped products become one library call: rows are read and written where they lie, as long as
+// the elements of a row lie side by side; matrices and the rows' groups lie in order.
+#include "LibraryCall.h"
+
+#include "autopar/CpuMath/PackedSize.h"
+#include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Dialect/Exec/IR/Geometry.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+bool hasContiguousRows(Value value, ArrayRef<int64_t> strides) {
+  return typeOf(value).getShape().back() == 1 || strides.back() == 1;
+}
+
+exec::StridedAttr stridedAttr(Value value, const StridedView &view) {
+  SmallVector<int64_t> strides(view.strides);
+  strides.back() = 1;
+  RankedTensorType type = typeOf(value);
+  return exec::StridedAttr::get(value.getContext(), type.getElementType(), type.getShape(),
+                                strides);
+}
+
+FailureOr<StridedView> readRows(ProgramBuilder &program, Value value) {
+  StridedView view = program.viewOf(value);
+  if (hasContiguousRows(value, view.strides))
+    return view;
+  FailureOr<Value> ordered = program.rowMajorBuffer(value);
+  if (failed(ordered))
+    return failure();
+  return StridedView{*ordered, denseStrides(typeOf(value).getShape())};
+}
+
+/// Emits the call on operands that lie ready.
+template <typename Op>
+LogicalResult emit(ProgramBuilder &program, Op op, Value lhs, Value rhs, Value group, Value result,
+                   exec::GroupedProductGeometryAttr geometry) {
+  auto bytes = ::autopar::cpumath::scratchBytes(exec::toArtifact(geometry),
+                                                static_cast<int32_t>(program.settings().threads));
+  if (!bytes)
+    return op.emitOpError() << "has no library call: " << bytes.status().message();
+  Value scratch = program.createScratch(op, *bytes);
+  auto call = exec::GroupedProductOp::create(program.step(), op.getLoc(), lhs, rhs, group, result,
+                                             scratch, geometry);
+  SmallVector<RankedTensorType> operands = llvm::map_to_vector(op->getOperands(), typeOf);
+  program.describe(call, op, "grouped_product", op.getFlops(operands, {op.getType()}));
+  // The view of a strided operand spans more than what is read, and not all matrices are.
+  int64_t touched = exec::tensorBytes(op.getType());
+  for (unsigned index = 0; index < operands.size(); ++index)
+    touched += op.getTouchedBytes(index, operands, {op.getType()});
+  call->setAttr("bytes", Builder(op.getContext()).getI64IntegerAttr(touched));
+  return success();
+}
+
+} // namespace
+
+LogicalResult mlir::autopar::lowerGroupedProduct(ProgramBuilder &program, GroupedDotOp op) {
+  FailureOr<StridedView> lhs = readRows(program, op.getLhs());
+  FailureOr<Value> matrices = program.rowMajorBuffer(op.getRhs()),
+                   group = program.rowMajorBuffer(op.getGroup());
+  if (failed(lhs) || failed(matrices) || failed(group))
+    return failure();
+  StridedView rows = program.createResult(op.getResult(), [&](ArrayRef<int64_t> strides) {
+    return hasContiguousRows(op.getResult(), strides);
+  });
+  auto geometry = exec::GroupedProductGeometryAttr::get(
+      op.getContext(), stridedAttr(op.getLhs(), *lhs), stridedAttr(op.getResult(), rows),
+      op.getRhs().getType(), op.getGroup().getType().getElementType(), op.getTransposed(),
+      /*gradient=*/false);
+  return emit(program, op, lhs->buffer, *matrices, *group, rows.buffer, geometry);
+}
+
+LogicalResult mlir::autopar::lowerGroupedProductGradient(ProgramBuilder &program,
+                                                         GroupedDotRhsGradOp op) {
+  FailureOr<StridedView> lhs = readRows(program, op.getLhs()),
+                         rows = readRows(program, op.getGradient());
+  FailureOr<Value> group = program.rowMajorBuffer(op.getGroup());
+  if (failed(lhs) || failed(rows) || failed(group))
+    return failure();
+  Value matrices = program.createRowMajorResult(op.getResult());
+  auto geometry = exec::GroupedProductGeometryAttr::get(
+      op.getContext(), stridedAttr(op.getLhs(), *lhs), stridedAttr(op.getGradient(), *rows),
+      op.getType(), op.getGroup().getType().getElementType(), /*transposed=*/false,
+      /*gradient=*/true);
+  return emit(program, op, lhs->buffer, rows->buffer, *group, matrices, geometry);
+}

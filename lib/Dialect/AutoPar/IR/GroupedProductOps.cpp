@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grouped products: shapes, sharding rules, FLOPs. A shard of the groups computes the rows that are
+// its own, the others are zero there.
+#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Dialect/AutoPar/IR/OwnShard.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+static constexpr int64_t absent = ShardingRule::absent;
+/// The factor of groups is the first one of both operations.
+static constexpr int64_t groupFactor = 0;
+
+//===-- shapes -------------------------------------------------------------------------------===//
+
+/// `side` is [rows..., extent] where `group` is [rows...].
+static LogicalResult verifyRows(Operation *op, StringRef name, RankedTensorType side,
+                                RankedTensorType group) {
+  if (side.getRank() < 1 || side.getShape().drop_back() != group.getShape())
+    return op->emitOpError() << "expects a group for each row of " << name << ", got " << group
+                             << " for " << side;
+  return success();
+}
+
+static LogicalResult verifyTypes(Operation *op) {
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  Type first = elementOf(op->getOperand(0)), second = elementOf(op->getOperand(1));
+  if (first != second || !isa<FloatType>(first) || !isa<FloatType>(elementOf(op->getResult(0))))
+    return op->emitOpError() << "expects floats of one type, got " << first << " and " << second
+                             << " for a result of " << elementOf(op->getResult(0));
+  return success();
+}
+
+LogicalResult GroupedDotOp::verify() {
+  RankedTensorType lhs = getLhs().getType(), rhs = getRhs().getType(), group = getGroup().getType();
+  if (failed(verifyTypes(*this)) || failed(verifyRows(*this, "lhs", lhs, group)))
+    return failure();
+  if (rhs.getRank() != 3 || rhs.getDimSize(getDepthDim()) != lhs.getShape().back())
+    return emitOpError() << "expects rhs to be a matrix for each group with "
+                         << lhs.getShape().back()
+                         << (getTransposed() ? " columns, got " : " rows, got ") << rhs;
+  SmallVector<int64_t> shape(group.getShape());
+  shape.push_back(rhs.getDimSize(getColumnDim()));
+  if (getType().getShape() != ArrayRef<int64_t>(shape))
+    return emitOpError() << "expects result shape [" << shape << "], got " << getType();
+  return success();
+}
+
+LogicalResult GroupedDotRhsGradOp::verify() {
+  RankedTensorType lhs = getLhs().getType(), gradient = getGradient().getType(),
+                   group = getGroup().getType();
+  if (failed(verifyTypes(*this)) || failed(verifyRows(*this, "lhs", lhs, group)) ||
+      failed(verifyRows(*this, "gradient", gradient, group)))
+    return failure();
+  if (getType().getRank() != 3 || getType().getDimSize(1) != lhs.getShape().back() ||
+      getType().getDimSize(2) != gradient.getShape().back())
+    return emitOpError() << "expects a result [groups, " << lhs.getShape().back() << ", "
+                         << gradient.getShape().back() << "], got " << getType();
+  return success();
+}
+
+//===-- sharding -----------------------------------------------------------------------------===//
+
+ShardingRule GroupedDotOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType lhs = getLhs().getType(), rhs = getRhs().getType();
+  int64_t last = lhs.getRank() - 1;
+  rule.addFactor({absent, 0, absent}, {absent}, rhs.getDimSize(0), FactorKind::Reduction);
+  rule.factors.back().mayBeUneven = false;
+  for (int64_t dim = 0; dim < last; ++dim)
+    rule.addFactor({dim, absent, dim}, {dim}, lhs.getDimSize(dim));
+  rule.addFactor({absent, getColumnDim(), absent}, {last}, rhs.getDimSize(getColumnDim()));
+  rule.addFactor({last, getDepthDim(), absent}, {absent}, lhs.getDimSize(last),
+                 FactorKind::Reduction);
+  return rule;
+}
+
+ShardingRule GroupedDotRhsGradOp::getShardingRule() {
+  ShardingRule rule = ShardingRule::emptyFor(*this);
+  RankedTensorType lhs = getLhs().getType();
+  int64_t last = lhs.getRank() - 1;
+  rule.addFactor({absent, absent, absent}, {0}, getType().getDimSize(0));
+  rule.factors.back().mayBeUneven = false;
+  rule.addFactor({last, absent, absent}, {1}, getType().getDimSize(1));
+  rule.addFactor({absent, last, absent}, {2}, getType().getDimSize(2));
+  for (int64_t dim = 0; dim < last; ++dim)
+    rule.addFactor({dim, dim, dim}, {absent}, lhs.getDimSize(dim), FactorKind::Reduction);
+  return rule;
+}
+
+/// Groups by their numbers on this rank, which has `local` of them: those of others are none.
+static Value ownGroups(OpBuilder &builder, Location loc, Value group, int64_t local,
+                       Value shardIndex) {
+  auto type = cast<RankedTensorType>(group.getType()).clone(builder.getI64Type());
+  if (group.getType() != type)
+    group = CastOp::create(builder, loc, type, group);
+  Value first =
+      BinaryOp::create(builder, loc, BinaryKind::Mul, shardIndex, i64Scalar(builder, loc, local));
+  first = BroadcastOp::create(builder, loc, type, first, ArrayRef<int64_t>{});
+  return BinaryOp::create(builder, loc, BinaryKind::Sub, group, first);
+}
+
+/// `groups`: all that there are, and those of this rank.
+template <typename Op>
+static SmallVector<Value> partitionGroups(Op op, int64_t groups, int64_t local, OpBuilder &builder,
+                                          ValueRange localOperands, PartitionContext &context) {
+  if (context.shardCount(groupFactor) == 1)
+    return context.cloneLocal(op, builder, localOperands);
+  SmallVector<Value> operands(localOperands);
+  operands[2] = ownGroups(builder, op.getLoc(), operands[2], local,
+                          context.shardIndex(builder, op.getLoc(), groupFactor));
+  SmallVector<Value> results = context.cloneLocal(op, builder, operands);
+  results[0].getDefiningOp<Op>().setAmong(op.getAmong().value_or(groups));
+  return results;
+}
+
+FailureOr<SmallVector<Value>> GroupedDotOp::partition(OpBuilder &builder, ValueRange localOperands,
+                                                      PartitionContext &context) {
+  int64_t local = cast<RankedTensorType>(localOperands[1].getType()).getDimSize(0);
+  return partitionGroups(*this, getRhs().getType().getDimSize(0), local, builder, localOperands,
+                         context);
+}
+
+FailureOr<SmallVector<Value>> GroupedDotRhsGradOp::partition(OpBuilder &builder,
+                                                             ValueRange localOperands,
+                                                             PartitionContext &context) {
+  return partitionGroups(*this, getType().getDimSize(0), context.localResultType(0).getDimSize(0),
+                         builder, localOperands, context);
+}
+
+//===-- cost ---------------------------------------------------------------------------------===//
+
+/// As many rows are of one group as of any other, so of `groups` among `all` their share.
+static double rowProducts(RankedTensorType lhs, int64_t columns, int64_t groups, int64_t all) {
+  double share = all > 0 ? static_cast<double>(groups) / static_cast<double>(all) : 1;
+  return 2.0 * static_cast<double>(lhs.getNumElements()) * static_cast<double>(columns) * share;
+}
+
+double GroupedDotOp::getFlops(ArrayRef<RankedTensorType> operands,
+                              ArrayRef<RankedTensorType> results) {
+  return rowProducts(operands[0], results[0].getShape().back(), operands[1].getDimSize(0),
+                     getAmong().value_or(getRhs().getType().getDimSize(0)));
+}
+
+double GroupedDotRhsGradOp::getFlops(ArrayRef<RankedTensorType> operands,
+                                     ArrayRef<RankedTensorType> results) {
+  return rowProducts(operands[0], operands[1].getShape().back(), results[0].getDimSize(0),
+                     getAmong().value_or(getType().getDimSize(0)));
+}
+
+/// Of the matrices no more are read than there are rows.
+int64_t GroupedDotOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                      ArrayRef<RankedTensorType>) {
+  int64_t bytes = tensorBytes(operands[index]), groups = operands[1].getDimSize(0);
+  if (index != 1 || groups == 0)
+    return bytes;
+  return bytes / groups * std::min(groups, operands[2].getNumElements());
+}
+
+int64_t GroupedDotRhsGradOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                             ArrayRef<RankedTensorType>) {
+  return tensorBytes(operands[index]);
+}
