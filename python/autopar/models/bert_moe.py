@@ -9,7 +9,7 @@ import dataclasses
 
 from . import bert, experts
 from .bert import EPSILON, BertConfig
-from .experts import Routing, expert_linear
+from .experts import Pick, Routing, expert_linear
 from .family import Family, option
 from .graph import GraphBuilder
 from .layers import gelu_erf, layer_norm
@@ -29,9 +29,9 @@ def block_end(g: GraphBuilder, config: BertMoeConfig, layer: int, x: str, batch,
         return bert.feed_forward(g, config, layer, x, batch, seq)
     inner = config.inner or 4 * config.hidden
 
-    def network(g: GraphBuilder, tokens: str) -> str:
-        y = expert_linear(g, "wi", tokens, config.experts, config.hidden, inner)
-        return expert_linear(g, "wo", gelu_erf(g, "act", y), config.experts, inner, config.hidden)
+    def network(g: GraphBuilder, tokens: str, pick: Pick) -> str:
+        y = expert_linear(g, "wi", tokens, pick, config.experts, config.hidden, inner)
+        return expert_linear(g, "wo", gelu_erf(g, "act", y), pick, config.experts, inner, config.hidden)
 
     with g.scope("moe"):
         routing = Routing(config.experts, config.top_k, config.capacity_factor)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixture-of-experts layers: routing, and the three ways to bring tokens to experts.
+"""Mixture-of-experts layers: routing, and the four ways to bring tokens to experts.
 
 `dispatched` is the form of GShard (Lepikhin et al., 2020) and Switch Transformer (Fedus et al., 2021): each expert
 takes at most `capacity` tokens of each sequence, one-hot tensors [batch, seq, experts, capacity] carry tokens to
 experts and back as matrix products, and the experts are one batched MatMul over 3-D weights. Tokens above the capacity
 skip the layer. `gathered` computes the same without these products: it looks up which token is in which place, reads
 the rows of tokens by it, and those of results. `dense` computes every expert for every token and weights the results;
-nothing is dropped.
+nothing is dropped. Nor is it by `dropless`, where every token looks up the weights of its experts (the sparse products
+of MegaBlocks, Gale et al., 2022, as operators of ONNX have them); a runtime that really looks them up needs room for
+them.
 
 Routing is computed in float32 whatever the model's data type, as the published models do.
 """
@@ -22,8 +24,15 @@ from .family import ModelError, option
 from .graph import Extent, GraphBuilder
 from .weights import BIAS, fan_in
 
-#: A batched expert network: (g, tokens [experts, rows, hidden]) -> [experts, rows, hidden].
-ExpertNetwork = Callable[[GraphBuilder, str], str]
+#: What of a parameter [experts, ...] rows are multiplied by.
+Pick = Callable[[str], str]
+#: A batched expert network: (g, tokens [experts, rows, hidden], pick) -> [experts, rows, hidden].
+ExpertNetwork = Callable[[GraphBuilder, str, Pick], str]
+
+
+def whole(parameter: str) -> str:
+    """All experts, where rows stand by expert."""
+    return parameter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +113,7 @@ def run_experts(
     tokens = g.transpose(g.reshape(tokens, [batch, routing.experts, -1, hidden]), (1, 0, 2, 3))
     tokens = g.reshape(tokens, [routing.experts, -1, hidden])
     with g.scope("experts"):
-        results = network(g, tokens)
+        results = network(g, tokens, whole)
     results = g.transpose(g.reshape(results, [routing.experts, batch, -1, hidden]), (1, 0, 2, 3))
     return g.reshape(results, [batch, -1, hidden])
 
@@ -176,13 +185,26 @@ def dense(
     weights = g.reduce_sum(g.op("Mul", g.unsqueeze(chosen, 2), spread), 1, keepdims=False)
     weights = from_float32(g, g.unsqueeze(g.transpose(weights, (1, 0)), 2))  # [experts, rows, 1]
     with g.scope("experts"):
-        results = network(g, rows)  # broadcasts to [experts, rows, hidden]
+        results = network(g, rows, whole)  # broadcasts to [experts, rows, hidden]
     results = g.reduce_sum(g.op("Mul", results, weights), 0, keepdims=False)
     return g.reshape(results, [batch, seq, hidden])
 
 
+def dropless(
+    g: GraphBuilder, routing: Routing, x: str, hidden: int, batch: Extent, seq: Extent, network: ExpertNetwork
+) -> str:
+    """The layer without capacity on x [batch, seq, hidden]: a token is multiplied by the weights of its experts."""
+    chosen, indices = routing.choose(g, x, hidden)
+    rows = g.reshape(x, [batch, seq, 1, 1, hidden])
+    with g.scope("experts"):
+        results = network(g, rows, lambda parameter: g.op("Gather", parameter, indices, axis=0))
+    weights = from_float32(g, g.unsqueeze(chosen, 3))
+    results = g.reshape(results, [batch, seq, routing.top_k, hidden])
+    return g.reduce_sum(g.op("Mul", results, weights), 2, keepdims=False)
+
+
 #: The forms by the name of the option.
-FORMS = {"dense": dense, "capacity": dispatched, "gather": gathered}
+FORMS = {"dense": dense, "capacity": dispatched, "gather": gathered, "dropless": dropless}
 
 
 def dispatch_option(default: str = "gather") -> str:
@@ -196,8 +218,8 @@ def capacity_option() -> float:
 
 
 def expert_linear(
-    g: GraphBuilder, name: str, x: str, experts: int, inputs: int, outputs: int, bias: bool = True
+    g: GraphBuilder, name: str, x: str, pick: Pick, experts: int, inputs: int, outputs: int, bias: bool = True
 ) -> str:
     """One linear layer per expert as a batched MatMul with weights [experts, inputs, outputs]."""
-    y = g.op("MatMul", x, g.param(f"{name}.weight", (experts, inputs, outputs), fan_in(inputs)))
-    return g.op("Add", y, g.param(f"{name}.bias", (experts, 1, outputs), BIAS)) if bias else y
+    y = g.op("MatMul", x, pick(g.param(f"{name}.weight", (experts, inputs, outputs), fan_in(inputs))))
+    return g.op("Add", y, pick(g.param(f"{name}.bias", (experts, 1, outputs), BIAS))) if bias else y

@@ -14,7 +14,7 @@ from typing import Tuple
 import numpy as np
 
 from . import rotary
-from .experts import FORMS, Routing, capacity_option, dispatch_option, expert_linear, to_float32
+from .experts import FORMS, Pick, Routing, capacity_option, dispatch_option, expert_linear, to_float32
 from .family import Family, option, require_divisible
 from .graph import Extent, GraphBuilder
 from .layers import causal_bias, linear, merge_heads, window_bias
@@ -148,9 +148,9 @@ def clamped_swiglu(g: GraphBuilder, both: str) -> str:
 def feed_forward(g: GraphBuilder, config: GptOssConfig, block: int, x: str) -> str:
     """The mixture of a block."""
 
-    def network(g: GraphBuilder, rows: str) -> str:
-        both = expert_linear(g, "gate_up_proj", rows, config.experts, config.hidden, 2 * config.inner)
-        return expert_linear(g, "down_proj", clamped_swiglu(g, both), config.experts, config.inner, config.hidden)
+    def network(g: GraphBuilder, rows: str, pick: Pick) -> str:
+        both = expert_linear(g, "gate_up_proj", rows, pick, config.experts, config.hidden, 2 * config.inner)
+        return expert_linear(g, "down_proj", clamped_swiglu(g, both), pick, config.experts, config.inner, config.hidden)
 
     with g.scope("mlp"):
         batch, seq = g.extent("input_ids", 0), g.extent("input_ids", 1)

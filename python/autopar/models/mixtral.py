@@ -9,7 +9,7 @@ gather form computes the same by positions.
 import dataclasses
 from typing import Tuple
 
-from .experts import FORMS, Routing, capacity_option, dispatch_option, expert_linear
+from .experts import FORMS, Pick, Routing, capacity_option, dispatch_option, expert_linear
 from .family import Family, option
 from .graph import GraphBuilder
 from .layers import silu
@@ -35,11 +35,11 @@ def mixture(g: GraphBuilder, config, routing: Routing, inner: int, x: str, names
 
     hidden, experts = config.hidden, routing.experts
 
-    def network(g: GraphBuilder, rows: str) -> str:
-        gate = expert_linear(g, names[0], rows, experts, hidden, inner, bias=False)
-        up = expert_linear(g, names[1], rows, experts, hidden, inner, bias=False)
+    def network(g: GraphBuilder, rows: str, pick: Pick) -> str:
+        gate = expert_linear(g, names[0], rows, pick, experts, hidden, inner, bias=False)
+        up = expert_linear(g, names[1], rows, pick, experts, hidden, inner, bias=False)
         product = g.op("Mul", silu(g, "act_fn", gate), up)
-        return expert_linear(g, names[2], product, experts, inner, hidden, bias=False)
+        return expert_linear(g, names[2], product, pick, experts, inner, hidden, bias=False)
 
     batch, seq = g.extent("input_ids", 0), g.extent("input_ids", 1)
     return FORMS[config.dispatch](g, routing, x, hidden, batch, seq, network)

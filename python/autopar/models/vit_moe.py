@@ -4,7 +4,7 @@
 import dataclasses
 
 from . import experts, vit
-from .experts import Routing, expert_linear
+from .experts import Pick, Routing, expert_linear
 from .family import Family, option
 from .graph import GraphBuilder
 from .layers import gelu_erf
@@ -25,9 +25,9 @@ def block_end(g: GraphBuilder, config: VitMoeConfig, layer: int, x: str, batch, 
         return vit.feed_forward(g, config, layer, x, batch, tokens)
     inner = config.inner or 4 * config.hidden
 
-    def network(g: GraphBuilder, rows: str) -> str:
-        y = expert_linear(g, "wi", rows, config.experts, config.hidden, inner)
-        return expert_linear(g, "wo", gelu_erf(g, "act", y), config.experts, inner, config.hidden)
+    def network(g: GraphBuilder, rows: str, pick: Pick) -> str:
+        y = expert_linear(g, "wi", rows, pick, config.experts, config.hidden, inner)
+        return expert_linear(g, "wo", gelu_erf(g, "act", y), pick, config.experts, inner, config.hidden)
 
     with g.scope("moe"):
         routing = Routing(config.experts, config.top_k, config.capacity_factor)
