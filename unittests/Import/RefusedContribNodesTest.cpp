@@ -195,8 +195,55 @@ TEST(RefusedContribNodes, Experts) {
        "input 3 'x3' must hold one number for each row of input 2"},
       {experts("f[6,4] f[4,5,8] - f[4,8,5] use_sparse_mixer=1"),
        "attribute 'use_sparse_mixer' is not supported: onnxruntime's CPU ignores it"},
+      {experts("f[6,4] f[4,5,8] - f[4,8,5] swiglu_limit_after_activation=1"),
+       "attribute 'swiglu_limit_after_activation' is not supported: onnxruntime's CPU refuses it"},
       {experts("f[6,4] f[4,5,8] - f[4,8,5] k=5"), "attribute 'k' must be 1 to 4, not 5"},
       {experts("f[6,4] f[4,5,8] - f[4,8,5] activation_type='geglu'"),
        "attribute 'activation_type' must be relu, gelu, silu, swiglu or identity, not 'geglu'"},
+  });
+}
+
+/// The same with weights of 4 bits, 6 channels between an expert's two layers.
+static std::string packedExperts(const std::string &rest) {
+  return "com.microsoft::QMoE f[2,3,8] f[6,4] u[4,6,4] " + rest;
+}
+
+TEST(RefusedContribNodes, PackedExperts) {
+  const std::string weights = "f[4,6] - u[4,8,3] f[4,8]";
+  expectRefusals({
+      {packedExperts("f[4,6]"), "input 5 '' is missing"},
+      {packedExperts("f[4,6] - u[4,6,4] f[4,8]"), "input 5 'x5' must be of shape [4, 8, bytes]"},
+      {packedExperts("- - u[4,8,3] f[4,8]"), "input 3 '' is missing"},
+      {packedExperts("f[4,6,1] - u[4,8,3] f[4,8]"), "input 3 'x3' must be of shape [4, 6]"},
+      {packedExperts("f[4,6,2] - u[4,8,3] f[4,8] block_size=16"),
+       "input 3 'x3' must be of shape [4, 6, 1]"},
+      {packedExperts("f[4,6] - f[4,8,3] f[4,8]"), "input 5 'x5' must be of bytes"},
+      {packedExperts("f[4,6] f[6] u[4,8,3] f[4,8]"),
+       "input 4 'x4' must hold one number for each row of input 2"},
+      {packedExperts("f[4,6] - u[4,8,3] f[4,8] - u[4,6,4]"),
+       "input 8 'x8' belongs to swiglu with swiglu_fusion=0"},
+      {packedExperts(weights + " - - - - u[4,2]"), "input 11 'x11' must be of shape [4, 3]"},
+      {packedExperts(weights + " - - - - f[4,3]"), "input 11 'x11' must be of bytes"},
+      {packedExperts(weights + " - - - - - - - f[6,3]"), "input 14 'x14' must be of shape [6, 4]"},
+      {packedExperts(weights + " - - - - - - - - f[4]"),
+       "input 15 'x15' belongs to weights of floats, which onnxruntime's CPU lacks"},
+      {"com.microsoft::QMoE f[2,7] f[2,4] u[4,6,4] f[4,6] - u[4,7,3] f[4,7]",
+       "input 2 'x2' must have rows of whole bytes, got 7 numbers of 4 bits"},
+      {packedExperts(weights + " expert_weight_bits=8"), "input 2 'x2' must be of shape [4, 3, 8]"},
+      {packedExperts(weights + " expert_weight_bits=3"),
+       "attribute 'expert_weight_bits' must be 2, 4 or 8, not 3"},
+      {packedExperts(weights + " fc2_expert_weight_bits=8"),
+       "attribute 'fc2_expert_weight_bits' must be expert_weight_bits, 4, not 8: onnxruntime's CPU "
+       "has one width for all layers"},
+      {packedExperts(weights + " block_size=8"),
+       "attribute 'block_size' must be a power of two from 16 on, not 8"},
+      {packedExperts(weights + " quant_type='nvfp4'"),
+       "attribute 'quant_type' must be 'int', not 'nvfp4': onnxruntime's CPU has weights of "
+       "integers only"},
+      {packedExperts(weights + " weights_prepacked=1"),
+       "attribute 'weights_prepacked' = 1 is a GPU's own order of bytes; give the weights as they "
+       "were before"},
+      {packedExperts(weights + " use_sparse_mixer=1"),
+       "attribute 'use_sparse_mixer' is not supported: onnxruntime's CPU ignores it"},
   });
 }

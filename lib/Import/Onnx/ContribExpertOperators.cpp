@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// onnxruntime's mixture of experts, one of its contrib operators. Every expert computes every
-// token, and what was not chosen counts nothing: so shapes are static, no token is dropped, and
-// experts are a dimension that a plan may split.
+// onnxruntime's mixtures of experts: MoE, and QMoE with quantized weights. Every expert computes
+// every token, and what was not chosen counts nothing: so shapes are static, no token is dropped,
+// and experts are a dimension that a plan may split.
 #include "Activations.h"
+#include "ExpertWeights.h"
 
 #include "llvm/ADT/StringSwitch.h"
+
+#include <array>
 
 using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
 
+/// What a mixture of experts calls its linear layers.
+enum Layer { First, Second, Third };
+
+/// Which inputs of an operator are what.
+struct ExpertOperator {
+  std::array<ExpertInputs, 3> layers;
+  /// Whether weights are quantized; then only those scores that are chosen make probabilities.
+  bool isQuantized;
+  /// What chosen experts count, instead of their scores; MoE has no such input.
+  std::optional<size_t> mixing;
+};
+
 class Experts {
 public:
-  explicit Experts(Node &node) : node(node), b(node.b) {}
+  Experts(Node &node, const ExpertOperator &op) : node(node), b(node.b), op(op) {}
 
   LogicalResult import() {
     if (failed(readShapes()))
@@ -26,14 +41,18 @@ public:
     FailureOr<Value> inner = between(rows);
     if (failed(inner))
       return failure();
-    Value y = b.mul(linear(*inner, 4), b.unsqueeze(b.transpose(*weights, {1, 0}), {2}));
+    FailureOr<Value> outer = linear(*inner, Second);
+    if (failed(outer))
+      return failure();
+    Value y = b.mul(*outer, b.unsqueeze(b.transpose(*weights, {1, 0}), {2}));
     return node.result(b.reshape(b.reduce(ReduceKind::Sum, y, {0}), node.inputType(0).getShape()));
   }
 
 private:
   LogicalResult readShapes() {
-    if (!node.hasInput(4))
-      return node.inputError(4, "is missing");
+    size_t second = op.layers[Second].weight, third = op.layers[Third].weight;
+    if (!node.hasInput(second))
+      return node.inputError(second, "is missing");
     ArrayRef<int64_t> x = node.inputType(0).getShape(), scores = node.inputType(1).getShape();
     if (x.size() < 2 || x.size() > 3)
       return node.inputError(0, "must have 2 or 3 dimensions");
@@ -42,34 +61,48 @@ private:
     if (scores.size() != 2 || scores[0] != tokens)
       return node.inputError(1, "must be of shape [" + Twine(tokens) + ", experts]");
     experts = scores[1];
-    ArrayRef<int64_t> second = node.inputType(4).getShape();
-    if (second.size() != 3 || second[0] != experts || second[1] != hidden)
-      return node.inputError(4, "must be of shape [" + Twine(experts) + ", " + Twine(hidden) +
-                                    ", channels]");
-    channels = second[2];
+    ExpertPacking packing;
+    if (op.isQuantized) {
+      FailureOr<ExpertPacking> packed = readExpertPacking(node);
+      if (failed(packed))
+        return failure();
+      packing = *packed;
+    }
+    ArrayRef<int64_t> out = node.inputType(second).getShape();
+    if (out.size() != 3 || out[0] != experts || out[1] != hidden)
+      return node.inputError(second, "must be of shape [" + Twine(experts) + ", " + Twine(hidden) +
+                                         ", " + (op.isQuantized ? "bytes]" : "channels]"));
+    channels = out[2] * packing.perByte();
     isSwiGlu = node.string("activation_type", "relu") == "swiglu";
     fusion = node.integer("swiglu_fusion", 0);
     if (fusion < 0 || fusion > 2 || (fusion != 0 && !isSwiGlu))
       return node.error("attribute 'swiglu_fusion' must be 0, or with swiglu 1 or 2, not " +
                         Twine(fusion));
-    if (node.hasInput(6) != (isSwiGlu && fusion == 0))
-      return node.inputError(6, "belongs to swiglu with swiglu_fusion=0");
-    for (size_t i : {2, 6})
-      if (node.hasInput(i) &&
-          node.inputType(i).getShape() !=
-              ArrayRef<int64_t>{experts, fusion ? 2 * channels : channels, hidden})
-        return node.inputError(i, "must be of shape [" + Twine(experts) + ", " +
-                                      Twine(fusion ? 2 * channels : channels) + ", " +
-                                      Twine(hidden) + "]");
-    for (size_t i : {2, 4, 6})
-      if (node.hasInput(i + 1) &&
-          node.inputType(i + 1).getShape() != node.inputType(i).getShape().drop_back())
-        return node.inputError(i + 1, "must hold one number for each row of input " + Twine(i));
+    if (node.integer("swiglu_limit_after_activation", 0))
+      return node.error("attribute 'swiglu_limit_after_activation' is not supported: onnxruntime's "
+                        "CPU refuses it");
+    if (node.hasInput(third) != (isSwiGlu && fusion == 0))
+      return node.inputError(third, "belongs to swiglu with swiglu_fusion=0");
+    for (Layer layer : {First, Second, Third}) {
+      const ExpertInputs &inputs = op.layers[layer];
+      if (!node.hasInput(inputs.weight))
+        continue;
+      Shape shape{experts, layer == First && fusion ? 2 * channels : channels, hidden};
+      if (layer == Second)
+        shape = {experts, hidden, channels};
+      FailureOr<ExpertWeights> read = ExpertWeights::read(node, inputs, shape, packing);
+      if (failed(read))
+        return failure();
+      layers[layer] = *read;
+      if (node.hasInput(inputs.bias) &&
+          node.inputType(inputs.bias).getShape() != ArrayRef<int64_t>(shape).drop_back())
+        return node.inputError(inputs.bias, "must hold one number for each row of input " +
+                                                Twine(inputs.weight));
+    }
     return success();
   }
 
-  /// What each token makes of each expert, [tokens, experts]: of those with the largest scores
-  /// their probability, else 0.
+  /// What each token makes of each expert, [tokens, experts]: 0 of those that it does not choose.
   FailureOr<Value> route() {
     int64_t chosen = node.integer("k", 1);
     if (node.integer("use_sparse_mixer", 0))
@@ -77,29 +110,75 @@ private:
           "attribute 'use_sparse_mixer' is not supported: onnxruntime's CPU ignores it");
     if (chosen < 1 || chosen > experts)
       return node.error("attribute 'k' must be 1 to " + Twine(experts) + ", not " + Twine(chosen));
-    auto [largest, places] = b.topK(b.softmax(node.input(1), 1, /*log=*/false), chosen, 1,
-                                    /*smallest=*/false);
-    if (node.integer("normalize_routing_weights", 0))
-      largest = b.div(largest, b.reduce(ReduceKind::Sum, largest, {1}, /*keepDims=*/true));
+    Value scores = b.cast(node.input(1), b.opBuilder().getF32Type());
+    if (!op.isQuantized)
+      scores = b.softmax(scores, 1, /*log=*/false);
+    auto [largest, places] = b.topK(scores, chosen, 1, /*smallest=*/false);
+    FailureOr<Value> counts = mixed(largest, places);
+    if (failed(counts))
+      return failure();
     Shape all{tokens, chosen, experts};
     Value isChosen = b.compare(ComparePredicate::Eq, b.unsqueeze(places, {2}),
                                b.iota(all, b.opBuilder().getI64Type(), 2));
     Value spread =
-        b.mul(b.unsqueeze(largest, {2}), b.cast(isChosen, TensorBuilder::elementOf(largest)));
+        b.mul(b.unsqueeze(*counts, {2}), b.cast(isChosen, TensorBuilder::elementOf(*counts)));
     return b.cast(b.reduce(ReduceKind::Sum, spread, {1}), node.inputType(0).getElementType());
   }
 
-  /// x [experts, tokens, channels] by the weights of input `i` and, if given, the bias behind it.
-  Value linear(Value x, size_t i) {
-    Value y = b.dot(x, node.input(i), {0}, {0}, {2}, {2});
-    return node.hasInput(i + 1) ? b.add(y, b.unsqueeze(node.input(i + 1), {1})) : y;
+  /// What the chosen experts count, [tokens, k]: of MoE their probabilities among all experts. Of
+  /// QMoE, as onnxruntime's CPU has it, those among the chosen ones, whatever
+  /// normalize_routing_weights is, or what an input says of them as far as it is positive.
+  FailureOr<Value> mixed(Value largest, Value places) {
+    bool normalizes = node.integer("normalize_routing_weights", 0) != 0;
+    bool isGiven = op.mixing && node.hasInput(*op.mixing);
+    if (op.isQuantized && !isGiven)
+      return b.softmax(largest, 1, /*log=*/false);
+    if (isGiven) {
+      if (node.inputType(*op.mixing).getShape() != ArrayRef<int64_t>{tokens, experts})
+        return node.inputError(*op.mixing, "must be of shape " + printShape({tokens, experts}));
+      largest = b.cast(b.gatherElements(node.input(*op.mixing), places, 1),
+                       TensorBuilder::elementOf(largest));
+    }
+    if (normalizes) {
+      Value sum = b.reduce(ReduceKind::Sum, largest, {1}, /*keepDims=*/true);
+      Value shares = b.div(largest, sum);
+      if (isGiven) // of nothing everything is nothing
+        shares = b.select(b.compare(ComparePredicate::Eq, sum, b.splatLike(sum, 0)),
+                          b.splatLike(shares, 0), shares);
+      largest = shares;
+    }
+    if (!isGiven)
+      return largest;
+    constexpr double least = 1e-8; // as onnxruntime's CPU has it
+    return b.select(b.compare(ComparePredicate::Gt, largest, b.splatLike(largest, least)), largest,
+                    b.splatLike(largest, 0));
+  }
+
+  /// x [experts, tokens, channels] by the weights of a layer and, if given, its bias.
+  FailureOr<Value> linear(Value x, Layer layer) {
+    Type element = TensorBuilder::elementOf(x);
+    FailureOr<Value> weights = layers[layer].matrices(node, element);
+    if (failed(weights))
+      return failure();
+    Value y = b.dot(x, *weights, {0}, {0}, {2}, {2});
+    size_t bias = op.layers[layer].bias;
+    return node.hasInput(bias) ? b.add(y, b.unsqueeze(b.cast(node.input(bias), element), {1})) : y;
   }
 
   /// What lies between an expert's two products.
   FailureOr<Value> between(Value rows) {
-    Value x = linear(rows, 2);
+    FailureOr<Value> first = linear(rows, First);
+    if (failed(first))
+      return failure();
+    Value x = *first;
+    if (isSwiGlu && fusion == 0) {
+      FailureOr<Value> third = linear(rows, Third);
+      if (failed(third))
+        return failure();
+      return swiGlu({x, *third});
+    }
     if (isSwiGlu)
-      return swiGlu(fusion == 0 ? std::pair(x, linear(rows, 6)) : halves(x));
+      return swiGlu(halves(x));
     std::string name = node.string("activation_type", "relu");
     if (name == "identity")
       return x;
@@ -138,19 +217,36 @@ private:
 
   Node &node;
   TensorBuilder &b;
+  const ExpertOperator &op;
+  std::array<ExpertWeights, 3> layers;
   int64_t tokens = 0, hidden = 0, experts = 0, channels = 0, fusion = 0;
   bool isSwiGlu = false;
 };
 
 } // namespace
 
-static LogicalResult importMoe(Node &node) { return Experts(node).import(); }
+static LogicalResult importMoe(Node &node) {
+  static constexpr ExpertOperator op{{{{2, 3}, {4, 5}, {6, 7}}}, /*isQuantized=*/false, {}};
+  return Experts(node, op).import();
+}
+
+static LogicalResult importQMoe(Node &node) {
+  static constexpr ExpertOperator op{
+      {{{2, 4, 3, 11}, {5, 7, 6, 12}, {8, 10, 9, 13}}}, /*isQuantized=*/true, /*mixing=*/14};
+  return Experts(node, op).import();
+}
 
 void mlir::autopar::addContribExpertOperators(OperatorTable &table) {
   table.inDomain("com.microsoft");
   table.add("MoE", {1}, {3, 8},
             "activation_alpha activation_beta activation_type k normalize_routing_weights "
-            "swiglu_fusion swiglu_limit use_sparse_mixer",
+            "swiglu_fusion swiglu_limit swiglu_limit_after_activation use_sparse_mixer",
             importMoe);
+  table.add("QMoE", {1}, {3, 21},
+            "accuracy_level activation_alpha activation_beta activation_type block_size "
+            "expert_weight_bits fc1_expert_weight_bits fc2_expert_weight_bits "
+            "fc3_expert_weight_bits k normalize_routing_weights quant_type swiglu_fusion "
+            "swiglu_limit swiglu_limit_after_activation use_sparse_mixer weights_prepacked",
+            importQMoe);
   table.inDomain("");
 }
