@@ -3,7 +3,7 @@
 
 import collections
 import pathlib
-from typing import Callable, Dict, List, Set
+from typing import Callable, Dict, List, Set, Tuple
 
 import numpy as np
 import onnx
@@ -92,8 +92,12 @@ HEADS, FEW, SIZE, HIDDEN, ROOM, LAYERS = 4, 2, 16, 32, 24, 2
 PROMPTS = [[5, 9, 2], [7], list(range(1, 18))]
 
 
-def decoder(positions: bool) -> onnx.ModelProto:
-    """Past and total length are dimensions; what of the caches is filled, the attention mask says."""
+EXPERTS, INNER, BLOCK = 4, 48, 16
+
+
+def decoder(positions: bool, sparse: bool = False) -> onnx.ModelProto:
+    """Past and total length are dimensions; what of the caches is filled, the attention mask says. `sparse`: as gpt-oss with
+    weights of 4 bits, sinks and in every second layer a window."""
     random, initializers, nodes = np.random.default_rng(3), [], []
 
     def weight(name: str, *shape: int, scale: float = 0.3) -> str:
@@ -108,6 +112,27 @@ def decoder(positions: bool) -> onnx.ModelProto:
         nodes.append(helper.make_node(op, inputs, outputs, outputs[0], domain=domain, **attributes))
         return outputs[0]
 
+    def skip(x: str, y: str, name: str) -> Tuple[str, str]:
+        """The sum, and its norm."""
+        nodes.append(helper.make_node("SkipSimplifiedLayerNormalization", [x, y, weight(name, HIDDEN)], [f"{name}ed", "", "", f"{name}.sum"],
+                                      domain="com.microsoft"))
+        return f"{name}.sum", f"{name}ed"
+
+    def packed(name: str, rows: int, columns: int) -> List[str]:
+        """A layer of all experts: bytes, scales, bias."""
+        constant(f"{name}.qweight", random.integers(0, 256, (EXPERTS, rows, columns // 2), np.uint8))
+        constant(f"{name}.scales", random.uniform(0.01, 0.03, (EXPERTS, rows, columns // BLOCK)).astype(np.float32))
+        return [f"{name}.qweight", f"{name}.scales", weight(f"{name}.bias", EXPERTS, rows)]
+
+    def experts(layer: int, x: str) -> str:
+        scores = node("MatMul", [x, weight(f"{layer}.router", HIDDEN, EXPERTS)], [f"{layer}.scored"])
+        scores = node("Add", [scores, weight(f"{layer}.router.bias", EXPERTS)], [f"{layer}.biased"])
+        scores = node("Reshape", [scores, constant(f"{layer}.rows", np.array([-1, EXPERTS]))], [f"{layer}.scores"])
+        layers = [*packed(f"{layer}.gate_up", 2 * INNER, HIDDEN), *packed(f"{layer}.down", HIDDEN, INNER)]
+        return node("QMoE", [x, scores, *layers, *[""] * 6], [f"{layer}.mixed"], "com.microsoft", activation_alpha=1.702, activation_beta=1.0,
+                    activation_type="swiglu", block_size=BLOCK, expert_weight_bits=4, k=2, normalize_routing_weights=1, swiglu_fusion=1,
+                    swiglu_limit=7.0, use_sparse_mixer=0)
+
     angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(SIZE // 2) / (SIZE // 2)))
     cosine, sine = (constant(name, turn(angles).astype(np.float32)) for name, turn in (("cos_cache", np.cos), ("sin_cache", np.sin)))
     one = constant("one", np.array([1], np.int64))
@@ -120,13 +145,14 @@ def decoder(positions: bool) -> onnx.ModelProto:
     for layer in range(LAYERS):
         past, present = ([f"{what}.{layer}.{part}" for part in ("key", "value")] for what in ("past_key_values", "present"))
         qkv = node("MatMul", [y, weight(f"{layer}.qkv", HIDDEN, (HEADS + 2 * FEW) * SIZE)], [f"{layer}.projected"])
-        attended = node("GroupQueryAttention",
-                        [qkv, "", "", *past, "seqlens_k", "total_sequence_length", cosine, sine, *(["position_ids"] if positions else [])],
-                        [f"{layer}.attended", *present], "com.microsoft", num_heads=HEADS, kv_num_heads=FEW, do_rotary=1)
+        at = ["position_ids" if positions else "", "", weight(f"{layer}.sinks", HEADS)] if sparse else ["position_ids"] if positions else []
+        attended = node("GroupQueryAttention", [qkv, "", "", *past, "seqlens_k", "total_sequence_length", cosine, sine, *at],
+                        [f"{layer}.attended", *present], "com.microsoft", num_heads=HEADS, kv_num_heads=FEW, do_rotary=1,
+                        local_window_size=5 if sparse and layer % 2 == 0 else -1)
         y = node("MatMul", [attended, weight(f"{layer}.out", HEADS * SIZE, HIDDEN)], [f"{layer}.output"])
-        nodes.append(helper.make_node("SkipSimplifiedLayerNormalization", [x, y, weight(f"{layer}.norm", HIDDEN)],
-                                      [f"{layer}.normed", "", "", f"{layer}.sum"], domain="com.microsoft"))
-        x, y = f"{layer}.sum", f"{layer}.normed"
+        x, y = skip(x, y, f"{layer}.norm")
+        if sparse:
+            x, y = skip(x, experts(layer, y), f"{layer}.norm2")
     node("MatMul", [y, weight("head", HIDDEN, VOCAB)], ["logits"])
     tokens = ["batch", "seq"]
     given = {"input_ids": tokens, "attention_mask": ["batch", "total"], **({"position_ids": tokens} if positions else {})}
@@ -161,10 +187,10 @@ def compile_step(model: onnx.ModelProto, artifact: pathlib.Path, tokens: int, *o
                            options=["--quiet", "--carry", "present.*=past_key_values.*", *options])
 
 
-@pytest.mark.parametrize("positions", [False, True])
+@pytest.mark.parametrize("positions, sparse", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("ranks, options", [(1, ()), (2, ("--mesh", "tensor=2")), (3, ("--mesh", "data=3")), (2, ("--stages", "2"))])
-def test_a_decoder_generates_in_place_what_onnxruntime_does(positions: bool, ranks: int, options: tuple, tmp_path: pathlib.Path) -> None:
-    model = decoder(positions)
+def test_a_decoder_generates_in_place_what_onnxruntime_does(positions: bool, sparse: bool, ranks: int, options: tuple, tmp_path: pathlib.Path) -> None:
+    model = decoder(positions, sparse)
     expected = [follow(model, prompt, 8, positions) for prompt in PROMPTS]
     assert len({token for answer in expected for token in answer}) > 8
     step = compile_step(model, tmp_path / "step.bin", 1, *options, ranks=ranks)
@@ -178,12 +204,14 @@ def test_a_decoder_generates_in_place_what_onnxruntime_does(positions: bool, ran
         assert generator.generate(PROMPTS, 8) == expected
 
 
-def test_a_step_that_lengthens_its_caches_is_onnxruntimes(tmp_path: pathlib.Path) -> None:
-    model, random = decoder(False), np.random.default_rng(4)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_step_that_lengthens_its_caches_is_onnxruntimes(sparse: bool, ranks: int, tmp_path: pathlib.Path) -> None:
+    model, random = decoder(False, sparse), np.random.default_rng(4)
     inputs = whole([3], 2, 7, False)
     inputs["attention_mask"] = np.ones((2, 8), np.int64)
     inputs.update({name: random.standard_normal(array.shape).astype(np.float32) for name, array in inputs.items() if name.startswith("past")})
-    with autopar.Session(autopar.compile(model, tmp_path / "step.bin", ranks=2, bind={"batch": 2, "seq": 1, "past": 7, "total": 8})) as session:
+    with autopar.Session(autopar.compile(model, tmp_path / "step.bin", ranks=ranks, bind={"batch": 2, "seq": 1, "past": 7, "total": 8})) as session:
         actual = session.run(inputs)
     for name, expected in by_onnxruntime(model.SerializeToString(), inputs).items():
         np.testing.assert_allclose(actual[name], expected, rtol=1e-4, atol=1e-5)
