@@ -275,7 +275,51 @@ def experts() -> List[Case]:
     ]
 
 
-FAMILIES = [normalization, activation, rotary_embedding, multi_head_attention, attention, group_query_attention, experts]
+def linear_attention() -> List[Case]:
+    """Heads of queries, keys and values; what the state forgets is less than one."""
+    def attention(heads: Sequence[int], rule: str = "gated_delta", wide: bool = False, shared: bool = False, past: bool = True, steps: int = 5,
+                  **attributes: Any) -> Case:
+        q, k, v = heads
+        keys, values = 4, 6
+        unit = lambda x: x / np.linalg.norm(x, axis=-1, keepdims=True)  # noqa: E731
+        decay = -np.abs(f(B, steps, v * keys if wide else v)) if "gated" in rule else None
+        beta = np.abs(np.tanh(f(B, steps, 1 if shared else v))) if "delta" in rule else None
+        inputs = [f(B, steps, q * keys), unit(f(B, steps, k, keys)).reshape(B, steps, k * keys), f(B, steps, v * values),
+                  f(B, v, keys, values) if past else None, decay, beta]
+        return Case("LinearAttention", inputs, {"q_num_heads": q, "kv_num_heads": v, "update_rule": rule, **attributes}, "yz")
+
+    cases = [attention([2, 2, 2], rule) for rule in ("linear", "gated", "delta", "gated_delta")]
+    cases += [attention([2, 2, 4], scale=0.7), attention([4, 2, 2]), attention([2, 1, 4], wide=True, past=False), attention([4, 4, 4], "delta", shared=True, steps=1),
+              attention([2, 2, 2], "gated", wide=True)]
+
+    def convolution(channels: int, taps: int, tokens: int, past: bool = True, bias: bool = True, dilation: int = 1, last: Sequence[int] = (), **attributes: Any) -> Case:
+        shape = lambda count: [B, count, *last] if last else [B, channels, count]  # noqa: E731
+        inputs = [f(*shape(tokens)), f(channels, 1, taps), f(channels) if bias else None, f(*shape((taps - 1) * dilation)) if past else None]
+        return Case("CausalConvWithState", inputs, {"dilation": dilation, "channels_last": int(bool(last)), **attributes}, "yz")
+
+    cases += [convolution(6, 4, 5, activation="silu", ndim=1, state_window=0), convolution(6, 4, 1), convolution(4, 3, 7, past=False, bias=False, activation="swish"),
+              convolution(4, 3, 2, dilation=2), convolution(6, 4, 3, last=(6,)), convolution(6, 2, 5, last=(2, 3), dilation=3, activation="silu")]
+    gate = [f(B, S, 4), f(4), -np.abs(f(4))]
+    return cases + [
+        Case("LinearAttentionGate", [*gate, f(B, S, 4)], outputs="yz"), Case("LinearAttentionGate", gate),
+        Case("GatedRMSNorm", [f(B, S, 12), f(6), f(B, S, 12)], {"epsilon": 1e-3}), Case("GatedRMSNorm", [f(B, 6), f(6), f(B, 6)], {"activation": "sigmoid"}),
+        Case("GatedAdd", [f(B, S, C), f(B, S, C), f(B, S, 1)]), *multimodal_rotary_embedding(),
+    ]
+
+
+def multimodal_rotary_embedding() -> List[Case]:
+    angles = f(20, 4)
+    tables, positions = [np.cos(angles), np.sin(angles)], RANDOM.integers(0, 20, (3, B, S))
+    part = {"num_heads": H, "rotary_embedding_dim": 8}
+    return [
+        Case("MRotaryEmbedding", [f(B, S, H * 8), positions, *tables], {"num_heads": H, "mrope_section": [2, 1, 1]}),
+        Case("MRotaryEmbedding", [f(B, S, H * 12), positions, *tables], {**part, "mrope_section": [1, 0, 3], "interleaved": 1}),
+        Case("MRotaryEmbedding", [f(B, S, H * 12), positions, *tables], {**part, "mrope_section": [2, 1, 1], "mrope_layout": 1}),
+        Case("MRotaryEmbedding", [f(B, H, S, 8), positions, *tables], {"mrope_section": [1, 2, 1], "mrope_layout": 1}),
+    ]
+
+
+FAMILIES = [normalization, activation, rotary_embedding, multi_head_attention, attention, group_query_attention, experts, linear_attention]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

@@ -247,3 +247,76 @@ TEST(RefusedContribNodes, PackedExperts) {
        "attribute 'use_sparse_mixer' is not supported: onnxruntime's CPU ignores it"},
   });
 }
+
+/// Two tokens of 2 heads of queries, keys and values, of 4, 4 and 3 channels.
+static std::string linearAttention(const std::string &rest) {
+  return "com.microsoft::LinearAttention f[1,2,8] f[1,2,8] " + rest + " q_num_heads=2";
+}
+
+TEST(RefusedContribNodes, LinearAttention) {
+  expectRefusals({
+      {linearAttention("f[1,2,6] update_rule='linear' kv_num_heads=3"),
+       "q_num_heads 2 and kv_num_heads 3 must be positive, and one divide the other"},
+      {linearAttention("f[1,2,6] update_rule='ssm' kv_num_heads=2"),
+       "attribute 'update_rule' must be linear, gated, delta or gated_delta, not 'ssm'"},
+      {linearAttention("f[1,2,6] kv_num_heads=2"),
+       "input 4 '' is missing, which update rule 'gated_delta' needs"},
+      {linearAttention("f[1,2,6] update_rule='delta' kv_num_heads=2"),
+       "input 5 '' is missing, which update rule 'delta' needs"},
+      {linearAttention("f[1,2,6] - f[1,2,3] update_rule='gated' kv_num_heads=2"),
+       "input 4 'x4' must hold one number per head or per channel of its keys"},
+      {linearAttention("f[1,2,6] - - f[1,2,3] update_rule='delta' kv_num_heads=2"),
+       "input 5 'x5' must hold one number per head, or one for all"},
+      {linearAttention("f[1,2,7] update_rule='linear' kv_num_heads=2"),
+       "input 2 'x2' must be of shape [1, 2, 2 heads of channels]"},
+      {linearAttention("f[1,2,6] f[1,2,3,4] update_rule='linear' kv_num_heads=2"),
+       "input 3 'x3' must be of shape [1, 2, 4, 3]"},
+      {linearAttention("f[1,2,6] update_rule='linear' kv_num_heads=2 state_window=2"),
+       "attribute 'state_window' = 2 is not supported, expected 0"},
+      {linearAttention("f[1,2,6] update_rule='linear' kv_num_heads=1"),
+       "input 1 'x1' must be of shape [1, 2, heads of 4 channels that divide 1]"},
+      {"com.microsoft::LinearAttention f[1,2,7] f[1,2,8] f[1,2,6] q_num_heads=2 kv_num_heads=2 "
+       "update_rule='linear'",
+       "input 0 'x0' must be of shape [batch, tokens, 2 heads of channels]"},
+      {"com.microsoft::LinearAttention f[1,9000,8] f[1,9000,8] f[1,9000,6] q_num_heads=2 "
+       "kv_num_heads=2 update_rule='linear'",
+       "sequence of 9000 steps cannot be unrolled (1 to 8192)"},
+      {"com.microsoft::LinearAttentionGate f[1,2,4] f[2] f[4]",
+       "input 1 'x1' must hold one number per head of input 0"},
+      {"com.microsoft::LinearAttentionGate f[1,2,4] f[4] f[4] >2",
+       "input 3 '' is missing, of which output 1 is made"},
+      {"com.microsoft::CausalConvWithState f[1,4] f[4,1,3]", "input 0 'x0' must have 3 dimensions"},
+      {"com.microsoft::CausalConvWithState f[1,4,5] f[3,1,3]",
+       "input 1 'x1' must be of shape [4, 1, taps], 2 at least"},
+      {"com.microsoft::CausalConvWithState f[1,4,5] f[4,1,3] f[5]",
+       "input 2 'x2' must hold one number per channel"},
+      {"com.microsoft::CausalConvWithState f[1,4,5] f[4,1,3] - f[1,4,3]",
+       "input 3 'x3' must be of shape [1, 4, 2]"},
+      {"com.microsoft::CausalConvWithState f[1,4,5] f[4,1,3] dilation=0",
+       "attribute 'dilation' must be positive, not 0"},
+      {"com.microsoft::CausalConvWithState f[1,4,5] f[4,1,3] activation='relu'",
+       "attribute 'activation' must be silu, swish or none, not 'relu'"},
+      {"com.microsoft::CausalConvWithState f[1,4,5] f[4,1,3] ndim=2",
+       "attribute 'ndim' = 2 is not supported, expected 1"},
+      {"com.microsoft::GatedRMSNorm f[2,6] f[4] f[2,6]",
+       "input 0 'x0' must have groups of 4 channels"},
+      {"com.microsoft::GatedRMSNorm f[2,6] f[1,6] f[2,6]", "input 1 'x1' must have one dimension"},
+      {"com.microsoft::GatedRMSNorm f[2,6] f[6] f[6]", "input 2 'x2' must be of shape [2, 6]"},
+      {"com.microsoft::GatedRMSNorm f[2,6] f[6] f[2,6] activation='relu'",
+       "attribute 'activation' must be silu, swish or sigmoid, not 'relu'"},
+      {"com.microsoft::GatedAdd f[2,6] f[6] f[2,1]",
+       "input 1 'x1' must be of the shape of input 0"},
+      {"com.microsoft::GatedAdd f[2,6] f[2,6] f[2,6]", "input 2 'x2' must be of shape [2, 1]"},
+      {"com.microsoft::GatedAdd f[2,6] f[2,6] f[2,4] f[4,1]",
+       "input 3 'x3' projects gates, which onnxruntime's CPU does not do"},
+      {"com.microsoft::MRotaryEmbedding f[2,3,8] i[3,2,3] f[9,4] f[9,4] num_heads=1 "
+       "mrope_section=[1,1,1]",
+       "attribute 'mrope_section' must be three numbers that sum to 4"},
+      {"com.microsoft::MRotaryEmbedding f[2,3,8] i[2,3] f[9,4] f[9,4] num_heads=1 "
+       "mrope_section=[2,1,1]",
+       "input 1 'x1' must be of shape [3, 2, 3]"},
+      {"com.microsoft::MRotaryEmbedding f[2,3,8] i[3,2,3] f[9,4] f[9,4] num_heads=1 "
+       "mrope_section=[2,1,1] mrope_layout=2",
+       "attribute 'mrope_layout' must be 0 or 1, not 2"},
+  });
+}

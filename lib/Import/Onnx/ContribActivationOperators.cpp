@@ -39,6 +39,19 @@ static LogicalResult importBiasAdd(Node &node) {
   return node.result(node.b.add(withBias(node), node.input(2)));
 }
 
+/// Input 0 plus input 1 times a gate per row.
+static LogicalResult importGatedAdd(Node &node) {
+  Shape gates(node.inputType(0).getShape());
+  if (gates.empty() || node.inputType(1).getShape() != ArrayRef<int64_t>(gates))
+    return node.inputError(1, "must be of the shape of input 0");
+  gates.back() = 1;
+  if (node.hasInput(3))
+    return node.inputError(3, "projects gates, which onnxruntime's CPU does not do");
+  if (node.inputType(2).getShape() != ArrayRef<int64_t>(gates))
+    return node.inputError(2, "must be of shape " + printShape(gates));
+  return node.result(node.b.add(node.input(0), node.b.mul(node.input(1), node.input(2))));
+}
+
 /// Over all dimensions from `axis` on. Both kinds of broadcast are told by the shape of the bias.
 static LogicalResult importBiasSoftmax(Node &node) {
   TensorBuilder &b = node.b;
@@ -60,6 +73,7 @@ void mlir::autopar::addContribActivationOperators(OperatorTable &table) {
   table.add("QuickGelu", {1}, {1, 1}, "alpha", importQuickGelu);
   table.add("BiasSplitGelu", {1}, {2, 2}, "", importBiasSplitGelu);
   table.add("BiasAdd", {1}, {3, 3}, "", importBiasAdd);
+  table.add("GatedAdd", {1}, {3, 4}, "", importGatedAdd);
   table.add("BiasSoftmax", {1}, {2, 2}, "axis is_inner_broadcast", importBiasSoftmax);
   table.inDomain("");
 }

@@ -351,8 +351,10 @@ static LogicalResult importQAttention(Node &node) {
 
 //===-- rotary embedding ---------------------------------------------------------------------===//
 
-static LogicalResult importRotaryEmbedding(Node &node) {
-  TensorBuilder &b = node.b;
+/// Input 0 as [batch, heads, tokens, channels], of which tables in inputs 2 and 3 turn some.
+/// Without a part that is turned it is all of a head, and heads need not be counted unless
+/// `areCounted`.
+static FailureOr<Value> turnedHeads(Node &node, bool areCounted) {
   if (failed(refuseAttribute(node, "is_packed_batching", 0)))
     return failure();
   if (node.floating("scale", 1) != 1)
@@ -364,20 +366,34 @@ static LogicalResult importRotaryEmbedding(Node &node) {
     return node.inputError(0, "must have 3 or 4 dimensions");
   if (table.size() != 2 || table != node.inputType(3).getShape() || table[1] < 1)
     return node.error("cosines and sines must be tables of one shape");
-  if (rank == 3) { // without a part that is turned, it is all of a head
-    bool isPart = node.integer("rotary_embedding_dim", 0) > 0;
+  if (rank == 3) {
+    areCounted |= node.integer("rotary_embedding_dim", 0) > 0;
     FailureOr<Value> split =
-        splitHeads(node, x, isPart ? heads : TensorBuilder::shapeOf(x)[2] / (2 * table[1]));
+        splitHeads(node, x, areCounted ? heads : TensorBuilder::shapeOf(x)[2] / (2 * table[1]));
     if (failed(split))
       return failure();
     x = *split;
   }
-  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(x);
-  int64_t rotated = node.integer("rotary_embedding_dim", 0);
-  rotated = rotated ? rotated : shape[3];
-  if (rotated != 2 * table[1] || rotated > shape[3])
+  int64_t size = TensorBuilder::shapeOf(x)[3], rotated = node.integer("rotary_embedding_dim", 0);
+  rotated = rotated ? rotated : size;
+  if (rotated != 2 * table[1] || rotated > size)
     return node.error("tables of " + Twine(table[1]) + " angles do not turn " + Twine(rotated) +
-                      " of " + Twine(shape[3]) + " channels");
+                      " of " + Twine(size) + " channels");
+  return x;
+}
+
+/// `x` turned by these cosines and sines, in the form of input 0.
+static LogicalResult turn(Node &node, Value x, Value cosine, Value sine) {
+  Value y = rotate(node.b, x, cosine, sine, node.integer("interleaved", 0) != 0);
+  return node.result(node.inputType(0).getRank() == 3 ? mergeHeads(node.b, y) : y);
+}
+
+static LogicalResult importRotaryEmbedding(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<Value> x = turnedHeads(node, /*areCounted=*/false);
+  if (failed(x))
+    return failure();
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(*x);
   Type i64 = b.opBuilder().getI64Type();
   Value positions = b.cast(node.input(1), i64);
   Shape one{1, shape[2]}, each{shape[0], shape[2]};
@@ -385,9 +401,43 @@ static LogicalResult importRotaryEmbedding(Node &node) {
     positions = b.add(b.iota(one, i64, 1), b.reshape(positions, {1, 1}));
   else if (node.inputType(1).getShape() != ArrayRef<int64_t>(each))
     return node.inputError(1, "must be of shape [1] or " + printShape(each));
-  Value y = rotate(b, x, rowsAt(b, node.input(2), positions), rowsAt(b, node.input(3), positions),
-                   node.integer("interleaved", 0) != 0);
-  return node.result(rank == 3 ? mergeHeads(b, y) : y);
+  return turn(node, *x, rowsAt(b, node.input(2), positions), rowsAt(b, node.input(3), positions));
+}
+
+/// A token has a position in time, one in height and one in width; each turns a section of angles,
+/// which lie one behind the other or by turns.
+static LogicalResult importMRotaryEmbedding(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<Value> x = turnedHeads(node, /*areCounted=*/true);
+  if (failed(x))
+    return failure();
+  ArrayRef<int64_t> shape = TensorBuilder::shapeOf(*x);
+  Shape each{3, shape[0], shape[2]};
+  if (node.inputType(1).getShape() != ArrayRef<int64_t>(each))
+    return node.inputError(1, "must be of shape " + printShape(each));
+  int64_t angles = node.inputType(2).getDimSize(1), layout = node.integer("mrope_layout", 0);
+  SmallVector<int64_t> sections = node.integers("mrope_section").value_or(SmallVector<int64_t>());
+  if (sections.size() != 3 ||
+      llvm::any_of(sections, [&](int64_t n) { return n < 0 || n > angles; }) ||
+      sections[0] + sections[1] + sections[2] != angles)
+    return node.error("attribute 'mrope_section' must be three numbers that sum to " +
+                      Twine(angles));
+  if (layout != 0 && layout != 1)
+    return node.error("attribute 'mrope_layout' must be 0 or 1, not " + Twine(layout));
+  SmallVector<double> isOf(3 * angles, 0); // [3, angles]: 1 where a position turns an angle
+  for (int64_t angle = 0; angle < angles; ++angle) {
+    int64_t by = angle < sections[0] ? 0 : angle < sections[0] + sections[1] ? 1 : 2;
+    if (layout == 1)
+      by = angle < 3 * sections[angle % 3] ? angle % 3 : 0;
+    isOf[by * angles + angle] = 1;
+  }
+  Value positions = b.cast(node.input(1), b.opBuilder().getI64Type());
+  auto chosen = [&](size_t table) {
+    Value rows = rowsAt(b, node.input(table), positions); // [3, batch, tokens, angles]
+    Value mask = b.floats(isOf, {3, 1, 1, angles}, TensorBuilder::elementOf(rows));
+    return b.reduce(ReduceKind::Sum, b.mul(rows, mask), {0});
+  };
+  return turn(node, *x, chosen(2), chosen(3));
 }
 
 /// Angles, queries and keys with their halves exchanged beside them.
@@ -425,6 +475,10 @@ void mlir::autopar::addContribAttentionOperators(OperatorTable &table) {
   table.add("RotaryEmbedding", {1}, {4, 4},
             "interleaved is_packed_batching num_heads rotary_embedding_dim scale",
             importRotaryEmbedding);
+  table.add("MRotaryEmbedding", {1}, {4, 4},
+            "interleaved is_packed_batching mrope_layout mrope_section num_heads "
+            "rotary_embedding_dim scale",
+            importMRotaryEmbedding);
   table.add("GemmaRotaryEmbedding", {1}, {5, 5}, "", importGemmaRotaryEmbedding);
   table.inDomain("");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizations that onnxruntime's optimizers write (its contrib operators): with what is added
-// before, with embeddings, of images with channels first or last.
+// Normalizations that onnxruntime's optimizers and model builder write (its contrib operators):
+// with what is added before, with embeddings, of images with channels first or last, with a gate.
 #include "Attentions.h"
 #include "Normalizations.h"
 
@@ -141,6 +141,35 @@ static LogicalResult importSkipGroupNorm(Node &node) {
   return normalizeImage(node, sum);
 }
 
+/// Of each group of as many channels as there are scales, by its root mean square, times an
+/// activation of the gate, in f32.
+static LogicalResult importGatedRmsNorm(Node &node) {
+  TensorBuilder &b = node.b;
+  ArrayRef<int64_t> shape = node.inputType(0).getShape();
+  if (node.inputType(1).getRank() != 1)
+    return node.inputError(1, "must have one dimension");
+  int64_t size = node.inputType(1).getDimSize(0);
+  if (shape.empty() || size < 1 || shape.back() % size)
+    return node.inputError(0, "must have groups of " + Twine(size) + " channels");
+  if (node.inputType(2).getShape() != shape)
+    return node.inputError(2, "must be of shape " + printShape(shape));
+  std::string activation = node.string("activation", "silu");
+  if (activation != "silu" && activation != "swish" && activation != "sigmoid")
+    return node.error("attribute 'activation' must be silu, swish or sigmoid, not '" + activation +
+                      "'");
+  Type f32 = b.opBuilder().getF32Type();
+  Shape groups(shape);
+  groups.back() /= size;
+  groups.push_back(size);
+  Value x = b.reshape(b.cast(node.input(0), f32), groups);
+  Value y =
+      normalizeRows(b, x, {static_cast<int64_t>(shape.size())}, node.floating("epsilon", 1e-5),
+                    /*rms=*/true, b.cast(node.input(1), f32), Value());
+  Value gate = b.unary(activation == "sigmoid" ? UnaryKind::Sigmoid : UnaryKind::Silu,
+                       b.cast(node.input(2), f32));
+  return node.result(b.cast(b.mul(b.reshape(y, shape), gate), node.inputType(0).getElementType()));
+}
+
 void mlir::autopar::addContribNormalizationOperators(OperatorTable &table) {
   table.inDomain("com.microsoft");
   table.add("SkipLayerNormalization", {1}, {3, 5}, "epsilon", importSkipLayerNormalization);
@@ -153,5 +182,6 @@ void mlir::autopar::addContribNormalizationOperators(OperatorTable &table) {
   table.add("GroupNorm", {1}, {3, 3}, "activation channels_last epsilon groups", importGroupNorm);
   table.add("SkipGroupNorm", {1}, {4, 5}, "activation channels_last epsilon groups",
             importSkipGroupNorm);
+  table.add("GatedRMSNorm", {1}, {3, 3}, "activation epsilon", importGatedRmsNorm);
   table.inDomain("");
 }

@@ -27,7 +27,7 @@ compile time is.
   condition is known at run time only computes both branches, which must yield the same shapes, and selects.
   `--fix-input sr=16000` makes an input that always has one value a constant, which decides what depends on it.
 - **Sequences and optionals** are lists of values during import. They cannot be inputs or outputs of the model.
-- **Recurrent operators** are unrolled over the sequence (up to 8192 steps).
+- **Recurrent operators**, LinearAttention too, are unrolled over the sequence (up to 8192 steps).
 - **Functions** of the model are inlined, and go before operators of the same name.
 - **Batch normalization in training mode** is told by `training_mode`, or below version 14 by its outputs. Of versions 7
   to 13 these count with `--train` only, as older exporters name them for inference too. The fourth and fifth output are

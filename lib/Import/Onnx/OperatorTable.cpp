@@ -40,6 +40,7 @@ const OperatorTable &OperatorTable::get() {
     addContribActivationOperators(all);
     addContribAttentionOperators(all);
     addContribExpertOperators(all);
+    addContribLinearAttentionOperators(all);
     addContribNormalizationOperators(all);
     return all;
   }();

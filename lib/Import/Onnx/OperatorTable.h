@@ -99,6 +99,7 @@ void addContribProductOperators(OperatorTable &table);
 void addContribActivationOperators(OperatorTable &table);
 void addContribAttentionOperators(OperatorTable &table);
 void addContribExpertOperators(OperatorTable &table);
+void addContribLinearAttentionOperators(OperatorTable &table);
 void addContribNormalizationOperators(OperatorTable &table);
 
 } // namespace mlir::autopar
