@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// onnxruntime's mixtures of experts: MoE, and QMoE with quantized weights. Every expert computes
-// every token, and what was not chosen counts nothing: so shapes are static, no token is dropped,
-// and experts are a dimension that a plan may split.
+// onnxruntime's mixtures of experts: MoE, and QMoE with quantized weights. A token is multiplied by
+// the matrices of the experts that it chooses: so shapes are static, and no token is dropped.
 #include "Activations.h"
 #include "ExpertWeights.h"
 
@@ -33,19 +32,19 @@ public:
   LogicalResult import() {
     if (failed(readShapes()))
       return failure();
-    FailureOr<Value> weights = route();
-    if (failed(weights))
+    FailureOr<Value> counts = route();
+    if (failed(counts))
       return failure();
     Value rows =
-        b.broadcast(b.reshape(node.input(0), {tokens, hidden}), {experts, tokens, hidden}, {1, 2});
+        b.broadcast(b.reshape(node.input(0), {tokens, hidden}), {tokens, chosen, hidden}, {0, 2});
     FailureOr<Value> inner = between(rows);
     if (failed(inner))
       return failure();
     FailureOr<Value> outer = linear(*inner, Second);
     if (failed(outer))
       return failure();
-    Value y = b.mul(*outer, b.unsqueeze(b.transpose(*weights, {1, 0}), {2}));
-    return node.result(b.reshape(b.reduce(ReduceKind::Sum, y, {0}), node.inputType(0).getShape()));
+    Value y = b.mul(*outer, b.unsqueeze(*counts, {2}));
+    return node.result(b.reshape(b.reduce(ReduceKind::Sum, y, {1}), node.inputType(0).getShape()));
   }
 
 private:
@@ -102,9 +101,9 @@ private:
     return success();
   }
 
-  /// What each token makes of each expert, [tokens, experts]: 0 of those that it does not choose.
+  /// Finds the experts of each token and tells what these count in its result, [tokens, chosen].
   FailureOr<Value> route() {
-    int64_t chosen = node.integer("k", 1);
+    chosen = node.integer("k", 1);
     if (node.integer("use_sparse_mixer", 0))
       return node.error(
           "attribute 'use_sparse_mixer' is not supported: onnxruntime's CPU ignores it");
@@ -113,22 +112,18 @@ private:
     Value scores = b.cast(node.input(1), b.opBuilder().getF32Type());
     if (!op.isQuantized)
       scores = b.softmax(scores, 1, /*log=*/false);
-    auto [largest, places] = b.topK(scores, chosen, 1, /*smallest=*/false);
-    FailureOr<Value> counts = mixed(largest, places);
+    auto [largest, best] = b.topK(scores, chosen, 1, /*smallest=*/false);
+    places = best;
+    FailureOr<Value> counts = mixed(largest);
     if (failed(counts))
       return failure();
-    Shape all{tokens, chosen, experts};
-    Value isChosen = b.compare(ComparePredicate::Eq, b.unsqueeze(places, {2}),
-                               b.iota(all, b.opBuilder().getI64Type(), 2));
-    Value spread =
-        b.mul(b.unsqueeze(*counts, {2}), b.cast(isChosen, TensorBuilder::elementOf(*counts)));
-    return b.cast(b.reduce(ReduceKind::Sum, spread, {1}), node.inputType(0).getElementType());
+    return b.cast(*counts, node.inputType(0).getElementType());
   }
 
-  /// What the chosen experts count, [tokens, k]: of MoE their probabilities among all experts. Of
-  /// QMoE, as onnxruntime's CPU has it, those among the chosen ones, whatever
+  /// What the chosen experts count, [tokens, chosen]: of MoE their probabilities among all experts.
+  /// Of QMoE, as onnxruntime's CPU has it, those among the chosen ones, whatever
   /// normalize_routing_weights is, or what an input says of them as far as it is positive.
-  FailureOr<Value> mixed(Value largest, Value places) {
+  FailureOr<Value> mixed(Value largest) {
     bool normalizes = node.integer("normalize_routing_weights", 0) != 0;
     bool isGiven = op.mixing && node.hasInput(*op.mixing);
     if (op.isQuantized && !isGiven)
@@ -154,15 +149,18 @@ private:
                     b.splatLike(largest, 0));
   }
 
-  /// x [experts, tokens, channels] by the weights of a layer and, if given, its bias.
+  /// x [tokens, chosen, channels] by its experts' weights of a layer and, if given, their biases.
   FailureOr<Value> linear(Value x, Layer layer) {
     Type element = TensorBuilder::elementOf(x);
     FailureOr<Value> weights = layers[layer].matrices(node, element);
     if (failed(weights))
       return failure();
-    Value y = b.dot(x, *weights, {0}, {0}, {2}, {2});
+    Value y = b.groupedDot(x, *weights, places, /*transposed=*/true);
     size_t bias = op.layers[layer].bias;
-    return node.hasInput(bias) ? b.add(y, b.unsqueeze(b.cast(node.input(bias), element), {1})) : y;
+    if (!node.hasInput(bias))
+      return y;
+    Value own = b.gather(b.cast(node.input(bias), element), b.unsqueeze(places, {2}), {0}, 0);
+    return b.add(y, own);
   }
 
   /// What lies between an expert's two products.
@@ -196,7 +194,7 @@ private:
 
   /// Gates and values of one product: next to each other, or one behind the other.
   std::pair<Value, Value> halves(Value x) {
-    Shape shape{experts, tokens, channels};
+    Shape shape{tokens, chosen, channels};
     int64_t dim = fusion == 1 ? 3 : 2;
     shape.insert(shape.begin() + dim, 2);
     x = b.reshape(x, shape);
@@ -219,7 +217,8 @@ private:
   TensorBuilder &b;
   const ExpertOperator &op;
   std::array<ExpertWeights, 3> layers;
-  int64_t tokens = 0, hidden = 0, experts = 0, channels = 0, fusion = 0;
+  Value places; ///< which experts a token has, [tokens, chosen]
+  int64_t tokens = 0, hidden = 0, experts = 0, channels = 0, chosen = 0, fusion = 0;
   bool isSwiGlu = false;
 };
 

@@ -404,6 +404,13 @@ Value TensorBuilder::squeeze(Value input, ArrayRef<int64_t> dims) {
 
 //===-- contractions, reductions, rows -------------------------------------------------------===//
 
+Value TensorBuilder::groupedDot(Value lhs, Value rhs, Value group, bool transposed) {
+  Shape shape(shapeOf(group));
+  shape.push_back(shapeOf(rhs)[transposed ? 1 : 2]);
+  return create<GroupedDotOp>(type(shape, elementOf(lhs)), lhs, rhs, group, transposed,
+                              IntegerAttr());
+}
+
 Value TensorBuilder::dot(Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch,
                          ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
                          ArrayRef<int64_t> rhsContract) {

@@ -116,6 +116,8 @@ public:
   // Contractions, reductions, rows.
   Value dot(Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
             ArrayRef<int64_t> lhsContract, ArrayRef<int64_t> rhsContract);
+  /// Rows [rows..., depth] times the matrix of their group, [groups, depth, columns] or transposed.
+  Value groupedDot(Value lhs, Value rhs, Value group, bool transposed);
   Value reduce(ReduceKind kind, Value input, ArrayRef<int64_t> dims, bool keepDims = false);
   Value argReduce(ReduceKind kind, Value input, int64_t dim, bool selectLast);
   Value pool(ReduceKind kind, Value input, const Window &window);

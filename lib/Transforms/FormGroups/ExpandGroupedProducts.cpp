@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-expand-grouped-products: few rows are sums over the matrices that they pick,
-// which are read at the speed of memory and nothing else of them; where no library has grouped
-// products, each group is a product of all rows of which the others are zero.
+// which a kernel reads at the speed of memory, and nothing else of them is made. More rows are left
+// to a library; without one each group is a product of all rows, of which the others are zero.
 #include "MadeFrom.h"
+#include "MadeOfLess.h"
+#include "Prepare/GatherFirst.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
 #include "autopar/Transforms/LibraryGroupedProduct.h"
@@ -80,9 +82,9 @@ public:
     llvm::append_range(shape, rhs.getShape().drop_front());
     Value numbers = made(
         ReshapeOp::create(builder, op.getLoc(), typeOf(group).clone(positions), group), "/numbers");
-    Value picked = made(GatherOp::create(builder, op.getLoc(), rhs.clone(shape), op.getRhs(),
-                                         numbers, ArrayRef<int64_t>(0), 0),
-                        "/picked");
+    auto gather = GatherOp::create(builder, op.getLoc(), rhs.clone(shape), op.getRhs(), numbers,
+                                   ArrayRef<int64_t>(0), 0);
+    Value picked = made(gather, "/picked");
     SmallVector<int64_t> dims = range(rank);
     int64_t depth = rank + op.getDepthDim() - 1;
     dims.push_back(depth);
@@ -96,6 +98,7 @@ public:
                          "/is.group");
     Value result = where(isGroup, sums, "/of.groups");
     write(cast(result, op.getType().getElementType(), ""));
+    gatherFirst(gather);
   }
 
   void writeProducts() {
@@ -106,9 +109,9 @@ public:
       Value rows = rowsOf(number, op.getLhs());
       SmallVector<int64_t> shape(rhs.getShape()), starts{number, 0, 0}, steps(3, 1);
       shape[0] = 1;
-      Value matrix = made(SliceOp::create(builder, op.getLoc(), rhs.clone(shape), op.getRhs(),
-                                          starts, steps),
-                          suffix + "/matrix");
+      Value matrix =
+          made(SliceOp::create(builder, op.getLoc(), rhs.clone(shape), op.getRhs(), starts, steps),
+               suffix + "/matrix");
       matrix = made(b.reshape(matrix, ArrayRef(shape).drop_front()), suffix + "/plain");
       Value product = made(DotGeneralOp::create(builder, op.getLoc(), op.getType(), rows, matrix,
                                                 {}, {}, rank, op.getDepthDim() - 1),
@@ -154,15 +157,25 @@ struct ExpandGroupedProductsPass
     });
     for (Operation *op : products) {
       auto dot = dyn_cast<GroupedDotOp>(op);
-      if (dot && isOfFewRows(dot))
+      bool isLibrary = isLibraryGroupedProduct(op, target);
+      if (dot && isOfFewRows(dot) && (!isLibrary || isReadByRows(dot)))
         DotWriter(dot).writeSums();
-      else if (isLibraryGroupedProduct(op, target))
+      else if (isLibrary)
         continue;
       else if (dot)
         DotWriter(dot).writeProducts();
       else
         GradientWriter(cast<GroupedDotRhsGradOp>(op)).writeProducts();
     }
+    // What made all matrices.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  /// Whether a kernel of sums reads the matrices as fast as a library.
+  static bool isReadByRows(GroupedDotOp dot) {
+    return dot.getTransposed() || isMadeOfLess(dot.getRhs());
   }
 
   bool isOfFewRows(GroupedDotOp dot) const {

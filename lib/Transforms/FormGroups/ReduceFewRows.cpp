@@ -4,8 +4,8 @@
 // makes them in passing where the step makes them of fewer bytes (quantized weights).
 #include "MadeAtLoad.h"
 #include "MadeFrom.h"
+#include "MadeOfLess.h"
 
-#include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
@@ -22,16 +22,8 @@ namespace {
 
 /// Below this many weights a call is as fast as a kernel.
 constexpr int64_t kLeastWeights = 4096;
-/// How many times as large made weights are at least as what they are made of.
-constexpr int64_t kGrowth = 2;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-/// What one element at a time makes of others, wherever these lie.
-bool isMadeByElement(Operation *op) {
-  auto lowering = dyn_cast_or_null<ElementLoweringOpInterface>(op);
-  return lowering && op->getNumResults() == 1 && !lowering.getRowDomain();
-}
 
 /// Whether weights are a parameter or constant, however it is looked at.
 bool liesInMemory(Value weights) {
@@ -45,23 +37,6 @@ int64_t rowsOf(DotGeneralOp product) {
   for (int64_t dim : product.getLhsFree())
     rows *= typeOf(product.getLhs()).getDimSize(dim);
   return rows;
-}
-
-/// Whether the kernel that makes `weights` reads much less than it writes.
-bool isMadeOfLess(Value weights) {
-  if (!weights.hasOneUse() || !isMadeByElement(weights.getDefiningOp()))
-    return false;
-  llvm::SetVector<Value> values;
-  values.insert(weights);
-  int64_t bytes = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    Operation *op = values[i].getDefiningOp();
-    if (isMadeByElement(op))
-      values.insert(op->operand_begin(), op->operand_end());
-    else if (!isa_and_nonnull<ConstantOp>(op))
-      bytes += tensorBytes(typeOf(values[i]));
-  }
-  return bytes * kGrowth <= tensorBytes(typeOf(weights));
 }
 
 /// The right side of a product as it is made or lies in memory, and where its dimensions are there.
