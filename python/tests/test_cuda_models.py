@@ -21,6 +21,7 @@ WORDS = {"input_ids": lambda random: random.integers(0, TEXT["vocab"], (2, 8)).a
 CASES = {
     "gpt2": ("gpt2-124m", TEXT, "batch=2,seq=8", WORDS),
     "mixtral": ("mixtral-8x7b", TEXT, "batch=2,seq=8", WORDS),
+    "mixtral-dropless": ("mixtral-8x7b", dict(TEXT, experts=3, dispatch="dropless"), "batch=2,seq=8", WORDS),
     "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, kv_heads=1, head_size=8, experts=8, top_k=2, inner=16), "batch=2,seq=8", WORDS),
     "deepseek": ("deepseek-v3", dict(TEXT, layers=2, dense_layers=1, query_rank=24, key_value_rank=16, plain_size=8, rotary_size=8, value_size=8, inner=48,
                                      expert_inner=16, experts=8, groups=4, top_groups=2, top_k=2), "batch=2,seq=8", WORDS),

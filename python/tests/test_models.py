@@ -51,6 +51,7 @@ TINY = {
     "mixtral": ("mixtral-8x7b", TEXT),
     "mixtral-capacity": ("mixtral-8x7b", dict(TEXT, dispatch="capacity")),
     "mixtral-gather": ("mixtral-8x7b", dict(TEXT, dispatch="gather")),
+    "mixtral-dropless": ("mixtral-8x7b", dict(TEXT, dispatch="dropless")),
     "qwen3": ("qwen3-8b", dict(TEXT, heads=8, kv_heads=2, head_size=16)),
     "qwen3-tied": ("qwen3-0.6b", dict(TEXT, kv_heads=2, head_size=32)),
     "qwen3-moe": ("qwen3-30b-a3b", dict(TEXT, experts=16)),
@@ -332,6 +333,13 @@ def test_dispatched_experts_equal_dense_ones_when_nothing_overflows():
     expected = dense.run(None, feeds)[0]
     np.testing.assert_allclose(roomy.run(None, feeds)[0], expected, rtol=1e-3, atol=1e-5)
     assert np.abs(tight.run(None, feeds)[0] - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("name, options", [("mixtral-8x7b", TEXT), ("gpt-oss-20b", dict(TEXT, **SINKS))])
+def test_looked_up_experts_equal_dense_ones(name, options):
+    dense, dropless = (session(models.build(name, dispatch=form, **options)) for form in ("dense", "dropless"))
+    feeds = feeds_for(dense)
+    np.testing.assert_allclose(dropless.run(None, feeds)[0], dense.run(None, feeds)[0], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 3])

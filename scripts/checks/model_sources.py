@@ -42,6 +42,7 @@ SMALL_ZOO = {
     "vit-switch": ("vit-switch", IMAGE),
     "mixtral": ("mixtral-8x7b", TEXT),
     "mixtral-capacity": ("mixtral-8x7b", {**TEXT, "dispatch": "capacity"}),
+    "mixtral-dropless": ("mixtral-8x7b", {**TEXT, "dispatch": "dropless"}),
 }
 ZOO_EXTENTS = {"batch": 4, "seq": 16, "decoder_seq": 12}
 

@@ -27,6 +27,33 @@ func.func @table(%t: tensor<1000x64xi8>, %i: tensor<2x4x1xi64>, %c: tensor<64xf3
   return %y : tensor<2x4x64xf32>
 }
 
+// Numbers of four bits, two in a byte, and scales of blocks: lookups go through what takes bytes apart and repeats scales.
+
+// CHECK-LABEL: @packed
+// CHECK:       %[[B:.*]] = autopar.gather %arg0, %arg1 dims [0] batch 0 {{.*}}: (tensor<1000x32xui8>, tensor<4x1xi64>) -> tensor<4x32xui8>
+// CHECK:       %[[T:.*]] = autopar.broadcast %[[B]] dims [0, 1] {{.*}}: tensor<4x32xui8> -> tensor<4x32x2xui8>
+// CHECK:       %[[H:.*]] = autopar.binary shift_right %[[T]]
+// CHECK:       %[[N:.*]] = autopar.reshape %[[H]] {{.*}}: tensor<4x32x2xui8> -> tensor<4x64xui8>
+// CHECK:       autopar.cast %[[N]]
+// CHECK:       %[[S:.*]] = autopar.gather %arg2, %arg1 dims [0] batch 0 {{.*}}: (tensor<1000x5xf32>, tensor<4x1xi64>) -> tensor<4x5xf32>
+// CHECK:       %[[P:.*]] = autopar.slice %[[S]] starts [0, 0] steps [1, 1] {{.*}}: tensor<4x5xf32> -> tensor<4x4xf32>
+// CHECK:       %[[W:.*]] = autopar.broadcast %[[P]] dims [0, 1] {{.*}}-> tensor<4x4x16xf32>
+// CHECK:       autopar.reshape %[[W]] {{.*}}-> tensor<4x64xf32>
+func.func @packed(%t: tensor<1000x32xui8>, %i: tensor<4x1xi64>, %s: tensor<1000x5xf32>) -> tensor<4x64xf32> {
+  %shift = autopar.constant dense<[0, 4]> : tensor<2xui8>
+  %shifts = autopar.broadcast %shift dims [2] : tensor<2xui8> -> tensor<1000x32x2xui8>
+  %twice = autopar.broadcast %t dims [0, 1] : tensor<1000x32xui8> -> tensor<1000x32x2xui8>
+  %halves = autopar.binary shift_right %twice, %shifts : tensor<1000x32x2xui8>
+  %numbers = autopar.reshape %halves : tensor<1000x32x2xui8> -> tensor<1000x64xui8>
+  %floats = autopar.cast %numbers : tensor<1000x64xui8> -> tensor<1000x64xf32>
+  %four = autopar.slice %s starts [0, 0] steps [1, 1] : tensor<1000x5xf32> -> tensor<1000x4xf32>
+  %blocks = autopar.broadcast %four dims [0, 1] : tensor<1000x4xf32> -> tensor<1000x4x16xf32>
+  %scales = autopar.reshape %blocks : tensor<1000x4x16xf32> -> tensor<1000x64xf32>
+  %all = autopar.binary mul %floats, %scales : tensor<1000x64xf32>
+  %y = autopar.gather %all, %i dims [0] batch 0 {autopar.id = "y"} : (tensor<1000x64xf32>, tensor<4x1xi64>) -> tensor<4x64xf32>
+  return %y : tensor<4x64xf32>
+}
+
 // Left alone: a table that is not larger than what it is made of, and one of which more is looked up than there is.
 
 // CHECK-LABEL: @others

@@ -101,6 +101,20 @@ TEST(Artifact, EveryPayloadSurvives) {
   gradient.biasType = DataType::F16;
   gradient.bias = {{1, 1, 1, 2}, {0, 0, 0, 1}};
   add(Attention{gradient, {0, 1, 3, 4, 5, 0, 1}, {4, 5, 7}, -1, 1, 2});
+  GroupedProduct grouped{{DataType::F32,
+                          DataType::F32,
+                          DataType::I32,
+                          {{2, 2}, {2, 1}},
+                          {{2, 1}, {1, 1}},
+                          1,
+                          true,
+                          false},
+                         0,
+                         1,
+                         3,
+                         4,
+                         -1};
+  add(grouped);
   add(Pack{1, 2, conv});
   add(Reorder{0, 1, DataType::F32, {1, 2, 2, 2}, Layout::Plain, Layout::ChannelsLast});
   add(Permute{0, 1, 0, 16});
@@ -115,7 +129,7 @@ TEST(Artifact, EveryPayloadSurvives) {
   for (size_t i = 0; i < instructions.size(); ++i)
     EXPECT_EQ(instructions[i].payload.index(), program.entries[1].instructions[i].payload.index());
   EXPECT_EQ(std::get<Copy>(instructions.back().payload).dstOffset, 8);
-  const auto &decoded = std::get<Attention>(instructions[instructions.size() - 7].payload);
+  const auto &decoded = std::get<Attention>(instructions[instructions.size() - 8].payload);
   EXPECT_EQ(decoded.geometry.operands.size(), 8);
   EXPECT_EQ(decoded.geometry.bias.strides, gradient.bias.strides);
   EXPECT_TRUE(decoded.geometry.causal);
@@ -123,6 +137,11 @@ TEST(Artifact, EveryPayloadSurvives) {
   EXPECT_EQ(decoded.inputs.size(), 7);
   EXPECT_EQ(decoded.shardValue, 1);
   EXPECT_EQ(decoded.parts, 2);
+  const auto &product = std::get<GroupedProduct>(instructions[instructions.size() - 7].payload);
+  EXPECT_EQ(product.geometry, grouped.geometry);
+  EXPECT_EQ(product.rhs, 1);
+  EXPECT_EQ(product.group, 3);
+  EXPECT_EQ(product.result, 4);
   EXPECT_EQ((*bytes)[128], 1 | 2)
       << "a reader that does not know parts of rows or windows must refuse the file";
   std::string text = dumpArtifact(*reader);

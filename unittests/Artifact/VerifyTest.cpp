@@ -427,6 +427,57 @@ TEST(Verify, Attention) {
             "attention: a window of 2 keys needs a causal mask");
 }
 
+TEST(Verify, GroupedProducts) {
+  using G = GroupedProductGeometry;
+  auto problemOf = [](const std::function<void(G &)> &spoil) {
+    G g{.lhs = {{3, 4}, {4, 1}}, .rows = {{3, 2}, {2, 1}}, .groups = 2};
+    spoil(g);
+    return verifyGeometry(g).message();
+  };
+  EXPECT_EQ(problemOf([](G &) {}), "");
+  EXPECT_EQ(problemOf([](G &g) { g.type = DataType::F16; }),
+            "a grouped product of element type f16 is not a library call; expected f32 or bf16");
+  EXPECT_EQ(problemOf([](G &g) { g.groupType = DataType::I8; }),
+            "groups of rows are numbers of type i8; expected i32 or i64");
+  EXPECT_EQ(problemOf([](G &g) { g.lhs.strides[1] = 2; }),
+            "a grouped product needs as many strides as dims, at least one, the last stride being "
+            "1");
+  EXPECT_EQ(problemOf([](G &g) { g.rows.dims[1] = 0; }),
+            "a grouped product has an empty dim or a negative stride");
+  EXPECT_EQ(problemOf([](G &g) { g.rows.dims[0] = 4; }),
+            "both sides of a grouped product need the same rows");
+  EXPECT_EQ(problemOf([](G &g) { g.groups = 0; }),
+            "a grouped product needs a group, and its gradient is not transposed");
+  EXPECT_EQ(problemOf([](G &g) { g.transposed = g.isGradient = true; }),
+            "a grouped product needs a group, and its gradient is not transposed");
+}
+
+TEST(Verify, BuffersOfGroupedProducts) {
+  auto problemOf = [](int32_t lhs, int32_t rhs, int32_t group, int32_t result) {
+    Contents contents = sampleContents(2, {1}, "weights.bin");
+    Program &program = contents.classes[0].program;
+    Instruction product;
+    product.payload =
+        GroupedProduct{{.lhs = {{1, 1}, {1, 1}}, .rows = {{1, 1}, {1, 1}}, .groups = 1},
+                       lhs,
+                       rhs,
+                       group,
+                       result,
+                       -1};
+    program.entries[1].instructions.push_back(product);
+    return verifyProgram(program, contents.constants.size()).message();
+  };
+  EXPECT_EQ(problemOf(0, 0, 0, 0), "");
+  auto isNamed = [](const std::string &problem, const char *what) {
+    return problem.find(std::string(what) + ": buffer index 99 is out of range") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(isNamed(problemOf(99, 0, 0, 0), "left side"));
+  EXPECT_TRUE(isNamed(problemOf(0, 99, 0, 0), "right side"));
+  EXPECT_TRUE(isNamed(problemOf(0, 0, 99, 0), "groups of rows"));
+  EXPECT_TRUE(isNamed(problemOf(0, 0, 0, 99), "result"));
+}
+
 TEST(Verify, CudaTargets) {
   EXPECT_EQ(CudaTarget::parse("sm_90").status().message(),
             "the CUDA target 'sm_90' is malformed; expected, for example, ptx8.0+sm_80+sm_90");

@@ -155,8 +155,8 @@ static bool reducesInPlace(CollectiveOpInterface op) {
   Operation *producer = op->getOperand(0).getDefiningOp();
   return op.getReduction() && !op.getSplitDimension() && !op.getJoinedDimension() && producer &&
          op->getOperand(0).hasOneUse() &&
-         isa<GroupOp, DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp>(
-             producer);
+         isa<GroupOp, DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp,
+             GroupedDotOp, GroupedDotRhsGradOp>(producer);
 }
 
 LogicalResult mlir::autopar::lowerCollective(ProgramBuilder &program, CollectiveOpInterface op) {

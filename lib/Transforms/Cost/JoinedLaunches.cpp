@@ -57,7 +57,7 @@ bool callsLibrary(Operation *op) {
   return op
       ->walk([](Operation *inner) {
         return isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp,
-                   AttentionOp, AttentionGradOp>(inner)
+                   AttentionOp, AttentionGradOp, GroupedDotOp, GroupedDotRhsGradOp>(inner)
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })

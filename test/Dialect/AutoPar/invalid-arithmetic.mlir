@@ -367,3 +367,59 @@ func.func @f(%0: tensor<4x8xi32>, %1: tensor<4x16xi8>) {
   %r = autopar.keep_marked %0 where %1 : tensor<4x8xi32>, tensor<4x16xi8>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %w: tensor<2x4x3xf32>, %g: tensor<5xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects a group for each row of lhs, got 'tensor<5xi64>' for 'tensor<6x4xf32>'}}
+  %r = autopar.grouped_dot %x, %w, %g : (tensor<6x4xf32>, tensor<2x4x3xf32>, tensor<5xi64>) -> tensor<6x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %w: tensor<2x3x4xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects rhs to be a matrix for each group with 4 rows, got 'tensor<2x3x4xf32>'}}
+  %r = autopar.grouped_dot %x, %w, %g : (tensor<6x4xf32>, tensor<2x3x4xf32>, tensor<6xi64>) -> tensor<6x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %w: tensor<2x4x3xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects rhs to be a matrix for each group with 4 columns, got 'tensor<2x4x3xf32>'}}
+  %r = autopar.grouped_dot %x, %w, %g transposed : (tensor<6x4xf32>, tensor<2x4x3xf32>, tensor<6xi64>) -> tensor<6x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %w: tensor<2x4x3xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects result shape [6, 3], got 'tensor<6x2xf32>'}}
+  %r = autopar.grouped_dot %x, %w, %g : (tensor<6x4xf32>, tensor<2x4x3xf32>, tensor<6xi64>) -> tensor<6x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %w: tensor<2x4x3xbf16>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects floats of one type, got 'f32' and 'bf16' for a result of 'f32'}}
+  %r = autopar.grouped_dot %x, %w, %g : (tensor<6x4xf32>, tensor<2x4x3xbf16>, tensor<6xi64>) -> tensor<6x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %y: tensor<5x3xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot_rhs_grad' op expects a group for each row of gradient, got 'tensor<6xi64>' for 'tensor<5x3xf32>'}}
+  %r = autopar.grouped_dot_rhs_grad %x, %y, %g : (tensor<6x4xf32>, tensor<5x3xf32>, tensor<6xi64>) -> tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<6x4xf32>, %y: tensor<6x3xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot_rhs_grad' op expects a result [groups, 4, 3], got 'tensor<2x3x4xf32>'}}
+  %r = autopar.grouped_dot_rhs_grad %x, %y, %g : (tensor<6x4xf32>, tensor<6x3xf32>, tensor<6xi64>) -> tensor<2x3x4xf32>
+  return
+}

@@ -47,7 +47,13 @@ func.func @movement(%x: tensor<2x6xf32>, %i: tensor<3x1xi64>, %z: tensor<f32>) -
 }
 
 // CHECK-LABEL: func.func @contraction
-func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>) -> tensor<4x8xf32> {
+func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>, %group: tensor<4x8xi64>) -> tensor<4x8xf32> {
+  // CHECK: autopar.grouped_dot %{{.*}}, %{{.*}}, %{{.*}} : (tensor<4x8x16xf32>, tensor<4x16x32xf32>, tensor<4x8xi64>) -> tensor<4x8x32xf32>
+  %rows = autopar.grouped_dot %x, %w, %group : (tensor<4x8x16xf32>, tensor<4x16x32xf32>, tensor<4x8xi64>) -> tensor<4x8x32xf32>
+  // CHECK: autopar.grouped_dot %{{.*}}, %{{.*}}, %{{.*}} transposed among 8
+  %back = autopar.grouped_dot %rows, %w, %group transposed among 8 : (tensor<4x8x32xf32>, tensor<4x16x32xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
+  // CHECK: autopar.grouped_dot_rhs_grad %{{.*}}, %{{.*}}, %{{.*}} among 8
+  %matrices = autopar.grouped_dot_rhs_grad %x, %rows, %group among 8 : (tensor<4x8x16xf32>, tensor<4x8x32xf32>, tensor<4x8xi64>) -> tensor<4x16x32xf32>
   // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1] byte_blocks 16
   %rounded = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1] byte_blocks 16 : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>
   // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1] scaled_to f8E4M3FN

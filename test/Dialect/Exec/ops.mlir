@@ -50,6 +50,10 @@ exec.program @class0 arena [4096, 0, 0] threads 2 kernels @kernels {
     exec.attention(%x, %x, %x) -> (%y, %w) <[<f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>], scale = 0.5 : f64, causal = true, window = 1>
     // CHECK: exec.attention{{.*}} causal = true> shard 8 of 2
     exec.attention(%x, %y, %y) -> (%y, %w) <[<f32 [1, 1, 1, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 2, 4] strides [8, 8, 4, 1]>, <f32 [1, 1, 1, 4] strides [8, 8, 4, 1]>], scale = 0.5 : f64, causal = true> shard 8 of 2
+    // CHECK: exec.grouped_product %{{.*}}, %{{.*}} by %{{.*}} -> %{{.*}} <lhs = <f32[3, 4] strides[4, 1]>, rows = <f32[3, 2] strides[2, 1]>, matrices = tensor<2x2x4xf32>, numbers = i64, transposed = true>
+    exec.grouped_product %x, %y by %w -> %y <lhs = <f32 [3, 4] strides [4, 1]>, rows = <f32 [3, 2] strides [2, 1]>, matrices = tensor<2x2x4xf32>, numbers = i64, transposed = true>
+    // CHECK: exec.grouped_product {{.*}}gradient = true>
+    exec.grouped_product %x, %y by %w -> %y <lhs = <f32 [3, 4] strides [4, 1]>, rows = <f32 [3, 2] strides [2, 1]>, matrices = tensor<2x4x2xf32>, numbers = i32, gradient = true>
     // CHECK: exec.reorder %{{.*}} plain -> %{{.*}} blocked16 : tensor<1x8x2x4xf32>
     exec.reorder %x plain -> %y blocked16 : tensor<1x8x2x4xf32>
   }

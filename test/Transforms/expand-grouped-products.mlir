@@ -1,0 +1,63 @@
+// RUN: autopar-opt %s --autopar-expand-grouped-products | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: autopar-opt %s --autopar-expand-grouped-products="target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDA
+
+// Few rows are sums over the matrices that they pick, which lie along the sums; a row of no group is zero.
+
+// CHECK-LABEL: @few
+// CHECK: %[[N:.*]] = autopar.reshape %arg2 {{.*}} -> tensor<2x1xi32>
+// CHECK: %[[P:.*]] = autopar.gather %arg1, %[[N]] dims [0] batch 0 {autopar.id = "y/picked"} : (tensor<4x32x16xf32>, tensor<2x1xi32>) -> tensor<2x32x16xf32>
+// CHECK: %[[R:.*]] = autopar.broadcast %arg0 dims [0, 2]
+// CHECK: %[[T:.*]] = autopar.binary mul %[[R]], %[[P]]
+// CHECK: %[[S:.*]] = autopar.reduce sum %[[T]] dims [2]
+// CHECK: %[[G:.*]] = autopar.binary and
+// CHECK: %[[W:.*]] = autopar.broadcast %[[G]] dims [0]
+// CHECK: autopar.select %[[W]], %[[S]]
+func.func @few(%x: tensor<2x16xf32>, %w: tensor<4x32x16xf32>, %g: tensor<2xi32>) -> tensor<2x32xf32> {
+  %y = autopar.grouped_dot %x, %w, %g transposed {autopar.id = "y"} : (tensor<2x16xf32>, tensor<4x32x16xf32>, tensor<2xi32>) -> tensor<2x32xf32>
+  return %y : tensor<2x32xf32>
+}
+
+// What makes all matrices of fewer bytes is done to what was picked.
+
+// CHECK-LABEL: @made
+// CHECK-NOT: autopar.cast %arg1
+// CHECK: %[[B:.*]] = autopar.gather %arg1, {{.*}} : (tensor<4x16x8x2xi8>, tensor<2x1xi64>) -> tensor<2x16x8x2xi8>
+// CHECK: %[[R:.*]] = autopar.reshape %[[B]] {{.*}} -> tensor<2x16x16xi8>
+// CHECK: autopar.cast %[[R]] {{.*}} -> tensor<2x16x16xf32>
+// CHECK-NOT: autopar.grouped_dot
+// CHECK: return
+func.func @made(%x: tensor<2x16xf32>, %w: tensor<4x16x8x2xi8>, %g: tensor<2xi64>) -> tensor<2x16xf32> {
+  %r = autopar.reshape %w : tensor<4x16x8x2xi8> -> tensor<4x16x16xi8>
+  %f = autopar.cast %r : tensor<4x16x16xi8> -> tensor<4x16x16xf32>
+  %y = autopar.grouped_dot %x, %f, %g {autopar.id = "y"} : (tensor<2x16xf32>, tensor<4x16x16xf32>, tensor<2xi64>) -> tensor<2x16xf32>
+  return %y : tensor<2x16xf32>
+}
+
+// More rows are the library's, and where it has none a product for each group.
+
+// CHECK-LABEL: @many
+// CPU: autopar.grouped_dot %arg0
+// CPU: autopar.grouped_dot_rhs_grad %arg0
+// CUDA: %[[ONE:.*]] = autopar.select {{.*}}, %arg0, {{.*}} {autopar.id = "y/group.0"} : {{.*}} -> tensor<40x16xf32>
+// CUDA: %[[A:.*]] = autopar.dot_general %[[ONE]], {{.*}} contract [1] x [0] {autopar.id = "y/group.0/product"}
+// CUDA: %[[TWO:.*]] = autopar.select {{.*}}, %arg0, {{.*}} {autopar.id = "y/group.1"}
+// CUDA: %[[B:.*]] = autopar.dot_general %[[TWO]]
+// CUDA: %[[Y:.*]] = autopar.binary add %[[B]], %[[A]]
+// CUDA: autopar.dot_general {{.*}}, %[[Y]] contract [0] x [0] {autopar.id = "dw/group.0/product"}
+// CUDA: autopar.dot_general {{.*}}, %[[Y]] contract [0] x [0] {autopar.id = "dw/group.1/product"}
+// CUDA: autopar.concat {{.*}} dim 0 {autopar.id = "dw"}
+func.func @many(%x: tensor<40x16xf32>, %w: tensor<2x16x32xf32>, %g: tensor<40xi64>) -> (tensor<40x32xf32>, tensor<2x16x32xf32>) {
+  %y = autopar.grouped_dot %x, %w, %g {autopar.id = "y"} : (tensor<40x16xf32>, tensor<2x16x32xf32>, tensor<40xi64>) -> tensor<40x32xf32>
+  %dw = autopar.grouped_dot_rhs_grad %x, %y, %g {autopar.id = "dw"} : (tensor<40x16xf32>, tensor<40x32xf32>, tensor<40xi64>) -> tensor<2x16x32xf32>
+  return %y, %dw : tensor<40x32xf32>, tensor<2x16x32xf32>
+}
+
+// Doubles no library has.
+
+// CHECK-LABEL: @doubles
+// CHECK-NOT: autopar.grouped_dot
+// CHECK: return
+func.func @doubles(%x: tensor<40x16xf64>, %w: tensor<2x16x32xf64>, %g: tensor<40xi64>) -> tensor<40x32xf64> {
+  %y = autopar.grouped_dot %x, %w, %g : (tensor<40x16xf64>, tensor<2x16x32xf64>, tensor<40xi64>) -> tensor<40x32xf64>
+  return %y : tensor<40x32xf64>
+}
