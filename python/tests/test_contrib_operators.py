@@ -270,6 +270,7 @@ def experts() -> List[Case]:
     return cases + [
         Case(op, [x[0], scores[:3], first[0], None, second[0]], {"k": 2}), Case(op, [x, scores, *joined, *second], fused),
         Case(op, [x, scores, *joined, *second], {**fused, "swiglu_limit": 0.5}),
+        Case(op, [array.astype(np.float16) / 2 for array in (x, scores, *joined, *second)], {**fused, "swiglu_limit": 7.0, "swiglu_limit_after_activation": 0}),
         Case(op, [x, scores, *both, *second], {**gated, "swiglu_fusion": 2}, instead=lambda: by_onnxruntime(op, [x, scores, *joined, *second], fused)),
         Case(op, [x, scores, *gates, *second, *first], gated, instead=lambda: by_onnxruntime(op, [x, scores, *joined, *second], fused)),
     ]

@@ -437,6 +437,12 @@ def parts(values: np.ndarray) -> np.ndarray:
     return np.stack([values.real, values.imag], -1)
 
 
+def crop(height: int, width: int, **attributes: object) -> Case:
+    """Regions within the image and beyond, one of them mirrored."""
+    regions = np.array([[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [0.8, 0.3, 0.1, 0.6], [-0.4, 0.2, 0.6, 1.3]], FLOAT)
+    return Case("CropAndResize", [Given(floats(2, 3, 7, 6)), Given(regions), Given(np.array([0, 1, 1, 0], np.int32)), np.array([height, width], np.int32)], attributes)
+
+
 SMALL = [
     Case("Trilu", [Given(floats(2, 5, 6))], {"upper": 0}), Case("Trilu", [Given(floats(5, 6)), np.int64(1)]),
     Case("ExpandDims", [Given(floats(5, 6)), np.int32(1)]), Case("ExpandDims", [Given(floats(5, 6)), np.int32(-1)]),
@@ -445,6 +451,8 @@ SMALL = [
     Case("Pad", [Given(floats(3, 4)), np.array([0, 1, 2, 0]), FLOAT(2)]), Case("Pad", [Given(floats(3, 4)), np.array([1, 1, 2, 0])], {"mode": "reflect"}),
     Case("GridSample", [Given(floats(2, 3, 7, 6)), Given(DRAW.uniform(-1.2, 1.2, (2, 4, 5, 2)).astype(FLOAT))], {"align_corners": 1}),
     Case("CDist", [Given(floats(5, 8)), floats(7, 8)], {"metric": "euclidean"}), Case("CDist", [Given(floats(5, 8)), floats(7, 8)], {"metric": "sqeuclidean"}),
+    *(Case("Inverse", [Given(floats(3, 2, n, n) + 3 * np.eye(n, dtype=FLOAT))]) for n in (1, 2, 3, 4)), Case("Inverse", [Given(floats(5, 5) + 3 * np.eye(5, dtype=FLOAT))]),
+    *(crop(*size, **attributes) for size in ((5, 4), (1, 6), (3, 1)) for attributes in ({}, {"mode": "nearest", "extrapolation_value": -2.0})),
     Case("UnfoldTensor", [Given(floats(3, 10, 4))], {"dim": 1, "size": 3, "step": 2}), Case("UnfoldTensor", [Given(floats(3, 10))], {"size": 4}),
     Case("ComplexMul", [Given(COMPLEX), OTHERS], expected=parts(AS_COMPLEX[0] * AS_COMPLEX[1])),
     Case("ComplexMulConj", [Given(COMPLEX), OTHERS], expected=parts(AS_COMPLEX[0] * AS_COMPLEX[1].conj())),

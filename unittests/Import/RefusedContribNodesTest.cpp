@@ -320,3 +320,18 @@ TEST(RefusedContribNodes, LinearAttention) {
        "attribute 'mrope_layout' must be 0 or 1, not 2"},
   });
 }
+
+TEST(RefusedContribNodes, ImagesAndMatrices) {
+  expectRefusals({
+      {"com.microsoft::CropAndResize f[2,3,7,6] f[4,4] j[4] j[2]",
+       "input 3 'x3' must be known at compile time and of integers: shapes are static"},
+      {"com.microsoft::CropAndResize f[2,3,7,6] f[4,4] j[3] j{5,5}",
+       "needs an image [n, c, h, w], regions [k, 4], k batch indices and a height and a width of 1 "
+       "to 65536"},
+      {"com.microsoft::CropAndResize f[2,3,7,6] f[4,4] j[4] j{5,5} mode='cubic'",
+       "attribute 'mode' must be bilinear or nearest, not 'cubic'"},
+      {"com.microsoft::Inverse f[2,6,6]",
+       "input 0 'x0' must hold square matrices of at most 5 rows: larger ones need pivoting, which "
+       "has no operation"},
+  });
+}

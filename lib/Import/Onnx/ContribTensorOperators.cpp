@@ -130,8 +130,6 @@ void mlir::autopar::addContribTensorOperators(OperatorTable &table) {
   table.add("BiasDropout", {1}, {2, 5}, "seed", importDropout<true, false>);
   table.add("BitmaskBiasDropout", {1}, {2, 5}, "seed", importDropout<true, true>);
   table.add("BitmaskDropout", {1}, {1, 3}, "seed", importDropout<false, true>);
-  table.refuse("Inverse", "the dialect has no inverse of a matrix");
   table.refuse("DynamicTimeWarping", "the result's shape depends on values");
-  table.refuse("CropAndResize", "is not ONNX's RoiAlign; export the model with that");
   table.inDomain("");
 }

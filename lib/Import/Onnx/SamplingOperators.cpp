@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling of images at positions computed at run time: GridSample, DeformConv, RoiAlign,
-// AffineGrid.
+// AffineGrid, and onnxruntime's CropAndResize.
 #include "Convolutions.h"
 #include "Interpolation.h"
 #include "NumberArithmetic.h"
 #include "TensorData.h"
 #include "WindowGeometry.h"
 
+#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -305,6 +306,76 @@ static LogicalResult importRoiAlign(Node &node) {
   return node.result(b.transpose(result, {0, 3, 1, 2}));
 }
 
+/// Positions in [0, extent - 1] of the bins of all regions, whose ends are given as shares of it.
+static Value cropLine(TensorBuilder &b, Value start, Value end, int64_t bins, int64_t extent) {
+  Type element = TensorBuilder::elementOf(start);
+  auto last = static_cast<double>(extent - 1);
+  Shape shape{TensorBuilder::shapeOf(start)[0], bins};
+  auto each = [&](Value v) { return b.broadcast(v, shape, {0}); };
+  if (bins == 1)
+    return each(scaled(b, scaled(b, b.add(start, end), 0.5, 0), last, 0));
+  Value step = b.binary(BinaryKind::Div, scaled(b, b.sub(end, start), last, 0),
+                        static_cast<double>(bins - 1));
+  Value bin = b.iota(shape, element, 1);
+  Value x = b.add(each(scaled(b, start, last, 0)), b.mul(bin, each(step)));
+  Value isLast = b.compare(ComparePredicate::Eq, bin, b.splat(shape, element, bins - 1.0));
+  return b.select(isLast, each(scaled(b, end, last, 0)), x); // however the steps were rounded
+}
+
+/// Regions of images, stretched to one size with corners on corners.
+static LogicalResult importCropAndResize(Node &node) {
+  TensorBuilder &b = node.b;
+  ArrayRef<int64_t> image = node.inputType(0).getShape(), rois = node.inputType(1).getShape();
+  FailureOr<SmallVector<int64_t>> size = node.constantIntegers(3);
+  if (failed(size))
+    return failure();
+  std::string mode = node.string("mode", "bilinear");
+  if (mode != "bilinear" && mode != "nearest")
+    return node.error("attribute 'mode' must be bilinear or nearest, not '" + mode + "'");
+  if (image.size() != 4 || rois.size() != 2 || rois[1] != 4 || size->size() != 2 ||
+      llvm::any_of(*size, [](int64_t n) { return n < 1 || n > (1 << 16); }) ||
+      node.inputType(2).getShape() != rois.take_front(1))
+    return node.error("needs an image [n, c, h, w], regions [k, 4], k batch indices and a height "
+                      "and a width of 1 to 65536");
+  auto corner = [&](int64_t i) { return b.squeeze(b.sliceDim(node.input(1), 1, i, 1), {1}); };
+  Shape points{rois[0], (*size)[0], (*size)[1]};
+  Type i64 = b.opBuilder().getI64Type(), element = node.inputType(0).getElementType();
+  Value pixels = b.transpose(node.input(0), {0, 2, 3, 1}), inside;
+  Value batch = b.broadcast(b.cast(node.input(2), i64), points, {0});
+  std::array<Value, 2> low, high, part; // of rows and columns
+  for (int64_t dim : {0, 1}) {
+    auto last = static_cast<double>(image[2 + dim] - 1);
+    Value x = cropLine(b, corner(dim), corner(2 + dim), (*size)[dim], image[2 + dim]);
+    Value isIn = b.binary(BinaryKind::And, b.compare(ComparePredicate::Ge, x, b.splatLike(x, 0)),
+                          b.compare(ComparePredicate::Le, x, b.splatLike(x, last)));
+    x = clamp(b, x, 0, last);
+    Value floor = b.unary(UnaryKind::Floor, x), ceil = b.unary(UnaryKind::Ceil, x),
+          t = b.sub(x, floor);
+    if (mode == "nearest") // of both the upper one
+      floor = b.select(b.compare(ComparePredicate::Ge, t, b.splatLike(t, 0.5)), ceil, floor);
+    auto spread = [&](Value v) { return b.broadcast(v, points, {0, 1 + dim}); };
+    low[dim] = spread(b.cast(floor, i64)), high[dim] = spread(b.cast(ceil, i64));
+    part[dim] = b.unsqueeze(spread(b.cast(t, element)), {3});
+    inside = dim ? b.binary(BinaryKind::And, inside, spread(isIn)) : spread(isIn);
+  }
+  auto at = [&](Value row, Value column) {
+    SmallVector<Value> places;
+    for (Value place : {batch, row, column})
+      places.push_back(b.unsqueeze(place, {3}));
+    return b.gather(pixels, b.concat(places, 3), {0, 1, 2}, 0);
+  };
+  auto between = [&](Value a, Value c, Value t) { return b.add(a, b.mul(b.sub(c, a), t)); };
+  Value y = at(low[0], low[1]);
+  if (mode == "bilinear") {
+    y = between(y, at(low[0], high[1]), part[1]);
+    Value below = between(at(high[0], low[1]), at(high[0], high[1]), part[1]);
+    y = between(y, below, part[0]);
+  }
+  y = b.select(b.unsqueeze(inside, {3}), y,
+               b.splatLike(y, node.floating("extrapolation_value", 0)));
+  return node.result(b.transpose(y, {0, 3, 1, 2}));
+}
+
 /// Grids for GridSample from affine matrices: a constant grid of positions times each matrix.
 static LogicalResult importAffineGrid(Node &node) {
   TensorBuilder &b = node.b;
@@ -345,6 +416,7 @@ void mlir::autopar::addSamplingOperators(OperatorTable &table) {
   table.add("GridSample", {16}, {2, 2}, "align_corners mode padding_mode", importGridSample);
   table.inDomain("com.microsoft");
   table.add("GridSample", {1}, {2, 2}, "align_corners mode padding_mode", importGridSample);
+  table.add("CropAndResize", {1}, {4, 4}, "extrapolation_value mode", importCropAndResize);
   table.inDomain("");
   table.add(
       "RoiAlign", {10}, {3, 3},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators whose result shape depends on values: computed where those are known at compile time,
-// refused by name otherwise. And a few that need neither: determinants and n-gram counts.
+// refused by name otherwise. And a few that need neither: determinants, inverses, n-gram counts.
 #include "AlongAxis.h"
 
 #include <map>
@@ -174,7 +174,8 @@ static LogicalResult importNonMaxSuppression(Node &node) {
       node.b.reshape(node.b.integers(rows), {static_cast<int64_t>(rows.size()) / 3, 3}));
 }
 
-//===-- determinant --------------------------------------------------------------------------===//
+//===-- determinant and inverse --------------------------------------------------------------===//
+//-----------------------------------------------------------------===//
 
 /// Expansion along the first of the remaining rows; `columns` are those not used yet.
 static Value determinant(TensorBuilder &b, ArrayRef<SmallVector<Value>> matrix, size_t row,
@@ -191,7 +192,8 @@ static Value determinant(TensorBuilder &b, ArrayRef<SmallVector<Value>> matrix, 
   return sum;
 }
 
-static LogicalResult importDet(Node &node) {
+/// The elements of input 0, square matrices of a few rows.
+static FailureOr<std::vector<SmallVector<Value>>> smallMatrix(Node &node) {
   TensorBuilder &b = node.b;
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   constexpr int64_t largest = 5;
@@ -201,15 +203,46 @@ static LogicalResult importDet(Node &node) {
                                   " rows: larger ones need pivoting, which has no operation");
   auto rank = static_cast<int64_t>(shape.size());
   std::vector<SmallVector<Value>> matrix;
-  SmallVector<size_t> columns;
   for (int64_t i = 0; i < shape.back(); ++i) {
-    columns.push_back(i);
     matrix.emplace_back();
     Value row = b.squeeze(b.sliceDim(node.input(0), rank - 2, i, 1), {rank - 2});
     for (int64_t j = 0; j < shape.back(); ++j)
       matrix.back().push_back(b.squeeze(b.sliceDim(row, rank - 2, j, 1), {rank - 2}));
   }
-  return node.result(determinant(b, matrix, 0, columns));
+  return matrix;
+}
+
+static LogicalResult importDet(Node &node) {
+  FailureOr<std::vector<SmallVector<Value>>> matrix = smallMatrix(node);
+  if (failed(matrix))
+    return failure();
+  return node.result(
+      determinant(node.b, *matrix, 0, llvm::to_vector(llvm::seq<size_t>(0, matrix->size()))));
+}
+
+/// By Cramer's rule.
+static LogicalResult importInverse(Node &node) {
+  TensorBuilder &b = node.b;
+  FailureOr<std::vector<SmallVector<Value>>> matrix = smallMatrix(node);
+  if (failed(matrix))
+    return failure();
+  size_t count = matrix->size();
+  SmallVector<size_t> all = llvm::to_vector(llvm::seq<size_t>(0, count));
+  Value whole = determinant(b, *matrix, 0, all);
+  SmallVector<Value> elements;
+  for (size_t row : all)
+    for (size_t column : all) { // the minor without its transposed place
+      std::vector<SmallVector<Value>> minor = *matrix;
+      minor.erase(minor.begin() + static_cast<ptrdiff_t>(column));
+      SmallVector<size_t> columns(all);
+      columns.erase(columns.begin() + static_cast<ptrdiff_t>(row));
+      Value share = columns.empty() ? b.splatLike(whole, 1) : determinant(b, minor, 0, columns);
+      if ((row + column) % 2)
+        share = b.unary(UnaryKind::Neg, share);
+      elements.push_back(b.unsqueeze(b.div(share, whole), {TensorBuilder::rankOf(whole)}));
+    }
+  return node.result(
+      b.reshape(b.concat(elements, TensorBuilder::rankOf(whole)), node.inputType(0).getShape()));
 }
 
 //===-- n-grams ------------------------------------------------------------------------------===//
@@ -306,6 +339,9 @@ void mlir::autopar::addValueDependentOperators(OperatorTable &table) {
   table.inDomain("");
   table.add("NonMaxSuppression", {10}, {2, 5}, "center_point_box", importNonMaxSuppression);
   table.add("Det", {11}, {1, 1}, "", importDet);
+  table.inDomain("com.microsoft");
+  table.add("Inverse", {1}, {1, 1}, "", importInverse);
+  table.inDomain("");
   table.add("TfIdfVectorizer", {9}, {1, 1},
             "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes "
             "pool_int64s pool_strings weights",
