@@ -80,6 +80,14 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 
 @pytest.fixture(scope="module")
+def dropless(tmp_path_factory: pytest.TempPathFactory, gathered: Job) -> Job:
+    """The same, whose tokens look up the weights of all of their experts. After more steps the order of a sum decides which of
+    two experts a token has."""
+    return make(tmp_path_factory.mktemp("dropless"), "qwen3-30b-a3b", "logits", gathered.batches, steps=8, kv_heads=4, head_size=6,
+                inner=20, experts=EXPERTS, top_k=3, dispatch="dropless")
+
+
+@pytest.fixture(scope="module")
 def latent(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """A small deepseek: a block without experts, then one with groups of them and one that every token visits."""
     tokens = np.random.default_rng(1).integers(0, VOCAB, (4, BATCH, SEQ + 1))
@@ -125,6 +133,14 @@ GATHERED_PLANS = {
     "hidden-2": (Layout({"h": 2}, {HIDDEN: "h"}), "all_reduce"),
 }
 
+DROPLESS_PLANS = {
+    "data-8": (Layout({"d": 8}, {BATCH: "d"}), "all_reduce"),
+    "expert-4": (Layout({"e": 4}, EXPERT), "all_reduce"),
+    "sequence-4": (Layout({"s": 4}, {SEQ: "s"}), "all_reduce all_gather"),
+    "data-expert-state-8": (Layout({"d": 2, "e": 4}, {BATCH: "d", **EXPERT}, state="d"), "all_reduce reduce_scatter"),
+    "hidden-2": (Layout({"h": 2}, {HIDDEN: "h"}), "all_reduce"),
+}
+
 SINKS_PLANS = {
     "data-8": (Layout({"d": 8}, {BATCH: "d"}), "all_reduce"),
     "heads-4": (Layout({"t": 4}, {HEADS: "t", VOCAB: "t"}), "all_reduce"),
@@ -158,6 +174,22 @@ def test_switch(switch: Job, tmp_path: pathlib.Path, name: str) -> None:
 @pytest.mark.parametrize("name", GATHERED_PLANS)
 def test_gathered(gathered: Job, tmp_path: pathlib.Path, name: str) -> None:
     compare(gathered, *GATHERED_PLANS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", DROPLESS_PLANS)
+def test_dropless(dropless: Job, tmp_path: pathlib.Path, name: str) -> None:
+    compare(dropless, *DROPLESS_PLANS[name], tmp_path)
+
+
+@pytest.mark.parametrize("keys", [{"data": 2, "tensor": 2}, {"data": 2, "pipeline": 2, "micro_batch": 4}])
+def test_dropless_by_degrees(dropless: Job, tmp_path: pathlib.Path, keys: Dict[str, int]) -> None:
+    train_by(dropless, tmp_path, keys)
+
+
+def test_dropless_experts_train_like_dense_ones(dropless: Job, tmp_path: pathlib.Path) -> None:
+    dense = make(tmp_path, "qwen3-30b-a3b", "logits", dropless.batches, steps=8, kv_heads=4, head_size=6, inner=20, experts=EXPERTS,
+                 top_k=3, dispatch="dense")
+    np.testing.assert_allclose(dropless.losses, dense.losses, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", SINKS_PLANS)

@@ -12,6 +12,7 @@ TOPICS = {
     "inference": "whole models against onnxruntime, and the time to compile",
     "packages": "trained networks that packages on PyPI carry against onnxruntime",
     "generation": "a token of gpt2-124m with key/value caches against onnxruntime",
+    "mixture": "a layer of 32 experts, float32 and 4 bits, against onnxruntime",
     "planning": "import and sharding of gpt3-175b for 64 devices, of gpt2-1.5b in training for 8",
     "memory": "planned peak memory against what the process used",
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
