@@ -304,11 +304,11 @@ struct Attention {
   }
 };
 
-/// Rows times the matrix of their group, or the gradient of the matrices: of each group the sum over
-/// its rows of outer products. Which group a row is of stands in a buffer; a row of none is zero,
-/// and counts nowhere. `rows` are those of the result, of the gradient those of its cotangent. Row
-/// dimensions are alike, the last stride of both is 1. Matrices are row-major [groups, depth,
-/// columns], [groups, columns, depth] if `transposed`.
+/// Rows times the matrix of their group, or the gradient of the matrices: of each group the sum
+/// over its rows of outer products. Which group a row is of stands in a buffer; a row of none is
+/// zero, and counts nowhere. `rows` are those of the result, of the gradient those of its
+/// cotangent. Row dimensions are alike, the last stride of both is 1. Matrices are row-major
+/// [groups, depth, columns], [groups, columns, depth] if `transposed`.
 struct GroupedProductGeometry {
   DataType type = DataType::F32; ///< of both operands
   DataType resultType = DataType::F32;

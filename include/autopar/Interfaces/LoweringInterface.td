@@ -34,6 +34,10 @@ def ElementLoweringOpInterface : OpInterface<"ElementLoweringOpInterface"> {
       return ::mlir::AffineMap::getMultiDimIdentityMap(type.getRank(), $_op->getContext());
     }]>,
     InterfaceMethod<[{
+      Of an operand whose map is null, where an element would be read if data told position 0: loops are chosen by it. Null
+      where nothing else says where.
+    }], "::mlir::AffineMap", "getMapBesidesData", (ins "unsigned":$operand), "", [{ return ::mlir::AffineMap(); }]>,
+    InterfaceMethod<[{
       The result dimensions (row domain dimensions) whose position the formula looks at other than
       through operand maps.
     }], "::llvm::SmallVector<int64_t>", "getPositionDimensions", (ins), "", [{ return {}; }]>,

@@ -234,9 +234,10 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
 def ExpandGroupedProductsPass : Pass<"autopar-expand-grouped-products", "mlir::func::FuncOp"> {
   let summary = "write grouped products that the target's library does not compute as sums and products";
   let description = [{
-    Up to `rows` rows are sums over the matrices that they pick, if these lie along the sums; so are up to four rows for each matrix where
-    the step makes them of fewer bytes, and what makes them is then done to what was picked. More are left to the library of `target`. If that has no grouped products, each group is a product of
-    all rows, of which those of other groups are zero, and the products are added up.
+    Up to `rows` rows are sums over the matrices that they pick, if these lie along the sums; so are up to as many rows as there are
+    matrices if the step makes these of fewer bytes, and what makes them is then done to what was picked. More are left to the library
+    of `target`. If that has no grouped products, each group is a product of all rows, of which those of other groups are zero, and the
+    products are added up.
 
     ```mlir
     %y = autopar.grouped_dot %x, %w, %group : (tensor<2x16xf32>, tensor<4x16x32xf32>, tensor<2xi64>) -> tensor<2x32xf32>

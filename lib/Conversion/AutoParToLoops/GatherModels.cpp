@@ -21,6 +21,27 @@ Value emitPosition(OpBuilder &builder, Location loc, Value position, int64_t ext
 
 struct GatherModel : ElementLoweringOpInterface::ExternalModel<GatherModel, GatherOp> {
   AffineMap getOperandMap(Operation *, unsigned) const { return AffineMap(); }
+  AffineMap getMapBesidesData(Operation *op, unsigned operand) const {
+    auto gather = cast<GatherOp>(op);
+    MLIRContext *context = op->getContext();
+    int64_t rank = shapeOf(gather.getResult()).size(), first = gather.getDims().front(),
+            batch = gather.getBatchDims(), spread = shapeOf(gather.getIndices()).size() - 1 - batch;
+    SmallVector<AffineExpr> index;
+    auto take = [&](int64_t from, int64_t to) {
+      for (int64_t dim = from; dim < to; ++dim)
+        index.push_back(getAffineDimExpr(dim, context));
+    };
+    if (operand == 0) {
+      take(0, first);
+      index.append(gather.getDims().size(), getAffineConstantExpr(0, context));
+      take(first + spread, rank);
+    } else {
+      take(0, batch);
+      take(first, first + spread);
+      index.push_back(getAffineConstantExpr(0, context));
+    }
+    return AffineMap::get(rank, 0, index, context);
+  }
   SmallVector<int64_t> getPositionDimensions(Operation *op) const { return allDimensions(op); }
   int64_t getElementCost(Operation *) const { return 2; }
 

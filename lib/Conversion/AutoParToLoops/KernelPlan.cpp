@@ -71,7 +71,7 @@ namespace mlir::autopar {
 /// What the group reads and writes under one choice of loops.
 struct Accesses {
   SmallVector<LinearForm> forms;         ///< flat offsets, in the order in which they were found
-  SmallVector<PlannedRead> reads;        ///< the reads among them; without an input for stores
+  SmallVector<PlannedRead> reads;        ///< the reads among them; others have no input
   llvm::SmallBitVector fixed;            ///< loops whose position a formula looks at
   SmallVector<std::set<int64_t>> breaks; ///< per loop: where a formula changes
 };
@@ -97,6 +97,8 @@ private:
   Accesses collect();
   void walk(Value value, SmallVector<AffineExpr> index, Accesses &accesses);
   void walkOperands(ElementLoweringOpInterface op, ArrayRef<AffineExpr> index, Accesses &accesses);
+  /// Notes the address of an element that is written, or read where data tells.
+  void addForm(Value value, ArrayRef<AffineExpr> index, Accesses &accesses);
   void fix(AffineExpr expr, Accesses &accesses);
   void addBreaks(AffineExpr expr, ArrayRef<int64_t> breaks, Accesses &accesses);
   bool splitOne(const Accesses &accesses);
@@ -226,10 +228,17 @@ void LoopPlanner::walkOperands(ElementLoweringOpInterface op, ArrayRef<AffineExp
     addBreaks(index[dim], op.getPositionBreaks(dim), accesses);
   }
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    AffineMap map = op.getOperandMap(i);
-    if (map)
+    if (AffineMap map = op.getOperandMap(i))
       walk(operand, applyMap(map, index), accesses);
+    else if (AffineMap map = op.getMapBesidesData(i);
+             map && llvm::is_contained(body.inputs, operand))
+      addForm(operand, applyMap(map, index), accesses);
   }
+}
+
+void LoopPlanner::addForm(Value value, ArrayRef<AffineExpr> index, Accesses &accesses) {
+  accesses.forms.push_back(linearize(flatten(index, shapeOf(value), context), plan.extents()));
+  accesses.reads.push_back({});
 }
 
 void LoopPlanner::walk(Value value, SmallVector<AffineExpr> index, Accesses &accesses) {
@@ -264,9 +273,7 @@ Accesses LoopPlanner::collect() {
   accesses.breaks.resize(plan.loops.size());
   SmallVector<int64_t> extents = plan.extents();
   for (PlannedOutput &output : plan.outputs) {
-    AffineExpr offset = flatten(output.index, shapeOf(output.value), context);
-    accesses.forms.push_back(linearize(offset, extents));
-    accesses.reads.push_back({});
+    addForm(output.value, output.index, accesses);
     walk(output.value, output.index, accesses);
   }
   for (PlannedRowOp &row : plan.rowOps)

@@ -20,10 +20,6 @@ using namespace mlir::autopar;
 
 namespace {
 
-/// Up to so many rows for each group a kernel makes what they pick, of fewer bytes, in less time
-/// than all matrices take to be made.
-constexpr int64_t kMadeRowsPerGroup = 4;
-
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 SmallVector<int64_t> range(int64_t count) { return llvm::to_vector(llvm::seq<int64_t>(0, count)); }
@@ -184,7 +180,7 @@ struct ExpandGroupedProductsPass
     if (groups == 0)
       return false;
     return (count <= rows && (!isLibrary || dot.getTransposed())) ||
-           (count <= kMadeRowsPerGroup * groups && isMadeOfLess(dot.getRhs()));
+           (count <= groups && isMadeOfLess(dot.getRhs())); // all take longer to be made
   }
 };
 
