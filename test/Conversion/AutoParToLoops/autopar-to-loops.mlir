@@ -96,3 +96,32 @@ func.func @gelu_with_slope(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32
   }
   return %y#0, %y#1 : tensor<64xf32>, tensor<64xf32>
 }
+
+// A lookup of bytes that are taken apart: which matrix is picked is data, but the row of 32 numbers is two loops, over bytes and
+// over what is in one, so that addresses are sums.
+
+// CHECK-LABEL: func.func @picked_0
+// CHECK: scf.for
+// CHECK: scf.for %[[BYTE:.*]] = %c0 to %c16
+// CHECK: scf.for %[[HALF:.*]] = %c0 to %c2
+// CHECK: %[[AT:.*]] = arith.addi %{{.*}}, %[[BYTE]]
+// CHECK-NOT: divui
+// CHECK: memref.load %arg0
+// CHECK: memref.load %arg2
+func.func @picked(%t: tensor<8x24x16xui8>, %i: tensor<2x1xi64>, %x: tensor<2x32xf32>) -> tensor<2x24xf32> {
+  %r = autopar.group %t, %i, %x : (tensor<8x24x16xui8>, tensor<2x1xi64>, tensor<2x32xf32>) -> tensor<2x24xf32> {
+  ^bb0(%a: tensor<8x24x16xui8>, %n: tensor<2x1xi64>, %y: tensor<2x32xf32>):
+    %p = autopar.gather %a, %n dims [0] batch 0 : (tensor<8x24x16xui8>, tensor<2x1xi64>) -> tensor<2x24x16xui8>
+    %w = autopar.broadcast %p dims [0, 1, 2] : tensor<2x24x16xui8> -> tensor<2x24x16x2xui8>
+    %s = autopar.constant dense<[0, 4]> : tensor<2xui8>
+    %sh = autopar.broadcast %s dims [3] : tensor<2xui8> -> tensor<2x24x16x2xui8>
+    %h = autopar.binary shift_right %w, %sh : tensor<2x24x16x2xui8>
+    %m = autopar.reshape %h : tensor<2x24x16x2xui8> -> tensor<2x24x32xui8>
+    %f = autopar.cast %m : tensor<2x24x32xui8> -> tensor<2x24x32xf32>
+    %b = autopar.broadcast %y dims [0, 2] : tensor<2x32xf32> -> tensor<2x24x32xf32>
+    %q = autopar.binary mul %f, %b : tensor<2x24x32xf32>
+    %z = autopar.reduce sum %q dims [2] : tensor<2x24x32xf32> -> tensor<2x24xf32>
+    autopar.yield %z : tensor<2x24xf32>
+  }
+  return %r : tensor<2x24xf32>
+}
