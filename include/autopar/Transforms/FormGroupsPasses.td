@@ -234,10 +234,9 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
 def ExpandGroupedProductsPass : Pass<"autopar-expand-grouped-products", "mlir::func::FuncOp"> {
   let summary = "write grouped products that the target's library does not compute as sums and products";
   let description = [{
-    Up to `rows` rows are sums over the matrices that they pick, if these lie along the sums; so are up to as many rows as there are
-    matrices if the step makes these of fewer bytes, and what makes them is then done to what was picked. More are left to the library
-    of `target`. If that has no grouped products, each group is a product of all rows, of which those of other groups are zero, and the
-    products are added up.
+    They are left to the library of `target`, but where the step makes the matrices of fewer bytes: of up to six rows for each matrix
+    each is a sum over what it picks, and what makes matrices is done to that alone. Without a library up to `rows` rows are such sums;
+    of more, each group is a product of all rows, of which those of other groups are zero, and the products are added up.
 
     ```mlir
     %y = autopar.grouped_dot %x, %w, %group : (tensor<2x16xf32>, tensor<4x16x32xf32>, tensor<2xi64>) -> tensor<2x32xf32>

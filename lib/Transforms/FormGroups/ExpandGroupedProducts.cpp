@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass autopar-expand-grouped-products: few rows are sums over the matrices that they pick,
-// which a kernel reads at the speed of memory, and nothing else of them is made. More rows are left
-// to a library; without one each group is a product of all rows, of which the others are zero.
+// The pass autopar-expand-grouped-products: without a library few rows are sums over the matrices
+// that they pick, and of more each group is a product of all rows, of which the others are zero.
+// With one, rows are such sums where the step makes the matrices: only what is picked is made then.
 #include "MadeFrom.h"
 #include "MadeOfLess.h"
 #include "Prepare/GatherFirst.h"
@@ -19,6 +19,10 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
+
+/// Up to so many rows for each matrix a kernel makes what they pick, of fewer bytes, in less time
+/// than all matrices take to be made and read.
+constexpr int64_t kMadeRowsPerMatrix = 6;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -179,8 +183,8 @@ struct ExpandGroupedProductsPass
             groups = typeOf(dot.getRhs()).getDimSize(0);
     if (groups == 0)
       return false;
-    return (count <= rows && (!isLibrary || dot.getTransposed())) ||
-           (count <= groups && isMadeOfLess(dot.getRhs())); // all take longer to be made
+    return (count <= rows && !isLibrary) ||
+           (count <= kMadeRowsPerMatrix * groups && isMadeOfLess(dot.getRhs()));
   }
 };
 

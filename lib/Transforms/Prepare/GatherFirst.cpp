@@ -45,11 +45,10 @@ public:
       : gather(gather), builder(gather),
         positions(gather.getIndices().getType().getShape().drop_back()) {}
 
-  /// Whether little is read instead of a table that is made whole.
-  bool pays() {
+  /// Whether the table is made of fewer bytes, all of which can be looked up instead.
+  bool isOfLess() {
     return gather.getBatchDims() == 0 && gather.getDims().size() == 1 &&
            isArithmetic(gather.getInput().getDefiningOp()) &&
-           gather.getType().getNumElements() < typeOf(gather.getInput()).getNumElements() &&
            canMove({gather.getInput(), gather.getDims().front()}) &&
            bytes * kGrowth <= tensorBytes(typeOf(gather.getInput()));
   }
@@ -202,16 +201,14 @@ struct GatherFirstPass : mlir::autopar::impl::GatherFirstPassBase<GatherFirstPas
     SmallVector<GatherOp> gathers;
     getOperation().walk([&](GatherOp op) { gathers.push_back(op); });
     for (GatherOp gather : gathers)
-      gatherFirst(gather);
+      if (gather.getType().getNumElements() < typeOf(gather.getInput()).getNumElements())
+        gatherFirst(gather);
   }
 };
 
 } // namespace
 
-bool mlir::autopar::gatherFirst(GatherOp gather) {
-  Lookup lookup(gather);
-  if (!lookup.pays())
-    return false;
-  lookup.write();
-  return true;
+void mlir::autopar::gatherFirst(GatherOp gather) {
+  if (Lookup lookup(gather); lookup.isOfLess())
+    lookup.write();
 }

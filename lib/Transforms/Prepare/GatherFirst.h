@@ -6,8 +6,8 @@
 
 namespace mlir::autopar {
 
-/// Where it makes less, looks up in what a table is made of and makes what it found of that; the
-/// gather is replaced and erased. Returns whether it was.
-bool gatherFirst(GatherOp gather);
+/// Looks up in what a table is made of, if that is fewer bytes, and makes what it found of those;
+/// the gather is replaced and erased then.
+void gatherFirst(GatherOp gather);
 
 } // namespace mlir::autopar
