@@ -11,6 +11,8 @@
 #include "autopar/Transforms/Stages.h"
 #include "autopar/Transforms/TransferRoute.h"
 
+#include <deque>
+
 namespace mlir::autopar {
 #define GEN_PASS_DEF_INSERTRESHARDSPASS
 #include "autopar/Transforms/Passes.h.inc"
@@ -59,8 +61,6 @@ public:
 
 private:
   LogicalResult readArguments() {
-    shardings.reserve(function.getNumArguments() +
-                      function.getBody().front().getOperations().size());
     auto attributes = SignatureAttributes::ofArguments(function);
     for (BlockArgument argument : function.getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -78,7 +78,7 @@ private:
       } else {
         attributes.set(argument.getArgNumber(), "autopar.sharding", sharding.toAttr(mesh));
       }
-      shardings[argument] = sharding;
+      shardingOf(argument) = sharding;
     }
     attributes.write();
     return success();
@@ -90,7 +90,7 @@ private:
       FailureOr<TensorSharding> to = TensorSharding::fromAttr(op, reshard.getTo(), mesh);
       if (failed(to))
         return failure();
-      shardings[reshard.getResult()] = *to;
+      shardingOf(reshard.getResult()) = *to;
       return success();
     }
     // A hold of which the plan says nothing changes nothing.
@@ -119,8 +119,13 @@ private:
     for (OpOperand &operand : op->getOpOperands())
       reshard(operand, operandSharding(rule, *axes, operand.getOperandNumber()), near);
     for (OpResult result : op->getResults())
-      shardings[result] = resultSharding(rule, *axes, result.getResultNumber());
+      shardingOf(result) = resultSharding(rule, *axes, result.getResultNumber());
     return success();
+  }
+
+  TensorSharding &shardingOf(Value value) {
+    auto [number, isNew] = numbers.try_emplace(value, shardings.size());
+    return isNew ? shardings.emplace_back() : shardings[number->second];
   }
 
   /// Whether a value goes from one mesh to another of other sizes.
@@ -138,15 +143,15 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(op.getInput());
         argument && !isDonated(function, argument)) {
       op.setToAttr(wanted.toAttr(far));
-      shardings[op.getResult()] = wanted;
+      shardingOf(op.getResult()) = wanted;
       return;
     }
     TransferForms forms =
-        transferForms(op.getType().getShape(), shardings[op.getInput()], near, wanted, far);
+        transferForms(op.getType().getShape(), shardingOf(op.getInput()), near, wanted, far);
     reshard(op.getInputMutable(), forms.sent, near);
     op.setFromAttr(forms.sent.toAttr(near));
     op.setToAttr(forms.received.toAttr(far));
-    shardings[op.getResult()] = forms.received;
+    shardingOf(op.getResult()) = forms.received;
   }
 
   /// Results leave the function complete: as annotated, or as they are with partial values
@@ -156,7 +161,7 @@ private:
     for (OpOperand &operand : terminator->getOpOperands()) {
       unsigned index = operand.getOperandNumber();
       const MeshAxes &mesh = meshes.ofStage(stageOf(operand.get()));
-      TensorSharding wanted = shardings[operand.get()];
+      TensorSharding wanted = shardingOf(operand.get());
       wanted.partial.clear();
       if (auto attr = function.getResultAttrOfType<ShardingAttr>(index, "autopar.sharding")) {
         FailureOr<TensorSharding> given = TensorSharding::fromAttr(function, attr, mesh);
@@ -200,7 +205,7 @@ private:
       setOpId(copy, getOpId(op) + kReshardSuffix);
     copy->setAttr("autopar.strategy", strategyToAttr(*axes, mesh));
     Value result = copy->getResult(0);
-    shardings[result] = wanted;
+    shardingOf(result) = wanted;
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(copy);
     for (OpOperand &operand : copy->getOpOperands())
@@ -210,7 +215,7 @@ private:
 
   /// `mesh` is that of the reader.
   void reshard(OpOperand &operand, const TensorSharding &wanted, const MeshAxes &mesh) {
-    const TensorSharding have = shardings[operand.get()].on(mesh);
+    const TensorSharding have = shardingOf(operand.get()).on(mesh);
     if (have == wanted)
       return;
     auto key = std::make_pair(operand.get(), wanted.toAttr(mesh));
@@ -230,7 +235,7 @@ private:
       if (hold && hold->hasAttr(MicroBatches::everyTime))
         op->setAttr(MicroBatches::everyTime, builder.getUnitAttr());
       result = op;
-      shardings[result] = wanted;
+      shardingOf(result) = wanted;
     }
     operand.set(result);
   }
@@ -239,7 +244,9 @@ private:
   const StageMeshes &meshes;
   Stages stages;
   OpBuilder builder;
-  DenseMap<Value, TensorSharding> shardings;
+  std::deque<TensorSharding>
+      shardings; ///< of values, which are large, so a table has their numbers
+  DenseMap<Value, uint32_t> numbers;
   DenseMap<std::pair<Value, ShardingAttr>, Value> made;
 };
 
