@@ -97,14 +97,17 @@ private:
     int64_t left = kMostHeldAgainst;
     for (auto group = groups.rbegin(); group != groups.rend() && left-- > 0; ++group) {
       // Updates pass nothing: the host looks at what they wait for.
-      if ((candidate.isUpdate && group->lastMember + 1 != now) || !group->launches.fits(candidate))
+      if (candidate.isUpdate && group->lastMember + 1 != now)
         continue;
-      if (group->time > after && group->launches.mayRunAt(candidate, group->time)) {
+      bool mayRunEarlier = group->time > after, mayWait = group->mayMove && !candidate.isUpdate;
+      if ((!mayRunEarlier && !mayWait) || !group->launches.fits(candidate))
+        continue;
+      if (mayRunEarlier && group->launches.mayRunAt(candidate, group->time)) {
         group->launches.add(candidate);
         group->lastMember = now;
         return *group;
       }
-      if (candidate.isUpdate || !group->mayMove || !group->launches.mayWaitUntil(now))
+      if (!mayWait || !group->launches.mayWaitUntil(now))
         continue;
       group->launches.add(candidate);
       group->time = group->lastMember = now;
