@@ -205,6 +205,8 @@ private:
   }
 
   void findReaders() {
+    if (meshes.count() == 1)
+      return; // which makes everything
     Block &block = function.getBody().front();
     for (Value value : block.getTerminator()->getOperands())
       addReader(value, 0);

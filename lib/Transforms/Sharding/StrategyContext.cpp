@@ -27,18 +27,19 @@ RankedTensorType StrategyContext::localResultType(unsigned index) const {
 
 SmallVector<Value> StrategyContext::cloneLocal(Operation *original, OpBuilder &builder,
                                                ValueRange localOperands) {
-  OperationState state(original->getLoc(), original->getName());
-  state.addOperands(localOperands);
+  SmallVector<Type> types;
   for (OpResult result : original->getResults())
-    state.addTypes(isa<RankedTensorType>(result.getType())
-                       ? localResultType(result.getResultNumber())
-                       : result.getType());
-  for (NamedAttribute attribute : original->getAttrs())
-    if (attribute.getName() != "autopar.strategy")
-      state.addAttribute(attribute.getName(), attribute.getValue());
-  for (Region &region : original->getRegions()) {
+    types.push_back(isa<RankedTensorType>(result.getType())
+                        ? localResultType(result.getResultNumber())
+                        : result.getType());
+  NamedAttrList attributes(original->getDiscardableAttrDictionary());
+  attributes.erase("autopar.strategy");
+  Operation *local = Operation::create(
+      original->getLoc(), original->getName(), types, localOperands, std::move(attributes),
+      original->getPropertiesStorage(), /*successors=*/{}, original->getNumRegions());
+  for (auto [region, copy] : llvm::zip_equal(original->getRegions(), local->getRegions())) {
     IRMapping mapping;
-    region.cloneInto(state.addRegion(), mapping);
+    region.cloneInto(&copy, mapping);
   }
-  return builder.create(state)->getResults();
+  return builder.insert(local)->getResults();
 }
