@@ -12,9 +12,11 @@ bool MicroBatches::joins(Operation *op) {
 }
 
 MicroBatches::MicroBatches(Block &block) {
+  auto mark = StringAttr::get(block.getParentOp()->getContext(), everyTime);
   for (Operation &op : block) {
     MicroBatchPhase phase = MicroBatchPhase::Before;
-    if (isa<MicroBatchOp, MicroBatchIndexOp, CarriedOp>(op) || joins(&op) || op.hasAttr(everyTime))
+    if (isa<MicroBatchOp, MicroBatchIndexOp, CarriedOp>(op) || joins(&op) ||
+        op.getDiscardableAttr(mark))
       phase = MicroBatchPhase::Each;
     for (Value operand : op.getOperands())
       if (Operation *producer = operand.getDefiningOp(); producer && phases.contains(producer))

@@ -30,24 +30,36 @@ StagePhases::StagePhases(Block &block)
   findWhatLossNeeds(block);
   // Constants are shared by both passes, whoever they are named after. What is behind a fence is
   // computed again for the backward pass, what was stored in host memory is fetched for it.
-  for (Operation &op : block.without_terminator())
+  SmallVector<TransferOp> transfers;
+  SmallVector<CarriedOp> carrieds;
+  SmallVector<CarryOp> carries;
+  auto readsBackward = [&](Operation &op) {
+    return llvm::any_of(op.getOperands(),
+                        [&](Value operand) { return backward.contains(operand.getDefiningOp()); });
+  };
+  for (Operation &op : block.without_terminator()) {
     if (op.getNumOperands() > 0 && !isTowardsLoss(&op) &&
-        (isa<FenceOp, FetchFromHostOp>(op) || getOpId(&op).contains("/vjp") ||
-         llvm::any_of(op.getOperands(),
-                      [&](Value operand) { return backward.contains(operand.getDefiningOp()); })))
+        (readsBackward(op) || isa<FenceOp, FetchFromHostOp>(op) || getOpId(&op).contains("/vjp")))
       backward.insert(&op);
+    if (auto transfer = dyn_cast<TransferOp>(op))
+      transfers.push_back(transfer);
+    else if (auto carried = dyn_cast<CarriedOp>(op))
+      carrieds.push_back(carried);
+    else if (auto carry = dyn_cast<CarryOp>(op))
+      carries.push_back(carry);
+  }
   addWhatOnlyBackwardReads(block);
   // What is sent once, behind all micro-batches (a summand of the gradients' norm), waits for
   // everything anyway: nobody waits for its part in a micro-batch.
   auto isPart = [](Operation *op) { return !isa<TransferOp>(op) && !MicroBatches::joins(op); };
-  for (auto transfer : block.getOps<TransferOp>())
+  for (TransferOp transfer : transfers)
     addDependences(transfer.getInput().getDefiningOp(), sent, isPart);
   // Where the kernel also adds to a sum, the next micro-batch's is to find it there.
   DenseSet<int64_t> sums;
-  for (auto carried : block.getOps<CarriedOp>())
+  for (CarriedOp carried : carrieds)
     if (llvm::any_of(carried->getUsers(), [&](Operation *user) { return sent.contains(user); }))
       sums.insert(carried.getNumber());
-  for (auto carry : block.getOps<CarryOp>())
+  for (CarryOp carry : carries)
     if (sums.contains(carry.getNumber())) {
       addDependences(carry.getInput().getDefiningOp(), sent, isPart);
       sent.insert(carry);
@@ -72,8 +84,8 @@ void StagePhases::addWhatOnlyBackwardReads(Block &block) {
   auto isBehind = [&](Operation *user) { return isBackward(user) && !isa<TransferOp>(user); };
   auto first = llvm::find_if(block, [&](Operation &op) { return isBackward(&op); });
   for (Operation &op : llvm::reverse(llvm::make_range(first, block.end())))
-    if (op.getNumOperands() > 0 && !op.use_empty() && !isa<TransferOp, StoreOnHostOp>(op) &&
-        llvm::all_of(op.getUsers(), isBehind))
+    if (!isBackward(&op) && op.getNumOperands() > 0 && !op.use_empty() &&
+        !isa<TransferOp, StoreOnHostOp>(op) && llvm::all_of(op.getUsers(), isBehind))
       backward.insert(&op);
 }
 

@@ -12,12 +12,12 @@ using namespace mlir::autopar;
 #include "autopar/Dialect/AutoPar/IR/AutoParDialect.cpp.inc"
 
 StringRef mlir::autopar::getOpId(Operation *op) {
-  auto id = op->getAttrOfType<StringAttr>("autopar.id");
+  auto id = llvm::dyn_cast_or_null<StringAttr>(op->getDiscardableAttr("autopar.id"));
   return id ? id.getValue() : StringRef();
 }
 
 void mlir::autopar::setOpId(Operation *op, const Twine &id) {
-  op->setAttr("autopar.id", StringAttr::get(op->getContext(), id));
+  op->setDiscardableAttr("autopar.id", StringAttr::get(op->getContext(), id));
 }
 
 void AutoParDialect::initialize() {
