@@ -306,7 +306,12 @@ SmallVector<AffineExpr> autopar::applyMap(AffineMap map, ArrayRef<AffineExpr> in
 bool autopar::isSamePosition(ArrayRef<AffineExpr> a, ArrayRef<int64_t> shapeA,
                              ArrayRef<AffineExpr> b, ArrayRef<int64_t> shapeB,
                              ArrayRef<int64_t> extents) {
-  if ((a.empty() && b.empty()) || (a == b && shapeA == shapeB))
+  auto isSame = [](auto dimension) {
+    auto [one, other, extent] = dimension;
+    return one == other || extent == 1;
+  };
+  if ((a.empty() && b.empty()) ||
+      (shapeA == shapeB && llvm::all_of(llvm::zip_equal(a, b, shapeA), isSame)))
     return true;
   MLIRContext *context = (a.empty() ? b : a).front().getContext();
   AffineExpr difference = flatten(a, shapeA, context) - flatten(b, shapeB, context);

@@ -339,12 +339,9 @@ std::optional<Cluster> ClusterGraph::mergeAtSamePoint(Cluster &producer, Cluster
                                                       ArrayRef<Edge> edges) const {
   if (producer.rows && consumer.rows && !producer.rows.agrees(consumer.rows))
     return std::nullopt;
-  Cluster merged = combine(producer, consumer);
   const Cluster &leading = producer.rows ? producer : consumer;
-  merged.rows = leading.rows;
-  merged.shape = leading.shape;
-  Index fromProducer = embed(producer.shape, merged.rows, merged.shape, context);
-  Index fromConsumer = embed(consumer.shape, merged.rows, merged.shape, context);
+  Index fromProducer = embed(producer.shape, leading.rows, leading.shape, context);
+  Index fromConsumer = embed(consumer.shape, leading.rows, leading.shape, context);
   if (!fromProducer || !fromConsumer)
     return std::nullopt;
   for (const Edge &edge : edges) {
@@ -352,9 +349,12 @@ std::optional<Cluster> ClusterGraph::mergeAtSamePoint(Cluster &producer, Cluster
     Index read = compose(edge.index, fromConsumer);
     Index made = compose(resultIndex(op, producer.indexOf(op)), fromProducer);
     ArrayRef<int64_t> shape = typeOf(edge.source).getShape();
-    if (!read || !made || !isSamePosition(*read, shape, *made, shape, merged.shape))
+    if (!read || !made || !isSamePosition(*read, shape, *made, shape, leading.shape))
       return std::nullopt;
   }
+  Cluster merged = combine(producer, consumer);
+  merged.rows = leading.rows;
+  merged.shape = leading.shape;
   for (auto &[op, index] : producer.at)
     merged.at.push_back({op, compose(index, fromProducer)});
   for (auto &[op, index] : consumer.at)
