@@ -185,9 +185,13 @@ private:
 
   /// What the busiest mesh does, and how long it waits.
   void addTime() {
+    std::vector<double> computeUs(terms.size(), 0);
     for (size_t node = 0; node < graph.nodes.size(); ++node)
       if (double us = graph.nodes[node].strategies[choice[node]].timeUs; us > 0)
-        addTerm(meshOfNode(node), "compute", {}, us, 0);
+        computeUs[meshOfNode(node)] += us;
+    for (auto [mesh, us] : llvm::enumerate(computeUs))
+      if (us > 0)
+        addTerm(static_cast<int32_t>(mesh), "compute", {}, us, 0);
     double most = -1;
     for (const Terms &own : terms) {
       double busy = 0;
