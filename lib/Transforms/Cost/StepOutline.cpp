@@ -62,6 +62,11 @@ StepOutline::StepOutline(func::FuncOp function)
   }
 }
 
+const DimensionRoles &StepOutline::roles() const {
+  std::call_once(knowsRoles, [&] { ownRoles.emplace(function); });
+  return *ownRoles;
+}
+
 /// What groups clone is never stored. Other cheap operations are where all users compute too.
 bool mlir::autopar::livesInUsers(Operation *op) {
   if (op->getNumOperands() > 0 && isFluid(op))

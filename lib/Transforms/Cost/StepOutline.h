@@ -3,10 +3,13 @@
 // how long values live. Found once, since many meshes are tried.
 #pragma once
 
+#include "Sharding/DimensionRoles.h"
 #include "Stages/StagePhases.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Planner/CostGraph.h"
 #include "autopar/Transforms/MicroBatches.h"
+
+#include <mutex>
 
 namespace mlir::autopar {
 
@@ -40,6 +43,7 @@ public:
   const MicroBatches &microBatches() const { return batches; }
   const Stages &stages() const { return ownStages; }
   const StagePhases &phases() const { return ownPhases; }
+  const DimensionRoles &roles() const; ///< found when they are first asked for, by any thread
 
   /// Operations that differ only in their id and operands share one kind; a layer's copies do.
   size_t kindOf(size_t position) const { return kinds[position]; }
@@ -65,6 +69,8 @@ private:
   MicroBatches batches;
   Stages ownStages;
   StagePhases ownPhases;
+  mutable std::once_flag knowsRoles;
+  mutable std::optional<DimensionRoles> ownRoles;
   DenseMap<Operation *, int64_t> timeOf;
   SmallVector<BlockArgument> donors;            ///< by result
   int64_t firstRepeated = 0, lastRepeated = -1; ///< positions of what runs in every micro-batch

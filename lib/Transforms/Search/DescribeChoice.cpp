@@ -2,8 +2,6 @@
 // See the header.
 #include "DescribeChoice.h"
 
-#include "Sharding/DimensionRoles.h"
-
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
 using namespace mlir;
@@ -33,7 +31,7 @@ class Describer {
 public:
   explicit Describer(ShardingProblem &problem)
       : function(problem.getFunction()), problem(problem), axes(problem.meshAxes()),
-        graph(problem.graph()), first(function.getNumArguments()), roles(function),
+        graph(problem.graph()), first(function.getNumArguments()), roles(problem.roles()),
         ofParameters(madeOfParameters(function)), terms(problem.pipelineModel().meshes()) {}
 
   Result<PlanDetails> run(std::vector<int32_t> chosen) {
@@ -42,7 +40,7 @@ public:
     if (!evaluation.legal)
       return Status::badInput("the plan cannot be costed: " + evaluation.whyNot);
     addRows();
-    AUTOPAR_RETURN_IF_ERROR(problem.hasStages() ? addPipeline() : addSequence());
+    AUTOPAR_RETURN_IF_ERROR(problem.hasStages() ? addPipeline() : addSequence(evaluation.timeUs));
     addTime();
     addMemory();
     addHostMemory();
@@ -75,7 +73,7 @@ private:
   }
 
   void addRows() {
-    Stages stages(function);
+    const Stages &stages = problem.stages();
     std::vector<double> incident(first, 0);
     before.assign(graph.nodes.size(), 0);
     for (auto [index, edge] : llvm::enumerate(graph.edges)) {
@@ -121,7 +119,7 @@ private:
   //===-- Time -------------------------------------------------------------------------------===//
 
   /// Without stages everything follows everything.
-  Status addSequence() {
+  Status addSequence(double stepUs) {
     details.queues = {"compute", "collectives"};
     double now = 0;
     auto add = [&](int32_t queue, StringRef kind, const std::string &name, double us) {
@@ -142,7 +140,7 @@ private:
     }
     for (size_t node = first + problem.operations().size(); node < graph.nodes.size(); ++node)
       add(1, "collective", graph.nodes[node].id, before[node]);
-    details.believed.stepUs = ::autopar::evaluate(graph, choice).timeUs;
+    details.believed.stepUs = stepUs;
     return Status::ok();
   }
 
@@ -298,7 +296,7 @@ private:
   const MeshAxes &axes;
   const ::autopar::CostGraph &graph;
   size_t first; ///< node of the first operation
-  DimensionRoles roles;
+  const DimensionRoles &roles;
   llvm::SetVector<Operation *> ofParameters;
   std::vector<int32_t> choice;
   std::vector<double> before; ///< per node: microseconds of reshards that are its

@@ -6,8 +6,6 @@
 // axis.
 #include "SearchConstraints.h"
 
-#include "Sharding/DimensionRoles.h"
-
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
 using namespace mlir;
@@ -21,7 +19,7 @@ class Constrainer {
 public:
   Constrainer(ShardingProblem &problem, const Constraints &demands)
       : problem(problem), demands(demands), axes(problem.meshAxes()),
-        function(problem.getFunction()), roles(problem.getFunction()) {}
+        function(problem.getFunction()), roles(problem.roles()) {}
 
   Status run() {
     AUTOPAR_RETURN_IF_ERROR(findAxes());
@@ -371,7 +369,7 @@ private:
   const Constraints &demands;
   const MeshAxes &axes;
   func::FuncOp function;
-  DimensionRoles roles;
+  const DimensionRoles &roles;
   int8_t batchAxis = -1, contextAxis = -1, expertAxis = -1, weightAxis = -1;
   bool weightsByExpert = false; ///< the weight axis is an expert axis too
   bool splitsPositions = false; ///< over the weight axis

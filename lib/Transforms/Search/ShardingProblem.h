@@ -65,6 +65,8 @@ public:
   }
   ArrayRef<std::pair<Operation *, std::string>> operations() const { return outline.operations(); }
   func::FuncOp getFunction() const { return function; }
+  const Stages &stages() const { return outline.stages(); }
+  const DimensionRoles &roles() const { return outline.roles(); }
   /// The axes of all meshes, each with its largest size.
   const MeshAxes &meshAxes() const { return stageMeshes.ofStage(Stages::kNone); }
   /// Those of the mesh that a value is on.
