@@ -40,8 +40,7 @@ public:
   Fitting(ModuleOp module, const AutoShardOptions &options, const LowerOptions &lower,
           SearchHandoff &handoff)
       : module(module), options(options), lower(lower), handoff(handoff),
-        judge(module, options, lower), now(*handoff.plan),
-        bare(PlanJudge::withoutRecomputation(now)) {}
+        judge(module, options, lower), now(*handoff.plan) {}
 
   LogicalResult run(int64_t *leastBytes) {
     if (failed(judge.load()))
@@ -89,6 +88,7 @@ private:
   /// Chooses what is computed again or waits in host memory, so that as much is kept less as the
   /// programs need too much. False where the least had its turn already.
   FailureOr<bool> keepLess(ArrayRef<int64_t> planned) {
+    Plan bare = PlanJudge::withoutRecomputation(*handoff.plan);
     if (problems.empty()) {
       FailureOr<std::vector<RecomputeProblem>> found = judge.programsOf(bare, handoff.modules);
       if (failed(found))
@@ -117,7 +117,7 @@ private:
     }
     isLeanest |= isLeast;
     handoff.modules.ordered = nullptr; // is of what was computed again until now
-    now = bare;
+    now = std::move(bare);
     PlanJudge::believe(now, handoff.details, problems, solutions);
     return true;
   }
@@ -127,7 +127,7 @@ private:
   const LowerOptions &lower;
   SearchHandoff &handoff;
   PlanJudge judge;
-  Plan now, bare; ///< the plan that is tried, and the same with nothing computed again
+  Plan now; ///< the plan that is tried
   double limit = 0;
   int64_t least = std::numeric_limits<int64_t>::max();
   std::vector<RecomputeProblem> problems;

@@ -15,6 +15,7 @@ namespace mlir::autopar {
 struct JudgedPlan {
   ::autopar::Plan plan; ///< with its recomputation, as believed
   ::autopar::PlanDetails details;
+  DescribePlan describe; ///< makes them
   std::vector<MeshLoad> loads;
   ComputesAgain again = ComputesAgain::Nothing; ///< what it was searched with
   bool fits = false, isJudged = false;

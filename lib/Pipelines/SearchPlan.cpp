@@ -35,10 +35,10 @@ public:
       : module(module), options(options), lower(lower), handoff(handoff), isHeld(isHeld),
         waitedShare(waitedShare) {}
 
-  /// What is done while a plan is judged that most likely fits as it is, and what by the thread
-  /// that judged it. `time` times its kernels ahead of who asks for that next, if it fits, once it
-  /// is judged.
-  using Meanwhile = std::function<void(const Plan &likely, function_ref<void()> time)>;
+  /// What is done while a plan is judged that most likely fits as it is and takes `likelyUs`, and
+  /// what by the thread that judged it. `time` times its kernels ahead of who asks for that next,
+  /// if it fits, once it is judged.
+  using Meanwhile = std::function<void(double likelyUs, function_ref<void()> time)>;
   void whileJudged(Meanwhile task, std::function<void()> then, bool keepsGroups) {
     meanwhile = std::move(task);
     behind = std::move(then);
@@ -111,6 +111,7 @@ private:
     JudgedPlan candidate;
     candidate.plan = std::move(*handoff.plan);
     candidate.details = std::move(handoff.details);
+    candidate.describe = std::exchange(handoff.describe, nullptr);
     candidate.again = again;
     handoff.plan.reset();
     return candidate;
@@ -119,6 +120,7 @@ private:
     handoff.modules = std::move(candidate.modules);
     handoff.plan = std::move(candidate.plan);
     handoff.details = std::move(candidate.details);
+    handoff.describe = std::move(candidate.describe);
     handoff.loads = std::move(candidate.loads);
     handoff.isJudged = candidate.isJudged;
     handoff.again = candidate.again;
@@ -199,17 +201,18 @@ private:
     return judged.plan.recompute.empty() && judged.plan.offloadActivations.empty();
   }
 
-  LogicalResult considerMeanwhile(const JudgedPlan &tight, Contest &contest) {
+  LogicalResult considerMeanwhile(JudgedPlan tight, Contest &contest) {
+    double likelyUs = tight.plan.believed.stepUs;
     LogicalResult considered = success();
     std::atomic<bool> isJudged = false;
     loadDialects(*module.getContext(), options, lower);
     runSideBySide(*module.getContext(), 2, [&](size_t i) {
       if (i == 0) {
-        considered = consider(tight, contest);
+        considered = consider(std::move(tight), contest);
         isJudged = true;
         return behind();
       }
-      meanwhile(tight.plan, [&] {
+      meanwhile(likelyUs, [&] {
         if (!isJudged || !contest.best || !keepsAll(*contest.best))
           return;
         contest.best->modules.keepsGroups = keepsGroups;
@@ -264,14 +267,18 @@ private:
                             std::string &why) {
     Contest contest;
     std::optional<JudgedPlan> &best = contest.best;
-    bool isUnbound =
-        tight && static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
-    bool hasTime = isUnbound && meanwhile && WaitedShares::areMany(handoff, options);
-    if (tight && isMeasured())
-      best = *tight;
-    else if (tight &&
-             failed(hasTime ? considerMeanwhile(*tight, contest) : consider(*tight, contest)))
-      return failure();
+    std::optional<double> tightUs;
+    bool isUnbound = false;
+    if (tight) {
+      tightUs = tight->plan.believed.stepUs;
+      isUnbound = static_cast<double>(tight->plan.believed.peakBytes.front()) <= kUnbound * limit;
+      bool hasTime = isUnbound && meanwhile && WaitedShares::areMany(handoff, options);
+      if (isMeasured())
+        best = std::move(*tight);
+      else if (failed(hasTime ? considerMeanwhile(std::move(*tight), contest)
+                              : consider(std::move(*tight), contest)))
+        return failure();
+    }
     if (best && keepsAll(*best) && isUnbound)
       return deliver(std::move(*best));
     for (ComputesAgain what : recomputed()) {
@@ -300,9 +307,9 @@ private:
     if (!best)
       return emitError(module.getLoc())
              << (why.empty() ? "nothing is faster than what is known" : why);
-    if (tight && best->plan.recompute != tight->plan.recompute)
+    if (tightUs && !best->plan.recompute.empty())
       best->plan.believed.alternatives.push_back(
-          {"within the limit without recomputation", tight->plan.believed.stepUs});
+          {"within the limit without recomputation", *tightUs});
     return deliver(std::move(*best));
   }
 
@@ -397,10 +404,10 @@ static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options
   Meeting meeting;
   PlanSearch search(module, options, lower, handoff, isHeld);
   search.whileJudged(
-      [&](const Plan &likely, function_ref<void()> time) {
+      [&](double likelyUs, function_ref<void()> time) {
         shares.emplace(module, options, lower, handoff, searchShare, isLowered);
         shares->search(handoff, ComputesAgain::Nothing);
-        if (succeeded(shares->prepareTiming(likely, time)) && meeting.offer())
+        if (succeeded(shares->prepareTiming(likelyUs, time)) && meeting.offer())
           shares->workOff();
       },
       [&] {
@@ -420,6 +427,8 @@ static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options
     handoff = std::move(*fastest);
   }
   handoff.kept.reset();
+  if (::autopar::Status status = handoff.describeNow(); !status.isOk())
+    return emitError(module.getLoc()) << status.message();
   if (handoff.plan && handoff.loads.empty())
     handoff.loads = loadsOf(*handoff.plan, handoff.details);
   return success();

@@ -6,7 +6,6 @@
 
 using namespace mlir;
 using namespace mlir::autopar;
-using ::autopar::Plan;
 
 static constexpr double kDiffers = 0.02; ///< from one share to another
 
@@ -37,10 +36,10 @@ void WaitedShares::search(const SearchHandoff &first, std::optional<ComputesAgai
   }
 }
 
-LogicalResult WaitedShares::prepareTiming(const Plan &first, std::function<void()> last) {
+LogicalResult WaitedShares::prepareTiming(double firstUs, std::function<void()> last) {
   timesUs.assign(plans.size(), failure());
   for (SearchHandoff &found : plans)
-    if (found.plan && found.plan->believed.stepUs == first.believed.stepUs)
+    if (found.plan && found.plan->believed.stepUs == firstUs)
       found.plan.reset(); // takes the same time by the search: one is enough
   behindAll = std::move(last);
   next = 0;
@@ -74,7 +73,7 @@ FailureOr<SearchHandoff> WaitedShares::fastest(SearchHandoff first) {
     });
   first.kept.reset();
   if (!isSearched || next == 0) {
-    if (failed(prepareTiming(*first.plan, timeFirst)))
+    if (failed(prepareTiming(first.plan->believed.stepUs, timeFirst)))
       return failure();
     runSideBySide(context, 2, [&](size_t) { workOff(); });
   }
@@ -89,7 +88,12 @@ FailureOr<SearchHandoff> WaitedShares::fastest(SearchHandoff first) {
     if (plans[number].plan && *us < *timesUs[best])
       best = number;
   SearchHandoff taken = std::move(plans[best]);
-  runSideBySide(context, plans.size(), [&](size_t i) { plans[i] = SearchHandoff(); });
+  runSideBySide(context, plans.size() + 1, [&](size_t i) {
+    if (i < plans.size())
+      plans[i] = SearchHandoff();
+    else
+      (void)taken.describeNow(); // who takes the plan hears why not
+  });
   return std::move(taken);
 }
 

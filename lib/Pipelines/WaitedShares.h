@@ -29,9 +29,9 @@ public:
   /// Searches the plans of other shares, with what `first` was searched with. One after the other:
   /// they count anew what is waited for in the same problems, and these are solved side by side.
   void search(const SearchHandoff &first, std::optional<ComputesAgain> with);
-  /// Leaves the kernels of what was searched, unless it is like `first`, to those who work off, and
-  /// `last` behind them.
-  LogicalResult prepareTiming(const ::autopar::Plan &first, std::function<void()> last);
+  /// Leaves the kernels of what was searched, unless it takes the `firstUs` of the first plan, to
+  /// those who work off, and `last` behind them.
+  LogicalResult prepareTiming(double firstUs, std::function<void()> last);
   void workOff();
   /// Does what of this was not done yet; while others are searched, the kernels of the first plan
   /// are timed.

@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -43,6 +44,9 @@ struct PlanModules {
 class KeptProblems;
 std::shared_ptr<KeptProblems> makeKeptProblems();
 
+/// What is to be said of a plan that was searched, made when somebody asks; null: it was.
+using DescribePlan = std::function<::autopar::Result<::autopar::PlanDetails>()>;
+
 struct SearchHandoff {
   std::optional<::autopar::Plan> start; ///< in: where to begin; may be of another cut
   /// In: what `start` was searched with, with recomputation. Out: the same of `plan`.
@@ -66,10 +70,25 @@ struct SearchHandoff {
   bool paysForMemory = false;          ///< out: the step would be shorter if memory were free
   bool isJudged = false;          ///< out: the plan's peak is that of the program that it becomes
   ::autopar::PlanDetails details; ///< out: of `plan`, without a memory limit
-  std::vector<MeshLoad> loads;    ///< out: of `plan`, or of what misses the least memory
-  double leanestUs = 0;           ///< out: what that takes, where there is no plan
-  PlanModules modules;            ///< out: of `plan`
+  /// Out: makes `details`, of a plan on one stage that is searched with `kept`: most of what is
+  /// searched is not taken.
+  DescribePlan describe;
+  std::vector<MeshLoad> loads;   ///< out: of `plan`, or of what misses the least memory
+  double leanestUs = 0;          ///< out: what that takes, where there is no plan
+  PlanModules modules;           ///< out: of `plan`
   OwningOpRef<ModuleOp> lowered; ///< out: the programs of `plan` with their memory planned, or null
+
+  /// Makes sure that there are `details`.
+  ::autopar::Status describeNow() {
+    if (!describe)
+      return ::autopar::Status::ok();
+    ::autopar::Result<::autopar::PlanDetails> made = describe();
+    if (!made)
+      return made.status();
+    details = made.take();
+    describe = nullptr;
+    return ::autopar::Status::ok();
+  }
 };
 
 /// autopar-search that leaves its plan in `handoff`, which outlives it, and not in the module.

@@ -23,7 +23,7 @@ public:
 
   std::unique_ptr<StepOutline> outline;
   ::autopar::Cluster cluster;
-  std::vector<std::unique_ptr<ShardingProblem>> problems; ///< null: not made
+  std::vector<std::shared_ptr<ShardingProblem>> problems; ///< null: not made
 
 private:
   std::string madeOf;

@@ -288,7 +288,7 @@ private:
     if (best && handoff)
       handoff->meshUs = std::move(stepUs);
     if (best)
-      return deliver(*best, *kept.problems[bestMesh]);
+      return deliver(*best, kept.problems[bestMesh], keeps);
     size_t least = llvm::min_element(leastBytes) - leastBytes.begin();
     return explainFailure(outline, meshes[least], machine, problems[least], leastBytes[least]);
   }
@@ -299,8 +299,10 @@ private:
     double stepUs = 0;
   };
 
-  LogicalResult deliver(const Found &found, ShardingProblem &problem) {
+  /// `keeps`: who takes the plan may ask later for what is to be said of it.
+  LogicalResult deliver(const Found &found, std::shared_ptr<ShardingProblem> made, bool keeps) {
     ModuleOp module = getOperation();
+    ShardingProblem &problem = *made;
     const ::autopar::Solution &solution = found.solution;
     ::autopar::Plan plan = problem.toPlan(solution.choice);
     plan.believed.stepUs = found.stepUs;
@@ -318,11 +320,14 @@ private:
       module->setAttr("autopar.plan", StringAttr::get(module.getContext(), plan.toJson()));
       return success();
     }
-    auto details = describeChoice(problem, solution.choice);
-    if (!details)
-      return emitError(module.getLoc()) << details.status().message();
+    handoff->describe = [made, kept = handoff->kept, choice = solution.choice] {
+      made->wait(0); // others may have searched it meanwhile
+      return describeChoice(*made, choice);
+    };
+    if (!keeps || problem.hasStages())
+      if (::autopar::Status status = handoff->describeNow(); !status.isOk())
+        return emitError(module.getLoc()) << status.message();
     handoff->plan = std::move(plan);
-    handoff->details = details.take();
     handoff->waitedShare = problem.waitedShare();
     handoff->overlapsParts = problem.overlapsParts();
     return success();
@@ -339,7 +344,7 @@ private:
     if (leastBytes == std::numeric_limits<int64_t>::max())
       return error;
     limit = leastBytes;
-    std::unique_ptr<ShardingProblem> made;
+    std::shared_ptr<ShardingProblem> made;
     ::autopar::Result<Found> found = solve(outline, meshes, machine, leastBytes, made);
     if (!found)
       return error;
@@ -349,10 +354,10 @@ private:
                         .str();
   }
 
-  std::unique_ptr<ShardingProblem> makeProblem(const StepOutline &outline, const Meshes &meshes,
+  std::shared_ptr<ShardingProblem> makeProblem(const StepOutline &outline, const Meshes &meshes,
                                                const Cluster &machine,
                                                const ComputedAgain *recomputed, double waited) {
-    auto problem = std::make_unique<ShardingProblem>(outline, schedule, meshes, machine, 1, 1.0,
+    auto problem = std::make_shared<ShardingProblem>(outline, schedule, meshes, machine, 1, 1.0,
                                                      recomputed, waited);
     problem->graph().memoryLimitBytes = limit;
     // A mesh of smaller devices has less of it.
@@ -363,7 +368,7 @@ private:
   }
 
   /// Makes the problem, or counts anew what a kept one waits for.
-  ::autopar::Status pose(std::unique_ptr<ShardingProblem> &kept, const StepOutline &outline,
+  ::autopar::Status pose(std::shared_ptr<ShardingProblem> &kept, const StepOutline &outline,
                          const Meshes &meshes, const Cluster &machine) {
     if (kept && !kept->overlapsParts()) {
       kept->wait(waitedShare);
@@ -378,7 +383,7 @@ private:
   /// the choice is one of.
   ::autopar::Result<Found> solve(const StepOutline &outline, const Meshes &meshes,
                                  const Cluster &machine, int64_t &leastBytes,
-                                 std::unique_ptr<ShardingProblem> &kept) {
+                                 std::shared_ptr<ShardingProblem> &kept) {
     Found found;
     AUTOPAR_RETURN_IF_ERROR(pose(kept, outline, meshes, machine));
     const ShardingProblem &problem = *kept;
