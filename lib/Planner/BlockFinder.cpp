@@ -37,6 +37,16 @@ void BlockFinder::collect() {
     return *a < *b;
   };
   std::map<const std::vector<Strategy> *, int32_t, decltype(isLess)> classes(isLess);
+  std::vector<const std::vector<Strategy> *> ofClass;
+  auto classOf = [&](const std::vector<Strategy> &strategies, int32_t likely) {
+    if (likely >= 0 && *ofClass[static_cast<size_t>(likely)] == strategies)
+      return likely;
+    auto [known, isNew] = classes.try_emplace(&strategies, static_cast<int32_t>(classes.size()));
+    if (isNew)
+      ofClass.push_back(&strategies);
+    return known->second;
+  };
+  const Copy *last = nullptr; // most are like it
   copyOf.assign(graph.nodes.size(), nullptr);
   std::map<std::pair<int32_t, int32_t>, std::map<int32_t, int32_t>> nodesAt;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -51,12 +61,13 @@ void BlockFinder::collect() {
       copy.special = copy.special || position != static_cast<int32_t>(copy.nodes.size());
       copy.nodes.push_back(node);
       copyOf[static_cast<size_t>(node)] = &copy;
+      size_t at = copy.signature.strategies.size();
+      int32_t likely =
+          last && at < last->signature.strategies.size() ? last->signature.strategies[at] : -1;
       copy.signature.strategies.push_back(
-          classes
-              .try_emplace(&graph.nodes[static_cast<size_t>(node)].strategies,
-                           static_cast<int32_t>(classes.size()))
-              .first->second);
+          classOf(graph.nodes[static_cast<size_t>(node)].strategies, likely));
     }
+    last = &copy;
   }
   for (const std::vector<NodeChoice> *list : {&graph.fixed, &graph.forbidden})
     for (const NodeChoice &one : *list)

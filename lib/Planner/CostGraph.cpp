@@ -30,9 +30,13 @@ Status verifyNode(const CostGraph &graph, size_t at) {
     if (strategy.liveBytes < 0 || strategy.persistentBytes < 0)
       return Status::badInput(place() + ": strategy " + std::to_string(s) + " has negative bytes");
   }
-  std::vector<LiveInterval> live = node.live;
-  std::sort(live.begin(), live.end(),
-            [](const LiveInterval &a, const LiveInterval &b) { return a.begin < b.begin; });
+  auto isBefore = [](const LiveInterval &a, const LiveInterval &b) { return a.begin < b.begin; };
+  std::vector<LiveInterval> sorted;
+  if (!std::is_sorted(node.live.begin(), node.live.end(), isBefore)) {
+    sorted = node.live;
+    std::sort(sorted.begin(), sorted.end(), isBefore);
+  }
+  const std::vector<LiveInterval> &live = sorted.empty() ? node.live : sorted;
   for (size_t i = 0; i < live.size(); ++i) {
     if (live[i].begin < 0 || live[i].end < live[i].begin)
       return Status::badInput(place() + ": live interval [" + std::to_string(live[i].begin) + ", " +
@@ -56,29 +60,61 @@ Status verifyChoice(const CostGraph &graph, const NodeChoice &choice, const char
   return Status::ok();
 }
 
+/// Bytes that are held from time to time.
+class HeldBytes {
+public:
+  void add(const LiveInterval &live, int64_t bytes) {
+    if (live.begin >= live.end || bytes == 0)
+      return;
+    changes.emplace_back(live.begin, bytes);
+    changes.emplace_back(live.end, -bytes);
+    first = std::min(first, live.begin);
+    last = std::max(last, live.end);
+  }
+
+  /// The most at once, if that is more than nothing, and the first time at which it is held.
+  struct Peak {
+    int64_t bytes = 0, at = 0;
+  };
+  Peak peak() {
+    Peak peak;
+    int64_t held = 0;
+    // Times are positions of operations: as a rule there are about as many of them as of changes.
+    if (first >= 0 && last < kSparse * static_cast<int64_t>(changes.size())) {
+      std::vector<int64_t> changeAt(static_cast<size_t>(last) + 1, 0);
+      for (const auto &[time, change] : changes)
+        changeAt[static_cast<size_t>(time)] += change;
+      for (size_t time = 0; time < changeAt.size(); ++time)
+        if (held += changeAt[time]; held > peak.bytes)
+          peak = {held, static_cast<int64_t>(time)};
+      return peak;
+    }
+    // Of one time what ends comes first.
+    std::sort(changes.begin(), changes.end());
+    for (const auto &[time, change] : changes)
+      if (held += change; held > peak.bytes)
+        peak = {held, time};
+    return peak;
+  }
+
+private:
+  static constexpr int64_t kSparse = 8;             ///< times for one change
+  std::vector<std::pair<int64_t, int64_t>> changes; ///< time, bytes that are held from then on
+  int64_t first = 0, last = 0;
+};
+
 void judgeMemory(const CostGraph &graph, std::span<const int32_t> choice, Evaluation &result) {
-  std::vector<std::pair<int64_t, int64_t>> changes;
-  int64_t always = graph.constantBytes;
+  HeldBytes held;
+  result.peakBytes = graph.constantBytes;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Strategy &strategy = graph.nodes[i].strategies[static_cast<size_t>(choice[i])];
-    always += strategy.persistentBytes;
+    result.peakBytes += strategy.persistentBytes;
     for (const LiveInterval &live : graph.nodes[i].live)
-      if (live.begin < live.end && strategy.liveBytes != 0) {
-        changes.emplace_back(live.begin, strategy.liveBytes);
-        changes.emplace_back(live.end, -strategy.liveBytes);
-      }
+      held.add(live, strategy.liveBytes);
   }
-  std::sort(changes.begin(), changes.end());
-  result.peakBytes = always;
-  int64_t held = always;
-  for (size_t i = 0; i < changes.size(); ++i) {
-    held += changes[i].second;
-    bool lastOfTime = i + 1 == changes.size() || changes[i + 1].first != changes[i].first;
-    if (lastOfTime && held > result.peakBytes) {
-      result.peakBytes = held;
-      result.peakAt = changes[i].first;
-    }
-  }
+  HeldBytes::Peak peak = held.peak();
+  result.peakBytes += peak.bytes;
+  result.peakAt = peak.at;
   result.fits = graph.memoryLimitBytes <= 0 || result.peakBytes <= graph.memoryLimitBytes;
 }
 
@@ -189,8 +225,8 @@ Evaluation evaluate(const CostGraph &graph, std::span<const int32_t> choice) {
 }
 
 int64_t fewestBytes(const CostGraph &graph) {
-  std::vector<std::pair<int64_t, int64_t>> changes; // time, bytes that are held from then on
-  int64_t always = graph.constantBytes, held = 0, most = 0;
+  HeldBytes held;
+  int64_t always = graph.constantBytes;
   for (const CostNode &node : graph.nodes) {
     int64_t live = std::numeric_limits<int64_t>::max(), persistent = live;
     for (const Strategy &strategy : node.strategies) {
@@ -198,19 +234,10 @@ int64_t fewestBytes(const CostGraph &graph) {
       persistent = std::min(persistent, strategy.persistentBytes);
     }
     always += persistent;
-    if (live == 0)
-      continue;
     for (const LiveInterval &interval : node.live)
-      if (interval.begin < interval.end) {
-        changes.emplace_back(interval.begin, live);
-        changes.emplace_back(interval.end, -live);
-      }
+      held.add(interval, live);
   }
-  // Of one time what ends comes first.
-  std::sort(changes.begin(), changes.end());
-  for (const auto &[time, change] : changes)
-    most = std::max(most, held += change);
-  return always + most;
+  return always + held.peak().bytes;
 }
 
 } // namespace autopar
