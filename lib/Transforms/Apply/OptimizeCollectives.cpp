@@ -75,7 +75,9 @@ struct OptimizeCollectivesPass
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<GatherRounded, ScatterReducedSlice>(&getContext());
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    GreedyRewriteConfig config;
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       return signalPassFailure();
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());

@@ -151,7 +151,7 @@ private:
         });
     if (!work.free.contains(op) && !isAdded) {
       KernelTime::Parts parts = times[mesh].of(op, isFirst);
-      if (!isFirst || !op->hasAttr(kOpTimeAttribute))
+      if (!isFirst || !op->getDiscardableAttr(kOpTimeAttribute))
         setTime(op, parts.collectiveUs > 0 ? parts.collectiveUs : parts.sum());
       if (joined.contains(op))
         parts.beforeUs -= times[mesh].launchUs();
@@ -199,7 +199,7 @@ private:
   }
 
   static void setTime(Operation *op, double us) {
-    op->setAttr(kOpTimeAttribute, Builder(op->getContext()).getF64FloatAttr(us));
+    op->setDiscardableAttr(kOpTimeAttribute, Builder(op->getContext()).getF64FloatAttr(us));
   }
 
   /// Beside what computes, one after the other.

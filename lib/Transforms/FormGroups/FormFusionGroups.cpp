@@ -126,7 +126,8 @@ private:
   const DenseSet<Operation *> &contractions;
   std::vector<Unit> units;
   DenseMap<void *, unsigned> unitNumbers;
-  DenseSet<Value> read; ///< by units and the block's terminator
+  DenseSet<Operation *> effects; ///< operations that have some
+  DenseSet<Value> read;          ///< by units and the block's terminator
   /// Casts of what a cluster makes that are results of the function: the cluster stores them too.
   llvm::MapVector<Operation *, Cluster *> widenedIn;
   /// Of fluid operations that were written on their own. Others still read the first version: what
@@ -208,8 +209,10 @@ void BlockWriter::createUnits(ArrayRef<Operation *> ops) {
   for (Operation *op : ops) {
     if (Cluster *cluster = graph.clusterThatWidens(op))
       widenedIn[op] = cluster;
-    if (!isMemoryEffectFree(op))
-      need(op);
+    if (isMemoryEffectFree(op))
+      continue;
+    effects.insert(op);
+    need(op);
   }
   llvm::for_each(block.getTerminator()->getOperands(), needValue);
   while (!worklist.empty()) {
@@ -246,9 +249,10 @@ bool BlockWriter::isKept(BlockArgument argument) const {
 /// A lazy unit runs right before the first one that reads it, as what is gathered for the backward
 /// phase need not be there before; so nobody waits for it.
 void BlockWriter::findLazyUnits() {
+  auto hasEffect = [&](Operation *op) { return effects.contains(op); };
   SmallVector<unsigned> worklist;
   for (auto [number, unit] : llvm::enumerate(units)) {
-    unit.isLazy &= llvm::all_of(unit.operations(), isMemoryEffectFree);
+    unit.isLazy &= llvm::none_of(unit.operations(), hasEffect);
     if (!unit.isLazy)
       worklist.push_back(number);
   }
@@ -384,7 +388,7 @@ void BlockWriter::write() {
       kept.insert(unit.cluster->ops.front());
   llvm::append_range(old, writtenFluids);
   for (Operation *op : llvm::reverse(old))
-    if (op->use_empty() && (!kept.contains(op) || isFluid(op)) && isMemoryEffectFree(op))
+    if (op->use_empty() && (!kept.contains(op) || isFluid(op)) && !effects.contains(op))
       op->erase();
 }
 

@@ -15,15 +15,17 @@ bool mlir::autopar::changesFirstOperand(Operation *groupOrOp) {
   return kernel && kernel.changesFirstOperand();
 }
 
+using NearValues = llvm::SmallDenseSet<Value, 64>;
+
 /// Whether an operation reads what is `near`, values at the positions of an operand, at its own
 /// position only; its results are near then.
-static bool staysNear(Operation *op, DenseSet<Value> &near) {
+static bool staysNear(Operation *op, NearValues &near) {
   auto lowering = dyn_cast<ElementLoweringOpInterface>(op);
   if (!lowering || lowering.getRowDomain())
     return false;
   if (llvm::none_of(op->getOperands(), [&](Value value) { return near.contains(value); }))
     return true;
-  near.insert(op->result_begin(), op->result_end());
+  near.insert_range(op->getResults());
   return op->hasTrait<OpTrait::Elementwise>();
 }
 
@@ -35,7 +37,8 @@ bool mlir::autopar::mayStoreOver(Operation *groupOrOp, unsigned input, unsigned 
   if (isa<KernelLoweringOpInterface>(groupOrOp))
     return input == 0 && changesFirstOperand(groupOrOp);
   auto group = dyn_cast<GroupOp>(groupOrOp);
-  DenseSet<Value> near{group ? group.getBody().getArgument(input) : operand};
+  NearValues near;
+  near.insert(group ? Value(group.getBody().getArgument(input)) : operand);
   if (!group)
     return staysNear(groupOrOp, near);
   return llvm::all_of(group.getBody().front().without_terminator(),
