@@ -427,8 +427,6 @@ static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options
     handoff = std::move(*fastest);
   }
   handoff.kept.reset();
-  if (::autopar::Status status = handoff.describeNow(); !status.isOk())
-    return emitError(module.getLoc()) << status.message();
   if (handoff.plan && handoff.loads.empty())
     handoff.loads = loadsOf(*handoff.plan, handoff.details);
   return success();
@@ -436,7 +434,34 @@ static LogicalResult searchPlan(ModuleOp module, const AutoShardOptions &options
 
 LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions &options,
                                         const LowerOptions &lower, SearchHandoff &handoff) {
-  return ::searchPlan(module, options, lower, handoff, /*isHeld=*/false, /*isLowered=*/false);
+  if (failed(::searchPlan(module, options, lower, handoff, /*isHeld=*/false, /*isLowered=*/false)))
+    return failure();
+  if (::autopar::Status status = handoff.describeNow(); !status.isOk())
+    return emitError(module.getLoc()) << status.message();
+  return success();
+}
+
+/// Lowers the plan until it fits, and describes it meanwhile.
+static LogicalResult fitAndDescribe(ModuleOp module, const AutoShardOptions &options,
+                                    const LowerOptions &lower, SearchHandoff &handoff,
+                                    int64_t &neededBytes) {
+  LogicalResult fits = success();
+  ::autopar::Result<::autopar::PlanDetails> details = ::autopar::PlanDetails();
+  DescribePlan describe = std::exchange(handoff.describe, nullptr);
+  loadDialects(*module.getContext(), options, lower);
+  runSideBySide(*module.getContext(), describe ? 2 : 1, [&](size_t i) {
+    if (i == 0)
+      fits = fitToMemory(module, options, lower, handoff, &neededBytes);
+    else
+      details = describe();
+  });
+  if (failed(fits))
+    return failure();
+  if (!details)
+    return emitError(module.getLoc()) << details.status().message();
+  if (describe)
+    handoff.details = details.take();
+  return success();
 }
 
 LogicalResult mlir::autopar::searchFitting(ModuleOp module, const AutoShardOptions &options,
@@ -452,7 +477,7 @@ LogicalResult mlir::autopar::searchFitting(ModuleOp module, const AutoShardOptio
     if (failed(::searchPlan(module, own, lower, handoff, /*isHeld=*/promised.refusals > 0,
                             /*isLowered=*/true)))
       return failure();
-    return fitToMemory(module, options, lower, handoff, &neededBytes);
+    return fitAndDescribe(module, options, lower, handoff, neededBytes);
   };
   return attemptToFit(module, static_cast<int64_t>(judge.limitBytes()), attempt);
 }

@@ -88,12 +88,7 @@ FailureOr<SearchHandoff> WaitedShares::fastest(SearchHandoff first) {
     if (plans[number].plan && *us < *timesUs[best])
       best = number;
   SearchHandoff taken = std::move(plans[best]);
-  runSideBySide(context, plans.size() + 1, [&](size_t i) {
-    if (i < plans.size())
-      plans[i] = SearchHandoff();
-    else
-      (void)taken.describeNow(); // who takes the plan hears why not
-  });
+  runSideBySide(context, plans.size(), [&](size_t i) { plans[i] = SearchHandoff(); });
   return std::move(taken);
 }
 
