@@ -139,6 +139,7 @@ private:
                                    const StageMeshes &meshes) {
     size_t applied = 0;
     Stages stages(function);
+    auto name = StringAttr::get(&getContext(), "autopar.strategy");
     for (auto &[op, id] : planIds(function)) {
       auto it = plan.ops.find(id);
       if (it == plan.ops.end())
@@ -161,7 +162,7 @@ private:
       // Whole everywhere is what an operation without a strategy is, but for a hold.
       if (isa<HoldOp>(op) ||
           llvm::any_of(factors, [](const AxisList &list) { return !list.empty(); }))
-        op->setAttr("autopar.strategy", strategyToAttr(factors, axes));
+        op->setDiscardableAttr(name, strategyToAttr(factors, axes));
     }
     bool areListed =
         llvm::any_of(plan.stages, [](const auto &stage) { return !stage.ops.empty(); });

@@ -85,8 +85,8 @@ public:
       AUTOPAR_RETURN_IF_ERROR(runRows(queues));
     }
     walk(work.atEnd, queues);
-    for (Value value : work.copied)
-      copyState(value, queues);
+    for (auto [value, isStored] : work.copiedStates())
+      copyState(value, isStored, queues);
     return endOf(queues) - (recorded ? recorded->filledUs(memoryBytes) : 0);
   }
 
@@ -296,11 +296,11 @@ private:
       }
   }
 
-  void copyState(Value value, std::vector<Queues> &queues) {
+  void copyState(Value value, bool isStored, std::vector<Queues> &queues) {
     int32_t mesh = work.meshOf(value.getDefiningOp());
     double &queue = queues[mesh].computeUs;
     queue = std::max(queue, ready.lookup(value)) + times[mesh].copyUs(tensorTypeOf(value));
-    if (work.copiedToHost.contains(value))
+    if (isStored)
       hosts[mesh].store(tensorBytes(tensorTypeOf(value)), queue);
   }
 

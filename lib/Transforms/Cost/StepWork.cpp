@@ -70,21 +70,28 @@ static bool isWrittenInPlace(Value value, BlockArgument state) {
 void StepWork::findUpdates() {
   for (auto [number, value, state] :
        llvm::enumerate(block.getTerminator()->getOperands(), donorsOfResults(function))) {
-    if (state) {
-      Operation *op = value.getDefiningOp();
-      updates.insert(op);
-      // Who reads it writes it in place.
-      bool isStored = op && isOnHost(state) && !llvm::is_contained(op->getOperands(), state);
-      if (isStored)
-        copiedToHost.insert(value);
-      if (isStored || (op && !isWrittenInPlace(value, state)))
-        copied.push_back(value);
-    }
+    if (state)
+      updates.insert(value.getDefiningOp());
     if (function.getResultAttr(number, "autopar.guard"))
       guards.push_back(value);
     if (function.getResultAttr(number, "autopar.metric"))
       metrics.push_back(value);
   }
+}
+
+SmallVector<StepWork::CopiedState> StepWork::copiedStates() const {
+  SmallVector<CopiedState> copied;
+  for (auto [value, state] :
+       llvm::zip_equal(block.getTerminator()->getOperands(), donorsOfResults(function))) {
+    Operation *op = state ? value.getDefiningOp() : nullptr;
+    if (!op)
+      continue;
+    // Who reads what lies in host memory writes it in place.
+    bool isStored = isOnHost(state) && !llvm::is_contained(op->getOperands(), state);
+    if (isStored || !isWrittenInPlace(value, state))
+      copied.push_back({value, isStored});
+  }
+  return copied;
 }
 
 //===-- Where and when --------------------------------------------------------------------===//

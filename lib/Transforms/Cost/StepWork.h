@@ -25,12 +25,18 @@ public:
   /// The mesh that sends what goes to another stage; -1 where nobody does.
   int32_t senderOf(TransferOp transfer) const;
 
+  /// A state's next value that is made elsewhere: a copy makes it state, in host memory where the
+  /// state lies there.
+  struct CopiedState {
+    Value value;
+    bool isStored;
+  };
+  SmallVector<CopiedState> copiedStates() const;
+
   DenseSet<Operation *> free;    ///< read where it lies, or made when parameters are read
   DenseSet<Operation *> updates; ///< of state: they wait for `guards`
   SmallVector<Value> guards;     ///< metrics that may forbid updates
   SmallVector<Value> metrics;    ///< what every mesh gets to know
-  SmallVector<Value> copied;     ///< state that is made elsewhere: a copy makes it state
-  DenseSet<Value> copiedToHost;  ///< of it, what lies in host memory
   DenseMap<Operation *, llvm::SmallBitVector> places; ///< the meshes on which an operation runs
   /// What runs once before the micro-batches, in each of them, and once behind them.
   std::vector<Operation *> atStart, inEach, atEnd;
@@ -48,7 +54,7 @@ private:
   bool isEach(Operation *op) const;
   int64_t rowStage(Operation *op, unsigned mesh) const;
 
-  func::FuncOp function;
+  mutable func::FuncOp function; ///< a handle; only read
   Block &block;
   const ::autopar::Schedule &schedule;
   Stages stages;
