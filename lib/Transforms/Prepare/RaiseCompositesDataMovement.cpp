@@ -266,7 +266,10 @@ private:
   static bool collectPads(Value value, MatchedOps &matched, SmallVector<PadOp> &pads) {
     if (BinaryOp sum = asBinary(value, BinaryKind::Add)) {
       matched.insert(value);
-      return collectPads(sum.getLhs(), matched, pads) && collectPads(sum.getRhs(), matched, pads);
+      Value first = sum.getLhs(), second = sum.getRhs();
+      if (asBinary(first, BinaryKind::Add)) // a residual stream, of all layers: the term tells
+        std::swap(first, second);
+      return collectPads(first, matched, pads) && collectPads(second, matched, pads);
     }
     if (auto widen = value.getDefiningOp<CastOp>(); widen && widen.isWidening()) {
       matched.insert(value);
