@@ -188,9 +188,14 @@ private:
 
   /// What has waited long enough goes before `op`.
   void release(Operation *op) {
-    for (size_t i : SmallVector<size_t>(waiting))
-      if (!readsWaiting(i) && isDue(i))
-        goOn(i, op);
+    for (size_t k = 0; k < waiting.size();) {
+      size_t i = waiting[k];
+      bool isReady = foreseen[i].readyUs >= 0 || !readsWaiting(i); // what went on waits no more
+      if (isReady && isDue(i))
+        goOn(i, op); // the next one takes its place
+      else
+        ++k;
+    }
   }
 
   const StepPart &part;
