@@ -9,8 +9,10 @@ namespace mlir::autopar {
 /// Gives `made` what is known of the operation that it is part of (phase, stage) and that one's
 /// name with a suffix. Returns its result.
 inline Value madeFrom(Operation *op, Operation *made, const Twine &suffix = "") {
+  NamedAttrList attributes(made->getDiscardableAttrDictionary());
   for (NamedAttribute attribute : op->getDiscardableAttrs())
-    made->setDiscardableAttr(attribute.getName(), attribute.getValue());
+    attributes.set(attribute.getName(), attribute.getValue());
+  made->setDiscardableAttrs(attributes.getDictionary(op->getContext()));
   if (!suffix.isTriviallyEmpty())
     setOpId(made, getOpId(op) + suffix);
   return made->getResult(0);
