@@ -263,11 +263,11 @@ def test_packed_experts_in_other_orders(tmp_path: pathlib.Path) -> None:
     check(tmp_path, cases)
 
 
-@pytest.mark.parametrize("axes, part", [("", "8x64x32"), ("x, -, -", "4x64x32"), ("-, x, -", "8x32x32"), ("-, -, x", "8x64x16"), ("expert", "4x64x32")])
+@pytest.mark.parametrize("axes, part", [("", "8x64x32"), ("x, -, -", "4x64x32"), ("-, x, -", "8x32x32"), ("-, -, x", "8x64x16")])
 def test_experts_stay_packed(tmp_path: pathlib.Path, axes: str, part: str) -> None:
-    """The bytes are the parameter, of which each rank has experts (where the mesh asks for it, too), rows or blocks."""
+    """The bytes are the parameter, of which each rank has experts, rows or blocks."""
     fed = save(tmp_path / "model.onnx", [experts(4, 32, True, sizes=(10, 8, 64, 64))])
-    options = ["--mesh", "expert=2"] if axes == "expert" else ["--constrain", f"mesh=x=2, QMoE_0_5: [{axes}]"] if axes else []
+    options = ["--constrain", f"mesh=x=2, QMoE_0_5: [{axes}]"] if axes else []
     compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=2 if axes else 1,
                                options=[*options, "--emit-mlir", str(tmp_path / "phases")])
     lowered = next((tmp_path / "phases").glob("*-lower.mlir")).read_text()

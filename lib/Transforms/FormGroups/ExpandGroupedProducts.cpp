@@ -28,7 +28,7 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 
 SmallVector<int64_t> range(int64_t count) { return llvm::to_vector(llvm::seq<int64_t>(0, count)); }
 
-/// Writes one grouped product, or its gradient, anew. `matrix` numbers what is made for each group.
+/// Writes one grouped product, or its gradient, anew.
 template <typename Op>
 class Writer {
 public:
@@ -171,6 +171,8 @@ struct ExpandGroupedProductsPass
       else
         GradientWriter(cast<GroupedDotRhsGradOp>(op)).writeProducts();
     }
+    if (products.empty())
+      return;
     // What made all matrices.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().front())))
       if (isOpTriviallyDead(&op))
