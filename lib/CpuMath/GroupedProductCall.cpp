@@ -99,6 +99,7 @@ struct GroupedProductCall::Prepared {
         count(lhs.count()) {}
 
   Status prepare();
+  Status addProducts(std::vector<MatmulCall> &calls, bool accumulates);
   Result<MatmulCall> productOf(int64_t rowCount, bool accumulates) const;
   Order sort(const void *group, uint8_t *scratch) const;
   Status forward(const void *lhs, const void *rhs, const Order &order, void *result,
@@ -111,13 +112,13 @@ struct GroupedProductCall::Prepared {
     return size_t(std::lower_bound(counts.begin(), counts.end(), rowCount) - counts.begin());
   }
   int64_t mostAtOnce() const { return counts.back(); }
-  int64_t orderBytes() const { return lines((count + g.groups + 2) * int64_t(sizeof(int64_t))); }
+  // Where what lies in scratch begins, behind the order of rows: rows of lhs, rows of the other
+  // side or the result, what products ask for.
+  int64_t leftAt() const { return lines((count + g.groups + 2) * int64_t(sizeof(int64_t))); }
+  int64_t rightAt() const { return leftAt() + lines(mostAtOnce() * lhs.bytes()); }
+  int64_t productAt() const { return rightAt() + lines(mostAtOnce() * rows.bytes()); }
   int64_t matrixBytes() const {
     return g.depth() * g.columns() * byteSize(g.isGradient ? g.resultType : g.type);
-  }
-  void *productScratch(uint8_t *scratch) const {
-    return scratch + orderBytes() + lines(mostAtOnce() * lhs.bytes()) +
-           lines(mostAtOnce() * rows.bytes());
   }
 
   GroupedProductGeometry g;
@@ -150,17 +151,18 @@ Result<MatmulCall> GroupedProductCall::Prepared::productOf(int64_t rowCount,
 Status GroupedProductCall::Prepared::prepare() {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
   counts = rowCounts(std::min(count, g.isGradient ? kMostTerms : kMostRows));
-  for (std::vector<MatmulCall> *calls : {&products, &adding})
-    for (int64_t rowCount : counts) {
-      bool accumulates = calls == &adding;
-      if (accumulates && (!g.isGradient || count <= mostAtOnce()))
-        return Status::ok();
-      auto product = productOf(rowCount, accumulates);
-      if (!product)
-        return product.status();
-      productBytes = std::max(productBytes, product->scratchBytes());
-      calls->push_back(product.take());
-    }
+  AUTOPAR_RETURN_IF_ERROR(addProducts(products, /*accumulates=*/false));
+  return g.isGradient && count > mostAtOnce() ? addProducts(adding, true) : Status::ok();
+}
+
+Status GroupedProductCall::Prepared::addProducts(std::vector<MatmulCall> &calls, bool accumulates) {
+  for (int64_t rowCount : counts) {
+    auto product = productOf(rowCount, accumulates);
+    if (!product)
+      return product.status();
+    productBytes = std::max(productBytes, product->scratchBytes());
+    calls.push_back(product.take());
+  }
   return Status::ok();
 }
 
@@ -174,9 +176,7 @@ Result<GroupedProductCall> GroupedProductCall::create(const GroupedProductGeomet
 }
 
 int64_t GroupedProductCall::scratchBytes() const {
-  const Prepared &p = *prepared;
-  return p.orderBytes() + lines(p.mostAtOnce() * p.lhs.bytes()) +
-         lines(p.mostAtOnce() * p.rows.bytes()) + p.productBytes;
+  return prepared->productAt() + prepared->productBytes;
 }
 
 Order GroupedProductCall::Prepared::sort(const void *group, uint8_t *scratch) const {
@@ -200,7 +200,7 @@ static void collect(const Rows &from, const void *data, const int64_t *rows, int
 Status GroupedProductCall::Prepared::forward(const void *lhsData, const void *rhs,
                                              const Order &order, void *result,
                                              uint8_t *scratch) const {
-  uint8_t *left = scratch + orderBytes(), *product = left + lines(mostAtOnce() * lhs.bytes());
+  uint8_t *left = scratch + leftAt(), *product = scratch + rightAt();
   auto *out = static_cast<uint8_t *>(result);
   for (int64_t group = 0; group < g.groups; ++group) {
     auto *matrix = const_cast<uint8_t *>(static_cast<const uint8_t *>(rhs)) + group * matrixBytes();
@@ -209,7 +209,7 @@ Status GroupedProductCall::Prepared::forward(const void *lhsData, const void *rh
       size_t which = productFor(here);
       collect(lhs, lhsData, order.rows + at, here, counts[which], left);
       AUTOPAR_RETURN_IF_ERROR(
-          products[which].run(left, matrix, product, nullptr, nullptr, productScratch(scratch)));
+          products[which].run(left, matrix, product, nullptr, nullptr, scratch + productAt()));
       for (int64_t i = 0; i < here; ++i)
         std::memcpy(out + rows.offset(order.rows[at + i]), product + i * rows.bytes(),
                     size_t(rows.bytes()));
@@ -224,7 +224,7 @@ Status GroupedProductCall::Prepared::forward(const void *lhsData, const void *rh
 Status GroupedProductCall::Prepared::gradient(const void *lhsData, const void *rhs,
                                               const Order &order, void *result,
                                               uint8_t *scratch) const {
-  uint8_t *left = scratch + orderBytes(), *right = left + lines(mostAtOnce() * lhs.bytes());
+  uint8_t *left = scratch + leftAt(), *right = scratch + rightAt();
   for (int64_t group = 0; group < g.groups; ++group) {
     uint8_t *matrix = static_cast<uint8_t *>(result) + group * matrixBytes();
     int64_t begin = order.begins[group], end = order.begins[group + 1];
@@ -237,7 +237,7 @@ Status GroupedProductCall::Prepared::gradient(const void *lhsData, const void *r
       collect(rows, rhs, order.rows + at, here, counts[which], right);
       bool adds = at > begin;
       AUTOPAR_RETURN_IF_ERROR((adds ? adding : products)[which].run(
-          left, right, matrix, nullptr, adds ? matrix : nullptr, productScratch(scratch)));
+          left, right, matrix, nullptr, adds ? matrix : nullptr, scratch + productAt()));
       at += here;
     }
   }

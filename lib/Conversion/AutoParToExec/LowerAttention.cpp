@@ -15,10 +15,6 @@ namespace {
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-bool hasContiguousRows(RankedTensorType type, ArrayRef<int64_t> strides) {
-  return type.getShape().back() == 1 || strides.back() == 1;
-}
-
 /// Whether every row starts at a multiple of 16 bytes, from which a GPU's library reads it.
 bool hasAlignedRows(RankedTensorType type, ArrayRef<int64_t> strides) {
   int64_t bytes = exec::tensorBytes(RankedTensorType::get({1}, type.getElementType()));
@@ -26,12 +22,6 @@ bool hasAlignedRows(RankedTensorType type, ArrayRef<int64_t> strides) {
     if (dim > 1 && (stride == 0 || stride * bytes % 16 != 0))
       return false;
   return true;
-}
-
-exec::StridedAttr stridedAttr(RankedTensorType type, const StridedView &view) {
-  SmallVector<int64_t> strides(view.strides);
-  strides.back() = 1;
-  return exec::StridedAttr::get(type.getContext(), type.getElementType(), type.getShape(), strides);
 }
 
 /// Gathers the operands of one call.
@@ -50,7 +40,7 @@ public:
       view = {*ordered, denseStrides(type.getShape())};
     }
     inputs.push_back(view.buffer);
-    operands.push_back(stridedAttr(type, view));
+    operands.push_back(ofContiguousRows(type, view));
     return success();
   }
 
@@ -133,7 +123,7 @@ public:
 private:
   void write(Value result, const StridedView &view) {
     outputs.push_back(view.buffer);
-    operands.push_back(stridedAttr(typeOf(result), view));
+    operands.push_back(ofContiguousRows(typeOf(result), view));
   }
   bool isForCuda() const { return program.settings().target == Target::Cuda; }
   bool isWritable(RankedTensorType type, ArrayRef<int64_t> strides) const {

@@ -14,21 +14,9 @@ namespace {
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-bool hasContiguousRows(Value value, ArrayRef<int64_t> strides) {
-  return typeOf(value).getShape().back() == 1 || strides.back() == 1;
-}
-
-exec::StridedAttr stridedAttr(Value value, const StridedView &view) {
-  SmallVector<int64_t> strides(view.strides);
-  strides.back() = 1;
-  RankedTensorType type = typeOf(value);
-  return exec::StridedAttr::get(value.getContext(), type.getElementType(), type.getShape(),
-                                strides);
-}
-
 FailureOr<StridedView> readRows(ProgramBuilder &program, Value value) {
   StridedView view = program.viewOf(value);
-  if (hasContiguousRows(value, view.strides))
+  if (hasContiguousRows(typeOf(value), view.strides))
     return view;
   FailureOr<Value> ordered = program.rowMajorBuffer(value);
   if (failed(ordered))
@@ -66,11 +54,12 @@ LogicalResult mlir::autopar::lowerGroupedProduct(ProgramBuilder &program, Groupe
   if (failed(lhs) || failed(matrices) || failed(group))
     return failure();
   StridedView rows = program.createResult(op.getResult(), [&](ArrayRef<int64_t> strides) {
-    return hasContiguousRows(op.getResult(), strides);
+    return hasContiguousRows(op.getType(), strides);
   });
   auto geometry = exec::GroupedProductGeometryAttr::get(
-      op.getContext(), stridedAttr(op.getLhs(), *lhs), stridedAttr(op.getResult(), rows),
-      op.getRhs().getType(), op.getGroup().getType().getElementType(), op.getTransposed(),
+      op.getContext(), ofContiguousRows(op.getLhs().getType(), *lhs),
+      ofContiguousRows(op.getType(), rows), op.getRhs().getType(),
+      op.getGroup().getType().getElementType(), op.getTransposed(),
       /*gradient=*/false);
   return emit(program, op, lhs->buffer, *matrices, *group, rows.buffer, geometry);
 }
@@ -84,8 +73,9 @@ LogicalResult mlir::autopar::lowerGroupedProductGradient(ProgramBuilder &program
     return failure();
   Value matrices = program.createRowMajorResult(op.getResult());
   auto geometry = exec::GroupedProductGeometryAttr::get(
-      op.getContext(), stridedAttr(op.getLhs(), *lhs), stridedAttr(op.getGradient(), *rows),
-      op.getType(), op.getGroup().getType().getElementType(), /*transposed=*/false,
+      op.getContext(), ofContiguousRows(op.getLhs().getType(), *lhs),
+      ofContiguousRows(op.getGradient().getType(), *rows), op.getType(),
+      op.getGroup().getType().getElementType(), /*transposed=*/false,
       /*gradient=*/true);
   return emit(program, op, lhs->buffer, rows->buffer, *group, matrices, geometry);
 }

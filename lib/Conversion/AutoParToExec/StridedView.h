@@ -14,4 +14,16 @@ struct StridedView {
   SmallVector<int64_t> strides;
 };
 
+/// Whether the elements of a row, along the last dimension, lie side by side.
+inline bool hasContiguousRows(RankedTensorType type, ArrayRef<int64_t> strides) {
+  return type.getShape().back() == 1 || strides.back() == 1;
+}
+
+/// Such a view as the geometry of a library call has it.
+inline exec::StridedAttr ofContiguousRows(RankedTensorType type, const StridedView &view) {
+  SmallVector<int64_t> strides(view.strides);
+  strides.back() = 1;
+  return exec::StridedAttr::get(type.getContext(), type.getElementType(), type.getShape(), strides);
+}
+
 } // namespace mlir::autopar

@@ -244,8 +244,8 @@ private:
   const StageMeshes &meshes;
   Stages stages;
   OpBuilder builder;
-  std::deque<TensorSharding>
-      shardings; ///< of values, which are large, so a table has their numbers
+  /// Of values. They are large, so a table has their numbers.
+  std::deque<TensorSharding> shardings;
   DenseMap<Value, uint32_t> numbers;
   DenseMap<std::pair<Value, ShardingAttr>, Value> made;
 };

@@ -54,7 +54,7 @@ private:
   bool isEach(Operation *op) const;
   int64_t rowStage(Operation *op, unsigned mesh) const;
 
-  mutable func::FuncOp function; ///< a handle; only read
+  func::FuncOp function;
   Block &block;
   const ::autopar::Schedule &schedule;
   Stages stages;

@@ -317,3 +317,23 @@ exec.program @p threads 1 {
     "exec.attention"(%x, %x, %x, %x, %x) <{after = array<i32>, arithmetic = "f32", bytes = 0 : i64, flops = 0 : i64, geometry = #exec.attention<[<f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>, <f32 [1, 1, 4, 4] strides [16, 16, 4, 1]>], scale = 1.0 : f64>, id = "", key = "", operandSegmentSizes = array<i32: 3, 2, 0>, queue = #exec<queue compute>, shardValue = 0 : i64}> : (!exec.buffer, !exec.buffer, !exec.buffer, !exec.buffer, !exec.buffer) -> ()
   }
 }
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected matrices [groups, rows, columns], got 'tensor<4x4xf32>'}}
+    exec.grouped_product %x, %x by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<4x4xf32>, numbers = i64>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected elements of i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, f16, bf16, f32, f64, f8E4M3FN, f8E4M3FNUZ, f8E5M2, f8E5M2FNUZ or f4E2M1FN, got 'index'}}
+    exec.grouped_product %x, %x by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<1x4x4xf32>, numbers = index>
+  }
+}

@@ -66,6 +66,16 @@ LogicalResult ConvolutionOp::verify() {
                                 geometry.getY().getElementType(), geometry.getBiasType()});
 }
 
+LogicalResult GroupedProductOp::verify() {
+  GroupedProductGeometryAttr geometry = getGeometry();
+  if (geometry.getMatrices().getRank() != 3)
+    return emitOpError() << "expected matrices [groups, rows, columns], got "
+                         << geometry.getMatrices();
+  return verifyElements(*this,
+                        {geometry.getLhs().getElementType(), geometry.getRows().getElementType(),
+                         geometry.getMatrices().getElementType(), geometry.getNumbers()});
+}
+
 LogicalResult AttentionOp::verify() {
   AttentionGeometryAttr geometry = getGeometry();
   size_t operands = geometry.getOperands().size();

@@ -115,6 +115,7 @@ def Exec_GroupedProductOp : Exec_Instruction<"grouped_product",
   let description = [{
     `group` holds a number for each row, row-major. Rows of no group are zero; in the gradient they count nowhere.
   }];
+  let hasVerifier = 1;
 }
 
 def Exec_PackOp : Exec_Instruction<"pack",
