@@ -231,6 +231,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   grouped.target = lower.target;
   manager.addNestedPass<func::FuncOp>(createExpandGroupedProductsPass(grouped));
   if (isForCuda) {
+    manager.addNestedPass<func::FuncOp>(createTileGroupedProductsPass());
     addNarrowEpilogues(manager, lower);
     // Its library reads weights in memory well; a kernel makes what rows share for each of them.
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/1}));

@@ -230,15 +230,9 @@ void Decoder::addAtomic(bool returns) {
   op.offset = address.offset;
   op.e = uint32_t(space) << kSpaceBits;
   refineGranules(kernel, space, bytes);
-  auto reg = registers.find(address.name);
-  if (reg != registers.end() && reg->second.second == 4) {
-    op.e |= kNarrowAddress;
-    op.a = reg->second.first;
-  } else {
-    Operand base;
-    base.name = address.name;
-    op.a = place(base, 8);
-  }
+  uint32_t isNarrow = 0;
+  op.a = addressPlace(address, isNarrow);
+  op.e |= isNarrow ? kNarrowAddress : 0;
   op.b = place(first + 1, bytes);
   bool known = false;
   if (has("cas")) {

@@ -177,6 +177,14 @@ uint32_t Decoder::place(const Operand &given, uint32_t bytes) {
   return registerPlace(given.name, bytes);
 }
 
+uint32_t Decoder::addressPlace(const Operand &address, uint32_t &isNarrow) {
+  auto found = registers.find(address.name);
+  isNarrow = found != registers.end() && found->second.second == 4;
+  Operand base;
+  base.name = address.name;
+  return isNarrow ? found->second.first : place(base, 8);
+}
+
 void Decoder::finish() {
   for (auto &[index, label] : branches) {
     auto found = labels.find(label);
@@ -278,7 +286,8 @@ bool Decoder::addByFamily() {
       {"bfi", &Decoder::addBits},           {"shf", &Decoder::addBits},
       {"testp", &Decoder::addTestFloat},    {"activemask", &Decoder::addActiveMask},
       {"redux", &Decoder::addReduceAcross}, {"bra", &Decoder::addBranch},
-      {"cvta", &Decoder::addConvertAddress}};
+      {"mma", &Decoder::addMatrixProduct},  {"ldmatrix", &Decoder::addLoadMatrix},
+      {"cp", &Decoder::addAsyncCopy},       {"cvta", &Decoder::addConvertAddress}};
   auto found = families.find(name);
   if (found == families.end())
     return false;

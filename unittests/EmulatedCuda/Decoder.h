@@ -50,6 +50,8 @@ private:
   uint32_t place(const Operand &operand, uint32_t bytes);
   uint32_t place(size_t i, uint32_t bytes) { return place(operand(i), bytes); }
   uint32_t predicate(const std::string &name);
+  /// Place of the register or symbol that an address starts from; `isNarrow`: it has 32 bits.
+  uint32_t addressPlace(const Operand &address, uint32_t &isNarrow);
   uint32_t registerPlace(const std::string &name, uint32_t bytes);
   void emit(Execute execute) {
     op.execute = execute;
@@ -73,6 +75,9 @@ private:
   void addCompare();
   void addSelect();
   void addMemory(bool isLoad);
+  void addAsyncCopy();
+  void addMatrixProduct();
+  void addLoadMatrix();
   void addAtomic(bool returns);
   void addShuffle();
   void addVote();

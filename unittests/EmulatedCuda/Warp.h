@@ -42,6 +42,15 @@ struct Warp {
   uint32_t index = 0;
   std::vector<uint8_t> local; ///< of all lanes, one after the other
 
+  /// A copy that no thread has waited for.
+  struct Copy {
+    uint64_t to = 0, from = 0;
+    uint32_t bytes = 0, lane = 0;
+    const Operation *operation = nullptr;
+  };
+  std::vector<Copy> copies; ///< of no group yet
+  std::vector<std::vector<Copy>> copyGroups;
+
   template <typename T>
   T *lanes(uint32_t place) {
     return reinterpret_cast<T *>(registers + place);

@@ -180,7 +180,8 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
                                                result.getNumElements() / result.getDimSize(1));
 }
 
-/// Rows on new arguments, few or many, of which some are of no group.
+/// Rows on new arguments, few or many, of which some are of no group; of eights of elements now and
+/// then, as kernels of GPUs want them.
 struct DrawnRows {
   SmallVector<int64_t> shape;
   int64_t depth, columns, groups;
@@ -189,6 +190,8 @@ struct DrawnRows {
   explicit DrawnRows(Drawer &d)
       : shape(d.shape(1 + d.below(2))), depth(d.extent()), columns(d.extent()),
         groups(2 + d.below(4)) {
+    if (d.below(3) == 0)
+      depth *= 8, columns *= 8;
     Value numbers = d.indices(shape, groups + 1);
     group = d.binary(BinaryKind::Sub, numbers,
                      d.splat(cast<RankedTensorType>(numbers.getType()), d.below(2)));

@@ -4,6 +4,7 @@
 #include "Law.h"
 
 #include "autopar/Transforms/LibraryAttention.h"
+#include "autopar/Transforms/LibraryGroupedProduct.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 using namespace mlir;
 using namespace autopar_law;
 using mlir::autopar::isLibraryAttention;
+using mlir::autopar::isTiledGroupedProduct;
 using mlir::autopar::Target;
 
 namespace {
@@ -72,6 +74,35 @@ TEST_F(Law, AnyPlanOfAttentionOnGpusComputesWhatOneDeviceComputes) {
   }
   std::printf("%d cases, %d calls\n", run, calls);
   EXPECT_GE(run, 10);
+}
+
+// In half precision grouped products of many rows are kernels of tiles on a GPU.
+TEST_F(Law, AnyPlanOfGroupedProductsOnGpusComputesWhatOneDeviceComputes) {
+  int run = 0, tiled = 0, trained = 0;
+  std::vector<Cell> cells = allCells();
+  std::erase_if(cells, [](const Cell &cell) {
+    return cell.op != "grouped_dot" && cell.op != "grouped_dot_rhs_grad";
+  });
+  for (uint64_t seed = 900000; run < 16 && seed < 901000; ++seed) {
+    Case c{seed, cells[seed % cells.size()], rankCounts[seed / 2 % 4], 1,
+           seed / 8 % 2 ? "fp16" : "bf16"};
+    c.trains = c.cell.op == "grouped_dot" && seed / 4 % 2;
+    OwningOpRef<ModuleOp> module = partitioned(c);
+    int here = 0;
+    if (module)
+      module->walk([&](Operation *op) {
+        here += isTiledGroupedProduct(op, Target::Cuda) &&
+                cast<RankedTensorType>(op->getOperand(2).getType()).getNumElements() > 8;
+      });
+    if (here == 0)
+      continue;
+    EXPECT_EQ(differenceFromOneRank(c, *module, Where::GpusStaged), "") << c;
+    tiled += here;
+    trained += c.trains;
+    ++run;
+  }
+  std::printf("%d cases, %d in training, %d products in tiles\n", run, trained, tiled);
+  EXPECT_EQ(run, 16);
 }
 
 // Ranks that share a triangle's rows: each sees the keys up to its own, or has an early and a late

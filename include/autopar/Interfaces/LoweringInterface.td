@@ -109,10 +109,15 @@ def KernelLoweringOpInterface : OpInterface<"KernelLoweringOpInterface"> {
       booleans are i8, unsigned integers signless), for the outer iterations [begin, end).
     }], "void", "emitKernel",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$inputs,
-           "::mlir::ValueRange":$outputs, "::mlir::Value":$begin, "::mlir::Value":$end, "int64_t":$grain)>,
+           "::mlir::ValueRange":$outputs, "::mlir::Value":$begin, "::mlir::Value":$end, "int64_t":$grain), "", [{
+      llvm_unreachable("asked of an operation for GPUs alone");
+    }]>,
     InterfaceMethod<[{
-      Emits a body of the operation's own for a GPU and returns its blocks and threads; nothing where each outer
-      iteration is a thread.
+      Whether there is no emitKernel, but always an emitGpuKernel.
+    }], "bool", "isForGpusAlone", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
+      Emits a body of the operation's own for a GPU and returns its blocks, threads and, if it has any, bytes of
+      dynamic shared memory; nothing where each outer iteration is a thread.
     }], "::llvm::SmallVector<int64_t>", "emitGpuKernel",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$inputs, "::mlir::ValueRange":$outputs), "", [{
       return {};

@@ -234,7 +234,7 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
 def ExpandGroupedProductsPass : Pass<"autopar-expand-grouped-products", "mlir::func::FuncOp"> {
   let summary = "write grouped products that the target's library does not compute as sums and products";
   let description = [{
-    They are left to the library of `target`, but where the step makes the matrices of fewer bytes: of up to six rows for each matrix
+    They are left to the library of `target`, or on GPUs to kernels of [tiles](#-autopar-tile-grouped-products), but where the step makes the matrices of fewer bytes: of up to six rows for each matrix
     each is a sum over what it picks, and what makes matrices is done to that alone. Without a library up to `rows` rows are such sums;
     of more, each group is a product of all rows, of which those of other groups are zero, and the products are added up.
 
@@ -254,6 +254,27 @@ def ExpandGroupedProductsPass : Pass<"autopar-expand-grouped-products", "mlir::f
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
     Option<"rows", "rows", "int64_t", "8", "that many rows are few">,
   ];
+}
+
+def TileGroupedProductsPass : Pass<"autopar-tile-grouped-products", "mlir::func::FuncOp"> {
+  let summary = "order the rows of grouped products into tiles of one group each, for kernels of GPUs";
+  let description = [{
+    Of products of f16 and bf16 with rows of a multiple of 8 elements. Each group has as many tiles of 128 rows as its rows need, and
+    rows of no group have tiles of their own: there are at most rows / 128 + groups + 1, whatever data says. A row's place is that of
+    its group's first tile and how many rows of its group stand before it. Products with the same groups share the order.
+
+    ```mlir
+    %y = autopar.grouped_dot %x, %w, %group : (tensor<300x64xbf16>, tensor<4x64x32xbf16>, tensor<300xi64>) -> tensor<300x32xbf16>
+    ```
+    becomes
+    ```mlir
+    %before = autopar.cumulative sum %is.of.group dim 1 exclusive : tensor<5x300xi32>
+    ...
+    %order = autopar.scatter assign %empty, %place, %row : (tensor<896xi32>, tensor<300x1xi32>, tensor<300xi32>) -> tensor<896xi32>
+    %y = autopar.grouped_dot_tiles %x, %w, %order, %tile.group : ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
 def ExpandGradientsPass : Pass<"autopar-expand-gradients", "mlir::func::FuncOp"> {

@@ -140,7 +140,8 @@ void GpuRowEmitter::keepRowInputs(OpBuilder &builder) {
         AffineExpr place = getAffineConstantExpr(0, builder.getContext());
         for (unsigned loop : innerLoops)
           place = place * plan.loops[loop].extent + getAffineDimExpr(loop, builder.getContext());
-        row.shared = {emitDynamicShared(kernel, loc, sharedBytes, rowLength, type), place, type};
+        row.shared = {emitDynamicShared(kernel.entry, loc, sharedBytes, rowLength, type), place,
+                      type};
         sharedBytes += bytes;
       }
     }

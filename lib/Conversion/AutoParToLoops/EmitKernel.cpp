@@ -12,6 +12,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -66,7 +67,7 @@ static int64_t emitKernelLowering(KernelLoweringOpInterface op, func::FuncOp fun
                  op.emitGpuKernel(builder, arguments.take_front(inputs), results);
              !own.empty()) {
     extent = own[0];
-    setGrid(function, {own[0], own[1]});
+    setGrid(function, {own[0], own[1], own.size() > 2 ? own[2] : 0});
   } else {
     // A thread per iteration: iterations are independent.
     GpuGrid grid = GpuGrid::over(extent, 64);
@@ -126,6 +127,9 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
                                             Target target) {
   GroupBody body = GroupBody::of(groupOrOp);
   if (auto lowering = dyn_cast<KernelLoweringOpInterface>(groupOrOp)) {
+    if (target == Target::Cpu && lowering.isForGpusAlone())
+      return groupOrOp->emitOpError("has a kernel for GPUs alone; on CPUs it is a library call "
+                                    "before it is written so");
     func::FuncOp function = createFunction(body, kernels, name, target);
     extent = emitKernelLowering(lowering, function, inPlace, target);
     return function;
@@ -141,11 +145,12 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
 void autopar::registerLoweringModels(DialectRegistry &registry) {
   registry.insert<AutoParDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect,
                   memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect, gpu::GPUDialect,
-                  LLVM::LLVMDialect, NVVM::NVVMDialect>();
+                  LLVM::LLVMDialect, nvgpu::NVGPUDialect, NVVM::NVVMDialect>();
   registry.addExtension(+[](MLIRContext *context, AutoParDialect *) {
-    context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                         memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect,
-                         gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect>();
+    context
+        ->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                      memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect,
+                      gpu::GPUDialect, LLVM::LLVMDialect, nvgpu::NVGPUDialect, NVVM::NVVMDialect>();
     attachElementwiseModels(*context);
     attachDataMovementModels(*context);
     attachGatherModels(*context);
@@ -156,5 +161,6 @@ void autopar::registerLoweringModels(DialectRegistry &registry) {
     attachScatterModels(*context);
     attachCumulativeModels(*context);
     attachSortModels(*context);
+    attachGroupedProductModels(*context);
   });
 }

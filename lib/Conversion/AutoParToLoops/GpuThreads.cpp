@@ -44,18 +44,17 @@ Value autopar::emitSharedBuffer(OpBuilder &builder, Location loc, int64_t elemen
   return memref::AllocaOp::create(builder, loc, type, builder.getI64IntegerAttr(16));
 }
 
-Value autopar::emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offset,
-                                 int64_t elements, Type elementType) {
-  auto space = gpu::AddressSpaceAttr::get(kernel.entry.getContext(),
-                                          gpu::GPUDialect::getWorkgroupAddressSpace());
+Value autopar::emitDynamicShared(OpBuilder &builder, Location loc, int64_t offset, int64_t elements,
+                                 Type elementType) {
+  auto space =
+      gpu::AddressSpaceAttr::get(builder.getContext(), gpu::GPUDialect::getWorkgroupAddressSpace());
   // Of no elements: how large it is, the launch says.
-  auto bytes = MemRefType::get({0}, kernel.entry.getI8Type(), MemRefLayoutAttrInterface{}, space);
+  auto bytes = MemRefType::get({0}, builder.getI8Type(), MemRefLayoutAttrInterface{}, space);
   auto type =
       MemRefType::get({elements}, getStorageType(elementType), MemRefLayoutAttrInterface{}, space);
-  Value all =
-      memref::AllocaOp::create(kernel.entry, loc, bytes, kernel.entry.getI64IntegerAttr(16));
-  return memref::ViewOp::create(kernel.entry, loc, type, all,
-                                indexConstant(kernel.entry, loc, offset), ValueRange());
+  Value all = memref::AllocaOp::create(builder, loc, bytes, builder.getI64IntegerAttr(16));
+  return memref::ViewOp::create(builder, loc, type, all, indexConstant(builder, loc, offset),
+                                ValueRange());
 }
 
 void autopar::emitStoreOfWarp(OpBuilder &builder, Location loc, Value value, Value buffer,

@@ -43,7 +43,7 @@ inline Value emitSharedBuffer(KernelFrame &kernel, Location loc, int64_t element
 /// sm_89 have the least.
 constexpr int64_t kMostSharedBytes = 99 * 1024;
 /// `elements` of the block's dynamic shared memory, from `offset` bytes on.
-Value emitDynamicShared(KernelFrame &kernel, Location loc, int64_t offset, int64_t elements,
+Value emitDynamicShared(OpBuilder &builder, Location loc, int64_t offset, int64_t elements,
                         Type elementType);
 /// Stores `value`, which all lanes of a warp have, at the warp's number among `warps`. Further
 /// lanes fill what the buffer has behind, which vectors that LLVM joins loads to reach into.

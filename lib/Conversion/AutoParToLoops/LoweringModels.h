@@ -17,6 +17,7 @@ void attachContractionModels(MLIRContext &context);
 void attachScatterModels(MLIRContext &context);
 void attachCumulativeModels(MLIRContext &context);
 void attachSortModels(MLIRContext &context);
+void attachGroupedProductModels(MLIRContext &context);
 
 /// Element type of a ranked tensor value.
 inline Type elementTypeOf(Value tensor) {

@@ -164,7 +164,7 @@ struct ExpandGroupedProductsPass
       bool isLibrary = isLibraryGroupedProduct(op, target);
       if (dot && isReadFaster(dot, isLibrary))
         DotWriter(dot).writeSums();
-      else if (isLibrary)
+      else if (isLibrary || isTiledGroupedProduct(op, target))
         continue;
       else if (dot)
         DotWriter(dot).writeProducts();

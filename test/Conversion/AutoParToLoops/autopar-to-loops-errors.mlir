@@ -21,3 +21,11 @@ func.func @main(%x: tensor<8x4xf32>) {
   }) : (tensor<8x4xf32>) -> ()
   return
 }
+
+// -----
+
+func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %order: tensor<256xi32>, %group: tensor<2xi32>) -> tensor<8x8xbf16> {
+  // expected-error @+1 {{'autopar.grouped_dot_tiles' op has a kernel for GPUs alone; on CPUs it is a library call before it is written so}}
+  %y = autopar.grouped_dot_tiles %x, %w, %order, %group : (tensor<8x16xbf16>, tensor<2x16x8xbf16>, tensor<256xi32>, tensor<2xi32>) -> tensor<8x8xbf16>
+  return %y : tensor<8x8xbf16>
+}

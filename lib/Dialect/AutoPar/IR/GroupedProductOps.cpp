@@ -163,3 +163,84 @@ int64_t GroupedDotRhsGradOp::getTouchedBytes(unsigned index, ArrayRef<RankedTens
                                              ArrayRef<RankedTensorType>) {
   return tensorBytes(operands[index]);
 }
+
+//===-- tiles --------------------------------------------------------------------------------===//
+
+/// What kernels read 16 bytes at a time.
+static LogicalResult verifyTiledOperand(Operation *op, RankedTensorType type) {
+  Type element = type.getElementType();
+  if (type.getRank() < 1 || (!element.isF16() && !element.isBF16()) ||
+      type.getShape().back() % 8 != 0)
+    return op->emitOpError() << "expects rows of a multiple of 8 elements of f16 or bf16, got "
+                             << type;
+  return success();
+}
+
+/// `order` has the rows of whole tiles.
+static LogicalResult verifyTiles(Operation *op, RankedTensorType order, int64_t tiles) {
+  int64_t rows = GroupedDotTilesOp::tileRows;
+  if (order.getRank() != 1 || order.getDimSize(0) % rows != 0 ||
+      (tiles >= 0 && order.getDimSize(0) != tiles * rows))
+    return op->emitOpError() << "expects " << rows
+                             << " numbers of rows in order for each tile, got " << order;
+  return success();
+}
+
+LogicalResult GroupedDotTilesOp::verify() {
+  RankedTensorType lhs = getLhs().getType(), rhs = getRhs().getType(),
+                   group = getTileGroup().getType();
+  if (failed(verifyTypes(*this)) || failed(verifyTiledOperand(*this, lhs)) ||
+      failed(verifyTiledOperand(*this, rhs)))
+    return failure();
+  int64_t depth = getTransposed() ? 2 : 1;
+  if (rhs.getRank() != 3 || rhs.getDimSize(depth) != lhs.getShape().back())
+    return emitOpError() << "expects rhs to be a matrix for each group, got " << rhs << " for "
+                         << lhs;
+  if (group.getRank() != 1)
+    return emitOpError() << "expects a group for each tile, got " << group;
+  SmallVector<int64_t> shape(lhs.getShape());
+  shape.back() = rhs.getDimSize(3 - depth);
+  if (getType().getShape() != ArrayRef<int64_t>(shape))
+    return emitOpError() << "expects result shape [" << shape << "], got " << getType();
+  return verifyTiles(*this, getOrder().getType(), group.getDimSize(0));
+}
+
+LogicalResult GroupedDotRhsGradTilesOp::verify() {
+  RankedTensorType lhs = getLhs().getType(), gradient = getGradient().getType(),
+                   first = getFirstTile().getType();
+  if (failed(verifyTypes(*this)) || failed(verifyTiledOperand(*this, lhs)) ||
+      failed(verifyTiledOperand(*this, gradient)))
+    return failure();
+  if (gradient.getShape().drop_back() != lhs.getShape().drop_back())
+    return emitOpError() << "expects as many rows in lhs and gradient, got " << lhs << " and "
+                         << gradient;
+  SmallVector<int64_t> shape{getType().getDimSize(0), lhs.getShape().back(),
+                             gradient.getShape().back()};
+  if (getType().getShape() != ArrayRef<int64_t>(shape))
+    return emitOpError() << "expects result shape [" << shape << "], got " << getType();
+  if (first.getRank() != 1 || first.getDimSize(0) != shape.front() + 1)
+    return emitOpError() << "expects the first tile of each group and the end, got " << first;
+  return verifyTiles(*this, getOrder().getType(), -1);
+}
+
+/// The last tile of each group is half empty, on average.
+static double tileProducts(RankedTensorType lhs, int64_t columns, int64_t groups, int64_t all) {
+  int64_t depth = lhs.getShape().back(), rows = depth > 0 ? lhs.getNumElements() / depth : 0;
+  double empty = static_cast<double>(std::min(rows, groups) * GroupedDotTilesOp::tileRows) / 2;
+  return rowProducts(lhs, columns, groups, all) +
+         2.0 * empty * static_cast<double>(depth) * static_cast<double>(columns);
+}
+
+double GroupedDotTilesOp::getFlops(ArrayRef<RankedTensorType> operands,
+                                   ArrayRef<RankedTensorType> results) {
+  int64_t groups = operands[1].getDimSize(0);
+  return tileProducts(operands[0], results[0].getShape().back(), groups,
+                      getAmong().value_or(groups));
+}
+
+double GroupedDotRhsGradTilesOp::getFlops(ArrayRef<RankedTensorType> operands,
+                                          ArrayRef<RankedTensorType> results) {
+  int64_t groups = results[0].getDimSize(0);
+  return tileProducts(operands[0], results[0].getShape().back(), groups,
+                      getAmong().value_or(groups));
+}

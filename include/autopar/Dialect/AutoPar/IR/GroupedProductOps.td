@@ -49,4 +49,41 @@ def AutoPar_GroupedDotRhsGradOp : AutoPar_GroupedProduct<"grouped_dot_rhs_grad">
   let assemblyFormat = "$lhs `,` $gradient `,` $group (`among` $among^)? attr-dict `:` functional-type(operands, results)";
 }
 
+class AutoPar_TiledProduct<string mnemonic> : AutoPar_Op<mnemonic, [Pure,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let results = (outs AutoPar_Tensor:$result);
+  let hasVerifier = 1;
+  let extraClassDeclaration = "static constexpr int64_t tileRows = 128;";
+}
+
+def AutoPar_GroupedDotTilesOp : AutoPar_TiledProduct<"grouped_dot_tiles"> {
+  let summary = "a grouped_dot whose rows stand in tiles of one group each";
+  let description = [{
+    Made of a grouped_dot by autopar-tile-grouped-products, for kernels. `order` has 128 numbers of rows for each tile, -1 where it
+    has fewer, and `tile_group` says by which matrix a tile is multiplied. A number below 0 is of a tile without rows; that of no
+    matrix makes zeros.
+
+    `%y = autopar.grouped_dot_tiles %x, %w, %order, %group
+       : (tensor<6x16xbf16>, tensor<4x16x32xbf16>, tensor<640xi32>, tensor<5xi32>) -> tensor<6x32xbf16>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs, AutoPar_IndexTensor:$order, AutoPar_IndexTensor:$tile_group,
+    UnitAttr:$transposed, OptionalAttr<I64Attr>:$among);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `,` $order `,` $tile_group (`transposed` $transposed^)? (`among` $among^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def AutoPar_GroupedDotRhsGradTilesOp : AutoPar_TiledProduct<"grouped_dot_rhs_grad_tiles"> {
+  let summary = "a grouped_dot_rhs_grad whose rows stand in tiles of one group each";
+  let description = [{
+    `order` as of grouped_dot_tiles; `first_tile` has the first tile of each group, and behind the last group where its tiles end.
+  }];
+  let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$gradient, AutoPar_IndexTensor:$order, AutoPar_IndexTensor:$first_tile,
+    OptionalAttr<I64Attr>:$among);
+  let assemblyFormat = [{
+    $lhs `,` $gradient `,` $order `,` $first_tile (`among` $among^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 #endif
