@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters by name. Peaks are the vendors' data sheets (dense, no sparsity); link rates are what
-// collectives reach on them; efficiencies are guesses until a measured cluster file replaces them
-// (docs/CostModel.md lists every number with its source).
+// Clusters by name. Peaks are the vendors' data sheets (dense, no sparsity); memory is what the
+// driver gives a process; link rates are what collectives reach on them; efficiencies are guesses
+// until a measured cluster file replaces them (docs/CostModel.md lists every number with its
+// source).
 #include "autopar/Cost/Cluster.h"
 
 #include <algorithm>
@@ -10,13 +11,17 @@
 namespace autopar {
 namespace {
 
-constexpr double kTera = 1e12, kGiga = 1e9;
+constexpr double kTera = 1e12, kGiga = 1e9, kGiB = int64_t(1) << 30;
+
+/// Of a GPU's memory: a GiB for the driver's context and the libraries' modules, two for the
+/// buffers of three communicators of NCCL.
+constexpr int64_t kReservedOfGpu = int64_t(3) << 30;
 
 struct DevicePreset {
   const char *name;
   double f8 = 0, f16, f32, f64; ///< peak TFLOP/s; 0: no products of that type
   bool bf16 = false;            ///< multiplied at the rate of f16, else of f32
-  double memoryGiga;            ///< bytes, decimal
+  double memoryGiB; ///< the total of cuMemGetInfo, the least that was reported; no product's name
   double memoryGigaPerSecond;
   double computeEfficiency;
   double attention = 0, attentionGradient = 0; ///< their efficiencies; 0: nobody says
@@ -38,7 +43,7 @@ constexpr DevicePreset kH100 = {.name = "h100",
                                 .f32 = 66.9,
                                 .f64 = 66.9,
                                 .bf16 = true,
-                                .memoryGiga = 80,
+                                .memoryGiB = 79.1,
                                 .memoryGigaPerSecond = 3350,
                                 .computeEfficiency = 0.8,
                                 .attention = 0.54,
@@ -63,7 +68,7 @@ constexpr DevicePreset kH800 = [] {
 constexpr DevicePreset kH200 = [] {
   DevicePreset preset = kH100;
   preset.name = "h200";
-  preset.memoryGiga = 141;
+  preset.memoryGiB = 139.7;
   preset.memoryGigaPerSecond = 4800;
   return preset;
 }();
@@ -73,7 +78,7 @@ constexpr DevicePreset kPresets[] = {
      .f16 = 125,
      .f32 = 15.7,
      .f64 = 7.8,
-     .memoryGiga = 32,
+     .memoryGiB = 31.7,
      .memoryGigaPerSecond = 900,
      .computeEfficiency = 0.6,
      .launchUs = 5,
@@ -87,7 +92,7 @@ constexpr DevicePreset kPresets[] = {
      .f32 = 19.5,
      .f64 = 19.5,
      .bf16 = true,
-     .memoryGiga = 80,
+     .memoryGiB = 79.1,
      .memoryGigaPerSecond = 2039,
      .computeEfficiency = 0.87,
      .attention = 0.73,
@@ -107,7 +112,7 @@ constexpr DevicePreset kPresets[] = {
      .f32 = 80,
      .f64 = 40,
      .bf16 = true,
-     .memoryGiga = 180,
+     .memoryGiB = 178.3,
      .memoryGigaPerSecond = 8000,
      .computeEfficiency = 0.6,
      .launchUs = 4,
@@ -132,8 +137,8 @@ Cluster fromPreset(const DevicePreset &preset, int64_t devicesPerNode, int64_t n
   type.attentionGradientEfficiency = preset.attentionGradient;
   type.memoryBytesPerSecond = preset.memoryGigaPerSecond * kGiga;
   type.memoryEfficiency = preset.memoryEfficiency;
-  type.memoryBytes = static_cast<int64_t>(preset.memoryGiga * kGiga);
-  type.reservedBytes = int64_t(2) << 30;
+  type.memoryBytes = static_cast<int64_t>(preset.memoryGiB * kGiB);
+  type.reservedBytes = kReservedOfGpu;
   type.launchUs = preset.launchUs;
   type.cudaChip = preset.cudaChip;
   type.hostLink = {10, preset.hostGigaPerSecond * kGiga};

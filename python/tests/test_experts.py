@@ -73,7 +73,7 @@ def test_degrees_on_a_thousand_devices_are_planned_and_fit(model, tmp_path):
     for plan in (kept, full):
         assert plan["devices"] == DEVICES and len(plan["stages"]) == 8 and plan["time"]["micro_batches"] == 64
         assert [axis["size"] for axis in next(iter(plan["meshes"].values()))["axes"]] == [16, 8]
-        assert 0 < plan["believed"]["peak_bytes"][0] < 80e9
+        assert 0 < plan["believed"]["peak_bytes"][0] < 76.1 * 2**30  # what a preset leaves of an A100
     assert not kept.get("recompute") and full["recompute"]
     # A layer once more forward: about a third of the step.
     assert 1.15 < full["believed"]["step_us"] / kept["believed"]["step_us"] < 1.4

@@ -85,7 +85,8 @@ struct Options {
   cl::opt<std::string> explain{"explain", cl::desc("print the plan and why: text or json"),
                                cl::ValueOptional, cl::value_desc("text|json"), cl::cat(category)};
   cl::opt<std::string> memoryLimit{
-      "memory-limit", cl::desc("bytes per rank that a plan may use: 512M, 16G"), cl::cat(category)};
+      "memory-limit", cl::desc("memory per rank that a plan may use, in MiB or GiB: 512M, 16G"),
+      cl::cat(category)};
   cl::opt<int64_t> threads{"threads", cl::desc("threads per rank that scratch is planned for"),
                            cl::init(1), cl::cat(category)};
   cl::opt<bool> packWeights{"pack-weights",

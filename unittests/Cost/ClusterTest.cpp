@@ -50,6 +50,21 @@ TEST(Cluster, PresetShapes) {
   EXPECT_EQ(Cluster::cpuRanks(3).deviceCount(), 3);
 }
 
+/// docs/CostModel.md: what drivers report of such a GPU, in GiB.
+TEST(Cluster, PresetsHaveTheMemoryThatTheDriverGives) {
+  constexpr double kGiB = int64_t(1) << 30;
+  const std::pair<const char *, double> leastReported[] = {{"v100", 31.73},  {"a100", 79.14},
+                                                           {"h100", 79.10},  {"h800", 79.10},
+                                                           {"h200", 139.72}, {"b200", 178.35}};
+  for (auto [name, reported] : leastReported) {
+    Cluster cluster = *Cluster::preset(std::string(name) + "x8");
+    const DeviceType &type = cluster.deviceTypes.front();
+    EXPECT_LE(double(type.memoryBytes), reported * kGiB) << name;
+    EXPECT_GT(double(type.memoryBytes), (reported - 0.1) * kGiB) << name;
+    EXPECT_EQ(type.memoryBytes - type.usableBytes(), int64_t(3) << 30) << name;
+  }
+}
+
 TEST(Cluster, BadPresets) {
   for (const char *name : {"h100", "h100x", "h100x0", "h100x8x2x2", "z9x4", "cpux2x2", "h100x-1"}) {
     Result<Cluster> cluster = Cluster::preset(name);
