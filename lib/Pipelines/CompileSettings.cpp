@@ -224,6 +224,9 @@ Status CompileSettings::readPlan(MLIRContext &context) {
     bool offloads = !plan->offload.empty() || !plan->offloadActivations.empty();
     if (offloads || demands.has("offload"))
       AUTOPAR_RETURN_IF_ERROR(demands.demand(options.plan, "offload", offloadOf(*plan)));
+    settleDemands();
+    shard.expertParts = plan->expertParts;
+    return Status::ok();
   }
   settleDemands();
   return Status::ok();
@@ -272,6 +275,7 @@ void CompileSettings::settleDemands() {
   int64_t turns = demands.number("virtual-stages", 1);
   shard.stageMeshes = demands.number("stages", 1);
   shard.stages = shard.stageMeshes * turns;
+  shard.expertParts = demands.expertParts();
   std::string recompute = demands.word("recompute");
   // An inference step has nothing to compute again.
   shard.recompute = !recompute.empty() ? recompute : options.train ? "auto" : "none";

@@ -45,6 +45,9 @@ std::string mlir::autopar::takeDemands(const AutoShardOptions &given, AutoShardO
   if (std::string what = rest.word("recompute");
       !what.empty() && take(&AutoShardOptions::recompute, what, given, options))
     rest.drop("recompute");
+  // Of another number that is given the search says whether it can be split so.
+  if (int64_t parts = rest.expertParts(); parts > 1)
+    (void)take(&AutoShardOptions::expertParts, parts, given, options);
   std::string mesh;
   for (const std::vector<::autopar::MeshAxis> &axes : rest.meshes())
     mesh += (mesh.empty() ? "" : "/") + ::autopar::shapeText(axes);

@@ -112,8 +112,9 @@ static void addExpandConvolutionGradients(OpPassManager &manager, const LowerOpt
 
 /// Whole tensors of the forward function. What is done to parameters here is done before there are
 /// derivatives and updates of them.
-static void addPrepare(OpPassManager &manager, const TrainOptions &train,
-                       const PrecisionOptions &precision, const LowerOptions &lower) {
+static void addPrepare(OpPassManager &manager, const AutoShardOptions &shard,
+                       const TrainOptions &train, const PrecisionOptions &precision,
+                       const LowerOptions &lower) {
   if (train) {
     ChooseTrainablePassOptions choose;
     llvm::append_range(choose.freeze, train.freeze);
@@ -135,6 +136,7 @@ static void addPrepare(OpPassManager &manager, const TrainOptions &train,
   manager.addPass(createFoldParametersPass());
   manager.addPass(createCanonicalize());
   manager.addPass(createCSEPass());
+  manager.addNestedPass<func::FuncOp>(createPartExpertsPass({shard.expertParts}));
   RaiseAttentionPassOptions attention;
   attention.mode = lower.attention;
   attention.target = lower.target;
@@ -331,7 +333,7 @@ void mlir::autopar::buildPhase(OpPassManager &manager, Phase phase, const AutoSh
   case Phase::Emit:
     return;
   case Phase::Prepare:
-    return addPrepare(manager, train, precision, lower);
+    return addPrepare(manager, shard, train, precision, lower);
   case Phase::Train:
     return addTrain(manager, train, precision, lower);
   case Phase::SplitMicroBatches:

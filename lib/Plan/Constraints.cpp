@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <numeric>
 #include <sstream>
 
 namespace autopar {
@@ -322,6 +323,19 @@ int64_t Constraints::number(const std::string &key, int64_t absent) const {
 std::vector<MeshAxis> Constraints::mesh() const {
   std::vector<std::vector<MeshAxis>> all = meshes();
   return all.size() == 1 ? all.front() : std::vector<MeshAxis>();
+}
+
+int64_t Constraints::expertParts() const {
+  AxisList experts = axes("expert-axis");
+  int64_t parts = 1;
+  for (const std::vector<MeshAxis> &axes : meshes()) {
+    int64_t ranks = 1;
+    for (const MeshAxis &axis : axes)
+      if (std::find(experts.begin(), experts.end(), axis.name) != experts.end())
+        ranks *= axis.size;
+    parts = std::lcm(parts, ranks);
+  }
+  return parts;
 }
 
 std::vector<std::vector<MeshAxis>> Constraints::meshes() const {

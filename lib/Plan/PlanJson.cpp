@@ -277,6 +277,8 @@ std::string Plan::toJson() const {
   text += ",\n  \"stages\": " + stageList.dump() + ",\n  \"time\": " + time.dump();
   append(text += ", \"schedule\": ", schedule);
   append(text += ", \"recompute\": ", recompute);
+  if (expertParts > 1)
+    text += ",\n  \"expert_parts\": " + std::to_string(expertParts);
   if (!offload.empty())
     append(text += ",\n  \"offload\": ", offload);
   if (!offloadActivations.empty())
@@ -297,6 +299,7 @@ Result<Plan> Plan::fromJson(std::string_view text) {
   plan.deviceCount = fields.integer("devices", 1, int64_t(1) << 24);
   plan.schedule = fields.text("schedule", "none");
   plan.recompute = fields.texts("recompute");
+  plan.expertParts = fields.integer("expert_parts", 1, kMostInteger, 1);
   if (fields.has("offload"))
     plan.offload = fields.texts("offload");
   if (fields.has("offload_activations"))

@@ -186,6 +186,28 @@ def test_dropless_by_degrees(dropless: Job, tmp_path: pathlib.Path, keys: Dict[s
     train_by(dropless, tmp_path, keys)
 
 
+@pytest.mark.parametrize("keys, axes", [
+    ({"data": 2, "experts": 2}, ["expert"]),
+    ({"data": 4, "experts": 4}, ["expert"]),
+    ({"data": 4, "experts": 2, "zero": 1}, ["expert"]),
+    ({"data": 2, "experts": 2, "tensor": 2}, ["expert"]),
+    ({"data": 2, "experts": 2, "pipeline": 2, "micro_batch": 4, "recompute": "full"}, ["expert"]),
+    ({"data": 2, "experts": 4, "tensor": 2, "sequence": True, "expert_tensor": 1}, ["expert", "tensor"]),
+    ({"data": 2, "experts": 2, "tensor": 2, "expert_tensor": 1}, ["tensor"]),
+])
+def test_dropless_experts_as_a_degree(dropless: Job, tmp_path: pathlib.Path, keys: Dict[str, int], axes: List[str]) -> None:
+    """Without capacity too experts lie apart; samples are split over the axes besides, losses are one rank's. The plan, replayed,
+    is the same program."""
+    plan = train_by(dropless, tmp_path, keys)
+    assert all(dims[0][: len(axes)] == axes for dims in experts_of(plan)), experts_of(plan)
+    assert keys.get("expert_tensor") != 1 or not any(any(dims[1:]) for dims in experts_of(plan)), experts_of(plan)
+    assert plan["expert_parts"] == keys["experts"]
+    assert "expert" not in axes or any("expert" in axis for axis in plan["shard"]["input_ids"])
+    replayed = autopar.compile(dropless.model, tmp_path / "again.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=ranks_of(keys),
+                               options=[*dropless.words, "--plan", str(tmp_path / "plan.json")])
+    assert run(replayed, dropless.batches, 2) == run(autopar.Compiled(tmp_path / "step.bin"), dropless.batches, 2)
+
+
 def test_dropless_experts_train_like_dense_ones(dropless: Job, tmp_path: pathlib.Path) -> None:
     dense = make(tmp_path, "qwen3-30b-a3b", "logits", dropless.batches, steps=8, kv_heads=4, head_size=6, inner=20, experts=EXPERTS,
                  top_k=3, dispatch="dense")
@@ -197,11 +219,15 @@ def test_sinks(sinks: Job, tmp_path: pathlib.Path, name: str) -> None:
     compare(sinks, *SINKS_PLANS[name], tmp_path)
 
 
+def ranks_of(keys: Dict[str, int]) -> int:
+    """Of a plan in degrees."""
+    return int(np.prod([keys.get(key, 1) for key in ("data", "tensor", "pipeline")]))
+
+
 def train_by(trained: Job, folder: pathlib.Path, keys: Dict[str, int]) -> Dict[str, object]:
     """The plan in degrees, filled in; every loss equals one rank's."""
     (folder / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **keys}))
-    ranks = int(np.prod([keys.get(key, 1) for key in ("data", "tensor", "pipeline")]))
-    compiled = autopar.compile(trained.model, folder / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=ranks,
+    compiled = autopar.compile(trained.model, folder / "step.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=ranks_of(keys),
                                options=[*trained.words, "--plan", str(folder / "degrees.json"), "--emit-plan", str(folder / "plan.json"),
                                         "--emit-mlir", str(folder)])
     np.testing.assert_allclose(run(compiled, trained.batches, len(trained.losses)), trained.losses, rtol=TOLERANCE)

@@ -180,40 +180,46 @@ std::optional<DrawnValue> makeConvolutionFilterGrad(Drawer &d) {
                                                result.getNumElements() / result.getDimSize(1));
 }
 
-/// Rows on new arguments, few or many, of which some are of no group; of eights of elements now and
-/// then, as kernels of GPUs want them.
+/// Rows on new arguments, few or many, of which some are of no group; all at once or in parts, now
+/// and then of eights of elements, as kernels of GPUs want them.
 struct DrawnRows {
   SmallVector<int64_t> shape;
-  int64_t depth, columns, groups;
+  int64_t depth, columns, parts, groups;
+  bool inParts;
   Value group;
 
   explicit DrawnRows(Drawer &d)
-      : shape(d.shape(1 + d.below(2))), depth(d.extent()), columns(d.extent()),
-        groups(2 + d.below(4)) {
+      : shape(d.shape(1 + d.below(2))), depth(d.extent()), columns(d.extent()), parts(1),
+        groups(2 + d.below(4)), inParts(d.below(2)) {
+    if (inParts)
+      groups = (parts = 1 + d.below(4)) * (1 + d.below(3));
     if (d.below(3) == 0)
       depth *= 8, columns *= 8;
     Value numbers = d.indices(shape, groups + 1);
     group = d.binary(BinaryKind::Sub, numbers,
                      d.splat(cast<RankedTensorType>(numbers.getType()), d.below(2)));
   }
-  DrawnValue rows(Drawer &d, int64_t extent) const {
+  SmallVector<int64_t> shapeOf(int64_t extent) const {
     SmallVector<int64_t> all(shape);
+    if (inParts)
+      all.insert(all.begin(), parts);
     all.push_back(extent);
-    return d.argument(all, d.f32());
+    return all;
   }
+  DrawnValue rows(Drawer &d, int64_t extent) const { return d.argument(shapeOf(extent), d.f32()); }
 };
 
 std::optional<DrawnValue> makeGroupedDot(Drawer &d) {
   DrawnRows drawn(d);
   bool transposed = d.below(2);
   DrawnValue x = drawn.rows(d, drawn.depth);
-  SmallVector<int64_t> matrices{drawn.groups, drawn.depth, drawn.columns}, result(drawn.shape);
+  SmallVector<int64_t> matrices{drawn.groups, drawn.depth, drawn.columns};
   if (transposed)
     std::swap(matrices[1], matrices[2]);
-  result.push_back(drawn.columns);
   DrawnValue w = d.argument(matrices, d.f32());
-  Value dot = GroupedDotOp::create(d.builder, d.loc, d.type(result, d.f32()), x.value, w.value,
-                                   drawn.group, transposed, IntegerAttr());
+  Value dot =
+      GroupedDotOp::create(d.builder, d.loc, d.type(drawn.shapeOf(drawn.columns), d.f32()), x.value,
+                           w.value, drawn.group, transposed, IntegerAttr(), drawn.inParts);
   return d.exactly(dot, x.bound * w.bound * drawn.depth, x.fractionBits + w.fractionBits);
 }
 
@@ -222,7 +228,7 @@ std::optional<DrawnValue> makeGroupedDotRhsGrad(Drawer &d) {
   DrawnValue x = drawn.rows(d, drawn.depth), g = drawn.rows(d, drawn.columns);
   RankedTensorType type = d.type({drawn.groups, drawn.depth, drawn.columns}, d.f32());
   Value gradient = GroupedDotRhsGradOp::create(d.builder, d.loc, type, x.value, g.value,
-                                               drawn.group, IntegerAttr());
+                                               drawn.group, IntegerAttr(), drawn.inParts);
   return d.exactly(gradient, x.bound * g.bound * llvm::product_of(drawn.shape),
                    x.fractionBits + g.fractionBits);
 }

@@ -146,20 +146,28 @@ Value buildDotGeneral(CaseBuilder &c) {
                               rhsContract);
 }
 
-/// Few rows or more, of which some are of no group.
+/// Few rows or more, of which some are of no group; all at once or in parts.
 struct GroupedRows {
   SmallVector<int64_t> shape;
-  int64_t depth, columns, groups;
+  int64_t depth, columns, parts, groups;
+  bool inParts;
   Value group;
 
   explicit GroupedRows(CaseBuilder &c)
-      : shape(c.shape(1 + c.below(2))), depth(1 + c.below(4)), columns(1 + c.below(4)),
-        groups(1 + c.below(4)), group(c.integers(shape, -1, groups)) {}
-  Value rows(CaseBuilder &c, int64_t extent) const {
-    SmallVector<int64_t> all(shape);
-    all.push_back(extent);
-    return c.argument(all);
+      : shape(c.shape(1 + c.below(2))), depth(1 + c.below(4)), columns(1 + c.below(4)), parts(1),
+        groups(1 + c.below(4)), inParts(c.below(2)) {
+    if (inParts)
+      groups = (parts = 1 + c.below(3)) * (1 + c.below(2));
+    group = c.integers(shape, -1, groups);
   }
+  SmallVector<int64_t> shapeOf(int64_t extent) const {
+    SmallVector<int64_t> all(shape);
+    if (inParts)
+      all.insert(all.begin(), parts);
+    all.push_back(extent);
+    return all;
+  }
+  Value rows(CaseBuilder &c, int64_t extent) const { return c.argument(shapeOf(extent)); }
 };
 
 Value buildGroupedDot(CaseBuilder &c) {
@@ -169,10 +177,8 @@ Value buildGroupedDot(CaseBuilder &c) {
   Value rhs =
       c.argument(transposed ? SmallVector<int64_t>{drawn.groups, drawn.columns, drawn.depth}
                             : SmallVector<int64_t>{drawn.groups, drawn.depth, drawn.columns});
-  SmallVector<int64_t> result(drawn.shape);
-  result.push_back(drawn.columns);
-  return GroupedDotOp::create(c.builder, c.loc, c.type(result), lhs, rhs, drawn.group, transposed,
-                              IntegerAttr());
+  return GroupedDotOp::create(c.builder, c.loc, c.type(drawn.shapeOf(drawn.columns)), lhs, rhs,
+                              drawn.group, transposed, IntegerAttr(), drawn.inParts);
 }
 
 Value buildGroupedDotRhsGrad(CaseBuilder &c) {
@@ -180,7 +186,7 @@ Value buildGroupedDotRhsGrad(CaseBuilder &c) {
   Value lhs = drawn.rows(c, drawn.depth), gradient = drawn.rows(c, drawn.columns);
   return GroupedDotRhsGradOp::create(c.builder, c.loc,
                                      c.type({drawn.groups, drawn.depth, drawn.columns}), lhs,
-                                     gradient, drawn.group, IntegerAttr());
+                                     gradient, drawn.group, IntegerAttr(), drawn.inParts);
 }
 
 Value buildConvolution(CaseBuilder &c, bool spreads) {

@@ -72,6 +72,11 @@ struct AutoShardOptions : PassPipelineOptions<AutoShardOptions> {
       *this, "micro-batches",
       llvm::cl::desc("compute the batch in this many parts, one after the other"),
       llvm::cl::init(1)};
+  Option<int64_t> expertParts{
+      *this, "expert-parts",
+      llvm::cl::desc("write mixtures without capacity in so many parts by expert, to be split "
+                     "over as many ranks"),
+      llvm::cl::init(1)};
   Option<int64_t> stages{*this, "stages", llvm::cl::desc("pipeline stages"), llvm::cl::init(1)};
   Option<int64_t> stageMeshes{
       *this, "stage-meshes",

@@ -72,6 +72,8 @@ public:
   std::vector<std::vector<MeshAxis>> meshes() const;
   /// Those of every stage; empty where none or several are demanded.
   std::vector<MeshAxis> mesh() const;
+  /// The ranks of the `expert-axis` on every demanded mesh divide it; 1 without the one or other.
+  int64_t expertParts() const;
   struct Sharding {
     std::string name; ///< may have '*'
     std::vector<AxisList> axes;

@@ -94,6 +94,8 @@ struct Plan {
   std::map<std::string, OpStrategy> ops;       ///< by op id
   std::map<std::string, ValueSharding> values; ///< by parameter name, or op id ("op#1": 2nd result)
   int64_t microBatches = 1;
+  /// In how many parts the experts of mixtures without capacity are (autopar-part-experts).
+  int64_t expertParts = 1;
   std::string schedule = "none"; ///< "none", "gpipe", "1f1b", ...
   std::vector<std::string> recompute;
   std::vector<std::string> offload; ///< state that lies in host memory

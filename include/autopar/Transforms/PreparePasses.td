@@ -223,6 +223,41 @@ def RaiseIntegerProductsPass : Pass<"autopar-raise-integer-products", "mlir::fun
   ];
 }
 
+def PartExpertsPass : Pass<"autopar-part-experts", "mlir::func::FuncOp"> {
+  let summary = "write mixtures without capacity in parts by expert";
+  let description = [{
+    A grouped product keeps nothing apart by expert: a rank that has some of the experts has zeros for the rows of others,
+    and what follows the product wants their sum. Here each of `parts` has its experts, all rows, and what lies between the
+    first and the last product; the sum over the parts follows behind what is linear: weights of results, and the sum of
+    the results of a token. A plan that splits parts over ranks gathers tokens before they are repeated, and sums them
+    after they are one again. What lies between two products in a row that is no part's own is not read.
+
+    Grouped products with matrices made of parameters, and what lies between those of one `group`, are written so; the
+    function gets `autopar.expert_parts`. Experts that cannot be parted evenly are an error.
+
+    ```mlir
+    %0 = autopar.grouped_dot %rows, %up, %expert : (tensor<6x2x16xf32>, tensor<4x16x32xf32>, tensor<6x2xi64>) -> tensor<6x2x32xf32>
+    %1 = autopar.unary relu %0 : tensor<6x2x32xf32>
+    %2 = autopar.grouped_dot %1, %down, %expert : (tensor<6x2x32xf32>, tensor<4x32x16xf32>, tensor<6x2xi64>) -> tensor<6x2x16xf32>
+    %3 = autopar.reduce sum %2 dims [1] : tensor<6x2x16xf32> -> tensor<6x16xf32>
+    ```
+    with `parts=2` becomes
+    ```mlir
+    %all = autopar.broadcast %rows dims [1, 2, 3] : tensor<6x2x16xf32> -> tensor<2x6x2x16xf32>
+    %0 = autopar.grouped_dot %all, %up, %expert in_parts
+      : (tensor<2x6x2x16xf32>, tensor<4x16x32xf32>, tensor<6x2xi64>) -> tensor<2x6x2x32xf32>
+    %1 = autopar.unary relu %0 : tensor<2x6x2x32xf32>
+    %2 = autopar.grouped_dot %1, %down, %expert in_parts
+      : (tensor<2x6x2x32xf32>, tensor<4x32x16xf32>, tensor<6x2xi64>) -> tensor<2x6x2x16xf32>
+    %3 = autopar.reduce sum %2 dims [0, 2] : tensor<2x6x2x16xf32> -> tensor<6x16xf32>
+    ```
+  }];
+  let options = [
+    Option<"parts", "parts", "int64_t", "1", "how many; 1 changes nothing">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def GatherFirstPass : Pass<"autopar-gather-first", "mlir::func::FuncOp"> {
   let summary = "look up in tables before they are dequantized";
   let description = [{

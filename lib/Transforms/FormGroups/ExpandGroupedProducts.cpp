@@ -2,6 +2,7 @@
 // The pass autopar-expand-grouped-products: without a library few rows are sums over the matrices
 // that they pick, and of more each group is a product of all rows, of which the others are zero.
 // With one, rows are such sums where the step makes the matrices: only what is picked is made then.
+// Products in parts are a product for each part before.
 #include "MadeFrom.h"
 #include "MadeOfLess.h"
 #include "Prepare/GatherFirst.h"
@@ -72,6 +73,72 @@ protected:
   FormulaBuilder b;
   Value group;
   int64_t rank; ///< of the rows
+};
+
+/// Writes a product in parts as one for each of them.
+template <typename Op>
+class PartsWriter : Writer<Op> {
+  using Base = Writer<Op>;
+  using Base::b, Base::builder, Base::group, Base::made, Base::op;
+
+public:
+  using Base::Base;
+
+  SmallVector<Op> write() {
+    constexpr bool isGradient = std::is_same_v<Op, GroupedDotRhsGradOp>;
+    RankedTensorType type = op.getType();
+    int64_t parts = op.getLhs().getType().getDimSize(0);
+    groups = typeOf(isGradient ? op.getResult() : op->getOperand(1)).getDimSize(0);
+    own = groups / parts;
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] = isGradient ? own : 1;
+    SmallVector<Op> products;
+    SmallVector<Value> results;
+    for (int64_t part = 0; part < parts; ++part) {
+      std::string suffix = parts == 1 ? "" : "/part." + std::to_string(part);
+      Value rows = rowsOf(part, op.getLhs(), suffix + "/lhs"), numbers = numbersIn(part, suffix);
+      auto among = builder.getI64IntegerAttr(op.getAmong().value_or(groups));
+      if constexpr (isGradient)
+        products.push_back(Op::create(builder, op.getLoc(), type.clone(shape), rows,
+                                      rowsOf(part, op.getGradient(), suffix + "/gradient"), numbers,
+                                      among));
+      else
+        products.push_back(Op::create(
+            builder, op.getLoc(), type.clone(ArrayRef(shape).drop_front()), rows,
+            cut(op.getRhs(), part, own, suffix + "/matrices"), numbers, op.getTransposed(), among));
+      Value product = made(products.back(), suffix + "/product");
+      results.push_back(isGradient ? product : made(b.reshape(product, shape), suffix));
+    }
+    Base::write(parts == 1 ? results.front()
+                           : made(ConcatOp::create(builder, op.getLoc(), type, results, 0), ""));
+    return products;
+  }
+
+private:
+  /// `extent` positions of the first dimension, of which there are as many before for each part.
+  Value cut(Value value, int64_t part, int64_t extent, const Twine &suffix) {
+    RankedTensorType type = typeOf(value);
+    if (type.getDimSize(0) == extent)
+      return value;
+    SmallVector<int64_t> shape(type.getShape()), starts(type.getRank(), 0),
+        steps(type.getRank(), 1);
+    shape[0] = extent;
+    starts[0] = part * extent;
+    return made(b.slice(value, starts, steps, shape), suffix);
+  }
+  Value rowsOf(int64_t part, Value value, const Twine &suffix) {
+    Value rows = cut(value, part, 1, suffix + "/part");
+    return made(b.reshape(rows, typeOf(rows).getShape().drop_front()), suffix);
+  }
+  /// The numbers of groups as they are in a part.
+  Value numbersIn(int64_t part, const Twine &suffix) {
+    if (part == 0)
+      return group;
+    Value first = made(b.splatLike(group, static_cast<double>(part * own)), suffix + "/first");
+    return made(b.sub(group, first), suffix + "/numbers");
+  }
+
+  int64_t groups = 0, own = 0; ///< of a part
 };
 
 class DotWriter : Writer<GroupedDotOp> {
@@ -156,8 +223,10 @@ struct ExpandGroupedProductsPass
   void runOnOperation() override {
     SmallVector<Operation *> products;
     getOperation().walk([&](Operation *op) {
-      if (isa<GroupedDotOp, GroupedDotRhsGradOp>(op))
-        products.push_back(op);
+      if (auto dot = dyn_cast<GroupedDotOp>(op))
+        addProducts(dot, products);
+      else if (auto gradient = dyn_cast<GroupedDotRhsGradOp>(op))
+        addProducts(gradient, products);
     });
     for (Operation *op : products) {
       auto dot = dyn_cast<GroupedDotOp>(op);
@@ -177,6 +246,15 @@ struct ExpandGroupedProductsPass
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().front())))
       if (isOpTriviallyDead(&op))
         op.erase();
+  }
+
+  /// The product, or those of its parts.
+  template <typename Op>
+  static void addProducts(Op op, SmallVector<Operation *> &products) {
+    if (op.getInParts())
+      llvm::append_range(products, PartsWriter<Op>(op).write());
+    else
+      products.push_back(op);
   }
 
   /// Whether sums over the picked matrices take less time than products.

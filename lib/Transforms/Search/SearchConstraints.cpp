@@ -41,7 +41,7 @@ public:
         return demands.errorAt(
             "expert-axis",
             std::string("no product with a parameter per expert can be split over ") + over +
-                " \"" + demands.word("expert-axis") + "\"");
+                " \"" + demands.word("expert-axis") + "\"" + ofWholeMixtures());
       }
     }
     for (const Constraints::Sharding &demand : demands.shardings())
@@ -50,6 +50,17 @@ public:
   }
 
 private:
+  /// What is missing where there are mixtures without capacity that nobody has parted.
+  std::string ofWholeMixtures() const {
+    bool isWhole = llvm::any_of(problem.operations(), [](const auto &entry) {
+      auto product = dyn_cast<GroupedDotOp>(entry.first);
+      return product && !product.getInParts();
+    });
+    return isWhole ? "; mixtures without capacity are parted before shardings are searched: demand "
+                     "the mesh too, from the phase prepare on"
+                   : "";
+  }
+
   /// The number of an axis that a demand names.
   ::autopar::Result<int8_t> axisOf(const char *key, const std::string &name) const {
     int8_t axis = axes.numberOf(name);

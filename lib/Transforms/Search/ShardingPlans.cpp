@@ -75,6 +75,9 @@ void ShardingProblem::addStages(::autopar::Plan &plan) const {
   for (int64_t i = 0; i < schedule.stages; ++i)
     plan.stages.push_back({"s" + std::to_string(i), plan.meshes[schedule.meshOf(i)].name, {}});
   plan.microBatches = schedule.microBatches;
+  for (auto &[op, id] : operations())
+    if (auto product = dyn_cast<GroupedDotOp>(op); product && product.getInParts())
+      plan.expertParts = product.getLhs().getType().getDimSize(0);
   if (!hasStages())
     return;
   plan.schedule = schedule.name;

@@ -25,9 +25,11 @@ bool mlir::autopar::isProduct(const ShardingRule &rule) {
   return false;
 }
 
-/// Whether a value is a parameter or state, or made of one by operations of one operand.
-static bool isOfArgument(Value value) {
+/// Whether a value is a parameter or state, or made of such alone.
+bool DimensionRoles::isOfArguments(Value value) const {
   while (Operation *op = value.getDefiningOp()) {
+    if (madeOfArguments.contains(op))
+      return true;
     if (op->getNumOperands() != 1)
       return false;
     value = op->getOperand(0);
@@ -35,7 +37,8 @@ static bool isOfArgument(Value value) {
   return !isFed(cast<BlockArgument>(value));
 }
 
-DimensionRoles::DimensionRoles(func::FuncOp function) {
+DimensionRoles::DimensionRoles(func::FuncOp function)
+    : madeOfArguments(madeOfParameters(function)) {
   readInputs(function);
   findExperts(function);
   for (Operation &op : function.getBody().front().without_terminator()) {
@@ -57,10 +60,14 @@ DimensionRoles::DimensionRoles(func::FuncOp function) {
         roles[result] = own;
       }
     for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
-      if (isOfArgument(operand) && !roles.contains(operand))
+      if (isOfArguments(operand) && !roles.contains(operand))
         for (auto [dim, role] : llvm::enumerate(rolesIn(tensor)))
           if (role == DimensionRole::Expert)
             markExperts(operand, dim);
+    for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
+      for (auto [dim, role] : llvm::enumerate(rolesIn(tensor)))
+        if (role == DimensionRole::Expert)
+          markRepeated(operand, dim);
   }
 }
 
@@ -88,14 +95,14 @@ void DimensionRoles::readInputs(func::FuncOp function) {
 
 void DimensionRoles::findExperts(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {
-    if (llvm::none_of(op.getOperands(), isOfArgument))
+    if (llvm::none_of(op.getOperands(), [&](Value operand) { return isOfArguments(operand); }))
       continue;
     ShardingRule rule = shardingRuleOf(&op);
     if (!isProduct(rule))
       continue;
     for (auto [operand, tensor] : llvm::zip(op.getOperands(), rule.operands))
       for (auto [dim, factors] : llvm::enumerate(tensor))
-        if (isOfArgument(operand) && factors.size() == 1 &&
+        if (isOfArguments(operand) && !factors.empty() &&
             rule.factors[factors.front()].kind == FactorKind::PassThrough &&
             operandsWith(rule, factors.front()) > 1)
           markExpertsOf(op, rule, factors.front());
@@ -109,23 +116,49 @@ void DimensionRoles::markExpertsOf(Operation &op, const ShardingRule &rule, int6
         markExperts(operand, dim);
 }
 
-/// Of a value, and of what it is made of by operations of one operand. What is fed has the roles of
-/// inputs.
+/// Of a value, and of what it is made of by operations of one operand or of parameters alone. What
+/// is fed has the roles of inputs.
 void DimensionRoles::markExperts(Value value, unsigned dim) {
   if (auto argument = dyn_cast<BlockArgument>(value); argument && isFed(argument))
     return;
   auto &own = roles[value];
-  own.resize(cast<RankedTensorType>(value.getType()).getRank(), DimensionRole::Model);
+  own.resize(tensorTypeOf(value).getRank(), DimensionRole::Model);
   own[dim] = DimensionRole::Expert;
   Operation *op = value.getDefiningOp();
-  if (!op || op->getNumOperands() != 1)
+  if (!op || (op->getNumOperands() != 1 && !madeOfArguments.contains(op)))
     return;
   ShardingRule rule = shardingRuleOf(op);
   const ShardingRule::Dimension &factors =
       rule.results[cast<OpResult>(value).getResultNumber()][dim];
+  if (factors.empty())
+    return;
+  for (auto [operand, tensor] : llvm::zip(op->getOperands(), rule.operands))
+    for (auto [source, ofSource] : llvm::enumerate(tensor))
+      if (llvm::is_contained(ofSource, factors.front()))
+        markExperts(operand, source);
+}
+
+/// Of a value that is the same for all experts, as far as operations of one operand lead. False
+/// where the dimension is one of something else.
+bool DimensionRoles::markRepeated(Value value, unsigned dim) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumOperands() != 1)
+    return false;
+  ShardingRule rule = shardingRuleOf(op);
+  const ShardingRule::Dimension &factors =
+      rule.results[cast<OpResult>(value).getResultNumber()][dim];
+  if (factors.size() != 1)
+    return false;
+  bool isRepeated = operandsWith(rule, factors.front()) == 0;
   for (auto [source, ofSource] : llvm::enumerate(rule.operands.front()))
-    if (!factors.empty() && llvm::is_contained(ofSource, factors.front()))
-      markExperts(op->getOperand(0), source);
+    if (ofSource == factors)
+      isRepeated = markRepeated(op->getOperand(0), source);
+  if (!isRepeated)
+    return false;
+  auto &own = roles[value];
+  own.resize(tensorTypeOf(value).getRank(), DimensionRole::Model);
+  own[dim] = DimensionRole::Expert;
+  return true;
 }
 
 bool DimensionRoles::hasSamples(Value value) const {
@@ -154,5 +187,10 @@ SmallVector<DimensionRole> DimensionRoles::ofFactors(Operation *op,
         factors[factor] = std::max(factors[factor], part);
       }
   }
+  // What an operation repeats counts what its readers take it for.
+  for (auto [result, tensor] : llvm::zip(op->getResults(), rule.results))
+    for (auto [dim, role] : llvm::enumerate(of(result)))
+      if (tensor[dim].size() == 1 && operandsWith(rule, tensor[dim].front()) == 0)
+        factors[tensor[dim].front()] = std::max(factors[tensor[dim].front()], role);
   return factors;
 }

@@ -6,6 +6,7 @@
 
 #include "autopar/Transforms/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace mlir::autopar {
 
@@ -35,12 +36,15 @@ public:
   SmallVector<DimensionRole> ofFactors(Operation *op, const ShardingRule &rule) const;
 
 private:
+  bool isOfArguments(Value value) const;
   void readInputs(func::FuncOp function);
   void findExperts(func::FuncOp function);
   /// Of all operands of an operation that have a factor.
   void markExpertsOf(Operation &op, const ShardingRule &rule, int64_t factor);
   void markExperts(Value value, unsigned dim);
+  bool markRepeated(Value value, unsigned dim);
 
+  llvm::SetVector<Operation *> madeOfArguments;
   DenseMap<Value, SmallVector<DimensionRole, 4>> roles; ///< all but those of the model alone
 };
 

@@ -426,72 +426,24 @@ func.func @f(%x: tensor<6x4xf32>, %y: tensor<6x3xf32>, %g: tensor<6xi64>) {
 
 // -----
 
-func.func @main(%x: tensor<8x12xbf16>, %w: tensor<2x12x8xbf16>, %o: tensor<256xi32>, %t: tensor<2xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects rows of a multiple of 8 elements of f16 or bf16, got 'tensor<8x12xbf16>'}}
-  %r = autopar.grouped_dot_tiles %x, %w, %o, %t : (tensor<8x12xbf16>, tensor<2x12x8xbf16>, tensor<256xi32>, tensor<2xi32>) -> tensor<8x8xbf16>
+func.func @f(%x: tensor<2x6x4xf32>, %w: tensor<4x4x3xf32>, %g: tensor<2x6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects a group for each row of lhs in each part, got 'tensor<2x6xi64>' for 'tensor<2x6x4xf32>'}}
+  %r = autopar.grouped_dot %x, %w, %g in_parts : (tensor<2x6x4xf32>, tensor<4x4x3xf32>, tensor<2x6xi64>) -> tensor<2x6x3xf32>
   return
 }
 
 // -----
 
-func.func @main(%x: tensor<8x16xf32>, %w: tensor<2x16x8xf32>, %o: tensor<256xi32>, %t: tensor<2xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects rows of a multiple of 8 elements of f16 or bf16, got 'tensor<8x16xf32>'}}
-  %r = autopar.grouped_dot_tiles %x, %w, %o, %t : (tensor<8x16xf32>, tensor<2x16x8xf32>, tensor<256xi32>, tensor<2xi32>) -> tensor<8x8xf32>
+func.func @f(%x: tensor<2x6x4xf32>, %w: tensor<3x4x3xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot' op expects parts of as many groups each, got 2 parts of 3 groups}}
+  %r = autopar.grouped_dot %x, %w, %g in_parts : (tensor<2x6x4xf32>, tensor<3x4x3xf32>, tensor<6xi64>) -> tensor<2x6x3xf32>
   return
 }
 
 // -----
 
-func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %o: tensor<256xi32>, %t: tensor<2xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects rhs to be a matrix for each group, got 'tensor<2x16x8xbf16>' for 'tensor<8x16xbf16>'}}
-  %r = autopar.grouped_dot_tiles %x, %w, %o, %t transposed : (tensor<8x16xbf16>, tensor<2x16x8xbf16>, tensor<256xi32>, tensor<2xi32>) -> tensor<8x8xbf16>
-  return
-}
-
-// -----
-
-func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %o: tensor<256xi32>, %t: tensor<2xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects result shape [8, 8], got 'tensor<8x16xbf16>'}}
-  %r = autopar.grouped_dot_tiles %x, %w, %o, %t : (tensor<8x16xbf16>, tensor<2x16x8xbf16>, tensor<256xi32>, tensor<2xi32>) -> tensor<8x16xbf16>
-  return
-}
-
-// -----
-
-func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %o: tensor<128xi32>, %t: tensor<2xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects 128 numbers of rows in order for each tile, got 'tensor<128xi32>'}}
-  %r = autopar.grouped_dot_tiles %x, %w, %o, %t : (tensor<8x16xbf16>, tensor<2x16x8xbf16>, tensor<128xi32>, tensor<2xi32>) -> tensor<8x8xbf16>
-  return
-}
-
-// -----
-
-func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %o: tensor<256xi32>, %t: tensor<2x1xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects a group for each tile, got 'tensor<2x1xi32>'}}
-  %r = autopar.grouped_dot_tiles %x, %w, %o, %t : (tensor<8x16xbf16>, tensor<2x16x8xbf16>, tensor<256xi32>, tensor<2x1xi32>) -> tensor<8x8xbf16>
-  return
-}
-
-// -----
-
-func.func @main(%x: tensor<8x16xbf16>, %d: tensor<8x8xbf16>, %o: tensor<256xi32>, %t: tensor<3xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_rhs_grad_tiles' op expects result shape [2, 16, 8], got 'tensor<2x8x16xbf16>'}}
-  %r = autopar.grouped_dot_rhs_grad_tiles %x, %d, %o, %t : (tensor<8x16xbf16>, tensor<8x8xbf16>, tensor<256xi32>, tensor<3xi32>) -> tensor<2x8x16xbf16>
-  return
-}
-
-// -----
-
-func.func @main(%x: tensor<8x16xbf16>, %d: tensor<8x8xbf16>, %o: tensor<256xi32>, %t: tensor<3xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_rhs_grad_tiles' op expects the first tile of each group and the end, got 'tensor<3xi32>'}}
-  %r = autopar.grouped_dot_rhs_grad_tiles %x, %d, %o, %t : (tensor<8x16xbf16>, tensor<8x8xbf16>, tensor<256xi32>, tensor<3xi32>) -> tensor<3x16x8xbf16>
-  return
-}
-
-// -----
-
-func.func @main(%x: tensor<8x16xbf16>, %d: tensor<6x8xbf16>, %o: tensor<256xi32>, %t: tensor<3xi32>) {
-  // expected-error @+1 {{'autopar.grouped_dot_rhs_grad_tiles' op expects as many rows in lhs and gradient, got 'tensor<8x16xbf16>' and 'tensor<6x8xbf16>'}}
-  %r = autopar.grouped_dot_rhs_grad_tiles %x, %d, %o, %t : (tensor<8x16xbf16>, tensor<6x8xbf16>, tensor<256xi32>, tensor<3xi32>) -> tensor<2x16x8xbf16>
+func.func @f(%x: tensor<2x6x4xf32>, %y: tensor<1x6x3xf32>, %g: tensor<6xi64>) {
+  // expected-error @+1 {{'autopar.grouped_dot_rhs_grad' op expects as many parts of lhs as of gradient, got 'tensor<2x6x4xf32>' and 'tensor<1x6x3xf32>'}}
+  %r = autopar.grouped_dot_rhs_grad %x, %y, %g in_parts : (tensor<2x6x4xf32>, tensor<1x6x3xf32>, tensor<6xi64>) -> tensor<4x4x3xf32>
   return
 }

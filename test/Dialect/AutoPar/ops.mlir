@@ -54,6 +54,11 @@ func.func @contraction(%x: tensor<4x8x16xf32>, %w: tensor<4x16x32xf32>, %group: 
   %back = autopar.grouped_dot %rows, %w, %group transposed among 8 : (tensor<4x8x32xf32>, tensor<4x16x32xf32>, tensor<4x8xi64>) -> tensor<4x8x16xf32>
   // CHECK: autopar.grouped_dot_rhs_grad %{{.*}}, %{{.*}}, %{{.*}} among 8
   %matrices = autopar.grouped_dot_rhs_grad %x, %rows, %group among 8 : (tensor<4x8x16xf32>, tensor<4x8x32xf32>, tensor<4x8xi64>) -> tensor<4x16x32xf32>
+  %row.group = autopar.constant dense<1> : tensor<8xi64>
+  // CHECK: autopar.grouped_dot %{{.*}}, %{{.*}}, %{{.*}} in_parts : (tensor<4x8x16xf32>, tensor<4x16x32xf32>, tensor<8xi64>) -> tensor<4x8x32xf32>
+  %parts = autopar.grouped_dot %x, %w, %row.group in_parts : (tensor<4x8x16xf32>, tensor<4x16x32xf32>, tensor<8xi64>) -> tensor<4x8x32xf32>
+  // CHECK: autopar.grouped_dot_rhs_grad %{{.*}}, %{{.*}}, %{{.*}} in_parts among 8
+  %of.parts = autopar.grouped_dot_rhs_grad %x, %parts, %row.group in_parts among 8 : (tensor<4x8x16xf32>, tensor<4x8x32xf32>, tensor<8xi64>) -> tensor<4x16x32xf32>
   // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1] byte_blocks 16
   %rounded = autopar.dot_general %x, %w batch [0] x [0] contract [2] x [1] byte_blocks 16 : (tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>
   // CHECK: autopar.dot_general %{{.*}}, %{{.*}} batch [0] x [0] contract [2] x [1] scaled_to f8E4M3FN

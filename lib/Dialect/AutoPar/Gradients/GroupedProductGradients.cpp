@@ -12,7 +12,7 @@ template <typename Op>
 Value groupedDot(OpBuilder &builder, Op of, Value sought, Value rows, Value matrices,
                  bool transposed) {
   return GroupedDotOp::create(builder, of.getLoc(), sought.getType(), rows, matrices, of.getGroup(),
-                              transposed, of.getAmongAttr());
+                              transposed, of.getAmongAttr(), of.getInParts());
 }
 
 struct GroupedDotGradient : GradientOpInterface::ExternalModel<GroupedDotGradient, GroupedDotOp> {
@@ -25,7 +25,7 @@ struct GroupedDotGradient : GradientOpInterface::ExternalModel<GroupedDotGradien
     if (dot.getTransposed())
       std::swap(lhs, g);
     return Value(GroupedDotRhsGradOp::create(builder, op->getLoc(), dot.getRhs().getType(), lhs, g,
-                                             dot.getGroup(), dot.getAmongAttr()));
+                                             dot.getGroup(), dot.getAmongAttr(), dot.getInParts()));
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouped products: shapes, sharding rules, FLOPs. A shard of the groups computes the rows that are
-// its own, the others are zero there.
+// its own, the others are zero there. In parts such shards stand side by side in the result.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Dialect/AutoPar/IR/OwnShard.h"
 
@@ -8,17 +8,27 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 static constexpr int64_t absent = ShardingRule::absent;
-/// The factor of groups is the first one of both operations.
+/// The factor of groups, or of parts of them, is the first one of both operations.
 static constexpr int64_t groupFactor = 0;
 
 //===-- shapes -------------------------------------------------------------------------------===//
 
-/// `side` is [rows..., extent] where `group` is [rows...].
+/// `side` is [rows..., extent] where `group` is [rows...]; in parts [parts, rows..., extent].
 static LogicalResult verifyRows(Operation *op, StringRef name, RankedTensorType side,
-                                RankedTensorType group) {
-  if (side.getRank() < 1 || side.getShape().drop_back() != group.getShape())
-    return op->emitOpError() << "expects a group for each row of " << name << ", got " << group
-                             << " for " << side;
+                                RankedTensorType group, bool inParts) {
+  if (side.getRank() < 1 + inParts ||
+      side.getShape().drop_back().drop_front(inParts) != group.getShape())
+    return op->emitOpError() << "expects a group for each row of " << name
+                             << (inParts ? " in each part, got " : ", got ") << group << " for "
+                             << side;
+  return success();
+}
+
+/// Parts are of as many of the `groups` each.
+static LogicalResult verifyParts(Operation *op, int64_t groups, int64_t parts) {
+  if (parts < 1 || groups % parts)
+    return op->emitOpError() << "expects parts of as many groups each, got " << parts
+                             << " parts of " << groups << " groups";
   return success();
 }
 
@@ -35,13 +45,15 @@ static LogicalResult verifyTypes(Operation *op) {
 
 LogicalResult GroupedDotOp::verify() {
   RankedTensorType lhs = getLhs().getType(), rhs = getRhs().getType(), group = getGroup().getType();
-  if (failed(verifyTypes(*this)) || failed(verifyRows(*this, "lhs", lhs, group)))
+  if (failed(verifyTypes(*this)) || failed(verifyRows(*this, "lhs", lhs, group, getInParts())))
     return failure();
   if (rhs.getRank() != 3 || rhs.getDimSize(getDepthDim()) != lhs.getShape().back())
     return emitOpError() << "expects rhs to be a matrix for each group with "
                          << lhs.getShape().back()
                          << (getTransposed() ? " columns, got " : " rows, got ") << rhs;
-  SmallVector<int64_t> shape(group.getShape());
+  if (getInParts() && failed(verifyParts(*this, rhs.getDimSize(0), lhs.getDimSize(0))))
+    return failure();
+  SmallVector<int64_t> shape(lhs.getShape().drop_back());
   shape.push_back(rhs.getDimSize(getColumnDim()));
   if (getType().getShape() != ArrayRef<int64_t>(shape))
     return emitOpError() << "expects result shape [" << shape << "], got " << getType();
@@ -51,26 +63,36 @@ LogicalResult GroupedDotOp::verify() {
 LogicalResult GroupedDotRhsGradOp::verify() {
   RankedTensorType lhs = getLhs().getType(), gradient = getGradient().getType(),
                    group = getGroup().getType();
-  if (failed(verifyTypes(*this)) || failed(verifyRows(*this, "lhs", lhs, group)) ||
-      failed(verifyRows(*this, "gradient", gradient, group)))
+  if (failed(verifyTypes(*this)) || failed(verifyRows(*this, "lhs", lhs, group, getInParts())) ||
+      failed(verifyRows(*this, "gradient", gradient, group, getInParts())))
     return failure();
+  if (getInParts() && lhs.getDimSize(0) != gradient.getDimSize(0))
+    return emitOpError() << "expects as many parts of lhs as of gradient, got " << lhs << " and "
+                         << gradient;
   if (getType().getRank() != 3 || getType().getDimSize(1) != lhs.getShape().back() ||
       getType().getDimSize(2) != gradient.getShape().back())
     return emitOpError() << "expects a result [groups, " << lhs.getShape().back() << ", "
                          << gradient.getShape().back() << "], got " << getType();
-  return success();
+  return getInParts() ? verifyParts(*this, getType().getDimSize(0), lhs.getDimSize(0)) : success();
 }
 
 //===-- sharding -----------------------------------------------------------------------------===//
 
+/// What is split of the groups: they, or in parts these.
 ShardingRule GroupedDotOp::getShardingRule() {
   ShardingRule rule = ShardingRule::emptyFor(*this);
   RankedTensorType lhs = getLhs().getType(), rhs = getRhs().getType();
-  int64_t last = lhs.getRank() - 1;
-  rule.addFactor({absent, 0, absent}, {absent}, rhs.getDimSize(0), FactorKind::Reduction);
-  rule.factors.back().mayBeUneven = false;
-  for (int64_t dim = 0; dim < last; ++dim)
-    rule.addFactor({dim, absent, dim}, {dim}, lhs.getDimSize(dim));
+  int64_t last = lhs.getRank() - 1, first = getInParts(), groups = rhs.getDimSize(0);
+  if (first) {
+    int64_t parts = lhs.getDimSize(0);
+    rule.addFactor({0, 0, absent}, {0}, parts);
+    rule.addFactor({absent, 0, absent}, {absent}, groups / parts, FactorKind::NeedsReplication);
+  } else {
+    rule.addFactor({absent, 0, absent}, {absent}, groups, FactorKind::Reduction);
+  }
+  rule.factors[groupFactor].mayBeUneven = false;
+  for (int64_t dim = first; dim < last; ++dim)
+    rule.addFactor({dim, absent, dim - first}, {dim}, lhs.getDimSize(dim));
   rule.addFactor({absent, getColumnDim(), absent}, {last}, rhs.getDimSize(getColumnDim()));
   rule.addFactor({last, getDepthDim(), absent}, {absent}, lhs.getDimSize(last),
                  FactorKind::Reduction);
@@ -80,13 +102,19 @@ ShardingRule GroupedDotOp::getShardingRule() {
 ShardingRule GroupedDotRhsGradOp::getShardingRule() {
   ShardingRule rule = ShardingRule::emptyFor(*this);
   RankedTensorType lhs = getLhs().getType();
-  int64_t last = lhs.getRank() - 1;
-  rule.addFactor({absent, absent, absent}, {0}, getType().getDimSize(0));
-  rule.factors.back().mayBeUneven = false;
+  int64_t last = lhs.getRank() - 1, first = getInParts(), groups = getType().getDimSize(0);
+  if (first) {
+    int64_t parts = lhs.getDimSize(0);
+    rule.addFactor({0, 0, absent}, {0}, parts);
+    rule.addFactor({absent, absent, absent}, {0}, groups / parts, FactorKind::NeedsReplication);
+  } else {
+    rule.addFactor({absent, absent, absent}, {0}, groups);
+  }
+  rule.factors[groupFactor].mayBeUneven = false;
   rule.addFactor({last, absent, absent}, {1}, getType().getDimSize(1));
   rule.addFactor({absent, last, absent}, {2}, getType().getDimSize(2));
-  for (int64_t dim = 0; dim < last; ++dim)
-    rule.addFactor({dim, dim, dim}, {absent}, lhs.getDimSize(dim), FactorKind::Reduction);
+  for (int64_t dim = first; dim < last; ++dim)
+    rule.addFactor({dim, dim, dim - first}, {absent}, lhs.getDimSize(dim), FactorKind::Reduction);
   return rule;
 }
 
@@ -132,22 +160,25 @@ FailureOr<SmallVector<Value>> GroupedDotRhsGradOp::partition(OpBuilder &builder,
 
 //===-- cost ---------------------------------------------------------------------------------===//
 
-/// As many rows are of one group as of any other, so of `groups` among `all` their share.
-static double rowProducts(RankedTensorType lhs, int64_t columns, int64_t groups, int64_t all) {
-  double share = all > 0 ? static_cast<double>(groups) / static_cast<double>(all) : 1;
+/// As many rows are of one group as of any other, so of `groups` among `all` their share; in parts
+/// each has that of its groups.
+static double rowProducts(RankedTensorType lhs, int64_t columns, int64_t groups, int64_t all,
+                          bool inParts) {
+  double parts = inParts ? static_cast<double>(lhs.getDimSize(0)) : 1;
+  double share = all > 0 ? static_cast<double>(groups) / static_cast<double>(all) / parts : 1;
   return 2.0 * static_cast<double>(lhs.getNumElements()) * static_cast<double>(columns) * share;
 }
 
 double GroupedDotOp::getFlops(ArrayRef<RankedTensorType> operands,
                               ArrayRef<RankedTensorType> results) {
   return rowProducts(operands[0], results[0].getShape().back(), operands[1].getDimSize(0),
-                     getAmong().value_or(getRhs().getType().getDimSize(0)));
+                     getAmong().value_or(getRhs().getType().getDimSize(0)), getInParts());
 }
 
 double GroupedDotRhsGradOp::getFlops(ArrayRef<RankedTensorType> operands,
                                      ArrayRef<RankedTensorType> results) {
   return rowProducts(operands[0], operands[1].getShape().back(), results[0].getDimSize(0),
-                     getAmong().value_or(getType().getDimSize(0)));
+                     getAmong().value_or(getType().getDimSize(0)), getInParts());
 }
 
 /// Of the matrices no more are read than there are rows.

@@ -23,13 +23,17 @@ def AutoPar_GroupedDotOp : AutoPar_GroupedProduct<"grouped_dot"> {
 
     `among` stands on a device's part of the groups: over how many the rows are spread.
 
+    With `in_parts` the groups are in parts of as many each: `lhs` is [parts, rows..., depth], the result [parts, rows..., columns],
+    and a row is zero in all parts but that of its group.
+
     `%y = autopar.grouped_dot %x, %w, %expert
        : (tensor<6x16xf32>, tensor<4x16x32xf32>, tensor<6xi64>) -> tensor<6x32xf32>`
   }];
   let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$rhs, AutoPar_IndexTensor:$group, UnitAttr:$transposed,
-    OptionalAttr<I64Attr>:$among);
+    OptionalAttr<I64Attr>:$among, UnitAttr:$in_parts);
   let assemblyFormat = [{
-    $lhs `,` $rhs `,` $group (`transposed` $transposed^)? (`among` $among^)? attr-dict `:` functional-type(operands, results)
+    $lhs `,` $rhs `,` $group (`transposed` $transposed^)? (`in_parts` $in_parts^)? (`among` $among^)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let extraClassDeclaration = [{
     /// Where `rhs` has the dimension that is summed over, and the columns of the result.
@@ -42,11 +46,14 @@ def AutoPar_GroupedDotRhsGradOp : AutoPar_GroupedProduct<"grouped_dot_rhs_grad">
   let summary = "the gradient of a grouped_dot's matrices";
   let description = [{
     `lhs` is [rows..., depth], `gradient` [rows..., columns] and `group` [rows...]; the result is [groups, depth, columns]: of each
-    group the sum over its rows of the outer products of both. Rows of no group count nowhere. `among`: as of `grouped_dot`.
+    group the sum over its rows of the outer products of both. Rows of no group count nowhere. `among`, and `in_parts` of both
+    `lhs` and `gradient`: as of `grouped_dot`.
   }];
   let arguments = (ins AutoPar_Tensor:$lhs, AutoPar_Tensor:$gradient, AutoPar_IndexTensor:$group,
-    OptionalAttr<I64Attr>:$among);
-  let assemblyFormat = "$lhs `,` $gradient `,` $group (`among` $among^)? attr-dict `:` functional-type(operands, results)";
+    OptionalAttr<I64Attr>:$among, UnitAttr:$in_parts);
+  let assemblyFormat = [{
+    $lhs `,` $gradient `,` $group (`in_parts` $in_parts^)? (`among` $among^)? attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 class AutoPar_TiledProduct<string mnemonic> : AutoPar_Op<mnemonic, [Pure,
