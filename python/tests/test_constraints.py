@@ -188,3 +188,17 @@ def test_positions_are_split_where_there_are_some(tmp_path):
     models.save("resnet50", tmp_path / "m.onnx", blocks="1,1,1,1", image=32, classes=8)
     with pytest.raises(autopar.Error, match=r"sequence=true.* at character 1: no operation's positions can be split over axis \"t\""):
         autopar.compile(tmp_path / "m.onnx", tmp_path / "c.bin", bind={"batch": 4}, ranks=2, options=["--quiet", "--constrain", "mesh=t=2, weight-axis=t, sequence=true"])
+
+
+def test_dropless_mixtral_fits_by_experts(tmp_path: pathlib.Path) -> None:
+    """The degrees of Megatron's example for Mixtral, without capacity: each GPU of a node has an expert, what lies between products
+    is computed again, and the programs fit."""
+    models.save("mixtral-8x7b", tmp_path / "mixtral.onnx", weights=False, dispatch="dropless")
+    words = ["--cluster", "presets:h100x8x4", "--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=1e-3)",
+             "--precision", "bf16", "--stop-after=plan-memory", "--emit-plan", str(tmp_path / "plan.json"), "--plan",
+             degrees(tmp_path, data=8, experts=8, pipeline=4, micro_batch=1, zero=1)]
+    autopar.compile(tmp_path / "mixtral.onnx", tmp_path / "local.mlir", bind={"batch": 128, "seq": 4096}, options=words)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["expert_parts"] == 8 and max(plan["believed"]["peak_bytes"]) < 80e9
+    assert all(dims[0][0] == "expert" for name, dims in plan["shard"].items() if ".experts." in name)
+    assert any("/experts/MatMul/grouped/" in name for name in plan["recompute"])

@@ -39,13 +39,13 @@ func.func @made(%x: tensor<2x16xf32>, %w: tensor<4x16x8x2xi8>, %g: tensor<2xi64>
 // CHECK-LABEL: @many
 // CPU: autopar.grouped_dot %arg0
 // CPU: autopar.grouped_dot_rhs_grad %arg0
-// CUDA: %[[ONE:.*]] = autopar.select {{.*}}, %arg0, {{.*}} {autopar.id = "y/group.0"} : {{.*}} -> tensor<40x16xf32>
-// CUDA: %[[A:.*]] = autopar.dot_general %[[ONE]], {{.*}} contract [1] x [0] {autopar.id = "y/group.0/product"}
-// CUDA: %[[TWO:.*]] = autopar.select {{.*}}, %arg0, {{.*}} {autopar.id = "y/group.1"}
+// CUDA: %[[ONE:.*]] = autopar.select {{.*}}, %arg0, {{.*}} {autopar.id = "y/grouped/0"} : {{.*}} -> tensor<40x16xf32>
+// CUDA: %[[A:.*]] = autopar.dot_general %[[ONE]], {{.*}} contract [1] x [0] {autopar.id = "y/grouped/0/product"}
+// CUDA: %[[TWO:.*]] = autopar.select {{.*}}, %arg0, {{.*}} {autopar.id = "y/grouped/1"}
 // CUDA: %[[B:.*]] = autopar.dot_general %[[TWO]]
 // CUDA: %[[Y:.*]] = autopar.binary add %[[B]], %[[A]]
-// CUDA: autopar.dot_general {{.*}}, %[[Y]] contract [0] x [0] {autopar.id = "dw/group.0/product"}
-// CUDA: autopar.dot_general {{.*}}, %[[Y]] contract [0] x [0] {autopar.id = "dw/group.1/product"}
+// CUDA: autopar.dot_general {{.*}}, %[[Y]] contract [0] x [0] {autopar.id = "dw/grouped/0/product"}
+// CUDA: autopar.dot_general {{.*}}, %[[Y]] contract [0] x [0] {autopar.id = "dw/grouped/1/product"}
 // CUDA: autopar.concat {{.*}} dim 0 {autopar.id = "dw"}
 func.func @many(%x: tensor<40x16xf32>, %w: tensor<2x16x32xf32>, %g: tensor<40xi64>) -> (tensor<40x32xf32>, tensor<2x16x32xf32>) {
   %y = autopar.grouped_dot %x, %w, %g {autopar.id = "y"} : (tensor<40x16xf32>, tensor<2x16x32xf32>, tensor<40xi64>) -> tensor<40x32xf32>
@@ -57,16 +57,16 @@ func.func @many(%x: tensor<40x16xf32>, %w: tensor<2x16x32xf32>, %g: tensor<40xi6
 
 // CHECK-LABEL: @parts
 // CPU: %[[X0:.*]] = autopar.slice %arg0 starts [0, 0, 0] {{.*}} -> tensor<1x40x16xf32>
-// CPU: %[[R0:.*]] = autopar.reshape %[[X0]] {autopar.id = "y/part.0/lhs"}
+// CPU: %[[R0:.*]] = autopar.reshape %[[X0]] {autopar.id = "y/grouped/part.0/lhs"}
 // CPU: %[[W0:.*]] = autopar.slice %arg1 starts [0, 0, 0] {{.*}} -> tensor<2x16x32xf32>
-// CPU: autopar.grouped_dot %[[R0]], %[[W0]], %arg2 among 4 {autopar.id = "y/part.0/product"}
+// CPU: autopar.grouped_dot %[[R0]], %[[W0]], %arg2 among 4 {autopar.id = "y/grouped/part.0/product"}
 // CPU: autopar.slice %arg0 starts [1, 0, 0]
-// CPU: %[[G1:.*]] = autopar.binary sub %arg2, {{.*}} {autopar.id = "y/part.1/numbers"}
+// CPU: %[[G1:.*]] = autopar.binary sub %arg2, {{.*}} {autopar.id = "y/grouped/part.1/numbers"}
 // CPU: %[[W1:.*]] = autopar.slice %arg1 starts [2, 0, 0]
 // CPU: autopar.grouped_dot {{.*}}, %[[W1]], %[[G1]] among 4
 // CPU: %[[Y:.*]] = autopar.concat {{.*}} dim 0 {autopar.id = "y"} : (tensor<1x40x32xf32>, tensor<1x40x32xf32>) -> tensor<2x40x32xf32>
-// CPU: autopar.grouped_dot_rhs_grad {{.*}} among 4 {autopar.id = "dw/part.0/product"} : {{.*}} -> tensor<2x16x32xf32>
-// CPU: autopar.grouped_dot_rhs_grad {{.*}}, %{{.*}}, %{{.*}} among 4 {autopar.id = "dw/part.1/product"}
+// CPU: autopar.grouped_dot_rhs_grad {{.*}} among 4 {autopar.id = "dw/grouped/part.0/product"} : {{.*}} -> tensor<2x16x32xf32>
+// CPU: autopar.grouped_dot_rhs_grad {{.*}}, %{{.*}}, %{{.*}} among 4 {autopar.id = "dw/grouped/part.1/product"}
 // CPU: autopar.concat {{.*}} -> tensor<4x16x32xf32>
 // CUDA-NOT: in_parts
 func.func @parts(%x: tensor<2x40x16xf32>, %w: tensor<4x16x32xf32>, %g: tensor<40xi64>) -> (tensor<2x40x32xf32>, tensor<4x16x32xf32>) {
@@ -79,7 +79,7 @@ func.func @parts(%x: tensor<2x40x16xf32>, %w: tensor<4x16x32xf32>, %g: tensor<40
 
 // CHECK-LABEL: @part
 // CPU: %[[R:.*]] = autopar.reshape %arg0 {{.*}} -> tensor<40x16xf32>
-// CPU: %[[Y:.*]] = autopar.grouped_dot %[[R]], %arg1, %arg2 among 4 {autopar.id = "y/product"}
+// CPU: %[[Y:.*]] = autopar.grouped_dot %[[R]], %arg1, %arg2 among 4 {autopar.id = "y/grouped/part.0/product"}
 // CPU: autopar.reshape %[[Y]] {autopar.id = "y"} : tensor<40x32xf32> -> tensor<1x40x32xf32>
 func.func @part(%x: tensor<1x40x16xf32>, %w: tensor<2x16x32xf32>, %g: tensor<40xi64>) -> tensor<1x40x32xf32> {
   %y = autopar.grouped_dot %x, %w, %g in_parts among 4 {autopar.id = "y"} : (tensor<1x40x16xf32>, tensor<2x16x32xf32>, tensor<40xi64>) -> tensor<1x40x32xf32>

@@ -6,6 +6,7 @@
 #include "MadeFrom.h"
 #include "MadeOfLess.h"
 #include "Prepare/GatherFirst.h"
+#include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
 #include "autopar/Transforms/LibraryGroupedProduct.h"
@@ -24,6 +25,8 @@ namespace {
 /// Up to so many rows for each matrix a kernel makes what they pick, of fewer bytes, in less time
 /// than all matrices take to be made and read.
 constexpr int64_t kMadeRowsPerMatrix = 6;
+
+std::string groupSuffix(int64_t number) { return (kGroupedInfix + Twine(number)).str(); }
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -61,7 +64,7 @@ protected:
   }
   /// Rows of one group, zeros for all others.
   Value rowsOf(int64_t number, Value rows) {
-    std::string suffix = "/group." + std::to_string(number);
+    std::string suffix = groupSuffix(number);
     return where(rowsThat(ComparePredicate::Eq, number, suffix + "/is"), rows, suffix);
   }
   Value cast(Value value, Type element, const Twine &suffix) {
@@ -95,7 +98,7 @@ public:
     SmallVector<Op> products;
     SmallVector<Value> results;
     for (int64_t part = 0; part < parts; ++part) {
-      std::string suffix = parts == 1 ? "" : "/part." + std::to_string(part);
+      std::string suffix = (kGroupedInfix + "part." + Twine(part)).str();
       Value rows = rowsOf(part, op.getLhs(), suffix + "/lhs"), numbers = numbersIn(part, suffix);
       auto among = builder.getI64IntegerAttr(op.getAmong().value_or(groups));
       if constexpr (isGradient)
@@ -107,7 +110,8 @@ public:
             builder, op.getLoc(), type.clone(ArrayRef(shape).drop_front()), rows,
             cut(op.getRhs(), part, own, suffix + "/matrices"), numbers, op.getTransposed(), among));
       Value product = made(products.back(), suffix + "/product");
-      results.push_back(isGradient ? product : made(b.reshape(product, shape), suffix));
+      results.push_back(isGradient ? product
+                                   : made(b.reshape(product, shape), parts == 1 ? "" : suffix));
     }
     Base::write(parts == 1 ? results.front()
                            : made(ConcatOp::create(builder, op.getLoc(), type, results, 0), ""));
@@ -176,7 +180,7 @@ public:
     RankedTensorType rhs = op.getRhs().getType();
     Value sum;
     for (int64_t number = 0; number < rhs.getDimSize(0); ++number) {
-      std::string suffix = "/group." + std::to_string(number);
+      std::string suffix = groupSuffix(number);
       Value rows = rowsOf(number, op.getLhs());
       SmallVector<int64_t> shape(rhs.getShape()), starts{number, 0, 0}, steps(3, 1);
       shape[0] = 1;
@@ -202,7 +206,7 @@ public:
     shape[0] = 1;
     SmallVector<Value> products;
     for (int64_t number = 0; number < op.getType().getDimSize(0); ++number) {
-      std::string suffix = "/group." + std::to_string(number);
+      std::string suffix = groupSuffix(number);
       Value rows = rowsOf(number, op.getLhs());
       RankedTensorType type = op.getType().clone(ArrayRef(shape).drop_front());
       Value product = made(DotGeneralOp::create(builder, op.getLoc(), type, rows, op.getGradient(),

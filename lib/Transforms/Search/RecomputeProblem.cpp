@@ -32,7 +32,8 @@ static constexpr int64_t kAlignment = 64;
 
 StringRef mlir::autopar::wholeOf(StringRef id) {
   id.consume_back(kReshardSuffix);
-  return id.substr(0, id.rfind(kScaledInfix));
+  id = id.substr(0, id.rfind(kScaledInfix));
+  return id.substr(0, id.find(kGroupedInfix)); // of a part of the groups, of one of them
 }
 
 static int64_t bufferBytes(Value value) {

@@ -18,6 +18,8 @@ constexpr StringLiteral kOffloadActivationsAttribute = "autopar.offload_activati
 constexpr StringLiteral kReshardSuffix = "/reshard";
 /// Behind the id of a scaled product: the operations as which it is written.
 constexpr StringLiteral kScaledInfix = "/scaled/";
+/// The same in those that a grouped product is expanded to.
+constexpr StringLiteral kGroupedInfix = "/grouped/";
 
 /// Whether an operation, or a group, only says where elements of its first operand are: it is
 /// computed again with what it looks at, at no cost.
