@@ -166,14 +166,15 @@ Status Plan::verify() const {
       return Status::badInput(place + ".partial_kind: goes with a list of partial axes");
   }
   // What lowering makes of an operation (its result's "/reshard", the "/scaled/..." of a product in
-  // 8 bits) is called after it, and on its stage.
+  // 8 bits, the "/grouped/..." of one by groups) is called after it, and on its stage.
   auto isListed = [&](std::string_view op) {
-    constexpr std::string_view reshard = "/reshard", scaled = "/scaled/";
+    constexpr std::string_view reshard = "/reshard", scaled = "/scaled/", grouped = "/grouped/";
     if (stageOf.count(op))
       return true;
     if (op.ends_with(reshard))
       op.remove_suffix(reshard.size());
-    return stageOf.count(op.substr(0, op.rfind(scaled))) > 0;
+    op = op.substr(0, op.rfind(scaled));
+    return stageOf.count(op.substr(0, op.find(grouped))) > 0;
   };
   for (const auto &[field, names] : {std::pair("recompute: ", &recompute),
                                      std::pair("offload_activations: ", &offloadActivations)})
