@@ -71,6 +71,9 @@ def small_cases() -> List[Dict[str, Any]]:
                        train=autopar.Train("softmax_cross_entropy(output, labels)", autopar.AdamW(lr=1e-3)))
     # A number of keys whose gradient every cuDNN has.
     long = {"sizes": dict(SMALL, positions=128), "bind": {"batch": 2, "seq": 128}, "inputs": token_inputs(2, 128, 101, ["input_ids", "labels"])}
+    # Experts without capacity, forward and both gradients: products of a kernel of ours.
+    experts = {"model": "mixtral-8x7b", "sizes": {"layers": 1, "hidden": 64, "heads": 4, "kv_heads": 2, "vocab": 101, "inner": 64, "experts": 4, "dispatch": "dropless"},
+               "bind": {"batch": 4, "seq": 32}, "train": train, "steps": 3, "inputs": token_inputs(4, 32, 101, ["input_ids", "labels"])}
     # A text token by token, whose keys and values stay on the GPU; in the second heads share them.
     gpt2_steps = decoded(dict(gpt2, sizes=dict(SMALL, cache=40, opset=24)))
     llama_steps = decoded(dict(llama, sizes=dict(llama["sizes"], cache=40, opset=24)))
@@ -86,6 +89,7 @@ def small_cases() -> List[Dict[str, Any]]:
         dict(images_step, name="resnet-training", ranks=[1], tolerance=2e-3),
         dict(step, name="gpt2-training", ranks=[1, 4], tolerance=1e-3),
         dict(step, name="gpt2-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
+        dict(experts, name="mixtral-dropless-training-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         # With none of the epilogues that a library may lack.
         dict(step, name="gpt2-training-kernels-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16", *GELU_KERNELS, *BIAS_KERNELS],
              cpu_options=["--precision", "bf16"]),

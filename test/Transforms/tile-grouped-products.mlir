@@ -3,13 +3,13 @@
 // One order for both; 300 rows of 4 groups, and of none, are at most 7 tiles.
 
 // CHECK-LABEL: @both
-// CHECK: %[[ONES:.*]] = autopar.cast {{.*}} {autopar.id = "y/tiles/ones"} : tensor<5x300xi1> -> tensor<5x300xi32>
-// CHECK: %[[BEFORE:.*]] = autopar.cumulative sum %[[ONES]] dim 1 exclusive {autopar.id = "y/tiles/before"}
-// CHECK: %[[FIRST:.*]] = autopar.cumulative sum {{.*}} dim 0 exclusive {autopar.id = "y/tiles/first"} : tensor<5xi32>
-// CHECK: autopar.gather %[[FIRST]], {{.*}} {autopar.id = "y/tiles/first.of.row"}
-// CHECK: autopar.gather %[[BEFORE]], {{.*}} {autopar.id = "y/tiles/before.row"}
+// CHECK: %[[ONES:.*]] = autopar.cast {{.*}} {autopar.id = "y/grouped/tiles/ones"} : tensor<5x300xi1> -> tensor<5x300xi32>
+// CHECK: %[[BEFORE:.*]] = autopar.cumulative sum %[[ONES]] dim 1 exclusive {autopar.id = "y/grouped/tiles/before"}
+// CHECK: %[[FIRST:.*]] = autopar.cumulative sum {{.*}} dim 0 exclusive {autopar.id = "y/grouped/tiles/first"} : tensor<5xi32>
+// CHECK: autopar.gather %[[FIRST]], {{.*}} {autopar.id = "y/grouped/tiles/first.of.row"}
+// CHECK: autopar.gather %[[BEFORE]], {{.*}} {autopar.id = "y/grouped/tiles/before.row"}
 // CHECK: %[[ORDER:.*]] = autopar.scatter assign {{.*}} -> tensor<896xi32>
-// CHECK: %[[GROUP:.*]] = autopar.select {{.*}} {autopar.id = "y/tiles/group.of.tile"} : {{.*}} -> tensor<7xi32>
+// CHECK: %[[GROUP:.*]] = autopar.select {{.*}} {autopar.id = "y/grouped/tiles/group.of.tile"} : {{.*}} -> tensor<7xi32>
 // CHECK-NOT: autopar.cumulative
 // CHECK: autopar.grouped_dot_tiles %arg0, %arg1, %[[ORDER]], %[[GROUP]] transposed among 8 {autopar.id = "y"}
 // CHECK: autopar.grouped_dot_rhs_grad_tiles %arg0, {{.*}}, %[[ORDER]], %[[FIRST]] {autopar.id = "dw"}

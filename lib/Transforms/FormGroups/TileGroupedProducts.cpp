@@ -2,6 +2,7 @@
 // The pass autopar-tile-grouped-products. Which row stands where in which tile follows from running
 // counts of the rows of each group, so that every run has the same order.
 #include "MadeFrom.h"
+#include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
 #include "autopar/Transforms/LibraryGroupedProduct.h"
@@ -37,7 +38,7 @@ public:
 
 private:
   Value made(Value value, const Twine &suffix) {
-    return madeFrom(op, value.getDefiningOp(), "/tiles" + suffix);
+    return madeFrom(op, value.getDefiningOp(), kGroupedInfix + "tiles" + suffix);
   }
   RankedTensorType type(ArrayRef<int64_t> shape) {
     return RankedTensorType::get(shape, builder.getI32Type());

@@ -258,7 +258,7 @@ LogicalResult GroupedDotRhsGradTilesOp::verify() {
 static double tileProducts(RankedTensorType lhs, int64_t columns, int64_t groups, int64_t all) {
   int64_t depth = lhs.getShape().back(), rows = depth > 0 ? lhs.getNumElements() / depth : 0;
   double empty = static_cast<double>(std::min(rows, groups) * GroupedDotTilesOp::tileRows) / 2;
-  return rowProducts(lhs, columns, groups, all) +
+  return rowProducts(lhs, columns, groups, all, /*inParts=*/false) +
          2.0 * empty * static_cast<double>(depth) * static_cast<double>(columns);
 }
 
