@@ -151,14 +151,17 @@ Expr tanhFormula(Expr x, Allowance allow) {
     Expr half = halfExpm1(clampAbove(abs(x), 20.0) * 2.0);
     return copySign(half / (half + 1.0), x);
   }
-  // Odd rational function, weighted least squares fit of our own: 2.8e-7 relative.
-  x = clampBelow(clampAbove(x, 7.9), -7.9);
+  // Odd rational function, weighted least squares fit of our own: 2.8e-7 relative. From 8.2 on it
+  // is above 1, so that what is cut off there is 1: 1 - tanh^2, times a power of x in the gradient
+  // of a GELU, has to vanish.
+  x = clampBelow(clampAbove(x, 8.3), -8.3);
   Expr z = x * x;
   Expr p = polynomial(z, {0.9999999403953552, 0.12983372807502747, 0.0029904593247920275,
                           9.924377991410438e-06, -1.4861654129560975e-08, 2.3988016434328685e-11});
   Expr q = polynomial(z, {1.0, 0.46316686272621155, 0.02404635213315487, 0.00023786169185768813});
   // q is between 1 and some 180.
-  return allow.isCuda ? x * p * cudaReciprocal(q) : x * p / q;
+  Expr y = allow.isCuda ? x * p * cudaReciprocal(q) : x * p / q;
+  return clampBelow(clampAbove(y, 1.0), -1.0);
 }
 
 } // namespace autopar::kernelmath
