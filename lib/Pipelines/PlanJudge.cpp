@@ -253,6 +253,26 @@ FailureOr<std::vector<int64_t>> PlanJudge::peakOf(const Plan &plan, PlanModules 
   return peak;
 }
 
+/// What keeps instructions from waiting for others' memory, as a share of the limit: llama3-8b,
+/// 16x8192 on 8 H100 with activations in host memory, took 1,452 ms within 76.1 GiB, of which 1 MiB
+/// was left, and 1,341 ms with 65 MiB more.
+static constexpr int64_t kRoomForOrder = 512;
+
+/// The choice within the problem's limit. One that has to be made leaves room, if it can.
+static ::autopar::Result<RecomputeSolution> chooseWithRoom(RecomputeProblem problem,
+                                                           RecomputeSolution &leanest) {
+  int64_t limit = problem.memoryLimitBytes;
+  std::vector<char> none(problem.ops.size(), 0);
+  if (::autopar::useOf(problem, none).peakBytes > limit) {
+    problem.memoryLimitBytes -= limit / kRoomForOrder;
+    auto solution = ::autopar::chooseRecomputation(problem, &leanest);
+    if (solution || leanest.peakBytes > limit)
+      return solution;
+    problem.memoryLimitBytes = limit;
+  }
+  return ::autopar::chooseRecomputation(problem, &leanest);
+}
+
 LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   FailureOr<std::vector<RecomputeProblem>> problems = programsOf(judged.plan, judged.modules);
   if (failed(problems))
@@ -262,7 +282,7 @@ LogicalResult PlanJudge::judge(JudgedPlan &judged) const {
   std::vector<RecomputeSolution> solutions;
   for (const RecomputeProblem &problem : *problems) {
     RecomputeSolution leanest;
-    auto solution = ::autopar::chooseRecomputation(problem, &leanest);
+    auto solution = chooseWithRoom(problem, leanest);
     if (!solution && leanest.peakBytes == 0)
       return emitError(module.getLoc()) << solution.status().message();
     judged.fits &= static_cast<bool>(solution);

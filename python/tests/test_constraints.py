@@ -199,6 +199,6 @@ def test_dropless_mixtral_fits_by_experts(tmp_path: pathlib.Path) -> None:
              degrees(tmp_path, data=8, experts=8, pipeline=4, micro_batch=1, zero=1)]
     autopar.compile(tmp_path / "mixtral.onnx", tmp_path / "local.mlir", bind={"batch": 128, "seq": 4096}, options=words)
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert plan["expert_parts"] == 8 and max(plan["believed"]["peak_bytes"]) < 80e9
+    assert plan["expert_parts"] == 8 and max(plan["believed"]["peak_bytes"]) <= 76.1 * 2**30
     assert all(dims[0][0] == "expert" for name, dims in plan["shard"].items() if ".experts." in name)
     assert any("/experts/MatMul/grouped/" in name for name in plan["recompute"])
