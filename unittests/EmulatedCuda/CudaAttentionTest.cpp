@@ -233,37 +233,51 @@ void hideRows(Bytes &sums) {
   }
 }
 
-void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
-  std::string what = std::string(name(type)) + " " + std::to_string(s.queries) + "x" +
-                     std::to_string(s.keys) + (s.causal ? " causal" : "") +
-                     (s.bias.empty() ? "" : " bias " + std::string(s.bias));
-  Call forward;
+std::string textOf(const Sizes &s, DataType type) {
+  return std::string(name(type)) + " " + std::to_string(s.queries) + "x" + std::to_string(s.keys) +
+         (s.causal ? " causal" : "") + (s.bias.empty() ? "" : " bias " + std::string(s.bias));
+}
+
+/// Fills the call and what the CPU makes of it.
+void compareForward(const Sizes &s, DataType type, bool isPlanned, Call &forward,
+                    std::vector<Bytes> &expected) {
   forward.attention.geometry = geometryOf(s, type, false);
   const auto &operands = forward.attention.geometry.operands;
   for (int i = 0; i < 3; ++i)
     forward.inputs.push_back(numbers(count(operands[size_t(i)]), i, type));
-  bool hasBias = forward.attention.geometry.hasBias();
-  if (hasBias)
+  if (forward.attention.geometry.hasBias())
     forward.inputs.push_back(biases(forward.attention.geometry));
   int64_t rows = s.batch * s.heads * s.queries;
   forward.outputBytes = {count(operands[3]) * 2, rows * 4};
   int64_t unplanned = -1;
-  auto made = onGpu(forward, isPlanned, &unplanned), expected = onCpu(forward);
+  auto made = onGpu(forward, isPlanned, &unplanned);
+  expected = onCpu(forward);
+  std::string what = textOf(s, type);
   ASSERT_EQ(made.size(), 2u);
   EXPECT_TRUE(unplanned == 0 || !isPlanned) << what;
   compare(made[0], expected[0], type, what);
   compare(made[1], expected[1], DataType::F32, what + ", sums");
+}
 
+void compareOnBoth(const Sizes &s, DataType type, bool isPlanned) {
+  Call forward;
+  std::vector<Bytes> expected;
+  compareForward(s, type, isPlanned, forward, expected);
+  ASSERT_EQ(expected.size(), 2u);
   hideRows(expected[1]);
+  const auto &operands = forward.attention.geometry.operands;
   Call gradient;
   gradient.attention.geometry = geometryOf(s, type, true);
   gradient.inputs.assign(forward.inputs.begin(), forward.inputs.begin() + 3);
   gradient.inputs.insert(gradient.inputs.end(),
                          {expected[0], expected[1], numbers(count(operands[3]), 5, type)});
-  if (hasBias)
+  if (gradient.attention.geometry.hasBias())
     gradient.inputs.push_back(forward.inputs[3]);
   gradient.outputBytes = {count(operands[0]) * 2, count(operands[1]) * 2, count(operands[2]) * 2};
-  made = onGpu(gradient, isPlanned, &unplanned), expected = onCpu(gradient);
+  int64_t unplanned = -1;
+  auto made = onGpu(gradient, isPlanned, &unplanned);
+  expected = onCpu(gradient);
+  std::string what = textOf(s, type);
   ASSERT_EQ(made.size(), 3u);
   EXPECT_EQ(unplanned == 0, isPlanned) << what;
   for (size_t i = 0; i < 3; ++i)
@@ -285,7 +299,7 @@ TEST(CudaAttention, AddsABias) {
   for (DataType type : {DataType::BF16, DataType::F16})
     for (DataType biasType : {DataType::F32, type})
       for (Sizes sizes :
-           {Sizes{.bias = "bk"}, Sizes{.groups = 2, .bias = "qk"},
+           {Sizes{.bias = "k"}, Sizes{.groups = 2, .bias = "qk"}, Sizes{.bias = "bqk"},
             Sizes{.groups = 1, .queries = 5, .keys = 33, .depth = 24, .valueDepth = 8, .bias = "k"},
             Sizes{.batch = 1, .queries = 1, .keys = 24, .bias = "bhqk"},
             Sizes{.groups = 2, .causal = true, .bias = "hqk"},
@@ -335,6 +349,20 @@ std::string refusal(AttentionGeometry g, StatusCode code = StatusCode::Mismatch)
 
 void expectPart(const std::string &text, const std::string &part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+// Its gradients read such a one wrongly.
+TEST(CudaAttention, RepeatsRowsOfABiasOfSamplesForwardOnly) {
+  for (DataType biasType : {DataType::F32, DataType::BF16})
+    for (Sizes sizes : {Sizes{.bias = "bk"}, Sizes{.groups = 2, .keys = 24, .bias = "hk"},
+                        Sizes{.bias = "bhk"}, Sizes{.causal = true, .bias = "bk"}}) {
+      sizes.biasType = biasType;
+      Call forward;
+      std::vector<Bytes> expected;
+      compareForward(sizes, DataType::BF16, true, forward, expected);
+      expectPart(refusal(geometryOf(sizes, DataType::BF16, true)),
+                 "the gradient with a bias that differs by sample or head and repeats its rows");
+    }
 }
 
 TEST(CudaAttention, RefusesWhatTheLibraryDoesNotHave) {

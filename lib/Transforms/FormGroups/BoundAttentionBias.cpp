@@ -22,7 +22,7 @@ constexpr double kLeast = -0x1p100, kLeastHalf = -65504;
 struct BoundAttentionBiasPass
     : mlir::autopar::impl::BoundAttentionBiasPassBase<BoundAttentionBiasPass> {
   void runOnOperation() override {
-    DenseMap<Value, Value> bounded; // one for all layers
+    DenseMap<Value, Value> bounded, rows; // one for all layers
     getOperation().walk([&](Operation *op) {
       auto bound = [&](auto attention) {
         Value bias = attention.getBias();
@@ -37,6 +37,10 @@ struct BoundAttentionBiasPass
         bound(attention);
       else if (auto gradient = dyn_cast<AttentionGradOp>(op); gradient && gradient.getBias()) {
         bound(gradient);
+        Value &all = rows[gradient.getBias()];
+        if (!all)
+          all = withAllRows(gradient);
+        gradient.getBiasMutable().assign(all);
         gradient.getLogSumMutable().assign(visibleRows(gradient.getLogSum(), op));
       }
     });
@@ -55,6 +59,25 @@ private:
     auto made =
         BinaryOp::create(builder, root->getLoc(), bias.getType(), BinaryKind::Max, bias, least);
     nameAfter(made, root, "bound");
+    return made;
+  }
+
+  /// With all of its rows where it differs by sample or head: of one that repeats them there,
+  /// cuDNN's gradients read only the first column.
+  static Value withAllRows(AttentionGradOp gradient) {
+    Value bias = gradient.getBias();
+    auto type = cast<RankedTensorType>(bias.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    if (shape[0] == 1 && shape[1] == 1)
+      return bias;
+    shape[2] = cast<RankedTensorType>(gradient.getQuery().getType()).getDimSize(2);
+    if (type.getShape() == ArrayRef<int64_t>(shape))
+      return bias;
+    OpBuilder builder(gradient->getContext());
+    builder.setInsertionPointAfterValue(bias);
+    auto made = BroadcastOp::create(builder, gradient.getLoc(), type.clone(shape), bias,
+                                    ArrayRef<int64_t>{0, 1, 2, 3});
+    nameAfter(made, gradient, "all_rows");
     return made;
   }
 

@@ -29,6 +29,13 @@ Status refuse(const std::string &why) {
                           "; compile the model with --attention products");
 }
 
+/// Whether a bias differs by sample or head and repeats its rows. Of such a one cuDNN's gradients
+/// (9.19 on an H200) read only the first column.
+bool repeatsRowsOfParts(const artifact::StridedShape &bias) {
+  auto differs = [&](size_t dim) { return bias.dims[dim] > 1 && bias.strides[dim] != 0; };
+  return (differs(0) || differs(1)) && bias.dims[2] > 1 && !differs(2);
+}
+
 /// What the library's kernels take; other things do not get here, they are products.
 Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
@@ -42,6 +49,8 @@ Status verify(const CudnnCalls &calls, const AttentionGeometry &g) {
                   std::to_string(keys) + " scores");
   if (g.hasBias() && g.window > 0)
     return refuse("with a bias beside a window of " + std::to_string(g.window) + " keys");
+  if (g.isGradient() && g.hasBias() && repeatsRowsOfParts(g.bias))
+    return refuse("the gradient with a bias that differs by sample or head and repeats its rows");
   if (g.causal && queries > keys)
     return refuse("a causal mask over " + std::to_string(queries) + " x " + std::to_string(keys) +
                   " scores, which leaves rows without a key");
