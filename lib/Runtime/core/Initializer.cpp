@@ -12,10 +12,12 @@
 #include "autopar/Runtime/Session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <set>
+#include <thread>
 
 namespace autopar::runtime {
 
@@ -48,27 +50,41 @@ bool isDrawn(const Port &port) {
   return isParameter(port) && (port.role == Role::State || port.source.kind == SourceKind::Absent);
 }
 
-/// Calls `visit(global index, place in local)` for every element of the box.
-void forEachElement(const Port &port, const Box &box, const std::vector<int64_t> &localShape,
-                    const std::function<void(int64_t, int64_t)> &visit) {
+/// Fewer elements are not worth a thread.
+constexpr int64_t kLeastOfThread = int64_t{1} << 18;
+
+/// Calls `visit(global index, place in local, count)` for every row of the box, its elements along
+/// the last dimension; on several threads where there are many.
+void forEachRow(const Port &port, const Box &box, const std::vector<int64_t> &localShape,
+                const std::function<void(int64_t, int64_t, int64_t)> &visit) {
   size_t rank = port.shape.size();
-  for (int64_t extent : box.extent)
-    if (extent == 0)
-      return;
-  std::vector<int64_t> index(rank, 0);
-  while (true) {
-    int64_t global = 0, at = 0;
-    for (size_t d = 0; d < rank; ++d) {
-      global = global * port.shape[d] + box.offset[d] + index[d];
-      at = at * localShape[d] + index[d];
-    }
-    visit(global, at);
-    size_t d = rank;
-    while (d > 0 && ++index[d - 1] == box.extent[d - 1])
-      index[--d] = 0;
-    if (d == 0)
-      return;
-  }
+  int64_t rows = 1, length = rank == 0 ? 1 : box.extent[rank - 1];
+  for (size_t d = 0; d + 1 < rank; ++d)
+    rows *= box.extent[d];
+  if (length == 0)
+    return;
+  std::atomic<int64_t> next = 0;
+  int64_t atOnce = std::max<int64_t>(1, kLeastOfThread / length);
+  auto work = [&] {
+    for (int64_t first; (first = next.fetch_add(atOnce)) < rows;)
+      for (int64_t row = first; row < std::min(first + atOnce, rows); ++row) {
+        int64_t global = 0, at = 0, left = row, step = 1, localStep = 1;
+        for (size_t d = rank; d-- > 0;) {
+          int64_t index = d + 1 == rank ? 0 : left % box.extent[d];
+          left = d + 1 == rank ? left : left / box.extent[d];
+          global += (box.offset[d] + index) * step, at += index * localStep;
+          step *= port.shape[d], localStep *= localShape[d];
+        }
+        visit(global, at, length);
+      }
+  };
+  std::vector<std::thread> others;
+  int64_t most = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  for (int64_t i = 1; i < std::min(most, (rows + atOnce - 1) / atOnce); ++i)
+    others.emplace_back(work);
+  work();
+  for (std::thread &other : others)
+    other.join();
 }
 
 std::string text(DataType dtype, const std::vector<int64_t> &shape) {
@@ -224,6 +240,17 @@ std::vector<std::string> Initializer::remarks(const std::vector<const Port *> &p
   return result;
 }
 
+/// Element `index` of a tensor that has the key.
+double Initializer::draw(const Rule &rule, uint64_t key, uint64_t index) {
+  if (rule.kind == Rule::Kind::Constant)
+    return rule.a;
+  double u = unit(mix(key ^ mix(2 * index)));
+  if (rule.kind == Rule::Kind::Uniform)
+    return rule.a + (rule.b - rule.a) * u;
+  double v = unit(mix(key ^ mix(2 * index + 1))); // Box and Muller, 1958
+  return rule.a + rule.b * std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+}
+
 Status Initializer::fill(const Port &port, const Box &box, void *local,
                          const std::vector<int64_t> &localShape) const {
   int64_t size = byteSize(port.dtype);
@@ -236,16 +263,19 @@ Status Initializer::fill(const Port &port, const Box &box, void *local,
       copyBoxToLocal(tensor.data, port.shape, box, local, localShape, size);
       return Status::ok();
     }
-    forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
-      if (turns) {
-        int64_t rows = tensor.entry.shape[0], columns = tensor.entry.shape[1];
-        global = global % rows * columns + global / rows;
+    forEachRow(port, box, localShape, [&](int64_t first, int64_t at, int64_t count) {
+      for (int64_t global = first; global < first + count; ++global, ++at) {
+        int64_t place = global;
+        if (turns) {
+          int64_t rows = tensor.entry.shape[0], columns = tensor.entry.shape[1];
+          place = global % rows * columns + global / rows;
+        }
+        const uint8_t *from = tensor.data + place * byteSize(stored);
+        if (stored == port.dtype)
+          std::memcpy(out + at * size, from, size_t(size));
+        else
+          storeFloat(port.dtype, loadFloat(stored, from), out + at * size);
       }
-      const uint8_t *from = tensor.data + global * byteSize(stored);
-      if (stored == port.dtype)
-        std::memcpy(out + at * size, from, size_t(size));
-      else
-        storeFloat(port.dtype, loadFloat(stored, from), out + at * size);
     });
     return Status::ok();
   }
@@ -256,19 +286,9 @@ Status Initializer::fill(const Port &port, const Box &box, void *local,
   uint64_t name;
   std::memcpy(&name, digest.bytes.data(), 8);
   uint64_t key = mix(seed ^ mix(name));
-  forEachElement(port, box, localShape, [&](int64_t global, int64_t at) {
-    double value = rule->a;
-    if (rule->kind != Rule::Kind::Constant) {
-      auto index = uint64_t(global);
-      double u = unit(mix(key ^ mix(2 * index)));
-      if (rule->kind == Rule::Kind::Uniform) {
-        value += (rule->b - rule->a) * u;
-      } else { // Box and Muller, 1958
-        double v = unit(mix(key ^ mix(2 * index + 1)));
-        value += rule->b * std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
-      }
-    }
-    storeFloat(port.dtype, value, out + at * size);
+  forEachRow(port, box, localShape, [&](int64_t first, int64_t at, int64_t count) {
+    for (int64_t global = first; global < first + count; ++global, ++at)
+      storeFloat(port.dtype, draw(*rule, key, uint64_t(global)), out + at * size);
   });
   return Status::ok();
 }
