@@ -62,7 +62,7 @@ def test_all_rows_hold_and_what_cannot_be_measured_says_why(packed: pathlib.Path
     shutil.copytree(packed, folder)
     cases = json.loads((packed / "cases.json").read_text())["cases"]
     arguments = next(case for case in cases if case["name"] == "gpt2")["arguments"]
-    timing = {"name": "small", "artifact": "gpt2/1.bin", "tokens": 128, "arguments": [*arguments[:2], "--input", "input_ids=random"], "torch": ["none"] * 5}
+    timing = {"name": "small", "artifact": "gpt2/1.bin", "tokens": 128, "arguments": [*arguments[:2], "--input", "input_ids=random"], "torch": ["none"] * 5, "in_parts": True}
     kernels = [dict(timing, name=name, instructions="/attn/") for name in ("copy, f32", "other, f32")]
     (folder / "cases.json").write_text(json.dumps({"cases": cases, "speed": [timing, dict(timing, name="alone", torch=[])], "kernels": kernels}))
     done = check(folder, "--json", str(tmp_path / "json"), PATH=str(tmp_path))
@@ -239,7 +239,7 @@ STEP = "gpt2-124m training step, bf16, 64 x 1024 tokens"
 
 def measured_by_others(packed: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     """A folder whose program says what it is said to have measured, with a PyTorch and an nvidia-smi that do so too: just enough, and with BAD=1 just not."""
-    timing = {"name": STEP, "artifact": "step.bin", "tokens": 65536, "arguments": [], "is_goal": True, "torch": ["gpt2-124m", "train", "bf16", "64", "1024"]}
+    timing = {"name": STEP, "artifact": "step.bin", "tokens": 65536, "arguments": [], "is_goal": True, "in_parts": True, "torch": ["gpt2-124m", "train", "bf16", "64", "1024"]}
     kernels = [{"name": f"{name}, f32", "artifact": f"{name}.bin", "arguments": [], "instructions": wanted} for name, wanted in (("copy", "."), ("AdamW", "^x/"))]
     folder = packed_with(packed, tmp_path / "gpu", speed=[timing], kernels=kernels)
     replace_suites(folder, "echo '[==========] 1 test ran.'")

@@ -71,6 +71,9 @@ def small_cases() -> List[Dict[str, Any]]:
                        train=autopar.Train("softmax_cross_entropy(output, labels)", autopar.AdamW(lr=1e-3)))
     # A number of keys whose gradient every cuDNN has.
     long = {"sizes": dict(SMALL, positions=128), "bind": {"batch": 2, "seq": 128}, "inputs": token_inputs(2, 128, 101, ["input_ids", "labels"])}
+    # Beside a mask that differs by sample.
+    masked = dict(bert, train=autopar.Train("softmax_cross_entropy(last_hidden_state, labels)", autopar.AdamW(lr=1e-3)), steps=3,
+                  inputs=token_inputs(4, 32, SMALL["hidden"], ["input_ids", "attention_mask", "token_type_ids", "labels"]))
     # Experts without capacity, forward and both gradients: products of a kernel of ours.
     experts = {"model": "mixtral-8x7b", "sizes": {"layers": 1, "hidden": 64, "heads": 4, "kv_heads": 2, "vocab": 101, "inner": 64, "experts": 4, "dispatch": "dropless"},
                "bind": {"batch": 4, "seq": 32}, "train": train, "steps": 3, "inputs": token_inputs(4, 32, 101, ["input_ids", "labels"])}
@@ -81,6 +84,7 @@ def small_cases() -> List[Dict[str, Any]]:
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
+        dict(masked, name="bert-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(llama, name="llama-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(gpt2_steps, name="gpt2-decoding", ranks=[1, 4], tolerance=1e-4, options=CARRIED),
         dict(llama_steps, name="llama-decoding-bf16", ranks=[1], tolerance=3e-2, options=[*CARRIED, "--precision", "bf16"]),
@@ -167,6 +171,10 @@ class Speed(NamedTuple):
     is_goal: bool = True
     #: The title of what this one is where a library lacks something.
     instead_of: str = ""
+
+    def in_parts(self) -> bool:
+        """Whether its instructions are timed one by one too: of what is quick to run, in the type that matters most."""
+        return self.has_torch and self.dtype == "bf16"
 
     def name(self, title: str) -> str:
         size = f"{self.batch} x 1 token behind {self.seq - 1}" if self.mode == "decode" else f"{self.batch} x {self.seq} tokens"
@@ -286,7 +294,7 @@ def pack_speed(folder: pathlib.Path) -> List[Dict[str, Any]]:
                         options=["--quiet", "--target", "cuda", *precision, *timing.options])
         tokens = timing.batch * (1 if decodes else timing.seq)
         lines.append({"name": timing.name(timing.title), "artifact": artifact, "tokens": tokens, "steps": SHORT_STEPS if tokens <= FEW_TOKENS else LONG_STEPS,
-                      "arguments": ["--init", INIT, *inputs_of(timing, folder)], "is_goal": timing.is_goal,
+                      "arguments": ["--init", INIT, *inputs_of(timing, folder)], "is_goal": timing.is_goal, "in_parts": timing.in_parts(),
                       "instead_of": timing.name(timing.instead_of) if timing.instead_of else "",
                       "torch": [timing.model, timing.mode, timing.dtype, str(timing.batch), str(timing.seq)] if timing.has_torch else []})
     return lines

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import sys
+from typing import Tuple
 
 from .check import Check, Row
 from .machine import first_lines
@@ -33,6 +34,9 @@ def beside_torch(check: Check, timing: dict, cache: pathlib.Path) -> None:
 
 
 def run(check: Check, cache: pathlib.Path) -> None:
-    """The training step first: what takes as long as it likes comes last, and it is what matters most of that."""
-    for timing in sorted((timing for timing in check.cases["speed"] if timing["torch"]), key=lambda timing: timing["torch"][1] != "train"):
+    """What takes as long as it likes comes last, and of that first what matters most: the training step, then what is goals, f32 behind bf16."""
+    def order(timing: dict) -> Tuple[bool, bool, bool]:
+        return timing["torch"][1] != "train", not timing.get("is_goal"), timing["torch"][2] == "f32"
+
+    for timing in sorted((timing for timing in check.cases["speed"] if timing["torch"]), key=order):
         check.run("speed", timing["name"] + ", PyTorch beside it", beside_torch, timing, cache)

@@ -18,7 +18,7 @@ from .machine import first_lines, has_library, lacking
 #: What a program may take at most.
 CASE_S = 60
 #: Programs that run at once where none is timed: while one compiles for the GPU, others use it.
-AT_ONCE = 4
+AT_ONCE = max(4, (os.cpu_count() or 0) // 2)
 T = TypeVar("T")
 
 

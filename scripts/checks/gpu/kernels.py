@@ -3,12 +3,12 @@
 
 import json
 import re
-from typing import Dict, List, Tuple
+from typing import Dict, List, NamedTuple
 
 from .check import CASE_S, Broken, Check, Row
 
-#: Kinds of kernels of a step that are told.
-MOST_KINDS = 12
+#: Kinds of instructions of a step that are told.
+MOST_KINDS = 16
 #: Of a training program that is measured in parts.
 STEPS = 5
 
@@ -42,19 +42,28 @@ def kernel(check: Check, timing: dict, rates: Dict[str, float]) -> None:
     check.add(Row("kernels", name, "ok", f"{rate:,.0f} GB/s{share(rate, copy_rate, 'a copy in float32')}"))
 
 
-def by_kind(ops: List[dict]) -> List[Tuple[str, float, float]]:
-    """Milliseconds and bytes of kernels that differ by a number only, longest first."""
-    kinds: Dict[str, Tuple[float, float]] = {}
+class Kind(NamedTuple):
+    """Kernels of a step that differ by a number only, or calls of one form: milliseconds and bytes of all."""
+
+    name: str
+    is_kernel: bool
+    ms: float
+    moved: float
+
+
+def by_kind(ops: List[dict]) -> List[Kind]:
+    """Longest first."""
+    kinds: Dict[str, Kind] = {}
     for op in ops:
-        if op["key"].startswith("kernel/"):
-            name = re.sub(r"\d+", "*", op["op"])
-            ms, moved = kinds.get(name, (0.0, 0.0))
-            kinds[name] = (ms + op["median_ms"], moved + op["bytes"])
-    return sorted(((name, ms, moved) for name, (ms, moved) in kinds.items()), key=lambda kind: -kind[1])
+        is_kernel = op["key"].startswith("kernel/")
+        name = re.sub(r"\d+", "*", op["op"]) if is_kernel else op["key"]
+        before = kinds.get(name, Kind(name, is_kernel, 0.0, 0.0))
+        kinds[name] = before._replace(ms=before.ms + op["median_ms"], moved=before.moved + op["bytes"])
+    return sorted(kinds.values(), key=lambda kind: -kind.ms)
 
 
 def step_in_parts(check: Check, timing: dict, copy_rate: float) -> None:
-    """What launches cost in a captured step, and the kernels that take longest in it."""
+    """What launches cost in a captured step, and the kernels and calls that take longest in it."""
     # Others run at load.
     ops = [op for op in profile(check, timing, 0, STEPS) if op["calls"] >= STEPS]
     count, sum_ms = sum(op["calls"] for op in ops) // STEPS, sum(op["median_ms"] * op["calls"] for op in ops) / STEPS
@@ -65,9 +74,9 @@ def step_in_parts(check: Check, timing: dict, copy_rate: float) -> None:
         most = check.measured.launches[timing["name"]] = (median - sum_ms + clock_ms) / median
         check.add(Row("kernels", timing["name"], "ok", f"its {count} instructions take {sum_ms:.2f} ms one by one, of which the clock may be {clock_ms:.2f}, "
                       f"a captured step {median:.2f}: {(median - sum_ms) / median:+.1%} to {most:+.1%}"))
-    for name, ms, moved in by_kind(ops)[:MOST_KINDS]:
-        rate = moved / ms / 1e6
-        check.add(Row("kernels", name, "ok", f"{ms:.3f} ms a step, {rate:,.0f} GB/s{share(rate, copy_rate, 'a copy')}"))
+    for kind in [kind for kind in by_kind(ops) if kind.ms][:MOST_KINDS]:
+        rate = kind.moved / kind.ms / 1e6
+        check.add(Row("kernels", kind.name, "ok", f"{kind.ms:.3f} ms of {timing['name']}, {rate:,.0f} GB/s{share(rate, copy_rate, 'a copy') if kind.is_kernel else ''}"))
 
 
 def run(check: Check) -> None:
@@ -76,5 +85,6 @@ def run(check: Check) -> None:
     timings = check.cases.get("kernels", [])
     for timing in timings:
         check.run("kernels", timing["name"], kernel, timing, rates)
-    for timing in check.cases["speed"][:1]:
-        check.run("kernels", timing["name"], step_in_parts, check.as_it_ran(timing), rates.get(timings[0]["name"], 0.0) if timings else 0.0)
+    for timing in check.cases["speed"]:
+        if timing.get("in_parts"):
+            check.run("kernels", timing["name"], step_in_parts, check.as_it_ran(timing), rates.get(timings[0]["name"], 0.0) if timings else 0.0)
