@@ -253,8 +253,13 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   manager.addNestedPass<func::FuncOp>(createSplitAttentionSinksPass());
   manager.addNestedPass<func::FuncOp>(createFoldRepeatedHeadsPass());
   addExpandConvolutionGradients(manager, lower);
-  if (isForCuda)
+  if (isForCuda) {
+    ReduceFewRowsPassOptions single;
+    single.rows = single.rowsOfMade = 0;
+    single.rowsOfBatch = 1;
+    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass(single));
     manager.addNestedPass<func::FuncOp>(createBoundAttentionBiasPass());
+  }
   manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());
   if (isForCuda) {
     manager.addNestedPass<func::FuncOp>(createAlignProductsPass());

@@ -427,6 +427,12 @@ TEST(Reduction, RowsOfEveryTeam) {
       {"autopar.softmax %0 dim 1", "f32", {515, 257}, {515, 257}},
       {"autopar.softmax %0 dim 1", "f32", {513, 700}, {513, 700}},
       {"autopar.normalize %0 dims [1] epsilon 1.0e-5", "bf16", {514, 1000}, {514, 1000}},
+      // Several rows a warp, which may be too short for its lanes, or fill the last block in part;
+      // and a number of rows that leaves a warp in part.
+      {"autopar.softmax %0 dim 1", "bf16", {8192, 64}, {8192, 64}},
+      {"autopar.normalize %0 dims [1] epsilon 1.0e-5", "f32", {4104, 52}, {4104, 52}},
+      {"autopar.reduce max %0 dims [1]", "f32", {32772, 20}, {32772}},
+      {"autopar.reduce sum %0 dims [1]", "bf16", {16387, 32}, {16387}},
       {"autopar.softmax %0 dim 0 log", "f32", {150, 37}, {150, 37}},
       {"autopar.reduce sum %0 dims [0]", "f32", {1000, 33}, {33}},
       // Several columns a thread, with blocks that reach beyond the last.

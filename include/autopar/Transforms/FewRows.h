@@ -10,6 +10,9 @@ namespace mlir::autopar {
 /// however much that costs, and has its name.
 constexpr llvm::StringLiteral kFewRows = "autopar.few_rows";
 
+/// On a sum of products for rows that meet a matrix of their own each: its kernel has its name.
+constexpr llvm::StringLiteral kRowsOfBatch = "autopar.rows_of_batch";
+
 /// On a transposition: it is computed rather than looked through, so that whoever reads it reads
 /// what lies side by side.
 constexpr llvm::StringLiteral kLaidOut = "autopar.laid_out";

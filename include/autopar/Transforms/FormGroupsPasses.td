@@ -119,7 +119,8 @@ def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::F
   let description = [{
     A GPU's library computes exponentials in powers of two: a bias of -inf, or near the least float, may leave a row that
     it hides whole without a number. Biases are at least -1e30, or the least f16: a column so hidden still has the weight 0
-    beside one that is seen, and a row of hidden columns is their mean.
+    beside one that is seen, and a row of hidden columns is their mean. Gradients get all rows of a bias that differs by
+    sample or head.
 
     ```mlir
     %y, %sums = autopar.attention %q, %k, %v bias %mask scale 1.0 ...
@@ -557,6 +558,7 @@ def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
   let options = [
     Option<"rows", "rows", "int64_t", "2", "rows up to which a kernel is faster than a library call">,
     Option<"rowsOfMade", "rows-of-made", "int64_t", "4", "the same for weights that would have to be made for the call">,
+    Option<"rowsOfBatch", "rows-of-batch", "int64_t", "0", "the same for rows that meet a matrix of their own each, as tokens meet their caches">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

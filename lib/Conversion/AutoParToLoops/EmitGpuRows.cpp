@@ -89,8 +89,13 @@ Value GpuRowEmitter::locate(OpBuilder &builder) {
   } else if (team.kind == RowTeam::Kind::Warp) {
     Value first =
         arith::MulIOp::create(builder, loc, block, indexConstant(builder, loc, team.rowsPerBlock));
-    row = arith::AddIOp::create(builder, loc, first, warp);
+    Value lanes = indexConstant(builder, loc, team.lanes), inBlock = warp;
     member = lane;
+    if (team.lanes < kWarpThreads) {
+      inBlock = arith::DivUIOp::create(builder, loc, thread, lanes);
+      member = arith::RemUIOp::create(builder, loc, lane, lanes);
+    }
+    row = arith::AddIOp::create(builder, loc, first, inBlock);
     warp = indexConstant(builder, loc, 0);
   } else {
     member = thread;
@@ -366,10 +371,10 @@ SmallVector<Value> GpuRowEmitter::join(OpBuilder &builder, Running &running, Val
   SmallVector<Value> joined(sums);
   bool isColumn = team.kind == RowTeam::Kind::Column;
   if (isShared() && !isColumn)
-    joined =
-        emitWarpCombine(builder, loc, joined, [&](OpBuilder &inner, ValueRange a, ValueRange b) {
-          return running.op.emitRowCombine(inner, running.pass, a, b);
-        });
+    joined = emitLanesCombine(builder, loc, joined, team.lanes,
+                              [&](OpBuilder &inner, ValueRange a, ValueRange b) {
+                                return running.op.emitRowCombine(inner, running.pass, a, b);
+                              });
   if (!throughMemory())
     return joined;
   SmallVector<Value> buffers;

@@ -130,10 +130,10 @@ Value autopar::emitShuffleFrom(OpBuilder &builder, Location loc, Value value, Va
   });
 }
 
-SmallVector<Value> autopar::emitWarpCombine(OpBuilder &builder, Location loc, ValueRange values,
-                                            CombineValues combine) {
+SmallVector<Value> autopar::emitLanesCombine(OpBuilder &builder, Location loc, ValueRange values,
+                                             int64_t lanes, CombineValues combine) {
   SmallVector<Value> joined(values);
-  for (int64_t mask = kWarpThreads / 2; mask > 0; mask /= 2) {
+  for (int64_t mask = lanes / 2; mask > 0; mask /= 2) {
     SmallVector<Value> others = llvm::map_to_vector(
         joined, [&](Value value) { return emitShuffleXor(builder, loc, value, mask); });
     joined = combine(builder, joined, others);

@@ -63,10 +63,10 @@ Value emitShuffleUp(OpBuilder &builder, Location loc, Value value, int64_t lanes
 Value emitShuffleFrom(OpBuilder &builder, Location loc, Value value, Value lane);
 
 using CombineValues = function_ref<SmallVector<Value>(OpBuilder &, ValueRange, ValueRange)>;
-/// Joins the values of all threads of a warp; each gets the result. `combine` must not care about
-/// the order of its arguments.
-SmallVector<Value> emitWarpCombine(OpBuilder &builder, Location loc, ValueRange values,
-                                   CombineValues combine);
+/// Joins the values of every so many neighbouring lanes of a warp, a power of two; each gets the
+/// result of its own. `combine` must not care about the order of its arguments.
+SmallVector<Value> emitLanesCombine(OpBuilder &builder, Location loc, ValueRange values,
+                                    int64_t lanes, CombineValues combine);
 
 /// Elements in 16 bytes of the narrowest type that counts, of the tensors with `leastElements`.
 int64_t elementsOfVector(const ElementEmitter &emitter, int64_t leastElements);

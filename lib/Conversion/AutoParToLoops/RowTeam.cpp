@@ -3,6 +3,8 @@
 // several loads under way, and the whole row in registers where that fits.
 #include "RowTeam.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -50,6 +52,12 @@ RowTeam RowTeam::choose(const RowSpace &space) {
     team.perRound = std::clamp<int64_t>(divideUp(vectors, kWarp * team.warps), 1, most);
     team.kind = team.warps == 1 ? Kind::Warp : Kind::Block;
     team.rowsPerBlock = team.kind == Kind::Warp ? 4 : 1;
+    // Many rows of a few vectors share a warp, which has a row for all of its lanes or for none.
+    int64_t lanes = std::max<int64_t>(llvm::PowerOf2Ceil(vectors), 2);
+    if (lanes < kWarp && rows * lanes >= manyThreads && rows % (kWarp / lanes) == 0) {
+      team.lanes = lanes;
+      team.rowsPerBlock *= kWarp / lanes;
+    }
   }
   int64_t together = team.members() * team.perRound, vectors = length / team.width;
   team.rounds = divideUp(vectors, together);

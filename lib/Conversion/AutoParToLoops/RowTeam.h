@@ -22,13 +22,14 @@ struct RowTeam {
   static constexpr int64_t kWarp = 32;
   enum class Kind {
     Thread, ///< a thread per row; neighbouring threads take neighbouring rows
-    Warp,   ///< a warp per row
+    Warp,   ///< a warp per row, or `lanes` of it
     Block,  ///< a block per row
     Column, ///< a block takes neighbouring columns, 32 times `columns`; each warp has a part of
             ///< their rows
   };
   Kind kind = Kind::Thread;
   int64_t warps = 1;        ///< of a team
+  int64_t lanes = kWarp;    ///< of each of its warps; fewer where a warp has several rows
   int64_t width = 1;        ///< neighbouring elements that a thread takes at once
   int64_t columns = 1;      ///< neighbouring columns of a thread
   int64_t perRound = 1;     ///< vectors of `width` that a thread takes before it goes on
@@ -38,7 +39,7 @@ struct RowTeam {
 
   /// Threads that share a row.
   int64_t members() const {
-    return kind == Kind::Thread ? 1 : kind == Kind::Column ? warps : warps * kWarp;
+    return kind == Kind::Thread ? 1 : kind == Kind::Column ? warps : warps * lanes;
   }
   int64_t blockThreads() const {
     return kind == Kind::Column   ? warps * kWarp

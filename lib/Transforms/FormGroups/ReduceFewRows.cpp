@@ -42,17 +42,18 @@ int64_t rowsOf(DotGeneralOp product) {
 /// The right side of a product as it is made or lies in memory, and where its dimensions are there.
 struct Weights {
   Value value;
-  SmallVector<int64_t> free, contracted; ///< in the order of the product
+  SmallVector<int64_t> batch, free, contracted; ///< in the order of the product
 
   explicit Weights(DotGeneralOp product)
-      : value(product.getRhs()), free(product.getRhsFree()), contracted(product.getRhsContract()) {
+      : value(product.getRhs()), batch(product.getRhsBatch()), free(product.getRhsFree()),
+        contracted(product.getRhsContract()) {
     while (auto transpose = value.getDefiningOp<TransposeOp>()) {
       renumber(transpose.getPermutation());
       value = transpose.getInput();
     }
   }
   void renumber(ArrayRef<int64_t> numbers) {
-    for (int64_t &dim : llvm::concat<int64_t>(free, contracted))
+    for (int64_t &dim : llvm::concat<int64_t>(batch, free, contracted))
       dim = numbers[dim];
   }
   RankedTensorType type() const { return typeOf(value); }
@@ -69,25 +70,43 @@ bool onlyReadsWeights(DotGeneralOp product, int64_t mostRows, int64_t mostRowsOf
          (rows <= mostRowsOfMade && isMadeOfLess(product.getRhs()));
 }
 
+/// Whether each row meets a matrix of its own: a call for many such products has tiles for more
+/// rows than there are.
+bool isOfSingleRows(DotGeneralOp product, int64_t mostRows) {
+  return isLibraryContraction(product) && !product.getLhsBatch().empty() &&
+         !product.getRhsFree().empty() && !product.getRhsContract().empty() &&
+         rowsOf(product) <= mostRows;
+}
+
 class SumWriter {
 public:
   explicit SumWriter(DotGeneralOp product)
       : product(product), builder(product), loc(product.getLoc()), weights(product) {}
 
-  /// [rows, dimensions of the weights], of which the contracted ones are summed.
+  /// [rows, dimensions of the weights], of which the contracted ones are summed. Those of a batch
+  /// are the row's own, as they are the weights'.
   void write() {
-    if (liesInMemory(weights.value))
+    if (weights.batch.empty() && liesInMemory(weights.value))
       layAlongRows();
     Value rows = rowsOfLhs(), wide = inSumType(weights.value);
-    SmallVector<int64_t> shape{rowsOf(product)}, rowDims{0}, left(shape), order{0};
+    SmallVector<int64_t> shape{rowsOf(product)}, rowDims{0}, left(shape), order;
     llvm::append_range(shape, weights.type().getShape());
-    for (int64_t dim : sorted(weights.contracted))
+    SmallVector<int64_t> ofRow(weights.batch), kept(weights.batch), summed;
+    llvm::append_range(ofRow, weights.contracted);
+    llvm::append_range(kept, weights.free);
+    for (int64_t dim : sorted(ofRow))
       rowDims.push_back(dim + 1);
-    SmallVector<int64_t> free = sorted(weights.free);
-    for (int64_t dim : free)
+    for (int64_t dim : sorted(weights.contracted))
+      summed.push_back(dim + 1);
+    for (int64_t dim : sorted(kept))
       left.push_back(weights.type().getDimSize(dim));
+    auto placeOf = [&](int64_t dim) {
+      return llvm::count_if(kept, [&](int64_t d) { return d < dim; });
+    };
+    order = llvm::map_to_vector(weights.batch, [&](int64_t dim) { return 1 + placeOf(dim); });
+    order.push_back(0);
     for (int64_t dim : weights.free)
-      order.push_back(1 + (llvm::find(free, dim) - free.begin()));
+      order.push_back(1 + placeOf(dim));
     RankedTensorType all = typeOf(wide).clone(shape);
     auto weightDims = llvm::to_vector(llvm::seq<int64_t>(1, all.getRank()));
     Value a = made(BroadcastOp::create(builder, loc, all, rows, rowDims), "/rows.repeated");
@@ -98,10 +117,9 @@ public:
             : BroadcastOp::create(builder, loc, all, wide, weightDims).getOperation();
     Value b = made(repeated, "/weights.repeated");
     Value terms = made(BinaryOp::create(builder, loc, BinaryKind::Mul, a, b), "/terms");
-    auto sum = ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms,
-                                ArrayRef(rowDims).drop_front());
+    auto sum = ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms, summed);
     Value result = made(sum, "");
-    sum->setAttr(kFewRows, builder.getUnitAttr());
+    sum->setAttr(weights.batch.empty() ? kFewRows : kRowsOfBatch, builder.getUnitAttr());
     if (Type element = product.getType().getElementType(); element != sumType())
       result =
           made(CastOp::create(builder, loc, typeOf(result).clone(element), result), "/rounded");
@@ -166,13 +184,18 @@ private:
     weights.renumber(numbers);
   }
 
-  /// The left side as [rows, contracted dimensions in the order of the weights].
+  /// The left side as [rows, its other dimensions in the order of the weights].
   Value rowsOfLhs() {
     SmallVector<int64_t> order = product.getLhsFree(), shape{rowsOf(product)};
-    for (int64_t dim : sorted(weights.contracted)) {
-      auto at = llvm::find(weights.contracted, dim) - weights.contracted.begin();
-      order.push_back(product.getLhsContract()[at]);
-      shape.push_back(weights.type().getDimSize(dim));
+    SmallVector<std::pair<int64_t, int64_t>> places; // in the weights, in the left side
+    for (auto [there, here] : llvm::zip(weights.batch, product.getLhsBatch()))
+      places.push_back({there, here});
+    for (auto [there, here] : llvm::zip(weights.contracted, product.getLhsContract()))
+      places.push_back({there, here});
+    llvm::sort(places);
+    for (auto [there, here] : places) {
+      order.push_back(here);
+      shape.push_back(weights.type().getDimSize(there));
     }
     return inSumType(reshaped(transposed(product.getLhs(), order, "/transpose"), shape));
   }
@@ -189,7 +212,7 @@ struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewR
   void runOnOperation() override {
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp op) {
-      if (onlyReadsWeights(op, rows, rowsOfMade))
+      if (onlyReadsWeights(op, rows, rowsOfMade) || isOfSingleRows(op, rowsOfBatch))
         products.push_back(op);
     });
     for (DotGeneralOp product : products)
