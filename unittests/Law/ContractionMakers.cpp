@@ -56,6 +56,20 @@ std::optional<DrawnValue> makeProductOfFewRows(Drawer &d) {
   return d.exactly(dot, x.bound * bytes.bound * k, x.fractionBits);
 }
 
+/// Rows that meet a matrix of their own each, as a token meets its caches: kernels on a GPU.
+std::optional<DrawnValue> makeProductOfSingleRows(Drawer &d) {
+  int64_t batch = d.extent(), heads = d.extent(), k = d.extent(), n = d.extent(),
+          along = d.below(2);
+  DrawnValue x = d.argument({batch, heads, 1, k}, d.f32()),
+             w = d.argument(along ? SmallVector<int64_t>{batch, heads, n, k}
+                                  : SmallVector<int64_t>{batch, heads, k, n},
+                            d.f32());
+  SmallVector<int64_t> dims{0, 1};
+  Value dot = DotGeneralOp::create(d.builder, d.loc, x.value, w.value, dims, dims,
+                                   SmallVector<int64_t>{3}, SmallVector<int64_t>{along ? 3 : 2});
+  return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits);
+}
+
 /// What a CPU rounds in blocks of which each device has whole ones; few rows, whose bytes a kernel
 /// multiplies, or more. The numbers that are rounded are an argument, alike under all plans.
 std::optional<DrawnValue> makeProductOfBlocks(Drawer &d) {
@@ -235,6 +249,7 @@ std::optional<DrawnValue> makeGroupedDotRhsGrad(Drawer &d) {
 
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeProductOfFewRows},
+                               {"dot_general", makeProductOfSingleRows},
                                {"dot_general", makeProductOfBlocks},
                                {"dot_general", makeProductOfBytes},
                                {"dot_general", makeScaledProduct},
