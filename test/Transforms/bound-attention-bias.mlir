@@ -5,7 +5,7 @@
 // CHECK: %[[N:.*]] = autopar.constant {autopar.id = "a/least"} dense<-1.2676506E+30> : tensor<f32>
 // CHECK: %[[L:.*]] = autopar.broadcast %[[N]] dims [] {autopar.id = "a/least.repeated"} : tensor<f32> -> tensor<2x1x1x8xf32>
 // CHECK: %[[B:.*]] = autopar.binary max %arg1, %[[L]] {autopar.id = "a/bound"}
-// Gradients get every row of a bias that differs by sample.
+// Gradients get every row of a bias.
 // CHECK: %[[ROWS:.*]] = autopar.broadcast %[[B]] dims [0, 1, 2, 3] {autopar.id = "a/vjp/all_rows"} : tensor<2x1x1x8xf32> -> tensor<2x1x8x8xf32>
 // CHECK: %[[Y:.*]], %[[S:.*]] = autopar.attention %arg0, %arg0, %arg0 bias %[[B]] scale
 // A row that is hidden whole has no gradient.
@@ -29,14 +29,4 @@ func.func @half(%x: tensor<2x4x8x8xf16>, %mask: tensor<2x4x8x8xf16>) -> (tensor<
   %y, %l = autopar.attention %x, %x, %x bias %mask scale 1.0 : (tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>) -> (tensor<2x4x8x8xf16>, tensor<2x4x8xf32>)
   %z, %m = autopar.attention %x, %x, %x scale 1.0 : (tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>) -> (tensor<2x4x8x8xf16>, tensor<2x4x8xf32>)
   return %y, %z : tensor<2x4x8x8xf16>, tensor<2x4x8x8xf16>
-}
-
-// One of columns only is read as it is.
-// CHECK-LABEL: func.func @columns
-// CHECK-NOT: all_rows
-// CHECK: autopar.attention_grad {{.*}} bias %{{.*}} scale
-func.func @columns(%x: tensor<2x4x8x8xbf16>, %l: tensor<2x4x8xf32>, %mask: tensor<1x1x1x8xf32>) -> tensor<2x4x8x8xbf16> {
-  %dq, %dk, %dv = autopar.attention_grad %x, %x, %x, %x, %l, %x bias %mask scale 1.0
-      : (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8xf32>, tensor<2x4x8x8xbf16>, tensor<1x1x1x8xf32>) -> (tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>, tensor<2x4x8x8xbf16>)
-  return %dq : tensor<2x4x8x8xbf16>
 }

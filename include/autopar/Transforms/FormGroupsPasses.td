@@ -119,8 +119,7 @@ def BoundAttentionBiasPass : Pass<"autopar-bound-attention-bias", "mlir::func::F
   let description = [{
     A GPU's library computes exponentials in powers of two: a bias of -inf, or near the least float, may leave a row that
     it hides whole without a number. Biases are at least -1e30, or the least f16: a column so hidden still has the weight 0
-    beside one that is seen, and a row of hidden columns is their mean. Gradients get all rows of a bias that differs by
-    sample or head.
+    beside one that is seen, and a row of hidden columns is their mean. Gradients get all rows of a bias.
 
     ```mlir
     %y, %sums = autopar.attention %q, %k, %v bias %mask scale 1.0 ...

@@ -62,14 +62,12 @@ private:
     return made;
   }
 
-  /// With all of its rows where it differs by sample or head: of one that repeats them there,
-  /// cuDNN's gradients read only the first column.
+  /// With all of its rows: of one that repeats them and differs by sample or head, cuDNN's
+  /// gradients read only the first column.
   static Value withAllRows(AttentionGradOp gradient) {
     Value bias = gradient.getBias();
     auto type = cast<RankedTensorType>(bias.getType());
     SmallVector<int64_t> shape(type.getShape());
-    if (shape[0] == 1 && shape[1] == 1)
-      return bias;
     shape[2] = cast<RankedTensorType>(gradient.getQuery().getType()).getDimSize(2);
     if (type.getShape() == ArrayRef<int64_t>(shape))
       return bias;
