@@ -73,6 +73,17 @@ std::optional<Forward::primitive_desc> winogradOf(const Forward::desc &wanted,
   return found;
 }
 
+/// The library's kernel of bytes for AMX hands its sums on as f32, even where the result is of i32.
+/// It is left out where they may be more than f32 has whole numbers for.
+bool roundsSums(const artifact::ConvolutionGeometry &g, const Forward::primitive_desc &found) {
+  constexpr int64_t mostExact = int64_t(1) << 24, mostProduct = 255 * 128;
+  int64_t terms = 1;
+  for (size_t dim = 1; dim < g.w.size(); ++dim)
+    terms *= g.w[dim];
+  return g.yType == DataType::I32 && terms > mostExact / mostProduct &&
+         std::strstr(found.impl_info_str(), "amx_int8");
+}
+
 /// Where the library leaves Winograd's algorithm out, as it does where what it works on overflows
 /// the second cache, it may have it for a half or a quarter of the result's channels.
 constexpr int64_t mostParts = 4;
@@ -189,9 +200,15 @@ void ConvolutionCall::Prepared::prepareForward(const artifact::ConvolutionGeomet
   dnnl::post_ops ops;
   appendEpilogue(ops, g.hasResidual, g.epilogue);
   attributes.set_post_ops(ops);
-  if (g.algorithm != artifact::ConvolutionAlgorithm::Winograd)
-    return takeForward(g, {forwardDescriptor(g, operands, dnnl::algorithm::convolution_direct),
-                           attributes, cpuEngine()});
+  if (g.algorithm != artifact::ConvolutionAlgorithm::Winograd) {
+    Forward::primitive_desc found(
+        forwardDescriptor(g, operands, dnnl::algorithm::convolution_direct), attributes,
+        cpuEngine());
+    while (roundsSums(g, found))
+      if (!found.next_impl())
+        throw dnnl::error(dnnl_unimplemented, "there is no convolution with exact sums");
+    return takeForward(g, found);
+  }
   for (;; parts *= 2) {
     auto part = partOf(g, parts);
     if (!part)
