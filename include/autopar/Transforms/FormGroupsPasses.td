@@ -539,7 +539,8 @@ def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
   let description = [{
     A product of few rows becomes a multiplication and a sum along its weights. Weights that are made, element by element,
     of much fewer bytes are made in the same kernel and never written. Weights in memory are transposed at load where what
-    is summed does not lie side by side.
+    is summed does not lie side by side. With `rows-of-batch` so does a batch of products of few rows with a matrix each,
+    which is read where it lies.
 
     ```mlir
     %w = autopar.cast %q : tensor<512x256xi8> -> tensor<512x256xf32>
