@@ -73,15 +73,15 @@ std::optional<Forward::primitive_desc> winogradOf(const Forward::desc &wanted,
   return found;
 }
 
-/// The library's kernel of bytes for AMX hands its sums on as f32, even where the result is of i32.
-/// It is left out where they may be more than f32 has whole numbers for.
+/// One of the library's kernels of bytes for AMX hands its sums on as f32, even where the result is
+/// of i32. It is left out where they may be more than f32 has whole numbers for.
 bool roundsSums(const artifact::ConvolutionGeometry &g, const Forward::primitive_desc &found) {
   constexpr int64_t mostExact = int64_t(1) << 24, mostProduct = 255 * 128;
   int64_t terms = 1;
   for (size_t dim = 1; dim < g.w.size(); ++dim)
     terms *= g.w[dim];
   return g.yType == DataType::I32 && terms > mostExact / mostProduct &&
-         std::strstr(found.impl_info_str(), "amx_int8");
+         std::strstr(found.impl_info_str(), "jit:avx512_core_amx_int8");
 }
 
 /// Where the library leaves Winograd's algorithm out, as it does where what it works on overflows
