@@ -29,13 +29,14 @@ func.func @phases(%x: tensor<300x64xbf16>, %w: tensor<4x64x64xbf16>, %g: tensor<
   return %z : tensor<300x64xbf16>
 }
 
-// What kernels of tiles do not read: f32, rows of an odd length.
+// What kernels of tiles do not read or write: f32, rows of an odd length, two results at once in rows of an odd length.
 
 // CHECK-LABEL: @others
 // CHECK-NOT: _tiles
 // CHECK: return
-func.func @others(%x: tensor<300x64xf32>, %w: tensor<2x64x64xf32>, %a: tensor<300x60xf16>, %b: tensor<2x60x64xf16>, %g: tensor<300xi64>) -> (tensor<300x64xf32>, tensor<300x64xf16>) {
+func.func @others(%x: tensor<300x64xf32>, %w: tensor<2x64x64xf32>, %a: tensor<300x60xf16>, %b: tensor<2x60x64xf16>, %c: tensor<300x64xf16>, %d: tensor<2x3x64xf16>, %g: tensor<300xi64>) -> (tensor<300x64xf32>, tensor<300x64xf16>, tensor<300x3xf16>) {
   %y = autopar.grouped_dot %x, %w, %g : (tensor<300x64xf32>, tensor<2x64x64xf32>, tensor<300xi64>) -> tensor<300x64xf32>
   %z = autopar.grouped_dot %a, %b, %g : (tensor<300x60xf16>, tensor<2x60x64xf16>, tensor<300xi64>) -> tensor<300x64xf16>
-  return %y, %z : tensor<300x64xf32>, tensor<300x64xf16>
+  %o = autopar.grouped_dot %c, %d, %g transposed : (tensor<300x64xf16>, tensor<2x3x64xf16>, tensor<300xi64>) -> tensor<300x3xf16>
+  return %y, %z, %o : tensor<300x64xf32>, tensor<300x64xf16>, tensor<300x3xf16>
 }

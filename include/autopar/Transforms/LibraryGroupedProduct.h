@@ -11,7 +11,7 @@ namespace mlir::autopar {
 /// computes: on CPUs of f32, bf16 or f16 (once products of f16 are widened), nothing empty.
 bool isLibraryGroupedProduct(Operation *op, Target target);
 /// Whether `op` is one that kernels of `target` compute in tiles (GroupedDotTilesOp): on GPUs of
-/// f16 or bf16, in rows of a multiple of 8 elements.
+/// f16 or bf16, operands and results in rows of a multiple of 8 elements.
 bool isTiledGroupedProduct(Operation *op, Target target);
 
 } // namespace mlir::autopar

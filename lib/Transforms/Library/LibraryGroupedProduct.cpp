@@ -23,14 +23,16 @@ bool mlir::autopar::isLibraryGroupedProduct(Operation *op, Target target) {
 }
 
 bool mlir::autopar::isTiledGroupedProduct(Operation *op, Target target) {
-  auto hasVectors = [](Value value) {
-    auto type = cast<RankedTensorType>(value.getType());
-    return (type.getElementType().isF16() || type.getElementType().isBF16()) &&
-           type.getShape().back() % 8 == 0;
+  auto hasEights = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getShape().back() % 8 == 0;
+  };
+  auto hasVectors = [&](Value value) {
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    return (element.isF16() || element.isBF16()) && hasEights(value);
   };
   // The third operand tells the groups.
   return target == Target::Cuda && isa<GroupedDotOp, GroupedDotRhsGradOp>(op) &&
          llvm::all_of(op->getOperands().take_front(2), hasVectors) &&
-         isLibraryFloat(op->getResult(0)) && llvm::none_of(op->getOperands(), isEmpty) &&
-         !isEmpty(op->getResult(0));
+         isLibraryFloat(op->getResult(0)) && hasEights(op->getResult(0)) &&
+         llvm::none_of(op->getOperands(), isEmpty) && !isEmpty(op->getResult(0));
 }

@@ -32,6 +32,14 @@ func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %o: tensor<256xi
 
 // -----
 
+func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x3x16xbf16>, %o: tensor<256xi32>, %t: tensor<2xi32>) {
+  // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects a result in rows of a multiple of 8 elements, got 'tensor<8x3xbf16>'}}
+  %r = autopar.grouped_dot_tiles %x, %w, %o, %t transposed : (tensor<8x16xbf16>, tensor<2x3x16xbf16>, tensor<256xi32>, tensor<2xi32>) -> tensor<8x3xbf16>
+  return
+}
+
+// -----
+
 func.func @main(%x: tensor<8x16xbf16>, %w: tensor<2x16x8xbf16>, %o: tensor<128xi32>, %t: tensor<2xi32>) {
   // expected-error @+1 {{'autopar.grouped_dot_tiles' op expects 128 numbers of rows in order for each tile, got 'tensor<128xi32>'}}
   %r = autopar.grouped_dot_tiles %x, %w, %o, %t : (tensor<8x16xbf16>, tensor<2x16x8xbf16>, tensor<128xi32>, tensor<2xi32>) -> tensor<8x8xbf16>

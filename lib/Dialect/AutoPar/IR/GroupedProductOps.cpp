@@ -233,6 +233,9 @@ LogicalResult GroupedDotTilesOp::verify() {
   shape.back() = rhs.getDimSize(3 - depth);
   if (getType().getShape() != ArrayRef<int64_t>(shape))
     return emitOpError() << "expects result shape [" << shape << "], got " << getType();
+  if (shape.back() % 8 != 0)
+    return emitOpError() << "expects a result in rows of a multiple of 8 elements, got "
+                         << getType();
   return verifyTiles(*this, getOrder().getType(), group.getDimSize(0));
 }
 
