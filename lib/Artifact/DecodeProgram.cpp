@@ -207,6 +207,10 @@ public:
     out.geometry.groups = p.groups();
     out.geometry.transposed = p.transposed();
     out.geometry.isGradient = p.is_gradient();
+    out.geometry.madeColumns = p.made_columns();
+    if (const fb::MatrixMaker *maker = p.maker())
+      out.maker = MatrixMaker{maker->kernel(), maker->extent(), list(maker->inputs()),
+                              list(maker->matrix_steps()), list(maker->column_steps())};
     return out;
   }
   Payload decode(const fb::Pack &p) {

@@ -216,9 +216,15 @@ private:
   }
   void dumpPayload(const GroupedProduct &p) {
     const GroupedProductGeometry &g = p.geometry;
-    out << (g.isGradient ? "grouped_product_gradient " : "grouped_product ") << ref(p.lhs) << ", "
-        << ref(p.rhs) << " by " << ref(p.group) << " -> " << ref(p.result) << " scratch "
-        << ref(p.scratch) << " {lhs = " << strided(g.lhs, g.type)
+    out << (g.isGradient ? "grouped_product_gradient " : "grouped_product ") << ref(p.lhs) << ", ";
+    if (p.maker)
+      out << "made by @" << program->kernels[size_t(p.maker->kernel)] << "("
+          << refs(p.maker->inputs) << ") extent " << p.maker->extent << " columns "
+          << g.madeColumns;
+    else
+      out << ref(p.rhs);
+    out << " by " << ref(p.group) << " -> " << ref(p.result) << " scratch " << ref(p.scratch)
+        << " {lhs = " << strided(g.lhs, g.type)
         << ", rows = " << strided(g.rows, g.isGradient ? g.type : g.resultType)
         << ", matrices = " << shapeText(g.matrices(), g.isGradient ? g.resultType : g.type)
         << (g.transposed ? " transposed" : "") << ", numbers " << name(g.groupType) << "}";

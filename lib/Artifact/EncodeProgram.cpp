@@ -114,9 +114,15 @@ public:
   Offset<void> encode(const GroupedProduct &p) {
     const GroupedProductGeometry &g = p.geometry;
     auto lhs = encode(g.lhs), rows = encode(g.rows);
+    Offset<fb::MatrixMaker> maker;
+    if (p.maker)
+      maker = fb::CreateMatrixMaker(
+          builder, p.maker->kernel, p.maker->extent, builder.CreateVector(p.maker->inputs),
+          builder.CreateVector(p.maker->matrixSteps), builder.CreateVector(p.maker->columnSteps));
     return fb::CreateGroupedProduct(builder, uint8_t(g.type), uint8_t(g.resultType),
                                     uint8_t(g.groupType), lhs, rows, g.groups, g.transposed,
-                                    g.isGradient, p.lhs, p.rhs, p.group, p.result, p.scratch)
+                                    g.isGradient, p.lhs, p.rhs, p.group, p.result, p.scratch,
+                                    g.madeColumns, maker)
         .Union();
   }
   Offset<void> encode(const Pack &p) {

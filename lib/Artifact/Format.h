@@ -35,10 +35,11 @@ const char *sectionName(SectionKind kind);
 
 /// What a reader has to understand, since what it leaves out changes results.
 enum RequiredFlag : uint64_t {
-  kPartsOfRows = 1, ///< attention whose rows are a part of a triangle's (Attention::shardValue)
-  kWindows = 2,     ///< attention to a window of keys (AttentionGeometry::window)
+  kPartsOfRows = 1,  ///< attention whose rows are a part of a triangle's (Attention::shardValue)
+  kWindows = 2,      ///< attention to a window of keys (AttentionGeometry::window)
+  kMadeMatrices = 4, ///< grouped products whose matrices a kernel makes (GroupedProduct::maker)
 };
-constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows;
+constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows | kMadeMatrices;
 
 /// Little-endian, as on disk.
 struct Header {

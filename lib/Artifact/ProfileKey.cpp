@@ -116,6 +116,8 @@ std::string keyOf(const AttentionGeometry &g) {
 
 std::string keyOf(const GroupedProductGeometry &g) {
   std::string form = g.isGradient ? "/gradient" : g.transposed ? "/nt" : "/nn";
+  if (g.madeColumns > 0)
+    form += "/made";
   return with(
       "grouped_product/" + typesOf({g.type, g.resultType}) + form,
       {g.groups, elementsOf(g.lhs.dims) / std::max<int64_t>(g.depth(), 1), g.columns(), g.depth()});

@@ -28,6 +28,10 @@ Status verifyGeometry(const GroupedProductGeometry &g) {
     return Status::badInput("both sides of a grouped product need the same rows");
   if (g.groups < 1 || (g.isGradient && g.transposed))
     return Status::badInput("a grouped product needs a group, and its gradient is not transposed");
+  if (g.madeColumns < 0 || (g.madeColumns > 0 && (g.isGradient || g.columns() % g.madeColumns)))
+    return Status::badInput("a kernel makes " + std::to_string(g.madeColumns) +
+                            " columns of a matrix at a time; expected a divisor of " +
+                            std::to_string(g.columns()) + ", and no gradient");
   return Status::ok();
 }
 

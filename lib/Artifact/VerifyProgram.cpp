@@ -272,10 +272,37 @@ private:
     auto matrices = checkedBytes(g.matrices(), g.isGradient ? g.resultType : g.type);
     auto ofRows = spanBytes(g.rows, g.isGradient ? g.type : g.resultType);
     AUTOPAR_RETURN_IF_ERROR(use("left side", p.lhs, spanBytes(g.lhs, g.type)));
-    AUTOPAR_RETURN_IF_ERROR(use("right side", p.rhs, g.isGradient ? ofRows : matrices));
+    bool isMade = g.madeColumns > 0;
+    if (isMade != p.maker.has_value())
+      return bad("a kernel that makes matrices and columns to make belong together");
+    AUTOPAR_RETURN_IF_ERROR(
+        useOptional("right side", !isMade, p.rhs, g.isGradient ? ofRows : matrices));
+    if (isMade)
+      AUTOPAR_RETURN_IF_ERROR(verify(*p.maker, g));
     AUTOPAR_RETURN_IF_ERROR(use("groups of rows", p.group, checkedBytes(rows, g.groupType)));
     AUTOPAR_RETURN_IF_ERROR(use("result", p.result, g.isGradient ? matrices : ofRows));
     return useScratch(p.scratch);
+  }
+
+  Status verify(const MatrixMaker &maker, const GroupedProductGeometry &g) {
+    if (maker.kernel < 0 || size_t(maker.kernel) >= program.kernels.size())
+      return bad("kernel index " + std::to_string(maker.kernel) + " is out of range");
+    if (maker.extent < 0)
+      return bad("negative extent");
+    size_t inputs = maker.inputs.size();
+    if (maker.matrixSteps.size() != inputs || maker.columnSteps.size() != inputs)
+      return bad("a kernel that makes matrices needs two steps for each of its inputs");
+    for (size_t i = 0; i < inputs; ++i) {
+      int64_t toMatrix = 0, toColumns = 0, last = 0;
+      if (maker.matrixSteps[i] < 0 || maker.columnSteps[i] < 0 ||
+          __builtin_mul_overflow(maker.matrixSteps[i], g.groups - 1, &toMatrix) ||
+          __builtin_mul_overflow(maker.columnSteps[i], g.columns() / g.madeColumns - 1,
+                                 &toColumns) ||
+          __builtin_add_overflow(toMatrix, toColumns, &last))
+        return bad("a step to the next matrix is negative or too large");
+      AUTOPAR_RETURN_IF_ERROR(use("what matrices are made of", maker.inputs[i], last));
+    }
+    return Status::ok();
   }
 
   Status verify(const Pack &p) {

@@ -51,6 +51,8 @@ uint64_t requiredFlags(const Program &program) {
       if (auto *attention = std::get_if<Attention>(&instruction.payload))
         flags |= (attention->shardValue >= 0 ? kPartsOfRows : 0) |
                  (attention->geometry.window > 0 ? kWindows : 0);
+      else if (auto *product = std::get_if<GroupedProduct>(&instruction.payload))
+        flags |= product->maker ? kMadeMatrices : 0;
   return flags;
 }
 

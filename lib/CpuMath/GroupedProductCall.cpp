@@ -2,13 +2,16 @@
 // How many rows a group has is known when the call runs, but products are made ready before. So
 // there is one for each of some numbers of rows, a third to a half apart: a group's rows are copied
 // side by side into scratch, filled up with zeros to the next of these numbers, and multiplied at
-// once.
+// once. Matrices that are made are made part by part: each thread makes some columns in its own
+// scratch and multiplies the group's rows by them.
 #include "autopar/CpuMath/GroupedProductCall.h"
 
 #include "autopar/Artifact/Verify.h"
 #include "autopar/CpuMath/LibraryCalls.h"
+#include "autopar/CpuMath/OpenMP.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -96,7 +99,7 @@ void sortRows(const Number *group, int64_t count, int64_t groups, int64_t *rows,
 struct GroupedProductCall::Prepared {
   explicit Prepared(const GroupedProductGeometry &geometry)
       : g(geometry), lhs(g.lhs, g.type), rows(g.rows, g.isGradient ? g.type : g.resultType),
-        count(lhs.count()) {}
+        count(lhs.count()), threads(omp_get_max_threads()) {}
 
   Status prepare();
   Status addProducts(std::vector<MatmulCall> &calls, bool accumulates);
@@ -104,8 +107,11 @@ struct GroupedProductCall::Prepared {
   Order sort(const void *group, uint8_t *scratch) const;
   Status forward(const void *lhs, const void *rhs, const Order &order, void *result,
                  uint8_t *scratch) const;
+  Status madeForward(const void *lhs, const MakeColumns &make, const Order &order, void *result,
+                     uint8_t *scratch) const;
   Status gradient(const void *lhs, const void *rhs, const Order &order, void *result,
                   uint8_t *scratch) const;
+  void clearRowsOfNone(const Order &order, void *result) const;
 
   /// The smallest product for so many rows.
   size_t productFor(int64_t rowCount) const {
@@ -120,10 +126,23 @@ struct GroupedProductCall::Prepared {
   int64_t matrixBytes() const {
     return g.depth() * g.columns() * byteSize(g.isGradient ? g.resultType : g.type);
   }
+  bool isMade() const { return g.madeColumns > 0; }
+  /// Of a matrix that a product multiplies by at once.
+  int64_t columnsAtOnce() const { return isMade() ? g.madeColumns : g.columns(); }
+  // Of matrices that are made each thread has scratch of its own behind the rows of lhs: columns,
+  // products by them, what products ask for.
+  int64_t madeRowBytes() const { return g.madeColumns * byteSize(g.resultType); }
+  int64_t madeProductAt() const { return lines(g.madeColumns * g.depth() * byteSize(g.type)); }
+  int64_t madeScratchAt() const { return madeProductAt() + lines(mostAtOnce() * madeRowBytes()); }
+  int64_t threadBytes() const { return madeScratchAt() + lines(productBytes); }
+  int64_t scratchBytes() const {
+    return isMade() ? rightAt() + threads * threadBytes() : productAt() + productBytes;
+  }
 
   GroupedProductGeometry g;
   Rows lhs, rows;
-  int64_t count; ///< of rows
+  int64_t count;   ///< of rows
+  int64_t threads; ///< that share what is made
   std::vector<int64_t> counts;
   std::vector<MatmulCall> products; ///< one for each of the counts
   std::vector<MatmulCall> adding;   ///< of a gradient, likewise: to what is there
@@ -141,9 +160,10 @@ Result<MatmulCall> GroupedProductCall::Prepared::productOf(int64_t rowCount,
     product.b = dense(rowCount, g.columns());
     product.c = dense(g.depth(), g.columns());
   } else {
+    int64_t columns = columnsAtOnce();
     product.a = dense(rowCount, g.depth());
-    product.b = g.transposed ? across(g.depth(), g.columns()) : dense(g.depth(), g.columns());
-    product.c = dense(rowCount, g.columns());
+    product.b = g.transposed ? across(g.depth(), columns) : dense(g.depth(), columns);
+    product.c = dense(rowCount, columns);
   }
   return MatmulCall::create(product);
 }
@@ -151,6 +171,10 @@ Result<MatmulCall> GroupedProductCall::Prepared::productOf(int64_t rowCount,
 Status GroupedProductCall::Prepared::prepare() {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
   counts = rowCounts(std::min(count, g.isGradient ? kMostTerms : kMostRows));
+  if (isMade()) {
+    ThreadCountScope each(1);
+    return addProducts(products, /*accumulates=*/false);
+  }
   AUTOPAR_RETURN_IF_ERROR(addProducts(products, /*accumulates=*/false));
   return g.isGradient && count > mostAtOnce() ? addProducts(adding, true) : Status::ok();
 }
@@ -175,9 +199,7 @@ Result<GroupedProductCall> GroupedProductCall::create(const GroupedProductGeomet
   return call;
 }
 
-int64_t GroupedProductCall::scratchBytes() const {
-  return prepared->productAt() + prepared->productBytes;
-}
+int64_t GroupedProductCall::scratchBytes() const { return prepared->scratchBytes(); }
 
 Order GroupedProductCall::Prepared::sort(const void *group, uint8_t *scratch) const {
   auto *begins = reinterpret_cast<int64_t *>(scratch), *order = begins + g.groups + 2;
@@ -216,8 +238,67 @@ Status GroupedProductCall::Prepared::forward(const void *lhsData, const void *rh
       at += here;
     }
   }
+  clearRowsOfNone(order, result);
+  return Status::ok();
+}
+
+void GroupedProductCall::Prepared::clearRowsOfNone(const Order &order, void *result) const {
   for (int64_t at = order.begins[g.groups]; at < count; ++at)
-    std::memset(out + rows.offset(order.rows[at]), 0, size_t(rows.bytes()));
+    std::memset(static_cast<uint8_t *>(result) + rows.offset(order.rows[at]), 0,
+                size_t(rows.bytes()));
+}
+
+namespace {
+
+/// What threads share of one group: they take the parts of its matrix in turn.
+struct Parts {
+  int64_t count;
+  std::function<Status(int64_t part, int64_t thread)> run;
+  std::vector<Status> statuses; ///< by thread
+  std::atomic<int64_t> next = 0;
+
+  static void runShare(void *data) {
+    auto &parts = *static_cast<Parts *>(data);
+    int64_t thread = omp_get_thread_num();
+    for (int64_t part; (part = parts.next++) < parts.count;)
+      if (Status status = parts.run(part, thread); !status.isOk())
+        parts.statuses[size_t(thread)] = status;
+  }
+};
+
+} // namespace
+
+Status GroupedProductCall::Prepared::madeForward(const void *lhsData, const MakeColumns &make,
+                                                 const Order &order, void *result,
+                                                 uint8_t *scratch) const {
+  uint8_t *left = scratch + leftAt();
+  auto *out = static_cast<uint8_t *>(result);
+  for (int64_t group = 0; group < g.groups; ++group)
+    for (int64_t at = order.begins[group], end = order.begins[group + 1]; at < end;) {
+      int64_t here = std::min(end - at, mostAtOnce());
+      size_t which = productFor(here);
+      collect(lhs, lhsData, order.rows + at, here, counts[which], left);
+      auto run = [&](int64_t part, int64_t thread) {
+        uint8_t *own = scratch + rightAt() + thread * threadBytes(),
+                *product = own + madeProductAt();
+        make(group, part, own);
+        AUTOPAR_RETURN_IF_ERROR(
+            products[which].run(left, own, product, nullptr, nullptr, own + madeScratchAt()));
+        for (int64_t i = 0; i < here; ++i)
+          std::memcpy(out + rows.offset(order.rows[at + i]) + part * madeRowBytes(),
+                      product + i * madeRowBytes(), size_t(madeRowBytes()));
+        return Status::ok();
+      };
+      Parts parts{g.columns() / g.madeColumns, run, std::vector<Status>(size_t(threads))};
+      if (threads > 1 && parts.count > 1)
+        GOMP_parallel(Parts::runShare, &parts, unsigned(std::min(threads, parts.count)), 0);
+      else
+        Parts::runShare(&parts);
+      for (const Status &status : parts.statuses)
+        AUTOPAR_RETURN_IF_ERROR(status);
+      at += here;
+    }
+  clearRowsOfNone(order, result);
   return Status::ok();
 }
 
@@ -250,6 +331,12 @@ Status GroupedProductCall::run(const void *lhs, const void *rhs, const void *gro
   Order order = prepared->sort(group, bytes);
   return prepared->g.isGradient ? prepared->gradient(lhs, rhs, order, result, bytes)
                                 : prepared->forward(lhs, rhs, order, result, bytes);
+}
+
+Status GroupedProductCall::run(const void *lhs, const MakeColumns &make, const void *group,
+                               void *result, void *scratch) const {
+  auto *bytes = static_cast<uint8_t *>(scratch);
+  return prepared->madeForward(lhs, make, prepared->sort(group, bytes), result, bytes);
 }
 
 } // namespace autopar::cpumath

@@ -17,11 +17,15 @@ struct PayloadEmitter {
 
   int32_t buffer(Value value) const { return value ? indices.buffers.lookup(value) : -1; }
 
-  artifact::Payload launch(exec::LaunchOp op) {
-    auto [kernel, isNew] = indices.kernels.try_emplace(op.getKernel(), kernels.size());
+  int32_t kernel(StringRef symbol) {
+    auto [known, isNew] = indices.kernels.try_emplace(symbol, kernels.size());
     if (isNew)
-      kernels.push_back(op.getKernel().str());
-    artifact::Launch launch{kernel->second,
+      kernels.push_back(symbol.str());
+    return known->second;
+  }
+
+  artifact::Payload launch(exec::LaunchOp op) {
+    artifact::Launch launch{kernel(op.getKernel()),
                             {},
                             static_cast<int64_t>(op.getExtent()),
                             static_cast<int32_t>(op.getOutputs().size())};
@@ -73,12 +77,22 @@ struct PayloadEmitter {
   }
 
   artifact::Payload groupedProduct(exec::GroupedProductOp op) {
-    return artifact::GroupedProduct{exec::toArtifact(op.getGeometry()),
-                                    buffer(op.getLhs()),
-                                    buffer(op.getRhs()),
-                                    buffer(op.getGroup()),
-                                    buffer(op.getResult()),
-                                    buffer(op.getScratch())};
+    artifact::GroupedProduct product{exec::toArtifact(op.getGeometry()),
+                                     buffer(op.getLhs()),
+                                     buffer(op.getRhs()),
+                                     buffer(op.getGroup()),
+                                     buffer(op.getResult()),
+                                     buffer(op.getScratch())};
+    if (auto maker = op.getMaker()) {
+      product.maker = artifact::MatrixMaker{kernel(*maker),
+                                            static_cast<int64_t>(*op.getExtent()),
+                                            {},
+                                            op.getMatrixSteps()->vec(),
+                                            op.getColumnSteps()->vec()};
+      for (Value value : op.getMadeOf())
+        product.maker->inputs.push_back(buffer(value));
+    }
+    return product;
   }
 
   artifact::Payload pack(exec::PackOp op) {

@@ -278,6 +278,21 @@ def test_experts_stay_packed(tmp_path: pathlib.Path, axes: str, part: str) -> No
         assert_close(actual[name], expected, name)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_experts_of_many_tokens_are_made_part_by_part(tmp_path: pathlib.Path, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are floats for no more than some columns of a matrix, in scratch."""
+    monkeypatch.setenv("ORT_QMOE_CPU_QNBIT_GEMM", "fp32")
+    many = (120, 3, 64, 96)
+    check(tmp_path, [experts(4, 32, True, sizes=many), experts(8, 16, sizes=many, k=1), experts(2, 32, sizes=many), experts(4, 0, sizes=many),
+                     experts(4, 32, sizes=many, kind=HALF)], ranks=ranks)
+    save(tmp_path / "model.onnx", [experts(4, 32, True, sizes=(300, 4, 512, 512), gated=False)])
+    lowered = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", options=["--emit-mlir", str(tmp_path / "phases")])
+    text = next((tmp_path / "phases").glob("*-lower.mlir")).read_text()
+    assert len(re.findall(r"exec.grouped_product .* made by @k\d+\(", text)) == 2
+    assert "4x512x512xf32> " not in text.split("module @kernels")[0].replace("matrices = tensor<4x512x512xf32>", "")
+    assert lowered
+
+
 def q(kind: type, *shape: int, fed: bool = True, scale: float = 0.0513) -> List[object]:
     """A quantized tensor, its scale (no round number: ties between steps are rounded either way) and its zero point."""
     array = whole(kind, *shape)

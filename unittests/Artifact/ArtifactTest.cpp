@@ -115,6 +115,11 @@ TEST(Artifact, EveryPayloadSurvives) {
                          4,
                          -1};
   add(grouped);
+  GroupedProduct made = grouped;
+  made.rhs = -1;
+  made.geometry.madeColumns = 1;
+  made.maker = MatrixMaker{0, 2, {1}, {4}, {0}};
+  add(made);
   add(Pack{1, 2, conv});
   add(Reorder{0, 1, DataType::F32, {1, 2, 2, 2}, Layout::Plain, Layout::ChannelsLast});
   add(Permute{0, 1, 0, 16});
@@ -129,7 +134,7 @@ TEST(Artifact, EveryPayloadSurvives) {
   for (size_t i = 0; i < instructions.size(); ++i)
     EXPECT_EQ(instructions[i].payload.index(), program.entries[1].instructions[i].payload.index());
   EXPECT_EQ(std::get<Copy>(instructions.back().payload).dstOffset, 8);
-  const auto &decoded = std::get<Attention>(instructions[instructions.size() - 8].payload);
+  const auto &decoded = std::get<Attention>(instructions[instructions.size() - 9].payload);
   EXPECT_EQ(decoded.geometry.operands.size(), 8);
   EXPECT_EQ(decoded.geometry.bias.strides, gradient.bias.strides);
   EXPECT_TRUE(decoded.geometry.causal);
@@ -137,17 +142,22 @@ TEST(Artifact, EveryPayloadSurvives) {
   EXPECT_EQ(decoded.inputs.size(), 7);
   EXPECT_EQ(decoded.shardValue, 1);
   EXPECT_EQ(decoded.parts, 2);
-  const auto &product = std::get<GroupedProduct>(instructions[instructions.size() - 7].payload);
+  const auto &product = std::get<GroupedProduct>(instructions[instructions.size() - 8].payload);
   EXPECT_EQ(product.geometry, grouped.geometry);
   EXPECT_EQ(product.rhs, 1);
   EXPECT_EQ(product.group, 3);
   EXPECT_EQ(product.result, 4);
-  EXPECT_EQ((*bytes)[128], 1 | 2)
-      << "a reader that does not know parts of rows or windows must refuse the file";
+  const auto &maker = std::get<GroupedProduct>(instructions[instructions.size() - 7].payload).maker;
+  ASSERT_TRUE(maker);
+  EXPECT_EQ(maker->extent, 2);
+  EXPECT_EQ(maker->inputs, std::vector<int32_t>{1});
+  EXPECT_EQ(maker->matrixSteps, std::vector<int64_t>{4});
+  EXPECT_EQ((*bytes)[128], 1 | 2 | 4)
+      << "a reader that does not know parts of rows, windows or made matrices must refuse the file";
   std::string text = dumpArtifact(*reader);
   for (const char *word :
        {"fc2/all-reduce", "all_reduce", "attention", "causal", "window = 1", "convolution",
-        "gradient of the input", "permute", "w1.packed", "relu_rows"})
+        "gradient of the input", "made by @relu_rows", "permute", "w1.packed", "relu_rows"})
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
 }
 

@@ -51,7 +51,7 @@ TEST(Sections, Headers) {
             "f: header: not a compiled.bin (the first bytes are not AUTOPAR)");
   EXPECT_EQ(problem([](File &f) { f.header.major = 2; }),
             "f: header: format version 2.2, this program reads 1.x; compile the model again");
-  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 4; }),
+  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 8; }),
             "f: header: the file needs features that this program does not know; use a newer "
             "autopar-run");
   EXPECT_EQ(problem([](File &f) { f.header.tocOffset = 8192; }),

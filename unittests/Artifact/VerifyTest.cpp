@@ -450,6 +450,15 @@ TEST(Verify, GroupedProducts) {
             "a grouped product needs a group, and its gradient is not transposed");
   EXPECT_EQ(problemOf([](G &g) { g.transposed = g.isGradient = true; }),
             "a grouped product needs a group, and its gradient is not transposed");
+  EXPECT_EQ(problemOf([](G &g) { g.madeColumns = 1; }), "");
+  EXPECT_EQ(problemOf([](G &g) {
+              g.rows = {{3, 8}, {8, 1}}, g.madeColumns = 3;
+            }),
+            "a kernel makes 3 columns of a matrix at a time; expected a divisor of 8, and no "
+            "gradient");
+  EXPECT_EQ(problemOf([](G &g) { g.isGradient = true, g.madeColumns = 2; }),
+            "a kernel makes 2 columns of a matrix at a time; expected a divisor of 2, and no "
+            "gradient");
 }
 
 TEST(Verify, BuffersOfGroupedProducts) {
@@ -476,6 +485,43 @@ TEST(Verify, BuffersOfGroupedProducts) {
   EXPECT_TRUE(isNamed(problemOf(0, 99, 0, 0), "right side"));
   EXPECT_TRUE(isNamed(problemOf(0, 0, 99, 0), "groups of rows"));
   EXPECT_TRUE(isNamed(problemOf(0, 0, 0, 99), "result"));
+}
+
+TEST(Verify, MakersOfMatrices) {
+  auto problemOf = [](const std::function<void(GroupedProduct &)> &spoil) {
+    Contents contents = sampleContents(2, {1}, "weights.bin");
+    Program &program = contents.classes[0].program;
+    // Buffer 0 has four bytes, of which each of two matrices is made of two.
+    GroupedProduct product{
+        {.lhs = {{1, 1}, {1, 1}}, .rows = {{1, 1}, {1, 1}}, .groups = 2, .madeColumns = 1},
+        0,
+        -1,
+        0,
+        0,
+        -1,
+        MatrixMaker{0, 1, {0}, {2}, {0}}};
+    spoil(product);
+    Instruction instruction;
+    instruction.payload = product;
+    program.entries[1].instructions.push_back(instruction);
+    std::string problem = verifyProgram(program, contents.constants.size()).message();
+    return problem.substr(std::min(problem.size(), problem.find(": ", problem.find("step")) + 2));
+  };
+  auto has = [&](const std::function<void(GroupedProduct &)> &spoil, const char *what) {
+    std::string problem = problemOf(spoil);
+    EXPECT_NE(problem.find(what), std::string::npos) << problem << " has no: " << what;
+  };
+  EXPECT_EQ(problemOf([](GroupedProduct &) {}), "");
+  has([](GroupedProduct &p) { p.maker.reset(); },
+      "a kernel that makes matrices and columns to make belong together");
+  has([](GroupedProduct &p) { p.rhs = 0; }, "right side has a buffer but is not used");
+  has([](GroupedProduct &p) { p.maker->kernel = 99; }, "kernel index 99 is out of range");
+  has([](GroupedProduct &p) { p.maker->extent = -1; }, "negative extent");
+  has([](GroupedProduct &p) { p.maker->matrixSteps.clear(); }, "two steps for each of its inputs");
+  has([](GroupedProduct &p) { p.maker->columnSteps[0] = -1; },
+      "a step to the next matrix is negative or too large");
+  has([](GroupedProduct &p) { p.maker->matrixSteps[0] = int64_t(1) << 40; },
+      "what matrices are made of");
 }
 
 TEST(Verify, CudaTargets) {

@@ -5,6 +5,7 @@
 #include "autopar/CpuMath/GroupedProductCall.h"
 #include "autopar/CpuMath/OpenMP.h"
 
+#include <atomic>
 #include <cstring>
 
 using namespace autopar;
@@ -87,6 +88,41 @@ TEST(GroupedProductCall, TakesAsManyRowsOfOneGroupAsThereAre) {
   Case made = makeCase(1100, 8, 12, 2);
   std::fill(made.group.begin(), made.group.end(), 1);
   made.check(1);
+}
+
+TEST(GroupedProductCall, MultipliesByColumnsThatAreMade) {
+  for (auto [rows, madeColumns] : {std::pair<int64_t, int64_t>{1, 6}, {40, 6}, {40, 24}, {1100, 8}})
+    for (bool transposed : {false, true})
+      for (int threads : {1, 2}) {
+        ThreadCountScope scope(threads);
+        Case made = makeCase(rows, 10, 24, 5);
+        made.g.transposed = transposed;
+        made.g.madeColumns = madeColumns;
+        std::vector<std::atomic<int>> times(5 * size_t(24 / madeColumns));
+        auto make = [&](int64_t group, int64_t part, void *columns) {
+          ++times[size_t(group * (24 / madeColumns) + part)];
+          auto *to = static_cast<float *>(columns);
+          const float *matrix = made.rhs.data() + group * 240;
+          for (int64_t column = 0; column < madeColumns; ++column)
+            for (int64_t k = 0; k < 10; ++k) {
+              int64_t from = part * madeColumns + column;
+              to[transposed ? column * 10 + k : k * madeColumns + column] =
+                  matrix[transposed ? from * 10 + k : k * 24 + from];
+            }
+        };
+        auto call = GroupedProductCall::create(made.g);
+        ASSERT_TRUE(call.isOk()) << call.status().message();
+        std::vector<float> want = made.expected(), have(want.size(), 7.0f);
+        auto scratch = room(call->scratchBytes());
+        ASSERT_TRUE(
+            call->run(made.lhs.data(), make, made.group.data(), have.data(), scratch.get()).isOk());
+        for (size_t i = 0; i < want.size(); ++i)
+          ASSERT_NEAR(have[i], want[i], 1e-3f) << i;
+        for (int64_t group = 0; group < 5; ++group) {
+          bool hasRows = std::count(made.group.begin(), made.group.end(), group) > 0;
+          EXPECT_EQ(times[size_t(group * (24 / madeColumns))] > 0, hasRows) << group;
+        }
+      }
 }
 
 TEST(GroupedProductCall, SumsTheGradientOfEachMatrix) {

@@ -237,6 +237,33 @@ std::optional<DrawnValue> makeGroupedDot(Drawer &d) {
   return d.exactly(dot, x.bound * w.bound * drawn.depth, x.fractionBits + w.fractionBits);
 }
 
+/// By matrices that the step makes of bytes, with a scale for each few of them: CPUs make them part
+/// by part.
+std::optional<DrawnValue> makeGroupedDotOfBytes(Drawer &d) {
+  DrawnRows drawn(d);
+  bool transposed = d.below(2);
+  int64_t blocks = 1 + d.below(3), block = 4 * (1 + d.below(4));
+  drawn.depth = blocks * block;
+  DrawnValue x = drawn.rows(d, drawn.depth);
+  SmallVector<int64_t> shape{drawn.groups, drawn.columns, blocks, block};
+  DrawnValue w = drawBytes(d, shape, 1);
+  DrawnValue scales = d.argument(ArrayRef(shape).drop_back(), d.f32());
+  RankedTensorType inBlocks = d.type(shape, d.f32());
+  Value repeated =
+      BroadcastOp::create(d.builder, d.loc, inBlocks, scales.value, ArrayRef<int64_t>{0, 1, 2});
+  Value matrices =
+      d.binary(BinaryKind::Mul, CastOp::create(d.builder, d.loc, inBlocks, w.value), repeated);
+  SmallVector<int64_t> flat{drawn.groups, drawn.columns, drawn.depth};
+  matrices = ReshapeOp::create(d.builder, d.loc, d.type(flat, d.f32()), matrices);
+  if (!transposed)
+    matrices = TransposeOp::create(d.builder, d.loc, matrices, ArrayRef<int64_t>{0, 2, 1});
+  Value dot =
+      GroupedDotOp::create(d.builder, d.loc, d.type(drawn.shapeOf(drawn.columns), d.f32()), x.value,
+                           matrices, drawn.group, transposed, IntegerAttr(), drawn.inParts);
+  return d.exactly(dot, x.bound * w.bound * scales.bound * drawn.depth,
+                   x.fractionBits + w.fractionBits + scales.fractionBits);
+}
+
 std::optional<DrawnValue> makeGroupedDotRhsGrad(Drawer &d) {
   DrawnRows drawn(d);
   DrawnValue x = drawn.rows(d, drawn.depth), g = drawn.rows(d, drawn.columns);
@@ -257,6 +284,7 @@ constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"convolution_input_grad", makeConvolutionInputGrad},
                                {"convolution_filter_grad", makeConvolutionFilterGrad},
                                {"grouped_dot", makeGroupedDot},
+                               {"grouped_dot", makeGroupedDotOfBytes},
                                {"grouped_dot_rhs_grad", makeGroupedDotRhsGrad}};
 
 } // namespace

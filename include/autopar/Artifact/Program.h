@@ -318,6 +318,9 @@ struct GroupedProductGeometry {
   int64_t groups = 0;
   bool transposed = false;
   bool isGradient = false; ///< then not transposed
+  /// Where a kernel makes the matrices: how many of a matrix's columns it makes at a time, a
+  /// divisor of them; 0: they lie in memory.
+  int64_t madeColumns = 0;
   bool operator==(const GroupedProductGeometry &) const = default;
 
   int64_t depth() const { return lhs.dims.back(); }
@@ -327,13 +330,25 @@ struct GroupedProductGeometry {
   }
 };
 
+/// A kernel that makes `madeColumns` columns of one matrix (rows where it is transposed),
+/// row-major, for matrices that stand nowhere in memory.
+struct MatrixMaker {
+  int32_t kernel = -1; ///< of Program::kernels; reads `inputs`, writes the columns
+  int64_t extent = 0;  ///< its outer iterations
+  std::vector<int32_t> inputs;
+  /// For each input, bytes from what one matrix is made of to what the next is, and from what some
+  /// columns are made of to what the next ones are.
+  std::vector<int64_t> matrixSteps, columnSteps;
+};
+
 struct GroupedProduct {
   GroupedProductGeometry geometry;
   int32_t lhs = -1;
-  int32_t rhs = -1;   ///< the matrices, of the gradient `rows`
+  int32_t rhs = -1;   ///< the matrices, of the gradient `rows`; -1 where `maker` makes them
   int32_t group = -1; ///< a number for each row, row-major
   int32_t result = -1;
   int32_t scratch = -1;
+  std::optional<MatrixMaker> maker = std::nullopt; ///< if geometry.madeColumns > 0
 };
 
 /// Stores a plain weight (b of a matmul, w of a convolution) in the layout that the library prefers

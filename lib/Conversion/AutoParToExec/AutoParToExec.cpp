@@ -3,6 +3,7 @@
 // ends up holding a program, its kernels and the rank tables.
 #include "ConvolutionOperands.h"
 #include "LibraryCall.h"
+#include "MadeMatrices.h"
 
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -92,6 +93,10 @@ void ProgramBuilder::shareKernels(KernelPool &all) {
     if (FlatSymbolRefAttr name = names.lookup(launch.getKernel()); name != launch.getKernelAttr())
       launch.setKernelAttr(name);
   });
+  program.walk([&](exec::GroupedProductOp product) {
+    if (product.getMaker())
+      product.setMakerAttr(names.lookup(*product.getMaker()));
+  });
 }
 
 LogicalResult ProgramBuilder::lowerOperation(Operation *op) {
@@ -104,6 +109,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
   if (auto group = dyn_cast<GroupOp>(op)) {
     if (isView(group))
       return dissolveViews(group);
+    if (productThatMakes(*this, group))
+      return success(); // has its kernel make them
     bool callsLibrary =
         llvm::any_of(group.getBody().front(), llvm::IsaPred<DotGeneralOp, autopar::ConvolutionOp>);
     if (callsLibrary)

@@ -72,6 +72,17 @@ static StringRef idInside(Operation *op) {
   return id;
 }
 
+FailureOr<KernelPool::Kernel> ProgramBuilder::kernelOf(Operation *op, ArrayRef<int64_t> inPlace) {
+  std::string content;
+  llvm::raw_string_ostream out(content);
+  DenseMap<Value, int64_t> numbers;
+  writeContent(op, numbers, out);
+  llvm::interleaveComma(inPlace, out);
+  return kernels.kernelOf(content, [&](ModuleOp module, StringRef name, int64_t &extent) {
+    return emitKernel(op, module, name, extent, inPlace, options.target);
+  });
+}
+
 LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
                                      Operation *named, ArrayRef<int64_t> inPlace) {
   bool writesNothing = llvm::all_of(op->getResultTypes(), [](Type type) {
@@ -79,15 +90,7 @@ LogicalResult ProgramBuilder::launch(Operation *op, ArrayRef<Value> inputs, Arra
   });
   if (writesNothing)
     return success();
-  std::string content;
-  llvm::raw_string_ostream out(content);
-  DenseMap<Value, int64_t> numbers;
-  writeContent(op, numbers, out);
-  llvm::interleaveComma(inPlace, out);
-  FailureOr<KernelPool::Kernel> kernel =
-      kernels.kernelOf(content, [&](ModuleOp module, StringRef name, int64_t &extent) {
-        return emitKernel(op, module, name, extent, inPlace, options.target);
-      });
+  FailureOr<KernelPool::Kernel> kernel = kernelOf(op, inPlace);
   if (failed(kernel))
     return failure();
   auto instruction = exec::LaunchOp::create(step(), op->getLoc(), kernel->symbol(), inputs, outputs,

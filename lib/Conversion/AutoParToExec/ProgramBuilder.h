@@ -116,9 +116,10 @@ public:
     return llvm::SaveAndRestore<bool>(atLoad, atLoad || isLoadTime(value));
   }
 
-  /// Emits a kernel for a group, or for an operation with a kernel of its own, and its launch;
-  /// equal contents share one kernel. `named` gives the instruction its id;
+  /// The kernel of a group, or of an operation with a kernel of its own; equal contents share one.
   /// `inPlace` is that of emitKernel().
+  FailureOr<KernelPool::Kernel> kernelOf(Operation *op, ArrayRef<int64_t> inPlace = {});
+  /// Emits a kernel and its launch. `named` gives the instruction its id.
   LogicalResult launch(Operation *op, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
                        Operation *named, ArrayRef<int64_t> inPlace = {});
   /// Wraps what `build` makes of values of `inputTypes` into a group and launches it.

@@ -73,7 +73,8 @@ std::vector<Floats> operandsOf(const Program &program, const Instruction &instru
   } else if (auto *p = std::get_if<GroupedProduct>(&instruction.payload)) {
     const GroupedProductGeometry &g = p->geometry;
     operands.push_back({p->lhs, g.type, g.lhs});
-    operands.push_back(g.isGradient ? Floats{p->rhs, g.type, g.rows} : wholeOf(program, p->rhs));
+    if (!p->maker)
+      operands.push_back(g.isGradient ? Floats{p->rhs, g.type, g.rows} : wholeOf(program, p->rhs));
   } else if (auto *p = std::get_if<Collective>(&instruction.payload)) {
     operands.push_back(wholeOf(program, p->input));
   }

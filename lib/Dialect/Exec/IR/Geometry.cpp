@@ -59,6 +59,7 @@ artifact::GroupedProductGeometry mlir::exec::toArtifact(GroupedProductGeometryAt
   geometry.groups = attr.getMatrices().getDimSize(0);
   geometry.transposed = attr.getTransposed();
   geometry.isGradient = attr.getGradient();
+  geometry.madeColumns = attr.getMadeColumns();
   return geometry;
 }
 

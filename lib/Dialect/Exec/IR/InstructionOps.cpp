@@ -71,6 +71,14 @@ LogicalResult GroupedProductOp::verify() {
   if (geometry.getMatrices().getRank() != 3)
     return emitOpError() << "expected matrices [groups, rows, columns], got "
                          << geometry.getMatrices();
+  bool isMade = geometry.getMadeColumns() > 0;
+  if (isMade == static_cast<bool>(getRhs()) || isMade != getMaker().has_value())
+    return emitOpError("expected matrices in a buffer, or a kernel that makes them and the columns "
+                       "that it makes at a time");
+  if (isMade && (getMatrixSteps()->size() != getMadeOf().size() ||
+                 getColumnSteps()->size() != getMadeOf().size()))
+    return emitOpError() << "expected two steps for each of the " << getMadeOf().size()
+                         << " buffers that matrices are made of";
   return verifyElements(*this,
                         {geometry.getLhs().getElementType(), geometry.getRows().getElementType(),
                          geometry.getMatrices().getElementType(), geometry.getNumbers()});

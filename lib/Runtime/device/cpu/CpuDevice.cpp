@@ -171,11 +171,15 @@ private:
     return Status::ok();
   }
 
+  Status checkLoaded(int32_t kernel) const {
+    return kernels
+               ? Status::ok()
+               : Status::internal("kernel " + program->kernels[size_t(kernel)] + " was not loaded");
+  }
+
   Status create(const Instruction &instruction) {
     if (auto *p = std::get_if<Launch>(&instruction.payload))
-      return kernels ? Status::ok()
-                     : Status::internal("kernel " + program->kernels[size_t(p->kernel)] +
-                                        " was not loaded");
+      return checkLoaded(p->kernel);
     if (auto *p = std::get_if<Matmul>(&instruction.payload)) {
       auto call = MatmulCall::create(p->geometry);
       if (!call)
@@ -199,6 +203,8 @@ private:
       wantScratch(p->scratch, call->scratchBytes());
       attentions.emplace(p, call.take());
     } else if (auto *p = std::get_if<GroupedProduct>(&instruction.payload)) {
+      if (p->maker)
+        AUTOPAR_RETURN_IF_ERROR(checkLoaded(p->maker->kernel));
       auto call = GroupedProductCall::create(p->geometry);
       if (!call)
         return call.status();
@@ -281,8 +287,21 @@ private:
   }
   Status run(const GroupedProduct &p, int32_t slot) {
     const GroupedProductCall &call = groupedProducts.at(&p);
-    return call.run(address(p.lhs, slot), address(p.rhs, slot), address(p.group, slot),
-                    address(p.result, slot), scratchFor(p.scratch, call.scratchBytes(), slot));
+    void *scratch = scratchFor(p.scratch, call.scratchBytes(), slot);
+    if (!p.maker)
+      return call.run(address(p.lhs, slot), address(p.rhs, slot), address(p.group, slot),
+                      address(p.result, slot), scratch);
+    KernelFunction function = kernels->function(p.maker->kernel);
+    auto make = [&](int64_t group, int64_t part, void *columns) {
+      std::vector<void *> args;
+      for (size_t i = 0; i < p.maker->inputs.size(); ++i)
+        args.push_back(static_cast<uint8_t *>(address(p.maker->inputs[i], slot)) +
+                       group * p.maker->matrixSteps[i] + part * p.maker->columnSteps[i]);
+      args.push_back(columns);
+      function(args.data(), 0, p.maker->extent);
+    };
+    return call.run(address(p.lhs, slot), make, address(p.group, slot), address(p.result, slot),
+                    scratch);
   }
   Status run(const Pack &p, int32_t slot) {
     if (std::holds_alternative<MatmulGeometry>(p.geometry))

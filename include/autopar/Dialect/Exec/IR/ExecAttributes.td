@@ -128,12 +128,14 @@ def Exec_GroupedProductAttr : Exec_Attr<"GroupedProductGeometry", "grouped_produ
   let description = [{
     `lhs` is [rows..., depth], `rows` [rows..., columns], both with a last stride of 1: `rows` is the result, of the gradient its
     cotangent. `matrices` is row-major [groups, depth, columns], [groups, columns, depth] if `transposed`, and the result of
-    the gradient. `numbers`: the integer type of the rows' groups.
+    the gradient. `numbers`: the integer type of the rows' groups. `madeColumns`: where a kernel makes the matrices, how many
+    columns of one at a time.
   }];
   let parameters = (ins "::mlir::exec::StridedAttr":$lhs, "::mlir::exec::StridedAttr":$rows,
     "::mlir::RankedTensorType":$matrices, "::mlir::Type":$numbers,
     DefaultValuedParameter<"bool", "false">:$transposed,
-    DefaultValuedParameter<"bool", "false">:$gradient);
+    DefaultValuedParameter<"bool", "false">:$gradient,
+    DefaultValuedParameter<"int64_t", "0">:$madeColumns);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

@@ -106,14 +106,22 @@ def Exec_AttentionOp : Exec_Instruction<"attention",
 }
 
 def Exec_GroupedProductOp : Exec_Instruction<"grouped_product",
-    (ins Exec_BufferType:$lhs, Exec_BufferType:$rhs, Exec_BufferType:$group, Exec_BufferType:$result,
-         Optional<Exec_BufferType>:$scratch, Exec_GroupedProductAttr:$geometry),
-    "$lhs `,` $rhs `by` $group `->` $result (`scratch` $scratch^)? $geometry",
-    "reads.append({getLhs(), getRhs(), getGroup()});",
-    "writes.push_back(getResult()); if (getScratch()) writes.push_back(getScratch());"> {
+    (ins Exec_BufferType:$lhs, Optional<Exec_BufferType>:$rhs, Variadic<Exec_BufferType>:$madeOf, Exec_BufferType:$group,
+         Exec_BufferType:$result, Optional<Exec_BufferType>:$scratch, Exec_GroupedProductAttr:$geometry,
+         OptionalAttr<FlatSymbolRefAttr>:$maker, OptionalAttr<I64Attr>:$extent, OptionalAttr<DenseI64ArrayAttr>:$matrixSteps,
+         OptionalAttr<DenseI64ArrayAttr>:$columnSteps),
+    "$lhs `,` ($rhs^)? (`made` `by` $maker^ `(` $madeOf `)` `extent` $extent `steps` $matrixSteps `,` $columnSteps)? "
+    "`by` $group `->` $result (`scratch` $scratch^)? $geometry",
+    "reads.push_back(getLhs()); if (getRhs()) reads.push_back(getRhs()); reads.append(getMadeOf().begin(), getMadeOf().end()); "
+    "reads.push_back(getGroup());",
+    "writes.push_back(getResult()); if (getScratch()) writes.push_back(getScratch());", [AttrSizedOperandSegments]> {
   let summary = "rows times the matrix of their group, or the gradient of the matrices, by the library";
   let description = [{
     `group` holds a number for each row, row-major. Rows of no group are zero; in the gradient they count nowhere.
+
+    `made by @k0(%codes) extent 16 steps [4096], [512]`: the matrices stand nowhere in memory. The kernel, run over `extent`
+    outer iterations, makes the first `madeColumns` columns of the first matrix; those of others where its inputs are read
+    so many bytes further per matrix and per so many columns.
   }];
   let hasVerifier = 1;
 }
