@@ -18,6 +18,31 @@ func.func @few(%x: tensor<2x16xf32>, %w: tensor<4x32x16xf32>, %g: tensor<2xi32>)
   return %y : tensor<2x32xf32>
 }
 
+// So are, with one, rows of a parameter that lies along what is summed, where there are two matrices for each row: not those
+// of @across or three rows.
+
+// CPU-LABEL: @own
+// CPU: autopar.gather %arg1
+// CPU-NOT: autopar.grouped_dot
+// CPU-LABEL: @across
+// CPU: autopar.grouped_dot
+// CPU-LABEL: @shared
+// CPU: autopar.grouped_dot
+autopar.origin @w : tensor<4x32x16xf32> in "w.onnx" at 0
+func.func @own(%x: tensor<2x16xf32>, %w: tensor<4x32x16xf32> {autopar.origin = @w}, %g: tensor<2xi32>) -> tensor<2x32xf32> {
+  %y = autopar.grouped_dot %x, %w, %g transposed {autopar.id = "y"} : (tensor<2x16xf32>, tensor<4x32x16xf32>, tensor<2xi32>) -> tensor<2x32xf32>
+  return %y : tensor<2x32xf32>
+}
+autopar.origin @v : tensor<4x16x32xf32> in "w.onnx" at 0
+func.func @across(%x: tensor<2x16xf32>, %w: tensor<4x16x32xf32> {autopar.origin = @v}, %g: tensor<2xi32>) -> tensor<2x32xf32> {
+  %y = autopar.grouped_dot %x, %w, %g {autopar.id = "y"} : (tensor<2x16xf32>, tensor<4x16x32xf32>, tensor<2xi32>) -> tensor<2x32xf32>
+  return %y : tensor<2x32xf32>
+}
+func.func @shared(%x: tensor<3x16xf32>, %w: tensor<4x32x16xf32> {autopar.origin = @w}, %g: tensor<3xi32>) -> tensor<3x32xf32> {
+  %y = autopar.grouped_dot %x, %w, %g transposed {autopar.id = "y"} : (tensor<3x16xf32>, tensor<4x32x16xf32>, tensor<3xi32>) -> tensor<3x32xf32>
+  return %y : tensor<3x32xf32>
+}
+
 // What makes all matrices of fewer bytes is done to what was picked.
 
 // CHECK-LABEL: @made

@@ -234,8 +234,9 @@ def ExpandConvolutionGradientsPass : Pass<"autopar-expand-convolution-gradients"
 def ExpandGroupedProductsPass : Pass<"autopar-expand-grouped-products", "mlir::func::FuncOp"> {
   let summary = "write grouped products that the target's library does not compute as sums and products";
   let description = [{
-    They are left to the library of `target`, or on GPUs to kernels of [tiles](#-autopar-tile-grouped-products), but where the step makes the matrices of fewer bytes: of up to six rows for each matrix
-    each is a sum over what it picks, and what makes matrices is done to that alone. Without a library up to `rows` rows are such sums;
+    They are left to the library of `target`, or on GPUs to kernels of [tiles](#-autopar-tile-grouped-products), but where the step makes the matrices of fewer bytes: of up to three rows for each matrix
+    each is a sum over what it picks, and what makes matrices is done to that alone. So are rows by fixed parameters that are summed along memory, where there are two
+    matrices for each row. Without a library up to `rows` rows are such sums;
     of more, each group is a product of all rows, of which those of other groups are zero, and the products are added up.
 
     ```mlir

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-expand-grouped-products: without a library few rows are sums over the matrices
 // that they pick, and of more each group is a product of all rows, of which the others are zero.
-// With one, rows are such sums where the step makes the matrices: only what is picked is made then.
+// With one, rows are such sums where the step makes the matrices, or where most rows pick one of
+// their own: only what is picked is made and read then.
 // Products in parts are a product for each part before.
+#include "MadeAtLoad.h"
 #include "MadeFrom.h"
 #include "MadeOfLess.h"
 #include "Prepare/GatherFirst.h"
@@ -23,8 +25,12 @@ using namespace mlir::autopar;
 namespace {
 
 /// Up to so many rows for each matrix a kernel makes what they pick, of fewer bytes, in less time
-/// than all matrices take to be made and read.
-constexpr int64_t kMadeRowsPerMatrix = 6;
+/// than a library call has matrices made, part by part.
+constexpr int64_t kMadeRowsPerMatrix = 3;
+/// Of matrices that lie in memory along what is summed, kernels read what rows pick faster than a
+/// call that multiplies a row or two by each; but rows that pick the same read it again. So there
+/// are at least this many matrices for each row.
+constexpr int64_t kMatricesPerRow = 2;
 
 std::string groupSuffix(int64_t number) { return (kGroupedInfix + Twine(number)).str(); }
 
@@ -267,7 +273,9 @@ struct ExpandGroupedProductsPass
             groups = typeOf(dot.getRhs()).getDimSize(0);
     if (groups == 0)
       return false;
+    bool liesAlongSums = dot.getTransposed() && isAtLoad(dot.getRhs());
     return (count <= rows && !isLibrary) ||
+           (isLibrary && liesAlongSums && count * kMatricesPerRow <= groups) ||
            (count <= kMadeRowsPerMatrix * groups && isMadeOfLess(dot.getRhs()));
   }
 };
