@@ -481,11 +481,14 @@ SMALL = [
 ]
 
 
-#: Few rows, whose kernels multiply bytes where blocks fill vectors and weights are many; many rows; what is not rounded.
+#: Few rows, whose kernels multiply bytes where blocks fill vectors and weights are many; many rows, whose kernel wants columns in
+#: 16s; what is not rounded.
 ROUNDED = [
     rounded(256, 512, 32, 4, 1), rounded(256, 512, 32, 4, 4, bias=True), rounded(96, 1024, 32, 4, 2, points=""), rounded(70, 896, 32, 4, 3),
     rounded(64, 2048, 128, 4, 1), rounded(64, 512, 16, 4, 1), rounded(64, 1024, 64, 4, 2), rounded(96, 512, 32, 8, 1), rounded(96, 768, 32, 8, 4, points=""),
     rounded(96, 1024, 32, 2, 1), rounded(32, 64, 32, 4, 1), rounded(96, 512, 32, 4, 5), rounded(96, 512, 32, 4, 40), rounded(96, 512, 32, 8, 7),
+    rounded(70, 896, 32, 4, 6), rounded(48, 1056, 32, 4, 7, bias=True), rounded(64, 1024, 64, 4, 12, points=""), rounded(64, 2048, 128, 8, 13, points=""),
+    rounded(64, 512, 16, 4, 6), rounded(96, 1024, 32, 2, 14), rounded(64, 512, 32, 2, 5, points=""), rounded(32, 1024, 256, 4, 5),
     rounded(96, 512, 32, 4, 2, points="floats"), rounded(96, 512, 32, 4, 2, points="", groups=True),
 ]
 
@@ -507,7 +510,7 @@ def test_rounds_on_every_plan(tmp_path: pathlib.Path, axes: str, rows: int) -> N
     fed = save(tmp_path / "model.onnx", [rounded(128, 1024, 32, 4, rows)])
     options = ["--constrain", f"mesh=x=2, MatMulNBits_0_1: [{axes}]"] if axes else []
     compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=2 if axes else 1, options=options)
-    assert (b"+vnni\0" in pathlib.Path(compiled).read_bytes()[:256]) == (ROUNDS and rows <= 4)
+    assert (b"+vnni\0" in pathlib.Path(compiled).read_bytes()[:256]) == ROUNDS
     with autopar.Session(compiled) as session:
         actual = session.run(fed)
     for name, expected in (reference if ROUNDS else unrounded)(tmp_path / "model.onnx", fed).items():

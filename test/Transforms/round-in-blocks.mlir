@@ -62,7 +62,66 @@ func.func @main(%x: tensor<2x1024xf32> {autopar.name = "x"}, %b: tensor<64x32x16
 
 // -----
 
-// More rows: the rounded numbers are multiplied as floats, by the library; products of one value share them.
+// Many rows: one operation has the bytes as they are, and scales and zero points in lanes of columns, laid out at load.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  tensor<2x4x1024xf32>{{.*}}, %[[B:.*]]: tensor<64x32x16xui8>{{.*}}, %[[P:.*]]: tensor<64x32xui8>{{.*}}, %[[S:.*]]: tensor<64x32xf32>
+// CHECK:       %[[SCALES:.*]] = autopar.binary div {{.*}} : tensor<8x32xf32>
+// CHECK:       %[[BYTES:.*]] = autopar.cast {{.*}} : tensor<8x2x32x16xf32> -> tensor<8x2x32x16xi8>
+// CHECK:       %[[SUMS:.*]] = autopar.cast {{.*}} {autopar.id = "y/sums"}
+// CHECK:       %[[COLUMNS:.*]] = autopar.reshape %[[S]] {{.*}} -> tensor<4x16x32xf32>
+// CHECK:       %[[LANES:.*]] = autopar.transpose %[[COLUMNS]] permutation [0, 2, 1] {autopar.id = "y/scales.in.lanes", autopar.laid_out}
+// CHECK:       %[[POINTS:.*]] = autopar.reshape %[[P]] {{.*}} -> tensor<4x16x32xui8>
+// CHECK:       %[[ZEROS:.*]] = autopar.transpose %[[POINTS]] permutation [0, 2, 1] {autopar.id = "y/zeros.in.lanes", autopar.laid_out}
+// CHECK:       %[[Y:.*]] = autopar.block_dot %[[BYTES]] scales %[[SCALES]], %[[B]] scales %[[LANES]] zeros %[[ZEROS]] sums %[[SUMS]] {autopar.id = "y"}
+// CHECK:       autopar.reshape %[[Y]] {{.*}} -> tensor<2x4x64xf32>
+// CHECK:       autopar.block_dot %{{.*}} scales %{{.*}}, %{{.*}} scales %{{[^ ]*}} {autopar.id = "z"}
+// CHECK-NOT:   autopar.dot_general
+// EXEC-LABEL:  exec.program
+// EXEC:          exec.entry @load
+// EXEC:            exec.launch {{.*}}id = "y/scales.in.lanes"
+// EXEC:            exec.launch {{.*}}id = "y/zeros.in.lanes"
+// EXEC:          exec.entry @step
+// EXEC-NEXT:       exec.launch {{.*}}id = "y/rows.in.parts"
+// EXEC-NEXT:       exec.launch {{.*}}id = "y"
+// EXEC:        func.func @{{.*}} attributes {autopar.multiplies_bytes}
+// EXEC:          llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
+autopar.origin @b : tensor<64x32x16xui8> in "b.bin" at 0
+autopar.origin @p : tensor<64x32xui8> in "p.bin" at 0
+autopar.origin @s : tensor<64x32xf32> in "s.bin" at 0
+autopar.origin @c : tensor<8x8x32x32xui8> in "c.bin" at 0
+autopar.origin @t : tensor<8x8x32xf32> in "t.bin" at 0
+func.func @main(%x: tensor<2x4x1024xf32> {autopar.name = "x"}, %b: tensor<64x32x16xui8> {autopar.name = "b", autopar.origin = @b},
+                %p: tensor<64x32xui8> {autopar.name = "p", autopar.origin = @p}, %s: tensor<64x32xf32> {autopar.name = "s", autopar.origin = @s},
+                %c: tensor<8x8x32x32xui8> {autopar.name = "c", autopar.origin = @c}, %t: tensor<8x8x32xf32> {autopar.name = "t", autopar.origin = @t})
+    -> (tensor<2x4x64xf32> {autopar.name = "y"}, tensor<2x4x8x8xf32> {autopar.name = "z"}) {
+  %n = autopar.constant dense<[0, 4]> : tensor<2xui8>
+  %m = autopar.constant dense<15> : tensor<ui8>
+  %0 = autopar.broadcast %b dims [0, 1, 2] : tensor<64x32x16xui8> -> tensor<64x32x16x2xui8>
+  %1 = autopar.broadcast %n dims [3] : tensor<2xui8> -> tensor<64x32x16x2xui8>
+  %2 = autopar.binary shift_right %0, %1 : tensor<64x32x16x2xui8>
+  %3 = autopar.broadcast %m dims [] : tensor<ui8> -> tensor<64x32x16x2xui8>
+  %4 = autopar.binary and %2, %3 : tensor<64x32x16x2xui8>
+  %5 = autopar.reshape %4 : tensor<64x32x16x2xui8> -> tensor<64x32x32xui8>
+  %6 = autopar.cast %5 : tensor<64x32x32xui8> -> tensor<64x32x32xf32>
+  %points = autopar.cast %p : tensor<64x32xui8> -> tensor<64x32xf32>
+  %7 = autopar.broadcast %points dims [0, 1] : tensor<64x32xf32> -> tensor<64x32x32xf32>
+  %8 = autopar.binary sub %6, %7 : tensor<64x32x32xf32>
+  %9 = autopar.broadcast %s dims [0, 1] : tensor<64x32xf32> -> tensor<64x32x32xf32>
+  %10 = autopar.binary mul %8, %9 : tensor<64x32x32xf32>
+  %11 = autopar.reshape %10 : tensor<64x32x32xf32> -> tensor<64x1024xf32>
+  %y = autopar.dot_general %x, %11 contract [2] x [1] byte_blocks 32 {autopar.id = "y"} : (tensor<2x4x1024xf32>, tensor<64x1024xf32>) -> tensor<2x4x64xf32>
+  %12 = autopar.broadcast %t dims [0, 1, 2] : tensor<8x8x32xf32> -> tensor<8x8x32x32xf32>
+  %13 = autopar.cast %c : tensor<8x8x32x32xui8> -> tensor<8x8x32x32xf32>
+  %14 = autopar.binary mul %13, %12 : tensor<8x8x32x32xf32>
+  %15 = autopar.reshape %14 : tensor<8x8x32x32xf32> -> tensor<8x8x1024xf32>
+  %z = autopar.dot_general %x, %15 contract [2] x [2] byte_blocks 32 {autopar.id = "z"} : (tensor<2x4x1024xf32>, tensor<8x8x1024xf32>) -> tensor<2x4x8x8xf32>
+  return %y, %z : tensor<2x4x64xf32>, tensor<2x4x8x8xf32>
+}
+
+// -----
+
+// Other weights: the rounded numbers are multiplied as floats, by the library; products of one value share them.
 
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[WHOLE:.*]] = autopar.unary round {{.*}} : tensor<8x1x32x32xf32>

@@ -312,18 +312,24 @@ void compareWithGpu(const std::string &text, const std::vector<Tensor> &inputs, 
 
 } // namespace
 
-std::vector<Tensor> runProgram(const std::string &text, const std::vector<Tensor> &inputs,
-                               bool formGroups) {
+std::vector<Tensor> runOnCpu(const std::string &text, const std::vector<Tensor> &inputs,
+                             bool formGroups) {
   ProgramRunner runner;
   std::vector<Tensor> results;
   if (runner.parse(text, formGroups))
     results = runner.run(inputs);
   EXPECT_FALSE(results.empty()) << text;
-  compareWithGpu(text, inputs, formGroups, results);
   // Empty tensors after a failure, so that the test ends with a message instead of a crash.
   constexpr size_t mostResults = 4;
   if (results.empty())
     results.resize(mostResults);
+  return results;
+}
+
+std::vector<Tensor> runProgram(const std::string &text, const std::vector<Tensor> &inputs,
+                               bool formGroups) {
+  std::vector<Tensor> results = runOnCpu(text, inputs, formGroups);
+  compareWithGpu(text, inputs, formGroups, results);
   return results;
 }
 

@@ -31,6 +31,10 @@ Tensor makeTensor(const std::string &type, std::vector<int64_t> shape, double lo
 std::vector<Tensor> runProgram(const std::string &text, const std::vector<Tensor> &inputs,
                                bool formGroups);
 
+/// The same on the CPU alone, where a GPU has no kernel.
+std::vector<Tensor> runOnCpu(const std::string &text, const std::vector<Tensor> &inputs,
+                             bool formGroups);
+
 /// Runs one operation: `line` is its text with operands %0, %1, ... and without results, whose
 /// types are those of `results`.
 std::vector<Tensor> runOperation(const std::string &line, const std::vector<Tensor> &inputs,

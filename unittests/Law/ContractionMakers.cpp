@@ -70,10 +70,12 @@ std::optional<DrawnValue> makeProductOfSingleRows(Drawer &d) {
   return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits);
 }
 
-/// What a CPU rounds in blocks of which each device has whole ones; few rows, whose bytes a kernel
-/// multiplies, or more. The numbers that are rounded are an argument, alike under all plans.
+/// What a CPU rounds in blocks of which each device has whole ones; few rows or more, of which one
+/// kernel or another multiplies the bytes, and columns that none of them takes. The numbers that
+/// are rounded are an argument, alike under all plans.
 std::optional<DrawnValue> makeProductOfBlocks(Drawer &d) {
-  int64_t rows = 1 + d.below(6), block = 32, blocks = 4 * (1 + d.below(2)), n = 72;
+  int64_t rows = 1 + d.below(9), block = 32, blocks = 4 * (1 + d.below(2)),
+          n = d.below(2) ? 72 : 96;
   DrawnValue x = d.argument({rows, blocks * block}, d.f32());
   DrawnValue bytes = d.argument({n, blocks, block},
                                 IntegerType::get(d.builder.getContext(), 8, IntegerType::Unsigned));

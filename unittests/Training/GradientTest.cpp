@@ -63,6 +63,7 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"mark_positive", "made by form-fusion-groups, after differentiation"},
     {"grouped_dot_tiles", "made of grouped_dot, after differentiation"},
     {"grouped_dot_rhs_grad_tiles", "made of a gradient"},
+    {"block_dot", "made of dot_general, after differentiation"},
     {"keep_marked", "made by form-fusion-groups, after differentiation"},
     {"store_on_host", "made by insert-recompute, after differentiation"},
     {"fetch_from_host", "made by insert-recompute, after differentiation"},

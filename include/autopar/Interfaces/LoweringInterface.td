@@ -116,6 +116,9 @@ def KernelLoweringOpInterface : OpInterface<"KernelLoweringOpInterface"> {
       Whether there is no emitKernel, but always an emitGpuKernel.
     }], "bool", "isForGpusAlone", (ins), "", [{ return false; }]>,
     InterfaceMethod<[{
+      Whether emitKernel is for CPUs alone.
+    }], "bool", "isForCpusAlone", (ins), "", [{ return false; }]>,
+    InterfaceMethod<[{
       Emits a body of the operation's own for a GPU and returns its blocks, threads and, if it has any, bytes of
       dynamic shared memory; nothing where each outer iteration is a thread.
     }], "::llvm::SmallVector<int64_t>", "emitGpuKernel",

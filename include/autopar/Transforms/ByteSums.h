@@ -19,6 +19,9 @@ constexpr llvm::StringLiteral kByteSum = "autopar.byte_sum";
 /// On a kernel's function: it has the instruction.
 constexpr llvm::StringLiteral kMultipliesBytes = "autopar.multiplies_bytes";
 
+/// The instruction: i32 sums, bytes without a sign, bytes with one.
+constexpr llvm::StringLiteral kDotInstruction = "llvm.x86.avx512.vpdpbusd.512";
+
 /// How sums fill vectors. What is summed lies in runs of bytes, one behind the other for
 /// neighbouring sums; a strip of sums is computed at a time.
 struct ByteVectors {

@@ -512,9 +512,9 @@ def RoundInBlocksPass : Pass<"autopar-round-in-blocks", "mlir::func::FuncOp"> {
   let summary = "multiply bytes where a product's left side may be rounded to them";
   let description = [{
     For processors with dot products of bytes. The left side of a product with `byte_blocks` is rounded to 8 bits, each block by
-    a scale of its own. For few rows, weights that are whole numbers of a byte or less, with scales and zero points per block, are
-    multiplied as such: a sum of i32 per block (`autopar.byte_sum`), of which scales and zero points are taken. Other products
-    multiply the rounded numbers as floats, so that all of them compute the same.
+    a scale of its own. Weights that are whole numbers of a byte or less, with scales and zero points per block, are multiplied as
+    such: for few rows as a sum of i32 per block (`autopar.byte_sum`), of which scales and zero points are taken, else by a
+    `block_dot`. Other products multiply the rounded numbers as floats, so that all of them compute the same.
 
     ```mlir
     %y = autopar.dot_general %x, %w contract [1] x [1] byte_blocks 32
@@ -530,7 +530,7 @@ def RoundInBlocksPass : Pass<"autopar-round-in-blocks", "mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"rows", "rows", "int64_t", "4", "rows up to which bytes are multiplied by a kernel">,
+    Option<"rows", "rows", "int64_t", "2", "rows up to which a kernel is best that takes in what makes the weights">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

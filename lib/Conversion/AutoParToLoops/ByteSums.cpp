@@ -20,7 +20,6 @@ namespace {
 
 /// Parts that are written out.
 constexpr int64_t mostParts = 8;
-constexpr llvm::StringLiteral instruction = "llvm.x86.avx512.vpdpbusd.512";
 
 /// One side of the products: bytes at an index over the sum's row domain.
 struct Side {
@@ -251,10 +250,10 @@ void ByteSumEmitter::emitStrip(OpBuilder &builder, Value start) {
         int64_t first = i * ByteVectors::bytes;
         Value a = vectorAt(builder, sides[0], buffers[0], part, first),
               b = vectorAt(builder, sides[1], buffers[1], part, first);
-        added[i] =
-            LLVM::CallIntrinsicOp::create(builder, loc, type, builder.getStringAttr(instruction),
-                                          ValueRange{added[i], a, b})
-                .getResult(0);
+        added[i] = LLVM::CallIntrinsicOp::create(builder, loc, type,
+                                                 builder.getStringAttr(kDotInstruction),
+                                                 ValueRange{added[i], a, b})
+                       .getResult(0);
       }
     Value slot = indexConstant(builder, loc, number * rowLength);
     slot = arith::AddIOp::create(builder, loc, slot, start);

@@ -130,6 +130,8 @@ FailureOr<func::FuncOp> autopar::emitKernel(Operation *groupOrOp, ModuleOp kerne
     if (target == Target::Cpu && lowering.isForGpusAlone())
       return groupOrOp->emitOpError("has a kernel for GPUs alone; on CPUs it is a library call "
                                     "before it is written so");
+    if (target == Target::Cuda && lowering.isForCpusAlone())
+      return groupOrOp->emitOpError("has a kernel for CPUs alone");
     func::FuncOp function = createFunction(body, kernels, name, target);
     extent = emitKernelLowering(lowering, function, inPlace, target);
     return function;
@@ -158,6 +160,7 @@ void autopar::registerLoweringModels(DialectRegistry &registry) {
     attachReductionModels(*context);
     attachWindowModels(*context);
     attachContractionModels(*context);
+    attachBlockDotModels(*context);
     attachScatterModels(*context);
     attachCumulativeModels(*context);
     attachSortModels(*context);

@@ -14,6 +14,7 @@ void attachGenerationModels(MLIRContext &context);
 void attachReductionModels(MLIRContext &context);
 void attachWindowModels(MLIRContext &context);
 void attachContractionModels(MLIRContext &context);
+void attachBlockDotModels(MLIRContext &context);
 void attachScatterModels(MLIRContext &context);
 void attachCumulativeModels(MLIRContext &context);
 void attachSortModels(MLIRContext &context);

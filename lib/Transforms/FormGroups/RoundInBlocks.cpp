@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-round-in-blocks: products whose left side may be rounded to 8 bits in blocks
-// (byte_blocks). Every one of them is, so that all plans compute the same; for few rows bytes are
-// multiplied, and scales and zero points follow per block:
+// (byte_blocks). Every one of them is, so that all plans compute the same; where there is a kernel
+// for the weights bytes are multiplied, and scales and zero points follow per block:
 //   sum of (s a) (t (b - z)) = s t (sum of a b - z (sum of a)), a and b whole numbers.
 #include "MadeFrom.h"
 
@@ -9,6 +9,8 @@
 #include "autopar/Transforms/ByteSums.h"
 #include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/Passes.h"
+
+#include "mlir/IR/Matchers.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_ROUNDINBLOCKSPASS
@@ -25,6 +27,15 @@ constexpr float kSteps = 127;
 /// Below this many weights a call is as fast as a kernel.
 constexpr int64_t kLeastWeights = 4096;
 
+/// Whether each element of `value` is this whole number.
+bool isAll(Value value, int64_t number) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>())
+    value = broadcast.getInput();
+  DenseElementsAttr elements;
+  return matchPattern(value, m_Constant(&elements)) && elements.isSplat() &&
+         elements.getSplatValue<APInt>() == number;
+}
+
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// A left side [rows, blocks, block] as whole numbers.
@@ -38,8 +49,8 @@ struct Rounded {
 /// Weights [columns, blocks, block] as whole numbers that few bytes are made of.
 struct Weights {
   Value numbers; ///< of 8 bits without a sign, [columns, blocks, block / parts, parts]
-  Value zeros;   ///< f32 [columns, blocks]; null: none
-  Value scales;  ///< f32 [columns, blocks]
+  Value zeros;   ///< f32 [columns, blocks], or one for all; null: none
+  Value scales;  ///< f32 [columns, blocks], or one for all
   int64_t parts() const { return typeOf(numbers).getShape().back(); }
 };
 
@@ -65,6 +76,11 @@ public:
   /// The left side of rounded numbers, as the product reads it.
   Value roundedLhs(const Rounded &rounded);
   void multiplyBytes(const Rounded &lhs, const Weights &rhs);
+  /// The bytes that hold the weights, as the kernel for many rows takes them; null if there is
+  /// none.
+  Value bytesOf(const Weights &weights);
+  /// The same by that kernel.
+  void multiplyInTiles(const Rounded &lhs, const Weights &rhs, Value bytes);
 
 private:
   Value made(Operation *op, const Twine &suffix) { return madeFrom(product, op, suffix); }
@@ -112,6 +128,9 @@ private:
     return order;
   }
   Value perBlock(Value value, ArrayRef<int64_t> shape);
+  Value inLanes(Value perBlock, const Twine &suffix);
+  Value zerosInLanes(const Weights &weights);
+  void replaceProduct(Value result);
 
   DotGeneralOp product;
   OpBuilder builder;
@@ -119,15 +138,15 @@ private:
   int64_t block;
 };
 
-/// What is repeated along each block, [columns, blocks]; null if `value` of `shape` is nothing of
-/// that kind.
+/// What is repeated along each block, [columns, blocks] or one number; null if `value` of `shape`
+/// is nothing of that kind.
 Value Writer::perBlock(Value value, ArrayRef<int64_t> shape) {
   auto broadcast = value.getDefiningOp<BroadcastOp>();
   if (!broadcast)
     return {};
   int64_t matrix[] = {columns(), blocks()};
   if (broadcast.getDims().empty())
-    return repeated(broadcast.getInput(), matrix, {}, "/per.block");
+    return broadcast.getInput();
   if (broadcast.getInput().getType().getShape() != shape.drop_back() ||
       !llvm::equal(broadcast.getDims(), llvm::seq<int64_t>(0, shape.size() - 1)))
     return {};
@@ -239,7 +258,8 @@ void Writer::multiplyBytes(const Rounded &lhs, const Weights &rhs) {
     return repeated(value, sums, {0, 2}, suffix);
   };
   auto ofColumns = [&](Value value, const Twine &suffix) {
-    return repeated(value, sums, {1, 2}, suffix);
+    bool isSingle = typeOf(value).getRank() == 0;
+    return repeated(value, sums, isSingle ? ArrayRef<int64_t>() : ArrayRef<int64_t>{1, 2}, suffix);
   };
   if (rhs.zeros)
     sum = binary(BinaryKind::Sub, sum,
@@ -251,6 +271,95 @@ void Writer::multiplyBytes(const Rounded &lhs, const Weights &rhs) {
   Value result =
       reduced(ReduceKind::Sum, binary(BinaryKind::Mul, sum, scales, "/of.blocks"), {2}, "");
   result.getDefiningOp()->setAttr(kFewRows, builder.getUnitAttr());
+  replaceProduct(result);
+}
+
+//===-- many rows ----------------------------------------------------------------------------===//
+
+/// What `parts` numbers of fewer bits are made of that lie in each byte, the lowest bits first;
+/// null if `numbers`, which may be in another shape, are made in another way.
+static Value packedIn(Value numbers, int64_t parts) {
+  int64_t bits = 8 / parts;
+  while (auto reshape = numbers.getDefiningOp<ReshapeOp>())
+    numbers = reshape.getInput();
+  auto masked = numbers.getDefiningOp<BinaryOp>();
+  if (!masked || masked.getKind() != BinaryKind::And || !isAll(masked.getRhs(), (1 << bits) - 1))
+    return {};
+  auto shifted = masked.getLhs().getDefiningOp<BinaryOp>();
+  if (!shifted || shifted.getKind() != BinaryKind::ShiftRight)
+    return {};
+  auto bytes = shifted.getLhs().getDefiningOp<BroadcastOp>(),
+       starts = shifted.getRhs().getDefiningOp<BroadcastOp>();
+  int64_t last = typeOf(numbers).getRank() - 1;
+  if (!bytes || !llvm::equal(bytes.getDims(), llvm::seq<int64_t>(0, last)) || !starts ||
+      starts.getDims() != ArrayRef<int64_t>{last})
+    return {};
+  DenseElementsAttr places;
+  if (!matchPattern(starts.getInput(), m_Constant(&places)) || places.getNumElements() != parts)
+    return {};
+  for (auto [part, start] : llvm::enumerate(places.getValues<APInt>()))
+    if (start != part * bits)
+      return {};
+  return bytes.getInput();
+}
+
+/// [columns, blocks, block / parts].
+Value Writer::bytesOf(const Weights &weights) {
+  ArrayRef<int64_t> shape = typeOf(weights.numbers).getShape().drop_back();
+  if (!BlockDotOp::isPossible(columns(), blocks(), shape.back(), weights.parts()))
+    return {};
+  Value bytes = weights.parts() == 1 ? weights.numbers : packedIn(weights.numbers, weights.parts());
+  return bytes ? reshaped(bytes, shape, "/weights.bytes") : Value();
+}
+
+/// What is given per column and block, as [columns / 16, blocks, 16], laid out at load where it is
+/// known there; one number stays one.
+Value Writer::inLanes(Value perBlock, const Twine &suffix) {
+  constexpr int64_t lanes = BlockDotOp::columnLanes;
+  if (typeOf(perBlock).getRank() == 0)
+    return perBlock;
+  int64_t shape[] = {columns() / lanes, lanes, typeOf(perBlock).getDimSize(1)};
+  Value laidOut = transposed(reshaped(perBlock, shape, suffix + ".columns"), {0, 2, 1}, suffix);
+  laidOut.getDefiningOp()->setAttr(kLaidOut, builder.getUnitAttr());
+  return laidOut;
+}
+
+/// Zero points as the bytes that they are made of: with several in each where rows of them are
+/// whole bytes.
+Value Writer::zerosInLanes(const Weights &weights) {
+  Value zeros = weights.zeros;
+  while (auto reshape = zeros.getDefiningOp<ReshapeOp>())
+    zeros = reshape.getInput();
+  auto widened = zeros.getDefiningOp<CastOp>();
+  if (!widened || !typeOf(widened.getInput()).getElementType().isUnsignedInteger(8))
+    return inLanes(weights.zeros, "/zeros.in.lanes");
+  Value bytes = widened.getInput();
+  if (typeOf(bytes).getRank() == 0)
+    return bytes;
+  int64_t parts = weights.parts();
+  Value packed = parts > 1 ? packedIn(bytes, parts) : Value();
+  if (packed && typeOf(packed).getNumElements() * parts == columns() * blocks())
+    bytes = reshaped(packed, {columns(), blocks() / parts}, "/zeros.packed");
+  else
+    bytes = reshaped(bytes, {columns(), blocks()}, "/zeros.bytes");
+  return inLanes(bytes, "/zeros.in.lanes");
+}
+
+void Writer::multiplyInTiles(const Rounded &lhs, const Weights &rhs, Value bytes) {
+  Value scales = inLanes(rhs.scales, "/scales.in.lanes"), zeros;
+  if (typeOf(scales).getRank() == 0)
+    scales =
+        repeated(scales, {columns() / BlockDotOp::columnLanes, blocks(), BlockDotOp::columnLanes},
+                 {}, "/scales.in.lanes");
+  if (rhs.zeros)
+    zeros = zerosInLanes(rhs);
+  auto type = RankedTensorType::get({rows(), columns()}, builder.getF32Type());
+  replaceProduct(made(BlockDotOp::create(builder, loc, type, lhs.bytes, lhs.scales, bytes, scales,
+                                         zeros, zeros ? lhs.sums : Value()),
+                      ""));
+}
+
+void Writer::replaceProduct(Value result) {
   result = reshaped(result, product.getType().getShape(), "/reshape");
   product.getResult().replaceAllUsesWith(result);
   SmallVector<Operation *> unread{product};
@@ -296,15 +405,20 @@ private:
   void rewrite(DotGeneralOp product) {
     Writer writer(product);
     std::optional<Weights> weights;
-    if (writer.rows() <= rows && product.getLhsBatch().empty() &&
-        typeOf(product.getRhs()).getNumElements() >= kLeastWeights)
+    if (product.getLhsBatch().empty() && typeOf(product.getRhs()).getNumElements() >= kLeastWeights)
       weights = writer.weights();
+    bool areFew = writer.rows() <= rows;
+    Value bytes = weights && !areFew ? writer.bytesOf(*weights) : Value();
+    if (!areFew && !bytes)
+      weights.reset();
     int64_t parts = weights ? weights->parts() : 1;
     Rounded &lhs = known[{product.getLhs(), formOf(product, parts)}];
     if (!lhs.bytes)
       lhs = writer.round(parts);
-    if (weights)
+    if (weights && areFew)
       return writer.multiplyBytes(lhs, *weights);
+    if (weights)
+      return writer.multiplyInTiles(lhs, *weights, bytes);
     if (!lhs.floats)
       lhs.floats = writer.roundedLhs(lhs);
     product.getLhsMutable().assign(lhs.floats);

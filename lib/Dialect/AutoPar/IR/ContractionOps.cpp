@@ -145,6 +145,66 @@ int64_t DotGeneralOp::getBytesAhead(ArrayRef<RankedTensorType> operands) {
   return bytes;
 }
 
+//===-- block_dot ----------------------------------------------------------------------------===//
+
+bool BlockDotOp::isPossible(int64_t columns, int64_t blocks, int64_t bytes, int64_t parts) {
+  constexpr int64_t terms = 4; // of a dot product of bytes
+  return columns > 0 && columns % columnLanes == 0 && blocks > 0 && llvm::isPowerOf2_64(bytes) &&
+         bytes >= terms && bytes * parts <= longestBlock && blocks * bytes % readBytes == 0;
+}
+
+LogicalResult BlockDotOp::verify() {
+  RankedTensorType lhs = getBytes().getType(), rhs = getWeights().getType();
+  auto isByte = [](RankedTensorType type, bool isSigned) {
+    Type element = type.getElementType();
+    return isSigned ? element.isSignlessInteger(8) : element.isUnsignedInteger(8);
+  };
+  if (!isByte(lhs, true) || lhs.getRank() != 4 || !isByte(rhs, false) || rhs.getRank() != 3)
+    return emitOpError() << "expects i8 [rows, parts, blocks, bytes] and ui8 [columns, blocks, "
+                            "bytes], got "
+                         << lhs << " and " << rhs;
+  int64_t rows = lhs.getDimSize(0), parts = lhs.getDimSize(1), columns = rhs.getDimSize(0),
+          blocks = rhs.getDimSize(1), bytes = rhs.getDimSize(2);
+  if (lhs.getShape().drop_front(2) != rhs.getShape().drop_front())
+    return emitOpError() << "expects blocks of as many bytes on both sides, got " << lhs << " and "
+                         << rhs;
+  if (parts != 1 && parts != 2 && parts != 4)
+    return emitOpError() << "expects 1, 2 or 4 numbers in each byte of the weights, got " << parts;
+  if (!isPossible(columns, blocks, bytes, parts))
+    return emitOpError() << "expects columns in " << columnLanes << "s, of " << readBytes
+                         << "s of bytes, in blocks of a power of two up to " << longestBlock
+                         << " numbers, got " << rhs;
+  auto expect = [&](StringRef name, Value value, ArrayRef<int64_t> shape) -> LogicalResult {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getElementType().isF32() && type.getShape() == shape)
+      return success();
+    return emitOpError() << "expects " << name << " of f32 [" << shape << "], got " << type;
+  };
+  if (failed(expect("scales of rows", getRowScales(), {rows, blocks})) ||
+      failed(
+          expect("scales of weights", getScales(), {columns / columnLanes, blocks, columnLanes})) ||
+      failed(expect("a result", getResult(), {rows, columns})))
+    return failure();
+  if (!getZeros())
+    return success();
+  RankedTensorType zeros = getZeros().getType();
+  bool isNumber = zeros.getElementType().isF32() || isByte(zeros, false);
+  int64_t each[] = {columns / columnLanes, blocks, columnLanes},
+          packed[] = {each[0], (blocks + parts - 1) / parts, columnLanes};
+  bool isPacked = isByte(zeros, false) && zeros.getShape() == ArrayRef<int64_t>(packed);
+  if (!isNumber ||
+      (zeros.getRank() != 0 && !isPacked && zeros.getShape() != ArrayRef<int64_t>(each)))
+    return emitOpError() << "expects zero points of f32 or ui8, one or [" << ArrayRef<int64_t>(each)
+                         << "], or " << parts << " in a byte, got " << zeros;
+  return expect("sums of rows", getSums(), {rows, blocks});
+}
+
+double BlockDotOp::getFlops(ArrayRef<RankedTensorType> operands,
+                            ArrayRef<RankedTensorType> results) {
+  ArrayRef<int64_t> lhs = operands[0].getShape();
+  return 2.0 * results[0].getNumElements() * llvm::product_of(lhs.drop_front());
+}
+
 //===-- convolution --------------------------------------------------------------------------===//
 
 static int64_t dilated(int64_t extent, int64_t dilation) {

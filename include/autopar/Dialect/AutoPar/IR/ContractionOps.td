@@ -50,6 +50,41 @@ def AutoPar_DotGeneralOp : AutoPar_Op<"dot_general", [Pure,
   }];
 }
 
+def AutoPar_BlockDotOp : AutoPar_Op<"block_dot", [Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+  let summary = "rows of bytes times weights of few bits, both scaled in blocks";
+  let description = [{
+    Made of a dot_general with `byte_blocks` by autopar-round-in-blocks, for CPUs with dot products of bytes; it has a kernel of its
+    own. `bytes` is i8 [rows, parts, blocks, block / parts]: first what multiplies the first number of each byte of `weights`, which are
+    ui8 [columns, blocks, block / parts], `parts` numbers of 8 / parts bits in each, the lowest bits first. `scales` are f32
+    [rows, blocks] of `bytes` and [columns / 16, blocks, 16] of `weights`. The result [rows, columns] is the sum over blocks of both
+    scales times the sum of products, which is exact, less the zero point times the sum of the row's bytes: `zeros` are f32 or ui8,
+    [columns / 16, blocks, 16] or a single one, or ui8 with those of `parts` blocks in a byte as the weights have them; `sums` are
+    f32 [rows, blocks].
+
+    `%y = autopar.block_dot %a scales %s, %w scales %t zeros %z sums %u : (tensor<8x2x4x16xi8>, tensor<8x4xf32>,
+       tensor<64x4x16xui8>, tensor<4x4x16xf32>, tensor<4x4x16xui8>, tensor<8x4xf32>) -> tensor<8x64xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$bytes, AutoPar_Tensor:$rowScales, AutoPar_Tensor:$weights, AutoPar_Tensor:$scales,
+    Optional<AutoPar_Tensor>:$zeros, Optional<AutoPar_Tensor>:$sums);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = [{
+    $bytes `scales` $rowScales `,` $weights `scales` $scales (`zeros` $zeros^ `sums` $sums)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Columns that a kernel computes together; their number is a multiple of it.
+    static constexpr int64_t columnLanes = 16;
+    /// Bytes of a column's weights that a kernel reads together; a column has a multiple of it.
+    static constexpr int64_t readBytes = 16;
+    /// The longest block of which a kernel still has a few in a cache.
+    static constexpr int64_t longestBlock = 512;
+    /// Whether there is a kernel for `columns` of `blocks` with `bytes` of weights each, of `parts` numbers.
+    static bool isPossible(int64_t columns, int64_t blocks, int64_t bytes, int64_t parts);
+  }];
+}
+
 def AutoPar_ConvolutionOp : AutoPar_Op<"convolution", [Pure,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["partition"]>, DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
   let summary = "cross-correlation over spatial dimensions";
