@@ -337,3 +337,33 @@ exec.program @p threads 1 {
     exec.grouped_product %x, %x by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<1x4x4xf32>, numbers = index>
   }
 }
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected matrices in a buffer, or a kernel that makes them and the columns that it makes at a time}}
+    exec.grouped_product %x, %x by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<1x4x4xf32>, numbers = i64, madeColumns = 2>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected matrices in a buffer, or a kernel that makes them and the columns that it makes at a time}}
+    exec.grouped_product %x, made by @k(%x) extent 1 steps [0], [0] by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<1x4x4xf32>, numbers = i64>
+  }
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<4x4xf32>
+  exec.entry @step {
+    // expected-error @+1 {{expected two steps for each of the 1 buffers that matrices are made of}}
+    exec.grouped_product %x, made by @k(%x) extent 1 steps [0, 8], [0] by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<1x4x4xf32>, numbers = i64, madeColumns = 2>
+  }
+}

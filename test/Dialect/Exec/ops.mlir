@@ -54,6 +54,8 @@ exec.program @class0 arena [4096, 0, 0] threads 2 kernels @kernels {
     exec.grouped_product %x, %y by %w -> %y <lhs = <f32 [3, 4] strides [4, 1]>, rows = <f32 [3, 2] strides [2, 1]>, matrices = tensor<2x2x4xf32>, numbers = i64, transposed = true>
     // CHECK: exec.grouped_product {{.*}}gradient = true>
     exec.grouped_product %x, %y by %w -> %y <lhs = <f32 [3, 4] strides [4, 1]>, rows = <f32 [3, 2] strides [2, 1]>, matrices = tensor<2x4x2xf32>, numbers = i32, gradient = true>
+    // CHECK: exec.grouped_product %{{.*}}, made by @k(%{{.*}}, %{{.*}}) extent 2 steps [8, 0], [4, 4] by %{{.*}} -> %{{.*}} <{{.*}}, transposed = true, madeColumns = 1>
+    exec.grouped_product %x, made by @k(%y, %w) extent 2 steps [8, 0], [4, 4] by %w -> %y <lhs = <f32 [3, 4] strides [4, 1]>, rows = <f32 [3, 2] strides [2, 1]>, matrices = tensor<2x2x4xf32>, numbers = i64, transposed = true, madeColumns = 1>
     // CHECK: exec.reorder %{{.*}} plain -> %{{.*}} blocked16 : tensor<1x8x2x4xf32>
     exec.reorder %x plain -> %y blocked16 : tensor<1x8x2x4xf32>
   }
