@@ -504,8 +504,7 @@ TEST(Verify, MakersOfMatrices) {
     Instruction instruction;
     instruction.payload = product;
     program.entries[1].instructions.push_back(instruction);
-    std::string problem = verifyProgram(program, contents.constants.size()).message();
-    return problem.substr(std::min(problem.size(), problem.find(": ", problem.find("step")) + 2));
+    return verifyProgram(program, contents.constants.size()).message();
   };
   auto has = [&](const std::function<void(GroupedProduct &)> &spoil, const char *what) {
     std::string problem = problemOf(spoil);

@@ -8,6 +8,7 @@
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Transforms/LibraryGroupedProduct.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -129,7 +130,7 @@ namespace {
 /// What operations of a kind agree in.
 struct OpLikeness {
   Operation *op;
-  bool livesInUsers, isRepeated, takesOver;
+  bool livesInUsers, isRepeated, takesOver, isMadeInParts;
 };
 
 /// All but the name in plans.
@@ -141,10 +142,10 @@ SmallVector<NamedAttribute> attributesOf(Operation *op) {
 
 struct OpLikenessInfo {
   static OpLikeness getEmptyKey() {
-    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false, false};
+    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false, false, false};
   }
   static OpLikeness getTombstoneKey() {
-    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false, false};
+    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false, false, false};
   }
   static unsigned getHashValue(const OpLikeness &one) {
     Operation *op = one.op;
@@ -161,7 +162,8 @@ struct OpLikenessInfo {
     // A region may hold anything.
     return a.op->getName() == b.op->getName() && a.livesInUsers == b.livesInUsers &&
            a.isRepeated == b.isRepeated && a.takesOver == b.takesOver &&
-           a.op->getNumRegions() == 0 && a.op->getOperandTypes() == b.op->getOperandTypes() &&
+           a.isMadeInParts == b.isMadeInParts && a.op->getNumRegions() == 0 &&
+           a.op->getOperandTypes() == b.op->getOperandTypes() &&
            a.op->getResultTypes() == b.op->getResultTypes() &&
            a.op->getName().compareOpProperties(a.op->getPropertiesStorage(),
                                                b.op->getPropertiesStorage()) &&
@@ -176,7 +178,7 @@ void StepOutline::numberKinds() {
     auto hold = dyn_cast<HoldOp>(op);
     areInUsers.push_back(livesInUsers(op));
     OpLikeness likeness{op, static_cast<bool>(areInUsers.back()), batches.runsOf(op) > 1,
-                        hold && takesOver(hold)};
+                        hold && takesOver(hold), isMadeInParts(op)};
     kinds.push_back(numbers.try_emplace(likeness, numbers.size()).first->second);
   }
   differentKinds = numbers.size();

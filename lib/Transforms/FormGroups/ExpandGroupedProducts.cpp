@@ -4,9 +4,9 @@
 // With one, rows are such sums where the step makes the matrices, or where most rows pick one of
 // their own: only what is picked is made and read then.
 // Products in parts are a product for each part before.
+#include "Library/MadeOfLess.h"
 #include "MadeAtLoad.h"
 #include "MadeFrom.h"
-#include "MadeOfLess.h"
 #include "Prepare/GatherFirst.h"
 #include "Stages/Recompute.h"
 

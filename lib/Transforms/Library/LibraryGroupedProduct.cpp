@@ -2,6 +2,8 @@
 // See the header.
 #include "autopar/Transforms/LibraryGroupedProduct.h"
 
+#include "Library/MadeOfLess.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 using namespace mlir;
@@ -35,4 +37,14 @@ bool mlir::autopar::isTiledGroupedProduct(Operation *op, Target target) {
          llvm::all_of(op->getOperands().take_front(2), hasVectors) &&
          isLibraryFloat(op->getResult(0)) && hasEights(op->getResult(0)) &&
          llvm::none_of(op->getOperands(), isEmpty) && !isEmpty(op->getResult(0));
+}
+
+bool mlir::autopar::isMadeInParts(Operation *op) {
+  if (op->getNumResults() != 1 || !op->hasOneUse())
+    return false;
+  Operation *reader = *op->user_begin();
+  while (isWholeView(reader) && reader->hasOneUse())
+    reader = *reader->user_begin();
+  auto product = dyn_cast<GroupedDotOp>(reader);
+  return product && isMadeOfLess(product.getRhs());
 }

@@ -11,6 +11,7 @@
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/AtLoad.h"
+#include "autopar/Transforms/LibraryGroupedProduct.h"
 #include "autopar/Transforms/SearchHandoff.h"
 
 using namespace mlir;
@@ -249,9 +250,11 @@ void ShardingProblem::addArguments() {
   }
 }
 
-/// Whether the result takes no memory: computed inside its users, and no table of numbers.
-static bool takesNoMemory(Operation *op) {
-  return livesInUsers(op) && (!op->hasTrait<OpTrait::ConstantLike>() || isSplat(op));
+/// Whether the result takes no memory: computed inside its users, and no table of numbers, or made
+/// part by part.
+static bool takesNoMemory(Operation *op, const ::autopar::DeviceType &device) {
+  return (livesInUsers(op) && (!op->hasTrait<OpTrait::ConstantLike>() || isSplat(op))) ||
+         (device.cudaChip == 0 && isMadeInParts(op));
 }
 
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
@@ -297,7 +300,8 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op, int64_t stage) 
           tensorTypeOf(result), resultSharding(rule, choice, result.getResultNumber()), site.axes));
     kind.resultBytes.resize(results.size());
     for (unsigned number = 0; number < results.size(); ++number)
-      kind.resultBytes[number].push_back(takesNoMemory(op) ? 0 : bytesOf(op, number, results));
+      kind.resultBytes[number].push_back(
+          takesNoMemory(op, *site.device) ? 0 : bytesOf(op, number, results));
     strategy.liveBytes = kind.resultBytes.front().back();
     kind.strategies.push_back(std::move(strategy));
   }
