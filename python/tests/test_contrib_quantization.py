@@ -2,17 +2,17 @@
 """Operators of com.microsoft that onnxruntime's quantizers and its optimizer write, against onnxruntime, on two ranks under
 a random plan."""
 
-import json
 import pathlib
 import re
 import sys
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from contrib_cases import DRAW, Case, FLOAT, Given, HALF, I8, U8, assert_close, check, draw_anew, floats, reference, run, save, scales, unrounded, whole
+from onnx import helper
 from onnxruntime import quantization
 from onnxruntime.transformers.fusion_options import FusionOptions
 from onnxruntime.transformers.optimizer import optimize_model
@@ -25,121 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 from checks import block_weights  # noqa: E402
 from checks import reference as zoo  # noqa: E402
 
-DRAW = np.random.default_rng(3)
-FLOAT, HALF, U8, I8 = np.float32, np.float16, np.uint8, np.int8
-
-
-class Given(NamedTuple):
-    """An input of the model; arrays elsewhere are initializers."""
-
-    array: np.ndarray
-
-
-class Case(NamedTuple):
-    """One node: operator, inputs (None is left out), attributes, number of outputs."""
-
-    operator: str
-    inputs: Sequence[object]
-    attributes: Dict[str, object] = {}
-    outputs: int = 1
-    #: What the node yields, where onnxruntime has no kernel for it on CPUs.
-    expected: Optional[np.ndarray] = None
-
-
-def floats(*shape: int, kind: type = FLOAT) -> np.ndarray:
-    return DRAW.standard_normal(shape).astype(kind)
-
-
-def scales(*shape: int, kind: type = FLOAT) -> np.ndarray:
-    return DRAW.uniform(0.01, 0.1, shape).astype(kind)
-
-
-def whole(kind: type, *shape: int) -> np.ndarray:
-    """All numbers of a type of 8 or 16 bits."""
-    return DRAW.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, endpoint=True).astype(kind)
-
-
-def add_case(number: int, case: Case, graph: onnx.GraphProto, fed: Dict[str, np.ndarray]) -> None:
-    """A node of the case's operator with its own inputs, initializers and outputs."""
-    names = []
-    for position, value in enumerate(case.inputs):
-        names.append("" if value is None else f"{case.operator}_{number}_{position}")
-        if isinstance(value, Given):
-            kind = helper.np_dtype_to_tensor_dtype(value.array.dtype)
-            graph.input.append(helper.make_tensor_value_info(names[-1], kind, value.array.shape))
-            fed[names[-1]] = value.array
-        elif value is not None:
-            graph.initializer.append(numpy_helper.from_array(np.asarray(value), names[-1]))
-    outputs = [f"{case.operator}_{number}_result{i}" for i in range(case.outputs)]
-    graph.node.append(helper.make_node(case.operator, names, outputs, f"n{number}", domain="com.microsoft", **case.attributes))
-    for name in outputs:
-        graph.output.append(onnx.ValueInfoProto(name=name))
-
-
-def reference(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-    """What onnxruntime computes of a model as it stands. With several threads its quantized LSTM would take a range of states for each."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return dict(zip([output.name for output in session.get_outputs()], session.run(None, fed)))
-
-
-def unrounded(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-    """The same of a model that permits no rounding to 8 bits."""
-    model = onnx.load(path)
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            if attribute.name == "accuracy_level":
-                attribute.i = 0
-    onnx.save(model, path.with_suffix(".unrounded.onnx"))
-    return reference(path.with_suffix(".unrounded.onnx"), fed)
-
-
-def run(path: pathlib.Path, fed: Dict[str, np.ndarray], ranks: int, *options: str, **bind: int) -> Dict[str, np.ndarray]:
-    random = ["--engine", "random", "--seed", "5"] if ranks > 1 else []
-    compiled = autopar.compile(path, path.with_suffix(".bin"), ranks=ranks, bind=bind, options=[*random, *options])
-    with autopar.Session(compiled) as session:
-        return session.run(fed)
-
-
-def assert_close(actual: np.ndarray, expected: np.ndarray, name: str) -> None:
-    """Floats up to the rounding of sums; a few quantized numbers may differ by the step that it decides."""
-    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), name
-    if np.issubdtype(expected.dtype, np.integer):
-        steps = np.abs(actual.astype(np.int64) - expected.astype(np.int64))
-        assert steps.max(initial=0) <= 1 and (steps > 0).mean() < 0.02, f"{name}: {(steps > 0).sum()} differ, by up to {steps.max()}"
-        return
-    if expected.dtype == np.bool_:
-        assert (actual == expected).all(), name
-        return
-    unit = 2e-3 if expected.dtype == HALF else 1e-5
-    magnitude = np.abs(expected.astype(np.float64)).max(initial=0)
-    np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=unit, atol=unit * max(magnitude, 1e-3), err_msg=name)
-
-
-def save(path: pathlib.Path, cases: Sequence[Case]) -> Dict[str, np.ndarray]:
-    """All cases as one model, and what it is fed."""
-    model = helper.make_model(helper.make_graph([], "g", [], []), ir_version=10,
-                              opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
-    fed: Dict[str, np.ndarray] = {}
-    for number, case in enumerate(cases):
-        add_case(number, case, model.graph, fed)
-    onnx.save(model, path)
-    return fed
-
-
-def check(folder: pathlib.Path, cases: Sequence[Case], *options: str, rounds: bool = True, ranks: int = 2) -> None:
-    """In one model a plan is drawn for each node of it. `rounds`: products may be rounded to 8 bits where the model permits it."""
-    known = [case for case in cases if case.expected is None]
-    fed = save(folder / "known.onnx", known)
-    expected = (reference if rounds else unrounded)(folder / "known.onnx", fed)
-    expected.update({f"{case.operator}_{len(known) + i}_result0": case.expected
-                     for i, case in enumerate(case for case in cases if case.expected is not None)})
-    actual = run(folder / "all.onnx", save(folder / "all.onnx", [*known, *(case for case in cases if case.expected is not None)]), ranks, *options)
-    for name, array in expected.items():
-        assert_close(actual[name], array, name)
+draw_anew(3)
 
 
 def blocked(n: int, k: int, block: int, bits: int, kind: type = FLOAT, points: str = "", rank: int = 2, bias: bool = False,
@@ -197,115 +83,6 @@ WEIGHTS = [
     blocked(32, 64, 16, 4, groups=True), blocked(32, 64, 16, 4, points="floats", groups=True),
 ]
 
-
-
-
-def experts(bits: int = 4, block: int = 0, points: bool = False, biases: bool = True, kind: type = FLOAT, per_row: bool = False,
-            shares: Optional[np.ndarray] = None, sizes: Sequence[int] = (6, 4, 32, 64), k: int = 2, gated: bool = True, **attributes: object) -> Case:
-    """Tokens, experts, channels of tokens and within experts. `gated`: swiglu, whose gates and values are next to each other;
-    `per_row`: scales are per row although there is a block size."""
-    tokens, number, outer, inner = sizes
-    first = 2 * inner if gated else inner
-
-    def layer(rows: int, columns: int) -> Tuple[object, object, object]:
-        """Bytes, scales, zero points."""
-        blocks = [-(-columns // block)] if block and not per_row else []
-        packed = [number, rows, -(-blocks[0] * bits // 8)] if blocks else [number, -(-rows * bits // 8)]
-        steps = (scales(number, rows, *blocks) * FLOAT(2 ** (4 - bits))).astype(kind)
-        return whole(U8, number, rows, columns * bits // 8), steps, whole(U8, *packed) if points else None
-
-    (w1, s1, z1), (w2, s2, z2) = layer(first, outer), layer(outer, inner)
-    x = Given(floats(2, tokens // 2, outer, kind=kind) if k % 2 == 0 else floats(tokens, outer, kind=kind))
-    bias = [floats(number, rows, kind=kind) if biases else None for rows in (first, outer)]
-    inputs = [x, Given(floats(tokens, number, kind=kind)), w1, s1, bias[0], w2, s2, bias[1], None, None, None, z1, z2, None,
-              None if shares is None else Given(shares)]
-    form = {"activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0} if gated else {}
-    size = {"block_size": block} if block else {}
-    return Case("QMoE", inputs, {"k": k, "expert_weight_bits": bits, **size, **form, **attributes})
-
-
-#: Every format. Two bits in blocks of 32 and more are a matter of tables to onnxruntime, whose products round.
-EXPERTS = [
-    *(experts(bits, block, points, biases=points) for bits in (2, 4, 8) for block in (0, 16) for points in (False, True)),
-    experts(4, 32), experts(4, 32, True), experts(8, 32, True), experts(4, 64, True), experts(4, 32, True, sizes=(6, 4, 128, 32)),
-    experts(4, 32, True, per_row=True), experts(4, 64, True, sizes=(6, 4, 96, 160)), experts(2, 64, True, sizes=(6, 4, 32, 96)),
-    experts(4, 0, True, sizes=(6, 4, 32, 6), gated=False, activation_type="silu"),
-    *(experts(gated=False, k=1 + n % 3, activation_type=name) for n, name in enumerate(("relu", "silu", "gelu", "identity"))), experts(gated=False),
-    experts(kind=HALF), experts(8, kind=HALF, points=True), experts(4, 16, True, kind=HALF), experts(4, 32, kind=HALF, biases=False),
-    experts(swiglu_limit=0.7), experts(4, 32, swiglu_limit=7.0, normalize_routing_weights=1, sizes=(10, 8, 64, 96), k=4),
-    experts(accuracy_level=1, weights_prepacked=0, quant_type="int", fc2_expert_weight_bits=4), experts(weights_prepacked=-1, k=4),
-    experts(shares=np.abs(floats(6, 4))), experts(shares=floats(6, 4)), experts(shares=np.abs(floats(6, 4)), normalize_routing_weights=1, k=3),
-    experts(shares=floats(6, 4), normalize_routing_weights=1), experts(shares=np.zeros((6, 4), FLOAT), normalize_routing_weights=1),
-    experts(shares=np.abs(floats(6, 4, kind=HALF)), kind=HALF),
-]
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_packed_experts(tmp_path: pathlib.Path, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """onnxruntime rounds tokens to 8 bits by default where weights have 8 bits in blocks, here nothing is."""
-    monkeypatch.setenv("ORT_QMOE_CPU_QNBIT_GEMM", "fp32")
-    check(tmp_path, EXPERTS, ranks=ranks)
-
-
-def test_packed_experts_in_other_orders(tmp_path: pathlib.Path) -> None:
-    """Gates and values one behind the other, or as two layers, of which onnxruntime's CPU has neither."""
-    cases: List[Case] = []
-    for case in (experts(4, 16, True), experts(8)):
-        fed = save(tmp_path / "joined.onnx", [case])
-        (expected,) = reference(tmp_path / "joined.onnx", fed).values()
-        inputs, first = list(case.inputs), [2, 3, 4, 11]
-        halves = {i: [inputs[i][:, part::2] for part in range(2)] for i in first if inputs[i] is not None}
-        behind = [np.concatenate(halves[i], 1) if i in halves else given for i, given in enumerate(inputs)]
-        apart = [halves[i][0] if i in halves else given for i, given in enumerate(inputs)]
-        for gate, value in zip(first, (8, 9, 10, 13)):
-            apart[value] = halves[gate][1] if gate in halves else None
-        cases += [case, case._replace(inputs=behind, attributes={**case.attributes, "swiglu_fusion": 2}, expected=expected),
-                  case._replace(inputs=apart, attributes={**case.attributes, "swiglu_fusion": 0}, expected=expected)]
-    check(tmp_path, cases)
-
-
-@pytest.mark.parametrize("axes, part", [("", "8x64x32"), ("x, -, -", "4x64x32"), ("-, x, -", "8x32x32"), ("-, -, x", "8x64x16")])
-def test_experts_stay_packed(tmp_path: pathlib.Path, axes: str, part: str) -> None:
-    """The bytes are the parameter, of which each rank has experts, rows or blocks."""
-    fed = save(tmp_path / "model.onnx", [experts(4, 32, True, sizes=(10, 8, 64, 64))])
-    options = ["--constrain", f"mesh=x=2, QMoE_0_5: [{axes}]"] if axes else []
-    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", ranks=2 if axes else 1,
-                               options=[*options, "--emit-mlir", str(tmp_path / "phases")])
-    lowered = next((tmp_path / "phases").glob("*-lower.mlir")).read_text()
-    assert re.search(rf"exec.buffer \"QMoE_0_5\" .* : tensor<{part}xui8>", lowered)
-    with autopar.Session(compiled) as session:
-        actual = session.run(fed)
-    for name, expected in reference(tmp_path / "model.onnx", fed).items():
-        assert_close(actual[name], expected, name)
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_experts_of_many_tokens_are_made_part_by_part(tmp_path: pathlib.Path, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights are floats for no more than some columns of a matrix, in scratch."""
-    monkeypatch.setenv("ORT_QMOE_CPU_QNBIT_GEMM", "fp32")
-    many = (120, 3, 64, 96)
-    check(tmp_path, [experts(4, 32, True, sizes=many), experts(8, 16, sizes=many, k=1), experts(2, 32, sizes=many), experts(4, 0, sizes=many),
-                     experts(4, 32, sizes=many, kind=HALF)], ranks=ranks)
-    save(tmp_path / "model.onnx", [experts(4, 32, True, sizes=(300, 4, 512, 512), gated=False)])
-    lowered = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", options=["--emit-mlir", str(tmp_path / "phases")])
-    text = next((tmp_path / "phases").glob("*-lower.mlir")).read_text()
-    assert len(re.findall(r"exec.grouped_product .* made by @k\d+\(", text)) == 2
-    assert not re.search(r"exec.buffer .* : tensor<4x512x512xf32>", text)
-    assert lowered
-
-
-def test_experts_fit_where_their_floats_would_not(tmp_path: pathlib.Path) -> None:
-    """16 experts of 512 x 512 numbers are 2 MiB a layer, 16 as floats; both layers and the rows have room, half of the floats has none."""
-    fed = save(tmp_path / "model.onnx", [experts(4, 32, sizes=(200, 16, 512, 512), gated=False)])
-    device = {"name": "small", "peak_flops_per_s": {"f32": 1e11}, "memory_bytes_per_s": 1e10, "memory_bytes": 7 << 20, "communicates_while_idle": True}
-    cluster = {"kind": "autopar.cluster", "version": 1, "device_types": [device],
-               "nodes": [{"count": 1, "devices_per_node": 2, "device_type": "small"}], "levels": [{"name": "inside", "latency_us": 5, "bytes_per_s": 1e10}]}
-    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
-    compiled = autopar.compile(tmp_path / "model.onnx", tmp_path / "c.bin", cluster=str(tmp_path / "cluster.json"))
-    with autopar.Session(compiled) as session:
-        actual = session.run(fed)
-    for name, expected in reference(tmp_path / "model.onnx", fed).items():
-        assert_close(actual[name], expected, name)
 
 
 def q(kind: type, *shape: int, fed: bool = True, scale: float = 0.0513) -> List[object]:
