@@ -27,6 +27,27 @@ func.func @forward(%x: tensor<8x24xbf16>, %w: tensor<24x2x16xbf16>, %b: tensor<2
   return %9 : tensor<8x2x16xbf16>
 }
 
+// The sum of two products and a bias behind it: the second has the first as its residual.
+// CHECK-LABEL: func.func @two
+// CHECK: %[[P:.*]] = autopar.dot_general {{.*}} -> tensor<8x16xbf16>
+// CHECK: %[[Q:.*]] = autopar.dot_general {{.*}} -> tensor<8x16xbf16>
+// CHECK: %[[S:.*]] = autopar.binary add %[[Q]], %[[P]] : tensor<8x16xbf16>
+// CHECK: %[[V:.*]] = autopar.broadcast {{.*}} : tensor<16xbf16> -> tensor<8x16xbf16>
+// CHECK: %[[A:.*]] = autopar.binary add %[[S]], %[[V]] : tensor<8x16xbf16>
+// CHECK: autopar.unary relu %[[A]] : tensor<8x16xbf16>
+func.func @two(%x: tensor<8x24xbf16>, %w: tensor<24x16xbf16>, %v: tensor<24x16xbf16>, %b: tensor<16xf32>) -> tensor<8x16xbf16> {
+  %0 = autopar.dot_general %x, %w contract [1] x [0] : (tensor<8x24xbf16>, tensor<24x16xbf16>) -> tensor<8x16xbf16>
+  %1 = autopar.cast %0 : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %2 = autopar.dot_general %x, %v contract [1] x [0] : (tensor<8x24xbf16>, tensor<24x16xbf16>) -> tensor<8x16xbf16>
+  %3 = autopar.cast %2 : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %4 = autopar.binary add %1, %3 : tensor<8x16xf32>
+  %5 = autopar.broadcast %b dims [1] : tensor<16xf32> -> tensor<8x16xf32>
+  %6 = autopar.binary add %4, %5 : tensor<8x16xf32>
+  %7 = autopar.unary relu %6 : tensor<8x16xf32>
+  %8 = autopar.cast %7 : tensor<8x16xf32> -> tensor<8x16xbf16>
+  return %8 : tensor<8x16xbf16>
+}
+
 // CHECK-LABEL: func.func @gradient
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<8x16xbf16>)
 // CHECK: %[[P:.*]] = autopar.dot_general

@@ -30,9 +30,10 @@ bool isEpilogueActivation(UnaryKind kind, Target target);
 /// channels of a convolution; null where it is no such bias.
 Value biasOf(Value value, Operation *contraction);
 
-/// What a library applies, and in which order: a bias, a residual of the result's shape, an
-/// activation (relu, gelu, gelu_tanh), each at most once; or, to a product, alone a scale by a
-/// constant, or the gradient of an activation. An activation, its gradient and a scale end it.
+/// What a library applies, and in which order: a bias and a residual of the result's shape, one or
+/// the other first, an activation (relu, gelu, gelu_tanh), each at most once; or, to a product,
+/// alone a scale by a constant, or the gradient of an activation. An activation, its gradient and a
+/// scale end it.
 class EpilogueGrammar {
 public:
   explicit EpilogueGrammar(Operation *contraction) : contraction(contraction) {}

@@ -61,17 +61,18 @@ std::optional<EpilogueStep> EpilogueGrammar::next(Operation *op, Value value) {
 }
 
 std::optional<EpilogueStep> EpilogueGrammar::nextAdd(BinaryOp add, Value value) {
-  if (add.getLhs() == add.getRhs() || hasResidual)
+  if (add.getLhs() == add.getRhs())
     return std::nullopt;
   Value other = besides(value, add);
   if (Value vector = hasBias ? Value() : biasOf(other, contraction)) {
     hasBias = true;
     return EpilogueStep{EpilogueStep::Bias, add, vector};
   }
-  Value residual = residualOf(other);
-  hasResidual = static_cast<bool>(residual);
-  return residual ? std::optional<EpilogueStep>({EpilogueStep::Residual, add, residual})
-                  : std::nullopt;
+  Value residual = hasResidual ? Value() : residualOf(other);
+  if (!residual)
+    return std::nullopt;
+  hasResidual = true;
+  return EpilogueStep{EpilogueStep::Residual, add, residual};
 }
 
 std::optional<EpilogueStep> EpilogueGrammar::nextActivation(UnaryOp unary) {
